@@ -1,5 +1,5 @@
 use super::evidence::{failing_since, some_of};
-use super::going_on::GoingOn;
+use super::resume_effects::ResumeEffects;
 use super::standstill::{Trouble, stands_still, stuck_in_batch};
 use super::{Findings, Grade, Subject};
 use crate::api::{Skyhook, Status};
@@ -164,7 +164,7 @@ fn report(
     if node.ignored(cluster.flavor()) {
         finding
             .remedy(
-                GoingOn::on(cluster, skyhook, &[node]).grade(),
+                ResumeEffects::on(cluster, skyhook, &[node]).grade(),
                 "Or stop ignoring the node",
                 ["node", "unignore", name],
             )

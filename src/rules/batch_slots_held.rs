@@ -77,7 +77,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 let trouble = standstill.trouble(cluster, g.skyhook, g.node);
                 trouble.map(|t| (t.severity, t.lasts))
             });
-            // As soon as one of them is free the batch goes on.
+            // As soon as one of them is free the batch continues.
             let least = troubles.min().flatten();
             let (severity, lasts) = least.unwrap_or((Severity::Warning, false));
             let holders: Vec<&str> = gates.iter().map(|g| g.node.name.as_str()).collect();

@@ -128,7 +128,7 @@ fn not_set_up(cluster: &Cluster, findings: &mut Findings, package_run: &PackageR
     remedies(finding, cluster, package_run, pod);
 }
 
-/// What went wrong last, as the kubelet tells it.
+/// The kubelet's newest event about a failure of the pod.
 fn newest_failure<'a>(cluster: &'a Cluster, pod: &Pod) -> Option<&'a Event> {
     let uid = pod.metadata.uid.as_deref();
     let events = cluster.events.items().iter().filter(|e| {

@@ -1,5 +1,5 @@
 use super::evidence::stopped_deletions;
-use super::going_on::GoingOn;
+use super::resume_effects::ResumeEffects;
 use super::{Findings, Subject};
 use crate::api::Skyhook;
 use crate::cluster::Cluster;
@@ -43,7 +43,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             ),
         );
         finding.pending_deletion(cluster, skyhook);
-        GoingOn::everywhere(cluster, skyhook)
+        ResumeEffects::everywhere(cluster, skyhook)
             .offer_deleting(finding, "Resume it", "resume")
             .strip_finalizer("Strip the finalizer", skyhook);
     }

@@ -1,6 +1,6 @@
 use jiff::SignedDuration;
 
-use super::last_sign::last_sign;
+use super::last_activity::last_activity;
 use super::{Finding, Findings, Goal, Grade, Severity, Subject, blockers};
 use crate::api::{Skyhook, Stage, State};
 use crate::cluster::deletion::Pending;
@@ -120,7 +120,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             // Files as kubectl writes them do not say who wrote what and when.
             None => {
                 let nodes: Vec<&Node> = pending.iter().map(|p| p.node).collect();
-                let last = last_sign(cluster, &package_runs, skyhook, &nodes);
+                let last = last_activity(cluster, &package_runs, skyhook, &nodes);
                 let asked = skyhook.metadata.deletion_timestamp;
                 let last = last.max(asked);
                 if let Some(at) = last {
@@ -170,7 +170,7 @@ fn held_by_others(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook)
         .caveat("any cleanup tied to the finalizer is then skipped");
 }
 
-/// The operator takes up a deletion within seconds; this bears a restart of it.
+/// The operator starts a deletion within seconds; this allows for a restart of it.
 const TAKEN_UP_WITHIN: i64 = 30;
 
 /// Whether nothing shows that the operator has noticed a deletion that is not old, though nothing is known to keep it.
@@ -221,7 +221,7 @@ fn is_blocked(cluster: &Cluster, others: &[Finding], skyhook: &Skyhook) -> bool 
     !blockers::among(cluster, others, skyhook, Goal::Deletion).is_empty()
 }
 
-/// Whether it will be told as soon as it lasts.
+/// Whether another rule reports the cause as soon as it lasts.
 fn explained(cluster: &Cluster, skyhook: &Skyhook, pending: &[Pending<'_>]) -> bool {
     let malformed = cluster
         .tracked(skyhook.name())

@@ -80,7 +80,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// The nodes that the operator goes on calling in progress though nothing is left to do on them.
+/// The nodes whose status stays in_progress although nothing is left to do on them.
 fn done_and_in_progress<'a>(
     cluster: &'a Cluster,
     skyhook: &'a Skyhook,

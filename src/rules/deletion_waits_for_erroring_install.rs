@@ -1,5 +1,5 @@
 use super::evidence::failing_since;
-use super::tried_again::{fails_on, operator_retries, tries_again};
+use super::still_retried::{exceeds_usual_attempts, may_pass, operator_retries};
 use super::{Findings, Subject};
 use crate::api::State;
 use crate::cluster::Cluster;
@@ -69,9 +69,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .failing_since(failing_since(cluster, skyhook, pending.node))
                 .entry(node, entry);
             let package_run = package_runs.newest(skyhook.name(), node, entry);
-            let again = tries_again(cluster, package_run).is_some();
+            let again = may_pass(cluster, package_run).is_some();
             let retries = again || operator_retries(cluster, package_run, pending.on);
-            finding.warning_if(again || retries && !fails_on(cluster, entry, package_run));
+            finding.warning_if(
+                again || retries && !exceeds_usual_attempts(cluster, entry, package_run),
+            );
             if let Some(package_run) = package_run {
                 finding.package_run_trouble(package_run);
             }

@@ -97,7 +97,7 @@ fn is_done(cluster: &Cluster, skyhook: &Skyhook, node: &Node, name: &str) -> boo
     cluster.placement(skyhook, name, node).phase == Phase::Complete
 }
 
-/// What is complete goes on being so; it is its next change that waits.
+/// A complete package stays complete; its next change waits.
 fn later(findings: &mut Findings, skyhook: &Skyhook, name: &str, dependency: &str, nodes: &[&str]) {
     let finding = findings.report(
         Subject::skyhook(skyhook).package(name),

@@ -1,4 +1,4 @@
-use super::going_on::GoingOn;
+use super::resume_effects::ResumeEffects;
 use super::{Findings, Subject};
 use crate::cluster::Cluster;
 
@@ -41,6 +41,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             format!("{skyhook} is disabled: nothing new is started for it"),
         );
         finding.annotated(skyhook, flavor, "disable");
-        GoingOn::everywhere(cluster, skyhook).offer(finding, "Enable it", "enable");
+        ResumeEffects::everywhere(cluster, skyhook).offer(finding, "Enable it", "enable");
     }
 }

@@ -59,7 +59,7 @@ pub fn remedies(
     finding.remedies.sort_by_key(|r| r.grade);
 }
 
-/// What helps where the operator does not even try to evict: the pod goes, or the operator is told to evict it.
+/// What helps where the operator does not even try to evict: the pod is deleted, or the operator is allowed to evict it.
 fn not_evicted(finding: &mut Finding, skyhook: &Skyhook, noted: &[Refusal]) {
     for (reason, field, lost, caveat) in [
         (
@@ -96,7 +96,7 @@ fn not_evicted(finding: &mut Finding, skyhook: &Skyhook, noted: &[Refusal]) {
     }
 }
 
-/// What helps with a pod that was told to go and stays.
+/// What helps with a pod that was deleted and does not terminate.
 fn does_not_end(finding: &mut Finding, pod: &Pod) {
     if pod.metadata.finalizers.is_empty() {
         finding

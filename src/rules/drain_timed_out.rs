@@ -53,7 +53,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .find(|d| d.node.name == node.name && d.skyhook.name() == skyhook.name());
             let pods = workloads.get(node.name.as_str());
             let any_left = pods.is_some_and(|pods| pods.iter().any(|p| is_evicted(p)));
-            // Once its pods are gone the node is drained, and the operator goes on.
+            // Once its pods are gone the node is drained, and the operator continues.
             let drained =
                 due.is_some() && cluster.source(Source::Workloads).ok().is_some() && !any_left;
             let subject = Subject::on(skyhook, node);

@@ -245,7 +245,7 @@ impl Finding {
         self
     }
 
-    /// These nodes do not get on because of it either.
+    /// These nodes make no progress because of it either.
     pub fn holds_up(&mut self, nodes: &[&str]) -> &mut Self {
         self.holds_up = nodes.iter().map(ToString::to_string).collect();
         self
@@ -333,7 +333,7 @@ impl Finding {
         self
     }
 
-    /// The remedy that was added last is right only where somebody wants it so, or knows what no object tells.
+    /// The remedy that was added last is a choice of the user: no object says whether it is right.
     pub fn by_choice(&mut self) -> &mut Self {
         if let Some(remedy) = self.remedies.last_mut() {
             remedy.choice = true;

@@ -1,4 +1,4 @@
-use super::tried_again::succeeded;
+use super::still_retried::succeeded;
 use super::{Finding, Findings, Grade, Subject};
 use crate::cluster::pod::{ContainerTrouble, TroubleKind};
 use crate::cluster::{Cluster, PackageRun, Pod};
@@ -173,12 +173,12 @@ fn may_come(cluster: &Cluster, pod: &Pod, trouble: &ContainerTrouble<'_>) -> boo
         _ => return false,
     };
     // What the kubelet says while it holds back may leave out why.
-    let told = cluster.events.items().iter().filter(|e| {
+    let failures = cluster.events.items().iter().filter(|e| {
         let failed = e.kind == "Pod" && e.reason == "Failed";
         failed && e.name == pod.name() && e.message.contains("pull")
     });
-    let told = told.max_by_key(|e| e.last);
-    let why = format!("{} {}", trouble.message, told.map_or("", |e| &e.message));
+    let newest = failures.max_by_key(|e| e.last);
+    let why = format!("{} {}", trouble.message, newest.map_or("", |e| &e.message));
     let why = why.replace(trouble.image, "").to_lowercase();
     let says = |words: &[&str]| words.iter().any(|w| why.contains(w));
     says(&UNREACHABLE) || first && !says(&REFUSED)

@@ -1,4 +1,4 @@
-use super::last_sign::last_sign;
+use super::last_activity::last_activity;
 use super::{Findings, Grade, Subject};
 use crate::api::{Entry, Skyhook, Stage, State, Status};
 use crate::cluster::{Certainty, Cluster, NodeRecord};
@@ -70,7 +70,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 if let Some(why) = cluster.why_no_operator_version() {
                     // By then v0.17 would have continued it.
                     let open = cluster.open_nodes(skyhook);
-                    let last = last_sign(cluster, &package_runs, skyhook, &open);
+                    let last = last_activity(cluster, &package_runs, skyhook, &open);
                     finding.warning_if(!cluster.is_stale(last));
                     finding.evidence(
                         "operator",

@@ -120,7 +120,7 @@ fn lacks_a_pod(package_run: &PackageRun<'_>, job: &Job) -> bool {
     idle && counted && package_run.alive()
 }
 
-/// What the controller last said of a pod that it could not create; not of one before the last attempt.
+/// The controller's last event about a pod that it could not create, if it is not from before the last attempt.
 fn newest_refusal<'a>(
     cluster: &'a Cluster,
     package_run: &PackageRun<'_>,

@@ -1,6 +1,6 @@
 use jiff::Timestamp;
 
-use super::going_on::GoingOnEverywhere;
+use super::resume_effects::ResumeEffectsByName;
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::Status;
 use crate::cluster::Cluster;
@@ -34,7 +34,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let mut going_on = GoingOnEverywhere::default();
+    let mut resume_effects = ResumeEffectsByName::default();
     let package_runs = cluster.package_runs();
     for package_run in package_runs.all().iter().filter(|e| e.alive()) {
         let Some(job) = package_run.job.filter(|j| j.spec.suspend) else {
@@ -78,7 +78,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .severity(Severity::Warning)
                 .evidence(skyhook, "disabled", "yes")
                 .remedy(
-                    going_on.with(cluster, skyhook).grade(),
+                    resume_effects.with(cluster, skyhook).grade(),
                     "Enable the custom resource",
                     ["enable", skyhook.name()],
                 )
@@ -98,7 +98,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 )
                 .caveat("its running jobs are stopped until it is resumed, and then rerun")
                 .remedy(
-                    going_on.with(cluster, skyhook).grade(),
+                    resume_effects.with(cluster, skyhook).grade(),
                     "Then resume the custom resource",
                     ["resume", skyhook.name()],
                 )

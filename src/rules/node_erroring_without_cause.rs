@@ -48,10 +48,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 continue;
             };
             let troubles = findings.troubles(cluster);
-            let told = troubles
+            let explained = troubles
                 .on(skyhook.name(), &node.name)
                 .is_some_and(|f| f.severity == Severity::Error);
-            if !told {
+            if !explained {
                 report(cluster, findings, &package_runs, skyhook, node, on);
             }
         }
@@ -74,7 +74,7 @@ fn is_without_cause<'a>(
     if has_given_up(package_runs, skyhook, node, on) {
         return true;
     }
-    // The operator may be about to clear the mark. In a stopped rollout it never does, until the rollout goes on.
+    // The operator may be about to clear the mark. In a stopped rollout it never does, until the rollout continues.
     let just_written = node.annotated.is_some_and(|at| !settled(cluster, at));
     if just_written || cluster.compartment_stopped(skyhook, node) {
         return false;

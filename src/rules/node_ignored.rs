@@ -1,4 +1,4 @@
-use super::going_on::GoingOn;
+use super::resume_effects::ResumeEffects;
 use super::usual_remedies::CHECK_AGAIN;
 use super::{Finding, Findings, Grade, Subject, drain_blocked};
 use crate::cluster::Cluster;
@@ -58,7 +58,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             finding
                 .remedy(
-                    GoingOn::on(cluster, skyhook, &[node]).grade(),
+                    ResumeEffects::on(cluster, skyhook, &[node]).grade(),
                     "Let the operator work on the node again",
                     ["node", "unignore", &node.name],
                 )

@@ -154,7 +154,7 @@ fn reboots(cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> bool {
 
 /// Whether something was begun on the node and is not done, and nobody else says why.
 ///
-/// A node that is ignored is left out on purpose (SKY304), and one that did not even take up its pod is told by SKY205.
+/// A node that is ignored is left out on purpose (SKY304), and one whose kubelet did not even accept the pod is reported by SKY205.
 fn has_begun<'a>(
     cluster: &'a Cluster,
     package_runs: &PackageRuns<'a>,
@@ -166,8 +166,8 @@ fn has_begun<'a>(
             .on(skyhook.name(), &node.name)
             .filter(|e| e.alive())
     };
-    let told = here().any(|e| e.pods.iter().any(|p| is_unacknowledged(p)));
-    if told || node.ignored(cluster.flavor()) {
+    let not_started = here().any(|e| e.pods.iter().any(|p| is_unacknowledged(p)));
+    if not_started || node.ignored(cluster.flavor()) {
         return false;
     }
     let alive = here().next().is_some();

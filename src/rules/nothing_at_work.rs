@@ -3,7 +3,7 @@ use std::collections::HashSet;
 use jiff::SignedDuration;
 
 use super::evidence::some_of;
-use super::last_sign::last_sign;
+use super::last_activity::last_activity;
 use super::{Finding, Findings, Severity, Subject};
 use crate::api::{Skyhook, Status};
 use crate::cluster::{Certainty, Cluster, Node, PackageRuns};
@@ -65,7 +65,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if open.is_empty() || open.iter().any(failed) {
             continue;
         }
-        let Some(last) = last_sign(cluster, &package_runs, skyhook, &open) else {
+        let Some(last) = last_activity(cluster, &package_runs, skyhook, &open) else {
             continue;
         };
         let quiet = cluster.taken_at.duration_since(last);
@@ -77,7 +77,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let is_open = |name: &String| open.iter().any(|o| o.name == *name);
         let about = |f: &Finding| {
             let on_open = f.subject.node.as_ref().is_some_and(is_open);
-            // What fails on one node may hold the budget; a warning tells of its own node.
+            // What fails on one node may hold the budget; a warning concerns its own node only.
             let reaches_open = on_open
                 || f.subject.node.is_none()
                 || f.severity == Severity::Error

@@ -1,6 +1,8 @@
 use super::attempts::with_attempts;
 use super::evidence::{failing_since, restarted_by_its_own_reboot};
-use super::tried_again::{fails_on, made_meanwhile, operator_retries, tries_again};
+use super::still_retried::{
+    created_during_read, exceeds_usual_attempts, may_pass, operator_retries,
+};
 use super::{Finding, Findings, Grade, Subject};
 use crate::api::{Entry, Skyhook, State};
 use crate::cluster::pod::ContainerTrouble;
@@ -45,8 +47,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         for (node, on) in cluster.tracked(skyhook.name()) {
             for entry in on.entries().iter().filter(|e| fails(skyhook, e)) {
                 let package_run = package_runs.newest(skyhook.name(), &node.name, entry);
-                let tries = tries_again(cluster, package_run);
-                let meanwhile = package_run.is_some_and(|e| made_meanwhile(cluster, e));
+                let tries = may_pass(cluster, package_run);
+                let meanwhile = package_run.is_some_and(|e| created_during_read(cluster, e));
                 let retries = meanwhile || operator_retries(cluster, package_run, on);
                 let finding = findings.report(
                     Subject::on(skyhook, node).package(&entry.name),
@@ -57,7 +59,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 );
                 finding.alike(alike(entry));
                 finding.warning_if(
-                    tries.is_some() || retries && !fails_on(cluster, entry, package_run),
+                    tries.is_some()
+                        || retries && !exceeds_usual_attempts(cluster, entry, package_run),
                 );
                 finding.failing_since(failing_since(cluster, skyhook, node));
                 finding.entry(&node.name, entry);

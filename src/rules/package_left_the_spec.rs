@@ -32,17 +32,17 @@ rule! {
     SKY221 "package-left-the-spec" Info needs Skyhooks Nodes, also Operator
 }
 
-/// Packages of one node that are told one by one; more are told at once.
+/// Packages of one node that are reported one by one; more are reported together.
 const MOST: usize = 20;
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.deleting()) {
         for (node, on) in cluster.tracked(skyhook.name()) {
-            let mut told = HashSet::new();
+            let mut seen = HashSet::new();
             // Older operators uninstall it by themselves.
             let left = on.entries().iter().filter(|e| {
                 let (name, _) = e.identity();
-                !e.stage.is_uninstall() && skyhook.package(name).is_none() && told.insert(name)
+                !e.stage.is_uninstall() && skyhook.package(name).is_none() && seen.insert(name)
             });
             let left: Vec<&Entry> = left.collect();
             if left.len() > MOST {
@@ -75,7 +75,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// A record that holds more than anybody installs is told at once.
+/// Reports a record with more packages than anybody installs as one finding.
 fn together(findings: &mut Findings, skyhook: &Skyhook, node: &Node, packages: usize) {
     let text = format!("{packages} packages on the node are not in the spec of {skyhook}");
     findings

@@ -1,4 +1,4 @@
-use super::going_on::GoingOn;
+use super::resume_effects::ResumeEffects;
 use super::{Findings, Subject};
 use crate::cluster::Cluster;
 use crate::cluster::hold::{HOLDER, HolderState};
@@ -34,10 +34,10 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.deleting()) {
-        let Some((hold, standing)) = cluster.hold(skyhook) else {
+        let Some((hold, state)) = cluster.hold(skyhook) else {
             continue;
         };
-        let how = match standing {
+        let how = match state {
             HolderState::Ended => "the command that set the pause has ended",
             HolderState::Old => "the pause is more than an hour old",
             HolderState::AtWork | HolderState::Unknown => continue,
@@ -49,6 +49,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         finding
             .since(hold.holder.as_ref().map(|h| h.since))
             .evidence(skyhook, HOLDER, hold.text);
-        GoingOn::everywhere(cluster, skyhook).offer(finding, "Resume it", "resume");
+        ResumeEffects::everywhere(cluster, skyhook).offer(finding, "Resume it", "resume");
     }
 }

@@ -1,4 +1,4 @@
-use super::going_on::GoingOn;
+use super::resume_effects::ResumeEffects;
 use super::{Findings, Subject};
 use crate::cluster::Cluster;
 
@@ -47,6 +47,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             },
         );
         finding.annotated(skyhook, flavor, "pause");
-        GoingOn::everywhere(cluster, skyhook).offer(finding, "Resume it", "resume");
+        ResumeEffects::everywhere(cluster, skyhook).offer(finding, "Resume it", "resume");
     }
 }

@@ -38,7 +38,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         return;
     }
     for package_run in cluster.package_runs().all() {
-        // What its pods do is said with the deleted Job that waits for them.
+        // Its pods are reported with the deleted Job, which waits for them (SKY217).
         if package_run.job.is_some_and(|j| j.metadata.deleting()) {
             continue;
         }

@@ -1,7 +1,7 @@
 use jiff::Timestamp;
 
 use super::evidence::due_entry;
-use super::tried_again::succeeded;
+use super::still_retried::succeeded;
 use super::{Findings, Subject};
 use crate::cluster::{Cluster, PackageRun};
 
@@ -33,7 +33,7 @@ rule! {
         blocks Install Uninstall
 }
 
-/// The operator hears of what has ended at once; this bears a restart of it.
+/// The operator watches pods and Jobs, so it records a result at once; this allows for a restart of it.
 const NOTED_WITHIN: i64 = 60;
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {

@@ -1,5 +1,5 @@
 use super::evidence::{complete_for_long, some_of};
-use super::going_on::GoingOnEverywhere;
+use super::resume_effects::ResumeEffectsByName;
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::Skyhook;
 use crate::cluster::{Certainty, Cluster, Node};
@@ -41,7 +41,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let mut going_on = GoingOnEverywhere::default();
+    let mut resume_effects = ResumeEffectsByName::default();
     // Files without any custom resource may just not hold them.
     let presumed = cluster.skyhooks.absence() == Certainty::Presumed;
     if cluster.skyhooks.absence() == Certainty::Unknown {
@@ -113,7 +113,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             Subject::on(holder, node),
             format!(
                 "the node keeps its runtime-required taint as long as {holder} is {}",
-                standing(holder)
+                state_of(holder)
             ),
         );
         finding
@@ -126,11 +126,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 some_of(&references),
             );
         if holder.paused() {
-            going_on
+            resume_effects
                 .with(cluster, holder)
                 .offer(finding, "Resume it", "resume");
         } else if holder.disabled() {
-            going_on
+            resume_effects
                 .with(cluster, holder)
                 .offer(finding, "Enable it", "enable");
         } else {
@@ -215,7 +215,7 @@ fn not_recognised(
         .caveat("workloads can be scheduled on the node immediately");
 }
 
-fn standing(skyhook: &Skyhook) -> &'static str {
+fn state_of(skyhook: &Skyhook) -> &'static str {
     if skyhook.deleting() {
         "being deleted"
     } else if skyhook.paused() {

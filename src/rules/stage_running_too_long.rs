@@ -44,7 +44,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let Some(overtime) = cluster.overtime(package_run, package_runs.all()) else {
             continue;
         };
-        // What is wrong with a node that is away is said of the node.
+        // A node that is not ready has a finding of its own.
         if !cluster.at_work(package_run) {
             findings.depends_on(Source::Nodes);
             continue;

@@ -82,7 +82,7 @@ pub fn stuck_in_batch(
     })
 }
 
-/// Whether no node of a compartment may still get on: neither one at work, nor one of the batch that is between two
+/// Whether no node of a compartment may still make progress: neither one at work, nor one of the batch that is between two
 /// stages. A node that waits for an earlier custom resource continues after that one only, and a node of
 /// [`Batch::passed_over`] after those in progress.
 pub fn stands_still<'a>(

@@ -1,6 +1,6 @@
 use super::attempts::with_attempts;
 use super::evidence::failing_since;
-use super::tried_again::{fails_on, operator_retries, tries_again};
+use super::still_retried::{exceeds_usual_attempts, may_pass, operator_retries};
 use super::{Findings, Grade, Subject};
 use crate::api::State;
 use crate::cluster::{Cluster, PackageRun};
@@ -66,8 +66,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 );
                 // Whether there will be one more attempt makes no other trouble of it.
                 finding.alike(format!("{what}{consequence}"));
-                let passes = tries_again(cluster, package_run).is_some()
-                    || retries && !fails_on(cluster, entry, package_run);
+                let passes = may_pass(cluster, package_run).is_some()
+                    || retries && !exceeds_usual_attempts(cluster, entry, package_run);
                 finding.warning_if(passes);
                 finding.failing_since(failing_since(cluster, skyhook, node));
                 finding.since(package_run.and_then(PackageRun::created));

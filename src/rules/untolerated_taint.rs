@@ -1,4 +1,4 @@
-use super::going_on::GoingOn;
+use super::resume_effects::ResumeEffects;
 use super::usual_remedies::CHECK_AGAIN;
 use super::{Findings, Grade, Subject};
 use crate::api::Status;
@@ -99,7 +99,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 for taint in taints.iter().filter(|t| !t.of_lifecycle()) {
                     finding
                         .remove_taint(
-                            GoingOn::on(cluster, skyhook, &[node]).grade(),
+                            ResumeEffects::on(cluster, skyhook, &[node]).grade(),
                             "Or remove the taint if its owner no longer needs it",
                             &node.name,
                             &taint.spelled(),

@@ -1,5 +1,5 @@
 use super::evidence::some_of;
-use super::going_on::GoingOnEverywhere;
+use super::resume_effects::ResumeEffectsByName;
 use super::standstill::{Standstill, Trouble};
 use super::{Finding, Findings, Grade, Severity, Subject};
 use crate::api::{Skyhook, Status};
@@ -39,7 +39,7 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let mut standstill = None;
-    let mut going_on = GoingOnEverywhere::default();
+    let mut resume_effects = ResumeEffectsByName::default();
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.runs()) {
         if let Some(gate) = cluster.gate_everywhere(skyhook) {
             let waiting: Vec<&str> = cluster
@@ -67,7 +67,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .evidence(root, "not complete on", &gate.node.name)
                 .evidence("nodes", "waiting", some_of(&waiting))
                 .waits_for(root.name());
-            close(cluster, finding, root, trouble.as_ref(), &mut going_on);
+            close(
+                cluster,
+                finding,
+                root,
+                trouble.as_ref(),
+                &mut resume_effects,
+            );
             continue;
         }
         for node in cluster.selected(skyhook) {
@@ -110,7 +116,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             } else {
                 finding.waits_for_queued(root.name(), &node.name);
             }
-            close(cluster, finding, root, trouble.as_ref(), &mut going_on);
+            close(
+                cluster,
+                finding,
+                root,
+                trouble.as_ref(),
+                &mut resume_effects,
+            );
         }
     }
 }
@@ -124,7 +136,7 @@ fn close<'a>(
     finding: &mut Finding,
     root: &'a Skyhook,
     trouble: Option<&Trouble>,
-    going_on: &mut GoingOnEverywhere<'a>,
+    resume_effects: &mut ResumeEffectsByName<'a>,
 ) {
     let Some(trouble) = trouble else {
         finding.severity(Severity::Info);
@@ -152,8 +164,8 @@ fn close<'a>(
         )
         .caveat("it then stays unfinished, and later ones may depend on what it installs");
     if root.paused() {
-        let going_on = going_on.with(cluster, root);
-        going_on
+        let resume_effects = resume_effects.with(cluster, root);
+        resume_effects
             .offer(finding, "Or resume it", "resume")
             .by_choice();
     }

@@ -45,7 +45,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if cluster.skyhooks.items().is_empty() {
         return;
     }
-    // Nothing else in a cluster tells of them.
+    // Only this source has them.
     findings.depends_on(Source::Webhooks);
     let dead = cluster.unreachable_webhooks(Operation::Update, None);
     let mut configurations: Vec<&Unreachable<'_>> = Vec::new();
