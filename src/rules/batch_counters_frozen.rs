@@ -81,7 +81,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                          batches are no longer evaluated"
                     ),
                 )
-                .evidence(skyhook, format!("compartment {name} batchState"),
+                .evidence(
+                    skyhook,
+                    format!("compartment {name} batchState"),
                     format!(
                         "completedNodes {}, failedNodes {}",
                         batch.completed_nodes, batch.failed_nodes

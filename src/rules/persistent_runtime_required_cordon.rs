@@ -41,9 +41,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "the node stays cordoned after its runtime is installed, until someone releases the cordon",
             )
             .evidence(node, "spec.unschedulable", "true")
-            .evidence(node, flavor.key("runtimeRequiredCordon"),
-                "set",
-            )
+            .evidence(node, flavor.key("runtimeRequiredCordon"), "set")
             .remedy(
                 Grade::B1,
                 "Release the cordon if nobody else will",

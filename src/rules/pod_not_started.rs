@@ -1,6 +1,7 @@
 use jiff::SignedDuration;
 
-use super::{Findings, Grade, Subject};
+use super::usual_remedies::CHANGES_REMAIN;
+use super::{Findings, Subject};
 use crate::cluster::deletion::Pending;
 use crate::cluster::{Cluster, Node, Pod};
 
@@ -78,10 +79,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let pending = deleted.map_or_else(Vec::new, |s| cluster.pending_uninstalls(s));
         let here = |p: &&Pending<'_>| p.node.name == node.name && p.name == package_run.package;
         if let Some(pending) = pending.iter().find(here) {
-            finding.reset_record(Grade::B4, &package_run.skyhook, &node.name, pending.entry).caveat(
-                "uninstall.sh does not run: changes that the package made to the host remain; use only for a node that will not \
-                 come back",
-            );
+            finding
+                .skip_uninstall(&package_run.skyhook, &node.name, pending.entry)
+                .caveat(format!(
+                    "{CHANGES_REMAIN}; use only for a node that will not come back"
+                ));
             continue;
         }
         if node.ignored(cluster.flavor()) {
