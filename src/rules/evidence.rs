@@ -11,7 +11,6 @@ use crate::cluster::node::NodeCondition;
 use crate::cluster::package_run::PackageRun;
 use crate::cluster::pod::ContainerTrouble;
 use crate::cluster::{Certainty, Cluster, Node, NodeRecord, Pod};
-use crate::view;
 
 impl Finding {
     /// The entry of a package in a node state.
@@ -227,7 +226,13 @@ fn restarts(number: i64) -> String {
 
 /// The first names, and how many more there are.
 pub fn some_of<S: AsRef<str>>(names: &[S]) -> String {
-    view::some_of(names, 5)
+    const SHOWN: usize = 5;
+    let shown: Vec<&str> = names.iter().take(SHOWN).map(AsRef::as_ref).collect();
+    let shown = shown.join(", ");
+    match names.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
 }
 
 /// Since when the operator calls the node erroring for a custom resource.
