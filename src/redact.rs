@@ -1,4 +1,4 @@
-//! Secrets taken out of what is said or kept.
+//! Secrets taken out of what is printed or stored.
 
 pub mod log;
 pub mod placeholder;

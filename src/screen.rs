@@ -43,7 +43,7 @@ pub enum Shown {
     ReaderGone,
 }
 
-/// Says a line on stderr at once, whatever else is being said: for what happens while a command runs.
+/// Writes a line to stderr at once, past any [`Screen`]: for what happens while a command runs.
 pub fn trace(line: &str) {
     let mut stderr = io::stderr().lock();
     // When stderr cannot be written to, there is no one left to tell.

@@ -4,6 +4,7 @@ mod decode;
 mod status;
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
@@ -120,6 +121,13 @@ pub struct DrainConfig {
 /// The priority of a CR that names none (lower runs first).
 const DEFAULT_PRIORITY: i64 = 200;
 
+/// `skyhook/NAME` or `nodewright/NAME`.
+impl fmt::Display for Skyhook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.kind.to_lowercase(), self.name())
+    }
+}
+
 impl Skyhook {
     pub fn name(&self) -> &str {
         &self.metadata.name
@@ -132,7 +140,7 @@ impl Skyhook {
 
     /// `skyhook/NAME` or `nodewright/NAME`, as kubectl writes objects.
     pub fn reference(&self) -> String {
-        format!("{}/{}", self.kind.to_lowercase(), self.name())
+        self.to_string()
     }
 
     /// The packages of the spec by name. The map key is the name.

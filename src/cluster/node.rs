@@ -3,6 +3,7 @@
 mod condition;
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -167,10 +168,17 @@ impl NodeRecord {
     }
 }
 
+/// `node/NAME`
+impl fmt::Display for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "node/{}", self.name)
+    }
+}
+
 impl Node {
     /// `node/NAME`
     pub fn reference(&self) -> String {
-        format!("node/{}", self.name)
+        self.to_string()
     }
 
     /// What the operator of an API wrote here.

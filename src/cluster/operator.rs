@@ -1,5 +1,7 @@
 //! The operator's Deployment: which version runs, and where.
 
+use std::fmt;
+
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1 as apps;
 use k8s_openapi::api::core::v1::Container;
@@ -28,6 +30,13 @@ const LONGEST_BACK_OFF: i64 = 300;
 #[serde(transparent)]
 pub struct Deployment(apps::Deployment);
 
+/// `deployment/NAMESPACE/NAME`
+impl fmt::Display for Deployment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "deployment/{}/{}", self.namespace(), self.name())
+    }
+}
+
 impl Deployment {
     pub fn name(&self) -> &str {
         self.0.metadata.name.as_deref().unwrap_or_default()
@@ -39,7 +48,7 @@ impl Deployment {
 
     /// `deployment/skyhook/skyhook-operator-controller-manager`
     pub fn reference(&self) -> String {
-        format!("deployment/{}/{}", self.namespace(), self.name())
+        self.to_string()
     }
 
     pub fn label(&self, key: &str) -> Option<&str> {

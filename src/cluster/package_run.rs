@@ -1,6 +1,7 @@
 //! Executions: one stage of one package on one node, whether a raw Pod or a Job carries it out.
 
 use std::collections::HashMap;
+use std::fmt;
 
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -58,14 +59,21 @@ impl PackageNote {
     }
 }
 
+/// `pod/NAME` or `job/NAME`
+impl fmt::Display for PackageRun<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.job, self.pods.first()) {
+            (Some(job), _) => write!(f, "job/{}", job.metadata.name),
+            (None, Some(pod)) => pod.fmt(f),
+            (None, None) => Ok(()),
+        }
+    }
+}
+
 impl<'a> PackageRun<'a> {
     /// `pod/NAME` or `job/NAME`.
     pub fn reference(&self) -> String {
-        match (self.job, self.pods.first()) {
-            (Some(job), _) => format!("job/{}", job.metadata.name),
-            (None, Some(pod)) => pod.reference(),
-            (None, None) => String::new(),
-        }
+        self.to_string()
     }
 
     pub fn executor(&self) -> Executor {

@@ -1,6 +1,7 @@
 //! Pods, package or not, and what went wrong in them.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -175,6 +176,13 @@ const CONFIG_REASONS: [&str; 5] = [
     "PostStartHookError",
 ];
 
+/// `pod/NAME`
+impl fmt::Display for Pod {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "pod/{}", self.name())
+    }
+}
+
 impl Pod {
     pub fn name(&self) -> &str {
         &self.metadata.name
@@ -187,7 +195,7 @@ impl Pod {
 
     /// `pod/NAME`
     pub fn reference(&self) -> String {
-        format!("pod/{}", self.name())
+        self.to_string()
     }
 
     /// `namespace/name`.

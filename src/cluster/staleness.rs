@@ -37,6 +37,11 @@ impl Cluster {
         at.is_some_and(|at| self.taken_at.as_second() - at.as_second() >= PATIENCE)
     }
 
+    /// Whether something is known to have been later than that.
+    pub fn is_recent(&self, at: Option<Timestamp>) -> bool {
+        at.is_some() && !self.is_stale(at)
+    }
+
     /// Since when a Deployment has been coming up: none of its replicas is available, which is so during each restart and
     /// upgrade. After ten minutes, when the Deployment controller by default gives up on it, too, it does not come up, and
     /// neither does one that ends again and again.

@@ -72,11 +72,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         );
         finding
             .evidence("operator", "RUNTIME_REQUIRED_TAINT key", &key)
-            .evidence(skyhook.reference(), "spec.autoTaintNewNodes", "true");
+            .evidence(skyhook, "spec.autoTaintNewNodes", "true");
         match new {
             Some(node) => {
                 finding.evidence(
-                    node.reference(),
+                    node,
                     "new",
                     "no annotations or labels from the operator yet",
                 );
@@ -101,17 +101,11 @@ fn refuses_to_start(findings: &mut Findings, operator: &Deployment, key: &str) {
             Subject::deployment(operator),
             format!("the operator refuses to start with the runtime-required taint key {key}"),
         )
-        .evidence(operator.reference(), "RUNTIME_REQUIRED_TAINT key", key)
-        .kubectl(
+        .evidence(operator, "RUNTIME_REQUIRED_TAINT key", key)
+        .edit_operator(
             Grade::B2,
             "Configure another key, preferably in the chart values",
-            [
-                "edit",
-                "deployment",
-                "-n",
-                operator.namespace(),
-                operator.name(),
-            ],
+            operator,
         )
         .caveat("the operator then no longer removes taints with the current key from nodes");
 }

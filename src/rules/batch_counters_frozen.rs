@@ -1,4 +1,4 @@
-use super::{Findings, Grade, Subject};
+use super::{Findings, Subject};
 use crate::api::Status;
 use crate::cluster::{Certainty, Cluster, Node, Source};
 
@@ -37,12 +37,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         return;
     }
     let package_runs = cluster.package_runs();
-    for skyhook in cluster
-        .skyhooks
-        .items()
-        .iter()
-        .filter(|s| s.runs() && !s.deleting())
-    {
+    let all = cluster.skyhooks.items().iter();
+    for skyhook in all.filter(|s| s.runs() && !s.deleting()) {
         let status = |node: &Node| cluster.status_on(skyhook, node);
         let at_work = cluster
             .selected(skyhook)
@@ -86,7 +82,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     ),
                 )
                 .evidence(
-                    skyhook.reference(),
+                    skyhook,
                     format!("compartment {name} batchState"),
                     format!(
                         "completedNodes {}, failedNodes {}",
@@ -98,11 +94,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     "in the compartment",
                     format!("{complete} complete, {failed} erroring, of {}", of.len()),
                 )
-                .remedy(
-                    Grade::B2,
-                    "Reset the batch state",
-                    ["deployment-policy", "reset", skyhook.name()],
-                )
+                .reset_batches("Reset the batch state", skyhook)
                 .caveat("the rollout restarts with its initial batch size");
         }
     }

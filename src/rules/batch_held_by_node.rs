@@ -1,5 +1,5 @@
 use super::evidence::{failing_since, some_of};
-use super::going_on::GoingOn;
+use super::resume_effects::ResumeEffects;
 use super::standstill::{Trouble, stands_still, stuck_in_batch};
 use super::{Findings, Grade, Subject};
 use crate::api::{Skyhook, Status};
@@ -104,8 +104,7 @@ fn report(
     trouble: &Trouble,
     held: &Held<'_>,
 ) {
-    let on = cluster.on_node(node, skyhook.name());
-    let status = on.map_or(Status::Unknown, |on| on.operator_status());
+    let status = cluster.status_on(skyhook, node);
     // Others of the batch wait for the nodes in progress only.
     let passed_over: &[&str] = match status {
         Status::InProgress => &held.passed_over,
@@ -120,9 +119,8 @@ fn report(
     let finding = findings.report(
         Subject::on(skyhook, node),
         format!(
-            "the node {} and keeps its place in the batch of {}, so {so}",
-            trouble.why,
-            skyhook.reference()
+            "the node {} and keeps its place in the batch of {skyhook}, so {so}",
+            trouble.why
         ),
     );
     let joined = skyhook.status.node_priority.get(&node.name);
@@ -132,7 +130,7 @@ fn report(
         .holds_up(&[&held.waiting, passed_over].concat())
         .failing_since(failing_since(cluster, skyhook, node))
         .since(joined.copied().flatten())
-        .evidence(skyhook.reference(), "status.nodePriority", &node.name)
+        .evidence(skyhook, "status.nodePriority", &node.name)
         .evidence("nodes", "making progress", "none");
     if !held.waiting.is_empty() {
         finding.evidence("nodes", "waiting", some_of(&held.waiting));
@@ -166,7 +164,7 @@ fn report(
     if node.ignored(cluster.flavor()) {
         finding
             .remedy(
-                GoingOn::on(cluster, skyhook, &[node]).grade(),
+                ResumeEffects::on(cluster, skyhook, &[node]).grade(),
                 "Or stop ignoring the node",
                 ["node", "unignore", name],
             )

@@ -49,14 +49,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let ignored = |node: &Node| {
             node.ignored(cluster.flavor()) || !cluster.untolerated_by(skyhook, node).is_empty()
         };
-        let status = |node: &str| {
-            let node = cluster.node(node)?;
-            let on = cluster.on_node(node, skyhook.name())?;
-            Some(on.operator_status())
-        };
         for batch in cluster.batches(skyhook) {
             let free = batch.waiting();
-            let blocked = |node: &&str| status(node) == Some(Status::Blocked);
+            let blocked = |name: &&str| {
+                let node = cluster.node(name);
+                node.is_some_and(|n| cluster.status_on(skyhook, n) == Status::Blocked)
+            };
             if free.is_empty() || batch.chosen().next().is_some() || !free.iter().all(blocked) {
                 continue;
             }

@@ -1,7 +1,6 @@
 use super::evidence::some_of;
-use super::leave_out::leave_out;
 use super::standstill::{Standstill, stands_still};
-use super::{Findings, Grade, Severity, Subject};
+use super::{Findings, Severity, Subject};
 use crate::cluster::priority::Gate;
 use crate::cluster::{Cluster, Source};
 
@@ -78,7 +77,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 let trouble = standstill.trouble(cluster, g.skyhook, g.node);
                 trouble.map(|t| (t.severity, t.lasts))
             });
-            // As soon as one of them is free the batch goes on.
+            // As soon as one of them is free the batch continues.
             let least = troubles.min().flatten();
             let (severity, lasts) = least.unwrap_or((Severity::Warning, false));
             let holders: Vec<&str> = gates.iter().map(|g| g.node.name.as_str()).collect();
@@ -88,8 +87,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let finding = findings.report(
                 Subject::skyhook(skyhook),
                 format!(
-                    "the places in the batch of {} are taken by nodes that wait for {}, so {} not chosen",
-                    skyhook.reference(),
+                    "the places in the batch of {skyhook} are taken by nodes that wait for {}, so {} not chosen",
                     earlier.join(", "),
                     if waiting.len() == 1 {
                         "1 free node is".to_owned()
@@ -102,15 +100,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .severity(severity.max(Severity::Warning))
                 .holds_up(&waiting)
                 .evidence(
-                    skyhook.reference(),
+                    skyhook,
                     format!("status.nodePriority of compartment {}", batch.compartment),
                     some_of(&holders),
                 )
                 .evidence("nodes", "free and not chosen", some_of(&waiting))
-                .remedy(
-                    Grade::B0,
+                .list_nodes(
                     "See the status of the earlier custom resource",
-                    ["node", "list", "--skyhook", first.skyhook.name()],
+                    first.skyhook,
                 );
             if !lasts {
                 finding.passes();
@@ -129,8 +126,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 if !next.is_empty() {
                     finding.evidence("nodes", "could block the next batch", some_of(&next));
                 }
-                leave_out(
-                    finding,
+                finding.ignore_nodes(
                     cluster,
                     skyhook,
                     &[holders, next].concat(),

@@ -158,7 +158,7 @@ pub(super) fn mark_taints<'f>(
             continue;
         };
         finding.evidence(
-            node.reference(),
+            node,
             format!("taint {}", taint.spelled()),
             "keeps workloads away until this is resolved",
         );

@@ -67,7 +67,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     ),
                 );
                 let field = format!("spec.packages.{name}.uninstall.apply");
-                finding.evidence(skyhook.reference(), field, "false");
+                finding.evidence(skyhook, field, "false");
                 if let Some(entry) = entry {
                     finding.entry(&node.name, entry);
                 }
@@ -78,7 +78,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         "terminating"
                     };
                     finding.since(package_run.created()).evidence(
-                        package_run.reference(),
+                        package_run,
                         format!("stage {}", package_run.stage),
                         going,
                     );

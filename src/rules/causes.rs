@@ -60,12 +60,12 @@ impl Causes {
         }
         let unexplained = |at: &usize| self.explained_by[*at].is_empty();
         let mut causes: Vec<Cause> = by_kind(findings, (0..findings.len()).filter(unexplained));
-        let mut told = vec![false; findings.len()];
+        let mut reached = vec![false; findings.len()];
         for cause in &mut causes {
-            cause.reach(&explains, &mut told);
+            cause.reach(&explains, &mut reached);
         }
-        let circles = by_kind(findings, (0..findings.len()).filter(|at| !told[*at]));
-        causes.extend(circles);
+        let cycles = by_kind(findings, (0..findings.len()).filter(|at| !reached[*at]));
+        causes.extend(cycles);
         let mut heaviest: HashMap<&str, usize> = HashMap::new();
         for cause in &causes {
             let skyhook = findings[cause.findings[0]].subject.skyhook.as_deref();
@@ -96,12 +96,12 @@ impl Cause {
         self.findings.len() + self.effects.len()
     }
 
-    /// Finds all that its findings explain, and marks it and them as told.
-    fn reach(&mut self, explains: &[Vec<usize>], told: &mut [bool]) {
+    /// Finds all that its findings explain, and marks it and them as reached.
+    fn reach(&mut self, explains: &[Vec<usize>], reached: &mut [bool]) {
         let mut seen: BTreeSet<usize> = self.findings.iter().copied().collect();
         let mut next = self.findings.clone();
         while let Some(at) = next.pop() {
-            told[at] = true;
+            reached[at] = true;
             next.extend(explains[at].iter().filter(|effect| seen.insert(**effect)));
         }
         self.findings.iter().for_each(|own| {
@@ -202,7 +202,7 @@ impl<'f> Places<'f> {
         for awaited in &finding.waits_for {
             explained_by.extend(self.nearest(findings, at, awaited));
         }
-        // A package that fails would fail as well if the operator got on.
+        // A package that fails would fail as well if the operator continued.
         let waits = !finding.waits_for.is_empty() && finding.subject.package.is_none();
         if explained_by.is_empty() && waits && !finding.blocks_reconcile() {
             explained_by.extend(self.stopping_all.iter().copied());

@@ -2,7 +2,6 @@ use std::cell::OnceCell;
 use std::collections::HashSet;
 
 use super::evidence::some_of;
-use super::retry::rerun;
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::{Package, Skyhook, Stage, State};
 use crate::cluster::{Cluster, ConfigMap, Node, PackageRuns, config_map};
@@ -140,7 +139,7 @@ impl<'a> Held<'a> {
                 .report(Subject::skyhook(skyhook).package(name), message)
                 .passes()
                 .evidence(object, "data", differs)
-                .evidence(skyhook.reference(), not_done, some_of(&names));
+                .evidence(skyhook, not_done, some_of(&names));
             return;
         }
         for node in &self.failing {
@@ -163,7 +162,7 @@ impl<'a> Held<'a> {
                      again",
                 );
             let title = "Then run the package again";
-            if rerun(finding, title, cluster, skyhook, node, name) {
+            if finding.rerun(title, cluster, skyhook, node, name) {
                 finding.for_all_nodes(["--all-nodes", "--failed-only"]);
             }
         }

@@ -72,21 +72,12 @@ fn report(
         .report(
             Subject::skyhook(skyhook).package(package),
             format!(
-                "package {package} needs a ConfigMap of the same name as package {their_package} of {}, and every \
-                 reconcile by the operator fails",
-                other.reference()
+                "package {package} needs a ConfigMap of the same name as package {their_package} of {other}, and every \
+                 reconcile by the operator fails"
             ),
         )
-        .evidence(
-            skyhook.reference(),
-            format!("ConfigMap of package {package}"),
-            name,
-        )
-        .evidence(
-            other.reference(),
-            format!("ConfigMap of package {their_package}"),
-            name,
-        )
+        .evidence(skyhook, format!("ConfigMap of package {package}"), name)
+        .evidence(other, format!("ConfigMap of package {their_package}"), name)
         .edit(
             Grade::B2,
             format!("Give package {package} another name or version"),

@@ -1,5 +1,4 @@
-use super::evidence::{describe, warn_while_young};
-use super::{Finding, Findings, Grade, Severity, Subject};
+use super::{Finding, Findings, Grade, Subject};
 use crate::cluster::pod::{ContainerTrouble, TroubleKind};
 use crate::cluster::{Cluster, Event, PackageRun, Pod};
 
@@ -59,20 +58,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             ),
         );
         if !names_what_is_missing(&trouble) {
-            warn_while_young(finding, cluster, pod);
+            finding.warning_while_young(cluster, pod);
         }
-        let pod_reference = pod.reference();
         finding
             .failing_since(pod.metadata.creation_timestamp)
             .since(pod.metadata.creation_timestamp)
-            .evidence(
-                &pod_reference,
-                format!("container {}", trouble.container),
-                describe(&trouble),
-            );
-        if !trouble.message.is_empty() {
-            finding.evidence(&pod_reference, "message", trouble.message);
-        }
+            .container_message(pod, &trouble);
         remedies(finding, cluster, package_run, pod);
     }
 }
@@ -133,13 +124,11 @@ fn not_set_up(cluster: &Cluster, findings: &mut Findings, package_run: &PackageR
     let old =
         started.is_some_and(|at| cluster.taken_at.as_second() - at.as_second() >= LONGEST_PULL);
     let fails_now = failed.is_some_and(|e| !cluster.is_stale(e.last));
-    if !old && !fails_now {
-        finding.severity(Severity::Warning);
-    }
+    finding.warning_if(!old && !fails_now);
     remedies(finding, cluster, package_run, pod);
 }
 
-/// What went wrong last, as the kubelet tells it.
+/// The kubelet's newest event about a failure of the pod.
 fn newest_failure<'a>(cluster: &'a Cluster, pod: &Pod) -> Option<&'a Event> {
     let uid = pod.metadata.uid.as_deref();
     let events = cluster.events.items().iter().filter(|e| {

@@ -1,4 +1,4 @@
-use super::evidence::{complete_for_long, operator_log};
+use super::evidence::complete_for_long;
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::Skyhook;
 use crate::cluster::{Certainty, Cluster, Node};
@@ -73,19 +73,18 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         "the node stays cordoned for {name}, which is gone: nothing will release the node"
                     ),
                     Some(skyhook) => format!(
-                        "the node stays cordoned for {}, which no longer selects it: nothing will release \
-                         the node",
-                        skyhook.reference()
+                        "the node stays cordoned for {skyhook}, which no longer selects it: nothing will release \
+                         the node"
                     ),
                 },
             );
             let key = crate::api::keys::cordon(flavor, name);
             finding
-                .evidence(node.reference(), "spec.unschedulable", "true")
-                .evidence(node.reference(), key, "set");
+                .evidence(node, "spec.unschedulable", "true")
+                .evidence(node, key, "set");
             match owner {
                 Some(skyhook) => {
-                    finding.evidence(skyhook.reference(), "spec.nodeSelectors", "does not match");
+                    finding.evidence(skyhook, "spec.nodeSelectors", "does not match");
                 }
                 None if absence == Certainty::Presumed => {
                     finding.severity(Severity::Warning).evidence(
@@ -101,25 +100,17 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             for other in &kept {
                 let key = crate::api::keys::cordon(flavor, other);
                 finding.severity(Severity::Warning).evidence(
-                    node.reference(),
+                    node,
                     key,
                     format!("set; the node is also cordoned for {other}"),
                 );
             }
             if keys.runtime_required_cordon {
                 let key = flavor.key("runtimeRequiredCordon");
-                finding.evidence(
-                    node.reference(),
-                    key,
-                    "set; also cordoned as runtime-required",
-                );
+                finding.evidence(node, key, "set; also cordoned as runtime-required");
             }
             if owner.is_none() && absence == Certainty::Presumed {
-                finding.kubectl(
-                    Grade::B0,
-                    "Check that the custom resource no longer exists",
-                    ["get", &flavor.resource(), name],
-                );
+                finding.check_deleted(cluster, name);
             }
             finding
                 .remedy(
@@ -141,22 +132,16 @@ fn not_released(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, n
     let finding = findings.report(
         Subject::on(skyhook, node),
         format!(
-            "the node stays cordoned for {}, which completed on this node long ago: the operator did not release the node",
-            skyhook.reference()
+            "the node stays cordoned for {skyhook}, which completed on this node long ago: the operator did not release the node"
         ),
     );
     let key = crate::api::keys::cordon(cluster.flavor(), skyhook.name());
     finding
         .severity(Severity::Warning)
-        .evidence(node.reference(), "spec.unschedulable", "true")
-        .evidence(node.reference(), key, "set")
-        .evidence(skyhook.reference(), "complete here", "yes");
-    operator_log(
-        finding,
-        cluster,
-        "Check why the operator's reconcile ends early",
-    );
-    finding
+        .evidence(node, "spec.unschedulable", "true")
+        .evidence(node, key, "set")
+        .evidence(skyhook, "complete here", "yes")
+        .operator_log(cluster, "Check why the operator's reconcile ends early")
         .kubectl(Grade::B1, "Uncordon the node", ["uncordon", &node.name])
         .caveat("only if nobody else needs the node cordoned");
 }

@@ -1,4 +1,4 @@
-use super::{Findings, Grade, Subject};
+use super::{Findings, Subject};
 use crate::cluster::Cluster;
 
 rule! {
@@ -49,8 +49,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 let finding = findings.report(
                     Subject::node(&node.name, Some(skyhook.name())),
                     format!(
-                        "deletion of {} is blocked: the node state cannot be read, which stops the operator",
-                        skyhook.reference()
+                        "deletion of {skyhook} is blocked: the node state cannot be read, which stops the operator"
                     ),
                 );
                 finding.since(skyhook.metadata.deletion_timestamp).evidence(
@@ -59,13 +58,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     &malformed.error,
                 );
                 if let Some(condition) = blocked {
-                    finding.evidence(
-                        skyhook.reference(),
-                        "condition DeletionBlocked",
-                        &condition.reason,
-                    );
+                    finding.evidence(skyhook, "condition DeletionBlocked", &condition.reason);
                 }
-                super::retry::repair_node_state(finding, skyhook, node, on);
+                finding.repair_node_state(skyhook, node, on);
             }
         }
         if let Some(condition) = blocked.filter(|_| !computed) {
@@ -73,18 +68,16 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .report(
                     Subject::skyhook(skyhook),
                     format!(
-                        "the operator reports that deletion of {} is blocked by a node state it cannot read",
-                        skyhook.reference()
+                        "the operator reports that deletion of {skyhook} is blocked by a node state it cannot read"
                     ),
                 )
-                .since(condition.last_transition_time)
-                .evidence(skyhook.reference(), "condition DeletionBlocked", &condition.message)
-                .evidence("nodes", "nodeState", "none of the nodes that were read has a malformed node state")
-                .remedy(
-                    Grade::B0,
-                    "Find the node",
-                    ["node", "status", "--skyhook", skyhook.name()],
-                );
+                .condition(skyhook, condition, &condition.message)
+                .evidence(
+                    "nodes",
+                    "nodeState",
+                    "none of the nodes that were read has a malformed node state",
+                )
+                .node_status("Find the node", skyhook);
         }
     }
 }

@@ -1,6 +1,6 @@
-use super::evidence::{deletions_at_rest, pending_deletion};
-use super::going_on::GoingOn;
-use super::{Findings, Grade, Subject};
+use super::evidence::stopped_deletions;
+use super::resume_effects::ResumeEffects;
+use super::{Findings, Subject};
 use crate::api::Skyhook;
 use crate::cluster::Cluster;
 
@@ -35,22 +35,16 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    for skyhook in deletions_at_rest(cluster, Skyhook::paused, "PausedWithPendingUninstall") {
+    for skyhook in stopped_deletions(cluster, Skyhook::paused, "PausedWithPendingUninstall") {
         let finding = findings.report(
             Subject::skyhook(skyhook),
             format!(
-                "deletion of {} is blocked: the custom resource is paused, so nothing is uninstalled",
-                skyhook.reference()
+                "deletion of {skyhook} is blocked: the custom resource is paused, so nothing is uninstalled"
             ),
         );
-        pending_deletion(cluster, finding, skyhook);
-        GoingOn::everywhere(cluster, skyhook)
+        finding.pending_deletion(cluster, skyhook);
+        ResumeEffects::everywhere(cluster, skyhook)
             .offer_deleting(finding, "Resume it", "resume")
-            .remedy(
-                Grade::B4,
-                "Strip the finalizer",
-                ["finalizer", "strip", skyhook.name(), "--force"],
-            )
-            .caveat("uninstall.sh does not run on any node");
+            .strip_finalizer("Strip the finalizer", skyhook);
     }
 }

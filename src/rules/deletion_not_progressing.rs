@@ -1,7 +1,6 @@
 use jiff::SignedDuration;
 
-use super::evidence::{no_package_run, operator_log, pending_deletion};
-use super::last_sign::last_sign;
+use super::last_activity::last_activity;
 use super::{Finding, Findings, Goal, Grade, Severity, Subject, blockers};
 use crate::api::{Skyhook, Stage, State};
 use crate::cluster::deletion::Pending;
@@ -97,23 +96,16 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         };
         let finding = findings.report(
             Subject::skyhook(skyhook),
-            format!(
-                "deletion of {} makes no progress: {what}",
-                skyhook.reference()
-            ),
+            format!("deletion of {skyhook} makes no progress: {what}"),
         );
         // With nothing left to uninstall, no package that fails is in the way.
         if pending.is_empty() {
-            finding.since(skyhook.metadata.deletion_timestamp).evidence(
-                skyhook.reference(),
-                "deletionTimestamp",
-                "set",
-            );
+            finding.since_deletion(skyhook);
         } else {
             finding.waits_for(skyhook.name());
-            pending_deletion(cluster, finding, skyhook);
+            finding.pending_deletion(cluster, skyhook);
         }
-        finding.evidence(skyhook.reference(), "metadata.finalizers", finalizers);
+        finding.evidence(skyhook, "metadata.finalizers", finalizers);
         // The operator writes down each step, so a fresh write means that it may just be between two.
         let written = skyhook
             .metadata
@@ -122,29 +114,27 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .filter_map(|m| m.time);
         let fresh = match written.max() {
             Some(at) => {
-                finding.evidence(skyhook.reference(), "last written", at.to_string());
+                finding.evidence(skyhook, "last written", at);
                 !cluster.is_stale(Some(at))
             }
             // Files as kubectl writes them do not say who wrote what and when.
             None => {
                 let nodes: Vec<&Node> = pending.iter().map(|p| p.node).collect();
-                let last = last_sign(cluster, &package_runs, skyhook, &nodes);
+                let last = last_activity(cluster, &package_runs, skyhook, &nodes);
                 let asked = skyhook.metadata.deletion_timestamp;
                 let last = last.max(asked);
                 if let Some(at) = last {
                     let field = "latest activity";
-                    finding.evidence(skyhook.reference(), field, at.to_string());
+                    finding.evidence(skyhook, field, at);
                 }
                 last.is_none_or(|at| cluster.taken_at.duration_since(at) < QUIET)
             }
         };
-        if fresh || cluster.operator_coming_up_since().is_some() {
-            finding.severity(Severity::Warning);
-        }
+        finding.warning_if(fresh || cluster.operator_coming_up_since().is_some());
         if !package_runs.any_alive(skyhook.name()) {
-            no_package_run(finding, cluster, "package pods and jobs");
+            finding.no_package_run(cluster, "package pods and jobs");
         }
-        operator_log(finding, cluster, "Check the operator's log for the cause");
+        finding.operator_log(cluster, "Check the operator's log for the cause");
         finding.strip_finalizer("Strip the finalizer", skyhook);
     }
 }
@@ -163,38 +153,24 @@ fn held_by_others(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook)
     let finding = findings.report(
         Subject::skyhook(skyhook),
         format!(
-            "deletion of {} waits for a finalizer that is not the operator's: {}",
-            skyhook.reference(),
+            "deletion of {skyhook} waits for a finalizer that is not the operator's: {}",
             finalizers.join(", ")
         ),
     );
-    if !lasts {
-        finding.severity(Severity::Warning);
-    }
-    let resource = skyhook.flavor().map_or_else(String::new, |g| g.resource());
-    let name = skyhook.name();
     finding
-        .since(deleted)
-        .evidence(skyhook.reference(), "deletionTimestamp", "set")
-        .evidence(
-            skyhook.reference(),
-            "metadata.finalizers",
-            finalizers.join(", "),
-        )
-        .kubectl(
-            Grade::B0,
-            "Show the remaining finalizers",
-            ["get", &resource, name, "-o", "yaml"],
-        )
-        .kubectl(
+        .warning_if(!lasts)
+        .since_deletion(skyhook)
+        .evidence(skyhook, "metadata.finalizers", finalizers.join(", "))
+        .show_manifest("Show the remaining finalizers", skyhook)
+        .edit(
             Grade::B1,
             "Remove the finalizer if its owner no longer exists",
-            ["edit", &resource, name],
+            skyhook,
         )
         .caveat("any cleanup tied to the finalizer is then skipped");
 }
 
-/// The operator takes up a deletion within seconds; this bears a restart of it.
+/// The operator starts a deletion within seconds; this allows for a restart of it.
 const TAKEN_UP_WITHIN: i64 = 30;
 
 /// Whether nothing shows that the operator has noticed a deletion that is not old, though nothing is known to keep it.
@@ -207,11 +183,10 @@ fn is_untouched(cluster: &Cluster, package_runs: &PackageRuns<'_>, skyhook: &Sky
     }
     let pending = cluster.pending_uninstalls(skyhook);
     let begun = |p: &Pending<'_>| p.entry.stage.is_uninstall() || p.entry.state != State::Complete;
-    let mut runs = package_runs.all().iter();
     let says_so = |kind: &&str| skyhook.true_condition(kind).is_some();
     !explained(cluster, skyhook, &pending)
         && !pending.iter().any(begun)
-        && !runs.any(|e| e.skyhook == skyhook.name() && e.alive())
+        && !package_runs.any_alive(skyhook.name())
         && !["UninstallInProgress", "DeletionBlocked"]
             .iter()
             .any(says_so)
@@ -220,10 +195,7 @@ fn is_untouched(cluster: &Cluster, package_runs: &PackageRuns<'_>, skyhook: &Sky
 fn not_taken_up(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook) {
     let finding = findings.report(
         Subject::skyhook(skyhook),
-        format!(
-            "the operator has not started the deletion of {}",
-            skyhook.reference()
-        ),
+        format!("the operator has not started the deletion of {skyhook}"),
     );
     finding.severity(Severity::Warning);
     // One that runs may be between two attempts, and one that comes up takes it up then.
@@ -232,18 +204,13 @@ fn not_taken_up(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook) {
     if !runs && cluster.operator_coming_up_since().is_none() {
         finding.lasts();
     }
-    finding.since(skyhook.metadata.deletion_timestamp).evidence(
-        skyhook.reference(),
-        "deletionTimestamp",
-        "set",
-    );
+    finding.since_deletion(skyhook);
     if !cluster.pending_uninstalls(skyhook).is_empty() {
         finding.waits_for(skyhook.name());
-        pending_deletion(cluster, finding, skyhook);
+        finding.pending_deletion(cluster, skyhook);
     }
     finding.list_operators("Check whether the operator is running");
-    operator_log(
-        finding,
+    finding.operator_log(
         cluster,
         "Check the operator's log for messages about the deletion",
     );
@@ -254,7 +221,7 @@ fn is_blocked(cluster: &Cluster, others: &[Finding], skyhook: &Skyhook) -> bool 
     !blockers::among(cluster, others, skyhook, Goal::Deletion).is_empty()
 }
 
-/// Whether it will be told as soon as it lasts.
+/// Whether another rule reports the cause as soon as it lasts.
 fn explained(cluster: &Cluster, skyhook: &Skyhook, pending: &[Pending<'_>]) -> bool {
     let malformed = cluster
         .tracked(skyhook.name())

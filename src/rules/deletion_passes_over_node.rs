@@ -1,6 +1,5 @@
-use super::evidence::{forget, no_package_run, some_of};
-use super::retry::take_up;
-use super::{Findings, Grade, Subject};
+use super::evidence::some_of;
+use super::{Findings, Subject};
 use crate::api::{Executor, Skyhook, State, Status};
 use crate::cluster::deletion::Pending;
 use crate::cluster::{Certainty, Cluster};
@@ -48,50 +47,40 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     for skyhook in deleting.filter(|s| s.runs() && !cluster.policy_missing(s)) {
         let pending = cluster.pending_uninstalls(skyhook);
         let busy = done_and_in_progress(cluster, skyhook, &pending);
-        let mut all = package_runs.all().iter();
-        let at_work = all.any(|e| e.skyhook == skyhook.name() && e.alive());
-        if busy.is_empty() || at_work {
+        if busy.is_empty() || package_runs.any_alive(skyhook.name()) {
             continue;
         }
         for p in pending.iter().filter(|p| passed_over(cluster, skyhook, p)) {
             let finding = findings.report(
                 Subject::on(skyhook, p.node).package(p.name),
                 format!(
-                    "deletion of {} skips the node: package {} is not uninstalled yet, but the operator \
+                    "deletion of {skyhook} skips the node: package {} is not uninstalled yet, but the operator \
                      works only on nodes with status in_progress, and those are already done",
-                    skyhook.reference(),
                     p.name
                 ),
             );
             finding
                 .since(skyhook.metadata.deletion_timestamp)
                 .entry(&p.node.name, p.entry)
-                .evidence(
-                    p.node.reference(),
-                    "operator's status",
-                    p.on.operator_status().as_str(),
-                )
+                .evidence(p.node, "operator's status", p.on.operator_status().as_str())
                 .evidence(
                     "nodes",
                     "in progress, but already uninstalled",
                     some_of(&busy),
-                );
-            no_package_run(finding, cluster, "package pods");
-            take_up(
-                finding,
-                skyhook,
-                &p.node.name,
-                p.name,
-                "Set the node's status to in_progress, so that the operator works on it",
-            );
-            forget(finding, Grade::B4, skyhook.name(), &p.node.name, p.entry).caveat(
-                "uninstall.sh does not run: changes that the package made to the host remain",
-            );
+                )
+                .no_package_run(cluster, "package pods")
+                .set_in_progress(
+                    "Set the node's status to in_progress, so that the operator works on it",
+                    skyhook,
+                    &p.node.name,
+                    p.name,
+                )
+                .skip_uninstall(skyhook.name(), &p.node.name, p.entry);
         }
     }
 }
 
-/// The nodes that the operator goes on calling in progress though nothing is left to do on them.
+/// The nodes whose status stays in_progress although nothing is left to do on them.
 fn done_and_in_progress<'a>(
     cluster: &'a Cluster,
     skyhook: &'a Skyhook,

@@ -1,7 +1,6 @@
-use super::evidence::{failing_since, forget, other_finalizers, package_run_trouble, read_logs};
-use super::retry::{retry_given_up, take_up};
-use super::tried_again::{fails_on, operator_retries, tries_again};
-use super::{Findings, Grade, Severity, Subject};
+use super::evidence::failing_since;
+use super::still_retried::{exceeds_usual_attempts, may_pass, operator_retries};
+use super::{Findings, Subject};
 use crate::api::State;
 use crate::cluster::Cluster;
 
@@ -47,22 +46,16 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let package_runs = cluster.package_runs();
-    for skyhook in cluster
-        .skyhooks
-        .items()
-        .iter()
-        .filter(|s| s.deleting() && s.has_finalizer())
-    {
+    let all = cluster.skyhooks.items().iter();
+    for skyhook in all.filter(|s| s.deleting() && s.has_finalizer()) {
         for pending in cluster.pending_uninstalls(skyhook) {
             let (entry, node) = (pending.entry, pending.node.name.as_str());
             if entry.state != State::Erroring || entry.stage.is_uninstall() {
                 continue;
             }
             let message = format!(
-                "deletion of {} waits for package {}, whose installation fails at stage {}",
-                skyhook.reference(),
-                pending.name,
-                entry.stage
+                "deletion of {skyhook} waits for package {}, whose installation fails at stage {}",
+                pending.name, entry.stage
             );
             let finding = findings.report(
                 Subject::node(node, Some(skyhook.name())).package(pending.name),
@@ -72,36 +65,33 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 // Whether there will be one more attempt makes no other trouble of it.
                 .alike(message)
                 .waits_for_node(skyhook.name(), node)
-                .since(skyhook.metadata.deletion_timestamp)
+                .since_deletion(skyhook)
                 .failing_since(failing_since(cluster, skyhook, pending.node))
-                .evidence(skyhook.reference(), "deletionTimestamp", "set")
                 .entry(node, entry);
             let package_run = package_runs.newest(skyhook.name(), node, entry);
-            let again = tries_again(cluster, package_run).is_some();
+            let again = may_pass(cluster, package_run).is_some();
             let retries = again || operator_retries(cluster, package_run, pending.on);
-            if again || retries && !fails_on(cluster, entry, package_run) {
-                finding.severity(Severity::Warning);
-            }
+            finding.warning_if(
+                again || retries && !exceeds_usual_attempts(cluster, entry, package_run),
+            );
             if let Some(package_run) = package_run {
-                package_run_trouble(finding, package_run);
+                finding.package_run_trouble(package_run);
             }
-            other_finalizers(finding, skyhook);
-            read_logs(finding, skyhook.name(), node, pending.name, &entry.stage);
+            finding.other_finalizers(skyhook);
+            finding.read_logs(skyhook.name(), node, pending.name, &entry.stage);
             finding.caveat("once the installation completes, the deletion continues");
-            if !retry_given_up(finding, package_run, skyhook, node, entry) && !retries {
-                take_up(
-                    finding,
-                    skyhook,
-                    node,
-                    pending.name,
-                    "If the operator still skips the node after the repair, set the node's status to in_progress",
-                )
-                .by_choice();
+            if !finding.retry_given_up(package_run, skyhook, node, entry) && !retries {
+                finding
+                    .set_in_progress(
+                        "If the operator still skips the node after the repair, set the node's status to in_progress",
+                        skyhook,
+                        node,
+                        pending.name,
+                    )
+                    .by_choice();
             }
-            forget(finding, Grade::B4, skyhook.name(), node, entry)
-                .caveat(
-                    "uninstall.sh does not run: changes that the package made to the host remain",
-                )
+            finding
+                .skip_uninstall(skyhook.name(), node, entry)
                 .strip_finalizer("Strip the finalizer", skyhook);
         }
     }

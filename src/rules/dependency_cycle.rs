@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
 use super::evidence::some_of;
-use super::{Findings, Grade, Severity, Subject};
+use super::{Findings, Grade, Subject};
 use crate::api::Skyhook;
 use crate::cluster::Cluster;
 
@@ -39,27 +39,25 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if seen.contains(name) {
                 continue;
             }
-            let Some(circle) = circle_from(skyhook, name) else {
+            let Some(cycle) = cycle_from(skyhook, name) else {
                 continue;
             };
-            seen.extend(circle.iter().copied());
+            seen.extend(cycle.iter().copied());
             let held: Vec<&str> = cluster
                 .selected(skyhook)
                 .filter(|node| {
-                    let mut circle = circle.iter();
-                    circle.any(|name| !cluster.placement(skyhook, name, node).is_done())
+                    let mut cycle = cycle.iter();
+                    cycle.any(|name| !cluster.placement(skyhook, name, node).is_done())
                 })
                 .map(|n| n.name.as_str())
                 .collect();
-            let path = format!("{} -> {}", circle.join(" -> "), circle[0]);
+            let path = format!("{} -> {}", cycle.join(" -> "), cycle[0]);
             let finding = findings.report(
                 Subject::skyhook(skyhook),
                 format!("packages depend on each other in a cycle and never run: {path}"),
             );
-            if held.is_empty() || !skyhook.runs() {
-                finding.severity(Severity::Warning);
-            }
-            finding.evidence(skyhook.reference(), "dependsOn", path);
+            finding.warning_if(held.is_empty() || !skyhook.runs());
+            finding.evidence(skyhook, "dependsOn", path);
             if !held.is_empty() {
                 finding.evidence("nodes", "waiting", some_of(&held));
             }
@@ -70,20 +68,20 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// The shortest way along `dependsOn` from a package back to itself.
-fn circle_from<'a>(skyhook: &'a Skyhook, start: &'a str) -> Option<Vec<&'a str>> {
+/// The shortest path along `dependsOn` from a package back to itself.
+fn cycle_from<'a>(skyhook: &'a Skyhook, start: &'a str) -> Option<Vec<&'a str>> {
     let mut seen = BTreeSet::new();
-    let mut ways = std::collections::VecDeque::from([vec![start]]);
-    while let Some(way) = ways.pop_front() {
-        let package = skyhook.package(way[way.len() - 1])?;
+    let mut paths = std::collections::VecDeque::from([vec![start]]);
+    while let Some(path) = paths.pop_front() {
+        let package = skyhook.package(path[path.len() - 1])?;
         for next in package.depends_on.keys().map(String::as_str) {
             if next == start {
-                return Some(way);
+                return Some(path);
             }
             if skyhook.package(next).is_some() && seen.insert(next) {
-                let mut longer = way.clone();
+                let mut longer = path.clone();
                 longer.push(next);
-                ways.push_back(longer);
+                paths.push_back(longer);
             }
         }
     }

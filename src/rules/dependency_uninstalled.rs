@@ -62,29 +62,17 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     format!("package {name} cannot run: it depends on {dependency}, which is uninstalled"),
                 );
                 finding
-                    .evidence(
-                        skyhook.reference(),
-                        format!("spec.packages.{name}.dependsOn"),
-                        dependency,
-                    )
-                    .evidence(
-                        skyhook.reference(),
-                        format!("spec.packages.{dependency}.uninstall.apply"),
-                        "true",
-                    )
+                    .package_field(skyhook, name, "dependsOn", dependency)
+                    .package_field(skyhook, dependency, "uninstall.apply", "true")
                     .evidence("nodes", "waiting", some_of(&held));
                 if let Some(condition) = skyhook.true_condition("Blocked") {
-                    finding.since(condition.last_transition_time).evidence(
-                        skyhook.reference(),
-                        "condition Blocked",
-                        &condition.message,
-                    );
+                    finding.condition(skyhook, condition, &condition.message);
                 }
                 finding
-                    .remedy(
-                        Grade::B2,
+                    .cancel_uninstall(
                         format!("Cancel the uninstall of {dependency}"),
-                        ["uninstall", skyhook.name(), dependency, "--cancel"],
+                        skyhook,
+                        dependency,
                     )
                     .caveat("the dependency is then installed on every selected node")
                     .edit(
@@ -109,7 +97,7 @@ fn is_done(cluster: &Cluster, skyhook: &Skyhook, node: &Node, name: &str) -> boo
     cluster.placement(skyhook, name, node).phase == Phase::Complete
 }
 
-/// What is complete goes on being so; it is its next change that waits.
+/// A complete package stays complete; its next change waits.
 fn later(findings: &mut Findings, skyhook: &Skyhook, name: &str, dependency: &str, nodes: &[&str]) {
     let finding = findings.report(
         Subject::skyhook(skyhook).package(name),
@@ -120,21 +108,13 @@ fn later(findings: &mut Findings, skyhook: &Skyhook, name: &str, dependency: &st
     );
     finding
         .severity(Severity::Info)
-        .evidence(
-            skyhook.reference(),
-            format!("spec.packages.{name}.dependsOn"),
-            dependency,
-        )
-        .evidence(
-            skyhook.reference(),
-            format!("spec.packages.{dependency}.uninstall.apply"),
-            "true",
-        )
+        .package_field(skyhook, name, "dependsOn", dependency)
+        .package_field(skyhook, dependency, "uninstall.apply", "true")
         .evidence("nodes", "complete without it", some_of(nodes))
-        .remedy(
-            Grade::B2,
+        .cancel_uninstall(
             format!("If {name} still needs {dependency}, cancel the uninstall of {dependency}"),
-            ["uninstall", skyhook.name(), dependency, "--cancel"],
+            skyhook,
+            dependency,
         )
         .caveat("the dependency is then installed on every selected node");
 }

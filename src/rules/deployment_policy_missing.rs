@@ -40,20 +40,15 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let finding = findings.report(
             Subject::skyhook(skyhook),
             format!(
-                "deployment policy {policy} does not exist, so no node is chosen for {}",
-                skyhook.reference()
+                "deployment policy {policy} does not exist, so no node is chosen for {skyhook}"
             ),
         );
-        finding.evidence(skyhook.reference(), "spec.deploymentPolicy", policy);
+        finding.evidence(skyhook, "spec.deploymentPolicy", policy);
         if cluster.policies.ok().is_some() {
             finding.evidence(format!("deploymentpolicy/{policy}"), "exists", "no");
         }
         if let Some(condition) = skyhook.true_condition("DeploymentPolicyNotFound") {
-            finding.since(condition.last_transition_time).evidence(
-                skyhook.reference(),
-                "condition DeploymentPolicyNotFound",
-                &condition.message,
-            );
+            finding.condition(skyhook, condition, &condition.message);
         }
         let policies = format!("deploymentpolicies.{}", flavor.group());
         finding

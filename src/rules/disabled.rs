@@ -1,4 +1,4 @@
-use super::going_on::GoingOn;
+use super::resume_effects::ResumeEffects;
 use super::{Findings, Subject};
 use crate::cluster::Cluster;
 
@@ -38,20 +38,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         };
         let finding = findings.report(
             Subject::skyhook(skyhook),
-            format!(
-                "{} is disabled: nothing new is started for it",
-                skyhook.reference()
-            ),
+            format!("{skyhook} is disabled: nothing new is started for it"),
         );
-        finding.evidence(skyhook.reference(), flavor.key("disable"), "true");
-        if let Some((manager, time)) = skyhook.annotated_by("disable") {
-            finding
-                .since(time)
-                .evidence(skyhook.reference(), "set by", manager);
-        }
-        if let Some((key, reason)) = skyhook.annotated_reason("disable") {
-            finding.evidence(skyhook.reference(), key, reason);
-        }
-        GoingOn::everywhere(cluster, skyhook).offer(finding, "Enable it", "enable");
+        finding.annotated(skyhook, flavor, "disable");
+        ResumeEffects::everywhere(cluster, skyhook).offer(finding, "Enable it", "enable");
     }
 }

@@ -49,7 +49,7 @@ rule! {
         blocks Install Uninstall Reconcile
 }
 
-/// What it blocks where the operator goes on with other nodes.
+/// What it blocks where the operator continues with other nodes.
 const HERE: &[Blocks] = &[Blocks::Install, Blocks::Uninstall];
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -59,13 +59,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     let workloads = cluster.workloads_by_node();
     let overdue = cluster.overdue_by_node();
     let waits_for_end = !cluster.operator_before(0, 19);
-    let mut told: BTreeSet<&str> = BTreeSet::new();
+    let mut reported: BTreeSet<&str> = BTreeSet::new();
     let mut blocked = Vec::new();
     for drain in cluster.drains() {
         let name = drain.skyhook.name();
         let on = cluster.on_node(drain.node, name);
         if on.is_some_and(|on| on.drain_timed_out()) {
-            told.insert(name);
+            reported.insert(name);
             continue;
         }
         let noted = on.map_or_else(Vec::new, |on| {
@@ -109,7 +109,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding.blocks_only(HERE);
         }
         if drain.begun {
-            told.insert(name);
+            reported.insert(name);
         }
         for (path, (budget, pods)) in &held {
             finding.evidence(
@@ -120,20 +120,16 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding.evidence(
                 format!("poddisruptionbudget/{path}"),
                 "selects pods",
-                some_of(&pods.iter().map(String::as_str).collect::<Vec<_>>()),
+                some_of(pods),
             );
         }
         for pod in leaving.iter().take(SHOWN) {
             let object = format!("pod/{}", pod.path());
             let deleted = pod.metadata.deletion_timestamp.unwrap_or_default();
-            finding.since(Some(deleted)).evidence(
-                &object,
-                "deletionTimestamp",
-                deleted.to_string(),
-            );
-            if !pod.metadata.finalizers.is_empty() {
-                finding.evidence(object, "finalizers", pod.metadata.finalizers.join(", "));
-            }
+            finding
+                .since(Some(deleted))
+                .evidence(&object, "deletionTimestamp", deleted)
+                .finalizers(object, &pod.metadata);
         }
         if let Some(on) = on.filter(|_| !noted.is_empty()) {
             let object = drain.node.reference();
@@ -156,9 +152,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         );
     }
     let skyhooks = cluster.skyhooks.items().iter().filter(|s| s.runs());
-    for skyhook in skyhooks.filter(|s| !told.contains(s.name())) {
+    for skyhook in skyhooks.filter(|s| !reported.contains(s.name())) {
         if let Some(condition) = skyhook.true_condition("DrainBlocked") {
-            on_its_word(cluster, findings, skyhook, condition);
+            report_condition(cluster, findings, skyhook, condition);
         }
     }
 }
@@ -240,40 +236,31 @@ fn others_held_up<'a, 'c: 'a>(
 }
 
 /// The operator says that a drain is blocked, and we do not see which: no node that we see notes a refusal.
-fn on_its_word(
+fn report_condition(
     cluster: &Cluster,
     findings: &mut Findings,
     skyhook: &Skyhook,
     condition: &Condition,
 ) {
-    // Where a node notes it, the note tells more: it may be over, and the condition stays until the next attempt.
+    // Where a node notes it, the annotation is more exact: it may be over, and the condition stays until the next attempt.
     let noted = |(_, on): (&Node, &NodeRecord)| on.drain_blocked.is_some();
     if cluster.tracked(skyhook.name()).any(noted) {
         return;
     }
     let finding = findings.report(
         Subject::skyhook(skyhook),
-        format!(
-            "the operator reports that a drain for {} is blocked",
-            skyhook.reference()
-        ),
+        format!("the operator reports that a drain for {skyhook} is blocked"),
     );
-    if !cluster.is_stale(condition.last_transition_time) {
-        finding.severity(Severity::Warning);
-    }
     finding
+        .warning_if(!cluster.is_stale(condition.last_transition_time))
         .blocks_only(HERE)
         .since(condition.last_transition_time)
         .evidence(
-            skyhook.reference(),
+            skyhook,
             "condition DrainBlocked",
             format!("{}: {}", condition.reason, condition.message),
         )
-        .remedy(
-            Grade::B0,
-            "See which node is being drained",
-            ["node", "status", "--skyhook", skyhook.name()],
-        )
+        .node_status("See which node is being drained", skyhook)
         .kubectl(
             Grade::B0,
             "Find the pods on that node, and fix the problem that condition DrainBlocked reports",

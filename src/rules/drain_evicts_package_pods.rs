@@ -78,13 +78,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             },
         );
         finding.evidence(
-            skyhook.reference(),
+            skyhook,
             "spec.additionalTolerations",
             "a toleration without a key, which tolerates everything",
         );
         if let Some(pod) = collapsed {
             finding.evidence(
-                pod.reference(),
+                pod,
                 "spec.tolerations",
                 format!("a toleration without a key, and none for {CORDON}"),
             );

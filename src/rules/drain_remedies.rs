@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use super::evidence::pods_on_node;
-use super::leave_out::leave_out;
 use super::{Finding, Grade};
 use crate::api::Skyhook;
 use crate::cluster::Cluster;
@@ -25,14 +23,13 @@ pub fn remedies(
     leaving: Option<&Pod>,
     others: bool,
 ) {
-    pods_on_node(finding, "See what runs on the node", &drain.node.name);
+    finding.pods_on_node("See what runs on the node", &drain.node.name);
     if let Some(pod) = leaving {
         finding.describe_pod("See why the pod is stuck terminating", pod);
     }
     // A deletion waits for the node, be it left out or not.
     if others && !drain.skyhook.deleting() && !drain.ignored {
-        leave_out(
-            finding,
+        finding.ignore_nodes(
             cluster,
             drain.skyhook,
             &[&drain.node.name],
@@ -62,7 +59,7 @@ pub fn remedies(
     finding.remedies.sort_by_key(|r| r.grade);
 }
 
-/// What helps where the operator does not even try to evict: the pod goes, or the operator is told to evict it.
+/// What helps where the operator does not even try to evict: the pod is deleted, or the operator is allowed to evict it.
 fn not_evicted(finding: &mut Finding, skyhook: &Skyhook, noted: &[Refusal]) {
     for (reason, field, lost, caveat) in [
         (
@@ -82,7 +79,6 @@ fn not_evicted(finding: &mut Finding, skyhook: &Skyhook, noted: &[Refusal]) {
             continue;
         };
         let patch = format!(r#"{{"spec":{{"drainConfig":{{"{field}":true}}}}}}"#);
-        let resource = skyhook.flavor().map_or_else(String::new, |g| g.resource());
         finding
             .kubectl(
                 Grade::B3,
@@ -90,25 +86,18 @@ fn not_evicted(finding: &mut Finding, skyhook: &Skyhook, noted: &[Refusal]) {
                 ["delete", "pod", "-n", &refusal.namespace, &refusal.name],
             )
             .caveat(lost)
-            .kubectl(
+            .patch(
                 Grade::B3,
                 format!("Or set drainConfig.{field} to let the operator evict such pods"),
-                [
-                    "patch",
-                    &resource,
-                    skyhook.name(),
-                    "--type=merge",
-                    "-p",
-                    &patch,
-                ],
+                skyhook,
+                &["--type=merge", "-p", &patch],
             )
             .caveat(caveat);
     }
 }
 
-/// What helps with a pod that was told to go and stays.
+/// What helps with a pod that was deleted and does not terminate.
 fn does_not_end(finding: &mut Finding, pod: &Pod) {
-    let namespace = pod_namespace(pod);
     if pod.metadata.finalizers.is_empty() {
         finding
             .force_delete(Grade::B3, "If the node is down or its container runtime hangs, force-delete the pod", pod)
@@ -118,12 +107,8 @@ fn does_not_end(finding: &mut Finding, pod: &Pod) {
             .kubectl(
                 Grade::B3,
                 "Remove the pod's finalizers if their owner no longer exists",
-                ["edit", "pod", "-n", namespace, pod.name()],
+                ["edit", "pod", "-n", pod.namespace(), pod.name()],
             )
             .caveat("any cleanup that the finalizers wait for is then skipped");
     }
-}
-
-fn pod_namespace(pod: &Pod) -> &str {
-    pod.metadata.namespace.as_deref().unwrap_or_default()
 }

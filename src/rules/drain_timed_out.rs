@@ -1,6 +1,5 @@
-use super::evidence::pods_on_node;
-use super::reset::reset_node;
-use super::{Finding, Findings, Severity, Subject};
+use super::evidence::open_entries;
+use super::{Finding, Findings, Subject};
 use crate::api::{Skyhook, keys};
 use crate::cluster::drain::is_evicted;
 use crate::cluster::{Cluster, Node, NodeRecord, Source};
@@ -54,7 +53,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .find(|d| d.node.name == node.name && d.skyhook.name() == skyhook.name());
             let pods = workloads.get(node.name.as_str());
             let any_left = pods.is_some_and(|pods| pods.iter().any(|p| is_evicted(p)));
-            // Once its pods are gone the node is drained, and the operator goes on.
+            // Once its pods are gone the node is drained, and the operator continues.
             let drained =
                 due.is_some() && cluster.source(Source::Workloads).ok().is_some() && !any_left;
             let subject = Subject::on(skyhook, node);
@@ -63,9 +62,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 None => subject,
             };
             let finding = findings.report(subject, message(skyhook, drained));
-            if drained {
-                finding.severity(Severity::Warning);
-            }
+            finding.warning_if(drained);
             report(cluster, finding, skyhook, node, on);
         }
     }
@@ -76,7 +73,7 @@ fn message(skyhook: &Skyhook, drained: bool) -> String {
         Some(timeout) => format!("its timeout of {timeout}"),
         None => "its timeout".to_owned(),
     };
-    let what = format!("the drain for {} exceeded {timeout}", skyhook.reference());
+    let what = format!("the drain for {skyhook} exceeded {timeout}");
     if drained {
         format!("{what}; the pods are gone now, so the operator may continue by itself")
     } else {
@@ -109,11 +106,7 @@ fn report(
         };
         finding.evidence(object, "eviction refused", why);
     }
-    let open = on
-        .entries()
-        .iter()
-        .filter(|e| skyhook.package(&e.name).is_some() && !skyhook.is_package_complete(&e.name, e));
-    for entry in open {
+    for entry in open_entries(skyhook, on) {
         finding.entry(&node.name, entry);
     }
     let title = if in_force.is_empty() {
@@ -121,9 +114,8 @@ fn report(
     } else {
         "See which pods are still on the node, and remove what keeps them there"
     };
-    pods_on_node(finding, title, &node.name);
-    reset_node(
-        finding,
+    finding.pods_on_node(title, &node.name);
+    finding.reset_node(
         "Then reset the node, so that the drain starts again",
         cluster,
         skyhook,

@@ -1,8 +1,8 @@
 use std::collections::BTreeMap;
 
-use super::evidence::{operator_log, package_run_trouble};
-use super::retry::{grade_of_stage, retry};
-use super::{Finding, Findings, Grade, Severity, Subject};
+use super::evidence::due_entry;
+use super::retry::grade_of_stage;
+use super::{Finding, Findings, Grade, Subject};
 use crate::api::{Entry, Executor, Stage, State};
 use crate::cluster::{Cluster, Job, PackageRun, PackageRuns, Pod};
 
@@ -54,7 +54,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         };
         let ended = pod.ended() && !pod.metadata.deleting() && !package_run.invalidated;
-        if !ended || !is_due(cluster, package_run) {
+        if !ended || due_entry(cluster, package_run).is_none() {
             continue;
         }
         let Some(skyhook) = cluster.skyhook(&package_run.skyhook) else {
@@ -71,20 +71,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 package_run.stage, package_run.package
             ),
         );
-        if !skyhook.runs() {
-            finding.severity(Severity::Warning);
-        }
-        finding.since(package_run.created()).evidence(
-            package_run.reference(),
-            "status.phase",
-            reason,
-        );
+        finding
+            .warning_if(!skyhook.runs())
+            .since(package_run.created())
+            .evidence(package_run, "status.phase", reason);
         if !pod.status.message.is_empty() {
-            finding.evidence(
-                package_run.reference(),
-                "status.message",
-                &pod.status.message,
-            );
+            finding.evidence(package_run, "status.message", &pod.status.message);
         }
         finding.describe_pod("See why the pod ended, and fix the cause", pod);
         start_again(cluster, finding, package_run);
@@ -120,13 +112,12 @@ fn of_jobs(cluster: &Cluster, findings: &mut Findings) {
             if cluster.is_stale(at) {
                 let finding = report(cluster, findings, package_run, given_up(package_run));
                 finding.since(at).entry(package_run.node, entry);
-                package_run_trouble(finding, package_run);
+                finding.package_run_trouble(package_run);
                 if let Some(pod) = rejected(package_run) {
                     rejection(finding, pod);
                 }
-                inspect(finding, package_run, "job", &job.metadata.name);
-                operator_log(
-                    finding,
+                finding.describe_job("See why the job ended, and fix the cause", job);
+                finding.operator_log(
                     cluster,
                     "Check the operator's log to see why the failure is not recorded",
                 );
@@ -171,14 +162,12 @@ fn rejects_pods(
     let finding = report(cluster, findings, package_run, message);
     // A single one may be bad luck: the Job tries again.
     let again = package_run.pods.iter().filter(|p| is_rejected(p)).count() > 1;
-    if !again && !cluster.is_stale(pod.metadata.creation_timestamp) {
-        finding.severity(Severity::Warning);
-    }
     finding
+        .warning_if(!again && !cluster.is_stale(pod.metadata.creation_timestamp))
         .since(package_run.created())
         .entry(package_run.node, entry);
     rejection(finding, pod);
-    inspect(finding, package_run, "pod", pod.name());
+    finding.describe_pod("See why the pod ended, and fix the cause", pod);
     finding.describe_node(
         format!("See why the node rejects the pods; once the cause is gone, {next} by itself"),
         package_run.node,
@@ -193,7 +182,7 @@ fn remade_jobs(cluster: &Cluster) -> BTreeMap<&str, i64> {
     let mut rounds: BTreeMap<&str, i64> = BTreeMap::new();
     for event in cluster.events.items() {
         let gave_up = event.kind == "Job" && event.reason == "BackoffLimitExceeded";
-        if gave_up && event.last.is_some() && !cluster.is_stale(event.last) {
+        if gave_up && cluster.is_recent(event.last) {
             *rounds.entry(&event.name).or_default() += event.count;
         }
     }
@@ -208,12 +197,8 @@ fn between_two_jobs(
     package_runs: &PackageRuns<'_>,
     remade: &BTreeMap<&str, i64>,
 ) {
-    for skyhook in cluster
-        .skyhooks
-        .items()
-        .iter()
-        .filter(|_| !remade.is_empty())
-    {
+    let all = cluster.skyhooks.items().iter();
+    for skyhook in all.filter(|_| !remade.is_empty()) {
         for (node, on) in cluster.tracked(skyhook.name()) {
             for entry in on.entries().iter().filter(|e| e.state == State::InProgress) {
                 let version = entry.version.replace('.', "-");
@@ -232,9 +217,7 @@ fn between_two_jobs(
                 }
                 let subject = Subject::on(skyhook, node).package(&entry.name);
                 let finding = findings.report(subject, rejects(&entry.stage, &entry.name));
-                if !skyhook.runs() {
-                    finding.severity(Severity::Warning);
-                }
+                finding.warning_if(!skyhook.runs());
                 close_again(finding, node.name.as_str(), entry);
             }
         }
@@ -264,8 +247,15 @@ fn rejects(stage: &Stage, package: &str) -> String {
 fn close_again(finding: &mut Finding, node: &str, entry: &Entry) {
     finding
         .entry(node, entry)
-        .evidence("events", "BackoffLimitExceeded for the job", "more than one")
-        .describe_node("See why the node rejects the pods; once the cause is gone, the next job continues by itself", node);
+        .evidence(
+            "events",
+            "BackoffLimitExceeded for the job",
+            "more than one",
+        )
+        .describe_node(
+            "See why the node rejects the pods; once the cause is gone, the next job continues by itself",
+            node,
+        );
 }
 
 fn report<'f>(
@@ -278,9 +268,7 @@ fn report<'f>(
     let runs = cluster
         .skyhook(&package_run.skyhook)
         .is_some_and(crate::api::Skyhook::runs);
-    if !runs {
-        finding.severity(Severity::Warning);
-    }
+    finding.warning_if(!runs);
     finding
 }
 
@@ -300,21 +288,12 @@ fn rejection(finding: &mut Finding, pod: &Pod) {
     }
 }
 
-fn inspect(finding: &mut Finding, package_run: &PackageRun<'_>, kind: &str, name: &str) {
-    finding.kubectl(
-        Grade::B0,
-        format!("See why the {kind} ended, and fix the cause"),
-        ["describe", kind, "-n", package_run.namespace(), name],
-    );
-}
-
 /// Adds the command that deletes what has ended: the operator makes it again.
 fn start_again(cluster: &Cluster, finding: &mut Finding, package_run: &PackageRun<'_>) {
     let grade = cluster
         .skyhook(&package_run.skyhook)
         .map_or(Grade::B2, |s| grade_of_stage(s, &package_run.package));
-    retry(
-        finding,
+    finding.retry(
         grade,
         "Retry the stage",
         &package_run.skyhook,
@@ -336,19 +315,4 @@ fn is_rejected(pod: &Pod) -> bool {
         && !status.reason.is_empty()
         && !pod.disrupted()
         && !pod.metadata.deleting()
-}
-
-/// Whether the node state says that the stage of this pod is yet to be done.
-fn is_due(cluster: &Cluster, package_run: &PackageRun<'_>) -> bool {
-    due_entry(cluster, package_run).is_some()
-}
-
-/// The entry of the package, if the stage is yet to be done.
-fn due_entry<'a>(cluster: &'a Cluster, package_run: &PackageRun<'_>) -> Option<&'a Entry> {
-    let node = cluster.node(package_run.node)?;
-    let key = format!("{}|{}", package_run.package, package_run.version);
-    cluster
-        .on_node(node, &package_run.skyhook)
-        .and_then(|on| on.entry(&key))
-        .filter(|e| e.stage == package_run.stage && e.state != State::Complete)
 }

@@ -1,173 +1,276 @@
-//! Evidence and remedies that several rules share.
+//! Evidence and predicates that several rules share.
+
+use std::fmt::Display;
 
 use jiff::Timestamp;
 
-use super::{Finding, Grade, Severity};
-use crate::api::{ApiFlavor, Entry, Skyhook, Stage, State, Status};
+use super::{Finding, Severity};
+use crate::api::{ApiFlavor, Condition, Entry, Meta, Skyhook, State, Status};
 use crate::cluster::exit;
+use crate::cluster::node::NodeCondition;
 use crate::cluster::package_run::PackageRun;
 use crate::cluster::pod::ContainerTrouble;
 use crate::cluster::{Certainty, Cluster, Node, NodeRecord, Pod};
 
-/// Since when the operator calls the node erroring for a custom resource.
-pub fn failing_since(cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> Option<Timestamp> {
-    let kind = cluster
-        .flavor()
-        .key(&format!("{}/Erroring", skyhook.name()));
-    let mut conditions = node.conditions.iter();
-    let erroring = conditions.find(|c| c.kind == kind && c.is_true())?;
-    erroring.last_transition_time
-}
-
-/// Whether the operator has called the node ready for the custom resource so long ago that many passes have ended since.
-pub fn complete_for_long(cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> bool {
-    let kind = cluster
-        .flavor()
-        .key(&format!("{}/NotReady", skyhook.name()));
-    let mut conditions = node.conditions.iter();
-    let ready = conditions.find(|c| c.kind == kind && c.status == "False");
-    ready.is_some_and(|c| cluster.is_stale(c.last_transition_time))
-}
-
-/// Makes a finding a warning where the custom resource no longer selects the node: the operator has left it, so nothing
-/// waits for it. Says whether it does not.
-pub fn no_longer_selected(finding: &mut Finding, skyhook: &Skyhook, node: &Node) -> bool {
-    if skyhook.selects(node) {
-        return false;
+impl Finding {
+    /// The entry of a package in a node state.
+    pub fn entry(&mut self, node: &str, entry: &Entry) -> &mut Self {
+        self.evidence(
+            format!("node/{node}"),
+            format!("nodeState {}", entry.key),
+            format!(
+                "{}/{}{}",
+                entry.stage,
+                entry.state,
+                restarts(entry.restarts)
+            ),
+        )
     }
-    finding.severity(Severity::Warning).evidence(
-        skyhook.reference(),
-        "spec.nodeSelectors",
-        "no longer matches the node",
-    );
-    true
-}
 
-/// Says where what is run again has to wait, as the custom resource is stopped.
-pub fn not_before_it_goes_on(finding: &mut Finding, skyhook: &Skyhook) {
-    let (is, until) = if skyhook.paused() {
-        ("paused", "resumed")
-    } else if skyhook.disabled() {
-        ("disabled", "enabled")
-    } else {
-        return;
-    };
-    finding.evidence(
-        skyhook.reference(),
-        is,
-        format!("reruns start only after it is {until}"),
-    );
-}
+    /// A field of a package in the spec.
+    pub fn package_field(
+        &mut self,
+        skyhook: &Skyhook,
+        package: &str,
+        field: &str,
+        value: impl Display,
+    ) -> &mut Self {
+        let field = format!("spec.packages.{package}.{field}");
+        self.evidence(skyhook, field, value)
+    }
 
-/// Makes a finding a warning while the pod is young: the kubelet tries again, and the next attempt may succeed.
-pub fn warn_while_young(finding: &mut Finding, cluster: &Cluster, pod: &Pod) {
-    let created = pod.metadata.creation_timestamp;
-    if created.is_some() && !cluster.is_stale(created) {
-        finding.severity(Severity::Warning);
+    /// That no node state contains a package.
+    pub fn absent_from_node_states(&mut self, package: &str) -> &mut Self {
+        let field = format!("nodeState of {package}");
+        self.evidence("nodes", field, "absent on every selected node")
     }
-}
 
-/// Adds why a Job gave up and what went wrong in the newest attempt.
-pub fn package_run_trouble(finding: &mut Finding, package_run: &PackageRun<'_>) {
-    if let Some(failed) = package_run.job.and_then(|j| j.failed()) {
-        finding.evidence(package_run.reference(), "condition Failed", reason(failed));
+    /// A condition of the custom resource, with its reason or its message; the finding exists since it changed.
+    pub fn condition(&mut self, skyhook: &Skyhook, condition: &Condition, says: &str) -> &mut Self {
+        let field = format!("condition {}", condition.kind);
+        self.since(condition.last_transition_time)
+            .evidence(skyhook, field, says)
     }
-    if let Some(pod) = package_run.timed_out() {
-        let reason = format!("{}: {}", pod.status.reason, pod.status.message);
-        finding.evidence(pod.reference(), "status.reason", reason);
+
+    /// The deletion of the custom resource, since which the finding exists.
+    pub fn since_deletion(&mut self, skyhook: &Skyhook) -> &mut Self {
+        self.since(skyhook.metadata.deletion_timestamp).evidence(
+            skyhook,
+            "deletionTimestamp",
+            "set",
+        )
     }
-    if let Some((pod, trouble)) = package_run.trouble() {
+
+    /// The annotation that pauses or disables the custom resource, who set it, and why.
+    pub fn annotated(&mut self, skyhook: &Skyhook, flavor: ApiFlavor, name: &str) -> &mut Self {
+        self.evidence(skyhook, flavor.key(name), "true");
+        if let Some((manager, time)) = skyhook.annotated_by(name) {
+            self.since(time).evidence(skyhook, "set by", manager);
+        }
+        if let Some((key, reason)) = skyhook.annotated_reason(name) {
+            self.evidence(skyhook, key, reason);
+        }
+        self
+    }
+
+    /// The finalizers of an object, if it has any.
+    pub fn finalizers(&mut self, object: impl Display, meta: &Meta) -> &mut Self {
+        if !meta.finalizers.is_empty() {
+            self.evidence(object, "finalizers", meta.finalizers.join(", "));
+        }
+        self
+    }
+
+    /// The operator's version, if it is known.
+    pub fn operator_version(&mut self, cluster: &Cluster) -> &mut Self {
+        if let Some(version) = &cluster.active_api.operator_version {
+            self.evidence("operator", "version", version);
+        }
+        self
+    }
+
+    /// Makes the finding a warning where the custom resource no longer selects the node: the operator does not work on
+    /// the node any more, so nothing waits for it.
+    pub fn warning_unless_selected(&mut self, skyhook: &Skyhook, node: &Node) -> &mut Self {
+        if !skyhook.selects(node) {
+            self.severity(Severity::Warning).evidence(
+                skyhook,
+                "spec.nodeSelectors",
+                "no longer matches the node",
+            );
+        }
+        self
+    }
+
+    /// Makes the finding a warning while the pod is young: the kubelet tries again, and the next attempt may succeed.
+    pub fn warning_while_young(&mut self, cluster: &Cluster, pod: &Pod) -> &mut Self {
+        self.warning_if(cluster.is_recent(pod.metadata.creation_timestamp))
+    }
+
+    /// That reruns wait while the custom resource is paused or disabled.
+    pub fn reruns_wait(&mut self, skyhook: &Skyhook) -> &mut Self {
+        let (is, until) = if skyhook.paused() {
+            ("paused", "resumed")
+        } else if skyhook.disabled() {
+            ("disabled", "enabled")
+        } else {
+            return self;
+        };
+        let value = format!("reruns start only after it is {until}");
+        self.evidence(skyhook, is, value)
+    }
+
+    /// Why a Job gave up, and what went wrong in the newest attempt.
+    pub fn package_run_trouble(&mut self, package_run: &PackageRun<'_>) -> &mut Self {
+        if let Some(failed) = package_run.job.and_then(|j| j.failed()) {
+            self.evidence(package_run, "condition Failed", reason(failed));
+        }
+        if let Some(pod) = package_run.timed_out() {
+            let reason = format!("{}: {}", pod.status.reason, pod.status.message);
+            self.evidence(pod, "status.reason", reason);
+        }
+        if let Some((pod, trouble)) = package_run.trouble() {
+            self.container_trouble(pod, &trouble);
+        }
+        self
+    }
+
+    /// What is wrong with a container: `CrashLoopBackOff, exit code 3, 3 restarts`.
+    pub fn container_trouble(&mut self, pod: &Pod, trouble: &ContainerTrouble<'_>) -> &mut Self {
+        let mut value = trouble.reason.to_owned();
+        if let Some(code) = trouble.exit_code {
+            value += &format!(", {}", exit::spelled(code, trouble.reason));
+        }
+        value += &restarts(trouble.restarts);
         let field = format!("container {}", trouble.container);
-        finding.evidence(pod.reference(), field, describe(&trouble));
+        self.evidence(pod, field, value)
+    }
+
+    /// What is wrong with a container, with the message of the kubelet.
+    pub fn container_message(&mut self, pod: &Pod, trouble: &ContainerTrouble<'_>) -> &mut Self {
+        self.container_trouble(pod, trouble);
+        if !trouble.message.is_empty() {
+            self.evidence(pod, "message", trouble.message);
+        }
+        self
+    }
+
+    /// That no pod or Job is there, and how certain that is.
+    pub fn no_package_run(&mut self, cluster: &Cluster, what: &str) -> &mut Self {
+        let value = match cluster.certainty_of_no_package_run() {
+            Certainty::Proven => "none",
+            Certainty::Presumed => "none in the input, which contains no objects of this kind",
+            Certainty::Unknown => "could not be read",
+        };
+        self.evidence("cluster", what, value)
+    }
+
+    /// What a deletion waits for, and the operator's reason for it.
+    pub fn pending_deletion(&mut self, cluster: &Cluster, skyhook: &Skyhook) -> &mut Self {
+        let pending = cluster.pending_uninstalls(skyhook);
+        let mut packages: Vec<&str> = pending.iter().map(|p| p.name).collect();
+        packages.sort_unstable();
+        packages.dedup();
+        let mut nodes: Vec<&str> = pending.iter().map(|p| p.node.name.as_str()).collect();
+        nodes.dedup();
+        self.since(skyhook.metadata.deletion_timestamp).evidence(
+            skyhook,
+            "waits for the uninstall of",
+            format!(
+                "{} on {} node{}",
+                packages.join(", "),
+                nodes.len(),
+                if nodes.len() == 1 { "" } else { "s" }
+            ),
+        );
+        if let Some(condition) = skyhook.true_condition("DeletionBlocked") {
+            self.evidence(skyhook, "condition DeletionBlocked", &condition.reason);
+        }
+        self.other_finalizers(skyhook)
+    }
+
+    /// The finalizers of others: they hold the custom resource once the operator has removed its own.
+    pub fn other_finalizers(&mut self, skyhook: &Skyhook) -> &mut Self {
+        let ours = skyhook.flavor().map(ApiFlavor::finalizer);
+        let all = skyhook.metadata.finalizers.iter();
+        let others: Vec<&str> = all
+            .filter(|f| Some(*f) != ours.as_ref())
+            .map(String::as_str)
+            .collect();
+        if !others.is_empty() {
+            self.evidence(
+                skyhook,
+                "third-party finalizers that will still block the deletion",
+                others.join(", "),
+            );
+        }
+        self
     }
 }
 
-fn reason(condition: &crate::api::Condition) -> String {
+fn reason(condition: &Condition) -> String {
     match condition.message.as_str() {
         "" => condition.reason.to_string(),
         message => format!("{}: {message}", condition.reason),
     }
 }
 
-/// `CrashLoopBackOff, exit code 3, 3 restarts`
-pub fn describe(trouble: &ContainerTrouble<'_>) -> String {
-    let mut text = trouble.reason.to_owned();
-    if let Some(code) = trouble.exit_code {
-        text.push_str(&format!(", {}", exit::spelled(code, trouble.reason)));
+/// The number of restarts, at the end of a sentence; empty where there are none.
+fn restarts(number: i64) -> String {
+    match number {
+        0 => String::new(),
+        1 => ", 1 restart".to_owned(),
+        n => format!(", {n} restarts"),
     }
-    match trouble.restarts {
-        0 => {}
-        1 => text.push_str(", 1 restart"),
-        n => text.push_str(&format!(", {n} restarts")),
+}
+
+/// The first names, and how many more there are.
+pub fn some_of<S: AsRef<str>>(names: &[S]) -> String {
+    const SHOWN: usize = 5;
+    let shown: Vec<&str> = names.iter().take(SHOWN).map(AsRef::as_ref).collect();
+    let shown = shown.join(", ");
+    match names.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
     }
-    text
 }
 
-/// Adds the command that shows why a stage fails.
-pub fn read_logs(finding: &mut Finding, skyhook: &str, node: &str, package: &str, stage: &Stage) {
-    finding.remedy(
-        Grade::B0,
-        "Check the logs for the cause, then fix the package",
-        [
-            "package",
-            "logs",
-            package,
-            "--skyhook",
-            skyhook,
-            "--node",
-            node,
-            "--stage",
-            stage.as_str(),
-        ],
-    );
+/// Since when the operator calls the node erroring for a custom resource.
+pub fn failing_since(cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> Option<Timestamp> {
+    let erroring = condition_of(cluster, skyhook, node, "Erroring").filter(|c| c.is_true())?;
+    erroring.last_transition_time
 }
 
-/// Adds the command that shows the pods of a node.
-pub fn pods_on_node(finding: &mut Finding, title: &str, node: &str) {
-    let selector = format!("spec.nodeName={node}");
-    let words = [
-        "get",
-        "pods",
-        "-A",
-        "-o",
-        "wide",
-        "--field-selector",
-        &selector,
-    ];
-    finding.kubectl(Grade::B0, title, words);
+/// Whether the operator has called the node ready for the custom resource so long ago that many passes have ended since.
+pub fn complete_for_long(cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> bool {
+    let ready = condition_of(cluster, skyhook, node, "NotReady").filter(|c| c.status == "False");
+    ready.is_some_and(|c| cluster.is_stale(c.last_transition_time))
 }
 
-/// Adds that an execution is missing, and what the absence is worth.
-pub fn no_package_run(finding: &mut Finding, cluster: &Cluster, what: &str) {
-    let (field, value) = match cluster.certainty_of_no_package_run() {
-        Certainty::Proven => (what, "none"),
-        Certainty::Presumed => (
-            what,
-            "none in the input, which contains no objects of this kind",
-        ),
-        Certainty::Unknown => (what, "could not be read"),
-    };
-    finding.evidence("cluster", field, value);
+/// The operator's condition on a node for a custom resource.
+fn condition_of<'a>(
+    cluster: &Cluster,
+    skyhook: &Skyhook,
+    node: &'a Node,
+    kind: &str,
+) -> Option<&'a NodeCondition> {
+    let kind = cluster.flavor().key(&format!("{}/{kind}", skyhook.name()));
+    node.conditions.iter().find(|c| c.kind == kind)
 }
 
-/// The packages whose uninstall is asked for, in custom resources that are not being deleted.
+/// The packages whose uninstall is requested, in custom resources that are not being deleted.
 pub fn uninstall_requested(cluster: &Cluster) -> impl Iterator<Item = (&Skyhook, &str)> {
-    cluster
-        .skyhooks
-        .items()
-        .iter()
-        .filter(|s| !s.deleting())
-        .flat_map(|skyhook| {
-            let asked = skyhook
-                .packages()
-                .filter(|(_, p)| p.uninstall().enabled && p.uninstall().apply);
-            asked.map(move |(name, _)| (skyhook, name))
-        })
+    let all = cluster.skyhooks.items().iter().filter(|s| !s.deleting());
+    all.flat_map(|skyhook| {
+        let packages = skyhook.packages();
+        let requested = packages.filter(|(_, p)| p.uninstall().enabled && p.uninstall().apply);
+        requested.map(move |(name, _)| (skyhook, name))
+    })
 }
 
-/// Those of them that stand in no node state, at whatever version.
+/// Those of them that are in no node state, at any version.
 ///
-/// A node whose state cannot be read might hold the package, so it rules the package out, and
+/// A node whose state cannot be read might have the package, so it rules the package out, and
 /// where no node is selected there is nothing to be absent from.
 pub fn absent_everywhere(cluster: &Cluster) -> impl Iterator<Item = (&Skyhook, &str)> {
     uninstall_requested(cluster).filter(|(skyhook, name)| {
@@ -181,91 +284,18 @@ pub fn absent_everywhere(cluster: &Cluster) -> impl Iterator<Item = (&Skyhook, &
     })
 }
 
-/// Adds the command that shows the operator's log.
-pub fn operator_log(finding: &mut Finding, cluster: &Cluster, title: &str) {
-    let operator = cluster.operators.items().first();
-    let namespace = operator
-        .map(|d| d.namespace())
-        .unwrap_or(cluster.flavor().default_namespace());
-    let label = "control-plane=controller-manager";
-    finding.kubectl(
-        Grade::B0,
-        title,
-        ["logs", "-n", namespace, "-l", label, "--tail=200"],
-    );
-}
-
-/// Adds the command that removes one package from a node state, and leaves its neighbours alone.
-pub fn forget<'f>(
-    finding: &'f mut Finding,
-    grade: Grade,
-    skyhook: &str,
-    node: &str,
-    entry: &Entry,
-) -> &'f mut Finding {
-    let package = format!("{}:{}", entry.name, entry.version);
-    finding.remedy(
-        grade,
-        "Reset the package on the node",
-        ["reset", skyhook, "--node", node, "--package", &package],
-    )
-}
-
-/// Adds what a deletion waits for, and how the operator puts it.
-pub fn pending_deletion(cluster: &Cluster, finding: &mut Finding, skyhook: &Skyhook) {
-    let pending = cluster.pending_uninstalls(skyhook);
-    let mut packages: Vec<&str> = pending.iter().map(|p| p.name).collect();
-    packages.sort_unstable();
-    packages.dedup();
-    let mut nodes: Vec<&str> = pending.iter().map(|p| p.node.name.as_str()).collect();
-    nodes.dedup();
-    finding.since(skyhook.metadata.deletion_timestamp).evidence(
-        skyhook.reference(),
-        "waits for the uninstall of",
-        format!(
-            "{} on {} node{}",
-            packages.join(", "),
-            nodes.len(),
-            if nodes.len() == 1 { "" } else { "s" }
-        ),
-    );
-    if let Some(condition) = skyhook.true_condition("DeletionBlocked") {
-        finding.evidence(
-            skyhook.reference(),
-            "condition DeletionBlocked",
-            &condition.reason,
-        );
-    }
-    other_finalizers(finding, skyhook);
-}
-
-/// Adds the finalizers of others: they hold the custom resource once the operator has let it go.
-pub fn other_finalizers(finding: &mut Finding, skyhook: &Skyhook) {
-    let ours = skyhook.flavor().map(ApiFlavor::finalizer);
-    let all = skyhook.metadata.finalizers.iter();
-    let others: Vec<&str> = all
-        .filter(|f| Some(*f) != ours.as_ref())
-        .map(String::as_str)
-        .collect();
-    if !others.is_empty() {
-        finding.evidence(
-            skyhook.reference(),
-            "third-party finalizers that will still block the deletion",
-            others.join(", "),
-        );
-    }
-}
-
 /// Whether an erroring interrupt is just what a reboot looks like.
 ///
 /// The container that reboots the node is killed by the reboot and runs once more afterwards, so
 /// one restart of a reboot interrupt is part of every healthy rollout.
 pub fn restarted_by_its_own_reboot(skyhook: &Skyhook, entry: &Entry) -> bool {
-    let reboots = skyhook
-        .package(&entry.name)
-        .and_then(|p| skyhook.pending_interrupt(&entry.name, p))
-        .is_some_and(|kind| kind == "reboot");
-    entry.stage.is_interrupt() && reboots && entry.restarts <= 1
+    entry.stage.is_interrupt() && is_reboot(skyhook, entry) && entry.restarts <= 1
+}
+
+/// Whether the package of an entry has a reboot as its interrupt.
+pub fn is_reboot(skyhook: &Skyhook, entry: &Entry) -> bool {
+    let package = skyhook.package(&entry.name);
+    package.and_then(|p| skyhook.pending_interrupt(&entry.name, p)) == Some("reboot")
 }
 
 /// Whether a node fails for a custom resource, and is not just in the middle of a reboot.
@@ -279,36 +309,37 @@ pub fn fails_for_real(skyhook: &Skyhook, on: &NodeRecord) -> bool {
         })
 }
 
-/// The first names, and how many more there are.
-pub fn some_of(names: &[&str]) -> String {
-    const SHOWN: usize = 5;
-    let shown = names
-        .iter()
-        .take(SHOWN)
-        .copied()
-        .collect::<Vec<_>>()
-        .join(", ");
-    match names.len().saturating_sub(SHOWN) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
-    }
+/// The entries of packages of the spec that are not complete on a node.
+pub fn open_entries<'a, 's>(
+    skyhook: &'s Skyhook,
+    on: &'a NodeRecord,
+) -> impl Iterator<Item = &'a Entry> + use<'a, 's> {
+    let entries = on.entries().iter();
+    entries
+        .filter(|e| skyhook.package(&e.name).is_some() && !skyhook.is_package_complete(&e.name, e))
 }
 
-/// The custom resources that are being deleted while they rest, with packages left to uninstall.
+/// The node-state entry that a pod or Job works on, unless its stage is already complete or another one.
+pub fn due_entry<'a>(cluster: &'a Cluster, package_run: &PackageRun<'_>) -> Option<&'a Entry> {
+    let node = cluster.node(package_run.node)?;
+    let on = cluster.on_node(node, &package_run.skyhook)?;
+    let entry = on.entry(&format!("{}|{}", package_run.package, package_run.version))?;
+    (entry.stage == package_run.stage && entry.state != State::Complete).then_some(entry)
+}
+
+/// The custom resources that are being deleted while they are paused or disabled, with packages left to uninstall.
 ///
-/// The operator's own word counts too: it may see nodes that we do not.
-pub fn deletions_at_rest<'a>(
+/// The operator's own condition counts too: it may see nodes that we do not.
+pub fn stopped_deletions<'a>(
     cluster: &'a Cluster,
-    rests: fn(&Skyhook) -> bool,
+    stopped: fn(&Skyhook) -> bool,
     reason: &'static str,
 ) -> impl Iterator<Item = &'a Skyhook> {
     let deleting = cluster.skyhooks.items().iter().filter(|s| s.deleting());
     let waiting = deleting.filter(|s| s.has_finalizer());
-    waiting.filter(move |s| rests(s)).filter(move |skyhook| {
-        let said = skyhook.true_condition("DeletionBlocked");
-        said.is_some_and(|c| c.reason == reason) || !cluster.pending_uninstalls(skyhook).is_empty()
+    waiting.filter(move |s| stopped(s)).filter(move |skyhook| {
+        let condition = skyhook.true_condition("DeletionBlocked");
+        condition.is_some_and(|c| c.reason == reason)
+            || !cluster.pending_uninstalls(skyhook).is_empty()
     })
 }
-
-/// What to mind where a node is freed for a deletion: see `deletion-passes-over-node`.
-pub const LOOK_AGAIN: &str = "the uninstall runs; if other nodes are already done, the operator may skip this node: check for SKY114 afterwards";

@@ -1,5 +1,4 @@
-use super::retry::{rerun, retry_given_up};
-use super::{Finding, Findings, Severity, Subject};
+use super::{Finding, Findings, Subject};
 use crate::api::{Entry, Skyhook, Status, keys};
 use crate::cluster::{Cluster, Node, PackageRun};
 
@@ -39,8 +38,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     let package_runs = cluster.package_runs();
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.runs()) {
         for node in cluster.selected(skyhook) {
-            let on = cluster.on_node(node, skyhook.name());
-            if on.is_none_or(|on| on.operator_status() != Status::Waiting) {
+            if cluster.status_on(skyhook, node) != Status::Waiting {
                 continue;
             }
             let parked = cluster.parked(&package_runs, skyhook, node);
@@ -56,9 +54,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 ),
             );
             // While an earlier custom resource is not done, waiting is right.
-            if cluster.gate_on(skyhook, node).is_some() {
-                finding.severity(Severity::Warning);
-            }
+            finding.warning_if(cluster.gate_on(skyhook, node).is_some());
             report(cluster, finding, skyhook, node, entry, package_run);
         }
     }
@@ -77,21 +73,20 @@ fn report(
     let failed = package_run.job.and_then(|j| j.failed());
     finding
         .since(failed.and_then(|c| c.last_transition_time))
-        .evidence(node.reference(), status, "waiting")
+        .evidence(node, status, "waiting")
         .entry(&node.name, entry)
         .evidence(
-            package_run.reference(),
+            package_run,
             "condition Failed",
             failed.map_or_else(String::new, |c| c.reason.to_string()),
-        );
-    finding.effect_of(&["SKY112", "SKY201"]);
-    retry_given_up(finding, Some(package_run), skyhook, &node.name, entry);
+        )
+        .effect_of(&["SKY112", "SKY201"]);
+    finding.retry_given_up(Some(package_run), skyhook, &node.name, entry);
     if entry.stage.is_uninstall() {
         // A rerun would make the package count as uninstalled.
         return;
     }
-    rerun(
-        finding,
+    finding.rerun(
         "Or run the package again from the start",
         cluster,
         skyhook,

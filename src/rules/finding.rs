@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::causes::Awaited;
 use super::remedy::Remedy;
 use super::{Blocks, Reason, Rule};
-use crate::api::{Entry, Skyhook};
+use crate::api::Skyhook;
 use crate::cluster::{Deployment, Node, PackageRun};
 use crate::plan::Grade;
 
@@ -65,9 +65,14 @@ impl Subject {
 
     /// A Deployment of the operator.
     pub fn deployment(deployment: &Deployment) -> Subject {
+        Subject::object("Deployment", deployment.name())
+    }
+
+    /// An object that belongs to no custom resource and no node.
+    pub fn object(kind: impl Into<String>, name: impl Into<String>) -> Subject {
         Subject {
-            kind: "Deployment".to_owned(),
-            name: deployment.name().to_owned(),
+            kind: kind.into(),
+            name: name.into(),
             ..Subject::default()
         }
     }
@@ -240,7 +245,7 @@ impl Finding {
         self
     }
 
-    /// These nodes do not get on because of it either.
+    /// These nodes make no progress because of it either.
     pub fn holds_up(&mut self, nodes: &[&str]) -> &mut Self {
         self.holds_up = nodes.iter().map(ToString::to_string).collect();
         self
@@ -253,39 +258,32 @@ impl Finding {
         self
     }
 
+    /// Makes it a warning where this is so.
+    pub fn warning_if(&mut self, uncertain: bool) -> &mut Self {
+        if uncertain {
+            self.severity(Severity::Warning);
+        }
+        self
+    }
+
     pub fn since(&mut self, since: Option<Timestamp>) -> &mut Self {
         self.since = since;
         self
     }
 
+    /// Adds an observation: an object, as `kind/name`, a field of it, and what this says.
     pub fn evidence(
         &mut self,
-        object: impl Into<String>,
-        field: impl Into<String>,
-        value: impl Into<String>,
+        object: impl fmt::Display,
+        field: impl fmt::Display,
+        value: impl fmt::Display,
     ) -> &mut Self {
-        let (object, field, value) = (object.into(), field.into(), value.into());
         self.evidence.push(Evidence {
-            object,
-            field,
-            value,
+            object: object.to_string(),
+            field: field.to_string(),
+            value: value.to_string(),
         });
         self
-    }
-
-    /// The entry of a package in a node state, as evidence.
-    pub fn entry(&mut self, node: &str, entry: &Entry) -> &mut Self {
-        let restarts = match entry.restarts {
-            0 => String::new(),
-            1 => ", 1 restart".to_owned(),
-            n => format!(", {n} restarts"),
-        };
-        let value = format!("{}/{}{restarts}", entry.stage, entry.state);
-        self.evidence(
-            format!("node/{node}"),
-            format!("nodeState {}", entry.key),
-            value,
-        )
     }
 
     /// A remedy that is one of our own commands.
@@ -335,7 +333,7 @@ impl Finding {
         self
     }
 
-    /// The remedy that was added last is right only where somebody wants it so, or knows what no object tells.
+    /// The remedy that was added last is a choice of the user: no object says whether it is right.
     pub fn by_choice(&mut self) -> &mut Self {
         if let Some(remedy) = self.remedies.last_mut() {
             remedy.choice = true;

@@ -57,7 +57,7 @@ impl RuleRun {
 }
 
 impl Findings {
-    /// What keeps nodes from getting on, for a rule that looks at effects.
+    /// What keeps nodes from making progress, for a rule that looks at effects.
     pub fn troubles(&self, cluster: &Cluster) -> Rc<NodeTroubles> {
         let found = |rule| self.by(rule, cluster);
         let troubles = &self.run.0.troubles;

@@ -1,4 +1,3 @@
-use super::leave_out::leave_out;
 use super::{Findings, Severity, Subject};
 use crate::api::ApiFlavor;
 use crate::cluster::Cluster;
@@ -56,14 +55,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding.severity(Severity::Info);
         }
         finding
-            .evidence(node.reference(), "spec.unschedulable", "true")
-            .evidence(node.reference(), "cordon annotations", "none");
-        leave_out(
-            finding,
-            cluster,
-            drain.skyhook,
-            &[&node.name],
-            "Make the operator ignore the node if it must stay cordoned",
-        );
+            .evidence(node, "spec.unschedulable", "true")
+            .evidence(node, "cordon annotations", "none")
+            .ignore_nodes(
+                cluster,
+                drain.skyhook,
+                &[&node.name],
+                "Make the operator ignore the node if it must stay cordoned",
+            );
     }
 }

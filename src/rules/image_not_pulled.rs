@@ -1,5 +1,4 @@
-use super::evidence::{describe, warn_while_young};
-use super::tried_again::succeeded;
+use super::still_retried::succeeded;
 use super::{Finding, Findings, Grade, Subject};
 use crate::cluster::pod::{ContainerTrouble, TroubleKind};
 use crate::cluster::{Cluster, PackageRun, Pod};
@@ -68,21 +67,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             },
         );
         if may_come(cluster, pod, &trouble) {
-            warn_while_young(finding, cluster, pod);
+            finding.warning_while_young(cluster, pod);
         }
         finding
             .failing_since(pod.metadata.creation_timestamp)
             .since(pod.metadata.creation_timestamp)
-            .evidence(
-                pod.reference(),
-                format!("container {}", trouble.container),
-                describe(&trouble),
-            );
-        if !trouble.message.is_empty() {
-            finding.evidence(pod.reference(), "message", trouble.message);
-        }
-        finding.describe_pod("See the error from the registry", pod);
-        finding.effect_of(&["SKY213"]);
+            .container_message(pod, &trouble)
+            .describe_pod("See the error from the registry", pod)
+            .effect_of(&["SKY213"]);
         if has_run {
             finding.caveat(
                 "the stage completes once the image can be pulled; a reset would run the stage and its interrupt again",
@@ -121,27 +113,17 @@ fn correct_agent_image(cluster: &Cluster, finding: &mut Finding, package_run: &P
     if let Some((skyhook, image)) = skyhook.zip(own) {
         let field = format!("spec.packages.{}.agentImageOverride", package_run.package);
         finding
-            .evidence(skyhook.reference(), field, image)
+            .evidence(skyhook, field, image)
             .kubectl(Grade::B2, "Correct the package's agentImageOverride", edit)
             .caveat(REPLACES);
         return;
     }
     for deployment in cluster.operators.items() {
         if let Some(image) = deployment.env("AGENT_IMAGE") {
-            finding.evidence(deployment.reference(), "AGENT_IMAGE", image);
+            finding.evidence(deployment, "AGENT_IMAGE", image);
         }
         finding
-            .kubectl(
-                Grade::B2,
-                "Correct the operator's AGENT_IMAGE",
-                [
-                    "edit",
-                    "deployment",
-                    "-n",
-                    deployment.namespace(),
-                    deployment.name(),
-                ],
-            )
+            .edit_operator(Grade::B2, "Correct the operator's AGENT_IMAGE", deployment)
             .caveat("the operator restarts and then replaces the pods of every package that waits for the image");
     }
     let title = if cluster.operators.items().is_empty() {
@@ -191,12 +173,12 @@ fn may_come(cluster: &Cluster, pod: &Pod, trouble: &ContainerTrouble<'_>) -> boo
         _ => return false,
     };
     // What the kubelet says while it holds back may leave out why.
-    let told = cluster.events.items().iter().filter(|e| {
+    let failures = cluster.events.items().iter().filter(|e| {
         let failed = e.kind == "Pod" && e.reason == "Failed";
         failed && e.name == pod.name() && e.message.contains("pull")
     });
-    let told = told.max_by_key(|e| e.last);
-    let why = format!("{} {}", trouble.message, told.map_or("", |e| &e.message));
+    let newest = failures.max_by_key(|e| e.last);
+    let why = format!("{} {}", trouble.message, newest.map_or("", |e| &e.message));
     let why = why.replace(trouble.image, "").to_lowercase();
     let says = |words: &[&str]| words.iter().any(|w| why.contains(w));
     says(&UNREACHABLE) || first && !says(&REFUSED)

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{Findings, Grade, Severity, Subject};
+use super::{Findings, Grade, Subject};
 use crate::api::{ApiFlavor, Skyhook};
 use crate::cluster::Cluster;
 
@@ -57,18 +57,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     "the image reference of package {name} is truncated because it contains {why}"
                 ),
             );
-            if !is_awaited(cluster, skyhook, name) {
-                finding.severity(Severity::Warning);
-            }
+            finding.warning_if(!is_awaited(cluster, skyhook, name));
             let used = cut(image);
-            finding.evidence(
-                skyhook.reference(),
-                format!("spec.packages.{name}.image"),
-                &package.image,
-            );
+            finding.package_field(skyhook, name, "image", &package.image);
             if *image != package.image {
                 finding.evidence(
-                    skyhook.reference(),
+                    skyhook,
                     format!("last applied spec.packages.{name}.image"),
                     image,
                 );

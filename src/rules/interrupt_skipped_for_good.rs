@@ -1,6 +1,5 @@
-use super::last_sign::last_sign;
-use super::retry::rerun;
-use super::{Findings, Grade, Severity, Subject};
+use super::last_activity::last_activity;
+use super::{Findings, Grade, Subject};
 use crate::api::{Entry, Skyhook, Stage, State, Status};
 use crate::cluster::{Certainty, Cluster, NodeRecord};
 
@@ -65,18 +64,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         entry.name
                     ),
                 );
-                finding.entry(&node.name, entry).evidence(
-                    node.reference(),
-                    "interrupt pods",
-                    "none",
-                );
+                finding
+                    .entry(&node.name, entry)
+                    .evidence(node, "interrupt pods", "none");
                 if let Some(why) = cluster.why_no_operator_version() {
                     // By then v0.17 would have continued it.
                     let open = cluster.open_nodes(skyhook);
-                    let last = last_sign(cluster, &package_runs, skyhook, &open);
-                    if !cluster.is_stale(last) {
-                        finding.severity(Severity::Warning);
-                    }
+                    let last = last_activity(cluster, &package_runs, skyhook, &open);
+                    finding.warning_if(!cluster.is_stale(last));
                     finding.evidence(
                         "operator",
                         "version",
@@ -100,7 +95,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     )
                     .caveat("the interrupt does not run for this package");
                 let title = "Otherwise run the package again";
-                if rerun(finding, title, cluster, skyhook, node, &entry.name) {
+                if finding.rerun(title, cluster, skyhook, node, &entry.name) {
                     finding.by_choice();
                 }
             }

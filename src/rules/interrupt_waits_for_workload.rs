@@ -1,5 +1,5 @@
 use super::evidence::some_of;
-use super::{Findings, Grade, Subject};
+use super::{Findings, Subject};
 use crate::cluster::{Certainty, Cluster};
 
 rule! {
@@ -55,7 +55,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if protected.is_empty() {
             continue;
         }
-        let names: Vec<&str> = protected.iter().map(String::as_str).collect();
         let finding = findings.report(
             Subject::on(drain.skyhook, drain.node).package(drain.package),
             format!(
@@ -66,32 +65,18 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         finding
             .passes()
             .evidence(
-                drain.skyhook.reference(),
+                drain.skyhook,
                 "spec.podNonInterruptLabels",
                 "match pods here",
             )
-            .evidence(drain.node.reference(), "pods", some_of(&names));
+            .evidence(drain.node, "pods", some_of(&protected));
         let blocked = drain.skyhook.true_condition("Blocked");
         if let Some(condition) = blocked.filter(|c| c.reason == "NonInterruptPodsRunning") {
-            finding.since(condition.last_transition_time).evidence(
-                drain.skyhook.reference(),
-                "condition Blocked",
-                &condition.reason,
-            );
+            finding.condition(drain.skyhook, condition, &condition.reason);
         }
-        let field = format!("spec.nodeName={}", drain.node.name);
-        finding.kubectl(
-            Grade::B0,
+        finding.pods_on_node(
             "See which pods are protected; the interrupt runs once they are gone",
-            [
-                "get",
-                "pods",
-                "-A",
-                "-o",
-                "wide",
-                "--field-selector",
-                &field,
-            ],
+            &drain.node.name,
         );
     }
 }

@@ -1,6 +1,6 @@
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Findings, Grade, Severity, Subject};
+use super::{Findings, Subject};
 use crate::cluster::{Cluster, Event, Job, PackageRun, Source};
 
 rule! {
@@ -89,31 +89,18 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         } else {
             YOUNG
         };
-        if unsure || waits.is_some_and(|waits| waits < young) {
-            finding.severity(Severity::Warning);
-        }
+        finding.warning_if(unsure || waits.is_some_and(|waits| waits < young));
         finding.since(since).evidence(
-            package_run.reference(),
+            package_run,
             "pods",
             if tried { "all have ended" } else { "none" },
         );
         if let Some(event) = event {
-            finding.evidence(
-                package_run.reference(),
-                "event FailedCreate",
-                &event.message,
-            );
+            finding.evidence(package_run, "event FailedCreate", &event.message);
         }
-        finding.kubectl(
-            Grade::B0,
+        finding.describe_job(
             "See why pod creation fails, and fix the cause; the job controller retries automatically",
-            [
-                "describe",
-                "job",
-                "-n",
-                package_run.namespace(),
-                &job.metadata.name,
-            ],
+            job,
         );
     }
 }
@@ -133,7 +120,7 @@ fn lacks_a_pod(package_run: &PackageRun<'_>, job: &Job) -> bool {
     idle && counted && package_run.alive()
 }
 
-/// What the controller last said of a pod that it could not create; not of one before the last attempt.
+/// The controller's last event about a pod that it could not create, if it is not from before the last attempt.
 fn newest_refusal<'a>(
     cluster: &'a Cluster,
     package_run: &PackageRun<'_>,

@@ -1,6 +1,6 @@
 use jiff::Timestamp;
 
-use super::going_on::GoingOnEverywhere;
+use super::resume_effects::ResumeEffectsByName;
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::Status;
 use crate::cluster::Cluster;
@@ -34,7 +34,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let mut going_on = GoingOnEverywhere::default();
+    let mut resume_effects = ResumeEffectsByName::default();
     let package_runs = cluster.package_runs();
     for package_run in package_runs.all().iter().filter(|e| e.alive()) {
         let Some(job) = package_run.job.filter(|j| j.spec.suspend) else {
@@ -49,7 +49,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let rests = skyhook.status.status == Some(Status::Paused);
         let written = skyhook.metadata.managed_fields.iter();
         let written = written.filter_map(|m| m.time).max();
-        let young = |at: Option<Timestamp>| at.is_some() && !cluster.is_stale(at);
+        let young = |at: Option<Timestamp>| cluster.is_recent(at);
         if skyhook.paused() || rests && (!cluster.is_stale(since) || young(written)) {
             continue;
         }
@@ -58,31 +58,27 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             Subject::package_run(package_run),
             if disabled {
                 format!(
-                    "the job for stage {} of package {} stays suspended: {} is disabled, which \
+                    "the job for stage {} of package {} stays suspended: {skyhook} is disabled, which \
                      prevents the job from being resumed",
-                    package_run.stage,
-                    package_run.package,
-                    skyhook.reference()
+                    package_run.stage, package_run.package
                 )
             } else {
                 format!(
-                    "the job for stage {} of package {} is still suspended, although {} is not paused",
-                    package_run.stage,
-                    package_run.package,
-                    skyhook.reference()
+                    "the job for stage {} of package {} is still suspended, although {skyhook} is not paused",
+                    package_run.stage, package_run.package
                 )
             },
         );
         finding
             .since(since)
-            .evidence(package_run.reference(), "spec.suspend", "true")
-            .evidence(skyhook.reference(), "paused", "no");
+            .evidence(package_run, "spec.suspend", "true")
+            .evidence(skyhook, "paused", "no");
         if disabled {
             finding
                 .severity(Severity::Warning)
-                .evidence(skyhook.reference(), "disabled", "yes")
+                .evidence(skyhook, "disabled", "yes")
                 .remedy(
-                    going_on.with(cluster, skyhook).grade(),
+                    resume_effects.with(cluster, skyhook).grade(),
                     "Enable the custom resource",
                     ["enable", skyhook.name()],
                 )
@@ -102,7 +98,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 )
                 .caveat("its running jobs are stopped until it is resumed, and then rerun")
                 .remedy(
-                    going_on.with(cluster, skyhook).grade(),
+                    resume_effects.with(cluster, skyhook).grade(),
                     "Then resume the custom resource",
                     ["resume", skyhook.name()],
                 )

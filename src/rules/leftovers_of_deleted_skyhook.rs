@@ -81,7 +81,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if marker || !odd {
                 finding.severity(Severity::Info);
             }
-            finding.evidence(node.reference(), "keys", on.left().join(", "));
+            finding.evidence(node, "keys", on.left().join(", "));
             for entry in on.entries() {
                 finding.entry(&node.name, entry);
             }

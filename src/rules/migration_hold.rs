@@ -39,13 +39,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let finding = findings.report(
             Subject::skyhook(old),
             format!(
-                "{} is unfinished ({status}), which stops the operator for every NodeWright",
-                old.reference()
+                "{old} is unfinished ({status}), which stops the operator for every NodeWright"
             ),
         );
-        finding.evidence(old.reference(), "status.status", status.as_str());
+        finding.evidence(old, "status.status", status.as_str());
         match &cluster.active_api.operator_version {
-            Some(version) => finding.evidence("operator", "version", version.to_string()),
+            Some(version) => finding.evidence("operator", "version", version),
             // It may have been rolled back, and then the old object is not a leftover.
             None => {
                 finding
@@ -61,16 +60,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             // The newer operator takes off its finalizer, and is then no longer held.
             (Some(_), _) if old.deleting() => {
                 let deleted = old.metadata.deletion_timestamp;
-                if !cluster.is_stale(deleted) {
-                    finding.severity(Severity::Warning);
-                }
-                finding.evidence(old.reference(), "deletionTimestamp", "set");
+                finding.warning_if(!cluster.is_stale(deleted));
+                finding.evidence(old, "deletionTimestamp", "set");
                 let ours = cluster.flavor().other().finalizer();
                 let all = old.metadata.finalizers.iter();
                 let others: Vec<&str> = all.map(String::as_str).filter(|f| *f != ours).collect();
                 if !others.is_empty() {
                     finding
-                        .evidence(old.reference(), "third-party finalizers", others.join(", "))
+                        .evidence(old, "third-party finalizers", others.join(", "))
                         .kubectl(
                             Grade::B1,
                             "Remove the third-party finalizer if its owner no longer exists",
@@ -81,7 +78,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             (Some(new), _) => {
                 finding
-                    .evidence(new.reference(), "exists", "yes; it takes over")
+                    .evidence(new, "exists", "yes; it takes over")
                     .kubectl(
                         Grade::B2,
                         "Or delete the Skyhook; the NodeWright takes over",

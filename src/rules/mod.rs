@@ -51,11 +51,11 @@ pub struct Rule {
 /// What the findings of a rule are to the rules that look at effects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Finds {
-    /// Something that is wrong; an error keeps the node that it is about from getting on.
+    /// Something that is wrong; an error keeps its node from making progress.
     Causes,
-    /// Waits that are right, and that last until somebody acts: a warning keeps the node from getting on, too.
+    /// Waits that are right, and that last until somebody acts: a warning keeps the node from making progress, too.
     LastingWaits,
-    /// What comes of something else: it explains nothing on a node.
+    /// The effect of something else: it explains nothing on a node.
     Effects,
     /// Effects, by which the operator does not choose nodes: what waits for those nodes waits on.
     HeldNodes,
@@ -100,13 +100,13 @@ macro_rules! rule {
 mod attempts;
 mod drain_remedies;
 mod evidence;
-mod going_on;
-mod last_sign;
-mod leave_out;
+mod ignore_nodes;
+mod last_activity;
 mod reset;
+mod resume_effects;
 mod retry;
 mod standstill;
-mod tried_again;
+mod still_retried;
 mod usual_remedies;
 
 mod auto_taint_key_invalid;

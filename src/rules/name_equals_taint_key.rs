@@ -53,8 +53,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let finding = findings.report(
             Subject::skyhook(skyhook),
             format!(
-                "deleting {} removes the record of which nodes were tainted: {}",
-                skyhook.reference(),
+                "deleting {skyhook} removes the record of which nodes were tainted: {}",
                 if keys.contains(&skyhook.name()) {
                     "its name is the key of the runtime-required taint"
                 } else {

@@ -39,7 +39,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if length <= LONGEST {
             continue;
         }
-        let resource = cluster.flavor().resource();
         findings
             .report(
                 Subject::skyhook(skyhook),
@@ -49,20 +48,15 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 ),
             )
             .since(skyhook.metadata.creation_timestamp)
-            .evidence(
-                skyhook.reference(),
-                "metadata.name",
-                format!("{length} characters"),
-            )
-            .kubectl(
-                Grade::B0,
+            .evidence(skyhook, "metadata.name", format!("{length} characters"))
+            .show_manifest(
                 "Save the manifest to recreate the custom resource under a shorter name",
-                ["get", &resource, skyhook.name(), "-o", "yaml"],
+                skyhook,
             )
             .kubectl(
                 Grade::B3,
                 "Then delete the custom resource",
-                ["delete", &resource, skyhook.name()],
+                ["delete", &cluster.flavor().resource(), skyhook.name()],
             )
             .caveat("packages with uninstall enabled are uninstalled");
     }

@@ -44,10 +44,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let selector = &skyhook.spec.node_selectors;
         let finding = findings.report(
             Subject::skyhook(skyhook),
-            format!(
-                "{} does not select any node, so it installs nothing",
-                skyhook.reference()
-            ),
+            format!("{skyhook} does not select any node, so it installs nothing"),
         );
         let mut asked: Vec<String> = selector
             .match_labels
@@ -61,7 +58,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .map(|r| format!("{} {} ({})", r.key, r.operator, r.values.join(", "))),
         );
         finding
-            .evidence(skyhook.reference(), "spec.nodeSelectors", asked.join(", "))
+            .evidence(skyhook, "spec.nodeSelectors", asked.join(", "))
             .evidence(
                 "nodes",
                 "that match",
@@ -106,8 +103,7 @@ fn no_nodes_at_all(cluster: &Cluster, findings: &mut Findings) {
             finding
                 .severity(Severity::Error)
                 .blocks_only(&[Blocks::Deletion])
-                .since(skyhook.metadata.deletion_timestamp)
-                .evidence(&reference, "deletionTimestamp", "set")
+                .since_deletion(skyhook)
                 .strip_finalizer("If no node will join, strip the finalizer", skyhook);
         }
     }

@@ -1,8 +1,6 @@
 use jiff::Timestamp;
 
-use super::evidence::{failing_since, operator_log, package_run_trouble, read_logs};
-use super::reset::reset_node;
-use super::retry::{rerun, retry_given_up};
+use super::evidence::{failing_since, open_entries};
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::{Entry, Skyhook, Stage, State, Status, keys};
 use crate::cluster::{Certainty, Cluster, Node, NodeRecord, PackageRuns};
@@ -50,10 +48,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 continue;
             };
             let troubles = findings.troubles(cluster);
-            let told = troubles
+            let explained = troubles
                 .on(skyhook.name(), &node.name)
                 .is_some_and(|f| f.severity == Severity::Error);
-            if !told {
+            if !explained {
                 report(cluster, findings, &package_runs, skyhook, node, on);
             }
         }
@@ -76,7 +74,7 @@ fn is_without_cause<'a>(
     if has_given_up(package_runs, skyhook, node, on) {
         return true;
     }
-    // The operator may be about to clear the mark. In a stopped rollout it never does, until the rollout goes on.
+    // The operator may be about to clear the mark. In a stopped rollout it never does, until the rollout continues.
     let just_written = node.annotated.is_some_and(|at| !settled(cluster, at));
     if just_written || cluster.compartment_stopped(skyhook, node) {
         return false;
@@ -137,19 +135,12 @@ fn report<'a>(
         None => cluster.is_stale(failing_since(cluster, skyhook, node)),
     };
     let sure = given_up || settled;
-    if !sure || cluster.certainty_of_no_package_run() == Certainty::Presumed {
-        finding.severity(Severity::Warning);
-    }
-    let open: Vec<&Entry> = on
-        .entries()
-        .iter()
-        .filter(|e| skyhook.package(&e.name).is_some() && !skyhook.is_package_complete(&e.name, e))
-        .collect();
+    finding.warning_if(!sure || cluster.certainty_of_no_package_run() == Certainty::Presumed);
+    let open: Vec<&Entry> = open_entries(skyhook, on).collect();
     for entry in &open {
         finding.entry(&node.name, entry);
     }
-    operator_log(
-        finding,
+    finding.operator_log(
         cluster,
         "Check the operator's log for messages about the node",
     );
@@ -157,14 +148,14 @@ fn report<'a>(
         let Some(package_run) = package_runs.newest(name, &node.name, entry) else {
             continue;
         };
-        package_run_trouble(finding, package_run);
-        read_logs(finding, name, &node.name, &entry.name, &entry.stage);
+        finding.package_run_trouble(package_run);
+        finding.read_logs(name, &node.name, &entry.name, &entry.stage);
         let run = Some(package_run);
-        if retry_given_up(finding, run, skyhook, &node.name, entry) || entry.stage.is_uninstall() {
+        if finding.retry_given_up(run, skyhook, &node.name, entry) || entry.stage.is_uninstall() {
             continue;
         }
         let title = "Once the cause is gone, run the package again";
-        rerun(finding, title, cluster, skyhook, node, &entry.name);
+        finding.rerun(title, cluster, skyhook, node, &entry.name);
     }
     if !given_up && !skyhook.deleting() {
         finding
@@ -176,8 +167,7 @@ fn report<'a>(
             .caveat("every erroring node of the custom resource is set to waiting, and the rollout starts again from the first batch")
             .by_choice();
     }
-    reset_node(
-        finding,
+    finding.reset_node(
         "Once the cause is gone, reset the node",
         cluster,
         skyhook,

@@ -1,5 +1,5 @@
-use super::evidence::LOOK_AGAIN;
-use super::going_on::GoingOn;
+use super::resume_effects::ResumeEffects;
+use super::usual_remedies::CHECK_AGAIN;
 use super::{Finding, Findings, Grade, Subject, drain_blocked};
 use crate::cluster::Cluster;
 
@@ -41,40 +41,29 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let (done, all) = cluster.progress(skyhook, node);
             let finding = findings.report(
                 Subject::on(skyhook, node),
-                format!(
-                    "the node is ignored, so {} makes no progress here",
-                    skyhook.reference()
-                ),
+                format!("the node is ignored, so {skyhook} makes no progress here"),
             );
             finding
-                .evidence(
-                    node.reference(),
-                    format!("label {}", flavor.key("ignore")),
-                    "true",
-                )
-                .evidence(
-                    skyhook.reference(),
-                    "packages done here",
-                    format!("{done} of {all}"),
-                );
+                .evidence(node, format!("label {}", flavor.key("ignore")), "true")
+                .evidence(skyhook, "packages done here", format!("{done} of {all}"));
             // Else its drain is refused again as soon as it is not ignored any more.
             let here = |f: &&Finding| {
                 f.subject.node.as_deref() == Some(node.name.as_str())
                     && f.subject.skyhook.as_deref() == Some(skyhook.name())
             };
             for drain in refused.iter().filter(here) {
-                finding.evidence(node.reference(), drain.rule.code, &drain.message);
+                finding.evidence(node, drain.rule.code, &drain.message);
                 let cures = drain.remedies.iter().filter(|r| r.grade > Grade::B0);
                 finding.remedies.extend(cures.cloned());
             }
             finding
                 .remedy(
-                    GoingOn::on(cluster, skyhook, &[node]).grade(),
+                    ResumeEffects::on(cluster, skyhook, &[node]).grade(),
                     "Let the operator work on the node again",
                     ["node", "unignore", &node.name],
                 )
                 .caveat(if skyhook.deleting() {
-                    LOOK_AGAIN
+                    CHECK_AGAIN
                 } else {
                     "packages run immediately, including their interrupts"
                 });

@@ -1,7 +1,6 @@
 use jiff::Timestamp;
 
-use super::evidence::some_of;
-use super::leave_out::leave_out;
+use super::evidence::{is_reboot, open_entries, some_of};
 use super::pod_not_started::is_unacknowledged;
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::{Skyhook, State};
@@ -93,17 +92,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 format!("not True since {since}"),
             );
             if let Some(on) = cluster.on_node(node, skyhook.name()) {
-                for entry in on.entries() {
-                    let package = skyhook.package(&entry.name);
-                    if package.is_some() && !skyhook.is_package_complete(&entry.name, entry) {
-                        finding.entry(&node.name, entry);
-                    }
+                for entry in open_entries(skyhook, on) {
+                    finding.entry(&node.name, entry);
                 }
             }
             for package_run in package_runs.on(skyhook.name(), &node.name) {
                 if package_run.alive() {
                     finding.evidence(
-                        package_run.reference(),
+                        package_run,
                         "ended",
                         "no, according to the node's last report",
                     );
@@ -128,8 +124,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     .by_choice();
                 continue;
             }
-            leave_out(
-                finding,
+            finding.ignore_nodes(
                 cluster,
                 skyhook,
                 &[&node.name],
@@ -154,16 +149,12 @@ fn may_be_rebooting(cluster: &Cluster, skyhook: &Skyhook, node: &Node, since: Ti
 fn reboots(cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> bool {
     let on = cluster.on_node(node, skyhook.name());
     let mut entries = on.into_iter().flat_map(|on| on.entries());
-    entries.any(|e| {
-        let package = skyhook.package(&e.name);
-        let interrupt = package.and_then(|p| skyhook.pending_interrupt(&e.name, p));
-        e.stage.is_interrupt() && e.state == State::InProgress && interrupt == Some("reboot")
-    })
+    entries.any(|e| e.stage.is_interrupt() && e.state == State::InProgress && is_reboot(skyhook, e))
 }
 
 /// Whether something was begun on the node and is not done, and nobody else says why.
 ///
-/// A node that is ignored is left out on purpose (SKY304), and one that did not even take up its pod is told by SKY205.
+/// A node that is ignored is left out on purpose (SKY304), and one whose kubelet did not even accept the pod is reported by SKY205.
 fn has_begun<'a>(
     cluster: &'a Cluster,
     package_runs: &PackageRuns<'a>,
@@ -175,8 +166,8 @@ fn has_begun<'a>(
             .on(skyhook.name(), &node.name)
             .filter(|e| e.alive())
     };
-    let told = here().any(|e| e.pods.iter().any(|p| is_unacknowledged(p)));
-    if told || node.ignored(cluster.flavor()) {
+    let not_started = here().any(|e| e.pods.iter().any(|p| is_unacknowledged(p)));
+    if not_started || node.ignored(cluster.flavor()) {
         return false;
     }
     let alive = here().next().is_some();

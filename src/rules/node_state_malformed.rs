@@ -1,4 +1,3 @@
-use super::retry::repair_node_state;
 use super::{Blocks, Findings, Grade, Severity, Subject};
 use crate::api::ApiFlavor;
 use crate::cluster::Cluster;
@@ -54,8 +53,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 let finding = findings.report(
                     Subject::on(skyhook, node),
                     format!(
-                        "the node state of {} cannot be read{}",
-                        skyhook.reference(),
+                        "the node state of {skyhook} cannot be read{}",
                         if left {
                             "; the custom resource no longer selects the node, so nothing is blocked"
                         } else if passed_over {
@@ -70,15 +68,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 } else if passed_over {
                     finding.blocks_only(&[Blocks::Install, Blocks::Uninstall]);
                 }
-                finding.evidence(node.reference(), &malformed.annotation, &malformed.error);
+                finding.evidence(node, &malformed.annotation, &malformed.error);
                 if let Some(condition) = skyhook.true_condition("NodeStateMalformed") {
-                    finding.since(condition.last_transition_time).evidence(
-                        skyhook.reference(),
-                        "condition NodeStateMalformed",
-                        &condition.reason,
-                    );
+                    finding.condition(skyhook, condition, &condition.reason);
                 }
-                repair_node_state(finding, skyhook, node, on);
+                finding.repair_node_state(skyhook, node, on);
                 let mut others = cluster.skyhooks.items().iter();
                 let others = others.any(|s| s.runs() && s.name() != skyhook.name());
                 if pause_helps && !skyhook.paused() && !left && others {

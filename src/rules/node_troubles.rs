@@ -1,4 +1,4 @@
-//! What keeps nodes from getting on, as the rules that look at causes find it: rules that look at effects build on it.
+//! What keeps nodes from making progress, found by the rules that look at causes; rules that look at effects build on it.
 
 use std::collections::HashMap;
 use std::rc::Rc;

@@ -35,27 +35,23 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
     for old in cluster.legacy.items() {
         let created = old.metadata.creation_timestamp;
-        let fresh = created.is_some() && !cluster.is_stale(created);
+        let fresh = cluster.is_recent(created);
         if cluster.skyhook(old.name()).is_some() || old.deleting() || fresh {
             continue;
         }
         let finding = findings.report(
             Subject::skyhook(old),
             format!(
-                "{} has no NodeWright of the same name, so the operator does nothing for it",
-                old.reference()
+                "{old} has no NodeWright of the same name, so the operator does nothing for it"
             ),
         );
         finding
             .since(created)
-            .evidence(cluster.flavor().resource(), old.name(), "does not exist");
-        if let Some(version) = &cluster.active_api.operator_version {
-            finding.evidence("operator", "version", version.to_string());
-        }
-        super::evidence::operator_log(
-            finding,
-            cluster,
-            "Check the operator's log for the error that prevents mirroring",
-        );
+            .evidence(cluster.flavor().resource(), old.name(), "does not exist")
+            .operator_version(cluster)
+            .operator_log(
+                cluster,
+                "Check the operator's log for the error that prevents mirroring",
+            );
     }
 }

@@ -2,8 +2,8 @@ use std::collections::HashSet;
 
 use jiff::SignedDuration;
 
-use super::evidence::{no_package_run, operator_log};
-use super::last_sign::last_sign;
+use super::evidence::some_of;
+use super::last_activity::last_activity;
 use super::{Finding, Findings, Severity, Subject};
 use crate::api::{Skyhook, Status};
 use crate::cluster::{Certainty, Cluster, Node, PackageRuns};
@@ -56,8 +56,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     let mut others: Option<Vec<Finding>> = None;
     let running = cluster.skyhooks.items().iter().filter(|s| !s.deleting());
     for skyhook in running {
-        let mut own = package_runs.all().iter();
-        if own.any(|e| e.skyhook == skyhook.name() && e.alive()) {
+        if package_runs.any_alive(skyhook.name()) {
             continue;
         }
         let open = cluster.open_nodes(skyhook);
@@ -66,7 +65,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if open.is_empty() || open.iter().any(failed) {
             continue;
         }
-        let Some(last) = last_sign(cluster, &package_runs, skyhook, &open) else {
+        let Some(last) = last_activity(cluster, &package_runs, skyhook, &open) else {
             continue;
         };
         let quiet = cluster.taken_at.duration_since(last);
@@ -78,7 +77,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let is_open = |name: &String| open.iter().any(|o| o.name == *name);
         let about = |f: &Finding| {
             let on_open = f.subject.node.as_ref().is_some_and(is_open);
-            // What fails on one node may hold the budget; a warning tells of its own node.
+            // What fails on one node may hold the budget; a warning concerns its own node only.
             let reaches_open = on_open
                 || f.subject.node.is_none()
                 || f.severity == Severity::Error
@@ -117,8 +116,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         // Not seeing what the operator is about does not say that it is about nothing.
         finding
             .since(Some(last))
-            .evidence("nodes", "with work left", super::evidence::some_of(&names))
-            .evidence(skyhook.reference(), "latest activity", last.to_string());
+            .evidence("nodes", "with work left", some_of(&names))
+            .evidence(skyhook, "latest activity", last);
         // On a node that was left out nothing runs, seen or unseen.
         let unseen = cluster.certainty_of_no_package_run() == Certainty::Presumed && !complete;
         let hopeless = quiet >= if untouched { QUIET } else { HOPELESS };
@@ -136,8 +135,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         for (other, node) in in_the_way(skyhook, &package_runs, &names) {
             finding.waits_for_node(&other, node);
         }
-        no_package_run(finding, cluster, "package pods and jobs");
-        operator_log(finding, cluster, "Check the operator's log for the cause");
+        finding.no_package_run(cluster, "package pods and jobs");
+        finding.operator_log(cluster, "Check the operator's log for the cause");
     }
 }
 

@@ -49,20 +49,18 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if paths.is_empty() {
             continue;
         }
-        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
         let selector = format!("{label}={}", skyhook.name());
         findings
             .report(
                 Subject::skyhook(skyhook),
                 format!(
-                    "{} of the old operator {} still running: if {} is {}, the new operator starts jobs for the same nodes",
+                    "{} of the old operator {} still running: if {skyhook} is {}, the new operator starts jobs for the same nodes",
                     if paths.len() == 1 {
                         "1 pod".to_owned()
                     } else {
                         format!("{} pods", paths.len())
                     },
                     if paths.len() == 1 { "is" } else { "are" },
-                    skyhook.reference(),
                     if skyhook.paused() {
                         "resumed"
                     } else {
@@ -72,7 +70,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             )
             .evidence("pods", format!("with {selector}"), some_of(&paths))
             .evidence(
-                skyhook.reference(),
+                skyhook,
                 "state",
                 if skyhook.paused() {
                     "paused"

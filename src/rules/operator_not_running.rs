@@ -1,4 +1,3 @@
-use super::evidence::describe;
 use super::{Finding, Findings, Grade, Severity, Subject};
 use crate::api::Skyhook;
 use crate::cluster::{Certainty, Cluster, Deployment};
@@ -57,11 +56,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 
 fn report_none(cluster: &Cluster, findings: &mut Findings) {
     let finding = findings.report(
-        Subject {
-            kind: "Deployment".to_owned(),
-            name: "operator".to_owned(),
-            ..Subject::default()
-        },
+        Subject::object("Deployment", "operator"),
         "no deployment of the operator was found, so the custom resources are not reconciled",
     );
     finding
@@ -98,7 +93,6 @@ fn report_none(cluster: &Cluster, findings: &mut Findings) {
 }
 
 fn report_down(cluster: &Cluster, findings: &mut Findings, deployment: &Deployment) {
-    let namespace = deployment.namespace();
     let zero = deployment.replicas() == 0;
     let finding = findings.report(
         Subject::deployment(deployment),
@@ -111,7 +105,7 @@ fn report_down(cluster: &Cluster, findings: &mut Findings, deployment: &Deployme
         },
     );
     finding.since(deployment.unavailable_since()).evidence(
-        deployment.reference(),
+        deployment,
         "available",
         format!(
             "{} of {}",
@@ -121,37 +115,18 @@ fn report_down(cluster: &Cluster, findings: &mut Findings, deployment: &Deployme
     );
     pods_say(finding, cluster, deployment);
     finding.effect_of(&["SKY503"]);
-    if cluster.operator_coming_up_since().is_some() {
-        finding.severity(Severity::Warning);
-    }
+    finding.warning_if(cluster.operator_coming_up_since().is_some());
     if zero {
-        finding
-            .kubectl(
-                Grade::B2,
-                "Scale it up",
-                [
-                    "scale",
-                    "deployment",
-                    "-n",
-                    namespace,
-                    deployment.name(),
-                    "--replicas=1",
-                ],
-            )
-            .caveat("rollouts that were in progress continue immediately");
+        finding.scale_up("Scale it up", deployment);
     } else {
-        finding.kubectl(
-            Grade::B0,
-            "See why",
-            ["describe", "deployment,pods", "-n", namespace],
-        );
+        finding.describe_operator("See why", deployment);
     }
 }
 
 /// Adds what the pods of the operator wait for or end with, or why there are none.
 fn pods_say(finding: &mut Finding, cluster: &Cluster, operator: &Deployment) {
     if let Some(failure) = operator.replica_failure() {
-        finding.evidence(operator.reference(), "condition ReplicaFailure", failure);
+        finding.evidence(operator, "condition ReplicaFailure", failure);
     }
     let mut out_of_memory = false;
     for pod in cluster.pods_of(operator) {
@@ -160,14 +135,13 @@ fn pods_say(finding: &mut Finding, cluster: &Cluster, operator: &Deployment) {
             finding.evidence(&object, "condition PodScheduled", why);
         }
         if let Some(ended) = pod.trouble().or_else(|| pod.last_failure()) {
-            let container = format!("container {}", ended.container);
-            finding.evidence(&object, container, describe(&ended));
+            finding.container_trouble(pod, &ended);
             out_of_memory |= ended.reason == "OOMKilled";
         }
     }
     if out_of_memory && let Some(limit) = operator.memory_limit() {
         finding.evidence(
-            operator.reference(),
+            operator,
             "resources.limits.memory",
             format!("{limit:.0} MiB"),
         );

@@ -66,19 +66,22 @@ fn report(
             ),
         )
         .evidence(
-            operator.reference(),
+            operator,
             "resources.limits.memory",
             format!("{limit:.0} MiB"),
         )
-        .evidence("nodes", "in the cluster", nodes.to_string())
-        .evidence(
-            "custom resources",
-            "largest number of packages",
-            packages.to_string(),
-        )
+        .evidence("nodes", "in the cluster", nodes)
+        .evidence("custom resources", "largest number of packages", packages)
         .kubectl(
             Grade::B0,
             "Check whether the operator was OOM-killed, then raise the limit in the chart's values",
-            ["describe", "pods", "-n", operator.namespace(), "-l", "control-plane=controller-manager"],
+            [
+                "describe",
+                "pods",
+                "-n",
+                operator.namespace(),
+                "-l",
+                "control-plane=controller-manager",
+            ],
         );
 }

@@ -72,10 +72,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         }
         let (kind, name) = reference.split_once('/').unwrap_or_default();
         finding
-            .kubectl(
-                Grade::B0,
+            .describe(
                 "See what the pod or job is doing",
-                ["describe", kind, "-n", package_run.namespace(), name],
+                kind,
+                package_run.namespace(),
+                name,
             )
             .kubectl(
                 Grade::B2,

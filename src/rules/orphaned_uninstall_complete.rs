@@ -1,5 +1,4 @@
-use super::evidence::forget;
-use super::{Findings, Grade, Severity, Subject};
+use super::{Findings, Grade, Subject};
 use crate::api::{Stage, State};
 use crate::cluster::{Certainty, Cluster};
 
@@ -67,16 +66,16 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     },
                 );
                 // What the files do not hold may live: then the entry is a former one's, or gone in a moment.
-                if skyhook.is_some() || presumed {
-                    finding.severity(Severity::Warning);
-                }
+                finding.warning_if(skyhook.is_some() || presumed);
                 finding.entry(&node.name, entry);
                 if presumed {
                     finding.not_in_input(cluster, name);
                 }
-                forget(finding, Grade::B1, name, &node.name, entry).caveat(
-                    "this only removes the record of the package, which is already uninstalled",
-                );
+                finding
+                    .reset_record(Grade::B1, name, &node.name, entry)
+                    .caveat(
+                        "this only removes the record of the package, which is already uninstalled",
+                    );
             }
         }
     }

@@ -1,11 +1,9 @@
 use super::attempts::with_attempts;
-use super::evidence::{
-    failing_since, forget, no_longer_selected, not_before_it_goes_on, package_run_trouble,
-    read_logs, restarted_by_its_own_reboot,
+use super::evidence::{failing_since, restarted_by_its_own_reboot};
+use super::still_retried::{
+    created_during_read, exceeds_usual_attempts, may_pass, operator_retries,
 };
-use super::retry::{rerun, retry_given_up};
-use super::tried_again::{fails_on, made_meanwhile, operator_retries, tries_again};
-use super::{Finding, Findings, Grade, Severity, Subject};
+use super::{Finding, Findings, Grade, Subject};
 use crate::api::{Entry, Skyhook, State};
 use crate::cluster::pod::ContainerTrouble;
 use crate::cluster::{Cluster, Job, PackageRun};
@@ -49,8 +47,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         for (node, on) in cluster.tracked(skyhook.name()) {
             for entry in on.entries().iter().filter(|e| fails(skyhook, e)) {
                 let package_run = package_runs.newest(skyhook.name(), &node.name, entry);
-                let tries = tries_again(cluster, package_run);
-                let meanwhile = package_run.is_some_and(|e| made_meanwhile(cluster, e));
+                let tries = may_pass(cluster, package_run);
+                let meanwhile = package_run.is_some_and(|e| created_during_read(cluster, e));
                 let retries = meanwhile || operator_retries(cluster, package_run, on);
                 let finding = findings.report(
                     Subject::on(skyhook, node).package(&entry.name),
@@ -60,24 +58,19 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     },
                 );
                 finding.alike(alike(entry));
-                if tries.is_some() || retries && !fails_on(cluster, entry, package_run) {
-                    finding.severity(Severity::Warning);
-                }
+                finding.warning_if(
+                    tries.is_some()
+                        || retries && !exceeds_usual_attempts(cluster, entry, package_run),
+                );
                 finding.failing_since(failing_since(cluster, skyhook, node));
                 finding.entry(&node.name, entry);
-                let selected = !no_longer_selected(finding, skyhook, node);
+                finding.warning_unless_selected(skyhook, node);
                 if let Some(package_run) = package_run {
                     finding.since(package_run.created());
-                    package_run_trouble(finding, package_run);
+                    finding.package_run_trouble(package_run);
                 }
-                not_before_it_goes_on(finding, skyhook);
-                read_logs(
-                    finding,
-                    skyhook.name(),
-                    &node.name,
-                    &entry.name,
-                    &entry.stage,
-                );
+                finding.reruns_wait(skyhook);
+                finding.read_logs(skyhook.name(), &node.name, &entry.name, &entry.stage);
                 if cluster.operator_before(0, 20)
                     && package_run.is_some_and(interrupt_out_of_memory)
                 {
@@ -90,11 +83,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     finding
                         .caveat("once the installation completes, the requested uninstall starts");
                 }
-                if !selected {
+                if !skyhook.selects(node) {
                     select_again(finding, skyhook, package_run);
                     continue;
                 }
-                let retried = retry_given_up(finding, package_run, skyhook, &node.name, entry);
+                let retried = finding.retry_given_up(package_run, skyhook, &node.name, entry);
                 if uninstall_requested(skyhook, entry) {
                     or_uninstall(finding, skyhook, &node.name, entry);
                     continue;
@@ -112,7 +105,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 } else {
                     "Once the cause is gone, run the package again"
                 };
-                if rerun(finding, title, cluster, skyhook, node, &entry.name) {
+                if finding.rerun(title, cluster, skyhook, node, &entry.name) {
                     finding.for_all_nodes(["--all-nodes", "--failed-only"]);
                 }
             }
@@ -133,14 +126,14 @@ fn uninstall_requested(skyhook: &Skyhook, entry: &Entry) -> bool {
 
 /// No uninstall starts before the installation completes: what to do where it will not.
 fn or_uninstall(finding: &mut Finding, skyhook: &Skyhook, node: &str, entry: &Entry) {
-    let apply = format!("spec.packages.{}.uninstall.apply", entry.name);
-    finding.evidence(skyhook.reference(), apply, "true").remedy(
-        Grade::B2,
-        "If the package should stay installed, cancel the uninstall",
-        ["uninstall", skyhook.name(), &entry.name, "--cancel"],
-    );
-    forget(finding, Grade::B4, skyhook.name(), node, entry)
-        .caveat("uninstall.sh does not run: changes that the package made to the host remain");
+    finding
+        .package_field(skyhook, &entry.name, "uninstall.apply", "true")
+        .cancel_uninstall(
+            "If the package should stay installed, cancel the uninstall",
+            skyhook,
+            &entry.name,
+        )
+        .skip_uninstall(skyhook.name(), node, entry);
 }
 
 /// The operator leaves the node alone, whatever is recorded there.

@@ -55,13 +55,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         "no pod can be created for package {name}: the label built from its name and version {why}"
                     ),
                 )
-                .evidence(
-                    skyhook.reference(),
-                    format!("spec.packages.{name}.version"),
-                    &package.version,
-                )
+                .package_field(skyhook, name, "version", &package.version)
                 .evidence("pod", "label package", label)
-                .edit(Grade::B2, "Use a version that gives a valid label, and tag the image with that version", skyhook)
+                .edit(
+                    Grade::B2,
+                    "Use a version that gives a valid label, and tag the image with that version",
+                    skyhook,
+                )
                 .caveat("the package is then installed on every selected node");
         }
     }

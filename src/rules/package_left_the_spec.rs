@@ -1,6 +1,5 @@
 use std::collections::HashSet;
 
-use super::evidence::forget;
 use super::{Findings, Grade, Subject};
 use crate::api::{Entry, Skyhook};
 use crate::cluster::{Cluster, Node};
@@ -33,17 +32,17 @@ rule! {
     SKY221 "package-left-the-spec" Info needs Skyhooks Nodes, also Operator
 }
 
-/// Packages of one node that are told one by one; more are told at once.
+/// Packages of one node that are reported one by one; more are reported together.
 const MOST: usize = 20;
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.deleting()) {
         for (node, on) in cluster.tracked(skyhook.name()) {
-            let mut told = HashSet::new();
+            let mut seen = HashSet::new();
             // Older operators uninstall it by themselves.
             let left = on.entries().iter().filter(|e| {
                 let (name, _) = e.identity();
-                !e.stage.is_uninstall() && skyhook.package(name).is_none() && told.insert(name)
+                !e.stage.is_uninstall() && skyhook.package(name).is_none() && seen.insert(name)
             });
             let left: Vec<&Entry> = left.collect();
             if left.len() > MOST {
@@ -55,13 +54,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 let finding = findings.report(
                     Subject::on(skyhook, node).package(name),
                     format!(
-                        "package {name} is no longer in the spec of {}, but was not uninstalled: everything it changed \
-                         on the host stays",
-                        skyhook.reference()
+                        "package {name} is no longer in the spec of {skyhook}, but was not uninstalled: everything it changed \
+                         on the host stays"
                     ),
                 );
                 finding.entry(&node.name, entry).evidence(
-                    skyhook.reference(),
+                    skyhook,
                     format!("spec.packages.{name}"),
                     "absent",
                 );
@@ -69,25 +67,21 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     Grade::B2,
                     "Add the package back to the spec, then uninstall it",
                     skyhook,
-                );
-                forget(finding, Grade::B1, skyhook.name(), &node.name, entry).caveat(
-                    "this only removes the record; do this only if the host was cleaned or re-imaged",
-                );
+                )
+                    .reset_record(Grade::B1, skyhook.name(), &node.name, entry)
+                    .caveat("this only removes the record; do this only if the host was cleaned or re-imaged");
             }
         }
     }
 }
 
-/// A record that holds more than anybody installs is told at once.
+/// Reports a record with more packages than anybody installs as one finding.
 fn together(findings: &mut Findings, skyhook: &Skyhook, node: &Node, packages: usize) {
-    let text = format!(
-        "{packages} packages on the node are not in the spec of {}",
-        skyhook.reference()
-    );
+    let text = format!("{packages} packages on the node are not in the spec of {skyhook}");
     findings
         .report(Subject::on(skyhook, node), text)
         .evidence(
-            node.reference(),
+            node,
             "nodeState",
             format!("{packages} entries that are not in the spec"),
         )

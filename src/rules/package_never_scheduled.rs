@@ -1,7 +1,5 @@
 use std::collections::BTreeSet;
 
-use super::evidence::no_package_run;
-use super::reset::{reset_node, reset_package};
 use super::{Findings, Grade, Subject};
 use crate::api::{Entry, Package, Skyhook, Stage, Status};
 use crate::cluster::{Certainty, Cluster, Node, Phase};
@@ -73,12 +71,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 );
                 finding
                     .evidence(
-                        skyhook.reference(),
+                        skyhook,
                         "packages without dependencies",
                         independent.join(", "),
                     )
-                    .evidence(node.reference(), "packages complete", complete.to_string());
-                no_package_run(finding, cluster, "pods of the package");
+                    .evidence(node, "packages complete", complete)
+                    .no_package_run(cluster, "pods of the package");
                 let fit = |other: &str| done(other) && !needs(skyhook, other, name);
                 if skyhook.packages().any(|(other, _)| fit(other)) {
                     finding.edit(
@@ -90,9 +88,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 // One less that is complete is enough only where there is just one too many.
                 let last = last_of(skyhook, done).filter(|_| complete == independent.len() + 1);
                 if let Some((last, version)) = last {
-                    reset_package(finding, cluster, skyhook, node, last, version);
+                    finding.reset_package(cluster, skyhook, node, last, version);
                 }
-                reset_node(finding, "Or reset the node", cluster, skyhook, node);
+                finding.reset_node("Or reset the node", cluster, skyhook, node);
             }
         }
     }

@@ -1,4 +1,4 @@
-use super::going_on::GoingOn;
+use super::resume_effects::ResumeEffects;
 use super::{Findings, Subject};
 use crate::cluster::Cluster;
 use crate::cluster::hold::{HOLDER, HolderState};
@@ -34,25 +34,21 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.deleting()) {
-        let Some((hold, standing)) = cluster.hold(skyhook) else {
+        let Some((hold, state)) = cluster.hold(skyhook) else {
             continue;
         };
-        let how = match standing {
+        let how = match state {
             HolderState::Ended => "the command that set the pause has ended",
             HolderState::Old => "the pause is more than an hour old",
             HolderState::AtWork | HolderState::Unknown => continue,
         };
         let finding = findings.report(
             Subject::skyhook(skyhook),
-            format!(
-                "{} is still paused by {}; {how}",
-                skyhook.reference(),
-                hold.words()
-            ),
+            format!("{skyhook} is still paused by {}; {how}", hold.words()),
         );
         finding
             .since(hold.holder.as_ref().map(|h| h.since))
-            .evidence(skyhook.reference(), HOLDER, hold.text);
-        GoingOn::everywhere(cluster, skyhook).offer(finding, "Resume it", "resume");
+            .evidence(skyhook, HOLDER, hold.text);
+        ResumeEffects::everywhere(cluster, skyhook).offer(finding, "Resume it", "resume");
     }
 }

@@ -1,4 +1,4 @@
-use super::going_on::GoingOn;
+use super::resume_effects::ResumeEffects;
 use super::{Findings, Subject};
 use crate::cluster::Cluster;
 
@@ -39,26 +39,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let finding = findings.report(
             Subject::skyhook(skyhook),
             match skyhook.hold() {
-                None => format!(
-                    "{} is paused: nothing new is started for it",
-                    skyhook.reference()
-                ),
+                None => format!("{skyhook} is paused: nothing new is started for it"),
                 Some(hold) => format!(
-                    "{} is temporarily paused by a kubectl skyhook command run by {}",
-                    skyhook.reference(),
+                    "{skyhook} is temporarily paused by a kubectl skyhook command run by {}",
                     hold.words()
                 ),
             },
         );
-        finding.evidence(skyhook.reference(), flavor.key("pause"), "true");
-        if let Some((manager, time)) = skyhook.annotated_by("pause") {
-            finding
-                .since(time)
-                .evidence(skyhook.reference(), "set by", manager);
-        }
-        if let Some((key, reason)) = skyhook.annotated_reason("pause") {
-            finding.evidence(skyhook.reference(), key, reason);
-        }
-        GoingOn::everywhere(cluster, skyhook).offer(finding, "Resume it", "resume");
+        finding.annotated(skyhook, flavor, "pause");
+        ResumeEffects::everywhere(cluster, skyhook).offer(finding, "Resume it", "resume");
     }
 }

@@ -40,12 +40,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 Subject::node(&node.name, None),
                 "the node stays cordoned after its runtime is installed, until someone releases the cordon",
             )
-            .evidence(node.reference(), "spec.unschedulable", "true")
-            .evidence(
-                node.reference(),
-                flavor.key("runtimeRequiredCordon"),
-                "set",
-            )
+            .evidence(node, "spec.unschedulable", "true")
+            .evidence(node, flavor.key("runtimeRequiredCordon"), "set")
             .remedy(
                 Grade::B1,
                 "Release the cordon if nobody else will",

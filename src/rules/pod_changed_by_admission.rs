@@ -1,7 +1,6 @@
 mod change;
 
 use self::change::{Change, Fix, change};
-use super::retry::delete_pod;
 use super::{Blocks, Findings, Grade, Subject};
 use crate::api::Skyhook;
 use crate::cluster::pod::Pod;
@@ -104,7 +103,7 @@ fn report(
         },
     );
     finding
-        .evidence(package_run.reference(), change.field, change.is)
+        .evidence(package_run, change.field, change.is)
         .evidence("operator", "asked for", change.asked);
     if change.fix != Fix::Defaults {
         finding.kubectl(
@@ -118,7 +117,7 @@ fn report(
         Fix::DeletePod => {
             finding.blocks_only(&[Blocks::Install, Blocks::Uninstall, Blocks::Reconcile]);
             let title = "Then delete the pod, so that the operator continues";
-            delete_pod(finding, title, package_run, pod).caveat(
+            finding.delete_pod(title, pod).caveat(
                 "the script is killed, which may leave its work on the host unfinished; until the namespace is exempt, \
                  the next pod gets the container, too",
             );

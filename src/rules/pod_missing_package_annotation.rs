@@ -60,18 +60,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .report(
                 Subject::node(&pod.spec.node_name, Some(skyhook.name())),
                 format!(
-                    "pod {} has the label of {} but no package annotation, which stops the operator",
-                    pod.path(),
-                    skyhook.reference()
+                    "pod {} has the label of {skyhook} but no package annotation, which stops the operator",
+                    pod.path()
                 ),
             )
             .since(meta.creation_timestamp)
-            .evidence(pod.reference(), &label, skyhook.name())
-            .evidence(
-                pod.reference(),
-                format!("annotation {note}"),
-                "absent",
-            )
+            .evidence(pod, &label, skyhook.name())
+            .evidence(pod, format!("annotation {note}"), "absent")
             .kubectl(
                 Grade::B1,
                 "Remove the label",

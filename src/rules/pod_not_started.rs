@@ -1,8 +1,7 @@
 use jiff::SignedDuration;
 
-use super::evidence::forget;
-use super::leave_out::leave_out;
-use super::{Findings, Grade, Severity, Subject};
+use super::usual_remedies::CHANGES_REMAIN;
+use super::{Findings, Subject};
 use crate::cluster::deletion::Pending;
 use crate::cluster::{Cluster, Node, Pod};
 
@@ -64,14 +63,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         );
         let created = pod.metadata.creation_timestamp;
         let age = created.map(|at| cluster.taken_at.duration_since(at));
-        if !down && age.is_none_or(|age| age < HOPELESS) {
-            finding.severity(Severity::Warning);
-        }
         finding
+            .warning_if(!down && age.is_none_or(|age| age < HOPELESS))
             .since(pod.metadata.creation_timestamp)
-            .evidence(pod.reference(), "status.startTime", "absent")
+            .evidence(pod, "status.startTime", "absent")
             .evidence(
-                node.reference(),
+                node,
                 "condition Ready",
                 if node.ready() { "True" } else { "not True" },
             )
@@ -82,18 +79,18 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let pending = deleted.map_or_else(Vec::new, |s| cluster.pending_uninstalls(s));
         let here = |p: &&Pending<'_>| p.node.name == node.name && p.name == package_run.package;
         if let Some(pending) = pending.iter().find(here) {
-            forget(finding, Grade::B4, &package_run.skyhook, &node.name, pending.entry).caveat(
-                "uninstall.sh does not run: changes that the package made to the host remain; use only for a node that will not \
-                 come back",
-            );
+            finding
+                .skip_uninstall(&package_run.skyhook, &node.name, pending.entry)
+                .caveat(format!(
+                    "{CHANGES_REMAIN}; use only for a node that will not come back"
+                ));
             continue;
         }
         if node.ignored(cluster.flavor()) {
             continue;
         }
         if let Some(skyhook) = skyhook {
-            leave_out(
-                finding,
+            finding.ignore_nodes(
                 cluster,
                 skyhook,
                 &[&node.name],

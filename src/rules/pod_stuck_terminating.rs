@@ -1,6 +1,6 @@
 use jiff::SignedDuration;
 
-use super::{Blocks, Findings, Grade, Severity, Subject};
+use super::{Blocks, Findings, Grade, Subject};
 use crate::cluster::{Certainty, Cluster, PackageRun};
 
 rule! {
@@ -41,7 +41,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         return;
     }
     for package_run in cluster.package_runs().all() {
-        // What its pods do is said with the deleted Job that waits for them.
+        // Its pods are reported with the deleted Job, which waits for them (SKY217).
         if package_run.job.is_some_and(|j| j.metadata.deleting()) {
             continue;
         }
@@ -79,9 +79,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let hopeless = node.is_some() && overdue.is_some_and(|time| time >= HOPELESS);
         if ends_reconciles {
             finding.blocks_only(&[Blocks::Install, Blocks::Uninstall, Blocks::Reconcile]);
-        } else if why.is_none() && !hopeless {
-            finding.severity(Severity::Warning);
         }
+        finding.warning_if(!ends_reconciles && why.is_none() && !hopeless);
         let reference = pod.reference();
         finding.since(pod.metadata.deletion_timestamp).evidence(
             &reference,
@@ -94,10 +93,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if let Some(why) = why {
             finding.evidence(format!("node/{}", package_run.node), "node", why);
         }
-        if !pod.metadata.finalizers.is_empty() {
-            finding.evidence(&reference, "finalizers", pod.metadata.finalizers.join(", "));
-        }
         finding
+            .finalizers(&reference, &pod.metadata)
             .describe_pod("See why the pod is stuck terminating", pod)
             .force_delete(
                 Grade::B2,

@@ -1,4 +1,4 @@
-use super::{Findings, Grade, Severity, Subject};
+use super::{Findings, Grade, Subject};
 use crate::api::{Executor, State};
 use crate::cluster::{Certainty, Cluster};
 
@@ -64,16 +64,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         };
         let subject = Subject::package_run(package_run);
         let finding = findings.report(subject, message);
-        if beside.is_none() {
-            finding.severity(Severity::Warning);
-        }
+        finding.warning_if(beside.is_none());
         finding.since(package_run.created()).evidence(
-            package_run.reference(),
+            package_run,
             "label",
             format!("{}={name}", old.key("name")),
         );
         if let Some(beside) = beside {
-            finding.evidence(beside.reference(), "state", State::InProgress.to_string());
+            finding.evidence(beside, "state", State::InProgress.to_string());
         }
         if let Some(pod) = package_run.pods.first() {
             let namespace = package_run.namespace();

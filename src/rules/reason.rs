@@ -1,4 +1,4 @@
-//! Why a package fails or hangs on a node, as the attempt at its stage tells it, and why the operator does not run.
+//! Why a package fails or hangs on a node, from the attempt at its stage, and why the operator does not run.
 //! Pure.
 
 mod events;
@@ -18,7 +18,7 @@ use crate::cluster::pod::{ContainerStatus, ContainerTrouble, Terminated};
 use crate::cluster::{Cluster, Event, PackageRun, PackageRuns, Pod, exit};
 use crate::redact;
 
-/// What the attempt at a stage says of why the package does not get on.
+/// What the attempt at a stage says about why the package makes no progress.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Reason {
@@ -92,8 +92,8 @@ impl<'a> Reasons<'a> {
         if succeeded {
             return None;
         }
-        let reason = self.told_by(package_run, failing);
-        reason.tells().then_some(reason)
+        let reason = self.of_run(package_run, failing);
+        reason.has_content().then_some(reason)
     }
 
     /// What the pods of the operator say, where it does not run.
@@ -116,7 +116,7 @@ impl<'a> Reasons<'a> {
         } else if let Some((pod, trouble)) = pods.iter().find_map(|p| Some((*p, p.trouble()?))) {
             reason.troubled(pod, &trouble);
         }
-        reason.tells().then_some(reason)
+        reason.has_content().then_some(reason)
     }
 
     /// The execution at the stage at which a package stands on a node, and whether that fails.
@@ -151,7 +151,7 @@ impl<'a> Reasons<'a> {
         Some((at_it?, entry.state == State::Erroring))
     }
 
-    fn told_by(&self, package_run: &PackageRun<'a>, failing: bool) -> Reason {
+    fn of_run(&self, package_run: &PackageRun<'a>, failing: bool) -> Reason {
         let choice = choice(self.cluster, package_run, false);
         let mut reason = Reason {
             object: package_run.reference(),
@@ -214,7 +214,7 @@ impl<'a> Failed<'a> {
         })
     }
 
-    /// `CrashLoopBackOff` tells more than "Error", and `OOMKilled` more than both.
+    /// `CrashLoopBackOff` says more than "Error", and `OOMKilled` more than both.
     fn state(&self) -> &'a str {
         let waiting = self.status.state.waiting.as_ref();
         let waiting = waiting.map_or("", |w| w.reason.as_str());
@@ -236,7 +236,7 @@ impl<'a> Failed<'a> {
 }
 
 impl Reason {
-    fn tells(&self) -> bool {
+    fn has_content(&self) -> bool {
         self.state.is_some() || self.log.is_some() || !self.events.is_empty()
     }
 
@@ -246,7 +246,7 @@ impl Reason {
         self.state = Some(failed.state().to_owned());
         self.exit_code = Some(failed.end.exit_code);
         self.meaning = exit::meaning(self.exit_code, &failed.end.reason).map(str::to_owned);
-        self.message = said(&failed.end.message);
+        self.message = shown(&failed.end.message);
         self.restarts = failed.status.restart_count;
         self.pieces.push(failed.piece());
     }
@@ -263,11 +263,11 @@ impl Reason {
         {
             self.pod = Some(pod.name().to_owned());
             self.state = Some(pod.status.reason.clone());
-            self.message = said(&pod.status.message);
+            self.message = shown(&pod.status.message);
             self.meaning = exit::meaning(None, &pod.status.reason).map(str::to_owned);
         } else if let Some(failed) = package_run.job.and_then(|j| j.failed()) {
             self.state = Some(failed.reason.to_string());
-            self.message = said(&failed.message);
+            self.message = shown(&failed.message);
         }
     }
 
@@ -275,7 +275,7 @@ impl Reason {
         self.pod = Some(pod.name().to_owned());
         self.container = Some(trouble.container.to_owned());
         self.state = Some(trouble.reason.to_owned());
-        self.message = said(trouble.message);
+        self.message = shown(trouble.message);
         self.restarts = trouble.restarts;
     }
 
@@ -290,7 +290,7 @@ impl Reason {
         if let Some(message) = message {
             self.state = Some(OVER.to_owned());
             self.meaning = exit::meaning(None, OVER).map(str::to_owned);
-            self.message = said(message).or(self.message.take());
+            self.message = shown(message).or(self.message.take());
         }
     }
 
@@ -305,14 +305,14 @@ impl Reason {
         }
     }
 
-    /// What a log that was asked for holds.
+    /// Adds what a log that was asked for says.
     pub fn heard(&mut self, piece: &ContainerLog, lines: &[String]) {
         let run = if piece.previous { ", previous run" } else { "" };
         let from = format!("{} in pod/{}{run}", piece.container, piece.pod);
         self.log = LogTail::of(from, lines.iter().map(String::as_str)).or(self.log.take());
     }
 
-    /// How it ended, in a few words, where there is a word on that.
+    /// How it ended, in a few words, if an exit code or a meaning is known.
     pub fn outcome(&self) -> Option<String> {
         let state = self.state.as_deref()?;
         if self.exit_code.is_none() && self.meaning.is_none() {
@@ -333,7 +333,7 @@ impl Reason {
 }
 
 /// A message of the cluster: the part that is shown of it, without secrets.
-fn said(message: &str) -> Option<String> {
+fn shown(message: &str) -> Option<String> {
     const LONGEST: usize = 300;
     let text = redact::log::lines(message.lines().map(log::plain)).join(" ");
     let text: String = text.trim().chars().take(LONGEST).collect();

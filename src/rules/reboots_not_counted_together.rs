@@ -47,19 +47,21 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .report(
                 Subject::skyhook(later),
                 format!(
-                    "{} and {} reboot the same nodes but do not count each other's reboots: more nodes may be down at \
-                     once than either allows",
-                    later.reference(),
-                    earlier.reference()
+                    "{later} and {earlier} reboot the same nodes but do not count each other's reboots: more nodes may be down at \
+                     once than either allows"
                 ),
             )
             .evidence("nodes", "selected by both", some_of(&common))
             .evidence(
-                earlier.reference(),
+                earlier,
                 "spec.sequencing",
                 "node: the later custom resource does not wait for all nodes of this one",
             )
-            .edit(Grade::B1, "Set sequencing: all on the earlier custom resource, so that the later one waits", earlier)
+            .edit(
+                Grade::B1,
+                "Set sequencing: all on the earlier custom resource, so that the later one waits",
+                earlier,
+            )
             .caveat("every later custom resource then waits until the earlier one is complete on all nodes");
     }
 }

@@ -22,7 +22,7 @@ pub struct Remedy {
     /// What it does not do, or what to mind before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caveat: Option<String>,
-    /// It is right only where somebody wants it so, or knows what no object tells.
+    /// It is a choice of the user: no object says whether it is right.
     #[serde(skip)]
     pub choice: bool,
 }
@@ -99,8 +99,8 @@ struct Own {
     /// What has to be so beside what is tested.
     needs: &'static [&'static str],
     undo: Undo,
-    /// It holds work back or ends what somebody holds, changes what is wanted, or drops a record: no object tells whether
-    /// that is right.
+    /// It stops work, ends what somebody else stopped, changes the spec, or drops a record: no object says whether that is
+    /// right.
     choice: bool,
 }
 
@@ -174,7 +174,7 @@ fn terms(argv: &[String], grade: Grade) -> (Vec<String>, Undo) {
     (all.map(ToString::to_string).collect(), undo)
 }
 
-/// Whether no object tells if a command is right.
+/// Whether no object says if a command is right.
 fn is_choice(words: &[String]) -> bool {
     const FLAGS: [&str; 2] = ["--runtime-required", "--purge-state"];
     known(words).is_some_and(|own| own.choice) || words.iter().any(|w| FLAGS.contains(&w.as_str()))

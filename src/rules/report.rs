@@ -201,7 +201,7 @@ fn not_held(cluster: &Cluster, source: Source) -> String {
     }
 }
 
-/// Whether a custom resource selects a node or has left keys there. What cannot be told counts as if it did.
+/// Whether a custom resource selects a node or has left keys there. What is not known counts as if it did.
 fn touches(cluster: &Cluster, skyhook: &str, node: &str) -> bool {
     let (Some(spec), Some(node)) = (cluster.skyhook(skyhook), cluster.node(node)) else {
         return true;

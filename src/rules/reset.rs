@@ -1,82 +1,66 @@
-//! The reset of a node as a remedy.
+//! The reset of a node or a package as a remedy.
 
 use std::collections::BTreeSet;
 
 use super::{Finding, Grade};
 use crate::api::Skyhook;
-use crate::cluster::{Cluster, Node, NodeRecord};
+use crate::cluster::{Cluster, Node};
 use crate::plan::build::effects::{Reruns, bypassed_uninstalls};
 
-/// Adds the reset of everything that a custom resource has on a node, with the grade that its preview has.
-pub fn reset_node<'f>(
-    finding: &'f mut Finding,
-    title: &str,
-    cluster: &Cluster,
-    skyhook: &Skyhook,
-    node: &Node,
-) -> &'f mut Finding {
-    let on = cluster.on_node(node, skyhook.name());
-    let recorded = on.is_some_and(|on| !on.entries().is_empty());
-    finding
-        .remedy(
-            grade(cluster, skyhook, node, on),
-            title,
-            ["reset", skyhook.name(), "--node", &node.name],
-        )
-        .caveat(match (skyhook.deleting(), recorded) {
-            (_, false) => {
-                "nothing is recorded here yet: the work on the node starts again, including interrupts"
-            }
-            (true, true) => {
-                "the record of what is installed is lost: packages that the deletion would have uninstalled stay on the host"
-            }
-            (false, true) => "all packages run again, including their interrupts",
-        })
-}
+impl Finding {
+    /// Resets everything that a custom resource has on a node, with the grade that its preview has.
+    pub fn reset_node(
+        &mut self,
+        title: &str,
+        cluster: &Cluster,
+        skyhook: &Skyhook,
+        node: &Node,
+    ) -> &mut Self {
+        let on = cluster.on_node(node, skyhook.name());
+        let entries = on.map_or(&[][..], |on| on.entries());
+        let recorded = entries.iter().map(|e| e.name.as_ref()).collect();
+        let packages: Vec<&str> = skyhook.packages().map(|(name, _)| name).collect();
+        let grade = grade(cluster, skyhook, node, &packages, recorded);
+        let words = ["reset", skyhook.name(), "--node", &node.name];
+        self.remedy(grade, title, words)
+            .caveat(match (skyhook.deleting(), entries.is_empty()) {
+                (_, true) => {
+                    "nothing is recorded here yet: the work on the node starts again, including interrupts"
+                }
+                (true, false) => {
+                    "the record of what is installed is lost: packages that the deletion would have uninstalled stay on the host"
+                }
+                (false, false) => "all packages run again, including their interrupts",
+            })
+    }
 
-/// Adds the reset of one package of the spec on a node, with the grade that its preview has.
-pub fn reset_package<'f>(
-    finding: &'f mut Finding,
-    cluster: &Cluster,
-    skyhook: &Skyhook,
-    node: &Node,
-    name: &str,
-    version: &str,
-) -> &'f mut Finding {
-    let spec = skyhook.package(name);
-    let interrupts = spec.is_some_and(|p| skyhook.pending_interrupt(name, p).is_some());
-    let including = if interrupts {
-        ", including its interrupt"
-    } else {
-        ""
-    };
-    let package = format!("{name}:{version}");
-    finding
-        .remedy(
-            grade_of(cluster, skyhook, node, &[name], BTreeSet::from([name])),
-            format!("Reset package {name} on the node"),
-            [
-                "reset",
-                skyhook.name(),
-                "--node",
-                &node.name,
-                "--package",
-                &package,
-            ],
-        )
-        .caveat(format!("package {name} runs again{including}"))
-}
-
-fn grade(cluster: &Cluster, skyhook: &Skyhook, node: &Node, on: Option<&NodeRecord>) -> Grade {
-    let packages = skyhook.packages().map(|(name, _)| name);
-    let packages: Vec<&str> = packages.collect();
-    let entries = on.map_or(&[][..], NodeRecord::entries);
-    let recorded = entries.iter().map(|e| e.name.as_ref()).collect();
-    grade_of(cluster, skyhook, node, &packages, recorded)
+    /// Resets one package of the spec on a node, with the grade that its preview has.
+    pub fn reset_package(
+        &mut self,
+        cluster: &Cluster,
+        skyhook: &Skyhook,
+        node: &Node,
+        name: &str,
+        version: &str,
+    ) -> &mut Self {
+        let spec = skyhook.package(name);
+        let interrupts = spec.is_some_and(|p| skyhook.pending_interrupt(name, p).is_some());
+        let including = if interrupts {
+            ", including its interrupt"
+        } else {
+            ""
+        };
+        let grade = grade(cluster, skyhook, node, &[name], BTreeSet::from([name]));
+        let package = format!("{name}:{version}");
+        let words = ["reset", skyhook.name(), "--node", &node.name];
+        let words = words.into_iter().chain(["--package", &package]);
+        self.remedy(grade, format!("Reset package {name} on the node"), words)
+            .caveat(format!("package {name} runs again{including}"))
+    }
 }
 
 /// That of a reset of these packages of the spec, where these are recorded.
-fn grade_of(
+fn grade(
     cluster: &Cluster,
     skyhook: &Skyhook,
     node: &Node,

@@ -1,9 +1,8 @@
 use jiff::Timestamp;
 
-use super::evidence::operator_log;
-use super::tried_again::succeeded;
-use super::{Findings, Severity, Subject};
-use crate::api::State;
+use super::evidence::due_entry;
+use super::still_retried::succeeded;
+use super::{Findings, Subject};
 use crate::cluster::{Cluster, PackageRun};
 
 rule! {
@@ -34,7 +33,7 @@ rule! {
         blocks Install Uninstall
 }
 
-/// The operator hears of what has ended at once; this bears a restart of it.
+/// The operator watches pods and Jobs, so it records a result at once; this allows for a restart of it.
 const NOTED_WITHIN: i64 = 60;
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -54,21 +53,19 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 package_run.stage, package_run.package
             ),
         );
-        if !cluster.is_stale(Some(ended)) {
-            finding.severity(Severity::Warning);
-        }
+        finding.warning_if(!cluster.is_stale(Some(ended)));
         let state = cluster.flavor().key(&format!("nodeState_{name}"));
         finding
             .since(Some(ended))
             .effect_of(&["SKY206", "SKY108", "SKY212", "SKY217", "SKY501", "SKY601"])
-            .evidence(package_run.reference(), "succeeded", ended.to_string())
+            .evidence(package_run, "succeeded", ended)
             .evidence(
                 format!("node/{}", package_run.node),
                 state,
                 format!("{} is not complete", package_run.stage),
             )
-            .list_operators("Check whether the operator is running");
-        operator_log(finding, cluster, "Check the operator's log for the cause");
+            .list_operators("Check whether the operator is running")
+            .operator_log(cluster, "Check the operator's log for the cause");
     }
 }
 
@@ -100,9 +97,5 @@ fn is_under_way(cluster: &Cluster, package_run: &PackageRun<'_>) -> bool {
     ) else {
         return false;
     };
-    let key = format!("{}|{}", package_run.package, package_run.version);
-    let entry = cluster.on_node(node, skyhook.name());
-    let entry = entry.and_then(|on| on.entry(&key));
-    skyhook.selects(node)
-        && entry.is_some_and(|e| e.stage == package_run.stage && e.state != State::Complete)
+    skyhook.selects(node) && due_entry(cluster, package_run).is_some()
 }

@@ -62,10 +62,7 @@ fn report(
     held: &[&Node],
 ) {
     let name = skyhook.name();
-    let failed = |n: &&&Node| {
-        let on = cluster.on_node(n, name);
-        on.is_some_and(|on| on.operator_status() == Status::Erroring)
-    };
+    let failed = |n: &&&Node| cluster.status_on(skyhook, n) == Status::Erroring;
     let names = |nodes: &[&&Node]| -> String {
         some_of(&nodes.iter().map(|n| n.name.as_str()).collect::<Vec<_>>())
     };
@@ -79,9 +76,8 @@ fn report(
     let finding = findings.report(
         Subject::skyhook(skyhook),
         format!(
-            "the rollout of {} has stopped{place}: too many nodes failed, and the unfinished nodes \
-             are no longer chosen for a batch",
-            skyhook.reference()
+            "the rollout of {skyhook} has stopped{place}: too many nodes failed, and the unfinished nodes \
+             are no longer chosen for a batch"
         ),
     );
     let waiting: Vec<&str> = held.iter().map(|n| n.name.as_str()).collect();
@@ -89,7 +85,7 @@ fn report(
     if let Some(status) = skyhook.status.compartment_statuses.get(compartment) {
         let batch = status.batch_state.clone().unwrap_or_default();
         finding.evidence(
-            skyhook.reference(),
+            skyhook,
             format!("compartment {compartment}"),
             format!(
                 "shouldStop: true; failed batches in a row: {}; nodes complete: {} of {}",
@@ -99,7 +95,7 @@ fn report(
     }
     finding
         .evidence(
-            skyhook.reference(),
+            skyhook,
             "spec.deploymentPolicy",
             &skyhook.spec.deployment_policy,
         )

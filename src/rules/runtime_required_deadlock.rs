@@ -57,24 +57,26 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .report(
                     Subject::on(first, node),
                     format!(
-                        "{} does not tolerate the runtime-required taint, which only {} would remove, \
-                         and each waits for the other",
-                        first.reference(),
-                        later.reference()
+                        "{first} does not tolerate the runtime-required taint, which only {later} would remove, \
+                         and each waits for the other"
                     ),
                 )
-                .evidence(node.reference(), "taint", taint.spelled())
+                .evidence(node, "taint", taint.spelled())
                 .evidence(
-                    first.reference(),
+                    first,
                     "order",
                     format!("priority {}, without runtimeRequired", first.order().0),
                 )
                 .evidence(
-                    later.reference(),
+                    later,
                     "order",
                     format!("priority {}, with runtimeRequired", later.order().0),
                 )
-                .edit(Grade::B2, "Set runtimeRequired on the earlier custom resource, or order it after the other", first)
+                .edit(
+                    Grade::B2,
+                    "Set runtimeRequired on the earlier custom resource, or order it after the other",
+                    first,
+                )
                 .caveat("with runtimeRequired, the packages of the earlier custom resource run on tainted nodes, and so do their interrupts");
         }
     }

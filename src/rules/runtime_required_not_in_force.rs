@@ -114,9 +114,8 @@ fn report(
     let left_out = auto && known.is_empty() && skyhook.runs() && due.is_some_and(late);
     let message = if left_out {
         format!(
-            "the operator could not set the runtime-required taint on the node, so it installs nothing of {} there, and \
-             workloads do not wait",
-            skyhook.reference()
+            "the operator could not set the runtime-required taint on the node, so it installs nothing of {skyhook} there, and \
+             workloads do not wait"
         )
     } else {
         let why = match (auto, known.is_empty()) {
@@ -125,8 +124,7 @@ fn report(
             (false, _) => "",
         };
         format!(
-            "workloads do not wait for {}: the node does not have the runtime-required taint{why}",
-            skyhook.reference()
+            "workloads do not wait for {skyhook}: the node does not have the runtime-required taint{why}"
         )
     };
     let finding = findings.report(Subject::on(skyhook, node), message);
@@ -147,23 +145,19 @@ fn report(
         .unwrap_or_default();
     let (done, all) = cluster.progress(skyhook, node);
     finding
-        .evidence(node.reference(), format!("taint {key}"), "absent")
-        .evidence(
-            skyhook.reference(),
-            "packages done here",
-            format!("{done} of {all}"),
-        );
+        .evidence(node, format!("taint {key}"), "absent")
+        .evidence(skyhook, "packages done here", format!("{done} of {all}"));
     let rejection = rejection(cluster, node).filter(|_| auto);
     if let Some(event) = rejection {
         finding
-            .evidence(node.reference(), "event AutoTaint", &event.message)
+            .evidence(node, "event AutoTaint", &event.message)
             .describe_node(
                 "See why the taint was rejected, and change the admission policy",
                 &node.name,
             );
     }
     if auto && !known.is_empty() {
-        finding.evidence(node.reference(), "leftover keys", known.join(", "));
+        finding.evidence(node, "leftover keys", known.join(", "));
     }
     let value = match cluster.runtime_required_value() {
         "" => String::new(),

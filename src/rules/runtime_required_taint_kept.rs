@@ -1,5 +1,5 @@
-use super::evidence::{complete_for_long, operator_log, some_of};
-use super::going_on::GoingOnEverywhere;
+use super::evidence::{complete_for_long, some_of};
+use super::resume_effects::ResumeEffectsByName;
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::Skyhook;
 use crate::cluster::{Certainty, Cluster, Node};
@@ -41,18 +41,15 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let mut going_on = GoingOnEverywhere::default();
+    let mut resume_effects = ResumeEffectsByName::default();
     // Files without any custom resource may just not hold them.
     let presumed = cluster.skyhooks.absence() == Certainty::Presumed;
     if cluster.skyhooks.absence() == Certainty::Unknown {
         return;
     }
     for node in cluster.nodes.items() {
-        let keepers = cluster
-            .skyhooks
-            .items()
-            .iter()
-            .filter(|s| s.spec.runtime_required && s.selects(node));
+        let all = cluster.skyhooks.items().iter();
+        let keepers = all.filter(|s| s.spec.runtime_required && s.selects(node));
         let Some(taint) = cluster.runtime_required_taint(node) else {
             if let Some(taint) = cluster.foreign_runtime_required_taint(node) {
                 let all: Vec<&Skyhook> = keepers.collect();
@@ -63,8 +60,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let spelled = taint.spelled();
         if keepers.clone().next().is_none() {
             // A new node may not have all of its labels yet; one with keys of ours has been through that.
-            let young = node.created.is_some() && !cluster.is_stale(node.created);
-            if young && !has_met_the_operator(cluster, node) {
+            if cluster.is_recent(node.created) && !has_met_the_operator(cluster, node) {
                 continue;
             }
             let finding = findings.report(
@@ -79,7 +75,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 finding.severity(Severity::Info);
             }
             finding
-                .evidence(node.reference(), "taint", &spelled)
+                .evidence(node, "taint", &spelled)
                 .evidence(
                     cluster.flavor().resource(),
                     "with runtimeRequired that select the node",
@@ -90,10 +86,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     "See which custom resources select the node",
                     ["node", "status", &node.name],
                 )
-                .kubectl(
+                .remove_taint(
                     Grade::B1,
                     "Remove the taint if nothing has to be installed first",
-                    ["taint", "node", &node.name, &format!("{spelled}-")],
+                    &node.name,
+                    &spelled,
                 )
                 .caveat("workloads can be scheduled on the node immediately");
             continue;
@@ -112,30 +109,28 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         }
         let holder = holding[0];
         let references: Vec<String> = holding.iter().map(|s| s.reference()).collect();
-        let references: Vec<&str> = references.iter().map(String::as_str).collect();
         let finding = findings.report(
             Subject::on(holder, node),
             format!(
-                "the node keeps its runtime-required taint as long as {} is {}",
-                holder.reference(),
-                standing(holder)
+                "the node keeps its runtime-required taint as long as {holder} is {}",
+                state_of(holder)
             ),
         );
         finding
             .severity(Severity::Warning)
             .lasts()
-            .evidence(node.reference(), "taint", &spelled)
+            .evidence(node, "taint", &spelled)
             .evidence(
                 "custom resources",
                 "that keep the taint",
                 some_of(&references),
             );
         if holder.paused() {
-            going_on
+            resume_effects
                 .with(cluster, holder)
                 .offer(finding, "Resume it", "resume");
         } else if holder.disabled() {
-            going_on
+            resume_effects
                 .with(cluster, holder)
                 .offer(finding, "Enable it", "enable");
         } else {
@@ -168,18 +163,14 @@ fn not_lifted(
          the operator's reconcile does not reach the node",
     );
     finding
-        .evidence(node.reference(), "taint", spelled)
-        .evidence("custom resources", "complete here", some_of(&names));
-    operator_log(
-        finding,
-        cluster,
-        "Check why the operator's reconcile ends early",
-    );
-    finding
-        .kubectl(
+        .evidence(node, "taint", spelled)
+        .evidence("custom resources", "complete here", some_of(&names))
+        .operator_log(cluster, "Check why the operator's reconcile ends early")
+        .remove_taint(
             Grade::B1,
             "Remove the taint, as nothing is left to install",
-            ["taint", "node", &node.name, &format!("{spelled}-")],
+            &node.name,
+            &spelled,
         )
         .caveat("workloads can be scheduled on the node immediately");
 }
@@ -212,19 +203,19 @@ fn not_recognised(
     finding
         .severity(Severity::Warning)
         .lasts()
-        .evidence(node.reference(), "taint", spelled)
+        .evidence(node, "taint", spelled)
         .evidence("operator", "runtime-required taint keys", keys.join(", "))
-        .evidence("custom resources", "complete here", some_of(&names));
-    finding
-        .kubectl(
+        .evidence("custom resources", "complete here", some_of(&names))
+        .remove_taint(
             Grade::B1,
             "Remove the taint if nothing else is to remove it",
-            ["taint", "node", &node.name, &format!("{spelled}-")],
+            &node.name,
+            &spelled,
         )
         .caveat("workloads can be scheduled on the node immediately");
 }
 
-fn standing(skyhook: &Skyhook) -> &'static str {
+fn state_of(skyhook: &Skyhook) -> &'static str {
     if skyhook.deleting() {
         "being deleted"
     } else if skyhook.paused() {

@@ -1,4 +1,4 @@
-use super::{Findings, Grade, Severity, Subject};
+use super::{Findings, Grade, Subject};
 use crate::api::State;
 use crate::cluster::{Cluster, Node, NodeRecord, PackageRun};
 
@@ -58,8 +58,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let finding = findings.report(
             Subject::skyhook(skyhook),
             format!(
-                "{} {}: with spec.serial, this operator loses track of the pods that it started",
-                skyhook.reference(),
+                "{skyhook} {}: with spec.serial, this operator loses track of the pods that it started",
                 if recorded {
                     "makes progress on one node at a time, if at all"
                 } else {
@@ -67,23 +66,15 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 }
             ),
         );
-        if recorded {
-            finding.severity(Severity::Warning);
-        }
         finding
-            .evidence(skyhook.reference(), "spec.serial", "true")
-            .evidence("nodes", "with work left", open.len().to_string())
-            .kubectl(
+            .warning_if(recorded)
+            .evidence(skyhook, "spec.serial", "true")
+            .evidence("nodes", "with work left", open.len())
+            .patch(
                 Grade::B3,
                 "Turn serial off",
-                [
-                    "patch",
-                    &cluster.flavor().resource(),
-                    skyhook.name(),
-                    "--type=merge",
-                    "-p",
-                    r#"{"spec":{"serial":false}}"#,
-                ],
+                skyhook,
+                &["--type=merge", "-p", r#"{"spec":{"serial":false}}"#],
             )
             .caveat("its packages then run on the nodes, including their interrupts");
     }

@@ -45,12 +45,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let finding = findings.report(
             Subject::skyhook(skyhook),
             format!(
-                "the spec of {} is invalid, which stops the operator for all custom resources: {field} {why}",
-                skyhook.reference()
+                "the spec of {skyhook} is invalid, which stops the operator for all custom resources: {field} {why}"
             ),
         );
         for (field, why) in &broken {
-            finding.evidence(skyhook.reference(), field, why);
+            finding.evidence(skyhook, field, why);
         }
         finding
             .edit(Grade::B2, "Correct the spec", skyhook)
@@ -83,11 +82,7 @@ fn policies(cluster: &Cluster, findings: &mut Findings) {
         let once_failed = missing.iter().all(|f| f.ends_with(".safetyLimit"))
             && !users.iter().any(|s| has_failed_batch(s));
         let finding = findings.report(
-            Subject {
-                kind: "DeploymentPolicy".to_owned(),
-                name: name.clone(),
-                ..Subject::default()
-            },
+            Subject::object("DeploymentPolicy", name),
             format!(
                 "deployment policy {name} lacks {lacking}: the operator stops working on all custom resources {}",
                 if once_failed {
@@ -102,15 +97,13 @@ fn policies(cluster: &Cluster, findings: &mut Findings) {
         }
         // Where no node is left to work on, no batch is counted.
         let done = |s: &Skyhook| cluster.selected(s).all(|n| cluster.is_complete_on(s, n));
-        if cluster.nodes.ok().is_some() && users.iter().all(|s| done(s)) {
-            finding.severity(Severity::Warning);
-        }
+        finding.warning_if(cluster.nodes.ok().is_some() && users.iter().all(|s| done(s)));
         for field in &missing {
             finding.evidence(format!("deploymentpolicy/{name}"), field, "not set");
         }
         let resource = format!("deploymentpolicies.{}", cluster.flavor().group());
         finding
-            .evidence(user.reference(), "spec.deploymentPolicy", name)
+            .evidence(user, "spec.deploymentPolicy", name)
             .kubectl(Grade::B2, "Set the fields", ["edit", &resource, name])
             .caveat("the operator then continues for every custom resource");
     }

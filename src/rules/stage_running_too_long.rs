@@ -1,6 +1,4 @@
-use super::evidence::read_logs;
-use super::retry::delete_pod;
-use super::{Findings, Severity, Subject};
+use super::{Findings, Subject};
 use crate::cluster::{Certainty, Cluster, Source};
 
 rule! {
@@ -46,7 +44,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let Some(overtime) = cluster.overtime(package_run, package_runs.all()) else {
             continue;
         };
-        // What is wrong with a node that is away is said of the node.
+        // A node that is not ready has a finding of its own.
         if !cluster.at_work(package_run) {
             findings.depends_on(Source::Nodes);
             continue;
@@ -60,25 +58,21 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 overtime.limit()
             ),
         );
-        if !overtime.is_hopeless() {
-            finding.severity(Severity::Warning);
-        }
+        finding.warning_if(!overtime.is_hopeless());
         let started = overtime.since.to_string();
-        finding.since(Some(overtime.since)).evidence(
-            package_run.reference(),
-            "running since",
-            started,
-        );
-        read_logs(
-            finding,
-            &package_run.skyhook,
-            package_run.node,
-            &package_run.package,
-            &package_run.stage,
-        );
+        finding
+            .since(Some(overtime.since))
+            .evidence(package_run, "running since", started)
+            .read_logs(
+                &package_run.skyhook,
+                package_run.node,
+                &package_run.package,
+                &package_run.stage,
+            );
         if let Some(pod) = package_run.pods.first() {
             let title = "Once the cause is gone, delete the pod, so that the stage starts again";
-            delete_pod(finding, title, package_run, pod)
+            finding
+                .delete_pod(title, pod)
                 .caveat("the script is killed, which may leave its work on the host unfinished");
         }
     }

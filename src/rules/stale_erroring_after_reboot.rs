@@ -1,4 +1,4 @@
-use super::{Findings, Grade, Subject};
+use super::{Findings, Subject};
 use crate::api::{Entry, Skyhook, Stage, State, Status};
 use crate::cluster::{Certainty, Cluster};
 
@@ -64,22 +64,16 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let finding = findings.report(
                 Subject::on(skyhook, node),
                 format!(
-                    "the node counts as failed for {} although its interrupt succeeded, so the \
-                     rollout stays stopped",
-                    skyhook.reference()
+                    "the node counts as failed for {skyhook} although its interrupt succeeded, so the \
+                     rollout stays stopped"
                 ),
             );
             finding
-                .evidence(node.reference(), &key, "erroring")
+                .evidence(node, &key, "erroring")
                 .entry(&node.name, entry)
-                .evidence(node.reference(), "condition Ready", "True")
-                .evidence(skyhook.reference(), "shouldStop", "true");
-            finding
-                .remedy(
-                    Grade::B2,
-                    "Set the node to waiting and reset the batch state",
-                    ["deployment-policy", "reset", skyhook.name()],
-                )
+                .evidence(node, "condition Ready", "True")
+                .evidence(skyhook, "shouldStop", "true")
+                .reset_batches("Set the node to waiting and reset the batch state", skyhook)
                 .caveat("the rollout continues, on other nodes as well");
         }
     }

@@ -1,6 +1,6 @@
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Findings, Grade, Severity, Subject};
+use super::{Findings, Grade, Subject};
 use crate::api::Executor;
 use crate::cluster::{Cluster, PackageRun, Pod};
 
@@ -63,38 +63,25 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             Subject::package_run(package_run),
             message(package_run, overdue),
         );
-        if !overdue {
-            finding.severity(Severity::Warning);
-        }
-        finding.since(Some(deleted)).evidence(
-            package_run.reference(),
+        finding.warning_if(!overdue).since(Some(deleted)).evidence(
+            package_run,
             "deletionTimestamp",
-            deleted.to_string(),
+            deleted,
         );
-        if !job.metadata.finalizers.is_empty() {
-            let finalizers = job.metadata.finalizers.join(", ");
-            finding.evidence(package_run.reference(), "finalizers", finalizers);
-        }
+        finding.finalizers(package_run.reference(), &job.metadata);
         for pod in &left {
             let at = pod.metadata.deletion_timestamp;
             let at = at.map_or("none".to_owned(), |at| at.to_string());
-            finding.evidence(pod.reference(), "deletionTimestamp", at);
+            finding.evidence(pod, "deletionTimestamp", at);
         }
-        let namespace = package_run.namespace();
         let Some(pod) = left.first() else {
-            finding.kubectl(
-                Grade::B0,
-                "See why the job is not removed",
-                ["describe", "job", "-n", namespace, &job.metadata.name],
-            );
+            finding.describe_job("See why the job is not removed", job);
             continue;
         };
         finding.describe_pod("See why the pod is stuck terminating", pod);
         if overdue {
-            let force = ["delete", "pod", "-n", namespace, pod.name()];
-            let force = force.into_iter().chain(["--force", "--grace-period=0"]);
             finding
-                .kubectl(Grade::B2, "Force-delete the pod", force)
+                .force_delete(Grade::B2, "Force-delete the pod", pod)
                 .caveat("if its container is still running, the script may run alongside its replacement");
         }
     }

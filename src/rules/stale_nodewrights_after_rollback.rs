@@ -1,5 +1,5 @@
 use super::evidence::some_of;
-use super::{Findings, Grade, Severity, Subject};
+use super::{Findings, Severity, Subject};
 use crate::cluster::Cluster;
 
 rule! {
@@ -35,7 +35,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         return;
     }
     let newer = cluster.flavor().other();
-    let resource = newer.resource();
     let package_runs = cluster.package_runs_of(newer);
     for stale in cluster.legacy.items() {
         let jobs = package_runs.iter().filter(|e| e.skyhook == stale.name());
@@ -44,8 +43,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let finding = findings.report(
             Subject::skyhook(stale),
             format!(
-                "{} is left over from a newer operator that is no longer running: {}",
-                stale.reference(),
+                "{stale} is left over from a newer operator that is no longer running: {}",
                 if at_work.is_empty() {
                     "changes to the custom resource have no effect"
                 } else {
@@ -54,14 +52,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             ),
         );
         if !at_work.is_empty() {
-            let names: Vec<&str> = at_work.iter().map(String::as_str).collect();
             finding
                 .severity(Severity::Error)
-                .evidence("jobs", "still running", some_of(&names));
+                .evidence("jobs", "still running", some_of(&at_work));
         }
-        if let Some(version) = &cluster.active_api.operator_version {
-            finding.evidence("operator", "version", version.to_string());
-        }
+        finding.operator_version(cluster);
         let twin = cluster.skyhook(stale.name());
         finding
             .evidence(
@@ -73,10 +68,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     "does not exist"
                 },
             )
-            .kubectl(
-                Grade::B0,
+            .show_manifest(
                 "Compare the NodeWright with the Skyhook of the same name",
-                ["get", &resource, stale.name(), "-o", "yaml"],
+                stale,
             );
     }
 }

@@ -46,7 +46,7 @@ pub fn stuck_in_batch(
     node: &Node,
 ) -> Option<Trouble> {
     let on = cluster.on_node(node, skyhook.name());
-    let status = on.map_or(Status::Unknown, |on| on.operator_status());
+    let status = cluster.status_on(skyhook, node);
     let holds_while_blocked = cluster.blocked_nodes_keep_places();
     // In the middle of a reboot a node is called erroring as well.
     if status == Status::Erroring && on.is_some_and(|on| fails_for_real(skyhook, on)) {
@@ -82,7 +82,7 @@ pub fn stuck_in_batch(
     })
 }
 
-/// Whether no node of a compartment may still get on: neither one at work, nor one of the batch that is between two
+/// Whether no node of a compartment may still make progress: neither one at work, nor one of the batch that is between two
 /// stages. A node that waits for an earlier custom resource continues after that one only, and a node of
 /// [`Batch::passed_over`] after those in progress.
 pub fn stands_still<'a>(
@@ -171,7 +171,7 @@ impl Standstill {
     /// Why an earlier custom resource makes no progress on a node, if so.
     pub fn trouble(&self, cluster: &Cluster, root: &Skyhook, node: &Node) -> Option<Trouble> {
         let on = cluster.on_node(node, root.name());
-        let status = on.map_or(Status::Unknown, |on| on.operator_status());
+        let status = cluster.status_on(root, node);
         let fails = on.is_some_and(|on| fails_for_real(root, on));
         let cause = self.troubles.on(root.name(), &node.name);
         let severity = cause.map_or(Severity::Warning, |f| f.severity);

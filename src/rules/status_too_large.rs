@@ -1,4 +1,4 @@
-use super::{Findings, Grade, Severity, Subject};
+use super::{Findings, Subject};
 use crate::cluster::Cluster;
 
 rule! {
@@ -41,41 +41,19 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let finding = findings.report(
             Subject::skyhook(skyhook),
             format!(
-                "{} is at {}% of etcd's default size limit; above the limit, the operator cannot write the status",
-                skyhook.reference(),
+                "{skyhook} is at {}% of etcd's default size limit; above the limit, the operator cannot write the status",
                 size * 100 / LIMIT
             ),
         );
-        if size < LIMIT {
-            finding.severity(Severity::Warning);
-        }
+        finding.warning_if(size < LIMIT);
         let nodes = skyhook.status.node_state.nodes();
         finding
-            .evidence(
-                skyhook.reference(),
-                "size as JSON",
-                format!("{} KiB", size / 1024),
-            )
-            .evidence(
-                skyhook.reference(),
-                "nodes in status.nodeState",
-                nodes.to_string(),
-            )
-            .evidence(
-                skyhook.reference(),
-                "packages in the spec",
-                skyhook.spec.packages.len().to_string(),
-            )
-            .kubectl(
-                Grade::B0,
+            .evidence(skyhook, "size as JSON", format!("{} KiB", size / 1024))
+            .evidence(skyhook, "nodes in status.nodeState", nodes)
+            .evidence(skyhook, "packages in the spec", skyhook.spec.packages.len())
+            .show_manifest(
                 "Inspect the custom resource, and plan how to split it",
-                [
-                    "get",
-                    &cluster.flavor().resource(),
-                    skyhook.name(),
-                    "-o",
-                    "yaml",
-                ],
+                skyhook,
             );
     }
 }

@@ -53,9 +53,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     );
     for operator in running {
         finding.evidence(
-            operator.reference(),
+            operator,
             "status.availableReplicas",
-            operator.available_replicas().to_string(),
+            operator.available_replicas(),
         );
     }
     finding.kubectl(

@@ -32,15 +32,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if !cluster.active_api.migrating() {
         return;
     }
-    let (new, old) = (cluster.flavor(), cluster.flavor().other());
-    let key = new.key("mirrored-from");
+    let key = cluster.flavor().key("mirrored-from");
     for skyhook in cluster.skyhooks.items() {
-        let Some(legacy) = cluster
-            .legacy
-            .items()
-            .iter()
-            .find(|l| l.name() == skyhook.name() && !l.deleting())
-        else {
+        let mut all = cluster.legacy.items().iter();
+        let Some(legacy) = all.find(|l| l.name() == skyhook.name() && !l.deleting()) else {
             continue;
         };
         let mirrored = skyhook.mirrored_from();
@@ -51,26 +46,20 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .report(
                 Subject::skyhook(skyhook),
                 format!(
-                    "{} was not created from {}: both exist, and changes to the Skyhook have no effect",
-                    skyhook.reference(),
-                    legacy.reference()
+                    "{skyhook} was not created from {legacy}: both exist, and changes to the Skyhook have no effect"
                 ),
             )
-            .evidence(
-                skyhook.reference(),
-                &key,
-                mirrored.unwrap_or("absent"),
-            )
-            .evidence(legacy.reference(), "exists", "yes")
-            .kubectl(
-                Grade::B0,
-                "Compare the two",
-                ["get", &new.resource(), skyhook.name(), "-o", "yaml"],
-            )
+            .evidence(skyhook, &key, mirrored.unwrap_or("absent"))
+            .evidence(legacy, "exists", "yes")
+            .show_manifest("Compare the two", skyhook)
             .kubectl(
                 Grade::B1,
                 "Delete the Skyhook",
-                ["delete", &old.resource(), legacy.name()],
+                [
+                    "delete",
+                    &cluster.flavor().other().resource(),
+                    legacy.name(),
+                ],
             )
             .caveat("settings that exist only in its spec are lost");
     }

@@ -1,11 +1,7 @@
 use super::attempts::with_attempts;
-use super::evidence::{
-    failing_since, forget, no_longer_selected, not_before_it_goes_on, package_run_trouble,
-    read_logs,
-};
-use super::retry::retry_given_up;
-use super::tried_again::{fails_on, operator_retries, tries_again};
-use super::{Findings, Grade, Severity, Subject};
+use super::evidence::failing_since;
+use super::still_retried::{exceeds_usual_attempts, may_pass, operator_retries};
+use super::{Findings, Grade, Subject};
 use crate::api::State;
 use crate::cluster::{Cluster, PackageRun};
 
@@ -70,33 +66,27 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 );
                 // Whether there will be one more attempt makes no other trouble of it.
                 finding.alike(format!("{what}{consequence}"));
-                let passes = tries_again(cluster, package_run).is_some()
-                    || retries && !fails_on(cluster, entry, package_run);
-                if passes {
-                    finding.severity(Severity::Warning);
-                }
+                let passes = may_pass(cluster, package_run).is_some()
+                    || retries && !exceeds_usual_attempts(cluster, entry, package_run);
+                finding.warning_if(passes);
                 finding.failing_since(failing_since(cluster, skyhook, node));
                 finding.since(package_run.and_then(PackageRun::created));
                 finding.entry(&node.name, entry);
-                no_longer_selected(finding, skyhook, node);
+                finding.warning_unless_selected(skyhook, node);
                 if let Some(package_run) = package_run {
-                    package_run_trouble(finding, package_run);
+                    finding.package_run_trouble(package_run);
                 }
-                not_before_it_goes_on(finding, skyhook);
-                read_logs(
-                    finding,
-                    skyhook.name(),
-                    &node.name,
-                    &entry.name,
-                    &entry.stage,
-                );
-                retry_given_up(finding, package_run, skyhook, &node.name, entry);
+                finding.reruns_wait(skyhook);
+                finding.read_logs(skyhook.name(), &node.name, &entry.name, &entry.stage);
+                finding.retry_given_up(package_run, skyhook, &node.name, entry);
                 if passes {
                     continue;
                 }
-                forget(finding, Grade::B4, skyhook.name(), &node.name, entry).caveat(
-                    "the package then counts as uninstalled, though its files stay on the host",
-                );
+                finding
+                    .reset_record(Grade::B4, skyhook.name(), &node.name, entry)
+                    .caveat(
+                        "the package then counts as uninstalled, though its files stay on the host",
+                    );
             }
         }
     }

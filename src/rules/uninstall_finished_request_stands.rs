@@ -48,16 +48,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             ),
         );
         finding
-            .evidence(
-                skyhook.reference(),
-                format!("spec.packages.{name}.uninstall.apply"),
-                "true",
-            )
-            .evidence(
-                "nodes",
-                format!("nodeState of {name}"),
-                "absent on every selected node",
-            );
+            .package_field(skyhook, name, "uninstall.apply", "true")
+            .absent_from_node_states(name);
         if let Some(trace) = traces.iter().find(|t| t.uninstalled).or(traces.first()) {
             finding.evidence(&trace.object, trace.field, &trace.says);
         }
@@ -67,10 +59,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "If the package is not needed, remove it from the spec",
                 skyhook,
             )
-            .remedy(
-                Grade::B2,
+            .cancel_uninstall(
                 "If the package is needed, cancel the request",
-                ["uninstall", skyhook.name(), name, "--cancel"],
+                skyhook,
+                name,
             )
             .caveat("the package is then installed on every selected node");
     }

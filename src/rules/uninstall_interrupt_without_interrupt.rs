@@ -1,6 +1,5 @@
 use serde_json::json;
 
-use super::evidence::{forget, no_package_run};
 use super::{Findings, Grade, Subject};
 use crate::api::{Stage, State};
 use crate::cluster::{Certainty, Cluster};
@@ -63,7 +62,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 if !stranded || interrupted {
                     continue;
                 }
-                let resource = cluster.flavor().resource();
                 let name = &entry.name;
                 let package = skyhook.package(name);
                 let updates = package.map_or(&[][..], |_| skyhook.config_updates(name));
@@ -98,13 +96,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         );
                 }
                 if !own {
-                    finding.evidence(
-                        skyhook.reference(),
-                        format!("spec.packages.{name}.interrupt"),
-                        "absent",
-                    );
+                    finding.package_field(skyhook, name, "interrupt", "absent");
                 }
-                no_package_run(finding, cluster, "interrupt pods and jobs");
+                finding.no_package_run(cluster, "interrupt pods and jobs");
                 let runs = "the interrupt runs: services restart or the node reboots, depending on its type";
                 if updates.is_empty() {
                     finding
@@ -115,18 +109,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         let patch = json!([{"op": "remove", "path": format!("/status/configUpdates/{name}")}]);
                         let patch = patch.to_string();
                         finding
-                            .kubectl(
+                            .patch(
                                 Grade::B3,
                                 "Remove the package from status.configUpdates, so that its own interrupt counts",
-                                [
-                                    "patch",
-                                    &resource,
-                                    skyhook.name(),
-                                    "--subresource=status",
-                                    "--type=json",
-                                    "-p",
-                                    &patch,
-                                ],
+                                skyhook,
+                                &["--subresource=status", "--type=json", "-p", &patch],
                             )
                             .caveat(runs);
                     }
@@ -138,7 +125,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         )
                         .caveat(runs);
                 }
-                forget(finding, Grade::B4, skyhook.name(), &node.name, entry)
+                finding
+                    .reset_record(Grade::B4, skyhook.name(), &node.name, entry)
                     .caveat("the interrupt does not run");
             }
         }

@@ -1,5 +1,5 @@
 use super::evidence::absent_everywhere;
-use super::{Findings, Grade, Severity, Subject};
+use super::{Findings, Severity, Subject};
 use crate::cluster::history::History;
 use crate::cluster::{Cluster, Source};
 
@@ -62,17 +62,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         }
         let field = format!("spec.packages.{name}.uninstall");
         finding
-            .evidence(skyhook.reference(), field, "enabled: true, apply: true")
-            .evidence(
-                "nodes",
-                format!("nodeState of {name}"),
-                "absent on every selected node",
-            )
-            .evidence(skyhook.reference(), "history", why)
-            .remedy(
-                Grade::B2,
+            .evidence(skyhook, field, "enabled: true, apply: true")
+            .absent_from_node_states(name)
+            .evidence(skyhook, "history", why)
+            .cancel_uninstall(
                 "If the package is needed, cancel the request",
-                ["uninstall", skyhook.name(), name, "--cancel"],
+                skyhook,
+                name,
             )
             .caveat("the package is then installed on every selected node");
     }

@@ -1,4 +1,4 @@
-use super::{Findings, Grade, Severity, Subject};
+use super::{Findings, Grade, Subject};
 use crate::cluster::Cluster;
 
 rule! {
@@ -42,18 +42,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 Subject::skyhook(skyhook).package(name),
                 format!("the uninstall of package {name} is requested, but this operator does not support uninstall"),
             );
-            if skyhook.status.status.is_none() {
-                finding.severity(Severity::Warning);
-            }
-            if let Some(version) = &cluster.active_api.operator_version {
-                finding.evidence("operator", "version", version.to_string());
-            }
             finding
-                .evidence(
-                    skyhook.reference(),
-                    format!("spec.packages.{name}.uninstall.apply"),
-                    "true",
-                )
+                .warning_if(skyhook.status.status.is_none())
+                .operator_version(cluster)
+                .package_field(skyhook, name, "uninstall.apply", "true")
                 .edit(
                     Grade::B2,
                     "Set uninstall.apply to false, or upgrade the operator",

@@ -1,5 +1,6 @@
-use super::going_on::GoingOn;
-use super::{Findings, Grade, Severity, Subject};
+use super::resume_effects::ResumeEffects;
+use super::usual_remedies::CHECK_AGAIN;
+use super::{Findings, Grade, Subject};
 use crate::api::Status;
 use crate::cluster::Cluster;
 use crate::cluster::node::Taint;
@@ -65,14 +66,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let spelled = spelled.join(", ");
             let finding = findings.report(
                 Subject::on(skyhook, node),
-                format!(
-                    "{} does not tolerate {spelled}, so its packages do not run here",
-                    skyhook.reference()
-                ),
+                format!("{skyhook} does not tolerate {spelled}, so its packages do not run here"),
             );
-            if passing || !blocked {
-                finding.severity(Severity::Warning);
-            }
+            finding.warning_if(passing || !blocked);
             // The operator has yet to notice it, and then stays away; a node that is gone for long may not come back by itself.
             if !passing || cluster.not_ready_since(node).is_some() {
                 finding.lasts();
@@ -80,13 +76,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if passing {
                 finding.effect_of(&["SKY409"]);
             }
-            finding.evidence(node.reference(), "taints", &spelled);
+            finding.evidence(node, "taints", &spelled);
             if let Some(on) = on {
-                finding.evidence(
-                    node.reference(),
-                    "operator's status",
-                    on.operator_status().as_str(),
-                );
+                finding.evidence(node, "operator's status", on.operator_status().as_str());
             }
             if let Some(condition) = skyhook.true_condition("TaintNotTolerable") {
                 finding.since(condition.last_transition_time);
@@ -100,21 +92,17 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         skyhook,
                     )
                     .caveat(if skyhook.deleting() {
-                        super::evidence::LOOK_AGAIN
+                        CHECK_AGAIN
                     } else {
                         "packages then run on every node with this taint"
                     });
                 for taint in taints.iter().filter(|t| !t.of_lifecycle()) {
                     finding
-                        .kubectl(
-                            GoingOn::on(cluster, skyhook, &[node]).grade(),
+                        .remove_taint(
+                            ResumeEffects::on(cluster, skyhook, &[node]).grade(),
                             "Or remove the taint if its owner no longer needs it",
-                            [
-                                "taint",
-                                "node",
-                                &node.name,
-                                &format!("{}-", taint.spelled()),
-                            ],
+                            &node.name,
+                            &taint.spelled(),
                         )
                         .caveat(
                             "workloads may be scheduled on the node, and packages run immediately",

@@ -1,53 +1,206 @@
-//! The commands that many rules propose, each spelled in one place.
+//! The commands that many rules propose, each written in one place.
 
 use super::{Finding, Grade};
-use crate::api::Skyhook;
-use crate::cluster::{Cluster, Pod};
+use crate::api::{Entry, Skyhook, Stage};
+use crate::cluster::{Cluster, Deployment, Job, Pod};
+
+/// The label of the operator's Deployment and its pods.
+const OPERATOR: &str = "control-plane=controller-manager";
+
+/// What to note about an uninstall script that does not run for a package.
+pub const CHANGES_REMAIN: &str =
+    "uninstall.sh does not run: changes that the package made to the host remain";
+
+/// What to note where a node is made available for a deletion: see `deletion-passes-over-node`.
+pub const CHECK_AGAIN: &str = "the uninstall runs; if other nodes are already done, the operator may skip this node: check for SKY114 afterwards";
 
 impl Finding {
     /// An edit of the custom resource by hand.
     pub fn edit(&mut self, grade: Grade, title: impl Into<String>, skyhook: &Skyhook) -> &mut Self {
-        let resource = skyhook.flavor().map_or_else(String::new, |g| g.resource());
-        self.kubectl(grade, title, ["edit", &resource, skyhook.name()])
+        let words = ["edit", &resource(skyhook), skyhook.name()];
+        self.kubectl(grade, title, words)
     }
 
-    /// The end of a deletion that nothing else ends.
+    /// A patch of the custom resource, with these arguments of `kubectl patch`.
+    pub fn patch(
+        &mut self,
+        grade: Grade,
+        title: impl Into<String>,
+        skyhook: &Skyhook,
+        arguments: &[&str],
+    ) -> &mut Self {
+        let resource = resource(skyhook);
+        let words = ["patch", &resource, skyhook.name()];
+        self.kubectl(grade, title, words.iter().chain(arguments))
+    }
+
+    /// The manifest of the custom resource.
+    pub fn show_manifest(&mut self, title: &str, skyhook: &Skyhook) -> &mut Self {
+        let words = ["get", &resource(skyhook), skyhook.name(), "-o", "yaml"];
+        self.kubectl(Grade::B0, title, words)
+    }
+
+    /// Ends a deletion that nothing else ends.
     pub fn strip_finalizer(&mut self, title: &str, skyhook: &Skyhook) -> &mut Self {
         let words = ["finalizer", "strip", skyhook.name(), "--force"];
         self.remedy(Grade::B4, title, words)
             .caveat("uninstall.sh does not run on any node")
     }
 
-    /// The Deployments among which the operator's is.
-    pub fn list_operators(&mut self, title: &str) -> &mut Self {
-        let label = "control-plane=controller-manager";
-        let words = ["get", "deployments", "-A", "-l", label];
+    /// Takes the request to uninstall a package back.
+    pub fn cancel_uninstall(
+        &mut self,
+        title: impl Into<String>,
+        skyhook: &Skyhook,
+        package: &str,
+    ) -> &mut Self {
+        let words = ["uninstall", skyhook.name(), package, "--cancel"];
+        self.remedy(Grade::B2, title, words)
+    }
+
+    /// Removes the record of one package from a node state.
+    pub fn reset_record(
+        &mut self,
+        grade: Grade,
+        skyhook: &str,
+        node: &str,
+        entry: &Entry,
+    ) -> &mut Self {
+        let package = format!("{}:{}", entry.name, entry.version);
+        let words = ["reset", skyhook, "--node", node, "--package", &package];
+        self.remedy(grade, "Reset the package on the node", words)
+    }
+
+    /// The same for a package that is still to be uninstalled: its uninstall does not run.
+    pub fn skip_uninstall(&mut self, skyhook: &str, node: &str, entry: &Entry) -> &mut Self {
+        self.reset_record(Grade::B4, skyhook, node, entry)
+            .caveat(CHANGES_REMAIN)
+    }
+
+    /// Resets the batch state, so that the rollout starts again.
+    pub fn reset_batches(&mut self, title: &str, skyhook: &Skyhook) -> &mut Self {
+        let words = ["deployment-policy", "reset", skyhook.name()];
+        self.remedy(Grade::B2, title, words)
+    }
+
+    /// The nodes of a custom resource, with their status.
+    pub fn list_nodes(&mut self, title: &str, skyhook: &Skyhook) -> &mut Self {
+        self.remedy(
+            Grade::B0,
+            title,
+            ["node", "list", "--skyhook", skyhook.name()],
+        )
+    }
+
+    /// The packages of a custom resource on each node.
+    pub fn node_status(&mut self, title: &str, skyhook: &Skyhook) -> &mut Self {
+        let words = ["node", "status", "--skyhook", skyhook.name()];
+        self.remedy(Grade::B0, title, words)
+    }
+
+    /// The log that shows why a stage fails.
+    pub fn read_logs(
+        &mut self,
+        skyhook: &str,
+        node: &str,
+        package: &str,
+        stage: &Stage,
+    ) -> &mut Self {
+        let title = "Check the logs for the cause, then fix the package";
+        let words = ["package", "logs", package, "--skyhook", skyhook];
+        let place = ["--node", node, "--stage", stage.as_str()];
+        self.remedy(Grade::B0, title, words.into_iter().chain(place))
+    }
+
+    /// The operator's log.
+    pub fn operator_log(&mut self, cluster: &Cluster, title: &str) -> &mut Self {
+        let operator = cluster.operators.items().first();
+        let namespace = operator.map_or(cluster.flavor().default_namespace(), |d| d.namespace());
+        let words = ["logs", "-n", namespace, "-l", OPERATOR, "--tail=200"];
         self.kubectl(Grade::B0, title, words)
     }
 
-    pub fn describe_pod(&mut self, title: &str, pod: &Pod) -> &mut Self {
-        let words = ["describe", "pod", "-n", pod.namespace(), pod.name()];
+    /// The Deployments of controllers; the operator's is one of them.
+    pub fn list_operators(&mut self, title: &str) -> &mut Self {
+        let words = ["get", "deployments", "-A", "-l", OPERATOR];
         self.kubectl(Grade::B0, title, words)
+    }
+
+    /// The operator's Deployment and pods.
+    pub fn describe_operator(&mut self, title: &str, operator: &Deployment) -> &mut Self {
+        let words = ["describe", "deployment,pods", "-n", operator.namespace()];
+        self.kubectl(Grade::B0, title, words)
+    }
+
+    pub fn edit_operator(&mut self, grade: Grade, title: &str, operator: &Deployment) -> &mut Self {
+        let (namespace, name) = (operator.namespace(), operator.name());
+        let words = ["edit", "deployment", "-n", namespace, name];
+        self.kubectl(grade, title, words)
+    }
+
+    /// Starts an operator that was scaled to zero.
+    pub fn scale_up(&mut self, title: &str, operator: &Deployment) -> &mut Self {
+        let (namespace, name) = (operator.namespace(), operator.name());
+        let words = ["scale", "deployment", "-n", namespace, name, "--replicas=1"];
+        self.kubectl(Grade::B2, title, words)
+            .caveat("rollouts that were in progress continue immediately")
+    }
+
+    pub fn describe_pod(&mut self, title: &str, pod: &Pod) -> &mut Self {
+        self.describe(title, "pod", pod.namespace(), pod.name())
+    }
+
+    pub fn describe_job(&mut self, title: &str, job: &Job) -> &mut Self {
+        let namespace = job.metadata.namespace.as_deref().unwrap_or_default();
+        self.describe(title, "job", namespace, &job.metadata.name)
+    }
+
+    pub fn describe(&mut self, title: &str, kind: &str, namespace: &str, name: &str) -> &mut Self {
+        self.kubectl(Grade::B0, title, ["describe", kind, "-n", namespace, name])
     }
 
     pub fn describe_node(&mut self, title: impl Into<String>, node: &str) -> &mut Self {
         self.kubectl(Grade::B0, title, ["describe", "node", node])
     }
 
-    /// For a pod that was told to go and stays.
+    /// The pods on a node.
+    pub fn pods_on_node(&mut self, title: &str, node: &str) -> &mut Self {
+        let selector = format!("spec.nodeName={node}");
+        let words = ["get", "pods", "-A", "-o", "wide", "--field-selector"];
+        self.kubectl(Grade::B0, title, words.into_iter().chain([&*selector]))
+    }
+
+    /// For a pod that was deleted and does not terminate.
     pub fn force_delete(&mut self, grade: Grade, title: &str, pod: &Pod) -> &mut Self {
         let pod = ["delete", "pod", "-n", pod.namespace(), pod.name()];
         let words = pod.into_iter().chain(["--force", "--grace-period=0"]);
         self.kubectl(grade, title, words)
     }
 
-    /// A custom resource is not in the input, and may live nevertheless.
+    /// Removes a taint, spelled as kubectl takes it.
+    pub fn remove_taint(
+        &mut self,
+        grade: Grade,
+        title: &str,
+        node: &str,
+        taint: &str,
+    ) -> &mut Self {
+        self.kubectl(grade, title, ["taint", "node", node, &format!("{taint}-")])
+    }
+
+    /// That a custom resource is not in the input, where it may exist nevertheless.
     pub fn not_in_input(&mut self, cluster: &Cluster, skyhook: &str) -> &mut Self {
         self.evidence("files", "custom resources", "none in the input")
-            .kubectl(
-                Grade::B0,
-                "Check that the custom resource no longer exists",
-                ["get", &cluster.flavor().resource(), skyhook],
-            )
+            .check_deleted(cluster, skyhook)
     }
+
+    pub fn check_deleted(&mut self, cluster: &Cluster, skyhook: &str) -> &mut Self {
+        let title = "Check that the custom resource no longer exists";
+        let words = ["get", &cluster.flavor().resource(), skyhook];
+        self.kubectl(Grade::B0, title, words)
+    }
+}
+
+fn resource(skyhook: &Skyhook) -> String {
+    skyhook.flavor().map_or_else(String::new, |g| g.resource())
 }

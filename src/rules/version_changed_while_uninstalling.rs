@@ -56,15 +56,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         );
         finding
             .evidence(
-                skyhook.reference(),
+                skyhook,
                 format!("spec.packages.{name}"),
                 format!("version {version}, apply: true"),
             )
-            .evidence(
-                "nodes",
-                format!("nodeState of {name}"),
-                "absent on every selected node",
-            );
+            .absent_from_node_states(name);
         for trace in traces.iter().take(3) {
             finding.evidence(&trace.object, trace.field, &trace.says);
         }

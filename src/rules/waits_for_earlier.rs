@@ -1,5 +1,5 @@
 use super::evidence::some_of;
-use super::going_on::GoingOnEverywhere;
+use super::resume_effects::ResumeEffectsByName;
 use super::standstill::{Standstill, Trouble};
 use super::{Finding, Findings, Grade, Severity, Subject};
 use crate::api::{Skyhook, Status};
@@ -39,7 +39,7 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let mut standstill = None;
-    let mut going_on = GoingOnEverywhere::default();
+    let mut resume_effects = ResumeEffectsByName::default();
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.runs()) {
         if let Some(gate) = cluster.gate_everywhere(skyhook) {
             let waiting: Vec<&str> = cluster
@@ -58,18 +58,22 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let finding = findings.report(
                 Subject::skyhook(skyhook),
                 format!(
-                    "{} waits for {}, which must complete on all of its nodes first{}",
-                    skyhook.reference(),
-                    root.reference(),
+                    "{skyhook} waits for {root}, which must complete on all of its nodes first{}",
                     suffix(trouble.as_ref())
                 ),
             );
             finding
-                .evidence(root.reference(), "spec.sequencing", "all")
-                .evidence(root.reference(), "not complete on", &gate.node.name)
-                .evidence("nodes", "waiting", some_of(&waiting));
-            finding.waits_for(root.name());
-            close(cluster, finding, root, trouble.as_ref(), &mut going_on);
+                .evidence(root, "spec.sequencing", "all")
+                .evidence(root, "not complete on", &gate.node.name)
+                .evidence("nodes", "waiting", some_of(&waiting))
+                .waits_for(root.name());
+            close(
+                cluster,
+                finding,
+                root,
+                trouble.as_ref(),
+                &mut resume_effects,
+            );
             continue;
         }
         for node in cluster.selected(skyhook) {
@@ -85,21 +89,19 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let finding = findings.report(
                 Subject::on(skyhook, node),
                 format!(
-                    "{} waits for {}, which runs first{}",
-                    skyhook.reference(),
-                    root.reference(),
+                    "{skyhook} waits for {root}, which runs first{}",
                     suffix(trouble.as_ref())
                 ),
             );
             let (done, all) = cluster.progress(root, node);
             finding
                 .evidence(
-                    root.reference(),
+                    root,
                     "priority",
                     format!("{}, before {}", root.order().0, skyhook.order().0),
                 )
                 .evidence(
-                    node.reference(),
+                    node,
                     root.reference(),
                     if root.deleting() {
                         format!("{done} of {all} packages done, and its deletion is not finished")
@@ -107,15 +109,20 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         format!("{done} of {all} packages done")
                     },
                 );
-            let on = cluster.on_node(node, root.name());
-            let works = on.is_some_and(|on| on.operator_status() == Status::InProgress);
+            let works = cluster.status_on(root, node) == Status::InProgress;
             // One that is being deleted is done with a node only when it is gone.
             if works && !root.deleting() {
                 finding.waits_for_node(root.name(), &node.name);
             } else {
                 finding.waits_for_queued(root.name(), &node.name);
             }
-            close(cluster, finding, root, trouble.as_ref(), &mut going_on);
+            close(
+                cluster,
+                finding,
+                root,
+                trouble.as_ref(),
+                &mut resume_effects,
+            );
         }
     }
 }
@@ -129,7 +136,7 @@ fn close<'a>(
     finding: &mut Finding,
     root: &'a Skyhook,
     trouble: Option<&Trouble>,
-    going_on: &mut GoingOnEverywhere<'a>,
+    resume_effects: &mut ResumeEffectsByName<'a>,
 ) {
     let Some(trouble) = trouble else {
         finding.severity(Severity::Info);
@@ -139,11 +146,7 @@ fn close<'a>(
     if !trouble.lasts {
         finding.passes();
     }
-    finding.remedy(
-        Grade::B0,
-        "See the status of the earlier custom resource",
-        ["node", "list", "--skyhook", root.name()],
-    );
+    finding.list_nodes("See the status of the earlier custom resource", root);
     if root.deleting() {
         // To disable it would block its deletion.
         finding.remedy(
@@ -161,8 +164,8 @@ fn close<'a>(
         )
         .caveat("it then stays unfinished, and later ones may depend on what it installs");
     if root.paused() {
-        let going_on = going_on.with(cluster, root);
-        going_on
+        let resume_effects = resume_effects.with(cluster, root);
+        resume_effects
             .offer(finding, "Or resume it", "resume")
             .by_choice();
     }

@@ -1,6 +1,5 @@
 use serde_json::json;
 
-use super::evidence::operator_log;
 use super::{Findings, Grade, Severity, Subject};
 use crate::cluster::admission::{Lack, Operation, Unreachable};
 use crate::cluster::{Cluster, Source};
@@ -46,7 +45,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if cluster.skyhooks.items().is_empty() {
         return;
     }
-    // Nothing else in a cluster tells of them.
+    // Only this source has them.
     findings.depends_on(Source::Webhooks);
     let dead = cluster.unreachable_webhooks(Operation::Update, None);
     let mut configurations: Vec<&Unreachable<'_>> = Vec::new();
@@ -62,11 +61,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let name = &configuration.metadata.name;
         let resource = configuration.resource();
         let finding = findings.report(
-            Subject {
-                kind: configuration.kind.clone(),
-                name: name.clone(),
-                ..Subject::default()
-            },
+            Subject::object(&configuration.kind, name),
             format!(
                 "every change to a custom resource is rejected: {}, and webhook {} has failurePolicy Fail",
                 first.why, first.webhook.name
@@ -95,12 +90,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let comes_up = cluster.operator_coming_up_since();
         if comes_up.is_some() && configuration.is_operators() {
             finding.severity(Severity::Warning).since(comes_up);
-            for deployment in cluster.operators.items() {
-                finding.kubectl(
-                    Grade::B0,
-                    "See whether the operator starts",
-                    ["describe", "deployment,pods", "-n", deployment.namespace()],
-                );
+            for deployment in operators {
+                finding.describe_operator("See whether the operator starts", deployment);
             }
             continue;
         }
@@ -128,7 +119,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let patch = json!(patch).to_string();
         let certificate = of_certificate(first.lacks).filter(|_| configuration.is_operators());
         if let Some((why, restart)) = certificate {
-            operator_log(finding, cluster, why);
+            finding.operator_log(cluster, why);
             for deployment in operators {
                 finding.kubectl(
                     Grade::B1,
@@ -152,11 +143,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             )
             .caveat("until it is set back to Fail, changes are not validated");
         if let Some(deployment) = zero.filter(|_| configuration.is_operators()) {
-            let scale = ["scale", "deployment", "-n", deployment.namespace()];
-            let rest = [deployment.name(), "--replicas=1"];
-            finding
-                .kubectl(Grade::B2, "Start the operator", scale.iter().chain(&rest))
-                .caveat("rollouts that were in progress continue immediately");
+            finding.scale_up("Start the operator", deployment);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What is said: lines of labelled words, paragraphs and tables.
+//! Text for people: lines of labelled words, paragraphs and tables.
 //!
 //! ```
 //! use kubectl_skyhook::view::text::{self, Text};
@@ -38,7 +38,7 @@ pub enum Label {
     Command,
     /// The name of an object or a rule.
     Name,
-    /// One of several alike that stand among each other, told apart by the number.
+    /// One of several of a kind, such as the prefixes of a log, distinguished by the number.
     Tint(u8),
 }
 
@@ -62,7 +62,6 @@ constructors! {
     plain Plain,
     error Error,
     warning Warning,
-    info Info,
     good Good,
     heading Heading,
     dim Dim,

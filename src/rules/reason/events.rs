@@ -6,10 +6,10 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::said;
+use super::shown;
 use crate::cluster::{Cluster, Deployment, Event, PackageRun, Pod};
 
-/// Reasons that are told of one execution.
+/// Reasons that are shown of one pod or Job.
 const MOST: usize = 5;
 /// Letters that Kubernetes puts behind the name of a Job to name a pod.
 const SUFFIX: usize = 5;
@@ -47,7 +47,7 @@ pub fn by_object(cluster: &Cluster) -> HashMap<(&str, &str), Vec<&Event>> {
     by_object
 }
 
-/// What is told of an execution, the latest first.
+/// The warnings about a Job or bare pod, the latest first.
 pub fn of_package_run(
     events: &HashMap<(&str, &str), Vec<&Event>>,
     package_run: &PackageRun<'_>,
@@ -70,10 +70,10 @@ pub fn of_package_run(
         }
         None => keys.extend(pods.map(|name| ("Pod", name))),
     }
-    told(events, &keys, package_run.created())
+    recurring(events, &keys, package_run.created())
 }
 
-/// What is told of a Deployment of the operator and its pods, the latest first.
+/// The warnings about a Deployment of the operator and its pods, the latest first.
 pub fn of_operator(
     events: &HashMap<(&str, &str), Vec<&Event>>,
     operator: &Deployment,
@@ -81,15 +81,15 @@ pub fn of_operator(
 ) -> Vec<Recurring> {
     let pods = pods.iter().map(|pod| ("Pod", pod.name()));
     let keys: Vec<(&str, &str)> = pods.chain([("Deployment", operator.name())]).collect();
-    told(events, &keys, None)
+    recurring(events, &keys, None)
 }
 
-fn told(
+fn recurring(
     events: &HashMap<(&str, &str), Vec<&Event>>,
     keys: &[(&str, &str)],
     since: Option<Timestamp>,
 ) -> Vec<Recurring> {
-    // Names come again, and what was said of an earlier bearer is of no use.
+    // Names are reused: an event from before this one was created is about another object.
     let current = |event: &&&Event| event.last.is_none() || event.last >= since;
     let mut alike: BTreeMap<(&str, &str), Vec<&Event>> = BTreeMap::new();
     for event in keys
@@ -101,14 +101,14 @@ fn told(
         let key = (event.kind.as_str(), event.reason.as_str());
         alike.entry(key).or_default().push(event);
     }
-    let mut told: Vec<Recurring> = alike
+    let mut recurring: Vec<Recurring> = alike
         .values()
         .filter_map(|events| {
             let newest = events.iter().max_by_key(|e| e.last)?;
-            let told = Recurring {
+            let kind = Recurring {
                 object: format!("{}/{}", newest.kind.to_lowercase(), newest.name),
                 reason: newest.reason.clone(),
-                message: said(&newest.message).unwrap_or_default(),
+                message: shown(&newest.message).unwrap_or_default(),
                 count: events.iter().map(|e| e.count).sum(),
                 first: events
                     .iter()
@@ -118,10 +118,10 @@ fn told(
                 last: newest.last.map(|t| t.to_string()),
                 at: newest.last,
             };
-            Some(told)
+            Some(kind)
         })
         .collect();
-    told.sort_by_key(|told| std::cmp::Reverse(told.at));
-    told.truncate(MOST);
-    told
+    recurring.sort_by_key(|kind| std::cmp::Reverse(kind.at));
+    recurring.truncate(MOST);
+    recurring
 }

@@ -1,23 +1,14 @@
 //! Values as Go prints them, which is what kubectl's users compare with.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::view::go_json::escaped;
 
 /// The document with the keys of all objects in order, as kubectl prints them and goes through them.
 pub(super) fn sorted(document: &Value) -> Value {
-    match document {
-        Value::Array(items) => items.iter().map(sorted).collect(),
-        Value::Object(members) => {
-            let mut members: Vec<_> = members.iter().collect();
-            members.sort_unstable_by_key(|(key, _)| *key);
-            let members = members.into_iter();
-            Value::Object(Map::from_iter(
-                members.map(|(key, value)| (key.clone(), sorted(value))),
-            ))
-        }
-        plain => plain.clone(),
-    }
+    let mut document = document.clone();
+    document.sort_all_objects();
+    document
 }
 
 /// A value in text: strings bare, floats in Go's shortest form, all else as JSON.

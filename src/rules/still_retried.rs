@@ -1,6 +1,4 @@
-//! What has failed and is tried again: by the kubelet, or by a Job, seen or not.
-
-use jiff::Timestamp;
+//! Whether what has failed is still retried: by the kubelet, or by a Job.
 
 use crate::api::{Entry, Executor, Status};
 use crate::cluster::pod::{Pod, Terminated};
@@ -9,13 +7,10 @@ use crate::cluster::{Certainty, Cluster, Job, NodeRecord, PackageRun};
 /// Why a failure on the node is none to act on yet, where it was the very first one, not long ago.
 ///
 /// Nodes and pods are listed side by side: a pod may have been read before it failed, or after it succeeded.
-pub fn tries_again(
-    cluster: &Cluster,
-    package_run: Option<&PackageRun<'_>>,
-) -> Option<&'static str> {
+pub fn may_pass(cluster: &Cluster, package_run: Option<&PackageRun<'_>>) -> Option<&'static str> {
     let package_run = package_run?;
     if package_run.job_unseen {
-        return made_meanwhile(cluster, package_run).then_some("the stage is being retried");
+        return created_during_read(cluster, package_run).then_some("the stage is being retried");
     }
     let pod = young_pod(cluster, package_run)?;
     if succeeded(pod) {
@@ -43,20 +38,20 @@ fn young_pod<'a>(cluster: &Cluster, package_run: &PackageRun<'a>) -> Option<&'a 
     let [pod] = package_run.pods.as_slice() else {
         return None;
     };
-    let created = pod.metadata.creation_timestamp;
-    let young = created.is_some() && !cluster.is_stale(created);
+    let young = cluster.is_recent(pod.metadata.creation_timestamp);
     (young && package_run.bare()).then_some(*pod)
 }
 
 /// Whether all Jobs were read, and not the one of these pods: it was made since, and what an earlier one left on the node
 /// says nothing of it.
-pub fn made_meanwhile(cluster: &Cluster, package_run: &PackageRun<'_>) -> bool {
+pub fn created_during_read(cluster: &Cluster, package_run: &PackageRun<'_>) -> bool {
     let mut created = package_run
         .pods
         .iter()
         .map(|p| p.metadata.creation_timestamp);
-    let young = |at: Option<Timestamp>| at.is_some() && !cluster.is_stale(at);
-    package_run.job_unseen && cluster.jobs.absence() == Certainty::Proven && created.all(young)
+    package_run.job_unseen
+        && cluster.jobs.absence() == Certainty::Proven
+        && created.all(|at| cluster.is_recent(at))
 }
 
 /// Whether a Job of the newer operator tries again: it has not failed, or the operator does not call the node erroring yet.
@@ -87,7 +82,11 @@ pub fn operator_retries(
 }
 
 /// Whether a container that is started again in place has failed more often than a Job would have let it.
-pub fn fails_on(cluster: &Cluster, entry: &Entry, package_run: Option<&PackageRun<'_>>) -> bool {
+pub fn exceeds_usual_attempts(
+    cluster: &Cluster,
+    entry: &Entry,
+    package_run: Option<&PackageRun<'_>>,
+) -> bool {
     const ATTEMPTS: i64 = 4;
     package_run.is_some_and(|e| {
         e.job.is_some_and(Job::restarts_in_place)

@@ -1,4 +1,4 @@
-//! What comes of it when the operator goes on with a custom resource that was stopped.
+//! What happens when the operator resumes work on a custom resource.
 
 use std::collections::HashMap;
 
@@ -8,29 +8,29 @@ use crate::cluster::{Cluster, Node, NodeRecord};
 use crate::plan::Consequences;
 use crate::plan::build::effects;
 
-/// What comes of it when the operator goes on with a custom resource, on some nodes or on all.
-pub struct GoingOn<'a> {
+/// What happens when the operator resumes work on a custom resource, on some nodes or on all.
+pub struct ResumeEffects<'a> {
     cluster: &'a Cluster,
     skyhook: &'a Skyhook,
     /// `None` where that is not known.
     effects: Option<Consequences>,
 }
 
-impl<'a> GoingOn<'a> {
-    pub fn everywhere(cluster: &'a Cluster, skyhook: &'a Skyhook) -> GoingOn<'a> {
+impl<'a> ResumeEffects<'a> {
+    pub fn everywhere(cluster: &'a Cluster, skyhook: &'a Skyhook) -> ResumeEffects<'a> {
         let nodes: Vec<&Node> = cluster.selected(skyhook).collect();
-        GoingOn::on(cluster, skyhook, &nodes)
+        ResumeEffects::on(cluster, skyhook, &nodes)
     }
 
-    pub fn on(cluster: &'a Cluster, skyhook: &'a Skyhook, nodes: &[&Node]) -> GoingOn<'a> {
-        GoingOn {
+    pub fn on(cluster: &'a Cluster, skyhook: &'a Skyhook, nodes: &[&Node]) -> ResumeEffects<'a> {
+        ResumeEffects {
             cluster,
             skyhook,
             effects: effects(cluster, skyhook, nodes),
         }
     }
 
-    /// What may come of it at worst.
+    /// How disruptive it may be.
     pub fn grade(&self) -> Grade {
         match &self.effects {
             Some(effects) => effects.grade.unwrap_or(Grade::B1),
@@ -38,7 +38,7 @@ impl<'a> GoingOn<'a> {
         }
     }
 
-    /// Adds the command with which the operator goes on, and says what runs then, if anything does.
+    /// Adds the command that makes the operator resume work, and says what runs then, if anything does.
     pub fn offer<'f>(&self, finding: &'f mut Finding, title: &str, verb: &str) -> &'f mut Finding {
         let nothing = self.effects.as_ref().filter(|e| e.grade.is_none());
         let runs = if self.interrupts() {
@@ -52,7 +52,7 @@ impl<'a> GoingOn<'a> {
         self.command(finding, title, verb, runs)
     }
 
-    /// Adds the command with which the operator goes on with a deletion.
+    /// Adds the command that makes the operator resume a deletion.
     pub fn offer_deleting<'f>(
         &self,
         finding: &'f mut Finding,
@@ -99,14 +99,14 @@ impl<'a> GoingOn<'a> {
     }
 }
 
-/// By custom resource, what comes of it on all nodes: worked out once, for rules that say so of many nodes.
+/// The effects on all nodes by custom resource, each calculated once: for rules that report many nodes.
 #[derive(Default)]
-pub struct GoingOnEverywhere<'a>(HashMap<&'a str, GoingOn<'a>>);
+pub struct ResumeEffectsByName<'a>(HashMap<&'a str, ResumeEffects<'a>>);
 
-impl<'a> GoingOnEverywhere<'a> {
-    pub fn with(&mut self, cluster: &'a Cluster, skyhook: &'a Skyhook) -> &GoingOn<'a> {
+impl<'a> ResumeEffectsByName<'a> {
+    pub fn with(&mut self, cluster: &'a Cluster, skyhook: &'a Skyhook) -> &ResumeEffects<'a> {
         let known = self.0.entry(skyhook.name());
-        known.or_insert_with(|| GoingOn::everywhere(cluster, skyhook))
+        known.or_insert_with(|| ResumeEffects::everywhere(cluster, skyhook))
     }
 }
 

@@ -5,9 +5,9 @@ use jiff::Timestamp;
 use crate::api::Skyhook;
 use crate::cluster::{Cluster, Node, PackageRuns};
 
-/// The newest time that tells of the operator's work for a custom resource, or of what may have set it off, on these nodes
-/// among others.
-pub fn last_sign(
+/// The newest time of the operator's work for a custom resource, or of what may have started that work; the `open` nodes
+/// count from when they were created.
+pub fn last_activity(
     cluster: &Cluster,
     package_runs: &PackageRuns<'_>,
     skyhook: &Skyhook,

@@ -1,0 +1,35 @@
+//! The remedy that makes the operator ignore nodes, so that the others continue.
+
+use super::{Finding, Grade};
+use crate::api::Skyhook;
+use crate::cluster::Cluster;
+use crate::plan::build::batches;
+
+impl Finding {
+    /// Makes the operator ignore these nodes, and takes them out of the batch where an ignored node keeps its place in it.
+    pub fn ignore_nodes(
+        &mut self,
+        cluster: &Cluster,
+        skyhook: &Skyhook,
+        nodes: &[&str],
+        title: &str,
+    ) -> &mut Self {
+        let in_batch = |node: &&str| skyhook.status.node_priority.contains_key(*node);
+        let holds = cluster.blocked_nodes_keep_places() && nodes.iter().any(in_batch);
+        let (grade, flag, next) = if holds {
+            let grade = batches::grade_of_next(skyhook);
+            let next = "; the next batch starts immediately";
+            (grade, Some("--leave-batch"), next)
+        } else {
+            (Grade::B1, None, "")
+        };
+        let (them, until) = match nodes {
+            [_] => ("the node", "it is"),
+            _ => ("the nodes", "they are"),
+        };
+        let words = ["node", "ignore"].iter().chain(nodes).copied().chain(flag);
+        self.remedy(grade, title, words).caveat(format!(
+            "the operator skips {them} for every custom resource until {until} unignored{next}"
+        ))
+    }
+}
