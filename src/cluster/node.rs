@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use condition::ConditionObject;
 pub use condition::{NodeCondition, READY};
 
 use super::annotations::Annotations;
@@ -249,9 +250,12 @@ impl Taint {
     }
 }
 
+/// A node as it is read, with what only files are asked for.
 #[derive(Default, Deserialize)]
-#[serde(default)]
-struct NodeObject {
+#[serde(default, rename_all = "camelCase")]
+pub struct NodeObject {
+    pub kind: Option<String>,
+    pub api_version: Option<String>,
     metadata: NodeMeta,
     spec: Spec,
     status: NodeStatus,
@@ -264,6 +268,7 @@ struct NodeMeta {
     name: Name,
     uid: Option<Box<str>>,
     creation_timestamp: Option<Timestamp>,
+    deletion_timestamp: Option<Timestamp>,
     labels: Labels,
     annotations: Annotations,
     managed_fields: ManagedFields,
@@ -279,10 +284,23 @@ struct Spec {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct NodeStatus {
-    conditions: Vec<NodeCondition>,
+    conditions: Vec<ConditionObject>,
     capacity: BTreeMap<String, String>,
     #[serde(rename = "nodeInfo")]
     system: Shared<System>,
+}
+
+impl NodeObject {
+    /// The newest of the times that it contains: when it or one of its conditions last changed.
+    pub fn newest(&self) -> Option<Timestamp> {
+        let metadata = [
+            self.metadata.creation_timestamp,
+            self.metadata.deletion_timestamp,
+        ];
+        let conditions = self.status.conditions.iter();
+        let conditions = conditions.flat_map(|c| [c.last_transition_time, c.last_heartbeat_time]);
+        conditions.chain(metadata).flatten().max()
+    }
 }
 
 impl From<NodeObject> for Node {
@@ -294,8 +312,8 @@ impl From<NodeObject> for Node {
             taints: object.spec.taints.iter().map(|t| t.key.as_str()).collect(),
             managed: &object.metadata.managed_fields,
         };
-        let mut conditions = object.status.conditions;
-        conditions.retain(NodeCondition::counts);
+        let conditions = object.status.conditions.into_iter();
+        let conditions = conditions.filter(ConditionObject::is_used);
         Node {
             cordon_holders: marks.holders().into(),
             annotated: object.metadata.managed_fields.annotated(),
@@ -306,7 +324,7 @@ impl From<NodeObject> for Node {
             labels: object.metadata.labels,
             unschedulable: object.spec.unschedulable,
             taints: object.spec.taints,
-            conditions: conditions.into(),
+            conditions: conditions.map(NodeCondition::from).collect(),
             gpus: object
                 .status
                 .capacity

@@ -8,7 +8,6 @@ mod json;
 mod kinds;
 mod layout;
 mod loader;
-mod summarized;
 mod summary;
 
 use std::io::Read as _;

@@ -12,8 +12,7 @@ use crate::api::{Name, Shared};
 pub const READY: &str = "Ready";
 
 /// A condition of a node.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(from = "ConditionObject")]
+#[derive(Debug, Clone, PartialEq)]
 pub struct NodeCondition {
     said: Shared<Said>,
     pub last_transition_time: Option<Timestamp>,
@@ -33,11 +32,6 @@ impl NodeCondition {
     pub fn is_true(&self) -> bool {
         self.status == "True"
     }
-
-    /// Whether anybody asks for it: kubelets and others write many more.
-    pub(super) fn counts(&self) -> bool {
-        self.kind == READY || NodeKey::is_ours(&self.kind)
-    }
 }
 
 impl Deref for NodeCondition {
@@ -48,15 +42,24 @@ impl Deref for NodeCondition {
     }
 }
 
+/// A condition as it stands in a node, with the times that are not kept.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct ConditionObject {
+pub(super) struct ConditionObject {
     #[serde(rename = "type")]
-    kind: Name,
+    pub kind: Name,
     status: Name,
     reason: Name,
     message: Name,
-    last_transition_time: Option<Timestamp>,
+    pub last_transition_time: Option<Timestamp>,
+    pub last_heartbeat_time: Option<Timestamp>,
+}
+
+impl ConditionObject {
+    /// Whether it is used: kubelets and others write many more.
+    pub fn is_used(&self) -> bool {
+        self.kind == READY || NodeKey::is_ours(&self.kind)
+    }
 }
 
 impl From<ConditionObject> for NodeCondition {
