@@ -8,10 +8,10 @@ use std::ops::Index;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
-use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use super::name::Name;
+use super::visit;
 
 /// Labels by key, in the order of keys: those of another object with the same keys, and where the values differ.
 #[derive(Clone, Default)]
@@ -148,25 +148,8 @@ impl Index<&str> for Labels {
 
 impl<'de> Deserialize<'de> for Labels {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Labels, D::Error> {
-        struct Map;
-
-        impl<'de> Visitor<'de> for Map {
-            type Value = Labels;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a map")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Labels, A::Error> {
-                let mut labels = Vec::new();
-                while let Some(label) = map.next_entry()? {
-                    labels.push(label);
-                }
-                Ok(labels.into_iter().collect())
-            }
-        }
-
-        deserializer.deserialize_map(Map)
+        let labels = visit::entries(deserializer, "a map")?;
+        Ok(labels.into_iter().collect())
     }
 }
 

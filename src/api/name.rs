@@ -6,10 +6,10 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use serde::de::{Deserialize, Deserializer, Error, Visitor};
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::shared::Interner;
+use super::visit;
 
 /// Text that shares its memory with equal text that was read on the same thread.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -120,21 +120,7 @@ impl Serialize for Name {
 
 impl<'de> Deserialize<'de> for Name {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Name, D::Error> {
-        deserializer.deserialize_str(Text)
-    }
-}
-
-struct Text;
-
-impl Visitor<'_> for Text {
-    type Value = Name;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a string")
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<Name, E> {
-        Ok(text.into())
+        visit::text(deserializer, |text| Name::from(text))
     }
 }
 

@@ -9,15 +9,13 @@
 mod known;
 
 use std::collections::HashMap;
-use std::fmt;
 use std::ops::Range;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::keys::NodeKey;
-use super::{ApiFlavor, Name, Stage, State};
+use super::{ApiFlavor, Name, Stage, State, visit};
 
 /// What one custom resource recorded on one node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -367,22 +365,9 @@ fn span(text: &str, raw: &RawValue) -> Range<usize> {
 
 /// The members of a JSON object, in order, each with the text of its value.
 fn members(text: &str) -> Result<Vec<(String, &RawValue)>, String> {
-    struct Members;
-    impl<'de> Visitor<'de> for Members {
-        type Value = Vec<(String, &'de RawValue)>;
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a JSON object of packages")
-        }
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            let mut members = Vec::new();
-            while let Some(member) = map.next_entry::<String, &'de RawValue>()? {
-                members.push(member);
-            }
-            Ok(members)
-        }
-    }
     let mut json = serde_json::Deserializer::from_str(text);
-    let members = json.deserialize_map(Members).map_err(|e| e.to_string())?;
+    let members = visit::entries(&mut json, "a JSON object of packages");
+    let members = members.map_err(|e| e.to_string())?;
     json.end().map_err(|e| e.to_string())?;
     Ok(members)
 }

@@ -8,6 +8,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 
 use super::cordon_marks;
 use crate::api::keys::NodeKey;
+use crate::api::visit;
 
 /// The annotations of a node by key; it carries many that tell us nothing.
 #[derive(Default)]
@@ -53,20 +54,6 @@ struct AnyText;
 
 impl<'de> Deserialize<'de> for AnyText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<AnyText, D::Error> {
-        struct Text;
-
-        impl Visitor<'_> for Text {
-            type Value = AnyText;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string")
-            }
-
-            fn visit_str<E>(self, _: &str) -> Result<AnyText, E> {
-                Ok(AnyText)
-            }
-        }
-
-        deserializer.deserialize_str(Text)
+        visit::text(deserializer, |_| AnyText)
     }
 }

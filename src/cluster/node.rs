@@ -205,16 +205,6 @@ impl Node {
             .iter()
             .any(|c| c.kind == READY && c.is_true())
     }
-
-    /// The taints that none of the tolerations covers, whatever their effect.
-    pub fn untolerated<'a>(
-        &'a self,
-        tolerations: &'a [Toleration],
-    ) -> impl Iterator<Item = &'a Taint> {
-        self.taints
-            .iter()
-            .filter(|t| !tolerations.iter().any(|x| t.tolerated_by(x)))
-    }
 }
 
 impl Taint {

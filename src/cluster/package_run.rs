@@ -68,14 +68,6 @@ impl<'a> PackageRun<'a> {
         }
     }
 
-    pub fn executor(&self) -> Executor {
-        if self.bare() {
-            Executor::Pod
-        } else {
-            Executor::Job
-        }
-    }
-
     /// Whether it is a pod that no Job stands behind.
     pub fn bare(&self) -> bool {
         self.job.is_none() && !self.job_unseen

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::api::{Condition, Meta, quantity, without_managers};
+use crate::api::{Condition, Meta, WithoutManagers, quantity};
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Pod {
-    #[serde(deserialize_with = "without_managers")]
+    #[serde(with = "WithoutManagers")]
     pub metadata: Meta,
     pub spec: PodSpec,
     pub status: PodStatus,

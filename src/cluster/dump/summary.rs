@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use crate::api::ApiFlavor;
+use crate::api::{ApiFlavor, visit};
 use crate::cluster::config_map;
 
 /// Which object it is, and when something last happened to it.
@@ -160,23 +160,18 @@ impl<'de> DeserializeSeed<'de> for Key<'_> {
     type Value = Option<At>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<At>, D::Error> {
-        deserializer.deserialize_str(self)
+        let Key(summary, at) = self;
+        visit::text(deserializer, |key| at.value_under(key, summary))
     }
 }
 
-impl Visitor<'_> for Key<'_> {
-    type Value = Option<At>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a key")
-    }
-
-    fn visit_str<E>(self, key: &str) -> Result<Option<At>, E> {
-        let Key(summary, at) = self;
-        Ok(Some(match (at, key) {
+impl At {
+    /// Where the value of a key stands; nothing if it is passed over.
+    fn value_under(self, key: &str, summary: &mut Summary) -> Option<At> {
+        Some(match (self, key) {
             (At::Labels, key) => {
                 summary.note_label(key);
-                return Ok(None);
+                return None;
             }
             (At::Top, "kind") => At::Kind,
             (At::Top, "apiVersion") => At::ApiVersion,
@@ -189,14 +184,14 @@ impl Visitor<'_> for Key<'_> {
             (At::Metadata, "namespace") => At::Namespace,
             (At::Metadata, "labels") => At::Labels,
             // They tell of the past of fields, not of the object, and are half of many an object.
-            (At::Metadata, "managedFields") => return Ok(None),
+            (At::Metadata, "managedFields") => return None,
             // A node's images are the other half, and there are no times among them.
-            (_, "annotations" | "labels" | "spec" | "images") => return Ok(None),
+            (_, "annotations" | "labels" | "spec" | "images") => return None,
             (At::Metadata, "deletionTimestamp") => At::Deletion,
             (At::Times, _) | (_, "nodePriority") => At::Times,
             (_, key) if tells_time(key) => At::Time,
             _ => At::Else,
-        }))
+        })
     }
 }
 
