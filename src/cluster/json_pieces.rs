@@ -9,6 +9,7 @@ use std::io::{self, Read};
 use memchr::{memchr_iter, memchr2, memrchr};
 use serde_json::Value;
 
+use super::nulls::without_place;
 pub use list::{Items, Stop};
 
 /// What is read at once.
@@ -142,10 +143,7 @@ pub fn syntax(before: &[u8], text: &[u8], begun: TextPosition) -> String {
 /// An error with its place in the whole of what is read.
 fn placed(error: &serde_json::Error, before: &[u8], begun: TextPosition) -> String {
     let (line, column) = (error.line(), error.column());
-    let said = error.to_string();
-    let said = said
-        .strip_suffix(&format!(" at line {line} column {column}"))
-        .unwrap_or(&said);
+    let said = without_place(error);
     let start = TextPosition { line: 1, column: 0 }.after(before);
     let (line, column) = match line.saturating_sub(start.line) {
         0 => {

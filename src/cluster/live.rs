@@ -41,31 +41,18 @@ pub const ALWAYS: [Source; 1] = [Source::Operator];
 
 /// Reads the sources asked for, side by side, and decides which API is active.
 ///
-/// `asked_for` is `--api` and overrides that decision; `namespace` is where the user says the
-/// operator runs (`--namespace`, never a context's default), for when it cannot be looked for; `now` becomes the time at which the cluster was read. A
-/// source that is forbidden or fails becomes `Read::Unreadable`, and the rest goes on. What is not
-/// asked for stays `NotRequested`, save what the decision needs.
+/// Of the nodes it reads those of `only`, where the others decide nothing. `asked_for` is `--api` and overrides the
+/// decision; `namespace` is where the user says the operator runs (`--namespace`, never a context's default), for when
+/// it cannot be looked for; `now` becomes the time at which the cluster was read.
+///
+/// A source that is forbidden or fails becomes `Read::Unreadable`, and the rest goes on. What is not asked for stays
+/// `NotRequested`, save what the decision needs.
 ///
 /// # Errors
 ///
 /// A server that does not answer or does not accept the credentials, and one that serves neither
 /// API.
 pub async fn load(
-    client: &kube::Client,
-    needs: &[Source],
-    asked_for: Option<ApiFlavor>,
-    namespace: Option<&str>,
-    now: Timestamp,
-) -> Result<Cluster, LoadError> {
-    load_only(client, needs, None, asked_for, namespace, now).await
-}
-
-/// [`load`], of the nodes only those that a command names, where the others decide nothing.
-///
-/// # Errors
-///
-/// As [`load`].
-pub async fn load_only(
     client: &kube::Client,
     needs: &[Source],
     only: Option<&Only>,

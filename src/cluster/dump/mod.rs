@@ -273,15 +273,6 @@ fn read_objects(
         return json::read(label, stem, stream, loader);
     }
     let bytes = bounded::read(stream, MOST_CAPTURE).map_err(|e| unreadable(label, e))?;
-    read_text(label, stem, bytes, loader)
-}
-
-fn read_text(
-    label: &str,
-    stem: &str,
-    bytes: Vec<u8>,
-    loader: &mut ManifestLoader,
-) -> Result<(), DumpError> {
     let syntax = |why: String| DumpError::Syntax {
         path: label.to_owned(),
         why,

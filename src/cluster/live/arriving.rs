@@ -3,11 +3,10 @@
 use std::io::{self, BufRead, Read};
 
 use bytes::{Buf, Bytes, BytesMut};
-use http_body_util::BodyExt;
 use kube::client::Body;
 use tokio::sync::mpsc;
 
-use super::request::{Failure, failure};
+use super::request::{Failure, chunk};
 
 /// Bytes of a piece; of a body that has more, the next piece comes while one is decoded on another thread.
 const PIECE: usize = 1 << 18;
@@ -44,12 +43,8 @@ pub(super) async fn decode<V: Send + 'static>(
 async fn piece(body: &mut Body) -> Result<(Bytes, bool), Failure> {
     let mut piece = BytesMut::with_capacity(2 * PIECE);
     while piece.len() < PIECE {
-        match body.frame().await {
-            Some(frame) => {
-                if let Ok(data) = frame.map_err(failure)?.into_data() {
-                    piece.extend_from_slice(&data);
-                }
-            }
+        match chunk(body).await? {
+            Some(data) => piece.extend_from_slice(&data),
             None => return Ok((piece.freeze(), false)),
         }
     }

@@ -24,18 +24,11 @@ pub(super) struct ListPage<T> {
 
 #[derive(Deserialize)]
 struct Body<T> {
-    #[serde(default, rename = "apiVersion")]
+    #[serde(rename = "apiVersion")]
     api_version: Option<String>,
-    #[serde(default)]
     kind: Option<String>,
-    #[serde(default)]
     metadata: Option<ListMeta>,
-    #[serde(default = "none")]
     items: Option<Vec<T>>,
-}
-
-fn none<T>() -> Option<Vec<T>> {
-    None
 }
 
 #[derive(Default, Deserialize)]

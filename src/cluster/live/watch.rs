@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use bytes::BytesMut;
-use http_body_util::BodyExt;
 use kube::client::Body;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -12,7 +11,7 @@ use tokio::time::{sleep, timeout};
 
 use super::decode;
 use super::list::List;
-use super::request::{Failure, failure, open};
+use super::request::{Failure, JSON, chunk, open};
 
 /// After so many seconds the server ends a watch, and it is begun again where it was.
 const SECONDS: u64 = 60;
@@ -74,8 +73,11 @@ pub(super) async fn watch<T: DeserializeOwned + Send + 'static>(
         };
         loop {
             let changes = list.changes(&version, SECONDS);
-            let mut stream = match open(&client, &changes, "application/json").await {
-                Ok(body) => LineStream::new(body),
+            let mut stream = match open(&client, &changes, JSON).await {
+                Ok(body) => LineStream {
+                    body,
+                    rest: BytesMut::new(),
+                },
                 Err(failure) if matches!(failure.code(), Some(403 | 405)) => {
                     if !begins {
                         sleep(INSTEAD).await;
@@ -175,13 +177,6 @@ struct LineStream {
 }
 
 impl LineStream {
-    fn new(body: Body) -> LineStream {
-        LineStream {
-            body,
-            rest: BytesMut::new(),
-        }
-    }
-
     /// The next whole line; `None` once the server ends, breaks off or falls silent for too long.
     async fn line(&mut self) -> Option<BytesMut> {
         loop {
@@ -189,11 +184,11 @@ impl LineStream {
                 return Some(self.rest.split_to(end + 1));
             }
             let patience = Duration::from_secs(SECONDS) + GRACE;
-            let frame = timeout(patience, self.body.frame()).await.ok()??;
-            let frame = frame.map_err(failure).ok()?;
-            if let Ok(data) = frame.into_data() {
-                self.rest.extend_from_slice(&data);
-            }
+            let data = timeout(patience, chunk(&mut self.body))
+                .await
+                .ok()?
+                .ok()??;
+            self.rest.extend_from_slice(&data);
         }
     }
 }
