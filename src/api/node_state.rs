@@ -272,7 +272,6 @@ fn read_entry(value: &str, key: Option<String>, text: &str) -> Result<Entry, Str
         Some(key) => format!("entry {key:?}: {error}"),
         None => error,
     })?;
-    let start = value.as_ptr() as usize - text.as_ptr() as usize;
     let (name, version) = (
         fields.name.unwrap_or_default(),
         fields.version.unwrap_or_default(),
@@ -287,7 +286,7 @@ fn read_entry(value: &str, key: Option<String>, text: &str) -> Result<Entry, Str
         state: State::from(fields.state.unwrap_or_default().as_str()),
         restarts: fields.restarts.unwrap_or_default().into(),
         annotation: 0,
-        value: start..start + value.len(),
+        value: span(text, value),
     })
 }
 
@@ -340,7 +339,7 @@ fn edit_members(object: &str, fields: [(&str, &str); 2]) -> String {
     for (field, new) in fields {
         let new = serde_json::to_string(new).expect("a string");
         match members.iter().rev().find(|(name, _)| member(name) == field) {
-            Some((_, raw)) => replaced.push((span(object, raw), new)),
+            Some((_, raw)) => replaced.push((span(object, raw.get()), new)),
             None => {
                 let first = members.is_empty() && appended.is_empty();
                 let comma = if first { "" } else { "," };
@@ -358,9 +357,9 @@ fn edit_members(object: &str, fields: [(&str, &str); 2]) -> String {
 }
 
 /// Where a borrowed value stands in the text it was read from.
-fn span(text: &str, raw: &RawValue) -> Range<usize> {
-    let start = raw.get().as_ptr() as usize - text.as_ptr() as usize;
-    start..start + raw.get().len()
+fn span(text: &str, value: &str) -> Range<usize> {
+    let start = value.as_ptr() as usize - text.as_ptr() as usize;
+    start..start + value.len()
 }
 
 /// The members of a JSON object, in order, each with the text of its value.

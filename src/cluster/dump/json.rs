@@ -214,20 +214,14 @@ fn begins_as_node(item: &[u8], list: Option<(&str, &str)>) -> bool {
 fn stopped(label: &str, stop: Stop<DumpError>) -> DumpError {
     match stop {
         Stop::Unreadable(error) => unreadable(label, error),
-        Stop::Syntax(why) => DumpError::Syntax {
-            path: label.to_owned(),
-            why,
-        },
+        Stop::Syntax(why) => DumpError::syntax(label, why),
         Stop::Item(error) => error,
     }
 }
 
 /// What is wrong with a text that begins at this place.
 fn syntax(label: &str, text: &[u8], begun: TextPosition) -> DumpError {
-    DumpError::Syntax {
-        path: label.to_owned(),
-        why: json_pieces::syntax(b"", text, begun),
-    }
+    DumpError::syntax(label, json_pieces::syntax(b"", text, begun))
 }
 
 #[cfg(test)]

@@ -47,6 +47,13 @@ pub enum DumpError {
 }
 
 impl DumpError {
+    fn syntax(path: &str, why: String) -> DumpError {
+        DumpError::Syntax {
+            path: path.to_owned(),
+            why,
+        }
+    }
+
     fn not_an_object(path: &str, what: impl Into<String>) -> DumpError {
         DumpError::NotAnObject {
             path: path.to_owned(),
@@ -197,10 +204,7 @@ fn read_unpacked(
 ) -> Result<(), DumpError> {
     let io = |source| unreadable(label, source);
     if !is_tar(head) {
-        documents::look(head).map_err(|why| DumpError::Syntax {
-            path: label.to_owned(),
-            why,
-        })?;
+        documents::look(head).map_err(|why| DumpError::syntax(label, why))?;
         return read_objects(label, stem, head, stream, loader);
     }
     let mut archive = tar::Archive::new(stream);
@@ -273,10 +277,7 @@ fn read_objects(
         return json::read(label, stem, stream, loader);
     }
     let bytes = bounded::read(stream, MOST_CAPTURE).map_err(|e| unreadable(label, e))?;
-    let syntax = |why: String| DumpError::Syntax {
-        path: label.to_owned(),
-        why,
-    };
+    let syntax = |why: String| DumpError::syntax(label, why);
     let text = String::from_utf8(bytes).map_err(|e| syntax(e.to_string()))?;
     let documents = documents::parse(&text).map_err(syntax)?;
     if documents.is_empty() {

@@ -8,14 +8,14 @@ mod schema;
 mod wire;
 
 use serde::Deserialize;
-use serde::de::value::StrDeserializer;
-use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::value::{Error, StrDeserializer};
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::forward_to_deserialize_any;
 
 pub(super) use list::list;
 pub(super) use schema::knows;
 use schema::{Kind, Message};
-use wire::{Error, Fields, Value};
+use wire::{Fields, Value, cut_off};
 
 /// What asks for protobuf, and for JSON of a server that has none.
 pub(super) const MEDIA_TYPES: &str = "application/vnd.kubernetes.protobuf, application/json";
@@ -39,14 +39,14 @@ fn unpacked(packed: &[u8]) -> Result<Member<'_>, Error> {
             _ => {}
         }
     }
-    let raw = raw.ok_or_else(Error::cut_off)?;
+    let raw = raw.ok_or_else(cut_off)?;
     Ok(Member::One(Kind::Message(message(kind)?), raw))
 }
 
 /// The message of a kind.
 fn message(kind: &str) -> Result<&'static Message, Error> {
     let message = schema::of(kind);
-    message.ok_or_else(|| Error::new(format!("unknown kind {kind:?}")))
+    message.ok_or_else(|| Error::custom(format!("unknown kind {kind:?}")))
 }
 
 /// Whether a field that holds this is left out of JSON.
@@ -95,7 +95,7 @@ impl<'de> MapAccess<'de> for MessageFields<'de> {
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
         let value = self.value.take();
-        seed.deserialize(value.ok_or_else(|| Error::new("a value without a name".to_owned()))?)
+        seed.deserialize(value.ok_or_else(|| Error::custom("a value without a name"))?)
     }
 }
 
@@ -198,14 +198,14 @@ impl<'de> Deserializer<'de> for Member<'de> {
                 let json = packed.map_or(Ok(&b"null"[..]), Value::bytes)?;
                 serde_json::Deserializer::from_slice(json)
                     .deserialize_any(visitor)
-                    .map_err(serde::de::Error::custom)
+                    .map_err(Error::custom)
             }
             Kind::Message(message) => visitor.visit_map(MessageFields {
                 message,
                 fields: Fields(value.bytes()?),
                 value: None,
             }),
-            Kind::Each(_) | Kind::Map(_) => Err(Error::new("a list of lists".to_owned())),
+            Kind::Each(_) | Kind::Map(_) => Err(Error::custom("a list of lists")),
         }
     }
 

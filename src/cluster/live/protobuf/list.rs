@@ -1,11 +1,12 @@
 //! A list as it comes: of its items one is held at a time.
 
-use std::io::{self, BufRead, Read, Take};
+use std::io::{BufRead, Read, Take};
 
-use serde::de::DeserializeOwned;
+use serde::de::value::Error;
+use serde::de::{DeserializeOwned, Error as _};
 
 use super::schema::Kind;
-use super::wire::{Error, Fields, Value, varint};
+use super::wire::{Fields, Value, cut_off, unknown_wire_type, varint};
 use super::{Member, message};
 
 /// Decodes a list whose [magic](super::MAGIC) was taken. `begins` is shown its metadata, which servers write before the items.
@@ -28,7 +29,7 @@ pub fn list<T: DeserializeOwned, M: DeserializeOwned>(
     }
     match items {
         Some(items) => Ok(items),
-        None => Err(message(&kind).err().unwrap_or_else(Error::cut_off)),
+        None => Err(message(&kind).err().unwrap_or_else(cut_off)),
     }
 }
 
@@ -55,7 +56,7 @@ fn unpacked<T: DeserializeOwned, M: DeserializeOwned>(
     }
     match list.stream.limit() {
         0 => Ok(items),
-        _ => Err(Error::cut_off()),
+        _ => Err(cut_off()),
     }
 }
 
@@ -96,9 +97,9 @@ impl<R: BufRead> Message<R> {
                 Content::Number
             }
             1 => Content::Bytes(8),
-            2 => Content::Bytes(usize::try_from(self.varint()?).map_err(|_| Error::cut_off())?),
+            2 => Content::Bytes(usize::try_from(self.varint()?).map_err(|_| cut_off())?),
             5 => Content::Bytes(4),
-            wire => return Err(Error::no_wire_type(wire)),
+            wire => return Err(unknown_wire_type(wire)),
         };
         Ok(Some((tag >> 3, content)))
     }
@@ -107,7 +108,7 @@ impl<R: BufRead> Message<R> {
         varint(|| {
             let byte = self.come()?.first().copied();
             self.stream.consume(usize::from(byte.is_some()));
-            byte.ok_or_else(Error::cut_off)
+            byte.ok_or_else(cut_off)
         })
     }
 
@@ -124,9 +125,9 @@ impl<R: BufRead> Message<R> {
         }
         self.buffer.clear();
         let mut rest = self.stream.by_ref().take(length as u64);
-        rest.read_to_end(&mut self.buffer).map_err(unreadable)?;
+        rest.read_to_end(&mut self.buffer).map_err(Error::custom)?;
         if self.buffer.len() < length {
-            return Err(Error::cut_off());
+            return Err(cut_off());
         }
         read(&self.buffer)
     }
@@ -139,10 +140,6 @@ impl<R: BufRead> Message<R> {
     }
 
     fn come(&mut self) -> Result<&[u8], Error> {
-        self.stream.fill_buf().map_err(unreadable)
+        self.stream.fill_buf().map_err(Error::custom)
     }
-}
-
-fn unreadable(error: io::Error) -> Error {
-    Error::new(error.to_string())
 }
