@@ -1,4 +1,4 @@
-//! The operator's words: kinds, keys, stages and the node-state codec, for both APIs.
+//! The operator's API: kinds, keys, stages and the node-state codec, for both flavors.
 //!
 //! Serde types and pure functions only. This is the one place that spells the API groups.
 

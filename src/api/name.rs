@@ -1,4 +1,4 @@
-//! Words that stand on thousands of objects alike: each is kept once.
+//! Text that is equal on thousands of objects: each is kept once.
 
 use std::borrow::Borrow;
 use std::cell::RefCell;
@@ -15,7 +15,7 @@ use super::visit;
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(Arc<str>);
 
-/// Longer texts are hardly ever alike.
+/// Longer texts are hardly ever equal.
 const LONGEST: usize = 4096;
 
 thread_local! {
@@ -27,7 +27,7 @@ impl Name {
         &self.0
     }
 
-    /// Where it stands: what stands at one place is equal, though what is equal may stand at several.
+    /// Its address. Names with one address are equal; equal names may have several addresses.
     pub fn place(&self) -> usize {
         Arc::as_ptr(&self.0).addr()
     }

@@ -145,7 +145,7 @@ impl NodeState {
 
     /// A model of the state once the operator has begun the uninstall of a package that is complete. Only what the
     /// entry says changes, not the text that it was read from.
-    pub fn foresee_uninstall(&mut self, key: &str) {
+    pub fn simulate_uninstall(&mut self, key: &str) {
         for entry in self.entries.iter_mut().filter(|e| e.key == key) {
             if entry.state == State::Complete && !entry.stage.is_uninstall() {
                 (entry.stage, entry.state) = (Stage::Uninstall, State::InProgress);

@@ -1,4 +1,4 @@
-//! The annotations of a node, of which only those that tell us something are kept.
+//! The annotations of a node, of which only those that are used are kept.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use super::cordon_marks;
 use crate::api::keys::NodeKey;
 use crate::api::visit;
 
-/// The annotations of a node by key; it carries many that tell us nothing.
+/// The annotations of a node that are used, by key; nodes have many others.
 #[derive(Default)]
 pub struct Annotations {
     /// Of the operator, of whichever API.
@@ -49,7 +49,7 @@ impl<'de> Deserialize<'de> for Annotations {
     }
 }
 
-/// Text that nobody asks for.
+/// Text that is not used.
 struct AnyText;
 
 impl<'de> Deserialize<'de> for AnyText {

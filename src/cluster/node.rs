@@ -180,7 +180,7 @@ impl Node {
     }
 
     /// Changes what one custom resource recorded here, in a model of what is to come.
-    pub(super) fn foresee(
+    pub(super) fn simulate(
         &mut self,
         flavor: ApiFlavor,
         skyhook: &str,

@@ -131,7 +131,7 @@ pub struct Terminated {
     pub finished_at: Option<Timestamp>,
 }
 
-/// Why a container of a pod does not get on.
+/// Why a container of a pod makes no progress.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ContainerTrouble<'a> {
     pub kind: TroubleKind,
@@ -208,7 +208,7 @@ impl Pod {
             .any(|c| c.kind == "DisruptionTarget" && c.is_true())
     }
 
-    /// The first container that does not get on, in the order in which they run.
+    /// The first container that makes no progress, in the order in which they run.
     pub fn trouble(&self) -> Option<ContainerTrouble<'_>> {
         self.status
             .init_container_statuses

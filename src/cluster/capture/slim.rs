@@ -1,10 +1,10 @@
-//! Nodes without what no rule goes by.
+//! Removes from nodes what no rule reads.
 
 use serde_json::Value;
 
 use crate::api::keys::NodeKey;
 
-/// Leaves out of a node what no rule goes by, which is most of it: images, volumes, and annotations of others.
+/// Removes from a node what no rule reads, which is most of it: images, volumes, and annotations of others.
 pub fn slim(node: &mut Value) {
     if let Some(status) = node.get_mut("status").and_then(Value::as_object_mut) {
         for field in [

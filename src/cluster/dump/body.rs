@@ -1,5 +1,6 @@
 //! One object of a file, on its way to what it is decoded to.
 
+use std::any::Any;
 use std::borrow::Cow;
 
 use serde::Deserialize;
@@ -13,7 +14,7 @@ use crate::cluster::{Node, nulls};
 /// An object before it is known what it is decoded to.
 pub struct Body<'a> {
     pub summary: Summary,
-    /// Kind and version, where it leaves them out.
+    /// Kind and version to add, where it has none.
     pub lacks: Option<(String, String)>,
     form: Form<'a>,
 }
@@ -57,14 +58,6 @@ impl<'a> Body<'a> {
         })
     }
 
-    /// The node, where it was decoded to one.
-    pub fn node(self) -> Result<Node, Box<Body<'a>>> {
-        match self.form {
-            Form::Node(node) => Ok(*node),
-            _ => Err(Box::new(self)),
-        }
-    }
-
     /// An object from JSON.
     ///
     /// # Errors
@@ -79,7 +72,7 @@ impl<'a> Body<'a> {
     }
 
     /// As it is, or without its nulls where it does not decode as it is.
-    pub fn decode<T: DeserializeOwned>(self) -> Result<T, String> {
+    pub fn decode<T: DeserializeOwned + 'static>(self) -> Result<T, String> {
         let lacks = self.lacks;
         let complete = |mut value: Value| {
             if let (Some((kind, version)), Value::Object(object)) = (&lacks, &mut value) {
@@ -90,7 +83,10 @@ impl<'a> Body<'a> {
         };
         match self.form {
             Form::Value(value) => nulls::decode(complete(value)),
-            Form::Node(_) => Err("a node where another kind was expected".to_owned()),
+            Form::Node(node) => match (node as Box<dyn Any>).downcast() {
+                Ok(node) => Ok(*node),
+                Err(_) => Err("a node where another kind was expected".to_owned()),
+            },
             Form::Text(text) => {
                 let whole = completed(text, lacks.as_ref());
                 serde_json::from_slice(&whole).or_else(|_| {
@@ -152,7 +148,7 @@ mod tests {
             assert_eq!(body.summary.kind, summary.kind);
             assert_eq!(body.summary.api_version, summary.api_version);
             let whole: Node = Body::of(node).decode().expect("a node");
-            assert_eq!(body.node().ok(), Some(whole));
+            assert_eq!(body.decode(), Ok(whole));
         }
         for bad in ["", "{", "7", r#"{"metadata": null}"#, "{} {}", "{}"] {
             assert!(Body::read_node(bad.as_bytes(), None).is_none(), "{bad}");

@@ -173,17 +173,17 @@ fn read_stream(
     stream: impl std::io::Read,
     loader: &mut ManifestLoader,
 ) -> Result<(), DumpError> {
-    let (head, stream) = begun(label, stream)?;
+    let (head, stream) = peek(label, stream)?;
     if head.starts_with(&[0x1f, 0x8b]) {
-        let (head, stream) = begun(label, Unpacked::new(stream))?;
+        let (head, stream) = peek(label, Unpacked::new(stream))?;
         read_unpacked(label, stem, &head, stream, loader)
     } else {
         read_unpacked(label, stem, &head, stream, loader)
     }
 }
 
-/// The first bytes, and the stream with these in front of it again.
-fn begun<R: std::io::Read>(
+/// The first bytes of a stream, and the whole stream.
+fn peek<R: std::io::Read>(
     label: &str,
     mut stream: R,
 ) -> Result<(Vec<u8>, impl std::io::Read + use<R>), DumpError> {
@@ -228,7 +228,7 @@ fn read_unpacked(
                 .and_then(|s| i64::try_from(s).ok());
             loader.written(written.and_then(|s| Timestamp::from_second(s).ok()));
             let label = format!("{label}:{}", path.display());
-            let (head, entry) = begun(&label, entry)?;
+            let (head, entry) = peek(&label, entry)?;
             read_objects(&label, &self::stem(&path), &head, entry, loader)?;
         }
     }

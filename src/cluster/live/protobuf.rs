@@ -62,7 +62,7 @@ fn is_left_out(kind: Kind, value: Value<'_>) -> bool {
 struct MessageFields<'de> {
     message: &'static Message,
     fields: Fields<'de>,
-    /// Of the field whose name was told last.
+    /// Of the field whose name was read last.
     value: Option<Member<'de>>,
 }
 
@@ -73,7 +73,6 @@ impl<'de> MapAccess<'de> for MessageFields<'de> {
         &mut self,
         seed: K,
     ) -> Result<Option<K::Value>, Error> {
-        let tell = |name: &'static str| seed.deserialize(StrDeserializer::<Error>::new(name));
         loop {
             let begin = self.fields;
             let Some((number, value)) = self.fields.next()? else {
@@ -89,7 +88,8 @@ impl<'de> MapAccess<'de> for MessageFields<'de> {
                 kind if is_left_out(*kind, value) => continue,
                 kind => Member::One(*kind, value),
             });
-            return tell(name).map(Some);
+            let name = StrDeserializer::<Error>::new(name);
+            return seed.deserialize(name).map(Some);
         }
     }
 
@@ -129,7 +129,7 @@ impl<'de> MessageFields<'de> {
 struct RepeatedField<'de> {
     items: Kind,
     fields: Fields<'de>,
-    /// In a map, that of the key that was told last.
+    /// In a map, that of the key that was read last.
     value: Option<&'de [u8]>,
 }
 

@@ -1,4 +1,4 @@
-//! What is said of a node in its status.
+//! The conditions of a node.
 
 use std::ops::Deref;
 
@@ -14,13 +14,13 @@ pub const READY: &str = "Ready";
 /// A condition of a node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeCondition {
-    said: Shared<Said>,
+    text: Shared<ConditionText>,
     pub last_transition_time: Option<Timestamp>,
 }
 
-/// What a condition says, its time aside: that nodes have alike.
+/// A condition without its time: many nodes have it in common.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Said {
+pub struct ConditionText {
     pub kind: Name,
     pub status: Name,
     pub reason: Name,
@@ -35,10 +35,10 @@ impl NodeCondition {
 }
 
 impl Deref for NodeCondition {
-    type Target = Said;
+    type Target = ConditionText;
 
-    fn deref(&self) -> &Said {
-        &self.said
+    fn deref(&self) -> &ConditionText {
+        &self.text
     }
 }
 
@@ -64,14 +64,14 @@ impl ConditionObject {
 
 impl From<ConditionObject> for NodeCondition {
     fn from(object: ConditionObject) -> NodeCondition {
-        let said = Said {
+        let text = ConditionText {
             kind: object.kind,
             status: object.status,
             reason: object.reason,
             message: object.message,
         };
         NodeCondition {
-            said: said.into(),
+            text: text.into(),
             last_transition_time: object.last_transition_time,
         }
     }

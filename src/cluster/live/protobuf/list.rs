@@ -1,4 +1,4 @@
-//! A list as it comes: of its items one is held at a time.
+//! Decodes a list while it is received: one item is held at a time.
 
 use std::io::{BufRead, Read, Take};
 
@@ -24,7 +24,7 @@ pub fn list<T: DeserializeOwned, M: DeserializeOwned>(
             (2, Content::Bytes(length)) => {
                 items = Some(unpacked(&kind, packed.inner(length), &mut begins)?);
             }
-            (_, content) => packed.pass(content)?,
+            (_, content) => packed.skip(content)?,
         }
     }
     match items {
@@ -51,7 +51,7 @@ fn unpacked<T: DeserializeOwned, M: DeserializeOwned>(
                 let head = |head: &[u8]| M::deserialize(Member::One(*kind, Value::Bytes(head)));
                 begins(list.bytes(length, head)?);
             }
-            (_, content) => list.pass(content)?,
+            (_, content) => list.skip(content)?,
         }
     }
     match list.stream.limit() {
@@ -87,7 +87,7 @@ impl<R: BufRead> Message<R> {
 
     /// The number of the next field, and what it holds; nothing at the end.
     fn field(&mut self) -> Result<Option<(u64, Content)>, Error> {
-        if self.come()?.is_empty() {
+        if self.buffered()?.is_empty() {
             return Ok(None);
         }
         let tag = self.varint()?;
@@ -106,19 +106,19 @@ impl<R: BufRead> Message<R> {
 
     fn varint(&mut self) -> Result<u64, Error> {
         varint(|| {
-            let byte = self.come()?.first().copied();
+            let byte = self.buffered()?.first().copied();
             self.stream.consume(usize::from(byte.is_some()));
             byte.ok_or_else(cut_off)
         })
     }
 
-    /// Shows so many bytes, in place where all of them have come.
+    /// Calls `read` with the next `length` bytes, in place where all of them are buffered.
     fn bytes<V>(
         &mut self,
         length: usize,
         read: impl FnOnce(&[u8]) -> Result<V, Error>,
     ) -> Result<V, Error> {
-        if let Some(bytes) = self.come()?.get(..length) {
+        if let Some(bytes) = self.buffered()?.get(..length) {
             let value = read(bytes)?;
             self.stream.consume(length);
             return Ok(value);
@@ -132,14 +132,14 @@ impl<R: BufRead> Message<R> {
         read(&self.buffer)
     }
 
-    fn pass(&mut self, content: Content) -> Result<(), Error> {
+    fn skip(&mut self, content: Content) -> Result<(), Error> {
         match content {
             Content::Number => Ok(()),
             Content::Bytes(length) => self.bytes(length, |_| Ok(())),
         }
     }
 
-    fn come(&mut self) -> Result<&[u8], Error> {
+    fn buffered(&mut self) -> Result<&[u8], Error> {
         self.stream.fill_buf().map_err(Error::custom)
     }
 }
