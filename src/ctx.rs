@@ -151,13 +151,12 @@ impl Ctx {
             let (client, namespace) = (connected.client.clone(), connected.namespace.clone());
             let api = self.global.reading.api;
             let namespace = namespace.as_deref();
-            let mut loaded =
-                live::load_only(&client, needs, only.as_ref(), api, namespace, now()).await;
+            let mut loaded = live::load(&client, needs, only.as_ref(), api, namespace, now()).await;
             if let (Some(only), Ok(cluster)) = (&only, &loaded)
                 && cluster.named_only
                 && !cluster.suffices(only)
             {
-                loaded = live::load(&client, needs, api, namespace, now()).await;
+                loaded = live::load(&client, needs, None, api, namespace, now()).await;
             }
             match loaded {
                 Err(live::LoadError::NotServed) if leftovers => {

@@ -1,4 +1,4 @@
-//! The labels of an object, of which there are thousands: those that it has in common with others are kept once.
+//! The labels of an object. There are thousands of objects, so what their labels have in common is kept once.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -8,20 +8,21 @@ use std::ops::Index;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
-use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use super::name::Name;
+use super::visit;
 
-/// Labels by key, in the order of keys: those of another object with the same keys, and where the values differ.
+/// Labels in the order of their keys, kept as the labels of another object with the same keys and the values that
+/// differ.
 #[derive(Clone, Default)]
 pub struct Labels {
     like: Arc<[(Name, Name)]>,
-    /// Place of the label, and its value here.
+    /// Index of the label, and its value on this object.
     own: Box<[(u32, Name)]>,
 }
 
-/// By the hash of their keys, the labels that others of the same keys are kept as differences from.
+/// Labels by the hash of their keys; of others with the same keys only the differences are kept.
 #[derive(Default)]
 struct Samples {
     hasher: RandomState,
@@ -32,10 +33,10 @@ thread_local! {
     static SAMPLES: RefCell<Samples> = RefCell::default();
 }
 
-/// So many samples are kept; where each object has keys of its own, they are of no use.
+/// The most samples that are kept; where each object has keys of its own, they are of no use.
 const MOST_SAMPLES: usize = 1 << 12;
 
-/// What tells keys apart that were read on one thread.
+/// Identifies the keys: equal keys that were read on one thread have one address.
 fn keys(labels: &[(Name, Name)]) -> impl Iterator<Item = usize> {
     labels.iter().map(|(key, _)| key.place())
 }
@@ -101,7 +102,7 @@ impl Labels {
         self.like.iter().map(|(key, _)| key)
     }
 
-    /// What is held of them for this object alone.
+    /// The bytes that are held for this object alone.
     #[cfg(test)]
     pub fn own_bytes(&self) -> usize {
         size_of_val(&*self.own)
@@ -148,25 +149,8 @@ impl Index<&str> for Labels {
 
 impl<'de> Deserialize<'de> for Labels {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Labels, D::Error> {
-        struct Map;
-
-        impl<'de> Visitor<'de> for Map {
-            type Value = Labels;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a map")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Labels, A::Error> {
-                let mut labels = Vec::new();
-                while let Some(label) = map.next_entry()? {
-                    labels.push(label);
-                }
-                Ok(labels.into_iter().collect())
-            }
-        }
-
-        deserializer.deserialize_map(Map)
+        let labels = visit::entries(deserializer, "a map")?;
+        Ok(labels.into_iter().collect())
     }
 }
 
@@ -175,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn they_are_in_order_and_the_last_of_equal_ones_counts() {
+    fn labels_are_in_order_and_the_last_of_equal_keys_counts() {
         let labels: Labels =
             serde_json::from_str(r#"{"b": "1", "a": "2", "b": "3"}"#).expect("labels");
         let pairs: Vec<(&str, &str)> = labels.iter().map(|(k, v)| (&**k, &**v)).collect();
@@ -185,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_told_from_what_is_common() {
+    fn only_values_that_differ_are_kept_for_each_object() {
         let of = |host: &str, zone: &str| -> Labels {
             let pairs = [("host", host), ("os", "linux"), ("zone", zone)];
             pairs

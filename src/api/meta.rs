@@ -1,12 +1,9 @@
 //! Object metadata and conditions, read leniently.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt;
 
 use jiff::Timestamp;
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{DeserializeSeed, IgnoredAny, IntoDeserializer, MapAccess, Visitor};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
@@ -60,81 +57,40 @@ pub struct ManagedFields {
 ///
 /// It is neither an object nor null.
 pub(super) fn without_status<'de, D: Deserializer<'de>>(from: D) -> Result<Value, D::Error> {
-    struct Fields;
-
-    impl<'de> Visitor<'de> for Fields {
-        type Value = Value;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a map")
-        }
-
-        fn visit_unit<E>(self) -> Result<Value, E> {
-            Ok(Value::Null)
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
-            let mut kept = Map::new();
-            while let Some(name) = fields.next_key::<String>()? {
-                if name == "f:status" {
-                    fields.next_value::<IgnoredAny>()?;
-                } else {
-                    kept.insert(name, fields.next_value()?);
-                }
-            }
-            Ok(kept.into())
-        }
+    #[derive(Deserialize)]
+    #[serde(expecting = "a map")]
+    struct Fields {
+        #[serde(rename = "f:status", default)]
+        _status: IgnoredAny,
+        #[serde(flatten)]
+        kept: Map<String, Value>,
     }
-    from.deserialize_any(Fields)
+    let fields = Option::<Fields>::deserialize(from)?;
+    Ok(fields.map_or(Value::Null, |fields| fields.kept.into()))
 }
 
-/// Reads metadata without `managedFields`: no rule asks for those of pods and Jobs, and they are most of a pod.
-///
-/// # Errors
-///
-/// It is not metadata.
-pub fn without_managers<'de, D: Deserializer<'de>>(from: D) -> Result<Meta, D::Error> {
-    struct Fields;
-
-    impl<'de> Visitor<'de> for Fields {
-        type Value = Meta;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a map")
-        }
-
-        fn visit_unit<E>(self) -> Result<Meta, E> {
-            Ok(Meta::default())
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<Meta, A::Error> {
-            Meta::deserialize(MapAccessDeserializer::new(WithoutManagers(fields)))
-        }
-    }
-    from.deserialize_any(Fields)
-}
-
-struct WithoutManagers<A>(A);
-
-impl<'de, A: MapAccess<'de>> MapAccess<'de> for WithoutManagers<A> {
-    type Error = A::Error;
-
-    fn next_key_seed<K: DeserializeSeed<'de>>(
-        &mut self,
-        seed: K,
-    ) -> Result<Option<K::Value>, A::Error> {
-        while let Some(key) = self.0.next_key::<Cow<'de, str>>()? {
-            if key != "managedFields" {
-                return seed.deserialize(key.into_deserializer()).map(Some);
-            }
-            self.0.next_value::<IgnoredAny>()?;
-        }
-        Ok(None)
-    }
-
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, A::Error> {
-        self.0.next_value_seed(seed)
-    }
+/// Decodes [`Meta`] without `managedFields`: nothing asks for those of pods and Jobs, and they are most of a pod.
+#[derive(Default, Deserialize)]
+#[serde(
+    remote = "Meta",
+    default,
+    rename_all = "camelCase",
+    expecting = "a map"
+)]
+pub struct WithoutManagers {
+    name: String,
+    namespace: Option<String>,
+    uid: Option<String>,
+    generation: i64,
+    resource_version: Option<String>,
+    creation_timestamp: Option<Timestamp>,
+    deletion_timestamp: Option<Timestamp>,
+    labels: BTreeMap<String, String>,
+    annotations: BTreeMap<String, String>,
+    finalizers: Vec<String>,
+    owner_references: Vec<OwnerReference>,
+    #[serde(skip)]
+    managed_fields: Vec<ManagedFields>,
 }
 
 impl Meta {
@@ -194,16 +150,15 @@ mod tests {
         });
         let whole: Meta = serde_json::from_value(metadata.clone()).expect("metadata");
         assert_eq!(whole.managed_fields.len(), 1);
-        let without = without_managers(metadata).expect("metadata");
+        let without = WithoutManagers::deserialize(metadata).expect("metadata");
         assert_eq!(without.managed_fields.len(), 0);
         assert_eq!((&*without.name, &without.labels), ("pod", &whole.labels));
         assert_eq!(without.controller_uid(), Some("u"));
     }
 
     #[test]
-    fn metadata_that_is_null_is_empty_and_a_text_is_refused() {
-        assert_eq!(without_managers(Value::Null).expect("empty").name, "");
-        let refused = without_managers(json!("pod")).expect_err("it is a text");
+    fn metadata_that_is_a_text_is_refused() {
+        let refused = WithoutManagers::deserialize(json!("pod")).expect_err("it is a text");
         assert_eq!(
             refused.to_string(),
             "invalid type: string \"pod\", expected a map"

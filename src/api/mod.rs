@@ -1,4 +1,4 @@
-//! The operator's words: kinds, keys, stages and the node-state codec, for both APIs.
+//! The operator's API: kinds, keys, stages and the node-state codec, for both flavors.
 //!
 //! Serde types and pure functions only. This is the one place that spells the API groups.
 
@@ -15,11 +15,12 @@ pub mod shared;
 pub mod skyhook;
 pub mod stage;
 pub mod version;
+pub mod visit;
 
 pub use deployment_policy::DeploymentPolicy;
 pub use flavor::{ApiFlavor, Executor};
 pub use labels::Labels;
-pub use meta::{Condition, Meta, without_managers};
+pub use meta::{Condition, Meta, WithoutManagers};
 pub use name::Name;
 pub use node_state::{Entry, NodeState};
 pub use selector::LabelSelector;

@@ -1,4 +1,4 @@
-//! Words that stand on thousands of objects alike: each is kept once.
+//! Text that is equal on thousands of objects: each is kept once.
 
 use std::borrow::Borrow;
 use std::cell::RefCell;
@@ -6,16 +6,16 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use serde::de::{Deserialize, Deserializer, Error, Visitor};
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::shared::Interner;
+use super::visit;
 
 /// Text that shares its memory with equal text that was read on the same thread.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(Arc<str>);
 
-/// Longer texts are hardly ever alike.
+/// Longer texts are hardly ever equal.
 const LONGEST: usize = 4096;
 
 thread_local! {
@@ -27,7 +27,7 @@ impl Name {
         &self.0
     }
 
-    /// Where it stands: what stands at one place is equal, though what is equal may stand at several.
+    /// Its address. Names with one address are equal; equal names may have several addresses.
     pub fn place(&self) -> usize {
         Arc::as_ptr(&self.0).addr()
     }
@@ -120,21 +120,7 @@ impl Serialize for Name {
 
 impl<'de> Deserialize<'de> for Name {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Name, D::Error> {
-        deserializer.deserialize_str(Text)
-    }
-}
-
-struct Text;
-
-impl Visitor<'_> for Text {
-    type Value = Name;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a string")
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<Name, E> {
-        Ok(text.into())
+        visit::text(deserializer, |text| Name::from(text))
     }
 }
 

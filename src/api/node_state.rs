@@ -9,15 +9,13 @@
 mod known;
 
 use std::collections::HashMap;
-use std::fmt;
 use std::ops::Range;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::keys::NodeKey;
-use super::{ApiFlavor, Name, Stage, State};
+use super::{ApiFlavor, Name, Stage, State, visit};
 
 /// What one custom resource recorded on one node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -147,7 +145,7 @@ impl NodeState {
 
     /// A model of the state once the operator has begun the uninstall of a package that is complete. Only what the
     /// entry says changes, not the text that it was read from.
-    pub fn foresee_uninstall(&mut self, key: &str) {
+    pub fn simulate_uninstall(&mut self, key: &str) {
         for entry in self.entries.iter_mut().filter(|e| e.key == key) {
             if entry.state == State::Complete && !entry.stage.is_uninstall() {
                 (entry.stage, entry.state) = (Stage::Uninstall, State::InProgress);
@@ -274,7 +272,6 @@ fn read_entry(value: &str, key: Option<String>, text: &str) -> Result<Entry, Str
         Some(key) => format!("entry {key:?}: {error}"),
         None => error,
     })?;
-    let start = value.as_ptr() as usize - text.as_ptr() as usize;
     let (name, version) = (
         fields.name.unwrap_or_default(),
         fields.version.unwrap_or_default(),
@@ -289,7 +286,7 @@ fn read_entry(value: &str, key: Option<String>, text: &str) -> Result<Entry, Str
         state: State::from(fields.state.unwrap_or_default().as_str()),
         restarts: fields.restarts.unwrap_or_default().into(),
         annotation: 0,
-        value: start..start + value.len(),
+        value: span(text, value),
     })
 }
 
@@ -342,7 +339,7 @@ fn edit_members(object: &str, fields: [(&str, &str); 2]) -> String {
     for (field, new) in fields {
         let new = serde_json::to_string(new).expect("a string");
         match members.iter().rev().find(|(name, _)| member(name) == field) {
-            Some((_, raw)) => replaced.push((span(object, raw), new)),
+            Some((_, raw)) => replaced.push((span(object, raw.get()), new)),
             None => {
                 let first = members.is_empty() && appended.is_empty();
                 let comma = if first { "" } else { "," };
@@ -360,29 +357,16 @@ fn edit_members(object: &str, fields: [(&str, &str); 2]) -> String {
 }
 
 /// Where a borrowed value stands in the text it was read from.
-fn span(text: &str, raw: &RawValue) -> Range<usize> {
-    let start = raw.get().as_ptr() as usize - text.as_ptr() as usize;
-    start..start + raw.get().len()
+fn span(text: &str, value: &str) -> Range<usize> {
+    let start = value.as_ptr() as usize - text.as_ptr() as usize;
+    start..start + value.len()
 }
 
 /// The members of a JSON object, in order, each with the text of its value.
 fn members(text: &str) -> Result<Vec<(String, &RawValue)>, String> {
-    struct Members;
-    impl<'de> Visitor<'de> for Members {
-        type Value = Vec<(String, &'de RawValue)>;
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a JSON object of packages")
-        }
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            let mut members = Vec::new();
-            while let Some(member) = map.next_entry::<String, &'de RawValue>()? {
-                members.push(member);
-            }
-            Ok(members)
-        }
-    }
     let mut json = serde_json::Deserializer::from_str(text);
-    let members = json.deserialize_map(Members).map_err(|e| e.to_string())?;
+    let members = visit::entries(&mut json, "a JSON object of packages");
+    let members = members.map_err(|e| e.to_string())?;
     json.end().map_err(|e| e.to_string())?;
     Ok(members)
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use serde::Deserialize;
 
 use super::labels::Labelled;
@@ -21,21 +20,6 @@ pub struct Requirement {
     pub key: String,
     pub operator: String,
     pub values: Vec<String>,
-}
-
-impl From<&meta::LabelSelector> for LabelSelector {
-    fn from(selector: &meta::LabelSelector) -> LabelSelector {
-        let requirement = |r: &meta::LabelSelectorRequirement| Requirement {
-            key: r.key.clone(),
-            operator: r.operator.clone(),
-            values: r.values.clone().unwrap_or_default(),
-        };
-        let expressions = selector.match_expressions.iter().flatten();
-        LabelSelector {
-            match_labels: selector.match_labels.clone().unwrap_or_default(),
-            match_expressions: expressions.map(requirement).collect(),
-        }
-    }
 }
 
 impl LabelSelector {

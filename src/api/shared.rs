@@ -1,4 +1,4 @@
-//! Values that thousands of objects have alike: each is kept once.
+//! Values that are equal on thousands of objects: each is kept once.
 
 use std::any::{Any, TypeId};
 use std::borrow::Borrow;
@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer};
 /// At this many values, those that no object uses any more are dropped.
 const FIRST_SWEEP: usize = 1 << 14;
 
-/// Every value once.
+/// Keeps each value once.
 pub(super) struct Interner<T: ?Sized> {
     all: HashSet<Arc<T>, RandomState>,
     sweep_at: usize,
@@ -31,7 +31,7 @@ impl<T: ?Sized> Default for Interner<T> {
 }
 
 impl<T: ?Sized + Hash + Eq> Interner<T> {
-    /// The value that is equal to this one, or else what is made of it.
+    /// The kept value that is equal to this one; what `make` makes of it if there is none yet.
     pub fn find<V: Borrow<T>>(&mut self, value: V, make: impl FnOnce(V) -> Arc<T>) -> Arc<T> {
         if let Some(known) = self.all.get(value.borrow()) {
             return Arc::clone(known);
@@ -68,7 +68,7 @@ impl<T: Hash + Eq + 'static> From<T> for Shared<T> {
 }
 
 impl<T: Hash + Eq + Clone + 'static> Shared<T> {
-    /// Changes it here, and nowhere else.
+    /// Changes this value; equal values elsewhere stay as they are.
     pub fn change(&mut self, change: impl FnOnce(&mut T)) {
         let mut value = T::clone(self);
         change(&mut value);
@@ -92,7 +92,7 @@ impl<T> Clone for Shared<T> {
 
 impl<T: Eq> PartialEq for Shared<T> {
     fn eq(&self, other: &Shared<T>) -> bool {
-        // Those of `Eq` types are equal where they stand at one place.
+        // `Arc` compares addresses first, as `T` is `Eq`.
         self.0 == other.0
     }
 }
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_nobody_holds_are_forgotten() {
+    fn unused_values_are_dropped() {
         let mut words: Interner<str> = Interner::default();
         let held = words.find("held", |word| word.into());
         for number in 0..3 * FIRST_SWEEP {

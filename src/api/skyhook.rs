@@ -23,8 +23,8 @@ pub struct Skyhook {
     pub metadata: Meta,
     pub spec: SkyhookSpec,
     pub status: SkyhookStatus,
-    /// As it was read, with all that this program does not know: what it is made again from. Of the status, which
-    /// speaks of every node, only what the operator cannot find out again.
+    /// The object as it was read, unknown fields included: it is recreated from this. Of the status, which has an entry
+    /// for every node, it has only what the operator cannot find out again.
     #[serde(skip)]
     pub whole: Value,
     /// Its size as JSON, in bytes.
@@ -64,10 +64,10 @@ pub struct Package {
     pub depends_on: BTreeMap<String, String>,
     pub config_interrupts: BTreeMap<String, Interrupt>,
     pub config_map: BTreeMap<String, String>,
-    /// What its containers ask for; only whether anything is said of it matters here.
+    /// The resources of its containers; only whether any are given matters here.
     pub resources: Option<serde_json::Value>,
     pub uninstall: Option<Uninstall>,
-    /// The package as it stands in the spec, with all that is not looked at.
+    /// The package as it stands in the spec, unknown fields included.
     #[serde(skip)]
     pub whole: serde_json::Value,
 }
@@ -113,7 +113,7 @@ pub struct DrainConfig {
     pub disable_eviction: Option<bool>,
     /// Pods with data in an `emptyDir` are evicted, too; by default they are.
     pub delete_empty_dir_data: Option<bool>,
-    /// Pods that nobody would make again are evicted, too; by default they are.
+    /// Pods without a controller, which nobody recreates, are evicted, too; by default they are.
     pub force: Option<bool>,
     pub timeout: Option<String>,
 }

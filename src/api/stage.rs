@@ -42,8 +42,7 @@ macro_rules! open_enum {
 
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-                let text = std::borrow::Cow::<'de, str>::deserialize(d)?;
-                Ok(Self::from(text.as_ref()))
+                super::visit::text(d, |text| Self::from(text))
             }
         }
 

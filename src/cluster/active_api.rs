@@ -28,7 +28,7 @@ pub struct ApiEvidence {
     pub from_files: bool,
 }
 
-/// The first operator that rules by NodeWright objects.
+/// The first operator version that acts on NodeWright objects.
 const FIRST_NODEWRIGHT: (u64, u64) = (0, 18);
 
 impl ActiveApi {
@@ -102,7 +102,7 @@ impl ActiveApi {
         self.flavor == ApiFlavor::Skyhook && self.served.contains(&ApiFlavor::NodeWright)
     }
 
-    /// Whether the older objects are still there beside the ones that rule.
+    /// Whether the older API is still served beside the newer one, which is active.
     pub fn migrating(&self) -> bool {
         self.flavor == ApiFlavor::NodeWright && self.served.contains(&ApiFlavor::Skyhook)
     }

@@ -33,7 +33,7 @@ pub struct Webhook {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct ClientConfig {
-    /// Somewhere outside; nothing in the cluster says whether it answers.
+    /// A server outside of the cluster; nothing in the cluster shows whether it answers.
     pub url: Option<String>,
     pub service: Option<ServiceReference>,
     /// The certificates that the server trusts there, as PEM in base64.
@@ -106,7 +106,7 @@ pub enum Operation {
     Update,
 }
 
-/// A webhook that turns down every request that it should judge, as nothing answers it that the server trusts.
+/// A webhook that the API server cannot reach or does not trust, so that every request for it is rejected.
 #[derive(Debug)]
 pub struct Unreachable<'a> {
     pub configuration: &'a WebhookConfiguration,
@@ -115,11 +115,11 @@ pub struct Unreachable<'a> {
     pub webhook: &'a Webhook,
     pub lacks: Lack,
     pub why: String,
-    /// Whether it lacks that for good, as far as can be told: of an object without its times it cannot.
+    /// Whether it is missing for good: of an object without its times that is not known.
     pub certain: bool,
 }
 
-/// What a webhook lacks to be answered.
+/// What is missing for the API server to reach a webhook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lack {
     Service,
@@ -190,12 +190,12 @@ impl AdmissionRule {
     }
 
     fn covers(&self, flavor: ApiFlavor, operation: Operation) -> bool {
-        let word = match operation {
+        let name = match operation {
             Operation::Create => "CREATE",
             Operation::Update => "UPDATE",
         };
         let mut operations = self.operations.iter();
-        self.is_about(flavor) && operations.any(|o| o == "*" || o == word)
+        self.is_about(flavor) && operations.any(|o| o == "*" || o == name)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The annotations of a node, of which only those that tell us something are kept.
+//! The annotations of a node, of which only those that are used are kept.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,8 +8,9 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 
 use super::cordon_marks;
 use crate::api::keys::NodeKey;
+use crate::api::visit;
 
-/// The annotations of a node by key; it carries many that tell us nothing.
+/// The annotations of a node that are used, by key; nodes have many others.
 #[derive(Default)]
 pub struct Annotations {
     /// Of the operator, of whichever API.
@@ -48,25 +49,11 @@ impl<'de> Deserialize<'de> for Annotations {
     }
 }
 
-/// Text that nobody asks for.
+/// Text that is not used.
 struct AnyText;
 
 impl<'de> Deserialize<'de> for AnyText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<AnyText, D::Error> {
-        struct Text;
-
-        impl Visitor<'_> for Text {
-            type Value = AnyText;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string")
-            }
-
-            fn visit_str<E>(self, _: &str) -> Result<AnyText, E> {
-                Ok(AnyText)
-            }
-        }
-
-        deserializer.deserialize_str(Text)
+        visit::text(deserializer, |_| AnyText)
     }
 }

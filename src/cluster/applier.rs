@@ -139,13 +139,9 @@ fn flux(meta: &Meta) -> Option<Applier<'_>> {
     }
     let (namespace, name) = pair(FLUX_KUSTOMIZE)?;
     // It was asked to leave the object alone once it is there.
-    let told = |key: &str| {
-        meta.annotations
-            .get(&format!("{FLUX_KUSTOMIZE}/{key}"))
-            .map(String::as_str)
-    };
-    let off = told("reconcile") == Some("disabled")
-        || matches!(told("ssa"), Some("Ignore" | "IfNotPresent"));
+    let setting = |key: &str| annotation(meta, FLUX_KUSTOMIZE, key);
+    let off = setting("reconcile") == Some("disabled")
+        || matches!(setting("ssa"), Some("Ignore" | "IfNotPresent"));
     (!off).then_some(Applier::FluxKustomization(namespace, name))
 }
 
@@ -154,13 +150,16 @@ fn helm(meta: &Meta) -> Option<Applier<'_>> {
         .labels
         .get("app.kubernetes.io/managed-by")
         .is_some_and(|by| by == "Helm");
-    let told = |key: &str| {
-        meta.annotations
-            .get(&format!("{HELM}/{key}"))
-            .map(String::as_str)
-    };
-    let (namespace, name) = (told("release-namespace")?, told("release-name")?);
+    let namespace = annotation(meta, HELM, "release-namespace")?;
+    let name = annotation(meta, HELM, "release-name")?;
     by_helm.then_some(Applier::Helm(namespace, name))
+}
+
+fn annotation<'a>(meta: &'a Meta, group: &str, key: &str) -> Option<&'a str> {
+    let annotations = &meta.annotations;
+    annotations
+        .get(&format!("{group}/{key}"))
+        .map(String::as_str)
 }
 
 #[cfg(test)]

@@ -96,8 +96,8 @@ impl Cluster {
                 batch.unfinished.push(node)
             }
         };
-        for node in self.selected(skyhook) {
-            if !self.is_complete_on(skyhook, node) && !self.compartment_stopped(skyhook, node) {
+        for node in self.unfinished(skyhook) {
+            if !self.compartment_stopped(skyhook, node) {
                 within(node, false);
             }
         }

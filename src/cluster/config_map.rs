@@ -1,4 +1,4 @@
-//! ConfigMaps that the operator makes: the files of packages, and what packages are told of a node.
+//! ConfigMaps that the operator creates: the files of packages, and the metadata of nodes for packages to read.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
@@ -9,7 +9,7 @@ use crate::api::{ApiFlavor, Meta, Package, Skyhook};
 #[derive(Debug, Clone, Default)]
 pub struct ConfigMap {
     pub metadata: Meta,
-    /// As the server has it, to be made again.
+    /// As the server has it, to recreate it.
     pub whole: Value,
 }
 
@@ -30,7 +30,7 @@ pub fn node_label(flavor: ApiFlavor) -> String {
 }
 
 impl ConfigMap {
-    /// Whether it tells packages of a node.
+    /// Whether it is the metadata of a node.
     pub fn is_of_a_node(&self) -> bool {
         let labels = &self.metadata.labels;
         ApiFlavor::ALL

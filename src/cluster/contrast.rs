@@ -89,7 +89,7 @@ type Value = (String, String);
 fn values(failing: &[&Node], healthy: &[&Node]) -> Vec<(Value, Counts)> {
     let mut places: HashMap<(usize, usize), (&Name, &Name, Counts)> = HashMap::new();
     let mut values: BTreeMap<(&str, Cow<'_, str>), Counts> = BTreeMap::new();
-    for (node, fails) in with_fate(failing, healthy) {
+    for (node, fails) in with_outcome(failing, healthy) {
         for (key, value) in node.labels.iter() {
             let place = places.entry((key.place(), value.place()));
             let (_, _, has) = place.or_insert((key, value, Counts::default()));
@@ -151,7 +151,7 @@ fn ages(failing: &[&Node], healthy: &[&Node]) -> Vec<(Value, Counts)> {
     ages
 }
 
-fn with_fate<'n>(
+fn with_outcome<'n>(
     failing: &'n [&'n Node],
     healthy: &'n [&'n Node],
 ) -> impl Iterator<Item = (&'n Node, bool)> {

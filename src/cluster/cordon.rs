@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_on_any_node_holds_nothing() {
+    fn marks_that_any_node_may_have_hold_nothing() {
         let driver = "nvidia.com/gpu-driver-upgrade-state";
         for node in [
             annotated("weave.works/kured-most-recent-reboot-needed", "then"),

@@ -1,39 +1,42 @@
 //! Budgets that refuse the evictions of a drain.
 
 use jiff::Timestamp;
-use k8s_openapi::api::policy::v1 as policy;
+use k8s_openapi::api::policy::v1::PodDisruptionBudgetStatus;
 use serde::Deserialize;
 
 use super::Pod;
-use crate::api::LabelSelector;
+use crate::api::{LabelSelector, Meta, WithoutManagers};
 
 /// A `PodDisruptionBudget`.
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(from = "policy::PodDisruptionBudget")]
+#[serde(default)]
 pub struct DisruptionBudget {
-    pub namespace: String,
-    pub name: String,
-    /// `None` selects no pod; an empty selector selects every pod of the namespace.
-    selector: Option<LabelSelector>,
-    pub status: policy::PodDisruptionBudgetStatus,
+    #[serde(with = "WithoutManagers")]
+    pub metadata: Meta,
+    spec: DisruptionBudgetSpec,
+    pub status: PodDisruptionBudgetStatus,
 }
 
-impl From<policy::PodDisruptionBudget> for DisruptionBudget {
-    fn from(budget: policy::PodDisruptionBudget) -> DisruptionBudget {
-        let spec = budget.spec.unwrap_or_default();
-        DisruptionBudget {
-            namespace: budget.metadata.namespace.unwrap_or_default(),
-            name: budget.metadata.name.unwrap_or_default(),
-            selector: spec.selector.as_ref().map(LabelSelector::from),
-            status: budget.status.unwrap_or_default(),
-        }
-    }
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+struct DisruptionBudgetSpec {
+    /// `None` selects no pod; an empty selector selects every pod of the namespace.
+    selector: Option<LabelSelector>,
 }
 
 impl DisruptionBudget {
+    pub fn name(&self) -> &str {
+        &self.metadata.name
+    }
+
+    /// Empty where it has none.
+    pub fn namespace(&self) -> &str {
+        self.metadata.namespace.as_deref().unwrap_or_default()
+    }
+
     /// `namespace/name`.
     pub fn path(&self) -> String {
-        format!("{}/{}", self.namespace, self.name)
+        format!("{}/{}", self.namespace(), self.name())
     }
 
     /// `0; 2 healthy, 2 required`
@@ -54,8 +57,8 @@ impl DisruptionBudget {
     pub fn holds(&self, pod: &Pod) -> bool {
         let covers = |selector: &LabelSelector| selector.matches(&pod.metadata.labels);
         self.allows_none()
-            && pod.metadata.namespace.as_ref() == Some(&self.namespace)
-            && self.selector.as_ref().is_some_and(covers)
+            && pod.metadata.namespace.as_deref() == Some(self.namespace())
+            && self.spec.selector.as_ref().is_some_and(covers)
     }
 
     fn allows_none(&self) -> bool {

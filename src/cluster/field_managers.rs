@@ -1,4 +1,4 @@
-//! What someone asked for with an annotation: since when, and why.
+//! Who set an annotation such as `pause`, when, and why.
 
 use jiff::Timestamp;
 

@@ -9,7 +9,7 @@ use super::{Certainty, Cluster};
 use crate::api::{ApiFlavor, Skyhook};
 
 /// A sign that some version of a package once had a stage run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StageTrace {
     pub version: String,
     /// Whether it was the uninstall that ran.
@@ -101,12 +101,11 @@ impl Cluster {
                 traces.push(StageTrace {
                     version: package_run.version.clone(),
                     uninstalled: package_run.stage.is_uninstall(),
-                    just_before: false,
                     node: Some(package_run.node.to_owned()),
-                    at: None,
                     object: package_run.reference(),
                     field: "stage",
                     says: package_run.stage.to_string(),
+                    ..StageTrace::default()
                 });
             }
         }
@@ -115,12 +114,11 @@ impl Cluster {
                 traces.push(StageTrace {
                     version: entry.version.to_string(),
                     uninstalled: entry.stage.is_uninstall(),
-                    just_before: false,
                     node: Some(node.name.to_string()),
-                    at: None,
                     object: node.reference(),
                     field: "nodeState",
                     says: format!("{} {}/{}", entry.key, entry.stage, entry.state),
+                    ..StageTrace::default()
                 });
             }
         }
@@ -161,7 +159,6 @@ impl Cluster {
             traces.push(StageTrace {
                 version: version.to_owned(),
                 uninstalled: event.message.contains("stage [uninstall"),
-                just_before: false,
                 node: node.map(str::to_owned),
                 at: event.last.filter(|_| event.message.contains("stage [")),
                 object: format!(
@@ -172,6 +169,7 @@ impl Cluster {
                 ),
                 field: "message",
                 says: event.message.clone(),
+                ..StageTrace::default()
             });
         }
         traces
@@ -235,13 +233,11 @@ fn traces_in_status(skyhook: &Skyhook, package: &str) -> Option<StageTrace> {
     let (version, _) = rest.split_once(']')?;
     Some(StageTrace {
         version: version.to_owned(),
-        uninstalled: false,
         just_before: condition.observed_generation? + 1 >= skyhook.metadata.generation,
-        node: None,
-        at: None,
         object: skyhook.reference(),
         field: "condition ApplyPackage",
         says: condition.message.to_string(),
+        ..StageTrace::default()
     })
 }
 
@@ -255,13 +251,10 @@ fn traces_in_last_applied(skyhook: &Skyhook, package: &str) -> Option<StageTrace
     }
     Some(StageTrace {
         version: version.to_owned(),
-        uninstalled: false,
-        just_before: false,
-        node: None,
-        at: None,
         object: skyhook.reference(),
         field: "last-applied-configuration",
         says: format!("{package} {version} was applied without uninstall.apply: true"),
+        ..StageTrace::default()
     })
 }
 

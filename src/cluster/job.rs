@@ -4,12 +4,12 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::pod::PodSpec;
-use crate::api::{Condition, Meta, without_managers};
+use crate::api::{Condition, Meta, WithoutManagers};
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Job {
-    #[serde(deserialize_with = "without_managers")]
+    #[serde(with = "WithoutManagers")]
     pub metadata: Meta,
     pub spec: JobSpec,
     pub status: JobStatus,

@@ -1,6 +1,6 @@
-//! Cuts JSON that comes in pieces into its values, without keeping more than one of them.
+//! Splits JSON that is read in pieces into its values, without keeping more than one of them.
 //!
-//! Where values begin and end is all that is looked at; whoever decodes them finds what is wrong in them.
+//! Only where values begin and end is looked at; what is wrong inside of them shows when they are decoded.
 
 mod list;
 
@@ -9,12 +9,13 @@ use std::io::{self, Read};
 use memchr::{memchr_iter, memchr2, memrchr};
 use serde_json::Value;
 
+use super::nulls::without_place;
 pub use list::{Items, Stop};
 
 /// What is read at once.
 const PIECE: usize = 1 << 18;
 
-/// A text of JSON as it comes.
+/// JSON text that is read in pieces.
 pub struct Pieces<R> {
     stream: R,
     buffer: Vec<u8>,
@@ -64,7 +65,7 @@ impl<R: Read> Pieces<R> {
         self.place
     }
 
-    /// What has come and was not taken.
+    /// What was read and not taken.
     pub fn rest(&self) -> &[u8] {
         &self.buffer[self.start..]
     }
@@ -79,7 +80,7 @@ impl<R: Read> Pieces<R> {
         Ok(Some(self.buffer[self.start]))
     }
 
-    /// Takes so many bytes that have come.
+    /// Takes so many bytes that were read.
     pub fn take(&mut self, bytes: usize) -> &[u8] {
         let taken = self.start..self.start + bytes;
         self.start = taken.end;
@@ -130,32 +131,29 @@ impl<R: Read> Pieces<R> {
 }
 
 /// What is wrong with a text that begins at this place, behind what of the document stands before it.
-pub fn syntax(before: &[u8], text: &[u8], begun: TextPosition) -> String {
+pub fn syntax(before: &[u8], text: &[u8], start: TextPosition) -> String {
     let text = [before, text].concat();
     let mut values = serde_json::Deserializer::from_slice(&text).into_iter::<Value>();
     match values.find_map(Result::err) {
-        Some(error) => placed(&error, before, begun),
+        Some(error) => placed(&error, before, start),
         None => "it is not JSON".to_owned(),
     }
 }
 
 /// An error with its place in the whole of what is read.
-fn placed(error: &serde_json::Error, before: &[u8], begun: TextPosition) -> String {
+fn placed(error: &serde_json::Error, before: &[u8], start: TextPosition) -> String {
     let (line, column) = (error.line(), error.column());
-    let said = error.to_string();
-    let said = said
-        .strip_suffix(&format!(" at line {line} column {column}"))
-        .unwrap_or(&said);
-    let start = TextPosition { line: 1, column: 0 }.after(before);
-    let (line, column) = match line.saturating_sub(start.line) {
+    let message = without_place(error);
+    let skipped = TextPosition { line: 1, column: 0 }.after(before);
+    let (line, column) = match line.saturating_sub(skipped.line) {
         0 => {
-            let behind = column.saturating_sub(start.column);
-            (begun.line, begun.column + behind)
+            let behind = column.saturating_sub(skipped.column);
+            (start.line, start.column + behind)
         }
-        more => (begun.line + more, column),
+        more => (start.line + more, column),
     };
     let cut = if error.is_eof() { "cut off: " } else { "" };
-    format!("{cut}{said} at line {line} column {column}")
+    format!("{cut}{message} at line {line} column {column}")
 }
 
 /// Looks for the end of a value, from piece to piece.

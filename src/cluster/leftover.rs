@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use super::{Certainty, Cluster, ConfigMap, Job, Node, NodeRecord, Pod, Source};
 use crate::api::{ApiFlavor, Meta};
 
-/// Something that nobody looks after any more.
+/// Something whose custom resource is gone, so that nothing removes it.
 #[derive(Debug, Clone, Copy)]
 pub struct Leftover<'a> {
     /// The custom resource that it belonged to.
@@ -37,7 +37,7 @@ impl Leftover<'_> {
 }
 
 impl Cluster {
-    /// Everything that nobody looks after any more, by owner.
+    /// Everything that is left over, by owner.
     ///
     /// Where custom resources could not be read, nothing is: what is not seen may live.
     pub fn leftovers(&self) -> Vec<Leftover<'_>> {

@@ -26,7 +26,6 @@ use std::sync::PoisonError;
 
 use jiff::Timestamp;
 
-use super::admission::Admission;
 use super::capture::{index, pieces};
 use super::{Cluster, ClusterBuilder, Only, Read, Source};
 use crate::api::ApiFlavor;
@@ -41,31 +40,18 @@ pub const ALWAYS: [Source; 1] = [Source::Operator];
 
 /// Reads the sources asked for, side by side, and decides which API is active.
 ///
-/// `asked_for` is `--api` and overrides that decision; `namespace` is where the user says the
-/// operator runs (`--namespace`, never a context's default), for when it cannot be looked for; `now` becomes the time at which the cluster was read. A
-/// source that is forbidden or fails becomes `Read::Unreadable`, and the rest goes on. What is not
-/// asked for stays `NotRequested`, save what the decision needs.
+/// Of the nodes it reads those of `only`, where the others decide nothing. `asked_for` is `--api` and overrides the
+/// decision; `namespace` is where the user says the operator runs (`--namespace`, never a context's default), for when
+/// it cannot be looked for; `now` becomes the time at which the cluster was read.
+///
+/// A source that is forbidden or fails becomes `Read::Unreadable`, and the rest goes on. What is not asked for stays
+/// `NotRequested`, save what the decision needs.
 ///
 /// # Errors
 ///
 /// A server that does not answer or does not accept the credentials, and one that serves neither
 /// API.
 pub async fn load(
-    client: &kube::Client,
-    needs: &[Source],
-    asked_for: Option<ApiFlavor>,
-    namespace: Option<&str>,
-    now: Timestamp,
-) -> Result<Cluster, LoadError> {
-    load_only(client, needs, None, asked_for, namespace, now).await
-}
-
-/// [`load`], of the nodes only those that a command names, where the others decide nothing.
-///
-/// # Errors
-///
-/// As [`load`].
-pub async fn load_only(
     client: &kube::Client,
     needs: &[Source],
     only: Option<&Only>,
@@ -193,51 +179,48 @@ impl<'a> Needs<'a> {
         let policies = self
             .served
             .map(|served| served && self.wants(Source::Policies));
-        let (a, b, c, d, nodes, pods, jobs, events, budgets, admission, maps, of_nodes, managers) = futures::join!(
-            wanted(self.skyhooks[0], from.skyhooks(old)),
-            wanted(self.skyhooks[1], from.skyhooks(new)),
-            wanted(policies[0], from.policies(old)),
-            wanted(policies[1], from.policies(new)),
-            wanted(self.wants(Source::Nodes), from.nodes()),
-            wanted(self.wants(Source::Pods), from.pods(operators)),
-            wanted(self.wants(Source::Jobs), from.jobs(operators)),
-            wanted(self.wants(Source::Events), from.events(operators)),
-            wanted(
-                self.wants(Source::DisruptionBudgets),
-                from.disruption_budgets()
-            ),
+        let [old_skyhooks, new_skyhooks] = &mut builder.skyhooks;
+        let [old_policies, new_policies] = &mut builder.policies;
+        let wants = |source| self.wants(source);
+        futures::join!(
             async {
-                if self.wants(Source::Webhooks) {
-                    from.admission().await
-                } else {
-                    Admission::default()
+                if self.skyhooks[0] {
+                    *old_skyhooks = from.skyhooks(old).await;
                 }
             },
-            wanted(self.wants(Source::ConfigMaps), from.config_maps(operators)),
-            wanted(
-                self.wants(Source::NodeMetadata),
-                from.node_metadata(operators)
-            ),
-            wanted(
-                self.wants(Source::OperatorPods),
-                from.operator_pods(operators)
-            ),
+            async {
+                if self.skyhooks[1] {
+                    *new_skyhooks = from.skyhooks(new).await;
+                }
+            },
+            async { *old_policies = wanted(policies[0], from.policies(old)).await },
+            async { *new_policies = wanted(policies[1], from.policies(new)).await },
+            async { builder.nodes = wanted(wants(Source::Nodes), from.nodes()).await },
+            async { builder.pods = wanted(wants(Source::Pods), from.pods(operators)).await },
+            async { builder.jobs = wanted(wants(Source::Jobs), from.jobs(operators)).await },
+            async { builder.events = wanted(wants(Source::Events), from.events(operators)).await },
+            async {
+                let budgets = wants(Source::DisruptionBudgets);
+                builder.disruption_budgets = wanted(budgets, from.disruption_budgets()).await;
+            },
+            async {
+                if wants(Source::Webhooks) {
+                    builder.admission = from.admission().await;
+                }
+            },
+            async {
+                let maps = wants(Source::ConfigMaps);
+                builder.config_maps = wanted(maps, from.config_maps(operators)).await;
+            },
+            async {
+                let maps = wants(Source::NodeMetadata);
+                builder.node_metadata = wanted(maps, from.node_metadata(operators)).await;
+            },
+            async {
+                let pods = wants(Source::OperatorPods);
+                builder.operator_pods = wanted(pods, from.operator_pods(operators)).await;
+            },
         );
-        for (read, wanted) in builder.skyhooks.iter_mut().zip([a, b]) {
-            if wanted.was_asked() {
-                *read = wanted;
-            }
-        }
-        builder.policies = [c, d];
-        builder.nodes = nodes;
-        builder.pods = pods;
-        builder.jobs = jobs;
-        builder.events = events;
-        builder.disruption_budgets = budgets;
-        builder.admission = admission;
-        builder.config_maps = maps;
-        builder.node_metadata = of_nodes;
-        builder.operator_pods = managers;
     }
 }
 

@@ -1,14 +1,12 @@
 //! Who wrote what on a node, and when, from the node's `managedFields`.
 
-use std::fmt;
-
 use jiff::Timestamp;
-use serde::Deserialize;
-use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
 
 use super::hold::FIELD_MANAGER;
-use crate::api::Name;
 use crate::api::keys::NodeKey;
+use crate::api::{Name, visit};
 
 /// Who wrote which labels, annotations and taints and the cordon, and when; all else in them is passed over.
 #[derive(Default, Deserialize)]
@@ -45,62 +43,27 @@ struct SpecFields {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct MetadataFields {
-    #[serde(rename = "f:annotations")]
-    annotations: Annotations,
+    /// Whether the operator's are among them.
+    #[serde(rename = "f:annotations", deserialize_with = "any_of_operator")]
+    annotations_of_operator: bool,
     #[serde(rename = "f:labels")]
     labels: Option<IgnoredAny>,
 }
 
 /// Whether the operator's are among the annotations.
-#[derive(Default)]
-struct Annotations {
-    ours: bool,
-}
-
-impl<'de> Deserialize<'de> for Annotations {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Annotations, D::Error> {
-        struct Map;
-
-        impl<'de> Visitor<'de> for Map {
-            type Value = Annotations;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a map")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Annotations, A::Error> {
-                let mut ours = false;
-                while let Some((Ours(key), IgnoredAny)) = map.next_entry()? {
-                    ours |= key;
-                }
-                Ok(Annotations { ours })
-            }
-        }
-
-        deserializer.deserialize_map(Map)
-    }
+fn any_of_operator<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
+    let annotations: Vec<(OfOperator, IgnoredAny)> = visit::entries(from, "a map")?;
+    Ok(annotations.iter().any(|(OfOperator(ours), _)| *ours))
 }
 
 /// Whether the field of an annotation is the operator's.
-struct Ours(bool);
+struct OfOperator(bool);
 
-impl<'de> Deserialize<'de> for Ours {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Ours, D::Error> {
-        struct Field;
-
-        impl Visitor<'_> for Field {
-            type Value = Ours;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string")
-            }
-
-            fn visit_str<E: Error>(self, field: &str) -> Result<Ours, E> {
-                Ok(Ours(field.strip_prefix("f:").is_some_and(NodeKey::is_ours)))
-            }
-        }
-
-        deserializer.deserialize_str(Field)
+impl<'de> Deserialize<'de> for OfOperator {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<OfOperator, D::Error> {
+        visit::text(deserializer, |field| {
+            OfOperator(field.strip_prefix("f:").is_some_and(NodeKey::is_ours))
+        })
     }
 }
 
@@ -141,6 +104,6 @@ impl ManagedFields {
 impl Manager {
     /// Whether it owns annotations that the operator alone writes.
     fn is_of_operator(&self) -> bool {
-        self.fields.metadata.annotations.ours
+        self.fields.metadata.annotations_of_operator
     }
 }

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use condition::ConditionObject;
 pub use condition::{NodeCondition, READY};
 
 use super::annotations::Annotations;
@@ -187,7 +188,7 @@ impl Node {
     }
 
     /// Changes what one custom resource recorded here, in a model of what is to come.
-    pub(super) fn foresee(
+    pub(super) fn simulate(
         &mut self,
         flavor: ApiFlavor,
         skyhook: &str,
@@ -211,16 +212,6 @@ impl Node {
         self.conditions
             .iter()
             .any(|c| c.kind == READY && c.is_true())
-    }
-
-    /// The taints that none of the tolerations covers, whatever their effect.
-    pub fn untolerated<'a>(
-        &'a self,
-        tolerations: &'a [Toleration],
-    ) -> impl Iterator<Item = &'a Taint> {
-        self.taints
-            .iter()
-            .filter(|t| !tolerations.iter().any(|x| t.tolerated_by(x)))
     }
 }
 
@@ -257,9 +248,12 @@ impl Taint {
     }
 }
 
+/// A node as it is read, with what only files are asked for.
 #[derive(Default, Deserialize)]
-#[serde(default)]
-struct NodeObject {
+#[serde(default, rename_all = "camelCase")]
+pub struct NodeObject {
+    pub kind: Option<String>,
+    pub api_version: Option<String>,
     metadata: NodeMeta,
     spec: Spec,
     status: NodeStatus,
@@ -272,6 +266,7 @@ struct NodeMeta {
     name: Name,
     uid: Option<Box<str>>,
     creation_timestamp: Option<Timestamp>,
+    deletion_timestamp: Option<Timestamp>,
     labels: Labels,
     annotations: Annotations,
     managed_fields: ManagedFields,
@@ -287,10 +282,23 @@ struct Spec {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct NodeStatus {
-    conditions: Vec<NodeCondition>,
+    conditions: Vec<ConditionObject>,
     capacity: BTreeMap<String, String>,
     #[serde(rename = "nodeInfo")]
     system: Shared<System>,
+}
+
+impl NodeObject {
+    /// The newest of the times that it contains: when it or one of its conditions last changed.
+    pub fn newest(&self) -> Option<Timestamp> {
+        let metadata = [
+            self.metadata.creation_timestamp,
+            self.metadata.deletion_timestamp,
+        ];
+        let conditions = self.status.conditions.iter();
+        let conditions = conditions.flat_map(|c| [c.last_transition_time, c.last_heartbeat_time]);
+        conditions.chain(metadata).flatten().max()
+    }
 }
 
 impl From<NodeObject> for Node {
@@ -302,8 +310,8 @@ impl From<NodeObject> for Node {
             taints: object.spec.taints.iter().map(|t| t.key.as_str()).collect(),
             managed: &object.metadata.managed_fields,
         };
-        let mut conditions = object.status.conditions;
-        conditions.retain(NodeCondition::counts);
+        let conditions = object.status.conditions.into_iter();
+        let conditions = conditions.filter(ConditionObject::is_used);
         Node {
             cordon_holders: marks.holders().into(),
             annotated: object.metadata.managed_fields.annotated(),
@@ -314,7 +322,7 @@ impl From<NodeObject> for Node {
             labels: object.metadata.labels,
             unschedulable: object.spec.unschedulable,
             taints: object.spec.taints,
-            conditions: conditions.into(),
+            conditions: conditions.map(NodeCondition::from).collect(),
             gpus: object
                 .status
                 .capacity

@@ -19,8 +19,8 @@ pub fn decode<T: DeserializeOwned>(mut value: Value) -> Result<T, String> {
         .map_err(|e| without_place(&e))
 }
 
-/// The message without the place in a text that nobody wrote.
-fn without_place(error: &serde_json::Error) -> String {
+/// The message of an error without its place in the text.
+pub fn without_place(error: &serde_json::Error) -> String {
     let message = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
     match message.strip_suffix(&place) {

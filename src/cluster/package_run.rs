@@ -76,26 +76,20 @@ impl<'a> PackageRun<'a> {
         self.to_string()
     }
 
-    pub fn executor(&self) -> Executor {
-        if self.bare() {
-            Executor::Pod
-        } else {
-            Executor::Job
-        }
-    }
-
     /// Whether it is a pod that no Job stands behind.
     pub fn bare(&self) -> bool {
         self.job.is_none() && !self.job_unseen
     }
 
+    /// The metadata of its Job, or else of its newest pod.
+    fn metadata(&self) -> Option<&'a Meta> {
+        let of_pod = self.pods.first().map(|p| &p.metadata);
+        self.job.map(|j| &j.metadata).or(of_pod)
+    }
+
     pub fn namespace(&self) -> &str {
-        let meta = self
-            .job
-            .map(|j| &j.metadata)
-            .or(self.pods.first().map(|p| &p.metadata));
-        meta.and_then(|m| m.namespace.as_deref())
-            .unwrap_or_default()
+        let namespace = self.metadata().and_then(|m| m.namespace.as_deref());
+        namespace.unwrap_or_default()
     }
 
     /// Whether it may still do something: neither finished nor on its way out.
@@ -133,11 +127,7 @@ impl<'a> PackageRun<'a> {
     }
 
     pub fn created(&self) -> Option<Timestamp> {
-        let meta = self
-            .job
-            .map(|j| &j.metadata)
-            .or(self.pods.first().map(|p| &p.metadata))?;
-        meta.creation_timestamp
+        self.metadata()?.creation_timestamp
     }
 
     /// Whether a container runs the image of the agent, which the operator chooses, and not that of the package.

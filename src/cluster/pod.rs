@@ -6,12 +6,12 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::api::{Condition, Meta, quantity, without_managers};
+use crate::api::{Condition, Meta, WithoutManagers, quantity};
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Pod {
-    #[serde(deserialize_with = "without_managers")]
+    #[serde(with = "WithoutManagers")]
     pub metadata: Meta,
     pub spec: PodSpec,
     pub status: PodStatus,
@@ -132,7 +132,7 @@ pub struct Terminated {
     pub finished_at: Option<Timestamp>,
 }
 
-/// Why a container of a pod does not get on.
+/// Why a container of a pod makes no progress.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ContainerTrouble<'a> {
     pub kind: TroubleKind,
@@ -216,7 +216,7 @@ impl Pod {
             .any(|c| c.kind == "DisruptionTarget" && c.is_true())
     }
 
-    /// The first container that does not get on, in the order in which they run.
+    /// The first container that makes no progress, in the order in which they run.
     pub fn trouble(&self) -> Option<ContainerTrouble<'_>> {
         self.status
             .init_container_statuses

@@ -59,7 +59,7 @@ impl Cluster {
         }
         match &self.policies {
             Read::Ok(policies) => policies.iter().all(|p| p.metadata.name != *name),
-            // Then the operator's word has to do.
+            // Then the operator's condition decides.
             Read::Unreadable(_) | Read::NotRequested => {
                 skyhook.true_condition("DeploymentPolicyNotFound").is_some()
             }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use super::{Cluster, Node, NodeRecord, Pod, Source};
 use crate::api::{Skyhook, State, Status};
 
-/// How often the newer operator tries a refused eviction again, in seconds, and a pass to write the result down.
+/// Seconds after which the newer operator tries a refused eviction again, and a pass to record the result.
 const RETRY: i64 = 30 + 15;
 
 /// One pod that could not be evicted, as it stands in `drainBlocked_NAME`.

@@ -40,10 +40,10 @@ impl Cluster {
         for skyhook in skyhooks.iter().filter(|s| s.deleting() && s.runs()) {
             let selects = &skyhook.spec.node_selectors;
             for node in nodes.iter_mut().filter(|n| selects.matches(&n.labels)) {
-                node.foresee(flavor, skyhook.name(), |state| {
+                node.simulate(flavor, skyhook.name(), |state| {
                     let packages = skyhook.packages();
                     for (name, package) in packages.filter(|(_, p)| p.uninstall().enabled) {
-                        state.foresee_uninstall(&package.entry_key(name));
+                        state.simulate_uninstall(&package.entry_key(name));
                     }
                 });
             }

@@ -45,8 +45,8 @@ pub fn remedies(
                     "edit",
                     "poddisruptionbudget",
                     "-n",
-                    &budget.namespace,
-                    &budget.name,
+                    budget.namespace(),
+                    budget.name(),
                 ],
             )
             .caveat("the pods are then evicted as soon as the operator tries again");

@@ -44,7 +44,7 @@ fn now() -> Timestamp {
 
 async fn read(fake: &FakeApi, needs: &[Source]) -> Result<Cluster, LoadError> {
     let (client, _) = polite(fake, None);
-    load(&client, needs, None, None, now()).await
+    load(&client, needs, None, None, None, now()).await
 }
 
 /// How many items each source gave, or why none.

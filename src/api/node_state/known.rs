@@ -1,4 +1,4 @@
-//! Node states that stand alike on many nodes: each is read once.
+//! Node states that are equal on many nodes: each is decoded once.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ thread_local! {
     static KNOWN: RefCell<Known> = RefCell::default();
 }
 
-/// So many are known by their text; where they are more, hardly any are alike.
+/// The most that are remembered; where there are more, hardly any are equal.
 const MOST_KNOWN: usize = 1 << 12;
 
 impl NodeState {

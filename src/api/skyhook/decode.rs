@@ -1,4 +1,4 @@
-//! Reads a custom resource, with what this program does not know of it.
+//! Decodes a custom resource, unknown fields included.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What the operator writes into a custom resource of how far it has got.
+//! The status of a custom resource, as the operator writes it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
@@ -72,7 +72,7 @@ impl<'de> Deserialize<'de> for Mirror {
     }
 }
 
-/// Reads node after node, and looks only at texts that are new.
+/// Reads node after node, and decodes only texts that are new.
 struct EachNode;
 
 impl<'de> Visitor<'de> for EachNode {

@@ -19,8 +19,8 @@ const SETTINGS: [&str; 4] = [
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// How many values are remembered, to be taken out of logs.
 const REMEMBERED: usize = 2_000;
-/// Lines of configuration that are shorter may stand in any log.
-const TELLING_LINE: usize = 12;
+/// Shorter lines of configuration are not masked in logs: they may occur in any log.
+const SHORTEST_LINE: usize = 12;
 
 /// Takes secrets out of what one capture holds.
 #[derive(Default)]
@@ -89,7 +89,11 @@ impl Masks {
         for (_, value) in map.into_iter().flatten() {
             if let Value::String(text) = value {
                 let lines = text.lines().map(str::trim);
-                own.extend(lines.filter(|l| l.len() >= TELLING_LINE).map(str::to_owned));
+                own.extend(
+                    lines
+                        .filter(|l| l.len() >= SHORTEST_LINE)
+                        .map(str::to_owned),
+                );
                 *text = self.placeholders.of(text);
             }
         }
@@ -114,10 +118,10 @@ impl Masks {
     }
 
     fn variable(&self, variable: &mut Value, own: &mut BTreeSet<String>) {
-        let told = variable["name"]
+        let is_setting = variable["name"]
             .as_str()
             .is_some_and(|n| SETTINGS.contains(&n));
-        if let Some(Value::String(text)) = variable.get_mut("value").filter(|_| !told) {
+        if let Some(Value::String(text)) = variable.get_mut("value").filter(|_| !is_setting) {
             own.insert(text.clone());
             *text = self.placeholders.of(text);
         }

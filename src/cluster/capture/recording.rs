@@ -1,4 +1,4 @@
-//! Lists as they are read: each page is masked and packed as it comes, and only what is packed is kept.
+//! Records lists as they are read: each object is masked and compressed, and only the compressed bytes are kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -17,7 +17,7 @@ use super::slim::slim;
 pub struct CaptureLimits {
     /// Bytes, packed.
     pub size: u64,
-    /// Nodes that are kept whole though they have nothing to tell; all if there is none.
+    /// Nodes that are kept whole though they are not notable; all if there is no limit.
     pub nodes: Option<usize>,
 }
 
@@ -30,7 +30,7 @@ pub enum Keep {
     Not,
 }
 
-/// Bytes that are packed: any number of them in a row unpack to what was packed in a row.
+/// Compressed bytes. Several of them in a row decompress to what was compressed, in the same order.
 #[derive(Default)]
 pub struct Packed {
     pub bytes: Vec<u8>,
@@ -61,7 +61,7 @@ struct State {
     /// What is being read, by file.
     open: BTreeMap<String, u64>,
     left_out: BTreeSet<String>,
-    /// Nodes with nothing to tell that are whole, all that are, and all nodes.
+    /// Nodes that are whole though not notable, all whole nodes, and all nodes.
     nodes: [usize; 3],
 }
 
@@ -126,13 +126,13 @@ impl Tape {
         }
     }
 
-    /// Counts a node, and says how much of it is kept: of those with nothing to tell only so many are whole.
-    pub fn node(&self, tells: bool) -> Keep {
+    /// Counts a node, and says how much of it is kept: of those that are not notable only so many are whole.
+    pub fn node(&self, notable: bool) -> Keep {
         let mut state = self.state();
         let [plain, whole, all] = &mut state.nodes;
         *all += 1;
-        if tells || self.limits.nodes.is_none_or(|most| *plain < most) {
-            *plain += usize::from(!tells);
+        if notable || self.limits.nodes.is_none_or(|most| *plain < most) {
+            *plain += usize::from(!notable);
             *whole += 1;
             Keep::Whole
         } else {
@@ -350,14 +350,14 @@ mod tests {
     }
 
     #[test]
-    fn nodes_that_tell_nothing_are_sampled() {
+    fn nodes_that_are_not_notable_are_sampled() {
         let tape = tape(1);
         assert_eq!(
-            [false, true].map(|tells| tape.node(tells)),
+            [false, true].map(|notable| tape.node(notable)),
             [Keep::Whole; 2]
         );
         assert_eq!(tape.whole_nodes(), None);
-        let kept = [false, true].map(|tells| tape.node(tells));
+        let kept = [false, true].map(|notable| tape.node(notable));
         assert_eq!(kept, [Keep::Slim, Keep::Whole]);
         assert_eq!(tape.whole_nodes(), Some(KeptCount { kept: 3, of: 4 }));
     }

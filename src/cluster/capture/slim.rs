@@ -1,17 +1,11 @@
-//! Nodes without what no rule goes by.
+//! Removes from nodes what no rule reads.
 
 use serde_json::Value;
 
-use crate::api::ApiFlavor;
 use crate::api::keys::NodeKey;
 
-/// Leaves out of a node what no rule goes by, which is most of it: images, volumes, and annotations of others.
+/// Removes from a node what no rule reads, which is most of it: images, volumes, and annotations of others.
 pub fn slim(node: &mut Value) {
-    let ours = |key: &str| {
-        ApiFlavor::ALL
-            .iter()
-            .any(|g| NodeKey::parse(*g, key).is_some())
-    };
     if let Some(status) = node.get_mut("status").and_then(Value::as_object_mut) {
         for field in [
             "images",
@@ -30,7 +24,7 @@ pub fn slim(node: &mut Value) {
         .get_mut("annotations")
         .and_then(Value::as_object_mut)
     {
-        annotations.retain(|key, _| ours(key));
+        annotations.retain(|key, _| NodeKey::is_ours(key));
     }
     if let Some(managers) = metadata
         .get_mut("managedFields")
@@ -39,7 +33,7 @@ pub fn slim(node: &mut Value) {
         let annotates = |manager: &Value| {
             let fields = &manager["fieldsV1"]["f:metadata"]["f:annotations"];
             let mut fields = fields.as_object().into_iter().flatten();
-            fields.any(|(field, _)| field.strip_prefix("f:").is_some_and(ours))
+            fields.any(|(field, _)| field.strip_prefix("f:").is_some_and(NodeKey::is_ours))
         };
         managers.retain(annotates);
     }
@@ -50,6 +44,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::api::ApiFlavor;
 
     #[test]
     fn what_rules_go_by_stays() {

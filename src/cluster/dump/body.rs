@@ -1,19 +1,20 @@
 //! One object of a file, on its way to what it is decoded to.
 
+use std::any::Any;
 use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::summarized;
 use super::summary::Summary;
+use crate::cluster::node::NodeObject;
 use crate::cluster::{Node, nulls};
 
 /// An object before it is known what it is decoded to.
 pub struct Body<'a> {
     pub summary: Summary,
-    /// Kind and version, where it leaves them out.
+    /// Kind and version to add, where it has none.
     pub lacks: Option<(String, String)>,
     form: Form<'a>,
 }
@@ -33,25 +34,28 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// A node from JSON, where that is what it decodes to.
+    /// A node from JSON, where that is what it decodes to: it is decoded at once, as there may be many.
     pub fn read_node(text: &'a [u8], list: Option<(&str, &str)>) -> Option<Body<'a>> {
-        let (summary, node) = summarized::decode(text).ok()?;
+        let mut object: NodeObject = serde_json::from_slice(text).ok()?;
         let (kind, version) = list.unwrap_or_default();
-        let is = |said: &Option<String>, or: &str, word| said.as_deref().unwrap_or(or) == word;
-        let known = is(&summary.kind, kind, "Node") && is(&summary.api_version, version, "v1");
-        known.then(|| Body {
-            summary,
-            lacks: None,
-            form: Form::Node(Box::new(node)),
+        let is = |own: &Option<String>, or: &str, word| own.as_deref().unwrap_or(or) == word;
+        let known = is(&object.kind, kind, "Node") && is(&object.api_version, version, "v1");
+        known.then(|| {
+            let (kind, api_version) = (object.kind.take(), object.api_version.take());
+            let newest = object.newest();
+            let node = Node::from(object);
+            Body {
+                summary: Summary {
+                    kind,
+                    api_version,
+                    name: node.name.to_string(),
+                    newest,
+                    ..Summary::default()
+                },
+                lacks: None,
+                form: Form::Node(Box::new(node)),
+            }
         })
-    }
-
-    /// The node, where it was decoded to one.
-    pub fn node(self) -> Result<Node, Box<Body<'a>>> {
-        match self.form {
-            Form::Node(node) => Ok(*node),
-            _ => Err(Box::new(self)),
-        }
     }
 
     /// An object from JSON.
@@ -68,7 +72,7 @@ impl<'a> Body<'a> {
     }
 
     /// As it is, or without its nulls where it does not decode as it is.
-    pub fn decode<T: DeserializeOwned>(self) -> Result<T, String> {
+    pub fn decode<T: DeserializeOwned + 'static>(self) -> Result<T, String> {
         let lacks = self.lacks;
         let complete = |mut value: Value| {
             if let (Some((kind, version)), Value::Object(object)) = (&lacks, &mut value) {
@@ -79,7 +83,10 @@ impl<'a> Body<'a> {
         };
         match self.form {
             Form::Value(value) => nulls::decode(complete(value)),
-            Form::Node(_) => Err("a node where another kind was expected".to_owned()),
+            Form::Node(node) => match (node as Box<dyn Any>).downcast() {
+                Ok(node) => Ok(*node),
+                Err(_) => Err("a node where another kind was expected".to_owned()),
+            },
             Form::Text(text) => {
                 let whole = completed(text, lacks.as_ref());
                 serde_json::from_slice(&whole).or_else(|_| {
@@ -100,4 +107,51 @@ fn completed<'a>(text: &'a [u8], lacks: Option<&(String, String)>) -> Cow<'a, [u
     let mut whole = format!("{{\"kind\":{kind},\"apiVersion\":{version},").into_bytes();
     whole.extend_from_slice(rest);
     whole.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_node_that_is_decoded_at_once_has_the_same_summary() {
+        let node = json!({
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {
+                "name": "a",
+                "creationTimestamp": "2026-01-01T00:00:00Z",
+                "annotations": {"seenAt": "2027-01-01T00:00:00Z"},
+                "labels": {"a\"b": "c\\d"},
+                "managedFields": [{"manager": "kubelet", "time": "2027-01-01T00:00:00Z"}],
+            },
+            "spec": {"taints": [{"key": "x", "timeAdded": "2027-01-01T00:00:00Z"}]},
+            "status": {
+                "conditions": [
+                    {"type": "DiskPressure", "status": "False", "lastHeartbeatTime": "2026-02-02T00:00:00Z",
+                     "lastTransitionTime": "2026-02-01T00:00:00Z"},
+                ],
+                "capacity": {"nvidia.com/gpu": "8"},
+                "images": [{"names": ["x"], "sizeBytes": 7}],
+            },
+        });
+        let mut deleted = node.clone();
+        deleted["metadata"]["deletionTimestamp"] = json!("2026-03-01T00:00:00Z");
+        for node in [node, deleted] {
+            let text = node.to_string();
+            let summary: Summary = serde_json::from_str(&text).expect("a summary");
+            let body = Body::read_node(text.as_bytes(), None).expect("a node");
+            assert_eq!(body.summary.newest(), summary.newest());
+            assert_eq!(body.summary.name, summary.name);
+            assert_eq!(body.summary.kind, summary.kind);
+            assert_eq!(body.summary.api_version, summary.api_version);
+            let whole: Node = Body::of(node).decode().expect("a node");
+            assert_eq!(body.decode(), Ok(whole));
+        }
+        for bad in ["", "{", "7", r#"{"metadata": null}"#, "{} {}", "{}"] {
+            assert!(Body::read_node(bad.as_bytes(), None).is_none(), "{bad}");
+        }
+    }
 }

@@ -107,12 +107,12 @@ impl<R: Read> JsonReader<'_, R> {
     /// An object that was read whole.
     fn object(&mut self, text: &[u8]) -> Result<(), DumpError> {
         let label = self.label;
-        let begun = TextPosition { line: 1, column: 0 };
-        let body = Body::read(text).map_err(|_| syntax(label, text, begun))?;
+        let start = TextPosition { line: 1, column: 0 };
+        let body = Body::read(text).map_err(|_| syntax(label, text, start))?;
         if body.summary.has_items {
             // A list without items, or of something else than items.
             let value: Value =
-                serde_json::from_slice(text).map_err(|_| syntax(label, text, begun))?;
+                serde_json::from_slice(text).map_err(|_| syntax(label, text, start))?;
             return self.loader.add(label, self.stem, value);
         }
         match (body.summary.kind.clone(), body.summary.api_version.clone()) {
@@ -126,10 +126,10 @@ impl<R: Read> JsonReader<'_, R> {
     /// What stands around the items that were read, and those that waited for it.
     fn list(&mut self, text: &[u8], count: usize, late: Vec<Vec<u8>>) -> Result<(), DumpError> {
         let label = self.label;
-        let begun = TextPosition { line: 1, column: 0 };
+        let start = TextPosition { line: 1, column: 0 };
         let Summary {
             kind, api_version, ..
-        } = serde_json::from_slice(text).map_err(|_| syntax(label, text, begun))?;
+        } = serde_json::from_slice(text).map_err(|_| syntax(label, text, start))?;
         let (Some(kind), Some(version)) = (kind, api_version) else {
             return Err(self.no_object(WITHOUT_VERSION));
         };
@@ -139,7 +139,7 @@ impl<R: Read> JsonReader<'_, R> {
         };
         self.loader.list(self.stem, &version, of, count == 0);
         for item in late {
-            let body = Body::read(&item).map_err(|_| syntax(label, &item, begun))?;
+            let body = Body::read(&item).map_err(|_| syntax(label, &item, start))?;
             self.loader.item(label, Some((of, &version)), body)?;
         }
         Ok(())
@@ -214,20 +214,14 @@ fn begins_as_node(item: &[u8], list: Option<(&str, &str)>) -> bool {
 fn stopped(label: &str, stop: Stop<DumpError>) -> DumpError {
     match stop {
         Stop::Unreadable(error) => unreadable(label, error),
-        Stop::Syntax(why) => DumpError::Syntax {
-            path: label.to_owned(),
-            why,
-        },
+        Stop::Syntax(why) => DumpError::syntax(label, why),
         Stop::Item(error) => error,
     }
 }
 
 /// What is wrong with a text that begins at this place.
-fn syntax(label: &str, text: &[u8], begun: TextPosition) -> DumpError {
-    DumpError::Syntax {
-        path: label.to_owned(),
-        why: json_pieces::syntax(b"", text, begun),
-    }
+fn syntax(label: &str, text: &[u8], start: TextPosition) -> DumpError {
+    DumpError::syntax(label, json_pieces::syntax(b"", text, start))
 }
 
 #[cfg(test)]

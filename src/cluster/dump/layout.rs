@@ -50,7 +50,7 @@ pub struct Namespaces {
     perhaps: Vec<(PathBuf, String)>,
     /// Directories with a list of nodes.
     roots: HashSet<PathBuf>,
-    /// All that the cluster has, where that is told.
+    /// All that the cluster has, where the tree lists them.
     all: BTreeSet<String>,
 }
 
@@ -114,8 +114,9 @@ impl Namespaces {
         if held.is_empty() {
             return false;
         }
-        let told = !self.all.is_empty() && self.all.iter().all(|name| held.contains(name.as_str()));
-        if told || EVERYWHERE.iter().all(|name| held.contains(name)) {
+        let complete =
+            !self.all.is_empty() && self.all.iter().all(|name| held.contains(name.as_str()));
+        if complete || EVERYWHERE.iter().all(|name| held.contains(name)) {
             return true;
         }
         let operators = parts.deployments.items().iter();

@@ -14,9 +14,7 @@ use super::layout::Namespaces;
 use crate::api::ApiFlavor;
 use crate::cluster::admission::CONFIGURATIONS;
 use crate::cluster::capture::{Index, index};
-use crate::cluster::{
-    ActiveApi, Cluster, ClusterBuilder, ConfigMap, Node, Pod, Read, clock, kept_logs,
-};
+use crate::cluster::{ActiveApi, Cluster, ClusterBuilder, ConfigMap, Pod, Read, clock, kept_logs};
 
 /// Collects objects, each once, and remembers what was asked for.
 #[derive(Debug, Default)]
@@ -265,7 +263,7 @@ impl ManifestLoader {
     fn sort_in(&mut self, api_version: &str, kind: &str, item: Option<LoadedObject<'_>>) -> bool {
         let builder = &mut self.builder;
         match (group(api_version), kind) {
-            ("", "Node") => take_node(&mut builder.nodes, item),
+            ("", "Node") => take(&mut builder.nodes, item),
             ("", "Pod") => {
                 // Pods are asked for as one kind: the other sort may just not be there.
                 take::<Pod>(&mut builder.pods, None);
@@ -331,27 +329,8 @@ fn group(api_version: &str) -> &str {
     api_version.rsplit_once('/').map_or("", |(group, _)| group)
 }
 
-/// [`take`], of what may be decoded already.
-fn take_node(read: &mut Read<Vec<Node>>, item: Option<LoadedObject<'_>>) {
-    let Some(LoadedObject { path, kind, body }) = item else {
-        return take(read, None);
-    };
-    match body.node() {
-        Err(body) => {
-            let body = *body;
-            take(read, Some(LoadedObject { path, kind, body }));
-        }
-        Ok(node) => {
-            take(read, None);
-            if let Read::Ok(nodes) = read {
-                nodes.push(node);
-            }
-        }
-    }
-}
-
 /// Adds an item to its source; one that does not decode makes the source unreadable.
-fn take<T: DeserializeOwned>(read: &mut Read<Vec<T>>, item: Option<LoadedObject<'_>>) {
+fn take<T: DeserializeOwned + 'static>(read: &mut Read<Vec<T>>, item: Option<LoadedObject<'_>>) {
     if !read.was_asked() {
         *read = Read::Ok(Vec::new());
     }

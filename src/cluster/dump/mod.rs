@@ -8,7 +8,6 @@ mod json;
 mod kinds;
 mod layout;
 mod loader;
-mod summarized;
 mod summary;
 
 use std::io::Read as _;
@@ -48,6 +47,13 @@ pub enum DumpError {
 }
 
 impl DumpError {
+    fn syntax(path: &str, why: String) -> DumpError {
+        DumpError::Syntax {
+            path: path.to_owned(),
+            why,
+        }
+    }
+
     fn not_an_object(path: &str, what: impl Into<String>) -> DumpError {
         DumpError::NotAnObject {
             path: path.to_owned(),
@@ -167,17 +173,17 @@ fn read_stream(
     stream: impl std::io::Read,
     loader: &mut ManifestLoader,
 ) -> Result<(), DumpError> {
-    let (head, stream) = begun(label, stream)?;
+    let (head, stream) = peek(label, stream)?;
     if head.starts_with(&[0x1f, 0x8b]) {
-        let (head, stream) = begun(label, Unpacked::new(stream))?;
+        let (head, stream) = peek(label, Unpacked::new(stream))?;
         read_unpacked(label, stem, &head, stream, loader)
     } else {
         read_unpacked(label, stem, &head, stream, loader)
     }
 }
 
-/// The first bytes, and the stream with these in front of it again.
-fn begun<R: std::io::Read>(
+/// The first bytes of a stream, and the whole stream.
+fn peek<R: std::io::Read>(
     label: &str,
     mut stream: R,
 ) -> Result<(Vec<u8>, impl std::io::Read + use<R>), DumpError> {
@@ -198,10 +204,7 @@ fn read_unpacked(
 ) -> Result<(), DumpError> {
     let io = |source| unreadable(label, source);
     if !is_tar(head) {
-        documents::look(head).map_err(|why| DumpError::Syntax {
-            path: label.to_owned(),
-            why,
-        })?;
+        documents::look(head).map_err(|why| DumpError::syntax(label, why))?;
         return read_objects(label, stem, head, stream, loader);
     }
     let mut archive = tar::Archive::new(stream);
@@ -225,7 +228,7 @@ fn read_unpacked(
                 .and_then(|s| i64::try_from(s).ok());
             loader.written(written.and_then(|s| Timestamp::from_second(s).ok()));
             let label = format!("{label}:{}", path.display());
-            let (head, entry) = begun(&label, entry)?;
+            let (head, entry) = peek(&label, entry)?;
             read_objects(&label, &self::stem(&path), &head, entry, loader)?;
         }
     }
@@ -274,19 +277,7 @@ fn read_objects(
         return json::read(label, stem, stream, loader);
     }
     let bytes = bounded::read(stream, MOST_CAPTURE).map_err(|e| unreadable(label, e))?;
-    read_text(label, stem, bytes, loader)
-}
-
-fn read_text(
-    label: &str,
-    stem: &str,
-    bytes: Vec<u8>,
-    loader: &mut ManifestLoader,
-) -> Result<(), DumpError> {
-    let syntax = |why: String| DumpError::Syntax {
-        path: label.to_owned(),
-        why,
-    };
+    let syntax = |why: String| DumpError::syntax(label, why);
     let text = String::from_utf8(bytes).map_err(|e| syntax(e.to_string()))?;
     let documents = documents::parse(&text).map_err(syntax)?;
     if documents.is_empty() {

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use crate::api::ApiFlavor;
+use crate::api::{ApiFlavor, visit};
 use crate::cluster::config_map;
 
 /// Which object it is, and when something last happened to it.
@@ -20,9 +20,9 @@ pub struct Summary {
     pub of_a_package: bool,
     /// Carries a label by which the operator finds its ConfigMaps.
     pub of_config_maps: bool,
-    /// The newest of its times but the deletion's.
-    newest: Option<Timestamp>,
-    deletion: Option<Timestamp>,
+    /// The newest of its times; that of its deletion may stand in `deletion` instead.
+    pub newest: Option<Timestamp>,
+    pub deletion: Option<Timestamp>,
     pub has_items: bool,
 }
 
@@ -46,16 +46,32 @@ impl Summary {
         self.newest.max(asked)
     }
 
-    /// Notes a label.
-    pub fn has(&mut self, label: &Label) {
-        self.of_a_package |= *label == Label::Package;
-        self.of_config_maps |= *label != Label::Other;
+    fn note_label(&mut self, key: &str) {
+        let mut flavors = ApiFlavor::ALL.into_iter();
+        let Some(flavor) = flavors.find(|g| key.starts_with(g.group())) else {
+            return;
+        };
+        let of_a_package = key == flavor.key("name");
+        self.of_a_package |= of_a_package;
+        self.of_config_maps |= of_a_package || key == config_map::node_label(flavor);
+    }
+
+    fn note_text(&mut self, at: At, text: &str) {
+        match at {
+            At::Kind => self.kind = Some(text.to_owned()),
+            At::ApiVersion => self.api_version = Some(text.to_owned()),
+            At::Name => text.clone_into(&mut self.name),
+            At::Namespace => text.clone_into(&mut self.namespace),
+            At::Time | At::Times => self.newest = self.newest.max(text.parse().ok()),
+            At::Deletion => self.deletion = text.parse().ok(),
+            At::Top | At::Metadata | At::Labels | At::Else => {}
+        }
     }
 }
 
 /// Where a value stands, as far as that matters.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum At {
+#[derive(Clone, Copy)]
+enum At {
     Top,
     Kind,
     ApiVersion,
@@ -72,22 +88,7 @@ pub enum At {
 }
 
 /// Values that stand there, and are not kept.
-pub struct Values<'a>(pub &'a mut Summary, pub At);
-
-impl Values<'_> {
-    pub fn text(self, text: &str) {
-        let Values(summary, at) = self;
-        match at {
-            At::Kind => summary.kind = Some(text.to_owned()),
-            At::ApiVersion => summary.api_version = Some(text.to_owned()),
-            At::Name => text.clone_into(&mut summary.name),
-            At::Namespace => text.clone_into(&mut summary.namespace),
-            At::Time | At::Times => summary.newest = summary.newest.max(text.parse().ok()),
-            At::Deletion => summary.deletion = text.parse().ok(),
-            _ => {}
-        }
-    }
-}
+struct Values<'a>(&'a mut Summary, At);
 
 impl<'de> DeserializeSeed<'de> for Values<'_> {
     type Value = ();
@@ -106,18 +107,10 @@ impl<'de> Visitor<'de> for Values<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let Values(summary, at) = self;
-        while let Some(key) = map.next_key_seed(Key(at))? {
-            match key {
-                KeyTarget::Value(at) => map.next_value_seed(Values(summary, at))?,
-                KeyTarget::Label(label) => {
-                    summary.has(&label);
-                    map.next_value::<IgnoredAny>()?;
-                }
-                KeyTarget::Items => {
-                    summary.has_items = true;
-                    map.next_value_seed(Values(summary, At::Else))?;
-                }
-                KeyTarget::Nothing => {
+        while let Some(at) = map.next_key_seed(Key(summary, at))? {
+            match at {
+                Some(at) => map.next_value_seed(Values(summary, at))?,
+                None => {
                     map.next_value::<IgnoredAny>()?;
                 }
             }
@@ -134,7 +127,8 @@ impl<'de> Visitor<'de> for Values<'_> {
     }
 
     fn visit_str<E>(self, text: &str) -> Result<(), E> {
-        self.text(text);
+        let Values(summary, at) = self;
+        summary.note_text(at, text);
         Ok(())
     }
 
@@ -159,79 +153,45 @@ impl<'de> Visitor<'de> for Values<'_> {
     }
 }
 
-/// Reads a key of what stands there.
-pub struct Key(pub At);
+/// A key in an object that stands there; gives where its value stands, nothing if that is passed over.
+struct Key<'a>(&'a mut Summary, At);
 
-/// What a key leads to.
-pub enum KeyTarget {
-    Value(At),
-    Label(Label),
-    Items,
-    Nothing,
-}
+impl<'de> DeserializeSeed<'de> for Key<'_> {
+    type Value = Option<At>;
 
-#[derive(PartialEq, Eq)]
-pub enum Label {
-    Package,
-    ConfigMap,
-    Other,
-}
-
-impl<'de> DeserializeSeed<'de> for Key {
-    type Value = KeyTarget;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<KeyTarget, D::Error> {
-        deserializer.deserialize_str(self)
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<At>, D::Error> {
+        let Key(summary, at) = self;
+        visit::text(deserializer, |key| at.value_under(key, summary))
     }
 }
 
-impl Visitor<'_> for Key {
-    type Value = KeyTarget;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a key")
-    }
-
-    fn visit_str<E>(self, key: &str) -> Result<KeyTarget, E> {
-        Ok(self.leads_to(key))
-    }
-}
-
-impl Key {
-    pub fn leads_to(&self, key: &str) -> KeyTarget {
-        match (self.0, key) {
-            (At::Labels, key) => KeyTarget::Label(label(key)),
-            (At::Top, "kind") => KeyTarget::Value(At::Kind),
-            (At::Top, "apiVersion") => KeyTarget::Value(At::ApiVersion),
-            (At::Top, "metadata") => KeyTarget::Value(At::Metadata),
-            (At::Top, "items") => KeyTarget::Items,
-            (At::Metadata, "name") => KeyTarget::Value(At::Name),
-            (At::Metadata, "namespace") => KeyTarget::Value(At::Namespace),
-            (At::Metadata, "labels") => KeyTarget::Value(At::Labels),
+impl At {
+    /// Where the value of a key stands; nothing if it is passed over.
+    fn value_under(self, key: &str, summary: &mut Summary) -> Option<At> {
+        Some(match (self, key) {
+            (At::Labels, key) => {
+                summary.note_label(key);
+                return None;
+            }
+            (At::Top, "kind") => At::Kind,
+            (At::Top, "apiVersion") => At::ApiVersion,
+            (At::Top, "metadata") => At::Metadata,
+            (At::Top, "items") => {
+                summary.has_items = true;
+                At::Else
+            }
+            (At::Metadata, "name") => At::Name,
+            (At::Metadata, "namespace") => At::Namespace,
+            (At::Metadata, "labels") => At::Labels,
             // They tell of the past of fields, not of the object, and are half of many an object.
-            (At::Metadata, "managedFields") => KeyTarget::Nothing,
+            (At::Metadata, "managedFields") => return None,
             // A node's images are the other half, and there are no times among them.
-            (_, "annotations" | "labels" | "spec" | "images") => KeyTarget::Nothing,
-            (At::Metadata, "deletionTimestamp") => KeyTarget::Value(At::Deletion),
-            (At::Times, _) => KeyTarget::Value(At::Times),
-            (_, "nodePriority") => KeyTarget::Value(At::Times),
-            (_, key) if tells_time(key) => KeyTarget::Value(At::Time),
-            _ => KeyTarget::Value(At::Else),
-        }
-    }
-}
-
-fn label(key: &str) -> Label {
-    let mut all = ApiFlavor::ALL.into_iter();
-    let Some(flavor) = all.find(|g| key.starts_with(g.group())) else {
-        return Label::Other;
-    };
-    if key == flavor.key("name") {
-        Label::Package
-    } else if config_map::node_label(flavor) == key {
-        Label::ConfigMap
-    } else {
-        Label::Other
+            (_, "annotations" | "labels" | "spec" | "images") => return None,
+            (At::Metadata, "deletionTimestamp") => At::Deletion,
+            (At::Times, _) | (_, "nodePriority") => At::Times,
+            (_, key) if tells_time(key) => At::Time,
+            _ => At::Else,
+        })
     }
 }
 

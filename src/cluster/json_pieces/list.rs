@@ -37,8 +37,8 @@ impl<E> From<io::Error> for Stop<E> {
 }
 
 impl<R: Read> Pieces<R> {
-    /// Takes the object that begins here: all of it but the items of a list, where these are taken one by one. What is
-    /// left has a stroke for each of them, and is JSON as well.
+    /// Takes the object that begins here: all of it but the items of a list, where these are taken one by one. Each of
+    /// them is a `0` in the text that is returned, so that it is JSON as well.
     pub fn object<I: Items>(&mut self, items: &mut I) -> Result<Vec<u8>, Stop<I::Error>> {
         let mut text = self.take(1).to_vec();
         loop {

@@ -1,18 +1,17 @@
-//! Bodies that are decoded while they come, so that no more than a piece of them is held.
+//! Decodes the body of a response while it is received, so that no more than a piece of it is held.
 
 use std::io::{self, BufRead, Read};
 
 use bytes::{Buf, Bytes, BytesMut};
-use http_body_util::BodyExt;
 use kube::client::Body;
 use tokio::sync::mpsc;
 
-use super::request::{Failure, failure};
+use super::request::{Failure, chunk};
 
-/// Bytes of a piece; of a body that has more, the next piece comes while one is decoded on another thread.
+/// Bytes of a piece; of a longer body the next piece is received while one is decoded on another thread.
 const PIECE: usize = 1 << 18;
 
-/// Decodes a body.
+/// Decodes a body with `decode`, on another thread if it is longer than one piece.
 pub(super) async fn decode<V: Send + 'static>(
     mut body: Body,
     decode: impl FnOnce(&mut dyn BufRead) -> Result<V, String> + Send + 'static,
@@ -22,19 +21,19 @@ pub(super) async fn decode<V: Send + 'static>(
         return decode(&mut &first[..]).map_err(Failure::Malformed);
     }
     let (sender, rest) = mpsc::channel(1);
-    let mut stream = Arriving { piece: first, rest };
+    let mut stream = BodyReader { piece: first, rest };
     let decoding = tokio::task::spawn_blocking(move || decode(&mut stream));
-    let coming = async move {
+    let receiving = async move {
         loop {
             let (next, more) = piece(&mut body).await?;
-            // Whoever decodes may have found something wrong, and wants no more.
+            // An error in decoding ends it early.
             if sender.send(next).await.is_err() || !more {
                 return Ok(());
             }
         }
     };
-    let (come, decoded) = futures::join!(coming, decoding);
-    come?;
+    let (received, decoded) = futures::join!(receiving, decoding);
+    received?;
     decoded
         .unwrap_or_else(|error| Err(error.to_string()))
         .map_err(Failure::Malformed)
@@ -44,25 +43,21 @@ pub(super) async fn decode<V: Send + 'static>(
 async fn piece(body: &mut Body) -> Result<(Bytes, bool), Failure> {
     let mut piece = BytesMut::with_capacity(2 * PIECE);
     while piece.len() < PIECE {
-        match body.frame().await {
-            Some(frame) => {
-                if let Ok(data) = frame.map_err(failure)?.into_data() {
-                    piece.extend_from_slice(&data);
-                }
-            }
+        match chunk(body).await? {
+            Some(data) => piece.extend_from_slice(&data),
             None => return Ok((piece.freeze(), false)),
         }
     }
     Ok((piece.freeze(), true))
 }
 
-/// A body, for whoever waits for what is still to come.
-struct Arriving {
+/// The pieces of a body; reading waits for the next one.
+struct BodyReader {
     piece: Bytes,
     rest: mpsc::Receiver<Bytes>,
 }
 
-impl BufRead for Arriving {
+impl BufRead for BodyReader {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         while self.piece.is_empty() {
             match self.rest.blocking_recv() {
@@ -78,7 +73,7 @@ impl BufRead for Arriving {
     }
 }
 
-impl Read for Arriving {
+impl Read for BodyReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.fill_buf()?.read(buffer)?;
         self.consume(read);

@@ -14,6 +14,7 @@ use crate::bounded;
 use crate::cluster::attempts::ContainerLog;
 use crate::cluster::capture::index::{API_VERSION, KIND, Source as Noted, ToolVersions};
 use crate::cluster::capture::{CaptureLimits, Index, Keep, Tape};
+use crate::cluster::installation::Definition;
 use crate::cluster::read::Read;
 use crate::cluster::{Cluster, ClusterBuilder, Source};
 
@@ -145,9 +146,7 @@ async fn left(
 
 /// The definitions of the operator's resources, those that are there.
 async fn definitions(client: &kube::Client, recorder: Recorder<'_>) -> Noted {
-    let names = ApiFlavor::ALL
-        .into_iter()
-        .flat_map(|g| [g.resource(), format!("deploymentpolicies.{}", g.group())]);
+    let names = ApiFlavor::ALL.into_iter().flat_map(Definition::names);
     let mut segment = recorder.tape.begin(CRDS_FILE);
     segment.is_of("apiextensions.k8s.io/v1", "CustomResourceDefinitionList");
     let mut found = 0;

@@ -24,18 +24,11 @@ pub(super) struct ListPage<T> {
 
 #[derive(Deserialize)]
 struct Body<T> {
-    #[serde(default, rename = "apiVersion")]
+    #[serde(rename = "apiVersion")]
     api_version: Option<String>,
-    #[serde(default)]
     kind: Option<String>,
-    #[serde(default)]
     metadata: Option<ListMeta>,
-    #[serde(default = "none")]
     items: Option<Vec<T>>,
-}
-
-fn none<T>() -> Option<Vec<T>> {
-    None
 }
 
 #[derive(Default, Deserialize)]
@@ -57,21 +50,21 @@ impl ListMeta {
     }
 }
 
-/// Decodes a page; says what is wrong with it if that cannot be done. `told` hears where the next page begins before
-/// the items are there, as servers write it before them.
+/// Decodes a page; says what is wrong with it if that cannot be done. `on_next` is called with the token of the next
+/// page before the items are decoded, as servers write it before them.
 ///
 /// An item of JSON decodes as it is, as a rule. One that does not is tried without its nulls, which old clients leave
 /// behind where a list or a map should be. `singular` names the kind of item in messages.
 pub(super) fn page<T: DeserializeOwned>(
     mut stream: impl BufRead,
     singular: &str,
-    told: impl FnOnce(&str),
+    on_next: impl FnOnce(&str),
 ) -> Result<ListPage<T>, String> {
-    let mut told = Some(told);
-    let mut tell = |next: &Option<String>| {
-        let next = next.as_deref().filter(|token| !token.is_empty());
-        if let Some((next, told)) = next.zip(told.take()) {
-            told(next);
+    let mut on_next = Some(on_next);
+    let mut on_meta = |meta: &ListMeta| {
+        let next = meta.next.as_deref().filter(|token| !token.is_empty());
+        if let Some((next, on_next)) = next.zip(on_next.take()) {
+            on_next(next);
         }
     };
     let mut begin = Vec::new();
@@ -81,14 +74,14 @@ pub(super) fn page<T: DeserializeOwned>(
     if begin == protobuf::MAGIC {
         let mut meta = ListMeta::default();
         let items = protobuf::list(stream, |begins: ListMeta| {
-            tell(&begins.next);
+            on_meta(&begins);
             meta = begins;
         });
         return Ok(meta.page(items.map_err(not_a_list)?));
     }
     let mut items = JsonItems {
         singular,
-        tell,
+        on_meta,
         items: Vec::new(),
     };
     let mut pieces = Pieces::new(begin.chain(stream));
@@ -113,11 +106,11 @@ fn not_a_list(why: impl fmt::Display) -> String {
 /// The items of a page in JSON.
 struct JsonItems<'a, T, F> {
     singular: &'a str,
-    tell: F,
+    on_meta: F,
     items: Vec<T>,
 }
 
-impl<T: DeserializeOwned, F: FnMut(&Option<String>)> Items for JsonItems<'_, T, F> {
+impl<T: DeserializeOwned, F: FnMut(&ListMeta)> Items for JsonItems<'_, T, F> {
     type Error = String;
 
     fn begin(&mut self, before: &[u8]) -> bool {
@@ -126,7 +119,7 @@ impl<T: DeserializeOwned, F: FnMut(&Option<String>)> Items for JsonItems<'_, T, 
         // The text ends where the items begin.
         let _ = reader.deserialize_map(Beginning(&mut found));
         if let Some(meta) = found {
-            (self.tell)(&meta.next);
+            (self.on_meta)(&meta);
         }
         true
     }
@@ -182,30 +175,30 @@ impl<T> Body<T> {
     }
 }
 
-/// Decodes a page item by item, and tells of each with its text, and of what it is a list of first.
+/// Decodes a page item by item. `on_event` gets what it is a list of, then each item with its text.
 pub(super) fn each<T: DeserializeOwned>(
     body: &[u8],
     singular: &str,
-    mut told: impl FnMut(ListEvent<'_, T>),
+    mut on_event: impl FnMut(ListEvent<'_, T>),
 ) -> Result<ListPage<T>, String> {
     let mut raw: Body<&RawValue> = serde_json::from_slice(body).map_err(not_a_list)?;
     let (api_version, kind) = (raw.api_version.clone(), raw.kind.clone());
     let texts = raw.items.take().unwrap_or_default();
     let meta = raw.into_meta()?;
-    told(ListEvent::List {
+    on_event(ListEvent::List {
         api_version: api_version.as_deref().unwrap_or_default(),
         kind: kind.as_deref().unwrap_or_default(),
     });
     let mut items = Vec::with_capacity(texts.len());
     for text in texts {
         let item = item(text, singular)?;
-        told(ListEvent::Item(&item, text));
+        on_event(ListEvent::Item(&item, text));
         items.push(item);
     }
     Ok(meta.page(items))
 }
 
-/// What [`each`] tells.
+/// What [`each`] reports.
 pub(super) enum ListEvent<'a, T> {
     List { api_version: &'a str, kind: &'a str },
     Item(&'a T, &'a RawValue),
@@ -239,18 +232,20 @@ mod tests {
     }
 
     #[test]
-    fn where_the_next_page_begins_is_told_before_the_items_are_there() {
-        let told = |body: &str| {
-            let mut told = None;
-            let _ = page::<Node>(body.as_bytes(), "node", |next| told = Some(next.to_owned()));
-            told
+    fn the_token_of_the_next_page_is_known_before_the_items_are_decoded() {
+        let early_token = |body: &str| {
+            let mut token = None;
+            let _ = page::<Node>(body.as_bytes(), "node", |next| {
+                token = Some(next.to_owned())
+            });
+            token
         };
         let cut = r#"{"kind": "NodeList", "metadata": {"continue": "abc"}, "items": [{"metad"#;
-        assert_eq!(told(cut), Some("abc".into()));
+        assert_eq!(early_token(cut), Some("abc".into()));
         let last = r#"{"kind": "NodeList", "metadata": {"continue": ""}, "items": []}"#;
-        assert_eq!(told(last), None);
+        assert_eq!(early_token(last), None);
         let late = r#"{"kind": "NodeList", "items": [], "metadata": {"continue": "abc"}}"#;
-        assert_eq!(told(late), None);
+        assert_eq!(early_token(late), None);
         let page: ListPage<Node> = page(late.as_bytes(), "node", |_| {}).expect("a list");
         assert_eq!(page.next, Some("abc".into()));
     }

@@ -10,7 +10,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use self::kept::{Heard, SourceState, WatchedObject};
+use self::kept::{Effect, SourceState, WatchedObject};
 use super::LoadError;
 use super::list::List;
 use super::sources::Reader;
@@ -20,9 +20,9 @@ use crate::cluster::admission::Admission;
 use crate::cluster::selections::Selections;
 use crate::cluster::{Cluster, Deployment, Job, Node, Pod, Read, ResourceVersions, Source};
 
-/// What comes within this after a change is taken along with it.
+/// Changes that follow within this time are reported together.
 const SETTLE: Duration = Duration::from_millis(100);
-/// However much there is to take along, the news is not kept back longer.
+/// However many changes follow, they are not held back longer.
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// What of a cluster can be watched.
@@ -50,7 +50,7 @@ pub struct Follow {
     pods: SourceState<Pod>,
     jobs: SourceState<Job>,
     news: UnboundedReceiver<News>,
-    /// What was heard and not yet told: whoever waits for news may be called away.
+    /// What was received and not yet reported: waiting for news may be interrupted.
     changed: bool,
     away: Option<LoadError>,
     /// They end with this.
@@ -65,8 +65,8 @@ pub enum FollowEvent {
     Away(LoadError),
 }
 
-/// One piece of news of a source, for it to be taken in.
-type News = Box<dyn FnOnce(&mut Follow) -> Heard + Send>;
+/// A change of a source, to be applied to what is known.
+type News = Box<dyn FnOnce(&mut Follow) -> Effect + Send>;
 
 /// Where what is known of a source is, and what the cluster has of it.
 type SourceOf<T> = fn(&mut Follow) -> (&mut SourceState<T>, &mut Read<Vec<T>>);
@@ -82,11 +82,11 @@ impl Follow {
             let served = reader.served.contains(&flavor);
             served.then(|| list(flavor)).into_iter().collect()
         };
-        let (tell, news) = unbounded_channel();
+        let (sender, news) = unbounded_channel();
         let mut begin = Begin {
             client,
             versions: &cluster.versions,
-            tell,
+            sender,
             watches: JoinSet::new(),
         };
         let skyhooks = vec![Reader::skyhooks_list(ours)];
@@ -168,12 +168,12 @@ impl Follow {
             return;
         };
         match news(self) {
-            Heard::Nothing => {}
-            Heard::Changed => self.changed = true,
-            Heard::Failed(failure) if failure.is_absence() => {
+            Effect::None => {}
+            Effect::Changed => self.changed = true,
+            Effect::Failed(failure) if failure.is_absence() => {
                 self.away = Some(LoadError::NotServed)
             }
-            Heard::Failed(failure) => self.away = Some(LoadError::discovery(failure)),
+            Effect::Failed(failure) => self.away = Some(LoadError::discovery(failure)),
         }
     }
 
@@ -259,7 +259,7 @@ async fn again<T>(before: &Read<T>, read: impl Future<Output = Read<T>>) -> Read
 struct Begin<'a> {
     client: &'a kube::Client,
     versions: &'a ResourceVersions,
-    tell: UnboundedSender<News>,
+    sender: UnboundedSender<News>,
     watches: JoinSet<()>,
 }
 
@@ -288,16 +288,16 @@ impl Begin<'_> {
         };
         let kept = SourceState::of(lists.iter().map(of));
         for (number, list) in lists.into_iter().enumerate() {
-            let tell = self.tell.clone();
-            let tell = move |told| {
+            let sender = self.sender.clone();
+            let send = move |event| {
                 let news = move |follow: &mut Follow| {
                     let (state, items) = source(follow);
-                    state.on_event(number, told, items)
+                    state.on_event(number, event, items)
                 };
-                tell.send(Box::new(news)).is_ok()
+                sender.send(Box::new(news)).is_ok()
             };
             let from = version(&list).map(str::to_owned);
-            let watch = watch(self.client.clone(), list, from, tell);
+            let watch = watch(self.client.clone(), list, from, send);
             self.watches.spawn(watch);
         }
         kept

@@ -10,7 +10,7 @@ use super::request::{Failure, get};
 use super::sources::read as outcome;
 use crate::api::ApiFlavor;
 use crate::cluster::installation::{Definition, Installation, Lease};
-use crate::cluster::{Cluster, Read};
+use crate::cluster::{Cluster, Deployment, Read};
 
 /// Reads it. The operator's namespace is where its Deployments were found.
 pub async fn read(client: &kube::Client, cluster: &Cluster) -> Installation {
@@ -19,10 +19,7 @@ pub async fn read(client: &kube::Client, cluster: &Cluster) -> Installation {
     Installation {
         server: outcome(server),
         definitions: outcome(definitions),
-        leases: match leases {
-            Some(leases) => outcome(leases),
-            None => Read::NotRequested,
-        },
+        leases,
     }
 }
 
@@ -47,23 +44,22 @@ async fn definitions(client: &kube::Client) -> Result<Vec<Definition>, Failure> 
     Ok(found)
 }
 
-/// Nothing where it is not known in which namespace to look.
-async fn leases(client: &kube::Client, cluster: &Cluster) -> Option<Result<Vec<Lease>, Failure>> {
+/// Not requested where it is not known in which namespace to look.
+async fn leases(client: &kube::Client, cluster: &Cluster) -> Read<Vec<Lease>> {
     let operators = cluster.operators.items();
-    let namespaces = operators.iter().map(|d| d.namespace());
-    let namespaces: BTreeSet<&str> = namespaces.collect();
+    let namespaces: BTreeSet<&str> = operators.iter().map(Deployment::namespace).collect();
     if namespaces.is_empty() {
-        return None;
+        return Read::NotRequested;
     }
     let mut found = Vec::new();
     for namespace in namespaces {
         let list = List::inside("/apis/coordination.k8s.io/v1", namespace, "leases", "lease");
         match list.read::<Lease>(client).await {
             Ok(leases) => found.extend(leases.into_iter().filter(|l| l.is_operators(operators))),
-            Err(failure) => return Some(Err(failure)),
+            Err(failure) => return Read::Unreadable(failure.into()),
         }
     }
-    Some(Ok(found))
+    Read::Ok(found)
 }
 
 async fn object<T: for<'de> Deserialize<'de>>(

@@ -15,7 +15,7 @@ use crate::cluster::capture::{Keep, Tape};
 
 /// Items in one page, as kubectl asks for.
 const PAGE: usize = 500;
-/// How often a list is begun again because it changed too much while it was read.
+/// How often a list is read again from its beginning because it expired while it was read.
 const RESTARTS: usize = 2;
 
 /// What to list.
@@ -68,7 +68,7 @@ impl List {
 
     /// Reads it whole.
     ///
-    /// A list that expires between two pages (410) is begun again, the last time in one piece,
+    /// A list that expires between two pages (410) is read again from its beginning, the last time in one piece,
     /// which cannot expire.
     pub async fn read<T: DeserializeOwned + Send + 'static>(
         &self,
@@ -96,20 +96,20 @@ impl List {
         self.paged(client, accept, 0).await
     }
 
-    /// [`List::read`], with what is read kept on a tape: of each item as much as is asked for. `again` hears where
-    /// it begins, and begins anew.
+    /// [`List::read`], with what is read kept on a tape: of each item as much as `keep` says. `on_start` is called
+    /// whenever the list is read from its beginning.
     pub async fn record<T: DeserializeOwned>(
         &self,
         client: &kube::Client,
         tape: &Tape,
         keep: &(dyn Fn(&T) -> Keep + Sync),
-        again: impl Fn(),
+        on_start: impl Fn(),
     ) -> Result<Vec<T>, Failure> {
         let mut tries = 0;
         loop {
-            again();
+            on_start();
             let mut segment = tape.begin(&self.resource());
-            let mut told = |event: ListEvent<'_, T>| match event {
+            let mut on_event = |event: ListEvent<'_, T>| match event {
                 ListEvent::List { api_version, kind } => segment.is_of(api_version, kind),
                 ListEvent::Item(item, text) => match keep(item) {
                     Keep::Not => {}
@@ -117,7 +117,7 @@ impl List {
                 },
             };
             let limit = if tries < RESTARTS { PAGE } else { 0 };
-            match self.whole_pages(client, limit, &mut told).await {
+            match self.whole_pages(client, limit, &mut on_event).await {
                 Err(failure) if failure.code() == Some(410) && tries < RESTARTS => tries += 1,
                 Err(failure) => return Err(failure),
                 Ok(items) => {
@@ -138,7 +138,7 @@ impl List {
         }
     }
 
-    /// What tells it from all other lists.
+    /// Its key among all lists.
     pub fn id(&self) -> String {
         format!("{}?{}", self.path, self.selector)
     }
@@ -181,7 +181,7 @@ impl List {
         )
     }
 
-    /// Page by page, each decoded as it comes. The next one is asked for as soon as it is known where it begins.
+    /// Page by page, each decoded while it is received. The next page is requested as soon as its token is known.
     async fn paged<T: DeserializeOwned + Send + 'static>(
         &self,
         client: &kube::Client,
@@ -192,10 +192,10 @@ impl List {
         let (mut token, mut asked) = (None, None);
         loop {
             let url = self.url(limit, token.as_deref());
-            let (tell, told) = oneshot::channel();
-            let page = self.page(client, &url, accept, asked, tell);
+            let (sender, next_token) = oneshot::channel();
+            let page = self.page(client, &url, accept, asked, sender);
             let ahead = async {
-                let next = told.await.ok();
+                let next = next_token.await.ok();
                 let next = next.filter(|next| Some(next) != token.as_ref())?;
                 let url = self.url(limit, Some(&next));
                 Some(request::open(client, &url, accept).await)
@@ -203,51 +203,51 @@ impl List {
             let (page, ahead) = futures::join!(page, ahead);
             let page: ListPage<T> = page?;
             items.extend(page.items);
-            if !goes_on(&mut token, page.next)? {
+            if !advance(&mut token, page.next)? {
                 return Ok((items, page.version));
             }
             asked = ahead;
         }
     }
 
-    /// One page, of which is told where the next one begins.
+    /// One page; `next` gets the token of the next page as soon as it is known.
     async fn page<T: DeserializeOwned + Send + 'static>(
         &self,
         client: &kube::Client,
         url: &str,
         accept: &str,
         asked: Option<Result<Body, Failure>>,
-        tell: oneshot::Sender<String>,
+        next: oneshot::Sender<String>,
     ) -> Result<ListPage<T>, Failure> {
         let singular = self.singular;
-        let mut tell = Some(tell);
+        let mut next = Some(next);
         let decode = |body| {
-            let tell = tell.take();
-            let told = move |next: &str| {
-                if let Some(tell) = tell {
-                    let _ = tell.send(next.to_owned());
+            let next = next.take();
+            let on_next = move |token: &str| {
+                if let Some(next) = next {
+                    let _ = next.send(token.to_owned());
                 }
             };
-            arriving::decode(body, move |stream| decode::page(stream, singular, told))
+            arriving::decode(body, move |stream| decode::page(stream, singular, on_next))
         };
         request::read(client, url, accept, asked, decode).await
     }
 
-    /// Page by page, each there as a whole before it is told of what is in it.
+    /// Page by page, each received as a whole before it is decoded.
     async fn whole_pages<T: DeserializeOwned>(
         &self,
         client: &kube::Client,
         limit: usize,
-        told: &mut (dyn FnMut(ListEvent<'_, T>) + Send),
+        on_event: &mut (dyn FnMut(ListEvent<'_, T>) + Send),
     ) -> Result<Vec<T>, Failure> {
         let mut items = Vec::new();
         let mut token = None;
         loop {
             let body = get_as(client, &self.url(limit, token.as_deref()), JSON).await?;
-            let page = decode::each(&body, self.singular, &mut *told);
+            let page = decode::each(&body, self.singular, &mut *on_event);
             let page = page.map_err(Failure::Malformed)?;
             items.extend(page.items);
-            if !goes_on(&mut token, page.next)? {
+            if !advance(&mut token, page.next)? {
                 return Ok(items);
             }
         }
@@ -268,8 +268,8 @@ impl List {
     }
 }
 
-/// Whether another page follows, and where it begins.
-fn goes_on(token: &mut Option<String>, next: Option<String>) -> Result<bool, Failure> {
+/// Takes the token of the next page; gives whether there is one.
+fn advance(token: &mut Option<String>, next: Option<String>) -> Result<bool, Failure> {
     if next.is_some() && next == *token {
         let why = "the server keeps returning the same page".to_owned();
         return Err(Failure::Malformed(why));

@@ -1,12 +1,11 @@
 //! The log of a container, as it comes.
 
 use bytes::{Bytes, BytesMut};
-use http_body_util::BodyExt;
 use jiff::Timestamp;
 use kube::client::Body;
 
 use super::list::encode;
-use super::request::{Failure, failure, open};
+use super::request::{Failure, chunk, open};
 
 /// Longer lines are handed out in pieces.
 const LONGEST_LINE: usize = 1024 * 1024;
@@ -87,14 +86,7 @@ impl LogStream {
     ///
     /// The connection broke off.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, LogError> {
-        loop {
-            let Some(frame) = self.body.frame().await else {
-                return Ok(None);
-            };
-            if let Ok(data) = frame.map_err(|e| error(failure(e)))?.into_data() {
-                return Ok(Some(data));
-            }
-        }
+        chunk(&mut self.body).await.map_err(error)
     }
 
     /// The next line with its end; the last one may have none. `None` at the end.

@@ -50,7 +50,12 @@ pub(super) async fn read(
     for pod in cluster.operator_pods.items() {
         wanted.extend(of_operator(pod, lines * OPERATORS));
     }
-    let mut pods: Vec<&Pod> = cluster.pods.items().iter().filter(|p| tells(p)).collect();
+    let mut pods: Vec<&Pod> = cluster
+        .pods
+        .items()
+        .iter()
+        .filter(|p| has_useful_logs(p))
+        .collect();
     pods.sort_by_key(|pod| (pod.trouble().is_none(), pod.path()));
     let beyond = pods.len().saturating_sub(MOST_PODS);
     for pod in pods.into_iter().take(MOST_PODS) {
@@ -74,8 +79,8 @@ pub(super) async fn read(
     (logs, noted)
 }
 
-/// Whether the logs of a pod say something: it failed, or is at work.
-fn tells(pod: &Pod) -> bool {
+/// Whether the pod failed or is running.
+fn has_useful_logs(pod: &Pod) -> bool {
     pod.trouble().is_some() || pod.status.phase == "Failed" || pod.running().is_some()
 }
 

@@ -28,9 +28,8 @@ pub async fn names(client: &kube::Client, plural: &str) -> Result<Vec<Named>, St
 }
 
 /// A `Table`, or a list from a server that knows none.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-#[derive(Default)]
 struct Answer {
     column_definitions: Vec<Column>,
     rows: Vec<NameRow>,

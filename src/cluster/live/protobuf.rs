@@ -8,14 +8,14 @@ mod schema;
 mod wire;
 
 use serde::Deserialize;
-use serde::de::value::StrDeserializer;
-use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::value::{Error, StrDeserializer};
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::forward_to_deserialize_any;
 
 pub(super) use list::list;
 pub(super) use schema::knows;
 use schema::{Kind, Message};
-use wire::{Error, Fields, Value};
+use wire::{Fields, Value, cut_off};
 
 /// What asks for protobuf, and for JSON of a server that has none.
 pub(super) const MEDIA_TYPES: &str = "application/vnd.kubernetes.protobuf, application/json";
@@ -39,14 +39,14 @@ fn unpacked(packed: &[u8]) -> Result<Member<'_>, Error> {
             _ => {}
         }
     }
-    let raw = raw.ok_or_else(Error::cut_off)?;
+    let raw = raw.ok_or_else(cut_off)?;
     Ok(Member::One(Kind::Message(message(kind)?), raw))
 }
 
 /// The message of a kind.
 fn message(kind: &str) -> Result<&'static Message, Error> {
     let message = schema::of(kind);
-    message.ok_or_else(|| Error::new(format!("unknown kind {kind:?}")))
+    message.ok_or_else(|| Error::custom(format!("unknown kind {kind:?}")))
 }
 
 /// Whether a field that holds this is left out of JSON.
@@ -62,7 +62,7 @@ fn is_left_out(kind: Kind, value: Value<'_>) -> bool {
 struct MessageFields<'de> {
     message: &'static Message,
     fields: Fields<'de>,
-    /// Of the field whose name was told last.
+    /// Of the field whose name was read last.
     value: Option<Member<'de>>,
 }
 
@@ -73,7 +73,6 @@ impl<'de> MapAccess<'de> for MessageFields<'de> {
         &mut self,
         seed: K,
     ) -> Result<Option<K::Value>, Error> {
-        let tell = |name: &'static str| seed.deserialize(StrDeserializer::<Error>::new(name));
         loop {
             let begin = self.fields;
             let Some((number, value)) = self.fields.next()? else {
@@ -89,13 +88,14 @@ impl<'de> MapAccess<'de> for MessageFields<'de> {
                 kind if is_left_out(*kind, value) => continue,
                 kind => Member::One(*kind, value),
             });
-            return tell(name).map(Some);
+            let name = StrDeserializer::<Error>::new(name);
+            return seed.deserialize(name).map(Some);
         }
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
         let value = self.value.take();
-        seed.deserialize(value.ok_or_else(|| Error::new("a value without a name".to_owned()))?)
+        seed.deserialize(value.ok_or_else(|| Error::custom("a value without a name"))?)
     }
 }
 
@@ -129,7 +129,7 @@ impl<'de> MessageFields<'de> {
 struct RepeatedField<'de> {
     items: Kind,
     fields: Fields<'de>,
-    /// In a map, that of the key that was told last.
+    /// In a map, that of the key that was read last.
     value: Option<&'de [u8]>,
 }
 
@@ -198,14 +198,14 @@ impl<'de> Deserializer<'de> for Member<'de> {
                 let json = packed.map_or(Ok(&b"null"[..]), Value::bytes)?;
                 serde_json::Deserializer::from_slice(json)
                     .deserialize_any(visitor)
-                    .map_err(serde::de::Error::custom)
+                    .map_err(Error::custom)
             }
             Kind::Message(message) => visitor.visit_map(MessageFields {
                 message,
                 fields: Fields(value.bytes()?),
                 value: None,
             }),
-            Kind::Each(_) | Kind::Map(_) => Err(Error::new("a list of lists".to_owned())),
+            Kind::Each(_) | Kind::Map(_) => Err(Error::custom("a list of lists")),
         }
     }
 

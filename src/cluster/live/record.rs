@@ -1,4 +1,4 @@
-//! Lists that are kept as they are read, in a time that is given.
+//! Lists that are recorded as they are read, until a deadline.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::api::{ApiFlavor, State, Status};
 use crate::cluster::Node;
 use crate::cluster::capture::{Keep, Tape};
 
-/// Where what is read goes, and until when there is time.
+/// Where what is read is recorded, and the deadline for it.
 #[derive(Clone, Copy)]
 pub(super) struct Recorder<'a> {
     pub tape: &'a Tape,
@@ -40,15 +40,15 @@ impl<'a> Recorder<'a> {
             .await
     }
 
-    /// Reads the nodes. Those with something to tell are kept whole, the others as far as was asked for.
+    /// Reads the nodes. Notable ones are kept whole, the others as far as was asked for.
     pub async fn nodes(&self, client: &kube::Client, list: &List) -> Result<Vec<Node>, Failure> {
-        let keep = |node: &Node| self.tape.node(tells(node));
+        let keep = |node: &Node| self.tape.node(is_notable(node));
         let as_new = || self.tape.recount_nodes();
         self.within(list.record(client, self.tape, &keep, as_new))
             .await
     }
 
-    /// What comes of a request in the time that is left.
+    /// A request, until the deadline.
     pub async fn within<T>(
         &self,
         request: impl Future<Output = Result<T, Failure>>,
@@ -56,7 +56,7 @@ impl<'a> Recorder<'a> {
         self.in_time(request).await?
     }
 
-    /// What comes of anything in the time that is left.
+    /// Anything, until the deadline.
     pub async fn in_time<T>(&self, request: impl Future<Output = T>) -> Result<T, Failure> {
         let late = |_| Failure::Malformed(self.too_late());
         timeout_at(self.deadline, request).await.map_err(late)
@@ -67,8 +67,8 @@ impl<'a> Recorder<'a> {
     }
 }
 
-/// Whether a node is not just done, or free of the operator.
-fn tells(node: &Node) -> bool {
+/// Whether the operator has work or trouble on a node, or it is not ready for pods.
+fn is_notable(node: &Node) -> bool {
     let done = |state: &State| matches!(state, State::Complete | State::Skipped);
     let quiet = |flavor: &ApiFlavor| {
         let keys = node.keys(*flavor);

@@ -124,13 +124,21 @@ pub(super) async fn read<V, F: Future<Output = Result<V, Failure>>>(
     }
 }
 
+/// The next bytes of a body; nothing at its end.
+pub(super) async fn chunk(body: &mut Body) -> Result<Option<Bytes>, Failure> {
+    while let Some(frame) = body.frame().await {
+        if let Ok(data) = frame.map_err(failure)?.into_data() {
+            return Ok(Some(data));
+        }
+    }
+    Ok(None)
+}
+
 /// A body in one piece, of which there is no second copy on the way.
 async fn whole(mut body: Body) -> Result<Bytes, Failure> {
     let mut whole = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        if let Ok(data) = frame.map_err(failure)?.into_data() {
-            whole.extend_from_slice(&data);
-        }
+    while let Some(data) = chunk(&mut body).await? {
+        whole.extend_from_slice(&data);
     }
     Ok(whole.freeze())
 }
@@ -147,10 +155,10 @@ pub(super) async fn open(client: &kube::Client, path: &str, accept: &str) -> Res
     if status.is_success() {
         return Ok(response.into_body());
     }
-    let body = response.into_body().collect().await.map_err(failure)?;
+    let body = whole(response.into_body()).await?;
     Err(Failure::Refused {
         code: status.as_u16(),
-        message: message(&body.to_bytes(), status),
+        message: message(&body, status),
         server: server.map(|ServedBy(address)| address),
     })
 }
@@ -197,7 +205,7 @@ fn forbidden(message: &str) -> String {
     format!("forbidden: {}", short().unwrap_or_else(said))
 }
 
-pub(super) fn failure(error: kube::Error) -> Failure {
+fn failure(error: kube::Error) -> Failure {
     let chain = std::iter::successors(
         Some(&error as &(dyn Error + 'static)),
         |e: &&(dyn Error + 'static)| (*e).source(),

@@ -169,18 +169,26 @@ impl Reader<'_> {
         labels: &[String],
         operators: &Read<Vec<Deployment>>,
     ) -> Vec<List> {
-        let inside = self.operator_namespaces(operators);
-        let lists: Vec<List> = if inside.is_empty() {
-            vec![things]
+        let inside = self.lists_inside(&things, labels, operators);
+        if inside.is_empty() {
+            labelled(&things, labels)
         } else {
-            let within = |namespace: &String| things.clone().within(namespace);
-            inside.iter().map(within).collect()
-        };
-        let labelled = |list: &List| {
-            let list = list.clone();
-            labels.iter().map(move |label| list.clone().labelled(label))
-        };
-        lists.iter().flat_map(labelled).collect()
+            inside
+        }
+    }
+
+    /// The lists in the operator's namespaces; none where these are not known.
+    fn lists_inside(
+        &self,
+        things: &List,
+        labels: &[String],
+        operators: &Read<Vec<Deployment>>,
+    ) -> Vec<List> {
+        let namespaces = self.operator_namespaces(operators);
+        let namespaces = namespaces.iter();
+        namespaces
+            .flat_map(|namespace| labelled(&things.clone().within(namespace), labels))
+            .collect()
     }
 
     /// The ConfigMaps of packages, of whatever API.
@@ -264,17 +272,11 @@ impl Reader<'_> {
         operators: &Read<Vec<Deployment>>,
         meta: fn(&T) -> &Meta,
     ) -> Read<Vec<T>> {
-        let labelled = |list: List| labels.iter().map(move |label| list.clone().labelled(label));
-        let lists: Vec<List> = labelled(things.clone()).collect();
-        let mut found = self.all_of(&lists).await;
+        let mut found = self.all_of(&labelled(&things, labels)).await;
         if let Err(failure) = &found
             && failure.is_forbidden()
         {
-            let lists: Vec<List> = self
-                .operator_namespaces(operators)
-                .iter()
-                .flat_map(|namespace| labelled(things.clone().within(namespace)))
-                .collect();
+            let lists = self.lists_inside(&things, labels, operators);
             if !lists.is_empty()
                 && let Ok(inside) = self.all_of(&lists).await
             {
@@ -353,6 +355,12 @@ impl Reader<'_> {
         }
         Ok(items)
     }
+}
+
+/// A list for each of these labels.
+fn labelled(list: &List, labels: &[String]) -> Vec<List> {
+    let each = labels.iter();
+    each.map(|label| list.clone().labelled(label)).collect()
 }
 
 pub(super) fn read<T>(result: Result<T, Failure>) -> Read<T> {

@@ -1,9 +1,8 @@
-//! The changes of a list as the server tells them: kept on through restarts, expiry and cut connections.
+//! Watches a list, and goes on through restarts of the server, expiry and cut connections.
 
 use std::time::Duration;
 
 use bytes::BytesMut;
-use http_body_util::BodyExt;
 use kube::client::Body;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -12,24 +11,24 @@ use tokio::time::{sleep, timeout};
 
 use super::decode;
 use super::list::List;
-use super::request::{Failure, failure, open};
+use super::request::{Failure, JSON, chunk, open};
 
 /// After so many seconds the server ends a watch, and it is begun again where it was.
 const SECONDS: u64 = 60;
-/// A server that has not ended it so much later is not there any more.
+/// A server that has not ended it this much later is taken to be gone.
 const GRACE: Duration = Duration::from_secs(10);
 /// The wait before the first try after one that failed; it doubles.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
-/// How often the list is read where it may not be watched.
+/// The time between two reads of a list that may not be watched.
 const INSTEAD: Duration = Duration::from_secs(2);
 
-/// What a watch tells.
+/// What a watch reports.
 #[derive(Debug)]
 pub(super) enum WatchEvent<T> {
     /// What was loaded is watched from then on, and is not listed again.
     Begun,
-    /// All there is: at the start, and whenever what happened in between cannot be told.
+    /// All items: at the start, and whenever changes may have been missed.
     All(Vec<T>),
     /// An object is new, or has changed.
     Is(T),
@@ -42,13 +41,13 @@ pub(super) enum WatchEvent<T> {
 /// Namespace and name.
 pub(super) type Id = (String, String);
 
-/// Tells of a list until nobody listens: `tell` says whether anybody does. Where the version at which it was loaded is
-/// known, it is not read again, but watched from there.
+/// Reports what happens to a list until `send` returns false, as nobody receives it any more. Where the version at
+/// which the list was loaded is known, it is not read again, but watched from there.
 pub(super) async fn watch<T: DeserializeOwned + Send + 'static>(
     client: kube::Client,
     list: List,
     mut loaded: Option<String>,
-    mut tell: impl FnMut(WatchEvent<T>) -> bool,
+    mut send: impl FnMut(WatchEvent<T>) -> bool,
 ) {
     let mut tries = 0;
     'list: loop {
@@ -58,13 +57,13 @@ pub(super) async fn watch<T: DeserializeOwned + Send + 'static>(
             None => match list.read_at::<T>(&client).await {
                 Ok((items, version)) => {
                     tries = 0;
-                    if !tell(WatchEvent::All(items)) {
+                    if !send(WatchEvent::All(items)) {
                         return;
                     }
                     version
                 }
                 Err(failure) => {
-                    if !tell(WatchEvent::Failed(failure)) {
+                    if !send(WatchEvent::Failed(failure)) {
                         return;
                     }
                     tries = pause(tries).await;
@@ -74,8 +73,11 @@ pub(super) async fn watch<T: DeserializeOwned + Send + 'static>(
         };
         loop {
             let changes = list.changes(&version, SECONDS);
-            let mut stream = match open(&client, &changes, "application/json").await {
-                Ok(body) => LineStream::new(body),
+            let mut stream = match open(&client, &changes, JSON).await {
+                Ok(body) => LineStream {
+                    body,
+                    rest: BytesMut::new(),
+                },
                 Err(failure) if matches!(failure.code(), Some(403 | 405)) => {
                     if !begins {
                         sleep(INSTEAD).await;
@@ -84,31 +86,31 @@ pub(super) async fn watch<T: DeserializeOwned + Send + 'static>(
                 }
                 Err(failure) => {
                     let expired = failure.code() == Some(410);
-                    if !expired && !tell(WatchEvent::Failed(failure)) {
+                    if !expired && !send(WatchEvent::Failed(failure)) {
                         return;
                     }
                     tries = pause(tries).await;
-                    // A list says also what came of a server that has forgotten where it was.
+                    // If the server has forgotten the version, the list is read again.
                     continue 'list;
                 }
             };
-            if std::mem::take(&mut begins) && !tell(WatchEvent::Begun) {
+            if std::mem::take(&mut begins) && !send(WatchEvent::Begun) {
                 return;
             }
-            let mut heard = false;
+            let mut received = false;
             while let Some(line) = stream.line().await {
-                let Some(event) = WatchLine::<T>::parse(&line, list.singular()) else {
+                let Some(line) = WatchLine::<T>::parse(&line, list.singular()) else {
                     tries = pause(tries).await;
                     continue 'list;
                 };
-                heard = true;
-                version = event.version;
-                if event.told.is_some_and(|told| !tell(told)) {
+                received = true;
+                version = line.version;
+                if line.event.is_some_and(|event| !send(event)) {
                     return;
                 }
             }
             // A stream that ends at once would otherwise be asked for again at once.
-            tries = if heard { 0 } else { pause(tries).await };
+            tries = if received { 0 } else { pause(tries).await };
         }
     }
 }
@@ -119,11 +121,11 @@ async fn pause(tries: u32) -> u32 {
     tries + 1
 }
 
-/// One line of a watch, understood.
+/// One line of a watch, decoded.
 struct WatchLine<T> {
     version: String,
     /// Nothing for a bookmark.
-    told: Option<WatchEvent<T>>,
+    event: Option<WatchEvent<T>>,
 }
 
 #[derive(Deserialize)]
@@ -154,7 +156,7 @@ impl<T: DeserializeOwned> WatchLine<T> {
     fn parse(line: &[u8], singular: &str) -> Option<WatchLine<T>> {
         let line: RawLine<'_> = serde_json::from_slice(line).ok()?;
         let ObjectHead { metadata } = serde_json::from_str(line.object.get()).ok()?;
-        let told = match line.kind.as_str() {
+        let event = match line.kind.as_str() {
             "ADDED" | "MODIFIED" => Some(WatchEvent::Is(decode::item(line.object, singular).ok()?)),
             "DELETED" => {
                 let namespace = metadata.namespace.unwrap_or_default();
@@ -164,7 +166,7 @@ impl<T: DeserializeOwned> WatchLine<T> {
             _ => return None,
         };
         let version = metadata.resource_version?;
-        Some(WatchLine { version, told })
+        Some(WatchLine { version, event })
     }
 }
 
@@ -175,13 +177,6 @@ struct LineStream {
 }
 
 impl LineStream {
-    fn new(body: Body) -> LineStream {
-        LineStream {
-            body,
-            rest: BytesMut::new(),
-        }
-    }
-
     /// The next whole line; `None` once the server ends, breaks off or falls silent for too long.
     async fn line(&mut self) -> Option<BytesMut> {
         loop {
@@ -189,11 +184,11 @@ impl LineStream {
                 return Some(self.rest.split_to(end + 1));
             }
             let patience = Duration::from_secs(SECONDS) + GRACE;
-            let frame = timeout(patience, self.body.frame()).await.ok()??;
-            let frame = frame.map_err(failure).ok()?;
-            if let Ok(data) = frame.into_data() {
-                self.rest.extend_from_slice(&data);
-            }
+            let data = timeout(patience, chunk(&mut self.body))
+                .await
+                .ok()?
+                .ok()??;
+            self.rest.extend_from_slice(&data);
         }
     }
 }

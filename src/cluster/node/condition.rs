@@ -1,4 +1,4 @@
-//! What is said of a node in its status.
+//! The conditions of a node.
 
 use std::ops::Deref;
 
@@ -12,16 +12,15 @@ use crate::api::{Name, Shared};
 pub const READY: &str = "Ready";
 
 /// A condition of a node.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(from = "ConditionObject")]
+#[derive(Debug, Clone, PartialEq)]
 pub struct NodeCondition {
-    said: Shared<Said>,
+    text: Shared<ConditionText>,
     pub last_transition_time: Option<Timestamp>,
 }
 
-/// What a condition says, its time aside: that nodes have alike.
+/// A condition without its time: many nodes have it in common.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Said {
+pub struct ConditionText {
     pub kind: Name,
     pub status: Name,
     pub reason: Name,
@@ -33,42 +32,46 @@ impl NodeCondition {
     pub fn is_true(&self) -> bool {
         self.status == "True"
     }
+}
 
-    /// Whether anybody asks for it: kubelets and others write many more.
-    pub(super) fn counts(&self) -> bool {
+impl Deref for NodeCondition {
+    type Target = ConditionText;
+
+    fn deref(&self) -> &ConditionText {
+        &self.text
+    }
+}
+
+/// A condition as it stands in a node, with the times that are not kept.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct ConditionObject {
+    #[serde(rename = "type")]
+    pub kind: Name,
+    status: Name,
+    reason: Name,
+    message: Name,
+    pub last_transition_time: Option<Timestamp>,
+    pub last_heartbeat_time: Option<Timestamp>,
+}
+
+impl ConditionObject {
+    /// Whether it is used: kubelets and others write many more.
+    pub fn is_used(&self) -> bool {
         self.kind == READY || NodeKey::is_ours(&self.kind)
     }
 }
 
-impl Deref for NodeCondition {
-    type Target = Said;
-
-    fn deref(&self) -> &Said {
-        &self.said
-    }
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct ConditionObject {
-    #[serde(rename = "type")]
-    kind: Name,
-    status: Name,
-    reason: Name,
-    message: Name,
-    last_transition_time: Option<Timestamp>,
-}
-
 impl From<ConditionObject> for NodeCondition {
     fn from(object: ConditionObject) -> NodeCondition {
-        let said = Said {
+        let text = ConditionText {
             kind: object.kind,
             status: object.status,
             reason: object.reason,
             message: object.message,
         };
         NodeCondition {
-            said: said.into(),
+            text: text.into(),
             last_transition_time: object.last_transition_time,
         }
     }

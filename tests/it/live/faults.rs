@@ -90,7 +90,7 @@ async fn every_way_to_fail_is_told_in_a_few_words() {
         let fake = fleet(NodeWright);
         fake.on("LIST jobs").reply(reply);
         let (client, _) = polite(&fake, Some(LIMIT));
-        let after = load(&client, &needs(), None, None, now())
+        let after = load(&client, &needs(), None, None, None, now())
             .await
             .expect("a cluster");
         assert_eq!(
@@ -110,7 +110,7 @@ async fn a_server_that_goes_quiet_in_the_middle_is_given_up() {
         limit: Some(TimeLimit::Silence(LIMIT)),
         ..RequestPolicy::default()
     };
-    let client = kube::Client::new(policy.over(fake), "default");
+    let client = policy.client(fake, "default");
     let after = load(&client, &needs(), None, None, now()).await;
     let why = unreadable(None, "timed out after 50ms");
     assert_eq!(
@@ -131,7 +131,7 @@ async fn a_server_that_throttles_a_list_gives_it_later_and_that_is_said() {
     fake.on("LIST pods").times(1).reply(busy);
     let (client, warnings) = polite(&fake, None);
     let needs = [Source::Nodes, Source::Pods];
-    let cluster = load(&client, &needs, None, None, now())
+    let cluster = load(&client, &needs, None, None, None, now())
         .await
         .expect("a cluster");
     assert_eq!(cluster.source(Source::Nodes), Read::Ok(1));
@@ -231,7 +231,15 @@ async fn without_the_operators_namespace_nothing_is_proven() {
     assert_eq!(cluster.source(Source::Pods), unreadable(403, why));
 
     let (client, _) = polite(&fake, None);
-    let named = load(&client, &[Source::Pods], None, Some("nodewright"), now()).await;
+    let named = load(
+        &client,
+        &[Source::Pods],
+        None,
+        None,
+        Some("nodewright"),
+        now(),
+    )
+    .await;
     assert_eq!(named.expect("a cluster").source(Source::Pods), Read::Ok(1));
 }
 
@@ -256,6 +264,7 @@ async fn the_operator_is_looked_for_where_the_charts_put_it() {
     let named = load(
         &client,
         &[Source::Operator],
+        None,
         None,
         Some("gpu-system"),
         now(),
@@ -299,7 +308,7 @@ async fn a_server_that_does_not_answer_at_all_is_an_error() {
         let fake = fleet(Skyhook);
         fake.on(&discovery).reply(reply);
         let (client, _) = polite(&fake, Some(LIMIT));
-        let error = load(&client, &needs(), None, None, now()).await;
+        let error = load(&client, &needs(), None, None, None, now()).await;
         assert_eq!(error.expect_err("nothing to read").to_string(), message);
     }
 }
@@ -311,13 +320,13 @@ async fn the_servers_warnings_are_collected_once_each() {
         .reply(Reply::Warn("nodes are old".into()));
     fake.on("LIST *").reply(Reply::Warn("say \"hello\"".into()));
     let (client, warnings) = polite(&fake, None);
-    load(&client, &[Source::Nodes], None, None, now())
+    load(&client, &[Source::Nodes], None, None, None, now())
         .await
         .expect("a cluster");
     let mut taken = warnings.take();
     taken.sort();
     assert_eq!(taken, ["nodes are old", "say \"hello\""]);
-    load(&client, &[Source::Nodes], None, None, now())
+    load(&client, &[Source::Nodes], None, None, None, now())
         .await
         .expect("a cluster");
     assert_eq!(warnings.take(), Vec::<String>::new());

@@ -106,7 +106,7 @@ async fn without_any_sign_the_newer_rules_and_says_so() {
 async fn the_user_decides_over_it() {
     let fake = both(Some("ghcr.io/nvidia/nodewright/operator:v0.20.0"));
     let (client, _) = polite(&fake, None);
-    let cluster = load(&client, &NAMES, Some(Skyhook), None, now()).await;
+    let cluster = load(&client, &NAMES, None, Some(Skyhook), None, now()).await;
     let active_api = cluster.expect("a cluster").active_api;
     assert_eq!(
         (active_api.flavor, active_api.reasons),
@@ -117,7 +117,7 @@ async fn the_user_decides_over_it() {
 #[tokio::test]
 async fn an_api_that_is_not_served_cannot_be_asked_for() {
     let (client, _) = polite(&fleet(Skyhook), None);
-    let error = load(&client, &NAMES, Some(NodeWright), None, now()).await;
+    let error = load(&client, &NAMES, None, Some(NodeWright), None, now()).await;
     let expected = format!(
         "--api is nodewright, but the cluster serves only {}; omit --api",
         Skyhook.resource()

@@ -12,9 +12,9 @@ use crate::cluster::{Job, Node, Pod, Read, Unread};
 /// does not know it either for a moment.
 const ABSENT_AFTER: u32 = 5;
 
-/// What came of a piece of news.
-pub enum Heard {
-    Nothing,
+/// What an event has changed.
+pub enum Effect {
+    None,
     Changed,
     Failed(Failure),
 }
@@ -121,20 +121,20 @@ impl<T: WatchedObject> SourceState<T> {
             .all(|list| list.begun && list.ids.is_some())
     }
 
-    /// Takes in what a list tells. The source is sound again, in its order and without what is gone, once it is renewed.
+    /// Applies an event of a list. The source is sound again, in its order and without what is gone, once it is renewed.
     pub fn on_event(
         &mut self,
         list: usize,
-        told: WatchEvent<T>,
+        event: WatchEvent<T>,
         source: &mut Read<Vec<T>>,
-    ) -> Heard {
+    ) -> Effect {
         let items = match source {
             Read::Ok(items) => items,
             Read::Unreadable(_) | Read::NotRequested => &mut self.aside,
         };
-        let heard = self.lists[list].on_event(told, items);
-        self.changed |= matches!(heard, Heard::Changed);
-        heard
+        let effect = self.lists[list].on_event(event, items);
+        self.changed |= matches!(effect, Effect::Changed);
+        effect
     }
 
     /// Renews a source where something has changed since it was asked for last; says whether it did. One that was not
@@ -171,10 +171,10 @@ impl<T: WatchedObject> SourceState<T> {
 }
 
 impl Known {
-    /// Takes in what the list tells, among the items of its source.
-    fn on_event<T: WatchedObject>(&mut self, told: WatchEvent<T>, items: &mut Vec<T>) -> Heard {
+    /// Applies an event to the list and to the items of its source.
+    fn on_event<T: WatchedObject>(&mut self, event: WatchEvent<T>, items: &mut Vec<T>) -> Effect {
         let absent = std::mem::take(&mut self.absent);
-        match told {
+        match event {
             WatchEvent::Begun => self.begun = true,
             WatchEvent::All(all) => {
                 let ids: BTreeSet<Id> = all.iter().map(T::id).collect();
@@ -186,7 +186,7 @@ impl Known {
                 if let Some(Ok(ids)) = &mut self.ids {
                     let new = ids.insert(item.id());
                     let same = match find(items, item.key()) {
-                        // Another list has it, too, and was told of its later state first.
+                        // Another list has it, too, and reported its later state first.
                         Some(at) if items[at].version() > item.version() => true,
                         Some(at) => {
                             let before = std::mem::replace(&mut items[at], item);
@@ -198,7 +198,7 @@ impl Known {
                         }
                     };
                     if same && !new {
-                        return Heard::Nothing;
+                        return Effect::None;
                     }
                 }
             }
@@ -210,7 +210,7 @@ impl Known {
             WatchEvent::Failed(failure) if failure.is_absence() => {
                 self.absent = absent + 1;
                 if self.absent < ABSENT_AFTER {
-                    return Heard::Failed(failure);
+                    return Effect::Failed(failure);
                 }
                 self.put(Ok(BTreeSet::new()));
             }
@@ -220,9 +220,9 @@ impl Known {
             {
                 self.put(Err(failure.into()));
             }
-            WatchEvent::Failed(failure) => return Heard::Failed(failure),
+            WatchEvent::Failed(failure) => return Effect::Failed(failure),
         }
-        Heard::Changed
+        Effect::Changed
     }
 
     fn put(&mut self, ids: Result<BTreeSet<Id>, Unread>) {
@@ -329,12 +329,12 @@ mod tests {
         let again = WatchEvent::Is(node("b", "2026-11-20T10:05:00Z"));
         assert!(matches!(
             state.on_event(0, again, &mut source),
-            Heard::Nothing
+            Effect::None
         ));
         let new = WatchEvent::Is(node("a", "2026-11-20T10:05:00Z"));
         assert!(matches!(
             state.on_event(0, new, &mut source),
-            Heard::Changed
+            Effect::Changed
         ));
         assert!(state.renew(&mut source));
         let names: Vec<&str> = source.items().iter().map(|node| &*node.name).collect();
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_is_told_later_takes_nothing_back() {
+    fn a_list_that_lags_behind_takes_nothing_back() {
         let mut source = Read::Ok(vec![version("u1", 4, "Running")]);
         let mut state = two_lists([&["a"], &["a"]]);
         // At 6 the pod has lost the label of the second list.

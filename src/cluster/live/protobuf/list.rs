@@ -1,11 +1,12 @@
-//! A list as it comes: of its items one is held at a time.
+//! Decodes a list while it is received: one item is held at a time.
 
-use std::io::{self, BufRead, Read, Take};
+use std::io::{BufRead, Read, Take};
 
-use serde::de::DeserializeOwned;
+use serde::de::value::Error;
+use serde::de::{DeserializeOwned, Error as _};
 
 use super::schema::Kind;
-use super::wire::{Error, Fields, Value, varint};
+use super::wire::{Fields, Value, cut_off, unknown_wire_type, varint};
 use super::{Member, message};
 
 /// Decodes a list whose [magic](super::MAGIC) was taken. `begins` is shown its metadata, which servers write before the items.
@@ -23,12 +24,12 @@ pub fn list<T: DeserializeOwned, M: DeserializeOwned>(
             (2, Content::Bytes(length)) => {
                 items = Some(unpacked(&kind, packed.inner(length), &mut begins)?);
             }
-            (_, content) => packed.pass(content)?,
+            (_, content) => packed.skip(content)?,
         }
     }
     match items {
         Some(items) => Ok(items),
-        None => Err(message(&kind).err().unwrap_or_else(Error::cut_off)),
+        None => Err(message(&kind).err().unwrap_or_else(cut_off)),
     }
 }
 
@@ -50,12 +51,12 @@ fn unpacked<T: DeserializeOwned, M: DeserializeOwned>(
                 let head = |head: &[u8]| M::deserialize(Member::One(*kind, Value::Bytes(head)));
                 begins(list.bytes(length, head)?);
             }
-            (_, content) => list.pass(content)?,
+            (_, content) => list.skip(content)?,
         }
     }
     match list.stream.limit() {
         0 => Ok(items),
-        _ => Err(Error::cut_off()),
+        _ => Err(cut_off()),
     }
 }
 
@@ -86,7 +87,7 @@ impl<R: BufRead> Message<R> {
 
     /// The number of the next field, and what it holds; nothing at the end.
     fn field(&mut self) -> Result<Option<(u64, Content)>, Error> {
-        if self.come()?.is_empty() {
+        if self.buffered()?.is_empty() {
             return Ok(None);
         }
         let tag = self.varint()?;
@@ -96,53 +97,49 @@ impl<R: BufRead> Message<R> {
                 Content::Number
             }
             1 => Content::Bytes(8),
-            2 => Content::Bytes(usize::try_from(self.varint()?).map_err(|_| Error::cut_off())?),
+            2 => Content::Bytes(usize::try_from(self.varint()?).map_err(|_| cut_off())?),
             5 => Content::Bytes(4),
-            wire => return Err(Error::no_wire_type(wire)),
+            wire => return Err(unknown_wire_type(wire)),
         };
         Ok(Some((tag >> 3, content)))
     }
 
     fn varint(&mut self) -> Result<u64, Error> {
         varint(|| {
-            let byte = self.come()?.first().copied();
+            let byte = self.buffered()?.first().copied();
             self.stream.consume(usize::from(byte.is_some()));
-            byte.ok_or_else(Error::cut_off)
+            byte.ok_or_else(cut_off)
         })
     }
 
-    /// Shows so many bytes, in place where all of them have come.
+    /// Calls `read` with the next `length` bytes, in place where all of them are buffered.
     fn bytes<V>(
         &mut self,
         length: usize,
         read: impl FnOnce(&[u8]) -> Result<V, Error>,
     ) -> Result<V, Error> {
-        if let Some(bytes) = self.come()?.get(..length) {
+        if let Some(bytes) = self.buffered()?.get(..length) {
             let value = read(bytes)?;
             self.stream.consume(length);
             return Ok(value);
         }
         self.buffer.clear();
         let mut rest = self.stream.by_ref().take(length as u64);
-        rest.read_to_end(&mut self.buffer).map_err(unreadable)?;
+        rest.read_to_end(&mut self.buffer).map_err(Error::custom)?;
         if self.buffer.len() < length {
-            return Err(Error::cut_off());
+            return Err(cut_off());
         }
         read(&self.buffer)
     }
 
-    fn pass(&mut self, content: Content) -> Result<(), Error> {
+    fn skip(&mut self, content: Content) -> Result<(), Error> {
         match content {
             Content::Number => Ok(()),
             Content::Bytes(length) => self.bytes(length, |_| Ok(())),
         }
     }
 
-    fn come(&mut self) -> Result<&[u8], Error> {
-        self.stream.fill_buf().map_err(unreadable)
+    fn buffered(&mut self) -> Result<&[u8], Error> {
+        self.stream.fill_buf().map_err(Error::custom)
     }
-}
-
-fn unreadable(error: io::Error) -> Error {
-    Error::new(error.to_string())
 }

@@ -1,40 +1,16 @@
 //! The fields of a message, as protobuf writes them down.
 
-use std::fmt;
-
 use jiff::{SignedDuration, Timestamp};
-use serde::de;
+use serde::de::Error as _;
+use serde::de::value::Error;
 
-/// Why something in protobuf cannot be decoded.
-#[derive(Debug)]
-pub struct Error(String);
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
+/// A message that ends before it is whole.
+pub fn cut_off() -> Error {
+    Error::custom("truncated message")
 }
 
-impl std::error::Error for Error {}
-
-impl Error {
-    pub fn new(why: String) -> Error {
-        Error(why)
-    }
-
-    pub fn cut_off() -> Error {
-        Error("truncated message".to_owned())
-    }
-
-    pub fn no_wire_type(wire: u64) -> Error {
-        Error(format!("unknown wire type {wire}"))
-    }
-}
-
-impl de::Error for Error {
-    fn custom<M: fmt::Display>(message: M) -> Error {
-        Error(message.to_string())
-    }
+pub fn unknown_wire_type(wire: u64) -> Error {
+    Error::custom(format!("unknown wire type {wire}"))
 }
 
 /// A number of these bytes, of which it has as many as it takes.
@@ -47,7 +23,7 @@ pub fn varint(mut next: impl FnMut() -> Result<u8, Error>) -> Result<u64, Error>
             return Ok(value);
         }
     }
-    Err(Error("a number has more than ten bytes".to_owned()))
+    Err(Error::custom("a number has more than ten bytes"))
 }
 
 /// The fields of a message that are still to be read.
@@ -62,13 +38,13 @@ pub enum Value<'de> {
 
 impl<'de> Value<'de> {
     pub fn text(self) -> Result<&'de str, Error> {
-        std::str::from_utf8(self.bytes()?).map_err(|e| Error(e.to_string()))
+        std::str::from_utf8(self.bytes()?).map_err(Error::custom)
     }
 
     pub fn bytes(self) -> Result<&'de [u8], Error> {
         match self {
             Value::Bytes(bytes) => Ok(bytes),
-            Value::Number(_) => Err(Error("expected a message, found a number".to_owned())),
+            Value::Number(_) => Err(Error::custom("expected a message, found a number")),
         }
     }
 
@@ -76,7 +52,7 @@ impl<'de> Value<'de> {
     pub fn number(self) -> Result<i64, Error> {
         match self {
             Value::Number(number) => Ok(number as i64),
-            Value::Bytes(_) => Err(Error("expected a number, found a message".to_owned())),
+            Value::Bytes(_) => Err(Error::custom("expected a number, found a message")),
         }
     }
 }
@@ -92,25 +68,25 @@ impl<'de> Fields<'de> {
             0 => Value::Number(self.varint()?),
             1 => Value::Bytes(self.take(8)?),
             2 => {
-                let length = usize::try_from(self.varint()?).map_err(|_| Error::cut_off())?;
+                let length = usize::try_from(self.varint()?).map_err(|_| cut_off())?;
                 Value::Bytes(self.take(length)?)
             }
             5 => Value::Bytes(self.take(4)?),
-            wire => return Err(Error::no_wire_type(wire)),
+            wire => return Err(unknown_wire_type(wire)),
         };
         Ok(Some((tag >> 3, value)))
     }
 
     fn varint(&mut self) -> Result<u64, Error> {
         varint(|| {
-            let (byte, rest) = self.0.split_first().ok_or_else(Error::cut_off)?;
+            let (byte, rest) = self.0.split_first().ok_or_else(cut_off)?;
             self.0 = rest;
             Ok(*byte)
         })
     }
 
     fn take(&mut self, length: usize) -> Result<&'de [u8], Error> {
-        let (taken, rest) = self.0.split_at_checked(length).ok_or_else(Error::cut_off)?;
+        let (taken, rest) = self.0.split_at_checked(length).ok_or_else(cut_off)?;
         self.0 = rest;
         Ok(taken)
     }
@@ -136,6 +112,6 @@ impl<'de> Fields<'de> {
         let (seconds, nanoseconds): (i64, i64) = (part(1)?, part(2)?);
         Timestamp::from_second(seconds)
             .and_then(|time| time.checked_add(SignedDuration::from_micros(nanoseconds / 1000)))
-            .map_err(|e| Error::new(e.to_string()))
+            .map_err(Error::custom)
     }
 }

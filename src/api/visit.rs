@@ -1,0 +1,62 @@
+//! Decodes text that is not kept, and maps of which every entry counts.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+
+/// What `read` makes of a text, which is not copied for it.
+///
+/// # Errors
+///
+/// It is not a text.
+pub fn text<'de, D: Deserializer<'de>, T>(
+    from: D,
+    read: impl FnOnce(&str) -> T,
+) -> Result<T, D::Error> {
+    struct Text<F>(F);
+
+    impl<T, F: FnOnce(&str) -> T> Visitor<'_> for Text<F> {
+        type Value = T;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a string")
+        }
+
+        fn visit_str<E>(self, text: &str) -> Result<T, E> {
+            Ok((self.0)(text))
+        }
+    }
+
+    from.deserialize_str(Text(read))
+}
+
+/// The entries of a map in their order, equal keys included. `expected` is what error messages call the map.
+///
+/// # Errors
+///
+/// It is not a map, or a key or value does not decode.
+pub fn entries<'de, D: Deserializer<'de>, K: Deserialize<'de>, V: Deserialize<'de>>(
+    from: D,
+    expected: &'static str,
+) -> Result<Vec<(K, V)>, D::Error> {
+    struct Entries<K, V>(&'static str, PhantomData<(K, V)>);
+
+    impl<'de, K: Deserialize<'de>, V: Deserialize<'de>> Visitor<'de> for Entries<K, V> {
+        type Value = Vec<(K, V)>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(self.0)
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Vec<(K, V)>, A::Error> {
+            let mut entries = Vec::new();
+            while let Some(entry) = map.next_entry()? {
+                entries.push(entry);
+            }
+            Ok(entries)
+        }
+    }
+
+    from.deserialize_map(Entries(expected, PhantomData))
+}
