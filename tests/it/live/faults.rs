@@ -111,7 +111,7 @@ async fn a_server_that_goes_quiet_in_the_middle_is_given_up() {
         ..RequestPolicy::default()
     };
     let client = policy.client(fake, "default");
-    let after = load(&client, &needs(), None, None, now()).await;
+    let after = load(&client, &needs(), None, None, None, now()).await;
     let why = unreadable(None, "timed out after 50ms");
     assert_eq!(
         lost(&before, &after.expect("a cluster")),
