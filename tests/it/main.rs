@@ -3,6 +3,7 @@
 mod support;
 
 mod apply;
+mod bad_answers;
 mod bad_input;
 mod causes;
 mod clusters;

@@ -16,7 +16,6 @@ mod other_cluster;
 mod reset;
 mod retry;
 mod safety;
-mod spoiled;
 mod undo;
 mod undo_again;
 mod undo_starts;

@@ -1,8 +1,13 @@
-//! Each request of a command that changes something is spoiled in turn: whatever the server does, nothing is half done,
-//! the exit code, the messages and the journal tell the truth, and both ways are open, the same command again and `undo`.
+//! Each request of a command that writes gets a fault in turn: an error, a lost or wrong answer, a cut connection, a kill.
+//! Whatever the server does, nothing is left half done, the exit code, the messages and the journal are true, and both
+//! the same command again and `undo` work.
 //!
-//! A sample runs with the suite. `FAULTS=all cargo test --test it -- writes::spoiled --nocapture` tries all, and says how
-//! many they were; with a number, so many of them. The same over a real API server is `faults::` of the end-to-end tests.
+//! Tests start in the order of their names. This one takes up to two minutes and hardly any processor time, so its name
+//! puts it near the front: it waits while the others work.
+//!
+//! A sample runs with the suite. `FAULTS=all cargo test --test it -- bad_answers --nocapture` runs all cases and prints how
+//! many there were; a number instead of `all` runs about as many. `faults::` of the end-to-end tests does the same against a
+//! real API server.
 
 use std::path::Path;
 
@@ -59,7 +64,7 @@ impl Ground for InMemory {
 }
 
 #[test]
-fn one_spoiled_request_is_told_and_finished_or_taken_back() {
+fn commands_report_and_recover_from_faulty_requests() {
     let ground = || InMemory::of(COMMANDS[0].cluster);
     let sample = sample(SAMPLE);
     let at_once = if sample == Sample::About(SAMPLE) {
