@@ -116,7 +116,7 @@ fn pod_without_image(n: usize) -> Value {
 }
 
 #[test]
-fn the_causes_stand_first_with_what_waits_for_them() {
+fn causes_come_first_with_their_effects() {
     let ran = run("diagnose stuck -o json --from -")
         .stdin(cluster().to_string())
         .go();
@@ -151,7 +151,7 @@ fn the_causes_stand_first_with_what_waits_for_them() {
 }
 
 #[test]
-fn the_report_fits_on_a_screen() {
+fn report_fits_on_one_screen() {
     let cluster = cluster().to_string();
     let short = run("diagnose stuck --from -").stdin(cluster.as_str()).go();
     insta::assert_snapshot!("causes_of_many_nodes", short.transcript());
@@ -163,7 +163,7 @@ fn the_report_fits_on_a_screen() {
 /// Of what is equally grave, what stops the operator comes first, and what stops a custom resource before what fails on its
 /// nodes, however many: nothing else helps before.
 #[test]
-fn what_stops_all_stands_before_what_fails_on_nodes() {
+fn operator_and_resource_blockers_come_before_node_failures() {
     let first = |kind: &str, change: Value| {
         let path = "tests/clusters/nodewright-uninstall-erroring/cluster.json";
         let text = std::fs::read_to_string(path).expect("a capture");
@@ -242,7 +242,7 @@ fn pod_of(name: &str, stage: &str, node: &str, container: Value) -> Value {
 
 /// A truncated reference is why the image cannot be pulled.
 #[test]
-fn a_truncated_image_reference_explains_the_failed_pull() {
+fn truncated_image_reference_explains_the_failed_pull() {
     let mut skyhook = skyhook("driver", 10, json!({}));
     skyhook["spec"]["packages"]["driver"]["image"] = json!("registry.example:5000/driver");
     let waiting = json!({"name": "driver-init", "image": "registry.example:1.0.0", "state": {"waiting": {"reason": "ImagePullBackOff"}}});
@@ -260,7 +260,7 @@ fn a_truncated_image_reference_explains_the_failed_pull() {
 
 /// With nothing left to uninstall the operator removes its finalizer, whatever fails.
 #[test]
-fn a_failing_installation_does_not_explain_a_deletion_without_uninstalls() {
+fn failing_install_does_not_explain_a_deletion_without_uninstalls() {
     let mut skyhook = skyhook("driver", 10, json!({}));
     skyhook["metadata"]["deletionTimestamp"] = json!("2026-11-20T10:00:00Z");
     skyhook["metadata"]["finalizers"] = json!([format!("{PREFIX}/skyhook")]);
@@ -285,7 +285,7 @@ fn a_failing_installation_does_not_explain_a_deletion_without_uninstalls() {
 
 /// An interrupt of `driver` waits until no package pod is left on the node; the one of `other` hangs.
 #[test]
-fn a_pod_of_another_custom_resource_explains_an_interrupt_that_does_not_start() {
+fn pod_of_another_custom_resource_explains_a_waiting_interrupt() {
     let mut driver = skyhook("driver", 10, json!({}));
     driver["metadata"]["creationTimestamp"] = json!("2026-11-20T06:00:00Z");
     driver["metadata"]["managedFields"] =
@@ -324,7 +324,7 @@ fn a_pod_of_another_custom_resource_explains_an_interrupt_that_does_not_start() 
 
 /// An operator that does not run is one trouble, not one more for each of its webhook configurations.
 #[test]
-fn what_nothing_answers_is_an_effect_of_an_operator_that_does_not_run() {
+fn webhook_findings_are_effects_of_a_stopped_operator() {
     let fixture = "tests/rules/webhook_unreachable.scaled_to_zero.yaml";
     let ran = run(&format!("diagnose stuck -o json --from {fixture}")).go();
     let document = ran.json();

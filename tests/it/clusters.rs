@@ -19,7 +19,7 @@ fn diagnosis(captured: &Captured) -> Value {
 }
 
 #[test]
-fn each_gets_what_it_is_marked_with() {
+fn findings_match_the_expected_marks() {
     for captured in clusters::all() {
         let mut expect = captured.expect.clone();
         expect.sort();
@@ -33,7 +33,7 @@ fn each_gets_what_it_is_marked_with() {
 }
 
 #[test]
-fn the_findings_of_each() {
+fn findings_match_snapshots() {
     for captured in clusters::all() {
         let findings = &diagnosis(&captured)["findings"];
         let findings = serde_json::to_string_pretty(findings).expect("plain data");
@@ -42,7 +42,7 @@ fn the_findings_of_each() {
 }
 
 #[test]
-fn diagnose_on_screen() {
+fn diagnose_output_matches_snapshots() {
     for captured in clusters::on_screen() {
         let ran = run(&format!("diagnose stuck --from {}", captured.path())).go();
         insta::assert_snapshot!(format!("diagnose_{}", captured.name), ran.transcript());
@@ -50,7 +50,7 @@ fn diagnose_on_screen() {
 }
 
 #[test]
-fn node_status_on_screen() {
+fn node_status_output_matches_snapshots() {
     for captured in clusters::on_screen() {
         let from = captured.path();
         let mut transcript = run(&format!("node status --from {from}")).go().transcript();
@@ -84,7 +84,7 @@ type Severity = usize;
 /// Files cannot tell "there is none" from "none was captured", so a server may be surer of a finding,
 /// and may add some of the rules that the files left unchecked. Otherwise the two say the same.
 #[test]
-fn a_server_with_the_same_objects_gives_the_same_report() {
+fn server_and_files_give_the_same_report() {
     for captured in clusters::all() {
         let name = &captured.name;
         let served = captured.served().serve();
@@ -128,7 +128,7 @@ fn a_server_with_the_same_objects_gives_the_same_report() {
 }
 
 #[test]
-fn without_a_permission_nothing_is_healthy() {
+fn missing_permission_is_never_reported_healthy() {
     let captured = clusters::named("complete");
     let healthy = captured.served();
     let served = healthy.serve();

@@ -2,9 +2,9 @@
 
 mod faults;
 mod file;
+mod foreign_dumps;
 mod logs;
 mod secrets;
-mod trees;
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -99,7 +99,7 @@ fn timeless(ran: &Ran) -> Value {
 
 /// The same as of the cluster, in every command that answers from it.
 #[test]
-fn archives_say_what_clusters_say() {
+fn capture_gives_the_same_output_as_the_cluster() {
     let all = clusters::all();
     for cluster in all.iter().step_by(8) {
         let fake = cluster.served();
@@ -138,7 +138,7 @@ fn archives_say_what_clusters_say() {
 
 /// Files that were unpacked say the same; one that was taken out is missed.
 #[test]
-fn a_file_that_was_taken_out_is_missed() {
+fn file_removed_from_a_capture_is_reported_missing() {
     let scene = Scene::of(&clusters::named("nodewright-in-progress").served());
     assert_eq!(scene.collect("").code, Some(0));
     let directory = scene.directory.path().join("unpacked");
@@ -160,7 +160,7 @@ fn a_file_that_was_taken_out_is_missed() {
 
 /// A cluster without the operator's API: what was left on its nodes.
 #[test]
-fn a_cluster_without_the_operator() {
+fn capture_without_the_operator_api_keeps_node_leftovers() {
     let fake = FakeApi::new();
     let node = serde_json::json!({"apiVersion": "v1", "kind": "Node", "metadata": {
         "name": "node-1",
@@ -180,7 +180,7 @@ fn a_cluster_without_the_operator() {
 
 /// Nodes of which less is kept; the report is the same.
 #[test]
-fn sampled_nodes_say_the_same() {
+fn sampled_nodes_give_the_same_report() {
     let fake = clusters::named("complete").served();
     for mut node in fake.objects().into_iter().filter(|o| o["kind"] == "Node") {
         node["status"]["images"] = serde_json::json!([{"names": ["large"]}]);
@@ -210,7 +210,7 @@ fn sampled_nodes_say_the_same() {
 
 /// What matters least is left out, and named; who reads the file is told.
 #[test]
-fn a_small_file_says_what_is_not_in_it() {
+fn max_size_names_what_was_left_out() {
     let fake = clusters::named("nodewright-in-progress").served();
     let scene = Scene::of(&fake);
     let collected = scene.collect("--max-size 4Ki");

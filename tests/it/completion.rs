@@ -2,7 +2,7 @@
 
 #[cfg(unix)]
 mod install;
-mod many;
+mod scale;
 #[cfg(target_os = "linux")]
 mod shells;
 
@@ -32,13 +32,13 @@ fn answer(words: &str) -> String {
 }
 
 #[test]
-fn without_descriptions_the_words_alone_come() {
+fn no_desc_completion_omits_descriptions() {
     let words = ["__completeNoDesc", "node", "list", FROM, "--skyhook", ""];
     assert_eq!(stdout(Run::new(words).go()), "first\nsecond\n:4\n");
 }
 
 #[test]
-fn words_of_the_cluster_come_with_what_is_worth_knowing() {
+fn cluster_names_are_offered_with_descriptions() {
     for (words, expected) in [
         (
             format!("node list {FROM} --skyhook ''"),
@@ -76,7 +76,7 @@ fn words_of_the_cluster_come_with_what_is_worth_knowing() {
 }
 
 #[test]
-fn words_of_the_program_need_no_cluster() {
+fn commands_and_flags_complete_without_a_cluster() {
     for (words, expected) in [
         (
             "nod",
@@ -125,7 +125,7 @@ fn words_of_the_program_need_no_cluster() {
 }
 
 #[test]
-fn the_kubeconfig_names_contexts_clusters_users_and_namespaces() {
+fn contexts_clusters_and_users_come_from_the_kubeconfig() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("config");
     let context = |name: &str, namespace: &str| json!({"name": name, "context": {"cluster": "c", "user": "u", "namespace": namespace}});
@@ -152,7 +152,7 @@ fn the_kubeconfig_names_contexts_clusters_users_and_namespaces() {
 }
 
 #[test]
-fn namespaces_are_those_of_the_cluster_where_it_tells() {
+fn namespaces_come_from_the_cluster_if_readable() {
     let fake = FakeApi::new().serving(ApiFlavor::Skyhook);
     for name in ["skyhook", "skyhook-old", "default"] {
         fake.load(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
@@ -197,7 +197,7 @@ fn journals_are_offered_newest_first() {
 }
 
 #[test]
-fn a_server_is_asked_where_the_line_says() {
+fn completion_uses_the_connection_flags_on_the_line() {
     let served = clusters::named("two-priorities").served().serve();
     let kubeconfig = served.kubeconfig();
     let ran = complete("node list --skyhook ''")
@@ -211,7 +211,7 @@ fn a_server_is_asked_where_the_line_says() {
 }
 
 #[test]
-fn many_nodes_are_not_read_whole() {
+fn completion_reads_only_node_names() {
     let fake = FakeApi::new().serving(ApiFlavor::Skyhook);
     for n in 1..=1_000 {
         let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": format!("gpu-{n:05}")}});
@@ -227,7 +227,7 @@ fn many_nodes_are_not_read_whole() {
 }
 
 #[test]
-fn what_cannot_be_read_is_an_error_and_no_words() {
+fn unreadable_cluster_gives_an_error_and_no_candidates() {
     let fake = FakeApi::new().serving(ApiFlavor::Skyhook);
     fake.on("LIST skyhooks").reply(403);
     fake.on("LIST nodes").reply(Reply::Hang);
@@ -246,7 +246,7 @@ fn what_cannot_be_read_is_an_error_and_no_words() {
 }
 
 #[test]
-fn the_scripts_of_shells_get_the_same_words() {
+fn shell_scripts_get_the_same_candidates() {
     let ask = |shell: &str, words: &str| {
         let words: Vec<&str> = words
             .split(' ')

@@ -113,7 +113,7 @@ fn said(ran: &Ran) -> String {
 }
 
 #[test]
-fn a_node_that_somebody_else_holds_is_never_uncordoned() {
+fn node_held_by_others_stays_cordoned() {
     for (stage_of, words) in COMMANDS {
         for (by, marks) in holders() {
             let stage = stage_of();
@@ -128,7 +128,7 @@ fn a_node_that_somebody_else_holds_is_never_uncordoned() {
 }
 
 #[test]
-fn without_others_the_same_commands_uncordon() {
+fn node_without_other_holders_is_uncordoned() {
     for (stage_of, words) in COMMANDS {
         let stage = stage_of();
         let ran = stage.run(&format!("{} --confirm", command(&stage, words)));
@@ -137,7 +137,7 @@ fn without_others_the_same_commands_uncordon() {
 }
 
 #[test]
-fn a_node_named_with_force_uncordon_is_uncordoned_whoever_holds_it() {
+fn force_uncordon_uncordons_a_held_node() {
     for (stage_of, words) in COMMANDS {
         let stage = stage_of();
         mark(&stage, &holders()[0].1);
@@ -164,7 +164,7 @@ fn quarantined_at(stage: &Stage, request: &str) {
 }
 
 #[test]
-fn a_quarantine_that_begins_after_the_preview_is_heard() {
+fn quarantine_set_after_the_preview_is_respected() {
     // The node is read right before it is written to, and what comes between is, too.
     for request in ["GET nodes node-1", "PATCH nodes node-1"] {
         let stage = gone();
@@ -180,7 +180,7 @@ fn a_quarantine_that_begins_after_the_preview_is_heard() {
 }
 
 #[test]
-fn the_preview_says_who_holds_a_node() {
+fn preview_names_cordon_holders() {
     let stage = gone();
     mark(&stage, &holders()[0].1);
     let ran = stage.run("cordon release --dry-run");
@@ -188,7 +188,7 @@ fn the_preview_says_who_holds_a_node() {
 }
 
 #[test]
-fn node_status_names_everyone_who_holds_a_node() {
+fn node_status_names_all_cordon_holders() {
     let stage = deleting();
     for named in [0, holders().len() - 1] {
         mark(&stage, &holders()[named].1);

@@ -112,7 +112,7 @@ fn not_good(ran: &Ran) -> Vec<String> {
 }
 
 #[test]
-fn a_sound_installation() {
+fn healthy_installation_passes() {
     let ran = check(&sound(), "");
     let ages = regex::Regex::new(r"renewed \d+s ago").expect("a pattern");
     insta::assert_snapshot!(ages.replace_all(&ran.transcript(), "renewed [age] ago"));
@@ -120,7 +120,7 @@ fn a_sound_installation() {
 }
 
 #[test]
-fn what_is_wrong_is_told() {
+fn installation_problems_are_reported() {
     let old = now() - jiff::SignedDuration::from_hours(1);
     let fake = sound();
     fake.load(lease(old));
@@ -148,7 +148,7 @@ fn what_is_wrong_is_told() {
 }
 
 #[test]
-fn an_operator_that_is_down_is_an_error_with_a_hint() {
+fn stopped_operator_is_an_error_with_a_hint() {
     let fake = sound();
     let mut operator = fake
         .get("deployments", NEW.namespace(), "operator")
@@ -172,7 +172,7 @@ fn an_operator_that_is_down_is_an_error_with_a_hint() {
 }
 
 #[test]
-fn what_may_not_be_read_is_not_called_good() {
+fn unreadable_sources_are_not_reported_good() {
     let resources = [
         ("GET customresourcedefinitions", 2),
         ("LIST leases", 1),
@@ -195,7 +195,7 @@ fn what_may_not_be_read_is_not_called_good() {
 
 /// What the user may change is asked, and what is missing is named with its role.
 #[test]
-fn what_may_not_be_changed_is_a_warning_with_the_role_that_is_missing() {
+fn missing_write_permission_is_a_warning_naming_the_role() {
     let line = |fake: &FakeApi| {
         let ran = check(fake, "-o json");
         assert_eq!(ran.code, Some(0), "{}", ran.transcript());
@@ -248,7 +248,7 @@ fn what_may_not_be_changed_is_a_warning_with_the_role_that_is_missing() {
 }
 
 #[test]
-fn it_waits_until_all_is_well_or_the_time_is_over() {
+fn wait_ends_when_healthy_or_at_the_timeout() {
     let fake = sound();
     let mut operator = fake
         .get("deployments", NEW.namespace(), "operator")
@@ -262,7 +262,7 @@ fn it_waits_until_all_is_well_or_the_time_is_over() {
 
 /// Files hold neither the server nor leases: that is said, and nothing of it is called wrong.
 #[test]
-fn of_files_it_says_what_they_do_not_hold() {
+fn checks_impossible_from_files_are_listed() {
     let captured = clusters::named("nodewright-in-progress");
     let ran = run(&format!("diagnose check --from {}", captured.path())).go();
     insta::assert_snapshot!(ran.transcript());
@@ -270,7 +270,7 @@ fn of_files_it_says_what_they_do_not_hold() {
 
 /// What ends every reconcile is seen here as well, whatever it is about.
 #[test]
-fn what_stops_the_operator_for_all_is_an_error() {
+fn operator_wide_blocker_is_an_error() {
     for cluster in [
         "malformed-node-state",
         "modelled-migration-hold",

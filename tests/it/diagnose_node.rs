@@ -15,7 +15,7 @@ fn node(capture: &str, node: &str) -> Ran {
 }
 
 #[test]
-fn what_keeps_a_node() {
+fn node_output_matches_snapshots() {
     for (capture, name) in [
         ("apply-erroring", "node-2"),
         ("complete", "node-1"),
@@ -31,7 +31,7 @@ fn what_keeps_a_node() {
 }
 
 #[test]
-fn a_name_that_is_not_there_names_the_near_ones() {
+fn unknown_node_suggests_similar_names() {
     insta::assert_snapshot!(node("complete", "node-11").transcript());
 }
 
@@ -78,7 +78,7 @@ fn queue() -> Value {
 }
 
 #[test]
-fn nothing_is_wrong_with_a_node_in_the_queue() {
+fn queued_node_is_not_stuck() {
     let ran = run("diagnose node gpu-09 --from -")
         .stdin(queue().to_string())
         .go();
@@ -94,7 +94,7 @@ fn nothing_is_wrong_with_a_node_in_the_queue() {
 
 /// A node of the batch fails, and so nobody else is taken: that is not called well.
 #[test]
-fn a_node_behind_a_held_batch_is_told_which_node_holds_it() {
+fn node_waiting_for_its_batch_names_the_node_that_holds_it() {
     let mut cluster = queue();
     let items = cluster["items"].as_array_mut().expect("items");
     items.retain(|o| o["metadata"]["name"] != "gpu-01" && o["metadata"]["name"] != "gpu-02");
@@ -115,7 +115,7 @@ fn a_node_behind_a_held_batch_is_told_which_node_holds_it() {
 
 /// Before v0.20 the operator does not continue on a node of a batch while another one is in progress, so a stuck one keeps it.
 #[test]
-fn a_node_between_two_stages_is_told_which_node_of_the_batch_it_waits_for() {
+fn node_between_stages_names_the_node_it_waits_for() {
     let ran = run("diagnose node s-between --from tests/rules/batch_held_by_node.yaml").go();
     assert_eq!(ran.code, Some(2), "{}", ran.transcript());
     let says = "s-stuck: the node makes no progress (SKY202 image-not-pulled)";
@@ -128,7 +128,7 @@ fn a_node_between_two_stages_is_told_which_node_of_the_batch_it_waits_for() {
 
 /// On every node of every capture it agrees with the report, whose errors it cannot be calm about.
 #[test]
-fn an_error_about_the_node_is_never_called_fine() {
+fn node_with_error_findings_is_never_fine() {
     for captured in clusters::all() {
         let from = captured.path();
         let report = run(&format!("diagnose stuck -o json --from {from}"))
@@ -189,7 +189,7 @@ fn stands(word: &str, code: i32) -> (String, String, Option<i32>) {
 /// A taint that Kubernetes lifts as the node comes back holds nobody up who is at work, or only just joins; one of
 /// somebody else does.
 #[test]
-fn a_node_that_reboots_or_joins_is_not_stuck() {
+fn rebooting_or_joining_node_is_not_stuck() {
     let rebooting = json!({"driver": {
         "version": "1.0.0", "image": "example.com/driver", "interrupt": {"type": "reboot"},
     }});
@@ -221,7 +221,7 @@ fn a_node_that_reboots_or_joins_is_not_stuck() {
 
 /// What stops one compartment is nothing to the nodes of another.
 #[test]
-fn a_stopped_compartment_leaves_the_others_alone() {
+fn stopped_compartment_does_not_affect_other_compartments() {
     let mut cluster = queue();
     let items = cluster["items"].as_array_mut().expect("items");
     items[0]["status"]["compartmentStatuses"]["canary"] =
@@ -276,7 +276,7 @@ fn behind_one_that_goes_first(status: &str, state: &str) -> Vec<Value> {
 
 /// Where the earlier one is done, those behind it stand as badly as it does elsewhere.
 #[test]
-fn what_keeps_an_earlier_one_elsewhere_keeps_those_that_wait_for_all_of_it() {
+fn blocker_of_an_earlier_custom_resource_blocks_its_dependents() {
     let working = behind_one_that_goes_first("in_progress", "apply complete");
     assert_eq!(standing("gpu-01", &list(working)), stands("waiting", 0));
 
@@ -301,7 +301,7 @@ fn what_keeps_an_earlier_one_elsewhere_keeps_those_that_wait_for_all_of_it() {
 
 /// The deadline deletes the pod of an interrupt, and with it the count of its restarts; the node state keeps it.
 #[test]
-fn the_attempts_of_an_interrupt_are_counted_once_its_pod_is_gone() {
+fn interrupt_attempts_are_counted_without_a_pod() {
     let interrupt = Place {
         stage: "interrupt",
         interrupt: true,
@@ -337,7 +337,7 @@ fn the_attempts_of_an_interrupt_are_counted_once_its_pod_is_gone() {
 
 /// Without the custom resources nobody knows what the node waits for.
 #[test]
-fn without_the_custom_resources_nothing_is_called_done() {
+fn unreadable_custom_resources_are_not_reported_complete() {
     let list =
         json!({"apiVersion": "v1", "kind": "List", "items": [NEW.node("gpu-01", "waiting", &[])]});
     let ran = run("diagnose node gpu-01 --from -")
@@ -362,7 +362,7 @@ fn without_the_custom_resources_nothing_is_called_done() {
 
 /// What the earlier one waits for is the cure: to disable it gives up what it installs.
 #[test]
-fn a_node_behind_a_paused_custom_resource_is_told_to_resume_it() {
+fn node_behind_a_paused_custom_resource_suggests_resume() {
     let package = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
     let named = |name: &str, priority: u32| {
         let mut skyhook = NEW.skyhook("waiting", package.clone());

@@ -1,16 +1,16 @@
 //! The drop-in contract: what scripts written for upstream's CLI rely on, and that the faults recorded of that CLI
 //! are not here. The names of tests of faults begin with the fault's number.
 
+mod all_commands;
 mod batches;
 mod contract;
+mod distribution;
+mod flag_syntax;
 mod lifecycle;
 mod logs;
 mod node_state;
 mod replay;
 mod rerun;
-mod rest;
-mod shared;
-mod spelling;
 mod views;
 
 use kubectl_skyhook::api::ApiFlavor;
@@ -159,7 +159,7 @@ fn said(ran: &Ran) -> (&str, &str, Option<i32>) {
 }
 
 #[test]
-fn the_program_answers_to_any_name() {
+fn binary_works_under_any_name() {
     let directory = tempfile::tempdir().expect("a directory");
     for name in ["skyhook", "skyhook-cli", "kubectl-skyhook"] {
         let link = directory.path().join(name);

@@ -81,7 +81,7 @@ fn record() -> Vec<String> {
 }
 
 #[test]
-fn a_milder_step_is_named_and_nothing_is_written() {
+fn strip_is_refused_when_a_less_disruptive_remedy_exists() {
     for cluster in ["deleted-while-paused", "deleted-while-erroring"] {
         let stage = Stage::operated(cluster);
         let ran = stage.run("finalizer strip gpu-tune --confirm");
@@ -97,7 +97,7 @@ fn a_milder_step_is_named_and_nothing_is_written() {
 }
 
 #[test]
-fn without_a_terminal_and_a_confirmation_nothing_is_written() {
+fn unconfirmed_strip_writes_nothing() {
     let stage = Stage::of("deleted-while-paused");
     let ran = stage.run("finalizer strip gpu-tune --force");
     expect(&ran, 3);
@@ -111,7 +111,7 @@ fn without_a_terminal_and_a_confirmation_nothing_is_written() {
 }
 
 #[test]
-fn what_is_not_being_deleted_is_left_alone_even_by_force() {
+fn strip_of_an_object_not_being_deleted_is_refused() {
     let stage = Stage::of("complete");
     let ran = stage.run("finalizer strip gpu-tune --force --confirm");
     expect(&ran, 3);
@@ -124,7 +124,7 @@ fn what_is_not_being_deleted_is_left_alone_even_by_force() {
 }
 
 #[test]
-fn our_finalizer_goes_and_the_nodes_are_as_the_operator_would_leave_them() {
+fn strip_removes_our_finalizer_and_cleans_nodes_as_the_operator_does() {
     let stage = Stage::of("deleted-while-paused");
     let cordon = ApiFlavor::Skyhook.key(&format!("cordon_{CR}"));
     stage.change_node("node-1", |node| {
@@ -170,7 +170,7 @@ fn our_finalizer_goes_and_the_nodes_are_as_the_operator_would_leave_them() {
 }
 
 #[test]
-fn a_finalizer_of_somebody_else_survives() {
+fn foreign_finalizer_is_kept() {
     let stage = Stage::of("deleted-while-paused");
     stage.add_finalizer(FOREIGN);
     let ran = stage.run("finalizer strip gpu-tune --force --purge-state --confirm");
@@ -183,7 +183,7 @@ fn a_finalizer_of_somebody_else_survives() {
 }
 
 #[test]
-fn nodes_are_left_alone_where_the_finalizer_is_not_removed() {
+fn nodes_are_unchanged_if_the_finalizer_stays() {
     let stage = Stage::of("deleted-while-paused");
     let before = stage.nodes();
     stage.fake.on("PATCH skyhooks").reply(422);
@@ -194,7 +194,7 @@ fn nodes_are_left_alone_where_the_finalizer_is_not_removed() {
 }
 
 #[test]
-fn what_cannot_be_read_may_be_at_work() {
+fn unreadable_pods_may_be_running() {
     let stage = Stage::operated("deleted-while-erroring");
     // Nothing fails any more: the uninstall may just be under way.
     stage.change_node("node-2", |node| {
@@ -227,7 +227,7 @@ fn what_cannot_be_read_may_be_at_work() {
 
 /// What blocks it is known without pods; that something may be at work anyway is said.
 #[test]
-fn a_deletion_is_blocked_though_pods_cannot_be_read() {
+fn blocked_deletion_is_reported_without_pods() {
     for cluster in ["deleted-while-paused", "deleted-while-erroring"] {
         let stage = Stage::operated(cluster);
         let said = || stage.run("finalizer status gpu-tune -o json").json();
@@ -242,7 +242,7 @@ fn a_deletion_is_blocked_though_pods_cannot_be_read() {
 }
 
 #[test]
-fn nothing_is_milder_where_the_operator_is_down() {
+fn strip_is_allowed_when_the_operator_is_down() {
     let stage = Stage::of("deleted-while-paused");
     stage.fake.load(operator(0));
     let status = stage.run("finalizer status gpu-tune");
@@ -272,7 +272,7 @@ fn nothing_is_milder_where_the_operator_is_down() {
 
 /// Without an operator it does not end, and every command says so, for the same reason.
 #[test]
-fn without_an_operator_all_commands_say_the_same() {
+fn all_commands_agree_when_the_operator_is_missing() {
     let stage = Stage::of("deleted-while-erroring");
     let report = stage.run("diagnose stuck gpu-tune -o json");
     expect(&report, 2);
@@ -308,7 +308,7 @@ fn without_an_operator_all_commands_say_the_same() {
 }
 
 #[test]
-fn beside_another_finalizer_it_is_stripped_by_force_and_the_operator_held_off() {
+fn strip_with_a_foreign_finalizer_needs_force_and_pauses_the_operator() {
     let stage = Stage::operated("deleted-while-erroring");
     stage.add_finalizer(FOREIGN);
     let refused = stage.run("finalizer strip gpu-tune --confirm");
@@ -344,7 +344,7 @@ fn beside_another_finalizer_it_is_stripped_by_force_and_the_operator_held_off() 
 }
 
 #[test]
-fn nodes_of_one_that_others_hold_are_cleaned_by_force_alone() {
+fn nodes_of_an_object_held_by_others_are_cleaned_only_by_force() {
     // The operator has let go of it, and writes its keys anew as long as it exists.
     let stage = Stage::operated("deleted-while-erroring");
     let mut cr = stage.cr().expect("it is there");
@@ -362,7 +362,7 @@ fn nodes_of_one_that_others_hold_are_cleaned_by_force_alone() {
 
 /// What still fails there is no reason for the deletion to wait any more.
 #[test]
-fn a_deletion_that_others_hold_waits_for_no_uninstall() {
+fn deletion_held_by_other_finalizers_waits_for_no_uninstall() {
     let stage = Stage::operated("deleted-while-erroring");
     let mut cr = stage.cr().expect("it is there");
     cr["metadata"]["finalizers"] = json!([FOREIGN]);
@@ -396,7 +396,7 @@ fn a_deletion_that_others_hold_waits_for_no_uninstall() {
 }
 
 #[test]
-fn the_state_of_a_deletion_is_said() {
+fn finalizer_status_matches_snapshots() {
     for cluster in ["deleted-while-paused", "deleted-while-erroring", "complete"] {
         for format in ["table", "json", "name"] {
             let shown = format!("tests/clusters/{cluster}");
@@ -414,7 +414,7 @@ fn the_state_of_a_deletion_is_said() {
 }
 
 #[test]
-fn an_orphaned_cordon_is_released_and_taken_back() {
+fn orphaned_cordon_is_released_and_undone() {
     let stage = Stage::of("complete");
     let cordon = ApiFlavor::Skyhook.key("cordon_gone");
     stage.change_node("node-1", |node| {
@@ -436,7 +436,7 @@ fn an_orphaned_cordon_is_released_and_taken_back() {
 }
 
 #[test]
-fn a_node_that_does_not_come_back_blocks_it_though_its_pod_is_said_to_run() {
+fn unreachable_node_blocks_deletion_despite_a_running_pod() {
     let from = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/tests/rules/node_not_ready.yaml"
@@ -462,7 +462,7 @@ fn a_node_that_does_not_come_back_blocks_it_though_its_pod_is_said_to_run() {
 
 /// A restart of the operator slows a deletion down, and every command says so; ten minutes later it blocks the deletion.
 #[test]
-fn an_operator_that_comes_up_is_waited_for() {
+fn starting_operator_delays_but_does_not_block_deletion() {
     let status = |now: &str| {
         let from = "--from tests/rules/operator_not_running.starting.yaml";
         run(&format!("finalizer status gpu -o json {from} --now {now}"))
@@ -481,7 +481,7 @@ fn an_operator_that_comes_up_is_waited_for() {
 
 /// Whether anything is left to uninstall, only node states tell.
 #[test]
-fn without_nodes_a_deletion_is_not_called_progressing() {
+fn unreadable_nodes_are_not_reported_as_progress() {
     let skyhook = json!({
         "apiVersion": "skyhook.nvidia.com/v1alpha1", "kind": "Skyhook",
         "metadata": {

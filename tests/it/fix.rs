@@ -27,7 +27,7 @@ fn over(cluster: &str, words: &str) -> Ran {
 
 /// On every captured cluster, whatever it takes: what is done, in full, and what is left alone.
 #[test]
-fn what_it_would_do_to_every_captured_cluster() {
+fn plan_for_every_capture_matches_the_snapshot() {
     let mut all = String::new();
     for path in clusters() {
         let from = path.display().to_string();
@@ -40,18 +40,18 @@ fn what_it_would_do_to_every_captured_cluster() {
 }
 
 #[test]
-fn unasked_it_runs_no_package_and_says_what_would_include_it() {
+fn default_impact_limit_reruns_no_package() {
     assert_snapshot!(over("apply-erroring", "").transcript());
 }
 
 #[test]
-fn where_nothing_is_wrong_there_is_nothing_to_do() {
+fn healthy_cluster_needs_no_fix() {
     let ran = over("complete", "");
     assert_snapshot!(ran.transcript());
 }
 
 #[test]
-fn codes_nodes_and_custom_resources_narrow_it() {
+fn fix_can_be_limited_by_code_node_and_custom_resource() {
     for words in [
         "SKY301 --up-to B2",
         "package-erroring --up-to B2",
@@ -63,20 +63,20 @@ fn codes_nodes_and_custom_resources_narrow_it() {
 }
 
 #[test]
-fn a_choice_is_left_alone_and_so_is_what_is_for_a_person() {
+fn choices_and_manual_remedies_are_not_applied() {
     assert_snapshot!(over("drain-blocked", "--up-to B4").transcript());
     assert_snapshot!(over("image-pull-back-off", "--up-to B4").transcript());
     assert_snapshot!(over("dependency-uninstalled", "--up-to B4").transcript());
 }
 
 #[test]
-fn what_stops_nothing_is_taken_where_its_code_is_named() {
+fn non_blocking_finding_is_fixed_when_its_code_is_named() {
     assert_snapshot!(over("v0.17-paused", "--up-to B4").transcript());
     assert_snapshot!(over("v0.17-paused", "SKY308 --up-to B4").transcript());
 }
 
 #[test]
-fn names_that_are_not_there_are_errors() {
+fn unknown_names_are_errors() {
     for words in [
         "SKY999",
         "pakage-erroring",
@@ -89,7 +89,7 @@ fn names_that_are_not_there_are_errors() {
 }
 
 #[test]
-fn a_document_says_the_same() {
+fn json_output_matches_the_text() {
     let ran = over("apply-erroring", "--up-to B2 -o json");
     assert_snapshot!(ran.transcript());
     let ran = over("complete", "-o json");

@@ -8,7 +8,7 @@
 
 mod files;
 mod mutate;
-mod words;
+mod text;
 
 use std::path::Path;
 

@@ -63,7 +63,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn completions_are_fresh() {
+fn completions_are_up_to_date() {
     let scripts = completion::SCRIPTS.iter();
     let mut expected: BTreeMap<String, String> = scripts
         .map(|(shell, name)| ((*name).to_owned(), completion::script(*shell)))
@@ -91,13 +91,13 @@ fn executable(path: &Path) {
 fn executable(_: &Path) {}
 
 #[test]
-fn manual_pages_are_fresh() {
+fn man_pages_are_up_to_date() {
     assert_eq!(stale_in("man", &man::pages()), Vec::<String>::new());
 }
 
 /// One file for each document: `schema/NodeStatus.json`.
 #[test]
-fn schemas_are_fresh() {
+fn schemas_are_up_to_date() {
     let documents = documents();
     let published = documents.iter().map(|d| d.published);
     let expected: BTreeMap<String, String> = published
@@ -108,7 +108,7 @@ fn schemas_are_fresh() {
 }
 
 #[test]
-fn the_tables_of_the_pages_are_fresh() {
+fn doc_tables_are_up_to_date() {
     let mut sections = 0;
     for page in pages::PAGES {
         let path = root().join(page);

@@ -110,7 +110,7 @@ fn updating() -> bool {
 }
 
 #[test]
-fn templates_print_what_kubectl_prints() {
+fn templates_print_the_same_as_kubectl() {
     let node = Node(read("node.json"));
     let mut cases: Vec<Case> = read("golden.json");
     if updating() {
@@ -138,7 +138,7 @@ fn templates_print_what_kubectl_prints() {
 
 /// What is on record is what the kubectl of this machine says, where there is one.
 #[test]
-fn the_record_is_kubectls_own() {
+fn golden_file_matches_kubectl() {
     if updating() {
         return;
     }
@@ -157,7 +157,7 @@ fn the_record_is_kubectls_own() {
 
 /// On purpose we understand more, and never say less where kubectl says something sensible.
 #[test]
-fn what_differs_is_more() {
+fn deviations_from_kubectl_only_add_output() {
     let node = Node(read("node.json"));
     let cases: Vec<Case> = read("golden.json");
     for case in cases.iter().filter(|case| case.ours.is_some()) {

@@ -73,7 +73,7 @@ fn left(stage: &Stage, owner: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_is_left_is_shown_with_its_former_owner() {
+fn leftovers_are_listed_with_their_former_owner() {
     for cluster in [
         "finalizer-stripped",
         "complete",
@@ -103,7 +103,7 @@ fn what_is_left_is_shown_with_its_former_owner() {
 }
 
 #[test]
-fn everything_but_the_record_goes_and_comes_back() {
+fn clean_removes_all_but_node_state_and_undo_restores_it() {
     let stage = with_remains("gone");
     let living = left(&stage, CR);
     let all = left(&stage, "gone");
@@ -151,7 +151,7 @@ fn everything_but_the_record_goes_and_comes_back() {
 }
 
 #[test]
-fn a_cordon_that_a_living_one_holds_too_stays() {
+fn cordon_shared_with_an_existing_custom_resource_is_kept() {
     let stage = with_remains("gone");
     let mut node = stage.node("node-1");
     node["metadata"]["annotations"][key(&format!("cordon_{CR}"))] = json!("true");
@@ -170,7 +170,7 @@ fn a_cordon_that_a_living_one_holds_too_stays() {
 }
 
 #[test]
-fn two_that_are_gone_do_not_hold_the_node_for_each_other() {
+fn two_deleted_owners_do_not_keep_each_others_cordon() {
     let stage = with_remains("gone");
     let mut node = stage.node("node-1");
     node["metadata"]["annotations"][key("cordon_another")] = json!("true");
@@ -180,7 +180,7 @@ fn two_that_are_gone_do_not_hold_the_node_for_each_other() {
 }
 
 #[test]
-fn what_cannot_be_read_is_not_gone() {
+fn unreadable_custom_resources_do_not_count_as_deleted() {
     let stage = with_remains("gone");
     stage.fake.on("LIST skyhooks").reply(403);
     for words in ["leftovers", "leftovers --clean --confirm"] {
@@ -205,7 +205,7 @@ fn what_cannot_be_read_is_not_gone() {
 
 /// All that the finalizer leaves is a record: nothing else is to be cleaned up.
 #[test]
-fn a_record_is_left_alone_without_being_asked() {
+fn node_state_is_kept_without_purge_state() {
     let stage = Stage::of("complete");
     stage
         .fake
@@ -244,7 +244,7 @@ fn a_record_is_left_alone_without_being_asked() {
 
 /// On a node that the newer operator has not adopted the old record is the only one; where it has, it is a copy.
 #[test]
-fn a_record_of_which_there_is_no_copy_stays() {
+fn only_copy_of_a_node_state_is_kept() {
     let command = "leftovers overdue --clean --dry-run --from tests/rules/legacy_keys_left.yaml";
     let state = key("nodeState_overdue");
     let kept = run(command).go();

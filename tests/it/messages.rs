@@ -12,7 +12,7 @@ fn said(cluster: &str, commands: &[&str]) -> String {
 }
 
 #[test]
-fn what_begins_once_it_may_go_on() {
+fn preview_of_resuming_names_what_starts() {
     assert_snapshot!(said("deleted-while-paused", &["resume gpu-tune"]));
     assert_snapshot!(said("v0.17-paused", &["resume gpu"]));
     assert_snapshot!(said("disabled-midway", &["enable gpu-tune"]));
@@ -24,7 +24,7 @@ fn what_begins_once_it_may_go_on() {
 
 /// Where checks could not run, warnings that were found are not called none.
 #[test]
-fn warnings_are_problems() {
+fn warnings_count_as_problems() {
     let first = |words: &str| {
         let said = said("finalizer-stripped", &[words]);
         said.lines().nth(1).map(str::to_owned)
@@ -39,12 +39,12 @@ fn warnings_are_problems() {
 
 /// A node whose turn is held up by another node is not told that nothing is wrong.
 #[test]
-fn a_queue_that_is_held_up_is_not_called_well() {
+fn blocked_queue_is_not_reported_fine() {
     assert_snapshot!(said("drain-blocked", &["diagnose node node-3"]));
 }
 
 #[test]
-fn the_operator_is_paused_meanwhile() {
+fn preview_says_the_operator_is_paused() {
     assert_snapshot!(said(
         "apply-erroring",
         &[
@@ -56,7 +56,7 @@ fn the_operator_is_paused_meanwhile() {
 }
 
 #[test]
-fn a_flag_that_does_nothing_is_said() {
+fn flag_without_effect_gives_a_warning() {
     assert_snapshot!(said(
         "apply-erroring",
         &["reset gpu-tune --node node-2 --retaint --no-pause"]
@@ -64,7 +64,7 @@ fn a_flag_that_does_nothing_is_said() {
 }
 
 #[test]
-fn a_name_that_is_not_there_is_followed_by_those_that_are() {
+fn unknown_name_lists_existing_names() {
     assert_snapshot!(said(
         "two-priorities",
         &[
@@ -88,7 +88,7 @@ fn a_name_that_is_not_there_is_followed_by_those_that_are() {
 }
 
 #[test]
-fn done_in_a_deletion_is_what_is_absent_in_both_views() {
+fn views_count_absent_packages_as_done_during_deletion() {
     for (cluster, name) in [
         ("deleted-while-erroring", "gpu-tune"),
         ("v0.17-deletion-in-progress", "gpu"),
@@ -100,7 +100,7 @@ fn done_in_a_deletion_is_what_is_absent_in_both_views() {
 }
 
 #[test]
-fn finished_entries_of_an_object_that_is_gone() {
+fn finished_entries_of_a_deleted_object_are_shown() {
     assert_snapshot!(said(
         "orphaned-uninstall-complete",
         &[
@@ -117,14 +117,14 @@ fn finished_entries_of_an_object_that_is_gone() {
 
 /// Files without a Deployment say nothing of the operator's.
 #[test]
-fn files_that_hold_no_deployments_say_so() {
+fn input_without_deployments_is_reported() {
     let ran = run("status --from tests/plans/pause/before.yaml").go();
     let says = "Operator (version unknown: the input has no Deployments)";
     assert!(ran.stdout.starts_with(says), "{}", ran.transcript());
 }
 
 #[test]
-fn a_schema_comes_as_json_or_yaml_and_nothing_else() {
+fn schema_is_printed_only_as_json_or_yaml() {
     for words in ["schema Version", "schema Version -o json"] {
         let ran = run(words).go();
         assert_eq!(

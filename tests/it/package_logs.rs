@@ -1,9 +1,9 @@
 //! `package logs` over a server: which logs it finds, in which order, and what it says where there are none.
 
+mod arguments;
 mod follow;
 mod jobs;
 mod pods;
-mod words;
 
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};

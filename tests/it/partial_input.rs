@@ -43,7 +43,7 @@ spec: {packages: {driver: {version: 2.0.1, image: i}}}
 ";
 
 #[test]
-fn the_objects_that_the_operator_rules_by() {
+fn rule_needing_newer_objects_is_not_checked_without_them() {
     let words = "--rule SKY601";
     let whole = format!("{}{NODE}{OLD}{NEW}", operator("v0.20.0"));
     assert_eq!(codes(&diagnose(words, &whole)), ["SKY601"]);
@@ -55,7 +55,7 @@ fn the_objects_that_the_operator_rules_by() {
 }
 
 #[test]
-fn the_objects_that_the_operator_migrates_from() {
+fn rule_needing_older_objects_is_not_checked_without_them() {
     for version in ["v0.18.0", "v0.20.3"] {
         let files = format!("{}{NODE}{NEW}", operator(version));
         let report = diagnose("--rule SKY601", &files);
@@ -66,7 +66,7 @@ fn the_objects_that_the_operator_migrates_from() {
 }
 
 #[test]
-fn the_policy_that_forms_the_batches() {
+fn rule_needing_policies_is_not_checked_without_them() {
     let files = format!(
         "{NODE}---
 apiVersion: v1
@@ -92,7 +92,7 @@ status: {{nodePriority: {{node-1: '2026-11-01T10:00:00Z'}}, compartmentStatuses:
 
 /// An empty list in a file named after its kind says that there are none.
 #[test]
-fn a_file_named_after_policies_or_old_objects_asks_for_them() {
+fn file_named_after_a_kind_requests_that_kind() {
     let directory = tempfile::tempdir().expect("a directory");
     let write = |name: &str, text: &str| {
         std::fs::write(directory.path().join(name), text).expect("a file");
@@ -120,7 +120,7 @@ spec: {deploymentPolicy: slow, packages: {}}
 }
 
 #[test]
-fn the_events_that_tell_a_packages_past() {
+fn rule_needing_events_is_not_checked_without_them() {
     let files = format!(
         "{NODE}---
 apiVersion: skyhook.nvidia.com/v1alpha1
@@ -208,7 +208,7 @@ endpoints: [{{addresses: [10.0.0.1], conditions: {{ready: {ready}}}}}]
 }
 
 #[test]
-fn webhooks_that_may_turn_every_change_down() {
+fn rule_needing_webhooks_is_not_checked_without_them() {
     let rule = "--rule SKY505";
     let base = format!("{}{NODE}{OLD}", operator("v0.17.0"));
     for (also, why) in [

@@ -1,6 +1,6 @@
 //! Where a package stands on a node: each view, wait and preview says the same.
 
-mod agree;
+mod agreement;
 
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ fn said(fake: &FakeApi, words: &str) -> Ran {
 }
 
 #[test]
-fn what_was_uninstalled_is_absent_and_not_complete() {
+fn uninstalled_package_is_absent_not_complete() {
     let nodes = [("node-1", ""), ("node-2", "driver|1.0.0 config complete")];
     let fake = with(OLD.serve(driver(true)), &nodes);
     let package = &said(&fake, "status -o json").json()["items"][0]["packages"][0];
@@ -48,7 +48,7 @@ fn what_was_uninstalled_is_absent_and_not_complete() {
 }
 
 #[test]
-fn a_version_that_is_not_in_the_spec_is_not_under_way() {
+fn version_not_in_the_spec_is_not_in_progress() {
     let nodes = [("node-1", "driver|0.9.0 config complete")];
     let fake = with(OLD.serve(driver(true)), &nodes);
     let ran = said(&fake, "package status --skyhook gpu");
@@ -59,7 +59,7 @@ fn a_version_that_is_not_in_the_spec_is_not_under_way() {
 }
 
 #[test]
-fn every_uninstall_that_was_taken_back_and_still_runs_is_told() {
+fn every_cancelled_but_running_uninstall_is_reported() {
     let nodes = ["node-1", "node-2"];
     let complete = nodes.map(|node| (node, "driver|1.0.0 config complete"));
     let mut fake = with(OLD.serve(driver(false)), &complete);
@@ -83,7 +83,7 @@ fn every_uninstall_that_was_taken_back_and_still_runs_is_told() {
 }
 
 #[test]
-fn an_uninstall_starts_only_after_the_stage_at_work() {
+fn uninstall_starts_after_the_running_stage() {
     let mut gpu = OLD.skyhook("paused", driver(true));
     gpu["metadata"]["annotations"] = json!({ApiFlavor::Skyhook.key("pause"): "true"});
     let nodes = [
@@ -103,7 +103,7 @@ fn an_uninstall_starts_only_after_the_stage_at_work() {
 }
 
 #[test]
-fn an_uninstall_that_is_to_come_is_not_complete() {
+fn pending_uninstall_is_not_complete() {
     let nodes = [("node-1", "driver|1.0.0 config complete")];
     let fake = with(OLD.serve(driver(true)), &nodes);
     fake.load(OLD.skyhook("complete", driver(true)));
@@ -112,7 +112,7 @@ fn an_uninstall_that_is_to_come_is_not_complete() {
 }
 
 #[test]
-fn nodes_that_are_not_selected_do_not_hold_up_an_uninstall() {
+fn unselected_nodes_do_not_block_an_uninstall() {
     let mut gpu = OLD.skyhook("complete", driver(true));
     gpu["spec"]["nodeSelectors"] = json!({"matchLabels": {"pool": "gpu"}});
     let nodes = [("node-1", "driver|1.0.0 config complete")];

@@ -62,7 +62,7 @@ fn compare(file: &Path, is: &str, wrong: &mut String) {
 }
 
 #[test]
-fn every_plan_says_does_and_takes_back_what_it_should() {
+fn plans_match_preview_effect_and_undo() {
     let mut wrong = String::new();
     for case in cases() {
         let read =

@@ -17,7 +17,7 @@ fn is_plain(said: &str) {
 }
 
 #[test]
-fn what_is_typed_decides() {
+fn answer_decides_exit_code_and_writes() {
     for (words, question, keys, code) in [
         ("pause gpu-tune", YES_NO, "y\n", 0),
         ("pause gpu-tune", YES_NO, "yes\n", 0),
@@ -54,7 +54,7 @@ fn what_is_typed_decides() {
 
 /// What is typed belongs to the question, to the end of the line; the shell gets what comes after it.
 #[test]
-fn nothing_of_the_answer_is_left_for_the_shell() {
+fn prompt_consumes_exactly_one_line() {
     let stage = Stage::of("complete");
     let mut shell = Command::new("sh");
     let script = format!(

@@ -17,7 +17,7 @@ use crate::support::run::{Run, run};
 use crate::support::stage::{CR, Stage};
 
 #[test]
-fn roles_as_manifests() {
+fn roles_match_snapshots() {
     assert_snapshot!(run("rbac").go().transcript());
     assert_snapshot!(run("rbac --for pause --for").go().transcript());
     assert_snapshot!(run("rbac -o name").go().transcript());
@@ -28,7 +28,7 @@ fn roles_as_manifests() {
 }
 
 #[test]
-fn every_format_says_the_same() {
+fn all_formats_print_the_same_roles() {
     let shown = run("rbac").go();
     let shown: Vec<Value> = serde_saphyr::from_multiple(&shown.stdout).expect("YAML");
     let json = run("rbac -o json").go().json();
@@ -42,7 +42,7 @@ fn every_format_says_the_same() {
 
 /// Without `--clean` it only looks.
 #[test]
-fn viewers_may_look_for_leftovers_and_change_nothing() {
+fn viewer_role_lists_leftovers_without_write_rights() {
     let viewer = run("rbac --for viewer -o json").go().json();
     let rules = viewer["rules"].as_array().expect("rules");
     let may = |verb: &str, resource: &str| {
@@ -75,7 +75,7 @@ fn verb(words: &[String]) -> &'static str {
 }
 
 #[test]
-fn plans_take_no_more() {
+fn plans_need_no_more_than_their_role() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plans");
     let mut seen = BTreeSet::new();
     for case in std::fs::read_dir(directory).expect("the directory is there") {
@@ -151,7 +151,7 @@ pub fn taken(request: &Logged) -> Option<Right> {
 
 /// What each command asks a server for is in its role; and what it lists, it has asked for.
 #[test]
-fn commands_ask_for_no_more() {
+fn commands_request_no_more_than_their_role() {
     let by = "--confirm --no-pause";
     for words in [
         "status".to_owned(),
@@ -224,14 +224,14 @@ pub fn typed() -> BTreeSet<String> {
 }
 
 #[test]
-fn commands_are_known_by_the_words_that_choose_them() {
+fn every_command_has_a_row_in_the_table() {
     let all = commands::all().into_iter();
     let known: BTreeSet<String> = all.map(|c| c.words.to_owned()).collect();
     assert_eq!(known, typed());
 }
 
 #[test]
-fn commands_without_a_cluster_take_no_rights() {
+fn commands_without_a_cluster_need_no_rights() {
     let offline = commands::all().into_iter().filter(|c| !c.is_online());
     let offline: Vec<&str> = offline.map(|c| c.words).collect();
     assert_eq!(
@@ -253,7 +253,7 @@ fn commands_without_a_cluster_take_no_rights() {
 
 /// What is refused is named, with the command that prints the rights.
 #[test]
-fn a_refusal_says_what_is_missing_and_where_the_rights_are() {
+fn forbidden_request_names_the_missing_right_and_rbac_command() {
     let stage = Stage::of("apply-erroring");
     stage.fake.on("LIST nodes").reply(403);
     assert_snapshot!(stage.run("node status").transcript());

@@ -17,7 +17,7 @@ fn commands() -> Vec<String> {
 }
 
 #[test]
-fn the_first_command_prints_what_is_stuck() {
+fn first_readme_command_prints_what_is_stuck() {
     let commands = commands();
     let words = commands[0]
         .strip_prefix("cargo run --quiet -- ")
@@ -28,7 +28,7 @@ fn the_first_command_prints_what_is_stuck() {
 
 /// The others talk to a cluster; here they get the captured one of the first.
 #[test]
-fn the_others_do_what_they_say() {
+fn documented_commands_succeed() {
     let mut ran = 0;
     for command in commands() {
         let Some(words) = command.strip_prefix("kubectl skyhook ") else {
@@ -126,7 +126,7 @@ fn verdict_of(kinds: &[&str]) -> String {
 }
 
 #[test]
-fn lists_of_kubectl_hold_all_that_a_healthy_verdict_needs() {
+fn documented_kubectl_lists_suffice_for_a_healthy_verdict() {
     assert_eq!(verdict_of(&KINDS), "healthy");
     let without: Vec<&str> = KINDS
         .into_iter()

@@ -63,7 +63,7 @@ fn shown(ran: &Ran) -> String {
 }
 
 #[test]
-fn the_failing_line_stands_in_the_finding() {
+fn finding_shows_the_failing_log_line() {
     let fake = looping(&["node-1"]);
     wrote(
         &fake,
@@ -92,7 +92,7 @@ fn the_failing_line_stands_in_the_finding() {
 }
 
 #[test]
-fn one_node_of_a_group_is_asked() {
+fn one_log_is_requested_per_group() {
     let fake = looping(&["node-1", "node-2", "node-3"]);
     for node in 1..=3 {
         wrote(&fake, &format!("apply-node-{node}"), &["no such device"]);
@@ -107,7 +107,7 @@ fn one_node_of_a_group_is_asked() {
 }
 
 #[test]
-fn no_log_is_asked_for_where_none_is_wanted_and_the_exit_code_is_shown_all_the_same() {
+fn no_logs_flag_requests_no_log_but_shows_the_exit_code() {
     let fake = looping(&["node-1"]);
     wrote(&fake, "apply-node-1", &["no such device"]);
     let ran = stuck(&fake, "--rule SKY201 --no-logs");
@@ -126,7 +126,7 @@ fn no_log_is_asked_for_where_none_is_wanted_and_the_exit_code_is_shown_all_the_s
 }
 
 #[test]
-fn a_refused_log_is_one_line_and_changes_nothing_else() {
+fn refused_log_adds_one_line_only() {
     let fake = looping(&["node-1"]);
     let before = stuck(&fake, "--no-logs");
     fake.on("GET pods/log").reply(403);
@@ -145,7 +145,7 @@ fn a_refused_log_is_one_line_and_changes_nothing_else() {
 }
 
 #[test]
-fn a_server_that_hangs_is_not_waited_for() {
+fn hanging_log_request_is_given_up() {
     let fake = looping(&["node-1"]);
     fake.on("GET pods/log")
         .reply(crate::support::fake_api::Reply::Hang);
@@ -163,7 +163,7 @@ fn a_server_that_hangs_is_not_waited_for() {
 
 /// In every form that a script may print it, in the log, in the message of an event and in that of a container.
 #[test]
-fn a_planted_secret_never_shows() {
+fn secrets_in_logs_and_events_are_masked() {
     let planted = [
         "DB_PASSWORD=hunter2",
         "+ login --token hunter2",
@@ -214,7 +214,7 @@ fn event(kind: &str, name: &str, reason: &str, message: &str, count: i64, of: Wo
 }
 
 #[test]
-fn events_alike_are_counted_together() {
+fn equal_events_are_counted_together() {
     let place = Place {
         job: Some("apply-1"),
         ..Place::default()
@@ -265,7 +265,7 @@ fn events_alike_are_counted_together() {
 
 /// The failed attempt speaks, also where the next one runs already; and the one before where its log is gone.
 #[test]
-fn of_a_job_the_failed_attempt_speaks() {
+fn log_of_the_failed_job_attempt_is_shown() {
     let place = |at| Place {
         job: Some("apply-1"),
         at,
@@ -308,7 +308,7 @@ fn of_a_job_the_failed_attempt_speaks() {
 
 /// What the operator keeps of an interrupt whose pods are gone is in the capture.
 #[test]
-fn what_the_operator_kept_is_shown_from_files_too() {
+fn operator_log_tail_is_shown_from_files() {
     let captured = clusters::named("nodewright-interrupt-restart-limit");
     let ran = run(&format!(
         "diagnose stuck -o json --from {}",
@@ -325,7 +325,7 @@ fn what_the_operator_kept_is_shown_from_files_too() {
 }
 
 #[test]
-fn fifty_groups_take_no_longer_than_one() {
+fn log_requests_of_50_groups_run_in_parallel() {
     let fake = OLD.serve(json!({}));
     for n in 0..50 {
         let package = format!("p{n}");
@@ -377,7 +377,7 @@ fn fifty_groups_take_no_longer_than_one() {
 }
 
 #[test]
-fn every_remedy_says_what_it_takes_and_whether_it_can_be_undone() {
+fn every_remedy_states_impact_and_undo() {
     for captured in clusters::all() {
         let ran = run(&format!(
             "diagnose stuck -o json --from {}",

@@ -1,6 +1,6 @@
 //! Every command that a rule advises is one that we understand.
 
-mod cures;
+mod model;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -57,12 +57,12 @@ fn diagnosed(nodes: usize) -> String {
 }
 
 #[test]
-fn what_is_wrong_on_a_few_nodes_is_cured_by_one_command() {
+fn few_affected_nodes_get_one_command() {
     insta::assert_snapshot!(diagnosed(3));
 }
 
 #[test]
-fn what_is_wrong_on_many_nodes_is_cured_by_one_command() {
+fn many_affected_nodes_get_one_command() {
     insta::assert_snapshot!(diagnosed(12));
 }
 
@@ -85,7 +85,7 @@ fn advised(fixture: &str, code: &str) -> Vec<(String, Vec<String>)> {
 
 /// The operator chooses the image of the agent, unless the package does.
 #[test]
-fn an_image_of_the_agent_is_corrected_where_it_is_set() {
+fn agent_image_remedy_targets_where_the_image_is_set() {
     let all = advised("image_not_pulled.agent", "SKY202");
     let [(operators, first), (own, second)] = all.as_slice() else {
         panic!("{all:#?}");
@@ -110,7 +110,7 @@ fn an_image_of_the_agent_is_corrected_where_it_is_set() {
 
 /// No cycle is advised, and no more is reset than has to be.
 #[test]
-fn a_package_that_others_depend_on_gets_no_dependency_among_them() {
+fn dependency_remedy_creates_no_cycle() {
     let advised = |fixture| advised(fixture, "SKY209").remove(0).1;
     let lost = advised("package_never_scheduled.lost");
     let titles: Vec<&str> = lost.iter().filter_map(|r| r.split(':').next()).collect();
@@ -128,7 +128,7 @@ fn a_package_that_others_depend_on_gets_no_dependency_among_them() {
 /// An operator that never continues a package whose interrupt was skipped does not pass over its node: it would do nothing
 /// there.
 #[test]
-fn a_node_with_a_skipped_interrupt_is_not_called_passed_over() {
+fn node_with_a_skipped_interrupt_is_not_reported_never_scheduled() {
     let driver = json!({"version": "1.0.0", "image": "example.com/driver", "interrupt": {"type": "reboot"},
         "uninstall": {"enabled": true, "apply": false}});
     for (version, code) in [("v0.16.0", "SKY210"), ("v0.17.1", "SKY114")] {
@@ -152,7 +152,7 @@ fn a_node_with_a_skipped_interrupt_is_not_called_passed_over() {
 
 /// Of a pause it is said what it holds back: nothing, packages, or packages with interrupts.
 #[test]
-fn what_runs_once_it_is_resumed_is_what_is_left() {
+fn resume_remedy_names_what_will_run() {
     for (state, interrupt, caveat) in [
         ("complete", false, ""),
         ("in_progress", false, "its packages run"),
@@ -228,7 +228,7 @@ fn remedies_parse() {
 
 /// The spec has images, variables of the stage and resources, but no list of containers; the pod of a panic is deleted.
 #[test]
-fn what_the_spec_does_not_have_is_not_set_in_it() {
+fn admission_remedy_sets_only_fields_the_spec_has() {
     let titles = |fixture: &str| {
         let all = advised(fixture, "SKY215").into_iter();
         let all = all.map(|(message, remedies)| {
@@ -257,7 +257,7 @@ fn what_the_spec_does_not_have_is_not_set_in_it() {
 
 /// An interrupt that the spec has already is not to be added to it.
 #[test]
-fn what_keeps_an_interrupt_from_running_is_removed() {
+fn stranded_interrupt_remedy_removes_the_blocker() {
     let titles = |fixture: &str| {
         let all = advised(fixture, "SKY102").into_iter();
         let all = all.map(|(_, remedies)| {
@@ -287,7 +287,7 @@ fn what_keeps_an_interrupt_from_running_is_removed() {
 
 /// Another version would count as never installed: the uninstall would be over without having run.
 #[test]
-fn the_version_of_an_uninstall_is_not_changed() {
+fn uninstall_remedy_keeps_the_version() {
     let all = advised("image_not_pulled.uninstall", "SKY202");
     let [(_, remedies)] = all.as_slice() else {
         panic!("{all:#?}");
@@ -301,7 +301,7 @@ fn the_version_of_an_uninstall_is_not_changed() {
 
 /// Of each the end of the message, and the titles of the commands that change something.
 #[test]
-fn a_failing_stage_tells_whether_it_is_tried_again() {
+fn failing_stage_states_whether_it_is_retried() {
     let told = |fixture: &str, code: &str| {
         let all = advised(fixture, code).into_iter();
         let all = all.map(|(message, remedies)| {
@@ -345,7 +345,7 @@ fn a_failing_stage_tells_whether_it_is_tried_again() {
 
 /// A pause makes an erroring node a waiting one, and what its Job has given up stays so.
 #[test]
-fn a_resume_does_not_promise_what_has_failed_permanently() {
+fn resume_does_not_promise_permanently_failed_packages() {
     let stays = "driver has failed permanently on node-1 and does not continue there until you run `kubectl skyhook \
                  package retry driver --skyhook gpu --node node-1`";
     let all = advised("paused.parked", "SKY308");
@@ -364,7 +364,7 @@ fn a_resume_does_not_promise_what_has_failed_permanently() {
 
 /// Package pods tolerate the taint with the configured value alone, and its effect may evict.
 #[test]
-fn the_taint_that_is_offered_is_the_configured_one() {
+fn taint_remedy_uses_the_configured_taint() {
     let document = run(
         "diagnose stuck --rule SKY411 -o json --from tests/rules/runtime_required_not_in_force.value.yaml",
     )
@@ -379,7 +379,7 @@ fn the_taint_that_is_offered_is_the_configured_one() {
 
 /// A pause frees the others only of operators that read node states one custom resource at a time.
 #[test]
-fn a_pause_is_offered_where_it_frees_the_others() {
+fn pause_is_suggested_only_if_it_unblocks_others() {
     let told = |fixture: &str| -> Vec<_> {
         let all = advised(fixture, "SKY206").into_iter();
         all.map(|(message, remedies)| {

@@ -39,7 +39,7 @@ fn fixtures() -> Vec<PathBuf> {
 }
 
 #[test]
-fn marks_are_findings() {
+fn findings_match_fixture_marks() {
     let mut wrong = String::new();
     for path in fixtures() {
         let stem = rule_name(&path);
@@ -94,7 +94,7 @@ fn every_rule_has_a_fixture_and_a_manual() {
 }
 
 #[test]
-fn codes_are_sorted_and_unique_and_not_retired() {
+fn codes_are_sorted_unique_and_not_retired() {
     let codes: Vec<&str> = rules::ALL.iter().map(|r| r.code).collect();
     let mut sorted = codes.clone();
     sorted.sort_unstable();
@@ -111,7 +111,7 @@ fn codes_are_sorted_and_unique_and_not_retired() {
 
 /// The table for users names every rule, and no code that there is not.
 #[test]
-fn the_table_of_stuck_states_names_every_rule() {
+fn stuck_states_table_names_every_rule() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/stuck-states.md");
     let text = std::fs::read_to_string(path).expect("the table");
     let words = text.split(|c: char| !c.is_ascii_alphanumeric());
@@ -121,7 +121,7 @@ fn the_table_of_stuck_states_names_every_rule() {
 }
 
 #[test]
-fn grades_are_explained_as_rules_are() {
+fn explain_accepts_impact_grades() {
     let ran = run("explain b4").go();
     assert_snapshot!("explain_grade", ran.transcript());
     let document = run("explain B4 -o json").go().json();

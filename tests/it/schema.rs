@@ -69,7 +69,7 @@ fn fits_text(kind: &str, text: &str) {
 }
 
 #[test]
-fn what_reading_commands_print_fits() {
+fn read_output_matches_schemas() {
     for name in CLUSTERS {
         let from = format!("-o json --from {}", clusters::named(name).path());
         let run = |words: &str| run(&format!("{words} {from}")).go();
@@ -100,7 +100,7 @@ fn what_reading_commands_print_fits() {
 }
 
 #[test]
-fn what_needs_no_cluster_fits() {
+fn offline_output_matches_schemas() {
     fits("Rules", &run("rules -o json").go());
     fits("Rule", &run("explain SKY101 -o json").go());
     fits("Rules", &run("explain SKY101 SKY201 -o json").go());
@@ -109,7 +109,7 @@ fn what_needs_no_cluster_fits() {
 }
 
 #[test]
-fn what_changes_print_fits() {
+fn change_output_matches_schemas() {
     let stage = Stage::of("apply-erroring");
     let plan = stage.state.path().join("plan.json");
     let reset = format!("reset {CR} --node node-2 --no-pause");
@@ -151,7 +151,7 @@ fn leaves(command: &clap::Command, words: &str, found: &mut Vec<String>) {
 }
 
 #[test]
-fn every_command_says_what_it_prints() {
+fn every_command_declares_its_schema() {
     let mut all = Vec::new();
     leaves(&Program::SKYHOOK.tree(), "", &mut all);
     // Asked for without a word of its own, too.
@@ -177,7 +177,7 @@ fn every_command_says_what_it_prints() {
 }
 
 #[test]
-fn a_document_is_found_by_its_kind_and_else_the_near_ones_are_named() {
+fn schema_is_found_by_kind_with_suggestions() {
     let ran = run("schema diagnosis").go();
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
     assert_eq!(ran.json()["title"], "Diagnosis");

@@ -96,7 +96,7 @@ fn says_nothing(ran: &Ran, stage: &Stage) {
 }
 
 #[test]
-fn of_the_command_line() {
+fn secrets_on_the_command_line_are_hidden() {
     for (before, after) in TYPED {
         let stage = Stage::of("complete");
         for done in DONE {
@@ -115,7 +115,7 @@ fn of_the_command_line() {
 }
 
 #[test]
-fn of_a_server_that_cannot_be_reached_or_is_none() {
+fn secrets_are_hidden_in_connection_errors() {
     let stage = Stage::of("complete");
     for server in [
         "http://me:SECRET@127.0.0.1:1",
@@ -137,7 +137,7 @@ fn of_a_server_that_cannot_be_reached_or_is_none() {
 }
 
 #[test]
-fn of_the_kubeconfig_and_the_environment() {
+fn secrets_in_kubeconfig_and_environment_are_hidden() {
     let stage = Stage::of("complete");
     let url = &stage.served.url;
     let host = url.trim_start_matches("http://");
@@ -212,7 +212,7 @@ fn of_the_kubeconfig_and_the_environment() {
 
 /// What an older version wrote into a journal stays there, and is not shown.
 #[test]
-fn of_an_old_journal() {
+fn secrets_in_an_old_journal_are_hidden() {
     let stage = Stage::of("complete");
     assert_eq!(stage.run("pause gpu-tune -y").code, Some(0));
     let (path, text) = files(stage.state.path()).remove(0);

@@ -16,7 +16,7 @@ fn list(items: Vec<Value>) -> String {
 }
 
 #[test]
-fn a_cluster_on_one_page() {
+fn output_matches_snapshots() {
     for captured in clusters::on_screen() {
         let from = captured.path();
         let mut transcript = run(&format!("status --from {from}")).go().transcript();
@@ -28,7 +28,7 @@ fn a_cluster_on_one_page() {
 }
 
 #[test]
-fn uninstall_status_on_screen() {
+fn uninstall_status_output_matches_snapshots() {
     for captured in clusters::on_screen() {
         let from = captured.path();
         let mut transcript = run(&format!("uninstall status --from {from}"))
@@ -42,7 +42,7 @@ fn uninstall_status_on_screen() {
 }
 
 #[test]
-fn for_machines() {
+fn json_and_name_output_match_snapshots() {
     let from = "--from tests/clusters/rollout-stopped";
     assert_snapshot!(run(&format!("status -o json {from}")).go().transcript());
     assert_snapshot!(run(&format!("status -o name {from}")).go().transcript());
@@ -60,7 +60,7 @@ fn for_machines() {
 }
 
 #[test]
-fn names_that_are_not_there() {
+fn unknown_names_are_errors() {
     let from = "--from tests/clusters/two-priorities";
     assert_snapshot!(run(&format!("status second {from}")).go().transcript());
     assert_snapshot!(run(&format!("status secnd {from}")).go().transcript());
@@ -72,7 +72,7 @@ fn names_that_are_not_there() {
 }
 
 #[test]
-fn a_server_gives_what_files_give() {
+fn server_and_files_give_the_same_output() {
     for name in ["apply-erroring", "uninstall-erroring", "two-priorities"] {
         let captured = clusters::named(name);
         let served = captured.served().serve();
@@ -91,7 +91,7 @@ fn a_server_gives_what_files_give() {
 }
 
 #[test]
-fn what_cannot_be_read_is_said() {
+fn unreadable_sources_are_reported() {
     let captured = clusters::named("complete");
     for source in ["skyhooks", "nodes", "pods", "deployments"] {
         let fake = captured.served();
@@ -104,7 +104,7 @@ fn what_cannot_be_read_is_said() {
 
 /// Files without custom resources do not tell whether one is gone.
 #[test]
-fn what_may_still_exist_is_not_called_gone() {
+fn unknown_custom_resource_is_not_reported_deleted() {
     for cluster in ["finalizer-stripped", "deleted-after-reset"] {
         let ran = run(&format!("status --from tests/clusters/{cluster}")).go();
         assert!(
@@ -119,7 +119,7 @@ fn what_may_still_exist_is_not_called_gone() {
 
 /// An older version may have been there, as the rule about this cluster says.
 #[test]
-fn what_was_never_there_is_named_with_its_version() {
+fn never_installed_package_is_named_with_its_version() {
     let from = "--from tests/clusters/version-changed-while-uninstalling";
     let ran = run(&format!("uninstall status {from}")).go();
     let rows = ran
@@ -131,7 +131,7 @@ fn what_was_never_there_is_named_with_its_version() {
 
 /// The total is of the nodes that are selected; what stands on others is only said to be there.
 #[test]
-fn packages_are_counted_on_the_nodes_that_are_selected() {
+fn packages_are_counted_on_selected_nodes() {
     let package = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
     let mut skyhook = NEW.skyhook("complete", package);
     skyhook["spec"]["nodeSelectors"] = json!({"matchLabels": {"pool": "gpu"}});
@@ -179,7 +179,7 @@ fn packages_are_counted_on_the_nodes_that_are_selected() {
 
 /// A digest tells no version: the operator is there all the same.
 #[test]
-fn an_operator_without_a_version_is_not_called_absent() {
+fn operator_without_a_version_is_not_reported_absent() {
     let mut operator = NEW.operator();
     operator["spec"]["template"]["spec"]["containers"][0]["image"] =
         "ghcr.io/nvidia/nodewright/operator@sha256:0123".into();
@@ -200,7 +200,7 @@ fn an_operator_without_a_version_is_not_called_absent() {
 
 /// An uninstall that rests, or that a finding says does not move on, is not under way.
 #[test]
-fn an_uninstall_that_does_not_move_is_blocked() {
+fn stalled_uninstall_is_blocked() {
     let package = json!({"driver": {
         "version": "1.0.0", "image": "example.com/driver", "uninstall": {"enabled": true, "apply": true},
     }});
@@ -266,7 +266,7 @@ fn an_uninstall_that_does_not_move_is_blocked() {
 
 /// Nothing is recorded of an uninstall whose drain is refused.
 #[test]
-fn an_uninstall_that_cannot_start_is_blocked() {
+fn uninstall_that_cannot_start_is_blocked() {
     let from = "--now 2026-11-20T10:00:00Z --from tests/rules/drain_blocked.yaml";
     let json = run(&format!("uninstall status old -o json {from}"))
         .go()
@@ -286,7 +286,7 @@ fn an_uninstall_that_cannot_start_is_blocked() {
 
 /// Each node by its own events, of whichever object; the last stage that started there tells.
 #[test]
-fn what_became_of_a_package_is_told_of_each_node_by_itself() {
+fn package_history_is_shown_per_node() {
     let package = json!({"driver": {
         "version": "2.0.1", "image": "registry.example/driver", "uninstall": {"enabled": true, "apply": true},
     }});
@@ -351,7 +351,7 @@ fn what_became_of_a_package_is_told_of_each_node_by_itself() {
 }
 
 #[test]
-fn without_the_nodes_there_is_no_answer() {
+fn unreadable_nodes_are_an_error() {
     let stage = Stage::operated("apply-erroring");
     stage.fake.on("LIST nodes").reply(403);
     let ran = stage.run("status");

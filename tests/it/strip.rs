@@ -48,7 +48,7 @@ fn ours() -> [&'static str; 1] {
 }
 
 #[test]
-fn a_webhook_without_a_backend_is_named_before_the_first_write() {
+fn webhook_without_a_backend_is_reported_before_any_write() {
     let stage = Stage::of("deleted-while-paused");
     stage.fake.load(webhooks("Validating", &ours()));
     stage.fake.load(webhooks("Mutating", &["*"]));
@@ -88,7 +88,7 @@ fn a_webhook_without_a_backend_is_named_before_the_first_write() {
 }
 
 #[test]
-fn webhooks_that_do_not_see_the_change_are_no_matter() {
+fn webhooks_that_do_not_match_are_ignored() {
     let stage = Stage::of("deleted-while-paused");
     let mut ignored = webhooks("Validating", &ours());
     ignored["webhooks"][0]["failurePolicy"] = json!("Ignore");
@@ -101,7 +101,7 @@ fn webhooks_that_do_not_see_the_change_are_no_matter() {
 }
 
 #[test]
-fn webhooks_that_cannot_be_read_are_said() {
+fn unreadable_webhooks_are_reported() {
     let stage = Stage::of("deleted-while-paused");
     stage
         .fake
@@ -136,7 +136,7 @@ fn other(stage: &Stage, state: &str) {
 }
 
 #[test]
-fn the_runtime_required_taint_goes_where_nothing_else_needs_it() {
+fn runtime_required_taint_is_removed_if_unneeded() {
     let foreign = json!({"key": "example.com/keep", "effect": "NoExecute",
         "timeAdded": "2026-11-20T10:00:00Z"});
     for (needed_by, stays) in [
@@ -172,7 +172,7 @@ fn the_runtime_required_taint_goes_where_nothing_else_needs_it() {
 }
 
 #[test]
-fn the_whole_custom_resource_is_in_the_journal_before_it_goes() {
+fn journal_holds_the_custom_resource_before_removal() {
     let stage = Stage::of("deleted-while-paused");
     let before = stage.cr().expect("it is there");
     // The answer to the patch never comes: the process may as well have been killed there.
@@ -188,7 +188,7 @@ fn the_whole_custom_resource_is_in_the_journal_before_it_goes() {
 
 /// It was let go, and then the process was killed: what is left is to be cleaned, and then it is done.
 #[test]
-fn a_strip_that_was_cut_short_is_done_when_it_is_called_again() {
+fn interrupted_strip_is_finished_by_the_same_command() {
     let stage = Stage::of("deleted-while-paused");
     stage.fake.on("PATCH nodes").reply(500);
     let ran = stage.run(STRIP);
@@ -208,7 +208,7 @@ fn a_strip_that_was_cut_short_is_done_when_it_is_called_again() {
 
 /// Seen of v0.17: after the finalizer went, and the state with it, the state of a dying pod was written again.
 #[test]
-fn what_the_operator_may_write_afterwards_is_said_where_it_is_there_and_packages_are_at_work() {
+fn preview_warns_of_later_operator_writes() {
     let warning = "- warning: the operator may still record the progress of package pods on node-2: once these pods are gone, run \
                    `kubectl skyhook leftovers`\n";
     for (replicas, cluster, says) in [

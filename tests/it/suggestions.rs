@@ -23,7 +23,7 @@ fn answered(lines: &[&str], code: i32, said: &[&str]) {
 }
 
 #[test]
-fn commands() {
+fn unknown_commands_get_suggestions() {
     for (line, near) in [
         ("diagnos", "tip: a similar subcommand exists: 'diagnose'"),
         (
@@ -47,7 +47,7 @@ fn commands() {
 
 /// A suggestion that is far off could be typed: of these some change what was to be looked at.
 #[test]
-fn nothing_far_off_is_suggested() {
+fn distant_names_are_not_suggested() {
     for line in [
         "events",
         "bundle",
@@ -68,7 +68,7 @@ fn nothing_far_off_is_suggested() {
 }
 
 #[test]
-fn custom_resources() {
+fn unknown_custom_resources_get_suggestions() {
     answered(
         &[
             "diagnose stuck secnd FROM",
@@ -99,7 +99,7 @@ fn custom_resources() {
 
 /// Scripts reset before they begin, so that a name without anything to reset is no error there.
 #[test]
-fn a_custom_resource_to_reset() {
+fn unknown_custom_resource_to_reset_gets_suggestions() {
     let said = [
         "warning: Skyhook \"secnd\" not found",
         "did you mean second?",
@@ -108,7 +108,7 @@ fn a_custom_resource_to_reset() {
 }
 
 #[test]
-fn nodes() {
+fn unknown_nodes_get_suggestions() {
     answered(
         &[
             "diagnose stuck --node noed-2 FROM",
@@ -129,7 +129,7 @@ fn nodes() {
 }
 
 #[test]
-fn packages() {
+fn unknown_packages_get_suggestions() {
     answered(
         &[
             "package status topp --skyhook second FROM",
@@ -145,7 +145,7 @@ fn packages() {
 }
 
 #[test]
-fn codes() {
+fn unknown_codes_get_suggestions() {
     answered(
         &["explain SKY6O1", "diagnose stuck --rule SKY6O1 FROM"],
         64,

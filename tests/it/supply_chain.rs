@@ -142,7 +142,7 @@ fn one(rest: &mut &[&str], allowed: &BTreeSet<String>) -> bool {
 }
 
 #[test]
-fn licence_expressions_are_read() {
+fn license_expressions_are_evaluated() {
     let allowed = ["MIT", "Apache-2.0", "ISC"].map(str::to_owned).into();
     for (expression, met) in [
         ("MIT", true),
@@ -160,7 +160,7 @@ fn licence_expressions_are_read() {
 }
 
 #[test]
-fn parts_have_licences_that_are_allowed_and_come_from_the_registry() {
+fn dependencies_have_allowed_licenses_and_come_from_crates_io() {
     let (metadata, allowed) = (metadata(), listed("allow"));
     let parts = parts(&metadata);
     assert!(parts.len() > 100, "{}", parts.len());
@@ -189,7 +189,7 @@ fn version(text: &str) -> Vec<u32> {
 }
 
 #[test]
-fn the_rust_version_is_the_one_that_is_built_and_no_part_asks_for_more() {
+fn rust_version_matches_the_workflow_and_dependencies() {
     let metadata = metadata();
     let parts = parts(&metadata);
     let own = parts
@@ -212,7 +212,7 @@ fn the_rust_version_is_the_one_that_is_built_and_no_part_asks_for_more() {
 }
 
 #[test]
-fn workflows_name_actions_by_hash() {
+fn workflows_pin_actions_by_hash() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join(".github/workflows");
     let mut seen = 0;
     for file in std::fs::read_dir(directory).expect("workflows") {

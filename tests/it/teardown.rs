@@ -1,7 +1,7 @@
 //! `teardown`: what it says before, in which order it goes about it, and how it ends.
 
-mod again;
-mod cut_short;
+mod interruption;
+mod recreation;
 
 use insta::assert_snapshot;
 use kubectl_skyhook::api::{ApiFlavor, keys};
@@ -154,7 +154,7 @@ fn two() -> FakeApi {
 }
 
 #[test]
-fn what_would_come_of_it_is_said_and_nothing_done() {
+fn preview_writes_nothing() {
     let stage = Stage::over(two());
     assert_snapshot!(
         "teardown_preview",
@@ -170,7 +170,7 @@ fn what_would_come_of_it_is_said_and_nothing_done() {
 }
 
 #[test]
-fn captured_clusters_are_looked_at() {
+fn previews_of_captures_match_snapshots() {
     for cluster in [
         "deleted-while-erroring",
         "deleted-while-paused",
@@ -186,7 +186,7 @@ fn captured_clusters_are_looked_at() {
 }
 
 #[test]
-fn without_a_terminal_and_a_confirmation_nothing_is_done() {
+fn unconfirmed_teardown_writes_nothing() {
     let stage = Stage::over(two());
     let ran = teardown(&stage, "");
     assert_eq!(ran.code, Some(3), "{}", ran.transcript());
@@ -200,7 +200,7 @@ fn without_a_terminal_and_a_confirmation_nothing_is_done() {
 }
 
 #[test]
-fn later_ones_go_first_and_policies_last() {
+fn later_custom_resources_go_first_and_policies_last() {
     let fake = two();
     goes(&fake, OLD, "late");
     goes(&fake, OLD, "base");
@@ -240,7 +240,7 @@ fn later_ones_go_first_and_policies_last() {
 
 /// All of it stands in one journal, which `undo` and `undelete` go by.
 #[test]
-fn it_is_undone_as_a_whole() {
+fn undo_restores_everything_deleted() {
     let fake = two();
     goes(&fake, OLD, "late");
     goes(&fake, OLD, "base");
@@ -277,7 +277,7 @@ fn it_is_undone_as_a_whole() {
 }
 
 #[test]
-fn one_of_it_is_undeleted() {
+fn undelete_restores_one_custom_resource() {
     let fake = two();
     goes(&fake, OLD, "late");
     goes(&fake, OLD, "base");
@@ -291,7 +291,7 @@ fn one_of_it_is_undeleted() {
 
 /// What is on its way cannot be made again, and what was not started need not be.
 #[test]
-fn what_is_still_being_deleted_is_not_undone() {
+fn undo_skips_objects_still_being_deleted() {
     let fake = two();
     let mut held = cr(OLD, "late", 300, driver(None));
     held["metadata"]["annotations"] = json!({ApiFlavor::Skyhook.key("disable"): "true"});
@@ -312,7 +312,7 @@ fn what_is_still_being_deleted_is_not_undone() {
 
 /// The order is in the plan, and the deletions wait for each other without the command, too.
 #[test]
-fn it_is_a_plan_that_can_be_saved_and_applied() {
+fn teardown_plan_can_be_saved_and_applied() {
     let fake = two();
     goes(&fake, OLD, "late");
     goes(&fake, OLD, "base");
@@ -336,7 +336,7 @@ fn it_is_a_plan_that_can_be_saved_and_applied() {
 }
 
 #[test]
-fn with_nothing_there_it_is_safe() {
+fn empty_cluster_is_safe() {
     let fake = FakeApi::new()
         .serving(ApiFlavor::Skyhook)
         .with(OLD.operator());
@@ -345,7 +345,7 @@ fn with_nothing_there_it_is_safe() {
 }
 
 #[test]
-fn what_is_being_deleted_is_only_looked_at() {
+fn object_already_being_deleted_is_not_written() {
     let mut paused = cr(OLD, "late", 300, driver(None));
     paused["metadata"]["deletionTimestamp"] = json!("2026-11-20T11:30:00Z");
     paused["metadata"]["annotations"] = json!({ApiFlavor::Skyhook.key("pause"): "true"});
@@ -359,7 +359,7 @@ fn what_is_being_deleted_is_only_looked_at() {
 }
 
 #[test]
-fn what_cannot_go_on_keeps_what_it_builds_on() {
+fn blocked_deletion_keeps_its_dependencies() {
     let fake = two();
     let mut held = cr(OLD, "late", 300, driver(None));
     held["metadata"]["annotations"] = json!({ApiFlavor::Skyhook.key("disable"): "true"});
@@ -428,7 +428,7 @@ fn side_by_side() -> FakeApi {
 const LATER: (&str, usize) = ("LIST poddisruptionbudgets", 4);
 
 #[test]
-fn what_is_blocked_stops_what_comes_after_it_and_no_others() {
+fn blocked_deletion_stops_only_its_dependents() {
     let fake = side_by_side();
     let (look, nth) = LATER;
     fake.on(look).nth(nth).after(|it| {
@@ -443,7 +443,7 @@ fn what_is_blocked_stops_what_comes_after_it_and_no_others() {
 }
 
 #[test]
-fn what_is_blocked_may_be_freed_as_long_as_others_go_on() {
+fn blocked_deletion_may_recover_while_others_progress() {
     let fake = side_by_side();
     let (look, nth) = LATER;
     fake.on(look).nth(nth).after(|it| gone(it, OLD, "held"));
@@ -458,7 +458,7 @@ fn what_is_blocked_may_be_freed_as_long_as_others_go_on() {
 }
 
 #[test]
-fn without_a_finalizer_it_goes_at_once() {
+fn object_without_finalizer_is_deleted_at_once() {
     let fake = FakeApi::new()
         .serving(ApiFlavor::Skyhook)
         .with(OLD.operator());
@@ -470,7 +470,7 @@ fn without_a_finalizer_it_goes_at_once() {
 }
 
 #[test]
-fn finalizers_of_others_are_named() {
+fn foreign_finalizers_are_named() {
     let fake = FakeApi::new()
         .serving(ApiFlavor::Skyhook)
         .with(OLD.operator());
@@ -486,7 +486,7 @@ fn finalizers_of_others_are_named() {
 }
 
 #[test]
-fn without_an_operator_the_finalizer_has_to_be_stripped() {
+fn missing_operator_requires_finalizer_strip() {
     let fake = FakeApi::new()
         .serving(ApiFlavor::Skyhook)
         .with(cr(OLD, "late", 300, tuning()))
@@ -499,7 +499,7 @@ fn without_an_operator_the_finalizer_has_to_be_stripped() {
 }
 
 #[test]
-fn what_cannot_be_read_is_never_called_safe() {
+fn unreadable_sources_are_never_reported_safe() {
     let fake = two();
     goes(&fake, OLD, "late");
     goes(&fake, OLD, "base");
@@ -523,7 +523,7 @@ fn what_cannot_be_read_is_never_called_safe() {
 
 /// The server takes the deletion, and neither says so nor anything else from then on.
 #[test]
-fn a_deletion_of_which_nobody_hears_is_not_called_refused() {
+fn deletion_with_a_lost_answer_is_not_reported_refused() {
     let fake = two();
     fake.on("DELETE skyhooks late").reply(Reply::from(504));
     // It is looked at once before.
@@ -544,7 +544,7 @@ fn a_deletion_of_which_nobody_hears_is_not_called_refused() {
 
 /// The server takes the deletion and does not say so; the object does.
 #[test]
-fn a_deletion_that_shows_on_the_object_is_awaited() {
+fn deletion_visible_on_the_object_is_awaited() {
     let fake = two();
     fake.on("DELETE skyhooks late").reply(Reply::Half);
     let stage = Stage::over(fake);
@@ -555,7 +555,7 @@ fn a_deletion_that_shows_on_the_object_is_awaited() {
 }
 
 #[test]
-fn custom_resources_that_cannot_be_read_are_not_gone() {
+fn unreadable_custom_resources_do_not_count_as_deleted() {
     let fake = two();
     fake.on("LIST skyhooks").reply(403);
     let stage = Stage::over(fake);
@@ -570,7 +570,7 @@ fn custom_resources_that_cannot_be_read_are_not_gone() {
 }
 
 #[test]
-fn what_one_may_not_do_is_said_before_anything_is_done() {
+fn missing_permission_is_reported_before_any_write() {
     let fake = two();
     fake.on("DELETE skyhooks").reply(403);
     let stage = Stage::over(fake);
@@ -585,7 +585,7 @@ fn what_one_may_not_do_is_said_before_anything_is_done() {
 }
 
 #[test]
-fn a_node_that_stays_held_is_not_safe() {
+fn node_that_stays_cordoned_is_not_safe() {
     let fake = two();
     goes(&fake, OLD, "late");
     goes(&fake, OLD, "base");

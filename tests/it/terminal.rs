@@ -43,7 +43,7 @@ fn reading() -> Vec<String> {
 
 /// As with `| head -1` where it has read enough: nobody reads what is written.
 #[test]
-fn a_closed_pipe_is_silent() {
+fn closed_pipe_ends_silently() {
     for words in reading() {
         let whole = run(&words).go();
         let mut child = Command::new(env!("CARGO_BIN_EXE_kubectl-skyhook"))
@@ -65,7 +65,7 @@ fn a_closed_pipe_is_silent() {
 }
 
 #[test]
-fn a_pipe_that_is_read_for_one_line_gives_one() {
+fn pipe_closed_after_one_line_ends_silently() {
     let whole = run(&format!("node status {FROM}")).go();
     let line = format!(
         "'{}' node status {FROM} | head -1; echo \"${{PIPESTATUS[0]}}\"",
@@ -87,7 +87,7 @@ fn a_pipe_that_is_read_for_one_line_gives_one() {
 }
 
 #[test]
-fn colours_are_as_the_user_wishes() {
+fn color_settings_are_honored() {
     let coloured = |ran: Ran| ran.stdout.contains("\x1b[");
     let words = format!("diagnose stuck {FROM}");
     let call = |more: &str| run(&format!("{words} {more}"));
@@ -146,7 +146,7 @@ fn on_terminal(columns: usize, words: &str) -> String {
 }
 
 #[test]
-fn width_follows_the_terminal() {
+fn tables_follow_the_terminal_width() {
     let widest = |text: &str| text.lines().map(|l| l.chars().count()).max().unwrap_or(0);
     let (narrow, wide) = (on_terminal(80, "rules"), on_terminal(200, "rules"));
     assert!((60..=80).contains(&widest(&narrow)), "{narrow}");
@@ -179,7 +179,7 @@ fn default_tables_fit_80_columns() {
 }
 
 #[test]
-fn labels_of_nodes_are_shown_where_asked_for() {
+fn label_columns_are_shown_on_request() {
     for words in ["node status", "node list --skyhook gpu-tune"] {
         let plain = run(&format!("{words} {FROM}")).go();
         assert!(!plain.stdout.contains("LABELS"), "{}", plain.stdout);
@@ -197,7 +197,7 @@ fn labels_of_nodes_are_shown_where_asked_for() {
 }
 
 #[test]
-fn lists_are_sorted_as_asked() {
+fn sort_by_sorts_lists() {
     let names = |words: &str| run(&format!("{words} -o name {FROM}")).go();
     let by = |path: &str| names(&format!("node status --sort-by {path}")).stdout;
     let first = by(".nodeName");
@@ -224,7 +224,7 @@ fn lists_are_sorted_as_asked() {
 }
 
 #[test]
-fn templates_may_stand_in_files() {
+fn templates_can_be_read_from_files() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = |name: &str, text: &str| {
         let path = directory.path().join(name);
@@ -285,7 +285,7 @@ fn timeless(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn from_level_6_on_each_request_is_said() {
+fn verbosity_6_logs_each_request() {
     let requests = |ran: &Ran| {
         let mut lines: Vec<String> = timeless(&ran.stderr);
         lines.retain(|line| line.ends_with(" milliseconds"));
@@ -315,7 +315,7 @@ fn from_level_6_on_each_request_is_said() {
 }
 
 #[test]
-fn from_level_8_on_bodies_are_said_and_never_a_secret() {
+fn verbosity_8_logs_bodies_without_secrets() {
     let ran = traced("-v=7");
     assert!(
         ran.stderr
@@ -341,7 +341,7 @@ fn from_level_8_on_bodies_are_said_and_never_a_secret() {
 
 /// A credential plugin's token is not said either, nor what the plugin prints.
 #[test]
-fn tokens_of_plugins_are_not_said() {
+fn plugin_tokens_are_not_logged() {
     let fake = FakeApi::new()
         .serving(kubectl_skyhook::api::ApiFlavor::Skyhook)
         .require_token(TOKEN);
@@ -369,7 +369,7 @@ fn tokens_of_plugins_are_not_said() {
 
 /// In a pipe there is no line of progress, and nothing that rewrites one.
 #[test]
-fn progress_is_for_terminals() {
+fn progress_is_shown_only_on_terminals() {
     let stage = Stage::of("apply-erroring");
     let ran = stage.run(&format!("reset {CR} --confirm --no-pause"));
     assert_eq!(ran.code, Some(0), "{}", ran.transcript());
@@ -384,7 +384,7 @@ fn progress_is_for_terminals() {
 
 /// Ctrl-C ends a change in good order: what was done is said, with the way to take it back.
 #[test]
-fn an_interrupt_says_what_was_done() {
+fn interrupt_reports_what_was_done() {
     let stage = Stage::of("complete");
     let child = Child::default();
     stage.fake.on("PATCH nodes").nth(1).after(child.interrupt());

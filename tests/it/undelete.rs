@@ -55,7 +55,7 @@ fn order(stage: &Stage, from: usize) -> Vec<String> {
 }
 
 #[test]
-fn after_a_strip_nodes_are_as_they_were_before_it_is_made_again() {
+fn nodes_are_restored_before_the_custom_resource_is_recreated() {
     let stage = Stage::of("deleted-while-paused");
     let before = stage.cr().expect("it is there");
     let nodes = keys(&stage);
@@ -93,7 +93,7 @@ fn after_a_strip_nodes_are_as_they_were_before_it_is_made_again() {
 }
 
 #[test]
-fn it_is_not_made_again_where_a_node_cannot_be_put_back() {
+fn custom_resource_is_not_recreated_if_a_node_cannot_be_restored() {
     let stage = Stage::of("deleted-while-paused");
     expect(
         &stage.run("finalizer strip gpu-tune --force --purge-state --confirm"),
@@ -125,7 +125,7 @@ fn it_is_not_made_again_where_a_node_cannot_be_put_back() {
 }
 
 #[test]
-fn one_that_is_being_deleted_is_saved_let_go_and_made_again() {
+fn terminating_custom_resource_is_saved_released_and_recreated() {
     let stage = Stage::of("deleted-while-paused");
     let before = stage.cr().expect("it is there");
     let nodes = keys(&stage);
@@ -146,7 +146,7 @@ fn one_that_is_being_deleted_is_saved_let_go_and_made_again() {
 
 /// The operator acts on this one, so it is held first; here nobody plays the operator.
 #[test]
-fn an_operator_that_acts_on_it_is_held_first() {
+fn running_operator_is_paused_before_release() {
     let stage = Stage::of("deleted-while-erroring");
     let plan = stage.run("undelete gpu-tune --dry-run -o json");
     expect(&plan, 0);
@@ -170,7 +170,7 @@ fn an_operator_that_acts_on_it_is_held_first() {
 
 /// The pause was ended again, so nothing is changed.
 #[test]
-fn one_that_may_not_be_let_go_is_left_as_it_was() {
+fn forbidden_release_leaves_the_object_unchanged() {
     let stage = Stage::of("deleted-while-erroring");
     let as_it_was = || {
         let cr = stage.cr().expect("it is there");
@@ -190,7 +190,7 @@ fn one_that_may_not_be_let_go_is_left_as_it_was() {
 }
 
 #[test]
-fn the_same_command_again_finishes_what_was_cut_short() {
+fn interrupted_undelete_is_finished_by_the_same_command() {
     let stage = Stage::of("deleted-while-paused");
     let before = stage.cr().expect("it is there");
     stage.fake.on("CREATE skyhooks").reply(422);
@@ -203,7 +203,7 @@ fn the_same_command_again_finishes_what_was_cut_short() {
 }
 
 #[test]
-fn undo_of_a_strip_makes_it_again_too() {
+fn undo_of_strip_recreates_the_custom_resource() {
     let stage = Stage::of("deleted-while-paused");
     let before = stage.cr().expect("it is there");
     let nodes = keys(&stage);
@@ -214,7 +214,7 @@ fn undo_of_a_strip_makes_it_again_too() {
 }
 
 #[test]
-fn the_pause_of_a_strip_beside_other_finalizers_is_not_made_again() {
+fn pause_set_by_strip_is_not_restored() {
     let stage = Stage::operated("deleted-while-erroring");
     let before = stage.cr().expect("it is there");
     let mut cr = before.clone();
@@ -233,7 +233,7 @@ fn the_pause_of_a_strip_beside_other_finalizers_is_not_made_again() {
 }
 
 #[test]
-fn what_others_hold_is_not_let_go() {
+fn object_with_a_foreign_finalizer_is_refused() {
     let stage = Stage::of("deleted-while-paused");
     let mut cr = stage.cr().expect("it is there");
     let finalizers = cr["metadata"]["finalizers"].as_array_mut();
@@ -252,7 +252,7 @@ fn what_others_hold_is_not_let_go() {
 }
 
 #[test]
-fn without_a_journal_a_file_will_do() {
+fn file_replaces_a_missing_journal() {
     let stage = Stage::of("complete");
     let before = stage.cr().expect("it is there");
     stage
@@ -281,7 +281,7 @@ fn without_a_journal_a_file_will_do() {
 
 /// A package that was configured anew is done although it was not interrupted; only the status knows.
 #[test]
-fn config_updates_are_put_back_before_the_operator_goes_on() {
+fn config_updates_are_restored_before_the_operator_resumes() {
     let stage = Stage::of("deleted-while-paused");
     let mut cr = stage.cr().expect("it is there");
     cr["status"]["configUpdates"] = json!({"driver": ["a.conf"]});
@@ -296,7 +296,7 @@ fn config_updates_are_put_back_before_the_operator_goes_on() {
 
 /// One that acts on it must not see it before: it is made paused, and goes on when all is there.
 #[test]
-fn an_operator_that_is_up_is_held_until_they_are_back() {
+fn running_operator_stays_paused_until_nodes_are_restored() {
     let stage = Stage::of("deleted-while-erroring");
     let mut cr = stage.cr().expect("it is there");
     cr["status"]["configUpdates"] = json!({"driver": ["a.conf"]});
@@ -324,7 +324,7 @@ fn an_operator_that_is_up_is_held_until_they_are_back() {
 
 /// The new one cannot be made: the old one is in the journal, and an undo brings it back as well.
 #[test]
-fn an_undelete_that_could_not_make_it_again_is_taken_back() {
+fn failed_recreation_is_undone() {
     let stage = Stage::of("deleted-while-paused");
     let before = stage.cr().expect("it is there");
     stage.fake.on("CREATE skyhooks").reply(422);

@@ -1,10 +1,10 @@
 //! `uninstall --wait` over watches: how it goes, what ends it, and what it bears.
 
-mod ends;
-mod faults;
+mod preview;
+mod progress_screen;
 mod removal;
-mod screen;
-mod told;
+mod server_faults;
+mod wait_ends;
 
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
@@ -71,7 +71,7 @@ fn progress(ran: &Ran) -> Vec<&str> {
 }
 
 #[test]
-fn until_it_is_gone_from_all_nodes() {
+fn wait_ends_when_removed_from_all_nodes() {
     for world in [OLD, NEW] {
         let fake = installed(world);
         fake.on("WATCH nodes")
@@ -99,7 +99,7 @@ fn until_it_is_gone_from_all_nodes() {
 }
 
 #[test]
-fn what_is_watched_is_not_listed_over_and_over() {
+fn watched_resources_are_listed_once() {
     let fake = installed(OLD);
     fake.on("LIST events").nth(3).after(gone(OLD));
     assert_eq!(uninstall(&fake, "--wait").code, Some(0));
@@ -120,7 +120,7 @@ fn what_is_watched_is_not_listed_over_and_over() {
 }
 
 #[test]
-fn jobs_and_their_pods_are_read_where_the_operator_runs_them() {
+fn jobs_and_pods_are_read_in_the_operator_namespace() {
     use crate::support::world::Place;
     let fake = installed(NEW);
     let place = Place {
@@ -148,7 +148,7 @@ fn jobs_and_their_pods_are_read_where_the_operator_runs_them() {
 }
 
 #[test]
-fn what_was_asked_for_before_is_waited_for_without_a_question() {
+fn requested_uninstall_is_awaited_without_a_prompt() {
     let fake = OLD
         .serve(driver(true))
         .with(OLD.node("node-1", "in_progress", &[UNDER_WAY]));

@@ -61,7 +61,7 @@ fn complete(world: World, packages: Value) -> impl Fn(&mut State) + Send + Sync 
 }
 
 #[test]
-fn until_complete_in_both_generations() {
+fn wait_for_complete_works_for_both_api_flavors() {
     for (world, line) in [
         (OLD, "skyhook/gpu complete\n"),
         (NEW, "nodewright/gpu complete\n"),
@@ -73,7 +73,7 @@ fn until_complete_in_both_generations() {
 }
 
 #[test]
-fn a_status_of_the_spec_before_is_not_believed() {
+fn stale_observed_generation_is_not_complete() {
     let upgraded = json!({"driver": {"version": "2.0.0", "image": "example.com/driver"}});
     let fake = at_work(OLD, upgraded.clone());
     fake.change(complete(OLD, upgraded.clone()));
@@ -93,7 +93,7 @@ fn a_status_of_the_spec_before_is_not_believed() {
 }
 
 #[test]
-fn time_runs_out() {
+fn timeout_is_reported() {
     let fake = at_work(OLD, driver());
     let ran = wait(&fake, "gpu --timeout 300ms");
     assert_eq!(
@@ -113,7 +113,7 @@ fn time_runs_out() {
 }
 
 #[test]
-fn what_cannot_go_on_ends_it_with_the_finding() {
+fn blocker_ends_the_wait_with_its_finding() {
     let fake = at_work(OLD, driver());
     meanwhile(&fake, |it| {
         it.store
@@ -134,7 +134,7 @@ fn what_cannot_go_on_ends_it_with_the_finding() {
 }
 
 #[test]
-fn what_was_wrong_for_a_moment_only_does_not_end_it() {
+fn brief_failure_does_not_end_the_wait() {
     let fake = at_work(OLD, driver());
     meanwhile(&fake, |it| {
         it.store
@@ -147,7 +147,7 @@ fn what_was_wrong_for_a_moment_only_does_not_end_it() {
 }
 
 #[test]
-fn a_failure_that_is_retried_is_tolerated_for_a_while() {
+fn retried_failure_is_tolerated_for_a_while() {
     let failing = || {
         OLD.serve(driver())
             .with(OLD.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]))
@@ -170,7 +170,7 @@ fn a_failure_that_is_retried_is_tolerated_for_a_while() {
 }
 
 #[test]
-fn it_may_be_told_to_wait_on() {
+fn keep_going_waits_despite_blockers() {
     let fake =
         OLD.serve(driver())
             .with(OLD.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]));
@@ -179,7 +179,7 @@ fn it_may_be_told_to_wait_on() {
 }
 
 #[test]
-fn until_erroring() {
+fn wait_for_erroring_ends_on_failure() {
     let fake = at_work(OLD, driver());
     meanwhile(&fake, |it| {
         it.store
@@ -193,7 +193,7 @@ fn until_erroring() {
 }
 
 #[test]
-fn until_deleted() {
+fn wait_for_deleted_ends_when_gone() {
     let fake = at_work(OLD, driver());
     meanwhile(&fake, |it| it.store.forget("skyhooks", "", "gpu"));
     assert_eq!(
@@ -208,7 +208,7 @@ fn until_deleted() {
 }
 
 #[test]
-fn a_deletion_that_cannot_go_on_ends_it() {
+fn blocked_deletion_ends_the_wait() {
     let captured = clusters::named("deleted-while-paused");
     let ran = wait(&captured.served(), "gpu-tune --for=deleted");
     assert_eq!(ran.code, Some(2));
@@ -238,7 +238,7 @@ fn young(gpu: &mut Value) {
 }
 
 #[test]
-fn a_deletion_ends_where_nodes_are_held_up() {
+fn deletion_wait_ends_when_nodes_are_blocked() {
     let fake = going(|_| {});
     let mut ignored = OLD.node("node-2", "complete", &["driver|1.0.0 config complete"]);
     ignored["metadata"]["labels"][ApiFlavor::Skyhook.key("ignore")] = json!("true");
@@ -247,7 +247,7 @@ fn a_deletion_ends_where_nodes_are_held_up() {
 }
 
 #[test]
-fn a_deletion_ends_where_the_operator_stops_before_it() {
+fn deletion_wait_ends_when_the_operator_is_blocked() {
     let fake = going(|gpu| gpu["spec"]["deploymentPolicy"] = json!("careful"));
     insta::assert_snapshot!(wait(&fake, "gpu --for=deleted").transcript());
 }
@@ -276,7 +276,7 @@ fn webhook(ready: bool) -> Value {
 }
 
 #[test]
-fn a_webhook_that_nothing_answers_for_a_moment_does_not_end_it() {
+fn brief_webhook_outage_does_not_end_the_wait() {
     let fake = going(young).with(webhook(false));
     let slices = |nth| fake.on("LIST endpointslices").nth(nth);
     slices(2).after(|it| it.store.load(webhook(true)));
@@ -288,7 +288,7 @@ fn a_webhook_that_nothing_answers_for_a_moment_does_not_end_it() {
 }
 
 #[test]
-fn a_webhook_that_goes_away_later_ends_it() {
+fn later_webhook_outage_ends_the_wait() {
     let fake = going(young).with(webhook(true));
     let second = fake.on("LIST endpointslices").nth(2);
     second.after(|it| it.store.load(webhook(false)));
@@ -302,7 +302,7 @@ fn a_webhook_that_goes_away_later_ends_it() {
 }
 
 #[test]
-fn until_a_package_is_uninstalled() {
+fn wait_for_uninstalled_ends_when_removed() {
     for words in ["gpu --for=uninstalled=driver", "gpu --for=uninstalled"] {
         let fake = OLD.serve(removable(true)).with(OLD.node(
             "node-1",
@@ -323,7 +323,7 @@ fn until_a_package_is_uninstalled() {
 }
 
 #[test]
-fn an_uninstall_that_nobody_asks_for_is_not_waited_for() {
+fn unrequested_uninstall_is_not_awaited() {
     let fake = OLD.serve(removable(false)).with(OLD.node(
         "node-1",
         "complete",
@@ -341,7 +341,7 @@ fn an_uninstall_that_nobody_asks_for_is_not_waited_for() {
 }
 
 #[test]
-fn an_api_server_that_is_away_for_a_while_is_borne_and_said_once() {
+fn api_server_outage_is_tolerated_and_reported_once() {
     let fake = at_work(OLD, driver());
     // Each rule counts what no rule before it has answered.
     fake.on("WATCH skyhooks").nth(1).reply(410);
@@ -361,7 +361,7 @@ fn an_api_server_that_is_away_for_a_while_is_borne_and_said_once() {
 }
 
 #[test]
-fn credentials_that_stay_refused_are_an_error() {
+fn rejected_credentials_are_an_error() {
     let fake = at_work(OLD, driver());
     fake.on("WATCH *").reply(401);
     for kind in ["skyhooks", "deploymentpolicies", "nodes", "pods"] {
@@ -378,7 +378,7 @@ fn credentials_that_stay_refused_are_an_error() {
 
 /// With 15,000 nodes each list of them would be megabytes.
 #[test]
-fn a_quiet_cluster_is_listed_once_and_watched() {
+fn quiet_cluster_is_listed_once_and_watched() {
     let fake = at_work(OLD, driver());
     with_look(&fake, 4, complete(OLD, driver()));
     assert_eq!(wait(&fake, "gpu --timeout 60s").code, Some(0));
@@ -392,7 +392,7 @@ fn a_quiet_cluster_is_listed_once_and_watched() {
 
 /// Operators before v0.10 know no deployment policies.
 #[test]
-fn an_api_that_is_not_served_is_not_waited_for() {
+fn unserved_api_is_not_awaited() {
     let fake = at_work(OLD, driver());
     fake.on("LIST deploymentpolicies").reply(404);
     meanwhile(&fake, complete(OLD, driver()));
@@ -409,7 +409,7 @@ fn an_api_that_is_not_served_is_not_waited_for() {
 
 /// The API goes with its last object, where the operator's chart is uninstalled.
 #[test]
-fn what_goes_with_its_api_is_deleted() {
+fn removed_api_counts_as_deleted() {
     let fake = at_work(OLD, driver());
     fake.on("WATCH skyhooks").reply(404);
     fake.on("LIST skyhooks").nth(2).times(100).reply(404);
@@ -420,7 +420,7 @@ fn what_goes_with_its_api_is_deleted() {
 }
 
 #[test]
-fn an_interrupt_says_how_far_it_was() {
+fn interrupt_reports_progress() {
     let fake = at_work(OLD, driver());
     let child = Child::default();
     fake.on("WATCH nodes").nth(1).after(child.interrupt());
@@ -440,7 +440,7 @@ fn an_interrupt_says_how_far_it_was() {
 }
 
 #[test]
-fn words_that_make_no_sense() {
+fn invalid_flag_combinations_are_refused() {
     let fake = at_work(OLD, driver());
     for (words, code) in [
         ("gpx", 1),

@@ -1,27 +1,27 @@
 //! The commands that write, as a user runs them, against a server over a socket.
 
-pub mod ambiguous_responses;
-mod answers;
-mod applied;
+pub mod confirmation;
+mod deleted_custom_resource;
 mod deletion;
 mod diff;
-mod fleet;
 mod full_disk;
+mod gitops_warnings;
 mod holds;
 mod interrupt;
 mod lifecycle;
 mod limits;
 mod migration;
 mod other_cluster;
+mod package_retry;
+mod repeated_undo;
 mod reset;
-mod retry;
+mod responses;
 mod safety;
+mod scale;
 mod undo;
-mod undo_again;
-mod undo_starts;
-mod unread;
-mod untrusted;
-mod vanishing;
+mod undo_preview;
+mod unreadable_sources;
+mod untrusted_journals;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -460,7 +460,7 @@ fn case(schedule: Vec<(usize, Write)>) -> Result<(), TestCaseError> {
 
 /// The wait for the operator is in vain, and no node is reached; meanwhile the operator forgets the package by itself.
 #[test]
-fn what_was_not_reached_is_not_given_back_although_somebody_else_took_it() {
+fn undo_does_not_restore_values_the_plan_never_changed() {
     let schedule = vec![
         (1, Write::Forget(0, "a")),
         (1, Write::Pause),
@@ -470,7 +470,7 @@ fn what_was_not_reached_is_not_given_back_although_somebody_else_took_it() {
 }
 
 #[test]
-fn whoever_writes_in_between_keeps_what_is_theirs() {
+fn interleaved_writers_keep_their_values() {
     let writes = prop::collection::vec((1..=LAST, write()), 0..12);
     fuzz("interleaved writers", 600, &writes, case);
 }

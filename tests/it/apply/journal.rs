@@ -52,7 +52,7 @@ fn tidy(server: &Server) -> BTreeMap<String, Value> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn undo_gives_back_what_was_there() {
+async fn undo_restores_previous_values() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = store(&directory);
     let names = names(5);
@@ -82,7 +82,7 @@ async fn undo_gives_back_what_was_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn undo_leaves_alone_what_the_operator_did_since() {
+async fn undo_keeps_later_operator_writes() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = store(&directory);
     let names = names(3);
@@ -130,7 +130,7 @@ async fn undo_leaves_alone_what_the_operator_did_since() {
 
 /// The answer is lost, and before the object is read again, the operator has put the status back.
 #[tokio::test(start_paused = true)]
-async fn undo_gives_back_what_a_lost_answer_did() {
+async fn undo_reverts_a_write_whose_answer_was_lost() {
     for lost in [1, usize::MAX] {
         let directory = tempfile::tempdir().expect("a directory");
         let store = store(&directory);
@@ -174,7 +174,7 @@ async fn undo_gives_back_what_a_lost_answer_did() {
 
 /// After any number of requests the user says stop: nothing is half done, and both ways are open.
 #[tokio::test(start_paused = true)]
-async fn a_stop_at_any_moment_leaves_both_ways_open() {
+async fn stop_after_any_request_allows_retry_and_undo() {
     let names = names(6);
     for moment in 0..8 {
         let directory = tempfile::tempdir().expect("a directory");
@@ -224,7 +224,7 @@ async fn a_stop_at_any_moment_leaves_both_ways_open() {
 
 /// The process is killed with requests in flight: the journal has no end, and a half line.
 #[tokio::test]
-async fn a_crash_with_requests_in_flight_can_be_taken_back() {
+async fn undo_works_after_a_crash_with_requests_in_flight() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = store(&directory);
     let names = names(4);
@@ -274,7 +274,7 @@ async fn a_crash_with_requests_in_flight_can_be_taken_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_replanned_step_is_taken_back_as_it_was_sent() {
+async fn undo_reverts_a_rebased_step_as_sent() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = store(&directory);
     let names = names(1);
@@ -305,7 +305,7 @@ async fn a_replanned_step_is_taken_back_as_it_was_sent() {
 }
 
 #[test]
-fn journals_are_for_the_user_alone_and_each_has_its_name() {
+fn journal_files_are_private_and_unique() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = store(&directory);
     let plan = plan_of(&names(1));
@@ -339,7 +339,7 @@ fn journals_are_for_the_user_alone_and_each_has_its_name() {
 
 /// Scripts run several commands within a second.
 #[test]
-fn the_newest_is_the_newest_also_within_a_second() {
+fn newest_journal_is_found_within_one_second() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = store(&directory);
     for (time, verb) in [("12:00:00.004", "resume"), ("12:00:00.03", "disable")] {
@@ -354,7 +354,7 @@ fn the_newest_is_the_newest_also_within_a_second() {
 }
 
 #[test]
-fn without_a_place_for_the_journal_nothing_begins() {
+fn missing_journal_directory_prevents_writes() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("file");
     std::fs::write(&file, "").expect("a file");

@@ -1,12 +1,12 @@
 //! Plans carried out by the real client, against an API server in memory.
 
-mod answers;
 mod faults;
-mod graph;
 mod interleaved;
 mod journal;
-mod saga;
+mod pause_and_resume;
+mod responses;
 mod server;
+mod stage_graph;
 
 use std::time::Duration;
 

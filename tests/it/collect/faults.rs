@@ -12,7 +12,7 @@ fn cluster() -> FakeApi {
 
 /// Each fault, the source that it hits, and what became of that.
 #[test]
-fn each_fault_leaves_an_archive_that_names_it() {
+fn read_failures_are_recorded_in_the_capture() {
     for (pattern, reply, source, outcome) in [
         ("LIST nodes", Reply::Forbidden, "nodes", "refused"),
         (
@@ -97,7 +97,7 @@ fn each_fault_leaves_an_archive_that_names_it() {
 
 /// A list that expires while it is read is begun anew, and holds nothing twice.
 #[test]
-fn a_list_that_expires_is_read_anew() {
+fn expired_list_is_restarted_without_duplicates() {
     let fake = cluster();
     for n in 0..600 {
         fake.load(serde_json::json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": format!("more-{n:03}")},
@@ -121,7 +121,7 @@ fn a_list_that_expires_is_read_anew() {
 
 /// Without an answer there is nothing to write.
 #[test]
-fn without_a_server_there_is_no_archive() {
+fn unreachable_server_writes_no_capture() {
     let fake = cluster();
     fake.on("GET /apis/nodewright.nvidia.com/v1alpha1")
         .reply(401);
@@ -133,7 +133,7 @@ fn without_a_server_there_is_no_archive() {
 
 /// A log that may not be read is noted, and named with how many others.
 #[test]
-fn logs_that_are_refused() {
+fn forbidden_logs_are_recorded_in_the_capture() {
     let fake = clusters::named("nodewright-apply-erroring").served();
     fake.on("GET pods/log").reply(403);
     let scene = Scene::of(&fake);

@@ -11,7 +11,7 @@ fn scene() -> Scene {
 }
 
 #[test]
-fn it_is_for_the_users_eyes_and_its_path_is_printed() {
+fn capture_is_private_and_its_path_is_printed() {
     let scene = scene();
     let collected = scene.collect("");
     assert_eq!(collected.code, Some(0), "{}", collected.transcript());
@@ -35,7 +35,7 @@ fn it_is_for_the_users_eyes_and_its_path_is_printed() {
 }
 
 #[test]
-fn it_overwrites_nothing_unasked() {
+fn existing_file_is_not_overwritten_without_force() {
     let scene = scene();
     std::fs::write(scene.archive(), "precious").expect("a file");
     let collected = scene.collect("");
@@ -50,7 +50,7 @@ fn it_overwrites_nothing_unasked() {
 }
 
 #[test]
-fn standard_output_takes_it_too() {
+fn capture_can_be_written_to_stdout() {
     let scene = scene();
     let words = format!(
         "KUBECONFIG={} {} collect -o - > {}",
@@ -65,7 +65,7 @@ fn standard_output_takes_it_too() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_flag_combinations_are_refused() {
     let scene = scene();
     for (words, code, why) in [
         (
@@ -89,7 +89,7 @@ fn what_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn an_archive_that_is_cut_off_is_no_archive() {
+fn truncated_archive_is_refused() {
     let scene = scene();
     assert_eq!(scene.collect("").code, Some(0));
     let whole = std::fs::read(scene.archive()).expect("bytes");

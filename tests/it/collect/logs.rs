@@ -127,7 +127,7 @@ fn lines(report: &Value) -> Value {
 }
 
 #[test]
-fn the_failing_line_of_an_archive_is_that_of_the_cluster() {
+fn failing_line_is_the_same_from_a_capture() {
     let fake = looping(2);
     let log = "2026-11-20T11:55:00Z step 1\n\
                2026-11-20T11:55:01.123456789Z \u{1b}[31mapply.sh: nvidia-smi: command not found\u{1b}[0m\n";
@@ -144,7 +144,7 @@ fn the_failing_line_of_an_archive_is_that_of_the_cluster() {
 }
 
 #[test]
-fn the_same_attempt_speaks() {
+fn job_attempt_shown_is_the_same_from_a_capture() {
     let fake = job();
     fake.change(|it| {
         for (pod, said) in [("a", "first"), ("b", "second"), ("c", "third")] {
@@ -166,7 +166,7 @@ fn the_same_attempt_speaks() {
 
 /// Of more pods than are read those come first that a report asks for.
 #[test]
-fn of_many_pods_the_one_that_speaks_for_them_is_there() {
+fn log_of_the_reported_pod_is_always_captured() {
     let fake = looping(230);
     fake.change(|it| {
         for n in 1..=230 {
@@ -186,7 +186,7 @@ fn of_many_pods_the_one_that_speaks_for_them_is_there() {
 
 /// What the server refused is said as it was said there; what was taken out of the archive since is missing.
 #[test]
-fn a_log_that_is_not_there_is_said() {
+fn missing_log_is_reported() {
     let fake = looping(1);
     fake.on("GET pods/log").reply(403);
     let scene = Scene::of(&fake);
@@ -224,7 +224,7 @@ fn a_log_that_is_not_there_is_said() {
 
 /// What is taken out, or says nothing, makes room for no other lines in one of them than in the other.
 #[test]
-fn a_key_among_the_last_lines_leaves_the_same_ones() {
+fn masked_lines_are_the_same_live_and_captured() {
     let fake = looping(1);
     let line = |text: &str| format!("2026-11-20T11:55:00Z {text}\n");
     let mut log: String = (0..60).map(|n| line(&format!("unpacking {n}"))).collect();
@@ -242,7 +242,7 @@ fn a_key_among_the_last_lines_leaves_the_same_ones() {
 
 /// Nodes that are down keep nobody else's log from being read.
 #[test]
-fn logs_that_never_come_do_not_cost_the_others() {
+fn hanging_log_requests_do_not_cost_other_logs() {
     const ALL: usize = 40;
     const DOWN: usize = 20;
     let fake = looping(ALL);
@@ -277,7 +277,7 @@ fn logs_that_never_come_do_not_cost_the_others() {
 
 /// A long log loses its beginning, and a secret in it stays one.
 #[test]
-fn the_end_of_a_long_log_is_kept_and_its_secrets_are_not() {
+fn long_log_is_truncated_at_its_start_and_masked() {
     let fake = looping(1);
     let mut log = String::new();
     for n in 0..400 {
@@ -298,7 +298,7 @@ fn the_end_of_a_long_log_is_kept_and_its_secrets_are_not() {
 
 /// Who has the capture and no cluster reads the same lines.
 #[test]
-fn package_logs_of_a_capture_are_those_of_the_cluster() {
+fn package_logs_are_the_same_from_a_capture() {
     let fake = looping(2);
     fake.change(|it| {
         for n in 1..=2 {

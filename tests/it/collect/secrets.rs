@@ -9,7 +9,7 @@ const CANARY: &str = "canary-5f2a";
 
 /// Planted wherever secrets are wont to be.
 #[test]
-fn canaries_are_in_none_of_the_files() {
+fn capture_contains_no_planted_secret() {
     let fake = clusters::named("nodewright-apply-erroring").served();
     let env = json!([{"name": "REGISTRY", "value": format!("{CANARY}-env")}]);
     let applied = json!({"spec": {"packages": {"driver": {"env": env.clone(),

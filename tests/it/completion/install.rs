@@ -62,7 +62,7 @@ fn done(stdout: &str) -> (String, String, Option<i32>) {
 const SKYHOOK: &str = "kubectl_complete-skyhook: linked to kubectl-skyhook";
 
 #[test]
-fn the_names_are_put_next_to_the_plugin_and_taken_away() {
+fn completion_links_are_installed_and_removed() {
     let here = Installed::new();
     let call = |words| here.call("kubectl-skyhook", words);
     let would = format!("{SKYHOOK} (dry run)\n");
@@ -112,7 +112,7 @@ fn the_names_are_put_next_to_the_plugin_and_taken_away() {
 }
 
 #[test]
-fn a_link_that_lost_its_plugin_is_ours() {
+fn dangling_link_is_replaced() {
     let here = Installed::new();
     symlink(
         "/nonexistent/kubectl-skyhook",
@@ -126,7 +126,7 @@ fn a_link_that_lost_its_plugin_is_ours() {
 }
 
 #[test]
-fn what_belongs_to_others_is_left_alone() {
+fn files_of_other_programs_are_not_replaced() {
     let here = Installed::new();
     let link = here.path("kubectl_complete-skyhook");
     std::fs::write(&link, "mine").expect("a file");

@@ -58,7 +58,7 @@ impl Surroundings {
 }
 
 #[test]
-fn kubectl_asks_us() {
+fn kubectl_calls_the_completion_plugin() {
     if !found("kubectl") {
         return;
     }
@@ -117,7 +117,7 @@ offers() {
 "#;
 
 #[test]
-fn bash_by_its_script() {
+fn bash_completes_with_our_script() {
     if !found("bash") {
         return;
     }
@@ -139,7 +139,7 @@ fn bash_by_its_script() {
 const BASH_COMPLETION: &str = "/usr/share/bash-completion/bash_completion";
 
 #[test]
-fn bash_by_way_of_kubectl() {
+fn bash_completes_through_kubectl() {
     if !found("bash") || !found("kubectl") || !found(BASH_COMPLETION) {
         return;
     }
@@ -160,7 +160,7 @@ fn bash_by_way_of_kubectl() {
 }
 
 #[test]
-fn fish_by_its_script() {
+fn fish_completes_with_our_script() {
     if !found("fish") {
         return;
     }
@@ -175,7 +175,7 @@ fn fish_by_its_script() {
 }
 
 #[test]
-fn fish_by_way_of_kubectl() {
+fn fish_completes_through_kubectl() {
     if !found("fish") || !found("kubectl") {
         return;
     }
@@ -229,7 +229,7 @@ fn zsh(load: &str, typed: &str, expected: &[&str]) {
 }
 
 #[test]
-fn zsh_by_its_script() {
+fn zsh_completes_with_our_script() {
     if !found("zsh") {
         return;
     }
@@ -251,7 +251,7 @@ fn zsh_by_its_script() {
 }
 
 #[test]
-fn zsh_by_way_of_kubectl() {
+fn zsh_completes_through_kubectl() {
     if !found("zsh") || !found("kubectl") {
         return;
     }
@@ -274,7 +274,7 @@ fn zsh_by_way_of_kubectl() {
 
 /// Its editor, of which the script is a part, is there on a terminal only.
 #[test]
-fn elvish_by_its_script() {
+fn elvish_completes_with_our_script() {
     if !found("elvish") {
         return;
     }

@@ -58,7 +58,7 @@ fn unreachable(served: &Served) -> (Environment, String) {
 const WELCOME: &str = "HTTP/1.1 200 OK\r\n\r\n";
 
 #[tokio::test]
-async fn the_proxy_of_the_environment_is_taken() {
+async fn proxy_environment_variable_is_used() {
     let served = fake().serve_tls();
     let (mut here, authority) = unreachable(&served);
     here.https_proxy = Some(proxy(&served, WELCOME));
@@ -69,7 +69,7 @@ async fn the_proxy_of_the_environment_is_taken() {
 }
 
 #[tokio::test]
-async fn the_proxy_of_the_kubeconfig_goes_first() {
+async fn kubeconfig_proxy_overrides_the_environment() {
     let served = fake().serve_tls();
     let (mut here, authority) = unreachable(&served);
     let mut config = kubeconfig("https://fake.example:6443", "fake");
@@ -82,7 +82,7 @@ async fn the_proxy_of_the_kubeconfig_goes_first() {
 }
 
 #[tokio::test]
-async fn a_proxy_that_refuses_is_named_as_what_refuses() {
+async fn proxy_refusal_names_the_proxy() {
     let served = fake().serve_tls();
     let (mut here, authority) = unreachable(&served);
     here.https_proxy = Some(proxy(&served, "HTTP/1.1 403 Forbidden\r\n\r\n"));
@@ -93,7 +93,7 @@ async fn a_proxy_that_refuses_is_named_as_what_refuses() {
 }
 
 #[tokio::test]
-async fn a_proxy_that_is_not_one_is_shown_without_its_password() {
+async fn invalid_proxy_url_is_shown_without_its_password() {
     let home = tempdir().expect("a directory");
     let mut here = environment(home.path(), "");
     here.https_proxy = Some("gopher://me:hunter2@proxy".to_owned());

@@ -34,7 +34,7 @@ fn fresh() -> Value {
 }
 
 #[test]
-fn b1_a_batch_reset_resets() {
+fn b1_dp_reset_clears_batch_state() {
     for command in ["dp reset gpu -y", "reset gpu -y"] {
         let site = site();
         site.done(command);
@@ -45,7 +45,7 @@ fn b1_a_batch_reset_resets() {
 }
 
 #[test]
-fn b2_what_the_operator_wrote_meanwhile_stays() {
+fn b2_concurrent_operator_writes_are_kept() {
     let site = site();
     site.fake.on("PATCH skyhooks/status").nth(1).after(|state| {
         let mut cr = state
@@ -70,7 +70,7 @@ fn b2_what_the_operator_wrote_meanwhile_stays() {
 }
 
 #[test]
-fn b3_the_order_of_nodes_begins_again_with_compartments_or_without() {
+fn b3_node_priority_is_reset_with_and_without_compartments() {
     for compartments in [true, false] {
         let mut cr = stopped();
         if !compartments {
@@ -86,7 +86,7 @@ fn b3_the_order_of_nodes_begins_again_with_compartments_or_without() {
 }
 
 #[test]
-fn b4_batches_are_reset_although_no_node_has_state() {
+fn b4_batches_are_reset_without_node_state() {
     let site = site();
     site.done("reset gpu -y");
     let status = &site.cr()["status"];
@@ -95,7 +95,7 @@ fn b4_batches_are_reset_although_no_node_has_state() {
 }
 
 #[test]
-fn b5_batches_are_reset_in_one_patch_and_its_failure_is_one() {
+fn b5_batches_are_reset_in_one_patch_that_can_fail() {
     let site = site();
     site.done("dp reset gpu -y");
     assert_eq!(site.patched().len(), 1);
@@ -112,7 +112,7 @@ fn b5_batches_are_reset_in_one_patch_and_its_failure_is_one() {
 }
 
 #[test]
-fn b6_compartments_come_in_order_and_errors_say_it_once() {
+fn b6_compartments_are_sorted_and_errors_printed_once() {
     let site = site();
     let first = site.answer("dp reset gpu --dry-run --diff").stdout;
     for _ in 0..4 {
@@ -130,7 +130,7 @@ fn b6_compartments_come_in_order_and_errors_say_it_once() {
 }
 
 #[test]
-fn b7_the_name_is_said_to_be_the_custom_resource() {
+fn b7_help_says_the_name_is_a_custom_resource() {
     let site = site();
     let help = site.answer("dp reset -h").stdout;
     assert!(
@@ -140,7 +140,7 @@ fn b7_the_name_is_said_to_be_the_custom_resource() {
 }
 
 #[test]
-fn b8_an_operator_that_knows_no_policies_is_warned_of() {
+fn b8_operator_without_policies_gives_a_warning() {
     let mut operator = OLD.operator();
     operator["spec"]["template"]["spec"]["containers"][0]["image"] =
         json!("ghcr.io/nvidia/skyhook/operator:v0.7.6");

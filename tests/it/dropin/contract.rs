@@ -9,7 +9,7 @@ use crate::support::fake_api::FakeApi;
 use crate::support::world::World;
 
 #[test]
-fn a_reset_succeeds_with_no_state_and_no_object() {
+fn reset_succeeds_without_object_or_state() {
     let nothing = Site::of(FakeApi::new().serving(OLD.0).with(OLD.operator()));
     assert_eq!(nothing.answer("reset gpu --confirm").stdout, "");
     assert_eq!(nothing.patched(), [""; 0]);
@@ -35,7 +35,7 @@ fn a_reset_succeeds_with_no_state_and_no_object() {
 }
 
 #[test]
-fn a_reset_succeeds_where_the_definition_is_gone_too() {
+fn reset_succeeds_without_the_crd() {
     let nothing = Site::of(FakeApi::new());
     nothing.done("reset gpu --confirm");
     assert_eq!(nothing.patched(), [""; 0]);
@@ -56,7 +56,7 @@ fn a_reset_succeeds_where_the_definition_is_gone_too() {
 }
 
 #[test]
-fn finding_nothing_is_no_error_for_an_object_that_exists() {
+fn empty_result_is_no_error_for_an_existing_object() {
     let site = Site::of(idle(driver()).with(OLD.node("node-1", "", &[])));
     for words in [
         "node list --skyhook gpu",
@@ -79,7 +79,7 @@ fn finding_nothing_is_no_error_for_an_object_that_exists() {
 }
 
 #[test]
-fn without_a_terminal_nothing_goes_ahead_and_resuming_is_no_error() {
+fn unconfirmed_commands_abort_without_a_terminal() {
     let site = Site::complete(&["node-1"]);
     site.done("pause gpu -y");
     site.done("disable gpu -y");
@@ -110,7 +110,7 @@ fn without_a_terminal_nothing_goes_ahead_and_resuming_is_no_error() {
 }
 
 #[test]
-fn node_list_is_an_object_with_the_fields_of_old() {
+fn node_list_json_keeps_upstream_fields() {
     let site = Site::of(
         idle(driver())
             .with(OLD.node("node-1", "complete", &["driver|1.0.0 config complete"]))
@@ -132,7 +132,7 @@ fn node_list_is_an_object_with_the_fields_of_old() {
 }
 
 #[test]
-fn node_status_is_an_array_with_the_fields_of_old() {
+fn node_status_json_keeps_upstream_fields() {
     let site = Site::complete(&["node-1"]);
     let json = site.answer("node status node-1 -o json").json();
     let row = &json.as_array().expect("an array")[0];
@@ -154,7 +154,7 @@ fn node_status_is_an_array_with_the_fields_of_old() {
 }
 
 #[test]
-fn package_status_is_an_array_that_leaves_out_what_is_zero() {
+fn package_status_json_omits_zero_fields() {
     let site = Site::complete(&["node-1"]);
     let json = site
         .answer("package status driver --skyhook gpu -o json")
@@ -177,7 +177,7 @@ fn package_status_is_an_array_that_leaves_out_what_is_zero() {
 }
 
 #[test]
-fn g8_what_is_empty_is_a_document_too() {
+fn g8_empty_results_are_valid_json() {
     let mut cr = OLD.skyhook("complete", driver());
     cr["spec"]["nodeSelectors"] = json!({"matchLabels": {"pool": "none"}});
     let site = Site::of(
@@ -203,7 +203,7 @@ fn g8_what_is_empty_is_a_document_too() {
 }
 
 #[test]
-fn marks_are_true_or_gone() {
+fn pause_disable_and_ignore_marks_are_true_or_absent() {
     let site = Site::complete(&["node-1"]);
     for (set, remove, key) in [
         ("pause", "resume", "pause"),
@@ -229,7 +229,7 @@ fn marks_are_true_or_gone() {
 }
 
 #[test]
-fn a_missing_object_is_an_error_where_it_always_was() {
+fn missing_object_is_an_error_as_upstream() {
     let site = Site::complete(&["node-1"]);
     for words in [
         "pause nope -y",
@@ -254,7 +254,7 @@ fn a_missing_object_is_an_error_where_it_always_was() {
 }
 
 #[test]
-fn an_operator_of_unknown_version_stops_nothing() {
+fn unknown_operator_version_blocks_no_command() {
     let fake = FakeApi::new()
         .serving(OLD.0)
         .with(OLD.skyhook("complete", driver()));

@@ -13,7 +13,7 @@ fn noting(version: &str) -> Value {
 }
 
 #[test]
-fn v1_a_version_that_lags_behind_stops_no_emergency() {
+fn v1_stale_version_annotation_does_not_block_pause() {
     for verb in ["pause", "disable"] {
         let fake = FakeApi::new().serving(OLD.0).with(noting("v0.7.3"));
         let site = Site::of(fake.with(OLD.operator()));
@@ -23,7 +23,7 @@ fn v1_a_version_that_lags_behind_stops_no_emergency() {
 }
 
 #[test]
-fn v1_an_operator_that_is_too_old_is_warned_of() {
+fn v1_old_operator_gives_a_warning() {
     let mut operator = OLD.operator();
     operator["spec"]["template"]["spec"]["containers"][0]["image"] =
         json!("ghcr.io/nvidia/skyhook/operator:v0.7.6");
@@ -39,7 +39,7 @@ fn v1_an_operator_that_is_too_old_is_warned_of() {
 }
 
 #[test]
-fn v2_a_prerelease_is_no_obstacle() {
+fn v2_prerelease_operator_is_accepted() {
     let mut operator = OLD.operator();
     operator["spec"]["template"]["spec"]["containers"][0]["image"] =
         json!("ghcr.io/nvidia/skyhook/operator:v0.8.0-rc.1");
@@ -51,7 +51,7 @@ fn v2_a_prerelease_is_no_obstacle() {
 }
 
 #[test]
-fn v3_an_emergency_needs_no_sight_of_deployments_or_pods() {
+fn v3_pause_works_without_reading_deployments_or_pods() {
     for reply in [403, 500] {
         let site = Site::of(idle(driver()));
         site.fake.on("LIST deployments").reply(reply);
@@ -62,7 +62,7 @@ fn v3_an_emergency_needs_no_sight_of_deployments_or_pods() {
 }
 
 #[test]
-fn v4_it_says_whether_anything_changed_and_what_still_holds() {
+fn v4_output_tells_changes_and_remaining_blockers() {
     let site = Site::of(idle(driver()));
     let changed = site.answer("pause gpu -y");
     assert!(
@@ -88,7 +88,7 @@ fn v4_it_says_whether_anything_changed_and_what_still_holds() {
 
 /// The editor role of the chart grants less than the commands need.
 #[test]
-fn v5_what_a_role_does_not_grant_is_said_before_anything_is_written() {
+fn v5_missing_permission_is_reported_before_any_write() {
     for (denied, words, says) in [
         (
             "PATCH nodes",

@@ -29,7 +29,7 @@ fn with_node() -> FakeApi {
 }
 
 #[test]
-fn l1_a_crash_loop_shows_what_crashed() {
+fn l1_crash_loop_shows_the_crashed_run() {
     let containers = ["driver-init done", "driver-apply looping"];
     let init = [("driver-init", "2026-11-20T11:50:00Z copied\n")];
     let fake = pod(with_node(), "p", &Place::default(), &containers, &init);
@@ -45,7 +45,7 @@ fn l1_a_crash_loop_shows_what_crashed() {
 }
 
 #[test]
-fn l2_interrupts_have_logs() {
+fn l2_interrupt_logs_are_shown() {
     let place = Place {
         stage: "interrupt",
         interrupt: true,
@@ -58,7 +58,7 @@ fn l2_interrupts_have_logs() {
 }
 
 #[test]
-fn l3_a_name_that_begins_alike_is_another_package() {
+fn l3_package_name_prefix_does_not_match() {
     let packages = json!({
         "driver": {"version": "1.0.0", "image": "example.com/driver"},
         "driver-extra": {"version": "1.0.0", "image": "example.com/driver-extra"},
@@ -77,7 +77,7 @@ fn l3_a_name_that_begins_alike_is_another_package() {
 }
 
 #[test]
-fn l4_two_nodes_are_interleaved_behind_their_names() {
+fn l4_nodes_are_interleaved_with_name_prefixes() {
     let mut fake = idle(driver());
     for (node, text) in [
         (
@@ -113,7 +113,7 @@ fn l4_two_nodes_are_interleaved_behind_their_names() {
 }
 
 #[test]
-fn l5_a_stage_shows_its_check_and_nothing_of_others() {
+fn l5_stage_shows_its_check_and_no_other_stage() {
     let logs = [
         ("driver-apply", "2026-11-20T11:50:00Z applied\n"),
         ("driver-applycheck", "2026-11-20T11:50:01Z not so\n"),
@@ -146,7 +146,7 @@ fn l5_a_stage_shows_its_check_and_nothing_of_others() {
 }
 
 #[test]
-fn l6_every_stage_can_be_asked_for() {
+fn l6_every_stage_can_be_selected() {
     for stage in [
         "apply",
         "config",
@@ -167,7 +167,7 @@ fn l6_every_stage_can_be_asked_for() {
 }
 
 #[test]
-fn l7_where_nothing_is_left_it_says_why_and_where_the_host_keeps_it() {
+fn l7_missing_logs_name_the_reason_and_the_host_path() {
     let ran = Site::of(with_node()).answer("package logs driver --skyhook gpu");
     assert_eq!(ran.stdout, "");
     for says in [
@@ -179,7 +179,7 @@ fn l7_where_nothing_is_left_it_says_why_and_where_the_host_keeps_it() {
 }
 
 #[test]
-fn l8_lines_can_be_chosen_and_names_are_names() {
+fn l8_log_flags_reach_the_server_and_unknown_names_are_errors() {
     let logs = [("driver-apply", "2026-11-20T11:50:00Z applied\n")];
     let fake = pod(
         with_node(),

@@ -17,7 +17,7 @@ fn cordoned(name: &str) -> Value {
 }
 
 #[test]
-fn r1_no_cordon_is_left_without_an_owner() {
+fn r1_reset_leaves_no_orphaned_cordon() {
     // Its run again releases the cordon, so it keeps its owner.
     let site = Site::of(idle(driver()).with(cordoned("node-1")));
     site.done("reset gpu -y");
@@ -39,7 +39,7 @@ fn r1_no_cordon_is_left_without_an_owner() {
 }
 
 #[test]
-fn r2_both_resets_clear_the_same() {
+fn r2_node_reset_and_reset_clear_the_same() {
     for command in ["reset gpu -y", "node reset node-1 --skyhook gpu -y"] {
         let site = Site::of(idle(driver()).with(marked("node-1", "complete", &DONE)));
         site.done(command);
@@ -51,7 +51,7 @@ fn r2_both_resets_clear_the_same() {
 }
 
 #[test]
-fn r3_the_record_of_a_taint_is_not_taken_for_the_custom_resources() {
+fn r3_taint_annotation_is_kept() {
     let mut node = marked("node-1", "complete", &DONE);
     node["metadata"]["annotations"][OLD.0.key("autoTaint_gpu")] = json!("true");
     let site = Site::of(idle(driver()).with(node));
@@ -67,7 +67,7 @@ fn r4_all_keys_of_a_node_go_in_one_patch() {
 }
 
 #[test]
-fn r5_what_cannot_be_read_and_what_is_left_over_go_too() {
+fn r5_malformed_and_orphaned_state_is_removed() {
     let mut broken = marked("node-1", "complete", &[]);
     broken["metadata"]["annotations"][OLD.0.key("nodeState_gpu")] = json!("{oops");
     let mut strip_cleanup = marked("node-2", "complete", &[]);
@@ -92,7 +92,7 @@ fn r5_what_cannot_be_read_and_what_is_left_over_go_too() {
 }
 
 #[test]
-fn r6_a_node_that_has_moved_on_meanwhile_is_left_alone() {
+fn r6_node_changed_in_the_meantime_is_skipped() {
     let site = Site::complete(&["node-1"]);
     let moved = json!({"driver|2.0.0": {"name": "driver", "version": "2.0.0", "image": "example.com/driver",
         "stage": "apply", "state": "in_progress"}});
@@ -112,7 +112,7 @@ fn r6_a_node_that_has_moved_on_meanwhile_is_left_alone() {
 }
 
 #[test]
-fn r7_it_says_what_a_missing_state_means_and_what_will_happen() {
+fn r7_missing_state_is_explained() {
     let packages = json!({"driver": {
         "version": "1.0.0", "image": "example.com/driver",
         "uninstall": {"enabled": true}, "interrupt": {"type": "reboot"},
@@ -133,7 +133,7 @@ fn r7_it_says_what_a_missing_state_means_and_what_will_happen() {
 }
 
 #[test]
-fn r8_conditions_of_what_is_gone_go_with_it() {
+fn r8_conditions_are_removed_with_the_state() {
     let mut node = marked("node-1", "complete", &DONE);
     let conditions = node["status"]["conditions"].as_array_mut().expect("a list");
     conditions.push(json!({"type": OLD.0.key("gpu/NotReady"), "status": "True"}));
@@ -147,7 +147,7 @@ fn r8_conditions_of_what_is_gone_go_with_it() {
 }
 
 #[test]
-fn r9_a_reset_takes_nodes_and_labels() {
+fn r9_reset_accepts_nodes_and_labels() {
     let mut labelled = marked("node-2", "complete", &DONE);
     labelled["metadata"]["labels"]["pool"] = json!("a");
     let site = Site::of(
@@ -163,7 +163,7 @@ fn r9_a_reset_takes_nodes_and_labels() {
 }
 
 #[test]
-fn r10_a_typo_is_said_to_be_one() {
+fn r10_unknown_name_gets_a_suggestion() {
     let site = Site::complete(&["node-1"]);
     for words in [
         "node list --skyhook gpuu",

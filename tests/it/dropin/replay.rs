@@ -15,7 +15,7 @@ fn at_work(status: &str) -> Site {
 }
 
 #[test]
-fn cli_lifecycle() {
+fn upstream_cli_lifecycle_suite() {
     let site = at_work("in_progress");
     site.done("pause gpu --confirm");
     assert_eq!(site.noted("pause"), json!("true"));
@@ -36,7 +36,7 @@ fn cli_lifecycle() {
 }
 
 #[test]
-fn cli_node() {
+fn upstream_cli_node_suite() {
     let site = at_work("in_progress");
     for words in [
         "node list --skyhook gpu",
@@ -59,7 +59,7 @@ fn cli_node() {
 }
 
 #[test]
-fn cli_node_before_the_operator_has_begun() {
+fn upstream_cli_node_suite_before_the_operator_starts() {
     let site = Site::of(
         FakeApi::new()
             .serving(OLD.0)
@@ -87,7 +87,7 @@ fn cli_node_before_the_operator_has_begun() {
 }
 
 #[test]
-fn cli_package() {
+fn upstream_cli_package_suite() {
     let pod = OLD.pod(
         "gpu-driver",
         &Place::default(),
@@ -109,7 +109,7 @@ fn cli_package() {
 }
 
 #[test]
-fn cli_reset() {
+fn upstream_cli_reset_suite() {
     let mut node = marked("node-1", "complete", &["driver|1.0.0 config complete"]);
     node["metadata"]["annotations"][OLD.0.key("cordon_other")] = json!("true");
     let site = Site::of(idle(driver()).with(node));
@@ -126,7 +126,7 @@ fn cli_reset() {
 }
 
 #[test]
-fn cli_deployment_policy_reset() {
+fn upstream_cli_deployment_policy_reset_suite() {
     let mut cr = OLD.skyhook("complete", driver());
     cr["status"]["compartmentStatuses"] =
         json!({"__default__": {"progressPercent": 100, "batchState": {"currentBatch": 3}}});
@@ -147,7 +147,7 @@ fn cli_deployment_policy_reset() {
 }
 
 #[test]
-fn a_reset_before_and_after_each_suite() {
+fn reset_before_and_after_upstream_suites() {
     // Nothing there yet, as in reap_old_logs, whose result is looked at.
     let site = Site::of(FakeApi::new().serving(OLD.0).with(OLD.operator()));
     site.done("reset gpu --confirm");

@@ -19,7 +19,7 @@ fn site(entries: &[&str]) -> Site {
 const BOTH: [&str; 2] = ["a|1.0.0 config complete", "b|1.0.0 config complete"];
 
 #[test]
-fn p1_what_the_operator_wrote_meanwhile_stays() {
+fn p1_concurrent_operator_writes_are_kept() {
     let site = site(&["a|1.0.0 config complete", "b|1.0.0 apply complete"]);
     let now = json!({
         "a|1.0.0": {"name": "a", "version": "1.0.0", "image": "example.com/a", "stage": "config", "state": "complete"},
@@ -43,7 +43,7 @@ fn p1_what_the_operator_wrote_meanwhile_stays() {
 }
 
 #[test]
-fn p2_fields_that_nobody_knows_stay() {
+fn p2_unknown_fields_are_kept() {
     let mut node = OLD.node("node-1", "complete", &[]);
     let text = r#"{"a|1.0.0":{"name":"a","version":"1.0.0","image":"i","stage":"config","state":"complete","new":[1]},"b|1.0.0":{"name":"b","version":"1.0.0","image":"i","stage":"config","state":"complete","odd":{"x":null}}}"#;
     node["metadata"]["annotations"][OLD.0.key("nodeState_gpu")] = json!(text);
@@ -55,7 +55,7 @@ fn p2_fields_that_nobody_knows_stay() {
 }
 
 #[test]
-fn p3_stages_that_do_not_do_what_they_say_are_refused() {
+fn p3_misleading_stages_are_refused() {
     let site = site(&BOTH);
     for stage in [
         "interrupt",
@@ -90,7 +90,7 @@ fn p3_stages_that_do_not_do_what_they_say_are_refused() {
 }
 
 #[test]
-fn p4_a_pod_that_goes_on_with_the_stage_is_named() {
+fn p4_pod_running_the_stage_is_named() {
     let place = crate::support::world::Place {
         package: "a",
         ..Default::default()
@@ -113,14 +113,14 @@ fn p4_a_pod_that_goes_on_with_the_stage_is_named() {
 }
 
 #[test]
-fn p5_the_upgrade_can_be_run_again() {
+fn p5_upgrade_stage_can_be_rerun() {
     let site = site(&BOTH);
     site.done("package rerun a --skyhook gpu --node node-1 --stage upgrade -y");
     assert_eq!(site.entries("node-1")["a|1.0.0"]["stage"], json!("upgrade"));
 }
 
 #[test]
-fn p6_dependants_and_what_holds_it_up_are_named() {
+fn p6_dependents_and_blockers_are_named() {
     let site = site(&BOTH);
     site.done("disable gpu -y");
     site.done("node ignore node-1 -y");
@@ -136,7 +136,7 @@ fn p6_dependants_and_what_holds_it_up_are_named() {
 }
 
 #[test]
-fn p7_nodes_can_be_all_those_with_labels_or_those_that_fail() {
+fn p7_nodes_can_be_selected_by_all_label_or_failure() {
     let mut labelled = OLD.node("node-2", "complete", &BOTH);
     labelled["metadata"]["labels"] = json!({"pool": "a"});
     let site = || {

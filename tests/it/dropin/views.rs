@@ -18,7 +18,7 @@ fn list(site: &Site) -> Value {
 }
 
 #[test]
-fn s1_complete_is_what_the_spec_asks_for() {
+fn s1_complete_is_measured_against_the_spec() {
     let site = Site::of(
         idle(packages())
             .with(OLD.node("node-1", "in_progress", &["a|1.0.0 config complete"]))
@@ -42,7 +42,7 @@ fn s1_complete_is_what_the_spec_asks_for() {
 }
 
 #[test]
-fn s2_nodes_that_have_not_begun_or_are_ignored_are_listed() {
+fn s2_waiting_and_ignored_nodes_are_listed() {
     let mut ignored = OLD.node("node-2", "", &[]);
     ignored["metadata"]["labels"] = json!({OLD.0.key("ignore"): "true"});
     let site = Site::of(
@@ -64,7 +64,7 @@ fn s2_nodes_that_have_not_begun_or_are_ignored_are_listed() {
 }
 
 #[test]
-fn s3_entries_of_old_versions_count_for_nothing() {
+fn s3_entries_of_old_versions_are_not_counted() {
     let entries = ["driver|0.9.0 config complete", "driver|1.0.0 apply skipped"];
     let site = Site::of(idle(driver()).with(OLD.node("node-1", "in_progress", &entries)));
     let node = &list(&site)[0];
@@ -76,7 +76,7 @@ fn s3_entries_of_old_versions_count_for_nothing() {
 }
 
 #[test]
-fn s4_two_versions_of_a_package_stand_in_order() {
+fn s4_package_versions_are_sorted() {
     let entries = [
         "driver|1.0.0 apply in_progress",
         "driver|0.9.0 config complete",
@@ -96,7 +96,7 @@ fn s4_two_versions_of_a_package_stand_in_order() {
 }
 
 #[test]
-fn s5_the_package_may_be_left_out_and_must_not_be_a_typo() {
+fn s5_package_is_optional_but_must_exist() {
     let site = Site::of(idle(packages()).with(OLD.node("node-1", "", &[])));
     let all = site.answer("package status --skyhook gpu -o json").json();
     assert_eq!(all.as_array().map(Vec::len), Some(3));
@@ -114,7 +114,7 @@ fn s5_the_package_may_be_left_out_and_must_not_be_a_typo() {
 }
 
 #[test]
-fn s6_a_status_is_spelled_the_same_everywhere_and_counted_as_what_it_is() {
+fn s6_status_is_spelled_and_counted_consistently() {
     let site = Site::of(
         idle(driver())
             .with(OLD.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]))

@@ -52,7 +52,7 @@ fn objects(stage: &Stage) -> Vec<Value> {
 }
 
 #[test]
-fn what_it_does_is_done_and_undone() {
+fn fix_is_applied_and_undone() {
     for (cluster, code) in CLUSTERS {
         let stage = Stage::operated(cluster);
         let before = objects(&stage);
@@ -72,7 +72,7 @@ fn what_it_does_is_done_and_undone() {
 
 /// What ends a pause or an ignore, or drops a record, is left to somebody.
 #[test]
-fn what_is_a_choice_is_never_done() {
+fn choices_are_never_applied() {
     for cluster in [
         "deleted-while-paused",
         "runtime-required-and-ignored",
@@ -87,7 +87,7 @@ fn what_is_a_choice_is_never_done() {
 }
 
 #[test]
-fn the_journal_tells_what_it_was_for() {
+fn journal_records_the_fixed_codes() {
     let stage = Stage::of("malformed-node-state");
     expect(&stage.run("fix --no-pause --confirm"), 0);
     let list = stage.run("journal list -o json").json();
@@ -96,7 +96,7 @@ fn the_journal_tells_what_it_was_for() {
 
 /// What may not be read decides what is cause and what follows.
 #[test]
-fn without_pods_it_does_nothing() {
+fn unreadable_pods_prevent_any_fix() {
     let stage = Stage::of("apply-erroring");
     stage.fake.on("LIST pods").reply(403);
     let ran = stage.run("fix --up-to B4 --confirm");
@@ -123,7 +123,7 @@ fn two_packages() -> FakeApi {
 }
 
 #[test]
-fn remedies_on_one_node_are_taken_one_after_the_other_under_one_pause() {
+fn remedies_on_one_node_run_in_sequence_under_one_pause() {
     let stage = Stage::over(two_packages());
     assert_snapshot!(stage.run("fix --up-to B4 --dry-run").transcript());
     let before = objects(&stage);
@@ -136,7 +136,7 @@ fn remedies_on_one_node_are_taken_one_after_the_other_under_one_pause() {
 }
 
 #[test]
-fn of_many_nodes_one_stands_in_the_command_and_all_are_changed() {
+fn abbreviated_command_changes_all_nodes() {
     let fake = OLD.serve(json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}}));
     for n in 1..=12 {
         let entry = "driver|1.0.0 apply erroring";
@@ -152,7 +152,7 @@ fn of_many_nodes_one_stands_in_the_command_and_all_are_changed() {
 }
 
 #[test]
-fn no_other_node_is_changed_than_those_that_are_named() {
+fn only_the_named_nodes_are_changed() {
     let stage = Stage::over(two_packages());
     let ran = stage.run("fix --node gpu-2 --up-to B4 --no-pause --confirm");
     expect(&ran, 0);
@@ -166,7 +166,7 @@ fn no_other_node_is_changed_than_those_that_are_named() {
 
 /// To end it by a resume is a choice; what needs a pause itself takes it over, and ends it.
 #[test]
-fn a_pause_that_is_left_behind_is_taken_over() {
+fn stale_pause_is_taken_over() {
     let fake = two_packages();
     let name = fake.objects().iter().find_map(|object| {
         let kind = object["kind"].as_str()?;

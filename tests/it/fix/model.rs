@@ -85,7 +85,7 @@ fn tried(capture: &Path) -> Result<bool, String> {
 }
 
 #[test]
-fn it_cures_on_the_model_and_is_taken_back() {
+fn fixes_resolve_findings_on_the_model_and_undo() {
     let mut done = 0;
     let mut wrong = String::new();
     for capture in clusters() {

@@ -69,7 +69,7 @@ impl Scratch {
 }
 
 #[test]
-fn captures_with_other_values() {
+fn captures_with_unexpected_values_do_not_panic() {
     let real: Vec<Value> = CAPTURES
         .iter()
         .map(|name| serde_json::from_slice(&capture(name)).expect("JSON"))
@@ -88,7 +88,7 @@ fn captures_with_other_values() {
 }
 
 #[test]
-fn captures_spoiled() {
+fn corrupt_captures_do_not_panic() {
     // Long enough to hold everything, and short enough for many.
     let json: Vec<Vec<u8>> = CAPTURES.iter().map(|name| capture(name)).collect();
     let yaml: Vec<Vec<u8>> = json
@@ -126,7 +126,7 @@ fn archive(tar: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn archives() {
+fn corrupt_archives_do_not_panic() {
     let mut builder = tar::Builder::new(Vec::new());
     for (name, content) in [
         (
@@ -210,7 +210,7 @@ fn asked(plan: &Plan, objects: &[Value]) {
 }
 
 #[test]
-fn plan_files() {
+fn plan_files_round_trip_or_are_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     let plans = plans();
     let values: Vec<Value> = plans
@@ -268,7 +268,7 @@ fn plan_files() {
 }
 
 #[test]
-fn journals() {
+fn corrupt_journals_do_not_panic_and_are_never_misread() {
     let entries = |plan: &Plan| {
         let begun = Begun {
             format: FORMAT.to_owned(),
@@ -363,7 +363,7 @@ struct Cli {
 }
 
 #[test]
-fn lists_of_kubeconfigs() {
+fn merged_kubeconfigs_match_kubectl_rules() {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

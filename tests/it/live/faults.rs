@@ -44,7 +44,7 @@ fn lost(before: &Cluster, after: &Cluster) -> Vec<(Source, Read<usize>)> {
 }
 
 #[tokio::test]
-async fn a_forbidden_source_is_unreadable_and_the_rest_goes_on() {
+async fn forbidden_source_is_unreadable_and_others_are_read() {
     let before = read(&fleet(NodeWright), &needs()).await.expect("a cluster");
     for (source, plural, place) in READ_BY {
         let fake = fleet(NodeWright);
@@ -68,7 +68,7 @@ async fn a_forbidden_source_is_unreadable_and_the_rest_goes_on() {
 }
 
 #[tokio::test]
-async fn every_way_to_fail_is_told_in_a_few_words() {
+async fn read_errors_are_summarized() {
     let before = read(&fleet(NodeWright), &needs()).await.expect("a cluster");
     for (reply, status, why) in [
         (
@@ -102,7 +102,7 @@ async fn every_way_to_fail_is_told_in_a_few_words() {
 
 /// Nobody has to ask for that.
 #[tokio::test]
-async fn a_server_that_goes_quiet_in_the_middle_is_given_up() {
+async fn stalled_read_times_out() {
     let before = read(&fleet(NodeWright), &needs()).await.expect("a cluster");
     let fake = fleet(NodeWright);
     fake.on("LIST jobs").reply(Reply::Hang);
@@ -121,7 +121,7 @@ async fn a_server_that_goes_quiet_in_the_middle_is_given_up() {
 
 /// A page of a long list that has to wait is no other page, and that it had to is said, once.
 #[tokio::test]
-async fn a_server_that_throttles_a_list_gives_it_later_and_that_is_said() {
+async fn throttled_list_is_retried_and_reported_once() {
     let fake = fleet(Skyhook);
     let busy = Problem {
         retry_after: Some(0),
@@ -141,7 +141,7 @@ async fn a_server_that_throttles_a_list_gives_it_later_and_that_is_said() {
 }
 
 #[tokio::test]
-async fn a_busy_server_is_asked_again_a_few_times() {
+async fn reads_retry_when_the_server_is_busy() {
     let busy = |code, reason| Problem {
         retry_after: Some(0),
         ..Problem::new(code, reason, "later")
@@ -164,7 +164,7 @@ async fn a_busy_server_is_asked_again_a_few_times() {
 }
 
 #[tokio::test]
-async fn a_connection_that_is_cut_is_made_again_a_few_times() {
+async fn reads_retry_after_connection_resets() {
     for reply in [Reply::Cut, Reply::Half] {
         let fake = fleet(Skyhook);
         fake.on("LIST nodes").times(3).reply(reply.clone());
@@ -183,7 +183,7 @@ async fn a_connection_that_is_cut_is_made_again_a_few_times() {
 
 /// An API is absent where the server says so, and not where something else answers.
 #[tokio::test]
-async fn what_is_not_the_servers_answer_proves_no_absence() {
+async fn foreign_response_does_not_prove_absence() {
     let discovery = format!("GET /apis/{}", Skyhook.api_version());
     for text in ["{}", "null", r#"{"kind": "Status"}"#, "<html>"] {
         let fake = fleet(Skyhook);
@@ -197,7 +197,7 @@ async fn what_is_not_the_servers_answer_proves_no_absence() {
 }
 
 #[tokio::test]
-async fn a_write_is_never_repeated() {
+async fn writes_are_never_retried_by_the_client() {
     let fake = fleet(Skyhook);
     fake.on("PATCH nodes").times(1).reply(429);
     let (client, _) = polite(&fake, None);
@@ -211,7 +211,7 @@ async fn a_write_is_never_repeated() {
 }
 
 #[tokio::test]
-async fn package_pods_are_found_in_the_operators_namespace_where_all_are_forbidden() {
+async fn package_pods_fall_back_to_the_operator_namespace() {
     let fake = fleet(NodeWright);
     fake.on("LIST pods").everywhere().reply(403);
     fake.on("LIST jobs").everywhere().reply(403);
@@ -222,7 +222,7 @@ async fn package_pods_are_found_in_the_operators_namespace_where_all_are_forbidd
 }
 
 #[tokio::test]
-async fn without_the_operators_namespace_nothing_is_proven() {
+async fn unknown_operator_namespace_proves_no_absence() {
     let fake = fleet(NodeWright);
     fake.on("LIST pods").everywhere().reply(403);
     fake.on("LIST deployments").reply(403);
@@ -236,7 +236,7 @@ async fn without_the_operators_namespace_nothing_is_proven() {
 }
 
 #[tokio::test]
-async fn the_operator_is_looked_for_where_the_charts_put_it() {
+async fn operator_is_searched_in_the_chart_namespaces() {
     let fake = fleet(NodeWright);
     fake.on("LIST deployments").everywhere().reply(403);
     let cluster = read(&fake, &[Source::Operator]).await.expect("a cluster");
@@ -268,7 +268,7 @@ async fn the_operator_is_looked_for_where_the_charts_put_it() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_answer_at_all_is_an_error() {
+async fn unresponsive_server_is_an_error() {
     let discovery = format!("GET /apis/{}", Skyhook.api_version());
     for (reply, message) in [
         (
@@ -305,7 +305,7 @@ async fn a_server_that_does_not_answer_at_all_is_an_error() {
 }
 
 #[tokio::test]
-async fn the_servers_warnings_are_collected_once_each() {
+async fn server_warnings_are_collected_once_each() {
     let fake = fleet(Skyhook);
     fake.on("LIST nodes")
         .reply(Reply::Warn("nodes are old".into()));

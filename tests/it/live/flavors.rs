@@ -34,7 +34,7 @@ async fn verdict(fake: &FakeApi) -> (String, Vec<String>, Vec<String>) {
 }
 
 #[tokio::test]
-async fn one_api_rules_alone() {
+async fn only_served_api_is_active() {
     for flavor in [Skyhook, NodeWright] {
         let cluster = read(&fleet(flavor), &Source::ALL).await.expect("a cluster");
         assert_eq!(cluster.flavor(), flavor);
@@ -64,7 +64,7 @@ async fn one_api_rules_alone() {
 }
 
 #[tokio::test]
-async fn with_both_the_operators_version_decides() {
+async fn operator_version_decides_between_two_apis() {
     let old = both(Some("ghcr.io/nvidia/skyhook/operator:v0.17.1"));
     let because = "both APIs are served, and the operator version is v0.17.1".to_owned();
     let (skyhook, nodewright) = ("skyhook/old".to_owned(), "nodewright/new".to_owned());
@@ -80,7 +80,7 @@ async fn with_both_the_operators_version_decides() {
 }
 
 #[tokio::test]
-async fn without_a_version_what_was_left_on_the_objects_decides() {
+async fn object_metadata_decides_without_a_version() {
     let fake = both(None);
     let mut adopted = node("node-1");
     let key = NodeWright.key("version_new");
@@ -95,7 +95,7 @@ async fn without_a_version_what_was_left_on_the_objects_decides() {
 }
 
 #[tokio::test]
-async fn without_any_sign_the_newer_rules_and_says_so() {
+async fn newer_api_is_assumed_without_evidence() {
     let (because, ..) = verdict(&both(None)).await;
     let expected = "both APIs are served, the operator's version is unknown, and nothing indicates \
                     that the operator was rolled back; use --api to override";
@@ -103,7 +103,7 @@ async fn without_any_sign_the_newer_rules_and_says_so() {
 }
 
 #[tokio::test]
-async fn the_user_decides_over_it() {
+async fn api_flag_overrides_detection() {
     let fake = both(Some("ghcr.io/nvidia/nodewright/operator:v0.20.0"));
     let (client, _) = polite(&fake, None);
     let cluster = load(&client, &NAMES, Some(Skyhook), None, now()).await;
@@ -115,7 +115,7 @@ async fn the_user_decides_over_it() {
 }
 
 #[tokio::test]
-async fn an_api_that_is_not_served_cannot_be_asked_for() {
+async fn api_flag_refuses_an_api_that_is_not_served() {
     let (client, _) = polite(&fleet(Skyhook), None);
     let error = load(&client, &NAMES, Some(NodeWright), None, now()).await;
     let expected = format!(
@@ -126,7 +126,7 @@ async fn an_api_that_is_not_served_cannot_be_asked_for() {
 }
 
 #[tokio::test]
-async fn a_cluster_without_the_operator_is_an_error() {
+async fn cluster_without_the_operator_is_an_error() {
     let expected = format!(
         "the cluster serves neither {} nor {}, so the operator is not installed; install it, or \
          choose another cluster with --context",

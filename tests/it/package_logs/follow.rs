@@ -57,7 +57,7 @@ fn until_asked(fake: &FakeApi, pod: &str, times: usize) {
 }
 
 #[test]
-fn it_goes_on_until_the_package_is_done() {
+fn following_ends_when_the_package_is_complete() {
     let fake = applying(&["driver-apply running"]);
     fake.change(|it| {
         it.logs
@@ -85,7 +85,7 @@ fn it_goes_on_until_the_package_is_done() {
 }
 
 #[test]
-fn a_log_that_the_server_will_not_give_fails_at_the_end() {
+fn refused_log_fails_at_the_end() {
     let fake = applying(&["driver-apply running"]);
     fake.on(READ).reply(403);
     fake.on(WATCH).nth(1).after(finish);
@@ -93,7 +93,7 @@ fn a_log_that_the_server_will_not_give_fails_at_the_end() {
 }
 
 #[test]
-fn a_connection_that_breaks_is_made_again_and_no_line_comes_twice() {
+fn broken_stream_reconnects_without_duplicate_lines() {
     let fake = applying(&["driver-apply running"]);
     fake.change(|it| {
         let text = "2026-11-20T11:51:00.1Z one\n2026-11-20T11:51:00.1Z two\n2026-11-20T11:51:00.2Z three\n2026-11-20T11:51:00.3Z four\n";
@@ -122,7 +122,7 @@ fn a_connection_that_breaks_is_made_again_and_no_line_comes_twice() {
 }
 
 #[test]
-fn each_run_of_a_container_is_shown_once() {
+fn each_container_run_is_shown_once() {
     let fake = applying(&["driver-apply looping"]);
     fake.change(|it| {
         it.logs
@@ -146,7 +146,7 @@ fn each_run_of_a_container_is_shown_once() {
 }
 
 #[test]
-fn new_attempts_join_in_and_a_job_that_gives_up_is_the_end() {
+fn new_attempts_are_followed_until_the_job_fails() {
     let place = |at| Place {
         job: Some("apply-1"),
         at,
@@ -200,7 +200,7 @@ fn new_attempts_join_in_and_a_job_that_gives_up_is_the_end() {
 }
 
 #[test]
-fn a_node_that_begins_later_joins_in() {
+fn node_that_starts_later_is_followed() {
     let fake = applying(&["driver-apply running"]).with(OLD.node("node-2", "", &[]));
     fake.change(|it| {
         it.logs
@@ -239,7 +239,7 @@ fn a_node_that_begins_later_joins_in() {
 }
 
 #[test]
-fn a_server_that_fails_for_a_while_is_borne_and_said_once() {
+fn temporary_server_errors_are_tolerated_and_reported_once() {
     let fake = applying(&["driver-apply running"]);
     fake.change(|it| {
         it.logs
@@ -266,7 +266,7 @@ fn nothing_to_follow_ends_at_once() {
 }
 
 #[test]
-fn an_interrupt_ends_it() {
+fn interrupt_ends_following() {
     let fake = applying(&["driver-apply running"]);
     fake.change(|it| {
         it.logs

@@ -85,7 +85,7 @@ fn two_nodes() -> FakeApi {
 }
 
 #[test]
-fn nodes_are_interleaved_by_time_behind_their_names() {
+fn nodes_are_interleaved_by_time_with_name_prefixes() {
     assert_eq!(
         said(&logs(&two_nodes(), "driver")),
         (
@@ -101,13 +101,13 @@ fn nodes_are_interleaved_by_time_behind_their_names() {
 }
 
 #[test]
-fn previous_is_the_attempt_before() {
+fn previous_shows_the_attempt_before() {
     let ran = logs(&two_nodes(), "driver --node node-2 --previous");
     assert_eq!(ran.stdout, "first attempt\n");
 }
 
 #[test]
-fn where_the_latest_log_is_gone_the_first_is_shown() {
+fn missing_latest_log_falls_back_to_an_earlier_attempt() {
     let fake = two_nodes();
     fake.on("GET pods/log apply-2-b").reply(404);
     let ran = logs(&fake, "driver --node node-2");
@@ -118,7 +118,7 @@ fn where_the_latest_log_is_gone_the_first_is_shown() {
 }
 
 #[test]
-fn where_all_pods_are_gone_the_operators_tail_is_shown() {
+fn deleted_pods_fall_back_to_the_operator_log_tail() {
     let place = on("node-1", "apply-1", "2026-11-20T11:50:00Z");
     let mut job = NEW.job(&place, given_up());
     let key = kubectl_skyhook::api::ApiFlavor::NodeWright.key("last-logs");
@@ -140,7 +140,7 @@ fn where_all_pods_are_gone_the_operators_tail_is_shown() {
 }
 
 #[test]
-fn what_cannot_start_says_why() {
+fn pod_that_cannot_start_shows_the_reason() {
     let place = on("node-1", "apply-1", "2026-11-20T11:50:00Z");
     let fake = NEW
         .serve(driver())
@@ -167,7 +167,7 @@ fn what_cannot_start_says_why() {
 }
 
 #[test]
-fn a_new_attempt_that_has_not_started_leaves_the_failed_one_to_speak() {
+fn pending_attempt_shows_the_failed_one() {
     let (first, second) = ("2026-11-20T11:50:00Z", "2026-11-20T11:51:00Z");
     let fake = NEW
         .serve(driver())
@@ -196,7 +196,7 @@ fn a_new_attempt_that_has_not_started_leaves_the_failed_one_to_speak() {
 }
 
 #[test]
-fn an_uninstall_has_logs_like_any_stage() {
+fn uninstall_stage_has_logs() {
     let place = Place {
         stage: "uninstall",
         ..on("node-1", "uninstall-1", "2026-11-20T11:50:00Z")
@@ -218,7 +218,7 @@ fn an_uninstall_has_logs_like_any_stage() {
 }
 
 #[test]
-fn a_log_that_the_server_will_not_give_is_an_error_and_the_rest_is_shown() {
+fn refused_log_is_an_error_and_others_are_shown() {
     let fake = two_nodes();
     fake.on("GET pods/log apply-1-a").reply(403);
     let ran = logs(&fake, "driver");

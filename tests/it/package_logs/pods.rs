@@ -43,7 +43,7 @@ fn looping() -> FakeApi {
 }
 
 #[test]
-fn a_container_that_waits_to_be_restarted_is_shown_as_it_ended() {
+fn container_in_back_off_shows_its_last_run() {
     let fake = looping();
     assert_eq!(
         said(&logs(&fake, "driver")),
@@ -61,7 +61,7 @@ fn a_container_that_waits_to_be_restarted_is_shown_as_it_ended() {
 }
 
 #[test]
-fn lines_and_times_are_the_servers_to_choose() {
+fn tail_and_since_are_sent_to_the_server() {
     let fake = looping();
     let ran = logs(
         &fake,
@@ -77,7 +77,7 @@ fn lines_and_times_are_the_servers_to_choose() {
 }
 
 #[test]
-fn the_prefix_can_be_asked_for() {
+fn prefix_flag_adds_node_names() {
     let ran = logs(&looping(), "driver --prefix");
     assert_eq!(
         ran.stdout,
@@ -86,7 +86,7 @@ fn the_prefix_can_be_asked_for() {
 }
 
 #[test]
-fn another_stage_or_node_has_nothing_and_says_where_logs_stay() {
+fn stage_or_node_without_logs_names_the_host_path() {
     let ran = logs(&looping(), "driver --stage config --node node-1");
     assert_eq!(
         said(&ran),
@@ -100,7 +100,7 @@ fn another_stage_or_node_has_nothing_and_says_where_logs_stay() {
 }
 
 #[test]
-fn a_package_that_nobody_has_begun() {
+fn package_not_started_has_no_logs() {
     let fake = OLD.serve(driver()).with(OLD.node("node-1", "", &[]));
     assert_eq!(
         said(&logs(&fake, "driver")),
@@ -114,7 +114,7 @@ fn a_package_that_nobody_has_begun() {
 }
 
 #[test]
-fn a_name_that_begins_alike_is_another_package() {
+fn package_name_prefix_does_not_match() {
     let place = Place {
         package: "driver-extra",
         ..Place::default()
@@ -136,7 +136,7 @@ fn a_name_that_begins_alike_is_another_package() {
 }
 
 #[test]
-fn a_merged_interrupt_is_shown_for_those_that_wait_for_it() {
+fn merged_interrupt_is_shown_for_each_waiting_package() {
     let place = Place {
         package: "driver",
         stage: "interrupt",
@@ -174,7 +174,7 @@ fn a_merged_interrupt_is_shown_for_those_that_wait_for_it() {
 }
 
 #[test]
-fn both_containers_of_a_stage_and_no_byte_is_changed_in_a_pipe() {
+fn both_stage_containers_are_piped_unchanged() {
     let pod = OLD.pod(
         "p",
         &Place::default(),
@@ -209,7 +209,7 @@ fn both_containers_of_a_stage_and_no_byte_is_changed_in_a_pipe() {
 }
 
 #[test]
-fn previous_is_the_run_before() {
+fn previous_shows_the_run_before() {
     let mut pod = OLD.pod("p", &Place::default(), "Pending", &["driver-apply running"]);
     pod["status"]["initContainerStatuses"][0]["restartCount"] = 2.into();
     pod["status"]["initContainerStatuses"][0]["lastState"] =

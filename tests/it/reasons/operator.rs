@@ -6,7 +6,7 @@ use super::{NEW, driver, shown, stuck};
 
 /// What it wrote before it ended says why it does not run.
 #[test]
-fn the_last_lines_of_the_operator_stand_in_the_finding() {
+fn finding_shows_the_operators_last_log_lines() {
     let labels = json!({"control-plane": "controller-manager"});
     let mut operator = NEW.operator();
     operator["spec"]["selector"] = json!({"matchLabels": labels});

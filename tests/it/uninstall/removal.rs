@@ -12,7 +12,7 @@ fn packages(fake: &FakeApi) -> Value {
 }
 
 #[test]
-fn it_leaves_the_spec_once_it_is_gone_and_comes_back_with_undo() {
+fn package_leaves_the_spec_once_uninstalled_and_undo_restores_it() {
     let fake = installed(OLD);
     fake.on("WATCH nodes").nth(1).after(gone(OLD));
     let served = fake.serve();
@@ -54,7 +54,7 @@ fn it_leaves_the_spec_once_it_is_gone_and_comes_back_with_undo() {
 
 /// The operator's webhook asks the mirror in the status, which comes a little later.
 #[test]
-fn the_mirror_of_the_node_states_is_waited_for_too() {
+fn status_copy_of_node_states_is_awaited() {
     let fake = installed(OLD);
     let mirrored = |it: &mut State, state: Value| {
         let mut cr = OLD.skyhook("in_progress", driver(true));
@@ -74,7 +74,7 @@ fn the_mirror_of_the_node_states_is_waited_for_too() {
 }
 
 #[test]
-fn what_someone_has_come_to_need_stays_in_the_spec() {
+fn package_with_new_dependents_stays_in_the_spec() {
     let fake = installed(OLD);
     let mut two = driver(false);
     two["tuning"] = json!({"version": "1.0.0", "image": "example.com/tuning"});
@@ -93,7 +93,7 @@ fn what_someone_has_come_to_need_stays_in_the_spec() {
 }
 
 #[test]
-fn what_the_webhook_turns_down_is_shown() {
+fn webhook_denial_is_shown() {
     let fake = installed(OLD);
     let denied = crate::support::fake_api::Problem::new(
         422,
@@ -137,7 +137,7 @@ fn all(fake: &FakeApi, words: &str) -> Ran {
 
 /// The operator uninstalls what is asked for, one look after the other.
 #[test]
-fn each_package_waits_for_those_that_need_it() {
+fn packages_are_removed_after_their_dependents() {
     let fake = OLD
         .serve(chain(false, false))
         .with(OLD.node("node-1", "complete", &CHAIN))
@@ -168,7 +168,7 @@ fn each_package_waits_for_those_that_need_it() {
 }
 
 #[test]
-fn the_first_that_cannot_go_on_ends_it_and_the_rest_is_not_begun() {
+fn first_blocked_package_ends_the_removal() {
     let fake = OLD
         .serve(chain(false, false))
         .with(OLD.node("node-1", "complete", &CHAIN));

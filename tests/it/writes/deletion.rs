@@ -29,7 +29,7 @@ fn finalizers(stage: &Stage, entries: Value) {
 }
 
 #[test]
-fn what_is_deleted_is_noted_before_and_made_again_by_undo() {
+fn deletion_is_journalled_and_undo_recreates_the_object() {
     let stage = Stage::of("complete");
     finalizers(&stage, json!([]));
     let file = saved(&stage);
@@ -68,7 +68,7 @@ fn what_is_deleted_is_noted_before_and_made_again_by_undo() {
 }
 
 #[test]
-fn what_is_not_gone_yet_is_not_made_again() {
+fn undo_does_not_recreate_a_terminating_object() {
     let stage = Stage::of("complete");
     finalizers(&stage, json!(["somebody/else"]));
     let file = saved(&stage);

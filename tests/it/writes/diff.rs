@@ -35,7 +35,7 @@ exit {ends}
 }
 
 #[test]
-fn it_gets_a_directory_before_and_one_after_with_a_file_for_each_object() {
+fn external_diff_gets_before_and_after_directories() {
     let stage = Stage::of("complete");
     let differ = stage.differ(1);
     let program = format!("{} -U5 --color=always $(rm) a;b", differ.display());
@@ -62,7 +62,7 @@ files:  skyhook.nvidia.com.v1alpha1.Skyhook..gpu-tune 1 1
 }
 
 #[test]
-fn what_a_plan_changes_and_puts_back_is_no_difference() {
+fn temporary_pause_is_not_in_the_diff() {
     let stage = Stage::of("apply-erroring");
     let differ = stage.differ(0);
     let ran = stage.diff(
@@ -89,7 +89,7 @@ fn what_a_plan_changes_and_puts_back_is_no_difference() {
 }
 
 #[test]
-fn documents_stay_whole_and_a_change_shows_it_beside_the_answer() {
+fn diff_does_not_break_json_output() {
     let stage = Stage::of("complete");
     let program = stage.differ(1).display().to_string();
     let ran = stage.diff(&program, "pause gpu-tune --dry-run --diff -o json");
@@ -115,7 +115,7 @@ fn documents_stay_whole_and_a_change_shows_it_beside_the_answer() {
 }
 
 #[test]
-fn one_that_fails_ends_it_before_anything_is_written() {
+fn failing_external_diff_prevents_writes() {
     let stage = Stage::of("complete");
     let program = stage.differ(2).display().to_string();
     let ran = stage.diff(&program, "pause gpu-tune --diff --confirm");
@@ -141,7 +141,7 @@ fn one_that_fails_ends_it_before_anything_is_written() {
 
 /// What the server would say is the answer; what would change stands beside it.
 #[test]
-fn a_rehearsal_on_the_server_shows_it_too() {
+fn server_dry_run_shows_the_diff() {
     let stage = Stage::of("complete");
     let words = "pause gpu-tune --dry-run=server --diff";
     let ours = stage.run(words);

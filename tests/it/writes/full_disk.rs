@@ -56,7 +56,7 @@ fn on_a_full_disk(stage: &Stage, blocks: usize) -> Output {
 }
 
 #[test]
-fn nothing_is_written_that_the_journal_does_not_hold() {
+fn full_disk_stops_writes_outside_the_journal() {
     // In units of the shell, with room for a few lines more.
     let blocks = first_line() / 512 + 2;
     let stage = wide();
@@ -87,7 +87,7 @@ fn nothing_is_written_that_the_journal_does_not_hold() {
 }
 
 #[test]
-fn a_torn_line_in_the_middle_is_left_out_and_said() {
+fn torn_journal_line_is_skipped_and_reported() {
     let stage = Stage::of("apply-erroring");
     let before = stage.objects();
     expect(&stage.run("reset gpu-tune --confirm --no-pause"), 0);
@@ -112,7 +112,7 @@ fn a_torn_line_in_the_middle_is_left_out_and_said() {
 
 /// What is left of a journal that could not be begun is no journal, and nobody is told of it later.
 #[test]
-fn a_journal_that_cannot_be_begun_is_not_left_behind() {
+fn unwritable_journal_is_removed() {
     let stage = wide();
     let output = on_a_full_disk(&stage, 1);
     let err = String::from_utf8_lossy(&output.stderr);
@@ -130,7 +130,7 @@ fn a_journal_that_cannot_be_begun_is_not_left_behind() {
 
 /// What was changed is told where it can be, and is no failure to read.
 #[test]
-fn a_change_is_told_though_its_output_cannot_be_written() {
+fn change_is_reported_when_stdout_is_full() {
     let stage = Stage::of("apply-erroring");
     let words = ["-c", "exec \"$0\" node ignore node-1 --confirm >/dev/full"].map(OsString::from);
     let ran = Run::of("sh", words.into_iter().chain([binary()]))

@@ -1,8 +1,8 @@
 //! Our own pause around a reset: whose it is, what somebody else pauses meanwhile, and what a reset leaves that has not
 //! come to its end.
 
-mod arriving;
-mod ended;
+mod concurrent_pause;
+mod ended_pause;
 
 use jiff::Timestamp;
 use kubectl_skyhook::api::ApiFlavor;
@@ -65,7 +65,7 @@ impl Stage {
 const DONE: (bool, Value, Value) = (true, Value::Null, Value::Null);
 
 #[test]
-fn a_pause_of_somebody_else_outlives_the_reset() {
+fn pause_set_by_others_survives_the_reset() {
     let stage = erroring();
     let ran = stage.while_it_resets(|| {
         let pause = stage.run("pause gpu-tune --confirm --reason mine");
@@ -81,7 +81,7 @@ fn a_pause_of_somebody_else_outlives_the_reset() {
 }
 
 #[test]
-fn a_pause_without_a_reason_takes_the_place_of_ours_as_well() {
+fn pause_without_a_reason_replaces_ours() {
     let stage = erroring();
     let ran = stage.while_it_resets(|| expect(&stage.run("pause gpu-tune --confirm"), 0));
     expect(&ran, 0);
@@ -101,7 +101,7 @@ fn held_by_another(since: &Timestamp) -> Value {
 
 /// Taken off and set again by another program, the value is the same; who wrote it is not.
 #[test]
-fn a_pause_that_another_program_has_written_stays() {
+fn pause_written_by_another_field_manager_is_kept() {
     let stage = erroring();
     let ran = stage.while_it_resets(|| {
         stage.fake.change(|state: &mut State| {
@@ -139,7 +139,7 @@ impl Stage {
 
 /// What it says of the pause that has ended would be taken for its answer to ours.
 #[test]
-fn a_pause_waits_until_the_operator_has_seen_the_end_of_the_one_before() {
+fn new_pause_waits_until_the_operator_saw_the_last_one_end() {
     let stage = Stage::just_resumed();
     let looks = || {
         let requests = stage.fake.requests();
@@ -162,7 +162,7 @@ fn a_pause_waits_until_the_operator_has_seen_the_end_of_the_one_before() {
 }
 
 #[test]
-fn nothing_is_sent_where_the_operator_never_sees_the_end_of_the_pause_before() {
+fn operator_that_misses_the_resume_prevents_writes() {
     let stage = Stage::just_resumed();
     let before = stage.objects();
     let ran = stage.run(RESET);
@@ -176,7 +176,7 @@ fn nothing_is_sent_where_the_operator_never_sees_the_end_of_the_pause_before() {
 }
 
 #[test]
-fn a_second_reset_does_not_take_the_pause_of_the_first_for_its_own() {
+fn second_reset_does_not_claim_the_first_resets_pause() {
     let stage = erroring();
     let ran = stage.while_it_resets(|| {
         for words in [RESET, "resume gpu-tune --confirm"] {
@@ -198,7 +198,7 @@ fn a_second_reset_does_not_take_the_pause_of_the_first_for_its_own() {
 }
 
 #[test]
-fn a_resume_that_is_forced_is_no_obstacle_to_the_end() {
+fn forced_resume_does_not_fail_the_reset() {
     let stage = erroring();
     let ran = stage.while_it_resets(|| {
         let ran = stage.run("resume gpu-tune --confirm --force");
@@ -215,7 +215,7 @@ fn a_resume_that_is_forced_is_no_obstacle_to_the_end() {
 
 /// The value goes there and back: a request that comes late would find the old one.
 #[test]
-fn the_pause_and_its_end_test_the_version_of_the_object() {
+fn pause_and_resume_test_the_resource_version() {
     let stage = erroring();
     expect(&stage.with_operator(|| stage.run(RESET)), 0);
     let of_cr = |w: &&crate::support::fake_api::Logged| w.path.ends_with("skyhooks/gpu-tune");
@@ -234,7 +234,7 @@ fn the_pause_and_its_end_test_the_version_of_the_object() {
 
 /// The operator writes the status of the object in between, so that its version is another one.
 #[test]
-fn an_object_that_was_written_to_in_between_is_looked_at_again() {
+fn pause_retries_after_a_version_conflict() {
     let stage = erroring();
     for nth in [1, 2, 3] {
         stage
@@ -256,7 +256,7 @@ fn an_object_that_was_written_to_in_between_is_looked_at_again() {
 }
 
 #[test]
-fn an_end_of_the_pause_that_fails_is_the_last_word_and_the_same_command_makes_it_good() {
+fn failed_resume_is_reported_last_and_the_same_command_retries_it() {
     for reply in [
         Reply::from(401),
         Reply::from(403),
@@ -282,7 +282,7 @@ fn an_end_of_the_pause_that_fails_is_the_last_word_and_the_same_command_makes_it
 
 /// All else was taken back before, so nothing but the pause is left to do.
 #[test]
-fn an_undo_that_could_not_end_its_pause_is_finished_by_the_same_command_with_or_without_an_id() {
+fn undo_that_failed_to_resume_is_finished_by_the_same_command() {
     for with_id in [false, true] {
         let stage = erroring();
         let before = stage.objects();
@@ -305,7 +305,7 @@ fn an_undo_that_could_not_end_its_pause_is_finished_by_the_same_command_with_or_
 }
 
 #[test]
-fn a_reset_that_is_killed_is_found_and_each_way_on_ends_the_pause() {
+fn pause_of_a_killed_reset_is_reported_and_can_be_ended() {
     for (words, reset) in [
         ("resume gpu-tune --confirm", false),
         (RESET, true),
@@ -346,7 +346,7 @@ fn a_reset_that_is_killed_is_found_and_each_way_on_ends_the_pause() {
 }
 
 #[test]
-fn a_capture_says_of_a_pause_that_its_command_has_ended() {
+fn capture_reports_the_pause_of_an_ended_command() {
     let stage = erroring();
     stage.killed();
     let file = stage.state.path().join("capture.tar.gz");
@@ -365,7 +365,7 @@ fn a_capture_says_of_a_pause_that_its_command_has_ended() {
 
 /// It is killed right after the pause, before anything else is done.
 #[test]
-fn a_pause_that_nothing_has_followed_is_taken_back() {
+fn undo_ends_the_pause_of_a_command_killed_after_it() {
     for theirs in [false, true] {
         let stage = erroring();
         let before = stage.objects();
@@ -396,7 +396,7 @@ fn a_pause_that_nothing_has_followed_is_taken_back() {
 }
 
 #[test]
-fn an_undo_of_a_reset_that_took_a_pause_over_does_not_put_it_back() {
+fn undo_does_not_restore_a_pause_that_was_taken_over() {
     let stage = erroring();
     stage.killed();
     expect(&stage.with_operator(|| stage.run(RESET)), 0);
@@ -409,7 +409,7 @@ fn an_undo_of_a_reset_that_took_a_pause_over_does_not_put_it_back() {
 
 /// Where their process runs cannot be seen, and they may be at work still.
 #[test]
-fn a_hold_of_another_machine_is_theirs_until_it_is_old() {
+fn hold_of_another_machine_is_respected_until_stale() {
     for (since, theirs) in [
         (kubectl_skyhook::ctx::now(), true),
         (Timestamp::UNIX_EPOCH, false),

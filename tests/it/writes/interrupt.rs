@@ -105,7 +105,7 @@ const RESET: &str = "reset gpu --confirm --max-parallel 4";
 const REVIEWS: &str = "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 
 #[test]
-fn an_interrupt_while_permissions_are_asked_comes_before_all_writes() {
+fn interrupt_during_the_permission_check_prevents_writes() {
     let wide = Wide::new();
     let ran = wide.interrupted(RESET, REVIEWS, 1);
     expect(&ran, 130);
@@ -117,7 +117,7 @@ fn an_interrupt_while_permissions_are_asked_comes_before_all_writes() {
 }
 
 #[test]
-fn an_interrupt_at_any_moment_can_be_taken_back() {
+fn undo_works_after_an_interrupt_at_any_moment() {
     for (pattern, nth) in MOMENTS {
         let wide = Wide::new();
         let before = wide.nodes();
@@ -151,7 +151,7 @@ fn an_interrupt_at_any_moment_can_be_taken_back() {
 }
 
 #[test]
-fn an_interrupt_at_any_moment_is_finished_by_the_same_command() {
+fn same_command_finishes_after_an_interrupt_at_any_moment() {
     for (pattern, nth) in MOMENTS {
         let wide = Wide::new();
         let before = wide.nodes();
@@ -181,7 +181,7 @@ fn an_interrupt_at_any_moment_is_finished_by_the_same_command() {
 }
 
 #[test]
-fn an_undo_that_is_interrupted_is_finished_by_the_next_one() {
+fn interrupted_undo_is_finished_by_the_next_undo() {
     let wide = Wide::new();
     let before = wide.nodes();
     expect(&wide.run(RESET, &Child::default()), 0);
@@ -195,7 +195,7 @@ fn an_undo_that_is_interrupted_is_finished_by_the_next_one() {
 
 /// One request is never answered, so the first interrupt waits for it.
 #[test]
-fn a_second_interrupt_ends_it_at_once_and_the_journal_is_there() {
+fn second_interrupt_exits_at_once_and_keeps_the_journal() {
     let wide = Wide::new();
     let before = wide.nodes();
     wide.0.fake.on("PATCH nodes").nth(20).reply(Reply::Hang);

@@ -7,7 +7,7 @@ use super::{Stage, expect};
 use crate::support::run::Run;
 
 #[test]
-fn pause_and_resume_disable_and_enable() {
+fn pause_resume_disable_and_enable_set_annotations() {
     let stage = Stage::of("complete");
     let value = |key: &str| {
         stage.cr().expect("it is there")["metadata"]["annotations"][ApiFlavor::Skyhook.key(key)]
@@ -48,7 +48,7 @@ fn pause_and_resume_disable_and_enable() {
 
 /// A server compares these characters in the way that Go spells them.
 #[test]
-fn text_that_go_escapes_is_taken_back() {
+fn undo_works_for_text_that_go_escapes() {
     let stage = Stage::of("complete");
     let pause = |reason| {
         let words = ["pause", "gpu-tune", "--confirm", "--reason", reason];

@@ -7,7 +7,7 @@ use super::{Stage, expect};
 use crate::support::run::run;
 
 #[test]
-fn a_cap_counts_the_nodes_on_which_work_starts() {
+fn max_nodes_counts_nodes_on_which_work_starts() {
     let stage = Stage::of("uninstall-complete");
     for words in [
         "teardown --timeout 1s -y",
@@ -37,7 +37,7 @@ fn a_cap_counts_the_nodes_on_which_work_starts() {
 }
 
 #[test]
-fn a_pace_for_no_nodes_is_refused() {
+fn max_parallel_without_nodes_is_refused() {
     let stage = Stage::of("complete");
     for words in [
         "pause gpu-tune --canary 1 -y",
@@ -53,7 +53,7 @@ fn a_pace_for_no_nodes_is_refused() {
 }
 
 #[test]
-fn files_are_no_server_to_ask() {
+fn server_dry_run_is_refused_for_files() {
     let from = "--from tests/clusters/complete";
     for words in ["pause gpu-tune", "teardown"] {
         let ran = run(&format!("{words} --dry-run=server {from}")).go();
@@ -66,7 +66,7 @@ fn files_are_no_server_to_ask() {
 }
 
 #[test]
-fn an_empty_plan_is_a_plan_without_steps() {
+fn empty_plan_is_a_plan_without_steps() {
     let stage = Stage::of("complete");
     let live = stage.run("resume gpu-tune --dry-run -o json");
     let files = run("resume gpu-tune -o json --from tests/clusters/complete").go();

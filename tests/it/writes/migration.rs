@@ -47,7 +47,7 @@ error: the operator does nothing until 1 Skyhook object of the older API is fini
                        changed\n";
 
 #[test]
-fn what_would_come_to_nothing_is_refused_unless_it_is_forced() {
+fn change_without_effect_during_a_migration_hold_needs_force() {
     for words in [
         "reset gpu",
         "reset gpu --node node-1",
@@ -112,7 +112,7 @@ impl Held {
 }
 
 #[test]
-fn work_is_not_started_under_a_hold() {
+fn commands_start_no_work_during_a_migration_hold() {
     for (stop, go) in [("pause", "resume"), ("disable", "enable")] {
         let held = Held::new();
         // An emergency does not wait for a migration.
@@ -141,7 +141,7 @@ fn work_is_not_started_under_a_hold() {
 }
 
 #[test]
-fn two_executors_on_one_host_are_refused_unless_it_is_forced() {
+fn resume_with_two_executors_needs_force() {
     let held = Held::new();
     expect(&held.run("pause gpu --confirm"), 0);
     let ran = held.run("resume gpu");
@@ -170,7 +170,7 @@ fn two_executors_on_one_host_are_refused_unless_it_is_forced() {
 
 /// What an object left that is gone goes without the operator.
 #[test]
-fn leftovers_go_under_a_hold_too() {
+fn leftovers_can_be_cleaned_during_a_migration_hold() {
     let held = Held::new();
     held.0.fake.change(|state| {
         let mut node = state

@@ -58,7 +58,7 @@ fn previews_name_cluster_context_and_server() {
 }
 
 #[test]
-fn undo_of_another_cluster_is_refused() {
+fn undo_on_another_cluster_is_refused() {
     let (here, there) = (Stage::of("complete"), twin("complete"));
     expect(&here.run("pause gpu-tune --confirm"), 0);
     let ran = run_with(&here, &there, "undo --confirm");
@@ -75,7 +75,7 @@ fn undo_of_another_cluster_is_refused() {
 }
 
 #[test]
-fn where_the_uid_cannot_be_read_the_address_decides_and_that_is_said() {
+fn unreadable_cluster_uid_falls_back_to_the_server_address() {
     let stage = Stage::of("complete");
     stage.fake.on("GET namespaces").reply(403);
     let ran = stage.run("pause gpu-tune --confirm");
@@ -107,7 +107,7 @@ fn where_the_uid_cannot_be_read_the_address_decides_and_that_is_said() {
 }
 
 #[test]
-fn a_journal_of_an_older_version_goes_by_the_address() {
+fn older_journal_is_matched_by_server_address() {
     let stage = Stage::of("complete");
     expect(&stage.run("pause gpu-tune --confirm"), 0);
     rewrite(&stage, |begun| {
@@ -130,7 +130,7 @@ fn a_journal_of_an_older_version_goes_by_the_address() {
 }
 
 #[test]
-fn a_plan_for_another_cluster_is_refused() {
+fn plan_for_another_cluster_is_refused() {
     let (here, there) = (Stage::of("complete"), twin("complete"));
     let file = here.state.path().join("plan.json").display().to_string();
     expect(&here.run(&format!("pause gpu-tune --plan-out {file}")), 0);
@@ -160,7 +160,7 @@ fn a_plan_for_another_cluster_is_refused() {
 }
 
 #[test]
-fn undelete_takes_nothing_from_the_journal_of_another_cluster() {
+fn undelete_ignores_journals_of_another_cluster() {
     let (here, there) = (
         Stage::of("deleted-while-paused"),
         twin("finalizer-stripped"),

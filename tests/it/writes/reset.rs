@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{CR, Stage, expect};
 
 #[test]
-fn a_reset_forgets_everything_and_an_undo_brings_it_back() {
+fn reset_clears_all_state_and_undo_restores_it() {
     let stage = Stage::of("apply-erroring");
     let before = stage.objects();
     let ran = stage.with_operator(|| stage.run("reset gpu-tune --confirm"));
@@ -60,7 +60,7 @@ fn a_reset_forgets_everything_and_an_undo_brings_it_back() {
 }
 
 #[test]
-fn a_reset_of_one_node_leaves_the_others_and_the_batches_alone() {
+fn reset_of_one_node_keeps_other_nodes_and_batches() {
     let stage = Stage::of("apply-erroring");
     let before = stage.objects();
     let ran = stage.run("reset gpu-tune --node node-2 --confirm --no-pause");
@@ -75,7 +75,7 @@ fn a_reset_of_one_node_leaves_the_others_and_the_batches_alone() {
 }
 
 #[test]
-fn a_reset_of_one_package_leaves_the_others_alone() {
+fn reset_of_one_package_keeps_other_packages() {
     let stage = Stage::of("apply-erroring");
     let ran = stage.run("reset gpu-tune --package driver --failed-only --confirm --no-pause");
     expect(&ran, 0);
@@ -91,7 +91,7 @@ fn a_reset_of_one_package_leaves_the_others_alone() {
 }
 
 #[test]
-fn what_cannot_be_read_is_reset_too() {
+fn malformed_state_is_reset() {
     let stage = Stage::of("malformed-node-state");
     let ran = stage.run("reset gpu-tune --node node-1 --confirm --no-pause");
     expect(&ran, 0);
@@ -104,7 +104,7 @@ fn what_cannot_be_read_is_reset_too() {
 }
 
 #[test]
-fn what_a_custom_resource_left_behind_is_removed_and_the_nodes_are_released() {
+fn reset_of_a_deleted_custom_resource_cleans_and_uncordons_nodes() {
     let stage = Stage::of("finalizer-stripped");
     assert_eq!(stage.fake.get("skyhooks", "", CR), None, "it is gone");
     let before = stage.node("node-1");
@@ -129,7 +129,7 @@ fn what_a_custom_resource_left_behind_is_removed_and_the_nodes_are_released() {
 }
 
 #[test]
-fn a_name_that_is_not_there_is_no_error() {
+fn reset_of_an_unknown_name_is_no_error() {
     let stage = Stage::of("apply-erroring");
     let ran = stage.run("reset gpu-tun --confirm");
     expect(&ran, 0);

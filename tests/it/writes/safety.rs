@@ -28,7 +28,7 @@ fn dry_runs_write_nothing() {
 }
 
 #[test]
-fn done_in_part_is_not_done() {
+fn partial_failure_exits_4() {
     let stage = Stage::of("apply-erroring");
     stage.fake.on("PATCH nodes node-2").times(1).reply(403);
     let ran = stage.run("reset gpu-tune --confirm --no-pause -o json");
@@ -47,7 +47,7 @@ fn done_in_part_is_not_done() {
 }
 
 #[test]
-fn what_one_may_not_do_is_said_before_anything_is_done() {
+fn missing_permission_is_reported_before_any_write() {
     let stage = Stage::of("apply-erroring");
     stage.fake.on("PATCH nodes").reply(403);
     let ran = stage.run("reset gpu-tune --confirm --no-pause");
@@ -62,7 +62,7 @@ fn what_one_may_not_do_is_said_before_anything_is_done() {
 }
 
 #[test]
-fn a_cap_on_nodes_is_kept() {
+fn max_nodes_is_enforced() {
     let stage = Stage::of("apply-erroring");
     let ran = stage.run("reset gpu-tune --confirm --max-nodes 2");
     expect(&ran, 3);
@@ -72,7 +72,7 @@ fn a_cap_on_nodes_is_kept() {
 }
 
 #[test]
-fn a_plan_is_kept_in_a_file_and_carried_out_later() {
+fn saved_plan_is_applied_later() {
     let stage = Stage::of("apply-erroring");
     let file = stage.state.path().join("plan.json");
     let path = file.display();

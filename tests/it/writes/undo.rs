@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{Stage, expect};
 
 #[test]
-fn the_journal_tells_what_was_done() {
+fn journal_shows_what_was_done() {
     let stage = Stage::of("complete");
     expect(&stage.run("pause gpu-tune --confirm"), 0);
     let list = stage.run("journal list -o json");
@@ -49,7 +49,7 @@ fn newest(stage: &Stage) -> String {
 }
 
 #[test]
-fn undo_takes_back_the_newest_that_is_still_in_force_and_says_which() {
+fn undo_reverts_the_newest_command_in_force_and_names_it() {
     let stage = Stage::of("complete");
     expect(&stage.run("pause gpu-tune --confirm"), 0);
     let a = newest(&stage);
@@ -77,7 +77,7 @@ fn undo_takes_back_the_newest_that_is_still_in_force_and_says_which() {
 }
 
 #[test]
-fn where_there_is_no_journal_it_says_so() {
+fn missing_journal_is_reported() {
     let stage = Stage::of("complete");
     for words in ["undo --confirm", "journal show"] {
         let ran = stage.run(words);
@@ -102,7 +102,7 @@ fn where_there_is_no_journal_it_says_so() {
 }
 
 #[test]
-fn an_undo_that_is_taken_back_has_taken_nothing_back() {
+fn undone_undo_leaves_the_command_in_force() {
     let stage = Stage::of("complete");
     expect(&stage.run("pause gpu-tune --confirm"), 0);
     let a = newest(&stage);
@@ -123,7 +123,7 @@ fn an_undo_that_is_taken_back_has_taken_nothing_back() {
 }
 
 #[test]
-fn an_undo_that_was_done_in_part_is_done_again() {
+fn partial_undo_is_repeated() {
     let stage = Stage::of("apply-erroring");
     let before = stage.objects();
     expect(&stage.run("reset gpu-tune --confirm --no-pause"), 0);

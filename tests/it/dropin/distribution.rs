@@ -1,0 +1,69 @@
+//! Faults that are of no one command: where it looks, what its documents are, and how it is handed out.
+
+use serde_json::{Value, json};
+
+use super::Site;
+use crate::support::run::{Ran, run};
+
+/// The operator is looked for where it is, whatever the namespace of the context; help says so.
+#[test]
+fn g19_operator_is_found_whatever_the_context_namespace() {
+    let site = Site::complete(&["node-1"]);
+    let text = std::fs::read_to_string(site.served.kubeconfig()).expect("a kubeconfig");
+    let mut config: Value = serde_saphyr::from_str(&text).expect("YAML");
+    config["contexts"][0]["context"]["namespace"] = json!("elsewhere");
+    let file = site.state.path().join("kubeconfig");
+    std::fs::write(&file, config.to_string()).expect("a file");
+    let version = |more: &str| -> Ran {
+        let words = format!("version --kubeconfig {} {more}", file.display());
+        run(&words).go()
+    };
+    let found = version("");
+    assert!(found.stdout.contains("v0.17.1"), "{}", found.transcript());
+    assert_eq!(version("-n skyhook").stdout, found.stdout);
+    let help = run("version --help").go().stdout;
+    assert!(
+        help.contains("Namespace of the operator; detected automatically by default"),
+        "{help}"
+    );
+}
+
+/// The three documents of old keep their shape; all others say what they are.
+#[test]
+fn g21_new_documents_have_api_version_and_kind() {
+    let site = Site::complete(&["node-1"]);
+    for (words, kind) in [
+        ("status", "Status"),
+        ("diagnose stuck", "Diagnosis"),
+        ("reset gpu --dry-run", "Plan"),
+        ("reset gpu -y", "Outcome"),
+        ("journal list", "JournalList"),
+        ("journal show", "Journal"),
+    ] {
+        let ran = site.run(&format!("{words} -o json"));
+        let document = ran.json();
+        assert_eq!(
+            document["apiVersion"],
+            json!("kubectl-skyhook/v1"),
+            "{}",
+            ran.transcript()
+        );
+        assert_eq!(document["kind"], json!(kind), "{words}");
+    }
+}
+
+/// The archive, the names in it and the manifest are looked at in the tests of krew; here, what a user gets.
+#[test]
+fn g24_binary_has_the_plugin_name_and_prints_its_version() {
+    let binary = std::path::Path::new(env!("CARGO_BIN_EXE_kubectl-skyhook"));
+    let name = binary.file_stem().expect("a name");
+    assert_eq!(name, "kubectl-skyhook");
+    let manifest = std::fs::read_to_string("krew-manifest.yaml").expect("a manifest");
+    assert!(manifest.contains("bin: kubectl-skyhook"), "{manifest}");
+    assert!(manifest.contains("sha256"), "{manifest}");
+    let ran = run("--version").go();
+    assert_eq!(
+        ran.stdout,
+        format!("kubectl-skyhook {}\n", env!("CARGO_PKG_VERSION"))
+    );
+}

@@ -1,0 +1,227 @@
+//! Every command that a rule advises is carried out on the model of the cluster, is no graver than announced, cures what it
+//! is for, and can be taken back.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use kubectl_skyhook::cluster::dump::{self, DumpError};
+use kubectl_skyhook::plan::{Grade, Plan};
+use kubectl_skyhook::rules::{self, Remedy, Scope};
+
+use super::captures;
+use crate::support::marks;
+use crate::support::model::{self, execute, tidy};
+use crate::support::run::Run;
+
+/// The first remedy is to pause it, and this one follows it.
+const FOLLOWS: [(&str, &str); 2] = [("SKY208", "resume"), ("SKY314", "resume")];
+
+/// What leaves the finding as it is on the model, which has no operator: a stage that is retried is started by the operator,
+/// a pause or an ignored node keeps the trouble from others, and the rest waits for a pass of the operator.
+const LATER: [(&str, &str); 8] = [
+    ("SKY101", "package retry --skyhook --node"),
+    ("SKY112", "package retry --skyhook --node"),
+    ("SKY201", "package retry --skyhook --node"),
+    ("SKY201", "uninstall --cancel"),
+    ("SKY205", "node ignore"),
+    ("SKY205", "reset --node --package"),
+    ("SKY206", "pause"),
+    ("SKY301", "deployment-policy reset"),
+];
+
+/// One remedy of a finding in a capture.
+struct Case {
+    capture: PathBuf,
+    code: &'static str,
+    mark: String,
+    remedy: Remedy,
+}
+
+/// Each rule with each command that it advises, once for each kind of capture.
+fn cases() -> Vec<Case> {
+    let mut cases = BTreeMap::new();
+    for capture in captures() {
+        let cluster = dump::load(std::slice::from_ref(&capture), None).expect("a capture");
+        for finding in rules::diagnose(&cluster, &Scope::default()).findings {
+            for remedy in &finding.remedies {
+                let ours = remedy
+                    .argv
+                    .starts_with(&["kubectl".to_owned(), "skyhook".to_owned()]);
+                if !ours || remedy.grade == Grade::B0 {
+                    continue;
+                }
+                if FOLLOWS.contains(&(finding.rule.code, &verb(remedy))) {
+                    continue;
+                }
+                let key = (finding.rule.code, verb(remedy), capture.is_dir());
+                cases.entry(key).or_insert_with(|| Case {
+                    capture: capture.clone(),
+                    code: finding.rule.code,
+                    mark: marks::of_finding(&finding),
+                    remedy: remedy.clone(),
+                });
+            }
+        }
+    }
+    cases.into_values().collect()
+}
+
+/// The words before the first name, and the flags: what the command does, whatever it is done to.
+fn verb(remedy: &Remedy) -> String {
+    const GROUPS: [&str; 6] = [
+        "node",
+        "package",
+        "finalizer",
+        "deployment-policy",
+        "uninstall",
+        "cordon",
+    ];
+    let own = &remedy.argv[2..];
+    let words = 1 + usize::from(GROUPS.contains(&own[0].as_str()) && own[0] != "uninstall");
+    let flags = own.iter().filter(|w| w.starts_with("--"));
+    own[..words]
+        .iter()
+        .chain(flags)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// The marks of what a rule finds in a capture, whatever its severity.
+fn found(capture: &Path, code: &str) -> BTreeSet<String> {
+    let cluster = match dump::load(&[capture.to_owned()], None) {
+        Ok(cluster) => cluster,
+        // All of it is gone.
+        Err(DumpError::NothingKnown { .. }) => return BTreeSet::new(),
+        Err(error) => panic!("{error}"),
+    };
+    let scope = Scope {
+        rules: rules::find(code).into_iter().collect(),
+        ..Scope::default()
+    };
+    let report = rules::diagnose(&cluster, &scope);
+    report.findings.iter().map(marks::of_finding).collect()
+}
+
+/// What is wrong about a remedy, if anything.
+fn tried(case: &Case) -> Result<(), String> {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (file, after) = (
+        directory.path().join("plan.json"),
+        directory.path().join("after.yaml"),
+    );
+    let own = || case.remedy.argv[2..].iter().cloned();
+    let rest = [
+        "--from",
+        &case.capture.display().to_string(),
+        "--plan-out",
+        &file.display().to_string(),
+    ]
+    .map(str::to_owned);
+    let mut ran = Run::new(own().chain(rest.clone())).go();
+    // Beside a Job that has failed permanently elsewhere it is refused, and what it hints at does it.
+    if ran
+        .stderr
+        .contains("hint: use --no-pause to proceed without a pause")
+    {
+        let unpaused = own().chain(["--no-pause".to_owned()]).chain(rest);
+        ran = Run::new(unpaused).go();
+    }
+    // Files that hold none of a kind prove nothing; a server would be sure.
+    if ran.stderr.contains("the input has no ") {
+        return Ok(());
+    }
+    let text = std::fs::read_to_string(&file)
+        .map_err(|_| format!("no plan: {}{}", ran.stdout, ran.stderr))?;
+    let plan = Plan::load(&text).expect("a plan");
+    if plan.is_empty() {
+        return Err("does nothing".to_owned());
+    }
+    if plan.grade() > case.remedy.grade {
+        return Err(format!(
+            "is {}, and is announced as {}",
+            plan.grade(),
+            case.remedy.grade
+        ));
+    }
+    let before = tidy(model::captured(&case.capture));
+    let mut cluster = before.clone();
+    execute(&plan.stages, &mut cluster).map_err(|why| format!("cannot be carried out: {why}"))?;
+    model::write(&cluster, &after);
+    let (stages, lost) = plan.inverse();
+    if lost.is_empty() {
+        execute(&stages, &mut cluster).map_err(|why| format!("cannot be taken back: {why}"))?;
+        if tidy(cluster) != before {
+            return Err("undo does not lead back".to_owned());
+        }
+    }
+    let later = LATER.contains(&(case.code, verb(&case.remedy).as_str()));
+    if found(&after, case.code).contains(&case.mark) && !later {
+        Err("does not cure".to_owned())
+    } else {
+        Ok(())
+    }
+}
+
+/// Each command of each finding in each capture, and not only one for each rule as above.
+#[test]
+fn remedies_are_accepted_with_the_announced_impact() {
+    let mut wrong = String::new();
+    for capture in captures() {
+        let cluster = dump::load(std::slice::from_ref(&capture), None).expect("a capture");
+        let mut seen = BTreeSet::new();
+        let findings = rules::diagnose(&cluster, &Scope::default()).findings;
+        for (finding, remedy) in findings
+            .iter()
+            .flat_map(|f| f.remedies.iter().map(move |r| (f, r)))
+        {
+            let new = seen.insert(&remedy.argv);
+            if !new || remedy.argv[1] != "skyhook" || remedy.grade == Grade::B0 {
+                continue;
+            }
+            let from = capture.display().to_string();
+            let dry = ["--dry-run", "--from", &from].map(str::to_owned);
+            let ran = Run::new(remedy.argv[2..].iter().cloned().chain(dry)).go();
+            let case = || format!("{from}, {}: {}", finding.rule.code, remedy.argv.join(" "));
+            // The refusal beside a Job that has failed permanently elsewhere names the flag with which it is done.
+            let unpaused = "hint: use --no-pause to proceed without a pause";
+            if ran.stderr.contains("the input has no ") || ran.stderr.contains(unpaused) {
+                continue;
+            }
+            let graver = [Grade::B1, Grade::B2, Grade::B3, Grade::B4]
+                .into_iter()
+                .filter(|g| *g > remedy.grade)
+                .find(|g| ran.stdout.contains(&format!("  ({g}: ")));
+            if ran.code != Some(0) {
+                wrong.push_str(&format!("{}: {}\n", case(), ran.stderr));
+            } else if let Some(grade) = graver {
+                let announced = remedy.grade;
+                wrong.push_str(&format!("{}: {grade}, and not {announced}\n", case()));
+            }
+        }
+    }
+    assert_eq!(wrong, "");
+}
+
+#[test]
+fn remedies_resolve_findings_on_the_model_and_undo() {
+    let cases = cases();
+    assert!(!cases.is_empty());
+    let mut wrong = String::new();
+    for case in &cases {
+        if let Err(why) = tried(case) {
+            let name = case
+                .capture
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy();
+            wrong.push_str(&format!(
+                "{} {} ({name}, {}): {why}\n",
+                case.code,
+                verb(&case.remedy),
+                case.mark
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}

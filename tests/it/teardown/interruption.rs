@@ -1,0 +1,97 @@
+//! A teardown that one looks at on a terminal, that is interrupted, or that runs out of time.
+
+use std::process::Command;
+use std::time::Duration;
+
+use expectrl::process::unix::WaitStatus;
+use expectrl::{Eof, Expect, Session};
+
+use super::{OLD, goes, gone, two, uninstalling};
+use crate::support::fake_api::FakeApi;
+use crate::support::run::Child;
+use crate::support::stage::Stage;
+
+/// It is on its way, and a pod is at work.
+fn at_work() -> FakeApi {
+    let fake = two();
+    uninstalling(&fake, "late", "node-1");
+    fake
+}
+
+#[test]
+fn interrupt_leaves_later_waves_unstarted() {
+    let fake = at_work();
+    let child = Child::default();
+    fake.on("DELETE skyhooks late").after(child.interrupt());
+    let stage = Stage::over(fake);
+    let ran = stage
+        .command("teardown --timeout 20s --confirm")
+        .child(&child)
+        .go();
+    assert_eq!(ran.code, Some(130), "{}", ran.transcript());
+    assert_eq!(stage.writes().len(), 1);
+    for words in [
+        "interrupted; requests in flight were completed",
+        ": 1 changed, 2 not reached",
+        "0 of 3 gone; deletions in progress continue and cannot be canceled",
+        "rerun the command to do the rest",
+    ] {
+        assert!(ran.stdout.contains(words), "{}", ran.transcript());
+    }
+    assert!(stage.fake.get("skyhooks", "", "base").is_some());
+}
+
+#[test]
+fn timeout_is_reported() {
+    let stage = Stage::over(at_work());
+    let ran = stage.command("teardown --timeout 300ms --confirm").go();
+    assert_eq!(ran.code, Some(5), "{}", ran.transcript());
+    for words in [
+        "timed out waiting until skyhook/late is gone",
+        "0 of 3 gone; deletions in progress continue and cannot be canceled",
+    ] {
+        assert!(ran.stdout.contains(words), "{}", ran.transcript());
+    }
+}
+
+#[test]
+fn terminal_shows_deletions_in_progress() {
+    let fake = at_work();
+    fake.on("LIST poddisruptionbudgets").nth(3).after(|it| {
+        it.store.forget("pods", OLD.namespace(), "late-driver");
+        gone(it, OLD, "late");
+    });
+    goes(&fake, OLD, "base");
+    let stage = Stage::over(fake);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-skyhook"));
+    command
+        .args(["teardown", "--confirm"])
+        .env_clear()
+        .env("HOME", stage.state.path())
+        .env("XDG_STATE_HOME", stage.state.path())
+        .env("TERM", "xterm")
+        .env("NO_COLOR", "1")
+        .env("KUBECONFIG", stage.served.kubeconfig());
+    let mut session = Session::spawn(command).expect("the binary starts on a terminal");
+    session.set_expect_timeout(Some(Duration::from_secs(60)));
+    for said in [
+        "0 of 3 gone",
+        "skyhook/late  going     1 uninstall left on 1 node",
+        "1 of 3 gone",
+    ] {
+        if let Err(error) = session.expect(said) {
+            panic!("no {said:?}: {error}");
+        }
+    }
+    let rest = session.expect(Eof).expect("it ends");
+    let said = String::from_utf8_lossy(rest.as_bytes()).into_owned();
+    assert!(
+        said.contains("Everything is gone: it is safe to uninstall the operator"),
+        "{said}"
+    );
+    let ended = session.get_process().wait().expect("an exit code");
+    assert!(
+        matches!(ended, WaitStatus::Exited(_, 0)),
+        "{ended:?} {said}"
+    );
+}

@@ -1,0 +1,88 @@
+//! The custom resource goes while a plan is carried out.
+
+use serde_json::json;
+
+use super::{CR, Stage, expect};
+use crate::support::fake_api::State;
+
+fn vanish(state: &mut State) {
+    state.store.forget("skyhooks", "", CR);
+}
+
+#[test]
+fn reset_succeeds_if_the_custom_resource_is_deleted_meanwhile() {
+    let stage = Stage::of("apply-erroring");
+    // After the last node, right before the batches.
+    stage.fake.on("PATCH nodes").nth(3).after(vanish);
+    let ran = stage.run("reset gpu-tune --confirm --no-pause --max-parallel 1");
+    expect(&ran, 0);
+    assert!(
+        ran.stdout
+            .starts_with("reset gpu-tune on 3 nodes: 3 changed, 1 gone\n"),
+        "{}",
+        ran.transcript()
+    );
+    let warning = "warning: skyhook/gpu-tune was deleted in the meantime, so its changes were skipped; their purpose: the rollout starts again from the first batch\n";
+    assert!(ran.stderr.contains(warning), "{}", ran.transcript());
+    for node in ["node-1", "node-2", "node-3"] {
+        assert_eq!(stage.keys(node), [""; 0]);
+    }
+    // The journal knows, and an undo gives back what there is.
+    let show = stage.run("journal show");
+    expect(&show, 0);
+    assert!(
+        show.stdout.contains("skyhook/gpu-tune  gone"),
+        "{}",
+        show.transcript()
+    );
+    expect(&stage.run("undo --confirm"), 0);
+    assert_eq!(stage.keys("node-2").len(), 4);
+}
+
+#[test]
+fn missing_resume_target_is_no_failure() {
+    let stage = Stage::of("apply-erroring");
+    stage.fake.on("PATCH nodes").nth(3).after(vanish);
+    let ran =
+        stage.with_operator(|| stage.run("reset gpu-tune --confirm --max-parallel 1 -o json"));
+    expect(&ran, 0);
+    let counts = json!({
+        "applied": 4, "unchanged": 0, "gone": 2, "skipped": 0, "failed": 0, "notReached": 0
+    });
+    assert_eq!(ran.json()["counts"], counts);
+    assert!(
+        ran.stderr.contains(
+            "their purpose: the rollout starts again from the first batch; resume the operator\n"
+        ),
+        "{}",
+        ran.transcript()
+    );
+}
+
+/// Another one of that name is not what the plan was made for.
+#[test]
+fn recreated_custom_resource_is_not_written() {
+    let stage = Stage::of("apply-erroring");
+    stage.fake.on("PATCH nodes").nth(3).after(|state| {
+        let mut cr = state
+            .store
+            .find("skyhooks", "", CR)
+            .cloned()
+            .expect("it is there");
+        cr["metadata"]["uid"] = json!("another");
+        state.store.load(cr);
+    });
+    let ran = stage.run("reset gpu-tune --confirm --no-pause --max-parallel 1 -o json");
+    expect(&ran, 0);
+    assert_eq!(ran.json()["counts"]["gone"], json!(1));
+    assert_eq!(stage.writes().len(), 3);
+}
+
+/// Where the batches are all that is asked for, there is nothing without it.
+#[test]
+fn dp_reset_fails_if_the_custom_resource_is_deleted() {
+    let stage = Stage::of("rollout-stopped");
+    stage.fake.on("GET skyhooks").nth(1).after(vanish);
+    let ran = stage.run("dp reset gpu-tune --confirm");
+    assert_ne!(ran.code, Some(0), "{}", ran.transcript());
+}

@@ -1,0 +1,97 @@
+//! Who reverts what is done to a custom resource, said by the commands that make no plan of their own: `undo`,
+//! `undelete` and `apply-plan`.
+
+use std::path::Path;
+
+use kubectl_skyhook::api::ApiFlavor;
+use serde_json::json;
+
+use super::{Stage, expect};
+use crate::support::fake_api::FakeApi;
+use crate::support::run::Ran;
+
+/// A cluster of the plans, whose custom resource somebody applies.
+fn stage(plan: &str) -> Stage {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plans");
+    let fake = FakeApi::new().serving(ApiFlavor::Skyhook);
+    fake.load_file(&directory.join(plan).join("before.yaml"));
+    Stage::over(fake)
+}
+
+fn newest(stage: &Stage) -> String {
+    let list = stage.run("journal list -o json").json();
+    list["items"][0]["id"].as_str().expect("an id").to_owned()
+}
+
+/// The lines that warn of it.
+#[track_caller]
+fn warns(ran: &Ran, warning: &str) {
+    let lines = ran.stdout.lines().chain(ran.stderr.lines());
+    let said: Vec<&str> = lines
+        .filter(|line| line.contains(" is applied by "))
+        .collect();
+    assert_eq!(
+        said,
+        [format!("- warning: {warning}")],
+        "{}",
+        ran.transcript()
+    );
+}
+
+const EDIT: &str = "skyhook/gpu is applied by the Argo CD application gpu-platform, so the edit may not last: the next sync reverts the edit; make the change in the source (Git or chart values)";
+
+#[test]
+fn undo_names_what_reverts_the_edit() {
+    let stage = stage("uninstall-applied-by-argo-cd");
+    expect(&stage.run("uninstall gpu driver --confirm"), 0);
+    let undo = format!("undo {}", newest(&stage));
+    let dry = stage.run(&format!("{undo} --dry-run"));
+    expect(&dry, 0);
+    warns(&dry, EDIT);
+    let done = stage.run(&format!("{undo} --confirm"));
+    expect(&done, 0);
+    warns(&done, EDIT);
+}
+
+#[test]
+fn apply_plan_names_what_reverts_the_edit() {
+    let stage = stage("uninstall-applied-by-argo-cd");
+    let file = stage.state.path().join("plan.json");
+    let file = file.display();
+    expect(
+        &stage.run(&format!("uninstall gpu driver --plan-out {file}")),
+        0,
+    );
+    let dry = stage.run(&format!("apply-plan {file} --dry-run"));
+    expect(&dry, 0);
+    warns(&dry, EDIT);
+    let done = stage.run(&format!("apply-plan {file} --confirm"));
+    expect(&done, 0);
+    warns(&done, EDIT);
+}
+
+/// A capture whose custom resource is being deleted, and is applied by Argo CD.
+fn deleted() -> Stage {
+    let stage = Stage::of("deleted-while-paused");
+    let mut cr = stage.cr().expect("it is there");
+    cr["metadata"]["labels"] = json!({"argocd.argoproj.io/instance": "gpu-platform"});
+    stage.fake.load(cr);
+    stage
+}
+
+const MADE: &str = "skyhook/gpu-tune is applied by the Argo CD application gpu-platform, so the object may be removed: the next sync \
+                    may delete the object again; first add the object to the source (Git or chart values)";
+
+#[test]
+fn undelete_and_undo_name_what_may_delete_the_object_again() {
+    // While it is still there, and once it is gone: by `undelete`, and by the undo of what has let it go.
+    warns(&deleted().run("undelete gpu-tune --dry-run"), MADE);
+    let stage = deleted();
+    expect(&stage.run("finalizer strip gpu-tune --force --confirm"), 0);
+    assert_eq!(stage.cr(), None);
+    warns(&stage.run("undelete gpu-tune --dry-run"), MADE);
+    warns(&stage.run("undo --dry-run"), MADE);
+    let done = stage.run("undelete gpu-tune --confirm");
+    expect(&done, 0);
+    warns(&done, MADE);
+}

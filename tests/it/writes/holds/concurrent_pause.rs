@@ -1,0 +1,51 @@
+//! Somebody pauses between the look of `pause` and its write.
+
+use kubectl_skyhook::api::ApiFlavor;
+use serde_json::{Value, json};
+
+use super::super::{CR, expect};
+use super::{HOLD, REASON, erroring, held_by_another};
+use crate::support::fake_api::State;
+
+/// What is asked once a plan is made, and before it is carried out.
+const REVIEW: &str = "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+
+/// A reset puts its own pause on right after `pause` has looked.
+#[test]
+fn pause_replaces_a_hold_set_in_the_meantime() {
+    for (words, reason) in [
+        ("pause gpu-tune --confirm", Value::Null),
+        ("pause gpu-tune --confirm --reason mine", json!("mine")),
+    ] {
+        let stage = erroring();
+        let hold = held_by_another(&kubectl_skyhook::ctx::now());
+        let planned = stage.fake.on(REVIEW).nth(1);
+        planned.after(move |state: &mut State| annotate(state, &hold));
+        let ran = stage.run(words);
+        expect(&ran, 0);
+        insta::assert_snapshot!(ran.transcript());
+        let held = (stage.noted("pause"), stage.annotation(HOLD));
+        assert_eq!(held, (json!("true"), Value::Null), "{}", ran.transcript());
+        assert_eq!(stage.annotation(REASON), reason, "{}", ran.transcript());
+    }
+}
+
+/// A reason that somebody has noted meanwhile is not replaced.
+#[test]
+fn pause_keeps_a_reason_set_in_the_meantime() {
+    let stage = erroring();
+    let theirs = json!({ApiFlavor::Skyhook.key("pause"): "true", REASON: "theirs"});
+    let planned = stage.fake.on(REVIEW).nth(1);
+    planned.after(move |state: &mut State| annotate(state, &theirs));
+    let ran = stage.run("pause gpu-tune --confirm --reason mine");
+    insta::assert_snapshot!(ran.transcript());
+    assert_eq!(stage.noted("pause"), json!("true"));
+    assert_eq!(stage.annotation(REASON), json!("theirs"));
+}
+
+fn annotate(state: &mut State, annotations: &Value) {
+    let cr = state.store.find("skyhooks", "", CR).cloned();
+    let mut cr = cr.expect("it is there");
+    cr["metadata"]["annotations"] = annotations.clone();
+    state.store.load(cr);
+}

@@ -1,0 +1,29 @@
+//! Jobs that have given up, of the newer operator.
+
+use std::path::Path;
+
+use kubectl_skyhook::api::ApiFlavor;
+
+use super::{Stage, expect};
+use crate::support::fake_api::FakeApi;
+
+#[test]
+fn retry_deletes_only_the_failed_job() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clusters");
+    let fake = FakeApi::new().serving(ApiFlavor::NodeWright);
+    fake.load_file(&directory.join("modelled-job-given-up/cluster.json"));
+    let stage = Stage::over(fake);
+    let before = stage.fake.objects().len();
+    let ran = stage.run("package retry driver --skyhook gpu --all-nodes --confirm");
+    expect(&ran, 0);
+    // A Job that was deleted is not made again.
+    assert!(!ran.stdout.contains("undo"), "{}", ran.transcript());
+    let job = "/apis/batch/v1/namespaces/nodewright/jobs/gpu-driver-2-0-1-apply-node-2";
+    assert_eq!(
+        stage.writes(),
+        [format!("DELETE {job}")],
+        "{}",
+        ran.transcript()
+    );
+    assert_eq!(stage.fake.objects().len(), before - 1);
+}

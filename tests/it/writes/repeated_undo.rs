@@ -1,0 +1,203 @@
+//! An undo that could take nothing back, and what the next one does.
+
+use kubectl_skyhook::api::{ApiFlavor, keys};
+use serde_json::{Value, json};
+
+use super::{CR, Stage, expect};
+use crate::support::world::World;
+
+/// The operator begins again on the node that was reset.
+fn restart(stage: &Stage) {
+    let mut node = stage.node("node-2");
+    let key = keys::node_state(ApiFlavor::Skyhook, CR);
+    let entry = json!({"driver|2.0.1": {"name": "driver", "version": "2.0.1",
+        "image": "example.com/driver", "stage": "apply", "state": "in_progress"}});
+    node["metadata"]["annotations"][key] = json!(entry.to_string());
+    stage.fake.load(node);
+}
+
+/// Two commands, and the operator goes on where the newer one was.
+fn paused_and_reset() -> (Stage, Value) {
+    let stage = Stage::of("apply-erroring");
+    expect(&stage.run("pause gpu-tune --confirm"), 0);
+    expect(&stage.run("reset gpu-tune --node node-2 --confirm"), 0);
+    restart(&stage);
+    let ids = stage.run("journal list -o json").json();
+    (stage, ids["items"].clone())
+}
+
+#[test]
+fn undo_without_effect_does_not_advance_to_an_older_command() {
+    let (stage, items) = paused_and_reset();
+    let so_far = stage.writes();
+    for _ in 0..2 {
+        let ran = stage.run("undo --confirm");
+        expect(&ran, 3);
+        for said in [
+            "Most recent command not yet undone: reset gpu-tune on 1 node",
+            "\"reset gpu-tune on 1 node\" cannot be undone",
+            "node/node-2 (",
+            "nothing was changed",
+            "to undo an older command, pass its id",
+        ] {
+            assert!(ran.stderr.contains(said), "{said}: {}", ran.transcript());
+        }
+        assert_eq!(stage.noted("pause"), json!("true"));
+        assert_eq!(stage.writes(), so_far);
+    }
+    let older = items[1]["id"].as_str().expect("an id");
+    expect(&stage.run(&format!("undo {older} --confirm")), 0);
+    assert_eq!(stage.noted("pause"), Value::Null);
+}
+
+/// The object changes between the look and the write.
+#[test]
+fn undo_skipped_by_a_conflict_leaves_the_command_in_force() {
+    let stage = Stage::of("apply-erroring");
+    expect(&stage.run("pause gpu-tune --confirm"), 0);
+    expect(&stage.run("reset gpu-tune --node node-2 --confirm"), 0);
+    let key = keys::node_state(ApiFlavor::Skyhook, CR);
+    stage
+        .fake
+        .on("PATCH nodes node-2")
+        .nth(1)
+        .after(move |state| {
+            let mut node = state
+                .store
+                .find("nodes", "", "node-2")
+                .cloned()
+                .expect("it is there");
+            node["metadata"]["annotations"][&key] = json!("{}");
+            state.store.load(node);
+        });
+    let late = stage.run("undo --confirm");
+    expect(&late, 3);
+    assert!(late.stdout.contains("1 skipped"), "{}", late.transcript());
+    let again = stage.run("undo --confirm");
+    expect(&again, 3);
+    for said in [
+        "reset gpu-tune on 1 node",
+        "an undo of this command was attempted ",
+        "could be undone (journal 2",
+    ] {
+        assert!(
+            again.stderr.contains(said),
+            "{said}: {}",
+            again.transcript()
+        );
+    }
+    assert_eq!(stage.noted("pause"), json!("true"));
+}
+
+#[test]
+fn undo_dry_run_reads_the_cluster() {
+    let stage = Stage::of("apply-erroring");
+    expect(&stage.run("reset gpu-tune --confirm --no-pause"), 0);
+    restart(&stage);
+    let so_far = stage.writes();
+    for words in ["undo --dry-run", "undo --dry-run --diff"] {
+        let ran = stage.run(words);
+        expect(&ran, 0);
+        let left = "left unchanged because of later changes: node/node-2 (";
+        assert!(ran.stdout.contains(left), "{}", ran.transcript());
+        assert!(ran.stdout.contains("node-[1,3]"), "{}", ran.transcript());
+        assert!(
+            !ran.stdout.contains("node-2 as planned"),
+            "{}",
+            ran.transcript()
+        );
+        assert_eq!(
+            ran.stdout.contains("node-1 as planned"),
+            words.contains("diff")
+        );
+    }
+    assert_eq!(stage.writes(), so_far);
+    // What can be taken back is, and what cannot is said.
+    let undone = stage.run("undo --confirm");
+    expect(&undone, 4);
+    assert!(
+        undone.stdout.contains("1 skipped"),
+        "{}",
+        undone.transcript()
+    );
+    expect(&stage.run("undo --confirm"), 1);
+}
+
+/// Somebody has taken it back by hand: that is unchanged, and the next undo goes on to the command before.
+#[test]
+fn command_reverted_by_hand_is_no_longer_in_force() {
+    let stage = Stage::of("complete");
+    expect(&stage.run("disable gpu-tune --confirm"), 0);
+    expect(&stage.run("pause gpu-tune --confirm"), 0);
+    let mut cr = stage.cr().expect("it is there");
+    let annotations = cr["metadata"]["annotations"]
+        .as_object_mut()
+        .expect("annotations");
+    annotations.remove(&ApiFlavor::Skyhook.key("pause"));
+    stage.fake.load(cr);
+    let ran = stage.run("undo --confirm");
+    expect(&ran, 0);
+    assert!(ran.stdout.contains("1 unchanged"), "{}", ran.transcript());
+    assert_eq!(stage.noted("disable"), json!("true"));
+    expect(&stage.run("undo --confirm"), 0);
+    assert_eq!(stage.noted("disable"), Value::Null);
+}
+
+#[test]
+fn undo_ids_do_not_repeat_the_prefix() {
+    let stage = Stage::of("complete");
+    expect(&stage.run("node ignore node-1 --confirm"), 0);
+    for _ in 0..2 {
+        let list = stage.run("journal list -o json").json();
+        let id = list["items"][0]["id"].as_str().expect("an id").to_owned();
+        expect(&stage.run(&format!("undo {id} --confirm")), 0);
+    }
+    let list = stage.run("journal list -o json").json();
+    let items = list["items"].as_array().expect("a list");
+    let names: Vec<&str> = items
+        .iter()
+        .map(|i| {
+            i["id"]
+                .as_str()
+                .expect("an id")
+                .splitn(3, '-')
+                .nth(2)
+                .expect("a name")
+        })
+        .collect();
+    assert_eq!(names, ["undo-ignore", "undo-ignore", "ignore"]);
+}
+
+/// A list, and one request a node.
+#[test]
+fn undo_sends_one_read_per_changed_node() {
+    const NODES: usize = 500;
+    let world = World(ApiFlavor::Skyhook);
+    let driver = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
+    let fake = world.serve(driver);
+    for number in 0..NODES {
+        let mut node = world.node(
+            &format!("node-{number:03}"),
+            "complete",
+            &["driver|1.0.0 config complete"],
+        );
+        node["metadata"]["annotations"]["example.com/theirs"] = json!("stays");
+        fake.load(node);
+    }
+    let stage = Stage::over(fake);
+    let reset = "reset gpu --confirm --no-pause";
+    let requests = |words: &str| {
+        let before = stage.fake.requests().len();
+        expect(&stage.run(words), 0);
+        stage.fake.requests().len() - before
+    };
+    let there = requests(reset);
+    // What the operator counts for itself meanwhile is left alone, and costs nothing.
+    for number in 0..NODES {
+        let mut node = stage.node(&format!("node-{number:03}"));
+        node["metadata"]["annotations"][keys::status(ApiFlavor::Skyhook, "gpu")] = json!("unknown");
+        stage.fake.load(node);
+    }
+    let back = requests("undo --confirm");
+    assert!(back <= NODES + 20, "{there} there, {back} back");
+}

@@ -1,0 +1,227 @@
+//! What the server, or something before it, answers to a write.
+
+use kubectl_skyhook::api::{ApiFlavor, keys};
+use serde_json::{Value, json};
+
+use super::{Stage, expect};
+use crate::support::fake_api::{Problem, Reply};
+use crate::support::stage::CR;
+
+const PAGE: &str = "<!DOCTYPE html><title>Sign in</title>";
+const RERUN: &str = "node reset node-2 --skyhook gpu-tune --no-pause -y";
+
+/// Nothing answers for the node any more but a page that asks to log in.
+fn behind_a_page(stage: &Stage) {
+    for verb in ["PATCH", "GET"] {
+        stage
+            .fake
+            .on(&format!("{verb} nodes node-2"))
+            .times(1_000_000)
+            .reply(Reply::Body(PAGE.to_owned()));
+    }
+}
+
+#[test]
+fn login_page_is_not_reported_as_changed() {
+    let stage = Stage::of("apply-erroring");
+    let before = stage.node("node-2");
+    stage
+        .fake
+        .on("PATCH nodes node-2")
+        .times(1_000_000)
+        .reply(Reply::Body(PAGE.to_owned()));
+    let ran = stage.run(&format!("{RERUN} -o json"));
+    expect(&ran, 1);
+    assert_eq!(stage.node("node-2"), before);
+    let counts = &ran.json()["counts"];
+    assert_eq!(
+        (&counts["applied"], &counts["failed"]),
+        (&json!(0), &json!(1))
+    );
+    let why = "the server returned 200, but the response is not node/node-2";
+    assert_eq!(ran.json()["steps"][0]["why"], why);
+}
+
+#[test]
+fn unknown_result_suggests_undo() {
+    let stage = Stage::of("apply-erroring");
+    behind_a_page(&stage);
+    let ran = stage.run(RERUN);
+    expect(&ran, 4);
+    let says = |text: &str| assert!(ran.stdout.contains(text), "{text}: {}", ran.transcript());
+    says("1 unknown");
+    says("it is unknown whether");
+    says("to undo: kubectl skyhook undo ");
+    let show = stage.run("journal show");
+    assert!(show.stdout.contains("unknown"), "{}", show.transcript());
+
+    let stage = Stage::of("apply-erroring");
+    behind_a_page(&stage);
+    let ran = stage.run(&format!("{RERUN} -o json"));
+    expect(&ran, 4);
+    assert_eq!(ran.json()["counts"]["unknown"], json!(1));
+    assert_eq!(ran.json()["steps"][0]["result"], "unknown");
+}
+
+const HELD: &str = "package rerun driver --skyhook gpu-tune --node node-2 --confirm";
+
+#[test]
+fn ended_pause_is_not_counted_as_a_change() {
+    let stage = Stage::operated("apply-erroring");
+    let before = stage.objects();
+    stage.fake.on("PATCH nodes node-2").reply(403);
+    let ran = stage.with_operator(|| stage.run(HELD));
+    expect(&ran, 1);
+    assert_eq!(
+        ran.stdout,
+        "OBJECT       RESULT  WHY\nnode/node-2  failed  nodes \"node-2\" is forbidden: User \"jane\" cannot patch resource \
+         \"nodes\" in API group \"\" at the cluster scope\n\nrerun driver of gpu-tune on 1 node: nothing changed, 1 failed\n"
+    );
+    assert_eq!(stage.objects()[1], before[1], "{}", ran.transcript());
+
+    // Somebody else's change came first, every time.
+    let stage = Stage::operated("apply-erroring");
+    stage.fake.on("PATCH nodes node-2").after(|state| {
+        let mut node = state
+            .store
+            .find("nodes", "", "node-2")
+            .cloned()
+            .expect("it is there");
+        let key = keys::node_state(ApiFlavor::Skyhook, CR);
+        let text = node["metadata"]["annotations"][&key]
+            .as_str()
+            .expect("a state");
+        let done = text.replace("erroring", "complete");
+        node["metadata"]["annotations"][&key] = json!(done);
+        state.store.load(node);
+    });
+    let ran = stage.with_operator(|| stage.run(HELD));
+    expect(&ran, 3);
+    assert!(
+        ran.stdout.contains(": nothing changed, 1 skipped\n"),
+        "{}",
+        ran.transcript()
+    );
+}
+
+#[test]
+fn unknown_result_is_reported_although_the_pause_ended() {
+    let stage = Stage::operated("apply-erroring");
+    behind_a_page(&stage);
+    let ran = stage.with_operator(|| stage.run(HELD));
+    expect(&ran, 4);
+    let says = |text: &str| assert!(ran.stdout.contains(text), "{text}: {}", ran.transcript());
+    says(": 1 unknown\n");
+    says("to undo: kubectl skyhook undo ");
+}
+
+#[test]
+fn journal_distinguishes_not_reached_from_unknown() {
+    let stage = Stage::operated("apply-erroring");
+    stage.fake.on("PATCH skyhooks").reply(410);
+    expect(&stage.run(HELD), 1);
+    let shown = stage.run("journal show");
+    let row = "node/node-2       not reached  remove entry driver|2.0.1 (apply/erroring)\n";
+    assert!(shown.stdout.contains(row), "{}", shown.transcript());
+    let journal = stage.run("journal show -o json").json();
+    let results = journal["results"]
+        .as_array()
+        .expect("stages")
+        .iter()
+        .flat_map(|s| s.as_array());
+    let results: Vec<&Value> = results.flatten().map(|result| &result["result"]).collect();
+    assert_eq!(
+        results,
+        ["failed", "notReached", "unchanged"],
+        "{journal:#}"
+    );
+}
+
+#[test]
+fn undo_detects_which_unknown_writes_were_applied() {
+    for made in [true, false] {
+        let stage = Stage::of("apply-erroring");
+        let before = stage.keys("node-2");
+        behind_a_page(&stage);
+        expect(&stage.run(RERUN), 4);
+        if made {
+            let mut node = stage.node("node-2");
+            for map in ["annotations", "labels"] {
+                let map = node["metadata"][map].as_object_mut().expect("a map");
+                map.retain(|key, _| !key.ends_with("_gpu-tune"));
+            }
+            stage.fake.load(node);
+        }
+        stage.fake.heal();
+        expect(&stage.run("undo -y"), 0);
+        assert_eq!(stage.keys("node-2"), before, "made: {made}");
+    }
+}
+
+#[test]
+fn throttling_is_reported() {
+    let stage = Stage::of("apply-erroring");
+    let busy = Problem::too_many(1);
+    stage.fake.on("PATCH nodes").times(2).reply(busy);
+    let ran = stage.run(RERUN);
+    expect(&ran, 0);
+    let says = "throttled by the API server, retrying in 1 s\n";
+    assert_eq!(ran.stderr.matches(says).count(), 1, "{}", ran.transcript());
+}
+
+#[test]
+fn retry_after_is_limited_by_the_request_timeout() {
+    let stage = Stage::of("apply-erroring");
+    stage
+        .fake
+        .on("PATCH nodes")
+        .times(1)
+        .reply(Problem::too_many(3600));
+    let ran = stage.run(&format!("{RERUN} --request-timeout 1s"));
+    expect(&ran, 0);
+    let says = "throttled by the API server, retrying in 1 s\n";
+    assert!(ran.stderr.contains(says), "{}", ran.transcript());
+}
+
+/// A file may come from anybody: what is not a name could lead a request to another object.
+#[test]
+fn journal_or_plan_with_an_invalid_name_is_refused() {
+    for name in ["a/b", "..", "a b", "a%2Fb", "a#b", "a\\nb", "A", ""] {
+        let stage = Stage::of("apply-erroring");
+        let plan = stage.state.path().join("plan.json");
+        let wanted = format!("{RERUN} --plan-out {}", plan.display());
+        expect(&stage.run(&wanted), 0);
+        expect(&stage.run(RERUN), 0);
+        let journals = stage.state.path().join("kubectl-skyhook/journal");
+        let journal = std::fs::read_dir(journals).expect("a directory").next();
+        let journal = journal.expect("a journal").expect("a file").path();
+        let before = stage.writes().len();
+        for file in [&plan, &journal] {
+            let text = std::fs::read_to_string(file).expect("text");
+            let text = text
+                .replace(r#""name": "node-2""#, &format!(r#""name": "{name}""#))
+                .replace(r#""name":"node-2""#, &format!(r#""name":"{name}""#));
+            std::fs::write(file, text).expect("a file");
+        }
+        let apply = format!("apply-plan {} -y", plan.display());
+        for words in [apply.as_str(), "undo -y"] {
+            let ran = stage.run(words);
+            expect(&ran, 1);
+            assert!(
+                ran.stderr.contains("is not a valid object name"),
+                "{}",
+                ran.transcript()
+            );
+        }
+        assert_eq!(stage.writes().len(), before, "{name:?}");
+    }
+}
+
+/// A conflict, after which nobody can say what stands there.
+#[test]
+fn object_that_cannot_be_read_again_is_reported() {
+    let stage = Stage::operated("apply-erroring");
+    stage.fake.on("PATCH nodes node-1").reply(409);
+    stage.fake.on("GET nodes node-1").reply(403);
+    insta::assert_snapshot!(stage.run("node ignore node-1 --confirm").transcript());
+}

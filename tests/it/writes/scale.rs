@@ -1,0 +1,151 @@
+//! A thousand nodes and a server in a bad mood, through the real binary: its exit code, and its list.
+
+use std::collections::BTreeMap;
+
+use kubectl_skyhook::api::ApiFlavor;
+use serde_json::{Value, json};
+
+use super::{Stage, expect};
+use crate::support::fake_api::Reply;
+use crate::support::run::{Ran, run};
+use crate::support::world::World;
+
+const WORLD: World = World(ApiFlavor::Skyhook);
+const NODES: usize = 1000;
+
+/// What the server does to the requests for a node, by its number: every twentieth each, once or for good.
+fn mood(number: usize) -> Option<(Reply, usize)> {
+    const FOR_GOOD: usize = usize::MAX;
+    Some(match number % 20 {
+        0 => (Reply::from(409), 1),
+        1 => (Reply::from(422), 1),
+        2 => (Reply::from(429), 1),
+        3 => (Reply::from(500), 1),
+        4 => (Reply::from(403), FOR_GOOD),
+        5 => (Reply::Cut, 1),
+        6 => (Reply::from(422), FOR_GOOD),
+        7 => (Reply::from(409), FOR_GOOD),
+        8 if number < 200 => (Reply::Hang, 1),
+        _ => return None,
+    })
+}
+
+/// Whether a node cannot be written to, however often it is tried.
+fn hopeless(number: usize) -> bool {
+    matches!(number % 20, 4 | 6 | 7)
+}
+
+#[test]
+fn reset_of_1000_nodes_survives_server_errors() {
+    let driver = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
+    let fake = crate::support::fake_api::FakeApi::new()
+        .serving(ApiFlavor::Skyhook)
+        .with(WORLD.skyhook("complete", driver))
+        .with(WORLD.operator());
+    for number in 0..NODES {
+        let name = format!("node-{number:04}");
+        let mut node = WORLD.node(&name, "complete", &["driver|1.0.0 config complete"]);
+        node["metadata"]["labels"] = json!({WORLD.0.key("status_gpu"): "complete"});
+        fake.load(node);
+        if let Some((reply, times)) = mood(number) {
+            // Not for good as a rule of access, which the permission check would hear of.
+            let times = times.min(1_000_000);
+            fake.on(&format!("PATCH nodes {name}"))
+                .times(times)
+                .reply(reply);
+        }
+    }
+    let served = fake.serve();
+    let state = tempfile::tempdir().expect("a directory");
+    let reset = || -> Ran {
+        run("reset gpu --confirm -o json --request-timeout 1s")
+            .kubeconfig(&served.kubeconfig())
+            .env("XDG_STATE_HOME", state.path())
+            .go()
+    };
+    let keys = |number: usize| {
+        let node = fake
+            .get("nodes", "", &format!("node-{number:04}"))
+            .expect("it is there");
+        let of = |map: &str| node["metadata"][map].as_object().map_or(0, |m| m.len());
+        of("annotations") + of("labels")
+    };
+
+    let ran = reset();
+    expect(&ran, 4);
+    let json = ran.json();
+    let results: BTreeMap<&str, &Value> = json["steps"]
+        .as_array()
+        .expect("steps")
+        .iter()
+        .map(|s| (s["target"].as_str().expect("a target"), &s["result"]))
+        .collect();
+    let mut failed = 0;
+    for number in 0..NODES {
+        let name = format!("node/node-{number:04}");
+        if hopeless(number) {
+            failed += 1;
+            assert_eq!(*results[name.as_str()], json!("failed"), "{name}");
+            assert_eq!(keys(number), 3, "{name} is half done");
+        } else {
+            assert_eq!(*results[name.as_str()], json!("applied"), "{name}");
+            assert_eq!(keys(number), 0, "{name} is half done");
+        }
+    }
+    assert_eq!(failed, 150);
+    assert_eq!(json["counts"]["failed"], json!(failed));
+    assert_eq!(
+        json["counts"]["applied"],
+        json!(NODES - failed + 1),
+        "and the batches"
+    );
+    let version = |number: usize| {
+        fake.get("nodes", "", &format!("node-{number:04}"))
+            .expect("it is there")["metadata"]["resourceVersion"]
+            .clone()
+    };
+    let done: Vec<Value> = (0..NODES).map(version).collect();
+
+    // The server is well again: the same command does the rest, and nothing twice.
+    fake.heal();
+    let again = reset();
+    expect(&again, 0);
+    assert_eq!(again.json()["counts"]["applied"], json!(failed));
+    for (number, done) in done.iter().enumerate() {
+        assert_eq!(keys(number), 0);
+        assert_eq!(
+            version(number) == *done,
+            !hopeless(number),
+            "node-{number:04} was written to twice"
+        );
+    }
+}
+
+/// What was done to some nodes is looked up by their names, and only what was done to very many in the list of all. What
+/// begins on them is told from few nodes one by one, or else from the list of all in four pages.
+#[test]
+fn undo_reads_only_the_affected_nodes() {
+    const ALL: usize = 1_600;
+    let fake = WORLD.serve(json!({}));
+    for number in 0..ALL {
+        fake.load(WORLD.node(&format!("node-{number:04}"), "complete", &[]));
+    }
+    let stage = Stage::over(fake);
+    // The first page is no longer than what is looked for, and says how many more there are.
+    for (nodes, gets, lists) in [
+        ("node-15[0-9]{2}", 100, 1 + 4),
+        ("node-00[0-4][0-9]", 0, 1 + 50),
+        ("node-.*", 0, 4 + 4),
+    ] {
+        expect(
+            &stage.run(&format!("node ignore {nodes} --confirm --max-nodes 2000")),
+            0,
+        );
+        let before = stage.fake.lines().len();
+        expect(&stage.run("undo --confirm --max-nodes 2000"), 0);
+        let lines = stage.fake.lines().split_off(before);
+        let reads = |start: &str| lines.iter().filter(|l| l.starts_with(start)).count();
+        assert_eq!(reads("GET /api/v1/nodes/"), gets, "{nodes}: {lines:#?}");
+        assert_eq!(reads("GET /api/v1/nodes?"), lists, "{nodes}");
+    }
+}

@@ -1,0 +1,211 @@
+//! A source that cannot be read: what was there is done as ever, or nothing is.
+
+use kubectl_skyhook::api::ApiFlavor;
+
+use super::{CR, Stage, expect};
+use crate::support::fake_api::{Problem, Reply};
+use crate::support::run::Ran;
+
+/// How a list may be spoiled; the server gives it once, or always.
+fn spoils() -> Vec<(&'static str, Reply, usize)> {
+    const ALWAYS: usize = usize::MAX;
+    let body = |text: &str| Reply::Body(text.to_owned());
+    let busy = Problem {
+        retry_after: Some(0),
+        ..Problem::new(503, "ServiceUnavailable", "later")
+    };
+    vec![
+        ("cut once", Reply::Cut, 1),
+        ("broken off once", Reply::Half, 1),
+        ("cut always", Reply::Cut, ALWAYS),
+        ("401", Reply::from(401), ALWAYS),
+        ("403", Reply::from(403), ALWAYS),
+        ("500 once", Reply::from(500), 1),
+        ("500 always", Reply::from(500), ALWAYS),
+        ("503 once", Reply::Problem(busy), 1),
+        (
+            "a page",
+            body("<!DOCTYPE html><title>Sign in</title>"),
+            ALWAYS,
+        ),
+        ("null", body("null"), ALWAYS),
+    ]
+}
+
+/// A command, a cluster in which it has something to do, what is done there before, and what it must read.
+#[derive(Clone)]
+struct Case {
+    words: &'static str,
+    cluster: &'static str,
+    first: &'static str,
+    required: &'static [&'static str],
+}
+
+const DECIDING: &[&str] = &["skyhooks", "nodes"];
+
+const fn case(words: &'static str, cluster: &'static str) -> Case {
+    Case {
+        words,
+        cluster,
+        first: "",
+        required: DECIDING,
+    }
+}
+
+/// Every command that plans by what it reads. `pause` and `disable` are for emergencies, and require nothing; `undo`
+/// and `apply-plan` read each object by itself.
+fn commands() -> Vec<Case> {
+    vec![
+        case("reset gpu-tune --no-pause", "apply-erroring"),
+        case(
+            "node reset node-2 --skyhook gpu-tune --no-pause",
+            "apply-erroring",
+        ),
+        case(
+            "package rerun driver --skyhook gpu-tune --node node-2 --no-pause",
+            "apply-erroring",
+        ),
+        case(
+            "update-state gpu-tune driver 2.0.1 config complete --node node-2 --no-pause",
+            "apply-erroring",
+        ),
+        case("deployment-policy reset gpu-tune", "rollout-stopped"),
+        Case {
+            first: "pause gpu-tune -y",
+            ..case("resume gpu-tune", "complete")
+        },
+        Case {
+            first: "disable gpu-tune -y",
+            ..case("enable gpu-tune", "complete")
+        },
+        Case {
+            required: &["nodes"],
+            ..case("node ignore node-2", "complete")
+        },
+        Case {
+            first: "node ignore node-2 -y",
+            ..case("node unignore node-2", "complete")
+        },
+        case("uninstall gpu-tune driver --enable", "complete"),
+        case("finalizer strip gpu-tune --force", "deleted-while-erroring"),
+        case("cordon release", "finalizer-stripped"),
+        case("leftovers --clean", "finalizer-stripped"),
+        case("undelete gpu-tune", "deleted-while-paused"),
+    ]
+}
+
+fn begun(case: &Case) -> Stage {
+    let stage = Stage::of(case.cluster);
+    if !case.first.is_empty() {
+        expect(&stage.run(case.first), 0);
+    }
+    stage
+}
+
+fn go(stage: &Stage, case: &Case) -> Ran {
+    stage.run(&format!("{} -y -o json", case.words))
+}
+
+#[test]
+fn unreadable_source_gives_the_usual_change_or_none() {
+    // Most of the time is spent waiting before a read is tried again.
+    std::thread::scope(|scope| {
+        for case in commands() {
+            let undisturbed = begun(&case);
+            let before = undisturbed.writes().len();
+            expect(&go(&undisturbed, &case), 0);
+            let mut as_ever = undisturbed.writes()[before..].to_vec();
+            as_ever.sort();
+            assert_ne!(as_ever, [""; 0], "{} has something to do", case.words);
+            for source in case.required {
+                let (case, as_ever) = (case.clone(), as_ever.clone());
+                scope.spawn(move || without(&case, source, &as_ever));
+            }
+        }
+    });
+}
+
+/// Spoils one source in every way.
+fn without(case: &Case, source: &str, as_ever: &[String]) {
+    for (how, reply, times) in spoils() {
+        let stage = begun(case);
+        let before = stage.writes().len();
+        let pattern = format!("LIST {source}");
+        stage.fake.on(&pattern).times(times).reply(reply);
+        let ran = go(&stage, case);
+        let mut writes = stage.writes()[before..].to_vec();
+        let about = format!("{source}: {how}\n{}", ran.transcript());
+        if times == 1 {
+            writes.sort();
+            assert_eq!((ran.code, writes.as_slice()), (Some(0), as_ever), "{about}");
+        } else {
+            assert_eq!((ran.code, writes.len()), (Some(1), 0), "{about}");
+            assert!(ran.stderr.contains("error: cannot read "), "{about}");
+            assert!(ran.stderr.contains("; nothing was changed\n"), "{about}");
+        }
+    }
+}
+
+/// The one way to be sure that a custom resource is gone: the server says so.
+#[test]
+fn reset_without_the_custom_resource_needs_proof_of_absence() {
+    let stage = Stage::of("finalizer-stripped");
+    expect(&stage.run(&format!("reset {CR} -y")), 0);
+    assert_ne!(stage.writes(), [""; 0]);
+    // Neither is a page in its place, nor an API of which nothing is said.
+    for body in ["<html>not here</html>", "{}", "null"] {
+        let stage = Stage::of("finalizer-stripped");
+        stage
+            .fake
+            .on(&format!("GET /apis/{}", ApiFlavor::Skyhook.api_version()))
+            .reply(Reply::Body(body.to_owned()));
+        let ran = stage.run(&format!("reset {CR} -y"));
+        expect(&ran, 1);
+        assert_eq!(stage.writes(), [""; 0], "{}", ran.transcript());
+    }
+}
+
+/// An emergency does not wait until the cluster can be read; what it was done without is said, in one line.
+#[test]
+fn pause_works_without_reading_the_cluster() {
+    let stage = Stage::of("complete");
+    for source in ["skyhooks", "deployments", "pods"] {
+        stage.fake.on(&format!("LIST {source}")).reply(403);
+    }
+    let ran = stage.run("pause gpu-tune -y");
+    expect(&ran, 0);
+    assert_eq!(stage.writes().len(), 1, "{}", ran.transcript());
+    let warnings = ran.stderr.lines().filter(|l| l.starts_with("warning: "));
+    assert_eq!(warnings.count(), 1, "{}", ran.transcript());
+    assert!(
+        ran.stderr.contains("the plan was made without"),
+        "{}",
+        ran.transcript()
+    );
+}
+
+/// Who may read nothing is told so once, and which rights it takes.
+#[test]
+fn user_without_rights_gets_one_error() {
+    for words in [
+        "status",
+        "diagnose",
+        "node status",
+        "package status --skyhook gpu-tune",
+        "reset gpu-tune -y",
+    ] {
+        let stage = Stage::of("complete");
+        stage.fake.on("LIST *").reply(403);
+        let ran = stage.run(words);
+        expect(&ran, 1);
+        assert_eq!(ran.stdout, "", "{}", ran.transcript());
+        let forbidden = ran.stderr.matches("forbidden").count();
+        assert_eq!(forbidden, 1, "{}", ran.transcript());
+        assert!(
+            ran.stderr.contains("hint: kubectl skyhook rbac"),
+            "{}",
+            ran.transcript()
+        );
+        assert_eq!(stage.writes(), [""; 0]);
+    }
+}

@@ -1,0 +1,94 @@
+//! A directory of journals with something else in it, or that others may write to.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::{Stage, expect};
+
+fn directory(stage: &Stage) -> PathBuf {
+    stage.state.path().join("kubectl-skyhook/journal")
+}
+
+#[test]
+fn invalid_journal_files_are_ignored() {
+    let stage = Stage::of("complete");
+    expect(&stage.run("pause gpu-tune --confirm"), 0);
+    let directory = directory(&stage);
+    let pipe = directory.join("9999-pipe.jsonl");
+    assert!(
+        Command::new("mkfifo")
+            .arg(&pipe)
+            .status()
+            .expect("mkfifo")
+            .success()
+    );
+    std::os::unix::fs::symlink("/dev/zero", directory.join("9998-endless.jsonl")).expect("a link");
+    std::fs::create_dir(directory.join("9997-directory.jsonl")).expect("a directory");
+    std::fs::write(
+        directory.join("9996-foreign.jsonl"),
+        "{\"not\": \"ours\"}\n",
+    )
+    .expect("a file");
+    std::fs::write(directory.join("9995-bytes.jsonl"), [0xff, 0xfe, b'\n']).expect("a file");
+    std::fs::write(directory.join("9994-empty.jsonl"), "").expect("a file");
+
+    let list = stage.run("journal list -o json");
+    expect(&list, 0);
+    assert_eq!(list.json()["items"].as_array().map(Vec::len), Some(1));
+    let show = stage.run("journal show");
+    expect(&show, 0);
+    let undone = stage.run("undo --confirm");
+    expect(&undone, 0);
+    assert_eq!(stage.noted("pause"), Value::Null);
+    for ran in [&list, &show, &undone] {
+        for name in ["9996-foreign", "9995-bytes", "9994-empty"] {
+            let said = format!("{name}.jsonl is not a journal");
+            assert!(ran.stderr.contains(&said), "{said}: {}", ran.transcript());
+        }
+        for name in ["9999-pipe", "9998-endless", "9997-directory"] {
+            assert!(!ran.stderr.contains(name), "{}", ran.transcript());
+        }
+    }
+}
+
+#[test]
+fn journal_directory_writable_by_others_is_refused() {
+    let stage = Stage::of("complete");
+    expect(&stage.run("pause gpu-tune --confirm"), 0);
+    let directory = directory(&stage);
+    let mode = |mode| {
+        std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(mode))
+            .expect("it is ours")
+    };
+    mode(0o777);
+    let so_far = stage.writes();
+    for words in [
+        "undo --confirm",
+        "disable gpu-tune --confirm",
+        "undelete gone --confirm",
+    ] {
+        let ran = stage.run(words);
+        expect(&ran, 1);
+        let said = "other users can write to ";
+        assert!(
+            ran.stderr.contains(said) && ran.stderr.contains("chmod go-w "),
+            "{}",
+            ran.transcript()
+        );
+    }
+    let list = stage.run("journal list");
+    expect(&list, 0);
+    assert!(
+        list.stderr.contains("warning: other users can write to "),
+        "{}",
+        list.transcript()
+    );
+    assert_eq!(stage.writes(), so_far);
+    mode(0o700);
+    expect(&stage.run("undo --confirm"), 0);
+    assert_eq!(stage.noted("pause"), Value::Null);
+    assert_eq!(stage.noted("disable"), Value::Null);
+}
