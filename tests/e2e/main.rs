@@ -9,12 +9,12 @@
 )]
 
 mod api;
-#[path = "../it/support/bearing.rs"]
-mod bearing;
 mod bench;
 mod capture;
 mod cluster;
 mod control_plane;
+#[path = "../it/support/fault_checks.rs"]
+mod fault_checks;
 #[path = "../it/support/fuzz.rs"]
 mod fuzz;
 mod kubelet;

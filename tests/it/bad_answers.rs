@@ -14,19 +14,19 @@ use std::path::Path;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::bearing::{COMMANDS, Ground, Sample, sample, try_all};
 use crate::support::fake_api::FakeApi;
+use crate::support::fault_checks::{COMMANDS, FaultTarget, Sample, check_all, sample};
 use crate::support::proxy::Proxy;
 use crate::support::stage::captured;
 
-/// Runs of the suite are a sample of this size.
+/// How many cases run with the suite.
 const SAMPLE: usize = 50;
-/// The commands wait more than they work.
+/// How many run at once: the commands wait more than they work.
 const AT_ONCE: usize = 25;
-/// The same, where there is nothing else to do.
+/// How many run at once when nothing else runs.
 const AT_ONCE_OF_ALL: usize = 40;
 
-/// A server in memory behind the proxy.
+/// The fake API server behind the proxy.
 struct InMemory {
     fake: FakeApi,
     proxy: Proxy,
@@ -38,15 +38,15 @@ impl InMemory {
         let fake = captured(cluster);
         let served = fake.clone();
         InMemory {
-            proxy: Proxy::before(move || served.client()).standing_in(),
+            proxy: Proxy::to(move || served.client()).simulating_operator(),
             fake,
             state: tempfile::tempdir().expect("a directory"),
         }
     }
 }
 
-impl Ground for InMemory {
-    fn as_new(&mut self, cluster: &'static str) {
+impl FaultTarget for InMemory {
+    fn load_capture(&mut self, cluster: &'static str) {
         *self = InMemory::of(cluster);
     }
 
@@ -54,7 +54,7 @@ impl Ground for InMemory {
         &self.proxy
     }
 
-    fn state(&self) -> &Path {
+    fn state_dir(&self) -> &Path {
         self.state.path()
     }
 
@@ -65,12 +65,12 @@ impl Ground for InMemory {
 
 #[test]
 fn commands_report_and_recover_from_faulty_requests() {
-    let ground = || InMemory::of(COMMANDS[0].cluster);
+    let target = || InMemory::of(COMMANDS[0].cluster);
     let sample = sample(SAMPLE);
     let at_once = if sample == Sample::About(SAMPLE) {
         AT_ONCE
     } else {
         AT_ONCE_OF_ALL
     };
-    try_all(COMMANDS, sample, at_once, ground).all_borne();
+    check_all(COMMANDS, sample, at_once, target).assert_none_failed();
 }

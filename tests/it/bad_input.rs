@@ -10,7 +10,7 @@ use insta::assert_snapshot;
 /// The transcript, with the temporary directory and ports taken out.
 fn transcript(run: Run, dir: &Path, url: &str) -> String {
     let text = run
-        .go()
+        .output()
         .transcript()
         .replace(&dir.display().to_string(), "DIR");
     match url {
@@ -35,7 +35,7 @@ fn dump(content: &[u8]) -> String {
 fn missing_dump_is_reported() {
     assert_snapshot!(
         run("diagnose stuck --from tests/no-such-file.json")
-            .go()
+            .output()
             .transcript()
     );
 }
@@ -83,7 +83,7 @@ fn damaged_capture_index_is_reported() {
 
 #[test]
 fn directory_without_objects_is_reported() {
-    assert_snapshot!(run("diagnose stuck --from src/view").go().transcript());
+    assert_snapshot!(run("diagnose stuck --from src/view").output().transcript());
 }
 
 #[test]
@@ -112,14 +112,14 @@ fn oversized_node_state_and_escape_sequences_are_sanitized() {
 #[test]
 fn diagnose_reads_stdin() {
     let bytes = std::fs::read("tests/clusters/apply-erroring/cluster.json").expect("a capture");
-    let ran = run("diagnose stuck -o name --from -").stdin(bytes).go();
+    let ran = run("diagnose stuck -o name --from -").stdin(bytes).output();
     assert_snapshot!(ran.transcript());
 }
 
 #[test]
 fn missing_kubeconfig_is_reported() {
     let dir = tempfile::tempdir().expect("a directory");
-    assert_snapshot!(run("diagnose stuck").go().transcript());
+    assert_snapshot!(run("diagnose stuck").output().transcript());
     let path = dir.path().join("none");
     assert_snapshot!(transcript(
         run("node status").kubeconfig(&path),
@@ -210,7 +210,7 @@ fn unknown_names_are_errors() {
                     .expect("a part")
                     .replace(' ', "_")
             ),
-            run(words).go().transcript()
+            run(words).output().transcript()
         );
     }
 }
@@ -228,7 +228,7 @@ fn unknown_commands_and_flags_are_usage_errors() {
     ] {
         insta::assert_snapshot!(
             format!("usage_{}", words.replace(' ', "_")),
-            run(words).go().transcript()
+            run(words).output().transcript()
         );
     }
 }
@@ -236,7 +236,7 @@ fn unknown_commands_and_flags_are_usage_errors() {
 /// Text that a cluster hands over is made harmless; our own layout must not need it.
 #[test]
 fn version_output_has_no_control_characters() {
-    let ran = run("version --client-only").go();
+    let ran = run("version --client-only").output();
     let version = env!("CARGO_PKG_VERSION");
     assert_eq!(ran.stdout, format!("Skyhook plugin:   v{version}\n"));
 }

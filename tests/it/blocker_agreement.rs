@@ -8,9 +8,9 @@ use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 use crate::support::fake_api::{FakeApi, Served};
+use crate::support::object_builder::ObjectBuilder;
 use crate::support::run::run;
 use crate::support::stage::Stage;
-use crate::support::world::World;
 
 /// Custom resources of one fixture that are looked at.
 const MOST: usize = 2;
@@ -36,7 +36,7 @@ fn served(path: &Path, change: impl Fn(ApiFlavor, &mut Value)) -> Served {
     };
     let fake = fake.serving(flavor);
     if objects.iter().all(|o| o["kind"] != "Deployment") {
-        fake.load(World(flavor).operator());
+        fake.load(ObjectBuilder(flavor).operator());
     }
     for mut object in objects {
         let its = ApiFlavor::ALL
@@ -99,7 +99,7 @@ fn deletions(path: &Path) -> Vec<String> {
         .to_string_lossy()
         .into_owned();
     let served = served(path, delete);
-    let go = |words: &str| run(words).kubeconfig(&served.kubeconfig()).go();
+    let go = |words: &str| run(words).kubeconfig(&served.kubeconfig()).output();
     let report = go("diagnose stuck -o json --fail-on never").json();
     let torn = go("teardown --dry-run -o json").json();
     let torn = &torn["report"];
@@ -187,7 +187,7 @@ fn uninstalls(path: &Path) -> Vec<String> {
         }
     };
     let served = served(path, ask);
-    let go = |words: String| run(&words).kubeconfig(&served.kubeconfig()).go();
+    let go = |words: String| run(&words).kubeconfig(&served.kubeconfig()).output();
     let mut wrong = Vec::new();
     for (name, package) in requested.into_inner().expect("a lock").iter().take(MOST) {
         let flags = "--tolerate 0s -o json";

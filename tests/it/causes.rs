@@ -119,7 +119,7 @@ fn pod_without_image(n: usize) -> Value {
 fn causes_come_first_with_their_effects() {
     let ran = run("diagnose stuck -o json --from -")
         .stdin(cluster().to_string())
-        .go();
+        .output();
     let document = ran.json();
     let causes = document["causes"].as_array().expect("causes");
     let told: Vec<Value> = causes
@@ -153,10 +153,12 @@ fn causes_come_first_with_their_effects() {
 #[test]
 fn report_fits_on_one_screen() {
     let cluster = cluster().to_string();
-    let short = run("diagnose stuck --from -").stdin(cluster.as_str()).go();
+    let short = run("diagnose stuck --from -")
+        .stdin(cluster.as_str())
+        .output();
     insta::assert_snapshot!("causes_of_many_nodes", short.transcript());
     assert!(short.stdout.lines().count() <= 40);
-    let all = run("diagnose stuck --all --from -").stdin(cluster).go();
+    let all = run("diagnose stuck --all --from -").stdin(cluster).output();
     insta::assert_snapshot!("causes_of_many_nodes_unfolded", all.transcript());
 }
 
@@ -175,7 +177,7 @@ fn operator_and_resource_blockers_come_before_node_failures() {
         }
         let ran = run("diagnose stuck -o json --from -")
             .stdin(capture.to_string().into_bytes())
-            .go();
+            .output();
         let report = ran.json();
         let of = |f: &Value| f["code"].as_str().expect("a code").to_owned();
         let findings = report["findings"].as_array().expect("a list");
@@ -203,7 +205,7 @@ fn operator_and_resource_blockers_come_before_node_failures() {
 fn explained(items: Value) -> Vec<(String, Vec<String>)> {
     let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
     let words = "diagnose stuck -o json --now 2026-11-20T12:00:00Z --from -";
-    let document = run(words).stdin(list.to_string()).go().json();
+    let document = run(words).stdin(list.to_string()).output().json();
     let code = |at: &Value| {
         let at = usize::try_from(at.as_u64().expect("a number")).expect("a place");
         document["findings"][at]["code"]
@@ -326,7 +328,7 @@ fn pod_of_another_custom_resource_explains_a_waiting_interrupt() {
 #[test]
 fn webhook_findings_are_effects_of_a_stopped_operator() {
     let fixture = "tests/rules/webhook_unreachable.scaled_to_zero.yaml";
-    let ran = run(&format!("diagnose stuck -o json --from {fixture}")).go();
+    let ran = run(&format!("diagnose stuck -o json --from {fixture}")).output();
     let document = ran.json();
     let causes = document["causes"].as_array().expect("causes");
     let findings = document["findings"].as_array().expect("findings");

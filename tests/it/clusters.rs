@@ -14,7 +14,7 @@ fn diagnosis(captured: &Captured) -> Value {
         "diagnose stuck -o json --from {}",
         captured.path()
     ))
-    .go()
+    .output()
     .json()
 }
 
@@ -44,7 +44,7 @@ fn findings_match_snapshots() {
 #[test]
 fn diagnose_output_matches_snapshots() {
     for captured in clusters::on_screen() {
-        let ran = run(&format!("diagnose stuck --from {}", captured.path())).go();
+        let ran = run(&format!("diagnose stuck --from {}", captured.path())).output();
         insta::assert_snapshot!(format!("diagnose_{}", captured.name), ran.transcript());
     }
 }
@@ -53,8 +53,10 @@ fn diagnose_output_matches_snapshots() {
 fn node_status_output_matches_snapshots() {
     for captured in clusters::on_screen() {
         let from = captured.path();
-        let mut transcript = run(&format!("node status --from {from}")).go().transcript();
-        let wide = run(&format!("node status -o wide --from {from}")).go();
+        let mut transcript = run(&format!("node status --from {from}"))
+            .output()
+            .transcript();
+        let wide = run(&format!("node status -o wide --from {from}")).output();
         for line in wide.stdout.lines() {
             assert!(line.chars().count() <= 180, "{line}");
         }
@@ -90,12 +92,12 @@ fn server_and_files_give_the_same_report() {
         let served = captured.served().serve();
         let ran = run("diagnose stuck -o json")
             .kubeconfig(&served.kubeconfig())
-            .go();
+            .output();
         // A server is asked long after the capture was made, so the files are as well.
         let (live, path) = (ran.json(), captured.path());
         let now = live["takenAt"].as_str().expect("a time");
         let files = run(&format!("diagnose stuck -o json --from {path} --now {now}"))
-            .go()
+            .output()
             .json();
         assert_eq!(ran.stderr, "", "{name}");
         assert_eq!(live["notChecked"], serde_json::json!([]), "{name}");
@@ -134,7 +136,7 @@ fn missing_permission_is_never_reported_healthy() {
     let served = healthy.serve();
     let ran = run("diagnose stuck -o json")
         .kubeconfig(&served.kubeconfig())
-        .go();
+        .output();
     assert_eq!(
         (ran.json()["verdict"].as_str(), ran.code),
         (Some("healthy"), Some(0))
@@ -149,7 +151,7 @@ fn missing_permission_is_never_reported_healthy() {
         let served = fake.serve();
         let ran = run("diagnose stuck -o json")
             .kubeconfig(&served.kubeconfig())
-            .go();
+            .output();
         assert_eq!(ran.json()["verdict"], "incomplete", "without {source}");
         assert_ne!(
             ran.json()["notChecked"],
@@ -159,7 +161,7 @@ fn missing_permission_is_never_reported_healthy() {
         assert_eq!(ran.code, Some(1), "without {source}");
         let ran = run("diagnose stuck --fail-on never")
             .kubeconfig(&served.kubeconfig())
-            .go();
+            .output();
         assert_eq!(ran.code, Some(0), "without {source}");
     }
 }

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use crate::support::clusters;
 use crate::support::fake_api::{FakeApi, Served};
-use crate::support::run::{Ran, run};
+use crate::support::run::{RunOutput, run};
 
 /// A cluster, and a directory to write to.
 struct Scene {
@@ -36,18 +36,18 @@ impl Scene {
     }
 
     /// Asks the server.
-    fn live(&self, words: &str) -> Ran {
-        run(words).kubeconfig(&self.served.kubeconfig()).go()
+    fn live(&self, words: &str) -> RunOutput {
+        run(words).kubeconfig(&self.served.kubeconfig()).output()
     }
 
-    fn collect(&self, words: &str) -> Ran {
+    fn collect(&self, words: &str) -> RunOutput {
         let path = self.archive();
         self.live(&format!("collect -o {} {words}", path.display()))
     }
 
     /// Asks the archive.
-    fn from(&self, words: &str) -> Ran {
-        run(&format!("{words} --from {}", self.archive().display())).go()
+    fn from(&self, words: &str) -> RunOutput {
+        run(&format!("{words} --from {}", self.archive().display())).output()
     }
 
     fn files(&self) -> BTreeMap<String, String> {
@@ -87,7 +87,7 @@ fn outcomes(index: &Value) -> BTreeMap<String, String> {
 }
 
 /// A document, but for when it was read.
-fn timeless(ran: &Ran) -> Value {
+fn timeless(ran: &RunOutput) -> Value {
     let mut document = ran.json();
     if let Some(document) = document.as_object_mut() {
         for field in ["takenAt", "takenAtFrom"] {
@@ -148,7 +148,7 @@ fn file_removed_from_a_capture_is_reported_missing() {
         std::fs::write(path, text).expect("a file");
     }
     let words = "diagnose stuck -o json";
-    let unpacked = || run(&format!("{words} --from {}", directory.display())).go();
+    let unpacked = || run(&format!("{words} --from {}", directory.display())).output();
     assert_eq!(unpacked().json(), scene.from(words).json());
     std::fs::remove_file(directory.join("jobs.batch.json")).expect("it is there");
     let report = unpacked().json().to_string();
@@ -168,7 +168,7 @@ fn capture_without_the_operator_api_keeps_node_leftovers() {
     }});
     let scene = Scene::of(&fake.with(node));
     let collected = scene.collect("");
-    assert_eq!(collected.code, Some(0), "{}", collected.transcript());
+    collected.expect_code(0);
     for words in ["leftovers -o json", "status"] {
         let (live, from) = (scene.live(words), scene.from(words));
         assert_eq!(
@@ -189,7 +189,7 @@ fn sampled_nodes_give_the_same_report() {
     }
     let scene = Scene::of(&fake);
     let collected = scene.collect("--sample-nodes 1");
-    assert_eq!(collected.code, Some(0), "{}", collected.transcript());
+    collected.expect_code(0);
     assert!(
         collected
             .stderr
@@ -214,7 +214,7 @@ fn max_size_names_what_was_left_out() {
     let fake = clusters::named("nodewright-in-progress").served();
     let scene = Scene::of(&fake);
     let collected = scene.collect("--max-size 4Ki");
-    assert_eq!(collected.code, Some(4), "{}", collected.transcript());
+    collected.expect_code(4);
     let outcomes = outcomes(&scene.index());
     assert_eq!(outcomes["nodewrights"], "read");
     // Lists are read side by side: which of the others find room depends on their order.

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::support::clusters;
 use crate::support::fake_api::{FakeApi, Reply};
-use crate::support::run::{Ran, Run};
+use crate::support::run::{Run, RunOutput};
 
 const FROM: &str = "--from=tests/clusters/two-priorities";
 
@@ -22,19 +22,19 @@ fn complete(words: &str) -> Run {
 }
 
 /// What is on stdout, once it is sure that nothing else happened.
-fn stdout(ran: Ran) -> String {
+fn stdout(ran: RunOutput) -> String {
     assert_eq!((ran.stderr.as_str(), ran.code), ("", Some(0)));
     ran.stdout
 }
 
 fn answer(words: &str) -> String {
-    stdout(complete(words).go())
+    stdout(complete(words).output())
 }
 
 #[test]
 fn no_desc_completion_omits_descriptions() {
     let words = ["__completeNoDesc", "node", "list", FROM, "--skyhook", ""];
-    assert_eq!(stdout(Run::new(words).go()), "first\nsecond\n:4\n");
+    assert_eq!(stdout(Run::new(words).output()), "first\nsecond\n:4\n");
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn contexts_clusters_and_users_come_from_the_kubeconfig() {
         ("--user=", "me\n:4\n"),
         ("-n ''", "ops\n:4\n"),
     ] {
-        let ran = complete(words).kubeconfig(&path).go();
+        let ran = complete(words).kubeconfig(&path).output();
         assert_eq!(stdout(ran), expected, "{words}");
         let flag = format!("--kubeconfig={} {words}", path.display());
         assert_eq!(answer(&flag), expected, "{flag}");
@@ -161,7 +161,7 @@ fn namespaces_come_from_the_cluster_if_readable() {
     let ask = || {
         let ran = complete("rules -n sky")
             .kubeconfig(&served.kubeconfig())
-            .go();
+            .output();
         stdout(ran)
     };
     assert_eq!(ask(), "skyhook\nskyhook-old\n:4\n");
@@ -191,7 +191,7 @@ fn journals_are_offered_newest_first() {
         ),
         ("undo 2027", ":36\n"),
     ] {
-        let ran = complete(words).env("XDG_STATE_HOME", dir.path()).go();
+        let ran = complete(words).env("XDG_STATE_HOME", dir.path()).output();
         assert_eq!(stdout(ran), expected, "{words}");
     }
 }
@@ -202,7 +202,7 @@ fn completion_uses_the_connection_flags_on_the_line() {
     let kubeconfig = served.kubeconfig();
     let ran = complete("node list --skyhook ''")
         .kubeconfig(&kubeconfig)
-        .go();
+        .output();
     let expected = "first\t2/3 nodes complete, erroring\nsecond\t2/3 nodes complete, waiting\n:4\n";
     assert_eq!(stdout(ran), expected);
     let flag = format!("--kubeconfig {} node status ''", kubeconfig.display());
@@ -220,7 +220,7 @@ fn completion_reads_only_node_names() {
     let served = fake.serve();
     let ran = complete("node status gpu-0000")
         .kubeconfig(&served.kubeconfig())
-        .go();
+        .output();
     let expected: String = (1..=9).map(|n| format!("gpu-0000{n}\n")).collect();
     assert_eq!(stdout(ran), expected + ":4\n");
     assert_eq!(fake.lines(), ["GET /api/v1/nodes?includeObject=None"]);
@@ -239,7 +239,7 @@ fn unreadable_cluster_gives_an_error_and_no_candidates() {
         "node status --from /no/such/file ''",
         "node status --from - ''",
     ] {
-        let ran = complete(words).kubeconfig(&served.kubeconfig()).go();
+        let ran = complete(words).kubeconfig(&served.kubeconfig()).output();
         assert_eq!(stdout(ran), ":1\n", "{words}");
     }
     assert_eq!(answer("node status ''"), ":1\n");
@@ -258,7 +258,7 @@ fn shell_scripts_get_the_same_candidates() {
             .env("KUBECTL_SKYHOOK_COMPLETE", shell)
             .env("_CLAP_COMPLETE_INDEX", index)
             .env("_CLAP_IFS", "\n");
-        stdout(run.go())
+        stdout(run.output())
     };
     for (shell, words, expected) in [
         (

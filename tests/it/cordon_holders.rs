@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::run::Ran;
+use crate::support::run::RunOutput;
 use crate::support::stage::Stage;
 
 const NODE: &str = "node-1";
@@ -108,7 +108,7 @@ fn command(stage: &Stage, words: &str) -> String {
     format!("undo {}", id.as_str().expect("an id"))
 }
 
-fn said(ran: &Ran) -> String {
+fn said(ran: &RunOutput) -> String {
     ran.stderr.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

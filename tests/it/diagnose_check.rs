@@ -1,15 +1,12 @@
 //! `diagnose check`: whether the installation itself is sound.
 
 use base64::Engine as _;
-use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 use crate::support::clusters;
 use crate::support::fake_api::FakeApi;
-use crate::support::run::{Ran, run};
-use crate::support::world::World;
-
-const NEW: World = World(ApiFlavor::NodeWright);
+use crate::support::object_builder::NODEWRIGHT;
+use crate::support::run::{RunOutput, run};
 
 #[expect(
     clippy::disallowed_methods,
@@ -20,7 +17,7 @@ fn now() -> jiff::Timestamp {
 }
 
 fn definition(plural: &str) -> Value {
-    let group = NEW.0.group();
+    let group = NODEWRIGHT.0.group();
     let packages = json!({"properties": {"version": {}, "uninstall": {}}});
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -36,7 +33,7 @@ fn definition(plural: &str) -> Value {
 fn lease(renewed: jiff::Timestamp) -> Value {
     json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-        "metadata": {"name": "3c22c1ae.nvidia.com", "namespace": NEW.namespace()},
+        "metadata": {"name": "3c22c1ae.nvidia.com", "namespace": NODEWRIGHT.namespace()},
         "spec": {"holderIdentity": "operator-7c4-x2", "leaseDurationSeconds": 15, "renewTime": renewed.to_string()},
     })
 }
@@ -49,7 +46,7 @@ fn webhook(end: (i32, u8, u8)) -> Value {
     let key = rcgen::KeyPair::generate().expect("a key");
     let pem = params.self_signed(&key).expect("a certificate").pem();
     let bundle = base64::engine::general_purpose::STANDARD.encode(pem);
-    let service = json!({"namespace": NEW.namespace(), "name": "webhook-service"});
+    let service = json!({"namespace": NODEWRIGHT.namespace(), "name": "webhook-service"});
     json!({"apiVersion": "v1", "kind": "List", "items": [
         {
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
@@ -57,44 +54,44 @@ fn webhook(end: (i32, u8, u8)) -> Value {
             "webhooks": [{
                 "name": "validate.example",
                 "clientConfig": {"service": service, "caBundle": bundle},
-                "rules": [{"apiGroups": [NEW.0.group()], "operations": ["CREATE", "UPDATE"], "resources": [NEW.0.plural()]}],
+                "rules": [{"apiGroups": [NODEWRIGHT.0.group()], "operations": ["CREATE", "UPDATE"], "resources": [NODEWRIGHT.0.plural()]}],
             }],
         },
         {"apiVersion": "v1", "kind": "Service", "metadata": service},
         {
             "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
-            "metadata": {"name": "w-1", "namespace": NEW.namespace(), "labels": {"kubernetes.io/service-name": "webhook-service"}},
+            "metadata": {"name": "w-1", "namespace": NODEWRIGHT.namespace(), "labels": {"kubernetes.io/service-name": "webhook-service"}},
             "endpoints": [{"addresses": ["10.0.0.1"], "conditions": {"ready": true}}],
         },
     ]})
 }
 
 fn sound() -> FakeApi {
-    let mut operator = NEW.operator();
+    let mut operator = NODEWRIGHT.operator();
     operator["status"] = json!({"observedGeneration": 1, "availableReplicas": 1});
     operator["metadata"]["labels"]["app.kubernetes.io/version"] = "v0.20.0".into();
     FakeApi::new()
-        .serving(NEW.0)
-        .with(NEW.skyhook(
+        .serving(NODEWRIGHT.0)
+        .with(NODEWRIGHT.skyhook(
             "complete",
             json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}}),
         ))
         .with(operator)
-        .with(definition(NEW.0.plural()))
+        .with(definition(NODEWRIGHT.0.plural()))
         .with(definition("deploymentpolicies"))
         .with(lease(now()))
         .with(webhook((2090, 1, 1)))
 }
 
-fn check(fake: &FakeApi, words: &str) -> Ran {
+fn check(fake: &FakeApi, words: &str) -> RunOutput {
     let served = fake.serve();
     run(&format!("diagnose check {words}"))
         .kubeconfig(&served.kubeconfig())
-        .go()
+        .output()
 }
 
 /// What came of the checks that are not good.
-fn not_good(ran: &Ran) -> Vec<String> {
+fn not_good(ran: &RunOutput) -> Vec<String> {
     let json = ran.json();
     let checks = json["checks"].as_array().expect("checks").iter();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -126,7 +123,7 @@ fn installation_problems_are_reported() {
     fake.load(lease(old));
     fake.load(webhook((2026, 1, 1)));
     let mut operator = fake
-        .get("deployments", NEW.namespace(), "operator")
+        .get("deployments", NODEWRIGHT.namespace(), "operator")
         .expect("it");
     operator["metadata"]["labels"]["app.kubernetes.io/version"] = "v0.19.0".into();
     fake.load(operator);
@@ -151,24 +148,14 @@ fn installation_problems_are_reported() {
 fn stopped_operator_is_an_error_with_a_hint() {
     let fake = sound();
     let mut operator = fake
-        .get("deployments", NEW.namespace(), "operator")
+        .get("deployments", NODEWRIGHT.namespace(), "operator")
         .expect("it");
     operator["status"]["availableReplicas"] = json!(0);
     fake.load(operator);
     let ran = check(&fake, "");
-    assert_eq!(ran.code, Some(2), "{}", ran.transcript());
-    assert!(
-        ran.stdout
-            .contains("error: the operator runs: no replica of the operator is available"),
-        "{}",
-        ran.transcript()
-    );
-    assert!(
-        ran.stdout
-            .contains("hint: kubectl describe deployment,pods -n "),
-        "{}",
-        ran.transcript()
-    );
+    ran.expect_code(2);
+    ran.expect_stdout("error: the operator runs: no replica of the operator is available");
+    ran.expect_stdout("hint: kubectl describe deployment,pods -n ");
 }
 
 #[test]
@@ -198,7 +185,7 @@ fn unreadable_sources_are_not_reported_good() {
 fn missing_write_permission_is_a_warning_naming_the_role() {
     let line = |fake: &FakeApi| {
         let ran = check(fake, "-o json");
-        assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+        ran.expect_code(0);
         let json = ran.json();
         let mut checks = json["checks"].as_array().expect("checks").iter();
         let title = "permission to run the commands that change the cluster";
@@ -210,7 +197,7 @@ fn missing_write_permission_is_a_warning_naming_the_role() {
     };
     let looks_only = sound();
     let resources = [
-        NEW.0.plural(),
+        NODEWRIGHT.0.plural(),
         "deploymentpolicies",
         "nodes",
         "pods",
@@ -251,12 +238,12 @@ fn missing_write_permission_is_a_warning_naming_the_role() {
 fn wait_ends_when_healthy_or_at_the_timeout() {
     let fake = sound();
     let mut operator = fake
-        .get("deployments", NEW.namespace(), "operator")
+        .get("deployments", NODEWRIGHT.namespace(), "operator")
         .expect("it");
     operator["status"]["availableReplicas"] = json!(0);
     fake.load(operator);
     let ran = check(&fake, "--wait --timeout 1s");
-    assert_eq!(ran.code, Some(5), "{}", ran.transcript());
+    ran.expect_code(5);
     assert_eq!(check(&sound(), "--wait").code, Some(0));
 }
 
@@ -264,7 +251,7 @@ fn wait_ends_when_healthy_or_at_the_timeout() {
 #[test]
 fn checks_impossible_from_files_are_listed() {
     let captured = clusters::named("nodewright-in-progress");
-    let ran = run(&format!("diagnose check --from {}", captured.path())).go();
+    let ran = run(&format!("diagnose check --from {}", captured.path())).output();
     insta::assert_snapshot!(ran.transcript());
 }
 
@@ -277,7 +264,7 @@ fn operator_wide_blocker_is_an_error() {
         "nodewright-undying-pod-after-reset-wedged",
     ] {
         let captured = clusters::named(cluster);
-        let ran = run(&format!("diagnose check --from {}", captured.path())).go();
+        let ran = run(&format!("diagnose check --from {}", captured.path())).output();
         insta::assert_snapshot!(format!("check_{cluster}"), ran.transcript());
     }
 }

@@ -13,15 +13,13 @@ mod replay;
 mod rerun;
 mod views;
 
-use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::fake_api::{FakeApi, Logged, Served, State};
-use crate::support::run::{Ran, Run, run};
-use crate::support::world::World;
+use crate::support::object_builder::SKYHOOK;
+use crate::support::run::{Run, RunOutput, run};
 
-const OLD: World = World(ApiFlavor::Skyhook);
 const CR: &str = "skyhooks";
 
 /// A server, and a place for journals.
@@ -44,7 +42,7 @@ impl Site {
     fn complete(nodes: &[&str]) -> Site {
         let fake = idle(driver());
         for node in nodes {
-            fake.load(OLD.node(node, "complete", &["driver|1.0.0 config complete"]));
+            fake.load(SKYHOOK.node(node, "complete", &["driver|1.0.0 config complete"]));
         }
         Site::of(fake)
     }
@@ -59,8 +57,8 @@ impl Site {
             .env("XDG_STATE_HOME", self.state.path())
     }
 
-    fn run(&self, words: &str) -> Ran {
-        self.command(words).go()
+    fn run(&self, words: &str) -> RunOutput {
+        self.command(words).output()
     }
 
     /// Runs it, and it must end with success.
@@ -69,9 +67,9 @@ impl Site {
     }
 
     /// What it says on success.
-    fn answer(&self, words: &str) -> Ran {
+    fn answer(&self, words: &str) -> RunOutput {
         let ran = self.run(words);
-        assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+        ran.expect_code(0);
         ran
     }
 
@@ -85,16 +83,16 @@ impl Site {
 
     /// An annotation of the custom resource.
     fn noted(&self, key: &str) -> Value {
-        self.cr()["metadata"]["annotations"][OLD.0.key(key)].clone()
+        self.cr()["metadata"]["annotations"][SKYHOOK.0.key(key)].clone()
     }
 
     /// The operator's annotation on a node, or null.
     fn on(&self, node: &str, key: &str) -> Value {
-        self.node(node)["metadata"]["annotations"][OLD.0.key(key)].clone()
+        self.node(node)["metadata"]["annotations"][SKYHOOK.0.key(key)].clone()
     }
 
     fn label(&self, node: &str, key: &str) -> Value {
-        self.node(node)["metadata"]["labels"][OLD.0.key(key)].clone()
+        self.node(node)["metadata"]["labels"][SKYHOOK.0.key(key)].clone()
     }
 
     /// The entries of the node state, or null.
@@ -127,7 +125,7 @@ fn pause(state: &mut State) {
     let Some(mut cr) = state.store.find(CR, "", "gpu").cloned() else {
         return;
     };
-    if cr["metadata"]["annotations"][OLD.0.key("pause")] == "true" {
+    if cr["metadata"]["annotations"][SKYHOOK.0.key("pause")] == "true" {
         cr["status"]["status"] = json!("paused");
         state.store.load(cr);
     }
@@ -140,22 +138,17 @@ fn driver() -> Value {
 /// A server with the custom resource at rest, so that nothing waits for the operator.
 fn idle(packages: Value) -> FakeApi {
     FakeApi::new()
-        .serving(OLD.0)
-        .with(OLD.skyhook("complete", packages))
-        .with(OLD.operator())
+        .serving(SKYHOOK.0)
+        .with(SKYHOOK.skyhook("complete", packages))
+        .with(SKYHOOK.operator())
 }
 
 /// A node with every key that the operator leaves on one for a custom resource.
 fn marked(name: &str, status: &str, entries: &[&str]) -> Value {
-    let mut node = OLD.node(name, status, entries);
-    node["metadata"]["annotations"][OLD.0.key("version_gpu")] = json!("v0.17.1");
-    node["metadata"]["labels"] = json!({OLD.0.key("status_gpu"): status});
+    let mut node = SKYHOOK.node(name, status, entries);
+    node["metadata"]["annotations"][SKYHOOK.0.key("version_gpu")] = json!("v0.17.1");
+    node["metadata"]["labels"] = json!({SKYHOOK.0.key("status_gpu"): status});
     node
-}
-
-/// What a call printed: stdout, stderr, exit code.
-fn said(ran: &Ran) -> (&str, &str, Option<i32>) {
-    (&ran.stdout, &ran.stderr, ran.code)
 }
 
 #[test]
@@ -168,7 +161,7 @@ fn binary_works_under_any_name() {
             .args(["version", "--client-only"])
             .output()
             .expect("it starts");
-        let plain = run("version --client-only").go();
+        let plain = run("version --client-only").output();
         assert_eq!(String::from_utf8_lossy(&output.stdout), plain.stdout);
         assert_eq!(output.status.code(), Some(0));
     }

@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
-use crate::support::run::{Ran, run};
+use crate::support::run::run;
 use crate::support::stage::{CR, Stage, operator};
 
 const FOREIGN: &str = "example.com/keep";
@@ -70,10 +70,6 @@ impl Stage {
     }
 }
 
-fn expect(ran: &Ran, code: i32) {
-    assert_eq!(ran.code, Some(code), "{}", ran.transcript());
-}
-
 fn record() -> Vec<String> {
     ["nodeState", "version"]
         .map(|kind| ApiFlavor::Skyhook.key(&format!("{kind}_{CR}")))
@@ -85,14 +81,14 @@ fn strip_is_refused_when_a_less_disruptive_remedy_exists() {
     for cluster in ["deleted-while-paused", "deleted-while-erroring"] {
         let stage = Stage::operated(cluster);
         let ran = stage.run("finalizer strip gpu-tune --confirm");
-        expect(&ran, 3);
+        ran.expect_code(3);
         assert_eq!(stage.writes(), [""; 0]);
         let milder = match cluster {
             "deleted-while-paused" => "kubectl skyhook resume gpu-tune",
             _ => "kubectl skyhook package logs driver",
         };
-        assert!(ran.stderr.contains(milder), "{}", ran.transcript());
-        assert!(ran.stderr.contains("--force"), "{}", ran.transcript());
+        ran.expect_stderr(milder);
+        ran.expect_stderr("--force");
     }
 }
 
@@ -100,13 +96,8 @@ fn strip_is_refused_when_a_less_disruptive_remedy_exists() {
 fn unconfirmed_strip_writes_nothing() {
     let stage = Stage::of("deleted-while-paused");
     let ran = stage.run("finalizer strip gpu-tune --force");
-    expect(&ran, 3);
-    assert!(
-        ran.stderr
-            .contains("there is no terminal for the prompt; nothing was changed"),
-        "{}",
-        ran.transcript()
-    );
+    ran.expect_code(3);
+    ran.expect_stderr("there is no terminal for the prompt; nothing was changed");
     assert_eq!(stage.writes(), [""; 0]);
 }
 
@@ -114,12 +105,8 @@ fn unconfirmed_strip_writes_nothing() {
 fn strip_of_an_object_not_being_deleted_is_refused() {
     let stage = Stage::of("complete");
     let ran = stage.run("finalizer strip gpu-tune --force --confirm");
-    expect(&ran, 3);
-    assert!(
-        ran.stderr.contains("is not being deleted"),
-        "{}",
-        ran.transcript()
-    );
+    ran.expect_code(3);
+    ran.expect_stderr("is not being deleted");
     assert_eq!(stage.writes(), [""; 0]);
 }
 
@@ -139,11 +126,11 @@ fn strip_removes_our_finalizer_and_cleans_nodes_as_the_operator_does() {
     let before = stage.nodes();
 
     let dry = stage.run("finalizer strip gpu-tune --force --dry-run");
-    expect(&dry, 0);
+    dry.expect_code(0);
     assert_eq!(stage.writes(), [""; 0]);
 
     let ran = stage.run("finalizer strip gpu-tune --force --confirm");
-    expect(&ran, 0);
+    ran.expect_code(0);
     assert_eq!(stage.cr(), None);
     for node in NODES {
         assert_eq!(stage.left(node), record(), "{node}");
@@ -155,15 +142,11 @@ fn strip_removes_our_finalizer_and_cleans_nodes_as_the_operator_does() {
     assert_eq!(first, Some(format!("PATCH {path}")));
 
     let again = stage.run("finalizer strip gpu-tune --confirm");
-    expect(&again, 0);
-    assert!(
-        again.stderr.contains("nothing to do"),
-        "{}",
-        again.transcript()
-    );
+    again.expect_code(0);
+    again.expect_stderr("nothing to do");
 
     let undone = stage.run("undo --confirm");
-    expect(&undone, 0);
+    undone.expect_code(0);
     assert_eq!(stage.nodes(), before);
     let back = stage.cr().expect("it is made again");
     assert_eq!(back["metadata"]["deletionTimestamp"], Value::Null);
@@ -174,7 +157,7 @@ fn foreign_finalizer_is_kept() {
     let stage = Stage::of("deleted-while-paused");
     stage.add_finalizer(FOREIGN);
     let ran = stage.run("finalizer strip gpu-tune --force --purge-state --confirm");
-    expect(&ran, 0);
+    ran.expect_code(0);
     let cr = stage.cr().expect("it is held");
     assert_eq!(cr["metadata"]["finalizers"], json!([FOREIGN]));
     for node in NODES {
@@ -205,7 +188,7 @@ fn unreadable_pods_may_be_running() {
     });
     stage.fake.on("LIST pods").reply(403);
     let status = stage.run("finalizer status gpu-tune -o json");
-    expect(&status, 0);
+    status.expect_code(0);
     let said: Value = serde_json::from_str(&status.stdout).expect("JSON");
     assert_eq!(
         said["standing"],
@@ -214,14 +197,8 @@ fn unreadable_pods_may_be_running() {
         status.transcript()
     );
     let strip = stage.run("finalizer strip gpu-tune --confirm");
-    expect(&strip, 3);
-    assert!(
-        strip
-            .stderr
-            .contains("kubectl skyhook wait gpu-tune --for=deleted"),
-        "{}",
-        strip.transcript()
-    );
+    strip.expect_code(3);
+    strip.expect_stderr("kubectl skyhook wait gpu-tune --for=deleted");
     assert_eq!(stage.writes(), [""; 0]);
 }
 
@@ -246,27 +223,12 @@ fn strip_is_allowed_when_the_operator_is_down() {
     let stage = Stage::of("deleted-while-paused");
     stage.fake.load(operator(0));
     let status = stage.run("finalizer status gpu-tune");
-    expect(&status, 0);
-    assert!(
-        status.stdout.contains("the operator is scaled to zero"),
-        "{}",
-        status.transcript()
-    );
-    assert!(
-        status
-            .stdout
-            .contains("now: kubectl scale deployment -n skyhook skyhook-operator"),
-        "{}",
-        status.transcript()
-    );
+    status.expect_code(0);
+    status.expect_stdout("the operator is scaled to zero");
+    status.expect_stdout("now: kubectl scale deployment -n skyhook skyhook-operator");
     let ran = stage.run("finalizer strip gpu-tune --confirm");
-    expect(&ran, 0);
-    assert!(
-        ran.stderr
-            .contains("when a replica is available again, the operator continues the deletion"),
-        "{}",
-        ran.transcript()
-    );
+    ran.expect_code(0);
+    ran.expect_stderr("when a replica is available again, the operator continues the deletion");
     assert_eq!(stage.cr(), None);
 }
 
@@ -275,35 +237,24 @@ fn strip_is_allowed_when_the_operator_is_down() {
 fn all_commands_agree_when_the_operator_is_missing() {
     let stage = Stage::of("deleted-while-erroring");
     let report = stage.run("diagnose stuck gpu-tune -o json");
-    expect(&report, 2);
+    report.expect_code(2);
     assert_eq!(report.json()["verdict"], "stuck");
     let waited = stage.run("wait gpu-tune --for=deleted --timeout 20s -o json");
-    expect(&waited, 2);
+    waited.expect_code(2);
     let torn = stage.run("teardown --dry-run -o json");
     for ran in [&report, &waited, &torn] {
-        assert!(ran.stdout.contains("SKY501"), "{}", ran.transcript());
+        ran.expect_stdout("SKY501");
     }
     let status = stage.run("finalizer status gpu-tune");
     let cause = "skyhook/gpu-tune: the deletion is blocked";
     assert!(status.stdout.starts_with(cause), "{}", status.transcript());
-    assert!(
-        status
-            .stdout
-            .contains("no deployment of the operator was found"),
-        "{}",
-        status.transcript()
-    );
+    status.expect_stdout("no deployment of the operator was found");
     let next = status.stdout.lines().find_map(|l| l.strip_prefix("now: "));
     assert_eq!(next, Some("kubectl skyhook finalizer strip gpu-tune"));
     // What is recommended is not refused.
     let ran = stage.run("finalizer strip gpu-tune --confirm");
-    expect(&ran, 0);
-    assert!(
-        ran.stderr
-            .contains("if the operator is installed again, it finishes the deletion"),
-        "{}",
-        ran.transcript()
-    );
+    ran.expect_code(0);
+    ran.expect_stderr("if the operator is installed again, it finishes the deletion");
     assert_eq!(stage.cr(), None);
 }
 
@@ -312,8 +263,8 @@ fn strip_with_a_foreign_finalizer_needs_force_and_pauses_the_operator() {
     let stage = Stage::operated("deleted-while-erroring");
     stage.add_finalizer(FOREIGN);
     let refused = stage.run("finalizer strip gpu-tune --confirm");
-    expect(&refused, 3);
-    assert!(refused.stderr.contains(FOREIGN), "{}", refused.transcript());
+    refused.expect_code(3);
+    refused.expect_stderr(FOREIGN);
     assert_eq!(stage.writes(), [""; 0]);
     // The operator sees the pause.
     stage.fake.on("PATCH skyhooks").nth(1).after(|it| {
@@ -326,10 +277,10 @@ fn strip_with_a_foreign_finalizer_needs_force_and_pauses_the_operator() {
         it.store.load(cr);
     });
     let ran = stage.run("finalizer strip gpu-tune --confirm --force");
-    expect(&ran, 0);
+    ran.expect_code(0);
     // The pods go with the custom resource, and that stays.
     let at_work = "they may continue until skyhook/gpu-tune is gone";
-    assert!(ran.stderr.contains(at_work), "{}", ran.transcript());
+    ran.expect_stderr(at_work);
     let cr = stage.cr().expect("the other finalizer holds it");
     assert_eq!(cr["metadata"]["finalizers"], json!([FOREIGN]));
     let pause = ApiFlavor::Skyhook.key("pause");
@@ -351,10 +302,12 @@ fn nodes_of_an_object_held_by_others_are_cleaned_only_by_force() {
     cr["metadata"]["finalizers"] = json!([FOREIGN]);
     stage.fake.load(cr);
     let refused = stage.run("finalizer strip gpu-tune --confirm");
-    expect(&refused, 3);
-    assert!(refused.stderr.contains(FOREIGN), "{}", refused.transcript());
+    refused.expect_code(3);
+    refused.expect_stderr(FOREIGN);
     assert_eq!(stage.writes(), [""; 0]);
-    expect(&stage.run("finalizer strip gpu-tune --confirm --force"), 0);
+    stage
+        .run("finalizer strip gpu-tune --confirm --force")
+        .expect_code(0);
     let cr = stage.cr().expect("the other finalizer holds it");
     let pause = ApiFlavor::Skyhook.key("pause");
     assert_eq!(cr["metadata"]["annotations"][pause], json!("true"));
@@ -377,7 +330,7 @@ fn deletion_held_by_other_finalizers_waits_for_no_uninstall() {
         });
     }
     let ran = stage.run("finalizer status gpu-tune");
-    expect(&ran, 0);
+    ran.expect_code(0);
     for said in [
         "only third-party finalizers are left: example.com/keep",
         "SKY112",
@@ -403,8 +356,8 @@ fn finalizer_status_matches_snapshots() {
             let ran = run(&format!(
                 "finalizer status gpu-tune --from {shown} -o {format}"
             ))
-            .go();
-            assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+            .output();
+            ran.expect_code(0);
             assert_snapshot!(
                 format!("finalizer_status_{cluster}_{format}"),
                 ran.transcript()
@@ -423,15 +376,15 @@ fn orphaned_cordon_is_released_and_undone() {
     });
     let before = stage.nodes();
     let unasked = stage.run("cordon release");
-    expect(&unasked, 3);
+    unasked.expect_code(3);
     assert_eq!(stage.writes(), [""; 0]);
     let ran = stage.run("cordon release node-1 --confirm");
-    expect(&ran, 0);
+    ran.expect_code(0);
     let node = stage.node("node-1");
     assert_eq!(node["spec"]["unschedulable"], Value::Null);
     assert_eq!(node["metadata"]["annotations"][&cordon], Value::Null);
     assert_eq!(stage.writes(), ["PATCH /api/v1/nodes/node-1"]);
-    expect(&stage.run("undo --confirm"), 0);
+    stage.run("undo --confirm").expect_code(0);
     assert_eq!(stage.nodes(), before);
 }
 
@@ -441,23 +394,19 @@ fn unreachable_node_blocks_deletion_despite_a_running_pod() {
         env!("CARGO_MANIFEST_DIR"),
         "/tests/rules/node_not_ready.yaml"
     );
-    let ran = run(&format!("finalizer status old --from {from}")).go();
+    let ran = run(&format!("finalizer status old --from {from}")).output();
     assert!(
         ran.stdout.contains("the deletion is blocked")
             && ran.stdout.contains("kubectl describe node going"),
         "{}",
         ran.transcript()
     );
-    let ran = run(&format!("diagnose stuck old --rule SKY113 --from {from}")).go();
-    assert!(!ran.stdout.contains("SKY113"), "{}", ran.transcript());
-    let ran = run(&format!("finalizer status half --from {from}")).go();
+    let ran = run(&format!("diagnose stuck old --rule SKY113 --from {from}")).output();
+    ran.expect_no_stdout("SKY113");
+    let ran = run(&format!("finalizer status half --from {from}")).output();
     let because = "on half-gone: the node has not been ready";
-    assert!(ran.stdout.contains(because), "{}", ran.transcript());
-    assert!(
-        ran.stdout.contains("pods are still running"),
-        "{}",
-        ran.transcript()
-    );
+    ran.expect_stdout(because);
+    ran.expect_stdout("pods are still running");
 }
 
 /// A restart of the operator slows a deletion down, and every command says so; ten minutes later it blocks the deletion.
@@ -466,7 +415,7 @@ fn starting_operator_delays_but_does_not_block_deletion() {
     let status = |now: &str| {
         let from = "--from tests/rules/operator_not_running.starting.yaml";
         run(&format!("finalizer status gpu -o json {from} --now {now}"))
-            .go()
+            .output()
             .json()
     };
     let young = status("2026-11-20T10:00:04Z");
@@ -492,7 +441,7 @@ fn unreadable_nodes_are_not_reported_as_progress() {
     });
     let status = run("finalizer status gpu -o json --now 2026-11-20T09:10:00Z --from -")
         .stdin(skyhook.to_string())
-        .go()
+        .output()
         .json();
     assert_eq!(
         (&status["standing"], &status["reason"]),

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use insta::assert_snapshot;
 
-use crate::support::run::{Ran, Run, run};
+use crate::support::run::{Run, RunOutput, run};
 
 /// Every captured cluster, by name.
 fn clusters() -> Vec<PathBuf> {
@@ -21,8 +21,8 @@ fn clusters() -> Vec<PathBuf> {
     paths
 }
 
-fn over(cluster: &str, words: &str) -> Ran {
-    run(&format!("fix {words} --from tests/clusters/{cluster}")).go()
+fn over(cluster: &str, words: &str) -> RunOutput {
+    run(&format!("fix {words} --from tests/clusters/{cluster}")).output()
 }
 
 /// On every captured cluster, whatever it takes: what is done, in full, and what is left alone.
@@ -31,7 +31,7 @@ fn plan_for_every_capture_matches_the_snapshot() {
     let mut all = String::new();
     for path in clusters() {
         let from = path.display().to_string();
-        let ran = Run::new(["fix", "--up-to", "B4", "--from", &from]).go();
+        let ran = Run::new(["fix", "--up-to", "B4", "--from", &from]).output();
         let name = path.file_name().expect("a name").to_string_lossy();
         let code = ran.code.expect("it ends by itself");
         let _ = writeln!(all, "## {name}: {code}\n{}{}", ran.stdout, ran.stderr);

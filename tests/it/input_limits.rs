@@ -7,16 +7,16 @@ use std::process::{Command, Stdio};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use crate::support::run::{Ran, Run};
+use crate::support::run::{Run, RunOutput};
 
 /// What a run may take of memory, in KiB: far less than what it is handed.
 const MOST: u64 = 400 << 10;
 
 /// Runs it with an address space that is limited to so much.
-fn run(words: &str, path: &Path, kubeconfig: Option<&Path>) -> Ran {
+fn run(words: &str, path: &Path, kubeconfig: Option<&Path>) -> RunOutput {
     let command = words.replace("PATH", &path.display().to_string());
     let limited = format!("ulimit -v {MOST}; exec \"$0\" {command}");
-    let run = Run::of(
+    let run = Run::program(
         "sh",
         ["-c", &limited, env!("CARGO_BIN_EXE_kubectl-skyhook")],
     );
@@ -24,10 +24,10 @@ fn run(words: &str, path: &Path, kubeconfig: Option<&Path>) -> Ran {
         Some(path) => run.kubeconfig(path),
         None => run,
     }
-    .go()
+    .output()
 }
 
-fn refused(ran: &Ran, why: &str) {
+fn refused(ran: &RunOutput, why: &str) {
     assert_eq!(
         (ran.stdout.as_str(), ran.code),
         ("", Some(1)),
@@ -35,7 +35,7 @@ fn refused(ran: &Ran, why: &str) {
         ran.transcript()
     );
     assert!(ran.stderr.starts_with("error: "), "{}", ran.transcript());
-    assert!(ran.stderr.contains(why), "{}", ran.transcript());
+    ran.expect_stderr(why);
 }
 
 fn file(

@@ -154,19 +154,21 @@ fn file_input_opens_no_socket_and_runs_no_plugin() {
                 .env(name, proxy.url())
                 .env(&name.to_lowercase(), proxy.url());
         }
-        run.go()
+        run.output()
     };
     // The trap is one.
     let caught = trapped("status --request-timeout 200ms");
-    assert_eq!(caught.code, Some(1), "{}", caught.transcript());
+    caught.expect_code(1);
     assert!(plugin_ran.exists());
     std::fs::remove_file(&plugin_ran).expect("it is there");
     let mut config = kubeconfig(&server.url(), "trap");
     config["users"][0]["user"] = json!({});
     let bare = directory.path().join("bare");
     std::fs::write(&bare, config.to_string()).expect("a file");
-    let caught = run("status --request-timeout 200ms").kubeconfig(&bare).go();
-    assert_eq!(caught.code, Some(1), "{}", caught.transcript());
+    let caught = run("status --request-timeout 200ms")
+        .kubeconfig(&bare)
+        .output();
+    caught.expect_code(1);
     assert!(server.is_sprung());
     while server.is_sprung() || proxy.is_sprung() {}
 

@@ -4,14 +4,10 @@ use insta::assert_snapshot;
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
-use crate::support::run::{Ran, run};
+use crate::support::run::run;
 use crate::support::stage::{CR, Stage};
 
 const NODES: [&str; 3] = ["node-1", "node-2", "node-3"];
-
-fn expect(ran: &Ran, code: i32) {
-    assert_eq!(ran.code, Some(code), "{}", ran.transcript());
-}
 
 fn key(suffix: &str) -> String {
     ApiFlavor::Skyhook.key(suffix)
@@ -83,22 +79,18 @@ fn leftovers_are_listed_with_their_former_owner() {
             let ran = run(&format!(
                 "leftovers --from tests/clusters/{cluster} -o {format}"
             ))
-            .go();
-            expect(&ran, 0);
+            .output();
+            ran.expect_code(0);
             assert_snapshot!(format!("leftovers_{cluster}_{format}"), ran.transcript());
         }
     }
     let stage = with_remains("gone");
     let ran = stage.run("leftovers");
-    expect(&ran, 0);
+    ran.expect_code(0);
     assert_snapshot!("leftovers_of_all_kinds", ran.stdout);
     let unknown = stage.run("leftovers gnoe");
-    expect(&unknown, 1);
-    assert!(
-        unknown.stderr.contains("did you mean gone"),
-        "{}",
-        unknown.transcript()
-    );
+    unknown.expect_code(1);
+    unknown.expect_stderr("did you mean gone");
     assert_eq!(stage.writes(), [""; 0]);
 }
 
@@ -108,17 +100,12 @@ fn clean_removes_all_but_node_state_and_undo_restores_it() {
     let living = left(&stage, CR);
     let all = left(&stage, "gone");
     let unasked = stage.run("leftovers --clean");
-    expect(&unasked, 3);
+    unasked.expect_code(3);
     assert_eq!(stage.writes(), [""; 0]);
 
     let ran = stage.run("leftovers --clean --confirm");
-    expect(&ran, 0);
-    assert!(
-        ran.stderr
-            .contains("the record of what is installed stays on node-1"),
-        "{}",
-        ran.transcript()
-    );
+    ran.expect_code(0);
+    ran.expect_stderr("the record of what is installed stays on node-1");
     assert_eq!(
         left(&stage, "gone"),
         [key("nodeState_gone"), key("version_gone")]
@@ -128,26 +115,21 @@ fn clean_removes_all_but_node_state_and_undo_restores_it() {
     assert_eq!(stage.fake.get("configmaps", "skyhook", "gone-driver"), None);
     assert_eq!(left(&stage, CR), living);
 
-    expect(&stage.run("undo --confirm"), 0);
+    stage.run("undo --confirm").expect_code(0);
     assert_eq!(left(&stage, "gone"), all);
     let map = stage.fake.get("configmaps", "skyhook", "gone-driver");
     assert_eq!(map.expect("it is back")["data"], json!({"a.conf": "x"}));
 
-    expect(
-        &stage.run("leftovers gone --clean --purge-state --confirm"),
-        0,
-    );
+    stage
+        .run("leftovers gone --clean --purge-state --confirm")
+        .expect_code(0);
     assert_eq!(left(&stage, "gone"), [""; 0]);
     let none = stage.run("leftovers -o name");
     assert_eq!(none.stdout, "");
-    expect(&none, 0);
+    none.expect_code(0);
     let again = stage.run("leftovers --clean --confirm");
-    expect(&again, 0);
-    assert!(
-        again.stderr.contains("nothing to do"),
-        "{}",
-        again.transcript()
-    );
+    again.expect_code(0);
+    again.expect_stderr("nothing to do");
 }
 
 #[test]
@@ -156,7 +138,7 @@ fn cordon_shared_with_an_existing_custom_resource_is_kept() {
     let mut node = stage.node("node-1");
     node["metadata"]["annotations"][key(&format!("cordon_{CR}"))] = json!("true");
     stage.fake.load(node);
-    expect(&stage.run("leftovers --clean --confirm"), 0);
+    stage.run("leftovers --clean --confirm").expect_code(0);
     let node = stage.node("node-1");
     assert_eq!(node["spec"]["unschedulable"], json!(true));
     assert_eq!(
@@ -175,7 +157,7 @@ fn two_deleted_owners_do_not_keep_each_others_cordon() {
     let mut node = stage.node("node-1");
     node["metadata"]["annotations"][key("cordon_another")] = json!("true");
     stage.fake.load(node);
-    expect(&stage.run("leftovers --clean --confirm"), 0);
+    stage.run("leftovers --clean --confirm").expect_code(0);
     assert_eq!(stage.node("node-1")["spec"]["unschedulable"], Value::Null);
 }
 
@@ -185,21 +167,21 @@ fn unreadable_custom_resources_do_not_count_as_deleted() {
     stage.fake.on("LIST skyhooks").reply(403);
     for words in ["leftovers", "leftovers --clean --confirm"] {
         let ran = stage.run(words);
-        expect(&ran, 1);
+        ran.expect_code(1);
         let said = "cannot read custom resources";
-        assert!(ran.stderr.contains(said), "{}", ran.transcript());
+        ran.expect_stderr(said);
     }
     stage.fake.heal();
     stage.fake.on("LIST configmaps").reply(403);
     let ran = stage.run("leftovers");
     let said = "cannot read config maps of packages";
-    assert!(ran.stderr.contains(said), "{}", ran.transcript());
-    expect(&ran, 1);
+    ran.expect_stderr(said);
+    ran.expect_code(1);
     assert_eq!(stage.writes(), [""; 0]);
     let ran = stage.run("leftovers --clean --confirm");
-    expect(&ran, 4);
+    ran.expect_code(4);
     let said = "config maps of packages could not be read and will not be removed";
-    assert!(ran.stderr.contains(said), "{}", ran.transcript());
+    ran.expect_stderr(said);
     assert_ne!(stage.writes(), [""; 0]);
 }
 
@@ -237,8 +219,8 @@ fn node_state_is_kept_without_purge_state() {
         ran.transcript()
     );
     let ran = stage.run("leftovers --clean --confirm");
-    expect(&ran, 0);
-    assert!(ran.stderr.contains("nothing to do"), "{}", ran.transcript());
+    ran.expect_code(0);
+    ran.expect_stderr("nothing to do");
     assert_eq!(stage.writes(), [""; 0]);
 }
 
@@ -247,10 +229,10 @@ fn node_state_is_kept_without_purge_state() {
 fn only_copy_of_a_node_state_is_kept() {
     let command = "leftovers overdue --clean --dry-run --from tests/rules/legacy_keys_left.yaml";
     let state = key("nodeState_overdue");
-    let kept = run(command).go();
-    expect(&kept, 0);
-    assert!(!kept.stdout.contains(&state), "{}", kept.transcript());
-    let purged = run(&format!("{command} --purge-state")).go();
-    expect(&purged, 0);
-    assert!(purged.stdout.contains(&state), "{}", purged.transcript());
+    let kept = run(command).output();
+    kept.expect_code(0);
+    kept.expect_no_stdout(&state);
+    let purged = run(&format!("{command} --purge-state")).output();
+    purged.expect_code(0);
+    purged.expect_stdout(&state);
 }

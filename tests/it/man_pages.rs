@@ -4,13 +4,13 @@ use std::process::Command;
 
 use kubectl_skyhook::commands::tasks;
 
-use crate::support::found::found;
+use crate::support::programs::is_installed;
 use crate::support::run::run;
 
 #[test]
 fn help_groups_commands_by_task() {
     for words in ["", "--help", "-h", "help"] {
-        let ran = run(words).go();
+        let ran = run(words).output();
         assert_eq!((ran.stderr.as_str(), ran.code), ("", Some(0)), "{words}");
         let all: Vec<&str> = tasks().into_iter().map(|(heading, _)| heading).collect();
         let headings: Vec<&str> = all
@@ -47,7 +47,7 @@ fn pages() -> Vec<std::path::PathBuf> {
 
 #[test]
 fn mandoc_lints_man_pages_without_warnings() {
-    if !found("mandoc") {
+    if !is_installed("mandoc") {
         return;
     }
     // Warnings and worse; that there is no date, and that lines of examples are long, is style.
@@ -66,7 +66,7 @@ fn mandoc_lints_man_pages_without_warnings() {
 
 #[test]
 fn groff_formats_man_pages_without_warnings() {
-    if !found("man") {
+    if !is_installed("man") {
         return;
     }
     for page in pages() {

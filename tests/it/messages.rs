@@ -7,7 +7,9 @@ use crate::support::run::run;
 /// The transcripts of commands over a captured cluster, one after the other.
 fn said(cluster: &str, commands: &[&str]) -> String {
     let from = format!("--from tests/clusters/{cluster}");
-    let all = commands.iter().map(|c| run(&format!("{c} {from}")).go());
+    let all = commands
+        .iter()
+        .map(|c| run(&format!("{c} {from}")).output());
     all.map(|ran| ran.transcript()).collect()
 }
 
@@ -118,7 +120,7 @@ fn finished_entries_of_a_deleted_object_are_shown() {
 /// Files without a Deployment say nothing of the operator's.
 #[test]
 fn input_without_deployments_is_reported() {
-    let ran = run("status --from tests/plans/pause/before.yaml").go();
+    let ran = run("status --from tests/plans/pause/before.yaml").output();
     let says = "Operator (version unknown: the input has no Deployments)";
     assert!(ran.stdout.starts_with(says), "{}", ran.transcript());
 }
@@ -126,18 +128,18 @@ fn input_without_deployments_is_reported() {
 #[test]
 fn schema_is_printed_only_as_json_or_yaml() {
     for words in ["schema Version", "schema Version -o json"] {
-        let ran = run(words).go();
+        let ran = run(words).output();
         assert_eq!(
             ran.json()["title"],
-            run("schema Version").go().json()["title"]
+            run("schema Version").output().json()["title"]
         );
     }
-    let yaml = run("schema Version -o yaml").go();
+    let yaml = run("schema Version -o yaml").output();
     let yaml: serde_json::Value = serde_saphyr::from_str(&yaml.stdout).expect("YAML");
-    assert_eq!(yaml, run("schema Version").go().json());
+    assert_eq!(yaml, run("schema Version").output().json());
     for words in ["name", "jsonpath=.title", "wide"] {
-        let ran = run(&format!("schema Version -o {words}")).go();
-        assert_eq!(ran.code, Some(64), "{}", ran.transcript());
+        let ran = run(&format!("schema Version -o {words}")).output();
+        ran.expect_code(64);
         assert_eq!(
             (ran.stdout.as_str(), ran.stderr.as_str()),
             ("", "error: schema supports only -o json and -o yaml\n")
@@ -147,7 +149,7 @@ fn schema_is_printed_only_as_json_or_yaml() {
 
 #[test]
 fn help_has_no_backslashes() {
-    let ran = run("rbac --help").go();
+    let ran = run("rbac --help").output();
     let says = "such as reset or \"node status\", or only the role viewer";
-    assert!(ran.stdout.contains(says), "{}", ran.transcript());
+    ran.expect_stdout(says);
 }

@@ -4,7 +4,7 @@ use kubectl_skyhook::api::ApiFlavor;
 
 use crate::support::clusters;
 use crate::support::fake_api::FakeApi;
-use crate::support::run::Ran;
+use crate::support::run::RunOutput;
 use crate::support::stage::{Stage, operator};
 
 /// So many requests a command may make to look at one named node.
@@ -21,7 +21,7 @@ const ALL: &str = "limit=500";
 const ONE: &str = "fieldSelector=metadata.name=node-1&limit=500";
 
 /// Runs a command that looks; what it reads of the nodes must be this.
-fn reads(words: &str, expected: &[&str]) -> Ran {
+fn reads(words: &str, expected: &[&str]) -> RunOutput {
     let stage = Stage::operated("apply-erroring");
     let ran = stage.run(words);
     assert_eq!(lists(&stage), expected, "{words}: {}", ran.stderr);
@@ -231,7 +231,7 @@ fn complete_node_is_explained_without_reading_others() {
             stage.fake.on("LIST nodes").times(1).reply(403);
             let of_all = stage.run(&words);
             assert!(lists(&stage).ends_with(&[ALL.to_owned()]));
-            let said = |ran: &Ran| {
+            let said = |ran: &RunOutput| {
                 let mut document = ran.json();
                 document["takenAt"].take();
                 (document, ran.stderr.clone(), ran.code)

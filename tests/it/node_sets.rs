@@ -3,30 +3,27 @@
 use serde_json::{Value, json};
 
 use crate::support::fake_api::FakeApi;
-use crate::support::run::{Ran, run};
+use crate::support::object_builder::SKYHOOK;
+use crate::support::run::{RunOutput, run};
 use crate::support::stage::Stage;
-use crate::support::world::World;
-use kubectl_skyhook::api::ApiFlavor;
-
-const OLD: World = World(ApiFlavor::Skyhook);
 
 /// Twelve nodes, `n0` to `n11`, and one of another name.
 fn stage() -> Stage {
     let packages = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
     let fake = FakeApi::new()
-        .serving(OLD.0)
-        .with(OLD.skyhook("complete", packages))
-        .with(OLD.operator());
+        .serving(SKYHOOK.0)
+        .with(SKYHOOK.skyhook("complete", packages))
+        .with(SKYHOOK.operator());
     let names = (0..12).map(|n| format!("n{n}"));
     for name in names.chain(["control-plane".to_owned()]) {
-        fake.load(OLD.node(&name, "complete", &["driver|1.0.0 config complete"]));
+        fake.load(SKYHOOK.node(&name, "complete", &["driver|1.0.0 config complete"]));
     }
     Stage::over(fake)
 }
 
 /// The nodes that a dry run is for.
-fn nodes(ran: &Ran) -> Vec<String> {
-    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+fn nodes(ran: &RunOutput) -> Vec<String> {
+    ran.expect_code(0);
     let steps = ran.json()["steps"].clone();
     let steps = steps.as_array().expect("steps");
     let target = |step: &Value| step["target"].as_str().expect("a name").to_owned();
@@ -92,7 +89,7 @@ fn printed_node_set_is_accepted_by_every_node_argument() {
         "cordon release n[0-11] --dry-run",
     ] {
         let ran = stage.run(words);
-        assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+        ran.expect_code(0);
     }
 }
 
@@ -100,11 +97,7 @@ fn printed_node_set_is_accepted_by_every_node_argument() {
 fn node_set_of_a_preview_is_accepted() {
     let stage = stage();
     let preview = stage.run("node ignore n.* --dry-run");
-    assert!(
-        preview.stdout.contains("node/n[0-11]"),
-        "{}",
-        preview.transcript()
-    );
+    preview.expect_stdout("node/n[0-11]");
     let ran = stage.run("node ignore node/n[0-11] --dry-run -o json");
     assert_eq!(nodes(&ran).len(), 12);
 }
@@ -125,8 +118,8 @@ fn node_set_with_an_unknown_node_is_an_error() {
         ),
     ] {
         let ran = stage.run(words);
-        assert_eq!(ran.code, Some(code), "{}", ran.transcript());
-        assert!(ran.stderr.contains(says), "{}", ran.transcript());
+        ran.expect_code(code);
+        ran.expect_stderr(says);
     }
     assert_eq!(stage.writes(), [""; 0]);
 }
@@ -154,10 +147,10 @@ fn type_prefix_is_accepted_before_every_name() {
         "finalizer status NAME",
         "leftovers NAME",
     ] {
-        let bare = run(&format!("{} {from}", words.replace("NAME", "second"))).go();
+        let bare = run(&format!("{} {from}", words.replace("NAME", "second"))).output();
         assert_ne!(bare.code, Some(64), "{}", bare.transcript());
         for name in ["skyhook/second", "skyhooks/second", "nodewright/second"] {
-            let ran = run(&format!("{} {from}", words.replace("NAME", name))).go();
+            let ran = run(&format!("{} {from}", words.replace("NAME", name))).output();
             assert_eq!(
                 (&ran.stdout, &ran.stderr, ran.code),
                 (&bare.stdout, &bare.stderr, bare.code),
@@ -167,8 +160,8 @@ fn type_prefix_is_accepted_before_every_name() {
         }
         if words.contains("NAME") {
             for wrong in ["pod/second", "skyhook/", "skyhook/a/b"] {
-                let ran = run(&format!("{} {from}", words.replace("NAME", wrong))).go();
-                assert_eq!(ran.code, Some(64), "{}", ran.transcript());
+                let ran = run(&format!("{} {from}", words.replace("NAME", wrong))).output();
+                ran.expect_code(64);
             }
         }
     }
@@ -181,18 +174,14 @@ fn empty_name_is_refused() {
         vec!["pause", ""],
         vec!["status", ""],
     ] {
-        let ran = crate::support::run::Run::new(words).go();
+        let ran = crate::support::run::Run::new(words).output();
         assert_eq!(
             (ran.code, ran.stdout.as_str()),
             (Some(64), ""),
             "{}",
             ran.transcript()
         );
-        assert!(
-            ran.stderr.contains("expected a name"),
-            "{}",
-            ran.transcript()
-        );
+        ran.expect_stderr("expected a name");
     }
 }
 

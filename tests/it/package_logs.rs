@@ -5,15 +5,11 @@ mod follow;
 mod jobs;
 mod pods;
 
-use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 use crate::support::fake_api::FakeApi;
-use crate::support::run::{Ran, run};
-use crate::support::world::World;
-
-const OLD: World = World(ApiFlavor::Skyhook);
-const NEW: World = World(ApiFlavor::NodeWright);
+use crate::support::object_builder::{NODEWRIGHT, SKYHOOK};
+use crate::support::run::{RunOutput, run};
 
 /// One package, whose last stage is config.
 fn driver() -> Value {
@@ -21,16 +17,11 @@ fn driver() -> Value {
 }
 
 /// Calls `package logs` with these words.
-fn logs(fake: &FakeApi, words: &str) -> Ran {
+fn logs(fake: &FakeApi, words: &str) -> RunOutput {
     let served = fake.serve();
     run(&format!("package logs {words} --skyhook gpu"))
         .kubeconfig(&served.kubeconfig())
-        .go()
-}
-
-/// What a call printed: stdout, stderr, exit code.
-fn said(ran: &Ran) -> (&str, &str, Option<i32>) {
-    (&ran.stdout, &ran.stderr, ran.code)
+        .output()
 }
 
 /// The logs that were asked for, as pod and query.

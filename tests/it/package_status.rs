@@ -4,36 +4,40 @@ use insta::assert_snapshot;
 use serde_json::Value;
 
 use crate::support::clusters;
-use crate::support::run::{Ran, run};
+use crate::support::run::{RunOutput, run};
 
 /// The name of the custom resource in a capture.
 fn skyhook(path: &str) -> String {
-    let page = run(&format!("status -o json --from {path}")).go().json();
+    let page = run(&format!("status -o json --from {path}"))
+        .output()
+        .json();
     page["items"][0]["name"]
         .as_str()
         .expect("one at least")
         .to_owned()
 }
 
-fn of(cluster: &str, words: &str) -> Ran {
+fn of(cluster: &str, words: &str) -> RunOutput {
     run(&format!(
         "package status {words} --from tests/clusters/{cluster}"
     ))
-    .go()
+    .output()
 }
 
 #[test]
 fn output_matches_snapshots() {
     for captured in clusters::on_screen() {
         let path = captured.path();
-        let page = run(&format!("status -o json --from {path}")).go().json();
+        let page = run(&format!("status -o json --from {path}"))
+            .output()
+            .json();
         if page["items"].as_array().is_none_or(Vec::is_empty) {
             continue;
         }
         let name = skyhook(&path);
         let words = format!("package status --skyhook {name} --from {path}");
-        let mut transcript = run(&words).go().transcript();
-        transcript += &run(&format!("{words} -o wide")).go().transcript();
+        let mut transcript = run(&words).output().transcript();
+        transcript += &run(&format!("{words} -o wide")).output().transcript();
         assert_snapshot!(format!("package_status_{}", captured.name), transcript);
     }
 }
@@ -123,7 +127,7 @@ fn server_and_files_give_the_same_output() {
         let served = captured.served().serve();
         let live = run("package status --skyhook gpu-tune -o json")
             .kubeconfig(&served.kubeconfig())
-            .go();
+            .output();
         assert_eq!(live.json(), of(name, "--skyhook gpu-tune -o json").json());
     }
 }
@@ -137,7 +141,7 @@ fn unreadable_sources_are_errors_or_reported() {
         let served = fake.serve();
         let ran = run("package status --skyhook gpu-tune")
             .kubeconfig(&served.kubeconfig())
-            .go();
+            .output();
         assert_snapshot!(ran.transcript());
     }
 }

@@ -108,7 +108,7 @@ spec: {deploymentPolicy: slow, packages: {}}
         "diagnose stuck -o json --rule SKY212 --rule SKY601 --from {}",
         directory.path().display()
     );
-    assert_eq!(run(&words).go().json()["verdict"], "incomplete");
+    assert_eq!(run(&words).output().json()["verdict"], "incomplete");
     let none = r#"{"apiVersion": "v1", "kind": "List", "items": []}"#;
     for name in [
         "deploymentpolicies.nodewright.nvidia.com.json",
@@ -116,7 +116,7 @@ spec: {deploymentPolicy: slow, packages: {}}
     ] {
         write(name, none);
     }
-    assert_eq!(run(&words).go().json()["verdict"], "healthy");
+    assert_eq!(run(&words).output().json()["verdict"], "healthy");
 }
 
 #[test]

@@ -76,7 +76,7 @@ fn plans_match_preview_effect_and_undo() {
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("plan.json");
         let words: Vec<String> = words.chain(from).collect();
-        let shown = Run::new(words.clone()).go();
+        let shown = Run::new(words.clone()).output();
         let said = format!(
             "{}{}[exit status: {}]\n",
             shown.stdout,
@@ -86,7 +86,7 @@ fn plans_match_preview_effect_and_undo() {
         compare(&case.join("preview"), &said, &mut wrong);
 
         let out = ["--plan-out".to_owned(), file.display().to_string()];
-        let saved = Run::new(words.into_iter().chain(out)).go();
+        let saved = Run::new(words.into_iter().chain(out)).output();
         assert_eq!(saved.code, shown.code, "{}", saved.transcript());
         let before = tidy(objects(&read("before.yaml")));
         let mut after = before.clone();

@@ -221,7 +221,7 @@ fn nodes(findings: &[&Value], skyhook: &str) -> BTreeSet<String> {
 
 fn diagnosed(fleet: &Fleet) -> Value {
     let text = fleet.list.to_string();
-    let ran = run("diagnose stuck -o json --from -").stdin(text).go();
+    let ran = run("diagnose stuck -o json --from -").stdin(text).output();
     assert_eq!((ran.stderr.as_str(), ran.code), ("", Some(2)));
     ran.json()
 }
@@ -285,7 +285,7 @@ fn wrong(plants: &[Plant; 3], fleet: &Fleet) -> Vec<String> {
     }
     let report = run("diagnose stuck --from -")
         .stdin(fleet.list.to_string())
-        .go();
+        .output();
     let height = |line: &str| line.chars().count().div_ceil(100).max(1);
     let lines: usize = report.stdout.lines().map(height).sum();
     if lines > 40 {

@@ -18,32 +18,32 @@ use crate::support::stage::{CR, Stage};
 
 #[test]
 fn roles_match_snapshots() {
-    assert_snapshot!(run("rbac").go().transcript());
-    assert_snapshot!(run("rbac --for pause --for").go().transcript());
-    assert_snapshot!(run("rbac -o name").go().transcript());
+    assert_snapshot!(run("rbac").output().transcript());
+    assert_snapshot!(run("rbac --for pause --for").output().transcript());
+    assert_snapshot!(run("rbac -o name").output().transcript());
     let words = ["rbac", "--for", "node status", "--for", "package logs"];
-    assert_snapshot!(Run::new(words).go().transcript());
+    assert_snapshot!(Run::new(words).output().transcript());
     let words = ["rbac", "--for", "nod status"];
-    assert_snapshot!(Run::new(words).go().transcript());
+    assert_snapshot!(Run::new(words).output().transcript());
 }
 
 #[test]
 fn all_formats_print_the_same_roles() {
-    let shown = run("rbac").go();
+    let shown = run("rbac").output();
     let shown: Vec<Value> = serde_saphyr::from_multiple(&shown.stdout).expect("YAML");
-    let json = run("rbac -o json").go().json();
+    let json = run("rbac -o json").output().json();
     assert_eq!(json["kind"], "List");
     assert_eq!(json["items"], Value::Array(shown));
-    let yaml: Value = serde_saphyr::from_str(&run("rbac -o yaml").go().stdout).expect("YAML");
+    let yaml: Value = serde_saphyr::from_str(&run("rbac -o yaml").output().stdout).expect("YAML");
     assert_eq!(yaml, json);
-    let one = run("rbac --for viewer -o json").go().json();
+    let one = run("rbac --for viewer -o json").output().json();
     assert_eq!(one, json["items"][0]);
 }
 
 /// Without `--clean` it only looks.
 #[test]
 fn viewer_role_lists_leftovers_without_write_rights() {
-    let viewer = run("rbac --for viewer -o json").go().json();
+    let viewer = run("rbac --for viewer -o json").output().json();
     let rules = viewer["rules"].as_array().expect("rules");
     let may = |verb: &str, resource: &str| {
         rules.iter().any(|rule| {
@@ -90,7 +90,7 @@ fn plans_need_no_more_than_their_role() {
             "--plan-out".to_owned(),
             file.display().to_string(),
         ];
-        let _ = Run::new(words.iter().cloned().chain(more)).go();
+        let _ = Run::new(words.iter().cloned().chain(more)).output();
         let Ok(text) = std::fs::read_to_string(&file) else {
             continue;
         };
@@ -263,6 +263,6 @@ fn forbidden_request_names_the_missing_right_and_rbac_command() {
     let stage = Stage::of("apply-erroring");
     stage.fake.on("PATCH nodes").reply(403);
     let ran = stage.run(&format!("reset {CR} --node node-2 --no-pause --confirm"));
-    assert_eq!(ran.code, Some(1), "{}", ran.transcript());
-    assert_snapshot!(ran.said());
+    ran.expect_code(1);
+    assert_snapshot!(ran.stderr_text());
 }

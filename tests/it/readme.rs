@@ -22,7 +22,7 @@ fn first_readme_command_prints_what_is_stuck() {
     let words = commands[0]
         .strip_prefix("cargo run --quiet -- ")
         .expect("the first command");
-    insta::assert_snapshot!(run(words).go().transcript());
+    insta::assert_snapshot!(run(words).output().transcript());
     assert_eq!(commands[1], "tests/run");
 }
 
@@ -45,7 +45,7 @@ fn documented_commands_succeed() {
         let done = run(&format!(
             "{words} --from tests/clusters/deleted-while-erroring"
         ))
-        .go();
+        .output();
         assert_eq!(
             done.stderr
                 .lines()
@@ -118,7 +118,7 @@ fn verdict_of(kinds: &[&str]) -> String {
         "diagnose stuck -o json --from {}",
         directory.path().display()
     ))
-    .go();
+    .output();
     ran.json()["verdict"]
         .as_str()
         .expect("a verdict")

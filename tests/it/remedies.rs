@@ -12,10 +12,8 @@ use kubectl_skyhook::program::Program;
 use kubectl_skyhook::rules::{self, Scope};
 use serde_json::{Value, json};
 
+use crate::support::object_builder::SKYHOOK;
 use crate::support::run::run;
-use crate::support::world::World;
-
-const OLD: World = World(ApiFlavor::Skyhook);
 
 /// The fixtures of rules, and the captured clusters.
 fn captures() -> Vec<PathBuf> {
@@ -46,13 +44,15 @@ fn twice<'a>(words: &[&'a str], node: Option<&str>) -> Vec<&'a str> {
 /// What is said where a package fails on so many nodes.
 fn diagnosed(nodes: usize) -> String {
     let package = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
-    let fake = OLD.serve(package);
+    let fake = SKYHOOK.serve(package);
     for n in 1..=nodes {
         let entry = "driver|1.0.0 apply erroring";
-        fake.load(OLD.node(&format!("gpu-{n:02}"), "erroring", &[entry]));
+        fake.load(SKYHOOK.node(&format!("gpu-{n:02}"), "erroring", &[entry]));
     }
     let served = fake.serve();
-    let ran = run("diagnose stuck").kubeconfig(&served.kubeconfig()).go();
+    let ran = run("diagnose stuck")
+        .kubeconfig(&served.kubeconfig())
+        .output();
     ran.transcript()
 }
 
@@ -71,7 +71,7 @@ fn advised(fixture: &str, code: &str) -> Vec<(String, Vec<String>)> {
     let document = run(&format!(
         "diagnose stuck --rule {code} -o json --from tests/rules/{fixture}.yaml"
     ))
-    .go()
+    .output()
     .json();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let findings = document["findings"].as_array().expect("findings").iter();
@@ -132,18 +132,18 @@ fn node_with_a_skipped_interrupt_is_not_reported_never_scheduled() {
     let driver = json!({"version": "1.0.0", "image": "example.com/driver", "interrupt": {"type": "reboot"},
         "uninstall": {"enabled": true, "apply": false}});
     for (version, code) in [("v0.16.0", "SKY210"), ("v0.17.1", "SKY114")] {
-        let mut skyhook = OLD.skyhook("in_progress", json!({"driver": driver}));
+        let mut skyhook = SKYHOOK.skyhook("in_progress", json!({"driver": driver}));
         skyhook["metadata"]["deletionTimestamp"] = "2026-11-20T11:59:00Z".into();
-        let mut operator = OLD.operator();
+        let mut operator = SKYHOOK.operator();
         operator["spec"]["template"]["spec"]["containers"][0]["image"] =
             format!("ghcr.io/nvidia/skyhook/operator:{version}").into();
-        let skipped = OLD.node("gpu-1", "blocked", &["driver|1.0.0 interrupt skipped"]);
-        let done = OLD.node("gpu-2", "in_progress", &[]);
+        let skipped = SKYHOOK.node("gpu-1", "blocked", &["driver|1.0.0 interrupt skipped"]);
+        let done = SKYHOOK.node("gpu-2", "in_progress", &[]);
         let items = [skyhook, operator, skipped, done];
         let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
         let rules = "--rule SKY114 --rule SKY210 -o json";
         let ran = run(&format!("diagnose stuck {rules} --from -")).stdin(list.to_string());
-        let document = ran.go().json();
+        let document = ran.output().json();
         let findings = document["findings"].as_array().expect("findings");
         let found: Vec<&str> = findings.iter().filter_map(|f| f["code"].as_str()).collect();
         assert_eq!(found, [code], "{version}");
@@ -168,13 +168,13 @@ fn resume_remedy_names_what_will_run() {
             driver["interrupt"] = json!({"type": "reboot"});
             stage = "apply";
         }
-        let mut skyhook = OLD.skyhook("paused", json!({"driver": driver}));
+        let mut skyhook = SKYHOOK.skyhook("paused", json!({"driver": driver}));
         skyhook["metadata"]["annotations"] = json!({ApiFlavor::Skyhook.key("pause"): "true"});
         let entry = format!("driver|1.0.0 {stage} {state}");
-        let node = OLD.node("gpu-1", state, &[&entry]);
+        let node = SKYHOOK.node("gpu-1", state, &[&entry]);
         let list = json!({"apiVersion": "v1", "kind": "List", "items": [skyhook, node]});
         let ran = run("diagnose stuck --rule SKY308 -o json --from -").stdin(list.to_string());
-        let found = ran.go().json();
+        let found = ran.output().json();
         let resume = &found["findings"][0]["remedies"][0];
         assert_eq!(
             resume["caveat"].as_str().unwrap_or_default(),
@@ -353,7 +353,7 @@ fn resume_does_not_promise_permanently_failed_packages() {
         panic!("{all:#?}");
     };
     assert_eq!(remedies, &[format!("Resume it: {stays}")]);
-    let preview = run("resume gpu --dry-run --from tests/rules/paused.parked.yaml").go();
+    let preview = run("resume gpu --dry-run --from tests/rules/paused.parked.yaml").output();
     let said = format!(
         "resume gpu  (B1: changes objects, runs nothing)\n\n\
          nodewright/gpu\n  remove annotation nodewright.nvidia.com/pause=true\n\n\
@@ -368,7 +368,7 @@ fn taint_remedy_uses_the_configured_taint() {
     let document = run(
         "diagnose stuck --rule SKY411 -o json --from tests/rules/runtime_required_not_in_force.value.yaml",
     )
-    .go()
+    .output()
     .json();
     let remedy = &document["findings"][0]["remedies"][0];
     assert_eq!(

@@ -122,11 +122,11 @@ fn stuck_states_table_names_every_rule() {
 
 #[test]
 fn explain_accepts_impact_grades() {
-    let ran = run("explain b4").go();
+    let ran = run("explain b4").output();
     assert_snapshot!("explain_grade", ran.transcript());
-    let document = run("explain B4 -o json").go().json();
+    let document = run("explain B4 -o json").output().json();
     let meaning = "reboots, or installation records are lost";
     assert_eq!(document, json!({"grade": "B4", "meaning": meaning}));
-    let both = run("explain B0 SKY101 -o name").go().stdout;
+    let both = run("explain B0 SKY101 -o name").output().stdout;
     assert_eq!(both, "grade/B0\nrule/SKY101\n");
 }

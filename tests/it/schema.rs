@@ -7,7 +7,7 @@ use kubectl_skyhook::program::Program;
 use serde_json::{Value, json};
 
 use crate::support::clusters;
-use crate::support::run::{Ran, run};
+use crate::support::run::{RunOutput, run};
 use crate::support::stage::{CR, Stage};
 
 /// Captures that have something of everything in them.
@@ -51,7 +51,7 @@ fn close(schema: &mut Value) {
 }
 
 #[track_caller]
-fn fits(kind: &str, ran: &Ran) {
+fn fits(kind: &str, ran: &RunOutput) {
     fits_text(kind, &ran.stdout);
 }
 
@@ -72,7 +72,7 @@ fn fits_text(kind: &str, text: &str) {
 fn read_output_matches_schemas() {
     for name in CLUSTERS {
         let from = format!("-o json --from {}", clusters::named(name).path());
-        let run = |words: &str| run(&format!("{words} {from}")).go();
+        let run = |words: &str| run(&format!("{words} {from}")).output();
         fits("Diagnosis", &run("diagnose stuck"));
         fits("NodeDiagnosis", &run("diagnose node node-1"));
         fits("Check", &run("diagnose check"));
@@ -101,11 +101,11 @@ fn read_output_matches_schemas() {
 
 #[test]
 fn offline_output_matches_schemas() {
-    fits("Rules", &run("rules -o json").go());
-    fits("Rule", &run("explain SKY101 -o json").go());
-    fits("Rules", &run("explain SKY101 SKY201 -o json").go());
-    fits("Schemas", &run("schema -o json").go());
-    fits("Version", &run("version --client-only -o json").go());
+    fits("Rules", &run("rules -o json").output());
+    fits("Rule", &run("explain SKY101 -o json").output());
+    fits("Rules", &run("explain SKY101 SKY201 -o json").output());
+    fits("Schemas", &run("schema -o json").output());
+    fits("Version", &run("version --client-only -o json").output());
 }
 
 #[test]
@@ -178,10 +178,10 @@ fn every_command_declares_its_schema() {
 
 #[test]
 fn schema_is_found_by_kind_with_suggestions() {
-    let ran = run("schema diagnosis").go();
+    let ran = run("schema diagnosis").output();
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
     assert_eq!(ran.json()["title"], "Diagnosis");
-    let ran = run("schema Diagnoses").go();
+    let ran = run("schema Diagnoses").output();
     assert_eq!(ran.code, Some(64));
     assert!(
         ran.stderr

@@ -29,7 +29,7 @@ metadata: {name: node-2}
 pub fn diagnose(words: &str, files: &str) -> Value {
     run(&format!("diagnose stuck -o json --from - {words}"))
         .stdin(files)
-        .go()
+        .output()
         .json()
 }
 
@@ -139,7 +139,7 @@ metadata: {{name: node-1, annotations: {{skyhook.nvidia.com/nodeState_gpu: '{{'}
 #[test]
 fn cause_of_a_wait_is_in_scope() {
     let words = "diagnose stuck second -o json --from tests/clusters/two-priorities";
-    let report = run(words).go().json();
+    let report = run(words).output().json();
     assert_eq!(codes(&report), ["SKY201", "SKY302"]);
     assert_eq!(report["verdict"], "stuck");
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::run::{Ran, Run};
+use crate::support::run::{Run, RunOutput};
 use crate::support::stage::Stage;
 
 const SECRET: &str = "hunter2-canary";
@@ -57,11 +57,11 @@ fn words(text: &str, stage: &Stage) -> Vec<String> {
     filled.split_whitespace().map(str::to_owned).collect()
 }
 
-fn run(stage: &Stage, words: &[String]) -> Ran {
+fn run(stage: &Stage, words: &[String]) -> RunOutput {
     Run::new(words)
         .kubeconfig(&stage.served.kubeconfig())
         .env("XDG_STATE_HOME", stage.state.path())
-        .go()
+        .output()
 }
 
 /// The files below a directory, with what is in them.
@@ -81,7 +81,7 @@ fn files(directory: &Path) -> Vec<(String, String)> {
         .collect()
 }
 
-fn says_nothing(ran: &Ran, stage: &Stage) {
+fn says_nothing(ran: &RunOutput, stage: &Stage) {
     let said = ran.transcript();
     // The first line is what was typed.
     let said = said.split_once('\n').map_or("", |(_, said)| said);
@@ -204,7 +204,7 @@ fn secrets_in_kubeconfig_and_environment_are_hidden() {
                 .kubeconfig(&path)
                 .env("XDG_STATE_HOME", stage.state.path())
                 .env("HTTP_PROXY", proxied)
-                .go();
+                .output();
             says_nothing(&ran, &stage);
         }
     }
@@ -241,7 +241,7 @@ fn secrets_in_an_old_journal_are_hidden() {
         "undo -y",
     ] {
         let ran = stage.run(words);
-        assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+        ran.expect_code(0);
         assert!(!ran.transcript().contains(SECRET), "{}", ran.transcript());
     }
     let shown = stage.run("journal list -o json").json();

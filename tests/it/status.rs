@@ -1,15 +1,12 @@
 //! `status` and `uninstall status` over captured clusters.
 
 use insta::assert_snapshot;
-use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 use crate::support::clusters;
+use crate::support::object_builder::{NODEWRIGHT, PackageRun};
 use crate::support::run::run;
 use crate::support::stage::Stage;
-use crate::support::world::{Place, World};
-
-const NEW: World = World(ApiFlavor::NodeWright);
 
 fn list(items: Vec<Value>) -> String {
     json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
@@ -19,9 +16,9 @@ fn list(items: Vec<Value>) -> String {
 fn output_matches_snapshots() {
     for captured in clusters::on_screen() {
         let from = captured.path();
-        let mut transcript = run(&format!("status --from {from}")).go().transcript();
+        let mut transcript = run(&format!("status --from {from}")).output().transcript();
         transcript += &run(&format!("status -o wide --from {from}"))
-            .go()
+            .output()
             .transcript();
         assert_snapshot!(format!("status_{}", captured.name), transcript);
     }
@@ -32,10 +29,10 @@ fn uninstall_status_output_matches_snapshots() {
     for captured in clusters::on_screen() {
         let from = captured.path();
         let mut transcript = run(&format!("uninstall status --from {from}"))
-            .go()
+            .output()
             .transcript();
         transcript += &run(&format!("uninstall status -o wide --from {from}"))
-            .go()
+            .output()
             .transcript();
         assert_snapshot!(format!("uninstall_status_{}", captured.name), transcript);
     }
@@ -44,17 +41,17 @@ fn uninstall_status_output_matches_snapshots() {
 #[test]
 fn json_and_name_output_match_snapshots() {
     let from = "--from tests/clusters/rollout-stopped";
-    assert_snapshot!(run(&format!("status -o json {from}")).go().transcript());
-    assert_snapshot!(run(&format!("status -o name {from}")).go().transcript());
+    assert_snapshot!(run(&format!("status -o json {from}")).output().transcript());
+    assert_snapshot!(run(&format!("status -o name {from}")).output().transcript());
     let from = "--from tests/clusters/uninstall-erroring";
     assert_snapshot!(
         run(&format!("uninstall status -o json {from}"))
-            .go()
+            .output()
             .transcript()
     );
     assert_snapshot!(
         run(&format!("uninstall status gpu-tune tuning {from}"))
-            .go()
+            .output()
             .transcript()
     );
 }
@@ -62,11 +59,11 @@ fn json_and_name_output_match_snapshots() {
 #[test]
 fn unknown_names_are_errors() {
     let from = "--from tests/clusters/two-priorities";
-    assert_snapshot!(run(&format!("status second {from}")).go().transcript());
-    assert_snapshot!(run(&format!("status secnd {from}")).go().transcript());
+    assert_snapshot!(run(&format!("status second {from}")).output().transcript());
+    assert_snapshot!(run(&format!("status secnd {from}")).output().transcript());
     assert_snapshot!(
         run(&format!("uninstall status first bas {from}"))
-            .go()
+            .output()
             .transcript()
     );
 }
@@ -77,13 +74,13 @@ fn server_and_files_give_the_same_output() {
         let captured = clusters::named(name);
         let served = captured.served().serve();
         let asked = run("diagnose stuck -o json").kubeconfig(&served.kubeconfig());
-        let asked = asked.go().json();
+        let asked = asked.output().json();
         let now = asked["takenAt"].as_str().expect("a time");
         for words in ["status -o json", "uninstall status -o json"] {
-            let live = run(words).kubeconfig(&served.kubeconfig()).go().json();
+            let live = run(words).kubeconfig(&served.kubeconfig()).output().json();
             let path = captured.path();
             let files = run(&format!("{words} --from {path} --now {now}"))
-                .go()
+                .output()
                 .json();
             assert_eq!(live["items"], files["items"], "{words} of {name}");
         }
@@ -97,7 +94,7 @@ fn unreadable_sources_are_reported() {
         let fake = captured.served();
         fake.on(&format!("LIST {source}")).reply(403);
         let served = fake.serve();
-        let ran = run("status").kubeconfig(&served.kubeconfig()).go();
+        let ran = run("status").kubeconfig(&served.kubeconfig()).output();
         assert_snapshot!(ran.transcript());
     }
 }
@@ -106,14 +103,9 @@ fn unreadable_sources_are_reported() {
 #[test]
 fn unknown_custom_resource_is_not_reported_deleted() {
     for cluster in ["finalizer-stripped", "deleted-after-reset"] {
-        let ran = run(&format!("status --from tests/clusters/{cluster}")).go();
-        assert!(
-            ran.stdout
-                .contains("not read, may still exist; has annotations or labels on "),
-            "{}",
-            ran.transcript()
-        );
-        assert!(!ran.stdout.contains("gone, but"), "{}", ran.transcript());
+        let ran = run(&format!("status --from tests/clusters/{cluster}")).output();
+        ran.expect_stdout("not read, may still exist; has annotations or labels on ");
+        ran.expect_no_stdout("gone, but");
     }
 }
 
@@ -121,7 +113,7 @@ fn unknown_custom_resource_is_not_reported_deleted() {
 #[test]
 fn never_installed_package_is_named_with_its_version() {
     let from = "--from tests/clusters/version-changed-while-uninstalling";
-    let ran = run(&format!("uninstall status {from}")).go();
+    let ran = run(&format!("uninstall status {from}")).output();
     let rows = ran
         .stdout
         .lines()
@@ -133,10 +125,10 @@ fn never_installed_package_is_named_with_its_version() {
 #[test]
 fn packages_are_counted_on_selected_nodes() {
     let package = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
-    let mut skyhook = NEW.skyhook("complete", package);
+    let mut skyhook = NODEWRIGHT.skyhook("complete", package);
     skyhook["spec"]["nodeSelectors"] = json!({"matchLabels": {"pool": "gpu"}});
     let node = |name: &str, pool: &str| {
-        let mut node = NEW.node(name, "complete", &["driver|1.0.0 config complete"]);
+        let mut node = NODEWRIGHT.node(name, "complete", &["driver|1.0.0 config complete"]);
         node["metadata"]["labels"] = json!({"pool": pool});
         node
     };
@@ -145,11 +137,11 @@ fn packages_are_counted_on_selected_nodes() {
         node("gpu-2", "gpu"),
         node("gpu-3", "other"),
     ];
-    let mut items = vec![skyhook, NEW.operator()];
+    let mut items = vec![skyhook, NODEWRIGHT.operator()];
     items.extend(nodes.clone());
     let json = run("status -o json --from -")
         .stdin(list(items))
-        .go()
+        .output()
         .json();
     let item = &json["items"][0];
     assert_eq!(item["nodes"]["leftBehind"], 1, "{item:#}");
@@ -161,15 +153,15 @@ fn packages_are_counted_on_selected_nodes() {
     assert_eq!(driver["stages"][0]["nodes"], 2, "{item:#}");
 
     // Of one that is gone, what it left is all that there is.
-    let mut items = vec![NEW.operator()];
+    let mut items = vec![NODEWRIGHT.operator()];
     items.extend(nodes);
     let other = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
-    let mut other = NEW.skyhook("complete", other);
+    let mut other = NODEWRIGHT.skyhook("complete", other);
     other["metadata"]["name"] = "other".into();
     items.push(other);
     let json = run("status -o json --from -")
         .stdin(list(items))
-        .go()
+        .output()
         .json();
     let gone = json["items"].as_array().expect("items").iter();
     let gone = gone.filter(|item| item["exists"] == false);
@@ -180,21 +172,16 @@ fn packages_are_counted_on_selected_nodes() {
 /// A digest tells no version: the operator is there all the same.
 #[test]
 fn operator_without_a_version_is_not_reported_absent() {
-    let mut operator = NEW.operator();
+    let mut operator = NODEWRIGHT.operator();
     operator["spec"]["template"]["spec"]["containers"][0]["image"] =
         "ghcr.io/nvidia/nodewright/operator@sha256:0123".into();
     let package = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
-    let cluster = list(vec![NEW.skyhook("complete", package), operator]);
+    let cluster = list(vec![NODEWRIGHT.skyhook("complete", package), operator]);
     for words in ["status", "version"] {
         let ran = run(&format!("{words} --from -"))
             .stdin(cluster.clone())
-            .go();
-        assert!(
-            ran.stdout
-                .contains("neither the image nor the labels of its Deployment contain a version"),
-            "{}",
-            ran.transcript()
-        );
+            .output();
+        ran.expect_stdout("neither the image nor the labels of its Deployment contain a version");
     }
 }
 
@@ -206,42 +193,42 @@ fn stalled_uninstall_is_blocked() {
     }});
     let uninstall =
         |stage: &str, paused: bool, suspended: bool, job: bool| {
-            let place = Place {
+            let place = PackageRun {
                 node: "gpu-1",
                 stage: "uninstall",
                 job: Some("job-1"),
-                ..Place::default()
+                ..PackageRun::default()
             };
-            let mut skyhook = NEW.skyhook("in_progress", package.clone());
+            let mut skyhook = NODEWRIGHT.skyhook("in_progress", package.clone());
             if paused {
-                skyhook["metadata"]["annotations"] = json!({NEW.0.key("pause"): "true"});
+                skyhook["metadata"]["annotations"] = json!({NODEWRIGHT.0.key("pause"): "true"});
             }
             let entry = format!("driver|1.0.0 {stage} in_progress");
             let mut items =
                 vec![
             skyhook,
-            NEW.operator(),
-            NEW.node("gpu-1", "in_progress", &[&entry]),
+            NODEWRIGHT.operator(),
+            NODEWRIGHT.node("gpu-1", "in_progress", &[&entry]),
             // Without any Job in the input it is not known whether there is one.
-            NEW.job(
-                &Place { node: "gpu-2", job: Some("job-2"), stage: "apply", ..place },
+            NODEWRIGHT.job(
+                &PackageRun { node: "gpu-2", job: Some("job-2"), stage: "apply", ..place },
                 json!({"succeeded": 1, "conditions": [{"type": "Complete", "status": "True"}]}),
             ),
-            NEW.pod(
+            NODEWRIGHT.pod(
                 "pod-2",
-                &Place { node: "gpu-2", job: Some("job-2"), stage: "apply", ..place },
+                &PackageRun { node: "gpu-2", job: Some("job-2"), stage: "apply", ..place },
                 "Succeeded",
                 &["driver-apply done"],
             ),
         ];
             if job {
-                let mut job = NEW.job(&place, json!({}));
+                let mut job = NODEWRIGHT.job(&place, json!({}));
                 job["spec"]["suspend"] = suspended.into();
                 items.push(job);
             }
             let json = run("uninstall status -o json --now 2026-11-20T11:51:00Z --from -")
                 .stdin(list(items))
-                .go()
+                .output()
                 .json();
             let row = &json["items"][0];
             let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
@@ -269,7 +256,7 @@ fn stalled_uninstall_is_blocked() {
 fn uninstall_that_cannot_start_is_blocked() {
     let from = "--now 2026-11-20T10:00:00Z --from tests/rules/drain_blocked.yaml";
     let json = run(&format!("uninstall status old -o json {from}"))
-        .go()
+        .output()
         .json();
     let row = &json["items"][0];
     assert_eq!(
@@ -290,7 +277,7 @@ fn package_history_is_shown_per_node() {
     let package = json!({"driver": {
         "version": "2.0.1", "image": "registry.example/driver", "uninstall": {"enabled": true, "apply": true},
     }});
-    let mut skyhook = NEW.skyhook("complete", package);
+    let mut skyhook = NODEWRIGHT.skyhook("complete", package);
     skyhook["metadata"]["generation"] = 3.into();
     skyhook["metadata"]["creationTimestamp"] = "2026-11-20T08:00:00Z".into();
     let event = |n: u32, kind: &str, name: &str, at: &str, message: &str| {
@@ -301,7 +288,7 @@ fn package_history_is_shown_per_node() {
         })
     };
     skyhook["metadata"]["uid"] = "uid-1".into();
-    let from = format!("from [{}:gpu]", NEW.0.name());
+    let from = format!("from [{}:gpu]", NODEWRIGHT.0.name());
     let kind = skyhook["kind"].as_str().expect("a kind").to_owned();
     let said = |stage: &str| format!("Applying package [driver:2.0.1] {from} stage [{stage}]");
     let uninstalled_on_own = "Applying package [driver:2.0.1] to node [gpu-2] stage [uninstall]";
@@ -319,14 +306,15 @@ fn package_history_is_shown_per_node() {
         event(5, "Node", "gpu-3", "09:00:00", &said("uninstall")),
         event(6, "Node", "gpu-3", "09:10:00", &said("apply")),
     ];
-    let nodes = ["gpu-1", "gpu-2", "gpu-3", "gpu-4"].map(|name| NEW.node(name, "complete", &[]));
-    let all = [skyhook, NEW.operator()]
+    let nodes =
+        ["gpu-1", "gpu-2", "gpu-3", "gpu-4"].map(|name| NODEWRIGHT.node(name, "complete", &[]));
+    let all = [skyhook, NODEWRIGHT.operator()]
         .into_iter()
         .chain(nodes)
         .chain(items);
     let json = run("uninstall status gpu driver -o json --now 2026-11-20T10:00:00Z --from -")
         .stdin(list(all.collect()))
-        .go()
+        .output()
         .json();
     let rows = json["items"].as_array().expect("rows").iter();
     let shown: Vec<(&Value, &Value)> = rows.map(|r| (&r["uninstall"], &r["reason"])).collect();
@@ -355,10 +343,6 @@ fn unreadable_nodes_are_an_error() {
     let stage = Stage::operated("apply-erroring");
     stage.fake.on("LIST nodes").reply(403);
     let ran = stage.run("status");
-    assert_eq!(ran.code, Some(1), "{}", ran.transcript());
-    assert!(
-        ran.stderr.contains("cannot read nodes"),
-        "{}",
-        ran.transcript()
-    );
+    ran.expect_code(1);
+    ran.expect_stderr("cannot read nodes");
 }

@@ -3,16 +3,11 @@
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
-use crate::support::run::Ran;
 use crate::support::stage::{CR, Stage, operator};
 
 const NAMESPACE: &str = "skyhook";
 const SERVICE: &str = "webhook-service";
 const STRIP: &str = "finalizer strip gpu-tune --force --confirm";
-
-fn expect(ran: &Ran, code: i32) {
-    assert_eq!(ran.code, Some(code), "{}", ran.transcript());
-}
 
 fn webhooks(kind: &str, groups: &[&str]) -> Value {
     json!({
@@ -65,7 +60,7 @@ fn webhook_without_a_backend_is_reported_before_any_write() {
         };
         for words in [STRIP, "finalizer strip gpu-tune --confirm"] {
             let ran = stage.run(words);
-            expect(&ran, 3);
+            ran.expect_code(3);
             for said in [
                 why,
                 "nothing was changed",
@@ -78,12 +73,12 @@ fn webhook_without_a_backend_is_reported_before_any_write() {
             }
         }
         let report = stage.run("diagnose stuck -o json");
-        assert!(report.stdout.contains("SKY505"), "{}", report.transcript());
+        report.expect_stdout("SKY505");
     }
     assert_eq!(stage.writes(), [""; 0]);
     // As soon as somebody answers, it goes ahead.
     stage.fake.load(slice(true));
-    expect(&stage.run(STRIP), 0);
+    stage.run(STRIP).expect_code(0);
     assert_eq!(stage.cr(), None);
 }
 
@@ -96,7 +91,7 @@ fn webhooks_that_do_not_match_are_ignored() {
     let mut of_others = webhooks("Mutating", &ours());
     of_others["webhooks"][0]["objectSelector"] = json!({"matchLabels": {"other": "one"}});
     stage.fake.load(of_others);
-    expect(&stage.run(STRIP), 0);
+    stage.run(STRIP).expect_code(0);
     assert_eq!(stage.cr(), None);
 }
 
@@ -108,9 +103,9 @@ fn unreadable_webhooks_are_reported() {
         .on("LIST validatingwebhookconfigurations")
         .reply(403);
     let ran = stage.run(STRIP);
-    expect(&ran, 0);
+    ran.expect_code(0);
     let said = "cannot read admission webhooks";
-    assert!(ran.stderr.contains(said), "{}", ran.transcript());
+    ran.expect_stderr(said);
 }
 
 fn taint() -> Value {
@@ -156,7 +151,7 @@ fn runtime_required_taint_is_removed_if_unneeded() {
         }
         let before = stage.node("node-1")["spec"].clone();
         let ran = stage.run(STRIP);
-        expect(&ran, 0);
+        ran.expect_code(0);
         let taints = stage.node("node-1")["spec"]["taints"].clone();
         let expected = if stays {
             json!([taint(), foreign])
@@ -166,7 +161,7 @@ fn runtime_required_taint_is_removed_if_unneeded() {
         assert_eq!(taints, expected, "{needed_by:?}: {}", ran.transcript());
         let said = ran.stderr.contains("taint stays on node-1");
         assert_eq!(said, stays, "{}", ran.transcript());
-        expect(&stage.run("undo --confirm"), 0);
+        stage.run("undo --confirm").expect_code(0);
         assert_eq!(stage.node("node-1")["spec"], before);
     }
 }
@@ -176,7 +171,7 @@ fn journal_holds_the_custom_resource_before_removal() {
     let stage = Stage::of("deleted-while-paused");
     let before = stage.cr().expect("it is there");
     // The answer to the patch never comes: the process may as well have been killed there.
-    expect(&stage.run(STRIP), 0);
+    stage.run(STRIP).expect_code(0);
     let shown = stage.run("journal show -o json");
     let journal: Value = serde_json::from_str(&shown.stdout).expect("JSON");
     let was = &journal["begun"]["plan"]["stages"][0]["steps"][0]["change"]["finalizer"]["was"];
@@ -192,18 +187,18 @@ fn interrupted_strip_is_finished_by_the_same_command() {
     let stage = Stage::of("deleted-while-paused");
     stage.fake.on("PATCH nodes").reply(500);
     let ran = stage.run(STRIP);
-    expect(&ran, 4);
+    ran.expect_code(4);
     assert_eq!(stage.cr(), None);
     stage.fake.heal();
     let rest = stage.run(STRIP);
-    expect(&rest, 0);
-    assert!(rest.stdout.contains("3 changed"), "{}", rest.transcript());
+    rest.expect_code(0);
+    rest.expect_stdout("3 changed");
     let done = stage.run(STRIP);
-    expect(&done, 0);
+    done.expect_code(0);
     let said = "gpu-tune is gone: its finalizer was removed earlier (journal ";
-    assert!(done.stderr.contains(said), "{}", done.transcript());
+    done.expect_stderr(said);
     let other = stage.run("finalizer strip gpu-tone --force --confirm");
-    expect(&other, 1);
+    other.expect_code(1);
 }
 
 /// Seen of v0.17: after the finalizer went, and the state with it, the state of a dying pod was written again.
@@ -219,7 +214,7 @@ fn preview_warns_of_later_operator_writes() {
         let stage = Stage::of(cluster);
         stage.fake.load(operator(replicas));
         let ran = stage.run("finalizer strip gpu-tune --force --dry-run");
-        expect(&ran, 0);
+        ran.expect_code(0);
         assert_eq!(ran.stdout.contains(warning), says, "{}", ran.transcript());
     }
 }

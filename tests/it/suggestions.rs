@@ -5,7 +5,7 @@ use crate::support::run::run;
 /// Asserts that each line ends with this code, and says these lines on stderr.
 fn answered(lines: &[&str], code: i32, said: &[&str]) {
     for line in lines {
-        let ran = run(&line.replace("FROM", "--from tests/clusters/two-priorities")).go();
+        let ran = run(&line.replace("FROM", "--from tests/clusters/two-priorities")).output();
         assert_eq!(
             (ran.code, ran.stdout.as_str()),
             (Some(code), ""),
@@ -56,7 +56,7 @@ fn distant_names_are_not_suggested() {
         "restart",
         "node events",
     ] {
-        let ran = run(line).go();
+        let ran = run(line).output();
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(64), ""), "{line}");
         assert!(
             ran.stderr.contains("unrecognized subcommand"),

@@ -8,18 +8,15 @@ use kubectl_skyhook::api::{ApiFlavor, keys};
 use serde_json::{Value, json};
 
 use crate::support::fake_api::{FakeApi, Reply, State};
-use crate::support::run::{Ran, run};
+use crate::support::object_builder::{NODEWRIGHT, ObjectBuilder, PackageRun, SKYHOOK};
+use crate::support::run::{RunOutput, run};
 use crate::support::stage::Stage;
-use crate::support::world::{Place, World};
 
-const OLD: World = World(ApiFlavor::Skyhook);
-const NEW: World = World(ApiFlavor::NodeWright);
-
-fn teardown(stage: &Stage, words: &str) -> Ran {
+fn teardown(stage: &Stage, words: &str) -> RunOutput {
     stage.run(&format!("teardown --timeout 20s {words}"))
 }
 
-fn cr(world: World, name: &str, priority: i64, packages: Value) -> Value {
+fn cr(world: ObjectBuilder, name: &str, priority: i64, packages: Value) -> Value {
     json!({
         "apiVersion": world.0.api_version(),
         "kind": world.0.kind(),
@@ -35,7 +32,7 @@ fn cr(world: World, name: &str, priority: i64, packages: Value) -> Value {
     })
 }
 
-fn policy(world: World, name: &str) -> Value {
+fn policy(world: ObjectBuilder, name: &str) -> Value {
     json!({
         "apiVersion": world.0.api_version(),
         "kind": "DeploymentPolicy",
@@ -61,7 +58,7 @@ fn driver(interrupt: Option<&str>) -> Value {
 }
 
 /// A node on which custom resources have packages, `late driver|1.0.0 config complete`.
-fn node(world: World, name: &str, entries: &[&str]) -> Value {
+fn node(world: ObjectBuilder, name: &str, entries: &[&str]) -> Value {
     let mut annotations = serde_json::Map::new();
     for entry in entries {
         let words: Vec<&str> = entry.split(' ').collect();
@@ -85,7 +82,7 @@ fn node(world: World, name: &str, entries: &[&str]) -> Value {
 }
 
 /// The operator's part: what is deleted goes at once, and takes its keys along.
-fn goes(fake: &FakeApi, world: World, name: &'static str) {
+fn goes(fake: &FakeApi, world: ObjectBuilder, name: &'static str) {
     let plural = world.0.plural();
     let deletion = fake.on(&format!("DELETE {plural} {name}"));
     deletion.after(move |it| {
@@ -100,7 +97,7 @@ fn goes(fake: &FakeApi, world: World, name: &'static str) {
     });
 }
 
-fn gone(it: &mut State, world: World, name: &str) {
+fn gone(it: &mut State, world: ObjectBuilder, name: &str) {
     it.store.forget(world.0.plural(), "", name);
     for at in 1..=2 {
         let Some(node) = it.store.find("nodes", "", &format!("node-{at}")) else {
@@ -116,13 +113,13 @@ fn gone(it: &mut State, world: World, name: &str) {
 
 /// A pod is at work on the uninstall.
 fn uninstalling(fake: &FakeApi, name: &str, node: &str) {
-    let place = Place {
+    let place = PackageRun {
         stage: "uninstall",
         node,
-        ..Place::default()
+        ..PackageRun::default()
     };
     let containers = ["driver-uninstall running"];
-    let mut pod = OLD.pod(&format!("{name}-driver"), &place, "Running", &containers);
+    let mut pod = SKYHOOK.pod(&format!("{name}-driver"), &place, "Running", &containers);
     let meta = &mut pod["metadata"];
     meta["labels"][ApiFlavor::Skyhook.key("name")] = json!(name);
     let key = ApiFlavor::Skyhook.key("package");
@@ -138,19 +135,23 @@ fn uninstalling(fake: &FakeApi, name: &str, node: &str) {
 fn two() -> FakeApi {
     FakeApi::new()
         .serving(ApiFlavor::Skyhook)
-        .with(OLD.operator())
-        .with(cr(OLD, "late", 300, driver(Some("reboot"))))
-        .with(cr(OLD, "base", 100, tuning()))
-        .with(policy(OLD, "careful"))
+        .with(SKYHOOK.operator())
+        .with(cr(SKYHOOK, "late", 300, driver(Some("reboot"))))
+        .with(cr(SKYHOOK, "base", 100, tuning()))
+        .with(policy(SKYHOOK, "careful"))
         .with(node(
-            OLD,
+            SKYHOOK,
             "node-1",
             &[
                 "late driver|1.0.0 config complete",
                 "base tuning|1.2.0 config complete",
             ],
         ))
-        .with(node(OLD, "node-2", &["base tuning|1.2.0 config complete"]))
+        .with(node(
+            SKYHOOK,
+            "node-2",
+            &["base tuning|1.2.0 config complete"],
+        ))
 }
 
 #[test]
@@ -180,7 +181,7 @@ fn previews_of_captures_match_snapshots() {
         "modelled-migration-hold",
         "finalizer-stripped",
     ] {
-        let ran = run(&format!("teardown --from tests/clusters/{cluster}")).go();
+        let ran = run(&format!("teardown --from tests/clusters/{cluster}")).output();
         assert_snapshot!(format!("teardown_of_{cluster}"), ran.transcript());
     }
 }
@@ -189,21 +190,16 @@ fn previews_of_captures_match_snapshots() {
 fn unconfirmed_teardown_writes_nothing() {
     let stage = Stage::over(two());
     let ran = teardown(&stage, "");
-    assert_eq!(ran.code, Some(3), "{}", ran.transcript());
-    assert!(
-        ran.stderr
-            .contains("there is no terminal for the prompt; nothing was changed"),
-        "{}",
-        ran.transcript()
-    );
+    ran.expect_code(3);
+    ran.expect_stderr("there is no terminal for the prompt; nothing was changed");
     assert_eq!(stage.writes(), [""; 0]);
 }
 
 #[test]
 fn later_custom_resources_go_first_and_policies_last() {
     let fake = two();
-    goes(&fake, OLD, "late");
-    goes(&fake, OLD, "base");
+    goes(&fake, SKYHOOK, "late");
+    goes(&fake, SKYHOOK, "base");
     let stage = Stage::over(fake);
     let ran = teardown(&stage, "--confirm");
     assert_snapshot!("teardown_done", ran.transcript());
@@ -235,31 +231,31 @@ fn later_custom_resources_go_first_and_policies_last() {
         json!({"preconditions": {"uid": "uid-of-late"}, "propagationPolicy": "Background"})
     );
     let again = teardown(&stage, "--confirm");
-    assert_eq!(again.code, Some(0), "{}", again.transcript());
+    again.expect_code(0);
 }
 
 /// All of it stands in one journal, which `undo` and `undelete` go by.
 #[test]
 fn undo_restores_everything_deleted() {
     let fake = two();
-    goes(&fake, OLD, "late");
-    goes(&fake, OLD, "base");
+    goes(&fake, SKYHOOK, "late");
+    goes(&fake, SKYHOOK, "base");
     let stage = Stage::over(fake);
     let ran = teardown(&stage, "--confirm -o json");
-    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+    ran.expect_code(0);
     let journal = ran.json()["journal"].clone();
     let shown = stage.run("journal show -o json").json();
     assert_eq!(shown["begun"]["id"], journal);
     assert_eq!(shown["begun"]["plan"]["stages"][1]["after"], json!([0]));
-    let undone = stage.command("undo --confirm").go();
-    assert_eq!(undone.code, Some(0), "{}", undone.transcript());
+    let undone = stage.command("undo --confirm").output();
+    undone.expect_code(0);
     for (kind, name, was) in [
-        ("deploymentpolicies", "careful", policy(OLD, "careful")),
-        ("skyhooks", "base", cr(OLD, "base", 100, tuning())),
+        ("deploymentpolicies", "careful", policy(SKYHOOK, "careful")),
+        ("skyhooks", "base", cr(SKYHOOK, "base", 100, tuning())),
         (
             "skyhooks",
             "late",
-            cr(OLD, "late", 300, driver(Some("reboot"))),
+            cr(SKYHOOK, "late", 300, driver(Some("reboot"))),
         ),
     ] {
         let back = stage.fake.get(kind, "", name).expect("it is back");
@@ -279,12 +275,12 @@ fn undo_restores_everything_deleted() {
 #[test]
 fn undelete_restores_one_custom_resource() {
     let fake = two();
-    goes(&fake, OLD, "late");
-    goes(&fake, OLD, "base");
+    goes(&fake, SKYHOOK, "late");
+    goes(&fake, SKYHOOK, "base");
     let stage = Stage::over(fake);
     assert_eq!(teardown(&stage, "--confirm").code, Some(0));
     let back = stage.run("undelete base --confirm");
-    assert_eq!(back.code, Some(0), "{}", back.transcript());
+    back.expect_code(0);
     assert!(stage.fake.get("skyhooks", "", "base").is_some());
     assert!(stage.fake.get("skyhooks", "", "late").is_none());
 }
@@ -293,20 +289,15 @@ fn undelete_restores_one_custom_resource() {
 #[test]
 fn undo_skips_objects_still_being_deleted() {
     let fake = two();
-    let mut held = cr(OLD, "late", 300, driver(None));
+    let mut held = cr(SKYHOOK, "late", 300, driver(None));
     held["metadata"]["annotations"] = json!({ApiFlavor::Skyhook.key("disable"): "true"});
     fake.load(held);
     let stage = Stage::over(fake);
     assert_eq!(teardown(&stage, "--confirm").code, Some(2));
-    let undone = stage.command("undo --confirm").go();
-    assert_eq!(undone.code, Some(3), "{}", undone.transcript());
-    assert!(
-        undone
-            .stderr
-            .contains("skyhook/late (it still exists, and is being deleted); nothing was changed"),
-        "{}",
-        undone.transcript()
-    );
+    let undone = stage.command("undo --confirm").output();
+    undone.expect_code(3);
+    undone
+        .expect_stderr("skyhook/late (it still exists, and is being deleted); nothing was changed");
     assert_eq!(stage.writes().len(), 1);
 }
 
@@ -314,16 +305,16 @@ fn undo_skips_objects_still_being_deleted() {
 #[test]
 fn teardown_plan_can_be_saved_and_applied() {
     let fake = two();
-    goes(&fake, OLD, "late");
-    goes(&fake, OLD, "base");
+    goes(&fake, SKYHOOK, "late");
+    goes(&fake, SKYHOOK, "base");
     let stage = Stage::over(fake);
     let plan = stage.state.path().join("plan.json").display().to_string();
     let saved = teardown(&stage, &format!("--plan-out {plan}"));
-    assert_eq!(saved.code, Some(0), "{}", saved.transcript());
+    saved.expect_code(0);
     assert_eq!(stage.writes(), [""; 0]);
     let ran = stage.run(&format!("apply-plan {plan} --confirm"));
-    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
-    assert_snapshot!("teardown_applied", ran.said());
+    ran.expect_code(0);
+    assert_snapshot!("teardown_applied", ran.stderr_text());
     let api = format!("DELETE /apis/{}", ApiFlavor::Skyhook.api_version());
     assert_eq!(
         stage.writes(),
@@ -339,14 +330,14 @@ fn teardown_plan_can_be_saved_and_applied() {
 fn empty_cluster_is_safe() {
     let fake = FakeApi::new()
         .serving(ApiFlavor::Skyhook)
-        .with(OLD.operator());
+        .with(SKYHOOK.operator());
     let ran = teardown(&Stage::over(fake), "--confirm");
     assert_snapshot!("teardown_of_nothing", ran.transcript());
 }
 
 #[test]
 fn object_already_being_deleted_is_not_written() {
-    let mut paused = cr(OLD, "late", 300, driver(None));
+    let mut paused = cr(SKYHOOK, "late", 300, driver(None));
     paused["metadata"]["deletionTimestamp"] = json!("2026-11-20T11:30:00Z");
     paused["metadata"]["annotations"] = json!({ApiFlavor::Skyhook.key("pause"): "true"});
     let fake = two();
@@ -361,12 +352,12 @@ fn object_already_being_deleted_is_not_written() {
 #[test]
 fn blocked_deletion_keeps_its_dependencies() {
     let fake = two();
-    let mut held = cr(OLD, "late", 300, driver(None));
+    let mut held = cr(SKYHOOK, "late", 300, driver(None));
     held["metadata"]["annotations"] = json!({ApiFlavor::Skyhook.key("disable"): "true"});
     fake.load(held);
     let stage = Stage::over(fake);
     let ran = teardown(&stage, "--confirm -o json");
-    assert_eq!(ran.code, Some(2), "{}", ran.transcript());
+    ran.expect_code(2);
     let said = ran.json();
     assert_eq!(
         (&said["kind"], &said["ended"], &said["report"]["safe"]),
@@ -401,10 +392,14 @@ fn blocked_deletion_keeps_its_dependencies() {
 fn side_by_side() -> FakeApi {
     let fake = two();
     for (name, at) in [("held", "node-3"), ("slow", "node-4")] {
-        let mut cr = cr(OLD, name, 200, driver(None));
+        let mut cr = cr(SKYHOOK, name, 200, driver(None));
         cr["spec"]["nodeSelectors"] = json!({"matchLabels": {"pool": name}});
         fake.load(cr);
-        let mut node = node(OLD, at, &[&format!("{name} driver|1.0.0 config complete")]);
+        let mut node = node(
+            SKYHOOK,
+            at,
+            &[&format!("{name} driver|1.0.0 config complete")],
+        );
         node["metadata"]["labels"] = json!({"pool": name});
         fake.load(node);
     }
@@ -432,12 +427,12 @@ fn blocked_deletion_stops_only_its_dependents() {
     let fake = side_by_side();
     let (look, nth) = LATER;
     fake.on(look).nth(nth).after(|it| {
-        it.store.forget("pods", OLD.namespace(), "slow-driver");
-        gone(it, OLD, "slow");
+        it.store.forget("pods", SKYHOOK.namespace(), "slow-driver");
+        gone(it, SKYHOOK, "slow");
     });
     let stage = Stage::over(fake);
     let ran = stage.run("teardown --timeout 60s --confirm");
-    assert_eq!(ran.code, Some(2), "{}", ran.transcript());
+    ran.expect_code(2);
     assert_snapshot!("teardown_one_branch", ran.transcript());
     assert_eq!(stage.writes().len(), 2);
 }
@@ -446,14 +441,14 @@ fn blocked_deletion_stops_only_its_dependents() {
 fn blocked_deletion_may_recover_while_others_progress() {
     let fake = side_by_side();
     let (look, nth) = LATER;
-    fake.on(look).nth(nth).after(|it| gone(it, OLD, "held"));
+    fake.on(look).nth(nth).after(|it| gone(it, SKYHOOK, "held"));
     fake.on(look).nth(nth + 1).after(|it| {
-        it.store.forget("pods", OLD.namespace(), "slow-driver");
-        gone(it, OLD, "slow");
+        it.store.forget("pods", SKYHOOK.namespace(), "slow-driver");
+        gone(it, SKYHOOK, "slow");
     });
     let stage = Stage::over(fake);
     let ran = stage.run("teardown --timeout 60s --confirm");
-    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+    ran.expect_code(0);
     assert_eq!(stage.writes().len(), 3, "the policy as well");
 }
 
@@ -461,24 +456,24 @@ fn blocked_deletion_may_recover_while_others_progress() {
 fn object_without_finalizer_is_deleted_at_once() {
     let fake = FakeApi::new()
         .serving(ApiFlavor::Skyhook)
-        .with(OLD.operator());
-    let mut bare = cr(OLD, "bare", 200, tuning());
+        .with(SKYHOOK.operator());
+    let mut bare = cr(SKYHOOK, "bare", 200, tuning());
     bare["metadata"]["finalizers"] = json!([]);
     let stage = Stage::over(fake.with(bare));
     let ran = teardown(&stage, "--confirm");
-    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+    ran.expect_code(0);
 }
 
 #[test]
 fn foreign_finalizers_are_named() {
     let fake = FakeApi::new()
         .serving(ApiFlavor::Skyhook)
-        .with(OLD.operator());
-    let mut kept = cr(OLD, "kept", 200, tuning());
+        .with(SKYHOOK.operator());
+    let mut kept = cr(SKYHOOK, "kept", 200, tuning());
     kept["metadata"]["finalizers"] = json!(["example.com/keep"]);
     let stage = Stage::over(fake.with(kept));
     let before = teardown(&stage, "--dry-run");
-    assert_eq!(before.code, Some(2), "{}", before.transcript());
+    before.expect_code(2);
     assert_snapshot!(
         "teardown_foreign",
         teardown(&stage, "--confirm").transcript()
@@ -489,8 +484,8 @@ fn foreign_finalizers_are_named() {
 fn missing_operator_requires_finalizer_strip() {
     let fake = FakeApi::new()
         .serving(ApiFlavor::Skyhook)
-        .with(cr(OLD, "late", 300, tuning()))
-        .with(node(OLD, "node-1", &[]));
+        .with(cr(SKYHOOK, "late", 300, tuning()))
+        .with(node(SKYHOOK, "node-1", &[]));
     let stage = Stage::over(fake);
     assert_snapshot!(
         "teardown_no_operator",
@@ -501,24 +496,16 @@ fn missing_operator_requires_finalizer_strip() {
 #[test]
 fn unreadable_sources_are_never_reported_safe() {
     let fake = two();
-    goes(&fake, OLD, "late");
-    goes(&fake, OLD, "base");
+    goes(&fake, SKYHOOK, "late");
+    goes(&fake, SKYHOOK, "base");
     fake.on("LIST pods").reply(403);
     let stage = Stage::over(fake);
     let dry = teardown(&stage, "--dry-run");
-    assert_eq!(dry.code, Some(1), "{}", dry.transcript());
+    dry.expect_code(1);
     let ran = teardown(&stage, "--confirm");
-    assert_eq!(ran.code, Some(4), "{}", ran.transcript());
-    assert!(
-        ran.stdout.contains("Cannot tell whether it is safe"),
-        "{}",
-        ran.transcript()
-    );
-    assert!(
-        !ran.stdout.contains(": it is safe to"),
-        "{}",
-        ran.transcript()
-    );
+    ran.expect_code(4);
+    ran.expect_stdout("Cannot tell whether it is safe");
+    ran.expect_no_stdout(": it is safe to");
 }
 
 /// The server takes the deletion, and neither says so nor anything else from then on.
@@ -531,14 +518,9 @@ fn deletion_with_a_lost_answer_is_not_reported_refused() {
     afterwards.reply(Reply::from(504));
     let stage = Stage::over(fake);
     let ran = teardown(&stage, "--confirm");
-    assert_eq!(ran.code, Some(4), "{}", ran.transcript());
-    assert!(
-        ran.stdout
-            .contains("skyhook/late  unknown  request did not complete"),
-        "{}",
-        ran.transcript()
-    );
-    assert!(!ran.stdout.contains("1 failed"), "{}", ran.transcript());
+    ran.expect_code(4);
+    ran.expect_stdout("skyhook/late  unknown  request did not complete");
+    ran.expect_no_stdout("1 failed");
     assert!(stage.fake.get("skyhooks", "", "base").is_some());
 }
 
@@ -549,7 +531,7 @@ fn deletion_visible_on_the_object_is_awaited() {
     fake.on("DELETE skyhooks late").reply(Reply::Half);
     let stage = Stage::over(fake);
     let ran = stage.run("teardown --confirm --timeout 1s");
-    assert_eq!(ran.code, Some(5), "{}", ran.transcript());
+    ran.expect_code(5);
     let deletions = stage.writes().into_iter().filter(|w| w.ends_with("late"));
     assert_eq!(deletions.count(), 1, "{}", ran.transcript());
 }
@@ -560,12 +542,8 @@ fn unreadable_custom_resources_do_not_count_as_deleted() {
     fake.on("LIST skyhooks").reply(403);
     let stage = Stage::over(fake);
     let ran = teardown(&stage, "--confirm");
-    assert_eq!(ran.code, Some(1), "{}", ran.transcript());
-    assert!(
-        ran.stderr.contains("cannot read custom resources"),
-        "{}",
-        ran.transcript()
-    );
+    ran.expect_code(1);
+    ran.expect_stderr("cannot read custom resources");
     assert_eq!(stage.writes(), [""; 0]);
 }
 
@@ -575,21 +553,17 @@ fn missing_permission_is_reported_before_any_write() {
     fake.on("DELETE skyhooks").reply(403);
     let stage = Stage::over(fake);
     let ran = teardown(&stage, "--confirm");
-    assert_eq!(ran.code, Some(1), "{}", ran.transcript());
-    assert!(
-        ran.stderr.contains("missing permission: delete"),
-        "{}",
-        ran.transcript()
-    );
+    ran.expect_code(1);
+    ran.expect_stderr("missing permission: delete");
     assert_eq!(stage.writes(), [""; 0]);
 }
 
 #[test]
 fn node_that_stays_cordoned_is_not_safe() {
     let fake = two();
-    goes(&fake, OLD, "late");
-    goes(&fake, OLD, "base");
-    let mut held = node(OLD, "node-3", &[]);
+    goes(&fake, SKYHOOK, "late");
+    goes(&fake, SKYHOOK, "base");
+    let mut held = node(SKYHOOK, "node-3", &[]);
     held["spec"] = json!({
         "unschedulable": true,
         "taints": [{"key": ApiFlavor::Skyhook.taint_key(), "value": "runtime-required", "effect": "NoSchedule"}],
@@ -597,6 +571,6 @@ fn node_that_stays_cordoned_is_not_safe() {
     held["metadata"]["annotations"] = json!({keys::cordon(ApiFlavor::Skyhook, "former"): "true"});
     fake.load(held);
     let ran = teardown(&Stage::over(fake), "--confirm");
-    assert_eq!(ran.code, Some(2), "{}", ran.transcript());
+    ran.expect_code(2);
     assert_snapshot!("teardown_held_node", ran.transcript());
 }

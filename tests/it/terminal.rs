@@ -7,7 +7,7 @@ use std::time::Duration;
 use expectrl::{Eof, Expect, Session};
 
 use crate::support::fake_api::FakeApi;
-use crate::support::run::{Child, Ran, run};
+use crate::support::run::{Child, RunOutput, run};
 use crate::support::stage::{CR, Stage};
 
 const FROM: &str = "--from tests/clusters/apply-erroring";
@@ -45,7 +45,7 @@ fn reading() -> Vec<String> {
 #[test]
 fn closed_pipe_ends_silently() {
     for words in reading() {
-        let whole = run(&words).go();
+        let whole = run(&words).output();
         let mut child = Command::new(env!("CARGO_BIN_EXE_kubectl-skyhook"))
             .args(words.split_whitespace())
             .current_dir(env!("CARGO_MANIFEST_DIR"))
@@ -66,7 +66,7 @@ fn closed_pipe_ends_silently() {
 
 #[test]
 fn pipe_closed_after_one_line_ends_silently() {
-    let whole = run(&format!("node status {FROM}")).go();
+    let whole = run(&format!("node status {FROM}")).output();
     let line = format!(
         "'{}' node status {FROM} | head -1; echo \"${{PIPESTATUS[0]}}\"",
         env!("CARGO_BIN_EXE_kubectl-skyhook")
@@ -88,27 +88,29 @@ fn pipe_closed_after_one_line_ends_silently() {
 
 #[test]
 fn color_settings_are_honored() {
-    let coloured = |ran: Ran| ran.stdout.contains("\x1b[");
+    let coloured = |ran: RunOutput| ran.stdout.contains("\x1b[");
     let words = format!("diagnose stuck {FROM}");
     let call = |more: &str| run(&format!("{words} {more}"));
-    assert!(!coloured(call("").go()));
-    assert!(coloured(call("--color=always").go()));
-    assert!(coloured(call("").env("CLICOLOR_FORCE", "1").go()));
-    assert!(coloured(call("").env("FORCE_COLOR", "1").go()));
+    assert!(!coloured(call("").output()));
+    assert!(coloured(call("--color=always").output()));
+    assert!(coloured(call("").env("CLICOLOR_FORCE", "1").output()));
+    assert!(coloured(call("").env("FORCE_COLOR", "1").output()));
     assert!(!coloured(
         call("")
             .env("CLICOLOR_FORCE", "1")
             .env("NO_COLOR", "1")
-            .go()
+            .output()
     ));
     assert!(!coloured(
-        call("--color=never").env("CLICOLOR_FORCE", "1").go()
+        call("--color=never").env("CLICOLOR_FORCE", "1").output()
     ));
-    assert!(coloured(call("--color=always").env("NO_COLOR", "1").go()));
+    assert!(coloured(
+        call("--color=always").env("NO_COLOR", "1").output()
+    ));
     // Without colours nothing is missing.
-    let bare = call("").go().stdout;
+    let bare = call("").output().stdout;
     let mut stripped = String::new();
-    let painted = call("--color=always").go().stdout;
+    let painted = call("--color=always").output().stdout;
     let mut rest = painted.as_str();
     while let Some((before, after)) = rest.split_once("\x1b[") {
         stripped.push_str(before);
@@ -181,10 +183,10 @@ fn default_tables_fit_80_columns() {
 #[test]
 fn label_columns_are_shown_on_request() {
     for words in ["node status", "node list --skyhook gpu-tune"] {
-        let plain = run(&format!("{words} {FROM}")).go();
+        let plain = run(&format!("{words} {FROM}")).output();
         assert!(!plain.stdout.contains("LABELS"), "{}", plain.stdout);
         for wide in ["", "-o wide"] {
-            let ran = run(&format!("{words} --show-labels {wide} {FROM}")).go();
+            let ran = run(&format!("{words} --show-labels {wide} {FROM}")).output();
             let mut lines = ran.stdout.lines();
             assert!(lines.next().expect("headings").ends_with("  LABELS"));
             assert!(
@@ -198,21 +200,21 @@ fn label_columns_are_shown_on_request() {
 
 #[test]
 fn sort_by_sorts_lists() {
-    let names = |words: &str| run(&format!("{words} -o name {FROM}")).go();
+    let names = |words: &str| run(&format!("{words} -o name {FROM}")).output();
     let by = |path: &str| names(&format!("node status --sort-by {path}")).stdout;
     let first = by(".nodeName");
     assert_eq!(first, "node/node-1\nnode/node-2\nnode/node-3\n");
     let status = run(&format!(
         "node status --sort-by {{.status}} -o jsonpath={{[*].status}} {FROM}"
     ))
-    .go();
+    .output();
     let mut sorted: Vec<&str> = status.stdout.split(' ').collect();
     sorted.sort_unstable();
     assert_eq!(status.stdout, sorted.join(" "));
     let ran = run(&format!(
         "node list --skyhook gpu-tune --sort-by .nope {FROM}"
     ))
-    .go();
+    .output();
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""));
     assert!(
         ran.stderr.ends_with(
@@ -232,16 +234,16 @@ fn templates_can_be_read_from_files() {
         path.display().to_string()
     };
     let path = file("t", "{range [*]}{.nodeName} {.status}\n{end}");
-    let ran = run(&format!("node status -o jsonpath-file={path} {FROM}")).go();
+    let ran = run(&format!("node status -o jsonpath-file={path} {FROM}")).output();
     assert_eq!(ran.code, Some(0));
     assert_eq!(ran.stdout.lines().count(), 3, "{}", ran.stdout);
     assert!(ran.stdout.starts_with("node-1 "), "{}", ran.stdout);
     let path = file("c", "NODE   IS\n.nodeName   .status\n");
-    let by_file = run(&format!("node status -o custom-columns-file={path} {FROM}")).go();
+    let by_file = run(&format!("node status -o custom-columns-file={path} {FROM}")).output();
     let inline = run(&format!(
         "node status -o custom-columns=NODE:.nodeName,IS:.status {FROM}"
     ))
-    .go();
+    .output();
     assert_eq!((by_file.code, by_file.stdout), (Some(0), inline.stdout));
     let bad = file("b", "NODE IS\n.nodeName\n");
     for format in [
@@ -249,14 +251,14 @@ fn templates_can_be_read_from_files() {
         "jsonpath-file=/nonexistent/t".to_owned(),
         "jsonpath-file=".to_owned(),
     ] {
-        let ran = run(&format!("node status -o {format} {FROM}")).go();
+        let ran = run(&format!("node status -o {format} {FROM}")).output();
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(64), ""), "{format}");
     }
 }
 
 const TOKEN: &str = "s3cr3t-t0ken";
 
-fn traced(level: &str) -> Ran {
+fn traced(level: &str) -> RunOutput {
     let fake = FakeApi::new()
         .serving(kubectl_skyhook::api::ApiFlavor::Skyhook)
         .require_token(TOKEN);
@@ -269,8 +271,8 @@ fn traced(level: &str) -> Ran {
     let url = served.url.clone();
     let mut ran = run(&format!("node status --token {TOKEN} {level}"))
         .kubeconfig(&served.kubeconfig())
-        .go();
-    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+        .output();
+    ran.expect_code(0);
     ran.stderr = ran.stderr.replace(&url, "http://SERVER");
     ran
 }
@@ -286,7 +288,7 @@ fn timeless(text: &str) -> Vec<String> {
 
 #[test]
 fn verbosity_6_logs_each_request() {
-    let requests = |ran: &Ran| {
+    let requests = |ran: &RunOutput| {
         let mut lines: Vec<String> = timeless(&ran.stderr);
         lines.retain(|line| line.ends_with(" milliseconds"));
         lines.sort();
@@ -361,8 +363,8 @@ fn plugin_tokens_are_not_logged() {
         }}}],
     });
     std::fs::write(&path, config.to_string()).expect("a file");
-    let ran = run("node status -v=10").kubeconfig(&path).go();
-    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+    let ran = run("node status -v=10").kubeconfig(&path).output();
+    ran.expect_code(0);
     assert!(ran.stderr.contains("Response body: "), "{}", ran.stderr);
     assert!(!ran.stderr.contains("s3cr3t"), "{}", ran.stderr);
 }
@@ -372,7 +374,7 @@ fn plugin_tokens_are_not_logged() {
 fn progress_is_shown_only_on_terminals() {
     let stage = Stage::of("apply-erroring");
     let ran = stage.run(&format!("reset {CR} --confirm --no-pause"));
-    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+    ran.expect_code(0);
     let odd = |text: &str| text.contains(['\r', '\x1b']) || text.contains("per_sec");
     assert!(
         !odd(&ran.stdout) && !odd(&ran.stderr),
@@ -389,8 +391,8 @@ fn interrupt_reports_what_was_done() {
     let child = Child::default();
     stage.fake.on("PATCH nodes").nth(1).after(child.interrupt());
     let words = format!("reset {CR} --confirm --no-pause --max-parallel 1");
-    let ran = stage.command(&words).child(&child).go();
-    assert_eq!(ran.code, Some(130), "{}", ran.transcript());
+    let ran = stage.command(&words).child(&child).output();
+    ran.expect_code(130);
     let done = stage
         .writes()
         .iter()

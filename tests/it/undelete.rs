@@ -4,17 +4,12 @@ use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 use crate::support::fake_api::Reply;
-use crate::support::run::Ran;
+use crate::support::object_builder::ObjectBuilder;
 use crate::support::stage::{CR, Stage};
-use crate::support::world::World;
 
 const STRIP: &str = "finalizer strip gpu-tune --force --confirm";
 const UNDELETE: &str = "undelete gpu-tune --confirm";
 const NODES: [&str; 3] = ["node-1", "node-2", "node-3"];
-
-fn expect(ran: &Ran, code: i32) {
-    assert_eq!(ran.code, Some(code), "{}", ran.transcript());
-}
 
 /// What a custom resource is made of, without what a server or the operator adds.
 fn made(cr: &Value) -> Value {
@@ -59,19 +54,18 @@ fn nodes_are_restored_before_the_custom_resource_is_recreated() {
     let stage = Stage::of("deleted-while-paused");
     let before = stage.cr().expect("it is there");
     let nodes = keys(&stage);
-    expect(
-        &stage.run("finalizer strip gpu-tune --force --purge-state --confirm"),
-        0,
-    );
+    stage
+        .run("finalizer strip gpu-tune --force --purge-state --confirm")
+        .expect_code(0);
     assert_ne!(keys(&stage), nodes);
     let so_far = stage.writes().len();
 
     let dry = stage.run("undelete gpu-tune --dry-run");
-    expect(&dry, 0);
+    dry.expect_code(0);
     assert_eq!(stage.writes().len(), so_far);
 
     let ran = stage.run("undelete gpu-tune --reason mistake --confirm");
-    expect(&ran, 0);
+    ran.expect_code(0);
     let mut cr = stage.cr().expect("it is back");
     let annotations = cr["metadata"]["annotations"].as_object_mut();
     let reason = annotations
@@ -85,7 +79,7 @@ fn nodes_are_restored_before_the_custom_resource_is_recreated() {
     assert_eq!(order(&stage, so_far), ["PATCH nodes", "POST skyhooks"]);
 
     let again = stage.run(UNDELETE);
-    expect(&again, 0);
+    again.expect_code(0);
     assert_eq!(
         again.stderr,
         "skyhook/gpu-tune exists and is not being deleted: nothing to do\n"
@@ -95,18 +89,17 @@ fn nodes_are_restored_before_the_custom_resource_is_recreated() {
 #[test]
 fn custom_resource_is_not_recreated_if_a_node_cannot_be_restored() {
     let stage = Stage::of("deleted-while-paused");
-    expect(
-        &stage.run("finalizer strip gpu-tune --force --purge-state --confirm"),
-        0,
-    );
+    stage
+        .run("finalizer strip gpu-tune --force --purge-state --confirm")
+        .expect_code(0);
     // Somebody has written there since.
     let mut node = stage.node("node-2");
     let key = ApiFlavor::Skyhook.key(&format!("nodeState_{CR}"));
     node["metadata"]["annotations"][&key] = json!("{}");
     stage.fake.load(node);
     let ran = stage.run(UNDELETE);
-    expect(&ran, 4);
-    assert!(ran.stdout.contains("node-2"), "{}", ran.transcript());
+    ran.expect_code(4);
+    ran.expect_stdout("node-2");
     assert_eq!(stage.cr(), None);
 
     // A node that is gone is no obstacle.
@@ -114,13 +107,8 @@ fn custom_resource_is_not_recreated_if_a_node_cannot_be_restored() {
         .fake
         .change(|state| state.store.forget("nodes", "", "node-2"));
     let ran = stage.run(UNDELETE);
-    expect(&ran, 0);
-    assert!(
-        ran.stderr
-            .contains("data removed from deleted or replaced nodes is not restored: node-2"),
-        "{}",
-        ran.transcript()
-    );
+    ran.expect_code(0);
+    ran.expect_stderr("data removed from deleted or replaced nodes is not restored: node-2");
     assert!(stage.cr().is_some());
 }
 
@@ -130,9 +118,9 @@ fn terminating_custom_resource_is_saved_released_and_recreated() {
     let before = stage.cr().expect("it is there");
     let nodes = keys(&stage);
     let ran = stage.run(UNDELETE);
-    expect(&ran, 0);
+    ran.expect_code(0);
     let said = "Kubernetes cannot cancel a deletion";
-    assert!(ran.stderr.contains(said), "{}", ran.transcript());
+    ran.expect_stderr(said);
     let cr = stage.cr().expect("it is back");
     assert_eq!(made(&cr), made(&before));
     assert_eq!(cr["metadata"]["deletionTimestamp"], Value::Null);
@@ -140,7 +128,7 @@ fn terminating_custom_resource_is_saved_released_and_recreated() {
     assert_eq!(order(&stage, 0), ["PATCH gpu-tune", "POST skyhooks"]);
     // Neither half of it makes sense alone.
     let undone = stage.run("undo --confirm");
-    expect(&undone, 0);
+    undone.expect_code(0);
     assert!(stage.cr().is_some());
 }
 
@@ -149,7 +137,7 @@ fn terminating_custom_resource_is_saved_released_and_recreated() {
 fn running_operator_is_paused_before_release() {
     let stage = Stage::of("deleted-while-erroring");
     let plan = stage.run("undelete gpu-tune --dry-run -o json");
-    expect(&plan, 0);
+    plan.expect_code(0);
     let plan: Value = serde_json::from_str(&plan.stdout).expect("JSON");
     let steps = plan["steps"].as_array().expect("steps");
     let all: Vec<&str> = steps
@@ -164,7 +152,7 @@ fn running_operator_is_paused_before_release() {
     );
     assert!(all.contains(&"create"), "{all:?}");
     let free = stage.run("undelete gpu-tune --no-pause --confirm");
-    expect(&free, 0);
+    free.expect_code(0);
     assert_eq!(order(&stage, 0), ["PATCH gpu-tune", "POST skyhooks"]);
 }
 
@@ -180,12 +168,8 @@ fn forbidden_release_leaves_the_object_unchanged() {
     let second = stage.fake.on("PATCH skyhooks").nth(2);
     second.reply(Reply::from(403));
     let ran = stage.with_operator(|| stage.run(UNDELETE));
-    expect(&ran, 1);
-    assert!(
-        ran.stdout.contains("nothing changed"),
-        "{}",
-        ran.transcript()
-    );
+    ran.expect_code(1);
+    ran.expect_stdout("nothing changed");
     assert_eq!(as_it_was(), before);
 }
 
@@ -195,10 +179,10 @@ fn interrupted_undelete_is_finished_by_the_same_command() {
     let before = stage.cr().expect("it is there");
     stage.fake.on("CREATE skyhooks").reply(422);
     let ran = stage.run(UNDELETE);
-    expect(&ran, 4);
+    ran.expect_code(4);
     assert_eq!(stage.cr(), None);
     stage.fake.heal();
-    expect(&stage.run(UNDELETE), 0);
+    stage.run(UNDELETE).expect_code(0);
     assert_eq!(made(&stage.cr().expect("it is back")), made(&before));
 }
 
@@ -207,8 +191,8 @@ fn undo_of_strip_recreates_the_custom_resource() {
     let stage = Stage::of("deleted-while-paused");
     let before = stage.cr().expect("it is there");
     let nodes = keys(&stage);
-    expect(&stage.run(STRIP), 0);
-    expect(&stage.run("undo --confirm"), 0);
+    stage.run(STRIP).expect_code(0);
+    stage.run("undo --confirm").expect_code(0);
     assert_eq!(made(&stage.cr().expect("it is back")), made(&before));
     assert_eq!(keys(&stage), nodes);
 }
@@ -221,14 +205,14 @@ fn pause_set_by_strip_is_not_restored() {
     let finalizers = cr["metadata"]["finalizers"].as_array_mut();
     finalizers.expect("a list").push(json!("example.com/keep"));
     stage.fake.load(cr);
-    expect(&stage.run(STRIP), 0);
+    stage.run(STRIP).expect_code(0);
     let held = stage.cr().expect("another finalizer keeps it");
     let pause = ApiFlavor::Skyhook.key("pause");
     assert_eq!(held["metadata"]["annotations"][&pause], "true");
     stage
         .fake
         .change(|state| state.store.forget("skyhooks", "", CR));
-    expect(&stage.run(UNDELETE), 0);
+    stage.run(UNDELETE).expect_code(0);
     assert_eq!(made(&stage.cr().expect("it is back")), made(&before));
 }
 
@@ -240,14 +224,10 @@ fn object_with_a_foreign_finalizer_is_refused() {
     finalizers.expect("a list").push(json!("example.com/keep"));
     stage.fake.load(cr);
     let ran = stage.run(UNDELETE);
-    expect(&ran, 3);
-    assert!(
-        ran.stderr.contains("example.com/keep"),
-        "{}",
-        ran.transcript()
-    );
+    ran.expect_code(3);
+    ran.expect_stderr("example.com/keep");
     let unkept = stage.run("undelete gpu-tune --no-journal --confirm");
-    expect(&unkept, 3);
+    unkept.expect_code(3);
     assert_eq!(stage.writes(), [""; 0]);
 }
 
@@ -259,12 +239,12 @@ fn file_replaces_a_missing_journal() {
         .fake
         .change(|state| state.store.forget("skyhooks", "", CR));
     let ran = stage.run(UNDELETE);
-    expect(&ran, 1);
+    ran.expect_code(1);
     for said in [
         "\"gpu-tune\" not found",
         "kubectl skyhook undelete gpu-tune -f FILE",
     ] {
-        assert!(ran.stderr.contains(said), "{}", ran.transcript());
+        ran.expect_stderr(said);
     }
     let file = stage.state.path().join("saved.json");
     std::fs::write(&file, before.to_string()).expect("a file");
@@ -272,11 +252,11 @@ fn file_replaces_a_missing_journal() {
         "undelete gpu-tune -f {} --confirm",
         file.display()
     ));
-    expect(&ran, 0);
+    ran.expect_code(0);
     assert_eq!(made(&stage.cr().expect("it is back")), made(&before));
     // What is complete on every node does not run again.
     let grade = "(B1: changes objects, runs nothing)";
-    assert!(ran.stderr.contains(grade), "{}", ran.transcript());
+    ran.expect_stderr(grade);
 }
 
 /// A package that was configured anew is done although it was not interrupted; only the status knows.
@@ -286,10 +266,10 @@ fn config_updates_are_restored_before_the_operator_resumes() {
     let mut cr = stage.cr().expect("it is there");
     cr["status"]["configUpdates"] = json!({"driver": ["a.conf"]});
     stage.fake.load(cr);
-    let mut operator = World(ApiFlavor::Skyhook).operator();
+    let mut operator = ObjectBuilder(ApiFlavor::Skyhook).operator();
     operator["spec"]["replicas"] = json!(0);
     stage.fake.load(operator);
-    expect(&stage.run(UNDELETE), 0);
+    stage.run(UNDELETE).expect_code(0);
     let updates = stage.cr().expect("it is back")["status"]["configUpdates"].clone();
     assert_eq!(updates, json!({"driver": ["a.conf"]}));
 }
@@ -302,7 +282,7 @@ fn running_operator_stays_paused_until_nodes_are_restored() {
     cr["status"]["configUpdates"] = json!({"driver": ["a.conf"]});
     stage.fake.load(cr);
     let plan = stage.run("undelete gpu-tune --no-pause --dry-run");
-    expect(&plan, 0);
+    plan.expect_code(0);
     let at = |said: &str| plan.stdout.find(said).unwrap_or_else(|| panic!("{said}"));
     let pause = ApiFlavor::Skyhook.key("pause");
     assert!(
@@ -328,10 +308,10 @@ fn failed_recreation_is_undone() {
     let stage = Stage::of("deleted-while-paused");
     let before = stage.cr().expect("it is there");
     stage.fake.on("CREATE skyhooks").reply(422);
-    expect(&stage.run(UNDELETE), 4);
+    stage.run(UNDELETE).expect_code(4);
     assert_eq!(stage.cr(), None);
     stage.fake.heal();
     let undone = stage.run("undo --confirm");
-    expect(&undone, 0);
+    undone.expect_code(0);
     assert_eq!(made(&stage.cr().expect("it is back")), made(&before));
 }

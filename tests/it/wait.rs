@@ -5,11 +5,8 @@ use serde_json::{Value, json};
 
 use crate::support::clusters;
 use crate::support::fake_api::{FakeApi, Reply, State};
-use crate::support::run::{Child, Ran, run};
-use crate::support::world::World;
-
-const OLD: World = World(ApiFlavor::Skyhook);
-const NEW: World = World(ApiFlavor::NodeWright);
+use crate::support::object_builder::{NODEWRIGHT, ObjectBuilder, SKYHOOK};
+use crate::support::run::{Child, RunOutput, run};
 
 fn driver() -> Value {
     json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}})
@@ -24,22 +21,18 @@ fn removable(apply: bool) -> Value {
 }
 
 /// A world at work: the package is applied on its node.
-fn at_work(world: World, packages: Value) -> FakeApi {
+fn at_work(world: ObjectBuilder, packages: Value) -> FakeApi {
     let mut node = world.node("node-1", "in_progress", &["driver|1.0.0 apply in_progress"]);
     // Younger than the clock of any machine, so that nothing has been quiet for long.
     node["metadata"]["creationTimestamp"] = json!("2100-01-01T00:00:00Z");
     world.serve(packages).with(node)
 }
 
-fn wait(fake: &FakeApi, words: &str) -> Ran {
+fn wait(fake: &FakeApi, words: &str) -> RunOutput {
     let served = fake.serve();
     run(&format!("wait --timeout 20s {words}"))
         .kubeconfig(&served.kubeconfig())
-        .go()
-}
-
-fn said(ran: &Ran) -> (&str, &str, Option<i32>) {
-    (&ran.stdout, &ran.stderr, ran.code)
+        .output()
 }
 
 /// Comes to pass once the nodes are watched.
@@ -52,7 +45,7 @@ fn with_look(fake: &FakeApi, nth: usize, change: impl Fn(&mut State) + Send + Sy
     fake.on("LIST poddisruptionbudgets").nth(nth).after(change);
 }
 
-fn complete(world: World, packages: Value) -> impl Fn(&mut State) + Send + Sync {
+fn complete(world: ObjectBuilder, packages: Value) -> impl Fn(&mut State) + Send + Sync {
     move |it| {
         it.store
             .load(world.node("node-1", "complete", &["driver|1.0.0 config complete"]));
@@ -63,24 +56,24 @@ fn complete(world: World, packages: Value) -> impl Fn(&mut State) + Send + Sync 
 #[test]
 fn wait_for_complete_works_for_both_api_flavors() {
     for (world, line) in [
-        (OLD, "skyhook/gpu complete\n"),
-        (NEW, "nodewright/gpu complete\n"),
+        (SKYHOOK, "skyhook/gpu complete\n"),
+        (NODEWRIGHT, "nodewright/gpu complete\n"),
     ] {
         let fake = at_work(world, driver());
         meanwhile(&fake, complete(world, driver()));
-        assert_eq!(said(&wait(&fake, "gpu")), (line, "", Some(0)));
+        assert_eq!(wait(&fake, "gpu").parts(), (line, "", Some(0)));
     }
 }
 
 #[test]
 fn stale_observed_generation_is_not_complete() {
     let upgraded = json!({"driver": {"version": "2.0.0", "image": "example.com/driver"}});
-    let fake = at_work(OLD, upgraded.clone());
-    fake.change(complete(OLD, upgraded.clone()));
+    let fake = at_work(SKYHOOK, upgraded.clone());
+    fake.change(complete(SKYHOOK, upgraded.clone()));
     meanwhile(&fake, move |it| {
         it.store
-            .load(OLD.node("node-1", "complete", &["driver|2.0.0 config complete"]));
-        let mut skyhook = OLD.skyhook("complete", upgraded.clone());
+            .load(SKYHOOK.node("node-1", "complete", &["driver|2.0.0 config complete"]));
+        let mut skyhook = SKYHOOK.skyhook("complete", upgraded.clone());
         skyhook["metadata"]["annotations"] = json!({"touched": "yes"});
         it.store.load(skyhook);
     });
@@ -94,10 +87,10 @@ fn stale_observed_generation_is_not_complete() {
 
 #[test]
 fn timeout_is_reported() {
-    let fake = at_work(OLD, driver());
+    let fake = at_work(SKYHOOK, driver());
     let ran = wait(&fake, "gpu --timeout 300ms");
     assert_eq!(
-        said(&ran),
+        ran.parts(),
         (
             "",
             "error: timed out after 300ms: gpu: in_progress, 0 of 1 node done\n\
@@ -114,11 +107,11 @@ fn timeout_is_reported() {
 
 #[test]
 fn blocker_ends_the_wait_with_its_finding() {
-    let fake = at_work(OLD, driver());
+    let fake = at_work(SKYHOOK, driver());
     meanwhile(&fake, |it| {
         it.store
-            .load(OLD.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]));
-        it.store.load(OLD.skyhook("erroring", driver()));
+            .load(SKYHOOK.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]));
+        it.store.load(SKYHOOK.skyhook("erroring", driver()));
     });
     let ran = wait(&fake, "gpu --tolerate 0s");
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(2), ""));
@@ -135,25 +128,28 @@ fn blocker_ends_the_wait_with_its_finding() {
 
 #[test]
 fn brief_failure_does_not_end_the_wait() {
-    let fake = at_work(OLD, driver());
+    let fake = at_work(SKYHOOK, driver());
     meanwhile(&fake, |it| {
         it.store
-            .load(OLD.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]));
-        it.store.load(OLD.skyhook("erroring", driver()));
+            .load(SKYHOOK.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]));
+        it.store.load(SKYHOOK.skyhook("erroring", driver()));
     });
     // The first look has seen the failure; the one that shall confirm it does not.
-    with_look(&fake, 2, complete(OLD, driver()));
+    with_look(&fake, 2, complete(SKYHOOK, driver()));
     assert_eq!(wait(&fake, "gpu").code, Some(0));
 }
 
 #[test]
 fn retried_failure_is_tolerated_for_a_while() {
     let failing = || {
-        OLD.serve(driver())
-            .with(OLD.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]))
+        SKYHOOK.serve(driver()).with(SKYHOOK.node(
+            "node-1",
+            "erroring",
+            &["driver|1.0.0 apply erroring"],
+        ))
     };
     let fake = failing();
-    with_look(&fake, 4, complete(OLD, driver()));
+    with_look(&fake, 4, complete(SKYHOOK, driver()));
     assert_eq!(wait(&fake, "gpu").code, Some(0));
     // It is over after that time, and at once where it has failed for as long already.
     let began = std::time::Instant::now();
@@ -171,38 +167,40 @@ fn retried_failure_is_tolerated_for_a_while() {
 
 #[test]
 fn keep_going_waits_despite_blockers() {
-    let fake =
-        OLD.serve(driver())
-            .with(OLD.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]));
-    with_look(&fake, 3, complete(OLD, driver()));
+    let fake = SKYHOOK.serve(driver()).with(SKYHOOK.node(
+        "node-1",
+        "erroring",
+        &["driver|1.0.0 apply erroring"],
+    ));
+    with_look(&fake, 3, complete(SKYHOOK, driver()));
     assert_eq!(wait(&fake, "gpu --keep-going").code, Some(0));
 }
 
 #[test]
 fn wait_for_erroring_ends_on_failure() {
-    let fake = at_work(OLD, driver());
+    let fake = at_work(SKYHOOK, driver());
     meanwhile(&fake, |it| {
         it.store
-            .load(OLD.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]));
-        it.store.load(OLD.skyhook("erroring", driver()));
+            .load(SKYHOOK.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]));
+        it.store.load(SKYHOOK.skyhook("erroring", driver()));
     });
     assert_eq!(
-        said(&wait(&fake, "--for=erroring")),
+        wait(&fake, "--for=erroring").parts(),
         ("skyhook/gpu erroring\n", "", Some(0))
     );
 }
 
 #[test]
 fn wait_for_deleted_ends_when_gone() {
-    let fake = at_work(OLD, driver());
+    let fake = at_work(SKYHOOK, driver());
     meanwhile(&fake, |it| it.store.forget("skyhooks", "", "gpu"));
     assert_eq!(
-        said(&wait(&fake, "gpu --for deleted")),
+        wait(&fake, "gpu --for deleted").parts(),
         ("skyhook/gpu deleted\n", "", Some(0))
     );
     // What is gone already is no error: it may have gone while this was typed.
     assert_eq!(
-        said(&wait(&fake, "gpu --for deleted")),
+        wait(&fake, "gpu --for deleted").parts(),
         ("skyhook/gpu deleted\n", "", Some(0))
     );
 }
@@ -221,12 +219,13 @@ fn blocked_deletion_ends_the_wait() {
 
 /// A package is to be uninstalled from two nodes before the object goes.
 fn going(change: impl FnOnce(&mut Value)) -> FakeApi {
-    let mut gpu = OLD.skyhook("in_progress", removable(false));
+    let mut gpu = SKYHOOK.skyhook("in_progress", removable(false));
     gpu["metadata"]["deletionTimestamp"] = json!("2026-11-20T11:00:00Z");
     gpu["metadata"]["finalizers"] = json!([ApiFlavor::Skyhook.finalizer()]);
     change(&mut gpu);
-    let node = |name| OLD.node(name, "complete", &["driver|1.0.0 config complete"]);
-    OLD.serve(removable(false))
+    let node = |name| SKYHOOK.node(name, "complete", &["driver|1.0.0 config complete"]);
+    SKYHOOK
+        .serve(removable(false))
         .with(gpu)
         .with(node("node-1"))
         .with(node("node-2"))
@@ -240,7 +239,7 @@ fn young(gpu: &mut Value) {
 #[test]
 fn deletion_wait_ends_when_nodes_are_blocked() {
     let fake = going(|_| {});
-    let mut ignored = OLD.node("node-2", "complete", &["driver|1.0.0 config complete"]);
+    let mut ignored = SKYHOOK.node("node-2", "complete", &["driver|1.0.0 config complete"]);
     ignored["metadata"]["labels"][ApiFlavor::Skyhook.key("ignore")] = json!("true");
     fake.load(ignored);
     insta::assert_snapshot!(wait(&fake, "gpu --for=deleted").transcript());
@@ -254,7 +253,7 @@ fn deletion_wait_ends_when_the_operator_is_blocked() {
 
 /// The operator's webhook with its Service, and whether something answers there.
 fn webhook(ready: bool) -> Value {
-    let service = json!({"namespace": OLD.namespace(), "name": "webhook-service"});
+    let service = json!({"namespace": SKYHOOK.namespace(), "name": "webhook-service"});
     let labels = json!({"kubernetes.io/service-name": "webhook-service"});
     json!({"apiVersion": "v1", "kind": "List", "items": [
         {
@@ -263,13 +262,13 @@ fn webhook(ready: bool) -> Value {
             "webhooks": [{
                 "name": "validate.example",
                 "clientConfig": {"service": service},
-                "rules": [{"apiGroups": [OLD.0.group()], "operations": ["*"], "resources": ["*"]}],
+                "rules": [{"apiGroups": [SKYHOOK.0.group()], "operations": ["*"], "resources": ["*"]}],
             }],
         },
         {"apiVersion": "v1", "kind": "Service", "metadata": service},
         {
             "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
-            "metadata": {"name": "webhook-1", "namespace": OLD.namespace(), "labels": labels},
+            "metadata": {"name": "webhook-1", "namespace": SKYHOOK.namespace(), "labels": labels},
             "endpoints": [{"addresses": ["10.0.0.1"], "conditions": {"ready": ready}}],
         },
     ]})
@@ -282,7 +281,7 @@ fn brief_webhook_outage_does_not_end_the_wait() {
     slices(2).after(|it| it.store.load(webhook(true)));
     slices(3).after(|it| it.store.forget("skyhooks", "", "gpu"));
     assert_eq!(
-        said(&wait(&fake, "gpu --for=deleted")),
+        wait(&fake, "gpu --for=deleted").parts(),
         ("skyhook/gpu deleted\n", "", Some(0))
     );
 }
@@ -293,7 +292,7 @@ fn later_webhook_outage_ends_the_wait() {
     let second = fake.on("LIST endpointslices").nth(2);
     second.after(|it| it.store.load(webhook(false)));
     let ran = wait(&fake, "gpu --for=deleted");
-    assert_eq!(ran.code, Some(2), "{}", ran.transcript());
+    ran.expect_code(2);
     let finding = ran.stdout.lines().nth(2).expect("a finding");
     assert!(
         finding.starts_with("error SKY505 webhook-unreachable  "),
@@ -304,19 +303,19 @@ fn later_webhook_outage_ends_the_wait() {
 #[test]
 fn wait_for_uninstalled_ends_when_removed() {
     for words in ["gpu --for=uninstalled=driver", "gpu --for=uninstalled"] {
-        let fake = OLD.serve(removable(true)).with(OLD.node(
+        let fake = SKYHOOK.serve(removable(true)).with(SKYHOOK.node(
             "node-1",
             "in_progress",
             &["driver|1.0.0 uninstall in_progress"],
         ));
         meanwhile(&fake, |it| {
-            it.store.load(OLD.node("node-1", "complete", &[]));
-            it.store.load(OLD.skyhook("complete", removable(true)));
+            it.store.load(SKYHOOK.node("node-1", "complete", &[]));
+            it.store.load(SKYHOOK.skyhook("complete", removable(true)));
         });
         let ran = wait(&fake, words);
         let condition = words.trim_start_matches("gpu --for=");
         assert_eq!(
-            said(&ran),
+            ran.parts(),
             (format!("skyhook/gpu {condition}\n").as_str(), "", Some(0))
         );
     }
@@ -324,13 +323,13 @@ fn wait_for_uninstalled_ends_when_removed() {
 
 #[test]
 fn unrequested_uninstall_is_not_awaited() {
-    let fake = OLD.serve(removable(false)).with(OLD.node(
+    let fake = SKYHOOK.serve(removable(false)).with(SKYHOOK.node(
         "node-1",
         "complete",
         &["driver|1.0.0 config complete"],
     ));
     assert_eq!(
-        said(&wait(&fake, "gpu --for=uninstalled=driver")),
+        wait(&fake, "gpu --for=uninstalled=driver").parts(),
         (
             "",
             "error: no uninstall of driver was requested, but the package is still on 1 node\n\
@@ -342,7 +341,7 @@ fn unrequested_uninstall_is_not_awaited() {
 
 #[test]
 fn api_server_outage_is_tolerated_and_reported_once() {
-    let fake = at_work(OLD, driver());
+    let fake = at_work(SKYHOOK, driver());
     // Each rule counts what no rule before it has answered.
     fake.on("WATCH skyhooks").nth(1).reply(410);
     let list = || fake.on("LIST skyhooks").nth(2);
@@ -350,7 +349,7 @@ fn api_server_outage_is_tolerated_and_reported_once() {
     list().reply(500);
     list().reply(401);
     list().reply(404);
-    list().after(complete(OLD, driver()));
+    list().after(complete(SKYHOOK, driver()));
     let ran = wait(&fake, "gpu");
     assert_eq!(
         (ran.stdout.as_str(), ran.code),
@@ -362,7 +361,7 @@ fn api_server_outage_is_tolerated_and_reported_once() {
 
 #[test]
 fn rejected_credentials_are_an_error() {
-    let fake = at_work(OLD, driver());
+    let fake = at_work(SKYHOOK, driver());
     fake.on("WATCH *").reply(401);
     for kind in ["skyhooks", "deploymentpolicies", "nodes", "pods"] {
         fake.on(&format!("LIST {kind}"))
@@ -371,16 +370,16 @@ fn rejected_credentials_are_an_error() {
             .reply(401);
     }
     let ran = wait(&fake, "gpu");
-    assert_eq!(ran.code, Some(1), "{}", ran.transcript());
+    ran.expect_code(1);
     let says = "does not accept the credentials";
-    assert!(ran.stderr.contains(says), "{}", ran.transcript());
+    ran.expect_stderr(says);
 }
 
 /// With 15,000 nodes each list of them would be megabytes.
 #[test]
 fn quiet_cluster_is_listed_once_and_watched() {
-    let fake = at_work(OLD, driver());
-    with_look(&fake, 4, complete(OLD, driver()));
+    let fake = at_work(SKYHOOK, driver());
+    with_look(&fake, 4, complete(SKYHOOK, driver()));
     assert_eq!(wait(&fake, "gpu --timeout 60s").code, Some(0));
     let lines = fake.lines();
     for list in ["/skyhooks", "/api/v1/nodes"] {
@@ -393,9 +392,9 @@ fn quiet_cluster_is_listed_once_and_watched() {
 /// Operators before v0.10 know no deployment policies.
 #[test]
 fn unserved_api_is_not_awaited() {
-    let fake = at_work(OLD, driver());
+    let fake = at_work(SKYHOOK, driver());
     fake.on("LIST deploymentpolicies").reply(404);
-    meanwhile(&fake, complete(OLD, driver()));
+    meanwhile(&fake, complete(SKYHOOK, driver()));
     let ran = wait(&fake, "gpu");
     assert_eq!(
         (ran.stdout.as_str(), ran.code),
@@ -410,27 +409,27 @@ fn unserved_api_is_not_awaited() {
 /// The API goes with its last object, where the operator's chart is uninstalled.
 #[test]
 fn removed_api_counts_as_deleted() {
-    let fake = at_work(OLD, driver());
+    let fake = at_work(SKYHOOK, driver());
     fake.on("WATCH skyhooks").reply(404);
     fake.on("LIST skyhooks").nth(2).times(100).reply(404);
     assert_eq!(
-        said(&wait(&fake, "gpu --for=deleted")).0,
+        wait(&fake, "gpu --for=deleted").parts().0,
         "skyhook/gpu deleted\n"
     );
 }
 
 #[test]
 fn interrupt_reports_progress() {
-    let fake = at_work(OLD, driver());
+    let fake = at_work(SKYHOOK, driver());
     let child = Child::default();
     fake.on("WATCH nodes").nth(1).after(child.interrupt());
     let served = fake.serve();
     let ran = run("wait gpu --timeout 20s")
         .kubeconfig(&served.kubeconfig())
         .child(&child)
-        .go();
+        .output();
     assert_eq!(
-        said(&ran),
+        ran.parts(),
         (
             "",
             "Interrupted: gpu: in_progress, 0 of 1 node done.\n",
@@ -441,7 +440,7 @@ fn interrupt_reports_progress() {
 
 #[test]
 fn invalid_flag_combinations_are_refused() {
-    let fake = at_work(OLD, driver());
+    let fake = at_work(SKYHOOK, driver());
     for (words, code) in [
         ("gpx", 1),
         ("gpu --for=ready", 64),

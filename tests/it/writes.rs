@@ -29,7 +29,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
-use crate::support::run::Ran;
 use crate::support::stage::{CR, Stage};
 
 impl Stage {
@@ -97,8 +96,4 @@ fn answered(mut cr: Value) -> Option<Value> {
     let paused = cr["status"]["status"] == "paused";
     cr["status"]["status"] = json!(if asked { "paused" } else { "in_progress" });
     (asked != paused).then_some(cr)
-}
-
-fn expect(ran: &Ran, code: i32) {
-    assert_eq!(ran.code, Some(code), "{}", ran.transcript());
 }

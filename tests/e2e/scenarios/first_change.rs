@@ -212,7 +212,7 @@ pub fn pause_left_behind(cluster: &Cluster) {
         .env("XDG_STATE_HOME", state.path())
         .child(&child);
     let ran = std::thread::scope(|scope| {
-        let reset = scope.spawn(|| reset.go());
+        let reset = scope.spawn(|| reset.output());
         cluster.await_that("it asks for a pause", || noted(&gpu, HOLD) != Value::Null);
         child.kill()(&mut ());
         reset.join().expect("it ends")

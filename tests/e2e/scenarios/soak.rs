@@ -202,7 +202,7 @@ pub fn soak(cluster: &Cluster) {
     let lines = beats.clone();
     let proxy = cluster
         .proxy()
-        .handing_out(Arc::new(move |query| lines.clone().lines(query)));
+        .serving_logs(Arc::new(move |query| lines.clone().lines(query)));
     let kubeconfig = proxy.kubeconfig();
     let dir = kubeconfig.with_file_name("said");
     std::fs::create_dir(&dir).expect("a directory");
@@ -235,11 +235,11 @@ pub fn soak(cluster: &Cluster) {
         churn_pods(cluster, turn);
         if begun.elapsed() > plan.cut_every * (cuts + 1) {
             cuts += 1;
-            proxy.cuts_streams();
+            proxy.cut_streams();
         }
         if begun.elapsed() > plan.restart_every * (restarts + 1) {
             restarts += 1;
-            proxy.cuts_streams();
+            proxy.cut_streams();
             cluster.restart_api_server(plan.away);
         }
         for each in &mut all {

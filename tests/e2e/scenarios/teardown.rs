@@ -170,10 +170,10 @@ pub fn beside_each_other(cluster: &Cluster) {
     let [one, other] = directories.each_ref().map(|f| f.path());
     let (first, second) = std::thread::scope(|scope| {
         let first = begin("--confirm", one).child(&child);
-        let first = scope.spawn(|| first.go());
+        let first = scope.spawn(|| first.output());
         late.until(pod("driver", "uninstall"));
         let second = begin("--confirm -o json", other);
-        let second = scope.spawn(|| second.go());
+        let second = scope.spawn(|| second.output());
         let journal = other.join("kubectl-skyhook/journal");
         cluster.await_that("the second has begun", || journal.exists());
         child.interrupt()(&mut ());
@@ -184,10 +184,10 @@ pub fn beside_each_other(cluster: &Cluster) {
         cluster.heal();
         (first, second.join().expect("it ends"))
     });
-    assert_eq!(first.code, Some(130), "{}", first.transcript());
+    first.expect_code(130);
     let says = "interrupted; requests in flight were completed\n0 of 2 gone; deletions in progress continue and cannot be canceled";
-    assert!(first.stdout.contains(says), "{}", first.transcript());
-    assert_eq!(second.code, Some(0), "{}", second.transcript());
+    first.expect_stdout(says);
+    second.expect_code(0);
     assert_eq!(
         second.json()["report"]["safe"],
         true,
@@ -202,8 +202,8 @@ pub fn beside_each_other(cluster: &Cluster) {
         let undone = run("undo --confirm")
             .kubeconfig(&cluster.kubeconfig("admin"))
             .env("XDG_STATE_HOME", state)
-            .go();
-        assert_eq!(undone.code, Some(0), "{}", undone.transcript());
+            .output();
+        undone.expect_code(0);
         back.until(complete());
     }
 }

@@ -106,7 +106,7 @@ fn expired_list_is_restarted_without_duplicates() {
     fake.on("LIST nodes").continued().times(1).reply(410);
     let scene = Scene::of(&fake);
     let collected = scene.collect("--sample-nodes 2");
-    assert_eq!(collected.code, Some(0), "{}", collected.transcript());
+    collected.expect_code(0);
     assert_eq!(
         scene.files()["nodes.json"].matches("\"more-599\"").count(),
         1
@@ -127,7 +127,7 @@ fn unreachable_server_writes_no_capture() {
         .reply(401);
     let scene = Scene::of(&fake);
     let collected = scene.collect("");
-    assert_eq!(collected.code, Some(1), "{}", collected.transcript());
+    collected.expect_code(1);
     assert!(!scene.archive().exists());
 }
 
@@ -138,7 +138,7 @@ fn forbidden_logs_are_recorded_in_the_capture() {
     fake.on("GET pods/log").reply(403);
     let scene = Scene::of(&fake);
     let collected = scene.collect("");
-    assert_eq!(collected.code, Some(4), "{}", collected.transcript());
+    collected.expect_code(4);
     assert!(
         collected.stderr.contains("rbac --for collect"),
         "{}",

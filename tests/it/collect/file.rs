@@ -14,7 +14,7 @@ fn scene() -> Scene {
 fn capture_is_private_and_its_path_is_printed() {
     let scene = scene();
     let collected = scene.collect("");
-    assert_eq!(collected.code, Some(0), "{}", collected.transcript());
+    collected.expect_code(0);
     assert_eq!(collected.stdout, format!("{}\n", scene.archive().display()));
     let mode = scene
         .archive()
@@ -39,7 +39,7 @@ fn existing_file_is_not_overwritten_without_force() {
     let scene = scene();
     std::fs::write(scene.archive(), "precious").expect("a file");
     let collected = scene.collect("");
-    assert_eq!(collected.code, Some(3), "{}", collected.transcript());
+    collected.expect_code(3);
     assert!(collected.stderr.contains("--force"), "{}", collected.stderr);
     assert_eq!(
         std::fs::read_to_string(scene.archive()).expect("a file"),
@@ -58,8 +58,8 @@ fn capture_can_be_written_to_stdout() {
         env!("CARGO_BIN_EXE_kubectl-skyhook"),
         scene.archive().display()
     );
-    let ran = crate::support::run::Run::of("sh", ["-c", &words]).go();
-    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+    let ran = crate::support::run::Run::program("sh", ["-c", &words]).output();
+    ran.expect_code(0);
     assert_eq!(ran.stdout, "");
     assert_eq!(scene.from("status").stdout, scene.live("status").stdout);
 }
@@ -96,12 +96,8 @@ fn truncated_archive_is_refused() {
     for part in [whole.len() / 4, whole.len() / 2, whole.len() * 3 / 4] {
         let path = scene.directory.path().join("part.tar.gz");
         std::fs::write(&path, &whole[..part]).expect("a file");
-        let ran = run(&format!("diagnose stuck --from {}", path.display())).go();
+        let ran = run(&format!("diagnose stuck --from {}", path.display())).output();
         assert_ne!(ran.code, Some(0), "{part}: {}", ran.transcript());
-        assert!(
-            !ran.stdout.contains("Nothing is stuck"),
-            "{}",
-            ran.transcript()
-        );
+        ran.expect_no_stdout("Nothing is stuck");
     }
 }

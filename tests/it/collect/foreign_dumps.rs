@@ -112,7 +112,7 @@ fn diagnose(path: &Path) -> Value {
         "diagnose stuck --all --fail-on never -o json --from {}",
         path.display()
     );
-    run(&words).go().json()
+    run(&words).output().json()
 }
 
 /// All that must-gather holds is found, with the operator's namespace in it.

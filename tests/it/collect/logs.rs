@@ -4,15 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use kubectl_skyhook::api::ApiFlavor;
-
 use super::{Scene, timeless};
 use crate::support::fake_api::{FakeApi, Reply};
-use crate::support::run::Ran;
-use crate::support::world::{Place, World};
-
-const OLD: World = World(ApiFlavor::Skyhook);
-const NEW: World = World(ApiFlavor::NodeWright);
+use crate::support::object_builder::{NODEWRIGHT, PackageRun, SKYHOOK};
+use crate::support::run::RunOutput;
 
 fn driver() -> Value {
     json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}})
@@ -20,16 +15,16 @@ fn driver() -> Value {
 
 /// The package fails on so many nodes, in pods that are started again in place.
 fn looping(nodes: usize) -> FakeApi {
-    let fake = OLD.serve(driver());
+    let fake = SKYHOOK.serve(driver());
     for n in 1..=nodes {
         let node = format!("node-{n:03}");
-        fake.load(OLD.node(&node, "erroring", &["driver|1.0.0 apply erroring"]));
-        let place = Place {
+        fake.load(SKYHOOK.node(&node, "erroring", &["driver|1.0.0 apply erroring"]));
+        let place = PackageRun {
             node: &node,
-            ..Place::default()
+            ..PackageRun::default()
         };
         let containers = ["driver-init done", "driver-apply looping"];
-        fake.load(OLD.pod(&pod(n, nodes), &place, "Pending", &containers));
+        fake.load(SKYHOOK.pod(&pod(n, nodes), &place, "Pending", &containers));
     }
     fake
 }
@@ -41,10 +36,10 @@ fn pod(n: usize, nodes: usize) -> String {
 
 /// The attempts of a Job: two failed, and one has just begun.
 fn job() -> FakeApi {
-    let place = |at| Place {
+    let place = |at| PackageRun {
         job: Some("apply-1"),
         at,
-        ..Place::default()
+        ..PackageRun::default()
     };
     let (first, second, third) = (
         "2026-11-20T11:50:00Z",
@@ -53,31 +48,32 @@ fn job() -> FakeApi {
     );
     let failed = ["driver-init done", "driver-apply failed"];
     let running = ["driver-init done", "driver-apply running"];
-    NEW.serve(driver())
-        .with(NEW.node("node-1", "in_progress", &["driver|1.0.0 apply erroring"]))
-        .with(NEW.job(&place(first), json!({"failed": 2, "active": 1})))
-        .with(NEW.pod("a", &place(first), "Failed", &failed))
-        .with(NEW.pod("b", &place(second), "Failed", &failed))
-        .with(NEW.pod("c", &place(third), "Pending", &running))
+    NODEWRIGHT
+        .serve(driver())
+        .with(NODEWRIGHT.node("node-1", "in_progress", &["driver|1.0.0 apply erroring"]))
+        .with(NODEWRIGHT.job(&place(first), json!({"failed": 2, "active": 1})))
+        .with(NODEWRIGHT.pod("a", &place(first), "Failed", &failed))
+        .with(NODEWRIGHT.pod("b", &place(second), "Failed", &failed))
+        .with(NODEWRIGHT.pod("c", &place(third), "Pending", &running))
 }
 
 /// A container that has passed, and the one that checks it, which wrote nothing.
 fn silent_check() -> FakeApi {
-    let place = Place {
+    let place = PackageRun {
         job: Some("apply-1"),
         at: "2026-11-20T11:50:00Z",
-        ..Place::default()
+        ..PackageRun::default()
     };
     let containers = [
         "driver-init done",
         "driver-apply done",
         "driver-applycheck failed",
     ];
-    let fake = NEW
+    let fake = NODEWRIGHT
         .serve(driver())
-        .with(NEW.node("node-1", "in_progress", &["driver|1.0.0 apply erroring"]))
-        .with(NEW.job(&place, json!({"failed": 1})))
-        .with(NEW.pod("a", &place, "Failed", &containers));
+        .with(NODEWRIGHT.node("node-1", "in_progress", &["driver|1.0.0 apply erroring"]))
+        .with(NODEWRIGHT.job(&place, json!({"failed": 1})))
+        .with(NODEWRIGHT.pod("a", &place, "Failed", &containers));
     fake.change(|it| {
         it.logs.write("a", "driver-applycheck", "");
         it.logs
@@ -210,7 +206,7 @@ fn missing_log_is_reported() {
     }
     let unpacked = || {
         let words = format!("diagnose stuck --from {}", directory.display());
-        crate::support::run::run(&words).go().stdout
+        crate::support::run::run(&words).output().stdout
     };
     assert!(unpacked().contains("| broken"), "{}", unpacked());
     let (name, path) = log.expect("a log");
@@ -256,7 +252,7 @@ fn hanging_log_requests_do_not_cost_other_logs() {
     }
     let scene = Scene::of(&fake);
     let collected = scene.collect("--timeout 12s");
-    assert_eq!(collected.code, Some(4), "{}", collected.transcript());
+    collected.expect_code(4);
     let index = scene.index();
     let logs = index["logs"].as_array().expect("logs").iter();
     let (read, missing): (Vec<&Value>, Vec<&Value>) =
@@ -320,19 +316,15 @@ fn package_logs_are_the_same_from_a_capture() {
     ] {
         let words = format!("{words} {flags}");
         let (live, kept) = (scene.live(&words), scene.from(&words));
-        assert_eq!(live.code, Some(0), "{}", live.transcript());
-        let said = |ran: &Ran| (ran.code, ran.stdout.clone(), ran.stderr.clone());
+        live.expect_code(0);
+        let said = |ran: &RunOutput| (ran.code, ran.stdout.clone(), ran.stderr.clone());
         assert_eq!(said(&kept), said(&live), "{flags}");
-        assert!(
-            kept.stdout.contains("  indented on"),
-            "{}",
-            kept.transcript()
-        );
+        kept.expect_stdout("  indented on");
     }
     fake.on("GET pods/log").reply(403);
     assert_eq!(scene.collect("--force").code, Some(4));
     let ran = scene.from(&format!("{words} --node node-001"));
     let said = "cannot read the log of driver-apply in pod/apply-001: forbidden: ";
-    assert_eq!(ran.code, Some(1), "{}", ran.transcript());
-    assert!(ran.stderr.contains(said), "{}", ran.transcript());
+    ran.expect_code(1);
+    ran.expect_stderr(said);
 }

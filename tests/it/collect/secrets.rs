@@ -98,7 +98,7 @@ fn capture_contains_no_planted_secret() {
     });
     let scene = Scene::of(&fake);
     let collected = scene.collect("");
-    assert_eq!(collected.code, Some(0), "{}", collected.transcript());
+    collected.expect_code(0);
     let files = scene.files();
     for (name, text) in &files {
         let at = text

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::support::clusters;
 use crate::support::fake_api::Served;
-use crate::support::found::found;
+use crate::support::programs::is_installed;
 
 /// A shell's surroundings: a cluster, and a PATH on which the plugin and the name that kubectl asks stand.
 struct Surroundings {
@@ -59,7 +59,7 @@ impl Surroundings {
 
 #[test]
 fn kubectl_calls_the_completion_plugin() {
-    if !found("kubectl") {
+    if !is_installed("kubectl") {
         return;
     }
     let here = Surroundings::new();
@@ -118,7 +118,7 @@ offers() {
 
 #[test]
 fn bash_completes_with_our_script() {
-    if !found("bash") {
+    if !is_installed("bash") {
         return;
     }
     let here = Surroundings::new();
@@ -140,7 +140,7 @@ const BASH_COMPLETION: &str = "/usr/share/bash-completion/bash_completion";
 
 #[test]
 fn bash_completes_through_kubectl() {
-    if !found("bash") || !found("kubectl") || !found(BASH_COMPLETION) {
+    if !is_installed("bash") || !is_installed("kubectl") || !is_installed(BASH_COMPLETION) {
         return;
     }
     let here = Surroundings::new();
@@ -161,7 +161,7 @@ fn bash_completes_through_kubectl() {
 
 #[test]
 fn fish_completes_with_our_script() {
-    if !found("fish") {
+    if !is_installed("fish") {
         return;
     }
     let here = Surroundings::new();
@@ -176,7 +176,7 @@ fn fish_completes_with_our_script() {
 
 #[test]
 fn fish_completes_through_kubectl() {
-    if !found("fish") || !found("kubectl") {
+    if !is_installed("fish") || !is_installed("kubectl") {
         return;
     }
     let here = Surroundings::new();
@@ -230,7 +230,7 @@ fn zsh(load: &str, typed: &str, expected: &[&str]) {
 
 #[test]
 fn zsh_completes_with_our_script() {
-    if !found("zsh") {
+    if !is_installed("zsh") {
         return;
     }
     let load = "source completions/_kubectl-skyhook";
@@ -252,7 +252,7 @@ fn zsh_completes_with_our_script() {
 
 #[test]
 fn zsh_completes_through_kubectl() {
-    if !found("zsh") || !found("kubectl") {
+    if !is_installed("zsh") || !is_installed("kubectl") {
         return;
     }
     let load = "source <(kubectl completion zsh)";
@@ -275,7 +275,7 @@ fn zsh_completes_through_kubectl() {
 /// Its editor, of which the script is a part, is there on a terminal only.
 #[test]
 fn elvish_completes_with_our_script() {
-    if !found("elvish") {
+    if !is_installed("elvish") {
         return;
     }
     let here = Surroundings::new();

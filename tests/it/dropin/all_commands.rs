@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{Site, driver, idle, marked, said};
-use crate::dropin::OLD;
+use super::{Site, driver, idle, marked};
+use crate::dropin::SKYHOOK;
 use crate::support::fake_api::FakeApi;
 use crate::support::run::{Child, run};
 
@@ -64,7 +64,7 @@ fn g4_name_that_matches_nothing_is_an_error() {
     ] {
         let ran = site.run(words);
         assert_eq!(
-            said(&ran),
+            ran.parts(),
             (
                 "",
                 "error: node \"worker-7\" not found\nhint: did you mean worker-1?\n",
@@ -139,7 +139,7 @@ fn g10_confirmation_from_stdin_is_the_same_everywhere() {
     ] {
         for answer in ["", "n\n", "yesterday\n"] {
             let site = Site::complete(&["worker-1"]);
-            let ran = site.command(words).stdin(answer).go();
+            let ran = site.command(words).stdin(answer).output();
             assert_eq!((ran.stdout.as_str(), ran.code), ("", Some(3)), "{words}");
             assert!(
                 ran.stderr.ends_with(
@@ -153,8 +153,8 @@ fn g10_confirmation_from_stdin_is_the_same_everywhere() {
         }
         for answer in ["y", "y\n", "yes\n"] {
             let site = Site::complete(&["worker-1"]);
-            let ran = site.command(words).stdin(answer).go();
-            assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+            let ran = site.command(words).stdin(answer).output();
+            ran.expect_code(0);
             assert_ne!(site.patched(), [""; 0]);
         }
     }
@@ -164,10 +164,10 @@ fn g10_confirmation_from_stdin_is_the_same_everywhere() {
 fn g11_dry_run_reads_the_cluster_without_a_prompt() {
     let site = Site::complete(&["worker-1"]);
     let ran = site.answer("pause gpu --dry-run");
-    assert!(ran.stdout.contains("skyhook/gpu"), "{}", ran.transcript());
+    ran.expect_stdout("skyhook/gpu");
     let typo = site.run("pause gpuu --dry-run");
     assert_eq!(
-        said(&typo),
+        typo.parts(),
         (
             "",
             "error: Skyhook \"gpuu\" not found\nhint: did you mean gpu?\n",
@@ -179,8 +179,8 @@ fn g11_dry_run_reads_the_cluster_without_a_prompt() {
 
 #[test]
 fn g12_malformed_state_is_a_row() {
-    let mut broken = OLD.node("worker-2", "complete", &[]);
-    broken["metadata"]["annotations"][OLD.0.key("nodeState_gpu")] = json!("{oops");
+    let mut broken = SKYHOOK.node("worker-2", "complete", &[]);
+    broken["metadata"]["annotations"][SKYHOOK.0.key("nodeState_gpu")] = json!("{oops");
     let site = Site::of(idle(driver()).with(broken));
     let json = site.answer("node list --skyhook gpu -o json").json();
     assert_eq!(json["nodes"][0]["nodeName"], json!("worker-2"));
@@ -197,7 +197,7 @@ fn g13_unknown_values_are_errors() {
         "node list extra --skyhook gpu",
         "version extra",
     ] {
-        let ran = run(words).go();
+        let ran = run(words).output();
         assert_eq!((ran.stdout.as_str(), ran.code), ("", Some(64)), "{words}");
     }
 }
@@ -222,7 +222,7 @@ fn g14_dashboard_is_not_taken_for_the_operator() {
     let version = site.answer("version -o json").json();
     assert_eq!(version["operator"]["version"], json!("v0.17.1"));
 
-    let alone = Site::of(FakeApi::new().serving(OLD.0).with(grafana));
+    let alone = Site::of(FakeApi::new().serving(SKYHOOK.0).with(grafana));
     let version = alone.answer("version -o json").json();
     assert_eq!(version["operator"]["version"], Value::Null);
 
@@ -232,7 +232,7 @@ fn g14_dashboard_is_not_taken_for_the_operator() {
         "ghcr.io/nvidia/nodewright/operator:v0.19.2",
         json!({"control-plane": "controller-manager", "app.kubernetes.io/version": "v0.18.0"}),
     );
-    let site = Site::of(FakeApi::new().serving(OLD.0).with(renamed));
+    let site = Site::of(FakeApi::new().serving(SKYHOOK.0).with(renamed));
     let version = site.answer("version -o json").json();
     assert_eq!(version["operator"]["version"], json!("v0.19.2"));
 }
@@ -244,7 +244,7 @@ fn g15_registry_port_is_not_taken_for_the_version() {
         "localhost:5000/skyhook-operator",
         json!({"control-plane": "controller-manager"}),
     );
-    let site = Site::of(FakeApi::new().serving(OLD.0).with(operator));
+    let site = Site::of(FakeApi::new().serving(SKYHOOK.0).with(operator));
     let version = site.answer("version -o json").json();
     assert_eq!(version["operator"]["version"], Value::Null);
 }
@@ -253,15 +253,18 @@ fn g15_registry_port_is_not_taken_for_the_version() {
 fn g16_undecodable_field_does_not_block_pause() {
     for noted in [Value::Null, json!({"other": "x"})] {
         for verb in ["pause", "disable"] {
-            let mut cr = OLD.skyhook("complete", driver());
+            let mut cr = SKYHOOK.skyhook("complete", driver());
             cr["spec"]["priority"] = json!({"of": "a future kind"});
             cr["metadata"]["annotations"] = noted.clone();
-            let fake = FakeApi::new().serving(OLD.0).with(cr).with(OLD.operator());
+            let fake = FakeApi::new()
+                .serving(SKYHOOK.0)
+                .with(cr)
+                .with(SKYHOOK.operator());
             let site = Site::of(fake);
             let ran = site.answer(&format!("{verb} gpu -y"));
             assert_eq!(site.noted(verb), json!("true"), "{}", ran.transcript());
             let missing = site.run(&format!("{verb} nope -y"));
-            assert_eq!(missing.code, Some(3), "{}", missing.transcript());
+            missing.expect_code(3);
             // What has changed nothing is not what is taken back.
             let undone = site.answer("undo -y");
             assert_eq!(site.noted(verb), Value::Null, "{}", undone.transcript());
@@ -275,8 +278,8 @@ fn g17_reason_text_is_sent_as_valid_json() {
     let reason = "a \"quote\", a \u{7f}, a \u{1}, and \u{10ffff}";
     let ran = site
         .of_words(["pause", "gpu", "-y", "--reason", reason])
-        .go();
-    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+        .output();
+    ran.expect_code(0);
     let cr = site.cr();
     assert_eq!(
         cr["metadata"]["annotations"]["kubectl-skyhook/pause-reason"],
@@ -319,7 +322,7 @@ fn g20_table_is_a_header_and_rows() {
     let site = Site::complete(&["worker-1"]);
     let ran = site.answer("node list --skyhook gpu");
     assert_eq!(
-        said(&ran),
+        ran.parts(),
         (
             "NODE      STATUS    PACKAGES  NOTE\nworker-1  complete  1/1       <none>\n",
             "1 node: 1 complete\n",
@@ -342,8 +345,8 @@ fn g22_interrupt_finishes_requests_in_flight_and_reports_the_rest() {
     let ran = site
         .command("reset gpu -y --max-parallel 1 -o json")
         .child(&child)
-        .go();
-    assert_eq!(ran.code, Some(130), "{}", ran.transcript());
+        .output();
+    ran.expect_code(130);
     let counts = &ran.json()["counts"];
     let done = site.patched().len();
     assert!(done < 9);

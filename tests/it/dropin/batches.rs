@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{Site, driver, marked, said};
-use crate::dropin::OLD;
+use super::{Site, driver, marked};
+use crate::dropin::SKYHOOK;
 use crate::support::fake_api::FakeApi;
 
 /// A rollout that has stopped.
 fn stopped() -> Value {
-    let mut cr = OLD.skyhook("complete", driver());
+    let mut cr = SKYHOOK.skyhook("complete", driver());
     cr["status"]["nodeOrderOffset"] = json!(7);
     cr["status"]["nodePriority"] = json!({"node-1": "2026-11-20T11:00:00Z"});
     cr["status"]["compartmentStatuses"] = json!({
@@ -22,8 +22,11 @@ fn stopped() -> Value {
 }
 
 fn site() -> Site {
-    let fake = FakeApi::new().serving(OLD.0).with(stopped());
-    Site::of(fake.with(OLD.operator()).with(OLD.node("node-1", "", &[])))
+    let fake = FakeApi::new().serving(SKYHOOK.0).with(stopped());
+    Site::of(
+        fake.with(SKYHOOK.operator())
+            .with(SKYHOOK.node("node-1", "", &[])),
+    )
 }
 
 fn fresh() -> Value {
@@ -76,7 +79,10 @@ fn b3_node_priority_is_reset_with_and_without_compartments() {
         if !compartments {
             cr["status"]["compartmentStatuses"] = json!({});
         }
-        let fake = FakeApi::new().serving(OLD.0).with(cr).with(OLD.operator());
+        let fake = FakeApi::new()
+            .serving(SKYHOOK.0)
+            .with(cr)
+            .with(SKYHOOK.operator());
         let site = Site::of(fake);
         site.done("dp reset gpu -y");
         let status = &site.cr()["status"];
@@ -101,14 +107,14 @@ fn b5_batches_are_reset_in_one_patch_that_can_fail() {
     assert_eq!(site.patched().len(), 1);
 
     let entries = ["driver|1.0.0 config complete"];
-    let fake = FakeApi::new().serving(OLD.0).with(stopped());
+    let fake = FakeApi::new().serving(SKYHOOK.0).with(stopped());
     let node = marked("node-1", "complete", &entries);
-    let site = Site::of(fake.with(OLD.operator()).with(node));
+    let site = Site::of(fake.with(SKYHOOK.operator()).with(node));
     site.fake.on("PATCH skyhooks/status").reply(422);
     let ran = site.run("reset gpu -y");
-    assert_eq!(ran.code, Some(4), "{}", ran.transcript());
+    ran.expect_code(4);
     let alone = site.run("dp reset gpu -y");
-    assert_eq!(alone.code, Some(1), "{}", alone.transcript());
+    alone.expect_code(1);
 }
 
 #[test]
@@ -120,7 +126,7 @@ fn b6_compartments_are_sorted_and_errors_printed_once() {
     }
     let ran = site.run("dp reset nope -y");
     assert_eq!(
-        said(&ran),
+        ran.parts(),
         (
             "",
             "error: Skyhook \"nope\" not found\nhint: existing: gpu\n",
@@ -141,16 +147,12 @@ fn b7_help_says_the_name_is_a_custom_resource() {
 
 #[test]
 fn b8_operator_without_policies_gives_a_warning() {
-    let mut operator = OLD.operator();
+    let mut operator = SKYHOOK.operator();
     operator["spec"]["template"]["spec"]["containers"][0]["image"] =
         json!("ghcr.io/nvidia/skyhook/operator:v0.7.6");
-    let fake = FakeApi::new().serving(OLD.0).with(stopped());
+    let fake = FakeApi::new().serving(SKYHOOK.0).with(stopped());
     let old = Site::of(fake.with(operator)).answer("dp reset gpu --dry-run");
-    assert!(
-        old.stdout.contains("older than v0.8.0"),
-        "{}",
-        old.transcript()
-    );
+    old.expect_stdout("older than v0.8.0");
     let new = site().answer("dp reset gpu --dry-run");
-    assert!(!new.stdout.contains("v0.8.0"), "{}", new.transcript());
+    new.expect_no_stdout("v0.8.0");
 }

@@ -3,14 +3,14 @@
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
-use super::{Site, driver, idle, marked, said};
-use crate::dropin::OLD;
+use super::{Site, driver, idle, marked};
+use crate::dropin::SKYHOOK;
 use crate::support::fake_api::FakeApi;
-use crate::support::world::World;
+use crate::support::object_builder::ObjectBuilder;
 
 #[test]
 fn reset_succeeds_without_object_or_state() {
-    let nothing = Site::of(FakeApi::new().serving(OLD.0).with(OLD.operator()));
+    let nothing = Site::of(FakeApi::new().serving(SKYHOOK.0).with(SKYHOOK.operator()));
     assert_eq!(nothing.answer("reset gpu --confirm").stdout, "");
     assert_eq!(nothing.patched(), [""; 0]);
 
@@ -18,8 +18,8 @@ fn reset_succeeds_without_object_or_state() {
     let node = marked("node-1", "complete", &entries);
     let orphaned = Site::of(
         FakeApi::new()
-            .serving(OLD.0)
-            .with(OLD.operator())
+            .serving(SKYHOOK.0)
+            .with(SKYHOOK.operator())
             .with(node),
     );
     orphaned.done("reset gpu --confirm");
@@ -29,7 +29,7 @@ fn reset_succeeds_without_object_or_state() {
     }
     assert_eq!(orphaned.label("node-1", "status_gpu"), Value::Null);
 
-    let untouched = Site::of(idle(driver()).with(OLD.node("node-1", "", &[])));
+    let untouched = Site::of(idle(driver()).with(SKYHOOK.node("node-1", "", &[])));
     untouched.done("reset gpu --confirm");
     assert_eq!(untouched.patched(), [""; 0]);
 }
@@ -41,7 +41,7 @@ fn reset_succeeds_without_the_crd() {
     assert_eq!(nothing.patched(), [""; 0]);
 
     for flavor in ApiFlavor::ALL {
-        let world = World(flavor);
+        let world = ObjectBuilder(flavor);
         let entries = ["driver|1.0.0 config complete"];
         let mut node = world.node("node-1", "complete", &entries);
         node["metadata"]["annotations"][flavor.key("cordon_gpu")] = json!("true");
@@ -57,7 +57,7 @@ fn reset_succeeds_without_the_crd() {
 
 #[test]
 fn empty_result_is_no_error_for_an_existing_object() {
-    let site = Site::of(idle(driver()).with(OLD.node("node-1", "", &[])));
+    let site = Site::of(idle(driver()).with(SKYHOOK.node("node-1", "", &[])));
     for words in [
         "node list --skyhook gpu",
         "node list --skyhook gpu -o json",
@@ -113,8 +113,8 @@ fn unconfirmed_commands_abort_without_a_terminal() {
 fn node_list_json_keeps_upstream_fields() {
     let site = Site::of(
         idle(driver())
-            .with(OLD.node("node-1", "complete", &["driver|1.0.0 config complete"]))
-            .with(OLD.node("node-2", "erroring", &["driver|1.0.0 apply erroring"])),
+            .with(SKYHOOK.node("node-1", "complete", &["driver|1.0.0 config complete"]))
+            .with(SKYHOOK.node("node-2", "erroring", &["driver|1.0.0 apply erroring"])),
     );
     let json = site.answer("node list --skyhook gpu -o json").json();
     assert_eq!(
@@ -178,14 +178,14 @@ fn package_status_json_omits_zero_fields() {
 
 #[test]
 fn g8_empty_results_are_valid_json() {
-    let mut cr = OLD.skyhook("complete", driver());
+    let mut cr = SKYHOOK.skyhook("complete", driver());
     cr["spec"]["nodeSelectors"] = json!({"matchLabels": {"pool": "none"}});
     let site = Site::of(
         FakeApi::new()
-            .serving(OLD.0)
+            .serving(SKYHOOK.0)
             .with(cr)
-            .with(OLD.operator())
-            .with(OLD.node("node-1", "", &[])),
+            .with(SKYHOOK.operator())
+            .with(SKYHOOK.node("node-1", "", &[])),
     );
     for (words, empty) in [
         (
@@ -242,7 +242,7 @@ fn missing_object_is_an_error_as_upstream() {
     ] {
         let ran = site.run(words);
         assert_eq!(
-            said(&ran),
+            ran.parts(),
             (
                 "",
                 "error: Skyhook \"nope\" not found\nhint: existing: gpu\n",
@@ -256,8 +256,8 @@ fn missing_object_is_an_error_as_upstream() {
 #[test]
 fn unknown_operator_version_blocks_no_command() {
     let fake = FakeApi::new()
-        .serving(OLD.0)
-        .with(OLD.skyhook("complete", driver()));
+        .serving(SKYHOOK.0)
+        .with(SKYHOOK.skyhook("complete", driver()));
     let site = Site::of(fake);
     let version = site.answer("version");
     assert!(version.stdout.contains("unknown ("), "{}", version.stdout);

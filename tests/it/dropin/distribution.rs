@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Site;
-use crate::support::run::{Ran, run};
+use crate::support::run::{RunOutput, run};
 
 /// The operator is looked for where it is, whatever the namespace of the context; help says so.
 #[test]
@@ -14,14 +14,14 @@ fn g19_operator_is_found_whatever_the_context_namespace() {
     config["contexts"][0]["context"]["namespace"] = json!("elsewhere");
     let file = site.state.path().join("kubeconfig");
     std::fs::write(&file, config.to_string()).expect("a file");
-    let version = |more: &str| -> Ran {
+    let version = |more: &str| -> RunOutput {
         let words = format!("version --kubeconfig {} {more}", file.display());
-        run(&words).go()
+        run(&words).output()
     };
     let found = version("");
-    assert!(found.stdout.contains("v0.17.1"), "{}", found.transcript());
+    found.expect_stdout("v0.17.1");
     assert_eq!(version("-n skyhook").stdout, found.stdout);
-    let help = run("version --help").go().stdout;
+    let help = run("version --help").output().stdout;
     assert!(
         help.contains("Namespace of the operator; detected automatically by default"),
         "{help}"
@@ -61,7 +61,7 @@ fn g24_binary_has_the_plugin_name_and_prints_its_version() {
     let manifest = std::fs::read_to_string("krew-manifest.yaml").expect("a manifest");
     assert!(manifest.contains("bin: kubectl-skyhook"), "{manifest}");
     assert!(manifest.contains("sha256"), "{manifest}");
-    let ran = run("--version").go();
+    let ran = run("--version").output();
     assert_eq!(
         ran.stdout,
         format!("kubectl-skyhook {}\n", env!("CARGO_PKG_VERSION"))

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Site, said};
+use super::Site;
 use crate::support::run::{Run, run};
 
 #[test]
@@ -73,8 +73,8 @@ fn upstream_connection_flags_are_accepted() {
         "node list --skyhook gpu --kubeconfig {}",
         kubeconfig.display()
     ))
-    .go();
-    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+    .output();
+    ran.expect_code(0);
 }
 
 #[test]
@@ -133,11 +133,11 @@ fn all_boolean_flags_accept_a_value() {
         site.done(words);
     }
     let off = site.answer("reset gpu --failed-only=true --dry-run");
-    assert!(off.stderr.contains("nothing to do"), "{}", off.transcript());
+    off.expect_stderr("nothing to do");
     let kept = site.answer("pause gpu -y --no-journal=false -o json");
     assert!(kept.json()["journal"].is_string(), "{}", kept.transcript());
     let wrong = site.run("reset gpu --no-pause=perhaps -y");
-    assert_eq!(wrong.code, Some(64), "{}", wrong.transcript());
+    wrong.expect_code(64);
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn double_dash_ends_flags() {
     let site = Site::complete(&["node-1"]);
     let ran = site.run("pause -y -- --confirm");
     assert_eq!(
-        said(&ran),
+        ran.parts(),
         (
             "",
             "error: Skyhook \"--confirm\" not found\nhint: existing: gpu\n",
@@ -185,17 +185,17 @@ fn output_formats_are_case_insensitive_and_checked() {
         let ran = site.run(words);
         assert_eq!((ran.stdout.as_str(), ran.code), ("", Some(64)));
         let says = "allowed formats are table, wide, json, yaml, name";
-        assert!(ran.stderr.contains(says), "{}", ran.transcript());
+        ran.expect_stderr(says);
     }
 }
 
 #[test]
 fn help_exits_0_on_stdout() {
-    let long = run("node list -h").go();
-    assert_eq!(run("help node list").go().stdout, long.stdout);
-    assert_eq!(run("help").go().stdout, run("-h").go().stdout);
+    let long = run("node list -h").output();
+    assert_eq!(run("help node list").output().stdout, long.stdout);
+    assert_eq!(run("help").output().stdout, run("-h").output().stdout);
     for words in ["", "node", "package", "dp", "deployment-policy", "help dp"] {
-        let ran = run(words).go();
+        let ran = run(words).output();
         assert_eq!((ran.stderr.as_str(), ran.code), ("", Some(0)), "{words}");
         assert!(ran.stdout.contains("Usage: kubectl skyhook"), "{words}");
     }
@@ -217,13 +217,13 @@ fn empty_selector_does_not_select_everything() {
         "reset gpu --node '' -y",
         "reset '' -y",
     ] {
-        let ran = empty(words).go();
+        let ran = empty(words).output();
         let refused = matches!(ran.code, Some(1 | 64)) || words.starts_with("reset ''");
         assert!(refused, "{}", ran.transcript());
         assert_eq!(site.patched(), [""; 0], "{}", ran.transcript());
     }
-    let blank = empty("version -n ''").go();
+    let blank = empty("version -n ''").output();
     assert_eq!(blank.code, Some(0));
-    assert!(blank.stdout.contains("v0.17.1"), "{}", blank.transcript());
+    blank.expect_stdout("v0.17.1");
     assert_eq!(site.cr()["metadata"]["annotations"], Value::Null);
 }

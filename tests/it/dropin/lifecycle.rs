@@ -3,20 +3,20 @@
 use serde_json::{Value, json};
 
 use super::{Site, driver, idle};
-use crate::dropin::OLD;
+use crate::dropin::SKYHOOK;
 use crate::support::fake_api::FakeApi;
 
 fn noting(version: &str) -> Value {
-    let mut cr = OLD.skyhook("complete", driver());
-    cr["metadata"]["annotations"] = json!({OLD.0.key("version"): version});
+    let mut cr = SKYHOOK.skyhook("complete", driver());
+    cr["metadata"]["annotations"] = json!({SKYHOOK.0.key("version"): version});
     cr
 }
 
 #[test]
 fn v1_stale_version_annotation_does_not_block_pause() {
     for verb in ["pause", "disable"] {
-        let fake = FakeApi::new().serving(OLD.0).with(noting("v0.7.3"));
-        let site = Site::of(fake.with(OLD.operator()));
+        let fake = FakeApi::new().serving(SKYHOOK.0).with(noting("v0.7.3"));
+        let site = Site::of(fake.with(SKYHOOK.operator()));
         site.done(&format!("{verb} gpu -y"));
         assert_eq!(site.noted(verb), json!("true"));
     }
@@ -24,29 +24,27 @@ fn v1_stale_version_annotation_does_not_block_pause() {
 
 #[test]
 fn v1_old_operator_gives_a_warning() {
-    let mut operator = OLD.operator();
+    let mut operator = SKYHOOK.operator();
     operator["spec"]["template"]["spec"]["containers"][0]["image"] =
         json!("ghcr.io/nvidia/skyhook/operator:v0.7.6");
-    let fake = FakeApi::new().serving(OLD.0).with(noting("v0.7.6"));
+    let fake = FakeApi::new().serving(SKYHOOK.0).with(noting("v0.7.6"));
     let site = Site::of(fake.with(operator));
     let ran = site.answer("pause gpu -y");
     assert_eq!(site.noted("pause"), json!("true"));
-    assert!(
-        ran.stderr.contains("older than v0.8.0"),
-        "{}",
-        ran.transcript()
-    );
+    ran.expect_stderr("older than v0.8.0");
 }
 
 #[test]
 fn v2_prerelease_operator_is_accepted() {
-    let mut operator = OLD.operator();
+    let mut operator = SKYHOOK.operator();
     operator["spec"]["template"]["spec"]["containers"][0]["image"] =
         json!("ghcr.io/nvidia/skyhook/operator:v0.8.0-rc.1");
-    let fake = FakeApi::new().serving(OLD.0).with(noting("v0.8.0-rc.1"));
+    let fake = FakeApi::new()
+        .serving(SKYHOOK.0)
+        .with(noting("v0.8.0-rc.1"));
     let site = Site::of(fake.with(operator));
     let ran = site.answer("disable gpu -y");
-    assert!(!ran.stderr.contains("v0.8.0"), "{}", ran.transcript());
+    ran.expect_no_stderr("v0.8.0");
     assert_eq!(site.noted("disable"), json!("true"));
 }
 
@@ -77,12 +75,8 @@ fn v4_output_tells_changes_and_remaining_blockers() {
     );
     site.done("disable gpu -y");
     let resumed = site.answer("resume gpu");
-    assert!(
-        resumed.stderr.contains(
-            "skyhook/gpu is disabled as well: nothing runs until you run `kubectl skyhook enable gpu`"
-        ),
-        "{}",
-        resumed.transcript()
+    resumed.expect_stderr(
+        "skyhook/gpu is disabled as well: nothing runs until you run `kubectl skyhook enable gpu`",
     );
 }
 
@@ -114,13 +108,9 @@ fn v5_missing_permission_is_reported_before_any_write() {
         let site = Site::complete(&["node-1"]);
         site.fake.on(denied).reply(403);
         let ran = site.run(words);
-        assert_eq!(ran.code, Some(1), "{}", ran.transcript());
-        assert!(ran.stderr.contains(says), "{}", ran.transcript());
-        assert!(
-            ran.stderr.contains("kubectl auth can-i patch"),
-            "{}",
-            ran.transcript()
-        );
+        ran.expect_code(1);
+        ran.expect_stderr(says);
+        ran.expect_stderr("kubectl auth can-i patch");
         assert_eq!(site.patched(), [""; 0]);
     }
 }

@@ -2,20 +2,20 @@
 
 use serde_json::json;
 
-use super::{Site, driver, idle, said};
-use crate::dropin::OLD;
+use super::{Site, driver, idle};
+use crate::dropin::SKYHOOK;
 use crate::support::fake_api::FakeApi;
-use crate::support::world::Place;
+use crate::support::object_builder::PackageRun;
 
 /// A pod of the package's stage with these containers, and what they wrote.
 fn pod(
     fake: FakeApi,
     name: &str,
-    place: &Place<'_>,
+    place: &PackageRun<'_>,
     containers: &[&str],
     logs: &[(&str, &str)],
 ) -> FakeApi {
-    fake.load(OLD.pod(name, place, "Pending", containers));
+    fake.load(SKYHOOK.pod(name, place, "Pending", containers));
     fake.change(|it| {
         for (container, text) in logs {
             it.logs.write(name, container, text);
@@ -25,14 +25,14 @@ fn pod(
 }
 
 fn with_node() -> FakeApi {
-    idle(driver()).with(OLD.node("node-1", "in_progress", &["driver|1.0.0 apply in_progress"]))
+    idle(driver()).with(SKYHOOK.node("node-1", "in_progress", &["driver|1.0.0 apply in_progress"]))
 }
 
 #[test]
 fn l1_crash_loop_shows_the_crashed_run() {
     let containers = ["driver-init done", "driver-apply looping"];
     let init = [("driver-init", "2026-11-20T11:50:00Z copied\n")];
-    let fake = pod(with_node(), "p", &Place::default(), &containers, &init);
+    let fake = pod(with_node(), "p", &PackageRun::default(), &containers, &init);
     fake.change(|it| {
         it.logs
             .write_previous("p", "driver-apply", "2026-11-20T11:54:00Z no such device\n");
@@ -46,10 +46,10 @@ fn l1_crash_loop_shows_the_crashed_run() {
 
 #[test]
 fn l2_interrupt_logs_are_shown() {
-    let place = Place {
+    let place = PackageRun {
         stage: "interrupt",
         interrupt: true,
-        ..Place::default()
+        ..PackageRun::default()
     };
     let logs = [("interrupt", "2026-11-20T11:50:00Z rebooting\n")];
     let fake = pod(with_node(), "p", &place, &["interrupt running"], &logs);
@@ -63,10 +63,10 @@ fn l3_package_name_prefix_does_not_match() {
         "driver": {"version": "1.0.0", "image": "example.com/driver"},
         "driver-extra": {"version": "1.0.0", "image": "example.com/driver-extra"},
     });
-    let fake = idle(packages).with(OLD.node("node-1", "in_progress", &[]));
-    let place = Place {
+    let fake = idle(packages).with(SKYHOOK.node("node-1", "in_progress", &[]));
+    let place = PackageRun {
         package: "driver-extra",
-        ..Place::default()
+        ..PackageRun::default()
     };
     let logs = [("driver-extra-apply", "2026-11-20T11:50:00Z other\n")];
     let fake = pod(fake, "p", &place, &["driver-extra-apply running"], &logs);
@@ -86,10 +86,10 @@ fn l4_nodes_are_interleaved_with_name_prefixes() {
         ),
         ("node-2", "2026-11-20T11:50:01Z second\n"),
     ] {
-        fake = fake.with(OLD.node(node, "in_progress", &["driver|1.0.0 apply in_progress"]));
-        let place = Place {
+        fake = fake.with(SKYHOOK.node(node, "in_progress", &["driver|1.0.0 apply in_progress"]));
+        let place = PackageRun {
             node,
-            ..Place::default()
+            ..PackageRun::default()
         };
         let pod_name = format!("p-{node}");
         fake = pod(
@@ -123,10 +123,10 @@ fn l5_stage_shows_its_check_and_no_other_stage() {
         "driver-apply done",
         "driver-applycheck running",
     ];
-    let fake = pod(with_node(), "p", &Place::default(), &containers, &logs);
-    let config = Place {
+    let fake = pod(with_node(), "p", &PackageRun::default(), &containers, &logs);
+    let config = PackageRun {
         stage: "config",
-        ..Place::default()
+        ..PackageRun::default()
     };
     let fake = pod(
         fake,
@@ -163,7 +163,7 @@ fn l6_every_stage_can_be_selected() {
         assert_eq!(ran.stdout, "");
     }
     let ran = Site::of(with_node()).run("package logs driver --skyhook gpu --stage nope");
-    assert_eq!((said(&ran).0, said(&ran).2), ("", Some(64)));
+    assert_eq!((ran.parts().0, ran.parts().2), ("", Some(64)));
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn l7_missing_logs_name_the_reason_and_the_host_path() {
         "the operator deletes a pod as soon as its stage is complete",
         "/var/log/skyhook/",
     ] {
-        assert!(ran.stderr.contains(says), "{}", ran.transcript());
+        ran.expect_stderr(says);
     }
 }
 
@@ -184,7 +184,7 @@ fn l8_log_flags_reach_the_server_and_unknown_names_are_errors() {
     let fake = pod(
         with_node(),
         "p",
-        &Place::default(),
+        &PackageRun::default(),
         &["driver-init done", "driver-apply running"],
         &logs,
     );
@@ -222,5 +222,5 @@ fn l8_log_flags_reach_the_server_and_unknown_names_are_errors() {
     site.fake.on("GET pods/log").reply(500);
     let ran = site.run("package logs driver --skyhook gpu");
     assert_eq!((ran.stdout.as_str(), ran.code), ("", Some(1)));
-    assert!(ran.stderr.contains("error"), "{}", ran.transcript());
+    ran.expect_stderr("error");
 }

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{Site, driver, idle, marked, said};
-use crate::dropin::OLD;
+use super::{Site, driver, idle, marked};
+use crate::dropin::SKYHOOK;
 use crate::support::fake_api::FakeApi;
 
 const DONE: [&str; 1] = ["driver|1.0.0 config complete"];
@@ -11,7 +11,7 @@ const DONE: [&str; 1] = ["driver|1.0.0 config complete"];
 /// A node that the custom resource has cordoned.
 fn cordoned(name: &str) -> Value {
     let mut node = marked(name, "complete", &DONE);
-    node["metadata"]["annotations"][OLD.0.key("cordon_gpu")] = json!("true");
+    node["metadata"]["annotations"][SKYHOOK.0.key("cordon_gpu")] = json!("true");
     node["spec"] = json!({"unschedulable": true});
     node
 }
@@ -27,8 +27,8 @@ fn r1_reset_leaves_no_orphaned_cordon() {
 
     // Nobody will run again: both go, unless another one holds the node.
     let mut held = cordoned("node-2");
-    held["metadata"]["annotations"][OLD.0.key("cordon_other")] = json!("true");
-    let fake = FakeApi::new().serving(OLD.0).with(OLD.operator());
+    held["metadata"]["annotations"][SKYHOOK.0.key("cordon_other")] = json!("true");
+    let fake = FakeApi::new().serving(SKYHOOK.0).with(SKYHOOK.operator());
     let site = Site::of(fake.with(cordoned("node-1")).with(held));
     site.done("reset gpu -y");
     for node in ["node-1", "node-2"] {
@@ -53,7 +53,7 @@ fn r2_node_reset_and_reset_clear_the_same() {
 #[test]
 fn r3_taint_annotation_is_kept() {
     let mut node = marked("node-1", "complete", &DONE);
-    node["metadata"]["annotations"][OLD.0.key("autoTaint_gpu")] = json!("true");
+    node["metadata"]["annotations"][SKYHOOK.0.key("autoTaint_gpu")] = json!("true");
     let site = Site::of(idle(driver()).with(node));
     site.done("reset gpu -y");
     assert_eq!(site.on("node-1", "autoTaint_gpu"), json!("true"));
@@ -69,12 +69,12 @@ fn r4_all_keys_of_a_node_go_in_one_patch() {
 #[test]
 fn r5_malformed_and_orphaned_state_is_removed() {
     let mut broken = marked("node-1", "complete", &[]);
-    broken["metadata"]["annotations"][OLD.0.key("nodeState_gpu")] = json!("{oops");
+    broken["metadata"]["annotations"][SKYHOOK.0.key("nodeState_gpu")] = json!("{oops");
     let mut strip_cleanup = marked("node-2", "complete", &[]);
     let annotations = strip_cleanup["metadata"]["annotations"].as_object_mut();
     annotations
         .expect("a map")
-        .remove(&OLD.0.key("nodeState_gpu"));
+        .remove(&SKYHOOK.0.key("nodeState_gpu"));
     let both = || {
         idle(driver())
             .with(broken.clone())
@@ -103,7 +103,7 @@ fn r6_node_changed_in_the_meantime_is_skipped() {
             .find("nodes", "", "node-1")
             .cloned()
             .expect("it is there");
-        node["metadata"]["annotations"][OLD.0.key("nodeState_gpu")] = json!(text);
+        node["metadata"]["annotations"][SKYHOOK.0.key("nodeState_gpu")] = json!(text);
         state.store.load(node);
     });
     let ran = site.run("node reset node-1 --skyhook gpu -y --no-pause");
@@ -136,8 +136,8 @@ fn r7_missing_state_is_explained() {
 fn r8_conditions_are_removed_with_the_state() {
     let mut node = marked("node-1", "complete", &DONE);
     let conditions = node["status"]["conditions"].as_array_mut().expect("a list");
-    conditions.push(json!({"type": OLD.0.key("gpu/NotReady"), "status": "True"}));
-    let fake = FakeApi::new().serving(OLD.0).with(OLD.operator());
+    conditions.push(json!({"type": SKYHOOK.0.key("gpu/NotReady"), "status": "True"}));
+    let fake = FakeApi::new().serving(SKYHOOK.0).with(SKYHOOK.operator());
     let site = Site::of(fake.with(node));
     site.done("reset gpu -y");
     assert_eq!(
@@ -171,7 +171,7 @@ fn r10_unknown_name_gets_a_suggestion() {
     ] {
         let ran = site.run(words);
         assert_eq!(
-            said(&ran),
+            ran.parts(),
             (
                 "",
                 "error: Skyhook \"gpuu\" not found\nhint: did you mean gpu?\n",

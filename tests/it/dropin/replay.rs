@@ -3,14 +3,14 @@
 use serde_json::{Value, json};
 
 use super::{Site, driver, idle, marked};
-use crate::dropin::OLD;
+use crate::dropin::SKYHOOK;
 use crate::support::fake_api::FakeApi;
-use crate::support::world::Place;
+use crate::support::object_builder::PackageRun;
 
 /// While the operator is at work: a package is in progress.
 fn at_work(status: &str) -> Site {
     let node = marked("node-1", status, &["driver|1.0.0 apply in_progress"]);
-    let fake = OLD.serve(driver()).with(node);
+    let fake = SKYHOOK.serve(driver()).with(node);
     Site::of(fake).with_operator()
 }
 
@@ -62,14 +62,14 @@ fn upstream_cli_node_suite() {
 fn upstream_cli_node_suite_before_the_operator_starts() {
     let site = Site::of(
         FakeApi::new()
-            .serving(OLD.0)
+            .serving(SKYHOOK.0)
             .with({
-                let mut cr = OLD.skyhook("", driver());
+                let mut cr = SKYHOOK.skyhook("", driver());
                 cr.as_object_mut().expect("an object").remove("status");
                 cr
             })
-            .with(OLD.operator())
-            .with(OLD.node("node-1", "", &[])),
+            .with(SKYHOOK.operator())
+            .with(SKYHOOK.node("node-1", "", &[])),
     );
     for words in [
         "node list --skyhook gpu",
@@ -88,9 +88,9 @@ fn upstream_cli_node_suite_before_the_operator_starts() {
 
 #[test]
 fn upstream_cli_package_suite() {
-    let pod = OLD.pod(
+    let pod = SKYHOOK.pod(
         "gpu-driver",
-        &Place::default(),
+        &PackageRun::default(),
         "Pending",
         &["driver-init waiting:PodInitializing"],
     );
@@ -111,7 +111,7 @@ fn upstream_cli_package_suite() {
 #[test]
 fn upstream_cli_reset_suite() {
     let mut node = marked("node-1", "complete", &["driver|1.0.0 config complete"]);
-    node["metadata"]["annotations"][OLD.0.key("cordon_other")] = json!("true");
+    node["metadata"]["annotations"][SKYHOOK.0.key("cordon_other")] = json!("true");
     let site = Site::of(idle(driver()).with(node));
     assert_eq!(site.cr()["status"]["nodeOrderOffset"], Value::Null);
     site.done("disable gpu --confirm");
@@ -127,13 +127,13 @@ fn upstream_cli_reset_suite() {
 
 #[test]
 fn upstream_cli_deployment_policy_reset_suite() {
-    let mut cr = OLD.skyhook("complete", driver());
+    let mut cr = SKYHOOK.skyhook("complete", driver());
     cr["status"]["compartmentStatuses"] =
         json!({"__default__": {"progressPercent": 100, "batchState": {"currentBatch": 3}}});
     let fake = FakeApi::new()
-        .serving(OLD.0)
+        .serving(SKYHOOK.0)
         .with(cr)
-        .with(OLD.operator())
+        .with(SKYHOOK.operator())
         .with(marked(
             "node-1",
             "complete",
@@ -149,13 +149,13 @@ fn upstream_cli_deployment_policy_reset_suite() {
 #[test]
 fn reset_before_and_after_upstream_suites() {
     // Nothing there yet, as in reap_old_logs, whose result is looked at.
-    let site = Site::of(FakeApi::new().serving(OLD.0).with(OLD.operator()));
+    let site = Site::of(FakeApi::new().serving(SKYHOOK.0).with(SKYHOOK.operator()));
     site.done("reset gpu --confirm");
     // The object was deleted before.
     let site = Site::of(
         FakeApi::new()
-            .serving(OLD.0)
-            .with(OLD.operator())
+            .serving(SKYHOOK.0)
+            .with(SKYHOOK.operator())
             .with(marked(
                 "node-1",
                 "complete",

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Site, idle};
-use crate::dropin::OLD;
+use crate::dropin::SKYHOOK;
 
 fn packages() -> Value {
     json!({
@@ -13,7 +13,7 @@ fn packages() -> Value {
 }
 
 fn site(entries: &[&str]) -> Site {
-    Site::of(idle(packages()).with(OLD.node("node-1", "complete", entries))).with_operator()
+    Site::of(idle(packages()).with(SKYHOOK.node("node-1", "complete", entries))).with_operator()
 }
 
 const BOTH: [&str; 2] = ["a|1.0.0 config complete", "b|1.0.0 config complete"];
@@ -33,7 +33,7 @@ fn p1_concurrent_operator_writes_are_kept() {
             .find("nodes", "", "node-1")
             .cloned()
             .expect("it is there");
-        node["metadata"]["annotations"][OLD.0.key("nodeState_gpu")] = json!(text);
+        node["metadata"]["annotations"][SKYHOOK.0.key("nodeState_gpu")] = json!(text);
         state.store.load(node);
     });
     site.done("package rerun a --skyhook gpu --node node-1 -y --no-pause");
@@ -44,9 +44,9 @@ fn p1_concurrent_operator_writes_are_kept() {
 
 #[test]
 fn p2_unknown_fields_are_kept() {
-    let mut node = OLD.node("node-1", "complete", &[]);
+    let mut node = SKYHOOK.node("node-1", "complete", &[]);
     let text = r#"{"a|1.0.0":{"name":"a","version":"1.0.0","image":"i","stage":"config","state":"complete","new":[1]},"b|1.0.0":{"name":"b","version":"1.0.0","image":"i","stage":"config","state":"complete","odd":{"x":null}}}"#;
-    node["metadata"]["annotations"][OLD.0.key("nodeState_gpu")] = json!(text);
+    node["metadata"]["annotations"][SKYHOOK.0.key("nodeState_gpu")] = json!(text);
     let site = Site::of(idle(packages()).with(node));
     site.done("package rerun a --skyhook gpu --node node-1 --stage config -y --no-pause");
     let wanted = text.replacen(r#""state":"complete""#, r#""state":"in_progress""#, 1);
@@ -67,14 +67,10 @@ fn p3_misleading_stages_are_refused() {
             "package rerun a --skyhook gpu --node node-1 --stage {stage} -y"
         ));
         assert_eq!((ran.stdout.as_str(), ran.code), ("", Some(3)), "{stage}");
-        assert!(
-            ran.stderr.contains("nothing was changed"),
-            "{}",
-            ran.transcript()
-        );
+        ran.expect_stderr("nothing was changed");
     }
     let ran = site.run("package rerun a --skyhook gpu --node node-1 --stage nope -y");
-    assert_eq!(ran.code, Some(64), "{}", ran.transcript());
+    ran.expect_code(64);
     assert_eq!(site.patched(), [""; 0]);
     for stage in ["apply", "config"] {
         let site = self::site(&BOTH);
@@ -91,25 +87,20 @@ fn p3_misleading_stages_are_refused() {
 
 #[test]
 fn p4_pod_running_the_stage_is_named() {
-    let place = crate::support::world::Place {
+    let place = crate::support::object_builder::PackageRun {
         package: "a",
         ..Default::default()
     };
-    let pod = OLD.pod(
+    let pod = SKYHOOK.pod(
         "gpu-a",
         &place,
         "Pending",
         &["a-init done", "a-apply looping"],
     );
-    let node = OLD.node("node-1", "erroring", &["a|1.0.0 apply erroring"]);
+    let node = SKYHOOK.node("node-1", "erroring", &["a|1.0.0 apply erroring"]);
     let site = Site::of(idle(packages()).with(node).with(pod));
     let ran = site.answer("package rerun a --skyhook gpu --node node-1 --stage apply --dry-run");
-    assert!(
-        ran.stdout
-            .contains("this stage is already running and will not restart: pod/gpu-a on node-1"),
-        "{}",
-        ran.transcript()
-    );
+    ran.expect_stdout("this stage is already running and will not restart: pod/gpu-a on node-1");
 }
 
 #[test]
@@ -137,14 +128,14 @@ fn p6_dependents_and_blockers_are_named() {
 
 #[test]
 fn p7_nodes_can_be_selected_by_all_label_or_failure() {
-    let mut labelled = OLD.node("node-2", "complete", &BOTH);
+    let mut labelled = SKYHOOK.node("node-2", "complete", &BOTH);
     labelled["metadata"]["labels"] = json!({"pool": "a"});
     let site = || {
         Site::of(
             idle(packages())
-                .with(OLD.node("node-1", "complete", &BOTH))
+                .with(SKYHOOK.node("node-1", "complete", &BOTH))
                 .with(labelled.clone())
-                .with(OLD.node("node-3", "erroring", &["a|1.0.0 apply erroring"])),
+                .with(SKYHOOK.node("node-3", "erroring", &["a|1.0.0 apply erroring"])),
         )
     };
     for (flags, nodes) in [
@@ -161,7 +152,7 @@ fn p7_nodes_can_be_selected_by_all_label_or_failure() {
     }
     // Where another package fails this one does not.
     let site_of = |entries: &[&str]| {
-        let node = OLD.node("node-1", "erroring", entries);
+        let node = SKYHOOK.node("node-1", "erroring", entries);
         Site::of(idle(packages()).with(node))
     };
     let fails = "package rerun a --skyhook gpu --all-nodes --failed-only -y --no-pause";
@@ -169,5 +160,5 @@ fn p7_nodes_can_be_selected_by_all_label_or_failure() {
     other.done(fails);
     assert_eq!(other.patched().len(), 0);
     let ran = site().run("package rerun a --skyhook gpu -y");
-    assert_eq!(ran.code, Some(64), "{}", ran.transcript());
+    ran.expect_code(64);
 }

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{Site, driver, idle, said};
-use crate::dropin::OLD;
+use super::{Site, driver, idle};
+use crate::dropin::SKYHOOK;
 
 fn packages() -> Value {
     json!({
@@ -21,9 +21,9 @@ fn list(site: &Site) -> Value {
 fn s1_complete_is_measured_against_the_spec() {
     let site = Site::of(
         idle(packages())
-            .with(OLD.node("node-1", "in_progress", &["a|1.0.0 config complete"]))
-            .with(OLD.node("node-2", "in_progress", &["a|1.0.0 apply complete"]))
-            .with(OLD.node("node-3", "blocked", &["c|1.0.0 config complete"])),
+            .with(SKYHOOK.node("node-1", "in_progress", &["a|1.0.0 config complete"]))
+            .with(SKYHOOK.node("node-2", "in_progress", &["a|1.0.0 apply complete"]))
+            .with(SKYHOOK.node("node-3", "blocked", &["c|1.0.0 config complete"])),
     );
     let nodes = list(&site);
     for (at, status, complete) in [
@@ -43,16 +43,16 @@ fn s1_complete_is_measured_against_the_spec() {
 
 #[test]
 fn s2_waiting_and_ignored_nodes_are_listed() {
-    let mut ignored = OLD.node("node-2", "", &[]);
-    ignored["metadata"]["labels"] = json!({OLD.0.key("ignore"): "true"});
+    let mut ignored = SKYHOOK.node("node-2", "", &[]);
+    ignored["metadata"]["labels"] = json!({SKYHOOK.0.key("ignore"): "true"});
     let site = Site::of(
         idle(driver())
-            .with(OLD.node("node-1", "", &[]))
+            .with(SKYHOOK.node("node-1", "", &[]))
             .with(ignored),
     );
     let ran = site.answer("node list --skyhook gpu");
     assert_eq!(
-        said(&ran),
+        ran.parts(),
         (
             "NODE    STATUS   PACKAGES  NOTE\n\
              node-1  unknown  0/1       <none>\n\
@@ -66,7 +66,7 @@ fn s2_waiting_and_ignored_nodes_are_listed() {
 #[test]
 fn s3_entries_of_old_versions_are_not_counted() {
     let entries = ["driver|0.9.0 config complete", "driver|1.0.0 apply skipped"];
-    let site = Site::of(idle(driver()).with(OLD.node("node-1", "in_progress", &entries)));
+    let site = Site::of(idle(driver()).with(SKYHOOK.node("node-1", "in_progress", &entries)));
     let node = &list(&site)[0];
     assert_eq!(node["status"], json!("in_progress"));
     assert_eq!(
@@ -82,7 +82,7 @@ fn s4_package_versions_are_sorted() {
         "driver|0.9.0 config complete",
         "driver|0.10.0 config complete",
     ];
-    let site = Site::of(idle(driver()).with(OLD.node("node-1", "in_progress", &entries)));
+    let site = Site::of(idle(driver()).with(SKYHOOK.node("node-1", "in_progress", &entries)));
     let first = site
         .answer("package status driver --skyhook gpu -o json")
         .json();
@@ -97,7 +97,7 @@ fn s4_package_versions_are_sorted() {
 
 #[test]
 fn s5_package_is_optional_but_must_exist() {
-    let site = Site::of(idle(packages()).with(OLD.node("node-1", "", &[])));
+    let site = Site::of(idle(packages()).with(SKYHOOK.node("node-1", "", &[])));
     let all = site.answer("package status --skyhook gpu -o json").json();
     assert_eq!(all.as_array().map(Vec::len), Some(3));
     let ran = site.run("package status aa --skyhook gpu");
@@ -117,12 +117,12 @@ fn s5_package_is_optional_but_must_exist() {
 fn s6_status_is_spelled_and_counted_consistently() {
     let site = Site::of(
         idle(driver())
-            .with(OLD.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]))
-            .with(OLD.node("node-2", "", &[])),
+            .with(SKYHOOK.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]))
+            .with(SKYHOOK.node("node-2", "", &[])),
     );
     let ran = site.answer("node list --skyhook gpu");
     assert_eq!(
-        said(&ran),
+        ran.parts(),
         (
             "NODE    STATUS    PACKAGES  NOTE\n\
              node-1  erroring  0/1       <none>\n\

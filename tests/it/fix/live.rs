@@ -5,11 +5,8 @@ use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 use crate::support::fake_api::FakeApi;
-use crate::support::run::Ran;
+use crate::support::object_builder::SKYHOOK;
 use crate::support::stage::Stage;
-use crate::support::world::World;
-
-const OLD: World = World(ApiFlavor::Skyhook);
 
 /// Captured clusters where something is cured that leaves nothing behind that cannot be made again.
 const CLUSTERS: [(&str, &str); 4] = [
@@ -18,10 +15,6 @@ const CLUSTERS: [(&str, &str); 4] = [
     ("two-priorities", "SKY201"),
     ("rollout-stopped", "SKY201"),
 ];
-
-fn expect(ran: &Ran, code: i32) {
-    assert_eq!(ran.code, Some(code), "{}", ran.transcript());
-}
 
 /// The codes of what is found.
 fn found(stage: &Stage) -> Vec<String> {
@@ -58,14 +51,14 @@ fn fix_is_applied_and_undone() {
         let before = objects(&stage);
         assert!(found(&stage).iter().any(|c| c == code), "{cluster}");
         let ran = stage.run("fix --up-to B4 --no-pause --confirm");
-        expect(&ran, 0);
+        ran.expect_code(0);
         assert!(!stage.writes().is_empty(), "{}", ran.transcript());
         assert!(
             found(&stage).iter().all(|c| c != code),
             "{cluster}: {}",
             ran.transcript()
         );
-        expect(&stage.run("undo --confirm"), 0);
+        stage.run("undo --confirm").expect_code(0);
         assert_eq!(objects(&stage), before, "{cluster}: {}", ran.transcript());
     }
 }
@@ -89,7 +82,7 @@ fn choices_are_never_applied() {
 #[test]
 fn journal_records_the_fixed_codes() {
     let stage = Stage::of("malformed-node-state");
-    expect(&stage.run("fix --no-pause --confirm"), 0);
+    stage.run("fix --no-pause --confirm").expect_code(0);
     let list = stage.run("journal list -o json").json();
     assert_eq!(list["items"][0]["title"], "fix SKY206");
 }
@@ -100,25 +93,21 @@ fn unreadable_pods_prevent_any_fix() {
     let stage = Stage::of("apply-erroring");
     stage.fake.on("LIST pods").reply(403);
     let ran = stage.run("fix --up-to B4 --confirm");
-    expect(&ran, 1);
-    assert!(
-        ran.stderr.contains("nothing was changed"),
-        "{}",
-        ran.transcript()
-    );
+    ran.expect_code(1);
+    ran.expect_stderr("nothing was changed");
     assert_eq!(stage.writes(), Vec::<String>::new());
 }
 
 /// A world of the older operator in which two packages fail on a node, and one of them on another.
 fn two_packages() -> FakeApi {
     let package = |name: &str| json!({"version": "1.0.0", "image": format!("example.com/{name}")});
-    let fake = OLD.serve(json!({"driver": package("driver"), "tuning": package("tuning")}));
+    let fake = SKYHOOK.serve(json!({"driver": package("driver"), "tuning": package("tuning")}));
     let (driver, tuning) = (
         "driver|1.0.0 apply erroring",
         "tuning|1.0.0 config erroring",
     );
-    fake.load(OLD.node("gpu-1", "erroring", &[driver, tuning]));
-    fake.load(OLD.node("gpu-2", "erroring", &[driver]));
+    fake.load(SKYHOOK.node("gpu-1", "erroring", &[driver, tuning]));
+    fake.load(SKYHOOK.node("gpu-2", "erroring", &[driver]));
     fake
 }
 
@@ -128,19 +117,20 @@ fn remedies_on_one_node_run_in_sequence_under_one_pause() {
     assert_snapshot!(stage.run("fix --up-to B4 --dry-run").transcript());
     let before = objects(&stage);
     let ran = stage.run("fix --up-to B4 --no-pause --confirm");
-    expect(&ran, 0);
+    ran.expect_code(0);
     let left = found(&stage);
     assert!(!left.contains(&"SKY201".to_owned()), "{}", ran.transcript());
-    expect(&stage.run("undo --confirm"), 0);
+    stage.run("undo --confirm").expect_code(0);
     assert_eq!(objects(&stage), before, "{}", ran.transcript());
 }
 
 #[test]
 fn abbreviated_command_changes_all_nodes() {
-    let fake = OLD.serve(json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}}));
+    let fake =
+        SKYHOOK.serve(json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}}));
     for n in 1..=12 {
         let entry = "driver|1.0.0 apply erroring";
-        fake.load(OLD.node(&format!("gpu-{n:02}"), "erroring", &[entry]));
+        fake.load(SKYHOOK.node(&format!("gpu-{n:02}"), "erroring", &[entry]));
     }
     let stage = Stage::over(fake);
     assert_snapshot!(
@@ -155,7 +145,7 @@ fn abbreviated_command_changes_all_nodes() {
 fn only_the_named_nodes_are_changed() {
     let stage = Stage::over(two_packages());
     let ran = stage.run("fix --node gpu-2 --up-to B4 --no-pause --confirm");
-    expect(&ran, 0);
+    ran.expect_code(0);
     let writes = stage.writes();
     assert!(
         writes.iter().all(|write| write.ends_with("/gpu-2")) && !writes.is_empty(),
@@ -185,6 +175,6 @@ fn stale_pause_is_taken_over() {
     stage.fake.load(held);
     let ran = stage.run("fix --up-to B4 --dry-run");
     assert_snapshot!(ran.transcript());
-    expect(&ran, 0);
+    ran.expect_code(0);
     assert_eq!(stage.writes(), Vec::<String>::new());
 }

@@ -55,7 +55,7 @@ fn tried(capture: &Path) -> Result<bool, String> {
         &file.display().to_string(),
     ]
     .map(str::to_owned);
-    let ran = Run::new(words).go();
+    let ran = Run::new(words).output();
     if ran.stderr.contains("so it is unknown what is still in use") {
         return Ok(false);
     }

@@ -179,8 +179,9 @@ fn plans() -> Vec<Plan> {
     ];
     let plans = commands.map(|words| {
         let words = words.split(' ').map(Into::into);
-        let ran = Run::new(words.chain(["--plan-out".into(), file.as_os_str().to_owned()])).go();
-        assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+        let ran =
+            Run::new(words.chain(["--plan-out".into(), file.as_os_str().to_owned()])).output();
+        ran.expect_code(0);
         let text = std::fs::read_to_string(&file).expect("a plan");
         Plan::load(&text).expect("a plan")
     });

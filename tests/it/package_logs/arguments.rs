@@ -2,14 +2,16 @@
 
 use insta::assert_snapshot;
 
-use super::{OLD, driver, logs};
+use super::{SKYHOOK, driver, logs};
 use crate::support::run::run;
 
 #[test]
 fn unknown_names_stages_and_conflicting_flags_are_refused() {
-    let fake =
-        OLD.serve(driver())
-            .with(OLD.node("node-1", "complete", &["driver|1.0.0 config complete"]));
+    let fake = SKYHOOK.serve(driver()).with(SKYHOOK.node(
+        "node-1",
+        "complete",
+        &["driver|1.0.0 config complete"],
+    ));
     assert_snapshot!(logs(&fake, "drivr").transcript());
     assert_snapshot!(logs(&fake, "driver --stage aply").transcript());
     assert_snapshot!(logs(&fake, "driver --node node-9").transcript());
@@ -21,7 +23,7 @@ fn unknown_names_stages_and_conflicting_flags_are_refused() {
 
 #[test]
 fn unlistable_pods_are_an_error() {
-    let fake = OLD.serve(driver());
+    let fake = SKYHOOK.serve(driver());
     fake.on("LIST pods").reply(403);
     assert_snapshot!(logs(&fake, "driver").transcript());
 }
@@ -29,17 +31,19 @@ fn unlistable_pods_are_an_error() {
 #[test]
 fn files_explain_without_logs() {
     let words = "package logs driver --skyhook gpu-tune --from tests/clusters/apply-erroring";
-    assert_snapshot!(run(words).go().transcript());
+    assert_snapshot!(run(words).output().transcript());
 }
 
 /// A failing stage is not complete, so its pod was not deleted for that.
 #[test]
 fn failing_stage_without_a_pod_is_not_complete() {
-    let fake =
-        OLD.serve(driver())
-            .with(OLD.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]));
+    let fake = SKYHOOK.serve(driver()).with(SKYHOOK.node(
+        "node-1",
+        "erroring",
+        &["driver|1.0.0 apply erroring"],
+    ));
     let ran = logs(&fake, "driver");
     let said = "though stage apply is erroring";
-    assert!(ran.stderr.contains(said), "{}", ran.transcript());
-    assert!(!ran.stderr.contains("complete"), "{}", ran.transcript());
+    ran.expect_stderr(said);
+    ran.expect_no_stderr("complete");
 }

@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::{NEW, OLD, asked, driver, logs, said};
+use super::{NODEWRIGHT, SKYHOOK, asked, driver, logs};
 use crate::support::fake_api::{FakeApi, Reply, State};
-use crate::support::run::{Child, Ran, run};
-use crate::support::world::Place;
+use crate::support::object_builder::PackageRun;
+use crate::support::run::{Child, RunOutput, run};
 
 const FOLLOW: &str = "driver -f";
 const READ: &str = "GET pods/log";
@@ -15,27 +15,28 @@ const WATCH: &str = "WATCH pods";
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn applying(containers: &[&str]) -> FakeApi {
-    OLD.serve(driver())
-        .with(OLD.node("node-1", "in_progress", &["driver|1.0.0 apply in_progress"]))
-        .with(OLD.pod("p", &Place::default(), "Pending", containers))
+    SKYHOOK
+        .serve(driver())
+        .with(SKYHOOK.node("node-1", "in_progress", &["driver|1.0.0 apply in_progress"]))
+        .with(SKYHOOK.pod("p", &PackageRun::default(), "Pending", containers))
 }
 
 /// The stage is done: the pod is deleted, and the node says so.
 fn finish(it: &mut State) {
     it.logs.end("p", "driver-apply");
-    it.store.forget("pods", OLD.namespace(), "p");
+    it.store.forget("pods", SKYHOOK.namespace(), "p");
     it.store
-        .load(OLD.node("node-1", "complete", &["driver|1.0.0 config complete"]));
+        .load(SKYHOOK.node("node-1", "complete", &["driver|1.0.0 config complete"]));
 }
 
 /// Follows, while something happens in the cluster.
-fn follow(fake: &FakeApi, meanwhile: impl FnOnce() + Send) -> Ran {
+fn follow(fake: &FakeApi, meanwhile: impl FnOnce() + Send) -> RunOutput {
     let child = Child::default();
     let served = fake.serve();
     let command = format!("package logs {FOLLOW} --skyhook gpu");
     let command = run(&command).kubeconfig(&served.kubeconfig()).child(&child);
     std::thread::scope(|scope| {
-        let command = scope.spawn(|| command.go());
+        let command = scope.spawn(|| command.output());
         let done = scope.spawn(meanwhile).join();
         if done.is_err() {
             child.kill()(&mut ());
@@ -75,7 +76,7 @@ fn following_ends_when_the_package_is_complete() {
         fake.change(finish);
     });
     assert_eq!(
-        said(&ran),
+        ran.parts(),
         (
             "one\ntwo\n",
             "node-1 driver-apply:\nNo more output from driver on 1 node.\n",
@@ -129,7 +130,12 @@ fn each_container_run_is_shown_once() {
             .write_previous("p", "driver-apply", "2026-11-20T11:51:00Z fifth run\n")
     });
     fake.on(WATCH).nth(1).after(|it| {
-        let mut pod = OLD.pod("p", &Place::default(), "Pending", &["driver-apply running"]);
+        let mut pod = SKYHOOK.pod(
+            "p",
+            &PackageRun::default(),
+            "Pending",
+            &["driver-apply running"],
+        );
         pod["status"]["initContainerStatuses"][0]["restartCount"] = 5.into();
         it.store.load(pod);
         it.logs
@@ -147,17 +153,17 @@ fn each_container_run_is_shown_once() {
 
 #[test]
 fn new_attempts_are_followed_until_the_job_fails() {
-    let place = |at| Place {
+    let place = |at| PackageRun {
         job: Some("apply-1"),
         at,
-        ..Place::default()
+        ..PackageRun::default()
     };
     let (first, second) = ("2026-11-20T11:50:00Z", "2026-11-20T11:51:00Z");
-    let fake = NEW
+    let fake = NODEWRIGHT
         .serve(driver())
-        .with(NEW.node("node-1", "in_progress", &["driver|1.0.0 apply in_progress"]))
-        .with(NEW.job(&place(first), json!({"active": 1})))
-        .with(NEW.pod("a", &place(first), "Running", &["driver-apply running"]));
+        .with(NODEWRIGHT.node("node-1", "in_progress", &["driver|1.0.0 apply in_progress"]))
+        .with(NODEWRIGHT.job(&place(first), json!({"active": 1})))
+        .with(NODEWRIGHT.pod("a", &place(first), "Running", &["driver-apply running"]));
     fake.change(|it| {
         it.logs
             .write("a", "driver-apply", "2026-11-20T11:50:02Z first\n")
@@ -165,29 +171,29 @@ fn new_attempts_are_followed_until_the_job_fails() {
     fake.on(WATCH).nth(1).after(move |it| {
         it.logs.end("a", "driver-apply");
         it.store
-            .load(NEW.pod("a", &place(first), "Failed", &["driver-apply failed"]));
+            .load(NODEWRIGHT.pod("a", &place(first), "Failed", &["driver-apply failed"]));
         it.store
-            .load(NEW.pod("b", &place(second), "Running", &["driver-apply running"]));
+            .load(NODEWRIGHT.pod("b", &place(second), "Running", &["driver-apply running"]));
         it.logs
             .write("b", "driver-apply", "2026-11-20T11:51:02Z second\n");
     });
     let gives_up = move |it: &mut State| {
         it.logs.end("b", "driver-apply");
         it.store
-            .load(NEW.pod("b", &place(second), "Failed", &["driver-apply failed"]));
+            .load(NODEWRIGHT.pod("b", &place(second), "Failed", &["driver-apply failed"]));
         it.store
-            .load(NEW.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]));
+            .load(NODEWRIGHT.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]));
         let status = json!({"failed": 2, "conditions": [
             {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"},
         ]});
-        it.store.load(NEW.job(&place(first), status));
+        it.store.load(NODEWRIGHT.job(&place(first), status));
     };
     let ran = follow(&fake, || {
         until_asked(&fake, "b", 1);
         fake.change(gives_up);
     });
     assert_eq!(
-        said(&ran),
+        ran.parts(),
         (
             "first\nsecond\n",
             "node-1 driver-apply:\n\
@@ -201,19 +207,19 @@ fn new_attempts_are_followed_until_the_job_fails() {
 
 #[test]
 fn node_that_starts_later_is_followed() {
-    let fake = applying(&["driver-apply running"]).with(OLD.node("node-2", "", &[]));
+    let fake = applying(&["driver-apply running"]).with(SKYHOOK.node("node-2", "", &[]));
     fake.change(|it| {
         it.logs
             .write("p", "driver-apply", "2026-11-20T11:51:00Z one\n")
     });
     let goes_on = |it: &mut State| {
         finish(it);
-        let place = Place {
+        let place = PackageRun {
             node: "node-2",
-            ..Place::default()
+            ..PackageRun::default()
         };
         it.store
-            .load(OLD.pod("q", &place, "Pending", &["driver-apply running"]));
+            .load(SKYHOOK.pod("q", &place, "Pending", &["driver-apply running"]));
         it.logs
             .write("q", "driver-apply", "2026-11-20T11:52:00Z two\n");
     };
@@ -223,13 +229,13 @@ fn node_that_starts_later_is_followed() {
         until_asked(&fake, "q", 1);
         fake.change(|it| {
             it.logs.end("q", "driver-apply");
-            it.store.forget("pods", OLD.namespace(), "q");
+            it.store.forget("pods", SKYHOOK.namespace(), "q");
             let done = ["driver|1.0.0 config complete"];
-            it.store.load(OLD.node("node-2", "complete", &done));
+            it.store.load(SKYHOOK.node("node-2", "complete", &done));
         });
     });
     assert_eq!(
-        said(&ran),
+        ran.parts(),
         (
             "node-1 driver-apply │ one\nnode-2 driver-apply │ two\n",
             "No more output from driver on 2 nodes.\n",
@@ -259,9 +265,11 @@ fn temporary_server_errors_are_tolerated_and_reported_once() {
 
 #[test]
 fn nothing_to_follow_ends_at_once() {
-    let fake =
-        OLD.serve(driver())
-            .with(OLD.node("node-1", "complete", &["driver|1.0.0 config complete"]));
+    let fake = SKYHOOK.serve(driver()).with(SKYHOOK.node(
+        "node-1",
+        "complete",
+        &["driver|1.0.0 config complete"],
+    ));
     assert_eq!(logs(&fake, FOLLOW).stderr, logs(&fake, "driver").stderr);
 }
 
@@ -280,6 +288,6 @@ fn interrupt_ends_following() {
     let ran = run(&format!("package logs {FOLLOW} --skyhook gpu"))
         .kubeconfig(&served.kubeconfig())
         .child(&child)
-        .go();
-    assert_eq!(said(&ran), ("one\n", "node-1 driver-apply:\n", Some(130)));
+        .output();
+    assert_eq!(ran.parts(), ("one\n", "node-1 driver-apply:\n", Some(130)));
 }

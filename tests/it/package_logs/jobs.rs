@@ -2,16 +2,16 @@
 
 use serde_json::json;
 
-use super::{NEW, asked, driver, logs, said};
+use super::{NODEWRIGHT, asked, driver, logs};
 use crate::support::fake_api::FakeApi;
-use crate::support::world::Place;
+use crate::support::object_builder::PackageRun;
 
-fn on<'a>(node: &'a str, job: &'a str, at: &'a str) -> Place<'a> {
-    Place {
+fn on<'a>(node: &'a str, job: &'a str, at: &'a str) -> PackageRun<'a> {
+    PackageRun {
         node,
         job: Some(job),
         at,
-        ..Place::default()
+        ..PackageRun::default()
     }
 }
 
@@ -35,25 +35,25 @@ fn two_nodes() -> FakeApi {
         "driver-applycheck done",
     ];
     let complete = json!({"succeeded": 1, "conditions": [{"type": "Complete", "status": "True"}]});
-    let fake = NEW
+    let fake = NODEWRIGHT
         .serve(driver())
-        .with(NEW.node("node-1", "complete", &["driver|1.0.0 config complete"]))
-        .with(NEW.node("node-2", "erroring", &["driver|1.0.0 apply erroring"]))
-        .with(NEW.job(&on("node-1", "apply-1", first), complete))
-        .with(NEW.pod(
+        .with(NODEWRIGHT.node("node-1", "complete", &["driver|1.0.0 config complete"]))
+        .with(NODEWRIGHT.node("node-2", "erroring", &["driver|1.0.0 apply erroring"]))
+        .with(NODEWRIGHT.job(&on("node-1", "apply-1", first), complete))
+        .with(NODEWRIGHT.pod(
             "apply-1-a",
             &on("node-1", "apply-1", first),
             "Succeeded",
             &done,
         ))
-        .with(NEW.job(&on("node-2", "apply-2", first), given_up()))
-        .with(NEW.pod(
+        .with(NODEWRIGHT.job(&on("node-2", "apply-2", first), given_up()))
+        .with(NODEWRIGHT.pod(
             "apply-2-a",
             &on("node-2", "apply-2", first),
             "Failed",
             &failed,
         ))
-        .with(NEW.pod(
+        .with(NODEWRIGHT.pod(
             "apply-2-b",
             &on("node-2", "apply-2", second),
             "Failed",
@@ -87,7 +87,7 @@ fn two_nodes() -> FakeApi {
 #[test]
 fn nodes_are_interleaved_by_time_with_name_prefixes() {
     assert_eq!(
-        said(&logs(&two_nodes(), "driver")),
+        logs(&two_nodes(), "driver").parts(),
         (
             "node-1 driver-apply      │ one\n\
              node-2 driver-apply      │ latest attempt\n\
@@ -120,15 +120,15 @@ fn missing_latest_log_falls_back_to_an_earlier_attempt() {
 #[test]
 fn deleted_pods_fall_back_to_the_operator_log_tail() {
     let place = on("node-1", "apply-1", "2026-11-20T11:50:00Z");
-    let mut job = NEW.job(&place, given_up());
+    let mut job = NODEWRIGHT.job(&place, given_up());
     let key = kubectl_skyhook::api::ApiFlavor::NodeWright.key("last-logs");
     job["metadata"]["annotations"][key] = "the last words\n".into();
-    let fake = NEW
+    let fake = NODEWRIGHT
         .serve(driver())
-        .with(NEW.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]))
+        .with(NODEWRIGHT.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]))
         .with(job);
     assert_eq!(
-        said(&logs(&fake, "driver")),
+        logs(&fake, "driver").parts(),
         (
             "the last words\n",
             "node-1 apply:\n\
@@ -142,11 +142,11 @@ fn deleted_pods_fall_back_to_the_operator_log_tail() {
 #[test]
 fn pod_that_cannot_start_shows_the_reason() {
     let place = on("node-1", "apply-1", "2026-11-20T11:50:00Z");
-    let fake = NEW
+    let fake = NODEWRIGHT
         .serve(driver())
-        .with(NEW.node("node-1", "in_progress", &["driver|1.0.0 apply in_progress"]))
-        .with(NEW.job(&place, json!({"active": 1})))
-        .with(NEW.pod(
+        .with(NODEWRIGHT.node("node-1", "in_progress", &["driver|1.0.0 apply in_progress"]))
+        .with(NODEWRIGHT.job(&place, json!({"active": 1})))
+        .with(NODEWRIGHT.pod(
             "a",
             &place,
             "Pending",
@@ -156,7 +156,7 @@ fn pod_that_cannot_start_shows_the_reason() {
             ],
         ));
     assert_eq!(
-        said(&logs(&fake, "driver")),
+        logs(&fake, "driver").parts(),
         (
             "",
             "node-1 apply (job/apply-1): driver-init waits: ImagePullBackOff\n",
@@ -169,20 +169,20 @@ fn pod_that_cannot_start_shows_the_reason() {
 #[test]
 fn pending_attempt_shows_the_failed_one() {
     let (first, second) = ("2026-11-20T11:50:00Z", "2026-11-20T11:51:00Z");
-    let fake = NEW
+    let fake = NODEWRIGHT
         .serve(driver())
-        .with(NEW.node("node-1", "in_progress", &["driver|1.0.0 apply erroring"]))
-        .with(NEW.job(
+        .with(NODEWRIGHT.node("node-1", "in_progress", &["driver|1.0.0 apply erroring"]))
+        .with(NODEWRIGHT.job(
             &on("node-1", "apply-1", first),
             json!({"active": 1, "failed": 1}),
         ))
-        .with(NEW.pod(
+        .with(NODEWRIGHT.pod(
             "a",
             &on("node-1", "apply-1", first),
             "Failed",
             &["driver-apply failed"],
         ))
-        .with(NEW.pod(
+        .with(NODEWRIGHT.pod(
             "b",
             &on("node-1", "apply-1", second),
             "Pending",
@@ -197,19 +197,19 @@ fn pending_attempt_shows_the_failed_one() {
 
 #[test]
 fn uninstall_stage_has_logs() {
-    let place = Place {
+    let place = PackageRun {
         stage: "uninstall",
         ..on("node-1", "uninstall-1", "2026-11-20T11:50:00Z")
     };
-    let fake = NEW
+    let fake = NODEWRIGHT
         .serve(driver())
-        .with(NEW.node(
+        .with(NODEWRIGHT.node(
             "node-1",
             "in_progress",
             &["driver|1.0.0 uninstall in_progress"],
         ))
-        .with(NEW.job(&place, json!({"active": 1})))
-        .with(NEW.pod("u", &place, "Pending", &["driver-uninstall running"]));
+        .with(NODEWRIGHT.job(&place, json!({"active": 1})))
+        .with(NODEWRIGHT.pod("u", &place, "Pending", &["driver-uninstall running"]));
     fake.change(|it| {
         it.logs
             .write("u", "driver-uninstall", "2026-11-20T11:50:02Z removing\n")

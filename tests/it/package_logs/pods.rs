@@ -2,17 +2,17 @@
 
 use serde_json::json;
 
-use super::{OLD, asked, driver, logs, said};
+use super::{SKYHOOK, asked, driver, logs};
 use crate::support::fake_api::FakeApi;
-use crate::support::world::Place;
+use crate::support::object_builder::PackageRun;
 
 /// Node 1 is done, node 2 crash-loops at apply.
 fn looping() -> FakeApi {
-    let place = Place {
+    let place = PackageRun {
         node: "node-2",
-        ..Place::default()
+        ..PackageRun::default()
     };
-    let pod = OLD.pod(
+    let pod = SKYHOOK.pod(
         "gpu-driver-apply-node-2",
         &place,
         "Pending",
@@ -22,10 +22,10 @@ fn looping() -> FakeApi {
             "driver-applycheck waiting:PodInitializing",
         ],
     );
-    let fake = OLD
+    let fake = SKYHOOK
         .serve(driver())
-        .with(OLD.node("node-1", "complete", &["driver|1.0.0 config complete"]))
-        .with(OLD.node("node-2", "erroring", &["driver|1.0.0 apply erroring"]))
+        .with(SKYHOOK.node("node-1", "complete", &["driver|1.0.0 config complete"]))
+        .with(SKYHOOK.node("node-2", "erroring", &["driver|1.0.0 apply erroring"]))
         .with(pod);
     fake.change(|it| {
         it.logs.write(
@@ -46,7 +46,7 @@ fn looping() -> FakeApi {
 fn container_in_back_off_shows_its_last_run() {
     let fake = looping();
     assert_eq!(
-        said(&logs(&fake, "driver")),
+        logs(&fake, "driver").parts(),
         (
             "probing\nno such device\n",
             "node-2 driver-apply:\n\
@@ -89,7 +89,7 @@ fn prefix_flag_adds_node_names() {
 fn stage_or_node_without_logs_names_the_host_path() {
     let ran = logs(&looping(), "driver --stage config --node node-1");
     assert_eq!(
-        said(&ran),
+        ran.parts(),
         (
             "",
             "No pod of stage config of driver is left: the operator deletes a pod as soon as its stage is complete.\n\
@@ -101,9 +101,11 @@ fn stage_or_node_without_logs_names_the_host_path() {
 
 #[test]
 fn package_not_started_has_no_logs() {
-    let fake = OLD.serve(driver()).with(OLD.node("node-1", "", &[]));
+    let fake = SKYHOOK
+        .serve(driver())
+        .with(SKYHOOK.node("node-1", "", &[]));
     assert_eq!(
-        said(&logs(&fake, "driver")),
+        logs(&fake, "driver").parts(),
         (
             "",
             "No pod of driver was found, and no node has a record of the package: it has not run yet, or ran long ago.\n\
@@ -115,14 +117,14 @@ fn package_not_started_has_no_logs() {
 
 #[test]
 fn package_name_prefix_does_not_match() {
-    let place = Place {
+    let place = PackageRun {
         package: "driver-extra",
-        ..Place::default()
+        ..PackageRun::default()
     };
-    let pod = OLD.pod("extra", &place, "Pending", &["driver-extra-apply running"]);
-    let fake = OLD
+    let pod = SKYHOOK.pod("extra", &place, "Pending", &["driver-extra-apply running"]);
+    let fake = SKYHOOK
         .serve(json!({"driver": {"version": "1.0.0"}, "driver-extra": {"version": "1.0.0"}}))
-        .with(OLD.node("node-1", "in_progress", &["driver|1.0.0 config complete"]))
+        .with(SKYHOOK.node("node-1", "in_progress", &["driver|1.0.0 config complete"]))
         .with(pod);
     fake.change(|it| {
         it.logs.write(
@@ -137,19 +139,19 @@ fn package_name_prefix_does_not_match() {
 
 #[test]
 fn merged_interrupt_is_shown_for_each_waiting_package() {
-    let place = Place {
+    let place = PackageRun {
         package: "driver",
         stage: "interrupt",
         interrupt: true,
-        ..Place::default()
+        ..PackageRun::default()
     };
-    let fake = OLD
+    let fake = SKYHOOK
         .serve(json!({
             "driver": {"version": "1.0.0", "interrupt": {"type": "service"}},
             "tuning": {"version": "1.0.0", "interrupt": {"type": "service"}},
             "other": {"version": "1.0.0"},
         }))
-        .with(OLD.node(
+        .with(SKYHOOK.node(
             "node-1",
             "in_progress",
             &[
@@ -158,7 +160,7 @@ fn merged_interrupt_is_shown_for_each_waiting_package() {
                 "other|1.0.0 config complete",
             ],
         ))
-        .with(OLD.pod("gpu-interrupt", &place, "Pending", &["interrupt running"]));
+        .with(SKYHOOK.pod("gpu-interrupt", &place, "Pending", &["interrupt running"]));
     fake.change(|it| {
         it.logs.write(
             "gpu-interrupt",
@@ -175,9 +177,9 @@ fn merged_interrupt_is_shown_for_each_waiting_package() {
 
 #[test]
 fn both_stage_containers_are_piped_unchanged() {
-    let pod = OLD.pod(
+    let pod = SKYHOOK.pod(
         "p",
-        &Place::default(),
+        &PackageRun::default(),
         "Running",
         &[
             "driver-init done",
@@ -185,9 +187,9 @@ fn both_stage_containers_are_piped_unchanged() {
             "driver-applycheck running",
         ],
     );
-    let fake = OLD
+    let fake = SKYHOOK
         .serve(driver())
-        .with(OLD.node("node-1", "in_progress", &["driver|1.0.0 apply in_progress"]))
+        .with(SKYHOOK.node("node-1", "in_progress", &["driver|1.0.0 apply in_progress"]))
         .with(pod);
     fake.change(|it| {
         it.logs.write(
@@ -199,7 +201,7 @@ fn both_stage_containers_are_piped_unchanged() {
             .write("p", "driver-applycheck", "2026-11-20T11:51:02Z ok\n");
     });
     assert_eq!(
-        said(&logs(&fake, "driver")),
+        logs(&fake, "driver").parts(),
         (
             "\x1b[31mred\x1b[0m\r\nhalf\nok\n",
             "node-1 driver-apply:\nnode-1 driver-applycheck:\n",
@@ -210,13 +212,18 @@ fn both_stage_containers_are_piped_unchanged() {
 
 #[test]
 fn previous_shows_the_run_before() {
-    let mut pod = OLD.pod("p", &Place::default(), "Pending", &["driver-apply running"]);
+    let mut pod = SKYHOOK.pod(
+        "p",
+        &PackageRun::default(),
+        "Pending",
+        &["driver-apply running"],
+    );
     pod["status"]["initContainerStatuses"][0]["restartCount"] = 2.into();
     pod["status"]["initContainerStatuses"][0]["lastState"] =
         json!({"terminated": {"exitCode": 1, "reason": "Error"}});
-    let fake = OLD
+    let fake = SKYHOOK
         .serve(driver())
-        .with(OLD.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]))
+        .with(SKYHOOK.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]))
         .with(pod);
     fake.change(|it| {
         it.logs

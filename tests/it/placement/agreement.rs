@@ -9,7 +9,7 @@ use crate::support::run::run;
 
 fn asked(captured: &Captured, words: &str) -> Value {
     run(&format!("{words} -o json --from {}", captured.path()))
-        .go()
+        .output()
         .json()
 }
 

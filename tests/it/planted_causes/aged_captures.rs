@@ -9,10 +9,10 @@ use crate::support::run::run;
 /// The codes of the causes, in order, with what each explains; no longer a wait than so many minutes.
 fn causes(capture: &str, minutes: i64) -> Vec<String> {
     let from = format!("diagnose stuck -o json --from tests/clusters/{capture}");
-    let taken = run(&from).go().json()["takenAt"].clone();
+    let taken = run(&from).output().json()["takenAt"].clone();
     let taken: Timestamp = taken.as_str().expect("a time").parse().expect("a time");
     let now = taken + SignedDuration::from_mins(minutes);
-    let document = run(&format!("{from} --now {now}")).go().json();
+    let document = run(&format!("{from} --now {now}")).output().json();
     let code = |place: &Value| {
         let place = place.as_u64().expect("a place") as usize;
         document["findings"][place]["code"]
@@ -83,7 +83,7 @@ fn uninstall_conditions_prove_uninstall_support() {
         let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": items});
         let ran = run("diagnose stuck -o json --from -")
             .stdin(list.to_string())
-            .go();
+            .output();
         let findings = ran.json()["findings"].clone();
         let codes = findings
             .as_array()

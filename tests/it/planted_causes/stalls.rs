@@ -49,13 +49,13 @@ fn wanted(told: &[(&str, &str, usize, usize)]) -> Told {
 #[track_caller]
 fn diagnosed(list: &Value) -> Value {
     let text = list.to_string();
-    let report = run("diagnose stuck --from -").stdin(text.as_str()).go();
+    let report = run("diagnose stuck --from -").stdin(text.as_str()).output();
     let height = |line: &str| line.chars().count().div_ceil(100).max(1);
     let lines: usize = report.stdout.lines().map(height).sum();
     assert!(lines <= 40, "{lines} lines:\n{}", report.stdout);
     run("diagnose stuck --fail-on never -o json --from -")
         .stdin(text)
-        .go()
+        .output()
         .json()
 }
 

@@ -118,14 +118,14 @@ fn tried(case: &Case) -> Result<(), String> {
         &file.display().to_string(),
     ]
     .map(str::to_owned);
-    let mut ran = Run::new(own().chain(rest.clone())).go();
+    let mut ran = Run::new(own().chain(rest.clone())).output();
     // Beside a Job that has failed permanently elsewhere it is refused, and what it hints at does it.
     if ran
         .stderr
         .contains("hint: use --no-pause to proceed without a pause")
     {
         let unpaused = own().chain(["--no-pause".to_owned()]).chain(rest);
-        ran = Run::new(unpaused).go();
+        ran = Run::new(unpaused).output();
     }
     // Files that hold none of a kind prove nothing; a server would be sure.
     if ran.stderr.contains("the input has no ") {
@@ -181,7 +181,7 @@ fn remedies_are_accepted_with_the_announced_impact() {
             }
             let from = capture.display().to_string();
             let dry = ["--dry-run", "--from", &from].map(str::to_owned);
-            let ran = Run::new(remedy.argv[2..].iter().cloned().chain(dry)).go();
+            let ran = Run::new(remedy.argv[2..].iter().cloned().chain(dry)).output();
             let case = || format!("{from}, {}: {}", finding.rule.code, remedy.argv.join(" "));
             // The refusal beside a Job that has failed permanently elsewhere names the flag with which it is done.
             let unpaused = "hint: use --no-pause to proceed without a pause";

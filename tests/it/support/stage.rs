@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::fake_api::{FakeApi, Served};
-use super::run::{Ran, Run, run};
+use super::run::{Run, RunOutput, run};
 
 /// The custom resource of the captures.
 pub const CR: &str = "gpu-tune";
@@ -70,8 +70,8 @@ impl Stage {
             .env("XDG_STATE_HOME", self.state.path())
     }
 
-    pub fn run(&self, words: &str) -> Ran {
-        self.command(words).go()
+    pub fn run(&self, words: &str) -> RunOutput {
+        self.command(words).output()
     }
 
     pub fn node(&self, name: &str) -> Value {

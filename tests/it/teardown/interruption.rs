@@ -6,7 +6,7 @@ use std::time::Duration;
 use expectrl::process::unix::WaitStatus;
 use expectrl::{Eof, Expect, Session};
 
-use super::{OLD, goes, gone, two, uninstalling};
+use super::{SKYHOOK, goes, gone, two, uninstalling};
 use crate::support::fake_api::FakeApi;
 use crate::support::run::Child;
 use crate::support::stage::Stage;
@@ -27,8 +27,8 @@ fn interrupt_leaves_later_waves_unstarted() {
     let ran = stage
         .command("teardown --timeout 20s --confirm")
         .child(&child)
-        .go();
-    assert_eq!(ran.code, Some(130), "{}", ran.transcript());
+        .output();
+    ran.expect_code(130);
     assert_eq!(stage.writes().len(), 1);
     for words in [
         "interrupted; requests in flight were completed",
@@ -36,7 +36,7 @@ fn interrupt_leaves_later_waves_unstarted() {
         "0 of 3 gone; deletions in progress continue and cannot be canceled",
         "rerun the command to do the rest",
     ] {
-        assert!(ran.stdout.contains(words), "{}", ran.transcript());
+        ran.expect_stdout(words);
     }
     assert!(stage.fake.get("skyhooks", "", "base").is_some());
 }
@@ -44,13 +44,13 @@ fn interrupt_leaves_later_waves_unstarted() {
 #[test]
 fn timeout_is_reported() {
     let stage = Stage::over(at_work());
-    let ran = stage.command("teardown --timeout 300ms --confirm").go();
-    assert_eq!(ran.code, Some(5), "{}", ran.transcript());
+    let ran = stage.command("teardown --timeout 300ms --confirm").output();
+    ran.expect_code(5);
     for words in [
         "timed out waiting until skyhook/late is gone",
         "0 of 3 gone; deletions in progress continue and cannot be canceled",
     ] {
-        assert!(ran.stdout.contains(words), "{}", ran.transcript());
+        ran.expect_stdout(words);
     }
 }
 
@@ -58,10 +58,10 @@ fn timeout_is_reported() {
 fn terminal_shows_deletions_in_progress() {
     let fake = at_work();
     fake.on("LIST poddisruptionbudgets").nth(3).after(|it| {
-        it.store.forget("pods", OLD.namespace(), "late-driver");
-        gone(it, OLD, "late");
+        it.store.forget("pods", SKYHOOK.namespace(), "late-driver");
+        gone(it, SKYHOOK, "late");
     });
-    goes(&fake, OLD, "base");
+    goes(&fake, SKYHOOK, "base");
     let stage = Stage::over(fake);
     let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-skyhook"));
     command

@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::json;
 
-use super::{NEW, OLD, cr, driver, goes, policy, teardown, tuning};
+use super::{NODEWRIGHT, SKYHOOK, cr, driver, goes, policy, teardown, tuning};
 use crate::support::fake_api::FakeApi;
 use crate::support::stage::Stage;
 
@@ -12,26 +12,22 @@ use crate::support::stage::Stage;
 fn recreated_object_is_reported() {
     let fake = FakeApi::new()
         .serving(ApiFlavor::Skyhook)
-        .with(OLD.operator())
-        .with(cr(OLD, "kept", 200, tuning()));
+        .with(SKYHOOK.operator())
+        .with(cr(SKYHOOK, "kept", 200, tuning()));
     fake.on("DELETE skyhooks kept").after(|it| {
         it.store.forget("skyhooks", "", "kept");
-        let mut again = cr(OLD, "kept", 200, tuning());
+        let mut again = cr(SKYHOOK, "kept", 200, tuning());
         again["metadata"]["uid"] = json!("another");
         it.store.load(again);
     });
     let ran = teardown(&Stage::over(fake), "--confirm");
-    assert_eq!(ran.code, Some(2), "{}", ran.transcript());
-    assert!(
-        ran.stdout.contains("left: skyhook/kept was recreated"),
-        "{}",
-        ran.transcript()
-    );
+    ran.expect_code(2);
+    ran.expect_stdout("left: skyhook/kept was recreated");
 }
 
 #[test]
 fn objects_applied_by_helm_give_a_warning() {
-    let mut gpu = cr(NEW, "gpu", 200, driver(None));
+    let mut gpu = cr(NODEWRIGHT, "gpu", 200, driver(None));
     gpu["metadata"]["annotations"] = json!({
         "meta.helm.sh/release-name": "gpu-platform",
         "meta.helm.sh/release-namespace": "platform",
@@ -39,7 +35,7 @@ fn objects_applied_by_helm_give_a_warning() {
     gpu["metadata"]["labels"] = json!({"app.kubernetes.io/managed-by": "Helm"});
     let fake = FakeApi::new()
         .serving(ApiFlavor::NodeWright)
-        .with(NEW.operator())
+        .with(NODEWRIGHT.operator())
         .with(gpu);
     let ran = teardown(&Stage::over(fake), "--dry-run");
     assert_snapshot!(ran.transcript());
@@ -51,16 +47,16 @@ fn older_api_objects_are_deleted_before_newer() {
     let fake = FakeApi::new()
         .serving(ApiFlavor::Skyhook)
         .serving(ApiFlavor::NodeWright)
-        .with(NEW.operator())
-        .with(cr(OLD, "gpu", 200, tuning()))
-        .with(cr(NEW, "gpu", 200, tuning()))
-        .with(policy(OLD, "careful"))
-        .with(policy(NEW, "careful"));
-    goes(&fake, OLD, "gpu");
-    goes(&fake, NEW, "gpu");
+        .with(NODEWRIGHT.operator())
+        .with(cr(SKYHOOK, "gpu", 200, tuning()))
+        .with(cr(NODEWRIGHT, "gpu", 200, tuning()))
+        .with(policy(SKYHOOK, "careful"))
+        .with(policy(NODEWRIGHT, "careful"));
+    goes(&fake, SKYHOOK, "gpu");
+    goes(&fake, NODEWRIGHT, "gpu");
     let stage = Stage::over(fake);
     let ran = teardown(&stage, "--confirm");
-    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+    ran.expect_code(0);
     let [old, new] = ApiFlavor::ALL.map(|g| format!("DELETE /apis/{}", g.api_version()));
     assert_eq!(
         stage.writes(),

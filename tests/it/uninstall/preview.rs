@@ -2,24 +2,24 @@
 
 use serde_json::json;
 
-use super::{OLD, driver};
+use super::{SKYHOOK, driver};
 use crate::support::run::run;
 
 /// The warnings of the preview about nodes that are not complete.
 fn unfinished(nodes: usize) -> Vec<String> {
-    let mut fake = OLD.serve(driver(false));
+    let mut fake = SKYHOOK.serve(driver(false));
     for n in 1..=nodes {
         let name = format!("node-{n}");
-        let node = OLD.node(&name, "in_progress", &["driver|1.0.0 apply in_progress"]);
+        let node = SKYHOOK.node(&name, "in_progress", &["driver|1.0.0 apply in_progress"]);
         fake = fake.with(node);
     }
-    let mut ignored = OLD.node("node-9", "complete", &["driver|1.0.0 config complete"]);
-    ignored["metadata"]["labels"] = json!({OLD.0.key("ignore"): "true"});
+    let mut ignored = SKYHOOK.node("node-9", "complete", &["driver|1.0.0 config complete"]);
+    ignored["metadata"]["labels"] = json!({SKYHOOK.0.key("ignore"): "true"});
     let served = fake.with(ignored).serve();
     let ran = run("uninstall gpu driver --dry-run")
         .kubeconfig(&served.kubeconfig())
-        .go();
-    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+        .output();
+    ran.expect_code(0);
     let lines = ran.stdout.lines().map(str::to_owned);
     lines.filter(|l| l.starts_with("- warning: ")).collect()
 }

@@ -6,15 +6,15 @@ use std::time::Duration;
 use expectrl::process::unix::WaitStatus;
 use expectrl::{Eof, Expect, Session};
 
-use super::{OLD, UNDER_WAY, gone, installed, nodes};
+use super::{SKYHOOK, UNDER_WAY, gone, installed, nodes};
 
 #[test]
 fn progress_screen_shows_stages_and_slowest_nodes() {
-    let fake = installed(OLD);
+    let fake = installed(SKYHOOK);
     fake.on("WATCH nodes")
         .nth(1)
-        .after(nodes(OLD, [&[UNDER_WAY], &[]]));
-    fake.on("LIST events").nth(4).after(gone(OLD));
+        .after(nodes(SKYHOOK, [&[UNDER_WAY], &[]]));
+    fake.on("LIST events").nth(4).after(gone(SKYHOOK));
     let served = fake.serve();
     let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-skyhook"));
     command

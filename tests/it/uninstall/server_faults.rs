@@ -1,12 +1,12 @@
 //! What the wait bears: restarts, cut connections, expiry, missing rights.
 
-use super::{OLD, UNDER_WAY, gone, installed, nodes, uninstall};
+use super::{SKYHOOK, UNDER_WAY, gone, installed, nodes, uninstall};
 use crate::support::fake_api::{FakeApi, Reply};
 
 /// It ends well; what is warned of beside the preview.
 fn borne(fake: &FakeApi) -> Vec<String> {
     let ran = uninstall(fake, "--wait");
-    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+    ran.expect_code(0);
     assert_eq!(
         ran.stdout,
         "uninstall driver of gpu, and wait: 1 changed\ndriver 1.0.0 is gone from all nodes\n"
@@ -25,9 +25,9 @@ fn watches(fake: &FakeApi, of: &str) -> usize {
 
 #[test]
 fn wait_survives_a_server_restart() {
-    let fake = installed(OLD);
+    let fake = installed(SKYHOOK);
     fake.on("LIST events").nth(3).after(|it| {
-        nodes(OLD, [&[UNDER_WAY], &[]])(it);
+        nodes(SKYHOOK, [&[UNDER_WAY], &[]])(it);
         it.store.history.cut();
     });
     // It is away for a while: nobody can go on watching, nor list.
@@ -35,8 +35,8 @@ fn wait_survives_a_server_restart() {
     fake.on("WATCH *").nth(4).times(16).reply(Reply::Cut);
     fake.on("LIST nodes").nth(3).times(4).reply(Reply::Cut);
     fake.on("LIST nodes").nth(3).times(4).reply(500);
-    fake.on("LIST nodes").nth(6).after(gone(OLD));
-    fake.on("LIST events").nth(5).after(gone(OLD));
+    fake.on("LIST nodes").nth(6).after(gone(SKYHOOK));
+    fake.on("LIST events").nth(5).after(gone(SKYHOOK));
     let warnings = borne(&fake);
     assert_eq!(warnings.len(), 1, "{warnings:#?}");
     assert!(warnings[0].ends_with("; still waiting"), "{warnings:#?}");
@@ -44,11 +44,11 @@ fn wait_survives_a_server_restart() {
 
 #[test]
 fn cut_watch_is_resumed_silently() {
-    let fake = installed(OLD);
+    let fake = installed(SKYHOOK);
     fake.on("LIST events")
         .nth(3)
         .after(|it| it.store.history.cut());
-    fake.on("LIST events").nth(5).after(gone(OLD));
+    fake.on("LIST events").nth(5).after(gone(SKYHOOK));
     let warnings = borne(&fake);
     assert!(warnings.is_empty(), "{warnings:?}");
     // It went on where it was, without a list.
@@ -61,14 +61,14 @@ fn cut_watch_is_resumed_silently() {
 #[test]
 fn wait_survives_an_expired_resource_version() {
     for how in ["answer", "event"] {
-        let fake = installed(OLD);
+        let fake = installed(SKYHOOK);
         let expired = r#"{"type":"ERROR","object":{"kind":"Status","metadata":{},"code":410,"reason":"Expired"}}"#;
         let reply = match how {
             "answer" => Reply::from(410),
             _ => Reply::Body(format!("{expired}\n")),
         };
         fake.on("WATCH nodes").nth(1).reply(reply);
-        fake.on("WATCH nodes").nth(1).after(gone(OLD));
+        fake.on("WATCH nodes").nth(1).after(gone(SKYHOOK));
         let warnings = borne(&fake);
         assert!(warnings.is_empty(), "{how}: {warnings:?}");
     }
@@ -76,9 +76,9 @@ fn wait_survives_an_expired_resource_version() {
 
 #[test]
 fn lost_watch_event_is_found_by_a_new_list() {
-    let fake = installed(OLD);
+    let fake = installed(SKYHOOK);
     fake.on("LIST events").nth(3).after(|it| {
-        gone(OLD)(it);
+        gone(SKYHOOK)(it);
         // The change itself was never told.
         it.store.history.forget();
         it.store.history.cut();
@@ -88,26 +88,26 @@ fn lost_watch_event_is_found_by_a_new_list() {
 
 #[test]
 fn truncated_watch_line_is_ignored() {
-    let fake = installed(OLD);
+    let fake = installed(SKYHOOK);
     let half = r#"{"type":"MODIFIED","object":{"metadata":{"name":"node-1""#;
     fake.on("WATCH nodes")
         .nth(1)
         .reply(Reply::Body(half.to_owned()));
-    fake.on("WATCH nodes").nth(1).after(gone(OLD));
+    fake.on("WATCH nodes").nth(1).after(gone(SKYHOOK));
     let _ = borne(&fake);
 }
 
 #[test]
 fn missing_watch_permission_falls_back_to_lists() {
-    let fake = installed(OLD);
+    let fake = installed(SKYHOOK);
     fake.on("WATCH *").reply(403);
-    fake.on("LIST nodes").nth(4).after(gone(OLD));
+    fake.on("LIST nodes").nth(4).after(gone(SKYHOOK));
     let _ = borne(&fake);
 }
 
 #[test]
 fn rejected_credentials_are_an_error() {
-    let fake = installed(OLD);
+    let fake = installed(SKYHOOK);
     fake.on("WATCH *").reply(401);
     for kind in ["skyhooks", "deploymentpolicies", "nodes", "pods"] {
         fake.on(&format!("LIST {kind}"))
@@ -116,7 +116,7 @@ fn rejected_credentials_are_an_error() {
             .reply(401);
     }
     let ran = uninstall(&fake, "--wait");
-    assert_eq!(ran.code, Some(1), "{}", ran.transcript());
+    ran.expect_code(1);
     assert!(
         ran.stdout.contains("does not accept the credentials"),
         "{}",

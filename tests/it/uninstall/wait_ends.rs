@@ -2,17 +2,17 @@
 
 use serde_json::json;
 
-use super::{FAILING, OLD, UNDER_WAY, driver, installed, nodes, progress, uninstall};
+use super::{FAILING, SKYHOOK, UNDER_WAY, driver, installed, nodes, progress, uninstall};
 use crate::support::run::{Child, run};
 
 #[test]
 fn blocker_ends_the_wait_with_its_finding() {
-    let fake = installed(OLD);
+    let fake = installed(SKYHOOK);
     fake.on("WATCH nodes")
         .nth(1)
-        .after(nodes(OLD, [&[FAILING], &[]]));
+        .after(nodes(SKYHOOK, [&[FAILING], &[]]));
     let ran = uninstall(&fake, "--tolerate 0s --wait");
-    assert_eq!(ran.code, Some(2), "{}", ran.transcript());
+    ran.expect_code(2);
     let lines: Vec<&str> = ran.stdout.lines().collect();
     assert_eq!(
         lines[..3],
@@ -37,12 +37,12 @@ fn blocker_ends_the_wait_with_its_finding() {
 
 #[test]
 fn json_output_is_one_document() {
-    let fake = installed(OLD);
+    let fake = installed(SKYHOOK);
     fake.on("WATCH nodes")
         .nth(1)
-        .after(nodes(OLD, [&[FAILING], &[]]));
+        .after(nodes(SKYHOOK, [&[FAILING], &[]]));
     let ran = uninstall(&fake, "--tolerate 0s --wait -o json");
-    assert_eq!(ran.code, Some(2), "{}", ran.transcript());
+    ran.expect_code(2);
     let told = ran.json();
     assert_eq!(told["kind"], "Outcome");
     assert_eq!(told["ended"], "hindered");
@@ -53,36 +53,36 @@ fn json_output_is_one_document() {
 
 #[test]
 fn failing_install_blocks_the_uninstall() {
-    let fake = OLD.serve(driver(false)).with(OLD.node(
+    let fake = SKYHOOK.serve(driver(false)).with(SKYHOOK.node(
         "node-1",
         "erroring",
         &["driver|1.0.0 apply erroring"],
     ));
     let ran = uninstall(&fake, "--tolerate 0s --wait");
-    assert_eq!(ran.code, Some(2), "{}", ran.transcript());
+    ran.expect_code(2);
     assert!(ran.stdout.contains("error SKY201"), "{}", ran.stdout);
 }
 
 #[test]
 fn brief_failure_does_not_end_the_wait() {
-    let fake = installed(OLD);
+    let fake = installed(SKYHOOK);
     fake.on("WATCH nodes")
         .nth(1)
-        .after(nodes(OLD, [&[FAILING], &[]]));
+        .after(nodes(SKYHOOK, [&[FAILING], &[]]));
     // The look that shall confirm it sees the next attempt.
     fake.on("LIST events")
         .nth(3)
-        .after(nodes(OLD, [&[UNDER_WAY], &[]]));
-    fake.on("LIST events").nth(5).after(super::gone(OLD));
+        .after(nodes(SKYHOOK, [&[UNDER_WAY], &[]]));
+    fake.on("LIST events").nth(5).after(super::gone(SKYHOOK));
     let ran = uninstall(&fake, "--wait");
-    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+    ran.expect_code(0);
 }
 
 #[test]
 fn timeout_is_reported() {
-    let fake = installed(OLD);
+    let fake = installed(SKYHOOK);
     let ran = uninstall(&fake, "--wait --timeout 1s");
-    assert_eq!(ran.code, Some(5), "{}", ran.transcript());
+    ran.expect_code(5);
     assert_eq!(
         ran.stdout,
         "uninstall driver of gpu, and wait: 1 changed\n\
@@ -94,15 +94,15 @@ fn timeout_is_reported() {
 
 #[test]
 fn interrupt_leaves_the_uninstall_running() {
-    let fake = installed(OLD);
+    let fake = installed(SKYHOOK);
     let child = Child::default();
     fake.on("LIST events").nth(3).after(child.interrupt());
     let served = fake.serve();
     let ran = run("uninstall gpu driver --wait --confirm --no-journal")
         .kubeconfig(&served.kubeconfig())
         .child(&child)
-        .go();
-    assert_eq!(ran.code, Some(130), "{}", ran.transcript());
+        .output();
+    ran.expect_code(130);
     assert!(
         ran.stdout
             .contains("the uninstall continues in the cluster"),
@@ -119,12 +119,12 @@ fn interrupt_leaves_the_uninstall_running() {
 
 #[test]
 fn cancellation_ends_the_wait() {
-    let fake = installed(OLD);
+    let fake = installed(SKYHOOK);
     fake.on("LIST events").nth(3).after(|it| {
-        it.store.load(OLD.skyhook("in_progress", driver(false)));
+        it.store.load(SKYHOOK.skyhook("in_progress", driver(false)));
     });
     let ran = uninstall(&fake, "--wait");
-    assert_eq!(ran.code, Some(1), "{}", ran.transcript());
+    ran.expect_code(1);
     assert!(
         ran.stdout
             .contains("stopped waiting: the uninstall of driver was canceled"),
@@ -135,34 +135,34 @@ fn cancellation_ends_the_wait() {
 
 #[test]
 fn version_change_ends_the_wait() {
-    let fake = installed(OLD);
+    let fake = installed(SKYHOOK);
     fake.on("LIST events").nth(3).after(|it| {
         let mut packages = driver(true);
         packages["driver"]["version"] = "1.1.0".into();
-        it.store.load(OLD.skyhook("in_progress", packages));
+        it.store.load(SKYHOOK.skyhook("in_progress", packages));
     });
     let ran = uninstall(&fake, "--wait");
-    assert_eq!(ran.code, Some(1), "{}", ran.transcript());
+    ran.expect_code(1);
     assert!(ran.stdout.contains("(SKY104)"), "{}", ran.stdout);
 }
 
 #[test]
 fn removed_node_is_not_awaited() {
-    let fake = installed(OLD);
+    let fake = installed(SKYHOOK);
     fake.on("WATCH nodes")
         .nth(1)
-        .after(nodes(OLD, [&[], &[UNDER_WAY]]));
+        .after(nodes(SKYHOOK, [&[], &[UNDER_WAY]]));
     fake.on("LIST events")
         .nth(3)
         .after(|it| it.store.forget("nodes", "", "node-2"));
     let ran = uninstall(&fake, "--wait");
-    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+    ran.expect_code(0);
     assert_eq!(progress(&ran).len(), 2, "{}", ran.stderr);
 }
 
 #[test]
 fn invalid_flag_combinations_are_refused() {
-    let fake = installed(OLD);
+    let fake = installed(SKYHOOK);
     for (words, code) in [
         ("--wait --timeout soon", 64),
         ("--cancel --wait", 64),

@@ -6,7 +6,7 @@ use kubectl_skyhook::plan::Grade;
 use kubectl_skyhook::program::Program;
 use serde_json::{Value, json};
 
-use super::{Stage, expect};
+use super::Stage;
 use crate::support::fake_api::Logged;
 use crate::support::run::{Child, run};
 use crate::support::terminal::Terminal;
@@ -94,7 +94,7 @@ impl Writes {
         let plan = stage.state.path().join("plan.json").display().to_string();
         let words = self.words.replace("PLAN", &plan);
         if !self.first.is_empty() {
-            expect(&stage.run(&self.first.replace("PLAN", &plan)), 0);
+            stage.run(&self.first.replace("PLAN", &plan)).expect_code(0);
         }
         Prepared {
             before: (stage.writes().len(), journals(&stage)),
@@ -192,20 +192,16 @@ fn unconfirmed_commands_write_nothing() {
                 Some(stdin) => run.stdin(stdin),
                 None => run,
             }
-            .go();
+            .output();
             prepared.nothing_is_written(&ran.transcript());
             assert_eq!(ran.stdout, "", "{}", ran.transcript());
             let (code, says) = match command.does {
                 Refuses => (3, NOBODY),
                 Aborts => (0, "\nAborted.\n"),
             };
-            expect(&ran, code);
-            assert!(ran.stderr.contains(says), "{}", ran.transcript());
-            assert!(
-                ran.stderr.contains("hint: add --confirm"),
-                "{}",
-                ran.transcript()
-            );
+            ran.expect_code(code);
+            ran.expect_stderr(says);
+            ran.expect_stderr("hint: add --confirm");
         }
     }
 }
@@ -221,13 +217,13 @@ fn yes_on_stdin_confirms_at_most_reruns() {
         let fake = &prepared.stage.fake;
         fake.on("PATCH skyhooks").nth(1).after(child.interrupt());
         let run = prepared.stage.command(&prepared.words).child(&child);
-        let ran = run.stdin("y\n").go();
+        let ran = run.stdin("y\n").output();
         if command.grade <= B2 {
             prepared.something_is_written(&ran.transcript());
             continue;
         }
         prepared.nothing_is_written(&ran.transcript());
-        expect(&ran, 3);
+        ran.expect_code(3);
         let (_, says) = ran.stderr.rsplit_once("\nerror: ").expect("an error");
         let worst = says.strip_prefix("y on standard input is not enough to confirm this change (");
         let rest = worst.and_then(|worst| Some(worst.split_once(')')?.1));
@@ -267,8 +263,8 @@ fn confirm_flag_is_refused_for_files() {
     let looks = |c: &&Writes| c.first.is_empty() && c.cluster != "finalizer-stripped";
     for command in COMMANDS.iter().filter(looks) {
         let from = format!("--from tests/clusters/{}/cluster.json", command.cluster);
-        let ran = run(&format!("{} {from} --confirm", command.words)).go();
-        expect(&ran, 64);
+        let ran = run(&format!("{} {from} --confirm", command.words)).output();
+        ran.expect_code(64);
         assert_eq!(
             (ran.stdout.as_str(), ran.stderr.as_str()),
             (

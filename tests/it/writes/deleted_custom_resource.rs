@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{CR, Stage, expect};
+use super::{CR, Stage};
 use crate::support::fake_api::State;
 
 fn vanish(state: &mut State) {
@@ -15,7 +15,7 @@ fn reset_succeeds_if_the_custom_resource_is_deleted_meanwhile() {
     // After the last node, right before the batches.
     stage.fake.on("PATCH nodes").nth(3).after(vanish);
     let ran = stage.run("reset gpu-tune --confirm --no-pause --max-parallel 1");
-    expect(&ran, 0);
+    ran.expect_code(0);
     assert!(
         ran.stdout
             .starts_with("reset gpu-tune on 3 nodes: 3 changed, 1 gone\n"),
@@ -23,19 +23,15 @@ fn reset_succeeds_if_the_custom_resource_is_deleted_meanwhile() {
         ran.transcript()
     );
     let warning = "warning: skyhook/gpu-tune was deleted in the meantime, so its changes were skipped; their purpose: the rollout starts again from the first batch\n";
-    assert!(ran.stderr.contains(warning), "{}", ran.transcript());
+    ran.expect_stderr(warning);
     for node in ["node-1", "node-2", "node-3"] {
         assert_eq!(stage.keys(node), [""; 0]);
     }
     // The journal knows, and an undo gives back what there is.
     let show = stage.run("journal show");
-    expect(&show, 0);
-    assert!(
-        show.stdout.contains("skyhook/gpu-tune  gone"),
-        "{}",
-        show.transcript()
-    );
-    expect(&stage.run("undo --confirm"), 0);
+    show.expect_code(0);
+    show.expect_stdout("skyhook/gpu-tune  gone");
+    stage.run("undo --confirm").expect_code(0);
     assert_eq!(stage.keys("node-2").len(), 4);
 }
 
@@ -45,17 +41,13 @@ fn missing_resume_target_is_no_failure() {
     stage.fake.on("PATCH nodes").nth(3).after(vanish);
     let ran =
         stage.with_operator(|| stage.run("reset gpu-tune --confirm --max-parallel 1 -o json"));
-    expect(&ran, 0);
+    ran.expect_code(0);
     let counts = json!({
         "applied": 4, "unchanged": 0, "gone": 2, "skipped": 0, "failed": 0, "notReached": 0
     });
     assert_eq!(ran.json()["counts"], counts);
-    assert!(
-        ran.stderr.contains(
-            "their purpose: the rollout starts again from the first batch; resume the operator\n"
-        ),
-        "{}",
-        ran.transcript()
+    ran.expect_stderr(
+        "their purpose: the rollout starts again from the first batch; resume the operator\n",
     );
 }
 
@@ -73,7 +65,7 @@ fn recreated_custom_resource_is_not_written() {
         state.store.load(cr);
     });
     let ran = stage.run("reset gpu-tune --confirm --no-pause --max-parallel 1 -o json");
-    expect(&ran, 0);
+    ran.expect_code(0);
     assert_eq!(ran.json()["counts"]["gone"], json!(1));
     assert_eq!(stage.writes().len(), 3);
 }

@@ -4,7 +4,7 @@ use kubectl_skyhook::api::ApiFlavor;
 use kubectl_skyhook::plan::{Change, Plan, PlanStage, Step, Target};
 use serde_json::{Value, json};
 
-use super::{CR, Stage, expect};
+use super::{CR, Stage};
 
 /// Saves a plan that deletes the custom resource, as one was made before anybody looked at it again.
 fn saved(stage: &Stage) -> String {
@@ -34,13 +34,17 @@ fn deletion_is_journalled_and_undo_recreates_the_object() {
     finalizers(&stage, json!([]));
     let file = saved(&stage);
     // Changed between the plan and the deed: what goes is what comes back.
-    expect(&stage.run("pause gpu-tune --confirm --reason later"), 0);
+    stage
+        .run("pause gpu-tune --confirm --reason later")
+        .expect_code(0);
     let before = stage.cr().expect("it is there");
-    expect(&stage.run(&format!("apply-plan {file} --confirm")), 0);
+    stage
+        .run(&format!("apply-plan {file} --confirm"))
+        .expect_code(0);
     assert_eq!(stage.cr(), None);
 
     let undone = stage.run("undo --confirm");
-    expect(&undone, 0);
+    undone.expect_code(0);
     let after = stage.cr().expect("it is there again");
     assert_eq!(after["spec"], before["spec"]);
     for member in ["name", "annotations", "labels"] {
@@ -72,17 +76,13 @@ fn undo_does_not_recreate_a_terminating_object() {
     let stage = Stage::of("complete");
     finalizers(&stage, json!(["somebody/else"]));
     let file = saved(&stage);
-    expect(&stage.run(&format!("apply-plan {file} --confirm")), 0);
+    stage
+        .run(&format!("apply-plan {file} --confirm"))
+        .expect_code(0);
     let going = stage.cr().expect("somebody holds it");
     assert!(going["metadata"]["deletionTimestamp"].is_string());
     let undone = stage.run("undo --confirm");
-    expect(&undone, 3);
-    assert!(
-        undone
-            .stderr
-            .contains("it still exists, and is being deleted"),
-        "{}",
-        undone.transcript()
-    );
+    undone.expect_code(3);
+    undone.expect_stderr("it still exists, and is being deleted");
     assert_eq!(stage.cr(), Some(going));
 }

@@ -3,8 +3,8 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use super::{Stage, expect};
-use crate::support::run::Ran;
+use super::Stage;
+use crate::support::run::RunOutput;
 
 impl Stage {
     /// A program that says how it was called, and shows what is in the directories.
@@ -27,10 +27,10 @@ exit {ends}
         file
     }
 
-    fn diff(&self, program: &str, words: &str) -> Ran {
+    fn diff(&self, program: &str, words: &str) -> RunOutput {
         self.command(words)
             .env("KUBECTL_EXTERNAL_DIFF", program)
-            .go()
+            .output()
     }
 }
 
@@ -40,7 +40,7 @@ fn external_diff_gets_before_and_after_directories() {
     let differ = stage.differ(1);
     let program = format!("{} -U5 --color=always $(rm) a;b", differ.display());
     let ran = stage.diff(&program, "pause gpu-tune --reason look --dry-run --diff");
-    expect(&ran, 0);
+    ran.expect_code(0);
     let shown = "\
 LIVE- MERGED- [-U5 --color=always]
 files:  skyhook.nvidia.com.v1alpha1.Skyhook..gpu-tune 1 1
@@ -48,11 +48,7 @@ files:  skyhook.nvidia.com.v1alpha1.Skyhook..gpu-tune 1 1
 + skyhook.nvidia.com.v1alpha1.Skyhook..gpu-tune:metadata.annotations.skyhook.nvidia.com/pause: true
 ";
     assert!(ran.stdout.ends_with(shown), "{}", ran.transcript());
-    assert!(
-        !ran.stdout.contains("--- skyhook/gpu-tune"),
-        "{}",
-        ran.transcript()
-    );
+    ran.expect_no_stdout("--- skyhook/gpu-tune");
     let directory =
         std::fs::read_to_string(stage.state.path().join("directories")).expect("it ran");
     assert!(
@@ -69,23 +65,10 @@ fn temporary_pause_is_not_in_the_diff() {
         &differ.display().to_string(),
         "reset gpu-tune --node node-2 --dry-run --diff",
     );
-    expect(&ran, 0);
-    assert!(
-        ran.stdout.contains("annotation skyhook.nvidia.com/pause"),
-        "{}",
-        ran.transcript()
-    );
-    assert!(
-        ran.stdout
-            .contains("\n- v1.Node..node-2:metadata.annotations."),
-        "{}",
-        ran.transcript()
-    );
-    assert!(
-        !ran.stdout.contains("Skyhook..gpu-tune"),
-        "{}",
-        ran.transcript()
-    );
+    ran.expect_code(0);
+    ran.expect_stdout("annotation skyhook.nvidia.com/pause");
+    ran.expect_stdout("\n- v1.Node..node-2:metadata.annotations.");
+    ran.expect_no_stdout("Skyhook..gpu-tune");
 }
 
 #[test]
@@ -93,25 +76,17 @@ fn diff_does_not_break_json_output() {
     let stage = Stage::of("complete");
     let program = stage.differ(1).display().to_string();
     let ran = stage.diff(&program, "pause gpu-tune --dry-run --diff -o json");
-    expect(&ran, 0);
+    ran.expect_code(0);
     assert_eq!(ran.json()["kind"], "Plan");
-    assert!(
-        ran.stderr.contains("LIVE- MERGED- []\n"),
-        "{}",
-        ran.transcript()
-    );
+    ran.expect_stderr("LIVE- MERGED- []\n");
     let done = stage.diff(&program, "pause gpu-tune --diff --confirm");
-    expect(&done, 0);
+    done.expect_code(0);
     assert!(
         done.stdout.starts_with("pause gpu-tune: 1 changed\n"),
         "{}",
         done.transcript()
     );
-    assert!(
-        done.stderr.contains("LIVE- MERGED- []\n"),
-        "{}",
-        done.transcript()
-    );
+    done.expect_stderr("LIVE- MERGED- []\n");
 }
 
 #[test]
@@ -119,24 +94,16 @@ fn failing_external_diff_prevents_writes() {
     let stage = Stage::of("complete");
     let program = stage.differ(2).display().to_string();
     let ran = stage.diff(&program, "pause gpu-tune --diff --confirm");
-    expect(&ran, 1);
-    assert!(
-        ran.stderr.contains("exit status: 2; nothing was changed\n"),
-        "{}",
-        ran.transcript()
-    );
+    ran.expect_code(1);
+    ran.expect_stderr("exit status: 2; nothing was changed\n");
     let missing = stage.diff("no-such-differ -u", "pause gpu-tune --diff --confirm");
-    expect(&missing, 1);
-    assert!(
-        missing
-            .stderr
-            .contains("error: cannot run \"no-such-differ\": "),
-        "{}",
-        missing.transcript()
-    );
+    missing.expect_code(1);
+    missing.expect_stderr("error: cannot run \"no-such-differ\": ");
     assert_eq!(stage.writes(), [""; 0]);
     // Where no diff is asked for, nobody is asked for one.
-    expect(&stage.diff("no-such-differ", "pause gpu-tune --confirm"), 0);
+    stage
+        .diff("no-such-differ", "pause gpu-tune --confirm")
+        .expect_code(0);
 }
 
 /// What the server would say is the answer; what would change stands beside it.
@@ -145,19 +112,11 @@ fn server_dry_run_shows_the_diff() {
     let stage = Stage::of("complete");
     let words = "pause gpu-tune --dry-run=server --diff";
     let ours = stage.run(words);
-    expect(&ours, 0);
-    assert!(
-        ours.stderr.contains("+++ skyhook/gpu-tune as planned\n"),
-        "{}",
-        ours.transcript()
-    );
+    ours.expect_code(0);
+    ours.expect_stderr("+++ skyhook/gpu-tune as planned\n");
     let program = stage.differ(1).display().to_string();
     let theirs = stage.diff(&program, words);
-    expect(&theirs, 0);
-    assert!(
-        theirs.stderr.contains("LIVE- MERGED- []\n"),
-        "{}",
-        theirs.transcript()
-    );
+    theirs.expect_code(0);
+    theirs.expect_stderr("LIVE- MERGED- []\n");
     assert_eq!(ours.stdout, theirs.stdout);
 }

@@ -4,23 +4,21 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
-use super::{Stage, expect};
+use super::Stage;
+use crate::support::object_builder::SKYHOOK;
 use crate::support::run::{Run, binary};
-use crate::support::world::World;
 
-const WORLD: World = World(ApiFlavor::Skyhook);
 const NODES: usize = 60;
 const RESET: &str = "reset gpu --confirm --no-pause --max-parallel 1";
 
 fn wide() -> Stage {
     let driver = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
-    let fake = WORLD.serve(driver);
+    let fake = SKYHOOK.serve(driver);
     for number in 0..NODES {
         let name = format!("node-{number:02}");
-        fake.load(WORLD.node(&name, "complete", &["driver|1.0.0 config complete"]));
+        fake.load(SKYHOOK.node(&name, "complete", &["driver|1.0.0 config complete"]));
     }
     Stage::over(fake)
 }
@@ -37,7 +35,7 @@ fn journal(stage: &Stage) -> (PathBuf, String) {
 /// The size of the journal before anything is done: its first line.
 fn first_line() -> usize {
     let stage = wide();
-    expect(&stage.run(RESET), 0);
+    stage.run(RESET).expect_code(0);
     journal(&stage).1.lines().next().expect("a line").len()
 }
 
@@ -76,7 +74,7 @@ fn full_disk_stops_writes_outside_the_journal() {
     let whole = |line: &str| serde_json::from_str::<Value>(line).is_ok();
     let torn = !journal(&stage).1.lines().all(whole);
     let undone = stage.run("undo --confirm");
-    expect(&undone, 0);
+    undone.expect_code(0);
     assert_eq!(
         undone.stderr.contains("cannot be read, and"),
         torn,
@@ -90,7 +88,9 @@ fn full_disk_stops_writes_outside_the_journal() {
 fn torn_journal_line_is_skipped_and_reported() {
     let stage = Stage::of("apply-erroring");
     let before = stage.objects();
-    expect(&stage.run("reset gpu-tune --confirm --no-pause"), 0);
+    stage
+        .run("reset gpu-tune --confirm --no-pause")
+        .expect_code(0);
     let (path, text) = journal(&stage);
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     // The second one was torn, and the third one is glued to what was left of it.
@@ -99,13 +99,8 @@ fn torn_journal_line_is_skipped_and_reported() {
     std::fs::write(&path, lines.join("\n") + "\n").expect("it is written");
     for words in ["journal list", "journal show", "undo --confirm"] {
         let ran = stage.run(words);
-        expect(&ran, 0);
-        assert!(
-            ran.stderr
-                .contains(": line 2 cannot be read, and is ignored"),
-            "{}",
-            ran.transcript()
-        );
+        ran.expect_code(0);
+        ran.expect_stderr(": line 2 cannot be read, and is ignored");
     }
     assert_eq!(stage.objects(), before);
 }
@@ -120,12 +115,8 @@ fn unwritable_journal_is_removed() {
     assert!(err.contains("cannot write the journal"), "{err}");
     assert_eq!(stage.writes(), [""; 0]);
     let listed = stage.run("journal list");
-    expect(&listed, 0);
-    assert!(
-        !listed.stderr.contains("is not a journal"),
-        "{}",
-        listed.transcript()
-    );
+    listed.expect_code(0);
+    listed.expect_no_stderr("is not a journal");
 }
 
 /// What was changed is told where it can be, and is no failure to read.
@@ -133,10 +124,10 @@ fn unwritable_journal_is_removed() {
 fn change_is_reported_when_stdout_is_full() {
     let stage = Stage::of("apply-erroring");
     let words = ["-c", "exec \"$0\" node ignore node-1 --confirm >/dev/full"].map(OsString::from);
-    let ran = Run::of("sh", words.into_iter().chain([binary()]))
+    let ran = Run::program("sh", words.into_iter().chain([binary()]))
         .kubeconfig(&stage.served.kubeconfig())
         .env("XDG_STATE_HOME", stage.state.path())
-        .go();
+        .output();
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(4), ""));
-    insta::assert_snapshot!(ran.said());
+    insta::assert_snapshot!(ran.stderr_text());
 }

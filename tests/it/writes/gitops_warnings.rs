@@ -6,9 +6,9 @@ use std::path::Path;
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::json;
 
-use super::{Stage, expect};
+use super::Stage;
 use crate::support::fake_api::FakeApi;
-use crate::support::run::Ran;
+use crate::support::run::RunOutput;
 
 /// A cluster of the plans, whose custom resource somebody applies.
 fn stage(plan: &str) -> Stage {
@@ -25,7 +25,7 @@ fn newest(stage: &Stage) -> String {
 
 /// The lines that warn of it.
 #[track_caller]
-fn warns(ran: &Ran, warning: &str) {
+fn warns(ran: &RunOutput, warning: &str) {
     let lines = ran.stdout.lines().chain(ran.stderr.lines());
     let said: Vec<&str> = lines
         .filter(|line| line.contains(" is applied by "))
@@ -43,13 +43,13 @@ const EDIT: &str = "skyhook/gpu is applied by the Argo CD application gpu-platfo
 #[test]
 fn undo_names_what_reverts_the_edit() {
     let stage = stage("uninstall-applied-by-argo-cd");
-    expect(&stage.run("uninstall gpu driver --confirm"), 0);
+    stage.run("uninstall gpu driver --confirm").expect_code(0);
     let undo = format!("undo {}", newest(&stage));
     let dry = stage.run(&format!("{undo} --dry-run"));
-    expect(&dry, 0);
+    dry.expect_code(0);
     warns(&dry, EDIT);
     let done = stage.run(&format!("{undo} --confirm"));
-    expect(&done, 0);
+    done.expect_code(0);
     warns(&done, EDIT);
 }
 
@@ -58,15 +58,14 @@ fn apply_plan_names_what_reverts_the_edit() {
     let stage = stage("uninstall-applied-by-argo-cd");
     let file = stage.state.path().join("plan.json");
     let file = file.display();
-    expect(
-        &stage.run(&format!("uninstall gpu driver --plan-out {file}")),
-        0,
-    );
+    stage
+        .run(&format!("uninstall gpu driver --plan-out {file}"))
+        .expect_code(0);
     let dry = stage.run(&format!("apply-plan {file} --dry-run"));
-    expect(&dry, 0);
+    dry.expect_code(0);
     warns(&dry, EDIT);
     let done = stage.run(&format!("apply-plan {file} --confirm"));
-    expect(&done, 0);
+    done.expect_code(0);
     warns(&done, EDIT);
 }
 
@@ -87,11 +86,13 @@ fn undelete_and_undo_name_what_may_delete_the_object_again() {
     // While it is still there, and once it is gone: by `undelete`, and by the undo of what has let it go.
     warns(&deleted().run("undelete gpu-tune --dry-run"), MADE);
     let stage = deleted();
-    expect(&stage.run("finalizer strip gpu-tune --force --confirm"), 0);
+    stage
+        .run("finalizer strip gpu-tune --force --confirm")
+        .expect_code(0);
     assert_eq!(stage.cr(), None);
     warns(&stage.run("undelete gpu-tune --dry-run"), MADE);
     warns(&stage.run("undo --dry-run"), MADE);
     let done = stage.run("undelete gpu-tune --confirm");
-    expect(&done, 0);
+    done.expect_code(0);
     warns(&done, MADE);
 }

@@ -8,9 +8,9 @@ use jiff::Timestamp;
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
-use super::{CR, Stage, expect};
+use super::{CR, Stage};
 use crate::support::fake_api::{Reply, State};
-use crate::support::run::{Child, Ran, run};
+use crate::support::run::{Child, RunOutput, run};
 
 const RESET: &str = "reset gpu-tune --confirm";
 const HOLD: &str = "kubectl-skyhook/hold";
@@ -33,7 +33,7 @@ impl Stage {
     }
 
     /// Something happens while a reset is at work.
-    fn while_it_resets(&self, act: impl FnOnce()) -> Ran {
+    fn while_it_resets(&self, act: impl FnOnce()) -> RunOutput {
         self.fake.on("PATCH nodes node-2").reply(429);
         let at_work = || self.writes().iter().any(|w| w.ends_with("nodes/node-2"));
         self.with_operator(|| {
@@ -55,7 +55,7 @@ impl Stage {
         let child = Child::default();
         let at = self.fake.on("PATCH nodes node-2").nth(1);
         at.after(child.kill());
-        let ran = self.with_operator(|| self.command(RESET).child(&child).go());
+        let ran = self.with_operator(|| self.command(RESET).child(&child).output());
         assert_eq!(ran.code, None, "{}", ran.transcript());
         assert_eq!(self.noted("pause"), json!("true"));
         self.fake.heal();
@@ -69,13 +69,13 @@ fn pause_set_by_others_survives_the_reset() {
     let stage = erroring();
     let ran = stage.while_it_resets(|| {
         let pause = stage.run("pause gpu-tune --confirm --reason mine");
-        expect(&pause, 0);
+        pause.expect_code(0);
         let said = "it stays paused after that command has ended";
-        assert!(pause.stderr.contains(said), "{}", pause.transcript());
+        pause.expect_stderr(said);
     });
-    expect(&ran, 0);
+    ran.expect_code(0);
     let said = "skyhook/gpu-tune stays paused: paused by someone else";
-    assert!(ran.stderr.contains(said), "{}", ran.transcript());
+    ran.expect_stderr(said);
     assert_eq!(stage.reset_and_paused(), (true, json!("true"), Value::Null));
     assert_eq!(stage.annotation(REASON), json!("mine"));
 }
@@ -83,8 +83,8 @@ fn pause_set_by_others_survives_the_reset() {
 #[test]
 fn pause_without_a_reason_replaces_ours() {
     let stage = erroring();
-    let ran = stage.while_it_resets(|| expect(&stage.run("pause gpu-tune --confirm"), 0));
-    expect(&ran, 0);
+    let ran = stage.while_it_resets(|| stage.run("pause gpu-tune --confirm").expect_code(0));
+    ran.expect_code(0);
     assert_eq!(stage.reset_and_paused(), (true, json!("true"), Value::Null));
     assert_eq!(stage.annotation(REASON), Value::Null);
 }
@@ -119,9 +119,9 @@ fn pause_written_by_another_field_manager_is_kept() {
             state.store.load(cr);
         });
     });
-    expect(&ran, 0);
+    ran.expect_code(0);
     let said = "skyhook/gpu-tune stays paused: kubectl-annotate also paused the custom resource";
-    assert!(ran.stderr.contains(said), "{}", ran.transcript());
+    ran.expect_stderr(said);
     assert_eq!(stage.reset_and_paused(), (true, json!("true"), Value::Null));
     assert_eq!(stage.annotation(REASON), Value::Null);
 }
@@ -157,7 +157,7 @@ fn new_pause_waits_until_the_operator_saw_the_last_one_end() {
         assert!(stage.writes().is_empty(), "{:?}", stage.writes());
         stage.with_operator(|| reset.join().expect("it ends"))
     });
-    expect(&ran, 0);
+    ran.expect_code(0);
     assert_eq!(stage.reset_and_paused(), DONE);
 }
 
@@ -166,7 +166,7 @@ fn operator_that_misses_the_resume_prevents_writes() {
     let stage = Stage::just_resumed();
     let before = stage.objects();
     let ran = stage.run(RESET);
-    expect(&ran, 5);
+    ran.expect_code(5);
     let says = "reset gpu-tune on 3 nodes: 1 unchanged, 5 not reached\n\
                 timed out waiting until the operator has seen that skyhook/gpu-tune is no longer paused; \
                 `kubectl skyhook diagnose check` shows whether the operator is running\n";
@@ -181,7 +181,7 @@ fn second_reset_does_not_claim_the_first_resets_pause() {
     let ran = stage.while_it_resets(|| {
         for words in [RESET, "resume gpu-tune --confirm"] {
             let ran = stage.run(words);
-            expect(&ran, 3);
+            ran.expect_code(3);
             for said in [
                 "skyhook/gpu-tune is paused by ",
                 " (reset gpu-tune on 3 nodes)",
@@ -193,7 +193,7 @@ fn second_reset_does_not_claim_the_first_resets_pause() {
         }
         assert_eq!(stage.noted("pause"), json!("true"));
     });
-    expect(&ran, 0);
+    ran.expect_code(0);
     assert_eq!(stage.reset_and_paused(), DONE);
 }
 
@@ -202,14 +202,10 @@ fn forced_resume_does_not_fail_the_reset() {
     let stage = erroring();
     let ran = stage.while_it_resets(|| {
         let ran = stage.run("resume gpu-tune --confirm --force");
-        expect(&ran, 0);
-        assert!(
-            ran.stderr.contains("may still be running"),
-            "{}",
-            ran.transcript()
-        );
+        ran.expect_code(0);
+        ran.expect_stderr("may still be running");
     });
-    expect(&ran, 0);
+    ran.expect_code(0);
     assert_eq!(stage.reset_and_paused(), DONE);
 }
 
@@ -217,7 +213,7 @@ fn forced_resume_does_not_fail_the_reset() {
 #[test]
 fn pause_and_resume_test_the_resource_version() {
     let stage = erroring();
-    expect(&stage.with_operator(|| stage.run(RESET)), 0);
+    stage.with_operator(|| stage.run(RESET)).expect_code(0);
     let of_cr = |w: &&crate::support::fake_api::Logged| w.path.ends_with("skyhooks/gpu-tune");
     let writes = stage.fake.writes();
     let late: Vec<&Value> = writes.iter().filter(of_cr).map(|w| &w.body).collect();
@@ -251,7 +247,7 @@ fn pause_retries_after_a_version_conflict() {
                 state.store.load(cr);
             });
     }
-    expect(&stage.with_operator(|| stage.run(RESET)), 0);
+    stage.with_operator(|| stage.run(RESET)).expect_code(0);
     assert_eq!(stage.reset_and_paused(), DONE);
 }
 
@@ -268,14 +264,14 @@ fn failed_resume_is_reported_last_and_the_same_command_retries_it() {
         let tries = stage.fake.on("PATCH skyhooks").nth(2).times(100);
         tries.reply(reply);
         let ran = stage.with_operator(|| stage.run(RESET));
-        expect(&ran, 4);
+        ran.expect_code(4);
         let says = "warning: this command left skyhook/gpu-tune paused; to resume it: \
                     kubectl skyhook resume gpu-tune\n";
         assert!(ran.stderr.ends_with(says), "{}", ran.transcript());
         assert_eq!(stage.noted("pause"), json!("true"));
         stage.fake.heal();
         let again = stage.with_operator(|| stage.run(RESET));
-        expect(&again, 0);
+        again.expect_code(0);
         assert_eq!(stage.reset_and_paused(), DONE, "{}", again.transcript());
     }
 }
@@ -286,18 +282,18 @@ fn undo_that_failed_to_resume_is_finished_by_the_same_command() {
     for with_id in [false, true] {
         let stage = erroring();
         let before = stage.objects();
-        expect(&stage.with_operator(|| stage.run(RESET)), 0);
+        stage.with_operator(|| stage.run(RESET)).expect_code(0);
         let list = stage.run("journal list -o json").json();
         let id = list["items"][0]["id"].as_str().expect("an id");
         let undo = format!("undo {} --confirm", if with_id { id } else { "" });
         let tries = stage.fake.on("PATCH skyhooks").nth(2).times(100);
         tries.reply(Reply::from(403));
         let ran = stage.with_operator(|| stage.run(&undo));
-        expect(&ran, 4);
+        ran.expect_code(4);
         assert_eq!(stage.noted("pause"), json!("true"), "{}", ran.transcript());
         stage.fake.heal();
         let again = stage.with_operator(|| stage.run(&undo));
-        expect(&again, 0);
+        again.expect_code(0);
         let mut now = stage.objects();
         now[3]["status"] = before[3]["status"].clone();
         assert!(now == before, "{}", again.transcript());
@@ -327,7 +323,7 @@ fn pause_of_a_killed_reset_is_reported_and_can_be_ended() {
         assert!(codes.contains(&&json!("SKY311")), "{codes:?}");
         assert!(!codes.contains(&&json!("SKY308")), "{codes:?}");
         let ran = stage.with_operator(|| stage.run(words));
-        expect(&ran, 0);
+        ran.expect_code(0);
         let after = stage.reset_and_paused();
         assert_eq!(
             (&after.1, &after.2),
@@ -357,7 +353,7 @@ fn capture_reports_the_pause_of_an_ended_command() {
         "{}",
         collected.transcript()
     );
-    let report = run(&format!("diagnose stuck --from {file} -o json")).go();
+    let report = run(&format!("diagnose stuck --from {file} -o json")).output();
     let report = report.json();
     let mut found = report["findings"].as_array().into_iter().flatten();
     assert!(found.any(|f| f["code"] == "SKY311"), "{report:#}");
@@ -371,7 +367,7 @@ fn undo_ends_the_pause_of_a_command_killed_after_it() {
         let before = stage.objects();
         let child = Child::default();
         stage.fake.on("GET skyhooks").nth(3).after(child.kill());
-        let ran = stage.command(RESET).child(&child).go();
+        let ran = stage.command(RESET).child(&child).output();
         assert_eq!(ran.code, None, "{}", ran.transcript());
         stage.fake.heal();
         assert_eq!(stage.noted("pause"), json!("true"));
@@ -379,10 +375,12 @@ fn undo_ends_the_pause_of_a_command_killed_after_it() {
         let id = list["items"][0]["id"].as_str().expect("an id").to_owned();
         // Somebody has paused it on purpose: then nothing of ours is there to be taken back.
         if theirs {
-            expect(&stage.run("pause gpu-tune --confirm --reason mine"), 0);
+            stage
+                .run("pause gpu-tune --confirm --reason mine")
+                .expect_code(0);
         }
         let undone = stage.run(&format!("undo {id} --confirm"));
-        expect(&undone, 0);
+        undone.expect_code(0);
         if theirs {
             assert_eq!(stage.annotation(REASON), json!("mine"))
         } else {
@@ -399,10 +397,10 @@ fn undo_ends_the_pause_of_a_command_killed_after_it() {
 fn undo_does_not_restore_a_pause_that_was_taken_over() {
     let stage = erroring();
     stage.killed();
-    expect(&stage.with_operator(|| stage.run(RESET)), 0);
+    stage.with_operator(|| stage.run(RESET)).expect_code(0);
     assert_eq!(stage.reset_and_paused(), DONE);
     let undone = stage.with_operator(|| stage.run("undo --confirm"));
-    expect(&undone, 0);
+    undone.expect_code(0);
     assert_eq!(stage.noted("pause"), Value::Null, "{}", undone.transcript());
     assert_eq!(stage.annotation(HOLD), Value::Null);
 }
@@ -419,7 +417,7 @@ fn hold_of_another_machine_is_respected_until_stale() {
         cr["metadata"]["annotations"] = held_by_another(&since);
         stage.fake.load(cr);
         let ran = stage.with_operator(|| stage.run(RESET));
-        expect(&ran, if theirs { 3 } else { 0 });
+        ran.expect_code(if theirs { 3 } else { 0 });
         assert_eq!(
             ran.stderr.contains("is paused by ann@laptop (reset"),
             theirs,
@@ -429,8 +427,8 @@ fn hold_of_another_machine_is_respected_until_stale() {
         // What is known to be theirs can be ended anyway, said what it is.
         if theirs {
             let ran = stage.run("resume gpu-tune --confirm");
-            expect(&ran, 0);
-            assert!(ran.stderr.contains("ann@laptop"), "{}", ran.transcript());
+            ran.expect_code(0);
+            ran.expect_stderr("ann@laptop");
         }
         assert_eq!(stage.noted("pause"), Value::Null);
     }

@@ -6,12 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
-use super::{Stage, answered, expect};
+use super::{Stage, answered};
 use crate::support::fake_api::{Reply, State};
-use crate::support::run::{Child, Ran};
-use crate::support::world::{NAME, World};
+use crate::support::object_builder::{NAME, SKYHOOK};
+use crate::support::run::{Child, RunOutput};
 
-const WORLD: World = World(ApiFlavor::Skyhook);
 const NODES: usize = 60;
 
 /// A custom resource at work on many nodes, and an operator that pauses and goes on as soon as it is asked to.
@@ -20,10 +19,10 @@ struct Wide(Stage);
 impl Wide {
     fn new() -> Wide {
         let driver = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
-        let fake = WORLD.serve(driver);
+        let fake = SKYHOOK.serve(driver);
         for number in 0..NODES {
             let name = format!("node-{number:02}");
-            fake.load(WORLD.node(&name, "in_progress", &["driver|1.0.0 apply in_progress"]));
+            fake.load(SKYHOOK.node(&name, "in_progress", &["driver|1.0.0 apply in_progress"]));
         }
         fake.on("GET skyhooks").after(|state: &mut State| {
             let cr = state.store.find("skyhooks", "", NAME).cloned();
@@ -34,12 +33,12 @@ impl Wide {
         Wide(Stage::over(fake))
     }
 
-    fn run(&self, words: &str, child: &Child) -> Ran {
-        self.0.command(words).child(child).go()
+    fn run(&self, words: &str, child: &Child) -> RunOutput {
+        self.0.command(words).child(child).output()
     }
 
     /// Interrupts what the words do when the server hears the n-th of such requests.
-    fn interrupted(&self, words: &str, pattern: &str, nth: usize) -> Ran {
+    fn interrupted(&self, words: &str, pattern: &str, nth: usize) -> RunOutput {
         let child = Child::default();
         self.0.fake.on(pattern).nth(nth).after(child.interrupt());
         self.run(words, &child)
@@ -95,7 +94,7 @@ const MOMENTS: [(&str, usize); 6] = [
 
 /// Whether it heard of the interrupt before its end. One that comes with the last answer may come too late, and then
 /// everything is done.
-fn heard_in_time(ran: &Ran, reset: usize) -> bool {
+fn heard_in_time(ran: &RunOutput, reset: usize) -> bool {
     let in_time = !(ran.code == Some(0) && reset == NODES);
     assert_eq!(ran.code == Some(130), in_time, "{}", ran.transcript());
     in_time
@@ -108,7 +107,7 @@ const REVIEWS: &str = "POST /apis/authorization.k8s.io/v1/selfsubjectaccessrevie
 fn interrupt_during_the_permission_check_prevents_writes() {
     let wide = Wide::new();
     let ran = wide.interrupted(RESET, REVIEWS, 1);
-    expect(&ran, 130);
+    ran.expect_code(130);
     assert_eq!(wide.0.writes(), [""; 0]);
     let says = "reset gpu on 60 nodes: 63 not reached\ninterrupted before any request was sent\n";
     assert_eq!(ran.stdout, says, "{}", ran.transcript());
@@ -169,7 +168,7 @@ fn same_command_finishes_after_an_interrupt_at_any_moment() {
         });
         assert_eq!(applied.count(), wide.reset(&before), "{pattern} {nth}");
         let again = wide.run(RESET, &Child::default());
-        expect(&again, 0);
+        again.expect_code(0);
         assert_eq!(wide.reset(&before), NODES, "{}", again.transcript());
         // No node was written to twice.
         let writes = wide.0.fake.writes();
@@ -184,12 +183,13 @@ fn same_command_finishes_after_an_interrupt_at_any_moment() {
 fn interrupted_undo_is_finished_by_the_next_undo() {
     let wide = Wide::new();
     let before = wide.nodes();
-    expect(&wide.run(RESET, &Child::default()), 0);
+    wide.run(RESET, &Child::default()).expect_code(0);
     let undo = "undo --confirm --max-parallel 4";
-    expect(&wide.interrupted(undo, "PATCH nodes", NODES / 2), 130);
+    wide.interrupted(undo, "PATCH nodes", NODES / 2)
+        .expect_code(130);
     let left = wide.reset(&before);
     assert!(left > 0 && left < NODES, "{left}");
-    expect(&wide.run(undo, &Child::default()), 0);
+    wide.run(undo, &Child::default()).expect_code(0);
     assert_eq!(wide.nodes(), before);
 }
 
@@ -222,12 +222,12 @@ fn second_interrupt_exits_at_once_and_keeps_the_journal() {
     let ran = wide.run(RESET, &child);
     ended.store(true, Ordering::Relaxed);
     let _ = fingers.join();
-    expect(&ran, 130);
+    ran.expect_code(130);
     let says = "error: interrupted twice; requests in flight may or may not have completed\n";
-    assert!(ran.stderr.contains(says), "{}", ran.transcript());
+    ran.expect_stderr(says);
     assert!(wide.reset(&before) < NODES);
     // It had no time to let the operator go on: the same command does, and takes back what the other one did.
-    expect(&wide.run("undo --confirm", &Child::default()), 0);
+    wide.run("undo --confirm", &Child::default()).expect_code(0);
     assert_eq!(wide.nodes(), before);
     assert!(!wide.paused());
 }

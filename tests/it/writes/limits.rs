@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 use serde_json::json;
 
-use super::{Stage, expect};
+use super::Stage;
 use crate::support::run::run;
 
 #[test]
@@ -15,23 +15,18 @@ fn max_nodes_counts_nodes_on_which_work_starts() {
         "teardown --dry-run=server",
     ] {
         let ran = stage.run(&format!("{words} --max-nodes 0"));
-        expect(&ran, 3);
-        assert!(
-            ran.stderr
-                .contains("--max-nodes allows 0; nothing was changed"),
-            "{}",
-            ran.transcript()
-        );
+        ran.expect_code(3);
+        ran.expect_stderr("--max-nodes allows 0; nothing was changed");
     }
     let stage = Stage::of("complete");
     let ran = stage.run("uninstall gpu-tune driver --enable --max-nodes 2 -y");
-    expect(&ran, 3);
+    ran.expect_code(3);
     assert_snapshot!(ran.transcript());
     let paused = Stage::of("apply-erroring");
-    expect(&paused.run("pause gpu-tune -y"), 0);
+    paused.run("pause gpu-tune -y").expect_code(0);
     let before = paused.writes();
     let ran = paused.run("resume gpu-tune --max-nodes 0");
-    expect(&ran, 3);
+    ran.expect_code(3);
     assert_snapshot!(ran.transcript());
     assert_eq!((stage.writes(), paused.writes()), (Vec::new(), before));
 }
@@ -44,20 +39,20 @@ fn max_parallel_without_nodes_is_refused() {
         "pause gpu-tune --max-failures 1 -y",
     ] {
         let ran = stage.run(words);
-        expect(&ran, 64);
+        ran.expect_code(64);
         assert_snapshot!(ran.transcript());
     }
     assert_eq!(stage.writes(), [""; 0]);
     // Where there is nothing to do, there is nothing to pace either.
-    expect(&stage.run("resume gpu-tune --canary 1"), 0);
+    stage.run("resume gpu-tune --canary 1").expect_code(0);
 }
 
 #[test]
 fn server_dry_run_is_refused_for_files() {
     let from = "--from tests/clusters/complete";
     for words in ["pause gpu-tune", "teardown"] {
-        let ran = run(&format!("{words} --dry-run=server {from}")).go();
-        expect(&ran, 64);
+        let ran = run(&format!("{words} --dry-run=server {from}")).output();
+        ran.expect_code(64);
         assert_eq!(
             (ran.stdout.as_str(), ran.stderr.as_str()),
             ("", "error: --dry-run=server cannot be used with --from\n")
@@ -69,9 +64,9 @@ fn server_dry_run_is_refused_for_files() {
 fn empty_plan_is_a_plan_without_steps() {
     let stage = Stage::of("complete");
     let live = stage.run("resume gpu-tune --dry-run -o json");
-    let files = run("resume gpu-tune -o json --from tests/clusters/complete").go();
+    let files = run("resume gpu-tune -o json --from tests/clusters/complete").output();
     for ran in [live, files] {
-        expect(&ran, 0);
+        ran.expect_code(0);
         assert_eq!(ran.json()["kind"], "Plan", "{}", ran.transcript());
         assert_eq!(ran.json()["steps"], json!([]));
     }

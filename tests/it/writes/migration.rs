@@ -3,9 +3,9 @@
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
-use super::{Stage, expect};
+use super::Stage;
 use crate::support::clusters;
-use crate::support::run::Ran;
+use crate::support::run::RunOutput;
 
 /// The newer operator, held by an unfinished object of the older API.
 struct Held(Stage);
@@ -17,7 +17,7 @@ impl Held {
         Held(Stage::over(fake))
     }
 
-    fn run(&self, words: &str) -> Ran {
+    fn run(&self, words: &str) -> RunOutput {
         self.0.run(words)
     }
 
@@ -59,25 +59,21 @@ fn change_without_effect_during_a_migration_hold_needs_force() {
         let held = Held::new();
         held.adopted();
         let ran = held.run(&format!("{words} --confirm"));
-        expect(&ran, 3);
+        ran.expect_code(3);
         assert_eq!(ran.stdout, "");
-        assert!(ran.stderr.contains(REFUSED), "{}", ran.transcript());
+        ran.expect_stderr(REFUSED);
         for hint in [
             "kubectl delete skyhooks.",
             "kubectl skyhook explain SKY601",
             "--force",
         ] {
-            assert!(ran.stderr.contains(hint), "{}", ran.transcript());
+            ran.expect_stderr(hint);
         }
         assert_eq!(held.written(), 0, "{words}");
 
         let forced = held.run(&format!("{words} --confirm --force"));
-        expect(&forced, 0);
-        assert!(
-            forced.stderr.contains("the operator does nothing while"),
-            "{}",
-            forced.transcript()
-        );
+        forced.expect_code(0);
+        forced.expect_stderr("the operator does nothing while");
         assert!(held.written() > 0, "{words}");
         // Nobody would answer a pause.
         assert_eq!(held.noted("pause"), Value::Null);
@@ -117,12 +113,8 @@ fn commands_start_no_work_during_a_migration_hold() {
         let held = Held::new();
         // An emergency does not wait for a migration.
         let stopped = held.run(&format!("{stop} gpu --confirm"));
-        expect(&stopped, 0);
-        assert!(
-            stopped.stderr.contains("the operator does nothing while"),
-            "{}",
-            stopped.transcript()
-        );
+        stopped.expect_code(0);
+        stopped.expect_stderr("the operator does nothing while");
         assert_eq!(held.noted(stop), json!("true"));
         held.0.fake.change(|state| {
             for pod in OLD_PODS {
@@ -130,41 +122,33 @@ fn commands_start_no_work_during_a_migration_hold() {
             }
         });
         let ran = held.run(&format!("{go} gpu"));
-        expect(&ran, 3);
-        assert!(ran.stderr.contains(REFUSED), "{}", ran.transcript());
+        ran.expect_code(3);
+        ran.expect_stderr(REFUSED);
         assert_eq!(held.noted(stop), json!("true"));
-        expect(&held.run(&format!("{go} gpu --force -y")), 0);
+        held.run(&format!("{go} gpu --force -y")).expect_code(0);
         assert_eq!(held.noted(stop), Value::Null);
         // What is unchanged is no error.
-        expect(&held.run(&format!("{go} gpu")), 0);
+        held.run(&format!("{go} gpu")).expect_code(0);
     }
 }
 
 #[test]
 fn resume_with_two_executors_needs_force() {
     let held = Held::new();
-    expect(&held.run("pause gpu --confirm"), 0);
+    held.run("pause gpu --confirm").expect_code(0);
     let ran = held.run("resume gpu");
-    expect(&ran, 3);
-    assert!(
-        ran.stderr.contains(
-            "pods of the older operator are still running for gpu: pod/gpu-driver-2-0-1-"
-        ),
-        "{}",
-        ran.transcript()
+    ran.expect_code(3);
+    ran.expect_stderr(
+        "pods of the older operator are still running for gpu: pod/gpu-driver-2-0-1-",
     );
     held.0.fake.on("LIST pods").reply(403);
     let unseen = held.run("resume gpu");
-    expect(&unseen, 3);
-    assert!(
-        unseen.stderr.contains(
-            "so it is unknown whether a pod of the older operator is still running for gpu"
-        ),
-        "{}",
-        unseen.transcript()
+    unseen.expect_code(3);
+    unseen.expect_stderr(
+        "so it is unknown whether a pod of the older operator is still running for gpu",
     );
     assert_eq!(held.noted("pause"), json!("true"));
-    expect(&held.run("resume gpu --force -y"), 0);
+    held.run("resume gpu --force -y").expect_code(0);
     assert_eq!(held.noted("pause"), Value::Null);
 }
 
@@ -182,6 +166,6 @@ fn leftovers_can_be_cleaned_during_a_migration_hold() {
         node["metadata"]["annotations"][key] = json!("complete");
         state.store.load(node);
     });
-    expect(&held.run("reset gone --confirm"), 0);
+    held.run("reset gone --confirm").expect_code(0);
     assert_eq!(held.written(), 1);
 }

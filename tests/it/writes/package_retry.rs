@@ -4,7 +4,7 @@ use std::path::Path;
 
 use kubectl_skyhook::api::ApiFlavor;
 
-use super::{Stage, expect};
+use super::Stage;
 use crate::support::fake_api::FakeApi;
 
 #[test]
@@ -15,9 +15,9 @@ fn retry_deletes_only_the_failed_job() {
     let stage = Stage::over(fake);
     let before = stage.fake.objects().len();
     let ran = stage.run("package retry driver --skyhook gpu --all-nodes --confirm");
-    expect(&ran, 0);
+    ran.expect_code(0);
     // A Job that was deleted is not made again.
-    assert!(!ran.stdout.contains("undo"), "{}", ran.transcript());
+    ran.expect_no_stdout("undo");
     let job = "/apis/batch/v1/namespaces/nodewright/jobs/gpu-driver-2-0-1-apply-node-2";
     assert_eq!(
         stage.writes(),

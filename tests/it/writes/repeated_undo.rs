@@ -3,8 +3,8 @@
 use kubectl_skyhook::api::{ApiFlavor, keys};
 use serde_json::{Value, json};
 
-use super::{CR, Stage, expect};
-use crate::support::world::World;
+use super::{CR, Stage};
+use crate::support::object_builder::ObjectBuilder;
 
 /// The operator begins again on the node that was reset.
 fn restart(stage: &Stage) {
@@ -19,8 +19,10 @@ fn restart(stage: &Stage) {
 /// Two commands, and the operator goes on where the newer one was.
 fn paused_and_reset() -> (Stage, Value) {
     let stage = Stage::of("apply-erroring");
-    expect(&stage.run("pause gpu-tune --confirm"), 0);
-    expect(&stage.run("reset gpu-tune --node node-2 --confirm"), 0);
+    stage.run("pause gpu-tune --confirm").expect_code(0);
+    stage
+        .run("reset gpu-tune --node node-2 --confirm")
+        .expect_code(0);
     restart(&stage);
     let ids = stage.run("journal list -o json").json();
     (stage, ids["items"].clone())
@@ -32,7 +34,7 @@ fn undo_without_effect_does_not_advance_to_an_older_command() {
     let so_far = stage.writes();
     for _ in 0..2 {
         let ran = stage.run("undo --confirm");
-        expect(&ran, 3);
+        ran.expect_code(3);
         for said in [
             "Most recent command not yet undone: reset gpu-tune on 1 node",
             "\"reset gpu-tune on 1 node\" cannot be undone",
@@ -46,7 +48,7 @@ fn undo_without_effect_does_not_advance_to_an_older_command() {
         assert_eq!(stage.writes(), so_far);
     }
     let older = items[1]["id"].as_str().expect("an id");
-    expect(&stage.run(&format!("undo {older} --confirm")), 0);
+    stage.run(&format!("undo {older} --confirm")).expect_code(0);
     assert_eq!(stage.noted("pause"), Value::Null);
 }
 
@@ -54,8 +56,10 @@ fn undo_without_effect_does_not_advance_to_an_older_command() {
 #[test]
 fn undo_skipped_by_a_conflict_leaves_the_command_in_force() {
     let stage = Stage::of("apply-erroring");
-    expect(&stage.run("pause gpu-tune --confirm"), 0);
-    expect(&stage.run("reset gpu-tune --node node-2 --confirm"), 0);
+    stage.run("pause gpu-tune --confirm").expect_code(0);
+    stage
+        .run("reset gpu-tune --node node-2 --confirm")
+        .expect_code(0);
     let key = keys::node_state(ApiFlavor::Skyhook, CR);
     stage
         .fake
@@ -71,10 +75,10 @@ fn undo_skipped_by_a_conflict_leaves_the_command_in_force() {
             state.store.load(node);
         });
     let late = stage.run("undo --confirm");
-    expect(&late, 3);
-    assert!(late.stdout.contains("1 skipped"), "{}", late.transcript());
+    late.expect_code(3);
+    late.expect_stdout("1 skipped");
     let again = stage.run("undo --confirm");
-    expect(&again, 3);
+    again.expect_code(3);
     for said in [
         "reset gpu-tune on 1 node",
         "an undo of this command was attempted ",
@@ -92,20 +96,18 @@ fn undo_skipped_by_a_conflict_leaves_the_command_in_force() {
 #[test]
 fn undo_dry_run_reads_the_cluster() {
     let stage = Stage::of("apply-erroring");
-    expect(&stage.run("reset gpu-tune --confirm --no-pause"), 0);
+    stage
+        .run("reset gpu-tune --confirm --no-pause")
+        .expect_code(0);
     restart(&stage);
     let so_far = stage.writes();
     for words in ["undo --dry-run", "undo --dry-run --diff"] {
         let ran = stage.run(words);
-        expect(&ran, 0);
+        ran.expect_code(0);
         let left = "left unchanged because of later changes: node/node-2 (";
-        assert!(ran.stdout.contains(left), "{}", ran.transcript());
-        assert!(ran.stdout.contains("node-[1,3]"), "{}", ran.transcript());
-        assert!(
-            !ran.stdout.contains("node-2 as planned"),
-            "{}",
-            ran.transcript()
-        );
+        ran.expect_stdout(left);
+        ran.expect_stdout("node-[1,3]");
+        ran.expect_no_stdout("node-2 as planned");
         assert_eq!(
             ran.stdout.contains("node-1 as planned"),
             words.contains("diff")
@@ -114,21 +116,17 @@ fn undo_dry_run_reads_the_cluster() {
     assert_eq!(stage.writes(), so_far);
     // What can be taken back is, and what cannot is said.
     let undone = stage.run("undo --confirm");
-    expect(&undone, 4);
-    assert!(
-        undone.stdout.contains("1 skipped"),
-        "{}",
-        undone.transcript()
-    );
-    expect(&stage.run("undo --confirm"), 1);
+    undone.expect_code(4);
+    undone.expect_stdout("1 skipped");
+    stage.run("undo --confirm").expect_code(1);
 }
 
 /// Somebody has taken it back by hand: that is unchanged, and the next undo goes on to the command before.
 #[test]
 fn command_reverted_by_hand_is_no_longer_in_force() {
     let stage = Stage::of("complete");
-    expect(&stage.run("disable gpu-tune --confirm"), 0);
-    expect(&stage.run("pause gpu-tune --confirm"), 0);
+    stage.run("disable gpu-tune --confirm").expect_code(0);
+    stage.run("pause gpu-tune --confirm").expect_code(0);
     let mut cr = stage.cr().expect("it is there");
     let annotations = cr["metadata"]["annotations"]
         .as_object_mut()
@@ -136,21 +134,21 @@ fn command_reverted_by_hand_is_no_longer_in_force() {
     annotations.remove(&ApiFlavor::Skyhook.key("pause"));
     stage.fake.load(cr);
     let ran = stage.run("undo --confirm");
-    expect(&ran, 0);
-    assert!(ran.stdout.contains("1 unchanged"), "{}", ran.transcript());
+    ran.expect_code(0);
+    ran.expect_stdout("1 unchanged");
     assert_eq!(stage.noted("disable"), json!("true"));
-    expect(&stage.run("undo --confirm"), 0);
+    stage.run("undo --confirm").expect_code(0);
     assert_eq!(stage.noted("disable"), Value::Null);
 }
 
 #[test]
 fn undo_ids_do_not_repeat_the_prefix() {
     let stage = Stage::of("complete");
-    expect(&stage.run("node ignore node-1 --confirm"), 0);
+    stage.run("node ignore node-1 --confirm").expect_code(0);
     for _ in 0..2 {
         let list = stage.run("journal list -o json").json();
         let id = list["items"][0]["id"].as_str().expect("an id").to_owned();
-        expect(&stage.run(&format!("undo {id} --confirm")), 0);
+        stage.run(&format!("undo {id} --confirm")).expect_code(0);
     }
     let list = stage.run("journal list -o json").json();
     let items = list["items"].as_array().expect("a list");
@@ -172,7 +170,7 @@ fn undo_ids_do_not_repeat_the_prefix() {
 #[test]
 fn undo_sends_one_read_per_changed_node() {
     const NODES: usize = 500;
-    let world = World(ApiFlavor::Skyhook);
+    let world = ObjectBuilder(ApiFlavor::Skyhook);
     let driver = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
     let fake = world.serve(driver);
     for number in 0..NODES {
@@ -188,7 +186,7 @@ fn undo_sends_one_read_per_changed_node() {
     let reset = "reset gpu --confirm --no-pause";
     let requests = |words: &str| {
         let before = stage.fake.requests().len();
-        expect(&stage.run(words), 0);
+        stage.run(words).expect_code(0);
         stage.fake.requests().len() - before
     };
     let there = requests(reset);

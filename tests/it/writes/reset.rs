@@ -3,14 +3,14 @@
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
-use super::{CR, Stage, expect};
+use super::{CR, Stage};
 
 #[test]
 fn reset_clears_all_state_and_undo_restores_it() {
     let stage = Stage::of("apply-erroring");
     let before = stage.objects();
     let ran = stage.with_operator(|| stage.run("reset gpu-tune --confirm"));
-    expect(&ran, 0);
+    ran.expect_code(0);
     assert!(
         ran.stdout
             .starts_with("reset gpu-tune on 3 nodes: 6 changed\n"),
@@ -44,19 +44,15 @@ fn reset_clears_all_state_and_undo_restores_it() {
     assert_eq!(writes, nodes);
 
     let undone = stage.with_operator(|| stage.run("undo --confirm"));
-    expect(&undone, 0);
+    undone.expect_code(0);
     let mut after = stage.objects();
     // The stand-in for the operator has written its status meanwhile.
     after[3]["status"]["status"] = before[3]["status"]["status"].clone();
     assert_eq!(after, before);
 
     let nothing = stage.run("undo --confirm");
-    expect(&nothing, 1);
-    assert!(
-        nothing.stderr.contains("nothing to undo"),
-        "{}",
-        nothing.transcript()
-    );
+    nothing.expect_code(1);
+    nothing.expect_stderr("nothing to undo");
 }
 
 #[test]
@@ -64,7 +60,7 @@ fn reset_of_one_node_keeps_other_nodes_and_batches() {
     let stage = Stage::of("apply-erroring");
     let before = stage.objects();
     let ran = stage.run("reset gpu-tune --node node-2 --confirm --no-pause");
-    expect(&ran, 0);
+    ran.expect_code(0);
     assert_eq!(stage.keys("node-2"), [""; 0]);
     assert_eq!(stage.writes(), ["PATCH /api/v1/nodes/node-2"]);
     let after = stage.objects();
@@ -78,7 +74,7 @@ fn reset_of_one_node_keeps_other_nodes_and_batches() {
 fn reset_of_one_package_keeps_other_packages() {
     let stage = Stage::of("apply-erroring");
     let ran = stage.run("reset gpu-tune --package driver --failed-only --confirm --no-pause");
-    expect(&ran, 0);
+    ran.expect_code(0);
     assert_eq!(stage.writes(), ["PATCH /api/v1/nodes/node-2"]);
     let key = kubectl_skyhook::api::keys::node_state(ApiFlavor::Skyhook, CR);
     let node = stage.node("node-2");
@@ -94,13 +90,9 @@ fn reset_of_one_package_keeps_other_packages() {
 fn malformed_state_is_reset() {
     let stage = Stage::of("malformed-node-state");
     let ran = stage.run("reset gpu-tune --node node-1 --confirm --no-pause");
-    expect(&ran, 0);
+    ran.expect_code(0);
     assert_eq!(stage.keys("node-1"), [""; 0]);
-    assert!(
-        ran.stderr.contains("the state on 1 node cannot be read"),
-        "{}",
-        ran.transcript()
-    );
+    ran.expect_stderr("the state on 1 node cannot be read");
 }
 
 #[test]
@@ -110,7 +102,7 @@ fn reset_of_a_deleted_custom_resource_cleans_and_uncordons_nodes() {
     let before = stage.node("node-1");
     assert_eq!(before["spec"]["unschedulable"], json!(true));
     let ran = stage.run("reset gpu-tune --confirm");
-    expect(&ran, 0);
+    ran.expect_code(0);
     for node in ["node-1", "node-2", "node-3"] {
         assert_eq!(stage.keys(node), [""; 0], "{node}");
         let object = stage.node(node);
@@ -132,22 +124,14 @@ fn reset_of_a_deleted_custom_resource_cleans_and_uncordons_nodes() {
 fn reset_of_an_unknown_name_is_no_error() {
     let stage = Stage::of("apply-erroring");
     let ran = stage.run("reset gpu-tun --confirm");
-    expect(&ran, 0);
+    ran.expect_code(0);
     assert_eq!(ran.stdout, "");
-    assert!(
-        ran.stderr.contains("did you mean gpu-tune"),
-        "{}",
-        ran.transcript()
-    );
+    ran.expect_stderr("did you mean gpu-tune");
     let json = stage.run("reset gpu-tun --confirm -o json");
-    expect(&json, 0);
+    json.expect_code(0);
     assert_eq!(json.json()["counts"]["applied"], json!(0));
     assert_eq!(stage.writes(), [""; 0]);
     let unknown_node = stage.run("reset gpu-tune --node node-9 --confirm");
-    expect(&unknown_node, 1);
-    assert!(
-        unknown_node.stderr.contains(r#"node "node-9" not found"#),
-        "{}",
-        unknown_node.transcript()
-    );
+    unknown_node.expect_code(1);
+    unknown_node.expect_stderr(r#"node "node-9" not found"#);
 }

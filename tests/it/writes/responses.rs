@@ -3,7 +3,7 @@
 use kubectl_skyhook::api::{ApiFlavor, keys};
 use serde_json::{Value, json};
 
-use super::{Stage, expect};
+use super::Stage;
 use crate::support::fake_api::{Problem, Reply};
 use crate::support::stage::CR;
 
@@ -31,7 +31,7 @@ fn login_page_is_not_reported_as_changed() {
         .times(1_000_000)
         .reply(Reply::Body(PAGE.to_owned()));
     let ran = stage.run(&format!("{RERUN} -o json"));
-    expect(&ran, 1);
+    ran.expect_code(1);
     assert_eq!(stage.node("node-2"), before);
     let counts = &ran.json()["counts"];
     assert_eq!(
@@ -47,18 +47,18 @@ fn unknown_result_suggests_undo() {
     let stage = Stage::of("apply-erroring");
     behind_a_page(&stage);
     let ran = stage.run(RERUN);
-    expect(&ran, 4);
+    ran.expect_code(4);
     let says = |text: &str| assert!(ran.stdout.contains(text), "{text}: {}", ran.transcript());
     says("1 unknown");
     says("it is unknown whether");
     says("to undo: kubectl skyhook undo ");
     let show = stage.run("journal show");
-    assert!(show.stdout.contains("unknown"), "{}", show.transcript());
+    show.expect_stdout("unknown");
 
     let stage = Stage::of("apply-erroring");
     behind_a_page(&stage);
     let ran = stage.run(&format!("{RERUN} -o json"));
-    expect(&ran, 4);
+    ran.expect_code(4);
     assert_eq!(ran.json()["counts"]["unknown"], json!(1));
     assert_eq!(ran.json()["steps"][0]["result"], "unknown");
 }
@@ -71,7 +71,7 @@ fn ended_pause_is_not_counted_as_a_change() {
     let before = stage.objects();
     stage.fake.on("PATCH nodes node-2").reply(403);
     let ran = stage.with_operator(|| stage.run(HELD));
-    expect(&ran, 1);
+    ran.expect_code(1);
     assert_eq!(
         ran.stdout,
         "OBJECT       RESULT  WHY\nnode/node-2  failed  nodes \"node-2\" is forbidden: User \"jane\" cannot patch resource \
@@ -96,12 +96,8 @@ fn ended_pause_is_not_counted_as_a_change() {
         state.store.load(node);
     });
     let ran = stage.with_operator(|| stage.run(HELD));
-    expect(&ran, 3);
-    assert!(
-        ran.stdout.contains(": nothing changed, 1 skipped\n"),
-        "{}",
-        ran.transcript()
-    );
+    ran.expect_code(3);
+    ran.expect_stdout(": nothing changed, 1 skipped\n");
 }
 
 #[test]
@@ -109,7 +105,7 @@ fn unknown_result_is_reported_although_the_pause_ended() {
     let stage = Stage::operated("apply-erroring");
     behind_a_page(&stage);
     let ran = stage.with_operator(|| stage.run(HELD));
-    expect(&ran, 4);
+    ran.expect_code(4);
     let says = |text: &str| assert!(ran.stdout.contains(text), "{text}: {}", ran.transcript());
     says(": 1 unknown\n");
     says("to undo: kubectl skyhook undo ");
@@ -119,10 +115,10 @@ fn unknown_result_is_reported_although_the_pause_ended() {
 fn journal_distinguishes_not_reached_from_unknown() {
     let stage = Stage::operated("apply-erroring");
     stage.fake.on("PATCH skyhooks").reply(410);
-    expect(&stage.run(HELD), 1);
+    stage.run(HELD).expect_code(1);
     let shown = stage.run("journal show");
     let row = "node/node-2       not reached  remove entry driver|2.0.1 (apply/erroring)\n";
-    assert!(shown.stdout.contains(row), "{}", shown.transcript());
+    shown.expect_stdout(row);
     let journal = stage.run("journal show -o json").json();
     let results = journal["results"]
         .as_array()
@@ -143,7 +139,7 @@ fn undo_detects_which_unknown_writes_were_applied() {
         let stage = Stage::of("apply-erroring");
         let before = stage.keys("node-2");
         behind_a_page(&stage);
-        expect(&stage.run(RERUN), 4);
+        stage.run(RERUN).expect_code(4);
         if made {
             let mut node = stage.node("node-2");
             for map in ["annotations", "labels"] {
@@ -153,7 +149,7 @@ fn undo_detects_which_unknown_writes_were_applied() {
             stage.fake.load(node);
         }
         stage.fake.heal();
-        expect(&stage.run("undo -y"), 0);
+        stage.run("undo -y").expect_code(0);
         assert_eq!(stage.keys("node-2"), before, "made: {made}");
     }
 }
@@ -164,7 +160,7 @@ fn throttling_is_reported() {
     let busy = Problem::too_many(1);
     stage.fake.on("PATCH nodes").times(2).reply(busy);
     let ran = stage.run(RERUN);
-    expect(&ran, 0);
+    ran.expect_code(0);
     let says = "throttled by the API server, retrying in 1 s\n";
     assert_eq!(ran.stderr.matches(says).count(), 1, "{}", ran.transcript());
 }
@@ -178,9 +174,9 @@ fn retry_after_is_limited_by_the_request_timeout() {
         .times(1)
         .reply(Problem::too_many(3600));
     let ran = stage.run(&format!("{RERUN} --request-timeout 1s"));
-    expect(&ran, 0);
+    ran.expect_code(0);
     let says = "throttled by the API server, retrying in 1 s\n";
-    assert!(ran.stderr.contains(says), "{}", ran.transcript());
+    ran.expect_stderr(says);
 }
 
 /// A file may come from anybody: what is not a name could lead a request to another object.
@@ -190,8 +186,8 @@ fn journal_or_plan_with_an_invalid_name_is_refused() {
         let stage = Stage::of("apply-erroring");
         let plan = stage.state.path().join("plan.json");
         let wanted = format!("{RERUN} --plan-out {}", plan.display());
-        expect(&stage.run(&wanted), 0);
-        expect(&stage.run(RERUN), 0);
+        stage.run(&wanted).expect_code(0);
+        stage.run(RERUN).expect_code(0);
         let journals = stage.state.path().join("kubectl-skyhook/journal");
         let journal = std::fs::read_dir(journals).expect("a directory").next();
         let journal = journal.expect("a journal").expect("a file").path();
@@ -206,12 +202,8 @@ fn journal_or_plan_with_an_invalid_name_is_refused() {
         let apply = format!("apply-plan {} -y", plan.display());
         for words in [apply.as_str(), "undo -y"] {
             let ran = stage.run(words);
-            expect(&ran, 1);
-            assert!(
-                ran.stderr.contains("is not a valid object name"),
-                "{}",
-                ran.transcript()
-            );
+            ran.expect_code(1);
+            ran.expect_stderr("is not a valid object name");
         }
         assert_eq!(stage.writes().len(), before, "{name:?}");
     }

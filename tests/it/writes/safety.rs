@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Stage, expect};
+use super::Stage;
 
 #[test]
 fn dry_runs_write_nothing() {
@@ -15,13 +15,13 @@ fn dry_runs_write_nothing() {
         ("--dry-run=server", 0),
     ] {
         let ran = stage.run(&format!("reset gpu-tune --no-pause {flag}"));
-        expect(&ran, code);
+        ran.expect_code(code);
         assert_eq!(stage.objects(), before, "{flag}");
     }
     stage.fake.on("PATCH nodes node-2").nth(1).reply(422);
     stage.fake.on("PATCH nodes node-2").reply(422);
     let ran = stage.run("reset gpu-tune --no-pause --dry-run=server -o json");
-    expect(&ran, 4);
+    ran.expect_code(4);
     assert_eq!(ran.json()["dryRun"], json!(true));
     assert_eq!(ran.json()["counts"]["failed"], json!(1));
     assert_eq!(stage.objects(), before);
@@ -32,7 +32,7 @@ fn partial_failure_exits_4() {
     let stage = Stage::of("apply-erroring");
     stage.fake.on("PATCH nodes node-2").times(1).reply(403);
     let ran = stage.run("reset gpu-tune --confirm --no-pause -o json");
-    expect(&ran, 4);
+    ran.expect_code(4);
     let json = ran.json();
     assert_eq!(
         json["counts"],
@@ -42,7 +42,7 @@ fn partial_failure_exits_4() {
     assert_eq!(stage.keys("node-2").len(), 4);
     // The same command again does the rest.
     let again = stage.run("reset gpu-tune --confirm --no-pause");
-    expect(&again, 0);
+    again.expect_code(0);
     assert_eq!(stage.keys("node-2"), [""; 0]);
 }
 
@@ -51,13 +51,8 @@ fn missing_permission_is_reported_before_any_write() {
     let stage = Stage::of("apply-erroring");
     stage.fake.on("PATCH nodes").reply(403);
     let ran = stage.run("reset gpu-tune --confirm --no-pause");
-    expect(&ran, 1);
-    assert!(
-        ran.stderr
-            .contains("error: missing permission: patch nodes; nothing was changed"),
-        "{}",
-        ran.transcript()
-    );
+    ran.expect_code(1);
+    ran.expect_stderr("error: missing permission: patch nodes; nothing was changed");
     assert_eq!(stage.writes(), [""; 0]);
 }
 
@@ -65,9 +60,9 @@ fn missing_permission_is_reported_before_any_write() {
 fn max_nodes_is_enforced() {
     let stage = Stage::of("apply-erroring");
     let ran = stage.run("reset gpu-tune --confirm --max-nodes 2");
-    expect(&ran, 3);
+    ran.expect_code(3);
     let says = "the plan would touch 3 nodes, but --max-nodes allows 2; nothing was changed";
-    assert!(ran.stderr.contains(says), "{}", ran.transcript());
+    ran.expect_stderr(says);
     assert_eq!(stage.writes(), [""; 0]);
 }
 
@@ -79,21 +74,17 @@ fn saved_plan_is_applied_later() {
     let ran = stage.run(&format!(
         "reset gpu-tune --node node-2 --no-pause --plan-out {path} -o json"
     ));
-    expect(&ran, 0);
+    ran.expect_code(0);
     let digest = ran.json()["digest"].as_str().expect("a digest").to_owned();
     assert_eq!(stage.writes(), [""; 0]);
 
     let other = stage.run(&format!("apply-plan {path} --digest 00 --confirm"));
-    expect(&other, 3);
+    other.expect_code(3);
     let done = stage.run(&format!("apply-plan {path} --digest {digest} --confirm"));
-    expect(&done, 0);
+    done.expect_code(0);
     assert_eq!(stage.keys("node-2"), [""; 0]);
     // Once more is no harm.
     let again = stage.run(&format!("apply-plan {path} --confirm"));
-    expect(&again, 0);
-    assert!(
-        again.stdout.contains("1 unchanged"),
-        "{}",
-        again.transcript()
-    );
+    again.expect_code(0);
+    again.expect_stdout("1 unchanged");
 }

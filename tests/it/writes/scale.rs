@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
-use super::{Stage, expect};
+use super::Stage;
 use crate::support::fake_api::Reply;
-use crate::support::run::{Ran, run};
-use crate::support::world::World;
+use crate::support::object_builder::SKYHOOK;
+use crate::support::run::{RunOutput, run};
 
-const WORLD: World = World(ApiFlavor::Skyhook);
 const NODES: usize = 1000;
 
 /// What the server does to the requests for a node, by its number: every twentieth each, once or for good.
@@ -40,12 +39,12 @@ fn reset_of_1000_nodes_survives_server_errors() {
     let driver = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
     let fake = crate::support::fake_api::FakeApi::new()
         .serving(ApiFlavor::Skyhook)
-        .with(WORLD.skyhook("complete", driver))
-        .with(WORLD.operator());
+        .with(SKYHOOK.skyhook("complete", driver))
+        .with(SKYHOOK.operator());
     for number in 0..NODES {
         let name = format!("node-{number:04}");
-        let mut node = WORLD.node(&name, "complete", &["driver|1.0.0 config complete"]);
-        node["metadata"]["labels"] = json!({WORLD.0.key("status_gpu"): "complete"});
+        let mut node = SKYHOOK.node(&name, "complete", &["driver|1.0.0 config complete"]);
+        node["metadata"]["labels"] = json!({SKYHOOK.0.key("status_gpu"): "complete"});
         fake.load(node);
         if let Some((reply, times)) = mood(number) {
             // Not for good as a rule of access, which the permission check would hear of.
@@ -57,11 +56,11 @@ fn reset_of_1000_nodes_survives_server_errors() {
     }
     let served = fake.serve();
     let state = tempfile::tempdir().expect("a directory");
-    let reset = || -> Ran {
+    let reset = || -> RunOutput {
         run("reset gpu --confirm -o json --request-timeout 1s")
             .kubeconfig(&served.kubeconfig())
             .env("XDG_STATE_HOME", state.path())
-            .go()
+            .output()
     };
     let keys = |number: usize| {
         let node = fake
@@ -72,7 +71,7 @@ fn reset_of_1000_nodes_survives_server_errors() {
     };
 
     let ran = reset();
-    expect(&ran, 4);
+    ran.expect_code(4);
     let json = ran.json();
     let results: BTreeMap<&str, &Value> = json["steps"]
         .as_array()
@@ -109,7 +108,7 @@ fn reset_of_1000_nodes_survives_server_errors() {
     // The server is well again: the same command does the rest, and nothing twice.
     fake.heal();
     let again = reset();
-    expect(&again, 0);
+    again.expect_code(0);
     assert_eq!(again.json()["counts"]["applied"], json!(failed));
     for (number, done) in done.iter().enumerate() {
         assert_eq!(keys(number), 0);
@@ -126,9 +125,9 @@ fn reset_of_1000_nodes_survives_server_errors() {
 #[test]
 fn undo_reads_only_the_affected_nodes() {
     const ALL: usize = 1_600;
-    let fake = WORLD.serve(json!({}));
+    let fake = SKYHOOK.serve(json!({}));
     for number in 0..ALL {
-        fake.load(WORLD.node(&format!("node-{number:04}"), "complete", &[]));
+        fake.load(SKYHOOK.node(&format!("node-{number:04}"), "complete", &[]));
     }
     let stage = Stage::over(fake);
     // The first page is no longer than what is looked for, and says how many more there are.
@@ -137,12 +136,11 @@ fn undo_reads_only_the_affected_nodes() {
         ("node-00[0-4][0-9]", 0, 1 + 50),
         ("node-.*", 0, 4 + 4),
     ] {
-        expect(
-            &stage.run(&format!("node ignore {nodes} --confirm --max-nodes 2000")),
-            0,
-        );
+        stage
+            .run(&format!("node ignore {nodes} --confirm --max-nodes 2000"))
+            .expect_code(0);
         let before = stage.fake.lines().len();
-        expect(&stage.run("undo --confirm --max-nodes 2000"), 0);
+        stage.run("undo --confirm --max-nodes 2000").expect_code(0);
         let lines = stage.fake.lines().split_off(before);
         let reads = |start: &str| lines.iter().filter(|l| l.starts_with(start)).count();
         assert_eq!(reads("GET /api/v1/nodes/"), gets, "{nodes}: {lines:#?}");

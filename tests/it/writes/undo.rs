@@ -3,14 +3,14 @@
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
-use super::{Stage, expect};
+use super::Stage;
 
 #[test]
 fn journal_shows_what_was_done() {
     let stage = Stage::of("complete");
-    expect(&stage.run("pause gpu-tune --confirm"), 0);
+    stage.run("pause gpu-tune --confirm").expect_code(0);
     let list = stage.run("journal list -o json");
-    expect(&list, 0);
+    list.expect_code(0);
     let items = list.json()["items"].clone();
     assert_eq!(items[0]["title"], json!("pause gpu-tune"));
     assert_eq!(
@@ -19,14 +19,9 @@ fn journal_shows_what_was_done() {
     );
     let id = items[0]["id"].as_str().expect("an id").to_owned();
     let show = stage.run(&format!("journal show {id}"));
-    expect(&show, 0);
-    assert!(
-        show.stdout
-            .contains("skyhook/gpu-tune  changed  set annotation"),
-        "{}",
-        show.transcript()
-    );
-    expect(&stage.run(&format!("undo {id} --confirm")), 0);
+    show.expect_code(0);
+    show.expect_stdout("skyhook/gpu-tune  changed  set annotation");
+    stage.run(&format!("undo {id} --confirm")).expect_code(0);
     assert_eq!(
         stage.cr().expect("it is there")["metadata"]["annotations"]
             [ApiFlavor::Skyhook.key("pause")],
@@ -51,21 +46,21 @@ fn newest(stage: &Stage) -> String {
 #[test]
 fn undo_reverts_the_newest_command_in_force_and_names_it() {
     let stage = Stage::of("complete");
-    expect(&stage.run("pause gpu-tune --confirm"), 0);
+    stage.run("pause gpu-tune --confirm").expect_code(0);
     let a = newest(&stage);
-    expect(&stage.run("disable gpu-tune --confirm"), 0);
+    stage.run("disable gpu-tune --confirm").expect_code(0);
     let b = newest(&stage);
     let in_force = || (stage.noted("pause"), stage.noted("disable"));
 
-    expect(&stage.run(&format!("undo {a} --confirm")), 0);
+    stage.run(&format!("undo {a} --confirm")).expect_code(0);
     assert_eq!(in_force(), (Value::Null, json!("true")));
     let undone = stage.run("undo --confirm");
-    expect(&undone, 0);
+    undone.expect_code(0);
     let says = format!("Most recent command not yet undone: disable gpu-tune (journal {b})\n");
     assert!(undone.stderr.starts_with(&says), "{}", undone.transcript());
     assert_eq!(in_force(), (Value::Null, Value::Null));
     let nothing = stage.run("undo --confirm");
-    expect(&nothing, 1);
+    nothing.expect_code(1);
     assert!(
         nothing
             .stderr
@@ -81,19 +76,15 @@ fn missing_journal_is_reported() {
     let stage = Stage::of("complete");
     for words in ["undo --confirm", "journal show"] {
         let ran = stage.run(words);
-        expect(&ran, 1);
+        ran.expect_code(1);
         assert_eq!(ran.stdout, "");
-        assert!(
-            ran.stderr.contains("no journal in "),
-            "{}",
-            ran.transcript()
-        );
+        ran.expect_stderr("no journal in ");
     }
     // The newest is shown, also where it is an undo.
-    expect(&stage.run("pause gpu-tune --confirm"), 0);
-    expect(&stage.run("undo --confirm"), 0);
+    stage.run("pause gpu-tune --confirm").expect_code(0);
+    stage.run("undo --confirm").expect_code(0);
     let show = stage.run("journal show");
-    expect(&show, 0);
+    show.expect_code(0);
     assert!(
         show.stdout.starts_with("undo \"pause gpu-tune\""),
         "{}",
@@ -104,11 +95,11 @@ fn missing_journal_is_reported() {
 #[test]
 fn undone_undo_leaves_the_command_in_force() {
     let stage = Stage::of("complete");
-    expect(&stage.run("pause gpu-tune --confirm"), 0);
+    stage.run("pause gpu-tune --confirm").expect_code(0);
     let a = newest(&stage);
-    expect(&stage.run("undo --confirm"), 0);
+    stage.run("undo --confirm").expect_code(0);
     let undo = newest(&stage);
-    expect(&stage.run(&format!("undo {undo} --confirm")), 0);
+    stage.run(&format!("undo {undo} --confirm")).expect_code(0);
     assert_eq!(stage.noted("pause"), json!("true"));
     let list = stage.run("journal list -o json").json();
     let taken = |id: &str| {
@@ -117,8 +108,8 @@ fn undone_undo_leaves_the_command_in_force() {
     };
     assert_eq!((taken(&a), taken(&undo)), (json!(false), json!(true)));
     let again = stage.run("undo --confirm");
-    expect(&again, 0);
-    assert!(again.stderr.contains(&a), "{}", again.transcript());
+    again.expect_code(0);
+    again.expect_stderr(&a);
     assert_eq!(stage.noted("pause"), Value::Null);
 }
 
@@ -126,14 +117,16 @@ fn undone_undo_leaves_the_command_in_force() {
 fn partial_undo_is_repeated() {
     let stage = Stage::of("apply-erroring");
     let before = stage.objects();
-    expect(&stage.run("reset gpu-tune --confirm --no-pause"), 0);
+    stage
+        .run("reset gpu-tune --confirm --no-pause")
+        .expect_code(0);
     let reset = newest(&stage);
     stage.fake.on("PATCH nodes node-2").times(1).reply(403);
-    expect(&stage.run("undo --confirm"), 4);
+    stage.run("undo --confirm").expect_code(4);
     assert_eq!(stage.keys("node-2"), [""; 0]);
     let again = stage.run("undo --confirm");
-    expect(&again, 0);
-    assert!(again.stderr.contains(&reset), "{}", again.transcript());
+    again.expect_code(0);
+    again.expect_stderr(&reset);
     assert_eq!(stage.objects(), before);
-    expect(&stage.run("undo --confirm"), 1);
+    stage.run("undo --confirm").expect_code(1);
 }

@@ -1,23 +1,20 @@
 //! What the operator starts after an undo is shown as the opposite command shows it.
 
-use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
-use super::{Stage, expect};
+use super::Stage;
 use crate::support::fake_api::FakeApi;
-use crate::support::world::World;
-
-const WORLD: World = World(ApiFlavor::Skyhook);
+use crate::support::object_builder::SKYHOOK;
 
 /// Two nodes on which a package with a reboot is at this version; the spec has 2.0.0.
 fn rebooting(version: &str) -> Stage {
-    let mut fake = WORLD.serve(json!({"driver": {
+    let mut fake = SKYHOOK.serve(json!({"driver": {
         "version": "2.0.0", "image": "example.com/driver", "interrupt": {"type": "reboot"},
         "uninstall": {"enabled": true, "apply": false},
     }}));
     for node in ["node-1", "node-2"] {
         let entries = [&*format!("driver|{version} post-interrupt complete")];
-        fake = fake.with(WORLD.node(node, "in_progress", &entries));
+        fake = fake.with(SKYHOOK.node(node, "in_progress", &entries));
     }
     Stage::over(fake)
 }
@@ -25,7 +22,7 @@ fn rebooting(version: &str) -> Stage {
 /// The plan in JSON without what differs between a command and the undo of its opposite.
 fn preview(stage: &Stage, words: &str) -> Value {
     let ran = stage.run(&format!("{words} --dry-run -o json"));
-    expect(&ran, 0);
+    ran.expect_code(0);
     let mut plan = ran.json();
     for differs in ["digest", "steps", "title"] {
         plan.as_object_mut().expect("a plan").remove(differs);
@@ -41,19 +38,19 @@ fn undo_preview_matches_the_opposite_command() {
         ("disable gpu", "enable gpu"),
         ("node ignore node-1", "node unignore node-1"),
     ] {
-        expect(&stage.run(&format!("{there} --confirm")), 0);
+        stage.run(&format!("{there} --confirm")).expect_code(0);
         let expected = preview(&stage, back);
         assert_eq!(expected["grade"], "B4", "{expected:#}");
         assert_eq!(preview(&stage, "undo"), expected, "{there}");
-        expect(&stage.run("undo --confirm"), 0);
+        stage.run("undo --confirm").expect_code(0);
     }
 }
 
 #[test]
 fn undo_that_stops_the_operator_starts_nothing() {
     let stage = rebooting("1.0.0");
-    expect(&stage.run("pause gpu --confirm"), 0);
-    expect(&stage.run("resume gpu --confirm"), 0);
+    stage.run("pause gpu --confirm").expect_code(0);
+    stage.run("resume gpu --confirm").expect_code(0);
     let plan = preview(&stage, "undo");
     assert_eq!(
         (&plan["grade"], &plan["consequences"]["notes"]),
@@ -65,8 +62,10 @@ fn undo_that_stops_the_operator_starts_nothing() {
 #[test]
 fn undo_of_a_cancelled_uninstall_counts_nodes_and_reboots() {
     let stage = rebooting("2.0.0");
-    expect(&stage.run("uninstall gpu driver --confirm"), 0);
-    expect(&stage.run("uninstall gpu driver --cancel --confirm"), 0);
+    stage.run("uninstall gpu driver --confirm").expect_code(0);
+    stage
+        .run("uninstall gpu driver --cancel --confirm")
+        .expect_code(0);
     let plan = preview(&stage, "undo");
     let counts = &plan["consequences"];
     assert_eq!(
@@ -74,19 +73,18 @@ fn undo_of_a_cancelled_uninstall_counts_nodes_and_reboots() {
         (&json!("B4"), &json!(2), &json!(2)),
         "{plan:#}"
     );
-    expect(&stage.run("undo --confirm --max-nodes 1"), 3);
+    stage.run("undo --confirm --max-nodes 1").expect_code(3);
 }
 
 #[test]
 fn saved_undo_plan_names_what_starts() {
     let stage = rebooting("1.0.0");
-    expect(&stage.run("pause gpu --confirm"), 0);
+    stage.run("pause gpu --confirm").expect_code(0);
     let expected = preview(&stage, "undo");
     let file = stage.state.path().join("plan.json");
-    expect(
-        &stage.run(&format!("undo --plan-out {}", file.display())),
-        0,
-    );
+    stage
+        .run(&format!("undo --plan-out {}", file.display()))
+        .expect_code(0);
     let saved = preview(&stage, &format!("apply-plan {}", file.display()));
     assert_eq!(saved, expected);
 }
@@ -95,7 +93,7 @@ fn saved_undo_plan_names_what_starts() {
 #[test]
 fn undo_of_node_ignore_works_without_an_api() {
     let stage = rebooting("1.0.0");
-    expect(&stage.run("node ignore node-1 --confirm"), 0);
+    stage.run("node ignore node-1 --confirm").expect_code(0);
     let bare = FakeApi::new().with(stage.node("node-1"));
     let later = Stage {
         served: bare.serve(),
@@ -104,7 +102,7 @@ fn undo_of_node_ignore_works_without_an_api() {
     };
     // The same cluster by the uid of its namespace kube-system.
     let ran = later.run("undo --confirm");
-    expect(&ran, 0);
+    ran.expect_code(0);
     assert_eq!(later.node("node-1")["metadata"]["labels"], json!({}));
 }
 
@@ -119,9 +117,9 @@ fn node_ignore_works_without_reading_custom_resources() {
         (&json!("B1"), &json!(0)),
         "{plan:#}"
     );
-    expect(&stage.run("node ignore node-1 --confirm"), 0);
+    stage.run("node ignore node-1 --confirm").expect_code(0);
     let ran = stage.run("undo --dry-run");
-    expect(&ran, 0);
+    ran.expect_code(0);
     let port = regex::Regex::new(r":\d+\)").expect("a pattern");
     insta::assert_snapshot!(port.replace(&ran.stdout, ":[port])"));
 }

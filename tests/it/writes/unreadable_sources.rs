@@ -2,9 +2,9 @@
 
 use kubectl_skyhook::api::ApiFlavor;
 
-use super::{CR, Stage, expect};
+use super::{CR, Stage};
 use crate::support::fake_api::{Problem, Reply};
-use crate::support::run::Ran;
+use crate::support::run::RunOutput;
 
 /// How a list may be spoiled; the server gives it once, or always.
 fn spoils() -> Vec<(&'static str, Reply, usize)> {
@@ -97,12 +97,12 @@ fn commands() -> Vec<Case> {
 fn begun(case: &Case) -> Stage {
     let stage = Stage::of(case.cluster);
     if !case.first.is_empty() {
-        expect(&stage.run(case.first), 0);
+        stage.run(case.first).expect_code(0);
     }
     stage
 }
 
-fn go(stage: &Stage, case: &Case) -> Ran {
+fn go(stage: &Stage, case: &Case) -> RunOutput {
     stage.run(&format!("{} -y -o json", case.words))
 }
 
@@ -113,7 +113,7 @@ fn unreadable_source_gives_the_usual_change_or_none() {
         for case in commands() {
             let undisturbed = begun(&case);
             let before = undisturbed.writes().len();
-            expect(&go(&undisturbed, &case), 0);
+            go(&undisturbed, &case).expect_code(0);
             let mut as_ever = undisturbed.writes()[before..].to_vec();
             as_ever.sort();
             assert_ne!(as_ever, [""; 0], "{} has something to do", case.words);
@@ -150,7 +150,7 @@ fn without(case: &Case, source: &str, as_ever: &[String]) {
 #[test]
 fn reset_without_the_custom_resource_needs_proof_of_absence() {
     let stage = Stage::of("finalizer-stripped");
-    expect(&stage.run(&format!("reset {CR} -y")), 0);
+    stage.run(&format!("reset {CR} -y")).expect_code(0);
     assert_ne!(stage.writes(), [""; 0]);
     // Neither is a page in its place, nor an API of which nothing is said.
     for body in ["<html>not here</html>", "{}", "null"] {
@@ -160,7 +160,7 @@ fn reset_without_the_custom_resource_needs_proof_of_absence() {
             .on(&format!("GET /apis/{}", ApiFlavor::Skyhook.api_version()))
             .reply(Reply::Body(body.to_owned()));
         let ran = stage.run(&format!("reset {CR} -y"));
-        expect(&ran, 1);
+        ran.expect_code(1);
         assert_eq!(stage.writes(), [""; 0], "{}", ran.transcript());
     }
 }
@@ -173,15 +173,11 @@ fn pause_works_without_reading_the_cluster() {
         stage.fake.on(&format!("LIST {source}")).reply(403);
     }
     let ran = stage.run("pause gpu-tune -y");
-    expect(&ran, 0);
+    ran.expect_code(0);
     assert_eq!(stage.writes().len(), 1, "{}", ran.transcript());
     let warnings = ran.stderr.lines().filter(|l| l.starts_with("warning: "));
     assert_eq!(warnings.count(), 1, "{}", ran.transcript());
-    assert!(
-        ran.stderr.contains("the plan was made without"),
-        "{}",
-        ran.transcript()
-    );
+    ran.expect_stderr("the plan was made without");
 }
 
 /// Who may read nothing is told so once, and which rights it takes.
@@ -197,15 +193,11 @@ fn user_without_rights_gets_one_error() {
         let stage = Stage::of("complete");
         stage.fake.on("LIST *").reply(403);
         let ran = stage.run(words);
-        expect(&ran, 1);
+        ran.expect_code(1);
         assert_eq!(ran.stdout, "", "{}", ran.transcript());
         let forbidden = ran.stderr.matches("forbidden").count();
         assert_eq!(forbidden, 1, "{}", ran.transcript());
-        assert!(
-            ran.stderr.contains("hint: kubectl skyhook rbac"),
-            "{}",
-            ran.transcript()
-        );
+        ran.expect_stderr("hint: kubectl skyhook rbac");
         assert_eq!(stage.writes(), [""; 0]);
     }
 }

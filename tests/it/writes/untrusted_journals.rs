@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::{Stage, expect};
+use super::Stage;
 
 fn directory(stage: &Stage) -> PathBuf {
     stage.state.path().join("kubectl-skyhook/journal")
@@ -15,7 +15,7 @@ fn directory(stage: &Stage) -> PathBuf {
 #[test]
 fn invalid_journal_files_are_ignored() {
     let stage = Stage::of("complete");
-    expect(&stage.run("pause gpu-tune --confirm"), 0);
+    stage.run("pause gpu-tune --confirm").expect_code(0);
     let directory = directory(&stage);
     let pipe = directory.join("9999-pipe.jsonl");
     assert!(
@@ -36,12 +36,12 @@ fn invalid_journal_files_are_ignored() {
     std::fs::write(directory.join("9994-empty.jsonl"), "").expect("a file");
 
     let list = stage.run("journal list -o json");
-    expect(&list, 0);
+    list.expect_code(0);
     assert_eq!(list.json()["items"].as_array().map(Vec::len), Some(1));
     let show = stage.run("journal show");
-    expect(&show, 0);
+    show.expect_code(0);
     let undone = stage.run("undo --confirm");
-    expect(&undone, 0);
+    undone.expect_code(0);
     assert_eq!(stage.noted("pause"), Value::Null);
     for ran in [&list, &show, &undone] {
         for name in ["9996-foreign", "9995-bytes", "9994-empty"] {
@@ -49,7 +49,7 @@ fn invalid_journal_files_are_ignored() {
             assert!(ran.stderr.contains(&said), "{said}: {}", ran.transcript());
         }
         for name in ["9999-pipe", "9998-endless", "9997-directory"] {
-            assert!(!ran.stderr.contains(name), "{}", ran.transcript());
+            ran.expect_no_stderr(name);
         }
     }
 }
@@ -57,7 +57,7 @@ fn invalid_journal_files_are_ignored() {
 #[test]
 fn journal_directory_writable_by_others_is_refused() {
     let stage = Stage::of("complete");
-    expect(&stage.run("pause gpu-tune --confirm"), 0);
+    stage.run("pause gpu-tune --confirm").expect_code(0);
     let directory = directory(&stage);
     let mode = |mode| {
         std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(mode))
@@ -71,7 +71,7 @@ fn journal_directory_writable_by_others_is_refused() {
         "undelete gone --confirm",
     ] {
         let ran = stage.run(words);
-        expect(&ran, 1);
+        ran.expect_code(1);
         let said = "other users can write to ";
         assert!(
             ran.stderr.contains(said) && ran.stderr.contains("chmod go-w "),
@@ -80,15 +80,11 @@ fn journal_directory_writable_by_others_is_refused() {
         );
     }
     let list = stage.run("journal list");
-    expect(&list, 0);
-    assert!(
-        list.stderr.contains("warning: other users can write to "),
-        "{}",
-        list.transcript()
-    );
+    list.expect_code(0);
+    list.expect_stderr("warning: other users can write to ");
     assert_eq!(stage.writes(), so_far);
     mode(0o700);
-    expect(&stage.run("undo --confirm"), 0);
+    stage.run("undo --confirm").expect_code(0);
     assert_eq!(stage.noted("pause"), Value::Null);
     assert_eq!(stage.noted("disable"), Value::Null);
 }

@@ -3,7 +3,7 @@
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
-use super::super::{CR, expect};
+use super::super::CR;
 use super::{HOLD, REASON, erroring, held_by_another};
 use crate::support::fake_api::State;
 
@@ -22,7 +22,7 @@ fn pause_replaces_a_hold_set_in_the_meantime() {
         let planned = stage.fake.on(REVIEW).nth(1);
         planned.after(move |state: &mut State| annotate(state, &hold));
         let ran = stage.run(words);
-        expect(&ran, 0);
+        ran.expect_code(0);
         insta::assert_snapshot!(ran.transcript());
         let held = (stage.noted("pause"), stage.annotation(HOLD));
         assert_eq!(held, (json!("true"), Value::Null), "{}", ran.transcript());

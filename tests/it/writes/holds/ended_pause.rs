@@ -2,7 +2,6 @@
 
 use serde_json::json;
 
-use super::super::expect;
 use super::erroring;
 
 #[test]
@@ -11,19 +10,20 @@ fn undo_with_nothing_left_shows_no_ended_pause() {
     stage.killed();
     let id = stage.run("journal list -o json").json()["items"][0]["id"].clone();
     let undo = format!("undo {}", id.as_str().expect("an id"));
-    expect(
-        &stage.with_operator(|| stage.run(&format!("{undo} --confirm"))),
-        0,
-    );
+    stage
+        .with_operator(|| stage.run(&format!("{undo} --confirm")))
+        .expect_code(0);
     let steps = || {
         let ran = stage.run(&format!("{undo} --dry-run -o json"));
-        expect(&ran, 0);
+        ran.expect_code(0);
         ran.json()["steps"].take()
     };
     assert_eq!(steps(), json!([]));
-    expect(&stage.run("pause gpu-tune --confirm --reason mine"), 0);
+    stage
+        .run("pause gpu-tune --confirm --reason mine")
+        .expect_code(0);
     assert_eq!(steps(), json!([]));
     let paused = stage.objects();
-    expect(&stage.run(&format!("{undo} --confirm")), 0);
+    stage.run(&format!("{undo} --confirm")).expect_code(0);
     assert!(stage.objects() == paused);
 }

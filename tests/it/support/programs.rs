@@ -1,14 +1,14 @@
-//! Programs of others that a test needs.
+//! Other programs that a test needs.
 
 use std::path::Path;
 
-/// Whether a program on the PATH, or a file, is there. Where one is missing, its tests say so and pass; unless
-/// `EVERY_PROGRAM` is set, as `.ci/run` does once it has installed them all.
+/// Whether a program on the PATH, or a file given by its absolute path, exists. If it is missing, its tests print so and
+/// pass; with `EVERY_PROGRAM`, which `.ci/run` sets once it has installed them all, they fail.
 #[expect(
     clippy::print_stderr,
-    reason = "said by a test, and shown with --nocapture"
+    reason = "printed by a test, and shown with --nocapture"
 )]
-pub fn found(what: &str) -> bool {
+pub fn is_installed(what: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = if what.starts_with('/') {
         Path::new(what).exists()

@@ -1,4 +1,4 @@
-//! Small clusters, put together by hand: a custom resource, its nodes, and what runs on them.
+//! Builds the objects of small clusters: a custom resource, the operator, nodes, package pods and Jobs.
 
 use kubectl_skyhook::api::ApiFlavor;
 use kubectl_skyhook::api::keys;
@@ -6,15 +6,20 @@ use serde_json::{Value, json};
 
 use super::fake_api::FakeApi;
 
-/// The custom resource of every such cluster.
+/// The name of the custom resource in every such cluster.
 pub const NAME: &str = "gpu";
 
-/// What there is of a generation.
+/// Builds objects of one API flavor.
 #[derive(Clone, Copy)]
-pub struct World(pub ApiFlavor);
+pub struct ObjectBuilder(pub ApiFlavor);
 
-impl World {
-    /// A server with the custom resource, which has these packages, and the operator.
+/// Builds objects of the older API.
+pub const SKYHOOK: ObjectBuilder = ObjectBuilder(ApiFlavor::Skyhook);
+/// Builds objects of the newer API.
+pub const NODEWRIGHT: ObjectBuilder = ObjectBuilder(ApiFlavor::NodeWright);
+
+impl ObjectBuilder {
+    /// A server with the operator and a custom resource of these packages.
     pub fn serve(self, packages: Value) -> FakeApi {
         FakeApi::new()
             .serving(self.0)
@@ -66,7 +71,7 @@ impl World {
         })
     }
 
-    /// A node with the status and the entries, `driver|1.0.0 apply erroring`, that the operator wrote.
+    /// A node with this status annotation and these node-state entries, each such as `driver|1.0.0 apply erroring`.
     pub fn node(self, name: &str, status: &str, entries: &[&str]) -> Value {
         let mut state = serde_json::Map::new();
         for entry in entries {
@@ -96,7 +101,13 @@ impl World {
 
     /// A pod of a package's stage. The containers, `driver-apply running`, are in one of the states
     /// `running`, `done`, `failed`, `waiting:REASON` and `looping`.
-    pub fn pod(self, name: &str, place: &Place<'_>, phase: &str, containers: &[&str]) -> Value {
+    pub fn pod(
+        self,
+        name: &str,
+        place: &PackageRun<'_>,
+        phase: &str,
+        containers: &[&str],
+    ) -> Value {
         let statuses: Vec<Value> = containers.iter().map(|c| status(c)).collect();
         let init = format!("{}-init", place.package);
         let mut specs = vec![json!({"name": init, "image": "example.com/driver:1.0.0"})];
@@ -123,8 +134,8 @@ impl World {
         })
     }
 
-    /// The Job that the pods of a place belong to.
-    pub fn job(self, place: &Place<'_>, status: Value) -> Value {
+    /// The Job that owns the pods of a package run.
+    pub fn job(self, place: &PackageRun<'_>, status: Value) -> Value {
         let name = place.job.expect("a job's name");
         let mut meta = self.meta(name, place);
         meta["uid"] = format!("uid-{name}").into();
@@ -137,7 +148,7 @@ impl World {
         })
     }
 
-    fn meta(self, name: &str, place: &Place<'_>) -> Value {
+    fn meta(self, name: &str, place: &PackageRun<'_>) -> Value {
         let note = json!({
             "name": place.package,
             "version": "1.0.0",
@@ -163,9 +174,9 @@ impl World {
     }
 }
 
-/// Where a pod or job belongs.
+/// What a pod or Job runs: a stage of a package on a node.
 #[derive(Clone, Copy)]
-pub struct Place<'a> {
+pub struct PackageRun<'a> {
     pub node: &'a str,
     pub package: &'a str,
     pub stage: &'a str,
@@ -174,9 +185,9 @@ pub struct Place<'a> {
     pub at: &'a str,
 }
 
-impl Default for Place<'_> {
+impl Default for PackageRun<'_> {
     fn default() -> Self {
-        Place {
+        PackageRun {
             node: "node-1",
             package: "driver",
             stage: "apply",
