@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use crate::support::fake_api::FakeApi;
 use crate::support::fault_checks::{COMMANDS, FaultTarget, Sample, check_all, sample};
 use crate::support::proxy::Proxy;
-use crate::support::stage::captured;
+use crate::support::test_cluster::captured_api;
 
 /// How many cases run with the suite.
 const SAMPLE: usize = 50;
@@ -35,7 +35,7 @@ struct InMemory {
 
 impl InMemory {
     fn of(cluster: &str) -> InMemory {
-        let fake = captured(cluster);
+        let fake = captured_api(cluster);
         let served = fake.clone();
         InMemory {
             proxy: Proxy::to(move || served.client()).simulating_operator(),

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::support::fake_api::{FakeApi, Served};
 use crate::support::object_builder::ObjectBuilder;
 use crate::support::run::run;
-use crate::support::stage::Stage;
+use crate::support::test_cluster::TestCluster;
 
 /// Custom resources of one fixture that are looked at.
 const MOST: usize = 2;
@@ -248,48 +248,48 @@ fn both_uninstall_waits_agree() {
 }
 
 /// Changes the nodes of a stage.
-fn label(stage: &Stage, name: &str, key: &str) {
-    let mut node = stage.node(name);
+fn label(cluster: &TestCluster, name: &str, key: &str) {
+    let mut node = cluster.node(name);
     node["metadata"]["labels"][ApiFlavor::Skyhook.key(key)] = json!("true");
-    stage.fake.load(node);
+    cluster.fake.load(node);
 }
 
 #[test]
 fn headline_reports_work_that_needs_intervention() {
-    let headline = |stage: &Stage| {
-        let ran = stage.run("diagnose stuck");
+    let headline = |cluster: &TestCluster| {
+        let ran = cluster.run("diagnose stuck");
         ran.stdout.lines().next().unwrap_or_default().to_owned()
     };
     let blocked = "No errors, but some work is blocked until someone intervenes";
-    let stage = Stage::operated("in-progress");
-    stage.fake.started_now();
+    let cluster = TestCluster::captured_with_operator("in-progress");
+    cluster.fake.started_now();
     assert!(
-        !headline(&stage).starts_with(blocked),
+        !headline(&cluster).starts_with(blocked),
         "{}",
-        headline(&stage)
+        headline(&cluster)
     );
     for node in ["node-1", "node-2", "node-3"] {
-        label(&stage, node, "ignore");
+        label(&cluster, node, "ignore");
     }
     assert!(
-        headline(&stage).starts_with(blocked),
+        headline(&cluster).starts_with(blocked),
         "{}",
-        headline(&stage)
+        headline(&cluster)
     );
 }
 
 /// Ignoring a node whose drain is refused is no cure: what refuses it comes before the end of that.
 #[test]
 fn unignore_is_not_suggested_for_a_node_with_a_refused_drain() {
-    let stage = Stage::operated("drain-blocked");
+    let cluster = TestCluster::captured_with_operator("drain-blocked");
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clusters/drain-blocked");
-    stage.fake.load_file(&directory.join("extra.json"));
-    let drain = stage.run("diagnose stuck --rule SKY401 -o json").json();
+    cluster.fake.load_file(&directory.join("extra.json"));
+    let drain = cluster.run("diagnose stuck --rule SKY401 -o json").json();
     let node = drain["findings"][0]["subject"]["node"]
         .as_str()
         .expect("a node");
-    label(&stage, node, "ignore");
-    let report = stage.run("diagnose stuck --rule SKY304 -o json").json();
+    label(&cluster, node, "ignore");
+    let report = cluster.run("diagnose stuck --rule SKY304 -o json").json();
     let remedies = report["findings"][0]["remedies"]
         .as_array()
         .expect("remedies");

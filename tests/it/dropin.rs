@@ -14,90 +14,59 @@ mod rerun;
 mod views;
 
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-use crate::support::fake_api::{FakeApi, Logged, Served, State};
+use crate::support::fake_api::{FakeApi, Logged, State};
 use crate::support::object_builder::SKYHOOK;
-use crate::support::run::{Run, RunOutput, run};
+use crate::support::run::{RunOutput, run};
+use crate::support::test_cluster::TestCluster;
 
 const CR: &str = "skyhooks";
 
-/// A server, and a place for journals.
-struct Site {
-    fake: FakeApi,
-    served: Served,
-    state: TempDir,
-}
-
-impl Site {
-    fn of(fake: FakeApi) -> Site {
-        Site {
-            served: fake.serve(),
-            fake,
-            state: tempfile::tempdir().expect("a directory"),
-        }
-    }
-
+impl TestCluster {
     /// The custom resource `gpu` with one package, complete on these nodes.
-    fn complete(nodes: &[&str]) -> Site {
+    fn with_complete_nodes(nodes: &[&str]) -> TestCluster {
         let fake = idle(driver());
         for node in nodes {
             fake.load(SKYHOOK.node(node, "complete", &["driver|1.0.0 config complete"]));
         }
-        Site::of(fake)
+        TestCluster::serving(fake)
     }
 
-    fn command(&self, words: &str) -> Run {
-        self.of_words(words.split_whitespace())
+    /// Runs a command that must succeed.
+    fn run_ok(&self, words: &str) {
+        let _ = self.ok(words);
     }
 
-    fn of_words<'a>(&self, words: impl IntoIterator<Item = &'a str>) -> Run {
-        Run::new(words)
-            .kubeconfig(&self.served.kubeconfig())
-            .env("XDG_STATE_HOME", self.state.path())
-    }
-
-    fn run(&self, words: &str) -> RunOutput {
-        self.command(words).output()
-    }
-
-    /// Runs it, and it must end with success.
-    fn done(&self, words: &str) {
-        let _ = self.answer(words);
-    }
-
-    /// What it says on success.
-    fn answer(&self, words: &str) -> RunOutput {
+    /// The output of a command that must succeed.
+    fn ok(&self, words: &str) -> RunOutput {
         let ran = self.run(words);
         ran.expect_code(0);
         ran
     }
 
-    fn node(&self, name: &str) -> Value {
-        self.fake.get("nodes", "", name).expect("the node is there")
+    /// The custom resource `gpu`.
+    fn gpu(&self) -> Value {
+        self.fake.get(CR, "", "gpu").expect("it exists")
     }
 
-    fn cr(&self) -> Value {
-        self.fake.get(CR, "", "gpu").expect("it is there")
+    /// An annotation of the operator on the custom resource, or null.
+    fn gpu_annotation(&self, key: &str) -> Value {
+        self.gpu()["metadata"]["annotations"][SKYHOOK.0.key(key)].clone()
     }
 
-    /// An annotation of the custom resource.
-    fn noted(&self, key: &str) -> Value {
-        self.cr()["metadata"]["annotations"][SKYHOOK.0.key(key)].clone()
-    }
-
-    /// The operator's annotation on a node, or null.
-    fn on(&self, node: &str, key: &str) -> Value {
+    /// An annotation of the operator on a node, or null.
+    fn node_annotation(&self, node: &str, key: &str) -> Value {
         self.node(node)["metadata"]["annotations"][SKYHOOK.0.key(key)].clone()
     }
 
-    fn label(&self, node: &str, key: &str) -> Value {
+    /// A label of the operator on a node, or null.
+    fn node_label(&self, node: &str, key: &str) -> Value {
         self.node(node)["metadata"]["labels"][SKYHOOK.0.key(key)].clone()
     }
 
     /// The entries of the node state, or null.
-    fn entries(&self, node: &str) -> Value {
-        match self.on(node, "nodeState_gpu").as_str() {
+    fn node_state(&self, node: &str) -> Value {
+        match self.node_annotation(node, "nodeState_gpu").as_str() {
             Some(text) => serde_json::from_str(text).expect("JSON"),
             None => Value::Null,
         }
@@ -110,12 +79,12 @@ impl Site {
     }
 
     /// The paths that were patched, in order.
-    fn patched(&self) -> Vec<String> {
+    fn patched_paths(&self) -> Vec<String> {
         self.patches().into_iter().map(|p| p.path).collect()
     }
 
-    /// Stands in for the operator: whoever looks at a custom resource that is to pause sees it paused.
-    fn with_operator(self) -> Site {
+    /// Simulates the operator: whoever reads a custom resource to be paused finds it paused.
+    fn simulating_operator(self) -> TestCluster {
         self.fake.on("GET skyhooks").after(pause);
         self
     }

@@ -5,12 +5,12 @@ use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 use crate::support::run::run;
-use crate::support::stage::{CR, Stage, operator};
+use crate::support::test_cluster::{CR, TestCluster, operator};
 
 const FOREIGN: &str = "example.com/keep";
 const NODES: [&str; 3] = ["node-1", "node-2", "node-3"];
 
-impl Stage {
+impl TestCluster {
     fn add_finalizer(&self, entry: &str) {
         let mut cr = self.cr().expect("it is there");
         let all = cr["metadata"]["finalizers"].as_array_mut();
@@ -79,10 +79,10 @@ fn record() -> Vec<String> {
 #[test]
 fn strip_is_refused_when_a_less_disruptive_remedy_exists() {
     for cluster in ["deleted-while-paused", "deleted-while-erroring"] {
-        let stage = Stage::operated(cluster);
-        let ran = stage.run("finalizer strip gpu-tune --confirm");
+        let test_cluster = TestCluster::captured_with_operator(cluster);
+        let ran = test_cluster.run("finalizer strip gpu-tune --confirm");
         ran.expect_code(3);
-        assert_eq!(stage.writes(), [""; 0]);
+        assert_eq!(test_cluster.writes(), [""; 0]);
         let milder = match cluster {
             "deleted-while-paused" => "kubectl skyhook resume gpu-tune",
             _ => "kubectl skyhook package logs driver",
@@ -94,100 +94,106 @@ fn strip_is_refused_when_a_less_disruptive_remedy_exists() {
 
 #[test]
 fn unconfirmed_strip_writes_nothing() {
-    let stage = Stage::of("deleted-while-paused");
-    let ran = stage.run("finalizer strip gpu-tune --force");
+    let test_cluster = TestCluster::captured("deleted-while-paused");
+    let ran = test_cluster.run("finalizer strip gpu-tune --force");
     ran.expect_code(3);
     ran.expect_stderr("there is no terminal for the prompt; nothing was changed");
-    assert_eq!(stage.writes(), [""; 0]);
+    assert_eq!(test_cluster.writes(), [""; 0]);
 }
 
 #[test]
 fn strip_of_an_object_not_being_deleted_is_refused() {
-    let stage = Stage::of("complete");
-    let ran = stage.run("finalizer strip gpu-tune --force --confirm");
+    let test_cluster = TestCluster::captured("complete");
+    let ran = test_cluster.run("finalizer strip gpu-tune --force --confirm");
     ran.expect_code(3);
     ran.expect_stderr("is not being deleted");
-    assert_eq!(stage.writes(), [""; 0]);
+    assert_eq!(test_cluster.writes(), [""; 0]);
 }
 
 #[test]
 fn strip_removes_our_finalizer_and_cleans_nodes_as_the_operator_does() {
-    let stage = Stage::of("deleted-while-paused");
+    let test_cluster = TestCluster::captured("deleted-while-paused");
     let cordon = ApiFlavor::Skyhook.key(&format!("cordon_{CR}"));
-    stage.change_node("node-1", |node| {
+    test_cluster.change_node("node-1", |node| {
         node["metadata"]["annotations"][&cordon] = json!("true");
         node["spec"]["unschedulable"] = json!(true);
     });
-    stage.change_node("node-2", |node| {
+    test_cluster.change_node("node-2", |node| {
         node["metadata"]["annotations"][&cordon] = json!("true");
         node["metadata"]["annotations"][ApiFlavor::Skyhook.key("cordon_other")] = json!("true");
         node["spec"]["unschedulable"] = json!(true);
     });
-    let before = stage.nodes();
+    let before = test_cluster.nodes();
 
-    let dry = stage.run("finalizer strip gpu-tune --force --dry-run");
+    let dry = test_cluster.run("finalizer strip gpu-tune --force --dry-run");
     dry.expect_code(0);
-    assert_eq!(stage.writes(), [""; 0]);
+    assert_eq!(test_cluster.writes(), [""; 0]);
 
-    let ran = stage.run("finalizer strip gpu-tune --force --confirm");
+    let ran = test_cluster.run("finalizer strip gpu-tune --force --confirm");
     ran.expect_code(0);
-    assert_eq!(stage.cr(), None);
+    assert_eq!(test_cluster.cr(), None);
     for node in NODES {
-        assert_eq!(stage.left(node), record(), "{node}");
+        assert_eq!(test_cluster.left(node), record(), "{node}");
     }
-    assert_eq!(stage.node("node-1")["spec"]["unschedulable"], Value::Null);
-    assert_eq!(stage.node("node-2")["spec"]["unschedulable"], json!(true));
-    let first = stage.writes().into_iter().next();
+    assert_eq!(
+        test_cluster.node("node-1")["spec"]["unschedulable"],
+        Value::Null
+    );
+    assert_eq!(
+        test_cluster.node("node-2")["spec"]["unschedulable"],
+        json!(true)
+    );
+    let first = test_cluster.writes().into_iter().next();
     let path = format!("/apis/{}/skyhooks/{CR}", ApiFlavor::Skyhook.api_version());
     assert_eq!(first, Some(format!("PATCH {path}")));
 
-    let again = stage.run("finalizer strip gpu-tune --confirm");
+    let again = test_cluster.run("finalizer strip gpu-tune --confirm");
     again.expect_code(0);
     again.expect_stderr("nothing to do");
 
-    let undone = stage.run("undo --confirm");
+    let undone = test_cluster.run("undo --confirm");
     undone.expect_code(0);
-    assert_eq!(stage.nodes(), before);
-    let back = stage.cr().expect("it is made again");
+    assert_eq!(test_cluster.nodes(), before);
+    let back = test_cluster.cr().expect("it is made again");
     assert_eq!(back["metadata"]["deletionTimestamp"], Value::Null);
 }
 
 #[test]
 fn foreign_finalizer_is_kept() {
-    let stage = Stage::of("deleted-while-paused");
-    stage.add_finalizer(FOREIGN);
-    let ran = stage.run("finalizer strip gpu-tune --force --purge-state --confirm");
+    let test_cluster = TestCluster::captured("deleted-while-paused");
+    test_cluster.add_finalizer(FOREIGN);
+    let ran = test_cluster.run("finalizer strip gpu-tune --force --purge-state --confirm");
     ran.expect_code(0);
-    let cr = stage.cr().expect("it is held");
+    let cr = test_cluster.cr().expect("it is held");
     assert_eq!(cr["metadata"]["finalizers"], json!([FOREIGN]));
     for node in NODES {
-        assert_eq!(stage.left(node), [""; 0], "{node}");
+        assert_eq!(test_cluster.left(node), [""; 0], "{node}");
     }
 }
 
 #[test]
 fn nodes_are_unchanged_if_the_finalizer_stays() {
-    let stage = Stage::of("deleted-while-paused");
-    let before = stage.nodes();
-    stage.fake.on("PATCH skyhooks").reply(422);
-    let ran = stage.run("finalizer strip gpu-tune --force --confirm");
+    let test_cluster = TestCluster::captured("deleted-while-paused");
+    let before = test_cluster.nodes();
+    test_cluster.fake.on("PATCH skyhooks").reply(422);
+    let ran = test_cluster.run("finalizer strip gpu-tune --force --confirm");
     assert_ne!(ran.code, Some(0), "{}", ran.transcript());
-    assert_eq!(stage.nodes(), before);
-    assert!(stage.cr().is_some());
+    assert_eq!(test_cluster.nodes(), before);
+    assert!(test_cluster.cr().is_some());
 }
 
 #[test]
 fn unreadable_pods_may_be_running() {
-    let stage = Stage::operated("deleted-while-erroring");
+    let test_cluster = TestCluster::captured_with_operator("deleted-while-erroring");
     // Nothing fails any more: the uninstall may just be under way.
-    stage.change_node("node-2", |node| {
+    test_cluster.change_node("node-2", |node| {
         let key = ApiFlavor::Skyhook.key(&format!("nodeState_{CR}"));
         let state = node["metadata"]["annotations"][&key].as_str();
         let state = state.expect("a state").replace("erroring", "in_progress");
         node["metadata"]["annotations"][&key] = json!(state);
     });
-    stage.fake.on("LIST pods").reply(403);
-    let status = stage.run("finalizer status gpu-tune -o json");
+    test_cluster.fake.on("LIST pods").reply(403);
+    let status = test_cluster.run("finalizer status gpu-tune -o json");
     status.expect_code(0);
     let said: Value = serde_json::from_str(&status.stdout).expect("JSON");
     assert_eq!(
@@ -196,21 +202,21 @@ fn unreadable_pods_may_be_running() {
         "{}",
         status.transcript()
     );
-    let strip = stage.run("finalizer strip gpu-tune --confirm");
+    let strip = test_cluster.run("finalizer strip gpu-tune --confirm");
     strip.expect_code(3);
     strip.expect_stderr("kubectl skyhook wait gpu-tune --for=deleted");
-    assert_eq!(stage.writes(), [""; 0]);
+    assert_eq!(test_cluster.writes(), [""; 0]);
 }
 
 /// What blocks it is known without pods; that something may be at work anyway is said.
 #[test]
 fn blocked_deletion_is_reported_without_pods() {
     for cluster in ["deleted-while-paused", "deleted-while-erroring"] {
-        let stage = Stage::operated(cluster);
-        let said = || stage.run("finalizer status gpu-tune -o json").json();
+        let test_cluster = TestCluster::captured_with_operator(cluster);
+        let said = || test_cluster.run("finalizer status gpu-tune -o json").json();
         let (standing, unread) = (said()["standing"].clone(), "may still be running");
         assert_eq!(standing, json!("blocked"), "{cluster}");
-        stage.fake.on("LIST pods").reply(403);
+        test_cluster.fake.on("LIST pods").reply(403);
         let said = said();
         assert_eq!(said["standing"], json!("blocked"), "{cluster}");
         let because = said["reason"].as_str().expect("a reason");
@@ -220,54 +226,54 @@ fn blocked_deletion_is_reported_without_pods() {
 
 #[test]
 fn strip_is_allowed_when_the_operator_is_down() {
-    let stage = Stage::of("deleted-while-paused");
-    stage.fake.load(operator(0));
-    let status = stage.run("finalizer status gpu-tune");
+    let test_cluster = TestCluster::captured("deleted-while-paused");
+    test_cluster.fake.load(operator(0));
+    let status = test_cluster.run("finalizer status gpu-tune");
     status.expect_code(0);
     status.expect_stdout("the operator is scaled to zero");
     status.expect_stdout("now: kubectl scale deployment -n skyhook skyhook-operator");
-    let ran = stage.run("finalizer strip gpu-tune --confirm");
+    let ran = test_cluster.run("finalizer strip gpu-tune --confirm");
     ran.expect_code(0);
     ran.expect_stderr("when a replica is available again, the operator continues the deletion");
-    assert_eq!(stage.cr(), None);
+    assert_eq!(test_cluster.cr(), None);
 }
 
 /// Without an operator it does not end, and every command says so, for the same reason.
 #[test]
 fn all_commands_agree_when_the_operator_is_missing() {
-    let stage = Stage::of("deleted-while-erroring");
-    let report = stage.run("diagnose stuck gpu-tune -o json");
+    let test_cluster = TestCluster::captured("deleted-while-erroring");
+    let report = test_cluster.run("diagnose stuck gpu-tune -o json");
     report.expect_code(2);
     assert_eq!(report.json()["verdict"], "stuck");
-    let waited = stage.run("wait gpu-tune --for=deleted --timeout 20s -o json");
+    let waited = test_cluster.run("wait gpu-tune --for=deleted --timeout 20s -o json");
     waited.expect_code(2);
-    let torn = stage.run("teardown --dry-run -o json");
+    let torn = test_cluster.run("teardown --dry-run -o json");
     for ran in [&report, &waited, &torn] {
         ran.expect_stdout("SKY501");
     }
-    let status = stage.run("finalizer status gpu-tune");
+    let status = test_cluster.run("finalizer status gpu-tune");
     let cause = "skyhook/gpu-tune: the deletion is blocked";
     assert!(status.stdout.starts_with(cause), "{}", status.transcript());
     status.expect_stdout("no deployment of the operator was found");
     let next = status.stdout.lines().find_map(|l| l.strip_prefix("now: "));
     assert_eq!(next, Some("kubectl skyhook finalizer strip gpu-tune"));
     // What is recommended is not refused.
-    let ran = stage.run("finalizer strip gpu-tune --confirm");
+    let ran = test_cluster.run("finalizer strip gpu-tune --confirm");
     ran.expect_code(0);
     ran.expect_stderr("if the operator is installed again, it finishes the deletion");
-    assert_eq!(stage.cr(), None);
+    assert_eq!(test_cluster.cr(), None);
 }
 
 #[test]
 fn strip_with_a_foreign_finalizer_needs_force_and_pauses_the_operator() {
-    let stage = Stage::operated("deleted-while-erroring");
-    stage.add_finalizer(FOREIGN);
-    let refused = stage.run("finalizer strip gpu-tune --confirm");
+    let test_cluster = TestCluster::captured_with_operator("deleted-while-erroring");
+    test_cluster.add_finalizer(FOREIGN);
+    let refused = test_cluster.run("finalizer strip gpu-tune --confirm");
     refused.expect_code(3);
     refused.expect_stderr(FOREIGN);
-    assert_eq!(stage.writes(), [""; 0]);
+    assert_eq!(test_cluster.writes(), [""; 0]);
     // The operator sees the pause.
-    stage.fake.on("PATCH skyhooks").nth(1).after(|it| {
+    test_cluster.fake.on("PATCH skyhooks").nth(1).after(|it| {
         let mut cr = it
             .store
             .find("skyhooks", "", CR)
@@ -276,17 +282,17 @@ fn strip_with_a_foreign_finalizer_needs_force_and_pauses_the_operator() {
         cr["status"]["status"] = json!("paused");
         it.store.load(cr);
     });
-    let ran = stage.run("finalizer strip gpu-tune --confirm --force");
+    let ran = test_cluster.run("finalizer strip gpu-tune --confirm --force");
     ran.expect_code(0);
     // The pods go with the custom resource, and that stays.
     let at_work = "they may continue until skyhook/gpu-tune is gone";
     ran.expect_stderr(at_work);
-    let cr = stage.cr().expect("the other finalizer holds it");
+    let cr = test_cluster.cr().expect("the other finalizer holds it");
     assert_eq!(cr["metadata"]["finalizers"], json!([FOREIGN]));
     let pause = ApiFlavor::Skyhook.key("pause");
     assert_eq!(cr["metadata"]["annotations"][pause], json!("true"));
     for node in NODES {
-        let left = stage.left(node);
+        let left = test_cluster.left(node);
         assert!(
             left.iter().all(|key| record().contains(key)),
             "{node}: {left:?}"
@@ -297,18 +303,18 @@ fn strip_with_a_foreign_finalizer_needs_force_and_pauses_the_operator() {
 #[test]
 fn nodes_of_an_object_held_by_others_are_cleaned_only_by_force() {
     // The operator has let go of it, and writes its keys anew as long as it exists.
-    let stage = Stage::operated("deleted-while-erroring");
-    let mut cr = stage.cr().expect("it is there");
+    let test_cluster = TestCluster::captured_with_operator("deleted-while-erroring");
+    let mut cr = test_cluster.cr().expect("it is there");
     cr["metadata"]["finalizers"] = json!([FOREIGN]);
-    stage.fake.load(cr);
-    let refused = stage.run("finalizer strip gpu-tune --confirm");
+    test_cluster.fake.load(cr);
+    let refused = test_cluster.run("finalizer strip gpu-tune --confirm");
     refused.expect_code(3);
     refused.expect_stderr(FOREIGN);
-    assert_eq!(stage.writes(), [""; 0]);
-    stage
+    assert_eq!(test_cluster.writes(), [""; 0]);
+    test_cluster
         .run("finalizer strip gpu-tune --confirm --force")
         .expect_code(0);
-    let cr = stage.cr().expect("the other finalizer holds it");
+    let cr = test_cluster.cr().expect("the other finalizer holds it");
     let pause = ApiFlavor::Skyhook.key("pause");
     assert_eq!(cr["metadata"]["annotations"][pause], json!("true"));
 }
@@ -316,20 +322,20 @@ fn nodes_of_an_object_held_by_others_are_cleaned_only_by_force() {
 /// What still fails there is no reason for the deletion to wait any more.
 #[test]
 fn deletion_held_by_other_finalizers_waits_for_no_uninstall() {
-    let stage = Stage::operated("deleted-while-erroring");
-    let mut cr = stage.cr().expect("it is there");
+    let test_cluster = TestCluster::captured_with_operator("deleted-while-erroring");
+    let mut cr = test_cluster.cr().expect("it is there");
     cr["metadata"]["finalizers"] = json!([FOREIGN]);
-    stage.fake.load(cr);
+    test_cluster.fake.load(cr);
     let key = ApiFlavor::Skyhook.key("nodeState_gpu-tune");
-    let failing = stage.node("node-2")["metadata"]["annotations"][&key].clone();
+    let failing = test_cluster.node("node-2")["metadata"]["annotations"][&key].clone();
     let failing = failing.as_str().expect("a state").replace(' ', "");
     let failing = failing.replace(r#""stage":"apply""#, r#""stage":"uninstall""#);
     for node in NODES {
-        stage.change_node(node, |node| {
+        test_cluster.change_node(node, |node| {
             node["metadata"]["annotations"][&key] = json!(failing);
         });
     }
-    let ran = stage.run("finalizer status gpu-tune");
+    let ran = test_cluster.run("finalizer status gpu-tune");
     ran.expect_code(0);
     for said in [
         "only third-party finalizers are left: example.com/keep",
@@ -368,24 +374,24 @@ fn finalizer_status_matches_snapshots() {
 
 #[test]
 fn orphaned_cordon_is_released_and_undone() {
-    let stage = Stage::of("complete");
+    let test_cluster = TestCluster::captured("complete");
     let cordon = ApiFlavor::Skyhook.key("cordon_gone");
-    stage.change_node("node-1", |node| {
+    test_cluster.change_node("node-1", |node| {
         node["metadata"]["annotations"][&cordon] = json!("true");
         node["spec"]["unschedulable"] = json!(true);
     });
-    let before = stage.nodes();
-    let unasked = stage.run("cordon release");
+    let before = test_cluster.nodes();
+    let unasked = test_cluster.run("cordon release");
     unasked.expect_code(3);
-    assert_eq!(stage.writes(), [""; 0]);
-    let ran = stage.run("cordon release node-1 --confirm");
+    assert_eq!(test_cluster.writes(), [""; 0]);
+    let ran = test_cluster.run("cordon release node-1 --confirm");
     ran.expect_code(0);
-    let node = stage.node("node-1");
+    let node = test_cluster.node("node-1");
     assert_eq!(node["spec"]["unschedulable"], Value::Null);
     assert_eq!(node["metadata"]["annotations"][&cordon], Value::Null);
-    assert_eq!(stage.writes(), ["PATCH /api/v1/nodes/node-1"]);
-    stage.run("undo --confirm").expect_code(0);
-    assert_eq!(stage.nodes(), before);
+    assert_eq!(test_cluster.writes(), ["PATCH /api/v1/nodes/node-1"]);
+    test_cluster.run("undo --confirm").expect_code(0);
+    assert_eq!(test_cluster.nodes(), before);
 }
 
 #[test]

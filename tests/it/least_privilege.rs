@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::rbac::{rights, taken, typed};
 use crate::support::fake_api::{Logged, kubeconfig};
 use crate::support::run::run;
-use crate::support::stage::Stage;
+use crate::support::test_cluster::TestCluster;
 use crate::writes::confirmation::COMMANDS;
 
 /// Every command that only reads, a cluster, and what is typed there.
@@ -67,10 +67,10 @@ fn beyond(verb: &str, requests: &[Logged]) -> Vec<Right> {
 #[test]
 fn read_commands_send_only_get_within_their_role() {
     for (name, cluster, words) in READS {
-        let stage = Stage::of(cluster);
-        let ran = stage.run(words);
+        let test_cluster = TestCluster::captured(cluster);
+        let ran = test_cluster.run(words);
         assert_ne!(ran.code, Some(64), "{}", ran.transcript());
-        let requests = stage.fake.requests();
+        let requests = test_cluster.fake.requests();
         // To ask what one may do is to post a question; one command asks, and nothing else.
         let asks =
             |r: &&Logged| *name == "diagnose check" && r.method == "POST" && r.path == REVIEWS;
@@ -85,13 +85,13 @@ fn read_commands_send_only_get_within_their_role() {
 #[test]
 fn write_commands_stay_within_their_role() {
     for command in COMMANDS {
-        let prepared = command.stage();
-        let stage = &prepared.stage;
-        let asked = stage.fake.requests().len();
+        let prepared = command.test_cluster();
+        let test_cluster = &prepared.test_cluster;
+        let asked = test_cluster.fake.requests().len();
         let words = format!("{} --confirm", prepared.words);
-        let ran = stage.with_operator(|| stage.run(&words));
+        let ran = test_cluster.with_operator(|| test_cluster.run(&words));
         assert_ne!(ran.code, Some(64), "{}", ran.transcript());
-        let requests = stage.fake.requests().split_off(asked);
+        let requests = test_cluster.fake.requests().split_off(asked);
         let writes = requests
             .iter()
             .any(|r| r.method != "GET" && taken(r).is_some());

@@ -5,7 +5,7 @@ use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 use crate::support::run::run;
-use crate::support::stage::{CR, Stage};
+use crate::support::test_cluster::{CR, TestCluster};
 
 const NODES: [&str; 3] = ["node-1", "node-2", "node-3"];
 
@@ -14,24 +14,24 @@ fn key(suffix: &str) -> String {
 }
 
 /// A config map, a pod and a cordon of a custom resource of that name, on a cluster where another one lives.
-fn with_remains(owner: &str) -> Stage {
-    let stage = Stage::of("complete");
+fn with_remains(owner: &str) -> TestCluster {
+    let test_cluster = TestCluster::captured("complete");
     let namespace = ApiFlavor::Skyhook.default_namespace();
     let labels = json!({key("name"): owner});
-    stage.fake.load(json!({
+    test_cluster.fake.load(json!({
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": format!("{owner}-driver"), "namespace": namespace, "labels": labels},
         "data": {"a.conf": "x"},
     }));
     let note = json!({"name": "driver", "version": "1.0.0", "skyhook": owner, "stage": "apply"});
-    stage.fake.load(json!({
+    test_cluster.fake.load(json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": format!("{owner}-driver-apply"), "namespace": namespace, "labels": labels,
             "annotations": {key("package"): note.to_string()}},
         "spec": {"nodeName": "node-1"},
         "status": {"phase": "Running"},
     }));
-    let mut node = stage.node("node-1");
+    let mut node = test_cluster.node("node-1");
     let state = json!({"driver|1.0.0": {"name": "driver", "version": "1.0.0",
         "image": "example.com/driver", "stage": "apply", "state": "in_progress"}});
     let annotations = &mut node["metadata"]["annotations"];
@@ -45,13 +45,13 @@ fn with_remains(owner: &str) -> Stage {
     let conditions = node["status"]["conditions"].as_array_mut();
     let condition = json!({"type": kind, "status": "True", "reason": "Incomplete"});
     conditions.expect("a list").push(condition);
-    stage.fake.load(node);
-    stage
+    test_cluster.fake.load(node);
+    test_cluster
 }
 
 /// Keys and conditions of a custom resource on a node.
-fn left(stage: &Stage, owner: &str) -> Vec<String> {
-    let node = stage.node("node-1");
+fn left(test_cluster: &TestCluster, owner: &str) -> Vec<String> {
+    let node = test_cluster.node("node-1");
     let maps = ["annotations", "labels"].map(|m| node["metadata"][m].clone());
     let mut left: Vec<String> = maps
         .iter()
@@ -84,62 +84,79 @@ fn leftovers_are_listed_with_their_former_owner() {
             assert_snapshot!(format!("leftovers_{cluster}_{format}"), ran.transcript());
         }
     }
-    let stage = with_remains("gone");
-    let ran = stage.run("leftovers");
+    let test_cluster = with_remains("gone");
+    let ran = test_cluster.run("leftovers");
     ran.expect_code(0);
     assert_snapshot!("leftovers_of_all_kinds", ran.stdout);
-    let unknown = stage.run("leftovers gnoe");
+    let unknown = test_cluster.run("leftovers gnoe");
     unknown.expect_code(1);
     unknown.expect_stderr("did you mean gone");
-    assert_eq!(stage.writes(), [""; 0]);
+    assert_eq!(test_cluster.writes(), [""; 0]);
 }
 
 #[test]
 fn clean_removes_all_but_node_state_and_undo_restores_it() {
-    let stage = with_remains("gone");
-    let living = left(&stage, CR);
-    let all = left(&stage, "gone");
-    let unasked = stage.run("leftovers --clean");
+    let test_cluster = with_remains("gone");
+    let living = left(&test_cluster, CR);
+    let all = left(&test_cluster, "gone");
+    let unasked = test_cluster.run("leftovers --clean");
     unasked.expect_code(3);
-    assert_eq!(stage.writes(), [""; 0]);
+    assert_eq!(test_cluster.writes(), [""; 0]);
 
-    let ran = stage.run("leftovers --clean --confirm");
+    let ran = test_cluster.run("leftovers --clean --confirm");
     ran.expect_code(0);
     ran.expect_stderr("the record of what is installed stays on node-1");
     assert_eq!(
-        left(&stage, "gone"),
+        left(&test_cluster, "gone"),
         [key("nodeState_gone"), key("version_gone")]
     );
-    assert_eq!(stage.node("node-1")["spec"]["unschedulable"], Value::Null);
-    assert_eq!(stage.fake.get("pods", "skyhook", "gone-driver-apply"), None);
-    assert_eq!(stage.fake.get("configmaps", "skyhook", "gone-driver"), None);
-    assert_eq!(left(&stage, CR), living);
+    assert_eq!(
+        test_cluster.node("node-1")["spec"]["unschedulable"],
+        Value::Null
+    );
+    assert_eq!(
+        test_cluster
+            .fake
+            .get("pods", "skyhook", "gone-driver-apply"),
+        None
+    );
+    assert_eq!(
+        test_cluster
+            .fake
+            .get("configmaps", "skyhook", "gone-driver"),
+        None
+    );
+    assert_eq!(left(&test_cluster, CR), living);
 
-    stage.run("undo --confirm").expect_code(0);
-    assert_eq!(left(&stage, "gone"), all);
-    let map = stage.fake.get("configmaps", "skyhook", "gone-driver");
+    test_cluster.run("undo --confirm").expect_code(0);
+    assert_eq!(left(&test_cluster, "gone"), all);
+    let map = test_cluster
+        .fake
+        .get("configmaps", "skyhook", "gone-driver");
     assert_eq!(map.expect("it is back")["data"], json!({"a.conf": "x"}));
 
-    stage
+    test_cluster
         .run("leftovers gone --clean --purge-state --confirm")
         .expect_code(0);
-    assert_eq!(left(&stage, "gone"), [""; 0]);
-    let none = stage.run("leftovers -o name");
+    assert_eq!(left(&test_cluster, "gone"), [""; 0]);
+    let none = test_cluster.run("leftovers -o name");
     assert_eq!(none.stdout, "");
     none.expect_code(0);
-    let again = stage.run("leftovers --clean --confirm");
+    let again = test_cluster.run("leftovers --clean --confirm");
     again.expect_code(0);
     again.expect_stderr("nothing to do");
 }
 
 #[test]
 fn cordon_shared_with_an_existing_custom_resource_is_kept() {
-    let stage = with_remains("gone");
-    let mut node = stage.node("node-1");
+    let test_cluster = with_remains("gone");
+    let mut node = test_cluster.node("node-1");
     node["metadata"]["annotations"][key(&format!("cordon_{CR}"))] = json!("true");
-    stage.fake.load(node);
-    stage.run("leftovers --clean --confirm").expect_code(0);
-    let node = stage.node("node-1");
+    test_cluster.fake.load(node);
+    test_cluster
+        .run("leftovers --clean --confirm")
+        .expect_code(0);
+    let node = test_cluster.node("node-1");
     assert_eq!(node["spec"]["unschedulable"], json!(true));
     assert_eq!(
         node["metadata"]["annotations"][key("cordon_gone")],
@@ -153,47 +170,52 @@ fn cordon_shared_with_an_existing_custom_resource_is_kept() {
 
 #[test]
 fn two_deleted_owners_do_not_keep_each_others_cordon() {
-    let stage = with_remains("gone");
-    let mut node = stage.node("node-1");
+    let test_cluster = with_remains("gone");
+    let mut node = test_cluster.node("node-1");
     node["metadata"]["annotations"][key("cordon_another")] = json!("true");
-    stage.fake.load(node);
-    stage.run("leftovers --clean --confirm").expect_code(0);
-    assert_eq!(stage.node("node-1")["spec"]["unschedulable"], Value::Null);
+    test_cluster.fake.load(node);
+    test_cluster
+        .run("leftovers --clean --confirm")
+        .expect_code(0);
+    assert_eq!(
+        test_cluster.node("node-1")["spec"]["unschedulable"],
+        Value::Null
+    );
 }
 
 #[test]
 fn unreadable_custom_resources_do_not_count_as_deleted() {
-    let stage = with_remains("gone");
-    stage.fake.on("LIST skyhooks").reply(403);
+    let test_cluster = with_remains("gone");
+    test_cluster.fake.on("LIST skyhooks").reply(403);
     for words in ["leftovers", "leftovers --clean --confirm"] {
-        let ran = stage.run(words);
+        let ran = test_cluster.run(words);
         ran.expect_code(1);
         let said = "cannot read custom resources";
         ran.expect_stderr(said);
     }
-    stage.fake.heal();
-    stage.fake.on("LIST configmaps").reply(403);
-    let ran = stage.run("leftovers");
+    test_cluster.fake.heal();
+    test_cluster.fake.on("LIST configmaps").reply(403);
+    let ran = test_cluster.run("leftovers");
     let said = "cannot read config maps of packages";
     ran.expect_stderr(said);
     ran.expect_code(1);
-    assert_eq!(stage.writes(), [""; 0]);
-    let ran = stage.run("leftovers --clean --confirm");
+    assert_eq!(test_cluster.writes(), [""; 0]);
+    let ran = test_cluster.run("leftovers --clean --confirm");
     ran.expect_code(4);
     let said = "config maps of packages could not be read and will not be removed";
     ran.expect_stderr(said);
-    assert_ne!(stage.writes(), [""; 0]);
+    assert_ne!(test_cluster.writes(), [""; 0]);
 }
 
 /// All that the finalizer leaves is a record: nothing else is to be cleaned up.
 #[test]
 fn node_state_is_kept_without_purge_state() {
-    let stage = Stage::of("complete");
-    stage
+    let test_cluster = TestCluster::captured("complete");
+    test_cluster
         .fake
         .change(|state| state.store.forget("skyhooks", "", CR));
     for node in NODES {
-        let mut object = stage.node(node);
+        let mut object = test_cluster.node(node);
         let metadata = &mut object["metadata"];
         let keep = [
             key(&format!("nodeState_{CR}")),
@@ -208,9 +230,9 @@ fn node_state_is_kept_without_purge_state() {
             .as_array_mut()
             .expect("a list");
         conditions.retain(|c| c["type"] == "Ready");
-        stage.fake.load(object);
+        test_cluster.fake.load(object);
     }
-    let ran = stage.run("leftovers");
+    let ran = test_cluster.run("leftovers");
     let last = "to remove the leftovers: kubectl skyhook leftovers --clean --purge-state";
     assert_eq!(
         ran.stdout.lines().last(),
@@ -218,10 +240,10 @@ fn node_state_is_kept_without_purge_state() {
         "{}",
         ran.transcript()
     );
-    let ran = stage.run("leftovers --clean --confirm");
+    let ran = test_cluster.run("leftovers --clean --confirm");
     ran.expect_code(0);
     ran.expect_stderr("nothing to do");
-    assert_eq!(stage.writes(), [""; 0]);
+    assert_eq!(test_cluster.writes(), [""; 0]);
 }
 
 /// On a node that the newer operator has not adopted the old record is the only one; where it has, it is a copy.

@@ -5,14 +5,14 @@ use kubectl_skyhook::api::ApiFlavor;
 use crate::support::clusters;
 use crate::support::fake_api::FakeApi;
 use crate::support::run::RunOutput;
-use crate::support::stage::{Stage, operator};
+use crate::support::test_cluster::{TestCluster, operator};
 
 /// So many requests a command may make to look at one named node.
 const FEW: usize = 8;
 
 /// Which lists of nodes were read, as queries.
-fn lists(stage: &Stage) -> Vec<String> {
-    let lines = stage.fake.lines().into_iter();
+fn lists(cluster: &TestCluster) -> Vec<String> {
+    let lines = cluster.fake.lines().into_iter();
     let lists = lines.filter_map(|line| line.strip_prefix("GET /api/v1/nodes?").map(str::to_owned));
     lists.collect()
 }
@@ -22,11 +22,11 @@ const ONE: &str = "fieldSelector=metadata.name=node-1&limit=500";
 
 /// Runs a command that looks; what it reads of the nodes must be this.
 fn reads(words: &str, expected: &[&str]) -> RunOutput {
-    let stage = Stage::operated("apply-erroring");
-    let ran = stage.run(words);
-    assert_eq!(lists(&stage), expected, "{words}: {}", ran.stderr);
+    let cluster = TestCluster::captured_with_operator("apply-erroring");
+    let ran = cluster.run(words);
+    assert_eq!(lists(&cluster), expected, "{words}: {}", ran.stderr);
     if expected == [ONE] {
-        let requests = stage.fake.lines();
+        let requests = cluster.fake.lines();
         assert!(requests.len() <= FEW, "{words}: {requests:#?}");
     }
     ran
@@ -74,17 +74,22 @@ fn named_node_is_read_alone() {
     ];
     let counted = table.map(|(words, _)| {
         let requests = ["apply-erroring", "modelled-complete"].map(|captured| {
-            let stage = Stage::over(clusters::named(captured).served());
+            let cluster = TestCluster::serving(clusters::named(captured).served());
             let words = if captured == "apply-erroring" {
-                stage.fake.load(operator(1));
+                cluster.fake.load(operator(1));
                 words.to_owned()
             } else {
                 words.replace("gpu-tune", "gpu")
             };
-            let ran = stage.run(&words);
-            assert_eq!(lists(&stage), [ONE], "{captured}: {words}: {}", ran.stderr);
+            let ran = cluster.run(&words);
+            assert_eq!(
+                lists(&cluster),
+                [ONE],
+                "{captured}: {words}: {}",
+                ran.stderr
+            );
             // A log is a request of its own.
-            let lines = stage.fake.lines().into_iter();
+            let lines = cluster.fake.lines().into_iter();
             lines.filter(|line| !line.contains("/log?")).count()
         });
         assert!(requests.iter().all(|n| *n <= FEW), "{words}: {requests:?}");
@@ -131,7 +136,7 @@ fn all_nodes_are_read_to_detect_the_active_api() {
     let fake = FakeApi::new()
         .serving(ApiFlavor::Skyhook)
         .serving(ApiFlavor::NodeWright);
-    for object in Stage::of("apply-erroring").fake.objects() {
+    for object in TestCluster::captured("apply-erroring").fake.objects() {
         fake.load(object);
     }
     fake.change(|state| {
@@ -141,9 +146,9 @@ fn all_nodes_are_read_to_detect_the_active_api() {
             "skyhook-operator-controller-manager",
         )
     });
-    let stage = Stage::over(fake);
-    let _ = stage.run("node status node-1");
-    assert_eq!(lists(&stage), [ALL]);
+    let cluster = TestCluster::serving(fake);
+    let _ = cluster.run("node status node-1");
+    assert_eq!(lists(&cluster), [ALL]);
 }
 
 /// A pause bears on what has failed permanently on other nodes: what is recorded there decides what is said of it.
@@ -155,9 +160,9 @@ fn change_beside_a_failed_job_reads_all_nodes() {
         ("node reset node-2 --skyhook gpu --dry-run", &[&two]),
         ("node status node-1 -o json", &[ONE]),
     ] {
-        let stage = Stage::over(clusters::named("modelled-job-given-up").served());
-        let ran = stage.run(words);
-        assert_eq!(lists(&stage), expected, "{words}: {}", ran.stderr);
+        let cluster = TestCluster::serving(clusters::named("modelled-job-given-up").served());
+        let ran = cluster.run(words);
+        assert_eq!(lists(&cluster), expected, "{words}: {}", ran.stderr);
     }
 }
 
@@ -170,9 +175,9 @@ fn answer_is_the_same_as_from_all_nodes() {
         "modelled-migration-hold",
     ] {
         let captured = clusters::named(captured);
-        let stage = Stage::over(captured.served());
-        stage.fake.started_now();
-        let nodes: Vec<String> = stage
+        let cluster = TestCluster::serving(captured.served());
+        cluster.fake.started_now();
+        let nodes: Vec<String> = cluster
             .fake
             .objects()
             .iter()
@@ -195,7 +200,7 @@ fn answer_is_the_same_as_from_all_nodes() {
                 "node unignore NODE(|x) --dry-run -o json",
             ),
         ] {
-            let [one, of_all] = [words, all].map(|words| stage.run(&words.replace("NODE", node)));
+            let [one, of_all] = [words, all].map(|words| cluster.run(&words.replace("NODE", node)));
             assert_eq!(
                 (&one.stdout, &one.stderr, one.code),
                 (&of_all.stdout, &of_all.stderr, of_all.code),
@@ -211,26 +216,26 @@ fn answer_is_the_same_as_from_all_nodes() {
 fn complete_node_is_explained_without_reading_others() {
     let mut alone = 0;
     for captured in clusters::all() {
-        let stage = Stage::over(captured.served());
+        let cluster = TestCluster::serving(captured.served());
         // Ages count in hours then: a second that passes between the two shows in none.
-        stage
+        cluster
             .fake
             .started(jiff::SignedDuration::from_mins(63 * 60 + 30));
-        let objects = stage.fake.objects();
+        let objects = cluster.fake.objects();
         let nodes = objects.iter().filter(|o| o["kind"] == "Node");
         for node in nodes.map(|o| o["metadata"]["name"].as_str().expect("a name")) {
             let of_one = [ONE.replace("node-1", node)];
             let words = format!("diagnose node {node} -o json");
-            let before = stage.fake.lines().len();
-            let one = stage.run(&words);
-            let lines = stage.fake.lines().split_off(before);
-            if lists(&stage).ends_with(&of_one) {
+            let before = cluster.fake.lines().len();
+            let one = cluster.run(&words);
+            let lines = cluster.fake.lines().split_off(before);
+            if lists(&cluster).ends_with(&of_one) {
                 alone += 1;
                 assert!(lines.len() <= 10, "{}: {words}: {lines:#?}", captured.name);
             }
-            stage.fake.on("LIST nodes").times(1).reply(403);
-            let of_all = stage.run(&words);
-            assert!(lists(&stage).ends_with(&[ALL.to_owned()]));
+            cluster.fake.on("LIST nodes").times(1).reply(403);
+            let of_all = cluster.run(&words);
+            assert!(lists(&cluster).ends_with(&[ALL.to_owned()]));
             let said = |ran: &RunOutput| {
                 let mut document = ran.json();
                 document["takenAt"].take();

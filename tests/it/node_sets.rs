@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 use crate::support::fake_api::FakeApi;
 use crate::support::object_builder::SKYHOOK;
 use crate::support::run::{RunOutput, run};
-use crate::support::stage::Stage;
+use crate::support::test_cluster::TestCluster;
 
 /// Twelve nodes, `n0` to `n11`, and one of another name.
-fn stage() -> Stage {
+fn cluster() -> TestCluster {
     let packages = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
     let fake = FakeApi::new()
         .serving(SKYHOOK.0)
@@ -18,7 +18,7 @@ fn stage() -> Stage {
     for name in names.chain(["control-plane".to_owned()]) {
         fake.load(SKYHOOK.node(&name, "complete", &["driver|1.0.0 config complete"]));
     }
-    Stage::over(fake)
+    TestCluster::serving(fake)
 }
 
 /// The nodes that a dry run is for.
@@ -39,7 +39,7 @@ fn nodes(ran: &RunOutput) -> Vec<String> {
 
 #[test]
 fn printed_node_set_is_accepted_by_every_node_argument() {
-    let stage = stage();
+    let cluster = cluster();
     for (set, named) in [
         ("n[0-11]", 12),
         ("n[8-11]", 4),
@@ -64,17 +64,17 @@ fn printed_node_set_is_accepted_by_every_node_argument() {
             if exact && words.starts_with("reset") {
                 continue;
             }
-            let ran = stage.run(&words.replace("SET", set));
+            let ran = cluster.run(&words.replace("SET", set));
             assert_eq!(nodes(&ran).len(), named, "{}", ran.transcript());
         }
-        let ran = stage.run(&format!("node status {set} -o json"));
+        let ran = cluster.run(&format!("node status {set} -o json"));
         assert_eq!(
             ran.json().as_array().map(Vec::len),
             Some(named),
             "{}",
             ran.transcript()
         );
-        let ran = stage.run(&format!(
+        let ran = cluster.run(&format!(
             "package status driver --skyhook gpu --node {set} -o json"
         ));
         assert_eq!(
@@ -88,23 +88,23 @@ fn printed_node_set_is_accepted_by_every_node_argument() {
         "diagnose stuck --node n[0-11]",
         "cordon release n[0-11] --dry-run",
     ] {
-        let ran = stage.run(words);
+        let ran = cluster.run(words);
         ran.expect_code(0);
     }
 }
 
 #[test]
 fn node_set_of_a_preview_is_accepted() {
-    let stage = stage();
-    let preview = stage.run("node ignore n.* --dry-run");
+    let cluster = cluster();
+    let preview = cluster.run("node ignore n.* --dry-run");
     preview.expect_stdout("node/n[0-11]");
-    let ran = stage.run("node ignore node/n[0-11] --dry-run -o json");
+    let ran = cluster.run("node ignore node/n[0-11] --dry-run -o json");
     assert_eq!(nodes(&ran).len(), 12);
 }
 
 #[test]
 fn node_set_with_an_unknown_node_is_an_error() {
-    let stage = stage();
+    let cluster = cluster();
     for (words, says, code) in [
         ("node ignore n[0-12]", "node \"n12\" not found", 1),
         ("node ignore n[20-31]", "node \"n20\" not found", 1),
@@ -117,11 +117,11 @@ fn node_set_with_an_unknown_node_is_an_error() {
             64,
         ),
     ] {
-        let ran = stage.run(words);
+        let ran = cluster.run(words);
         ran.expect_code(code);
         ran.expect_stderr(says);
     }
-    assert_eq!(stage.writes(), [""; 0]);
+    assert_eq!(cluster.writes(), [""; 0]);
 }
 
 #[test]
@@ -187,11 +187,11 @@ fn empty_name_is_refused() {
 
 #[test]
 fn journal_accepts_its_listed_name() {
-    let stage = Stage::of("complete");
-    assert_eq!(stage.run("pause gpu-tune -y").code, Some(0));
-    let listed = stage.run("journal list -o name").stdout;
+    let cluster = TestCluster::captured("complete");
+    assert_eq!(cluster.run("pause gpu-tune -y").code, Some(0));
+    let listed = cluster.run("journal list -o name").stdout;
     let name = listed.trim();
     assert!(name.starts_with("journal/"), "{name}");
-    assert_eq!(stage.run(&format!("journal show {name}")).code, Some(0));
-    assert_eq!(stage.run(&format!("undo {name} -y")).code, Some(0));
+    assert_eq!(cluster.run(&format!("journal show {name}")).code, Some(0));
+    assert_eq!(cluster.run(&format!("undo {name} -y")).code, Some(0));
 }

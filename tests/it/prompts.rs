@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-use crate::support::stage::Stage;
 use crate::support::terminal::Terminal;
+use crate::support::test_cluster::TestCluster;
 
 const YES_NO: &str = "Proceed? [y/N] ";
 
@@ -37,11 +37,11 @@ fn answer_decides_exit_code_and_writes() {
         (REBOOTS, NAME_AND_NODES, "\x04", 3),
         (REBOOTS, NAME_AND_NODES, "\x03", 130),
     ] {
-        let stage = Stage::of("apply-erroring");
-        let (said, ended) = Terminal::of(&stage, words, question).answer(keys.as_bytes());
+        let cluster = TestCluster::captured("apply-erroring");
+        let (said, ended) = Terminal::of(&cluster, words, question).answer(keys.as_bytes());
         assert_eq!(ended, code, "{words} {keys:?}: {said}");
         let written = usize::from(code == 0);
-        assert_eq!(stage.writes().len(), written, "{words} {keys:?}: {said}");
+        assert_eq!(cluster.writes().len(), written, "{words} {keys:?}: {said}");
         let says = match code {
             0 => "1 changed",
             3 => "error: not confirmed; nothing was changed",
@@ -55,7 +55,7 @@ fn answer_decides_exit_code_and_writes() {
 /// What is typed belongs to the question, to the end of the line; the shell gets what comes after it.
 #[test]
 fn prompt_consumes_exactly_one_line() {
-    let stage = Stage::of("complete");
+    let cluster = TestCluster::captured("complete");
     let mut shell = Command::new("sh");
     let script = format!(
         "'{}' pause gpu-tune; read -r rest; echo \"left: <$rest>\"",
@@ -63,9 +63,9 @@ fn prompt_consumes_exactly_one_line() {
     );
     shell
         .args(["-c", &script])
-        .env("HOME", stage.state.path())
-        .env("XDG_STATE_HOME", stage.state.path())
-        .env("KUBECONFIG", stage.served.kubeconfig());
+        .env("HOME", cluster.state.path())
+        .env("XDG_STATE_HOME", cluster.state.path())
+        .env("KUBECONFIG", cluster.served.kubeconfig());
     let (said, _) = Terminal::running(shell, YES_NO).answer(b"yes\nnext\n");
     assert!(said.contains("1 changed"), "{said}");
     assert!(said.contains("left: <next>"), "{said}");

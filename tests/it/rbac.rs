@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::support::fake_api::Logged;
 use crate::support::run::{Run, run};
-use crate::support::stage::{CR, Stage};
+use crate::support::test_cluster::{CR, TestCluster};
 
 #[test]
 fn roles_match_snapshots() {
@@ -179,12 +179,12 @@ fn commands_request_no_more_than_their_role() {
         format!("deployment-policy reset {CR} --confirm"),
         format!("fix --up-to B4 {by}"),
     ] {
-        let stage = Stage::of("apply-erroring");
-        let ran = stage.run(&words);
+        let cluster = TestCluster::captured("apply-erroring");
+        let ran = cluster.run(&words);
         assert_ne!(ran.code, Some(64), "{}", ran.transcript());
         let list: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
         let allowed = rights(verb(&list));
-        let taken: BTreeSet<Right> = stage.fake.requests().iter().filter_map(taken).collect();
+        let taken: BTreeSet<Right> = cluster.fake.requests().iter().filter_map(taken).collect();
         let beyond: Vec<&Right> = taken.difference(&allowed).collect();
         assert!(beyond.is_empty(), "{words} took {beyond:?}");
         // The newer generation is not served here, and only it has jobs; nor is there a webhook that names a service, or
@@ -254,15 +254,15 @@ fn commands_without_a_cluster_need_no_rights() {
 /// What is refused is named, with the command that prints the rights.
 #[test]
 fn forbidden_request_names_the_missing_right_and_rbac_command() {
-    let stage = Stage::of("apply-erroring");
-    stage.fake.on("LIST nodes").reply(403);
-    assert_snapshot!(stage.run("node status").transcript());
-    let stage = Stage::of("apply-erroring");
-    stage.fake.on("LIST deployments").reply(403);
-    assert_snapshot!(stage.run("node status").stderr);
-    let stage = Stage::of("apply-erroring");
-    stage.fake.on("PATCH nodes").reply(403);
-    let ran = stage.run(&format!("reset {CR} --node node-2 --no-pause --confirm"));
+    let cluster = TestCluster::captured("apply-erroring");
+    cluster.fake.on("LIST nodes").reply(403);
+    assert_snapshot!(cluster.run("node status").transcript());
+    let cluster = TestCluster::captured("apply-erroring");
+    cluster.fake.on("LIST deployments").reply(403);
+    assert_snapshot!(cluster.run("node status").stderr);
+    let cluster = TestCluster::captured("apply-erroring");
+    cluster.fake.on("PATCH nodes").reply(403);
+    let ran = cluster.run(&format!("reset {CR} --node node-2 --no-pause --confirm"));
     ran.expect_code(1);
     assert_snapshot!(ran.stderr_text());
 }

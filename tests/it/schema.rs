@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::clusters;
 use crate::support::run::{RunOutput, run};
-use crate::support::stage::{CR, Stage};
+use crate::support::test_cluster::{CR, TestCluster};
 
 /// Captures that have something of everything in them.
 const CLUSTERS: [&str; 10] = [
@@ -110,12 +110,12 @@ fn offline_output_matches_schemas() {
 
 #[test]
 fn change_output_matches_schemas() {
-    let stage = Stage::of("apply-erroring");
-    let plan = stage.state.path().join("plan.json");
+    let cluster = TestCluster::captured("apply-erroring");
+    let plan = cluster.state.path().join("plan.json");
     let reset = format!("reset {CR} --node node-2 --no-pause");
-    fits("Plan", &stage.run(&format!("{reset} --dry-run -o json")));
-    fits("Plan", &stage.run("fix --up-to B2 --dry-run -o json"));
-    let saving = stage.run(&format!("{reset} --plan-out {} -o json", plan.display()));
+    fits("Plan", &cluster.run(&format!("{reset} --dry-run -o json")));
+    fits("Plan", &cluster.run("fix --up-to B2 --dry-run -o json"));
+    let saving = cluster.run(&format!("{reset} --plan-out {} -o json", plan.display()));
     fits("Plan", &saving);
     fits_text(
         "SavedPlan",
@@ -123,20 +123,23 @@ fn change_output_matches_schemas() {
     );
     fits(
         "Outcome",
-        &stage.run(&format!("{reset} --dry-run=server -o json")),
+        &cluster.run(&format!("{reset} --dry-run=server -o json")),
     );
-    fits("Outcome", &stage.run(&format!("{reset} -o json --confirm")));
     fits(
         "Outcome",
-        &stage.run(&format!("pause {CR} -o json --confirm")),
+        &cluster.run(&format!("{reset} -o json --confirm")),
     );
-    stage.fake.on("PATCH nodes").reply(500);
-    let failed = stage.run(&format!("{reset} -o json --confirm --node node-1"));
+    fits(
+        "Outcome",
+        &cluster.run(&format!("pause {CR} -o json --confirm")),
+    );
+    cluster.fake.on("PATCH nodes").reply(500);
+    let failed = cluster.run(&format!("{reset} -o json --confirm --node node-1"));
     assert_ne!(failed.code, Some(0), "{}", failed.transcript());
     fits("Outcome", &failed);
-    fits("JournalList", &stage.run("journal list -o json"));
-    fits("Journal", &stage.run("journal show -o json"));
-    let waited = Stage::of("complete").run(&format!("wait {CR} -o json"));
+    fits("JournalList", &cluster.run("journal list -o json"));
+    fits("Journal", &cluster.run("journal show -o json"));
+    let waited = TestCluster::captured("complete").run(&format!("wait {CR} -o json"));
     fits("Waited", &waited);
 }
 

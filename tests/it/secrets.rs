@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::support::run::{Run, RunOutput};
-use crate::support::stage::Stage;
+use crate::support::test_cluster::TestCluster;
 
 const SECRET: &str = "hunter2-canary";
 
@@ -46,9 +46,14 @@ const DONE: &[&str] = &[
     "package logs driver --skyhook gpu-tune",
 ];
 
-fn words(text: &str, stage: &Stage) -> Vec<String> {
-    let host = stage.served.url.trim_start_matches("http://");
-    let plan = stage.state.path().join("plan.json").display().to_string();
+fn words(text: &str, test_cluster: &TestCluster) -> Vec<String> {
+    let host = test_cluster.served.url.trim_start_matches("http://");
+    let plan = test_cluster
+        .state
+        .path()
+        .join("plan.json")
+        .display()
+        .to_string();
     let filled = text
         .replace("SCHEME", "http://")
         .replace("HOST", host)
@@ -57,10 +62,10 @@ fn words(text: &str, stage: &Stage) -> Vec<String> {
     filled.split_whitespace().map(str::to_owned).collect()
 }
 
-fn run(stage: &Stage, words: &[String]) -> RunOutput {
+fn run(test_cluster: &TestCluster, words: &[String]) -> RunOutput {
     Run::new(words)
-        .kubeconfig(&stage.served.kubeconfig())
-        .env("XDG_STATE_HOME", stage.state.path())
+        .kubeconfig(&test_cluster.served.kubeconfig())
+        .env("XDG_STATE_HOME", test_cluster.state.path())
         .output()
 }
 
@@ -81,12 +86,12 @@ fn files(directory: &Path) -> Vec<(String, String)> {
         .collect()
 }
 
-fn says_nothing(ran: &RunOutput, stage: &Stage) {
+fn says_nothing(ran: &RunOutput, test_cluster: &TestCluster) {
     let said = ran.transcript();
     // The first line is what was typed.
     let said = said.split_once('\n').map_or("", |(_, said)| said);
     assert!(!said.contains(SECRET), "{}", ran.transcript());
-    for (path, text) in files(stage.state.path()) {
+    for (path, text) in files(test_cluster.state.path()) {
         assert!(
             !text.contains(SECRET),
             "{path}: {text}\n{}",
@@ -98,14 +103,14 @@ fn says_nothing(ran: &RunOutput, stage: &Stage) {
 #[test]
 fn secrets_on_the_command_line_are_hidden() {
     for (before, after) in TYPED {
-        let stage = Stage::of("complete");
+        let test_cluster = TestCluster::captured("complete");
         for done in DONE {
-            let words = words(&format!("{before} {done} {after}"), &stage);
-            let ran = run(&stage, &words);
+            let words = words(&format!("{before} {done} {after}"), &test_cluster);
+            let ran = run(&test_cluster, &words);
             assert_ne!(ran.code, Some(64), "{}", ran.transcript());
-            says_nothing(&ran, &stage);
+            says_nothing(&ran, &test_cluster);
         }
-        let journals = files(&stage.state.path().join("kubectl-skyhook/journal"));
+        let journals = files(&test_cluster.state.path().join("kubectl-skyhook/journal"));
         assert_eq!(
             journals.len(),
             2,
@@ -116,7 +121,7 @@ fn secrets_on_the_command_line_are_hidden() {
 
 #[test]
 fn secrets_are_hidden_in_connection_errors() {
-    let stage = Stage::of("complete");
+    let test_cluster = TestCluster::captured("complete");
     for server in [
         "http://me:SECRET@127.0.0.1:1",
         "http://127.0.0.1:1?token=SECRET",
@@ -128,18 +133,18 @@ fn secrets_are_hidden_in_connection_errors() {
         "http://HOST:x?a=SECRET",
     ] {
         for done in ["status", "pause gpu-tune -y", "undo -y", "diagnose -v=10"] {
-            let words = words(&format!("{done} --server {server}"), &stage);
-            let ran = run(&stage, &words);
+            let words = words(&format!("{done} --server {server}"), &test_cluster);
+            let ran = run(&test_cluster, &words);
             assert_ne!(ran.code, Some(0), "{}", ran.transcript());
-            says_nothing(&ran, &stage);
+            says_nothing(&ran, &test_cluster);
         }
     }
 }
 
 #[test]
 fn secrets_in_kubeconfig_and_environment_are_hidden() {
-    let stage = Stage::of("complete");
-    let url = &stage.served.url;
+    let test_cluster = TestCluster::captured("complete");
+    let url = &test_cluster.served.url;
     let host = url.trim_start_matches("http://");
     let proxy = format!("http://me:{SECRET}@127.0.0.1:1");
     let config = |server: String, cluster: Value, user: Value| {
@@ -191,7 +196,7 @@ fn secrets_in_kubeconfig_and_environment_are_hidden() {
     .into_iter()
     .enumerate()
     {
-        let path = stage.served.dir().join(format!("config-{n}"));
+        let path = test_cluster.served.dir().join(format!("config-{n}"));
         std::fs::write(&path, config).expect("a file");
         for done in [
             "status",
@@ -202,10 +207,10 @@ fn secrets_in_kubeconfig_and_environment_are_hidden() {
         ] {
             let ran = Run::new(done.split(' '))
                 .kubeconfig(&path)
-                .env("XDG_STATE_HOME", stage.state.path())
+                .env("XDG_STATE_HOME", test_cluster.state.path())
                 .env("HTTP_PROXY", proxied)
                 .output();
-            says_nothing(&ran, &stage);
+            says_nothing(&ran, &test_cluster);
         }
     }
 }
@@ -213,9 +218,9 @@ fn secrets_in_kubeconfig_and_environment_are_hidden() {
 /// What an older version wrote into a journal stays there, and is not shown.
 #[test]
 fn secrets_in_an_old_journal_are_hidden() {
-    let stage = Stage::of("complete");
-    assert_eq!(stage.run("pause gpu-tune -y").code, Some(0));
-    let (path, text) = files(stage.state.path()).remove(0);
+    let test_cluster = TestCluster::captured("complete");
+    assert_eq!(test_cluster.run("pause gpu-tune -y").code, Some(0));
+    let (path, text) = files(test_cluster.state.path()).remove(0);
     let (begun, rest) = text.split_once('\n').expect("lines");
     let mut begun: Value = serde_json::from_str(begun).expect("JSON");
     begun["begun"]["command"] = json!([
@@ -227,7 +232,7 @@ fn secrets_in_an_old_journal_are_hidden() {
         format!("-shttp://me:{SECRET}@host"),
         "-y"
     ]);
-    begun["begun"]["server"] = json!(format!("{}?token={SECRET}", stage.served.url));
+    begun["begun"]["server"] = json!(format!("{}?token={SECRET}", test_cluster.served.url));
     std::fs::write(path, format!("{begun}\n{rest}")).expect("a file");
     for words in [
         "journal list -o wide",
@@ -240,11 +245,11 @@ fn secrets_in_an_old_journal_are_hidden() {
         "undo --dry-run",
         "undo -y",
     ] {
-        let ran = stage.run(words);
+        let ran = test_cluster.run(words);
         ran.expect_code(0);
         assert!(!ran.transcript().contains(SECRET), "{}", ran.transcript());
     }
-    let shown = stage.run("journal list -o json").json();
+    let shown = test_cluster.run("journal list -o json").json();
     assert_eq!(
         shown["items"][1]["command"],
         json!([
@@ -257,5 +262,5 @@ fn secrets_in_an_old_journal_are_hidden() {
             "-y"
         ])
     );
-    assert_eq!(shown["items"][1]["server"], json!(stage.served.url));
+    assert_eq!(shown["items"][1]["server"], json!(test_cluster.served.url));
 }

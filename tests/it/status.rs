@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::support::clusters;
 use crate::support::object_builder::{NODEWRIGHT, PackageRun};
 use crate::support::run::run;
-use crate::support::stage::Stage;
+use crate::support::test_cluster::TestCluster;
 
 fn list(items: Vec<Value>) -> String {
     json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
@@ -340,9 +340,9 @@ fn package_history_is_shown_per_node() {
 
 #[test]
 fn unreadable_nodes_are_an_error() {
-    let stage = Stage::operated("apply-erroring");
-    stage.fake.on("LIST nodes").reply(403);
-    let ran = stage.run("status");
+    let cluster = TestCluster::captured_with_operator("apply-erroring");
+    cluster.fake.on("LIST nodes").reply(403);
+    let ran = cluster.run("status");
     ran.expect_code(1);
     ran.expect_stderr("cannot read nodes");
 }

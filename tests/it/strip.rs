@@ -3,7 +3,7 @@
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
-use crate::support::stage::{CR, Stage, operator};
+use crate::support::test_cluster::{CR, TestCluster, operator};
 
 const NAMESPACE: &str = "skyhook";
 const SERVICE: &str = "webhook-service";
@@ -44,14 +44,14 @@ fn ours() -> [&'static str; 1] {
 
 #[test]
 fn webhook_without_a_backend_is_reported_before_any_write() {
-    let stage = Stage::of("deleted-while-paused");
-    stage.fake.load(webhooks("Validating", &ours()));
-    stage.fake.load(webhooks("Mutating", &["*"]));
+    let cluster = TestCluster::captured("deleted-while-paused");
+    cluster.fake.load(webhooks("Validating", &ours()));
+    cluster.fake.load(webhooks("Mutating", &["*"]));
     // No service at all, then one that nothing stands behind.
     for present in [false, true] {
         if present {
-            stage.fake.load(service());
-            stage.fake.load(slice(false));
+            cluster.fake.load(service());
+            cluster.fake.load(slice(false));
         }
         let why = if present {
             "service skyhook/webhook-service has no ready endpoint"
@@ -59,7 +59,7 @@ fn webhook_without_a_backend_is_reported_before_any_write() {
             "service skyhook/webhook-service does not exist"
         };
         for words in [STRIP, "finalizer strip gpu-tune --confirm"] {
-            let ran = stage.run(words);
+            let ran = cluster.run(words);
             ran.expect_code(3);
             for said in [
                 why,
@@ -72,37 +72,37 @@ fn webhook_without_a_backend_is_reported_before_any_write() {
                 assert!(ran.stderr.contains(said), "{said}: {}", ran.transcript());
             }
         }
-        let report = stage.run("diagnose stuck -o json");
+        let report = cluster.run("diagnose stuck -o json");
         report.expect_stdout("SKY505");
     }
-    assert_eq!(stage.writes(), [""; 0]);
+    assert_eq!(cluster.writes(), [""; 0]);
     // As soon as somebody answers, it goes ahead.
-    stage.fake.load(slice(true));
-    stage.run(STRIP).expect_code(0);
-    assert_eq!(stage.cr(), None);
+    cluster.fake.load(slice(true));
+    cluster.run(STRIP).expect_code(0);
+    assert_eq!(cluster.cr(), None);
 }
 
 #[test]
 fn webhooks_that_do_not_match_are_ignored() {
-    let stage = Stage::of("deleted-while-paused");
+    let cluster = TestCluster::captured("deleted-while-paused");
     let mut ignored = webhooks("Validating", &ours());
     ignored["webhooks"][0]["failurePolicy"] = json!("Ignore");
-    stage.fake.load(ignored);
+    cluster.fake.load(ignored);
     let mut of_others = webhooks("Mutating", &ours());
     of_others["webhooks"][0]["objectSelector"] = json!({"matchLabels": {"other": "one"}});
-    stage.fake.load(of_others);
-    stage.run(STRIP).expect_code(0);
-    assert_eq!(stage.cr(), None);
+    cluster.fake.load(of_others);
+    cluster.run(STRIP).expect_code(0);
+    assert_eq!(cluster.cr(), None);
 }
 
 #[test]
 fn unreadable_webhooks_are_reported() {
-    let stage = Stage::of("deleted-while-paused");
-    stage
+    let cluster = TestCluster::captured("deleted-while-paused");
+    cluster
         .fake
         .on("LIST validatingwebhookconfigurations")
         .reply(403);
-    let ran = stage.run(STRIP);
+    let ran = cluster.run(STRIP);
     ran.expect_code(0);
     let said = "cannot read admission webhooks";
     ran.expect_stderr(said);
@@ -113,21 +113,21 @@ fn taint() -> Value {
 }
 
 /// Another custom resource that requires the taint on all nodes, and stands like this on node-1.
-fn other(stage: &Stage, state: &str) {
-    let mut other = stage.cr().expect("it is there");
+fn other(cluster: &TestCluster, state: &str) {
+    let mut other = cluster.cr().expect("it is there");
     other["metadata"] = json!({"name": "other", "uid": "other"});
     other["spec"] = json!({
         "runtimeRequired": true,
         "packages": {"driver": {"version": "1.0.0", "image": "example.com/driver"}},
     });
     other["status"] = json!({});
-    stage.fake.load(other);
-    let mut node = stage.node("node-1");
+    cluster.fake.load(other);
+    let mut node = cluster.node("node-1");
     let entry = json!({"driver|1.0.0": {"name": "driver", "version": "1.0.0",
         "image": "example.com/driver", "stage": "config", "state": state}});
     let key = ApiFlavor::Skyhook.key("nodeState_other");
     node["metadata"]["annotations"][key] = json!(entry.to_string());
-    stage.fake.load(node);
+    cluster.fake.load(node);
 }
 
 #[test]
@@ -139,20 +139,20 @@ fn runtime_required_taint_is_removed_if_unneeded() {
         (Some("complete"), false),
         (Some("in_progress"), true),
     ] {
-        let stage = Stage::of("deleted-while-paused");
-        let mut cr = stage.cr().expect("it is there");
+        let cluster = TestCluster::captured("deleted-while-paused");
+        let mut cr = cluster.cr().expect("it is there");
         cr["spec"]["runtimeRequired"] = json!(true);
-        stage.fake.load(cr);
-        let mut node = stage.node("node-1");
+        cluster.fake.load(cr);
+        let mut node = cluster.node("node-1");
         node["spec"]["taints"] = json!([taint(), foreign]);
-        stage.fake.load(node);
+        cluster.fake.load(node);
         if let Some(state) = needed_by {
-            other(&stage, state);
+            other(&cluster, state);
         }
-        let before = stage.node("node-1")["spec"].clone();
-        let ran = stage.run(STRIP);
+        let before = cluster.node("node-1")["spec"].clone();
+        let ran = cluster.run(STRIP);
         ran.expect_code(0);
-        let taints = stage.node("node-1")["spec"]["taints"].clone();
+        let taints = cluster.node("node-1")["spec"]["taints"].clone();
         let expected = if stays {
             json!([taint(), foreign])
         } else {
@@ -161,18 +161,18 @@ fn runtime_required_taint_is_removed_if_unneeded() {
         assert_eq!(taints, expected, "{needed_by:?}: {}", ran.transcript());
         let said = ran.stderr.contains("taint stays on node-1");
         assert_eq!(said, stays, "{}", ran.transcript());
-        stage.run("undo --confirm").expect_code(0);
-        assert_eq!(stage.node("node-1")["spec"], before);
+        cluster.run("undo --confirm").expect_code(0);
+        assert_eq!(cluster.node("node-1")["spec"], before);
     }
 }
 
 #[test]
 fn journal_holds_the_custom_resource_before_removal() {
-    let stage = Stage::of("deleted-while-paused");
-    let before = stage.cr().expect("it is there");
+    let cluster = TestCluster::captured("deleted-while-paused");
+    let before = cluster.cr().expect("it is there");
     // The answer to the patch never comes: the process may as well have been killed there.
-    stage.run(STRIP).expect_code(0);
-    let shown = stage.run("journal show -o json");
+    cluster.run(STRIP).expect_code(0);
+    let shown = cluster.run("journal show -o json");
     let journal: Value = serde_json::from_str(&shown.stdout).expect("JSON");
     let was = &journal["begun"]["plan"]["stages"][0]["steps"][0]["change"]["finalizer"]["was"];
     assert_eq!(was["spec"], before["spec"]);
@@ -184,20 +184,20 @@ fn journal_holds_the_custom_resource_before_removal() {
 /// It was let go, and then the process was killed: what is left is to be cleaned, and then it is done.
 #[test]
 fn interrupted_strip_is_finished_by_the_same_command() {
-    let stage = Stage::of("deleted-while-paused");
-    stage.fake.on("PATCH nodes").reply(500);
-    let ran = stage.run(STRIP);
+    let cluster = TestCluster::captured("deleted-while-paused");
+    cluster.fake.on("PATCH nodes").reply(500);
+    let ran = cluster.run(STRIP);
     ran.expect_code(4);
-    assert_eq!(stage.cr(), None);
-    stage.fake.heal();
-    let rest = stage.run(STRIP);
+    assert_eq!(cluster.cr(), None);
+    cluster.fake.heal();
+    let rest = cluster.run(STRIP);
     rest.expect_code(0);
     rest.expect_stdout("3 changed");
-    let done = stage.run(STRIP);
+    let done = cluster.run(STRIP);
     done.expect_code(0);
     let said = "gpu-tune is gone: its finalizer was removed earlier (journal ";
     done.expect_stderr(said);
-    let other = stage.run("finalizer strip gpu-tone --force --confirm");
+    let other = cluster.run("finalizer strip gpu-tone --force --confirm");
     other.expect_code(1);
 }
 
@@ -211,9 +211,9 @@ fn preview_warns_of_later_operator_writes() {
         (0, "deleted-while-erroring", false),
         (1, "deleted-while-paused", false),
     ] {
-        let stage = Stage::of(cluster);
-        stage.fake.load(operator(replicas));
-        let ran = stage.run("finalizer strip gpu-tune --force --dry-run");
+        let cluster = TestCluster::captured(cluster);
+        cluster.fake.load(operator(replicas));
+        let ran = cluster.run("finalizer strip gpu-tune --force --dry-run");
         ran.expect_code(0);
         assert_eq!(ran.stdout.contains(warning), says, "{}", ran.transcript());
     }

@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use crate::support::fake_api::{FakeApi, Reply, State};
 use crate::support::object_builder::{NODEWRIGHT, ObjectBuilder, PackageRun, SKYHOOK};
 use crate::support::run::{RunOutput, run};
-use crate::support::stage::Stage;
+use crate::support::test_cluster::TestCluster;
 
-fn teardown(stage: &Stage, words: &str) -> RunOutput {
-    stage.run(&format!("teardown --timeout 20s {words}"))
+fn teardown(test_cluster: &TestCluster, words: &str) -> RunOutput {
+    test_cluster.run(&format!("teardown --timeout 20s {words}"))
 }
 
 fn cr(world: ObjectBuilder, name: &str, priority: i64, packages: Value) -> Value {
@@ -156,18 +156,18 @@ fn two() -> FakeApi {
 
 #[test]
 fn preview_writes_nothing() {
-    let stage = Stage::over(two());
+    let test_cluster = TestCluster::serving(two());
     assert_snapshot!(
         "teardown_preview",
-        teardown(&stage, "--dry-run").transcript()
+        teardown(&test_cluster, "--dry-run").transcript()
     );
-    let json = teardown(&stage, "--dry-run -o json");
+    let json = teardown(&test_cluster, "--dry-run -o json");
     assert_eq!(json.code, Some(0));
     let json = json.json();
     assert_eq!(json["kind"], "Plan");
     let told = json!({"steps": json["steps"], "report": json["report"]});
     assert_snapshot!("teardown_preview_json", format!("{told:#}"));
-    assert_eq!(stage.writes(), [""; 0]);
+    assert_eq!(test_cluster.writes(), [""; 0]);
 }
 
 #[test]
@@ -188,11 +188,11 @@ fn previews_of_captures_match_snapshots() {
 
 #[test]
 fn unconfirmed_teardown_writes_nothing() {
-    let stage = Stage::over(two());
-    let ran = teardown(&stage, "");
+    let test_cluster = TestCluster::serving(two());
+    let ran = teardown(&test_cluster, "");
     ran.expect_code(3);
     ran.expect_stderr("there is no terminal for the prompt; nothing was changed");
-    assert_eq!(stage.writes(), [""; 0]);
+    assert_eq!(test_cluster.writes(), [""; 0]);
 }
 
 #[test]
@@ -200,12 +200,12 @@ fn later_custom_resources_go_first_and_policies_last() {
     let fake = two();
     goes(&fake, SKYHOOK, "late");
     goes(&fake, SKYHOOK, "base");
-    let stage = Stage::over(fake);
-    let ran = teardown(&stage, "--confirm");
+    let test_cluster = TestCluster::serving(fake);
+    let ran = teardown(&test_cluster, "--confirm");
     assert_snapshot!("teardown_done", ran.transcript());
     let api = format!("DELETE /apis/{}", ApiFlavor::Skyhook.api_version());
     assert_eq!(
-        stage.writes(),
+        test_cluster.writes(),
         [
             format!("{api}/skyhooks/late"),
             format!("{api}/skyhooks/base"),
@@ -213,7 +213,7 @@ fn later_custom_resources_go_first_and_policies_last() {
         ]
     );
     // What was loaded is watched from there, and not listed again.
-    let nodes = stage.fake.lines().into_iter();
+    let nodes = test_cluster.fake.lines().into_iter();
     let nodes = nodes.filter(|line| line.starts_with("GET /api/v1/nodes?"));
     let (watches, lists): (Vec<_>, Vec<_>) = nodes.partition(|l| l.contains("watch=true"));
     assert_eq!(
@@ -221,7 +221,7 @@ fn later_custom_resources_go_first_and_policies_last() {
         (1, 1),
         "{watches:?} {lists:?}"
     );
-    let first = stage
+    let first = test_cluster
         .fake
         .writes()
         .into_iter()
@@ -230,7 +230,7 @@ fn later_custom_resources_go_first_and_policies_last() {
         first.expect("a deletion").body,
         json!({"preconditions": {"uid": "uid-of-late"}, "propagationPolicy": "Background"})
     );
-    let again = teardown(&stage, "--confirm");
+    let again = teardown(&test_cluster, "--confirm");
     again.expect_code(0);
 }
 
@@ -240,14 +240,14 @@ fn undo_restores_everything_deleted() {
     let fake = two();
     goes(&fake, SKYHOOK, "late");
     goes(&fake, SKYHOOK, "base");
-    let stage = Stage::over(fake);
-    let ran = teardown(&stage, "--confirm -o json");
+    let test_cluster = TestCluster::serving(fake);
+    let ran = teardown(&test_cluster, "--confirm -o json");
     ran.expect_code(0);
     let journal = ran.json()["journal"].clone();
-    let shown = stage.run("journal show -o json").json();
+    let shown = test_cluster.run("journal show -o json").json();
     assert_eq!(shown["begun"]["id"], journal);
     assert_eq!(shown["begun"]["plan"]["stages"][1]["after"], json!([0]));
-    let undone = stage.command("undo --confirm").output();
+    let undone = test_cluster.command("undo --confirm").output();
     undone.expect_code(0);
     for (kind, name, was) in [
         ("deploymentpolicies", "careful", policy(SKYHOOK, "careful")),
@@ -258,12 +258,12 @@ fn undo_restores_everything_deleted() {
             cr(SKYHOOK, "late", 300, driver(Some("reboot"))),
         ),
     ] {
-        let back = stage.fake.get(kind, "", name).expect("it is back");
+        let back = test_cluster.fake.get(kind, "", name).expect("it is back");
         assert_eq!(back["spec"], was["spec"], "{name}");
     }
     let api = format!("POST /apis/{}", ApiFlavor::Skyhook.api_version());
     assert_eq!(
-        stage.writes()[3..],
+        test_cluster.writes()[3..],
         [
             format!("{api}/deploymentpolicies"),
             format!("{api}/skyhooks"),
@@ -277,12 +277,12 @@ fn undelete_restores_one_custom_resource() {
     let fake = two();
     goes(&fake, SKYHOOK, "late");
     goes(&fake, SKYHOOK, "base");
-    let stage = Stage::over(fake);
-    assert_eq!(teardown(&stage, "--confirm").code, Some(0));
-    let back = stage.run("undelete base --confirm");
+    let test_cluster = TestCluster::serving(fake);
+    assert_eq!(teardown(&test_cluster, "--confirm").code, Some(0));
+    let back = test_cluster.run("undelete base --confirm");
     back.expect_code(0);
-    assert!(stage.fake.get("skyhooks", "", "base").is_some());
-    assert!(stage.fake.get("skyhooks", "", "late").is_none());
+    assert!(test_cluster.fake.get("skyhooks", "", "base").is_some());
+    assert!(test_cluster.fake.get("skyhooks", "", "late").is_none());
 }
 
 /// What is on its way cannot be made again, and what was not started need not be.
@@ -292,13 +292,13 @@ fn undo_skips_objects_still_being_deleted() {
     let mut held = cr(SKYHOOK, "late", 300, driver(None));
     held["metadata"]["annotations"] = json!({ApiFlavor::Skyhook.key("disable"): "true"});
     fake.load(held);
-    let stage = Stage::over(fake);
-    assert_eq!(teardown(&stage, "--confirm").code, Some(2));
-    let undone = stage.command("undo --confirm").output();
+    let test_cluster = TestCluster::serving(fake);
+    assert_eq!(teardown(&test_cluster, "--confirm").code, Some(2));
+    let undone = test_cluster.command("undo --confirm").output();
     undone.expect_code(3);
     undone
         .expect_stderr("skyhook/late (it still exists, and is being deleted); nothing was changed");
-    assert_eq!(stage.writes().len(), 1);
+    assert_eq!(test_cluster.writes().len(), 1);
 }
 
 /// The order is in the plan, and the deletions wait for each other without the command, too.
@@ -307,17 +307,22 @@ fn teardown_plan_can_be_saved_and_applied() {
     let fake = two();
     goes(&fake, SKYHOOK, "late");
     goes(&fake, SKYHOOK, "base");
-    let stage = Stage::over(fake);
-    let plan = stage.state.path().join("plan.json").display().to_string();
-    let saved = teardown(&stage, &format!("--plan-out {plan}"));
+    let test_cluster = TestCluster::serving(fake);
+    let plan = test_cluster
+        .state
+        .path()
+        .join("plan.json")
+        .display()
+        .to_string();
+    let saved = teardown(&test_cluster, &format!("--plan-out {plan}"));
     saved.expect_code(0);
-    assert_eq!(stage.writes(), [""; 0]);
-    let ran = stage.run(&format!("apply-plan {plan} --confirm"));
+    assert_eq!(test_cluster.writes(), [""; 0]);
+    let ran = test_cluster.run(&format!("apply-plan {plan} --confirm"));
     ran.expect_code(0);
     assert_snapshot!("teardown_applied", ran.stderr_text());
     let api = format!("DELETE /apis/{}", ApiFlavor::Skyhook.api_version());
     assert_eq!(
-        stage.writes(),
+        test_cluster.writes(),
         [
             format!("{api}/skyhooks/late"),
             format!("{api}/skyhooks/base"),
@@ -331,7 +336,7 @@ fn empty_cluster_is_safe() {
     let fake = FakeApi::new()
         .serving(ApiFlavor::Skyhook)
         .with(SKYHOOK.operator());
-    let ran = teardown(&Stage::over(fake), "--confirm");
+    let ran = teardown(&TestCluster::serving(fake), "--confirm");
     assert_snapshot!("teardown_of_nothing", ran.transcript());
 }
 
@@ -344,9 +349,9 @@ fn object_already_being_deleted_is_not_written() {
     fake.load(paused);
     fake.change(|it| it.store.forget("skyhooks", "", "base"));
     fake.change(|it| it.store.forget("deploymentpolicies", "", "careful"));
-    let stage = Stage::over(fake);
-    assert_snapshot!("teardown_stalled", teardown(&stage, "").transcript());
-    assert_eq!(stage.writes(), [""; 0]);
+    let test_cluster = TestCluster::serving(fake);
+    assert_snapshot!("teardown_stalled", teardown(&test_cluster, "").transcript());
+    assert_eq!(test_cluster.writes(), [""; 0]);
 }
 
 #[test]
@@ -355,8 +360,8 @@ fn blocked_deletion_keeps_its_dependencies() {
     let mut held = cr(SKYHOOK, "late", 300, driver(None));
     held["metadata"]["annotations"] = json!({ApiFlavor::Skyhook.key("disable"): "true"});
     fake.load(held);
-    let stage = Stage::over(fake);
-    let ran = teardown(&stage, "--confirm -o json");
+    let test_cluster = TestCluster::serving(fake);
+    let ran = teardown(&test_cluster, "--confirm -o json");
     ran.expect_code(2);
     let said = ran.json();
     assert_eq!(
@@ -385,7 +390,7 @@ fn blocked_deletion_keeps_its_dependencies() {
         items[0]["blockers"][0]["next"],
         json!("kubectl skyhook enable late")
     );
-    assert_eq!(stage.writes().len(), 1);
+    assert_eq!(test_cluster.writes().len(), 1);
 }
 
 /// Two on nodes of their own: the one is disabled, and the other takes its time.
@@ -430,11 +435,11 @@ fn blocked_deletion_stops_only_its_dependents() {
         it.store.forget("pods", SKYHOOK.namespace(), "slow-driver");
         gone(it, SKYHOOK, "slow");
     });
-    let stage = Stage::over(fake);
-    let ran = stage.run("teardown --timeout 60s --confirm");
+    let test_cluster = TestCluster::serving(fake);
+    let ran = test_cluster.run("teardown --timeout 60s --confirm");
     ran.expect_code(2);
     assert_snapshot!("teardown_one_branch", ran.transcript());
-    assert_eq!(stage.writes().len(), 2);
+    assert_eq!(test_cluster.writes().len(), 2);
 }
 
 #[test]
@@ -446,10 +451,10 @@ fn blocked_deletion_may_recover_while_others_progress() {
         it.store.forget("pods", SKYHOOK.namespace(), "slow-driver");
         gone(it, SKYHOOK, "slow");
     });
-    let stage = Stage::over(fake);
-    let ran = stage.run("teardown --timeout 60s --confirm");
+    let test_cluster = TestCluster::serving(fake);
+    let ran = test_cluster.run("teardown --timeout 60s --confirm");
     ran.expect_code(0);
-    assert_eq!(stage.writes().len(), 3, "the policy as well");
+    assert_eq!(test_cluster.writes().len(), 3, "the policy as well");
 }
 
 #[test]
@@ -459,8 +464,8 @@ fn object_without_finalizer_is_deleted_at_once() {
         .with(SKYHOOK.operator());
     let mut bare = cr(SKYHOOK, "bare", 200, tuning());
     bare["metadata"]["finalizers"] = json!([]);
-    let stage = Stage::over(fake.with(bare));
-    let ran = teardown(&stage, "--confirm");
+    let test_cluster = TestCluster::serving(fake.with(bare));
+    let ran = teardown(&test_cluster, "--confirm");
     ran.expect_code(0);
 }
 
@@ -471,12 +476,12 @@ fn foreign_finalizers_are_named() {
         .with(SKYHOOK.operator());
     let mut kept = cr(SKYHOOK, "kept", 200, tuning());
     kept["metadata"]["finalizers"] = json!(["example.com/keep"]);
-    let stage = Stage::over(fake.with(kept));
-    let before = teardown(&stage, "--dry-run");
+    let test_cluster = TestCluster::serving(fake.with(kept));
+    let before = teardown(&test_cluster, "--dry-run");
     before.expect_code(2);
     assert_snapshot!(
         "teardown_foreign",
-        teardown(&stage, "--confirm").transcript()
+        teardown(&test_cluster, "--confirm").transcript()
     );
 }
 
@@ -486,10 +491,10 @@ fn missing_operator_requires_finalizer_strip() {
         .serving(ApiFlavor::Skyhook)
         .with(cr(SKYHOOK, "late", 300, tuning()))
         .with(node(SKYHOOK, "node-1", &[]));
-    let stage = Stage::over(fake);
+    let test_cluster = TestCluster::serving(fake);
     assert_snapshot!(
         "teardown_no_operator",
-        teardown(&stage, "--confirm").transcript()
+        teardown(&test_cluster, "--confirm").transcript()
     );
 }
 
@@ -499,10 +504,10 @@ fn unreadable_sources_are_never_reported_safe() {
     goes(&fake, SKYHOOK, "late");
     goes(&fake, SKYHOOK, "base");
     fake.on("LIST pods").reply(403);
-    let stage = Stage::over(fake);
-    let dry = teardown(&stage, "--dry-run");
+    let test_cluster = TestCluster::serving(fake);
+    let dry = teardown(&test_cluster, "--dry-run");
     dry.expect_code(1);
-    let ran = teardown(&stage, "--confirm");
+    let ran = teardown(&test_cluster, "--confirm");
     ran.expect_code(4);
     ran.expect_stdout("Cannot tell whether it is safe");
     ran.expect_no_stdout(": it is safe to");
@@ -516,12 +521,12 @@ fn deletion_with_a_lost_answer_is_not_reported_refused() {
     // It is looked at once before.
     let afterwards = fake.on("GET skyhooks late").nth(2).times(100);
     afterwards.reply(Reply::from(504));
-    let stage = Stage::over(fake);
-    let ran = teardown(&stage, "--confirm");
+    let test_cluster = TestCluster::serving(fake);
+    let ran = teardown(&test_cluster, "--confirm");
     ran.expect_code(4);
     ran.expect_stdout("skyhook/late  unknown  request did not complete");
     ran.expect_no_stdout("1 failed");
-    assert!(stage.fake.get("skyhooks", "", "base").is_some());
+    assert!(test_cluster.fake.get("skyhooks", "", "base").is_some());
 }
 
 /// The server takes the deletion and does not say so; the object does.
@@ -529,10 +534,13 @@ fn deletion_with_a_lost_answer_is_not_reported_refused() {
 fn deletion_visible_on_the_object_is_awaited() {
     let fake = two();
     fake.on("DELETE skyhooks late").reply(Reply::Half);
-    let stage = Stage::over(fake);
-    let ran = stage.run("teardown --confirm --timeout 1s");
+    let test_cluster = TestCluster::serving(fake);
+    let ran = test_cluster.run("teardown --confirm --timeout 1s");
     ran.expect_code(5);
-    let deletions = stage.writes().into_iter().filter(|w| w.ends_with("late"));
+    let deletions = test_cluster
+        .writes()
+        .into_iter()
+        .filter(|w| w.ends_with("late"));
     assert_eq!(deletions.count(), 1, "{}", ran.transcript());
 }
 
@@ -540,22 +548,22 @@ fn deletion_visible_on_the_object_is_awaited() {
 fn unreadable_custom_resources_do_not_count_as_deleted() {
     let fake = two();
     fake.on("LIST skyhooks").reply(403);
-    let stage = Stage::over(fake);
-    let ran = teardown(&stage, "--confirm");
+    let test_cluster = TestCluster::serving(fake);
+    let ran = teardown(&test_cluster, "--confirm");
     ran.expect_code(1);
     ran.expect_stderr("cannot read custom resources");
-    assert_eq!(stage.writes(), [""; 0]);
+    assert_eq!(test_cluster.writes(), [""; 0]);
 }
 
 #[test]
 fn missing_permission_is_reported_before_any_write() {
     let fake = two();
     fake.on("DELETE skyhooks").reply(403);
-    let stage = Stage::over(fake);
-    let ran = teardown(&stage, "--confirm");
+    let test_cluster = TestCluster::serving(fake);
+    let ran = teardown(&test_cluster, "--confirm");
     ran.expect_code(1);
     ran.expect_stderr("missing permission: delete");
-    assert_eq!(stage.writes(), [""; 0]);
+    assert_eq!(test_cluster.writes(), [""; 0]);
 }
 
 #[test]
@@ -570,7 +578,7 @@ fn node_that_stays_cordoned_is_not_safe() {
     });
     held["metadata"]["annotations"] = json!({keys::cordon(ApiFlavor::Skyhook, "former"): "true"});
     fake.load(held);
-    let ran = teardown(&Stage::over(fake), "--confirm");
+    let ran = teardown(&TestCluster::serving(fake), "--confirm");
     ran.expect_code(2);
     assert_snapshot!("teardown_held_node", ran.transcript());
 }

@@ -8,7 +8,7 @@ use expectrl::{Eof, Expect, Session};
 
 use crate::support::fake_api::FakeApi;
 use crate::support::run::{Child, RunOutput, run};
-use crate::support::stage::{CR, Stage};
+use crate::support::test_cluster::{CR, TestCluster};
 
 const FROM: &str = "--from tests/clusters/apply-erroring";
 
@@ -372,8 +372,8 @@ fn plugin_tokens_are_not_logged() {
 /// In a pipe there is no line of progress, and nothing that rewrites one.
 #[test]
 fn progress_is_shown_only_on_terminals() {
-    let stage = Stage::of("apply-erroring");
-    let ran = stage.run(&format!("reset {CR} --confirm --no-pause"));
+    let test_cluster = TestCluster::captured("apply-erroring");
+    let ran = test_cluster.run(&format!("reset {CR} --confirm --no-pause"));
     ran.expect_code(0);
     let odd = |text: &str| text.contains(['\r', '\x1b']) || text.contains("per_sec");
     assert!(
@@ -387,18 +387,22 @@ fn progress_is_shown_only_on_terminals() {
 /// Ctrl-C ends a change in good order: what was done is said, with the way to take it back.
 #[test]
 fn interrupt_reports_what_was_done() {
-    let stage = Stage::of("complete");
+    let test_cluster = TestCluster::captured("complete");
     let child = Child::default();
-    stage.fake.on("PATCH nodes").nth(1).after(child.interrupt());
+    test_cluster
+        .fake
+        .on("PATCH nodes")
+        .nth(1)
+        .after(child.interrupt());
     let words = format!("reset {CR} --confirm --no-pause --max-parallel 1");
-    let ran = stage.command(&words).child(&child).output();
+    let ran = test_cluster.command(&words).child(&child).output();
     ran.expect_code(130);
-    let done = stage
+    let done = test_cluster
         .writes()
         .iter()
         .filter(|w| w.contains("/nodes/"))
         .count();
-    assert!((1..3).contains(&done), "{:?}", stage.writes());
+    assert!((1..3).contains(&done), "{:?}", test_cluster.writes());
     for said in [
         format!("{done} changed"),
         "not reached".to_owned(),

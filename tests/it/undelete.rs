@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::support::fake_api::Reply;
 use crate::support::object_builder::ObjectBuilder;
-use crate::support::stage::{CR, Stage};
+use crate::support::test_cluster::{CR, TestCluster};
 
 const STRIP: &str = "finalizer strip gpu-tune --force --confirm";
 const UNDELETE: &str = "undelete gpu-tune --confirm";
@@ -20,9 +20,9 @@ fn made(cr: &Value) -> Value {
     })
 }
 
-fn keys(stage: &Stage) -> Value {
+fn keys(cluster: &TestCluster) -> Value {
     json!(NODES.map(|n| {
-        let node = stage.node(n);
+        let node = cluster.node(n);
         json!([
             node["metadata"]["annotations"],
             node["metadata"]["labels"],
@@ -32,9 +32,9 @@ fn keys(stage: &Stage) -> Value {
 }
 
 /// The methods and collections of what was written, in order, nodes as one.
-fn order(stage: &Stage, from: usize) -> Vec<String> {
+fn order(cluster: &TestCluster, from: usize) -> Vec<String> {
     let mut order: Vec<String> = Vec::new();
-    for write in stage.writes().into_iter().skip(from) {
+    for write in cluster.writes().into_iter().skip(from) {
         let (method, path) = write.split_once(' ').expect("a method");
         let what = if path.contains("/nodes/") {
             "nodes"
@@ -51,22 +51,22 @@ fn order(stage: &Stage, from: usize) -> Vec<String> {
 
 #[test]
 fn nodes_are_restored_before_the_custom_resource_is_recreated() {
-    let stage = Stage::of("deleted-while-paused");
-    let before = stage.cr().expect("it is there");
-    let nodes = keys(&stage);
-    stage
+    let cluster = TestCluster::captured("deleted-while-paused");
+    let before = cluster.cr().expect("it is there");
+    let nodes = keys(&cluster);
+    cluster
         .run("finalizer strip gpu-tune --force --purge-state --confirm")
         .expect_code(0);
-    assert_ne!(keys(&stage), nodes);
-    let so_far = stage.writes().len();
+    assert_ne!(keys(&cluster), nodes);
+    let so_far = cluster.writes().len();
 
-    let dry = stage.run("undelete gpu-tune --dry-run");
+    let dry = cluster.run("undelete gpu-tune --dry-run");
     dry.expect_code(0);
-    assert_eq!(stage.writes().len(), so_far);
+    assert_eq!(cluster.writes().len(), so_far);
 
-    let ran = stage.run("undelete gpu-tune --reason mistake --confirm");
+    let ran = cluster.run("undelete gpu-tune --reason mistake --confirm");
     ran.expect_code(0);
-    let mut cr = stage.cr().expect("it is back");
+    let mut cr = cluster.cr().expect("it is back");
     let annotations = cr["metadata"]["annotations"].as_object_mut();
     let reason = annotations
         .expect("annotations")
@@ -75,10 +75,10 @@ fn nodes_are_restored_before_the_custom_resource_is_recreated() {
     assert_eq!(made(&cr), made(&before));
     assert_eq!(cr["metadata"]["deletionTimestamp"], Value::Null);
     assert_ne!(cr["metadata"]["uid"], before["metadata"]["uid"]);
-    assert_eq!(keys(&stage), nodes);
-    assert_eq!(order(&stage, so_far), ["PATCH nodes", "POST skyhooks"]);
+    assert_eq!(keys(&cluster), nodes);
+    assert_eq!(order(&cluster, so_far), ["PATCH nodes", "POST skyhooks"]);
 
-    let again = stage.run(UNDELETE);
+    let again = cluster.run(UNDELETE);
     again.expect_code(0);
     assert_eq!(
         again.stderr,
@@ -88,55 +88,55 @@ fn nodes_are_restored_before_the_custom_resource_is_recreated() {
 
 #[test]
 fn custom_resource_is_not_recreated_if_a_node_cannot_be_restored() {
-    let stage = Stage::of("deleted-while-paused");
-    stage
+    let cluster = TestCluster::captured("deleted-while-paused");
+    cluster
         .run("finalizer strip gpu-tune --force --purge-state --confirm")
         .expect_code(0);
     // Somebody has written there since.
-    let mut node = stage.node("node-2");
+    let mut node = cluster.node("node-2");
     let key = ApiFlavor::Skyhook.key(&format!("nodeState_{CR}"));
     node["metadata"]["annotations"][&key] = json!("{}");
-    stage.fake.load(node);
-    let ran = stage.run(UNDELETE);
+    cluster.fake.load(node);
+    let ran = cluster.run(UNDELETE);
     ran.expect_code(4);
     ran.expect_stdout("node-2");
-    assert_eq!(stage.cr(), None);
+    assert_eq!(cluster.cr(), None);
 
     // A node that is gone is no obstacle.
-    stage
+    cluster
         .fake
         .change(|state| state.store.forget("nodes", "", "node-2"));
-    let ran = stage.run(UNDELETE);
+    let ran = cluster.run(UNDELETE);
     ran.expect_code(0);
     ran.expect_stderr("data removed from deleted or replaced nodes is not restored: node-2");
-    assert!(stage.cr().is_some());
+    assert!(cluster.cr().is_some());
 }
 
 #[test]
 fn terminating_custom_resource_is_saved_released_and_recreated() {
-    let stage = Stage::of("deleted-while-paused");
-    let before = stage.cr().expect("it is there");
-    let nodes = keys(&stage);
-    let ran = stage.run(UNDELETE);
+    let cluster = TestCluster::captured("deleted-while-paused");
+    let before = cluster.cr().expect("it is there");
+    let nodes = keys(&cluster);
+    let ran = cluster.run(UNDELETE);
     ran.expect_code(0);
     let said = "Kubernetes cannot cancel a deletion";
     ran.expect_stderr(said);
-    let cr = stage.cr().expect("it is back");
+    let cr = cluster.cr().expect("it is back");
     assert_eq!(made(&cr), made(&before));
     assert_eq!(cr["metadata"]["deletionTimestamp"], Value::Null);
-    assert_eq!(keys(&stage), nodes);
-    assert_eq!(order(&stage, 0), ["PATCH gpu-tune", "POST skyhooks"]);
+    assert_eq!(keys(&cluster), nodes);
+    assert_eq!(order(&cluster, 0), ["PATCH gpu-tune", "POST skyhooks"]);
     // Neither half of it makes sense alone.
-    let undone = stage.run("undo --confirm");
+    let undone = cluster.run("undo --confirm");
     undone.expect_code(0);
-    assert!(stage.cr().is_some());
+    assert!(cluster.cr().is_some());
 }
 
 /// The operator acts on this one, so it is held first; here nobody plays the operator.
 #[test]
 fn running_operator_is_paused_before_release() {
-    let stage = Stage::of("deleted-while-erroring");
-    let plan = stage.run("undelete gpu-tune --dry-run -o json");
+    let cluster = TestCluster::captured("deleted-while-erroring");
+    let plan = cluster.run("undelete gpu-tune --dry-run -o json");
     plan.expect_code(0);
     let plan: Value = serde_json::from_str(&plan.stdout).expect("JSON");
     let steps = plan["steps"].as_array().expect("steps");
@@ -151,23 +151,23 @@ fn running_operator_is_paused_before_release() {
         "{all:?}"
     );
     assert!(all.contains(&"create"), "{all:?}");
-    let free = stage.run("undelete gpu-tune --no-pause --confirm");
+    let free = cluster.run("undelete gpu-tune --no-pause --confirm");
     free.expect_code(0);
-    assert_eq!(order(&stage, 0), ["PATCH gpu-tune", "POST skyhooks"]);
+    assert_eq!(order(&cluster, 0), ["PATCH gpu-tune", "POST skyhooks"]);
 }
 
 /// The pause was ended again, so nothing is changed.
 #[test]
 fn forbidden_release_leaves_the_object_unchanged() {
-    let stage = Stage::of("deleted-while-erroring");
+    let cluster = TestCluster::captured("deleted-while-erroring");
     let as_it_was = || {
-        let cr = stage.cr().expect("it is there");
+        let cr = cluster.cr().expect("it is there");
         ["annotations", "finalizers", "deletionTimestamp"].map(|part| cr["metadata"][part].clone())
     };
     let before = as_it_was();
-    let second = stage.fake.on("PATCH skyhooks").nth(2);
+    let second = cluster.fake.on("PATCH skyhooks").nth(2);
     second.reply(Reply::from(403));
-    let ran = stage.with_operator(|| stage.run(UNDELETE));
+    let ran = cluster.with_operator(|| cluster.run(UNDELETE));
     ran.expect_code(1);
     ran.expect_stdout("nothing changed");
     assert_eq!(as_it_was(), before);
@@ -175,70 +175,70 @@ fn forbidden_release_leaves_the_object_unchanged() {
 
 #[test]
 fn interrupted_undelete_is_finished_by_the_same_command() {
-    let stage = Stage::of("deleted-while-paused");
-    let before = stage.cr().expect("it is there");
-    stage.fake.on("CREATE skyhooks").reply(422);
-    let ran = stage.run(UNDELETE);
+    let cluster = TestCluster::captured("deleted-while-paused");
+    let before = cluster.cr().expect("it is there");
+    cluster.fake.on("CREATE skyhooks").reply(422);
+    let ran = cluster.run(UNDELETE);
     ran.expect_code(4);
-    assert_eq!(stage.cr(), None);
-    stage.fake.heal();
-    stage.run(UNDELETE).expect_code(0);
-    assert_eq!(made(&stage.cr().expect("it is back")), made(&before));
+    assert_eq!(cluster.cr(), None);
+    cluster.fake.heal();
+    cluster.run(UNDELETE).expect_code(0);
+    assert_eq!(made(&cluster.cr().expect("it is back")), made(&before));
 }
 
 #[test]
 fn undo_of_strip_recreates_the_custom_resource() {
-    let stage = Stage::of("deleted-while-paused");
-    let before = stage.cr().expect("it is there");
-    let nodes = keys(&stage);
-    stage.run(STRIP).expect_code(0);
-    stage.run("undo --confirm").expect_code(0);
-    assert_eq!(made(&stage.cr().expect("it is back")), made(&before));
-    assert_eq!(keys(&stage), nodes);
+    let cluster = TestCluster::captured("deleted-while-paused");
+    let before = cluster.cr().expect("it is there");
+    let nodes = keys(&cluster);
+    cluster.run(STRIP).expect_code(0);
+    cluster.run("undo --confirm").expect_code(0);
+    assert_eq!(made(&cluster.cr().expect("it is back")), made(&before));
+    assert_eq!(keys(&cluster), nodes);
 }
 
 #[test]
 fn pause_set_by_strip_is_not_restored() {
-    let stage = Stage::operated("deleted-while-erroring");
-    let before = stage.cr().expect("it is there");
+    let cluster = TestCluster::captured_with_operator("deleted-while-erroring");
+    let before = cluster.cr().expect("it is there");
     let mut cr = before.clone();
     let finalizers = cr["metadata"]["finalizers"].as_array_mut();
     finalizers.expect("a list").push(json!("example.com/keep"));
-    stage.fake.load(cr);
-    stage.run(STRIP).expect_code(0);
-    let held = stage.cr().expect("another finalizer keeps it");
+    cluster.fake.load(cr);
+    cluster.run(STRIP).expect_code(0);
+    let held = cluster.cr().expect("another finalizer keeps it");
     let pause = ApiFlavor::Skyhook.key("pause");
     assert_eq!(held["metadata"]["annotations"][&pause], "true");
-    stage
+    cluster
         .fake
         .change(|state| state.store.forget("skyhooks", "", CR));
-    stage.run(UNDELETE).expect_code(0);
-    assert_eq!(made(&stage.cr().expect("it is back")), made(&before));
+    cluster.run(UNDELETE).expect_code(0);
+    assert_eq!(made(&cluster.cr().expect("it is back")), made(&before));
 }
 
 #[test]
 fn object_with_a_foreign_finalizer_is_refused() {
-    let stage = Stage::of("deleted-while-paused");
-    let mut cr = stage.cr().expect("it is there");
+    let cluster = TestCluster::captured("deleted-while-paused");
+    let mut cr = cluster.cr().expect("it is there");
     let finalizers = cr["metadata"]["finalizers"].as_array_mut();
     finalizers.expect("a list").push(json!("example.com/keep"));
-    stage.fake.load(cr);
-    let ran = stage.run(UNDELETE);
+    cluster.fake.load(cr);
+    let ran = cluster.run(UNDELETE);
     ran.expect_code(3);
     ran.expect_stderr("example.com/keep");
-    let unkept = stage.run("undelete gpu-tune --no-journal --confirm");
+    let unkept = cluster.run("undelete gpu-tune --no-journal --confirm");
     unkept.expect_code(3);
-    assert_eq!(stage.writes(), [""; 0]);
+    assert_eq!(cluster.writes(), [""; 0]);
 }
 
 #[test]
 fn file_replaces_a_missing_journal() {
-    let stage = Stage::of("complete");
-    let before = stage.cr().expect("it is there");
-    stage
+    let cluster = TestCluster::captured("complete");
+    let before = cluster.cr().expect("it is there");
+    cluster
         .fake
         .change(|state| state.store.forget("skyhooks", "", CR));
-    let ran = stage.run(UNDELETE);
+    let ran = cluster.run(UNDELETE);
     ran.expect_code(1);
     for said in [
         "\"gpu-tune\" not found",
@@ -246,14 +246,14 @@ fn file_replaces_a_missing_journal() {
     ] {
         ran.expect_stderr(said);
     }
-    let file = stage.state.path().join("saved.json");
+    let file = cluster.state.path().join("saved.json");
     std::fs::write(&file, before.to_string()).expect("a file");
-    let ran = stage.run(&format!(
+    let ran = cluster.run(&format!(
         "undelete gpu-tune -f {} --confirm",
         file.display()
     ));
     ran.expect_code(0);
-    assert_eq!(made(&stage.cr().expect("it is back")), made(&before));
+    assert_eq!(made(&cluster.cr().expect("it is back")), made(&before));
     // What is complete on every node does not run again.
     let grade = "(B1: changes objects, runs nothing)";
     ran.expect_stderr(grade);
@@ -262,26 +262,26 @@ fn file_replaces_a_missing_journal() {
 /// A package that was configured anew is done although it was not interrupted; only the status knows.
 #[test]
 fn config_updates_are_restored_before_the_operator_resumes() {
-    let stage = Stage::of("deleted-while-paused");
-    let mut cr = stage.cr().expect("it is there");
+    let cluster = TestCluster::captured("deleted-while-paused");
+    let mut cr = cluster.cr().expect("it is there");
     cr["status"]["configUpdates"] = json!({"driver": ["a.conf"]});
-    stage.fake.load(cr);
+    cluster.fake.load(cr);
     let mut operator = ObjectBuilder(ApiFlavor::Skyhook).operator();
     operator["spec"]["replicas"] = json!(0);
-    stage.fake.load(operator);
-    stage.run(UNDELETE).expect_code(0);
-    let updates = stage.cr().expect("it is back")["status"]["configUpdates"].clone();
+    cluster.fake.load(operator);
+    cluster.run(UNDELETE).expect_code(0);
+    let updates = cluster.cr().expect("it is back")["status"]["configUpdates"].clone();
     assert_eq!(updates, json!({"driver": ["a.conf"]}));
 }
 
 /// One that acts on it must not see it before: it is made paused, and goes on when all is there.
 #[test]
 fn running_operator_stays_paused_until_nodes_are_restored() {
-    let stage = Stage::of("deleted-while-erroring");
-    let mut cr = stage.cr().expect("it is there");
+    let cluster = TestCluster::captured("deleted-while-erroring");
+    let mut cr = cluster.cr().expect("it is there");
     cr["status"]["configUpdates"] = json!({"driver": ["a.conf"]});
-    stage.fake.load(cr);
-    let plan = stage.run("undelete gpu-tune --no-pause --dry-run");
+    cluster.fake.load(cr);
+    let plan = cluster.run("undelete gpu-tune --no-pause --dry-run");
     plan.expect_code(0);
     let at = |said: &str| plan.stdout.find(said).unwrap_or_else(|| panic!("{said}"));
     let pause = ApiFlavor::Skyhook.key("pause");
@@ -305,13 +305,13 @@ fn running_operator_stays_paused_until_nodes_are_restored() {
 /// The new one cannot be made: the old one is in the journal, and an undo brings it back as well.
 #[test]
 fn failed_recreation_is_undone() {
-    let stage = Stage::of("deleted-while-paused");
-    let before = stage.cr().expect("it is there");
-    stage.fake.on("CREATE skyhooks").reply(422);
-    stage.run(UNDELETE).expect_code(4);
-    assert_eq!(stage.cr(), None);
-    stage.fake.heal();
-    let undone = stage.run("undo --confirm");
+    let cluster = TestCluster::captured("deleted-while-paused");
+    let before = cluster.cr().expect("it is there");
+    cluster.fake.on("CREATE skyhooks").reply(422);
+    cluster.run(UNDELETE).expect_code(4);
+    assert_eq!(cluster.cr(), None);
+    cluster.fake.heal();
+    let undone = cluster.run("undo --confirm");
     undone.expect_code(0);
-    assert_eq!(made(&stage.cr().expect("it is back")), made(&before));
+    assert_eq!(made(&cluster.cr().expect("it is back")), made(&before));
 }

@@ -29,9 +29,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
-use crate::support::stage::{CR, Stage};
+use crate::support::test_cluster::{CR, TestCluster};
 
-impl Stage {
+impl TestCluster {
     /// An annotation of the custom resource, by the operator's key.
     fn noted(&self, key: &str) -> Value {
         let cr = self.cr().expect("it is there");

@@ -4,25 +4,27 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{Site, driver, idle, marked};
+use super::{TestCluster, driver, idle, marked};
 use crate::dropin::SKYHOOK;
 use crate::support::fake_api::FakeApi;
 use crate::support::run::{Child, run};
 
 const NODES: [&str; 4] = ["worker-1", "worker-2", "worker-10", "gpu-worker-2"];
 
-fn ignored(site: &Site, nodes: &[&str]) -> Vec<String> {
-    let marked = nodes.iter().filter(|n| site.label(n, "ignore") == "true");
+fn ignored(cluster: &TestCluster, nodes: &[&str]) -> Vec<String> {
+    let marked = nodes
+        .iter()
+        .filter(|n| cluster.node_label(n, "ignore") == "true");
     marked.map(|n| (*n).to_owned()).collect()
 }
 
 #[test]
 fn g1_regex_alternation_is_anchored_as_a_whole() {
-    let site = Site::complete(&NODES);
-    site.done("node ignore worker-1|worker-2 -y");
-    assert_eq!(ignored(&site, &NODES), ["worker-1", "worker-2"]);
-    site.done("node reset worker-1|worker-2 --skyhook gpu -y");
-    let paths: BTreeSet<String> = site.patched().split_off(2).into_iter().collect();
+    let cluster = TestCluster::with_complete_nodes(&NODES);
+    cluster.run_ok("node ignore worker-1|worker-2 -y");
+    assert_eq!(ignored(&cluster, &NODES), ["worker-1", "worker-2"]);
+    cluster.run_ok("node reset worker-1|worker-2 --skyhook gpu -y");
+    let paths: BTreeSet<String> = cluster.patched_paths().split_off(2).into_iter().collect();
     assert!(paths.contains("/api/v1/nodes/worker-1") && paths.contains("/api/v1/nodes/worker-2"));
     assert_eq!(paths.len(), 2, "{paths:?}");
 }
@@ -30,19 +32,19 @@ fn g1_regex_alternation_is_anchored_as_a_whole() {
 #[test]
 fn g2_dot_in_an_exact_name_is_literal() {
     let nodes = ["ip-10-0-1-2.ec2", "ip-10-0-1-2-ec2", "ip-10-0-1-2xec2"];
-    let site = Site::complete(&nodes);
-    site.done("node ignore ip-10-0-1-2.ec2 -y");
-    assert_eq!(ignored(&site, &nodes), ["ip-10-0-1-2.ec2"]);
+    let cluster = TestCluster::with_complete_nodes(&nodes);
+    cluster.run_ok("node ignore ip-10-0-1-2.ec2 -y");
+    assert_eq!(ignored(&cluster, &nodes), ["ip-10-0-1-2.ec2"]);
 }
 
 #[test]
 fn g3_output_order_is_stable() {
-    let site = Site::complete(&NODES);
-    let first = site.answer("node ignore .* --dry-run").stdout;
+    let cluster = TestCluster::with_complete_nodes(&NODES);
+    let first = cluster.ok("node ignore .* --dry-run").stdout;
     for _ in 0..4 {
-        assert_eq!(site.answer("node ignore .* --dry-run").stdout, first);
+        assert_eq!(cluster.ok("node ignore .* --dry-run").stdout, first);
     }
-    let steps = site.answer("node ignore .* --dry-run -o json").json()["steps"].clone();
+    let steps = cluster.ok("node ignore .* --dry-run -o json").json()["steps"].clone();
     let steps = steps.as_array().expect("an array");
     let targets: Vec<&Value> = steps.iter().map(|s| &s["target"]).collect();
     let mut sorted = targets.clone();
@@ -54,7 +56,7 @@ fn g3_output_order_is_stable() {
 
 #[test]
 fn g4_name_that_matches_nothing_is_an_error() {
-    let site = Site::complete(&["worker-1"]);
+    let cluster = TestCluster::with_complete_nodes(&["worker-1"]);
     for words in [
         "node ignore worker-1 worker-7",
         "node reset worker-1 worker-7 --skyhook gpu -y",
@@ -62,7 +64,7 @@ fn g4_name_that_matches_nothing_is_an_error() {
         "package status driver --skyhook gpu --node worker-1 --node worker-7",
         "package rerun driver --skyhook gpu --node worker-1 --node worker-7 -y",
     ] {
-        let ran = site.run(words);
+        let ran = cluster.run(words);
         assert_eq!(
             ran.parts(),
             (
@@ -73,20 +75,20 @@ fn g4_name_that_matches_nothing_is_an_error() {
             "{words}"
         );
     }
-    assert_eq!(site.patched(), [""; 0]);
+    assert_eq!(cluster.patched_paths(), [""; 0]);
 }
 
 #[test]
 fn g5_partial_failure_sets_the_exit_code() {
-    let site = Site::complete(&["worker-1", "worker-2"]);
-    site.fake.on("PATCH nodes worker-2").times(9).reply(403);
+    let cluster = TestCluster::with_complete_nodes(&["worker-1", "worker-2"]);
+    cluster.fake.on("PATCH nodes worker-2").times(9).reply(403);
     for words in [
         "node ignore worker-1 worker-2 -y",
         "node reset worker-1 worker-2 --skyhook gpu -y",
     ] {
-        assert_eq!(site.run(words).code, Some(4), "{words}");
+        assert_eq!(cluster.run(words).code, Some(4), "{words}");
     }
-    let all = Site::complete(&["worker-1"]);
+    let all = TestCluster::with_complete_nodes(&["worker-1"]);
     all.fake.on("PATCH nodes").reply(403);
     let ran = all.run("reset gpu -y");
     assert_eq!((ran.stdout.as_str(), ran.code), ("", Some(1)));
@@ -96,9 +98,9 @@ fn g5_partial_failure_sets_the_exit_code() {
 fn g6_each_node_takes_one_patch_in_parallel() {
     let names: Vec<String> = (0..30).map(|n| format!("node-{n}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let site = Site::complete(&names);
-    site.done("reset gpu -y");
-    let nodes = site.patched().into_iter();
+    let cluster = TestCluster::with_complete_nodes(&names);
+    cluster.run_ok("reset gpu -y");
+    let nodes = cluster.patched_paths().into_iter();
     let nodes: Vec<String> = nodes.filter(|p| p.contains("/nodes/")).collect();
     assert_eq!(nodes.len(), 30);
     assert_eq!(nodes.iter().collect::<BTreeSet<_>>().len(), 30);
@@ -106,9 +108,9 @@ fn g6_each_node_takes_one_patch_in_parallel() {
 
 #[test]
 fn g7_lists_are_paged() {
-    let site = Site::complete(&["worker-1"]);
-    site.done("node list --skyhook gpu");
-    let requests = site.fake.requests();
+    let cluster = TestCluster::with_complete_nodes(&["worker-1"]);
+    cluster.run_ok("node list --skyhook gpu");
+    let requests = cluster.fake.requests();
     let lists: Vec<_> = requests
         .iter()
         .filter(|r| r.path == "/api/v1/nodes")
@@ -119,13 +121,13 @@ fn g7_lists_are_paged() {
 
 #[test]
 fn g9_changes_print_a_json_result() {
-    let site = Site::complete(&["worker-1"]);
-    let ran = site.answer("node ignore worker-1 -o json -y").json();
+    let cluster = TestCluster::with_complete_nodes(&["worker-1"]);
+    let ran = cluster.ok("node ignore worker-1 -o json -y").json();
     assert_eq!(ran["counts"]["applied"], json!(1));
     assert_eq!(ran["steps"][0]["target"], json!("node/worker-1"));
-    let version = site.answer("version -o json").json();
+    let version = cluster.ok("version -o json").json();
     assert_eq!(version["operator"]["version"], json!("v0.17.1"));
-    let name = site.answer("node unignore worker-1 -o name -y");
+    let name = cluster.ok("node unignore worker-1 -o name -y");
     assert_eq!(name.stdout, "node/worker-1\n");
 }
 
@@ -138,8 +140,8 @@ fn g10_confirmation_from_stdin_is_the_same_everywhere() {
         "package rerun driver --skyhook gpu --node worker-1",
     ] {
         for answer in ["", "n\n", "yesterday\n"] {
-            let site = Site::complete(&["worker-1"]);
-            let ran = site.command(words).stdin(answer).output();
+            let cluster = TestCluster::with_complete_nodes(&["worker-1"]);
+            let ran = cluster.command(words).stdin(answer).output();
             assert_eq!((ran.stdout.as_str(), ran.code), ("", Some(3)), "{words}");
             assert!(
                 ran.stderr.ends_with(
@@ -149,23 +151,23 @@ fn g10_confirmation_from_stdin_is_the_same_everywhere() {
                 "{}",
                 ran.transcript()
             );
-            assert_eq!(site.patched(), [""; 0]);
+            assert_eq!(cluster.patched_paths(), [""; 0]);
         }
         for answer in ["y", "y\n", "yes\n"] {
-            let site = Site::complete(&["worker-1"]);
-            let ran = site.command(words).stdin(answer).output();
+            let cluster = TestCluster::with_complete_nodes(&["worker-1"]);
+            let ran = cluster.command(words).stdin(answer).output();
             ran.expect_code(0);
-            assert_ne!(site.patched(), [""; 0]);
+            assert_ne!(cluster.patched_paths(), [""; 0]);
         }
     }
 }
 
 #[test]
 fn g11_dry_run_reads_the_cluster_without_a_prompt() {
-    let site = Site::complete(&["worker-1"]);
-    let ran = site.answer("pause gpu --dry-run");
+    let cluster = TestCluster::with_complete_nodes(&["worker-1"]);
+    let ran = cluster.ok("pause gpu --dry-run");
     ran.expect_stdout("skyhook/gpu");
-    let typo = site.run("pause gpuu --dry-run");
+    let typo = cluster.run("pause gpuu --dry-run");
     assert_eq!(
         typo.parts(),
         (
@@ -174,15 +176,15 @@ fn g11_dry_run_reads_the_cluster_without_a_prompt() {
             Some(1)
         )
     );
-    assert_eq!(site.patched(), [""; 0]);
+    assert_eq!(cluster.patched_paths(), [""; 0]);
 }
 
 #[test]
 fn g12_malformed_state_is_a_row() {
     let mut broken = SKYHOOK.node("worker-2", "complete", &[]);
     broken["metadata"]["annotations"][SKYHOOK.0.key("nodeState_gpu")] = json!("{oops");
-    let site = Site::of(idle(driver()).with(broken));
-    let json = site.answer("node list --skyhook gpu -o json").json();
+    let cluster = TestCluster::serving(idle(driver()).with(broken));
+    let json = cluster.ok("node list --skyhook gpu -o json").json();
     assert_eq!(json["nodes"][0]["nodeName"], json!("worker-2"));
     assert!(json["nodes"][0]["malformed"].is_string(), "{json}");
 }
@@ -218,12 +220,12 @@ fn g14_dashboard_is_not_taken_for_the_operator() {
         "grafana/grafana:3.1.4",
         json!({"app.kubernetes.io/part-of": "skyhook", "app.kubernetes.io/version": "3.1.4"}),
     );
-    let site = Site::of(idle(driver()).with(grafana.clone()));
-    let version = site.answer("version -o json").json();
+    let cluster = TestCluster::serving(idle(driver()).with(grafana.clone()));
+    let version = cluster.ok("version -o json").json();
     assert_eq!(version["operator"]["version"], json!("v0.17.1"));
 
-    let alone = Site::of(FakeApi::new().serving(SKYHOOK.0).with(grafana));
-    let version = alone.answer("version -o json").json();
+    let alone = TestCluster::serving(FakeApi::new().serving(SKYHOOK.0).with(grafana));
+    let version = alone.ok("version -o json").json();
     assert_eq!(version["operator"]["version"], Value::Null);
 
     // The image that runs goes before the chart's label, and the newer name is known.
@@ -232,8 +234,8 @@ fn g14_dashboard_is_not_taken_for_the_operator() {
         "ghcr.io/nvidia/nodewright/operator:v0.19.2",
         json!({"control-plane": "controller-manager", "app.kubernetes.io/version": "v0.18.0"}),
     );
-    let site = Site::of(FakeApi::new().serving(SKYHOOK.0).with(renamed));
-    let version = site.answer("version -o json").json();
+    let cluster = TestCluster::serving(FakeApi::new().serving(SKYHOOK.0).with(renamed));
+    let version = cluster.ok("version -o json").json();
     assert_eq!(version["operator"]["version"], json!("v0.19.2"));
 }
 
@@ -244,8 +246,8 @@ fn g15_registry_port_is_not_taken_for_the_version() {
         "localhost:5000/skyhook-operator",
         json!({"control-plane": "controller-manager"}),
     );
-    let site = Site::of(FakeApi::new().serving(SKYHOOK.0).with(operator));
-    let version = site.answer("version -o json").json();
+    let cluster = TestCluster::serving(FakeApi::new().serving(SKYHOOK.0).with(operator));
+    let version = cluster.ok("version -o json").json();
     assert_eq!(version["operator"]["version"], Value::Null);
 }
 
@@ -260,27 +262,37 @@ fn g16_undecodable_field_does_not_block_pause() {
                 .serving(SKYHOOK.0)
                 .with(cr)
                 .with(SKYHOOK.operator());
-            let site = Site::of(fake);
-            let ran = site.answer(&format!("{verb} gpu -y"));
-            assert_eq!(site.noted(verb), json!("true"), "{}", ran.transcript());
-            let missing = site.run(&format!("{verb} nope -y"));
+            let cluster = TestCluster::serving(fake);
+            let ran = cluster.ok(&format!("{verb} gpu -y"));
+            assert_eq!(
+                cluster.gpu_annotation(verb),
+                json!("true"),
+                "{}",
+                ran.transcript()
+            );
+            let missing = cluster.run(&format!("{verb} nope -y"));
             missing.expect_code(3);
             // What has changed nothing is not what is taken back.
-            let undone = site.answer("undo -y");
-            assert_eq!(site.noted(verb), Value::Null, "{}", undone.transcript());
+            let undone = cluster.ok("undo -y");
+            assert_eq!(
+                cluster.gpu_annotation(verb),
+                Value::Null,
+                "{}",
+                undone.transcript()
+            );
         }
     }
 }
 
 #[test]
 fn g17_reason_text_is_sent_as_valid_json() {
-    let site = Site::complete(&["worker-1"]);
+    let cluster = TestCluster::with_complete_nodes(&["worker-1"]);
     let reason = "a \"quote\", a \u{7f}, a \u{1}, and \u{10ffff}";
-    let ran = site
-        .of_words(["pause", "gpu", "-y", "--reason", reason])
+    let ran = cluster
+        .command_of(["pause", "gpu", "-y", "--reason", reason])
         .output();
     ran.expect_code(0);
-    let cr = site.cr();
+    let cr = cluster.gpu();
     assert_eq!(
         cr["metadata"]["annotations"]["kubectl-skyhook/pause-reason"],
         json!(reason)
@@ -289,14 +301,14 @@ fn g17_reason_text_is_sent_as_valid_json() {
 
 #[test]
 fn g18_patches_test_old_values_and_name_a_field_manager() {
-    let site = Site::of(idle(driver()).with(marked(
+    let cluster = TestCluster::serving(idle(driver()).with(marked(
         "worker-1",
         "complete",
         &["driver|1.0.0 config complete"],
     )));
-    let before = site.on("worker-1", "nodeState_gpu");
-    site.done("reset gpu -y");
-    let patches = site.patches();
+    let before = cluster.node_annotation("worker-1", "nodeState_gpu");
+    cluster.run_ok("reset gpu -y");
+    let patches = cluster.patches();
     assert_eq!(
         patches[0].header("content-type"),
         "application/json-patch+json"
@@ -311,16 +323,16 @@ fn g18_patches_test_old_values_and_name_a_field_manager() {
     });
     assert_eq!(state.expect("a test of the state")["value"], before);
 
-    site.done("pause gpu -y --dry-run=server");
-    let last = site.patches().pop().expect("a patch");
+    cluster.run_ok("pause gpu -y --dry-run=server");
+    let last = cluster.patches().pop().expect("a patch");
     assert_eq!(last.query["dryRun"], "All");
-    assert_eq!(site.noted("pause"), Value::Null);
+    assert_eq!(cluster.gpu_annotation("pause"), Value::Null);
 }
 
 #[test]
 fn g20_table_is_a_header_and_rows() {
-    let site = Site::complete(&["worker-1"]);
-    let ran = site.answer("node list --skyhook gpu");
+    let cluster = TestCluster::with_complete_nodes(&["worker-1"]);
+    let ran = cluster.ok("node list --skyhook gpu");
     assert_eq!(
         ran.parts(),
         (
@@ -329,9 +341,9 @@ fn g20_table_is_a_header_and_rows() {
             Some(0)
         )
     );
-    let bare = site.answer("node list --skyhook gpu --no-headers");
+    let bare = cluster.ok("node list --skyhook gpu --no-headers");
     assert_eq!(bare.stdout, "worker-1  complete  1/1  <none>\n");
-    let names = site.answer("node list --skyhook gpu -o name");
+    let names = cluster.ok("node list --skyhook gpu -o name");
     assert_eq!(names.stdout, "node/worker-1\n");
 }
 
@@ -339,25 +351,29 @@ fn g20_table_is_a_header_and_rows() {
 fn g22_interrupt_finishes_requests_in_flight_and_reports_the_rest() {
     let names: Vec<String> = (0..9).map(|n| format!("node-{n}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let site = Site::complete(&names);
+    let cluster = TestCluster::with_complete_nodes(&names);
     let child = Child::default();
-    site.fake.on("PATCH nodes").nth(1).after(child.interrupt());
-    let ran = site
+    cluster
+        .fake
+        .on("PATCH nodes")
+        .nth(1)
+        .after(child.interrupt());
+    let ran = cluster
         .command("reset gpu -y --max-parallel 1 -o json")
         .child(&child)
         .output();
     ran.expect_code(130);
     let counts = &ran.json()["counts"];
-    let done = site.patched().len();
+    let done = cluster.patched_paths().len();
     assert!(done < 9);
     assert_eq!(counts["applied"], json!(done));
 }
 
 #[test]
 fn g23_user_agent_names_the_version() {
-    let site = Site::complete(&["worker-1"]);
-    site.done("node list --skyhook gpu");
-    let agent = site.fake.requests()[0].header("user-agent");
+    let cluster = TestCluster::with_complete_nodes(&["worker-1"]);
+    cluster.run_ok("node list --skyhook gpu");
+    let agent = cluster.fake.requests()[0].header("user-agent");
     let expected = format!("kubectl-skyhook/{}", env!("CARGO_PKG_VERSION"));
     assert!(agent.contains(&expected), "{agent}");
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Site, driver, marked};
+use super::{TestCluster, driver, marked};
 use crate::dropin::SKYHOOK;
 use crate::support::fake_api::FakeApi;
 
@@ -21,9 +21,9 @@ fn stopped() -> Value {
     cr
 }
 
-fn site() -> Site {
+fn cluster() -> TestCluster {
     let fake = FakeApi::new().serving(SKYHOOK.0).with(stopped());
-    Site::of(
+    TestCluster::serving(
         fake.with(SKYHOOK.operator())
             .with(SKYHOOK.node("node-1", "", &[])),
     )
@@ -39,9 +39,9 @@ fn fresh() -> Value {
 #[test]
 fn b1_dp_reset_clears_batch_state() {
     for command in ["dp reset gpu -y", "reset gpu -y"] {
-        let site = site();
-        site.done(command);
-        let compartments = &site.cr()["status"]["compartmentStatuses"];
+        let cluster = cluster();
+        cluster.run_ok(command);
+        let compartments = &cluster.gpu()["status"]["compartmentStatuses"];
         assert_eq!(compartments["b"]["batchState"], fresh(), "{command}");
         assert_eq!(compartments["b"]["matched"], json!(9));
     }
@@ -49,22 +49,26 @@ fn b1_dp_reset_clears_batch_state() {
 
 #[test]
 fn b2_concurrent_operator_writes_are_kept() {
-    let site = site();
-    site.fake.on("PATCH skyhooks/status").nth(1).after(|state| {
-        let mut cr = state
-            .store
-            .find("skyhooks", "", "gpu")
-            .cloned()
-            .expect("it is there");
-        cr["status"]["status"] = json!("in_progress");
-        cr["status"]["conditions"] = json!([{"type": "Ready", "status": "True"}]);
-        cr["status"]["compartmentStatuses"]["b"]["completed"] = json!(2);
-        cr["status"]["nodeOrderOffset"] = json!(9);
-        cr["metadata"]["resourceVersion"] = json!("900");
-        state.store.load(cr);
-    });
-    site.done("dp reset gpu -y");
-    let status = &site.cr()["status"];
+    let cluster = cluster();
+    cluster
+        .fake
+        .on("PATCH skyhooks/status")
+        .nth(1)
+        .after(|state| {
+            let mut cr = state
+                .store
+                .find("skyhooks", "", "gpu")
+                .cloned()
+                .expect("it is there");
+            cr["status"]["status"] = json!("in_progress");
+            cr["status"]["conditions"] = json!([{"type": "Ready", "status": "True"}]);
+            cr["status"]["compartmentStatuses"]["b"]["completed"] = json!(2);
+            cr["status"]["nodeOrderOffset"] = json!(9);
+            cr["metadata"]["resourceVersion"] = json!("900");
+            state.store.load(cr);
+        });
+    cluster.run_ok("dp reset gpu -y");
+    let status = &cluster.gpu()["status"];
     assert_eq!(status["status"], json!("in_progress"));
     assert_eq!(status["conditions"][0]["type"], json!("Ready"));
     assert_eq!(status["compartmentStatuses"]["b"]["completed"], json!(2));
@@ -83,9 +87,9 @@ fn b3_node_priority_is_reset_with_and_without_compartments() {
             .serving(SKYHOOK.0)
             .with(cr)
             .with(SKYHOOK.operator());
-        let site = Site::of(fake);
-        site.done("dp reset gpu -y");
-        let status = &site.cr()["status"];
+        let cluster = TestCluster::serving(fake);
+        cluster.run_ok("dp reset gpu -y");
+        let status = &cluster.gpu()["status"];
         assert_eq!(status["nodeOrderOffset"], json!(0));
         assert_eq!(status["nodePriority"], Value::Null);
     }
@@ -93,38 +97,38 @@ fn b3_node_priority_is_reset_with_and_without_compartments() {
 
 #[test]
 fn b4_batches_are_reset_without_node_state() {
-    let site = site();
-    site.done("reset gpu -y");
-    let status = &site.cr()["status"];
+    let cluster = cluster();
+    cluster.run_ok("reset gpu -y");
+    let status = &cluster.gpu()["status"];
     assert_eq!(status["compartmentStatuses"]["b"]["batchState"], fresh());
     assert_eq!(status["nodeOrderOffset"], json!(0));
 }
 
 #[test]
 fn b5_batches_are_reset_in_one_patch_that_can_fail() {
-    let site = site();
-    site.done("dp reset gpu -y");
-    assert_eq!(site.patched().len(), 1);
+    let cluster = cluster();
+    cluster.run_ok("dp reset gpu -y");
+    assert_eq!(cluster.patched_paths().len(), 1);
 
     let entries = ["driver|1.0.0 config complete"];
     let fake = FakeApi::new().serving(SKYHOOK.0).with(stopped());
     let node = marked("node-1", "complete", &entries);
-    let site = Site::of(fake.with(SKYHOOK.operator()).with(node));
-    site.fake.on("PATCH skyhooks/status").reply(422);
-    let ran = site.run("reset gpu -y");
+    let cluster = TestCluster::serving(fake.with(SKYHOOK.operator()).with(node));
+    cluster.fake.on("PATCH skyhooks/status").reply(422);
+    let ran = cluster.run("reset gpu -y");
     ran.expect_code(4);
-    let alone = site.run("dp reset gpu -y");
+    let alone = cluster.run("dp reset gpu -y");
     alone.expect_code(1);
 }
 
 #[test]
 fn b6_compartments_are_sorted_and_errors_printed_once() {
-    let site = site();
-    let first = site.answer("dp reset gpu --dry-run --diff").stdout;
+    let cluster = cluster();
+    let first = cluster.ok("dp reset gpu --dry-run --diff").stdout;
     for _ in 0..4 {
-        assert_eq!(site.answer("dp reset gpu --dry-run --diff").stdout, first);
+        assert_eq!(cluster.ok("dp reset gpu --dry-run --diff").stdout, first);
     }
-    let ran = site.run("dp reset nope -y");
+    let ran = cluster.run("dp reset nope -y");
     assert_eq!(
         ran.parts(),
         (
@@ -137,8 +141,8 @@ fn b6_compartments_are_sorted_and_errors_printed_once() {
 
 #[test]
 fn b7_help_says_the_name_is_a_custom_resource() {
-    let site = site();
-    let help = site.answer("dp reset -h").stdout;
+    let cluster = cluster();
+    let help = cluster.ok("dp reset -h").stdout;
     assert!(
         help.contains("The custom resource, not the policy"),
         "{help}"
@@ -151,8 +155,8 @@ fn b8_operator_without_policies_gives_a_warning() {
     operator["spec"]["template"]["spec"]["containers"][0]["image"] =
         json!("ghcr.io/nvidia/skyhook/operator:v0.7.6");
     let fake = FakeApi::new().serving(SKYHOOK.0).with(stopped());
-    let old = Site::of(fake.with(operator)).answer("dp reset gpu --dry-run");
+    let old = TestCluster::serving(fake.with(operator)).ok("dp reset gpu --dry-run");
     old.expect_stdout("older than v0.8.0");
-    let new = site().answer("dp reset gpu --dry-run");
+    let new = cluster().ok("dp reset gpu --dry-run");
     new.expect_no_stdout("v0.8.0");
 }

@@ -2,17 +2,17 @@
 
 use serde_json::{Value, json};
 
-use super::Site;
+use super::TestCluster;
 use crate::support::run::{RunOutput, run};
 
 /// The operator is looked for where it is, whatever the namespace of the context; help says so.
 #[test]
 fn g19_operator_is_found_whatever_the_context_namespace() {
-    let site = Site::complete(&["node-1"]);
-    let text = std::fs::read_to_string(site.served.kubeconfig()).expect("a kubeconfig");
+    let cluster = TestCluster::with_complete_nodes(&["node-1"]);
+    let text = std::fs::read_to_string(cluster.served.kubeconfig()).expect("a kubeconfig");
     let mut config: Value = serde_saphyr::from_str(&text).expect("YAML");
     config["contexts"][0]["context"]["namespace"] = json!("elsewhere");
-    let file = site.state.path().join("kubeconfig");
+    let file = cluster.state.path().join("kubeconfig");
     std::fs::write(&file, config.to_string()).expect("a file");
     let version = |more: &str| -> RunOutput {
         let words = format!("version --kubeconfig {} {more}", file.display());
@@ -31,7 +31,7 @@ fn g19_operator_is_found_whatever_the_context_namespace() {
 /// The three documents of old keep their shape; all others say what they are.
 #[test]
 fn g21_new_documents_have_api_version_and_kind() {
-    let site = Site::complete(&["node-1"]);
+    let cluster = TestCluster::with_complete_nodes(&["node-1"]);
     for (words, kind) in [
         ("status", "Status"),
         ("diagnose stuck", "Diagnosis"),
@@ -40,7 +40,7 @@ fn g21_new_documents_have_api_version_and_kind() {
         ("journal list", "JournalList"),
         ("journal show", "Journal"),
     ] {
-        let ran = site.run(&format!("{words} -o json"));
+        let ran = cluster.run(&format!("{words} -o json"));
         let document = ran.json();
         assert_eq!(
             document["apiVersion"],

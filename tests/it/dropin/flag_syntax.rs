@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::Site;
+use super::TestCluster;
 use crate::support::run::{Run, run};
 
 #[test]
 fn upstream_commands_and_flags_are_accepted() {
-    let site = Site::complete(&["node-1"]);
+    let cluster = TestCluster::with_complete_nodes(&["node-1"]);
     for words in [
         "version",
         "version --client-only",
@@ -47,13 +47,13 @@ fn upstream_commands_and_flags_are_accepted() {
         "__complete node list --skyhook g",
         "__completeNoDesc node list --skyhook g",
     ] {
-        site.done(words);
+        cluster.run_ok(words);
     }
 }
 
 #[test]
 fn upstream_connection_flags_are_accepted() {
-    let site = Site::complete(&["node-1"]);
+    let cluster = TestCluster::with_complete_nodes(&["node-1"]);
     for flags in [
         "-n skyhook",
         "--namespace=skyhook",
@@ -65,10 +65,10 @@ fn upstream_connection_flags_are_accepted() {
         "--cache-dir /tmp/none",
         "--insecure-skip-tls-verify=false",
     ] {
-        site.done(&format!("{flags} node list --skyhook gpu"));
-        site.done(&format!("node list {flags} --skyhook gpu"));
+        cluster.run_ok(&format!("{flags} node list --skyhook gpu"));
+        cluster.run_ok(&format!("node list {flags} --skyhook gpu"));
     }
-    let kubeconfig = site.served.kubeconfig();
+    let kubeconfig = cluster.served.kubeconfig();
     let ran = run(&format!(
         "node list --skyhook gpu --kubeconfig {}",
         kubeconfig.display()
@@ -79,7 +79,7 @@ fn upstream_connection_flags_are_accepted() {
 
 #[test]
 fn go_boolean_values_are_accepted() {
-    let site = Site::complete(&["node-1"]);
+    let cluster = TestCluster::with_complete_nodes(&["node-1"]);
     for (value, sets) in [
         ("1", true),
         ("t", true),
@@ -94,12 +94,17 @@ fn go_boolean_values_are_accepted() {
         ("FALSE", false),
         ("False", false),
     ] {
-        let verbose = site.answer(&format!("node list --skyhook gpu -v={value}"));
+        let verbose = cluster.ok(&format!("node list --skyhook gpu -v={value}"));
         let says = verbose.stderr.contains("acting on");
         assert_eq!(says, sets, "{}", verbose.transcript());
-        let dry = site.answer(&format!("pause gpu -y --dry-run={value}"));
-        assert_eq!(site.noted("pause") != "true", sets, "{}", dry.transcript());
-        site.done("resume gpu");
+        let dry = cluster.ok(&format!("pause gpu -y --dry-run={value}"));
+        assert_eq!(
+            cluster.gpu_annotation("pause") != "true",
+            sets,
+            "{}",
+            dry.transcript()
+        );
+        cluster.run_ok("resume gpu");
     }
 }
 
@@ -120,7 +125,7 @@ fn all_boolean_flags_accept_a_value() {
     let tree = kubectl_skyhook::program::Program::SKYHOOK.tree();
     assert_eq!(flags(&tree), [""; 0]);
 
-    let site = Site::complete(&["node-1"]);
+    let cluster = TestCluster::with_complete_nodes(&["node-1"]);
     for words in [
         "reset gpu --retaint=true --no-pause=F --reset-batches=1 --failed-only=false --dry-run",
         "reset gpu --failed-only --failed-only=0 --no-journal=true --diff=t --dry-run",
@@ -130,34 +135,34 @@ fn all_boolean_flags_accept_a_value() {
         "uninstall gpu driver --cancel=1 --force=0 --dry-run",
         "finalizer strip gpu --purge-state=0 --force=False --help",
     ] {
-        site.done(words);
+        cluster.run_ok(words);
     }
-    let off = site.answer("reset gpu --failed-only=true --dry-run");
+    let off = cluster.ok("reset gpu --failed-only=true --dry-run");
     off.expect_stderr("nothing to do");
-    let kept = site.answer("pause gpu -y --no-journal=false -o json");
+    let kept = cluster.ok("pause gpu -y --no-journal=false -o json");
     assert!(kept.json()["journal"].is_string(), "{}", kept.transcript());
-    let wrong = site.run("reset gpu --no-pause=perhaps -y");
+    let wrong = cluster.run("reset gpu --no-pause=perhaps -y");
     wrong.expect_code(64);
 }
 
 #[test]
 fn last_repeated_flag_wins_and_flags_may_follow_arguments() {
-    let site = Site::complete(&["node-1"]);
-    let ran = site.answer("node -o yaml list --skyhook other --skyhook gpu -o json");
+    let cluster = TestCluster::with_complete_nodes(&["node-1"]);
+    let ran = cluster.ok("node -o yaml list --skyhook other --skyhook gpu -o json");
     assert_eq!(ran.json()["skyhookName"], json!("gpu"));
-    site.done("pause --confirm=false --confirm gpu");
-    assert_eq!(site.noted("pause"), json!("true"));
-    site.done("resume gpu -y");
-    site.done("--dry-run pause gpu -y");
-    assert_eq!(site.noted("pause"), Value::Null);
-    site.done("disable -y -- gpu");
-    assert_eq!(site.noted("disable"), json!("true"));
+    cluster.run_ok("pause --confirm=false --confirm gpu");
+    assert_eq!(cluster.gpu_annotation("pause"), json!("true"));
+    cluster.run_ok("resume gpu -y");
+    cluster.run_ok("--dry-run pause gpu -y");
+    assert_eq!(cluster.gpu_annotation("pause"), Value::Null);
+    cluster.run_ok("disable -y -- gpu");
+    assert_eq!(cluster.gpu_annotation("disable"), json!("true"));
 }
 
 #[test]
 fn double_dash_ends_flags() {
-    let site = Site::complete(&["node-1"]);
-    let ran = site.run("pause -y -- --confirm");
+    let cluster = TestCluster::with_complete_nodes(&["node-1"]);
+    let ran = cluster.run("pause -y -- --confirm");
     assert_eq!(
         ran.parts(),
         (
@@ -170,10 +175,10 @@ fn double_dash_ends_flags() {
 
 #[test]
 fn output_formats_are_case_insensitive_and_checked() {
-    let site = Site::complete(&["node-1"]);
-    let json = site.answer("node list --skyhook gpu -o json").stdout;
+    let cluster = TestCluster::with_complete_nodes(&["node-1"]);
+    let json = cluster.ok("node list --skyhook gpu -o json").stdout;
     for word in ["-o=JSON", "-oJson", "--output=json", "--output jSON"] {
-        let ran = site.answer(&format!("node list --skyhook gpu {word}"));
+        let ran = cluster.ok(&format!("node list --skyhook gpu {word}"));
         assert_eq!(ran.stdout, json);
     }
     for words in [
@@ -182,7 +187,7 @@ fn output_formats_are_case_insensitive_and_checked() {
         "node list --skyhook gpu -o=",
         "node list --skyhook gpu --output=",
     ] {
-        let ran = site.run(words);
+        let ran = cluster.run(words);
         assert_eq!((ran.stdout.as_str(), ran.code), ("", Some(64)));
         let says = "allowed formats are table, wide, json, yaml, name";
         ran.expect_stderr(says);
@@ -203,10 +208,10 @@ fn help_exits_0_on_stdout() {
 
 #[test]
 fn empty_selector_does_not_select_everything() {
-    let site = Site::complete(&["node-1"]);
+    let cluster = TestCluster::with_complete_nodes(&["node-1"]);
     let empty = |words: &str| -> Run {
         let words: Vec<&str> = words.split(' ').map(|w| w.trim_matches('\'')).collect();
-        site.of_words(words)
+        cluster.command_of(words)
     };
     for words in [
         "node list --skyhook ''",
@@ -220,10 +225,10 @@ fn empty_selector_does_not_select_everything() {
         let ran = empty(words).output();
         let refused = matches!(ran.code, Some(1 | 64)) || words.starts_with("reset ''");
         assert!(refused, "{}", ran.transcript());
-        assert_eq!(site.patched(), [""; 0], "{}", ran.transcript());
+        assert_eq!(cluster.patched_paths(), [""; 0], "{}", ran.transcript());
     }
     let blank = empty("version -n ''").output();
     assert_eq!(blank.code, Some(0));
     blank.expect_stdout("v0.17.1");
-    assert_eq!(site.cr()["metadata"]["annotations"], Value::Null);
+    assert_eq!(cluster.gpu()["metadata"]["annotations"], Value::Null);
 }

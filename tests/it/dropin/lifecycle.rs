@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Site, driver, idle};
+use super::{TestCluster, driver, idle};
 use crate::dropin::SKYHOOK;
 use crate::support::fake_api::FakeApi;
 
@@ -16,9 +16,9 @@ fn noting(version: &str) -> Value {
 fn v1_stale_version_annotation_does_not_block_pause() {
     for verb in ["pause", "disable"] {
         let fake = FakeApi::new().serving(SKYHOOK.0).with(noting("v0.7.3"));
-        let site = Site::of(fake.with(SKYHOOK.operator()));
-        site.done(&format!("{verb} gpu -y"));
-        assert_eq!(site.noted(verb), json!("true"));
+        let cluster = TestCluster::serving(fake.with(SKYHOOK.operator()));
+        cluster.run_ok(&format!("{verb} gpu -y"));
+        assert_eq!(cluster.gpu_annotation(verb), json!("true"));
     }
 }
 
@@ -28,9 +28,9 @@ fn v1_old_operator_gives_a_warning() {
     operator["spec"]["template"]["spec"]["containers"][0]["image"] =
         json!("ghcr.io/nvidia/skyhook/operator:v0.7.6");
     let fake = FakeApi::new().serving(SKYHOOK.0).with(noting("v0.7.6"));
-    let site = Site::of(fake.with(operator));
-    let ran = site.answer("pause gpu -y");
-    assert_eq!(site.noted("pause"), json!("true"));
+    let cluster = TestCluster::serving(fake.with(operator));
+    let ran = cluster.ok("pause gpu -y");
+    assert_eq!(cluster.gpu_annotation("pause"), json!("true"));
     ran.expect_stderr("older than v0.8.0");
 }
 
@@ -42,39 +42,39 @@ fn v2_prerelease_operator_is_accepted() {
     let fake = FakeApi::new()
         .serving(SKYHOOK.0)
         .with(noting("v0.8.0-rc.1"));
-    let site = Site::of(fake.with(operator));
-    let ran = site.answer("disable gpu -y");
+    let cluster = TestCluster::serving(fake.with(operator));
+    let ran = cluster.ok("disable gpu -y");
     ran.expect_no_stderr("v0.8.0");
-    assert_eq!(site.noted("disable"), json!("true"));
+    assert_eq!(cluster.gpu_annotation("disable"), json!("true"));
 }
 
 #[test]
 fn v3_pause_works_without_reading_deployments_or_pods() {
     for reply in [403, 500] {
-        let site = Site::of(idle(driver()));
-        site.fake.on("LIST deployments").reply(reply);
-        site.fake.on("LIST pods").reply(reply);
-        site.done("pause gpu -y");
-        assert_eq!(site.noted("pause"), json!("true"));
+        let cluster = TestCluster::serving(idle(driver()));
+        cluster.fake.on("LIST deployments").reply(reply);
+        cluster.fake.on("LIST pods").reply(reply);
+        cluster.run_ok("pause gpu -y");
+        assert_eq!(cluster.gpu_annotation("pause"), json!("true"));
     }
 }
 
 #[test]
 fn v4_output_tells_changes_and_remaining_blockers() {
-    let site = Site::of(idle(driver()));
-    let changed = site.answer("pause gpu -y");
+    let cluster = TestCluster::serving(idle(driver()));
+    let changed = cluster.ok("pause gpu -y");
     assert!(
         changed.stdout.starts_with("pause gpu: 1 changed\n"),
         "{}",
         changed.transcript()
     );
-    let again = site.answer("pause gpu -y");
+    let again = cluster.ok("pause gpu -y");
     assert_eq!(
         (again.stdout.as_str(), again.stderr.as_str()),
         ("", "pause gpu: nothing to do\n")
     );
-    site.done("disable gpu -y");
-    let resumed = site.answer("resume gpu");
+    cluster.run_ok("disable gpu -y");
+    let resumed = cluster.ok("resume gpu");
     resumed.expect_stderr(
         "skyhook/gpu is disabled as well: nothing runs until you run `kubectl skyhook enable gpu`",
     );
@@ -105,12 +105,12 @@ fn v5_missing_permission_is_reported_before_any_write() {
             "missing permission: patch nodes; nothing was changed",
         ),
     ] {
-        let site = Site::complete(&["node-1"]);
-        site.fake.on(denied).reply(403);
-        let ran = site.run(words);
+        let cluster = TestCluster::with_complete_nodes(&["node-1"]);
+        cluster.fake.on(denied).reply(403);
+        let ran = cluster.run(words);
         ran.expect_code(1);
         ran.expect_stderr(says);
         ran.expect_stderr("kubectl auth can-i patch");
-        assert_eq!(site.patched(), [""; 0]);
+        assert_eq!(cluster.patched_paths(), [""; 0]);
     }
 }

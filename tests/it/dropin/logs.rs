@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Site, driver, idle};
+use super::{TestCluster, driver, idle};
 use crate::dropin::SKYHOOK;
 use crate::support::fake_api::FakeApi;
 use crate::support::object_builder::PackageRun;
@@ -37,9 +37,9 @@ fn l1_crash_loop_shows_the_crashed_run() {
         it.logs
             .write_previous("p", "driver-apply", "2026-11-20T11:54:00Z no such device\n");
     });
-    let site = Site::of(fake);
+    let cluster = TestCluster::serving(fake);
     for words in ["", "--stage apply"] {
-        let ran = site.answer(&format!("package logs driver --skyhook gpu {words}"));
+        let ran = cluster.ok(&format!("package logs driver --skyhook gpu {words}"));
         assert_eq!(ran.stdout, "no such device\n", "{}", ran.transcript());
     }
 }
@@ -53,7 +53,7 @@ fn l2_interrupt_logs_are_shown() {
     };
     let logs = [("interrupt", "2026-11-20T11:50:00Z rebooting\n")];
     let fake = pod(with_node(), "p", &place, &["interrupt running"], &logs);
-    let ran = Site::of(fake).answer("package logs driver --skyhook gpu --stage interrupt");
+    let ran = TestCluster::serving(fake).ok("package logs driver --skyhook gpu --stage interrupt");
     assert_eq!(ran.stdout, "rebooting\n", "{}", ran.transcript());
 }
 
@@ -70,9 +70,9 @@ fn l3_package_name_prefix_does_not_match() {
     };
     let logs = [("driver-extra-apply", "2026-11-20T11:50:00Z other\n")];
     let fake = pod(fake, "p", &place, &["driver-extra-apply running"], &logs);
-    let site = Site::of(fake);
-    assert_eq!(site.answer("package logs driver --skyhook gpu").stdout, "");
-    let other = site.answer("package logs driver-extra --skyhook gpu");
+    let cluster = TestCluster::serving(fake);
+    assert_eq!(cluster.ok("package logs driver --skyhook gpu").stdout, "");
+    let other = cluster.ok("package logs driver-extra --skyhook gpu");
     assert_eq!(other.stdout, "other\n");
 }
 
@@ -100,7 +100,7 @@ fn l4_nodes_are_interleaved_with_name_prefixes() {
             &[("driver-apply", text)],
         );
     }
-    let ran = Site::of(fake).answer("package logs driver --skyhook gpu");
+    let ran = TestCluster::serving(fake).ok("package logs driver --skyhook gpu");
     let said: Vec<&str> = ran.stdout.lines().collect();
     assert_eq!(said.len(), 3, "{}", ran.transcript());
     for (line, (node, word)) in said.iter().zip([
@@ -135,8 +135,8 @@ fn l5_stage_shows_its_check_and_no_other_stage() {
         &["driver-config running"],
         &[("driver-config", "2026-11-20T11:50:02Z configured\n")],
     );
-    let ran =
-        Site::of(fake).answer("package logs driver --skyhook gpu --stage apply --prefix=false");
+    let ran = TestCluster::serving(fake)
+        .ok("package logs driver --skyhook gpu --stage apply --prefix=false");
     let words: Vec<&str> = ran
         .stdout
         .lines()
@@ -156,19 +156,20 @@ fn l6_every_stage_can_be_selected() {
         "uninstall",
         "uninstall-interrupt",
     ] {
-        let site = Site::of(with_node());
-        let ran = site.answer(&format!(
+        let cluster = TestCluster::serving(with_node());
+        let ran = cluster.ok(&format!(
             "package logs driver --skyhook gpu --stage {stage}"
         ));
         assert_eq!(ran.stdout, "");
     }
-    let ran = Site::of(with_node()).run("package logs driver --skyhook gpu --stage nope");
+    let ran =
+        TestCluster::serving(with_node()).run("package logs driver --skyhook gpu --stage nope");
     assert_eq!((ran.parts().0, ran.parts().2), ("", Some(64)));
 }
 
 #[test]
 fn l7_missing_logs_name_the_reason_and_the_host_path() {
-    let ran = Site::of(with_node()).answer("package logs driver --skyhook gpu");
+    let ran = TestCluster::serving(with_node()).ok("package logs driver --skyhook gpu");
     assert_eq!(ran.stdout, "");
     for says in [
         "the operator deletes a pod as soon as its stage is complete",
@@ -188,16 +189,16 @@ fn l8_log_flags_reach_the_server_and_unknown_names_are_errors() {
         &["driver-init done", "driver-apply running"],
         &logs,
     );
-    let site = Site::of(fake);
+    let cluster = TestCluster::serving(fake);
     let all = "package logs driver --skyhook gpu --timestamps --prefix --since 24h --tail 5";
-    let ran = site.answer(all);
+    let ran = cluster.ok(all);
     assert!(ran.stdout.starts_with("node-1"), "{}", ran.transcript());
     assert!(
         ran.stdout.ends_with("2026-11-20T11:50:00Z applied\n"),
         "{}",
         ran.transcript()
     );
-    let queries: Vec<String> = site
+    let queries: Vec<String> = cluster
         .fake
         .requests()
         .iter()
@@ -216,11 +217,11 @@ fn l8_log_flags_reach_the_server_and_unknown_names_are_errors() {
         "package logs drivr --skyhook gpu",
         "package logs driver --skyhook gpu --node node-9",
     ] {
-        let ran = site.run(words);
+        let ran = cluster.run(words);
         assert_eq!((ran.stdout.as_str(), ran.code), ("", Some(1)), "{words}");
     }
-    site.fake.on("GET pods/log").reply(500);
-    let ran = site.run("package logs driver --skyhook gpu");
+    cluster.fake.on("GET pods/log").reply(500);
+    let ran = cluster.run("package logs driver --skyhook gpu");
     assert_eq!((ran.stdout.as_str(), ran.code), ("", Some(1)));
     ran.expect_stderr("error");
 }

@@ -2,42 +2,42 @@
 
 use serde_json::{Value, json};
 
-use super::{Site, driver, idle, marked};
+use super::{TestCluster, driver, idle, marked};
 use crate::dropin::SKYHOOK;
 use crate::support::fake_api::FakeApi;
 use crate::support::object_builder::PackageRun;
 
 /// While the operator is at work: a package is in progress.
-fn at_work(status: &str) -> Site {
+fn at_work(status: &str) -> TestCluster {
     let node = marked("node-1", status, &["driver|1.0.0 apply in_progress"]);
     let fake = SKYHOOK.serve(driver()).with(node);
-    Site::of(fake).with_operator()
+    TestCluster::serving(fake).simulating_operator()
 }
 
 #[test]
 fn upstream_cli_lifecycle_suite() {
-    let site = at_work("in_progress");
-    site.done("pause gpu --confirm");
-    assert_eq!(site.noted("pause"), json!("true"));
+    let cluster = at_work("in_progress");
+    cluster.run_ok("pause gpu --confirm");
+    assert_eq!(cluster.gpu_annotation("pause"), json!("true"));
     // Upstream's suite confirms neither of these, and asserts no more than that they do not fail.
-    site.done("resume gpu");
-    assert_eq!(site.noted("pause"), json!("true"));
-    site.done("disable gpu --confirm");
-    assert_eq!(site.noted("disable"), json!("true"));
-    site.done("enable gpu");
-    assert_eq!(site.noted("disable"), json!("true"));
-    site.done("pause gpu --confirm");
-    site.done("disable gpu --confirm");
-    assert_eq!(site.noted("pause"), json!("true"));
-    assert_eq!(site.noted("disable"), json!("true"));
-    site.done("resume gpu");
-    assert_eq!(site.noted("disable"), json!("true"));
-    site.done("enable gpu");
+    cluster.run_ok("resume gpu");
+    assert_eq!(cluster.gpu_annotation("pause"), json!("true"));
+    cluster.run_ok("disable gpu --confirm");
+    assert_eq!(cluster.gpu_annotation("disable"), json!("true"));
+    cluster.run_ok("enable gpu");
+    assert_eq!(cluster.gpu_annotation("disable"), json!("true"));
+    cluster.run_ok("pause gpu --confirm");
+    cluster.run_ok("disable gpu --confirm");
+    assert_eq!(cluster.gpu_annotation("pause"), json!("true"));
+    assert_eq!(cluster.gpu_annotation("disable"), json!("true"));
+    cluster.run_ok("resume gpu");
+    assert_eq!(cluster.gpu_annotation("disable"), json!("true"));
+    cluster.run_ok("enable gpu");
 }
 
 #[test]
 fn upstream_cli_node_suite() {
-    let site = at_work("in_progress");
+    let cluster = at_work("in_progress");
     for words in [
         "node list --skyhook gpu",
         "node list --skyhook gpu -o json",
@@ -45,22 +45,22 @@ fn upstream_cli_node_suite() {
         "node status node-1 --skyhook gpu",
         "node status node-1 -o json",
     ] {
-        site.done(words);
+        cluster.run_ok(words);
     }
     // The suite does not confirm this one, and there it goes ahead.
-    assert_eq!(site.run("node ignore node-1").code, Some(3));
-    site.done("node ignore node-1 -y");
-    assert_eq!(site.label("node-1", "ignore"), json!("true"));
-    site.done("node unignore node-1 -y");
-    assert_eq!(site.label("node-1", "ignore"), Value::Null);
-    site.done("node reset node-1 --skyhook gpu --confirm");
-    assert_eq!(site.entries("node-1"), Value::Null);
-    assert_eq!(site.noted("pause"), Value::Null);
+    assert_eq!(cluster.run("node ignore node-1").code, Some(3));
+    cluster.run_ok("node ignore node-1 -y");
+    assert_eq!(cluster.node_label("node-1", "ignore"), json!("true"));
+    cluster.run_ok("node unignore node-1 -y");
+    assert_eq!(cluster.node_label("node-1", "ignore"), Value::Null);
+    cluster.run_ok("node reset node-1 --skyhook gpu --confirm");
+    assert_eq!(cluster.node_state("node-1"), Value::Null);
+    assert_eq!(cluster.gpu_annotation("pause"), Value::Null);
 }
 
 #[test]
 fn upstream_cli_node_suite_before_the_operator_starts() {
-    let site = Site::of(
+    let cluster = TestCluster::serving(
         FakeApi::new()
             .serving(SKYHOOK.0)
             .with({
@@ -81,9 +81,9 @@ fn upstream_cli_node_suite_before_the_operator_starts() {
         "package status driver --skyhook gpu -o json",
         "package logs driver --skyhook gpu --node node-1",
     ] {
-        site.done(words);
+        cluster.run_ok(words);
     }
-    assert_eq!(site.patched(), [""; 0]);
+    assert_eq!(cluster.patched_paths(), [""; 0]);
 }
 
 #[test]
@@ -95,34 +95,37 @@ fn upstream_cli_package_suite() {
         &["driver-init waiting:PodInitializing"],
     );
     let node = marked("node-1", "complete", &["driver|1.0.0 config complete"]);
-    let site = Site::of(idle(driver()).with(node).with(pod)).with_operator();
-    site.done("package logs driver --skyhook gpu --node node-1");
-    site.done("package rerun driver --skyhook gpu --node node-1 --dry-run");
-    assert_eq!(site.patched(), [""; 0]);
-    site.done("package rerun driver --skyhook gpu --node node-1 --stage apply --confirm");
-    let entry = &site.entries("node-1")["driver|1.0.0"];
+    let cluster = TestCluster::serving(idle(driver()).with(node).with(pod)).simulating_operator();
+    cluster.run_ok("package logs driver --skyhook gpu --node node-1");
+    cluster.run_ok("package rerun driver --skyhook gpu --node node-1 --dry-run");
+    assert_eq!(cluster.patched_paths(), [""; 0]);
+    cluster.run_ok("package rerun driver --skyhook gpu --node node-1 --stage apply --confirm");
+    let entry = &cluster.node_state("node-1")["driver|1.0.0"];
     assert_eq!(
         (&entry["stage"], &entry["state"]),
         (&json!("apply"), &json!("in_progress"))
     );
-    assert_eq!(site.noted("pause"), Value::Null);
+    assert_eq!(cluster.gpu_annotation("pause"), Value::Null);
 }
 
 #[test]
 fn upstream_cli_reset_suite() {
     let mut node = marked("node-1", "complete", &["driver|1.0.0 config complete"]);
     node["metadata"]["annotations"][SKYHOOK.0.key("cordon_other")] = json!("true");
-    let site = Site::of(idle(driver()).with(node));
-    assert_eq!(site.cr()["status"]["nodeOrderOffset"], Value::Null);
-    site.done("disable gpu --confirm");
-    assert_eq!(site.noted("disable"), json!("true"));
-    site.done("reset gpu --confirm");
+    let cluster = TestCluster::serving(idle(driver()).with(node));
+    assert_eq!(cluster.gpu()["status"]["nodeOrderOffset"], Value::Null);
+    cluster.run_ok("disable gpu --confirm");
+    assert_eq!(cluster.gpu_annotation("disable"), json!("true"));
+    cluster.run_ok("reset gpu --confirm");
     for key in ["nodeState_gpu", "cordon_gpu", "status_gpu", "version_gpu"] {
-        assert_eq!(site.on("node-1", key), Value::Null, "{key}");
+        assert_eq!(cluster.node_annotation("node-1", key), Value::Null, "{key}");
     }
-    assert_eq!(site.label("node-1", "status_gpu"), Value::Null);
-    assert_eq!(site.on("node-1", "cordon_other"), json!("true"));
-    assert_eq!(site.cr()["status"]["nodeOrderOffset"], json!(0));
+    assert_eq!(cluster.node_label("node-1", "status_gpu"), Value::Null);
+    assert_eq!(
+        cluster.node_annotation("node-1", "cordon_other"),
+        json!("true")
+    );
+    assert_eq!(cluster.gpu()["status"]["nodeOrderOffset"], json!(0));
 }
 
 #[test]
@@ -139,9 +142,9 @@ fn upstream_cli_deployment_policy_reset_suite() {
             "complete",
             &["driver|1.0.0 config complete"],
         ));
-    let site = Site::of(fake);
-    site.done("deployment-policy reset gpu --confirm");
-    let compartment = &site.cr()["status"]["compartmentStatuses"]["__default__"];
+    let cluster = TestCluster::serving(fake);
+    cluster.run_ok("deployment-policy reset gpu --confirm");
+    let compartment = &cluster.gpu()["status"]["compartmentStatuses"]["__default__"];
     assert_eq!(compartment["batchState"]["currentBatch"], json!(1));
     assert_eq!(compartment["progressPercent"], json!(100));
 }
@@ -149,10 +152,10 @@ fn upstream_cli_deployment_policy_reset_suite() {
 #[test]
 fn reset_before_and_after_upstream_suites() {
     // Nothing there yet, as in reap_old_logs, whose result is looked at.
-    let site = Site::of(FakeApi::new().serving(SKYHOOK.0).with(SKYHOOK.operator()));
-    site.done("reset gpu --confirm");
+    let cluster = TestCluster::serving(FakeApi::new().serving(SKYHOOK.0).with(SKYHOOK.operator()));
+    cluster.run_ok("reset gpu --confirm");
     // The object was deleted before.
-    let site = Site::of(
+    let cluster = TestCluster::serving(
         FakeApi::new()
             .serving(SKYHOOK.0)
             .with(SKYHOOK.operator())
@@ -162,11 +165,11 @@ fn reset_before_and_after_upstream_suites() {
                 &["driver|1.0.0 config complete"],
             )),
     );
-    site.done("reset gpu --confirm");
-    assert_eq!(site.entries("node-1"), Value::Null);
+    cluster.run_ok("reset gpu --confirm");
+    assert_eq!(cluster.node_state("node-1"), Value::Null);
     // The operator is at work.
-    let site = at_work("in_progress");
-    site.done("reset gpu --confirm");
-    assert_eq!(site.entries("node-1"), Value::Null);
-    assert_eq!(site.noted("pause"), Value::Null);
+    let cluster = at_work("in_progress");
+    cluster.run_ok("reset gpu --confirm");
+    assert_eq!(cluster.node_state("node-1"), Value::Null);
+    assert_eq!(cluster.gpu_annotation("pause"), Value::Null);
 }

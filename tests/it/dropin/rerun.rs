@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Site, idle};
+use super::{TestCluster, idle};
 use crate::dropin::SKYHOOK;
 
 fn packages() -> Value {
@@ -12,22 +12,23 @@ fn packages() -> Value {
     })
 }
 
-fn site(entries: &[&str]) -> Site {
-    Site::of(idle(packages()).with(SKYHOOK.node("node-1", "complete", entries))).with_operator()
+fn cluster(entries: &[&str]) -> TestCluster {
+    TestCluster::serving(idle(packages()).with(SKYHOOK.node("node-1", "complete", entries)))
+        .simulating_operator()
 }
 
 const BOTH: [&str; 2] = ["a|1.0.0 config complete", "b|1.0.0 config complete"];
 
 #[test]
 fn p1_concurrent_operator_writes_are_kept() {
-    let site = site(&["a|1.0.0 config complete", "b|1.0.0 apply complete"]);
+    let cluster = cluster(&["a|1.0.0 config complete", "b|1.0.0 apply complete"]);
     let now = json!({
         "a|1.0.0": {"name": "a", "version": "1.0.0", "image": "example.com/a", "stage": "config", "state": "complete"},
         "b|1.0.0": {"name": "b", "version": "1.0.0", "image": "example.com/b", "stage": "config", "state": "complete"},
         "c|1.0.0": {"name": "c", "version": "1.0.0", "image": "example.com/c", "stage": "apply", "state": "complete"},
     });
     let text = now.to_string();
-    site.fake.on("PATCH nodes").nth(1).after(move |state| {
+    cluster.fake.on("PATCH nodes").nth(1).after(move |state| {
         let mut node = state
             .store
             .find("nodes", "", "node-1")
@@ -36,10 +37,10 @@ fn p1_concurrent_operator_writes_are_kept() {
         node["metadata"]["annotations"][SKYHOOK.0.key("nodeState_gpu")] = json!(text);
         state.store.load(node);
     });
-    site.done("package rerun a --skyhook gpu --node node-1 -y --no-pause");
+    cluster.run_ok("package rerun a --skyhook gpu --node node-1 -y --no-pause");
     let mut expected = now;
     expected.as_object_mut().expect("a map").remove("a|1.0.0");
-    assert_eq!(site.entries("node-1"), expected);
+    assert_eq!(cluster.node_state("node-1"), expected);
 }
 
 #[test]
@@ -47,37 +48,37 @@ fn p2_unknown_fields_are_kept() {
     let mut node = SKYHOOK.node("node-1", "complete", &[]);
     let text = r#"{"a|1.0.0":{"name":"a","version":"1.0.0","image":"i","stage":"config","state":"complete","new":[1]},"b|1.0.0":{"name":"b","version":"1.0.0","image":"i","stage":"config","state":"complete","odd":{"x":null}}}"#;
     node["metadata"]["annotations"][SKYHOOK.0.key("nodeState_gpu")] = json!(text);
-    let site = Site::of(idle(packages()).with(node));
-    site.done("package rerun a --skyhook gpu --node node-1 --stage config -y --no-pause");
+    let cluster = TestCluster::serving(idle(packages()).with(node));
+    cluster.run_ok("package rerun a --skyhook gpu --node node-1 --stage config -y --no-pause");
     let wanted = text.replacen(r#""state":"complete""#, r#""state":"in_progress""#, 1);
     let expected: Value = serde_json::from_str(&wanted).expect("JSON");
-    assert_eq!(site.entries("node-1"), expected);
+    assert_eq!(cluster.node_state("node-1"), expected);
 }
 
 #[test]
 fn p3_misleading_stages_are_refused() {
-    let site = site(&BOTH);
+    let cluster = cluster(&BOTH);
     for stage in [
         "interrupt",
         "post-interrupt",
         "uninstall",
         "uninstall-interrupt",
     ] {
-        let ran = site.run(&format!(
+        let ran = cluster.run(&format!(
             "package rerun a --skyhook gpu --node node-1 --stage {stage} -y"
         ));
         assert_eq!((ran.stdout.as_str(), ran.code), ("", Some(3)), "{stage}");
         ran.expect_stderr("nothing was changed");
     }
-    let ran = site.run("package rerun a --skyhook gpu --node node-1 --stage nope -y");
+    let ran = cluster.run("package rerun a --skyhook gpu --node node-1 --stage nope -y");
     ran.expect_code(64);
-    assert_eq!(site.patched(), [""; 0]);
+    assert_eq!(cluster.patched_paths(), [""; 0]);
     for stage in ["apply", "config"] {
-        let site = self::site(&BOTH);
-        site.done(&format!(
+        let cluster = self::cluster(&BOTH);
+        cluster.run_ok(&format!(
             "package rerun a --skyhook gpu --node node-1 --stage {stage} -y"
         ));
-        let entry = &site.entries("node-1")["a|1.0.0"];
+        let entry = &cluster.node_state("node-1")["a|1.0.0"];
         assert_eq!(
             (&entry["stage"], &entry["state"]),
             (&json!(stage), &json!("in_progress"))
@@ -98,24 +99,27 @@ fn p4_pod_running_the_stage_is_named() {
         &["a-init done", "a-apply looping"],
     );
     let node = SKYHOOK.node("node-1", "erroring", &["a|1.0.0 apply erroring"]);
-    let site = Site::of(idle(packages()).with(node).with(pod));
-    let ran = site.answer("package rerun a --skyhook gpu --node node-1 --stage apply --dry-run");
+    let cluster = TestCluster::serving(idle(packages()).with(node).with(pod));
+    let ran = cluster.ok("package rerun a --skyhook gpu --node node-1 --stage apply --dry-run");
     ran.expect_stdout("this stage is already running and will not restart: pod/gpu-a on node-1");
 }
 
 #[test]
 fn p5_upgrade_stage_can_be_rerun() {
-    let site = site(&BOTH);
-    site.done("package rerun a --skyhook gpu --node node-1 --stage upgrade -y");
-    assert_eq!(site.entries("node-1")["a|1.0.0"]["stage"], json!("upgrade"));
+    let cluster = cluster(&BOTH);
+    cluster.run_ok("package rerun a --skyhook gpu --node node-1 --stage upgrade -y");
+    assert_eq!(
+        cluster.node_state("node-1")["a|1.0.0"]["stage"],
+        json!("upgrade")
+    );
 }
 
 #[test]
 fn p6_dependents_and_blockers_are_named() {
-    let site = site(&BOTH);
-    site.done("disable gpu -y");
-    site.done("node ignore node-1 -y");
-    let ran = site.answer("package rerun a --skyhook gpu --node node-1 --dry-run");
+    let cluster = cluster(&BOTH);
+    cluster.run_ok("disable gpu -y");
+    cluster.run_ok("node ignore node-1 -y");
+    let ran = cluster.ok("package rerun a --skyhook gpu --node node-1 --dry-run");
     let text = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     for says in [
         "packages that depend on a do not run again: b",
@@ -130,8 +134,8 @@ fn p6_dependents_and_blockers_are_named() {
 fn p7_nodes_can_be_selected_by_all_label_or_failure() {
     let mut labelled = SKYHOOK.node("node-2", "complete", &BOTH);
     labelled["metadata"]["labels"] = json!({"pool": "a"});
-    let site = || {
-        Site::of(
+    let cluster = || {
+        TestCluster::serving(
             idle(packages())
                 .with(SKYHOOK.node("node-1", "complete", &BOTH))
                 .with(labelled.clone())
@@ -144,21 +148,21 @@ fn p7_nodes_can_be_selected_by_all_label_or_failure() {
         ("--all-nodes --failed-only", 1),
         ("--node node-1 --node node-2", 2),
     ] {
-        let site = site();
-        site.done(&format!(
+        let cluster = cluster();
+        cluster.run_ok(&format!(
             "package rerun a --skyhook gpu {flags} -y --no-pause"
         ));
-        assert_eq!(site.patched().len(), nodes, "{flags}");
+        assert_eq!(cluster.patched_paths().len(), nodes, "{flags}");
     }
     // Where another package fails this one does not.
     let site_of = |entries: &[&str]| {
         let node = SKYHOOK.node("node-1", "erroring", entries);
-        Site::of(idle(packages()).with(node))
+        TestCluster::serving(idle(packages()).with(node))
     };
     let fails = "package rerun a --skyhook gpu --all-nodes --failed-only -y --no-pause";
     let other = site_of(&["a|1.0.0 config complete", "b|1.0.0 apply erroring"]);
-    other.done(fails);
-    assert_eq!(other.patched().len(), 0);
-    let ran = site().run("package rerun a --skyhook gpu -y");
+    other.run_ok(fails);
+    assert_eq!(other.patched_paths().len(), 0);
+    let ran = cluster().run("package rerun a --skyhook gpu -y");
     ran.expect_code(64);
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::fake_api::FakeApi;
 use crate::support::object_builder::SKYHOOK;
-use crate::support::stage::Stage;
+use crate::support::test_cluster::TestCluster;
 
 /// Captured clusters where something is cured that leaves nothing behind that cannot be made again.
 const CLUSTERS: [(&str, &str); 4] = [
@@ -17,8 +17,8 @@ const CLUSTERS: [(&str, &str); 4] = [
 ];
 
 /// The codes of what is found.
-fn found(stage: &Stage) -> Vec<String> {
-    let ran = stage.run("diagnose stuck --no-logs --fail-on never -o json");
+fn found(test_cluster: &TestCluster) -> Vec<String> {
+    let ran = test_cluster.run("diagnose stuck --no-logs --fail-on never -o json");
     let document = ran.json();
     let findings = document["findings"].as_array().expect("findings").iter();
     findings
@@ -27,8 +27,8 @@ fn found(stage: &Stage) -> Vec<String> {
 }
 
 /// The objects without what a server counts, and node states whatever the order of their packages.
-fn objects(stage: &Stage) -> Vec<Value> {
-    let mut all = stage.fake.objects();
+fn objects(test_cluster: &TestCluster) -> Vec<Value> {
+    let mut all = test_cluster.fake.objects();
     for object in &mut all {
         if let Some(metadata) = object["metadata"].as_object_mut() {
             let counted = ["resourceVersion", "managedFields"];
@@ -47,19 +47,24 @@ fn objects(stage: &Stage) -> Vec<Value> {
 #[test]
 fn fix_is_applied_and_undone() {
     for (cluster, code) in CLUSTERS {
-        let stage = Stage::operated(cluster);
-        let before = objects(&stage);
-        assert!(found(&stage).iter().any(|c| c == code), "{cluster}");
-        let ran = stage.run("fix --up-to B4 --no-pause --confirm");
+        let test_cluster = TestCluster::captured_with_operator(cluster);
+        let before = objects(&test_cluster);
+        assert!(found(&test_cluster).iter().any(|c| c == code), "{cluster}");
+        let ran = test_cluster.run("fix --up-to B4 --no-pause --confirm");
         ran.expect_code(0);
-        assert!(!stage.writes().is_empty(), "{}", ran.transcript());
+        assert!(!test_cluster.writes().is_empty(), "{}", ran.transcript());
         assert!(
-            found(&stage).iter().all(|c| c != code),
+            found(&test_cluster).iter().all(|c| c != code),
             "{cluster}: {}",
             ran.transcript()
         );
-        stage.run("undo --confirm").expect_code(0);
-        assert_eq!(objects(&stage), before, "{cluster}: {}", ran.transcript());
+        test_cluster.run("undo --confirm").expect_code(0);
+        assert_eq!(
+            objects(&test_cluster),
+            before,
+            "{cluster}: {}",
+            ran.transcript()
+        );
     }
 }
 
@@ -72,30 +77,30 @@ fn choices_are_never_applied() {
         "orphaned-uninstall-complete",
         "finalizer-stripped",
     ] {
-        let stage = Stage::operated(cluster);
-        let ran = stage.run("fix --up-to B4 --confirm");
+        let test_cluster = TestCluster::captured_with_operator(cluster);
+        let ran = test_cluster.run("fix --up-to B4 --confirm");
         assert_snapshot!(cluster, ran.transcript());
-        assert_eq!(stage.writes(), [""; 0], "{cluster}");
+        assert_eq!(test_cluster.writes(), [""; 0], "{cluster}");
     }
 }
 
 #[test]
 fn journal_records_the_fixed_codes() {
-    let stage = Stage::of("malformed-node-state");
-    stage.run("fix --no-pause --confirm").expect_code(0);
-    let list = stage.run("journal list -o json").json();
+    let test_cluster = TestCluster::captured("malformed-node-state");
+    test_cluster.run("fix --no-pause --confirm").expect_code(0);
+    let list = test_cluster.run("journal list -o json").json();
     assert_eq!(list["items"][0]["title"], "fix SKY206");
 }
 
 /// What may not be read decides what is cause and what follows.
 #[test]
 fn unreadable_pods_prevent_any_fix() {
-    let stage = Stage::of("apply-erroring");
-    stage.fake.on("LIST pods").reply(403);
-    let ran = stage.run("fix --up-to B4 --confirm");
+    let test_cluster = TestCluster::captured("apply-erroring");
+    test_cluster.fake.on("LIST pods").reply(403);
+    let ran = test_cluster.run("fix --up-to B4 --confirm");
     ran.expect_code(1);
     ran.expect_stderr("nothing was changed");
-    assert_eq!(stage.writes(), Vec::<String>::new());
+    assert_eq!(test_cluster.writes(), Vec::<String>::new());
 }
 
 /// A world of the older operator in which two packages fail on a node, and one of them on another.
@@ -113,15 +118,15 @@ fn two_packages() -> FakeApi {
 
 #[test]
 fn remedies_on_one_node_run_in_sequence_under_one_pause() {
-    let stage = Stage::over(two_packages());
-    assert_snapshot!(stage.run("fix --up-to B4 --dry-run").transcript());
-    let before = objects(&stage);
-    let ran = stage.run("fix --up-to B4 --no-pause --confirm");
+    let test_cluster = TestCluster::serving(two_packages());
+    assert_snapshot!(test_cluster.run("fix --up-to B4 --dry-run").transcript());
+    let before = objects(&test_cluster);
+    let ran = test_cluster.run("fix --up-to B4 --no-pause --confirm");
     ran.expect_code(0);
-    let left = found(&stage);
+    let left = found(&test_cluster);
     assert!(!left.contains(&"SKY201".to_owned()), "{}", ran.transcript());
-    stage.run("undo --confirm").expect_code(0);
-    assert_eq!(objects(&stage), before, "{}", ran.transcript());
+    test_cluster.run("undo --confirm").expect_code(0);
+    assert_eq!(objects(&test_cluster), before, "{}", ran.transcript());
 }
 
 #[test]
@@ -132,21 +137,21 @@ fn abbreviated_command_changes_all_nodes() {
         let entry = "driver|1.0.0 apply erroring";
         fake.load(SKYHOOK.node(&format!("gpu-{n:02}"), "erroring", &[entry]));
     }
-    let stage = Stage::over(fake);
+    let test_cluster = TestCluster::serving(fake);
     assert_snapshot!(
-        stage
+        test_cluster
             .run("fix --up-to B2 --no-pause --dry-run")
             .transcript()
     );
-    assert_snapshot!(stage.run("fix").transcript());
+    assert_snapshot!(test_cluster.run("fix").transcript());
 }
 
 #[test]
 fn only_the_named_nodes_are_changed() {
-    let stage = Stage::over(two_packages());
-    let ran = stage.run("fix --node gpu-2 --up-to B4 --no-pause --confirm");
+    let test_cluster = TestCluster::serving(two_packages());
+    let ran = test_cluster.run("fix --node gpu-2 --up-to B4 --no-pause --confirm");
     ran.expect_code(0);
-    let writes = stage.writes();
+    let writes = test_cluster.writes();
     assert!(
         writes.iter().all(|write| write.ends_with("/gpu-2")) && !writes.is_empty(),
         "{}",
@@ -163,18 +168,21 @@ fn stale_pause_is_taken_over() {
         (kind == "Skyhook").then(|| object["metadata"]["name"].as_str().map(str::to_owned))?
     });
     let name = name.expect("a custom resource");
-    let stage = Stage::over(fake);
+    let test_cluster = TestCluster::serving(fake);
     let pause = ApiFlavor::Skyhook.key("pause");
-    let mut held = stage.fake.get("skyhooks", "", &name).expect("it is there");
+    let mut held = test_cluster
+        .fake
+        .get("skyhooks", "", &name)
+        .expect("it is there");
     held["metadata"]["annotations"] = json!({
         pause: "true",
         "kubectl-skyhook/pause-reason": format!("held for: reset {name} on 3 nodes"),
         "kubectl-skyhook/hold":
             r#"{"by":"ann@laptop","machine":"laptop pid:[1]","process":4711,"since":"2026-11-20T08:00:00Z"}"#,
     });
-    stage.fake.load(held);
-    let ran = stage.run("fix --up-to B4 --dry-run");
+    test_cluster.fake.load(held);
+    let ran = test_cluster.run("fix --up-to B4 --dry-run");
     assert_snapshot!(ran.transcript());
     ran.expect_code(0);
-    assert_eq!(stage.writes(), Vec::<String>::new());
+    assert_eq!(test_cluster.writes(), Vec::<String>::new());
 }

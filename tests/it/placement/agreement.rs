@@ -28,7 +28,7 @@ fn place(row: &Value) -> [String; 3] {
     [word(row, "nodeName"), name, word(row, "version")].map(str::to_owned)
 }
 
-/// Stage, state and restarts; none where nothing is recorded.
+/// TestCluster, state and restarts; none where nothing is recorded.
 fn record(row: &Value) -> (String, String, u64) {
     let restarts = row["restarts"].as_u64().unwrap_or_default();
     (

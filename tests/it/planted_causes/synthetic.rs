@@ -26,7 +26,7 @@ pub struct Crew {
 #[derive(Clone)]
 pub struct Stand {
     pub status: &'static str,
-    /// Stage and state of the packages, in their order; of the others nothing is begun.
+    /// TestCluster and state of the packages, in their order; of the others nothing is begun.
     pub entries: Vec<(&'static str, &'static str)>,
 }
 

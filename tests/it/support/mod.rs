@@ -10,5 +10,5 @@ pub mod object_builder;
 pub mod programs;
 pub mod proxy;
 pub mod run;
-pub mod stage;
 pub mod terminal;
+pub mod test_cluster;

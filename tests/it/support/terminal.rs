@@ -7,7 +7,7 @@ use expectrl::process::unix::WaitStatus;
 use expectrl::session::OsSession;
 use expectrl::{Eof, Expect, Session};
 
-use super::stage::Stage;
+use super::test_cluster::TestCluster;
 
 pub struct Terminal {
     session: OsSession,
@@ -15,16 +15,16 @@ pub struct Terminal {
 
 impl Terminal {
     /// Runs the binary with these words, until it asks this.
-    pub fn of(stage: &Stage, words: &str, question: &str) -> Terminal {
+    pub fn of(cluster: &TestCluster, words: &str, question: &str) -> Terminal {
         let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-skyhook"));
         command
             .args(words.split_whitespace())
             .env_clear()
-            .env("HOME", stage.state.path())
-            .env("XDG_STATE_HOME", stage.state.path())
+            .env("HOME", cluster.state.path())
+            .env("XDG_STATE_HOME", cluster.state.path())
             .env("TERM", "xterm")
             .env("NO_COLOR", "1")
-            .env("KUBECONFIG", stage.served.kubeconfig());
+            .env("KUBECONFIG", cluster.served.kubeconfig());
         Terminal::running(command, question)
     }
 

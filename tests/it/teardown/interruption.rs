@@ -9,7 +9,7 @@ use expectrl::{Eof, Expect, Session};
 use super::{SKYHOOK, goes, gone, two, uninstalling};
 use crate::support::fake_api::FakeApi;
 use crate::support::run::Child;
-use crate::support::stage::Stage;
+use crate::support::test_cluster::TestCluster;
 
 /// It is on its way, and a pod is at work.
 fn at_work() -> FakeApi {
@@ -23,13 +23,13 @@ fn interrupt_leaves_later_waves_unstarted() {
     let fake = at_work();
     let child = Child::default();
     fake.on("DELETE skyhooks late").after(child.interrupt());
-    let stage = Stage::over(fake);
-    let ran = stage
+    let cluster = TestCluster::serving(fake);
+    let ran = cluster
         .command("teardown --timeout 20s --confirm")
         .child(&child)
         .output();
     ran.expect_code(130);
-    assert_eq!(stage.writes().len(), 1);
+    assert_eq!(cluster.writes().len(), 1);
     for words in [
         "interrupted; requests in flight were completed",
         ": 1 changed, 2 not reached",
@@ -38,13 +38,15 @@ fn interrupt_leaves_later_waves_unstarted() {
     ] {
         ran.expect_stdout(words);
     }
-    assert!(stage.fake.get("skyhooks", "", "base").is_some());
+    assert!(cluster.fake.get("skyhooks", "", "base").is_some());
 }
 
 #[test]
 fn timeout_is_reported() {
-    let stage = Stage::over(at_work());
-    let ran = stage.command("teardown --timeout 300ms --confirm").output();
+    let cluster = TestCluster::serving(at_work());
+    let ran = cluster
+        .command("teardown --timeout 300ms --confirm")
+        .output();
     ran.expect_code(5);
     for words in [
         "timed out waiting until skyhook/late is gone",
@@ -62,16 +64,16 @@ fn terminal_shows_deletions_in_progress() {
         gone(it, SKYHOOK, "late");
     });
     goes(&fake, SKYHOOK, "base");
-    let stage = Stage::over(fake);
+    let cluster = TestCluster::serving(fake);
     let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-skyhook"));
     command
         .args(["teardown", "--confirm"])
         .env_clear()
-        .env("HOME", stage.state.path())
-        .env("XDG_STATE_HOME", stage.state.path())
+        .env("HOME", cluster.state.path())
+        .env("XDG_STATE_HOME", cluster.state.path())
         .env("TERM", "xterm")
         .env("NO_COLOR", "1")
-        .env("KUBECONFIG", stage.served.kubeconfig());
+        .env("KUBECONFIG", cluster.served.kubeconfig());
     let mut session = Session::spawn(command).expect("the binary starts on a terminal");
     session.set_expect_timeout(Some(Duration::from_secs(60)));
     for said in [

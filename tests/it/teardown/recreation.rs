@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{NODEWRIGHT, SKYHOOK, cr, driver, goes, policy, teardown, tuning};
 use crate::support::fake_api::FakeApi;
-use crate::support::stage::Stage;
+use crate::support::test_cluster::TestCluster;
 
 #[test]
 fn recreated_object_is_reported() {
@@ -20,7 +20,7 @@ fn recreated_object_is_reported() {
         again["metadata"]["uid"] = json!("another");
         it.store.load(again);
     });
-    let ran = teardown(&Stage::over(fake), "--confirm");
+    let ran = teardown(&TestCluster::serving(fake), "--confirm");
     ran.expect_code(2);
     ran.expect_stdout("left: skyhook/kept was recreated");
 }
@@ -37,7 +37,7 @@ fn objects_applied_by_helm_give_a_warning() {
         .serving(ApiFlavor::NodeWright)
         .with(NODEWRIGHT.operator())
         .with(gpu);
-    let ran = teardown(&Stage::over(fake), "--dry-run");
+    let ran = teardown(&TestCluster::serving(fake), "--dry-run");
     assert_snapshot!(ran.transcript());
 }
 
@@ -54,12 +54,12 @@ fn older_api_objects_are_deleted_before_newer() {
         .with(policy(NODEWRIGHT, "careful"));
     goes(&fake, SKYHOOK, "gpu");
     goes(&fake, NODEWRIGHT, "gpu");
-    let stage = Stage::over(fake);
-    let ran = teardown(&stage, "--confirm");
+    let cluster = TestCluster::serving(fake);
+    let ran = teardown(&cluster, "--confirm");
     ran.expect_code(0);
     let [old, new] = ApiFlavor::ALL.map(|g| format!("DELETE /apis/{}", g.api_version()));
     assert_eq!(
-        stage.writes(),
+        cluster.writes(),
         [
             format!("{old}/skyhooks/gpu"),
             format!("{new}/nodewrights/gpu"),

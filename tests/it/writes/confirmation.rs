@@ -6,7 +6,7 @@ use kubectl_skyhook::plan::Grade;
 use kubectl_skyhook::program::Program;
 use serde_json::{Value, json};
 
-use super::Stage;
+use super::TestCluster;
 use crate::support::fake_api::Logged;
 use crate::support::run::{Child, run};
 use crate::support::terminal::Terminal;
@@ -89,16 +89,23 @@ pub const COMMANDS: &[Writes] = &[
 
 impl Writes {
     /// A cluster in which the command has something to do, with what was written and journalled so far.
-    pub fn stage(&self) -> Prepared<'_> {
-        let stage = Stage::of(self.cluster);
-        let plan = stage.state.path().join("plan.json").display().to_string();
+    pub fn test_cluster(&self) -> Prepared<'_> {
+        let test_cluster = TestCluster::captured(self.cluster);
+        let plan = test_cluster
+            .state
+            .path()
+            .join("plan.json")
+            .display()
+            .to_string();
         let words = self.words.replace("PLAN", &plan);
         if !self.first.is_empty() {
-            stage.run(&self.first.replace("PLAN", &plan)).expect_code(0);
+            test_cluster
+                .run(&self.first.replace("PLAN", &plan))
+                .expect_code(0);
         }
         Prepared {
-            before: (stage.writes().len(), journals(&stage)),
-            stage,
+            before: (test_cluster.writes().len(), journals(&test_cluster)),
+            test_cluster,
             words,
             of: self,
         }
@@ -107,14 +114,17 @@ impl Writes {
 
 pub struct Prepared<'a> {
     of: &'a Writes,
-    pub stage: Stage,
+    pub test_cluster: TestCluster,
     pub words: String,
     before: (usize, usize),
 }
 
 impl Prepared<'_> {
     fn nothing_is_written(&self, said: &str) {
-        let now = (self.stage.writes().len(), journals(&self.stage));
+        let now = (
+            self.test_cluster.writes().len(),
+            journals(&self.test_cluster),
+        );
         assert_eq!(
             now, self.before,
             "{} {}: {said}",
@@ -124,7 +134,7 @@ impl Prepared<'_> {
 
     fn something_is_written(&self, said: &str) {
         assert!(
-            self.stage.writes().len() > self.before.0,
+            self.test_cluster.writes().len() > self.before.0,
             "{} {}: {said}",
             self.of.name,
             self.of.cluster
@@ -162,8 +172,8 @@ const NOBODY: &str =
 fn impact_grades_match_previews() {
     let mut wrong = Vec::new();
     for command in COMMANDS {
-        let prepared = command.stage();
-        let ran = prepared.stage.run(&prepared.words);
+        let prepared = command.test_cluster();
+        let ran = prepared.test_cluster.run(&prepared.words);
         let says = format!("  ({}: ", command.grade);
         if !ran.stderr.contains(&says) {
             wrong.push(format!(
@@ -186,8 +196,10 @@ fn unconfirmed_commands_write_nothing() {
             ("", Some("")),
             ("", Some("n\n")),
         ] {
-            let prepared = command.stage();
-            let run = prepared.stage.command(&format!("{}{flag}", prepared.words));
+            let prepared = command.test_cluster();
+            let run = prepared
+                .test_cluster
+                .command(&format!("{}{flag}", prepared.words));
             let ran = match stdin {
                 Some(stdin) => run.stdin(stdin),
                 None => run,
@@ -211,12 +223,12 @@ fn yes_on_stdin_confirms_at_most_reruns() {
     let graded: BTreeSet<Grade> = COMMANDS.iter().map(|c| c.grade).collect();
     assert_eq!(graded, BTreeSet::from([B1, B2, B3, B4]));
     for command in COMMANDS {
-        let prepared = command.stage();
+        let prepared = command.test_cluster();
         let child = Child::default();
         // Some then wait for an operator, and there is none.
-        let fake = &prepared.stage.fake;
+        let fake = &prepared.test_cluster.fake;
         fake.on("PATCH skyhooks").nth(1).after(child.interrupt());
-        let run = prepared.stage.command(&prepared.words).child(&child);
+        let run = prepared.test_cluster.command(&prepared.words).child(&child);
         let ran = run.stdin("y\n").output();
         if command.grade <= B2 {
             prepared.something_is_written(&ran.transcript());
@@ -241,12 +253,12 @@ fn yes_on_stdin_confirms_at_most_reruns() {
 #[test]
 fn other_answers_on_a_terminal_write_nothing() {
     for command in COMMANDS {
-        let prepared = command.stage();
+        let prepared = command.test_cluster();
         let question = match command.grade {
             B3 | B4 => "To confirm, type the name",
             _ => "Proceed? [y/N] ",
         };
-        let asked = Terminal::of(&prepared.stage, &prepared.words, question);
+        let asked = Terminal::of(&prepared.test_cluster, &prepared.words, question);
         let (said, code) = asked.answer(b"no\n");
         prepared.nothing_is_written(&said);
         assert_eq!(code, 3, "{said}");
@@ -282,12 +294,12 @@ fn confirm_flag_is_refused_for_files() {
 fn dry_run_of_every_command_writes_nothing() {
     for command in COMMANDS {
         for dry in ["--dry-run", "--dry-run=server"] {
-            let prepared = command.stage();
-            let before = prepared.stage.fake.objects();
+            let prepared = command.test_cluster();
+            let before = prepared.test_cluster.fake.objects();
             let words = format!("{} {dry} --confirm", prepared.words);
-            let asked = prepared.stage.fake.requests().len();
-            let ran = prepared.stage.run(&words);
-            for request in &prepared.stage.fake.requests()[asked..] {
+            let asked = prepared.test_cluster.fake.requests().len();
+            let ran = prepared.test_cluster.run(&words);
+            for request in &prepared.test_cluster.fake.requests()[asked..] {
                 assert!(is_rehearsed(request, dry), "{words}: {request}");
             }
             assert!(
@@ -296,7 +308,10 @@ fn dry_run_of_every_command_writes_nothing() {
                 command.name,
                 ran.transcript()
             );
-            let after = (prepared.stage.fake.objects(), journals(&prepared.stage));
+            let after = (
+                prepared.test_cluster.fake.objects(),
+                journals(&prepared.test_cluster),
+            );
             assert_eq!(
                 after,
                 (before, prepared.before.1),
@@ -321,7 +336,7 @@ fn is_rehearsed(request: &Logged, dry: &str) -> bool {
 }
 
 /// The journals that are on the disk.
-fn journals(stage: &Stage) -> usize {
-    let directory = stage.state.path().join("kubectl-skyhook/journal");
+fn journals(test_cluster: &TestCluster) -> usize {
+    let directory = test_cluster.state.path().join("kubectl-skyhook/journal");
     std::fs::read_dir(directory).map_or(0, Iterator::count)
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{CR, Stage};
+use super::{CR, TestCluster};
 use crate::support::fake_api::State;
 
 fn vanish(state: &mut State) {
@@ -11,10 +11,10 @@ fn vanish(state: &mut State) {
 
 #[test]
 fn reset_succeeds_if_the_custom_resource_is_deleted_meanwhile() {
-    let stage = Stage::of("apply-erroring");
+    let cluster = TestCluster::captured("apply-erroring");
     // After the last node, right before the batches.
-    stage.fake.on("PATCH nodes").nth(3).after(vanish);
-    let ran = stage.run("reset gpu-tune --confirm --no-pause --max-parallel 1");
+    cluster.fake.on("PATCH nodes").nth(3).after(vanish);
+    let ran = cluster.run("reset gpu-tune --confirm --no-pause --max-parallel 1");
     ran.expect_code(0);
     assert!(
         ran.stdout
@@ -25,22 +25,22 @@ fn reset_succeeds_if_the_custom_resource_is_deleted_meanwhile() {
     let warning = "warning: skyhook/gpu-tune was deleted in the meantime, so its changes were skipped; their purpose: the rollout starts again from the first batch\n";
     ran.expect_stderr(warning);
     for node in ["node-1", "node-2", "node-3"] {
-        assert_eq!(stage.keys(node), [""; 0]);
+        assert_eq!(cluster.keys(node), [""; 0]);
     }
     // The journal knows, and an undo gives back what there is.
-    let show = stage.run("journal show");
+    let show = cluster.run("journal show");
     show.expect_code(0);
     show.expect_stdout("skyhook/gpu-tune  gone");
-    stage.run("undo --confirm").expect_code(0);
-    assert_eq!(stage.keys("node-2").len(), 4);
+    cluster.run("undo --confirm").expect_code(0);
+    assert_eq!(cluster.keys("node-2").len(), 4);
 }
 
 #[test]
 fn missing_resume_target_is_no_failure() {
-    let stage = Stage::of("apply-erroring");
-    stage.fake.on("PATCH nodes").nth(3).after(vanish);
+    let cluster = TestCluster::captured("apply-erroring");
+    cluster.fake.on("PATCH nodes").nth(3).after(vanish);
     let ran =
-        stage.with_operator(|| stage.run("reset gpu-tune --confirm --max-parallel 1 -o json"));
+        cluster.with_operator(|| cluster.run("reset gpu-tune --confirm --max-parallel 1 -o json"));
     ran.expect_code(0);
     let counts = json!({
         "applied": 4, "unchanged": 0, "gone": 2, "skipped": 0, "failed": 0, "notReached": 0
@@ -54,8 +54,8 @@ fn missing_resume_target_is_no_failure() {
 /// Another one of that name is not what the plan was made for.
 #[test]
 fn recreated_custom_resource_is_not_written() {
-    let stage = Stage::of("apply-erroring");
-    stage.fake.on("PATCH nodes").nth(3).after(|state| {
+    let cluster = TestCluster::captured("apply-erroring");
+    cluster.fake.on("PATCH nodes").nth(3).after(|state| {
         let mut cr = state
             .store
             .find("skyhooks", "", CR)
@@ -64,17 +64,17 @@ fn recreated_custom_resource_is_not_written() {
         cr["metadata"]["uid"] = json!("another");
         state.store.load(cr);
     });
-    let ran = stage.run("reset gpu-tune --confirm --no-pause --max-parallel 1 -o json");
+    let ran = cluster.run("reset gpu-tune --confirm --no-pause --max-parallel 1 -o json");
     ran.expect_code(0);
     assert_eq!(ran.json()["counts"]["gone"], json!(1));
-    assert_eq!(stage.writes().len(), 3);
+    assert_eq!(cluster.writes().len(), 3);
 }
 
 /// Where the batches are all that is asked for, there is nothing without it.
 #[test]
 fn dp_reset_fails_if_the_custom_resource_is_deleted() {
-    let stage = Stage::of("rollout-stopped");
-    stage.fake.on("GET skyhooks").nth(1).after(vanish);
-    let ran = stage.run("dp reset gpu-tune --confirm");
+    let cluster = TestCluster::captured("rollout-stopped");
+    cluster.fake.on("GET skyhooks").nth(1).after(vanish);
+    let ran = cluster.run("dp reset gpu-tune --confirm");
     assert_ne!(ran.code, Some(0), "{}", ran.transcript());
 }

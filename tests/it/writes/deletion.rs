@@ -4,11 +4,11 @@ use kubectl_skyhook::api::ApiFlavor;
 use kubectl_skyhook::plan::{Change, Plan, PlanStage, Step, Target};
 use serde_json::{Value, json};
 
-use super::{CR, Stage};
+use super::{CR, TestCluster};
 
 /// Saves a plan that deletes the custom resource, as one was made before anybody looked at it again.
-fn saved(stage: &Stage) -> String {
-    let cr = stage.cr().expect("it is there");
+fn saved(cluster: &TestCluster) -> String {
+    let cr = cluster.cr().expect("it is there");
     let target = Target::skyhook(ApiFlavor::Skyhook, CR, cr["metadata"]["uid"].as_str());
     let step = Step::new(target, Change::Delete { was: None }, "nobody needs it");
     let plan = Plan {
@@ -17,41 +17,41 @@ fn saved(stage: &Stage) -> String {
         stages: vec![PlanStage::of(vec![step])],
         ..Plan::default()
     };
-    let file = stage.state.path().join("plan.json");
+    let file = cluster.state.path().join("plan.json");
     std::fs::write(&file, plan.save()).expect("a file");
     file.display().to_string()
 }
 
-fn finalizers(stage: &Stage, entries: Value) {
-    let mut cr = stage.cr().expect("it is there");
+fn finalizers(cluster: &TestCluster, entries: Value) {
+    let mut cr = cluster.cr().expect("it is there");
     cr["metadata"]["finalizers"] = entries;
-    stage.fake.load(cr);
+    cluster.fake.load(cr);
 }
 
 #[test]
 fn deletion_is_journalled_and_undo_recreates_the_object() {
-    let stage = Stage::of("complete");
-    finalizers(&stage, json!([]));
-    let file = saved(&stage);
+    let cluster = TestCluster::captured("complete");
+    finalizers(&cluster, json!([]));
+    let file = saved(&cluster);
     // Changed between the plan and the deed: what goes is what comes back.
-    stage
+    cluster
         .run("pause gpu-tune --confirm --reason later")
         .expect_code(0);
-    let before = stage.cr().expect("it is there");
-    stage
+    let before = cluster.cr().expect("it is there");
+    cluster
         .run(&format!("apply-plan {file} --confirm"))
         .expect_code(0);
-    assert_eq!(stage.cr(), None);
+    assert_eq!(cluster.cr(), None);
 
-    let undone = stage.run("undo --confirm");
+    let undone = cluster.run("undo --confirm");
     undone.expect_code(0);
-    let after = stage.cr().expect("it is there again");
+    let after = cluster.cr().expect("it is there again");
     assert_eq!(after["spec"], before["spec"]);
     for member in ["name", "annotations", "labels"] {
         assert_eq!(after["metadata"][member], before["metadata"][member]);
     }
     assert_ne!(after["metadata"]["uid"], before["metadata"]["uid"]);
-    let sent = stage.fake.writes();
+    let sent = cluster.fake.writes();
     let sent = sent
         .iter()
         .filter(|w| w.method == "POST" && w.path.ends_with("/skyhooks"));
@@ -73,16 +73,16 @@ fn deletion_is_journalled_and_undo_recreates_the_object() {
 
 #[test]
 fn undo_does_not_recreate_a_terminating_object() {
-    let stage = Stage::of("complete");
-    finalizers(&stage, json!(["somebody/else"]));
-    let file = saved(&stage);
-    stage
+    let cluster = TestCluster::captured("complete");
+    finalizers(&cluster, json!(["somebody/else"]));
+    let file = saved(&cluster);
+    cluster
         .run(&format!("apply-plan {file} --confirm"))
         .expect_code(0);
-    let going = stage.cr().expect("somebody holds it");
+    let going = cluster.cr().expect("somebody holds it");
     assert!(going["metadata"]["deletionTimestamp"].is_string());
-    let undone = stage.run("undo --confirm");
+    let undone = cluster.run("undo --confirm");
     undone.expect_code(3);
     undone.expect_stderr("it still exists, and is being deleted");
-    assert_eq!(stage.cr(), Some(going));
+    assert_eq!(cluster.cr(), Some(going));
 }

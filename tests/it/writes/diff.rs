@@ -3,10 +3,10 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use super::Stage;
+use super::TestCluster;
 use crate::support::run::RunOutput;
 
-impl Stage {
+impl TestCluster {
     /// A program that says how it was called, and shows what is in the directories.
     fn differ(&self, ends: i32) -> PathBuf {
         let file = self.state.path().join("differ");
@@ -36,10 +36,10 @@ exit {ends}
 
 #[test]
 fn external_diff_gets_before_and_after_directories() {
-    let stage = Stage::of("complete");
-    let differ = stage.differ(1);
+    let cluster = TestCluster::captured("complete");
+    let differ = cluster.differ(1);
     let program = format!("{} -U5 --color=always $(rm) a;b", differ.display());
-    let ran = stage.diff(&program, "pause gpu-tune --reason look --dry-run --diff");
+    let ran = cluster.diff(&program, "pause gpu-tune --reason look --dry-run --diff");
     ran.expect_code(0);
     let shown = "\
 LIVE- MERGED- [-U5 --color=always]
@@ -50,7 +50,7 @@ files:  skyhook.nvidia.com.v1alpha1.Skyhook..gpu-tune 1 1
     assert!(ran.stdout.ends_with(shown), "{}", ran.transcript());
     ran.expect_no_stdout("--- skyhook/gpu-tune");
     let directory =
-        std::fs::read_to_string(stage.state.path().join("directories")).expect("it ran");
+        std::fs::read_to_string(cluster.state.path().join("directories")).expect("it ran");
     assert!(
         !PathBuf::from(directory.trim()).exists(),
         "the directories go"
@@ -59,9 +59,9 @@ files:  skyhook.nvidia.com.v1alpha1.Skyhook..gpu-tune 1 1
 
 #[test]
 fn temporary_pause_is_not_in_the_diff() {
-    let stage = Stage::of("apply-erroring");
-    let differ = stage.differ(0);
-    let ran = stage.diff(
+    let cluster = TestCluster::captured("apply-erroring");
+    let differ = cluster.differ(0);
+    let ran = cluster.diff(
         &differ.display().to_string(),
         "reset gpu-tune --node node-2 --dry-run --diff",
     );
@@ -73,13 +73,13 @@ fn temporary_pause_is_not_in_the_diff() {
 
 #[test]
 fn diff_does_not_break_json_output() {
-    let stage = Stage::of("complete");
-    let program = stage.differ(1).display().to_string();
-    let ran = stage.diff(&program, "pause gpu-tune --dry-run --diff -o json");
+    let cluster = TestCluster::captured("complete");
+    let program = cluster.differ(1).display().to_string();
+    let ran = cluster.diff(&program, "pause gpu-tune --dry-run --diff -o json");
     ran.expect_code(0);
     assert_eq!(ran.json()["kind"], "Plan");
     ran.expect_stderr("LIVE- MERGED- []\n");
-    let done = stage.diff(&program, "pause gpu-tune --diff --confirm");
+    let done = cluster.diff(&program, "pause gpu-tune --diff --confirm");
     done.expect_code(0);
     assert!(
         done.stdout.starts_with("pause gpu-tune: 1 changed\n"),
@@ -91,17 +91,17 @@ fn diff_does_not_break_json_output() {
 
 #[test]
 fn failing_external_diff_prevents_writes() {
-    let stage = Stage::of("complete");
-    let program = stage.differ(2).display().to_string();
-    let ran = stage.diff(&program, "pause gpu-tune --diff --confirm");
+    let cluster = TestCluster::captured("complete");
+    let program = cluster.differ(2).display().to_string();
+    let ran = cluster.diff(&program, "pause gpu-tune --diff --confirm");
     ran.expect_code(1);
     ran.expect_stderr("exit status: 2; nothing was changed\n");
-    let missing = stage.diff("no-such-differ -u", "pause gpu-tune --diff --confirm");
+    let missing = cluster.diff("no-such-differ -u", "pause gpu-tune --diff --confirm");
     missing.expect_code(1);
     missing.expect_stderr("error: cannot run \"no-such-differ\": ");
-    assert_eq!(stage.writes(), [""; 0]);
+    assert_eq!(cluster.writes(), [""; 0]);
     // Where no diff is asked for, nobody is asked for one.
-    stage
+    cluster
         .diff("no-such-differ", "pause gpu-tune --confirm")
         .expect_code(0);
 }
@@ -109,13 +109,13 @@ fn failing_external_diff_prevents_writes() {
 /// What the server would say is the answer; what would change stands beside it.
 #[test]
 fn server_dry_run_shows_the_diff() {
-    let stage = Stage::of("complete");
+    let cluster = TestCluster::captured("complete");
     let words = "pause gpu-tune --dry-run=server --diff";
-    let ours = stage.run(words);
+    let ours = cluster.run(words);
     ours.expect_code(0);
     ours.expect_stderr("+++ skyhook/gpu-tune as planned\n");
-    let program = stage.differ(1).display().to_string();
-    let theirs = stage.diff(&program, words);
+    let program = cluster.differ(1).display().to_string();
+    let theirs = cluster.diff(&program, words);
     theirs.expect_code(0);
     theirs.expect_stderr("LIVE- MERGED- []\n");
     assert_eq!(ours.stdout, theirs.stdout);

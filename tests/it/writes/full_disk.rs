@@ -6,26 +6,26 @@ use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
-use super::Stage;
+use super::TestCluster;
 use crate::support::object_builder::SKYHOOK;
 use crate::support::run::{Run, binary};
 
 const NODES: usize = 60;
 const RESET: &str = "reset gpu --confirm --no-pause --max-parallel 1";
 
-fn wide() -> Stage {
+fn wide() -> TestCluster {
     let driver = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
     let fake = SKYHOOK.serve(driver);
     for number in 0..NODES {
         let name = format!("node-{number:02}");
         fake.load(SKYHOOK.node(&name, "complete", &["driver|1.0.0 config complete"]));
     }
-    Stage::over(fake)
+    TestCluster::serving(fake)
 }
 
 /// The only journal.
-fn journal(stage: &Stage) -> (PathBuf, String) {
-    let directory = stage.state.path().join("kubectl-skyhook/journal");
+fn journal(cluster: &TestCluster) -> (PathBuf, String) {
+    let directory = cluster.state.path().join("kubectl-skyhook/journal");
     let mut files = std::fs::read_dir(directory).expect("a directory");
     let path = files.next().expect("a journal").expect("an entry").path();
     let text = std::fs::read_to_string(&path).expect("text");
@@ -34,21 +34,21 @@ fn journal(stage: &Stage) -> (PathBuf, String) {
 
 /// The size of the journal before anything is done: its first line.
 fn first_line() -> usize {
-    let stage = wide();
-    stage.run(RESET).expect_code(0);
-    journal(&stage).1.lines().next().expect("a line").len()
+    let cluster = wide();
+    cluster.run(RESET).expect_code(0);
+    journal(&cluster).1.lines().next().expect("a line").len()
 }
 
 /// Resets where no file may get longer than so many blocks.
-fn on_a_full_disk(stage: &Stage, blocks: usize) -> Output {
+fn on_a_full_disk(cluster: &TestCluster, blocks: usize) -> Output {
     Command::new("sh")
         .args([
             "-c",
             &format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" {RESET}"),
         ])
         .arg(env!("CARGO_BIN_EXE_kubectl-skyhook"))
-        .env("KUBECONFIG", stage.served.kubeconfig())
-        .env("XDG_STATE_HOME", stage.state.path())
+        .env("KUBECONFIG", cluster.served.kubeconfig())
+        .env("XDG_STATE_HOME", cluster.state.path())
         .output()
         .expect("a shell")
 }
@@ -57,23 +57,23 @@ fn on_a_full_disk(stage: &Stage, blocks: usize) -> Output {
 fn full_disk_stops_writes_outside_the_journal() {
     // In units of the shell, with room for a few lines more.
     let blocks = first_line() / 512 + 2;
-    let stage = wide();
+    let cluster = wide();
     let nodes = || {
-        (0..NODES).map(|n| stage.node(&format!("node-{n:02}"))["metadata"]["annotations"].clone())
+        (0..NODES).map(|n| cluster.node(&format!("node-{n:02}"))["metadata"]["annotations"].clone())
     };
     let before: Vec<_> = nodes().collect();
-    let output = on_a_full_disk(&stage, blocks);
+    let output = on_a_full_disk(&cluster, blocks);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(4), "{out}{err}");
     let said = "stopped: the journal cannot be written (File too large";
     assert!(out.contains(said), "{out}{err}");
-    let writes = stage.writes().len();
+    let writes = cluster.writes().len();
     assert!(writes > 0 && writes < NODES, "{writes}: {out}{err}");
     // What was done is taken back anyway. The disk may have been full just where a line ends.
     let whole = |line: &str| serde_json::from_str::<Value>(line).is_ok();
-    let torn = !journal(&stage).1.lines().all(whole);
-    let undone = stage.run("undo --confirm");
+    let torn = !journal(&cluster).1.lines().all(whole);
+    let undone = cluster.run("undo --confirm");
     undone.expect_code(0);
     assert_eq!(
         undone.stderr.contains("cannot be read, and"),
@@ -86,35 +86,35 @@ fn full_disk_stops_writes_outside_the_journal() {
 
 #[test]
 fn torn_journal_line_is_skipped_and_reported() {
-    let stage = Stage::of("apply-erroring");
-    let before = stage.objects();
-    stage
+    let cluster = TestCluster::captured("apply-erroring");
+    let before = cluster.objects();
+    cluster
         .run("reset gpu-tune --confirm --no-pause")
         .expect_code(0);
-    let (path, text) = journal(&stage);
+    let (path, text) = journal(&cluster);
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     // The second one was torn, and the third one is glued to what was left of it.
     let glued = format!("{}{}", &lines[1][..9], lines[2]);
     lines.splice(1..3, [glued]);
     std::fs::write(&path, lines.join("\n") + "\n").expect("it is written");
     for words in ["journal list", "journal show", "undo --confirm"] {
-        let ran = stage.run(words);
+        let ran = cluster.run(words);
         ran.expect_code(0);
         ran.expect_stderr(": line 2 cannot be read, and is ignored");
     }
-    assert_eq!(stage.objects(), before);
+    assert_eq!(cluster.objects(), before);
 }
 
 /// What is left of a journal that could not be begun is no journal, and nobody is told of it later.
 #[test]
 fn unwritable_journal_is_removed() {
-    let stage = wide();
-    let output = on_a_full_disk(&stage, 1);
+    let cluster = wide();
+    let output = on_a_full_disk(&cluster, 1);
     let err = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{err}");
     assert!(err.contains("cannot write the journal"), "{err}");
-    assert_eq!(stage.writes(), [""; 0]);
-    let listed = stage.run("journal list");
+    assert_eq!(cluster.writes(), [""; 0]);
+    let listed = cluster.run("journal list");
     listed.expect_code(0);
     listed.expect_no_stderr("is not a journal");
 }
@@ -122,11 +122,11 @@ fn unwritable_journal_is_removed() {
 /// What was changed is told where it can be, and is no failure to read.
 #[test]
 fn change_is_reported_when_stdout_is_full() {
-    let stage = Stage::of("apply-erroring");
+    let cluster = TestCluster::captured("apply-erroring");
     let words = ["-c", "exec \"$0\" node ignore node-1 --confirm >/dev/full"].map(OsString::from);
     let ran = Run::program("sh", words.into_iter().chain([binary()]))
-        .kubeconfig(&stage.served.kubeconfig())
-        .env("XDG_STATE_HOME", stage.state.path())
+        .kubeconfig(&cluster.served.kubeconfig())
+        .env("XDG_STATE_HOME", cluster.state.path())
         .output();
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(4), ""));
     insta::assert_snapshot!(ran.stderr_text());

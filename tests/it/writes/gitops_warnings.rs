@@ -6,20 +6,20 @@ use std::path::Path;
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::json;
 
-use super::Stage;
+use super::TestCluster;
 use crate::support::fake_api::FakeApi;
 use crate::support::run::RunOutput;
 
 /// A cluster of the plans, whose custom resource somebody applies.
-fn stage(plan: &str) -> Stage {
+fn cluster(plan: &str) -> TestCluster {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plans");
     let fake = FakeApi::new().serving(ApiFlavor::Skyhook);
     fake.load_file(&directory.join(plan).join("before.yaml"));
-    Stage::over(fake)
+    TestCluster::serving(fake)
 }
 
-fn newest(stage: &Stage) -> String {
-    let list = stage.run("journal list -o json").json();
+fn newest(cluster: &TestCluster) -> String {
+    let list = cluster.run("journal list -o json").json();
     list["items"][0]["id"].as_str().expect("an id").to_owned()
 }
 
@@ -42,40 +42,40 @@ const EDIT: &str = "skyhook/gpu is applied by the Argo CD application gpu-platfo
 
 #[test]
 fn undo_names_what_reverts_the_edit() {
-    let stage = stage("uninstall-applied-by-argo-cd");
-    stage.run("uninstall gpu driver --confirm").expect_code(0);
-    let undo = format!("undo {}", newest(&stage));
-    let dry = stage.run(&format!("{undo} --dry-run"));
+    let cluster = cluster("uninstall-applied-by-argo-cd");
+    cluster.run("uninstall gpu driver --confirm").expect_code(0);
+    let undo = format!("undo {}", newest(&cluster));
+    let dry = cluster.run(&format!("{undo} --dry-run"));
     dry.expect_code(0);
     warns(&dry, EDIT);
-    let done = stage.run(&format!("{undo} --confirm"));
+    let done = cluster.run(&format!("{undo} --confirm"));
     done.expect_code(0);
     warns(&done, EDIT);
 }
 
 #[test]
 fn apply_plan_names_what_reverts_the_edit() {
-    let stage = stage("uninstall-applied-by-argo-cd");
-    let file = stage.state.path().join("plan.json");
+    let cluster = cluster("uninstall-applied-by-argo-cd");
+    let file = cluster.state.path().join("plan.json");
     let file = file.display();
-    stage
+    cluster
         .run(&format!("uninstall gpu driver --plan-out {file}"))
         .expect_code(0);
-    let dry = stage.run(&format!("apply-plan {file} --dry-run"));
+    let dry = cluster.run(&format!("apply-plan {file} --dry-run"));
     dry.expect_code(0);
     warns(&dry, EDIT);
-    let done = stage.run(&format!("apply-plan {file} --confirm"));
+    let done = cluster.run(&format!("apply-plan {file} --confirm"));
     done.expect_code(0);
     warns(&done, EDIT);
 }
 
 /// A capture whose custom resource is being deleted, and is applied by Argo CD.
-fn deleted() -> Stage {
-    let stage = Stage::of("deleted-while-paused");
-    let mut cr = stage.cr().expect("it is there");
+fn deleted() -> TestCluster {
+    let cluster = TestCluster::captured("deleted-while-paused");
+    let mut cr = cluster.cr().expect("it is there");
     cr["metadata"]["labels"] = json!({"argocd.argoproj.io/instance": "gpu-platform"});
-    stage.fake.load(cr);
-    stage
+    cluster.fake.load(cr);
+    cluster
 }
 
 const MADE: &str = "skyhook/gpu-tune is applied by the Argo CD application gpu-platform, so the object may be removed: the next sync \
@@ -85,14 +85,14 @@ const MADE: &str = "skyhook/gpu-tune is applied by the Argo CD application gpu-p
 fn undelete_and_undo_name_what_may_delete_the_object_again() {
     // While it is still there, and once it is gone: by `undelete`, and by the undo of what has let it go.
     warns(&deleted().run("undelete gpu-tune --dry-run"), MADE);
-    let stage = deleted();
-    stage
+    let cluster = deleted();
+    cluster
         .run("finalizer strip gpu-tune --force --confirm")
         .expect_code(0);
-    assert_eq!(stage.cr(), None);
-    warns(&stage.run("undelete gpu-tune --dry-run"), MADE);
-    warns(&stage.run("undo --dry-run"), MADE);
-    let done = stage.run("undelete gpu-tune --confirm");
+    assert_eq!(cluster.cr(), None);
+    warns(&cluster.run("undelete gpu-tune --dry-run"), MADE);
+    warns(&cluster.run("undo --dry-run"), MADE);
+    let done = cluster.run("undelete gpu-tune --confirm");
     done.expect_code(0);
     warns(&done, MADE);
 }

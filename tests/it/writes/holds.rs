@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
-use super::{CR, Stage};
+use super::{CR, TestCluster};
 use crate::support::fake_api::{Reply, State};
 use crate::support::run::{Child, RunOutput, run};
 
@@ -16,11 +16,11 @@ const RESET: &str = "reset gpu-tune --confirm";
 const HOLD: &str = "kubectl-skyhook/hold";
 const REASON: &str = "kubectl-skyhook/pause-reason";
 
-fn erroring() -> Stage {
-    Stage::of("apply-erroring")
+fn erroring() -> TestCluster {
+    TestCluster::captured("apply-erroring")
 }
 
-impl Stage {
+impl TestCluster {
     fn annotation(&self, key: &str) -> Value {
         self.cr().expect("it is there")["metadata"]["annotations"][key].clone()
     }
@@ -66,9 +66,9 @@ const DONE: (bool, Value, Value) = (true, Value::Null, Value::Null);
 
 #[test]
 fn pause_set_by_others_survives_the_reset() {
-    let stage = erroring();
-    let ran = stage.while_it_resets(|| {
-        let pause = stage.run("pause gpu-tune --confirm --reason mine");
+    let cluster = erroring();
+    let ran = cluster.while_it_resets(|| {
+        let pause = cluster.run("pause gpu-tune --confirm --reason mine");
         pause.expect_code(0);
         let said = "it stays paused after that command has ended";
         pause.expect_stderr(said);
@@ -76,17 +76,23 @@ fn pause_set_by_others_survives_the_reset() {
     ran.expect_code(0);
     let said = "skyhook/gpu-tune stays paused: paused by someone else";
     ran.expect_stderr(said);
-    assert_eq!(stage.reset_and_paused(), (true, json!("true"), Value::Null));
-    assert_eq!(stage.annotation(REASON), json!("mine"));
+    assert_eq!(
+        cluster.reset_and_paused(),
+        (true, json!("true"), Value::Null)
+    );
+    assert_eq!(cluster.annotation(REASON), json!("mine"));
 }
 
 #[test]
 fn pause_without_a_reason_replaces_ours() {
-    let stage = erroring();
-    let ran = stage.while_it_resets(|| stage.run("pause gpu-tune --confirm").expect_code(0));
+    let cluster = erroring();
+    let ran = cluster.while_it_resets(|| cluster.run("pause gpu-tune --confirm").expect_code(0));
     ran.expect_code(0);
-    assert_eq!(stage.reset_and_paused(), (true, json!("true"), Value::Null));
-    assert_eq!(stage.annotation(REASON), Value::Null);
+    assert_eq!(
+        cluster.reset_and_paused(),
+        (true, json!("true"), Value::Null)
+    );
+    assert_eq!(cluster.annotation(REASON), Value::Null);
 }
 
 fn held_by_another(since: &Timestamp) -> Value {
@@ -102,9 +108,9 @@ fn held_by_another(since: &Timestamp) -> Value {
 /// Taken off and set again by another program, the value is the same; who wrote it is not.
 #[test]
 fn pause_written_by_another_field_manager_is_kept() {
-    let stage = erroring();
-    let ran = stage.while_it_resets(|| {
-        stage.fake.change(|state: &mut State| {
+    let cluster = erroring();
+    let ran = cluster.while_it_resets(|| {
+        cluster.fake.change(|state: &mut State| {
             let mut cr = state
                 .store
                 .find("skyhooks", "", CR)
@@ -122,65 +128,68 @@ fn pause_written_by_another_field_manager_is_kept() {
     ran.expect_code(0);
     let said = "skyhook/gpu-tune stays paused: kubectl-annotate also paused the custom resource";
     ran.expect_stderr(said);
-    assert_eq!(stage.reset_and_paused(), (true, json!("true"), Value::Null));
-    assert_eq!(stage.annotation(REASON), Value::Null);
+    assert_eq!(
+        cluster.reset_and_paused(),
+        (true, json!("true"), Value::Null)
+    );
+    assert_eq!(cluster.annotation(REASON), Value::Null);
 }
 
-impl Stage {
+impl TestCluster {
     /// A pause has just ended, and the operator has not seen that yet.
-    fn just_resumed() -> Stage {
-        let stage = erroring();
-        let mut cr = stage.cr().expect("it is there");
+    fn just_resumed() -> TestCluster {
+        let cluster = erroring();
+        let mut cr = cluster.cr().expect("it is there");
         cr["status"]["status"] = json!("paused");
-        stage.fake.load(cr);
-        stage
+        cluster.fake.load(cr);
+        cluster
     }
 }
 
 /// What it says of the pause that has ended would be taken for its answer to ours.
 #[test]
 fn new_pause_waits_until_the_operator_saw_the_last_one_end() {
-    let stage = Stage::just_resumed();
+    let cluster = TestCluster::just_resumed();
     let looks = || {
-        let requests = stage.fake.requests();
+        let requests = cluster.fake.requests();
         let of_cr = requests
             .iter()
             .filter(|r| r.path.ends_with("skyhooks/gpu-tune"));
         of_cr.filter(|r| r.method == "GET").count()
     };
     let ran = std::thread::scope(|scope| {
-        let reset = scope.spawn(|| stage.run(RESET));
+        let reset = scope.spawn(|| cluster.run(RESET));
         while looks() < 3 {
             assert!(!reset.is_finished(), "it does not wait");
             std::thread::yield_now();
         }
-        assert!(stage.writes().is_empty(), "{:?}", stage.writes());
-        stage.with_operator(|| reset.join().expect("it ends"))
+        assert!(cluster.writes().is_empty(), "{:?}", cluster.writes());
+        cluster.with_operator(|| reset.join().expect("it ends"))
     });
     ran.expect_code(0);
-    assert_eq!(stage.reset_and_paused(), DONE);
+    assert_eq!(cluster.reset_and_paused(), DONE);
 }
 
 #[test]
 fn operator_that_misses_the_resume_prevents_writes() {
-    let stage = Stage::just_resumed();
-    let before = stage.objects();
-    let ran = stage.run(RESET);
+    let cluster = TestCluster::just_resumed();
+    let before = cluster.objects();
+    let ran = cluster.run(RESET);
     ran.expect_code(5);
     let says = "reset gpu-tune on 3 nodes: 1 unchanged, 5 not reached\n\
                 timed out waiting until the operator has seen that skyhook/gpu-tune is no longer paused; \
                 `kubectl skyhook diagnose check` shows whether the operator is running\n";
     assert_eq!(ran.stdout, says, "{}", ran.transcript());
-    assert!(stage.writes().is_empty(), "{:?}", stage.writes());
-    assert!(stage.objects() == before, "{}", ran.transcript());
+    assert!(cluster.writes().is_empty(), "{:?}", cluster.writes());
+    assert!(cluster.objects() == before, "{}", ran.transcript());
 }
 
 #[test]
 fn second_reset_does_not_claim_the_first_resets_pause() {
-    let stage = erroring();
-    let ran = stage.while_it_resets(|| {
+    let cluster = erroring();
+    let ran = cluster.while_it_resets(|| {
         for words in [RESET, "resume gpu-tune --confirm"] {
-            let ran = stage.run(words);
+            let ran = cluster.run(words);
             ran.expect_code(3);
             for said in [
                 "skyhook/gpu-tune is paused by ",
@@ -191,34 +200,34 @@ fn second_reset_does_not_claim_the_first_resets_pause() {
                 assert!(ran.stderr.contains(said), "{said}: {}", ran.transcript());
             }
         }
-        assert_eq!(stage.noted("pause"), json!("true"));
+        assert_eq!(cluster.noted("pause"), json!("true"));
     });
     ran.expect_code(0);
-    assert_eq!(stage.reset_and_paused(), DONE);
+    assert_eq!(cluster.reset_and_paused(), DONE);
 }
 
 #[test]
 fn forced_resume_does_not_fail_the_reset() {
-    let stage = erroring();
-    let ran = stage.while_it_resets(|| {
-        let ran = stage.run("resume gpu-tune --confirm --force");
+    let cluster = erroring();
+    let ran = cluster.while_it_resets(|| {
+        let ran = cluster.run("resume gpu-tune --confirm --force");
         ran.expect_code(0);
         ran.expect_stderr("may still be running");
     });
     ran.expect_code(0);
-    assert_eq!(stage.reset_and_paused(), DONE);
+    assert_eq!(cluster.reset_and_paused(), DONE);
 }
 
 /// The value goes there and back: a request that comes late would find the old one.
 #[test]
 fn pause_and_resume_test_the_resource_version() {
-    let stage = erroring();
-    stage.with_operator(|| stage.run(RESET)).expect_code(0);
+    let cluster = erroring();
+    cluster.with_operator(|| cluster.run(RESET)).expect_code(0);
     let of_cr = |w: &&crate::support::fake_api::Logged| w.path.ends_with("skyhooks/gpu-tune");
-    let writes = stage.fake.writes();
+    let writes = cluster.fake.writes();
     let late: Vec<&Value> = writes.iter().filter(of_cr).map(|w| &w.body).collect();
     assert_eq!(late.len(), 2);
-    let now = stage.cr().expect("it is there")["metadata"]["resourceVersion"].clone();
+    let now = cluster.cr().expect("it is there")["metadata"]["resourceVersion"].clone();
     for body in late {
         let mut operations = body.as_array().expect("a JSON Patch").iter();
         let test = operations.find(|o| o["path"] == "/metadata/resourceVersion");
@@ -231,9 +240,9 @@ fn pause_and_resume_test_the_resource_version() {
 /// The operator writes the status of the object in between, so that its version is another one.
 #[test]
 fn pause_retries_after_a_version_conflict() {
-    let stage = erroring();
+    let cluster = erroring();
     for nth in [1, 2, 3] {
-        stage
+        cluster
             .fake
             .on("PATCH skyhooks")
             .nth(nth)
@@ -247,8 +256,8 @@ fn pause_retries_after_a_version_conflict() {
                 state.store.load(cr);
             });
     }
-    stage.with_operator(|| stage.run(RESET)).expect_code(0);
-    assert_eq!(stage.reset_and_paused(), DONE);
+    cluster.with_operator(|| cluster.run(RESET)).expect_code(0);
+    assert_eq!(cluster.reset_and_paused(), DONE);
 }
 
 #[test]
@@ -259,20 +268,20 @@ fn failed_resume_is_reported_last_and_the_same_command_retries_it() {
         Reply::from(422),
         Reply::Cut,
     ] {
-        let stage = erroring();
+        let cluster = erroring();
         // The first one is the pause, and all others are tries to end it.
-        let tries = stage.fake.on("PATCH skyhooks").nth(2).times(100);
+        let tries = cluster.fake.on("PATCH skyhooks").nth(2).times(100);
         tries.reply(reply);
-        let ran = stage.with_operator(|| stage.run(RESET));
+        let ran = cluster.with_operator(|| cluster.run(RESET));
         ran.expect_code(4);
         let says = "warning: this command left skyhook/gpu-tune paused; to resume it: \
                     kubectl skyhook resume gpu-tune\n";
         assert!(ran.stderr.ends_with(says), "{}", ran.transcript());
-        assert_eq!(stage.noted("pause"), json!("true"));
-        stage.fake.heal();
-        let again = stage.with_operator(|| stage.run(RESET));
+        assert_eq!(cluster.noted("pause"), json!("true"));
+        cluster.fake.heal();
+        let again = cluster.with_operator(|| cluster.run(RESET));
         again.expect_code(0);
-        assert_eq!(stage.reset_and_paused(), DONE, "{}", again.transcript());
+        assert_eq!(cluster.reset_and_paused(), DONE, "{}", again.transcript());
     }
 }
 
@@ -280,21 +289,26 @@ fn failed_resume_is_reported_last_and_the_same_command_retries_it() {
 #[test]
 fn undo_that_failed_to_resume_is_finished_by_the_same_command() {
     for with_id in [false, true] {
-        let stage = erroring();
-        let before = stage.objects();
-        stage.with_operator(|| stage.run(RESET)).expect_code(0);
-        let list = stage.run("journal list -o json").json();
+        let cluster = erroring();
+        let before = cluster.objects();
+        cluster.with_operator(|| cluster.run(RESET)).expect_code(0);
+        let list = cluster.run("journal list -o json").json();
         let id = list["items"][0]["id"].as_str().expect("an id");
         let undo = format!("undo {} --confirm", if with_id { id } else { "" });
-        let tries = stage.fake.on("PATCH skyhooks").nth(2).times(100);
+        let tries = cluster.fake.on("PATCH skyhooks").nth(2).times(100);
         tries.reply(Reply::from(403));
-        let ran = stage.with_operator(|| stage.run(&undo));
+        let ran = cluster.with_operator(|| cluster.run(&undo));
         ran.expect_code(4);
-        assert_eq!(stage.noted("pause"), json!("true"), "{}", ran.transcript());
-        stage.fake.heal();
-        let again = stage.with_operator(|| stage.run(&undo));
+        assert_eq!(
+            cluster.noted("pause"),
+            json!("true"),
+            "{}",
+            ran.transcript()
+        );
+        cluster.fake.heal();
+        let again = cluster.with_operator(|| cluster.run(&undo));
         again.expect_code(0);
-        let mut now = stage.objects();
+        let mut now = cluster.objects();
         now[3]["status"] = before[3]["status"].clone();
         assert!(now == before, "{}", again.transcript());
     }
@@ -311,10 +325,10 @@ fn pause_of_a_killed_reset_is_reported_and_can_be_ended() {
             false,
         ),
     ] {
-        let stage = erroring();
-        let before = stage.objects();
-        stage.killed();
-        let report = stage.run("diagnose stuck -o json");
+        let cluster = erroring();
+        let before = cluster.objects();
+        cluster.killed();
+        let report = cluster.run("diagnose stuck -o json");
         let found: Vec<Value> = report.json()["findings"]
             .as_array()
             .expect("a list")
@@ -322,19 +336,19 @@ fn pause_of_a_killed_reset_is_reported_and_can_be_ended() {
         let codes: Vec<&Value> = found.iter().map(|f| &f["code"]).collect();
         assert!(codes.contains(&&json!("SKY311")), "{codes:?}");
         assert!(!codes.contains(&&json!("SKY308")), "{codes:?}");
-        let ran = stage.with_operator(|| stage.run(words));
+        let ran = cluster.with_operator(|| cluster.run(words));
         ran.expect_code(0);
-        let after = stage.reset_and_paused();
+        let after = cluster.reset_and_paused();
         assert_eq!(
             (&after.1, &after.2),
             (&Value::Null, &Value::Null),
             "{}",
             ran.transcript()
         );
-        assert_eq!(stage.annotation(REASON), Value::Null);
+        assert_eq!(cluster.annotation(REASON), Value::Null);
         assert!(after.0 || !reset, "{}", ran.transcript());
         if words.starts_with("undo") {
-            let mut now = stage.objects();
+            let mut now = cluster.objects();
             now[3]["status"] = before[3]["status"].clone();
             assert!(now == before, "{}", ran.transcript());
         }
@@ -343,11 +357,11 @@ fn pause_of_a_killed_reset_is_reported_and_can_be_ended() {
 
 #[test]
 fn capture_reports_the_pause_of_an_ended_command() {
-    let stage = erroring();
-    stage.killed();
-    let file = stage.state.path().join("capture.tar.gz");
+    let cluster = erroring();
+    cluster.killed();
+    let file = cluster.state.path().join("capture.tar.gz");
     let file = file.display();
-    let collected = stage.run(&format!("collect -o {file}"));
+    let collected = cluster.run(&format!("collect -o {file}"));
     assert!(
         matches!(collected.code, Some(0 | 4)),
         "{}",
@@ -363,31 +377,31 @@ fn capture_reports_the_pause_of_an_ended_command() {
 #[test]
 fn undo_ends_the_pause_of_a_command_killed_after_it() {
     for theirs in [false, true] {
-        let stage = erroring();
-        let before = stage.objects();
+        let cluster = erroring();
+        let before = cluster.objects();
         let child = Child::default();
-        stage.fake.on("GET skyhooks").nth(3).after(child.kill());
-        let ran = stage.command(RESET).child(&child).output();
+        cluster.fake.on("GET skyhooks").nth(3).after(child.kill());
+        let ran = cluster.command(RESET).child(&child).output();
         assert_eq!(ran.code, None, "{}", ran.transcript());
-        stage.fake.heal();
-        assert_eq!(stage.noted("pause"), json!("true"));
-        let list = stage.run("journal list -o json").json();
+        cluster.fake.heal();
+        assert_eq!(cluster.noted("pause"), json!("true"));
+        let list = cluster.run("journal list -o json").json();
         let id = list["items"][0]["id"].as_str().expect("an id").to_owned();
         // Somebody has paused it on purpose: then nothing of ours is there to be taken back.
         if theirs {
-            stage
+            cluster
                 .run("pause gpu-tune --confirm --reason mine")
                 .expect_code(0);
         }
-        let undone = stage.run(&format!("undo {id} --confirm"));
+        let undone = cluster.run(&format!("undo {id} --confirm"));
         undone.expect_code(0);
         if theirs {
-            assert_eq!(stage.annotation(REASON), json!("mine"))
+            assert_eq!(cluster.annotation(REASON), json!("mine"))
         } else {
-            assert!(stage.objects() == before, "{}", undone.transcript())
+            assert!(cluster.objects() == before, "{}", undone.transcript())
         }
         assert_eq!(
-            stage.noted("pause"),
+            cluster.noted("pause"),
             if theirs { json!("true") } else { Value::Null }
         );
     }
@@ -395,14 +409,19 @@ fn undo_ends_the_pause_of_a_command_killed_after_it() {
 
 #[test]
 fn undo_does_not_restore_a_pause_that_was_taken_over() {
-    let stage = erroring();
-    stage.killed();
-    stage.with_operator(|| stage.run(RESET)).expect_code(0);
-    assert_eq!(stage.reset_and_paused(), DONE);
-    let undone = stage.with_operator(|| stage.run("undo --confirm"));
+    let cluster = erroring();
+    cluster.killed();
+    cluster.with_operator(|| cluster.run(RESET)).expect_code(0);
+    assert_eq!(cluster.reset_and_paused(), DONE);
+    let undone = cluster.with_operator(|| cluster.run("undo --confirm"));
     undone.expect_code(0);
-    assert_eq!(stage.noted("pause"), Value::Null, "{}", undone.transcript());
-    assert_eq!(stage.annotation(HOLD), Value::Null);
+    assert_eq!(
+        cluster.noted("pause"),
+        Value::Null,
+        "{}",
+        undone.transcript()
+    );
+    assert_eq!(cluster.annotation(HOLD), Value::Null);
 }
 
 /// Where their process runs cannot be seen, and they may be at work still.
@@ -412,11 +431,11 @@ fn hold_of_another_machine_is_respected_until_stale() {
         (kubectl_skyhook::ctx::now(), true),
         (Timestamp::UNIX_EPOCH, false),
     ] {
-        let stage = erroring();
-        let mut cr = stage.cr().expect("it is there");
+        let cluster = erroring();
+        let mut cr = cluster.cr().expect("it is there");
         cr["metadata"]["annotations"] = held_by_another(&since);
-        stage.fake.load(cr);
-        let ran = stage.with_operator(|| stage.run(RESET));
+        cluster.fake.load(cr);
+        let ran = cluster.with_operator(|| cluster.run(RESET));
         ran.expect_code(if theirs { 3 } else { 0 });
         assert_eq!(
             ran.stderr.contains("is paused by ann@laptop (reset"),
@@ -426,10 +445,10 @@ fn hold_of_another_machine_is_respected_until_stale() {
         );
         // What is known to be theirs can be ended anyway, said what it is.
         if theirs {
-            let ran = stage.run("resume gpu-tune --confirm");
+            let ran = cluster.run("resume gpu-tune --confirm");
             ran.expect_code(0);
             ran.expect_stderr("ann@laptop");
         }
-        assert_eq!(stage.noted("pause"), Value::Null);
+        assert_eq!(cluster.noted("pause"), Value::Null);
     }
 }

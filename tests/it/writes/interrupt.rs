@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
-use super::{Stage, answered};
+use super::{TestCluster, answered};
 use crate::support::fake_api::{Reply, State};
 use crate::support::object_builder::{NAME, SKYHOOK};
 use crate::support::run::{Child, RunOutput};
@@ -14,7 +14,7 @@ use crate::support::run::{Child, RunOutput};
 const NODES: usize = 60;
 
 /// A custom resource at work on many nodes, and an operator that pauses and goes on as soon as it is asked to.
-struct Wide(Stage);
+struct Wide(TestCluster);
 
 impl Wide {
     fn new() -> Wide {
@@ -30,7 +30,7 @@ impl Wide {
                 state.store.load(cr);
             }
         });
-        Wide(Stage::over(fake))
+        Wide(TestCluster::serving(fake))
     }
 
     fn run(&self, words: &str, child: &Child) -> RunOutput {

@@ -3,48 +3,48 @@
 use insta::assert_snapshot;
 use serde_json::json;
 
-use super::Stage;
+use super::TestCluster;
 use crate::support::run::run;
 
 #[test]
 fn max_nodes_counts_nodes_on_which_work_starts() {
-    let stage = Stage::of("uninstall-complete");
+    let cluster = TestCluster::captured("uninstall-complete");
     for words in [
         "teardown --timeout 1s -y",
         "teardown --dry-run",
         "teardown --dry-run=server",
     ] {
-        let ran = stage.run(&format!("{words} --max-nodes 0"));
+        let ran = cluster.run(&format!("{words} --max-nodes 0"));
         ran.expect_code(3);
         ran.expect_stderr("--max-nodes allows 0; nothing was changed");
     }
-    let stage = Stage::of("complete");
-    let ran = stage.run("uninstall gpu-tune driver --enable --max-nodes 2 -y");
+    let cluster = TestCluster::captured("complete");
+    let ran = cluster.run("uninstall gpu-tune driver --enable --max-nodes 2 -y");
     ran.expect_code(3);
     assert_snapshot!(ran.transcript());
-    let paused = Stage::of("apply-erroring");
+    let paused = TestCluster::captured("apply-erroring");
     paused.run("pause gpu-tune -y").expect_code(0);
     let before = paused.writes();
     let ran = paused.run("resume gpu-tune --max-nodes 0");
     ran.expect_code(3);
     assert_snapshot!(ran.transcript());
-    assert_eq!((stage.writes(), paused.writes()), (Vec::new(), before));
+    assert_eq!((cluster.writes(), paused.writes()), (Vec::new(), before));
 }
 
 #[test]
 fn max_parallel_without_nodes_is_refused() {
-    let stage = Stage::of("complete");
+    let cluster = TestCluster::captured("complete");
     for words in [
         "pause gpu-tune --canary 1 -y",
         "pause gpu-tune --max-failures 1 -y",
     ] {
-        let ran = stage.run(words);
+        let ran = cluster.run(words);
         ran.expect_code(64);
         assert_snapshot!(ran.transcript());
     }
-    assert_eq!(stage.writes(), [""; 0]);
+    assert_eq!(cluster.writes(), [""; 0]);
     // Where there is nothing to do, there is nothing to pace either.
-    stage.run("resume gpu-tune --canary 1").expect_code(0);
+    cluster.run("resume gpu-tune --canary 1").expect_code(0);
 }
 
 #[test]
@@ -62,14 +62,14 @@ fn server_dry_run_is_refused_for_files() {
 
 #[test]
 fn empty_plan_is_a_plan_without_steps() {
-    let stage = Stage::of("complete");
-    let live = stage.run("resume gpu-tune --dry-run -o json");
+    let cluster = TestCluster::captured("complete");
+    let live = cluster.run("resume gpu-tune --dry-run -o json");
     let files = run("resume gpu-tune -o json --from tests/clusters/complete").output();
     for ran in [live, files] {
         ran.expect_code(0);
         assert_eq!(ran.json()["kind"], "Plan", "{}", ran.transcript());
         assert_eq!(ran.json()["steps"], json!([]));
     }
-    let done = stage.run("resume gpu-tune -o json");
+    let done = cluster.run("resume gpu-tune -o json");
     assert_eq!(done.json()["kind"], "Outcome", "{}", done.transcript());
 }

@@ -3,18 +3,18 @@
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
-use super::Stage;
+use super::TestCluster;
 use crate::support::clusters;
 use crate::support::run::RunOutput;
 
 /// The newer operator, held by an unfinished object of the older API.
-struct Held(Stage);
+struct Held(TestCluster);
 
 impl Held {
     fn new() -> Held {
         let fake = clusters::named("modelled-migration-hold").served();
         let fake = fake.serving(ApiFlavor::Skyhook);
-        Held(Stage::over(fake))
+        Held(TestCluster::serving(fake))
     }
 
     fn run(&self, words: &str) -> RunOutput {

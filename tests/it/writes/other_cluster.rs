@@ -3,21 +3,21 @@
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
-use super::Stage;
+use super::TestCluster;
 use crate::support::run::{RunOutput, run};
 
 /// Another cluster that looks the same.
-fn twin(cluster: &str) -> Stage {
-    let stage = Stage::of(cluster);
-    stage.fake.load(json!({
+fn twin(cluster: &str) -> TestCluster {
+    let test_cluster = TestCluster::captured(cluster);
+    test_cluster.fake.load(json!({
         "apiVersion": "v1", "kind": "Namespace",
         "metadata": {"name": "kube-system", "uid": "00000000-0000-4000-8000-00000000b0b0"},
     }));
-    stage
+    test_cluster
 }
 
 /// With the journals of another stage.
-fn run_with(journals: &Stage, on: &Stage, words: &str) -> RunOutput {
+fn run_with(journals: &TestCluster, on: &TestCluster, words: &str) -> RunOutput {
     let command = on.command(words);
     command
         .env("XDG_STATE_HOME", journals.state.path())
@@ -25,8 +25,8 @@ fn run_with(journals: &Stage, on: &Stage, words: &str) -> RunOutput {
 }
 
 /// Changes the first line of the one journal.
-fn rewrite(stage: &Stage, change: impl Fn(&mut Value)) {
-    let directory = stage.state.path().join("kubectl-skyhook/journal");
+fn rewrite(test_cluster: &TestCluster, change: impl Fn(&mut Value)) {
+    let directory = test_cluster.state.path().join("kubectl-skyhook/journal");
     let mut files = std::fs::read_dir(directory).expect("journals");
     let path = files.next().expect("a journal").expect("an entry").path();
     let text = std::fs::read_to_string(&path).expect("text");
@@ -38,14 +38,14 @@ fn rewrite(stage: &Stage, change: impl Fn(&mut Value)) {
 
 #[test]
 fn previews_name_cluster_context_and_server() {
-    let stage = Stage::of("complete");
-    assert_snapshot!(stage.run("pause gpu-tune --dry-run").transcript());
-    let ran = stage.run("pause gpu-tune --dry-run -o json");
-    let server = stage.served.url.as_str();
+    let test_cluster = TestCluster::captured("complete");
+    assert_snapshot!(test_cluster.run("pause gpu-tune --dry-run").transcript());
+    let ran = test_cluster.run("pause gpu-tune --dry-run -o json");
+    let server = test_cluster.served.url.as_str();
     let place = json!({"cluster": "fake", "context": "fake", "server": format!("{server}")});
     assert_eq!(ran.json()["place"], place);
     // The question comes below it.
-    let asked = stage.run("pause gpu-tune");
+    let asked = test_cluster.run("pause gpu-tune");
     let line = format!("\non cluster fake (context fake, {server})\n");
     asked.expect_stderr(&line);
     // Without a kubeconfig there is only the address.
@@ -57,7 +57,7 @@ fn previews_name_cluster_context_and_server() {
 
 #[test]
 fn undo_on_another_cluster_is_refused() {
-    let (here, there) = (Stage::of("complete"), twin("complete"));
+    let (here, there) = (TestCluster::captured("complete"), twin("complete"));
     here.run("pause gpu-tune --confirm").expect_code(0);
     let ran = run_with(&here, &there, "undo --confirm");
     ran.expect_code(3);
@@ -68,7 +68,7 @@ fn undo_on_another_cluster_is_refused() {
     assert_snapshot!(said);
     assert_eq!(there.writes(), [""; 0]);
     // The same cluster by another address is the same.
-    let again = Stage::over(here.fake.clone());
+    let again = TestCluster::serving(here.fake.clone());
     let ran = run_with(&here, &again, "undo --confirm");
     ran.expect_code(0);
     ran.expect_no_stderr("cluster: ");
@@ -76,12 +76,12 @@ fn undo_on_another_cluster_is_refused() {
 
 #[test]
 fn unreadable_cluster_uid_falls_back_to_the_server_address() {
-    let stage = Stage::of("complete");
-    stage.fake.on("GET namespaces").reply(403);
-    let ran = stage.run("pause gpu-tune --confirm");
+    let test_cluster = TestCluster::captured("complete");
+    test_cluster.fake.on("GET namespaces").reply(403);
+    let ran = test_cluster.run("pause gpu-tune --confirm");
     ran.expect_code(0);
     ran.expect_no_stderr("warning");
-    let ran = stage.run("undo --confirm --dry-run");
+    let ran = test_cluster.run("undo --confirm --dry-run");
     ran.expect_code(0);
     assert_snapshot!(
         ran.stderr_text()
@@ -90,12 +90,12 @@ fn unreadable_cluster_uid_falls_back_to_the_server_address() {
             .collect::<Vec<_>>()
             .join("\n")
     );
-    let again = Stage::over(stage.fake.clone());
-    let ran = run_with(&stage, &again, "undo --confirm");
+    let again = TestCluster::serving(test_cluster.fake.clone());
+    let ran = run_with(&test_cluster, &again, "undo --confirm");
     ran.expect_code(0);
     let says = format!(
         "is from {}, but the current cluster is {}",
-        stage.served.url, again.served.url
+        test_cluster.served.url, again.served.url
     );
     ran.expect_stderr(&says);
     ran.expect_stderr("cannot tell whether this is the same cluster");
@@ -103,22 +103,22 @@ fn unreadable_cluster_uid_falls_back_to_the_server_address() {
 
 #[test]
 fn older_journal_is_matched_by_server_address() {
-    let stage = Stage::of("complete");
-    stage.run("pause gpu-tune --confirm").expect_code(0);
-    rewrite(&stage, |begun| {
+    let test_cluster = TestCluster::captured("complete");
+    test_cluster.run("pause gpu-tune --confirm").expect_code(0);
+    rewrite(&test_cluster, |begun| {
         let uid = begun
             .as_object_mut()
             .expect("an object")
             .remove("clusterUid");
         assert!(uid.is_some());
     });
-    let ran = stage.run("undo --dry-run");
+    let ran = test_cluster.run("undo --dry-run");
     ran.expect_code(0);
     ran.expect_no_stderr("cannot tell");
-    rewrite(&stage, |begun| {
+    rewrite(&test_cluster, |begun| {
         begun["server"] = json!("https://old.example:6443")
     });
-    let ran = stage.run("undo --dry-run");
+    let ran = test_cluster.run("undo --dry-run");
     ran.expect_code(0);
     let says = "warning: cannot tell whether this is the same cluster: journal ";
     ran.expect_stderr(says);
@@ -126,7 +126,7 @@ fn older_journal_is_matched_by_server_address() {
 
 #[test]
 fn plan_for_another_cluster_is_refused() {
-    let (here, there) = (Stage::of("complete"), twin("complete"));
+    let (here, there) = (TestCluster::captured("complete"), twin("complete"));
     let file = here.state.path().join("plan.json").display().to_string();
     here.run(&format!("pause gpu-tune --plan-out {file}"))
         .expect_code(0);
@@ -153,7 +153,7 @@ fn plan_for_another_cluster_is_refused() {
 #[test]
 fn undelete_ignores_journals_of_another_cluster() {
     let (here, there) = (
-        Stage::of("deleted-while-paused"),
+        TestCluster::captured("deleted-while-paused"),
         twin("finalizer-stripped"),
     );
     here.run("finalizer strip gpu-tune --force --confirm")
@@ -171,7 +171,7 @@ fn undelete_ignores_journals_of_another_cluster() {
     named.expect_stderr(&format!("journal {id} is from another cluster"));
     assert_eq!(there.writes(), [""; 0]);
     // The same cluster by another address: it was not found before.
-    let again = Stage::over(here.fake.clone());
+    let again = TestCluster::serving(here.fake.clone());
     let found = run_with(&here, &again, "undelete gpu-tune --dry-run");
     found.expect_code(0);
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use kubectl_skyhook::api::ApiFlavor;
 
-use super::Stage;
+use super::TestCluster;
 use crate::support::fake_api::FakeApi;
 
 #[test]
@@ -12,18 +12,18 @@ fn retry_deletes_only_the_failed_job() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clusters");
     let fake = FakeApi::new().serving(ApiFlavor::NodeWright);
     fake.load_file(&directory.join("modelled-job-given-up/cluster.json"));
-    let stage = Stage::over(fake);
-    let before = stage.fake.objects().len();
-    let ran = stage.run("package retry driver --skyhook gpu --all-nodes --confirm");
+    let cluster = TestCluster::serving(fake);
+    let before = cluster.fake.objects().len();
+    let ran = cluster.run("package retry driver --skyhook gpu --all-nodes --confirm");
     ran.expect_code(0);
     // A Job that was deleted is not made again.
     ran.expect_no_stdout("undo");
     let job = "/apis/batch/v1/namespaces/nodewright/jobs/gpu-driver-2-0-1-apply-node-2";
     assert_eq!(
-        stage.writes(),
+        cluster.writes(),
         [format!("DELETE {job}")],
         "{}",
         ran.transcript()
     );
-    assert_eq!(stage.fake.objects().len(), before - 1);
+    assert_eq!(cluster.fake.objects().len(), before - 1);
 }

@@ -3,37 +3,37 @@
 use kubectl_skyhook::api::{ApiFlavor, keys};
 use serde_json::{Value, json};
 
-use super::{CR, Stage};
+use super::{CR, TestCluster};
 use crate::support::object_builder::ObjectBuilder;
 
 /// The operator begins again on the node that was reset.
-fn restart(stage: &Stage) {
-    let mut node = stage.node("node-2");
+fn restart(cluster: &TestCluster) {
+    let mut node = cluster.node("node-2");
     let key = keys::node_state(ApiFlavor::Skyhook, CR);
     let entry = json!({"driver|2.0.1": {"name": "driver", "version": "2.0.1",
         "image": "example.com/driver", "stage": "apply", "state": "in_progress"}});
     node["metadata"]["annotations"][key] = json!(entry.to_string());
-    stage.fake.load(node);
+    cluster.fake.load(node);
 }
 
 /// Two commands, and the operator goes on where the newer one was.
-fn paused_and_reset() -> (Stage, Value) {
-    let stage = Stage::of("apply-erroring");
-    stage.run("pause gpu-tune --confirm").expect_code(0);
-    stage
+fn paused_and_reset() -> (TestCluster, Value) {
+    let cluster = TestCluster::captured("apply-erroring");
+    cluster.run("pause gpu-tune --confirm").expect_code(0);
+    cluster
         .run("reset gpu-tune --node node-2 --confirm")
         .expect_code(0);
-    restart(&stage);
-    let ids = stage.run("journal list -o json").json();
-    (stage, ids["items"].clone())
+    restart(&cluster);
+    let ids = cluster.run("journal list -o json").json();
+    (cluster, ids["items"].clone())
 }
 
 #[test]
 fn undo_without_effect_does_not_advance_to_an_older_command() {
-    let (stage, items) = paused_and_reset();
-    let so_far = stage.writes();
+    let (cluster, items) = paused_and_reset();
+    let so_far = cluster.writes();
     for _ in 0..2 {
-        let ran = stage.run("undo --confirm");
+        let ran = cluster.run("undo --confirm");
         ran.expect_code(3);
         for said in [
             "Most recent command not yet undone: reset gpu-tune on 1 node",
@@ -44,24 +44,26 @@ fn undo_without_effect_does_not_advance_to_an_older_command() {
         ] {
             assert!(ran.stderr.contains(said), "{said}: {}", ran.transcript());
         }
-        assert_eq!(stage.noted("pause"), json!("true"));
-        assert_eq!(stage.writes(), so_far);
+        assert_eq!(cluster.noted("pause"), json!("true"));
+        assert_eq!(cluster.writes(), so_far);
     }
     let older = items[1]["id"].as_str().expect("an id");
-    stage.run(&format!("undo {older} --confirm")).expect_code(0);
-    assert_eq!(stage.noted("pause"), Value::Null);
+    cluster
+        .run(&format!("undo {older} --confirm"))
+        .expect_code(0);
+    assert_eq!(cluster.noted("pause"), Value::Null);
 }
 
 /// The object changes between the look and the write.
 #[test]
 fn undo_skipped_by_a_conflict_leaves_the_command_in_force() {
-    let stage = Stage::of("apply-erroring");
-    stage.run("pause gpu-tune --confirm").expect_code(0);
-    stage
+    let cluster = TestCluster::captured("apply-erroring");
+    cluster.run("pause gpu-tune --confirm").expect_code(0);
+    cluster
         .run("reset gpu-tune --node node-2 --confirm")
         .expect_code(0);
     let key = keys::node_state(ApiFlavor::Skyhook, CR);
-    stage
+    cluster
         .fake
         .on("PATCH nodes node-2")
         .nth(1)
@@ -74,10 +76,10 @@ fn undo_skipped_by_a_conflict_leaves_the_command_in_force() {
             node["metadata"]["annotations"][&key] = json!("{}");
             state.store.load(node);
         });
-    let late = stage.run("undo --confirm");
+    let late = cluster.run("undo --confirm");
     late.expect_code(3);
     late.expect_stdout("1 skipped");
-    let again = stage.run("undo --confirm");
+    let again = cluster.run("undo --confirm");
     again.expect_code(3);
     for said in [
         "reset gpu-tune on 1 node",
@@ -90,19 +92,19 @@ fn undo_skipped_by_a_conflict_leaves_the_command_in_force() {
             again.transcript()
         );
     }
-    assert_eq!(stage.noted("pause"), json!("true"));
+    assert_eq!(cluster.noted("pause"), json!("true"));
 }
 
 #[test]
 fn undo_dry_run_reads_the_cluster() {
-    let stage = Stage::of("apply-erroring");
-    stage
+    let cluster = TestCluster::captured("apply-erroring");
+    cluster
         .run("reset gpu-tune --confirm --no-pause")
         .expect_code(0);
-    restart(&stage);
-    let so_far = stage.writes();
+    restart(&cluster);
+    let so_far = cluster.writes();
     for words in ["undo --dry-run", "undo --dry-run --diff"] {
-        let ran = stage.run(words);
+        let ran = cluster.run(words);
         ran.expect_code(0);
         let left = "left unchanged because of later changes: node/node-2 (";
         ran.expect_stdout(left);
@@ -113,44 +115,44 @@ fn undo_dry_run_reads_the_cluster() {
             words.contains("diff")
         );
     }
-    assert_eq!(stage.writes(), so_far);
+    assert_eq!(cluster.writes(), so_far);
     // What can be taken back is, and what cannot is said.
-    let undone = stage.run("undo --confirm");
+    let undone = cluster.run("undo --confirm");
     undone.expect_code(4);
     undone.expect_stdout("1 skipped");
-    stage.run("undo --confirm").expect_code(1);
+    cluster.run("undo --confirm").expect_code(1);
 }
 
 /// Somebody has taken it back by hand: that is unchanged, and the next undo goes on to the command before.
 #[test]
 fn command_reverted_by_hand_is_no_longer_in_force() {
-    let stage = Stage::of("complete");
-    stage.run("disable gpu-tune --confirm").expect_code(0);
-    stage.run("pause gpu-tune --confirm").expect_code(0);
-    let mut cr = stage.cr().expect("it is there");
+    let cluster = TestCluster::captured("complete");
+    cluster.run("disable gpu-tune --confirm").expect_code(0);
+    cluster.run("pause gpu-tune --confirm").expect_code(0);
+    let mut cr = cluster.cr().expect("it is there");
     let annotations = cr["metadata"]["annotations"]
         .as_object_mut()
         .expect("annotations");
     annotations.remove(&ApiFlavor::Skyhook.key("pause"));
-    stage.fake.load(cr);
-    let ran = stage.run("undo --confirm");
+    cluster.fake.load(cr);
+    let ran = cluster.run("undo --confirm");
     ran.expect_code(0);
     ran.expect_stdout("1 unchanged");
-    assert_eq!(stage.noted("disable"), json!("true"));
-    stage.run("undo --confirm").expect_code(0);
-    assert_eq!(stage.noted("disable"), Value::Null);
+    assert_eq!(cluster.noted("disable"), json!("true"));
+    cluster.run("undo --confirm").expect_code(0);
+    assert_eq!(cluster.noted("disable"), Value::Null);
 }
 
 #[test]
 fn undo_ids_do_not_repeat_the_prefix() {
-    let stage = Stage::of("complete");
-    stage.run("node ignore node-1 --confirm").expect_code(0);
+    let cluster = TestCluster::captured("complete");
+    cluster.run("node ignore node-1 --confirm").expect_code(0);
     for _ in 0..2 {
-        let list = stage.run("journal list -o json").json();
+        let list = cluster.run("journal list -o json").json();
         let id = list["items"][0]["id"].as_str().expect("an id").to_owned();
-        stage.run(&format!("undo {id} --confirm")).expect_code(0);
+        cluster.run(&format!("undo {id} --confirm")).expect_code(0);
     }
-    let list = stage.run("journal list -o json").json();
+    let list = cluster.run("journal list -o json").json();
     let items = list["items"].as_array().expect("a list");
     let names: Vec<&str> = items
         .iter()
@@ -182,19 +184,19 @@ fn undo_sends_one_read_per_changed_node() {
         node["metadata"]["annotations"]["example.com/theirs"] = json!("stays");
         fake.load(node);
     }
-    let stage = Stage::over(fake);
+    let cluster = TestCluster::serving(fake);
     let reset = "reset gpu --confirm --no-pause";
     let requests = |words: &str| {
-        let before = stage.fake.requests().len();
-        stage.run(words).expect_code(0);
-        stage.fake.requests().len() - before
+        let before = cluster.fake.requests().len();
+        cluster.run(words).expect_code(0);
+        cluster.fake.requests().len() - before
     };
     let there = requests(reset);
     // What the operator counts for itself meanwhile is left alone, and costs nothing.
     for number in 0..NODES {
-        let mut node = stage.node(&format!("node-{number:03}"));
+        let mut node = cluster.node(&format!("node-{number:03}"));
         node["metadata"]["annotations"][keys::status(ApiFlavor::Skyhook, "gpu")] = json!("unknown");
-        stage.fake.load(node);
+        cluster.fake.load(node);
     }
     let back = requests("undo --confirm");
     assert!(back <= NODES + 20, "{there} there, {back} back");

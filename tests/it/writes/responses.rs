@@ -3,17 +3,17 @@
 use kubectl_skyhook::api::{ApiFlavor, keys};
 use serde_json::{Value, json};
 
-use super::Stage;
+use super::TestCluster;
 use crate::support::fake_api::{Problem, Reply};
-use crate::support::stage::CR;
+use crate::support::test_cluster::CR;
 
 const PAGE: &str = "<!DOCTYPE html><title>Sign in</title>";
 const RERUN: &str = "node reset node-2 --skyhook gpu-tune --no-pause -y";
 
 /// Nothing answers for the node any more but a page that asks to log in.
-fn behind_a_page(stage: &Stage) {
+fn behind_a_page(cluster: &TestCluster) {
     for verb in ["PATCH", "GET"] {
-        stage
+        cluster
             .fake
             .on(&format!("{verb} nodes node-2"))
             .times(1_000_000)
@@ -23,16 +23,16 @@ fn behind_a_page(stage: &Stage) {
 
 #[test]
 fn login_page_is_not_reported_as_changed() {
-    let stage = Stage::of("apply-erroring");
-    let before = stage.node("node-2");
-    stage
+    let cluster = TestCluster::captured("apply-erroring");
+    let before = cluster.node("node-2");
+    cluster
         .fake
         .on("PATCH nodes node-2")
         .times(1_000_000)
         .reply(Reply::Body(PAGE.to_owned()));
-    let ran = stage.run(&format!("{RERUN} -o json"));
+    let ran = cluster.run(&format!("{RERUN} -o json"));
     ran.expect_code(1);
-    assert_eq!(stage.node("node-2"), before);
+    assert_eq!(cluster.node("node-2"), before);
     let counts = &ran.json()["counts"];
     assert_eq!(
         (&counts["applied"], &counts["failed"]),
@@ -44,20 +44,20 @@ fn login_page_is_not_reported_as_changed() {
 
 #[test]
 fn unknown_result_suggests_undo() {
-    let stage = Stage::of("apply-erroring");
-    behind_a_page(&stage);
-    let ran = stage.run(RERUN);
+    let cluster = TestCluster::captured("apply-erroring");
+    behind_a_page(&cluster);
+    let ran = cluster.run(RERUN);
     ran.expect_code(4);
     let says = |text: &str| assert!(ran.stdout.contains(text), "{text}: {}", ran.transcript());
     says("1 unknown");
     says("it is unknown whether");
     says("to undo: kubectl skyhook undo ");
-    let show = stage.run("journal show");
+    let show = cluster.run("journal show");
     show.expect_stdout("unknown");
 
-    let stage = Stage::of("apply-erroring");
-    behind_a_page(&stage);
-    let ran = stage.run(&format!("{RERUN} -o json"));
+    let cluster = TestCluster::captured("apply-erroring");
+    behind_a_page(&cluster);
+    let ran = cluster.run(&format!("{RERUN} -o json"));
     ran.expect_code(4);
     assert_eq!(ran.json()["counts"]["unknown"], json!(1));
     assert_eq!(ran.json()["steps"][0]["result"], "unknown");
@@ -67,21 +67,21 @@ const HELD: &str = "package rerun driver --skyhook gpu-tune --node node-2 --conf
 
 #[test]
 fn ended_pause_is_not_counted_as_a_change() {
-    let stage = Stage::operated("apply-erroring");
-    let before = stage.objects();
-    stage.fake.on("PATCH nodes node-2").reply(403);
-    let ran = stage.with_operator(|| stage.run(HELD));
+    let cluster = TestCluster::captured_with_operator("apply-erroring");
+    let before = cluster.objects();
+    cluster.fake.on("PATCH nodes node-2").reply(403);
+    let ran = cluster.with_operator(|| cluster.run(HELD));
     ran.expect_code(1);
     assert_eq!(
         ran.stdout,
         "OBJECT       RESULT  WHY\nnode/node-2  failed  nodes \"node-2\" is forbidden: User \"jane\" cannot patch resource \
          \"nodes\" in API group \"\" at the cluster scope\n\nrerun driver of gpu-tune on 1 node: nothing changed, 1 failed\n"
     );
-    assert_eq!(stage.objects()[1], before[1], "{}", ran.transcript());
+    assert_eq!(cluster.objects()[1], before[1], "{}", ran.transcript());
 
     // Somebody else's change came first, every time.
-    let stage = Stage::operated("apply-erroring");
-    stage.fake.on("PATCH nodes node-2").after(|state| {
+    let cluster = TestCluster::captured_with_operator("apply-erroring");
+    cluster.fake.on("PATCH nodes node-2").after(|state| {
         let mut node = state
             .store
             .find("nodes", "", "node-2")
@@ -95,16 +95,16 @@ fn ended_pause_is_not_counted_as_a_change() {
         node["metadata"]["annotations"][&key] = json!(done);
         state.store.load(node);
     });
-    let ran = stage.with_operator(|| stage.run(HELD));
+    let ran = cluster.with_operator(|| cluster.run(HELD));
     ran.expect_code(3);
     ran.expect_stdout(": nothing changed, 1 skipped\n");
 }
 
 #[test]
 fn unknown_result_is_reported_although_the_pause_ended() {
-    let stage = Stage::operated("apply-erroring");
-    behind_a_page(&stage);
-    let ran = stage.with_operator(|| stage.run(HELD));
+    let cluster = TestCluster::captured_with_operator("apply-erroring");
+    behind_a_page(&cluster);
+    let ran = cluster.with_operator(|| cluster.run(HELD));
     ran.expect_code(4);
     let says = |text: &str| assert!(ran.stdout.contains(text), "{text}: {}", ran.transcript());
     says(": 1 unknown\n");
@@ -113,13 +113,13 @@ fn unknown_result_is_reported_although_the_pause_ended() {
 
 #[test]
 fn journal_distinguishes_not_reached_from_unknown() {
-    let stage = Stage::operated("apply-erroring");
-    stage.fake.on("PATCH skyhooks").reply(410);
-    stage.run(HELD).expect_code(1);
-    let shown = stage.run("journal show");
+    let cluster = TestCluster::captured_with_operator("apply-erroring");
+    cluster.fake.on("PATCH skyhooks").reply(410);
+    cluster.run(HELD).expect_code(1);
+    let shown = cluster.run("journal show");
     let row = "node/node-2       not reached  remove entry driver|2.0.1 (apply/erroring)\n";
     shown.expect_stdout(row);
-    let journal = stage.run("journal show -o json").json();
+    let journal = cluster.run("journal show -o json").json();
     let results = journal["results"]
         .as_array()
         .expect("stages")
@@ -136,30 +136,30 @@ fn journal_distinguishes_not_reached_from_unknown() {
 #[test]
 fn undo_detects_which_unknown_writes_were_applied() {
     for made in [true, false] {
-        let stage = Stage::of("apply-erroring");
-        let before = stage.keys("node-2");
-        behind_a_page(&stage);
-        stage.run(RERUN).expect_code(4);
+        let cluster = TestCluster::captured("apply-erroring");
+        let before = cluster.keys("node-2");
+        behind_a_page(&cluster);
+        cluster.run(RERUN).expect_code(4);
         if made {
-            let mut node = stage.node("node-2");
+            let mut node = cluster.node("node-2");
             for map in ["annotations", "labels"] {
                 let map = node["metadata"][map].as_object_mut().expect("a map");
                 map.retain(|key, _| !key.ends_with("_gpu-tune"));
             }
-            stage.fake.load(node);
+            cluster.fake.load(node);
         }
-        stage.fake.heal();
-        stage.run("undo -y").expect_code(0);
-        assert_eq!(stage.keys("node-2"), before, "made: {made}");
+        cluster.fake.heal();
+        cluster.run("undo -y").expect_code(0);
+        assert_eq!(cluster.keys("node-2"), before, "made: {made}");
     }
 }
 
 #[test]
 fn throttling_is_reported() {
-    let stage = Stage::of("apply-erroring");
+    let cluster = TestCluster::captured("apply-erroring");
     let busy = Problem::too_many(1);
-    stage.fake.on("PATCH nodes").times(2).reply(busy);
-    let ran = stage.run(RERUN);
+    cluster.fake.on("PATCH nodes").times(2).reply(busy);
+    let ran = cluster.run(RERUN);
     ran.expect_code(0);
     let says = "throttled by the API server, retrying in 1 s\n";
     assert_eq!(ran.stderr.matches(says).count(), 1, "{}", ran.transcript());
@@ -167,13 +167,13 @@ fn throttling_is_reported() {
 
 #[test]
 fn retry_after_is_limited_by_the_request_timeout() {
-    let stage = Stage::of("apply-erroring");
-    stage
+    let cluster = TestCluster::captured("apply-erroring");
+    cluster
         .fake
         .on("PATCH nodes")
         .times(1)
         .reply(Problem::too_many(3600));
-    let ran = stage.run(&format!("{RERUN} --request-timeout 1s"));
+    let ran = cluster.run(&format!("{RERUN} --request-timeout 1s"));
     ran.expect_code(0);
     let says = "throttled by the API server, retrying in 1 s\n";
     ran.expect_stderr(says);
@@ -183,15 +183,15 @@ fn retry_after_is_limited_by_the_request_timeout() {
 #[test]
 fn journal_or_plan_with_an_invalid_name_is_refused() {
     for name in ["a/b", "..", "a b", "a%2Fb", "a#b", "a\\nb", "A", ""] {
-        let stage = Stage::of("apply-erroring");
-        let plan = stage.state.path().join("plan.json");
+        let cluster = TestCluster::captured("apply-erroring");
+        let plan = cluster.state.path().join("plan.json");
         let wanted = format!("{RERUN} --plan-out {}", plan.display());
-        stage.run(&wanted).expect_code(0);
-        stage.run(RERUN).expect_code(0);
-        let journals = stage.state.path().join("kubectl-skyhook/journal");
+        cluster.run(&wanted).expect_code(0);
+        cluster.run(RERUN).expect_code(0);
+        let journals = cluster.state.path().join("kubectl-skyhook/journal");
         let journal = std::fs::read_dir(journals).expect("a directory").next();
         let journal = journal.expect("a journal").expect("a file").path();
-        let before = stage.writes().len();
+        let before = cluster.writes().len();
         for file in [&plan, &journal] {
             let text = std::fs::read_to_string(file).expect("text");
             let text = text
@@ -201,19 +201,19 @@ fn journal_or_plan_with_an_invalid_name_is_refused() {
         }
         let apply = format!("apply-plan {} -y", plan.display());
         for words in [apply.as_str(), "undo -y"] {
-            let ran = stage.run(words);
+            let ran = cluster.run(words);
             ran.expect_code(1);
             ran.expect_stderr("is not a valid object name");
         }
-        assert_eq!(stage.writes().len(), before, "{name:?}");
+        assert_eq!(cluster.writes().len(), before, "{name:?}");
     }
 }
 
 /// A conflict, after which nobody can say what stands there.
 #[test]
 fn object_that_cannot_be_read_again_is_reported() {
-    let stage = Stage::operated("apply-erroring");
-    stage.fake.on("PATCH nodes node-1").reply(409);
-    stage.fake.on("GET nodes node-1").reply(403);
-    insta::assert_snapshot!(stage.run("node ignore node-1 --confirm").transcript());
+    let cluster = TestCluster::captured_with_operator("apply-erroring");
+    cluster.fake.on("PATCH nodes node-1").reply(409);
+    cluster.fake.on("GET nodes node-1").reply(403);
+    insta::assert_snapshot!(cluster.run("node ignore node-1 --confirm").transcript());
 }

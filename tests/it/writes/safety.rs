@@ -2,89 +2,89 @@
 
 use serde_json::json;
 
-use super::Stage;
+use super::TestCluster;
 
 #[test]
 fn dry_runs_write_nothing() {
-    let stage = Stage::of("apply-erroring");
-    let before = stage.objects();
+    let cluster = TestCluster::captured("apply-erroring");
+    let before = cluster.objects();
     for (flag, code) in [
         ("--dry-run", 0),
         ("--dry-run=client", 0),
         ("--dry-run=true", 0),
         ("--dry-run=server", 0),
     ] {
-        let ran = stage.run(&format!("reset gpu-tune --no-pause {flag}"));
+        let ran = cluster.run(&format!("reset gpu-tune --no-pause {flag}"));
         ran.expect_code(code);
-        assert_eq!(stage.objects(), before, "{flag}");
+        assert_eq!(cluster.objects(), before, "{flag}");
     }
-    stage.fake.on("PATCH nodes node-2").nth(1).reply(422);
-    stage.fake.on("PATCH nodes node-2").reply(422);
-    let ran = stage.run("reset gpu-tune --no-pause --dry-run=server -o json");
+    cluster.fake.on("PATCH nodes node-2").nth(1).reply(422);
+    cluster.fake.on("PATCH nodes node-2").reply(422);
+    let ran = cluster.run("reset gpu-tune --no-pause --dry-run=server -o json");
     ran.expect_code(4);
     assert_eq!(ran.json()["dryRun"], json!(true));
     assert_eq!(ran.json()["counts"]["failed"], json!(1));
-    assert_eq!(stage.objects(), before);
+    assert_eq!(cluster.objects(), before);
 }
 
 #[test]
 fn partial_failure_exits_4() {
-    let stage = Stage::of("apply-erroring");
-    stage.fake.on("PATCH nodes node-2").times(1).reply(403);
-    let ran = stage.run("reset gpu-tune --confirm --no-pause -o json");
+    let cluster = TestCluster::captured("apply-erroring");
+    cluster.fake.on("PATCH nodes node-2").times(1).reply(403);
+    let ran = cluster.run("reset gpu-tune --confirm --no-pause -o json");
     ran.expect_code(4);
     let json = ran.json();
     assert_eq!(
         json["counts"],
         json!({"applied": 3, "unchanged": 0, "skipped": 0, "failed": 1, "notReached": 0})
     );
-    assert_eq!(stage.keys("node-1"), [""; 0]);
-    assert_eq!(stage.keys("node-2").len(), 4);
+    assert_eq!(cluster.keys("node-1"), [""; 0]);
+    assert_eq!(cluster.keys("node-2").len(), 4);
     // The same command again does the rest.
-    let again = stage.run("reset gpu-tune --confirm --no-pause");
+    let again = cluster.run("reset gpu-tune --confirm --no-pause");
     again.expect_code(0);
-    assert_eq!(stage.keys("node-2"), [""; 0]);
+    assert_eq!(cluster.keys("node-2"), [""; 0]);
 }
 
 #[test]
 fn missing_permission_is_reported_before_any_write() {
-    let stage = Stage::of("apply-erroring");
-    stage.fake.on("PATCH nodes").reply(403);
-    let ran = stage.run("reset gpu-tune --confirm --no-pause");
+    let cluster = TestCluster::captured("apply-erroring");
+    cluster.fake.on("PATCH nodes").reply(403);
+    let ran = cluster.run("reset gpu-tune --confirm --no-pause");
     ran.expect_code(1);
     ran.expect_stderr("error: missing permission: patch nodes; nothing was changed");
-    assert_eq!(stage.writes(), [""; 0]);
+    assert_eq!(cluster.writes(), [""; 0]);
 }
 
 #[test]
 fn max_nodes_is_enforced() {
-    let stage = Stage::of("apply-erroring");
-    let ran = stage.run("reset gpu-tune --confirm --max-nodes 2");
+    let cluster = TestCluster::captured("apply-erroring");
+    let ran = cluster.run("reset gpu-tune --confirm --max-nodes 2");
     ran.expect_code(3);
     let says = "the plan would touch 3 nodes, but --max-nodes allows 2; nothing was changed";
     ran.expect_stderr(says);
-    assert_eq!(stage.writes(), [""; 0]);
+    assert_eq!(cluster.writes(), [""; 0]);
 }
 
 #[test]
 fn saved_plan_is_applied_later() {
-    let stage = Stage::of("apply-erroring");
-    let file = stage.state.path().join("plan.json");
+    let cluster = TestCluster::captured("apply-erroring");
+    let file = cluster.state.path().join("plan.json");
     let path = file.display();
-    let ran = stage.run(&format!(
+    let ran = cluster.run(&format!(
         "reset gpu-tune --node node-2 --no-pause --plan-out {path} -o json"
     ));
     ran.expect_code(0);
     let digest = ran.json()["digest"].as_str().expect("a digest").to_owned();
-    assert_eq!(stage.writes(), [""; 0]);
+    assert_eq!(cluster.writes(), [""; 0]);
 
-    let other = stage.run(&format!("apply-plan {path} --digest 00 --confirm"));
+    let other = cluster.run(&format!("apply-plan {path} --digest 00 --confirm"));
     other.expect_code(3);
-    let done = stage.run(&format!("apply-plan {path} --digest {digest} --confirm"));
+    let done = cluster.run(&format!("apply-plan {path} --digest {digest} --confirm"));
     done.expect_code(0);
-    assert_eq!(stage.keys("node-2"), [""; 0]);
+    assert_eq!(cluster.keys("node-2"), [""; 0]);
     // Once more is no harm.
-    let again = stage.run(&format!("apply-plan {path} --confirm"));
+    let again = cluster.run(&format!("apply-plan {path} --confirm"));
     again.expect_code(0);
     again.expect_stdout("1 unchanged");
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
-use super::Stage;
+use super::TestCluster;
 use crate::support::fake_api::Reply;
 use crate::support::object_builder::SKYHOOK;
 use crate::support::run::{RunOutput, run};
@@ -129,19 +129,21 @@ fn undo_reads_only_the_affected_nodes() {
     for number in 0..ALL {
         fake.load(SKYHOOK.node(&format!("node-{number:04}"), "complete", &[]));
     }
-    let stage = Stage::over(fake);
+    let cluster = TestCluster::serving(fake);
     // The first page is no longer than what is looked for, and says how many more there are.
     for (nodes, gets, lists) in [
         ("node-15[0-9]{2}", 100, 1 + 4),
         ("node-00[0-4][0-9]", 0, 1 + 50),
         ("node-.*", 0, 4 + 4),
     ] {
-        stage
+        cluster
             .run(&format!("node ignore {nodes} --confirm --max-nodes 2000"))
             .expect_code(0);
-        let before = stage.fake.lines().len();
-        stage.run("undo --confirm --max-nodes 2000").expect_code(0);
-        let lines = stage.fake.lines().split_off(before);
+        let before = cluster.fake.lines().len();
+        cluster
+            .run("undo --confirm --max-nodes 2000")
+            .expect_code(0);
+        let lines = cluster.fake.lines().split_off(before);
         let reads = |start: &str| lines.iter().filter(|l| l.starts_with(start)).count();
         assert_eq!(reads("GET /api/v1/nodes/"), gets, "{nodes}: {lines:#?}");
         assert_eq!(reads("GET /api/v1/nodes?"), lists, "{nodes}");

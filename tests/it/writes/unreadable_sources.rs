@@ -2,7 +2,7 @@
 
 use kubectl_skyhook::api::ApiFlavor;
 
-use super::{CR, Stage};
+use super::{CR, TestCluster};
 use crate::support::fake_api::{Problem, Reply};
 use crate::support::run::RunOutput;
 
@@ -94,16 +94,16 @@ fn commands() -> Vec<Case> {
     ]
 }
 
-fn begun(case: &Case) -> Stage {
-    let stage = Stage::of(case.cluster);
+fn begun(case: &Case) -> TestCluster {
+    let test_cluster = TestCluster::captured(case.cluster);
     if !case.first.is_empty() {
-        stage.run(case.first).expect_code(0);
+        test_cluster.run(case.first).expect_code(0);
     }
-    stage
+    test_cluster
 }
 
-fn go(stage: &Stage, case: &Case) -> RunOutput {
-    stage.run(&format!("{} -y -o json", case.words))
+fn go(test_cluster: &TestCluster, case: &Case) -> RunOutput {
+    test_cluster.run(&format!("{} -y -o json", case.words))
 }
 
 #[test]
@@ -128,12 +128,12 @@ fn unreadable_source_gives_the_usual_change_or_none() {
 /// Spoils one source in every way.
 fn without(case: &Case, source: &str, as_ever: &[String]) {
     for (how, reply, times) in spoils() {
-        let stage = begun(case);
-        let before = stage.writes().len();
+        let test_cluster = begun(case);
+        let before = test_cluster.writes().len();
         let pattern = format!("LIST {source}");
-        stage.fake.on(&pattern).times(times).reply(reply);
-        let ran = go(&stage, case);
-        let mut writes = stage.writes()[before..].to_vec();
+        test_cluster.fake.on(&pattern).times(times).reply(reply);
+        let ran = go(&test_cluster, case);
+        let mut writes = test_cluster.writes()[before..].to_vec();
         let about = format!("{source}: {how}\n{}", ran.transcript());
         if times == 1 {
             writes.sort();
@@ -149,32 +149,32 @@ fn without(case: &Case, source: &str, as_ever: &[String]) {
 /// The one way to be sure that a custom resource is gone: the server says so.
 #[test]
 fn reset_without_the_custom_resource_needs_proof_of_absence() {
-    let stage = Stage::of("finalizer-stripped");
-    stage.run(&format!("reset {CR} -y")).expect_code(0);
-    assert_ne!(stage.writes(), [""; 0]);
+    let test_cluster = TestCluster::captured("finalizer-stripped");
+    test_cluster.run(&format!("reset {CR} -y")).expect_code(0);
+    assert_ne!(test_cluster.writes(), [""; 0]);
     // Neither is a page in its place, nor an API of which nothing is said.
     for body in ["<html>not here</html>", "{}", "null"] {
-        let stage = Stage::of("finalizer-stripped");
-        stage
+        let test_cluster = TestCluster::captured("finalizer-stripped");
+        test_cluster
             .fake
             .on(&format!("GET /apis/{}", ApiFlavor::Skyhook.api_version()))
             .reply(Reply::Body(body.to_owned()));
-        let ran = stage.run(&format!("reset {CR} -y"));
+        let ran = test_cluster.run(&format!("reset {CR} -y"));
         ran.expect_code(1);
-        assert_eq!(stage.writes(), [""; 0], "{}", ran.transcript());
+        assert_eq!(test_cluster.writes(), [""; 0], "{}", ran.transcript());
     }
 }
 
 /// An emergency does not wait until the cluster can be read; what it was done without is said, in one line.
 #[test]
 fn pause_works_without_reading_the_cluster() {
-    let stage = Stage::of("complete");
+    let test_cluster = TestCluster::captured("complete");
     for source in ["skyhooks", "deployments", "pods"] {
-        stage.fake.on(&format!("LIST {source}")).reply(403);
+        test_cluster.fake.on(&format!("LIST {source}")).reply(403);
     }
-    let ran = stage.run("pause gpu-tune -y");
+    let ran = test_cluster.run("pause gpu-tune -y");
     ran.expect_code(0);
-    assert_eq!(stage.writes().len(), 1, "{}", ran.transcript());
+    assert_eq!(test_cluster.writes().len(), 1, "{}", ran.transcript());
     let warnings = ran.stderr.lines().filter(|l| l.starts_with("warning: "));
     assert_eq!(warnings.count(), 1, "{}", ran.transcript());
     ran.expect_stderr("the plan was made without");
@@ -190,14 +190,14 @@ fn user_without_rights_gets_one_error() {
         "package status --skyhook gpu-tune",
         "reset gpu-tune -y",
     ] {
-        let stage = Stage::of("complete");
-        stage.fake.on("LIST *").reply(403);
-        let ran = stage.run(words);
+        let test_cluster = TestCluster::captured("complete");
+        test_cluster.fake.on("LIST *").reply(403);
+        let ran = test_cluster.run(words);
         ran.expect_code(1);
         assert_eq!(ran.stdout, "", "{}", ran.transcript());
         let forbidden = ran.stderr.matches("forbidden").count();
         assert_eq!(forbidden, 1, "{}", ran.transcript());
         ran.expect_stderr("hint: kubectl skyhook rbac");
-        assert_eq!(stage.writes(), [""; 0]);
+        assert_eq!(test_cluster.writes(), [""; 0]);
     }
 }

@@ -6,17 +6,17 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::Stage;
+use super::TestCluster;
 
-fn directory(stage: &Stage) -> PathBuf {
-    stage.state.path().join("kubectl-skyhook/journal")
+fn directory(cluster: &TestCluster) -> PathBuf {
+    cluster.state.path().join("kubectl-skyhook/journal")
 }
 
 #[test]
 fn invalid_journal_files_are_ignored() {
-    let stage = Stage::of("complete");
-    stage.run("pause gpu-tune --confirm").expect_code(0);
-    let directory = directory(&stage);
+    let cluster = TestCluster::captured("complete");
+    cluster.run("pause gpu-tune --confirm").expect_code(0);
+    let directory = directory(&cluster);
     let pipe = directory.join("9999-pipe.jsonl");
     assert!(
         Command::new("mkfifo")
@@ -35,14 +35,14 @@ fn invalid_journal_files_are_ignored() {
     std::fs::write(directory.join("9995-bytes.jsonl"), [0xff, 0xfe, b'\n']).expect("a file");
     std::fs::write(directory.join("9994-empty.jsonl"), "").expect("a file");
 
-    let list = stage.run("journal list -o json");
+    let list = cluster.run("journal list -o json");
     list.expect_code(0);
     assert_eq!(list.json()["items"].as_array().map(Vec::len), Some(1));
-    let show = stage.run("journal show");
+    let show = cluster.run("journal show");
     show.expect_code(0);
-    let undone = stage.run("undo --confirm");
+    let undone = cluster.run("undo --confirm");
     undone.expect_code(0);
-    assert_eq!(stage.noted("pause"), Value::Null);
+    assert_eq!(cluster.noted("pause"), Value::Null);
     for ran in [&list, &show, &undone] {
         for name in ["9996-foreign", "9995-bytes", "9994-empty"] {
             let said = format!("{name}.jsonl is not a journal");
@@ -56,21 +56,21 @@ fn invalid_journal_files_are_ignored() {
 
 #[test]
 fn journal_directory_writable_by_others_is_refused() {
-    let stage = Stage::of("complete");
-    stage.run("pause gpu-tune --confirm").expect_code(0);
-    let directory = directory(&stage);
+    let cluster = TestCluster::captured("complete");
+    cluster.run("pause gpu-tune --confirm").expect_code(0);
+    let directory = directory(&cluster);
     let mode = |mode| {
         std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(mode))
             .expect("it is ours")
     };
     mode(0o777);
-    let so_far = stage.writes();
+    let so_far = cluster.writes();
     for words in [
         "undo --confirm",
         "disable gpu-tune --confirm",
         "undelete gone --confirm",
     ] {
-        let ran = stage.run(words);
+        let ran = cluster.run(words);
         ran.expect_code(1);
         let said = "other users can write to ";
         assert!(
@@ -79,12 +79,12 @@ fn journal_directory_writable_by_others_is_refused() {
             ran.transcript()
         );
     }
-    let list = stage.run("journal list");
+    let list = cluster.run("journal list");
     list.expect_code(0);
     list.expect_stderr("warning: other users can write to ");
-    assert_eq!(stage.writes(), so_far);
+    assert_eq!(cluster.writes(), so_far);
     mode(0o700);
-    stage.run("undo --confirm").expect_code(0);
-    assert_eq!(stage.noted("pause"), Value::Null);
-    assert_eq!(stage.noted("disable"), Value::Null);
+    cluster.run("undo --confirm").expect_code(0);
+    assert_eq!(cluster.noted("pause"), Value::Null);
+    assert_eq!(cluster.noted("disable"), Value::Null);
 }

@@ -17,30 +17,30 @@ fn pause_replaces_a_hold_set_in_the_meantime() {
         ("pause gpu-tune --confirm", Value::Null),
         ("pause gpu-tune --confirm --reason mine", json!("mine")),
     ] {
-        let stage = erroring();
+        let cluster = erroring();
         let hold = held_by_another(&kubectl_skyhook::ctx::now());
-        let planned = stage.fake.on(REVIEW).nth(1);
+        let planned = cluster.fake.on(REVIEW).nth(1);
         planned.after(move |state: &mut State| annotate(state, &hold));
-        let ran = stage.run(words);
+        let ran = cluster.run(words);
         ran.expect_code(0);
         insta::assert_snapshot!(ran.transcript());
-        let held = (stage.noted("pause"), stage.annotation(HOLD));
+        let held = (cluster.noted("pause"), cluster.annotation(HOLD));
         assert_eq!(held, (json!("true"), Value::Null), "{}", ran.transcript());
-        assert_eq!(stage.annotation(REASON), reason, "{}", ran.transcript());
+        assert_eq!(cluster.annotation(REASON), reason, "{}", ran.transcript());
     }
 }
 
 /// A reason that somebody has noted meanwhile is not replaced.
 #[test]
 fn pause_keeps_a_reason_set_in_the_meantime() {
-    let stage = erroring();
+    let cluster = erroring();
     let theirs = json!({ApiFlavor::Skyhook.key("pause"): "true", REASON: "theirs"});
-    let planned = stage.fake.on(REVIEW).nth(1);
+    let planned = cluster.fake.on(REVIEW).nth(1);
     planned.after(move |state: &mut State| annotate(state, &theirs));
-    let ran = stage.run("pause gpu-tune --confirm --reason mine");
+    let ran = cluster.run("pause gpu-tune --confirm --reason mine");
     insta::assert_snapshot!(ran.transcript());
-    assert_eq!(stage.noted("pause"), json!("true"));
-    assert_eq!(stage.annotation(REASON), json!("theirs"));
+    assert_eq!(cluster.noted("pause"), json!("true"));
+    assert_eq!(cluster.annotation(REASON), json!("theirs"));
 }
 
 fn annotate(state: &mut State, annotations: &Value) {

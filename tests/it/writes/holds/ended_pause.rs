@@ -6,24 +6,24 @@ use super::erroring;
 
 #[test]
 fn undo_with_nothing_left_shows_no_ended_pause() {
-    let stage = erroring();
-    stage.killed();
-    let id = stage.run("journal list -o json").json()["items"][0]["id"].clone();
+    let cluster = erroring();
+    cluster.killed();
+    let id = cluster.run("journal list -o json").json()["items"][0]["id"].clone();
     let undo = format!("undo {}", id.as_str().expect("an id"));
-    stage
-        .with_operator(|| stage.run(&format!("{undo} --confirm")))
+    cluster
+        .with_operator(|| cluster.run(&format!("{undo} --confirm")))
         .expect_code(0);
     let steps = || {
-        let ran = stage.run(&format!("{undo} --dry-run -o json"));
+        let ran = cluster.run(&format!("{undo} --dry-run -o json"));
         ran.expect_code(0);
         ran.json()["steps"].take()
     };
     assert_eq!(steps(), json!([]));
-    stage
+    cluster
         .run("pause gpu-tune --confirm --reason mine")
         .expect_code(0);
     assert_eq!(steps(), json!([]));
-    let paused = stage.objects();
-    stage.run(&format!("{undo} --confirm")).expect_code(0);
-    assert!(stage.objects() == paused);
+    let paused = cluster.objects();
+    cluster.run(&format!("{undo} --confirm")).expect_code(0);
+    assert!(cluster.objects() == paused);
 }

@@ -1,4 +1,4 @@
-//! A cluster behind a server, and a place for journals: what commands that write are run against.
+//! A fake API server on a socket and a directory for journals, to run commands against.
 
 use std::path::Path;
 
@@ -7,18 +7,19 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::fake_api::{FakeApi, Served};
-use super::run::{Run, RunOutput, run};
+use super::run::{Run, RunOutput};
 
 /// The custom resource of the captures.
 pub const CR: &str = "gpu-tune";
 
-pub struct Stage {
+/// A fake API server on a socket, and a directory for journals.
+pub struct TestCluster {
     pub fake: FakeApi,
     pub served: Served,
     pub state: TempDir,
 }
 
-/// The operator's deployment, with so many replicas.
+/// The Deployment of the operator with this many replicas.
 pub fn operator(replicas: u8) -> Value {
     json!({
         "apiVersion": "apps/v1", "kind": "Deployment",
@@ -34,30 +35,30 @@ pub fn operator(replicas: u8) -> Value {
     })
 }
 
-/// A server that holds the captured cluster of that name.
-pub fn captured(cluster: &str) -> FakeApi {
+/// A server with the objects of this capture.
+pub fn captured_api(cluster: &str) -> FakeApi {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clusters");
     let fake = FakeApi::new().serving(ApiFlavor::Skyhook);
     fake.load_file(&directory.join(cluster).join("cluster.json"));
     fake
 }
 
-impl Stage {
-    /// The captured cluster of that name.
-    pub fn of(cluster: &str) -> Stage {
-        Stage::over(captured(cluster))
+impl TestCluster {
+    /// The captured cluster of this name, without an operator.
+    pub fn captured(cluster: &str) -> TestCluster {
+        TestCluster::serving(captured_api(cluster))
     }
 
-    /// The captured cluster of that name, with the operator that it was captured from.
-    pub fn operated(cluster: &str) -> Stage {
-        let stage = Stage::of(cluster);
-        stage.fake.load(operator(1));
-        stage
+    /// The captured cluster of this name, with a running operator.
+    pub fn captured_with_operator(cluster: &str) -> TestCluster {
+        let test_cluster = TestCluster::captured(cluster);
+        test_cluster.fake.load(operator(1));
+        test_cluster
     }
 
-    /// This cluster.
-    pub fn over(fake: FakeApi) -> Stage {
-        Stage {
+    /// The cluster that this server holds.
+    pub fn serving(fake: FakeApi) -> TestCluster {
+        TestCluster {
             served: fake.serve(),
             fake,
             state: tempfile::tempdir().expect("a directory"),
@@ -65,7 +66,12 @@ impl Stage {
     }
 
     pub fn command(&self, words: &str) -> Run {
-        run(words)
+        self.command_of(words.split_whitespace())
+    }
+
+    /// A command whose words may contain blanks.
+    pub fn command_of<'a>(&self, words: impl IntoIterator<Item = &'a str>) -> Run {
+        Run::new(words)
             .kubeconfig(&self.served.kubeconfig())
             .env("XDG_STATE_HOME", self.state.path())
     }
@@ -78,12 +84,12 @@ impl Stage {
         self.fake.get("nodes", "", name).expect("the node is there")
     }
 
-    /// The custom resource, while it is there.
+    /// The custom resource; `None` once it is deleted.
     pub fn cr(&self) -> Option<Value> {
         self.fake.get("skyhooks", "", CR)
     }
 
-    /// The requests that changed something, or tried; asking what one may do is none.
+    /// The requests that write, whether they succeeded or not; access reviews do not count.
     pub fn writes(&self) -> Vec<String> {
         let writes = self.fake.writes();
         let writes = writes.iter().map(|w| format!("{} {}", w.method, w.path));
