@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::{
+    fixtures::POLICIES,
     races::{HOLD, held_up, noted},
-    setting::POLICIES,
     writes::{annotated, applies_on},
 };
 use crate::{
@@ -213,7 +213,7 @@ const AT_ONCE: usize = 2;
 const AT_ONCE_OF_MANY: usize = 10;
 
 /// Only our commands write, so every object is either unchanged or as planned.
-pub fn with_the_operator_away(tools: &Tools) {
+pub fn without_the_operator(tools: &Tools) {
     let sample = sample(SAMPLE);
     let at_once = if sample == Sample::About(SAMPLE) {
         AT_ONCE
@@ -336,7 +336,7 @@ impl<'a> RealOperator<'a> {
 
 /// With the operator writing the same objects, no pause of ours stays, what is reported as reset runs again, and running
 /// the command again resets everything.
-pub fn under_the_operator(cluster: &Cluster) {
+pub fn with_the_operator(cluster: &Cluster) {
     let mut target = RealOperator::of(cluster);
     let of_one = |request: usize| faults().into_iter().map(move |fault| (request, fault));
     let all: Vec<(usize, Fault)> = (1..=target.count_requests()).flat_map(of_one).collect();
@@ -383,7 +383,7 @@ const RESTARTS_AFTER: Duration = Duration::from_millis(300);
 const SAMPLE_OF_RESTARTS: usize = 2;
 
 /// The API server restarts after the command has sent this many requests.
-pub fn while_the_api_server_restarts(cluster: &Cluster) {
+pub fn api_server_restart(cluster: &Cluster) {
     let mut target = RealOperator::of(cluster);
     let all: Vec<usize> = (1..=target.count_requests()).collect();
     let picked = sample(SAMPLE_OF_RESTARTS).of(&all);

@@ -271,7 +271,7 @@ pub fn joining_nodes(cluster: &Cluster) {
 }
 
 /// Two CRs on the same nodes, one before the other.
-pub fn one_after_the_other(cluster: &Cluster) {
+pub fn two_custom_resources_by_priority(cluster: &Cluster) {
     cluster.kubelet.pace(UNHURRIED);
     cluster.without_an_error(|| {
         let second = cluster.apply(&gpu());
@@ -286,7 +286,7 @@ pub fn one_after_the_other(cluster: &Cluster) {
 }
 
 /// By a policy with compartments and growing batches.
-pub fn by_policy(cluster: &Cluster) {
+pub fn rollout_by_policy(cluster: &Cluster) {
     cluster.kubelet.pace(UNHURRIED);
     cluster.patch_node("node-3", json!({"metadata": {"labels": {"zone": "b"}}}));
     let strategy = json!({"fixed": {"initialBatch": 1, "batchThreshold": 100, "failureThreshold": 1, "safetyLimit": 90}});
@@ -301,7 +301,7 @@ pub fn by_policy(cluster: &Cluster) {
     });
     cluster
         .api
-        .post(super::setting::POLICIES, &policy)
+        .post(super::fixtures::POLICIES, &policy)
         .expect("the policy is accepted");
     cluster.without_an_error(|| {
         cluster

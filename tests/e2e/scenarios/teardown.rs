@@ -6,8 +6,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::{
-    cures::cure,
-    setting::{POLICIES, careful_policy},
+    fixtures::{POLICIES, careful_policy},
+    remedies::cure,
     strip::remove_operator_alone,
 };
 use crate::{
@@ -72,7 +72,7 @@ pub fn of(name: &str, stage: &str) -> Target {
 }
 
 /// Later priorities first, each once the one before is gone; the policy last.
-pub fn in_order(cluster: &Cluster) {
+pub fn waves_in_order(cluster: &Cluster) {
     careful_policy(cluster);
     let base = cluster.apply(
         &skyhook("base")
@@ -149,7 +149,7 @@ pub fn in_order(cluster: &Cluster) {
 
 /// Two at once, and the first is interrupted amid it: the second does the rest, and `undo` gives back what each has
 /// deleted.
-pub fn beside_each_other(cluster: &Cluster) {
+pub fn two_teardowns_at_once(cluster: &Cluster) {
     let base = cluster.apply(
         &skyhook("base")
             .with(package("tuning", "1.2.0"))

@@ -5,8 +5,8 @@ use std::{cell::RefCell, time::Duration};
 use serde_json::{Value, json};
 
 use super::{
-    cures::{cure, execute},
-    setting::{POLICIES, careful_policy, guarded_workload, stopped},
+    fixtures::{POLICIES, careful_policy, guarded_workload, stopped},
+    remedies::{cure, execute},
     teardown::{ignore, of, rows, silent, stranded, taint, teardown, uninstallable},
 };
 use crate::{
@@ -54,7 +54,7 @@ fn deleted_and_passed_over(gpu: &Rollout<'_>, code: &str, words: &[&str]) {
 }
 
 /// SKY102, the way that runs the interrupt.
-pub fn stranded_gets_its_interrupt_back(cluster: &Cluster) {
+pub fn stranded_uninstall_gets_its_interrupt_back(cluster: &Cluster) {
     let gpu = stranded(
         cluster,
         skyhook("gpu").with(
@@ -70,7 +70,7 @@ pub fn stranded_gets_its_interrupt_back(cluster: &Cluster) {
 }
 
 /// SKY102, the way that forgets, node by node.
-pub fn stranded_is_forgotten(cluster: &Cluster) {
+pub fn stranded_entry_is_removed(cluster: &Cluster) {
     let gpu = stranded(
         cluster,
         skyhook("gpu").with(
@@ -86,7 +86,7 @@ pub fn stranded_is_forgotten(cluster: &Cluster) {
 }
 
 /// SKY112.
-pub fn failing_uninstall_is_forgotten(cluster: &Cluster) {
+pub fn failing_entry_is_removed(cluster: &Cluster) {
     let gpu = cluster.apply(&uninstallable("gpu"));
     gpu.until(complete());
     cluster.result(
@@ -97,7 +97,7 @@ pub fn failing_uninstall_is_forgotten(cluster: &Cluster) {
 }
 
 /// SKY205.
-pub fn silent_node_is_forgotten(cluster: &Cluster) {
+pub fn entry_of_an_unreachable_node_is_removed(cluster: &Cluster) {
     let gpu = cluster.apply(&uninstallable("gpu"));
     gpu.until(complete());
     cluster.result(Target::default().on("node-2"), StepResult::Unseen);
@@ -106,7 +106,7 @@ pub fn silent_node_is_forgotten(cluster: &Cluster) {
 }
 
 /// SKY304.
-pub fn ignored_node_is_taken_up(cluster: &Cluster) {
+pub fn ignored_node_is_unignored(cluster: &Cluster) {
     let gpu = cluster.apply(&uninstallable("gpu"));
     gpu.until(complete());
     ignore(cluster, "node-2");
@@ -114,7 +114,7 @@ pub fn ignored_node_is_taken_up(cluster: &Cluster) {
 }
 
 /// SKY403.
-pub fn tainted_node_is_tolerated(cluster: &Cluster) {
+pub fn taint_is_tolerated(cluster: &Cluster) {
     let gpu = cluster.apply(&uninstallable("gpu"));
     gpu.until(complete());
     taint(cluster, "node-2");
@@ -125,7 +125,7 @@ pub fn tainted_node_is_tolerated(cluster: &Cluster) {
 }
 
 /// SKY303.
-pub fn policy_that_is_missing(cluster: &Cluster) {
+pub fn missing_policy_is_restored(cluster: &Cluster) {
     careful_policy(cluster);
     let gpu = cluster.apply(&uninstallable("gpu").set("deploymentPolicy", json!("careful")));
     gpu.until(complete());
@@ -142,7 +142,7 @@ pub fn policy_that_is_missing(cluster: &Cluster) {
 }
 
 /// SKY401: the drain for the interrupt of the uninstall.
-pub fn drain_of_an_uninstall(cluster: &Cluster) {
+pub fn drain_blocked_by_a_budget_is_freed(cluster: &Cluster) {
     let gpu = cluster.apply(
         &skyhook("gpu").with(
             package("driver", "2.0.1")
@@ -174,7 +174,7 @@ pub fn drain_of_an_uninstall(cluster: &Cluster) {
 }
 
 /// SKY501: nobody is left to remove the finalizer; what the teardown prints does.
-pub fn operator_is_gone(cluster: &Cluster) {
+pub fn missing_operator_requires_strip(cluster: &Cluster) {
     let gpu = cluster.apply(&uninstallable("gpu"));
     gpu.until(complete());
     cluster.remove_operator();
@@ -193,7 +193,7 @@ pub fn operator_is_gone(cluster: &Cluster) {
 }
 
 /// SKY302: an earlier one is not done on the node, so the uninstall does not begin there.
-pub fn earlier_one_is_disabled(cluster: &Cluster) {
+pub fn earlier_custom_resource_is_disabled(cluster: &Cluster) {
     cluster.result(of("base", "apply").on("node-2"), StepResult::Exit(1));
     let base = cluster.apply(&skyhook("base").with(package("tuning", "1.2.0")));
     base.until(entry("node-2", "tuning|1.2.0", "apply", "erroring"));
@@ -208,7 +208,7 @@ pub fn earlier_one_is_disabled(cluster: &Cluster) {
 }
 
 /// SKY301: the rollout has stopped, and with it the uninstalls of the deletion.
-pub fn stopped_rollout(cluster: &Cluster) {
+pub fn stopped_rollout_is_reset(cluster: &Cluster) {
     careful_policy(cluster);
     cluster.result(pods("driver", "apply").on("node-2"), StepResult::Exit(1));
     let gpu = cluster.apply(&uninstallable("gpu").set("deploymentPolicy", json!("careful")));

@@ -5,8 +5,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::{
-    cures::{all_well, execute, first_change},
-    modelled::upgraded,
+    nodewright::upgraded,
+    remedies::{all_well, execute, first_change},
     writes::{driver, uninstallable},
 };
 use crate::{
@@ -93,7 +93,7 @@ pub fn deletion_not_progressing(cluster: &Cluster) {
 }
 
 /// SKY222: the same without a deletion; what to do about it only the operator's log tells.
-pub fn nothing_at_work(cluster: &Cluster) {
+pub fn operator_makes_no_progress(cluster: &Cluster) {
     cluster.stop_operator();
     let gpu = cluster.apply(&driver());
     let report = minutes_later(cluster, 150);

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    cures::{execute, first_change},
-    setting::guarded_workload,
+    fixtures::guarded_workload,
+    remedies::{execute, first_change},
 };
 
 use crate::{
@@ -71,7 +71,7 @@ pub fn rollout(cluster: &Cluster) {
 }
 
 /// The first attempt has failed, the second is to come: the entry says erroring, the node does not.
-pub fn attempt_failed_and_job_given_up(cluster: &Cluster) {
+pub fn attempt_and_job_failed(cluster: &Cluster) {
     let mut gpu = played(cluster);
     gpu.installs("node-1", DRIVER);
     cluster.result(pods("driver", "apply").on("node-2"), StepResult::Exit(1));
@@ -231,7 +231,7 @@ pub fn paused_with_suspended_jobs(cluster: &Cluster) {
 }
 
 /// SKY408: the operator has lifted the runtime-required taint, and leaves the cordon to others.
-pub fn cordon_left_to_others(cluster: &Cluster) {
+pub fn cordon_kept_after_taint_removal(cluster: &Cluster) {
     installed(cluster);
     let key = format!("{PREFIX}/runtimeRequiredCordon");
     cluster.patch_node(

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::{
-    cures::{all_well, execute, first_change},
+    fixtures::{changes_new_pods, chosen},
     races::{HOLD, held_up, noted},
-    setting::{changes_new_pods, chosen},
+    remedies::{all_well, execute, first_change},
     writes::{self, DRIVER, LONG_ENOUGH, TUNING},
 };
 use crate::{
@@ -39,7 +39,7 @@ fn silent(cluster: &Cluster) {
 }
 
 /// SKY219: the script waits for something that does not come.
-pub fn stage_that_never_ends(cluster: &Cluster) {
+pub fn stage_never_ends(cluster: &Cluster) {
     cluster.result(pods("driver", "apply").on("node-2"), StepResult::LongHang);
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")));
     let runs = that("the script runs on node-2", |view| {
@@ -99,7 +99,7 @@ pub fn operator_scaled_to_zero(cluster: &Cluster) {
 }
 
 /// SKY221: it goes back into the spec, from where it can be uninstalled.
-pub fn package_left_the_spec(cluster: &Cluster) {
+pub fn package_removed_from_the_spec(cluster: &Cluster) {
     let gpu = cluster.apply(
         &skyhook("gpu")
             .with(package("driver", "2.0.1"))
@@ -119,7 +119,7 @@ pub fn package_left_the_spec(cluster: &Cluster) {
 }
 
 /// SKY115: it stays away, and leaves the spec.
-pub fn uninstall_finished(cluster: &Cluster) {
+pub fn finished_uninstall_still_requested(cluster: &Cluster) {
     // They tell that it was there once; its last pod is gone at some moment.
     cluster.allow_events();
     let gpu = cluster.apply(
@@ -139,7 +139,7 @@ pub fn uninstall_finished(cluster: &Cluster) {
 }
 
 /// SKY111 as a note: the dependent is complete, and would not get through its next change.
-pub fn dependency_uninstalled_under_a_complete_one(cluster: &Cluster) {
+pub fn dependency_of_a_complete_package_uninstalled(cluster: &Cluster) {
     // They tell that it was there once; its last pod is gone at some moment.
     cluster.allow_events();
     let gpu = cluster.apply(
@@ -159,7 +159,7 @@ pub fn dependency_uninstalled_under_a_complete_one(cluster: &Cluster) {
 }
 
 /// SKY407: the earlier one is made to tolerate the taint, as is printed.
-pub fn deadlock_over_the_taint(cluster: &Cluster) {
+pub fn runtime_required_taint_deadlock(cluster: &Cluster) {
     let taint =
         json!([{"key": "skyhook.nvidia.com", "value": "runtime-required", "effect": "NoSchedule"}]);
     cluster.patch_node("node-1", json!({"spec": {"taints": taint}}));
@@ -187,7 +187,7 @@ pub fn deadlock_over_the_taint(cluster: &Cluster) {
 }
 
 /// SKY212: no webhook was there when it was created, and the operator does nothing for any other either.
-pub fn spec_that_the_operator_rejects(cluster: &Cluster) {
+pub fn spec_rejected_by_the_operator(cluster: &Cluster) {
     let broken = skyhook("broken").with(package("tuning", "1.2.0").after("driver", "2.0.1"));
     let broken = cluster.apply(&broken);
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")));
@@ -202,7 +202,7 @@ pub fn spec_that_the_operator_rejects(cluster: &Cluster) {
 }
 
 /// SKY311: a reset that was killed while it waited for the operator to pause.
-pub fn pause_left_behind(cluster: &Cluster) {
+pub fn stale_pause(cluster: &Cluster) {
     let gpu = held_up(cluster);
     cluster.stop_operator();
     let child = Child::default();

@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 
-use super::cures::{all_well, execute, first_change};
-use super::setting::no_room_for_pods;
+use super::fixtures::no_room_for_pods;
+use super::remedies::{all_well, execute, first_change};
 use crate::{
     cluster::Cluster,
     kubelet::{StepResult, logs::FAILURE},
@@ -89,7 +89,7 @@ fn retried(cluster: &Cluster, gpu: Played<'_>, job: &str, finding: &Value) {
 }
 
 /// SKY201, which explains that the batch is held (SKY305).
-pub fn job_given_up(cluster: &Cluster) {
+pub fn job_failed(cluster: &Cluster) {
     let mut gpu = played(cluster);
     let job = given_up(cluster, &mut gpu, StepResult::Exit(1));
     cluster.captured("new-batch-held-by-a-failed-node");
@@ -130,7 +130,7 @@ pub fn failure_not_recorded(cluster: &Cluster) {
 }
 
 /// SKY218: a pause has turned the failure into "waiting", and the node is chosen again and again.
-pub fn batch_held_by_parked_node(cluster: &Cluster) {
+pub fn batch_held_by_a_failed_node(cluster: &Cluster) {
     let mut gpu = played(cluster);
     let job = given_up(cluster, &mut gpu, StepResult::Exit(1));
     let pause = format!("{PREFIX}/pause");

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::cures::{all_well, execute, first_change};
-use super::setting::guarded_workload;
+use super::fixtures::guarded_workload;
+use super::remedies::{all_well, execute, first_change};
 use crate::{
     cluster::Cluster,
     kubelet::StepResult,

@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    cures::{all_well, execute, first_change},
-    setting::chosen,
+    fixtures::chosen,
+    remedies::{all_well, execute, first_change},
     writes::{self, DRIVER, LONG_ENOUGH},
 };
 use crate::{
@@ -41,7 +41,7 @@ fn is_tainted(node: &Value) -> bool {
 }
 
 /// SKY411: a note of an earlier life keeps node-1 from counting as new, and the operator does not taint it.
-pub fn taint_that_was_not_set(cluster: &Cluster) {
+pub fn auto_taint_not_set(cluster: &Cluster) {
     cluster.annotate_node("node-1", "autoTaint_earlier", json!("2026-11-01T00:00:00Z"));
     cluster.result(pods("driver", "apply").on("node-1"), StepResult::Hang);
     let gpu = cluster.apply(
@@ -64,7 +64,7 @@ pub fn taint_that_was_not_set(cluster: &Cluster) {
 }
 
 /// SKY405: no custom resource with `runtimeRequired` selects the node that carries the taint.
-pub fn taint_that_nothing_lifts(cluster: &Cluster) {
+pub fn taint_never_removed(cluster: &Cluster) {
     cluster.annotate_node("node-1", "autoTaint_earlier", json!("2026-11-01T00:00:00Z"));
     let taint = json!([{"key": TAINT, "value": "runtime-required", "effect": "NoSchedule"}]);
     cluster.patch_node("node-1", json!({"spec": {"taints": taint}}));
@@ -84,7 +84,7 @@ pub fn taint_that_nothing_lifts(cluster: &Cluster) {
 }
 
 /// SKY406: the operator would release a node that an administrator has cordoned.
-pub fn cordon_by_hand(cluster: &Cluster) {
+pub fn manual_cordon(cluster: &Cluster) {
     cluster.result(pods("driver", "apply"), StepResult::Hang);
     let gpu = skyhook("gpu")
         .with(package("driver", "2.0.1").interrupts("service"))
@@ -112,7 +112,7 @@ pub fn cordon_by_hand(cluster: &Cluster) {
 }
 
 /// SKY409: the node went away in the middle of its work, and no other is begun.
-pub fn node_that_went_away(cluster: &Cluster) {
+pub fn node_not_ready_during_work(cluster: &Cluster) {
     cluster.result(pods("driver", "apply"), StepResult::Hang);
     let gpu = cluster.apply(&driver().set("interruptionBudget", json!({"count": 1})));
     let (away, others) = chosen(&gpu);

@@ -57,7 +57,7 @@ fn selectors() -> impl Strategy<Value = String> {
 }
 
 /// A selector is taken where the API server takes it, and selects the same nodes.
-pub fn label_selectors(cluster: &Cluster) {
+pub fn label_selectors_match_the_api_server(cluster: &Cluster) {
     for (node, labels) in LABELS {
         let labels: BTreeMap<&str, &str> = labels.into();
         cluster.patch_node(node, json!({"metadata": {"labels": labels}}));
@@ -144,7 +144,7 @@ fn kubeconfig(n: usize, (clusters, contexts, current): &Contents) -> Value {
 }
 
 /// Of a list of files, the server and the namespace are those that kubectl finds.
-pub fn lists_of_kubeconfigs(_: &Cluster) {
+pub fn merged_kubeconfigs_match_kubectl(_: &Cluster) {
     let directory = tempfile::tempdir().expect("a directory");
     let connection = Cli::parse_from(["kubectl-skyhook"]).connection;
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::cures::{all_well, execute, first_change};
-use super::modelled::{mirrored, upgraded};
+use super::nodewright::{mirrored, upgraded};
+use super::remedies::{all_well, execute, first_change};
 use crate::{
     cluster::Cluster,
     kubelet::StepResult,
@@ -74,7 +74,7 @@ fn finished(new: &mut Played<'_>) {
 }
 
 /// SKY603: the newer object was there before the migration, which left it alone.
-pub fn two_owners(cluster: &Cluster) {
+pub fn two_owning_resources(cluster: &Cluster) {
     let gpu = skyhook("gpu").with(package("driver", "2.0.1"));
     cluster.apply(&gpu).until(complete());
     upgraded(cluster);

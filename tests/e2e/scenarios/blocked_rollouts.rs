@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::cures::{cure, first_change_made};
-use super::setting::{POLICIES, careful_policy, no_room_for_pods, stopped};
+use super::fixtures::{POLICIES, careful_policy, no_room_for_pods, stopped};
+use super::remedies::{cure, first_change_made};
 use crate::{
     cluster::Cluster,
     kubelet::StepResult,
@@ -29,7 +29,7 @@ fn not_begun() -> Condition {
 }
 
 /// The one with the lower number goes first, node by node.
-pub fn waits_for_earlier(cluster: &Cluster) {
+pub fn waits_for_an_earlier_custom_resource(cluster: &Cluster) {
     cluster.result(pods("kernel", "apply").on("node-1"), StepResult::Exit(1));
     let first = cluster.apply(
         &skyhook("base")
@@ -340,7 +340,7 @@ pub fn malformed_state(cluster: &Cluster) {
 }
 
 /// No pod can be made, which only the operator's log says: half an hour later that is a warning, and after hours an error.
-pub fn nothing_at_work(cluster: &Cluster) {
+pub fn operator_makes_no_progress(cluster: &Cluster) {
     let quota = no_room_for_pods(cluster, "skyhook");
     let gpu = cluster.apply(&driver());
     gpu.until(that("the operator has looked at it", |view| {

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use serde_json::json;
 
 use super::{
-    cures::{all_well, first_change_made},
+    remedies::{all_well, first_change_made},
     writes::{DRIVER, LONG_ENOUGH},
 };
 use crate::{

@@ -203,7 +203,7 @@ fn without_each(user: &User<'_>, command: &str, args: &[&str], rehearsal: &[&str
 }
 
 /// The commands that look.
-pub fn to_look(cluster: &Cluster) {
+pub fn read_commands(cluster: &Cluster) {
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").uninstallable()));
     gpu.until(complete());
     let user = User::new(cluster);
@@ -226,7 +226,7 @@ pub fn to_look(cluster: &Cluster) {
 }
 
 /// The commands that change something.
-pub fn to_change(cluster: &Cluster) {
+pub fn write_commands(cluster: &Cluster) {
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").uninstallable()));
     gpu.until(complete());
     let user = User::new(cluster);
@@ -278,7 +278,7 @@ pub fn to_change(cluster: &Cluster) {
 }
 
 /// The commands that clean up, and those that carry out what was planned before.
-pub fn to_clean_up(cluster: &Cluster) {
+pub fn cleanup_commands(cluster: &Cluster) {
     let interrupting = || skyhook("gpu").with(package("driver", "2.0.1").interrupts("service"));
     let user = User::new(cluster);
     let plan = cluster.kubeconfig("admin").with_file_name("plan.json");
@@ -339,7 +339,7 @@ fn words(line: &str) -> Vec<&str> {
 }
 
 /// The two roles that everyone gets who asks for no command, through kubectl's own door.
-pub fn as_manifests(cluster: &Cluster) {
+pub fn role_manifests(cluster: &Cluster) {
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")));
     gpu.until(complete());
     let roles = cluster.ours(&["rbac"]);

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::cures::{cure, first_change_made};
-use super::setting::{careful_policy, stopped};
+use super::fixtures::{careful_policy, stopped};
+use super::remedies::{cure, first_change_made};
 use super::writes::run;
 
 use crate::{
@@ -168,7 +168,7 @@ pub fn rejected_pod_is_not_replaced(cluster: &Cluster) {
 }
 
 /// A package that nothing depends on, added when more packages are complete than are left, is never begun.
-pub fn package_added_to_a_finished_chain(cluster: &Cluster) {
+pub fn package_added_to_a_finished_chain_never_starts(cluster: &Cluster) {
     let gpu = cluster.apply(
         &skyhook("gpu")
             .with(package("first", "1.0.0"))
@@ -216,7 +216,7 @@ pub fn dependency_cycle(cluster: &Cluster) {
 }
 
 /// A package whose interrupt another was to bring, and none that does is left: v0.17 takes it up, older ones did not.
-pub fn skipped_interrupt_is_taken_up(cluster: &Cluster) {
+pub fn skipped_interrupt_is_run(cluster: &Cluster) {
     let driver = package("driver", "2.0.1").interrupts("service");
     let gpu = cluster.apply(&skyhook("gpu").with(driver));
     gpu.until(complete());
@@ -235,7 +235,7 @@ pub fn skipped_interrupt_is_taken_up(cluster: &Cluster) {
 
 /// A reboot whose violent end the kubelet reports makes the node erroring for a moment, though every package is well.
 /// Without a policy that stops at the first failure, the node has its turn again, and no error is found at the end.
-pub fn rough_reboot_heals_itself(cluster: &Cluster) {
+pub fn violent_reboot_recovers(cluster: &Cluster) {
     cluster.result(
         pods("kernel", "interrupt").on("node-1"),
         StepResult::RoughReboot,
@@ -257,7 +257,7 @@ pub fn rough_reboot_heals_itself(cluster: &Cluster) {
 }
 
 /// A paused CR that is complete says paused, a disabled one goes on saying complete.
-pub fn disabling_what_is_complete(cluster: &Cluster) {
+pub fn disabled_complete_resource_stays_complete(cluster: &Cluster) {
     let gpu = cluster.apply(&driver());
     gpu.until(complete());
     gpu.annotate("disable", json!("true"))
@@ -269,7 +269,7 @@ pub fn disabling_what_is_complete(cluster: &Cluster) {
 }
 
 /// While the taint is on a node, nothing else may run there; it goes when the last required CR is complete.
-pub fn runtime_required_taint(cluster: &Cluster) {
+pub fn runtime_required_taint_stays_until_complete(cluster: &Cluster) {
     let taint =
         json!([{"key": "skyhook.nvidia.com", "value": "runtime-required", "effect": "NoSchedule"}]);
     cluster.patch_node("node-1", json!({"spec": {"taints": taint}}));
@@ -290,7 +290,7 @@ pub fn runtime_required_taint(cluster: &Cluster) {
 }
 
 /// With `serial` the pass returns before it has written down what it began, and so it begins for ever.
-pub fn serial_never_gets_anywhere(cluster: &Cluster) {
+pub fn serial_makes_no_progress(cluster: &Cluster) {
     // A script that ends before the next pass is written down by the controller of pods.
     cluster.result(pods("driver", "apply"), StepResult::Hang);
     let gpu = cluster.apply(&driver().set("serial", json!(true)));
@@ -366,7 +366,7 @@ pub fn foreign_cordon_is_released(cluster: &Cluster) {
 }
 
 /// What a deleted CR left written down counts for its successor: nothing is run.
-pub fn recreated_runs_nothing(cluster: &Cluster) {
+pub fn recreated_resource_runs_nothing(cluster: &Cluster) {
     let gpu = cluster.apply(&driver());
     gpu.until(complete()).delete().until(gone());
     cluster.result(pods("driver", "apply"), StepResult::Hang);
@@ -374,7 +374,7 @@ pub fn recreated_runs_nothing(cluster: &Cluster) {
 }
 
 /// An entry of an older version beside the new one makes the node upgrade once more, which removes it.
-pub fn old_entry_is_upgraded_away(cluster: &Cluster) {
+pub fn old_entry_is_removed_by_an_upgrade(cluster: &Cluster) {
     let gpu = cluster.apply(&driver());
     gpu.until(complete());
     let entry = |version: &str| {

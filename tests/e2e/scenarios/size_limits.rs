@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::cures::execute;
+use super::remedies::execute;
 use crate::{
     cluster::Cluster,
     manifest::{package, skyhook},
@@ -21,7 +21,7 @@ fn only_looks(finding: &Value) -> Vec<&str> {
 }
 
 /// SKY506: etcd takes what we warn of, and refuses what we call an error.
-pub fn status(cluster: &Cluster) {
+pub fn status_too_large(cluster: &Cluster) {
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")));
     let path = format!("{}/status", gpu.path());
     // Few long entries: the API server takes seconds for many short ones.
@@ -50,7 +50,7 @@ pub fn status(cluster: &Cluster) {
 }
 
 /// SKY507, up to the limit that it asks for.
-pub fn cluster_for_its_operator(cluster: &Cluster) {
+pub fn cluster_too_large_for_the_operator(cluster: &Cluster) {
     for n in 1..=801 {
         cluster.add_node(&format!("gpu-{n:03}"), json!({}));
     }

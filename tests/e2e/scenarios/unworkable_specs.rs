@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::cures::{all_well, execute, first_change_made};
+use super::remedies::{all_well, execute, first_change_made};
 use crate::{
     cluster::Cluster,
     kubelet::StepResult,
@@ -28,7 +28,7 @@ fn written_into_the_spec(gpu: &Rollout<'_>, sed: &str) {
 }
 
 /// SKY215: the API server sets the version of a reference that the spec leaves out.
-pub fn variable_that_the_server_completes(cluster: &Cluster) {
+pub fn variable_defaulted_by_the_server(cluster: &Cluster) {
     let node = json!([{"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]);
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").set("env", node)));
     let edit = r"s/\( *\)fieldPath: spec.nodeName/\1apiVersion: v1\n&/";
@@ -37,7 +37,7 @@ pub fn variable_that_the_server_completes(cluster: &Cluster) {
 }
 
 /// SKY215: a LimitRange adds a resource for which packages have no field.
-pub fn resource_that_a_limit_range_adds(cluster: &Cluster) {
+pub fn resource_added_by_a_limit_range(cluster: &Cluster) {
     let ranges = format!("/api/v1/namespaces/{}/limitranges", operator::NAMESPACE);
     let range = json!({"metadata": {"name": "disk"}, "spec": {"limits": [
         {"type": "Container", "default": {"ephemeral-storage": "1Gi"}},
@@ -58,7 +58,7 @@ pub fn resource_that_a_limit_range_adds(cluster: &Cluster) {
 }
 
 /// SKY225: the package fails before stage config, so a corrected configMap stays where it is.
-pub fn config_change_that_does_not_arrive(cluster: &Cluster) {
+pub fn config_change_not_applied(cluster: &Cluster) {
     cluster.result(pods("driver", "apply"), StepResult::Exit(1));
     let config =
         |value: &str| json!({"packages": {"driver": {"configMap": {"module.conf": value}}}});

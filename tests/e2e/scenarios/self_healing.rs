@@ -1,7 +1,7 @@
 //! What goes wrong once and heals by itself, looked at all the while: nothing of it is an error, what is warned of is
 //! so, and `wait` beside it ends with the run.
 //!
-//! `SAMPLES=2000 cargo test --test e2e -- healing` goes on until so many looks were taken in each scenario.
+//! `SAMPLES=2000 cargo test --test e2e -- self_healing` goes on until so many looks were taken in each scenario.
 
 use std::{
     process::{Child, Stdio},
@@ -134,7 +134,7 @@ pub fn first_attempt_fails(cluster: &Cluster) {
 }
 
 /// Every second round it is the interrupt.
-pub fn image_comes_late(cluster: &Cluster) {
+pub fn image_pull_succeeds_later(cluster: &Cluster) {
     cluster.kubelet.pace(UNHURRIED);
     sampled(cluster, &["SKY202"], |round| {
         let stage = ["config", "interrupt"][round % 2];
@@ -181,7 +181,7 @@ pub fn nodes_reboot(cluster: &Cluster) {
 }
 
 /// The operator is away while pods end, and comes back.
-pub fn operator_comes_back(cluster: &Cluster) {
+pub fn operator_restarts(cluster: &Cluster) {
     cluster.kubelet.pace(UNHURRIED);
     sampled(cluster, &[], |round| {
         heals(cluster, round, |_| {
@@ -193,7 +193,7 @@ pub fn operator_comes_back(cluster: &Cluster) {
 }
 
 /// Jobs: the first attempt fails, and the second succeeds; every second round its image comes late instead.
-pub fn attempt_of_a_job_fails(cluster: &Cluster) {
+pub fn job_attempt_fails(cluster: &Cluster) {
     cluster.kubelet.pace(UNHURRIED);
     sampled(cluster, &["SKY201", "SKY202"], |round| {
         let name = format!("gpu-{round}");

@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, time::Duration};
 
 use serde_json::{Value, json};
 
-use super::cures::{all_well, execute, first_change};
-use super::setting::{changes_new_pods, guarded_workload};
+use super::fixtures::{changes_new_pods, guarded_workload};
+use super::remedies::{all_well, execute, first_change};
 use super::writes;
 
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
 /// The operator comes round every two seconds while there is work; this is several of its passes.
 const LONG_ENOUGH: Duration = Duration::from_secs(7);
 
-pub fn uninstall_interrupt_without_interrupt(cluster: &Cluster) {
+pub fn uninstall_stuck_without_its_interrupt(cluster: &Cluster) {
     let gpu = cluster.apply(
         &skyhook("gpu").with(
             package("driver", "2.0.1")
@@ -115,7 +115,7 @@ pub fn version_changed_while_uninstalling(cluster: &Cluster) {
 }
 
 /// What the same edit does while the operator looks on: it upgrades, and uninstalls the new version too.
-pub fn version_changed_under_the_operators_eyes(cluster: &Cluster) {
+pub fn version_changed_while_the_operator_runs(cluster: &Cluster) {
     let gpu = cluster.apply(
         &skyhook("gpu")
             .with(package("tuning", "1.2.0"))
@@ -238,7 +238,7 @@ pub fn image_pull_failing(cluster: &Cluster) {
 }
 
 /// A node whose kubelet is silent.
-pub fn pod_never_acknowledged(cluster: &Cluster) {
+pub fn pod_never_started(cluster: &Cluster) {
     cluster.result(Target::default().on("node-3"), StepResult::Unseen);
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")));
     gpu.until(entry("node-1", "driver|2.0.1", "config", "complete"))
@@ -282,7 +282,7 @@ pub fn drain_blocked_by_a_budget(cluster: &Cluster) {
 }
 
 /// A pod that a policy changes on its way in is condemned as soon as it is there, and so is the next.
-pub fn changed_pods_are_replaced_for_ever(cluster: &Cluster) {
+pub fn mutated_pods_are_replaced_endlessly(cluster: &Cluster) {
     changes_new_pods(
         cluster,
         "true",

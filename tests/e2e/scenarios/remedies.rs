@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use super::{
-    setting::{careful_policy, stopped},
+    fixtures::{careful_policy, stopped},
     writes::{DRIVER, LONG_ENOUGH, TUNING, driver, run, uninstallable},
 };
 use crate::{
@@ -106,7 +106,7 @@ pub fn deletion_freed_by_reset(cluster: &Cluster) {
 }
 
 /// SKY101, the way that runs the uninstall script: the package repaired, then the node taken up.
-pub fn deletion_freed_by_taking_up(cluster: &Cluster) {
+pub fn deletion_freed_by_package_retry(cluster: &Cluster) {
     let gpu = hanging_deletion(cluster);
     cluster.heal();
     let none = that("no pod for node-2", |view| view.pods.is_empty());
@@ -120,7 +120,7 @@ pub fn deletion_freed_by_taking_up(cluster: &Cluster) {
 }
 
 /// SKY109.
-pub fn deletion_resumed(cluster: &Cluster) {
+pub fn deletion_freed_by_resume(cluster: &Cluster) {
     blocked_deletion(
         cluster,
         "pause",
@@ -130,7 +130,7 @@ pub fn deletion_resumed(cluster: &Cluster) {
 }
 
 /// SKY110.
-pub fn deletion_enabled(cluster: &Cluster) {
+pub fn deletion_freed_by_enable(cluster: &Cluster) {
     blocked_deletion(
         cluster,
         "disable",
@@ -160,7 +160,7 @@ fn break_state(cluster: &Cluster) {
 }
 
 /// SKY108.
-pub fn deletion_freed_of_malformed_state(cluster: &Cluster) {
+pub fn deletion_freed_by_clearing_malformed_state(cluster: &Cluster) {
     let gpu = cluster.apply(&uninstallable());
     gpu.until(complete());
     break_state(cluster);
@@ -173,7 +173,7 @@ pub fn deletion_freed_of_malformed_state(cluster: &Cluster) {
 }
 
 /// SKY108, the way that loses nothing: the operator's own copy of the state, and the uninstall runs.
-pub fn deletion_goes_on_with_its_state_restored(cluster: &Cluster) {
+pub fn deletion_freed_by_node_repair(cluster: &Cluster) {
     let gpu = cluster.apply(&uninstallable());
     gpu.until(complete());
     break_state(cluster);
@@ -189,7 +189,7 @@ pub fn deletion_goes_on_with_its_state_restored(cluster: &Cluster) {
 }
 
 /// SKY206, with the operator's own copy of the state: nothing runs again.
-pub fn malformed_state_restored(cluster: &Cluster) {
+pub fn malformed_state_is_repaired(cluster: &Cluster) {
     let gpu = cluster.apply(&driver());
     gpu.until(complete());
     let begun = || cluster.kubelet.begun("driver", "apply", "node-2");
@@ -204,7 +204,7 @@ pub fn malformed_state_restored(cluster: &Cluster) {
 }
 
 /// A package that crash-loops under a pause is run again once it is resumed, and not before.
-pub fn rerun_while_paused(cluster: &Cluster) {
+pub fn paused_package_is_rerun_after_resume(cluster: &Cluster) {
     cluster.result(pods("driver", "apply").on("node-2"), StepResult::Exit(1));
     let gpu = cluster.apply(&driver());
     gpu.until(entry("node-2", DRIVER, "apply", "erroring"));
@@ -233,7 +233,7 @@ pub fn rerun_while_paused(cluster: &Cluster) {
 }
 
 /// SKY206: what stands on the node is not known, so everything runs again there.
-pub fn malformed_state(cluster: &Cluster) {
+pub fn malformed_state_is_reset(cluster: &Cluster) {
     let gpu = cluster.apply(&driver());
     gpu.until(complete());
     break_state(cluster);
@@ -245,7 +245,7 @@ pub fn malformed_state(cluster: &Cluster) {
 }
 
 /// SKY103.
-pub fn never_installed(cluster: &Cluster) {
+pub fn uninstall_of_a_never_installed_package_is_cancelled(cluster: &Cluster) {
     let gpu = cluster.apply(
         &skyhook("gpu")
             .with(package("tuning", "1.2.0"))
@@ -260,7 +260,7 @@ pub fn never_installed(cluster: &Cluster) {
 }
 
 /// SKY104: changed while paused, with the uninstall of the old version running to its end.
-pub fn version_changed(cluster: &Cluster) {
+pub fn uninstall_with_a_changed_version_is_cancelled(cluster: &Cluster) {
     // Only events tell later that it was installed once.
     cluster.allow_events();
     let gpu = cluster.apply(&uninstallable().with(package("tuning", "1.2.0")));
@@ -287,7 +287,7 @@ pub fn version_changed(cluster: &Cluster) {
 }
 
 /// SKY111.
-pub fn dependency_back(cluster: &Cluster) {
+pub fn uninstall_of_a_dependency_is_cancelled(cluster: &Cluster) {
     let gpu = cluster.apply(
         &skyhook("gpu")
             .with(package("tuning", "1.2.0").uninstallable())
@@ -307,7 +307,7 @@ pub fn dependency_back(cluster: &Cluster) {
 }
 
 /// SKY107, of a CR that is gone: one remedy for each node.
-pub fn orphan_forgotten(cluster: &Cluster) {
+pub fn orphaned_entry_is_removed(cluster: &Cluster) {
     let gpu = cluster.apply(&uninstallable());
     gpu.until(complete());
     cluster.result(pods("driver", "uninstall"), StepResult::Hang);
@@ -330,7 +330,7 @@ pub fn orphan_forgotten(cluster: &Cluster) {
 }
 
 /// SKY702: a stage goes on that nobody waits for.
-pub fn orphaned_pod_deleted(cluster: &Cluster) {
+pub fn orphaned_pod_is_deleted(cluster: &Cluster) {
     cluster.result(pods("driver", "apply").on("node-2"), StepResult::Hang);
     let gpu = cluster.apply(&driver());
     gpu.until(everywhere(DRIVER, "config", "complete").but_for("node-2"))
@@ -351,7 +351,7 @@ pub fn orphaned_pod_deleted(cluster: &Cluster) {
 }
 
 /// SKY301: the stop stays when the package is repaired, and comes back while a node counts as erroring.
-pub fn rollout_goes_on(cluster: &Cluster) {
+pub fn stopped_rollout_continues(cluster: &Cluster) {
     careful_policy(cluster);
     cluster.result(pods("driver", "apply").on("node-1"), StepResult::Exit(1));
     let gpu = cluster.apply(&driver().set("deploymentPolicy", json!("careful")));
