@@ -1,4 +1,4 @@
-//! What a user gets who hands over something wrong: one line that says what, where and what to do.
+//! Wrong input gives one line that names the problem, its place and what to do.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use crate::support::run::{Run, run};
 
 use insta::assert_snapshot;
 
-/// The transcript, with the temporary directory and ports taken out.
+/// The transcript without the temporary directory and ports.
 fn transcript(run: Run, dir: &Path, url: &str) -> String {
     let text = run
         .output()
@@ -15,7 +15,7 @@ fn transcript(run: Run, dir: &Path, url: &str) -> String {
         .replace(&dir.display().to_string(), "DIR");
     match url {
         "" => text,
-        // The port is left out by then.
+        // The transcript contains no port.
         _ => text.replace("http://127.0.0.1:[port]", "http://SERVER"),
     }
 }
@@ -233,7 +233,7 @@ fn unknown_commands_and_flags_are_usage_errors() {
     }
 }
 
-/// Text that a cluster hands over is made harmless; our own layout must not need it.
+/// Control characters are removed from cluster text; our own layout must not contain any.
 #[test]
 fn version_output_has_no_control_characters() {
     let ran = run("version --client-only").output();

@@ -1,4 +1,4 @@
-//! Planted causes among thousands of nodes: each stands above what waits for it, and the report stays short.
+//! Planted causes among thousands of nodes: each comes before its effects, and the report stays short.
 
 use serde_json::{Value, json};
 
@@ -162,8 +162,8 @@ fn report_fits_on_one_screen() {
     insta::assert_snapshot!("causes_of_many_nodes_unfolded", all.transcript());
 }
 
-/// Of what is equally grave, what stops the operator comes first, and what stops a custom resource before what fails on its
-/// nodes, however many: nothing else helps before.
+/// Among findings of equal severity, what stops the operator comes first, then what stops a custom resource, then what fails on
+/// nodes, however many: the others cannot be fixed before.
 #[test]
 fn operator_and_resource_blockers_come_before_node_failures() {
     let first = |kind: &str, change: Value| {
@@ -201,7 +201,7 @@ fn operator_and_resource_blockers_come_before_node_failures() {
     );
 }
 
-/// The code of each cause, with the codes of what follows from it.
+/// The code of each cause, with the codes of its effects.
 fn explained(items: Value) -> Vec<(String, Vec<String>)> {
     let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
     let words = "diagnose stuck -o json --now 2026-11-20T12:00:00Z --from -";
@@ -242,7 +242,7 @@ fn pod_of(name: &str, stage: &str, node: &str, container: Value) -> Value {
     })
 }
 
-/// A truncated reference is why the image cannot be pulled.
+/// A truncated reference explains why the image cannot be pulled.
 #[test]
 fn truncated_image_reference_explains_the_failed_pull() {
     let mut skyhook = skyhook("driver", 10, json!({}));
@@ -324,7 +324,7 @@ fn pod_of_another_custom_resource_explains_a_waiting_interrupt() {
     assert_eq!(found, [("SKY219".to_owned(), waiting)]);
 }
 
-/// An operator that does not run is one trouble, not one more for each of its webhook configurations.
+/// A stopped operator is one cause, not one more for each of its webhook configurations.
 #[test]
 fn webhook_findings_are_effects_of_a_stopped_operator() {
     let fixture = "tests/rules/webhook_unreachable.scaled_to_zero.yaml";

@@ -65,8 +65,8 @@ fn node_status_output_matches_snapshots() {
     }
 }
 
-/// The mark of a finding without its severity, and how bad it is.
-fn said(document: &Value) -> BTreeMap<String, Severity> {
+/// The mark of each finding without its severity, and its severity.
+fn severities(document: &Value) -> BTreeMap<String, Severity> {
     let findings = document["findings"].as_array().expect("findings").iter();
     findings
         .map(|finding| {
@@ -83,8 +83,8 @@ fn said(document: &Value) -> BTreeMap<String, Severity> {
 /// From 0, info, to 2, error.
 type Severity = usize;
 
-/// Files cannot tell "there is none" from "none was captured", so a server may be surer of a finding,
-/// and may add some of the rules that the files left unchecked. Otherwise the two say the same.
+/// Files cannot tell "there is none" from "none was captured", so a server may report a finding more severely,
+/// and may add findings of rules that the files left unchecked. Otherwise both reports are the same.
 #[test]
 fn server_and_files_give_the_same_report() {
     for captured in clusters::all() {
@@ -93,7 +93,7 @@ fn server_and_files_give_the_same_report() {
         let ran = run("diagnose stuck -o json")
             .kubeconfig(&served.kubeconfig())
             .output();
-        // A server is asked long after the capture was made, so the files are as well.
+        // A server is diagnosed as of now, long after the capture, so the files are, too.
         let (live, path) = (ran.json(), captured.path());
         let now = live["takenAt"].as_str().expect("a time");
         let files = run(&format!("diagnose stuck -o json --from {path} --now {now}"))
@@ -107,7 +107,7 @@ fn server_and_files_give_the_same_report() {
             .iter()
             .filter_map(|n| n["code"].as_str())
             .collect();
-        let (of_server, of_files) = (said(&live), said(&files));
+        let (of_server, of_files) = (severities(&live), severities(&files));
         for (mark, severity) in &of_files {
             assert!(
                 of_server.get(mark) >= Some(severity),
@@ -166,7 +166,7 @@ fn missing_permission_is_never_reported_healthy() {
     }
 }
 
-/// The plural of what a request lists; discovery lists nothing.
+/// The plural that a request lists; `None` for discovery.
 fn listed(request: &Logged) -> Option<String> {
     let path = request.path.as_str();
     let resource = path.strip_prefix("/api/v1/").or_else(|| {

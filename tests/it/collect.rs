@@ -1,4 +1,4 @@
-//! `collect`: what it writes says the same as the cluster, and what could not be read is not taken for absent.
+//! `collect`: a capture gives the same output as the cluster, and unreadable sources do not count as absent.
 
 mod faults;
 mod file;
@@ -17,7 +17,7 @@ use crate::support::clusters;
 use crate::support::fake_api::{FakeApi, Served};
 use crate::support::run::{RunOutput, run};
 
-/// A cluster, and a directory to write to.
+/// A cluster, and a directory for its capture.
 struct Scene {
     served: Served,
     directory: TempDir,
@@ -35,7 +35,7 @@ impl Scene {
         self.directory.path().join("capture.tar.gz")
     }
 
-    /// Asks the server.
+    /// Runs a command on the server.
     fn live(&self, words: &str) -> RunOutput {
         run(words).kubeconfig(&self.served.kubeconfig()).output()
     }
@@ -45,7 +45,7 @@ impl Scene {
         self.live(&format!("collect -o {} {words}", path.display()))
     }
 
-    /// Asks the archive.
+    /// Runs a command on the capture.
     fn from(&self, words: &str) -> RunOutput {
         run(&format!("{words} --from {}", self.archive().display())).output()
     }
@@ -77,7 +77,7 @@ fn unpacked(archive: &Path) -> BTreeMap<String, String> {
     files
 }
 
-/// What became of each source, by its name.
+/// How each source was read, by its name.
 fn outcomes(index: &Value) -> BTreeMap<String, String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let sources = index["sources"].as_array().expect("sources").iter();
@@ -86,7 +86,7 @@ fn outcomes(index: &Value) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// A document, but for when it was read.
+/// A document without the time when it was read.
 fn timeless(ran: &RunOutput) -> Value {
     let mut document = ran.json();
     if let Some(document) = document.as_object_mut() {
@@ -97,7 +97,7 @@ fn timeless(ran: &RunOutput) -> Value {
     document
 }
 
-/// The same as of the cluster, in every command that answers from it.
+/// Every command that reads files prints the same for the capture as for the cluster.
 #[test]
 fn capture_gives_the_same_output_as_the_cluster() {
     let all = clusters::all();
@@ -136,7 +136,7 @@ fn capture_gives_the_same_output_as_the_cluster() {
     }
 }
 
-/// Files that were unpacked say the same; one that was taken out is missed.
+/// Unpacked files give the same output; a removed file is reported as missing.
 #[test]
 fn file_removed_from_a_capture_is_reported_missing() {
     let scene = Scene::of(&clusters::named("nodewright-in-progress").served());
@@ -158,7 +158,7 @@ fn file_removed_from_a_capture_is_reported_missing() {
     );
 }
 
-/// A cluster without the operator's API: what was left on its nodes.
+/// Without the operator's API, the capture holds what is left on the nodes.
 #[test]
 fn capture_without_the_operator_api_keeps_node_leftovers() {
     let fake = FakeApi::new();
@@ -178,7 +178,7 @@ fn capture_without_the_operator_api_keeps_node_leftovers() {
     }
 }
 
-/// Nodes of which less is kept; the report is the same.
+/// With less kept of each node, the report is the same.
 #[test]
 fn sampled_nodes_give_the_same_report() {
     let fake = clusters::named("complete").served();
@@ -208,7 +208,7 @@ fn sampled_nodes_give_the_same_report() {
     }
 }
 
-/// What matters least is left out, and named; who reads the file is told.
+/// The least important sources are left out and named, also to the reader of the file.
 #[test]
 fn max_size_names_what_was_left_out() {
     let fake = clusters::named("nodewright-in-progress").served();
@@ -217,7 +217,7 @@ fn max_size_names_what_was_left_out() {
     collected.expect_code(4);
     let outcomes = outcomes(&scene.index());
     assert_eq!(outcomes["nodewrights"], "read");
-    // Lists are read side by side: which of the others find room depends on their order.
+    // Lists are read in parallel, so which of the others fit depends on their order.
     assert!(outcomes.values().any(|o| o == "leftOut"), "{outcomes:?}");
     let report = scene.from("diagnose stuck -o json").json().to_string();
     assert!(

@@ -1,4 +1,4 @@
-//! Completion as kubectl asks for it: words in, candidates and a directive out.
+//! Completion in kubectl's protocol: words in, candidates and a directive out.
 
 #[cfg(unix)]
 mod install;
@@ -21,7 +21,7 @@ fn complete(words: &str) -> Run {
     Run::new(std::iter::once("__complete").chain(words))
 }
 
-/// What is on stdout, once it is sure that nothing else happened.
+/// Stdout of a call that must succeed with an empty stderr.
 fn stdout(ran: RunOutput) -> String {
     assert_eq!((ran.stderr.as_str(), ran.code), ("", Some(0)));
     ran.stdout
@@ -112,7 +112,7 @@ fn commands_and_flags_complete_without_a_cluster() {
             "rules --no-h",
             "--no-headers\tDo not print table headings\n:4\n",
         ),
-        // Flags are offered to those who begin one.
+        // Flags are offered once a dash is typed.
         ("rules ''", ":4\n"),
         ("rules --from ''", ":0\n"),
         ("rules --kubeconfig=x", ":0\n"),

@@ -1,4 +1,4 @@
-//! Nodes that somebody outside the operator wants cordoned stay cordoned, whatever else is taken off them.
+//! Nodes that something outside the operator keeps cordoned are not uncordoned.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::support::test_cluster::TestCluster;
 
 const NODE: &str = "node-1";
 
-/// A mark of somebody else on a node, and the name under which the preview speaks of them.
+/// The marks that others leave on a node, each with the name that the preview shows.
 fn holders() -> Vec<(&'static str, Value)> {
     let annotated = |key: &str| json!({"metadata": {"annotations": {key: "x"}}});
     let tainted = |key: &str| json!({"spec": {"taints": [{"key": key, "effect": "NoSchedule"}]}});
@@ -57,14 +57,14 @@ fn is_cordoned(cluster: &TestCluster) -> bool {
     cluster.node(NODE)["spec"]["unschedulable"] == json!(true)
 }
 
-/// A custom resource is gone, and its cordons are left.
+/// A cluster whose custom resource is gone and whose cordons are left.
 fn gone() -> TestCluster {
     let cluster = TestCluster::captured("finalizer-stripped");
     assert!(is_cordoned(&cluster));
     cluster
 }
 
-/// A custom resource whose deletion hangs, with a cordon of its own.
+/// A cluster with a stuck deletion and a cordon of its custom resource.
 fn deleting() -> TestCluster {
     let cluster = TestCluster::captured("deleted-while-erroring");
     let mut node = cluster.node(NODE);
@@ -74,7 +74,7 @@ fn deleting() -> TestCluster {
     cluster
 }
 
-/// A cordon that was released, and put back with `undo`: taking that back would release it again.
+/// A cluster whose cordon was released and restored with `undo`; undoing that would release it again.
 fn put_back() -> TestCluster {
     let cluster = gone();
     assert_eq!(cluster.run("cordon release node-1 --confirm").code, Some(0));
@@ -94,7 +94,7 @@ const COMMANDS: [Scene; 5] = [
     (put_back, "undo"),
 ];
 
-/// The command as it is called there; the newest undo is taken back by its id.
+/// The command line; an undo is undone by its id.
 fn command(cluster: &TestCluster, words: &str) -> String {
     if words != "undo" {
         return words.to_owned();
@@ -151,13 +151,13 @@ fn force_uncordon_uncordons_a_held_node() {
     }
 }
 
-/// The node is put in quarantine at such a request.
+/// Puts the node into quarantine during this request.
 fn quarantined_at(cluster: &TestCluster, request: &str) {
     cluster.fake.on(request).times(1).after(|state| {
         let node = state.store.find("nodes", "", NODE).cloned();
         let mut node = node.expect("it is there");
         node["metadata"]["annotations"]["quarantineHealthEvent"] = json!("x");
-        // The server gives it a new one.
+        // The server assigns a new resource version.
         node["metadata"]["resourceVersion"] = Value::Null;
         state.store.load(node);
     });
@@ -165,7 +165,7 @@ fn quarantined_at(cluster: &TestCluster, request: &str) {
 
 #[test]
 fn quarantine_set_after_the_preview_is_respected() {
-    // The node is read right before it is written to, and what comes between is, too.
+    // The node is read right before it is written, so a change in between is noticed, too.
     for request in ["GET nodes node-1", "PATCH nodes node-1"] {
         let cluster = gone();
         quarantined_at(&cluster, request);

@@ -1,4 +1,4 @@
-//! `diagnose check`: whether the installation itself is sound.
+//! `diagnose check`: whether the installation itself is healthy.
 
 use base64::Engine as _;
 use serde_json::{Value, json};
@@ -38,7 +38,7 @@ fn lease(renewed: jiff::Timestamp) -> Value {
     })
 }
 
-/// The webhook of the operator, with what answers it; its certificate ends then.
+/// The operator's webhook configuration with its Service and endpoints; its certificate expires then.
 fn webhook(end: (i32, u8, u8)) -> Value {
     let mut params =
         rcgen::CertificateParams::new(vec!["webhook.example".to_owned()]).expect("a name");
@@ -66,7 +66,7 @@ fn webhook(end: (i32, u8, u8)) -> Value {
     ]})
 }
 
-fn sound() -> FakeApi {
+fn healthy() -> FakeApi {
     let mut operator = NODEWRIGHT.operator();
     operator["status"] = json!({"observedGeneration": 1, "availableReplicas": 1});
     operator["metadata"]["labels"]["app.kubernetes.io/version"] = "v0.20.0".into();
@@ -90,7 +90,7 @@ fn check(fake: &FakeApi, words: &str) -> RunOutput {
         .output()
 }
 
-/// What came of the checks that are not good.
+/// The results of the checks that did not pass.
 fn not_good(ran: &RunOutput) -> Vec<String> {
     let json = ran.json();
     let checks = json["checks"].as_array().expect("checks").iter();
@@ -110,16 +110,19 @@ fn not_good(ran: &RunOutput) -> Vec<String> {
 
 #[test]
 fn healthy_installation_passes() {
-    let ran = check(&sound(), "");
+    let ran = check(&healthy(), "");
     let ages = regex::Regex::new(r"renewed \d+s ago").expect("a pattern");
     insta::assert_snapshot!(ages.replace_all(&ran.transcript(), "renewed [age] ago"));
-    assert_eq!(not_good(&check(&sound(), "-o json")), Vec::<String>::new());
+    assert_eq!(
+        not_good(&check(&healthy(), "-o json")),
+        Vec::<String>::new()
+    );
 }
 
 #[test]
 fn installation_problems_are_reported() {
     let old = now() - jiff::SignedDuration::from_hours(1);
-    let fake = sound();
+    let fake = healthy();
     fake.load(lease(old));
     fake.load(webhook((2026, 1, 1)));
     let mut operator = fake
@@ -146,7 +149,7 @@ fn installation_problems_are_reported() {
 
 #[test]
 fn stopped_operator_is_an_error_with_a_hint() {
-    let fake = sound();
+    let fake = healthy();
     let mut operator = fake
         .get("deployments", NODEWRIGHT.namespace(), "operator")
         .expect("it");
@@ -168,7 +171,7 @@ fn unreadable_sources_are_not_reported_good() {
         ("LIST nodes", 1),
     ];
     for (pattern, least) in resources {
-        let fake = sound();
+        let fake = healthy();
         fake.on(pattern).reply(403);
         let ran = check(&fake, "-o json");
         assert!(
@@ -180,7 +183,7 @@ fn unreadable_sources_are_not_reported_good() {
     }
 }
 
-/// What the user may change is asked, and what is missing is named with its role.
+/// Write permissions are checked, and missing ones are named with their role.
 #[test]
 fn missing_write_permission_is_a_warning_naming_the_role() {
     let line = |fake: &FakeApi| {
@@ -195,7 +198,7 @@ fn missing_write_permission_is_a_warning_naming_the_role() {
             found["outcome"], found["says"], found["hint"]
         )
     };
-    let looks_only = sound();
+    let looks_only = healthy();
     let resources = [
         NODEWRIGHT.0.plural(),
         "deploymentpolicies",
@@ -209,14 +212,14 @@ fn missing_write_permission_is_a_warning_naming_the_role() {
             looks_only.on(&format!("{verb} {resource}")).reply(403);
         }
     }
-    let no_pods = sound();
+    let no_pods = healthy();
     no_pods.on("DELETE pods").reply(403);
-    let no_policies = sound();
+    let no_policies = healthy();
     no_policies.on("CREATE deploymentpolicies").reply(403);
     let shown = [looks_only, no_pods, no_policies].map(|fake| line(&fake));
     insta::assert_snapshot!(shown.join("\n"));
-    // Of the server nothing else is asked than before.
-    let fake = sound();
+    // No other requests are sent than before.
+    let fake = healthy();
     assert_eq!(check(&fake, "").code, Some(0));
     let posted = |r: &crate::support::fake_api::Logged| r.method == "POST";
     let posts: Vec<String> = fake
@@ -236,7 +239,7 @@ fn missing_write_permission_is_a_warning_naming_the_role() {
 
 #[test]
 fn wait_ends_when_healthy_or_at_the_timeout() {
-    let fake = sound();
+    let fake = healthy();
     let mut operator = fake
         .get("deployments", NODEWRIGHT.namespace(), "operator")
         .expect("it");
@@ -244,10 +247,10 @@ fn wait_ends_when_healthy_or_at_the_timeout() {
     fake.load(operator);
     let ran = check(&fake, "--wait --timeout 1s");
     ran.expect_code(5);
-    assert_eq!(check(&sound(), "--wait").code, Some(0));
+    assert_eq!(check(&healthy(), "--wait").code, Some(0));
 }
 
-/// Files hold neither the server nor leases: that is said, and nothing of it is called wrong.
+/// Files hold neither the server version nor leases: this is reported, and not as a problem.
 #[test]
 fn checks_impossible_from_files_are_listed() {
     let captured = clusters::named("nodewright-in-progress");
@@ -255,7 +258,7 @@ fn checks_impossible_from_files_are_listed() {
     insta::assert_snapshot!(ran.transcript());
 }
 
-/// What ends every reconcile is seen here as well, whatever it is about.
+/// A finding that ends every reconcile is an error here, too.
 #[test]
 fn operator_wide_blocker_is_an_error() {
     for cluster in [

@@ -1,4 +1,4 @@
-//! `diagnose node`: what keeps one node from being done.
+//! `diagnose node`: what keeps one node from completing.
 
 use kubectl_skyhook::api::{ApiFlavor, keys};
 use serde_json::{Value, json};
@@ -45,7 +45,7 @@ fn at_work(node: &str) -> PackageRun<'_> {
     }
 }
 
-/// A rollout of ten nodes, two at once, by a policy; the last but one asks for its place.
+/// A rollout of ten nodes, two at a time by policy; the node asked about is the last but one.
 fn queue() -> Value {
     let mut skyhook = NODEWRIGHT.skyhook(
         "in_progress",
@@ -90,7 +90,7 @@ fn queued_node_is_not_stuck() {
     assert!(because.contains("number 7 of 8 in the queue"), "{because}");
 }
 
-/// A node of the batch fails, and so nobody else is taken: that is not called well.
+/// A node of the batch fails, so no other node is chosen: that is not reported as fine.
 #[test]
 fn node_waiting_for_its_batch_names_the_node_that_holds_it() {
     let mut cluster = queue();
@@ -120,7 +120,7 @@ fn node_between_stages_names_the_node_it_waits_for() {
     ran.expect_no_stdout("stuck");
 }
 
-/// On every node of every capture it agrees with the report, whose errors it cannot be calm about.
+/// On every node of every capture: where the report has an error for the node, `diagnose node` is not fine.
 #[test]
 fn node_with_error_findings_is_never_fine() {
     for captured in clusters::all() {
@@ -161,7 +161,7 @@ fn list(items: Vec<Value>) -> String {
     json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
 }
 
-/// How a node stands, how the first custom resource stands there that is not done, and the exit code.
+/// The standing of a node, that of its first incomplete custom resource, and the exit code.
 fn standing(node: &str, cluster: &str) -> (String, String, Option<i32>) {
     let ran = run(&format!(
         "diagnose node {node} -o json --now 2026-11-20T12:00:00Z --from -"
@@ -180,8 +180,8 @@ fn stands(word: &str, code: i32) -> (String, String, Option<i32>) {
     (word.to_owned(), word.to_owned(), Some(code))
 }
 
-/// A taint that Kubernetes lifts as the node comes back holds nobody up who is at work, or only just joins; one of
-/// somebody else does.
+/// A taint that Kubernetes removes when the node returns blocks neither running work nor a joining node; a foreign
+/// taint does.
 #[test]
 fn rebooting_or_joining_node_is_not_stuck() {
     let rebooting = json!({"driver": {
@@ -216,7 +216,7 @@ fn rebooting_or_joining_node_is_not_stuck() {
     assert_eq!(standing("gpu-04", &cluster), stands("stuck", 2));
 }
 
-/// What stops one compartment is nothing to the nodes of another.
+/// A stopped compartment does not affect nodes of another one.
 #[test]
 fn stopped_compartment_does_not_affect_other_compartments() {
     let mut cluster = queue();
@@ -271,7 +271,7 @@ fn behind_one_that_goes_first(status: &str, state: &str) -> Vec<Value> {
     ]
 }
 
-/// Where the earlier one is done, those behind it stand as badly as it does elsewhere.
+/// Where the earlier custom resource is complete, later ones are as blocked as it is elsewhere.
 #[test]
 fn blocker_of_an_earlier_custom_resource_blocks_its_dependents() {
     let working = behind_one_that_goes_first("in_progress", "apply complete");
@@ -292,7 +292,7 @@ fn blocker_of_an_earlier_custom_resource_blocks_its_dependents() {
     ran.expect_stdout("kubectl skyhook node unignore gpu-02");
 }
 
-/// The deadline deletes the pod of an interrupt, and with it the count of its restarts; the node state keeps it.
+/// The deadline deletes the interrupt's pod with its restart count; the node state keeps the count.
 #[test]
 fn interrupt_attempts_are_counted_without_a_pod() {
     let interrupt = PackageRun {
@@ -323,7 +323,7 @@ fn interrupt_attempts_are_counted_without_a_pod() {
     ran.expect_stdout("failed permanently (11 failed attempts)");
 }
 
-/// Without the custom resources nobody knows what the node waits for.
+/// Without the custom resources it is unknown what the node waits for.
 #[test]
 fn unreadable_custom_resources_are_not_reported_complete() {
     let list = json!({"apiVersion": "v1", "kind": "List", "items": [NODEWRIGHT.node("gpu-01", "waiting", &[])]});
@@ -347,7 +347,7 @@ fn unreadable_custom_resources_are_not_reported_complete() {
     ran.expect_no_stdout("node-1: done");
 }
 
-/// What the earlier one waits for is the cure: to disable it gives up what it installs.
+/// The remedy is to resume the earlier custom resource; disabling it would give up what it installs.
 #[test]
 fn node_behind_a_paused_custom_resource_suggests_resume() {
     let package = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});

@@ -1,4 +1,4 @@
-//! What may go wrong on the way, and what must not come of it.
+//! Errors of the server while a plan is applied.
 
 use http::Method;
 use kubectl_skyhook::apply::{Canary, Options, StepResult, StopReason, Stopper, preflight};
@@ -173,13 +173,13 @@ async fn repeated_conflicts_end_in_a_skip() {
     assert_eq!(outcome.results, [[StepResult::Skipped { why }]]);
 }
 
-/// A thousand rounds: the operator writes package b, again and again, and no write of it is lost.
+/// In 1,000 rounds the operator writes package b between our requests, and none of its writes is lost.
 #[tokio::test(start_paused = true)]
 async fn operator_writes_survive_1000_races() {
     let names = names(1000);
     let server = server_of(&names).on_request(|store, call| {
         let number: usize = call.path[call.path.len() - 4..].parse().expect("a number");
-        // Before the patch, between the patch and the second look, or before the second patch.
+        // Before the patch, between the patch and the next read, or before the second patch.
         let now = match number % 4 {
             0 => call.method == Method::PATCH && call.nth == 0,
             1 => call.method == Method::GET && call.nth == 0,
@@ -223,7 +223,7 @@ async fn write_done_behind_a_gateway_error_counts_as_applied() {
             first.then_some(Fault::DoneBut(code))
         });
         let (outcome, _) = execute(&server, &plan_of(&names), &options()).await;
-        // `undo` takes back what was applied, and leaves alone what was unchanged.
+        // `undo` reverts what counts as applied, but not what counts as unchanged.
         assert_eq!(outcome.results, [[StepResult::Applied]], "{code}");
         assert_eq!(server.writes()[&path(&names[0])], 1, "{code}");
     }
@@ -247,10 +247,10 @@ async fn interrupt_during_retry_after_sends_nothing_more() {
             tokio::time::sleep(Duration::from_secs(1)).await;
             stopper.stop();
         },
-        carry_out_until(&server, &plan, &options, None, &stop)
+        execute_until(&server, &plan, &options, None, &stop)
     );
     assert_eq!(outcome.ended, StopReason::Interrupted);
-    // Those that were on their way when it asked.
+    // The requests that were in flight when the server asked for a delay.
     assert_eq!(server.writes().len(), 7);
     assert_eq!(
         (outcome.tally().applied, outcome.tally().not_reached),
@@ -279,7 +279,7 @@ async fn canary_stops_when_nodes_cannot_be_read() {
     );
 }
 
-/// What happens to a node's requests, by its number: one in twenty each.
+/// The fault of a node by its number; one node in twenty gets each.
 fn fault_of(number: usize, nth: usize) -> Option<Fault> {
     let first = nth == 0;
     match number % 20 {
@@ -335,7 +335,7 @@ async fn patches_on_1000_nodes_survive_server_errors() {
     );
     assert_eq!(format!("{:?}", outcome.verdict()), "Partly");
 
-    // The server is well again: the same command finishes the rest, and touches nothing else.
+    // Without faults, the same command changes the remaining nodes and no others.
     let again = server.clone().on_request(|_, _| None);
     let rest: Vec<Step> = outcome
         .of(&plan)
@@ -355,7 +355,7 @@ async fn patches_on_1000_nodes_survive_server_errors() {
 async fn canary_stops_when_nodes_turn_erroring() {
     let names = names(20);
     let server = server_of(&names).on_request(|store, call| {
-        // The operator has tried again on two nodes, in vain.
+        // The operator has retried on two nodes, and failed.
         if call.uri.contains("labelSelector") {
             for name in ["gpu-0000", "gpu-0001"] {
                 store.set(

@@ -1,4 +1,4 @@
-//! The journal: on disk first, and enough to take everything back.
+//! The journal is on disk before the first write, and suffices to undo everything.
 
 use std::collections::BTreeMap;
 
@@ -41,8 +41,8 @@ fn store(directory: &tempfile::TempDir) -> Store {
     Store::of(|name| (name == "XDG_STATE_HOME").then(|| state.clone())).expect("a place")
 }
 
-/// The objects, without the empty maps that only the server of the tests keeps.
-fn tidy(server: &Server) -> BTreeMap<String, Value> {
+/// The objects, without the empty maps that only the test server keeps.
+fn without_empty_maps(server: &Server) -> BTreeMap<String, Value> {
     let mut objects = server.objects();
     for object in objects.values_mut() {
         let metadata = object["metadata"].as_object_mut().expect("metadata");
@@ -57,11 +57,11 @@ async fn undo_restores_previous_values() {
     let store = store(&directory);
     let names = names(5);
     let server = server_of(&names);
-    let before = tidy(&server);
+    let before = without_empty_maps(&server);
     let plan = plan_of(&names);
     let mut journal = begin(&store, &plan);
     let (_stopper, stop) = Stopper::new();
-    let (outcome, _) = carry_out_until(&server, &plan, &options(), Some(&mut journal), &stop).await;
+    let (outcome, _) = execute_until(&server, &plan, &options(), Some(&mut journal), &stop).await;
     assert_eq!(outcome.tally().applied, 5);
     assert_eq!(journal.trouble(), None);
 
@@ -78,7 +78,7 @@ async fn undo_restores_previous_values() {
     );
     let (outcome, _) = execute(&server, &undo, &options()).await;
     assert_eq!(outcome.tally().applied, 5);
-    assert_eq!(tidy(&server), before);
+    assert_eq!(without_empty_maps(&server), before);
 }
 
 #[tokio::test(start_paused = true)]
@@ -90,7 +90,7 @@ async fn undo_keeps_later_operator_writes() {
     let plan = plan_of(&names);
     let mut journal = begin(&store, &plan);
     let (_stopper, stop) = Stopper::new();
-    carry_out_until(&server, &plan, &options(), Some(&mut journal), &stop).await;
+    execute_until(&server, &plan, &options(), Some(&mut journal), &stop).await;
     {
         let mut store = server.store.lock().expect("no panic");
         // On the first node package a runs again, on the second only the status was written.
@@ -125,10 +125,13 @@ async fn undo_keeps_later_operator_writes() {
             status_key(): "waiting",
         })
     );
-    assert_eq!(tidy(&server)[&path(&names[2])], node(&names[2]));
+    assert_eq!(
+        without_empty_maps(&server)[&path(&names[2])],
+        node(&names[2])
+    );
 }
 
-/// The answer is lost, and before the object is read again, the operator has put the status back.
+/// The answer is lost, and the operator restores the status before the object is read again.
 #[tokio::test(start_paused = true)]
 async fn undo_reverts_a_write_whose_answer_was_lost() {
     for lost in [1, usize::MAX] {
@@ -152,7 +155,7 @@ async fn undo_reverts_a_write_whose_answer_was_lost() {
         let mut journal = begin(&store, &plan);
         let (_stopper, stop) = Stopper::new();
         let (outcome, _) =
-            carry_out_until(&server, &plan, &options(), Some(&mut journal), &stop).await;
+            execute_until(&server, &plan, &options(), Some(&mut journal), &stop).await;
         let [result] = &outcome.results[0][..] else {
             panic!("one step");
         };
@@ -172,7 +175,7 @@ async fn undo_reverts_a_write_whose_answer_was_lost() {
     }
 }
 
-/// After any number of requests the user says stop: nothing is half done, and both ways are open.
+/// The user stops the command after any number of requests: nothing is half done, and both retry and undo work.
 #[tokio::test(start_paused = true)]
 async fn stop_after_any_request_allows_retry_and_undo() {
     let names = names(6);
@@ -186,7 +189,7 @@ async fn stop_after_any_request_allows_retry_and_undo() {
             }
             None
         });
-        let before = tidy(&server);
+        let before = without_empty_maps(&server);
         let plan = plan_of(&names);
         let mut journal = begin(&store, &plan);
         let two_at_once = Options {
@@ -194,7 +197,7 @@ async fn stop_after_any_request_allows_retry_and_undo() {
             ..options()
         };
         let (outcome, _) =
-            carry_out_until(&server, &plan, &two_at_once, Some(&mut journal), &stop).await;
+            execute_until(&server, &plan, &two_at_once, Some(&mut journal), &stop).await;
         let tally = outcome.tally();
         let interrupted = moment < names.len();
         assert_eq!(
@@ -213,7 +216,7 @@ async fn stop_after_any_request_allows_retry_and_undo() {
         let (undo, _) = store.newest_in_force().expect("a journal").record.undo();
         let snapshot = again.objects();
         execute(&again, &undo, &options()).await;
-        assert_eq!(tidy(&again), before, "moment {moment}");
+        assert_eq!(without_empty_maps(&again), before, "moment {moment}");
         again.store.lock().expect("no panic").objects = snapshot;
         execute(&again, &plan, &options()).await;
         for name in &names {
@@ -222,18 +225,18 @@ async fn stop_after_any_request_allows_retry_and_undo() {
     }
 }
 
-/// The process is killed with requests in flight: the journal has no end, and a half line.
+/// The process is killed with requests in flight: the journal has no end, and an incomplete last line.
 #[tokio::test]
 async fn undo_works_after_a_crash_with_requests_in_flight() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = store(&directory);
     let names = names(4);
     let server = server_of(&names).on_request(|_, call| {
-        // The second node is written to, but nobody hears of it.
+        // The second node is written, but its response is lost.
         let second = call.path.ends_with("1");
         second.then_some(Fault::DoneAndHang)
     });
-    let before = tidy(&server);
+    let before = without_empty_maps(&server);
     let plan = plan_of(&names);
     let mut journal = begin(&store, &plan);
     let file = journal.path.clone();
@@ -244,7 +247,7 @@ async fn undo_works_after_a_crash_with_requests_in_flight() {
         ..options()
     };
     {
-        let running = carry_out_until(&server, &plan, &one_at_once, Some(&mut journal), &stop);
+        let running = execute_until(&server, &plan, &one_at_once, Some(&mut journal), &stop);
         let second_written = async {
             while server.writes().len() < 2 {
                 tokio::task::yield_now().await;
@@ -270,7 +273,7 @@ async fn undo_works_after_a_crash_with_requests_in_flight() {
     let (undo, _) = record.undo();
     let (outcome, _) = execute(&well, &undo, &options()).await;
     assert_eq!((outcome.tally().applied, outcome.tally().unchanged), (2, 2));
-    assert_eq!(tidy(&well), before);
+    assert_eq!(without_empty_maps(&well), before);
 }
 
 #[tokio::test(start_paused = true)]
@@ -293,7 +296,7 @@ async fn undo_reverts_a_rebased_step_as_sent() {
     let plan = plan_of(&names);
     let mut journal = begin(&store, &plan);
     let (_stopper, stop) = Stopper::new();
-    carry_out_until(&server, &plan, &options(), Some(&mut journal), &stop).await;
+    execute_until(&server, &plan, &options(), Some(&mut journal), &stop).await;
     let (undo, _) = store.newest_in_force().expect("a journal").record.undo();
     let well = server.clone().on_request(|_, _| None);
     execute(&well, &undo, &options()).await;

@@ -9,26 +9,26 @@ use super::*;
 
 fn cr() -> Value {
     json!({
-        "kind": GENERATION.kind(),
+        "kind": FLAVOR.kind(),
         "metadata": {"name": "gpu", "uid": "uid-gpu"},
         "status": {"status": "in_progress"},
     })
 }
 
 fn cr_path() -> String {
-    Target::skyhook(GENERATION, "gpu", None).path()
+    Target::skyhook(FLAVOR, "gpu", None).path()
 }
 
-/// Pauses, waits until the operator has seen it, acts, and resumes.
-fn saga(names: &[String], at_most: u64) -> Plan {
-    let target = Target::skyhook(GENERATION, "gpu", Some("uid-gpu"));
+/// A plan that pauses, waits for the operator, writes to the nodes, and resumes.
+fn pause_write_resume(names: &[String], at_most: u64) -> Plan {
+    let target = Target::skyhook(FLAVOR, "gpu", Some("uid-gpu"));
     let pause = |from, to| {
         let edit = Edit::new(from, to);
         let change = Metadata {
             no_annotations: from.is_none(),
             ..Metadata::default()
         };
-        let change = change.annotation(GENERATION.key("pause"), edit);
+        let change = change.annotation(FLAVOR.key("pause"), edit);
         Step::new(
             target.clone(),
             Change::Metadata(change),
@@ -69,10 +69,10 @@ fn server(names: &[String]) -> Server {
 }
 
 fn paused(object: &Value) -> bool {
-    object["metadata"]["annotations"][GENERATION.key("pause")] == "true"
+    object["metadata"]["annotations"][FLAVOR.key("pause")] == "true"
 }
 
-/// The operator answers the third look at the custom resource.
+/// Simulates the operator: it acknowledges the pause at the third read.
 fn operator(store: &mut server::Store, call: &server::Call) {
     let looks = store
         .calls
@@ -94,7 +94,7 @@ async fn nodes_are_written_only_after_the_operator_paused() {
         }
         None
     });
-    let (outcome, heard) = execute(&server, &saga(&names, 60), &options()).await;
+    let (outcome, heard) = execute(&server, &pause_write_resume(&names, 60), &options()).await;
     assert_eq!(
         (outcome.ended.clone(), outcome.tally().applied),
         (StopReason::Finished, 4)
@@ -110,7 +110,7 @@ async fn nodes_are_written_only_after_the_operator_paused() {
 async fn wait_for_paused_status_times_out() {
     let names = names(2);
     let server = server(&names);
-    let (outcome, _) = execute(&server, &saga(&names, 1), &options()).await;
+    let (outcome, _) = execute(&server, &pause_write_resume(&names, 1), &options()).await;
     let waiting = "the operator has paused nodewright/gpu".to_owned();
     assert_eq!(outcome.ended, StopReason::TimedOut { waiting });
     assert_eq!(
@@ -133,7 +133,7 @@ async fn refused_pause_stops_the_plan() {
     let server = server(&names).on_request(|_, call| {
         (call.method == Method::PATCH && call.path == cr_path()).then_some(Fault::Answer(403))
     });
-    let (outcome, _) = execute(&server, &saga(&names, 60), &options()).await;
+    let (outcome, _) = execute(&server, &pause_write_resume(&names, 60), &options()).await;
     assert_eq!(outcome.ended, StopReason::Halted);
     assert_eq!(server.writes().len(), 0);
 }
@@ -153,7 +153,14 @@ async fn interrupt_while_paused_resumes_the_operator() {
         parallel: 1,
         ..options()
     };
-    let (outcome, _) = carry_out_until(&server, &saga(&names, 60), &one_at_once, None, &stop).await;
+    let (outcome, _) = execute_until(
+        &server,
+        &pause_write_resume(&names, 60),
+        &one_at_once,
+        None,
+        &stop,
+    )
+    .await;
     assert_eq!(outcome.ended, StopReason::Interrupted);
     assert_eq!(
         outcome.results,
@@ -168,8 +175,8 @@ async fn interrupt_while_paused_resumes_the_operator() {
 
 #[tokio::test(start_paused = true)]
 async fn undo_pauses_the_operator_too() {
-    let saga = saga(&names(1), 60);
-    let (stages, lost) = saga.inverse();
+    let pause_write_resume = pause_write_resume(&names(1), 60);
+    let (stages, lost) = pause_write_resume.inverse();
     assert_eq!(lost.len(), 0);
     let shape: Vec<(Vec<String>, bool, bool)> = stages
         .iter()
@@ -183,7 +190,7 @@ async fn undo_pauses_the_operator_too() {
             (lines, s.until.is_some(), s.always)
         })
         .collect();
-    let pause = GENERATION.key("pause");
+    let pause = FLAVOR.key("pause");
     assert_eq!(
         shape,
         [

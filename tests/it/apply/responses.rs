@@ -1,4 +1,4 @@
-//! Answers that do not say what was done.
+//! Responses that do not prove what was done.
 
 use http::Method;
 use kubectl_skyhook::apply::{PlanVerdict, StepResult};
@@ -8,8 +8,8 @@ use tokio::time::Instant;
 use super::server::Fault;
 use super::*;
 
-/// What may stand in the place of an answer.
-const NO_ANSWERS: [&str; 6] = [
+/// Bodies that may come instead of the object.
+const INVALID_BODIES: [&str; 6] = [
     "<!DOCTYPE html><title>Sign in</title>",
     "null",
     "",
@@ -20,7 +20,7 @@ const NO_ANSWERS: [&str; 6] = [
 
 #[tokio::test(start_paused = true)]
 async fn only_a_response_with_the_object_counts_as_done() {
-    for text in NO_ANSWERS {
+    for text in INVALID_BODIES {
         for fault in [Fault::Says(text), Fault::DoneButSays(text)] {
             let names = names(1);
             let server = server_of(&names).on_request(move |_, call| {
@@ -39,7 +39,7 @@ async fn only_a_response_with_the_object_counts_as_done() {
     }
 }
 
-/// Another object of the name is not the one that was meant.
+/// An object of the same name with another uid is a different object.
 #[tokio::test(start_paused = true)]
 async fn response_with_another_uid_does_not_count() {
     const OTHER: &str = r#"{"kind": "Node", "metadata": {"name": "gpu-0000", "uid": "other"}}"#;
@@ -53,7 +53,7 @@ async fn response_with_another_uid_does_not_count() {
 
 #[tokio::test(start_paused = true)]
 async fn object_is_read_again_after_an_invalid_response() {
-    for text in NO_ANSWERS {
+    for text in INVALID_BODIES {
         let always = |fault| {
             let names = names(1);
             server_of(&names)
@@ -97,10 +97,10 @@ async fn result_is_unknown_when_the_object_cannot_be_read_again() {
     }
 }
 
-/// A page in the place of an object does not say that the object is gone.
+/// A web page instead of the object does not mean that the object is gone.
 #[tokio::test(start_paused = true)]
 async fn web_page_does_not_count_as_not_found() {
-    for text in NO_ANSWERS {
+    for text in INVALID_BODIES {
         let names = names(1);
         let server = server_of(&names).on_request(move |_, call| match call.method {
             Method::PATCH => Some(Fault::Answer(422)),
@@ -169,7 +169,7 @@ async fn retry_after_is_limited_in_total() {
     assert!((120..180).contains(&took.as_secs()), "{took:?}");
 }
 
-/// As long as something gets through, it is waited for.
+/// A response that keeps arriving is awaited, however slow.
 #[tokio::test(start_paused = true)]
 async fn slow_responses_are_awaited() {
     let names = names(40);

@@ -1,4 +1,4 @@
-//! Stages that depend on each other: each has its turn once those before it are over, side by side as far as that goes.
+//! Stages that depend on each other: each starts once those before it have ended; independent stages run in parallel.
 
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
@@ -10,15 +10,15 @@ use super::server::{Call, Fault, Store};
 use super::*;
 
 fn cr_path(name: &str) -> String {
-    Target::skyhook(GENERATION, name, None).path()
+    Target::skyhook(FLAVOR, name, None).path()
 }
 
-/// Writes to a node, and waits until the operator has seen the custom resource of the same name.
+/// A stage that writes to a node, and waits until the operator has seen the custom resource of the same name.
 fn stage(name: &str, after: &[usize]) -> PlanStage {
     PlanStage {
         after: Some(after.to_vec()),
         until: Some(WaitFor {
-            target: Target::skyhook(GENERATION, name, None),
+            target: Target::skyhook(FLAVOR, name, None),
             condition: WaitCondition::Seen,
             at_most: 60,
         }),
@@ -40,7 +40,7 @@ fn serve(plan: &Plan) -> Server {
     let names: Vec<String> = plan.steps().map(|s| s.target.name.clone()).collect();
     let server = server_of(&names);
     for name in &names {
-        let cr = json!({"kind": GENERATION.kind(), "metadata": {"name": name}});
+        let cr = json!({"kind": FLAVOR.kind(), "metadata": {"name": name}});
         let mut store = server.store.lock().expect("no panic");
         store.objects.insert(cr_path(name), cr);
     }
@@ -55,7 +55,7 @@ fn seen(store: &Store, name: &str) -> bool {
     store.objects[&cr_path(name)].get("status").is_some()
 }
 
-/// The operator sees each custom resource once this node was written to.
+/// Simulates the operator: it sees a custom resource once the node of its pair was written.
 fn operator(store: &mut Store, pairs: &[(&str, &str)]) {
     for (name, node) in pairs {
         if written(store, node) {
@@ -69,7 +69,7 @@ fn sends(call: &Call, name: &str) -> bool {
 }
 
 const DIAMOND: [(&str, &[usize]); 4] = [("a", &[]), ("b", &[0]), ("c", &[0]), ("d", &[1, 2])];
-/// From `a` on two branches: `b` and `d`, `c` and `e`.
+/// Two branches after `a`: `b` then `d`, and `c` then `e`.
 const BRANCHES: [(&str, &[usize]); 5] = [
     ("a", &[]),
     ("b", &[0]),
@@ -93,7 +93,7 @@ async fn branches_wait_in_parallel_and_their_join_waits_for_both() {
         if sends(call, "d") {
             assert!(seen(store, "b") && seen(store, "c"));
         }
-        // Neither of the two would ever be over if one began after the other.
+        // Neither of the two would end if one started after the other.
         operator(store, &[("a", "a"), ("b", "c"), ("c", "b"), ("d", "d")]);
         None
     });
@@ -128,8 +128,8 @@ async fn wait_timeout_stops_only_its_dependents() {
     assert_eq!(applied(&outcome), [true, true, true, false, true]);
 }
 
-/// As a pause: begun first, ended last, whatever came of the rest.
-fn around(mut plan: Plan) -> Plan {
+/// Wraps the plan as a pause does: one stage first, and one last that always runs.
+fn with_cleanup(mut plan: Plan) -> Plan {
     let last = plan.stages.len();
     plan.stages.push(PlanStage {
         always: true,
@@ -141,7 +141,7 @@ fn around(mut plan: Plan) -> Plan {
 
 #[tokio::test(start_paused = true)]
 async fn cleanup_stage_runs_after_all_others_end() {
-    let plan = around(graph(&BRANCHES));
+    let plan = with_cleanup(graph(&BRANCHES));
     let server = serve(&plan).on_request(|store, call| {
         if sends(call, "z") {
             assert!(seen(store, "e") && !written(store, "d"));
@@ -156,7 +156,7 @@ async fn cleanup_stage_runs_after_all_others_end() {
 
 #[tokio::test(start_paused = true)]
 async fn interrupt_ends_waits_and_runs_cleanup_stages() {
-    let plan = around(graph(&BRANCHES));
+    let plan = with_cleanup(graph(&BRANCHES));
     let (stopper, stop) = Stopper::new();
     let server = serve(&plan).on_request(move |store, call| {
         operator(store, &[("a", "a")]);
@@ -165,7 +165,7 @@ async fn interrupt_ends_waits_and_runs_cleanup_stages() {
         }
         None
     });
-    let (outcome, heard) = carry_out_until(&server, &plan, &options(), None, &stop).await;
+    let (outcome, heard) = execute_until(&server, &plan, &options(), None, &stop).await;
     assert_eq!(outcome.ended, StopReason::Interrupted);
     assert_eq!(
         applied(&outcome),
@@ -174,7 +174,7 @@ async fn interrupt_ends_waits_and_runs_cleanup_stages() {
     );
 }
 
-/// Says of neither branch that it is over before it was asked for both at once; then of the last first.
+/// Ends no wait before both branches wait at once; then ends the last one first.
 #[derive(Default)]
 struct Pairs(Vec<Vec<String>>);
 

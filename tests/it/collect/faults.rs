@@ -1,4 +1,4 @@
-//! Whatever fails while it collects, the archive can be used, and says what was not read.
+//! Whatever fails during a collection, the capture is usable and names what was not read.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ fn cluster() -> FakeApi {
     clusters::named("nodewright-in-progress").served()
 }
 
-/// Each fault, the source that it hits, and what became of that.
+/// Each fault, the affected source, and its recorded outcome.
 #[test]
 fn read_failures_are_recorded_in_the_capture() {
     for (pattern, reply, source, outcome) in [
@@ -76,7 +76,7 @@ fn read_failures_are_recorded_in_the_capture() {
         if source == "definitions" {
             continue;
         }
-        // Who reads it hears the same as who asks the server.
+        // The reader of the capture sees the same as on the server.
         let words = match source {
             "config-maps" => "leftovers -o json",
             _ => "diagnose stuck --fail-on never -o json",
@@ -95,7 +95,7 @@ fn read_failures_are_recorded_in_the_capture() {
     }
 }
 
-/// A list that expires while it is read is begun anew, and holds nothing twice.
+/// An expired list is restarted, and holds nothing twice.
 #[test]
 fn expired_list_is_restarted_without_duplicates() {
     let fake = cluster();
@@ -119,7 +119,7 @@ fn expired_list_is_restarted_without_duplicates() {
     assert_eq!(scene.index()["wholeNodes"]["of"], nodes);
 }
 
-/// Without an answer there is nothing to write.
+/// Without a response there is nothing to write.
 #[test]
 fn unreachable_server_writes_no_capture() {
     let fake = cluster();
@@ -131,7 +131,7 @@ fn unreachable_server_writes_no_capture() {
     assert!(!scene.archive().exists());
 }
 
-/// A log that may not be read is noted, and named with how many others.
+/// A forbidden log is recorded, and reported with the number of others.
 #[test]
 fn forbidden_logs_are_recorded_in_the_capture() {
     let fake = clusters::named("nodewright-apply-erroring").served();

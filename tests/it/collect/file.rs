@@ -1,4 +1,4 @@
-//! Where it writes to, and what it leaves alone.
+//! The file that `collect` writes, its permissions, and what it does not overwrite.
 
 use std::os::unix::fs::PermissionsExt;
 

@@ -1,4 +1,4 @@
-//! What must-gather and `kubectl cluster-info dump` wrote.
+//! Dumps by must-gather and `kubectl cluster-info dump`.
 
 use std::path::Path;
 
@@ -36,7 +36,7 @@ fn of(objects: &[Value], kind: &str, namespace: &str) -> Vec<Value> {
     objects.iter().filter(is).cloned().collect()
 }
 
-/// As `oc adm must-gather` lays it out: these namespaces.
+/// Writes these namespaces in the layout of `oc adm must-gather`.
 fn must_gather(root: &Path, objects: &[Value], namespaces: &[&str]) {
     let root = &root.join("quay-io-must-gather-sha256-0123");
     write(
@@ -115,7 +115,7 @@ fn diagnose(path: &Path) -> Value {
     run(&words).output().json()
 }
 
-/// All that must-gather holds is found, with the operator's namespace in it.
+/// All objects of a must-gather with the operator's namespace are found.
 #[test]
 fn must_gather_is_read() {
     let cluster = "nodewright-apply-erroring";
@@ -133,7 +133,7 @@ fn must_gather_is_read() {
     );
 }
 
-/// Without the operator's namespace nothing is said of pods: they were not asked for.
+/// Without the operator's namespace, pods count as not requested.
 #[test]
 fn must_gather_without_the_operator_namespace_proves_no_absence() {
     let objects = objects("nodewright-apply-erroring");
@@ -149,7 +149,7 @@ fn must_gather_without_the_operator_namespace_proves_no_absence() {
     assert_eq!(report["counts"]["pods"], 0);
 }
 
-/// As `kubectl cluster-info dump --output-directory` lays it out. It knows no custom resources.
+/// Writes the layout of `kubectl cluster-info dump --output-directory`, which contains no custom resources.
 #[test]
 fn cluster_info_dump_is_read() {
     let objects = objects("apply-erroring");
@@ -182,7 +182,7 @@ fn cluster_info_dump_is_read() {
         unchecked.contains("only the pods in namespace default, kube-system"),
         "{unchecked}"
     );
-    // Of all namespaces, it says what pods there are.
+    // A dump of all namespaces holds all pods.
     for namespace in ["kube-public", "kube-node-lease", "skyhook"] {
         for (file, kind) in [
             ("pods", "Pod"),

@@ -1,4 +1,4 @@
-//! The last lines of a failing container are in the archive, and shown of it as of the cluster.
+//! The last lines of a failing container are captured, and printed from the capture as from the cluster.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ fn driver() -> Value {
     json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}})
 }
 
-/// The package fails on so many nodes, in pods that are started again in place.
+/// The package fails on this many nodes, in pods that restart in place.
 fn looping(nodes: usize) -> FakeApi {
     let fake = SKYHOOK.serve(driver());
     for n in 1..=nodes {
@@ -29,12 +29,12 @@ fn looping(nodes: usize) -> FakeApi {
     fake
 }
 
-/// By their names the pods come the other way round than their nodes.
+/// The pods sort in the reverse order of their nodes.
 fn pod(n: usize, nodes: usize) -> String {
     format!("apply-{:03}", nodes - n)
 }
 
-/// The attempts of a Job: two failed, and one has just begun.
+/// The attempts of a Job: two failed, and one has just started.
 fn job() -> FakeApi {
     let place = |at| PackageRun {
         job: Some("apply-1"),
@@ -57,7 +57,7 @@ fn job() -> FakeApi {
         .with(NODEWRIGHT.pod("c", &place(third), "Pending", &running))
 }
 
-/// A container that has passed, and the one that checks it, which wrote nothing.
+/// A container that succeeded, and its check, which wrote nothing.
 fn silent_check() -> FakeApi {
     let place = PackageRun {
         job: Some("apply-1"),
@@ -91,7 +91,7 @@ fn words(text: &str) -> String {
     kept.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Collects, and compares what is said of the cluster and of the archive; gives the latter.
+/// Collects, asserts that the cluster and the capture give the same report, and returns that of the capture.
 fn same(scene: &Scene, place: &str) -> Value {
     let collected = scene.collect("");
     assert!(
@@ -160,7 +160,7 @@ fn job_attempt_shown_is_the_same_from_a_capture() {
     assert_eq!(lines(&report), json!(["installed"]));
 }
 
-/// Of more pods than are read those come first that a report asks for.
+/// If there are too many pods, the logs that a report shows are read first.
 #[test]
 fn log_of_the_reported_pod_is_always_captured() {
     let fake = looping(230);
@@ -180,7 +180,7 @@ fn log_of_the_reported_pod_is_always_captured() {
     );
 }
 
-/// What the server refused is said as it was said there; what was taken out of the archive since is missing.
+/// A log that the server refused is reported as on the server; one removed from the capture is reported as missing.
 #[test]
 fn missing_log_is_reported() {
     let fake = looping(1);
@@ -218,7 +218,7 @@ fn missing_log_is_reported() {
     );
 }
 
-/// What is taken out, or says nothing, makes room for no other lines in one of them than in the other.
+/// Masked and empty lines count the same live and in a capture.
 #[test]
 fn masked_lines_are_the_same_live_and_captured() {
     let fake = looping(1);
@@ -236,7 +236,7 @@ fn masked_lines_are_the_same_live_and_captured() {
     assert_eq!(lines(&report), json!(wanted));
 }
 
-/// Nodes that are down keep nobody else's log from being read.
+/// Nodes that are down do not prevent other logs from being read.
 #[test]
 fn hanging_log_requests_do_not_cost_other_logs() {
     const ALL: usize = 40;
@@ -271,7 +271,7 @@ fn hanging_log_requests_do_not_cost_other_logs() {
     );
 }
 
-/// A long log loses its beginning, and a secret in it stays one.
+/// A long log is cut at its beginning, and secrets in it are masked.
 #[test]
 fn long_log_is_truncated_at_its_start_and_masked() {
     let fake = looping(1);
@@ -292,7 +292,7 @@ fn long_log_is_truncated_at_its_start_and_masked() {
     assert_eq!(last, ["with <masked>: no space left", "password=<masked>"]);
 }
 
-/// Who has the capture and no cluster reads the same lines.
+/// Without a cluster, the capture gives the same lines.
 #[test]
 fn package_logs_are_the_same_from_a_capture() {
     let fake = looping(2);

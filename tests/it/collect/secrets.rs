@@ -1,4 +1,4 @@
-//! What nobody else should see is in none of the files.
+//! Secrets are in none of the captured files.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use crate::support::clusters;
 
 const CANARY: &str = "canary-5f2a";
 
-/// Planted wherever secrets are wont to be.
+/// Planted in all places where secrets occur.
 #[test]
 fn capture_contains_no_planted_secret() {
     let fake = clusters::named("nodewright-apply-erroring").served();
@@ -115,7 +115,7 @@ fn capture_contains_no_planted_secret() {
         logs.iter().all(|(_, text)| text.contains("Z it begins")),
         "{logs:?}"
     );
-    // Like values stay alike.
+    // Equal values are masked equally.
     let masked = |name: &str| {
         let text = &files[name];
         let (_, rest) = text

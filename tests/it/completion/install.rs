@@ -1,4 +1,4 @@
-//! The names that kubectl asks, put next to the plugin and taken away again.
+//! Installing and removing the completion links next to the plugin.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-/// A directory with the plugin in it, which is all of the PATH.
+/// A directory with the plugin, as the only one in the PATH.
 struct Installed {
     dir: TempDir,
 }
@@ -150,7 +150,7 @@ fn files_of_other_programs_are_not_replaced() {
         ["kubectl-skyhook", "kubectl_complete-skyhook"]
     );
 
-    // Another program of that very name, as upstream's own is.
+    // Another program of the same name, such as upstream's own.
     std::fs::remove_file(&link).expect("our own file");
     let upstream = tempfile::tempdir().expect("a directory");
     let program = upstream.path().join("kubectl-nodewright");

@@ -1,4 +1,4 @@
-//! Completion where there are many nodes, and how long a key press takes then.
+//! How long completion takes with many nodes.
 
 use std::time::{Duration, Instant};
 
@@ -11,14 +11,14 @@ use crate::support::{
     run::released,
 };
 
-/// What a key press may take, server included, in a build with optimizations.
+/// How long completion may take in an optimized build, server included.
 const BUDGET: Duration = Duration::from_millis(150);
-/// This build has none, and shares the machine with other tests; that of a release is tested alone.
+/// This build is not optimized and shares the machine with other tests; a release build is tested alone.
 const SLOWER: u32 = 8;
 
 #[test]
 fn completion_of_15000_nodes_stays_in_its_time_budget() {
-    // As a server prints it: all columns of `kubectl get nodes -o wide`.
+    // As the server sends it: all columns of `kubectl get nodes -o wide`.
     let row = |n: usize| {
         let name = format!("gpu-{n:05}");
         let status = if n == 7 {
@@ -66,12 +66,12 @@ fn completion_of_15000_nodes_stays_in_its_time_budget() {
         Some(_) => BUDGET,
         None => BUDGET * SLOWER,
     };
-    // The machine may be busy with something else for a moment, but not five times in a row.
+    // The machine may be busy for a moment, but not five times in a row.
     let mut fastest = Duration::MAX;
     for _ in 0..5 {
         let (took, said) = ask();
         if said == ":1\n" {
-            // It gave up, as it does after a second and a half.
+            // Completion gives up after a second and a half.
             continue;
         }
         assert_eq!(said, format!("{expected}:4\n"));

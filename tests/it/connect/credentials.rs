@@ -1,4 +1,4 @@
-//! Credential plugins, token files, and what the server makes of them.
+//! Credential plugins, token files, and rejected credentials.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,7 +13,7 @@ use crate::support::terminal::Terminal;
 use kubectl_skyhook::cluster::Read;
 use kubectl_skyhook::connect::Environment;
 
-/// A user who gets credentials from a shell script that counts how often it is run.
+/// A user with a credential plugin, a shell script that counts its runs.
 fn plugin(dir: &Path, script: &str) -> Value {
     let runs = dir.join("runs").display().to_string();
     let script = format!("echo run >> {runs}\n{script}\n");
@@ -33,7 +33,7 @@ fn runs(dir: &Path) -> usize {
     runs.map_or(0, |text| text.lines().count())
 }
 
-/// A server that wants `hunter2`, and an environment whose kubeconfig has this user for it.
+/// A server that requires the token `hunter2`, and an environment whose kubeconfig has this user.
 fn locked(user: impl FnOnce(&Path) -> Value) -> (Served, Environment) {
     let served = fake().require_token("hunter2").serve();
     let user = user(served.dir());
@@ -66,7 +66,7 @@ async fn expired_token_is_renewed() {
     let connected = connected(&here, &[]).await;
     assert_eq!(runs(served.dir()), 1);
     assert_eq!(nodes(&connected).await, Ok(Read::Ok(1)));
-    // Once more for each request: both discoveries, the operator, the nodes.
+    // One run for each request: two of discovery, the operator, the nodes.
     assert_eq!(runs(served.dir()), 5);
 }
 
@@ -184,7 +184,7 @@ async fn rejected_token_is_an_error_without_the_token() {
     assert_eq!(nodes(&connected).await, Err(message));
 }
 
-/// A line end in a header would be another header, and ends the process where nobody looks.
+/// A newline in a header value would start another header, and makes the HTTP library panic.
 #[tokio::test]
 async fn credential_invalid_in_a_header_is_an_error() {
     let dir = tempdir().expect("a directory");
@@ -228,7 +228,7 @@ async fn token_file_overrides_inline_token() {
     });
     assert_eq!(nodes(&connected(&here, &[]).await).await, Ok(Read::Ok(1)));
     drop(served);
-    // Where there is no file, the one beside it is all there is.
+    // Without the file, the inline token is used.
     let (_served, here) = locked(|_| json!({"tokenFile": "token", "token": "hunter2"}));
     assert_eq!(nodes(&connected(&here, &[]).await).await, Ok(Read::Ok(1)));
 }
@@ -245,7 +245,7 @@ async fn hanging_plugin_is_killed() {
     assert!(begun.elapsed() < std::time::Duration::from_secs(30));
 }
 
-/// On a terminal the plugin gets the Ctrl-C as well, and the shell its cursor back.
+/// On a terminal the plugin gets the Ctrl-C, too, and the cursor is restored.
 #[cfg(target_os = "linux")]
 #[test]
 fn ctrl_c_ends_a_hanging_plugin() {
@@ -261,7 +261,7 @@ fn ctrl_c_ends_a_hanging_plugin() {
         "config",
         &with_user("http://127.0.0.1:1", &hangs),
     );
-    // Who starts the tests in the background has made them ignore Ctrl-C, and a shell cannot unlearn that.
+    // Tests started in the background ignore SIGINT, and a shell cannot restore it.
     let mut shell = Command::new("env");
     let script = r#"trap : INT; (while ! test -e "$PID"; do sleep 0.1; done; echo hangs) & "$0" status; echo "ended $?""#;
     shell
@@ -281,7 +281,7 @@ fn ctrl_c_ends_a_hanging_plugin() {
     assert!(!runs, "{pid}: {said}");
 }
 
-/// The requests that are under way at once hear of one failure, and the plugin is not run for each of them.
+/// Concurrent requests share one failure; the plugin does not run for each of them.
 #[tokio::test]
 async fn failed_plugin_is_not_run_again_at_once() {
     let script = CREDENTIAL.replace(

@@ -1,4 +1,4 @@
-//! What the flags do to requests.
+//! The effect of flags on requests.
 
 use tempfile::tempdir;
 
@@ -7,7 +7,7 @@ use crate::support::fake_api::{FakeApi, Logged, kubeconfig};
 use kubectl_skyhook::cluster::Read;
 use serde_json::json;
 
-/// The request for nodes that these flags lead to.
+/// The request for nodes that is sent with these flags.
 async fn request(args: &[&str]) -> Logged {
     let (fake, home) = (fake(), tempdir().expect("a directory"));
     let served = fake.serve();
@@ -69,7 +69,7 @@ async fn impersonation_sends_user_uid_groups_and_extra() {
 
 #[tokio::test]
 async fn disable_compression_flag_is_honored() {
-    // Which of the two it is, the time of the first answers decides.
+    // The timing of the first responses decides which of the two it is.
     let accepted = request(&[]).await.header("accept-encoding");
     assert!(
         ["gzip", "identity"].contains(&accepted.as_str()),

@@ -1,4 +1,4 @@
-//! Which kubeconfig, which context.
+//! Which kubeconfig and which context are used.
 
 use serde_json::json;
 use tempfile::tempdir;
@@ -11,7 +11,7 @@ use kubectl_skyhook::cluster::Read;
 async fn kubeconfig_files_are_merged_and_the_first_wins() {
     let (fake, home) = (fake(), tempdir().expect("a directory"));
     let served = fake.serve();
-    // The context is in one file, its cluster in the other; the second's current context loses.
+    // The context is in one file and its cluster in the other; the first current context wins.
     let first = json!({
         "current-context": "here",
         "contexts": [{"name": "here", "context": {"cluster": "there", "namespace": "gpu"}}],
@@ -66,7 +66,7 @@ async fn missing_kubeconfig_is_reported() {
     let expected = format!("kubeconfig {a} does not exist; check --kubeconfig");
     assert_eq!(refused(&none, &["--kubeconfig", &a]).await, expected);
     let mut listed = environment(home.path(), &format!("{a}:{b}"));
-    // Not even in a pod does a wrong KUBECONFIG lead to another cluster.
+    // Even in a pod, a wrong KUBECONFIG does not fall back to another cluster.
     listed.in_cluster = Some(("10.0.0.1".into(), "443".into()));
     let expected = format!(
         "no file listed in KUBECONFIG exists: {a}, {b}; correct KUBECONFIG, or pass --kubeconfig FILE"
@@ -140,12 +140,12 @@ async fn pod_without_kubeconfig_uses_in_cluster_config() {
     let message = "cannot use the certificate authority: \
                    /var/run/secrets/kubernetes.io/serviceaccount/ca.crt: no such file or directory";
     assert_eq!(refused(&pod, &[]).await, message);
-    // A server that is named goes first, and needs no kubeconfig.
+    // `--server` has priority, and needs no kubeconfig.
     let named = connected(&pod, &["--server", "http://other:8080"]).await;
     assert_eq!(named.server, "http://other:8080");
 }
 
-/// In Go an empty value is none.
+/// As in Go, an empty value counts as unset.
 #[tokio::test]
 async fn empty_kubeconfig_values_count_as_unset() {
     let (fake, home) = (fake(), tempdir().expect("a directory"));

@@ -1,4 +1,4 @@
-//! Servers that are not there, or not what they should be.
+//! Servers that are unreachable, hang, or have the wrong TLS setup.
 
 use kubectl_skyhook::api::ApiFlavor;
 use tempfile::tempdir;
