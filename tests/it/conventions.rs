@@ -1,4 +1,4 @@
-//! The rules of this house that a machine can keep.
+//! Conventions of this repository that can be checked.
 
 mod examples;
 mod source;
@@ -11,7 +11,7 @@ use clap::Command;
 use kubectl_skyhook::program::Program;
 use kubectl_skyhook::rules;
 
-/// Which modules a module may name; what a file of a module needs beyond that stands below.
+/// Which modules a module may use; exceptions of single files are in `FILE_USES`.
 const USES: &[(&str, &[&str])] = &[
     ("redact", &[]),
     ("bounded", &[]),
@@ -54,36 +54,36 @@ const USES: &[(&str, &[&str])] = &[
     ("lib", &[]),
 ];
 
-/// Files and directories that may name more than their module.
-const USES_BESIDES: &[(&str, &str)] = &[
-    // The edge that reads from a server says why a server gave nothing.
+/// Files and directories that may use more than their module.
+const FILE_USES: &[(&str, &str)] = &[
+    // The edge that reads from a server reports why a read failed.
     ("cluster/live", "connect"),
-    // Contexts and the like are completed from the kubeconfig.
+    // Contexts and similar names are completed from the kubeconfig.
     ("cli/completion", "connect"),
-    // And journals from where they are kept.
+    // Journals are completed from their directory.
     ("cli/completion", "apply"),
-    // And what is in a cluster.
+    // Object names are completed from the cluster.
     ("cli/completion", "api"),
     ("cli/completion", "cluster"),
     ("cli/completion", "rules"),
     ("cli/completion", "view"),
-    // Journals and plans in files.
+    // Journals and plans are files.
     ("commands/apply_plan.rs", "apply"),
     ("commands/journal.rs", "apply"),
     ("commands/finalizer/strip.rs", "apply"),
-    // Whose a pause is that stands on an object.
+    // The owner of a pause.
     ("apply/owner.rs", "cluster"),
     ("commands/undelete", "apply"),
     ("commands/undo.rs", "apply"),
 ];
 
-/// What only edges may name, and the files and directories that are edges to it.
+/// What only edges may use, and the files and directories that are its edges.
 const EDGES: &[(&str, &[&str])] = &[
     (
         "std::fs",
         &[
             "apply",
-            // Templates in files.
+            // Templates can be files.
             "args/output.rs",
             "bounded.rs",
             "cluster/dump",
@@ -112,7 +112,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "cluster/live",
             "connect",
             "ctx",
-            // These stream and wait; no other command gets a client.
+            // These commands stream or wait; no other command gets a client.
             "commands/package/logs",
         ],
     ),
@@ -122,7 +122,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("std::process::exit", &[]),
 ];
 
-/// Collects what is wrong, one line each, and fails if there is any.
+/// Fails with all violations, one line each.
 fn check(wrong: impl Iterator<Item = String>) {
     let wrong: Vec<String> = wrong.collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -130,7 +130,7 @@ fn check(wrong: impl Iterator<Item = String>) {
 
 #[test]
 fn only_the_api_module_spells_api_groups() {
-    // Spelled apart, or this file would be no example of what it asks for.
+    // Split, or this file would violate its own rule.
     let groups = ["skyhook", "nodewright"].map(|name| format!("{name}.nvidia.com"));
     let others = sources().filter(|s| !s.is_in("api"));
     check(others.flat_map(|s| {
@@ -142,12 +142,12 @@ fn only_the_api_module_spells_api_groups() {
     }));
 }
 
-/// Files and directories that may name more than their module.
-fn beside<'a>(
+/// Files and directories that may use more than their module.
+fn uses_of_file<'a>(
     source: &'a Source,
     used: &'a str,
 ) -> impl Iterator<Item = &'static (&'static str, &'static str)> {
-    USES_BESIDES
+    FILE_USES
         .iter()
         .filter(move |(place, module)| source.is_in(place) && *module == used)
 }
@@ -167,7 +167,7 @@ fn modules_use_only_modules_above_them() {
             .filter(|used| {
                 *used != module
                     && !allowed(&module).contains(&used.as_str())
-                    && beside(&s, used).next().is_none()
+                    && uses_of_file(&s, used).next().is_none()
             })
             .map(|used| format!("{} uses {used}", s.path))
             .collect::<Vec<_>>()
@@ -191,7 +191,7 @@ fn exception_lists_have_no_unused_entries() {
             .filter(move |used| !needed(used))
             .map(move |used| format!("{module} need not use {used}"))
     });
-    let besides = USES_BESIDES.iter().filter(|(place, module)| {
+    let besides = FILE_USES.iter().filter(|(place, module)| {
         let mut files = all.iter();
         let needed = files.any(|(s, uses)| {
             s.is_in(place) && uses.contains(*module) && !allowed(s.module()).contains(module)
@@ -213,7 +213,7 @@ fn exception_lists_have_no_unused_entries() {
     check(modules.chain(besides).chain(edges));
 }
 
-/// For each file, the files that it names; those that stand above it in its own path, or below, are left out.
+/// For each file, the files it uses, without its parents and children.
 fn graph() -> BTreeMap<String, BTreeSet<String>> {
     let all: Vec<Source> = sources().filter(|s| !s.code.is_empty()).collect();
     let modules: BTreeSet<Vec<String>> = all.iter().map(Source::path_of_module).collect();
@@ -302,7 +302,7 @@ fn files_are_small_and_have_concrete_names() {
 
 #[test]
 fn modules_have_doc_comments() {
-    // A command's and a rule's own manual follows at once.
+    // The doc comment of a command or rule is its manual.
     let spoken = |s: &Source| {
         s.whole.starts_with("//!") || s.is_in("commands") || s.is_in("rules") || s.code.is_empty()
     };
@@ -313,7 +313,7 @@ fn modules_have_doc_comments() {
     );
 }
 
-/// Emphasis is not information: no emoji, no exclamation mark.
+/// Whether a text contains emoji or an exclamation mark.
 fn shouts(text: &str) -> bool {
     let emoji = |c: char| {
         matches!(
@@ -324,7 +324,7 @@ fn shouts(text: &str) -> bool {
     text.replace("!=", "").contains('!') || text.contains(emoji)
 }
 
-/// The pages that people read.
+/// The pages for users.
 const PAGES: [&str; 6] = [
     "README.md",
     "SECURITY.md",
@@ -348,7 +348,7 @@ fn texts_have_no_emoji_or_exclamation_marks() {
     check(texts.into_iter().filter(|t| shouts(t)));
 }
 
-/// All that help prints.
+/// All texts that help prints.
 fn texts_of(command: &Command, texts: &mut Vec<String>) {
     let own = [
         command.get_about(),
@@ -387,7 +387,7 @@ fn help_summaries_have_no_full_stop() {
     check(wrong.into_iter());
 }
 
-/// `journal show`, with what help prints below its options; a group has no answer of its own, and needs none.
+/// Collects each command with the examples in its help; groups have none.
 fn examples_of(command: &Command, words: &str, found: &mut Vec<(String, String)>) {
     let after = command.get_after_help().map(ToString::to_string);
     for sub in command.get_subcommands() {

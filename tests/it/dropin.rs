@@ -1,5 +1,5 @@
-//! The drop-in contract: what scripts written for upstream's CLI rely on, and that the faults recorded of that CLI
-//! are not here. The names of tests of faults begin with the fault's number.
+//! The drop-in contract: what scripts written for upstream's CLI rely on, and that the recorded faults of that CLI
+//! do not occur. Tests of a fault begin with its number.
 
 mod all_commands;
 mod batches;
@@ -25,7 +25,7 @@ const CR: &str = "skyhooks";
 impl TestCluster {
     /// The custom resource `gpu` with one package, complete on these nodes.
     fn with_complete_nodes(nodes: &[&str]) -> TestCluster {
-        let fake = idle(driver());
+        let fake = complete_cluster(driver());
         for node in nodes {
             fake.load(SKYHOOK.node(node, "complete", &["driver|1.0.0 config complete"]));
         }
@@ -104,15 +104,15 @@ fn driver() -> Value {
     json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}})
 }
 
-/// A server with the custom resource at rest, so that nothing waits for the operator.
-fn idle(packages: Value) -> FakeApi {
+/// A server with a complete custom resource, so that nothing waits for the operator.
+fn complete_cluster(packages: Value) -> FakeApi {
     FakeApi::new()
         .serving(SKYHOOK.0)
         .with(SKYHOOK.skyhook("complete", packages))
         .with(SKYHOOK.operator())
 }
 
-/// A node with every key that the operator leaves on one for a custom resource.
+/// A node with every key that the operator writes for a custom resource.
 fn marked(name: &str, status: &str, entries: &[&str]) -> Value {
     let mut node = SKYHOOK.node(name, status, entries);
     node["metadata"]["annotations"][SKYHOOK.0.key("version_gpu")] = json!("v0.17.1");

@@ -1,4 +1,4 @@
-//! The API server that the tests stand on does what the real one does.
+//! The fake API server of the tests behaves like the real one.
 
 use http::{Method, Request};
 use kubectl_skyhook::api::ApiFlavor;
@@ -50,7 +50,7 @@ fn skyhook(finalizers: &[&str]) -> FakeApi {
     }))
 }
 
-/// Sends a request through the real client; the answer, or code, reason and message.
+/// Sends a request through the real client; returns the response, or code, reason and message.
 async fn send(
     fake: &FakeApi,
     method: Method,
@@ -111,7 +111,7 @@ async fn merge_patch_removes_nulls_and_bumps_the_version() {
     assert_eq!(node["metadata"]["annotations"], json!({"b": "2", "c": "3"}));
     assert_eq!(node["metadata"]["resourceVersion"], "8");
     assert_eq!(get(&fake, NODE).await, node);
-    // What changes nothing is not written.
+    // A patch that changes nothing is not stored.
     let body = json!({"metadata": {"annotations": {"c": "3"}}});
     let again = patch(&fake, NODE, MERGE, body).await;
     assert_eq!(again, Ok(node));
@@ -244,7 +244,7 @@ async fn dry_run_stores_nothing() {
     let deleted = send(&fake, Method::DELETE, NODE, "application/json", body).await;
     assert_eq!(deleted.expect("a success")["status"], "Success");
     assert_eq!(get(&fake, NODE).await, before);
-    // What a deletion says in its body is all that counts.
+    // If a deletion has a body, its query is ignored.
     let body = json!({"propagationPolicy": "Background"});
     let deleted = send(&fake, Method::DELETE, &dry, "application/json", body).await;
     assert_eq!(deleted.expect("a success")["status"], "Success");
@@ -338,7 +338,7 @@ async fn rules_count_requests_and_match_in_order() {
         let answer = send(&fake, Method::GET, NODE, "", Value::Null).await;
         codes.push(answer.err().map(|(code, ..)| code));
     }
-    // The second request does not reach the second rule, so its second is the third.
+    // The second request does not reach the second rule, so the third request is its second.
     assert_eq!(codes, [None, Some(500), Some(409), None]);
     fake.on("* *").reply(503);
     fake.heal();

@@ -1,4 +1,4 @@
-//! Deletions that do not end: what is said of them, and the last resort, against a server.
+//! Stuck deletions: their reported state, and `finalizer strip`.
 
 use insta::assert_snapshot;
 use kubectl_skyhook::api::ApiFlavor;
@@ -24,10 +24,10 @@ impl TestCluster {
         self.fake.load(node);
     }
 
-    /// What the operator wrote on a node: annotations, labels and conditions of the custom resource.
-    fn left(&self, name: &str) -> Vec<String> {
+    /// The annotations, labels and conditions of the custom resource that are left on a node.
+    fn left_on(&self, name: &str) -> Vec<String> {
         let node = self.node(name);
-        let mut left: Vec<String> = ["annotations", "labels"]
+        let mut left_on: Vec<String> = ["annotations", "labels"]
             .iter()
             .flat_map(|map| {
                 node["metadata"][map]
@@ -40,17 +40,17 @@ impl TestCluster {
             .collect();
         let conditions = node["status"]["conditions"].as_array().cloned();
         let ours = format!("{}/", ApiFlavor::Skyhook.key(CR));
-        left.extend(
+        left_on.extend(
             conditions
                 .unwrap_or_default()
                 .iter()
                 .filter_map(|c| c["type"].as_str().map(str::to_owned))
                 .filter(|kind| kind.starts_with(&ours)),
         );
-        left
+        left_on
     }
 
-    /// The nodes without what a server counts.
+    /// The nodes without server metadata.
     fn nodes(&self) -> Value {
         let mut nodes = json!(NODES.map(|n| self.node(n)));
         for node in nodes.as_array_mut().expect("a list") {
@@ -61,7 +61,7 @@ impl TestCluster {
             if let Some(list) = node["status"]["conditions"].as_array_mut() {
                 list.sort_by_key(|c| c["type"].to_string());
                 for condition in list.iter_mut().filter_map(Value::as_object_mut) {
-                    // Written anew with each beat, and read by nobody.
+                    // A heartbeat, which nothing here reads.
                     condition.remove("lastHeartbeatTime");
                 }
             }
@@ -133,7 +133,7 @@ fn strip_removes_our_finalizer_and_cleans_nodes_as_the_operator_does() {
     ran.expect_code(0);
     assert_eq!(test_cluster.cr(), None);
     for node in NODES {
-        assert_eq!(test_cluster.left(node), record(), "{node}");
+        assert_eq!(test_cluster.left_on(node), record(), "{node}");
     }
     assert_eq!(
         test_cluster.node("node-1")["spec"]["unschedulable"],
@@ -167,7 +167,7 @@ fn foreign_finalizer_is_kept() {
     let cr = test_cluster.cr().expect("it is held");
     assert_eq!(cr["metadata"]["finalizers"], json!([FOREIGN]));
     for node in NODES {
-        assert_eq!(test_cluster.left(node), [""; 0], "{node}");
+        assert_eq!(test_cluster.left_on(node), [""; 0], "{node}");
     }
 }
 
@@ -185,7 +185,7 @@ fn nodes_are_unchanged_if_the_finalizer_stays() {
 #[test]
 fn unreadable_pods_may_be_running() {
     let test_cluster = TestCluster::captured_with_operator("deleted-while-erroring");
-    // Nothing fails any more: the uninstall may just be under way.
+    // Nothing fails any more, so the uninstall may be running.
     test_cluster.change_node("node-2", |node| {
         let key = ApiFlavor::Skyhook.key(&format!("nodeState_{CR}"));
         let state = node["metadata"]["annotations"][&key].as_str();
@@ -208,7 +208,7 @@ fn unreadable_pods_may_be_running() {
     assert_eq!(test_cluster.writes(), [""; 0]);
 }
 
-/// What blocks it is known without pods; that something may be at work anyway is said.
+/// The blocker is known without pods; that something may still be running is reported.
 #[test]
 fn blocked_deletion_is_reported_without_pods() {
     for cluster in ["deleted-while-paused", "deleted-while-erroring"] {
@@ -238,7 +238,7 @@ fn strip_is_allowed_when_the_operator_is_down() {
     assert_eq!(test_cluster.cr(), None);
 }
 
-/// Without an operator it does not end, and every command says so, for the same reason.
+/// Without an operator the deletion does not end, and every command gives the same reason.
 #[test]
 fn all_commands_agree_when_the_operator_is_missing() {
     let test_cluster = TestCluster::captured("deleted-while-erroring");
@@ -257,7 +257,7 @@ fn all_commands_agree_when_the_operator_is_missing() {
     status.expect_stdout("no deployment of the operator was found");
     let next = status.stdout.lines().find_map(|l| l.strip_prefix("now: "));
     assert_eq!(next, Some("kubectl skyhook finalizer strip gpu-tune"));
-    // What is recommended is not refused.
+    // The recommended command is not refused.
     let ran = test_cluster.run("finalizer strip gpu-tune --confirm");
     ran.expect_code(0);
     ran.expect_stderr("if the operator is installed again, it finishes the deletion");
@@ -272,7 +272,7 @@ fn strip_with_a_foreign_finalizer_needs_force_and_pauses_the_operator() {
     refused.expect_code(3);
     refused.expect_stderr(FOREIGN);
     assert_eq!(test_cluster.writes(), [""; 0]);
-    // The operator sees the pause.
+    // The operator acknowledges the pause.
     test_cluster.fake.on("PATCH skyhooks").nth(1).after(|it| {
         let mut cr = it
             .store
@@ -284,7 +284,7 @@ fn strip_with_a_foreign_finalizer_needs_force_and_pauses_the_operator() {
     });
     let ran = test_cluster.run("finalizer strip gpu-tune --confirm --force");
     ran.expect_code(0);
-    // The pods go with the custom resource, and that stays.
+    // Pods are deleted with the custom resource, which still exists.
     let at_work = "they may continue until skyhook/gpu-tune is gone";
     ran.expect_stderr(at_work);
     let cr = test_cluster.cr().expect("the other finalizer holds it");
@@ -292,17 +292,17 @@ fn strip_with_a_foreign_finalizer_needs_force_and_pauses_the_operator() {
     let pause = ApiFlavor::Skyhook.key("pause");
     assert_eq!(cr["metadata"]["annotations"][pause], json!("true"));
     for node in NODES {
-        let left = test_cluster.left(node);
+        let left_on = test_cluster.left_on(node);
         assert!(
-            left.iter().all(|key| record().contains(key)),
-            "{node}: {left:?}"
+            left_on.iter().all(|key| record().contains(key)),
+            "{node}: {left_on:?}"
         );
     }
 }
 
 #[test]
 fn nodes_of_an_object_held_by_others_are_cleaned_only_by_force() {
-    // The operator has let go of it, and writes its keys anew as long as it exists.
+    // The operator has removed its finalizer, and keeps writing its keys while the object exists.
     let test_cluster = TestCluster::captured_with_operator("deleted-while-erroring");
     let mut cr = test_cluster.cr().expect("it is there");
     cr["metadata"]["finalizers"] = json!([FOREIGN]);
@@ -319,7 +319,7 @@ fn nodes_of_an_object_held_by_others_are_cleaned_only_by_force() {
     assert_eq!(cr["metadata"]["annotations"][pause], json!("true"));
 }
 
-/// What still fails there is no reason for the deletion to wait any more.
+/// Packages that still fail no longer delay the deletion.
 #[test]
 fn deletion_held_by_other_finalizers_waits_for_no_uninstall() {
     let test_cluster = TestCluster::captured_with_operator("deleted-while-erroring");
@@ -415,7 +415,7 @@ fn unreachable_node_blocks_deletion_despite_a_running_pod() {
     ran.expect_stdout("pods are still running");
 }
 
-/// A restart of the operator slows a deletion down, and every command says so; ten minutes later it blocks the deletion.
+/// A starting operator delays a deletion, and every command says so; ten minutes later it blocks the deletion.
 #[test]
 fn starting_operator_delays_but_does_not_block_deletion() {
     let status = |now: &str| {
@@ -434,7 +434,7 @@ fn starting_operator_delays_but_does_not_block_deletion() {
     }
 }
 
-/// Whether anything is left to uninstall, only node states tell.
+/// Only node states tell whether anything is left to uninstall.
 #[test]
 fn unreadable_nodes_are_not_reported_as_progress() {
     let skyhook = json!({

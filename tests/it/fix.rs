@@ -1,4 +1,4 @@
-//! `fix`: the remedies of what is found, as one plan that is shown, carried out and taken back like any other.
+//! `fix`: the remedies of findings as one plan, which is previewed, applied and undone like any other.
 
 mod live;
 mod model;
@@ -25,7 +25,7 @@ fn over(cluster: &str, words: &str) -> RunOutput {
     run(&format!("fix {words} --from tests/clusters/{cluster}")).output()
 }
 
-/// On every captured cluster, whatever it takes: what is done, in full, and what is left alone.
+/// The whole plan for every captured cluster at the highest impact limit, and what is not fixed.
 #[test]
 fn plan_for_every_capture_matches_the_snapshot() {
     let mut all = String::new();

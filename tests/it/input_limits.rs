@@ -1,4 +1,4 @@
-//! Files that never end, or unfold without end, are refused early and in little memory.
+//! Endless files, and files that expand without end, are refused early and in little memory.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -9,10 +9,10 @@ use flate2::write::GzEncoder;
 
 use crate::support::run::{Run, RunOutput};
 
-/// What a run may take of memory, in KiB: far less than what it is handed.
+/// The memory limit of a run in KiB, far less than its input.
 const MOST: u64 = 400 << 10;
 
-/// Runs it with an address space that is limited to so much.
+/// Runs a command with a limited address space.
 fn run(words: &str, path: &Path, kubeconfig: Option<&Path>) -> RunOutput {
     let command = words.replace("PATH", &path.display().to_string());
     let limited = format!("ulimit -v {MOST}; exec \"$0\" {command}");
@@ -66,7 +66,7 @@ fn endless_devices_are_refused() {
 
 #[test]
 fn endless_blanks_are_refused() {
-    // Zeros, which take no room on the disk.
+    // A sparse file of zeros.
     let blank = |file: &mut std::fs::File| file.set_len(600 << 20).expect("room");
     let (_dir, path) = file("blank.yaml", blank);
     let why = "it contains more than 1 MiB of whitespace or zeros";
@@ -88,7 +88,7 @@ fn endless_words_are_refused() {
         .stdin(yes.stdout.take().expect("a pipe"))
         .output()
         .expect("it ends");
-    // It ends by itself once nobody reads.
+    // The writer ends once nothing reads its pipe.
     let _ = yes.wait();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(
@@ -125,7 +125,7 @@ fn oversized_archives_are_refused() {
 
 #[test]
 fn yaml_alias_expansion_is_refused() {
-    // Each line is nine times the one before.
+    // Each line expands to nine times the one before.
     let laughs = |file: &mut std::fs::File| {
         writeln!(
             file,
@@ -143,7 +143,7 @@ fn yaml_alias_expansion_is_refused() {
         "neither JSON nor YAML",
     );
     refused(&run("status", Path::new(""), Some(&path)), "is not valid");
-    // One long text, many times.
+    // One long text, aliased many times.
     let repeated = |file: &mut std::fs::File| {
         let long = "x".repeat(1 << 20);
         writeln!(file, "apiVersion: v1\nkind: Node\na: &a {long}\nb:").expect("room");

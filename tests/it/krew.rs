@@ -1,4 +1,4 @@
-//! The manifest for krew, by the rules of krew's own validator, and the archives that it names.
+//! The krew manifest, checked by the rules of krew's validator, and the archives that it names.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -114,7 +114,7 @@ fn script(name: &str, args: &[&Path]) -> Output {
     command.args(args).output().expect("the script runs")
 }
 
-/// Packs something for a platform as a release does, and gives the archive.
+/// Packs a file for a platform as a release does; returns the archive.
 #[cfg(unix)]
 fn packed(dir: &Path, os: &str, arch: &str) -> PathBuf {
     let binary = dir.join(match os {

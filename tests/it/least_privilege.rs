@@ -1,5 +1,5 @@
-//! No command takes more than it has to: who reads sends GET alone, who reads files opens no socket and runs nothing,
-//! and what is asked of a server is in the role that `rbac --for` prints. Dry runs stand in `writes::unconfirmed`.
+//! No command uses more rights than it needs: commands that read send only GET, commands on files open no socket and run no
+//! program, and every request is in the role that `rbac --for` prints. Dry runs are tested in `writes::confirmation`.
 
 use std::collections::BTreeSet;
 use std::net::TcpListener;
@@ -14,7 +14,7 @@ use crate::support::run::run;
 use crate::support::test_cluster::TestCluster;
 use crate::writes::confirmation::COMMANDS;
 
-/// Every command that only reads, a cluster, and what is typed there.
+/// Every command that only reads: its verb, a capture, and a command line.
 #[rustfmt::skip]
 const READS: &[(&str, &str, &str)] = &[
     ("status", "apply-erroring", "status"),
@@ -58,8 +58,8 @@ fn every_command_is_covered() {
     );
 }
 
-/// What is asked for and is not in the role of the command.
-fn beyond(verb: &str, requests: &[Logged]) -> Vec<Right> {
+/// The rights that were used but are not in the role of the command.
+fn exceeded_rights(verb: &str, requests: &[Logged]) -> Vec<Right> {
     let taken: BTreeSet<Right> = requests.iter().filter_map(taken).collect();
     taken.difference(&rights(verb)).cloned().collect()
 }
@@ -71,14 +71,17 @@ fn read_commands_send_only_get_within_their_role() {
         let ran = test_cluster.run(words);
         assert_ne!(ran.code, Some(64), "{}", ran.transcript());
         let requests = test_cluster.fake.requests();
-        // To ask what one may do is to post a question; one command asks, and nothing else.
+        // An access review is a POST; one command sends them, and no others.
         let asks =
             |r: &&Logged| *name == "diagnose check" && r.method == "POST" && r.path == REVIEWS;
         let others = requests.iter().filter(|r| r.method != "GET" && !asks(r));
         let others: Vec<&Logged> = others.collect();
         assert!(others.is_empty(), "{words}: {others:?}");
-        let beyond = beyond(name, &requests);
-        assert!(beyond.is_empty(), "{words} on {cluster} takes {beyond:?}");
+        let exceeded_rights = exceeded_rights(name, &requests);
+        assert!(
+            exceeded_rights.is_empty(),
+            "{words} on {cluster} takes {exceeded_rights:?}"
+        );
     }
 }
 
@@ -96,16 +99,16 @@ fn write_commands_stay_within_their_role() {
             .iter()
             .any(|r| r.method != "GET" && taken(r).is_some());
         assert!(writes, "{words}: {}", ran.transcript());
-        let beyond = beyond(command.name, &requests);
+        let exceeded_rights = exceeded_rights(command.name, &requests);
         assert!(
-            beyond.is_empty(),
-            "{words} on {} takes {beyond:?}",
+            exceeded_rights.is_empty(),
+            "{words} on {} takes {exceeded_rights:?}",
             command.cluster
         );
     }
 }
 
-/// A server that nobody may talk to.
+/// A server that must not be contacted.
 struct Trap(TcpListener);
 
 impl Trap {
@@ -119,7 +122,7 @@ impl Trap {
         format!("http://{}", self.0.local_addr().expect("an address"))
     }
 
-    /// Whether someone came since it was asked last.
+    /// Whether there was a connection since the last call.
     fn is_sprung(&self) -> bool {
         self.0.accept().is_ok()
     }
@@ -156,7 +159,7 @@ fn file_input_opens_no_socket_and_runs_no_plugin() {
         }
         run.output()
     };
-    // The trap is one.
+    // The trap works.
     let caught = trapped("status --request-timeout 200ms");
     caught.expect_code(1);
     assert!(plugin_ran.exists());
@@ -201,7 +204,7 @@ fn file_input_opens_no_socket_and_runs_no_plugin() {
         let sprung = server.is_sprung() || proxy.is_sprung() || plugin_ran.exists();
         assert!(!sprung, "{}", ran.transcript());
     }
-    // These act on a cluster or have nothing to do with one, and say so.
+    // These commands need a cluster or none at all, and refuse files.
     let all: BTreeSet<String> = typed()
         .iter()
         .map(|w| w.split(' ').next().unwrap_or_default().to_owned())

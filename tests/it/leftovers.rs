@@ -1,4 +1,4 @@
-//! `leftovers`: what custom resources that are gone left behind, found and removed.
+//! `leftovers`: finds and removes what deleted custom resources left behind.
 
 use insta::assert_snapshot;
 use kubectl_skyhook::api::ApiFlavor;
@@ -13,7 +13,7 @@ fn key(suffix: &str) -> String {
     ApiFlavor::Skyhook.key(suffix)
 }
 
-/// A config map, a pod and a cordon of a custom resource of that name, on a cluster where another one lives.
+/// A cluster with a ConfigMap, a pod and a cordon of a deleted custom resource, and another one that exists.
 fn with_remains(owner: &str) -> TestCluster {
     let test_cluster = TestCluster::captured("complete");
     let namespace = ApiFlavor::Skyhook.default_namespace();
@@ -207,7 +207,7 @@ fn unreadable_custom_resources_do_not_count_as_deleted() {
     assert_ne!(test_cluster.writes(), [""; 0]);
 }
 
-/// All that the finalizer leaves is a record: nothing else is to be cleaned up.
+/// The finalizer leaves only the node state, so nothing else is to be removed.
 #[test]
 fn node_state_is_kept_without_purge_state() {
     let test_cluster = TestCluster::captured("complete");
@@ -246,7 +246,7 @@ fn node_state_is_kept_without_purge_state() {
     assert_eq!(test_cluster.writes(), [""; 0]);
 }
 
-/// On a node that the newer operator has not adopted the old record is the only one; where it has, it is a copy.
+/// On a node that the newer operator has not adopted, the older node state is the only one; elsewhere it is a copy.
 #[test]
 fn only_copy_of_a_node_state_is_kept() {
     let command = "leftovers overdue --clean --dry-run --from tests/rules/legacy_keys_left.yaml";

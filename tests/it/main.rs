@@ -1,4 +1,4 @@
-//! The one test binary of everything that needs no cluster.
+//! The test binary of everything that needs no cluster.
 
 mod support;
 

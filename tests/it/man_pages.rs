@@ -1,4 +1,4 @@
-//! The help, and the manual pages as formatters read them.
+//! Help output, and the man pages as formatters read them.
 
 use std::process::Command;
 
@@ -50,7 +50,7 @@ fn mandoc_lints_man_pages_without_warnings() {
     if !is_installed("mandoc") {
         return;
     }
-    // Warnings and worse; that there is no date, and that lines of examples are long, is style.
+    // Warnings and errors only: the missing date and long example lines are style issues.
     let output = Command::new("mandoc")
         .args(["-T", "lint", "-W", "warning"])
         .args(pages())

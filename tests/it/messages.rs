@@ -1,11 +1,11 @@
-//! What is said where something is about to start, where a name is not there, and where a flag does nothing.
+//! Messages about what will start, unknown names, and flags without effect.
 
 use insta::assert_snapshot;
 
 use crate::support::run::run;
 
 /// The transcripts of commands over a captured cluster, one after the other.
-fn said(cluster: &str, commands: &[&str]) -> String {
+fn transcripts(cluster: &str, commands: &[&str]) -> String {
     let from = format!("--from tests/clusters/{cluster}");
     let all = commands
         .iter()
@@ -15,21 +15,21 @@ fn said(cluster: &str, commands: &[&str]) -> String {
 
 #[test]
 fn preview_of_resuming_names_what_starts() {
-    assert_snapshot!(said("deleted-while-paused", &["resume gpu-tune"]));
-    assert_snapshot!(said("v0.17-paused", &["resume gpu"]));
-    assert_snapshot!(said("disabled-midway", &["enable gpu-tune"]));
-    assert_snapshot!(said(
+    assert_snapshot!(transcripts("deleted-while-paused", &["resume gpu-tune"]));
+    assert_snapshot!(transcripts("v0.17-paused", &["resume gpu"]));
+    assert_snapshot!(transcripts("disabled-midway", &["enable gpu-tune"]));
+    assert_snapshot!(transcripts(
         "runtime-required-and-ignored",
         &["node unignore .*", "node unignore .* -o json"]
     ));
 }
 
-/// Where checks could not run, warnings that were found are not called none.
+/// If some checks could not run, warnings are still counted as problems.
 #[test]
 fn warnings_count_as_problems() {
     let first = |words: &str| {
-        let said = said("finalizer-stripped", &[words]);
-        said.lines().nth(1).map(str::to_owned)
+        let transcripts = transcripts("finalizer-stripped", &[words]);
+        transcripts.lines().nth(1).map(str::to_owned)
     };
     assert_eq!(
         first("diagnose stuck gpu-tune").as_deref(),
@@ -39,15 +39,15 @@ fn warnings_count_as_problems() {
     );
 }
 
-/// A node whose turn is held up by another node is not told that nothing is wrong.
+/// A node blocked by another node is not reported as fine.
 #[test]
 fn blocked_queue_is_not_reported_fine() {
-    assert_snapshot!(said("drain-blocked", &["diagnose node node-3"]));
+    assert_snapshot!(transcripts("drain-blocked", &["diagnose node node-3"]));
 }
 
 #[test]
 fn preview_says_the_operator_is_paused() {
-    assert_snapshot!(said(
+    assert_snapshot!(transcripts(
         "apply-erroring",
         &[
             "package rerun driver --skyhook gpu-tune --node node-2",
@@ -59,7 +59,7 @@ fn preview_says_the_operator_is_paused() {
 
 #[test]
 fn flag_without_effect_gives_a_warning() {
-    assert_snapshot!(said(
+    assert_snapshot!(transcripts(
         "apply-erroring",
         &["reset gpu-tune --node node-2 --retaint --no-pause"]
     ));
@@ -67,7 +67,7 @@ fn flag_without_effect_gives_a_warning() {
 
 #[test]
 fn unknown_name_lists_existing_names() {
-    assert_snapshot!(said(
+    assert_snapshot!(transcripts(
         "two-priorities",
         &[
             "pause zzz",
@@ -80,7 +80,7 @@ fn unknown_name_lists_existing_names() {
             "update-state second zzz 1 config complete",
         ]
     ));
-    assert_snapshot!(said(
+    assert_snapshot!(transcripts(
         "apply-erroring",
         &[
             "update-state gpu-tune driver 9.9.9 config complete --node node-3 --force",
@@ -97,13 +97,13 @@ fn views_count_absent_packages_as_done_during_deletion() {
     ] {
         let status = format!("status {name}");
         let nodes = format!("node status --skyhook {name}");
-        assert_snapshot!(said(cluster, &[&status, &nodes]));
+        assert_snapshot!(transcripts(cluster, &[&status, &nodes]));
     }
 }
 
 #[test]
 fn finished_entries_of_a_deleted_object_are_shown() {
-    assert_snapshot!(said(
+    assert_snapshot!(transcripts(
         "orphaned-uninstall-complete",
         &[
             "status",
@@ -111,13 +111,13 @@ fn finished_entries_of_a_deleted_object_are_shown() {
             "package status driver --skyhook gpu-tune"
         ]
     ));
-    assert_snapshot!(said(
+    assert_snapshot!(transcripts(
         "finalizer-stripped",
         &["status", "package status driver --skyhook gpu-tune"]
     ));
 }
 
-/// Files without a Deployment say nothing of the operator's.
+/// Files without Deployments do not tell whether there is an operator.
 #[test]
 fn input_without_deployments_is_reported() {
     let ran = run("status --from tests/plans/pause/before.yaml").output();

@@ -1,4 +1,4 @@
-//! One named node is answered from few requests: the others are not read where they do not matter.
+//! Commands on one named node send few requests: other nodes are not read unless they matter.
 
 use kubectl_skyhook::api::ApiFlavor;
 
@@ -7,10 +7,10 @@ use crate::support::fake_api::FakeApi;
 use crate::support::run::RunOutput;
 use crate::support::test_cluster::{TestCluster, operator};
 
-/// So many requests a command may make to look at one named node.
-const FEW: usize = 8;
+/// The most requests that a command may send for one named node.
+const MAX_REQUESTS: usize = 8;
 
-/// Which lists of nodes were read, as queries.
+/// The queries of all node lists that were read.
 fn lists(cluster: &TestCluster) -> Vec<String> {
     let lines = cluster.fake.lines().into_iter();
     let lists = lines.filter_map(|line| line.strip_prefix("GET /api/v1/nodes?").map(str::to_owned));
@@ -20,19 +20,19 @@ fn lists(cluster: &TestCluster) -> Vec<String> {
 const ALL: &str = "limit=500";
 const ONE: &str = "fieldSelector=metadata.name=node-1&limit=500";
 
-/// Runs a command that looks; what it reads of the nodes must be this.
+/// Runs a read command, and asserts which node lists it reads.
 fn reads(words: &str, expected: &[&str]) -> RunOutput {
     let cluster = TestCluster::captured_with_operator("apply-erroring");
     let ran = cluster.run(words);
     assert_eq!(lists(&cluster), expected, "{words}: {}", ran.stderr);
     if expected == [ONE] {
         let requests = cluster.fake.lines();
-        assert!(requests.len() <= FEW, "{words}: {requests:#?}");
+        assert!(requests.len() <= MAX_REQUESTS, "{words}: {requests:#?}");
     }
     ran
 }
 
-/// How many requests each command makes for one named node, in a cluster of raw pods and in one of Jobs.
+/// Commands on one named node read it alone and send few requests, with raw pods and with Jobs.
 #[test]
 fn named_node_is_read_alone() {
     let table = [
@@ -88,11 +88,14 @@ fn named_node_is_read_alone() {
                 "{captured}: {words}: {}",
                 ran.stderr
             );
-            // A log is a request of its own.
+            // Each log takes a request of its own.
             let lines = cluster.fake.lines().into_iter();
             lines.filter(|line| !line.contains("/log?")).count()
         });
-        assert!(requests.iter().all(|n| *n <= FEW), "{words}: {requests:?}");
+        assert!(
+            requests.iter().all(|n| *n <= MAX_REQUESTS),
+            "{words}: {requests:?}"
+        );
         (words, requests)
     });
     assert_eq!(counted, table);
@@ -106,13 +109,13 @@ fn node_set_is_read_node_by_node() {
     let _ = reads("node status node-1 node-2", &[ONE, &two]);
 }
 
-/// Near names, names of what is gone elsewhere, and expressions are about all nodes.
+/// Suggestions, names that are only on other nodes, and expressions need all nodes.
 #[test]
 fn all_nodes_are_read_when_one_is_not_enough() {
     let _ = reads("node status", &[ALL]);
     let _ = reads("node status node-1.*", &[ALL]);
     let _ = reads("diagnose stuck --node node-1", &[ALL]);
-    // What keeps a node that is not done may be on any other.
+    // The blocker of an incomplete node may be on any other node.
     let _ = reads(
         "diagnose node node-2",
         &[&ONE.replace("node-1", "node-2"), ALL],
@@ -130,7 +133,7 @@ fn all_nodes_are_read_when_one_is_not_enough() {
     assert_eq!(ran.code, Some(1));
 }
 
-/// Where both APIs are served and no operator runs, what is on the nodes decides which of them counts.
+/// If both APIs are served and no operator runs, the keys on nodes decide which is active.
 #[test]
 fn all_nodes_are_read_to_detect_the_active_api() {
     let fake = FakeApi::new()
@@ -151,7 +154,7 @@ fn all_nodes_are_read_to_detect_the_active_api() {
     assert_eq!(lists(&cluster), [ALL]);
 }
 
-/// A pause bears on what has failed permanently on other nodes: what is recorded there decides what is said of it.
+/// A pause affects permanent failures on other nodes, so their state decides the preview.
 #[test]
 fn change_beside_a_failed_job_reads_all_nodes() {
     let two = ONE.replace("node-1", "node-2");
@@ -166,7 +169,7 @@ fn change_beside_a_failed_job_reads_all_nodes() {
     }
 }
 
-/// An answer about one node is the same as that part of an answer about all.
+/// The output for one node equals its part of the output for all nodes.
 #[test]
 fn answer_is_the_same_as_from_all_nodes() {
     for captured in [
@@ -211,13 +214,13 @@ fn answer_is_the_same_as_from_all_nodes() {
     }
 }
 
-/// What keeps a node may be anywhere, but nothing can where nothing is left to do.
+/// Blockers may be anywhere, but a complete node has none.
 #[test]
 fn complete_node_is_explained_without_reading_others() {
     let mut alone = 0;
     for captured in clusters::all() {
         let cluster = TestCluster::serving(captured.served());
-        // Ages count in hours then: a second that passes between the two shows in none.
+        // Ages are in hours here, so the time between the two calls does not show.
         cluster
             .fake
             .started(jiff::SignedDuration::from_mins(63 * 60 + 30));

@@ -1,4 +1,4 @@
-//! `package logs` over a server: which logs it finds, in which order, and what it says where there are none.
+//! `package logs` from a server: which logs are found, their order, and messages if there are none.
 
 mod arguments;
 mod follow;
@@ -16,7 +16,7 @@ fn driver() -> Value {
     json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}})
 }
 
-/// Calls `package logs` with these words.
+/// Runs `package logs` with these arguments.
 fn logs(fake: &FakeApi, words: &str) -> RunOutput {
     let served = fake.serve();
     run(&format!("package logs {words} --skyhook gpu"))
@@ -24,8 +24,8 @@ fn logs(fake: &FakeApi, words: &str) -> RunOutput {
         .output()
 }
 
-/// The logs that were asked for, as pod and query.
-fn asked(fake: &FakeApi) -> Vec<String> {
+/// The requested logs, as pod and query.
+fn requested_logs(fake: &FakeApi) -> Vec<String> {
     let lines = fake.lines().into_iter();
     lines
         .filter_map(|line| {

@@ -1,4 +1,4 @@
-//! `package status`: over captured clusters, and what it says of names that are not there.
+//! `package status` on captured clusters, and with unknown names.
 
 use insta::assert_snapshot;
 use serde_json::Value;

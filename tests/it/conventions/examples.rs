@@ -1,4 +1,4 @@
-//! Commands of ours that stand in texts.
+//! Our commands in texts.
 
 use std::ffi::OsString;
 
@@ -7,7 +7,7 @@ use kubectl_skyhook::program::Program;
 
 const OURS: &str = "kubectl skyhook";
 
-/// Those that do not parse, with what is wrong with them.
+/// The commands of a text that do not parse, with their errors.
 pub fn wrong(text: &str) -> Vec<String> {
     let lines = text
         .lines()
@@ -21,16 +21,16 @@ pub fn wrong(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// A command that stands in a text.
+/// A command found in a text.
 #[derive(Debug, PartialEq)]
 struct Found {
     /// After `kubectl skyhook`.
     words: Vec<String>,
-    /// Between backticks, in prose, where a command may be named without being called.
+    /// Whether it is in backticks in prose, where a command may be named without arguments.
     in_prose: bool,
 }
 
-/// Every command in a line. In prose it stands between backticks; alone on a line it needs none.
+/// All commands in a line: in backticks in prose, or alone on the line.
 fn commands(line: &str) -> Vec<Found> {
     let quoted = line.split('`').skip(1).step_by(2);
     let bare = if line.contains('`') { "" } else { line };
@@ -52,7 +52,7 @@ fn commands(line: &str) -> Vec<Found> {
         .collect()
 }
 
-/// Splits as a shell does, as far as examples go: quotes, and an end at what is the shell's own.
+/// Splits as a shell does, as far as examples need: quotes, and an end at shell operators.
 fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -74,7 +74,7 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// Naming a group, or asking for help, is well and good.
+/// Naming a group, or asking for help, is valid.
 fn parse(found: &Found) -> Result<(), String> {
     let words = found.words.iter().map(String::as_str);
     let line = std::iter::once("kubectl-skyhook").chain(words);

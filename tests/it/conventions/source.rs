@@ -5,19 +5,19 @@ use std::path::{Path, PathBuf};
 
 /// A file below `src`.
 pub struct Source {
-    /// From `src` on, with slashes: `cluster/live/list.rs`.
+    /// The path below `src`, with slashes: `cluster/live/list.rs`.
     pub path: String,
     pub whole: String,
     /// Without comments and without tests.
     pub code: String,
 }
 
-/// A file of the repository; nothing if it is not there.
+/// A file of the repository; empty if it does not exist.
 pub fn read(path: &str) -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap_or_default()
 }
 
-/// All of them, by path.
+/// All source files, sorted by path.
 pub fn sources() -> impl Iterator<Item = Source> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut paths = Vec::new();
@@ -51,7 +51,7 @@ fn walk(directory: &Path, paths: &mut Vec<PathBuf>) {
     }
 }
 
-/// Tests stand at the end of a file, or in files of their own beside what they test.
+/// Unit tests are at the end of a file, or in files of their own.
 fn code(path: &str, whole: &str) -> String {
     if path.ends_with("/tests.rs") || path.ends_with("/oracle.rs") {
         return String::new();
@@ -68,7 +68,7 @@ impl Source {
         self.path.split(['/', '.']).next().unwrap_or_default()
     }
 
-    /// Whether it is that file, or stands in that directory or beside it under its name.
+    /// Whether this is the file, in the directory, or the file named like the directory.
     pub fn is_in(&self, place: &str) -> bool {
         let rest = self.path.strip_prefix(place);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '.']))
@@ -81,7 +81,7 @@ impl Source {
         path.split('/').map(str::to_owned).collect()
     }
 
-    /// Every path that begins with `crate` or `super`, from the top module on: in a `use` of whatever form, and in code.
+    /// Every path that starts with `crate` or `super`, resolved from the top module, in any form of `use` and in code.
     pub fn paths(&self) -> BTreeSet<Vec<String>> {
         let own = self.path_of_module();
         let mut found = BTreeSet::new();
@@ -108,7 +108,7 @@ impl Source {
         found
     }
 
-    /// The top modules that it names.
+    /// The top modules that it uses.
     pub fn modules_used(&self) -> BTreeSet<String> {
         let paths = self.paths().into_iter();
         paths
@@ -117,7 +117,7 @@ impl Source {
             .collect()
     }
 
-    /// String literals that begin with a command of ours, a word for every value put in.
+    /// String literals that start with one of our commands, with placeholders replaced by a word.
     pub fn hints(&self) -> Vec<String> {
         let literals = self.code.split("\"kubectl skyhook ").skip(1);
         let literals = literals.filter_map(|rest| rest.split_once('"'));
@@ -127,11 +127,11 @@ impl Source {
     }
 }
 
-/// Notes the paths that a text begins with below `base`: one, or with braces several.
+/// Collects the paths at the start of a text below `base`: one, or several in braces.
 fn expand(text: &str, base: &[String], found: &mut BTreeSet<Vec<String>>) {
     let text = text.trim_start();
     if text.starts_with('}') {
-        // After a last comma.
+        // After a trailing comma.
         return;
     }
     if let Some(mut rest) = text.strip_prefix('{') {

@@ -1,10 +1,10 @@
-//! Faults of what all commands share.
+//! Faults that several commands have in common.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{TestCluster, driver, idle, marked};
+use super::{TestCluster, complete_cluster, driver, marked};
 use crate::dropin::SKYHOOK;
 use crate::support::fake_api::FakeApi;
 use crate::support::run::{Child, run};
@@ -183,7 +183,7 @@ fn g11_dry_run_reads_the_cluster_without_a_prompt() {
 fn g12_malformed_state_is_a_row() {
     let mut broken = SKYHOOK.node("worker-2", "complete", &[]);
     broken["metadata"]["annotations"][SKYHOOK.0.key("nodeState_gpu")] = json!("{oops");
-    let cluster = TestCluster::serving(idle(driver()).with(broken));
+    let cluster = TestCluster::serving(complete_cluster(driver()).with(broken));
     let json = cluster.ok("node list --skyhook gpu -o json").json();
     assert_eq!(json["nodes"][0]["nodeName"], json!("worker-2"));
     assert!(json["nodes"][0]["malformed"].is_string(), "{json}");
@@ -220,7 +220,7 @@ fn g14_dashboard_is_not_taken_for_the_operator() {
         "grafana/grafana:3.1.4",
         json!({"app.kubernetes.io/part-of": "skyhook", "app.kubernetes.io/version": "3.1.4"}),
     );
-    let cluster = TestCluster::serving(idle(driver()).with(grafana.clone()));
+    let cluster = TestCluster::serving(complete_cluster(driver()).with(grafana.clone()));
     let version = cluster.ok("version -o json").json();
     assert_eq!(version["operator"]["version"], json!("v0.17.1"));
 
@@ -228,7 +228,7 @@ fn g14_dashboard_is_not_taken_for_the_operator() {
     let version = alone.ok("version -o json").json();
     assert_eq!(version["operator"]["version"], Value::Null);
 
-    // The image that runs goes before the chart's label, and the newer name is known.
+    // The running image has priority over the chart's label, and the newer image name is known.
     let renamed = deployment(
         "nodewright",
         "ghcr.io/nvidia/nodewright/operator:v0.19.2",
@@ -272,7 +272,7 @@ fn g16_undecodable_field_does_not_block_pause() {
             );
             let missing = cluster.run(&format!("{verb} nope -y"));
             missing.expect_code(3);
-            // What has changed nothing is not what is taken back.
+            // `undo` skips a command that changed nothing.
             let undone = cluster.ok("undo -y");
             assert_eq!(
                 cluster.gpu_annotation(verb),
@@ -301,7 +301,7 @@ fn g17_reason_text_is_sent_as_valid_json() {
 
 #[test]
 fn g18_patches_test_old_values_and_name_a_field_manager() {
-    let cluster = TestCluster::serving(idle(driver()).with(marked(
+    let cluster = TestCluster::serving(complete_cluster(driver()).with(marked(
         "worker-1",
         "complete",
         &["driver|1.0.0 config complete"],

@@ -1,4 +1,4 @@
-//! Faults of resetting the state of batches.
+//! Faults of resetting batch state.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::{TestCluster, driver, marked};
 use crate::dropin::SKYHOOK;
 use crate::support::fake_api::FakeApi;
 
-/// A rollout that has stopped.
+/// A stopped rollout.
 fn stopped() -> Value {
     let mut cr = SKYHOOK.skyhook("complete", driver());
     cr["status"]["nodeOrderOffset"] = json!(7);

@@ -1,9 +1,9 @@
-//! What scripts see: success where they expect it, the shapes of documents, and what becomes of objects.
+//! What scripts rely on: exit codes, the shapes of documents, and the effects on objects.
 
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
-use super::{TestCluster, driver, idle, marked};
+use super::{TestCluster, complete_cluster, driver, marked};
 use crate::dropin::SKYHOOK;
 use crate::support::fake_api::FakeApi;
 use crate::support::object_builder::ObjectBuilder;
@@ -33,7 +33,8 @@ fn reset_succeeds_without_object_or_state() {
     }
     assert_eq!(orphaned.node_label("node-1", "status_gpu"), Value::Null);
 
-    let untouched = TestCluster::serving(idle(driver()).with(SKYHOOK.node("node-1", "", &[])));
+    let untouched =
+        TestCluster::serving(complete_cluster(driver()).with(SKYHOOK.node("node-1", "", &[])));
     untouched.run_ok("reset gpu --confirm");
     assert_eq!(untouched.patched_paths(), [""; 0]);
 }
@@ -61,7 +62,8 @@ fn reset_succeeds_without_the_crd() {
 
 #[test]
 fn empty_result_is_no_error_for_an_existing_object() {
-    let cluster = TestCluster::serving(idle(driver()).with(SKYHOOK.node("node-1", "", &[])));
+    let cluster =
+        TestCluster::serving(complete_cluster(driver()).with(SKYHOOK.node("node-1", "", &[])));
     for words in [
         "node list --skyhook gpu",
         "node list --skyhook gpu -o json",
@@ -113,7 +115,7 @@ fn unconfirmed_commands_abort_without_a_terminal() {
 #[test]
 fn node_list_json_keeps_upstream_fields() {
     let cluster = TestCluster::serving(
-        idle(driver())
+        complete_cluster(driver())
             .with(SKYHOOK.node("node-1", "complete", &["driver|1.0.0 config complete"]))
             .with(SKYHOOK.node("node-2", "erroring", &["driver|1.0.0 apply erroring"])),
     );
@@ -212,7 +214,7 @@ fn pause_disable_and_ignore_marks_are_true_or_absent() {
     ] {
         cluster.run_ok(&format!("{set} gpu --confirm"));
         assert_eq!(cluster.gpu_annotation(key), json!("true"));
-        // What is unchanged is no error.
+        // Nothing to change is no error.
         cluster.run_ok(&format!("{set} gpu --confirm"));
         cluster.run_ok(&format!("{remove} gpu --confirm"));
         assert_eq!(cluster.gpu_annotation(key), Value::Null);

@@ -1,11 +1,11 @@
-//! Faults that are of no one command: where it looks, what its documents are, and how it is handed out.
+//! Faults that concern no single command: where the operator is searched, document types, and distribution.
 
 use serde_json::{Value, json};
 
 use super::TestCluster;
 use crate::support::run::{RunOutput, run};
 
-/// The operator is looked for where it is, whatever the namespace of the context; help says so.
+/// The operator is found whatever the namespace of the context; help says so.
 #[test]
 fn g19_operator_is_found_whatever_the_context_namespace() {
     let cluster = TestCluster::with_complete_nodes(&["node-1"]);
@@ -28,7 +28,7 @@ fn g19_operator_is_found_whatever_the_context_namespace() {
     );
 }
 
-/// The three documents of old keep their shape; all others say what they are.
+/// The three documents of upstream keep their shape; all others have `apiVersion` and `kind`.
 #[test]
 fn g21_new_documents_have_api_version_and_kind() {
     let cluster = TestCluster::with_complete_nodes(&["node-1"]);
@@ -52,7 +52,7 @@ fn g21_new_documents_have_api_version_and_kind() {
     }
 }
 
-/// The archive, the names in it and the manifest are looked at in the tests of krew; here, what a user gets.
+/// The tests of krew check the archives and the manifest; this one checks the installed binary.
 #[test]
 fn g24_binary_has_the_plugin_name_and_prints_its_version() {
     let binary = std::path::Path::new(env!("CARGO_BIN_EXE_kubectl-skyhook"));

@@ -1,4 +1,4 @@
-//! The same command lines, spelled in all the ways that pflag takes.
+//! Command lines in every syntax that pflag accepts.
 
 use serde_json::{Value, json};
 
@@ -108,7 +108,7 @@ fn go_boolean_values_are_accepted() {
     }
 }
 
-/// All of them: none is a bare switch, whichever command it belongs to.
+/// Every boolean flag of every command.
 #[test]
 fn all_boolean_flags_accept_a_value() {
     fn flags(command: &clap::Command) -> Vec<String> {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{TestCluster, driver, idle};
+use super::{TestCluster, complete_cluster, driver};
 use crate::dropin::SKYHOOK;
 use crate::support::fake_api::FakeApi;
 
@@ -51,7 +51,7 @@ fn v2_prerelease_operator_is_accepted() {
 #[test]
 fn v3_pause_works_without_reading_deployments_or_pods() {
     for reply in [403, 500] {
-        let cluster = TestCluster::serving(idle(driver()));
+        let cluster = TestCluster::serving(complete_cluster(driver()));
         cluster.fake.on("LIST deployments").reply(reply);
         cluster.fake.on("LIST pods").reply(reply);
         cluster.run_ok("pause gpu -y");
@@ -61,7 +61,7 @@ fn v3_pause_works_without_reading_deployments_or_pods() {
 
 #[test]
 fn v4_output_tells_changes_and_remaining_blockers() {
-    let cluster = TestCluster::serving(idle(driver()));
+    let cluster = TestCluster::serving(complete_cluster(driver()));
     let changed = cluster.ok("pause gpu -y");
     assert!(
         changed.stdout.starts_with("pause gpu: 1 changed\n"),

@@ -2,12 +2,12 @@
 
 use serde_json::json;
 
-use super::{TestCluster, driver, idle};
+use super::{TestCluster, complete_cluster, driver};
 use crate::dropin::SKYHOOK;
 use crate::support::fake_api::FakeApi;
 use crate::support::object_builder::PackageRun;
 
-/// A pod of the package's stage with these containers, and what they wrote.
+/// Adds a pod of the package's stage with these containers and logs.
 fn pod(
     fake: FakeApi,
     name: &str,
@@ -25,7 +25,11 @@ fn pod(
 }
 
 fn with_node() -> FakeApi {
-    idle(driver()).with(SKYHOOK.node("node-1", "in_progress", &["driver|1.0.0 apply in_progress"]))
+    complete_cluster(driver()).with(SKYHOOK.node(
+        "node-1",
+        "in_progress",
+        &["driver|1.0.0 apply in_progress"],
+    ))
 }
 
 #[test]
@@ -63,7 +67,7 @@ fn l3_package_name_prefix_does_not_match() {
         "driver": {"version": "1.0.0", "image": "example.com/driver"},
         "driver-extra": {"version": "1.0.0", "image": "example.com/driver-extra"},
     });
-    let fake = idle(packages).with(SKYHOOK.node("node-1", "in_progress", &[]));
+    let fake = complete_cluster(packages).with(SKYHOOK.node("node-1", "in_progress", &[]));
     let place = PackageRun {
         package: "driver-extra",
         ..PackageRun::default()
@@ -78,7 +82,7 @@ fn l3_package_name_prefix_does_not_match() {
 
 #[test]
 fn l4_nodes_are_interleaved_with_name_prefixes() {
-    let mut fake = idle(driver());
+    let mut fake = complete_cluster(driver());
     for (node, text) in [
         (
             "node-1",
@@ -212,7 +216,7 @@ fn l8_log_flags_reach_the_server_and_unknown_names_are_errors() {
             "{query}"
         );
     }
-    // Errors are errors: a package and a node that nobody knows, and a log that the server will not give.
+    // An unknown package, an unknown node and a refused log are errors.
     for words in [
         "package logs drivr --skyhook gpu",
         "package logs driver --skyhook gpu --node node-9",

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{TestCluster, driver, idle, marked};
+use super::{TestCluster, complete_cluster, driver, marked};
 use crate::dropin::SKYHOOK;
 use crate::support::fake_api::FakeApi;
 
 const DONE: [&str; 1] = ["driver|1.0.0 config complete"];
 
-/// A node that the custom resource has cordoned.
+/// A node cordoned by the custom resource.
 fn cordoned(name: &str) -> Value {
     let mut node = marked(name, "complete", &DONE);
     node["metadata"]["annotations"][SKYHOOK.0.key("cordon_gpu")] = json!("true");
@@ -18,8 +18,8 @@ fn cordoned(name: &str) -> Value {
 
 #[test]
 fn r1_reset_leaves_no_orphaned_cordon() {
-    // Its run again releases the cordon, so it keeps its owner.
-    let cluster = TestCluster::serving(idle(driver()).with(cordoned("node-1")));
+    // The rerun releases the cordon, so the cordon keeps its owner.
+    let cluster = TestCluster::serving(complete_cluster(driver()).with(cordoned("node-1")));
     cluster.run_ok("reset gpu -y");
     assert_eq!(cluster.node_state("node-1"), Value::Null);
     assert_eq!(
@@ -28,7 +28,7 @@ fn r1_reset_leaves_no_orphaned_cordon() {
     );
     assert_eq!(cluster.node("node-1")["spec"]["unschedulable"], json!(true));
 
-    // Nobody will run again: both go, unless another one holds the node.
+    // Nothing reruns, so cordon and mark are removed, unless another custom resource holds the node.
     let mut held = cordoned("node-2");
     held["metadata"]["annotations"][SKYHOOK.0.key("cordon_other")] = json!("true");
     let fake = FakeApi::new().serving(SKYHOOK.0).with(SKYHOOK.operator());
@@ -48,8 +48,9 @@ fn r1_reset_leaves_no_orphaned_cordon() {
 #[test]
 fn r2_node_reset_and_reset_clear_the_same() {
     for command in ["reset gpu -y", "node reset node-1 --skyhook gpu -y"] {
-        let cluster =
-            TestCluster::serving(idle(driver()).with(marked("node-1", "complete", &DONE)));
+        let cluster = TestCluster::serving(
+            complete_cluster(driver()).with(marked("node-1", "complete", &DONE)),
+        );
         cluster.run_ok(command);
         for key in ["nodeState_gpu", "status_gpu", "version_gpu"] {
             assert_eq!(
@@ -70,7 +71,7 @@ fn r2_node_reset_and_reset_clear_the_same() {
 fn r3_taint_annotation_is_kept() {
     let mut node = marked("node-1", "complete", &DONE);
     node["metadata"]["annotations"][SKYHOOK.0.key("autoTaint_gpu")] = json!("true");
-    let cluster = TestCluster::serving(idle(driver()).with(node));
+    let cluster = TestCluster::serving(complete_cluster(driver()).with(node));
     cluster.run_ok("reset gpu -y");
     assert_eq!(
         cluster.node_annotation("node-1", "autoTaint_gpu"),
@@ -80,7 +81,8 @@ fn r3_taint_annotation_is_kept() {
 
 #[test]
 fn r4_all_keys_of_a_node_go_in_one_patch() {
-    let cluster = TestCluster::serving(idle(driver()).with(marked("node-1", "complete", &DONE)));
+    let cluster =
+        TestCluster::serving(complete_cluster(driver()).with(marked("node-1", "complete", &DONE)));
     cluster.run_ok("node reset node-1 --skyhook gpu -y");
     assert_eq!(cluster.patched_paths(), ["/api/v1/nodes/node-1"]);
 }
@@ -95,7 +97,7 @@ fn r5_malformed_and_orphaned_state_is_removed() {
         .expect("a map")
         .remove(&SKYHOOK.0.key("nodeState_gpu"));
     let both = || {
-        idle(driver())
+        complete_cluster(driver())
             .with(broken.clone())
             .with(strip_cleanup.clone())
     };
@@ -142,7 +144,9 @@ fn r7_missing_state_is_explained() {
         "configInterrupts": {}, "configMap": {},
     }});
     let entries = ["driver|1.0.0 post-interrupt complete"];
-    let cluster = TestCluster::serving(idle(packages).with(marked("node-1", "complete", &entries)));
+    let cluster = TestCluster::serving(
+        complete_cluster(packages).with(marked("node-1", "complete", &entries)),
+    );
     cluster.run_ok("pause gpu -y");
     let ran = cluster.ok("reset gpu --dry-run");
     for says in [
@@ -174,7 +178,7 @@ fn r9_reset_accepts_nodes_and_labels() {
     let mut labelled = marked("node-2", "complete", &DONE);
     labelled["metadata"]["labels"]["pool"] = json!("a");
     let cluster = TestCluster::serving(
-        idle(driver())
+        complete_cluster(driver())
             .with(marked("node-1", "complete", &DONE))
             .with(labelled)
             .with(marked("node-3", "complete", &DONE)),

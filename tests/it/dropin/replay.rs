@@ -1,14 +1,14 @@
-//! The calls that upstream's own end-to-end suites make, without a terminal, and what must come of them.
+//! The calls of upstream's own end-to-end suites, without a terminal, and their expected effects.
 
 use serde_json::{Value, json};
 
-use super::{TestCluster, driver, idle, marked};
+use super::{TestCluster, complete_cluster, driver, marked};
 use crate::dropin::SKYHOOK;
 use crate::support::fake_api::FakeApi;
 use crate::support::object_builder::PackageRun;
 
-/// While the operator is at work: a package is in progress.
-fn at_work(status: &str) -> TestCluster {
+/// A cluster with a package in progress.
+fn in_progress(status: &str) -> TestCluster {
     let node = marked("node-1", status, &["driver|1.0.0 apply in_progress"]);
     let fake = SKYHOOK.serve(driver()).with(node);
     TestCluster::serving(fake).simulating_operator()
@@ -16,10 +16,10 @@ fn at_work(status: &str) -> TestCluster {
 
 #[test]
 fn upstream_cli_lifecycle_suite() {
-    let cluster = at_work("in_progress");
+    let cluster = in_progress("in_progress");
     cluster.run_ok("pause gpu --confirm");
     assert_eq!(cluster.gpu_annotation("pause"), json!("true"));
-    // Upstream's suite confirms neither of these, and asserts no more than that they do not fail.
+    // Upstream's suite confirms neither, and asserts only that they do not fail.
     cluster.run_ok("resume gpu");
     assert_eq!(cluster.gpu_annotation("pause"), json!("true"));
     cluster.run_ok("disable gpu --confirm");
@@ -37,7 +37,7 @@ fn upstream_cli_lifecycle_suite() {
 
 #[test]
 fn upstream_cli_node_suite() {
-    let cluster = at_work("in_progress");
+    let cluster = in_progress("in_progress");
     for words in [
         "node list --skyhook gpu",
         "node list --skyhook gpu -o json",
@@ -47,7 +47,7 @@ fn upstream_cli_node_suite() {
     ] {
         cluster.run_ok(words);
     }
-    // The suite does not confirm this one, and there it goes ahead.
+    // The suite does not confirm this command, and upstream runs it.
     assert_eq!(cluster.run("node ignore node-1").code, Some(3));
     cluster.run_ok("node ignore node-1 -y");
     assert_eq!(cluster.node_label("node-1", "ignore"), json!("true"));
@@ -95,7 +95,8 @@ fn upstream_cli_package_suite() {
         &["driver-init waiting:PodInitializing"],
     );
     let node = marked("node-1", "complete", &["driver|1.0.0 config complete"]);
-    let cluster = TestCluster::serving(idle(driver()).with(node).with(pod)).simulating_operator();
+    let cluster =
+        TestCluster::serving(complete_cluster(driver()).with(node).with(pod)).simulating_operator();
     cluster.run_ok("package logs driver --skyhook gpu --node node-1");
     cluster.run_ok("package rerun driver --skyhook gpu --node node-1 --dry-run");
     assert_eq!(cluster.patched_paths(), [""; 0]);
@@ -112,7 +113,7 @@ fn upstream_cli_package_suite() {
 fn upstream_cli_reset_suite() {
     let mut node = marked("node-1", "complete", &["driver|1.0.0 config complete"]);
     node["metadata"]["annotations"][SKYHOOK.0.key("cordon_other")] = json!("true");
-    let cluster = TestCluster::serving(idle(driver()).with(node));
+    let cluster = TestCluster::serving(complete_cluster(driver()).with(node));
     assert_eq!(cluster.gpu()["status"]["nodeOrderOffset"], Value::Null);
     cluster.run_ok("disable gpu --confirm");
     assert_eq!(cluster.gpu_annotation("disable"), json!("true"));
@@ -151,10 +152,10 @@ fn upstream_cli_deployment_policy_reset_suite() {
 
 #[test]
 fn reset_before_and_after_upstream_suites() {
-    // Nothing there yet, as in reap_old_logs, whose result is looked at.
+    // Before the object exists, as in reap_old_logs, which checks the result.
     let cluster = TestCluster::serving(FakeApi::new().serving(SKYHOOK.0).with(SKYHOOK.operator()));
     cluster.run_ok("reset gpu --confirm");
-    // The object was deleted before.
+    // After the object was deleted.
     let cluster = TestCluster::serving(
         FakeApi::new()
             .serving(SKYHOOK.0)
@@ -167,8 +168,8 @@ fn reset_before_and_after_upstream_suites() {
     );
     cluster.run_ok("reset gpu --confirm");
     assert_eq!(cluster.node_state("node-1"), Value::Null);
-    // The operator is at work.
-    let cluster = at_work("in_progress");
+    // While the operator works.
+    let cluster = in_progress("in_progress");
     cluster.run_ok("reset gpu --confirm");
     assert_eq!(cluster.node_state("node-1"), Value::Null);
     assert_eq!(cluster.gpu_annotation("pause"), Value::Null);

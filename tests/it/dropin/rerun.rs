@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{TestCluster, idle};
+use super::{TestCluster, complete_cluster};
 use crate::dropin::SKYHOOK;
 
 fn packages() -> Value {
@@ -13,8 +13,10 @@ fn packages() -> Value {
 }
 
 fn cluster(entries: &[&str]) -> TestCluster {
-    TestCluster::serving(idle(packages()).with(SKYHOOK.node("node-1", "complete", entries)))
-        .simulating_operator()
+    TestCluster::serving(
+        complete_cluster(packages()).with(SKYHOOK.node("node-1", "complete", entries)),
+    )
+    .simulating_operator()
 }
 
 const BOTH: [&str; 2] = ["a|1.0.0 config complete", "b|1.0.0 config complete"];
@@ -48,7 +50,7 @@ fn p2_unknown_fields_are_kept() {
     let mut node = SKYHOOK.node("node-1", "complete", &[]);
     let text = r#"{"a|1.0.0":{"name":"a","version":"1.0.0","image":"i","stage":"config","state":"complete","new":[1]},"b|1.0.0":{"name":"b","version":"1.0.0","image":"i","stage":"config","state":"complete","odd":{"x":null}}}"#;
     node["metadata"]["annotations"][SKYHOOK.0.key("nodeState_gpu")] = json!(text);
-    let cluster = TestCluster::serving(idle(packages()).with(node));
+    let cluster = TestCluster::serving(complete_cluster(packages()).with(node));
     cluster.run_ok("package rerun a --skyhook gpu --node node-1 --stage config -y --no-pause");
     let wanted = text.replacen(r#""state":"complete""#, r#""state":"in_progress""#, 1);
     let expected: Value = serde_json::from_str(&wanted).expect("JSON");
@@ -99,7 +101,7 @@ fn p4_pod_running_the_stage_is_named() {
         &["a-init done", "a-apply looping"],
     );
     let node = SKYHOOK.node("node-1", "erroring", &["a|1.0.0 apply erroring"]);
-    let cluster = TestCluster::serving(idle(packages()).with(node).with(pod));
+    let cluster = TestCluster::serving(complete_cluster(packages()).with(node).with(pod));
     let ran = cluster.ok("package rerun a --skyhook gpu --node node-1 --stage apply --dry-run");
     ran.expect_stdout("this stage is already running and will not restart: pod/gpu-a on node-1");
 }
@@ -136,7 +138,7 @@ fn p7_nodes_can_be_selected_by_all_label_or_failure() {
     labelled["metadata"]["labels"] = json!({"pool": "a"});
     let cluster = || {
         TestCluster::serving(
-            idle(packages())
+            complete_cluster(packages())
                 .with(SKYHOOK.node("node-1", "complete", &BOTH))
                 .with(labelled.clone())
                 .with(SKYHOOK.node("node-3", "erroring", &["a|1.0.0 apply erroring"])),
@@ -154,10 +156,10 @@ fn p7_nodes_can_be_selected_by_all_label_or_failure() {
         ));
         assert_eq!(cluster.patched_paths().len(), nodes, "{flags}");
     }
-    // Where another package fails this one does not.
+    // `--failed-only` ignores nodes on which another package fails.
     let site_of = |entries: &[&str]| {
         let node = SKYHOOK.node("node-1", "erroring", entries);
-        TestCluster::serving(idle(packages()).with(node))
+        TestCluster::serving(complete_cluster(packages()).with(node))
     };
     let fails = "package rerun a --skyhook gpu --all-nodes --failed-only -y --no-pause";
     let other = site_of(&["a|1.0.0 config complete", "b|1.0.0 apply erroring"]);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{TestCluster, driver, idle};
+use super::{TestCluster, complete_cluster, driver};
 use crate::dropin::SKYHOOK;
 
 fn packages() -> Value {
@@ -20,7 +20,7 @@ fn list(cluster: &TestCluster) -> Value {
 #[test]
 fn s1_complete_is_measured_against_the_spec() {
     let cluster = TestCluster::serving(
-        idle(packages())
+        complete_cluster(packages())
             .with(SKYHOOK.node("node-1", "in_progress", &["a|1.0.0 config complete"]))
             .with(SKYHOOK.node("node-2", "in_progress", &["a|1.0.0 apply complete"]))
             .with(SKYHOOK.node("node-3", "blocked", &["c|1.0.0 config complete"])),
@@ -46,7 +46,7 @@ fn s2_waiting_and_ignored_nodes_are_listed() {
     let mut ignored = SKYHOOK.node("node-2", "", &[]);
     ignored["metadata"]["labels"] = json!({SKYHOOK.0.key("ignore"): "true"});
     let cluster = TestCluster::serving(
-        idle(driver())
+        complete_cluster(driver())
             .with(SKYHOOK.node("node-1", "", &[]))
             .with(ignored),
     );
@@ -66,8 +66,11 @@ fn s2_waiting_and_ignored_nodes_are_listed() {
 #[test]
 fn s3_entries_of_old_versions_are_not_counted() {
     let entries = ["driver|0.9.0 config complete", "driver|1.0.0 apply skipped"];
-    let cluster =
-        TestCluster::serving(idle(driver()).with(SKYHOOK.node("node-1", "in_progress", &entries)));
+    let cluster = TestCluster::serving(complete_cluster(driver()).with(SKYHOOK.node(
+        "node-1",
+        "in_progress",
+        &entries,
+    )));
     let node = &list(&cluster)[0];
     assert_eq!(node["status"], json!("in_progress"));
     assert_eq!(
@@ -83,8 +86,11 @@ fn s4_package_versions_are_sorted() {
         "driver|0.9.0 config complete",
         "driver|0.10.0 config complete",
     ];
-    let cluster =
-        TestCluster::serving(idle(driver()).with(SKYHOOK.node("node-1", "in_progress", &entries)));
+    let cluster = TestCluster::serving(complete_cluster(driver()).with(SKYHOOK.node(
+        "node-1",
+        "in_progress",
+        &entries,
+    )));
     let first = cluster
         .ok("package status driver --skyhook gpu -o json")
         .json();
@@ -99,7 +105,8 @@ fn s4_package_versions_are_sorted() {
 
 #[test]
 fn s5_package_is_optional_but_must_exist() {
-    let cluster = TestCluster::serving(idle(packages()).with(SKYHOOK.node("node-1", "", &[])));
+    let cluster =
+        TestCluster::serving(complete_cluster(packages()).with(SKYHOOK.node("node-1", "", &[])));
     let all = cluster.ok("package status --skyhook gpu -o json").json();
     assert_eq!(all.as_array().map(Vec::len), Some(3));
     let ran = cluster.run("package status aa --skyhook gpu");
@@ -118,7 +125,7 @@ fn s5_package_is_optional_but_must_exist() {
 #[test]
 fn s6_status_is_spelled_and_counted_consistently() {
     let cluster = TestCluster::serving(
-        idle(driver())
+        complete_cluster(driver())
             .with(SKYHOOK.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]))
             .with(SKYHOOK.node("node-2", "", &[])),
     );

@@ -1,4 +1,4 @@
-//! `fix` against a server: carried out, journalled, and taken back.
+//! `fix` against a server: applied, journalled and undone.
 
 use insta::assert_snapshot;
 use kubectl_skyhook::api::ApiFlavor;
@@ -8,7 +8,7 @@ use crate::support::fake_api::FakeApi;
 use crate::support::object_builder::SKYHOOK;
 use crate::support::test_cluster::TestCluster;
 
-/// Captured clusters where something is cured that leaves nothing behind that cannot be made again.
+/// Captured clusters whose fixes can be undone completely.
 const CLUSTERS: [(&str, &str); 4] = [
     ("apply-erroring", "SKY201"),
     ("malformed-node-state", "SKY206"),
@@ -16,7 +16,7 @@ const CLUSTERS: [(&str, &str); 4] = [
     ("rollout-stopped", "SKY201"),
 ];
 
-/// The codes of what is found.
+/// The codes of the findings.
 fn found(test_cluster: &TestCluster) -> Vec<String> {
     let ran = test_cluster.run("diagnose stuck --no-logs --fail-on never -o json");
     let document = ran.json();
@@ -26,7 +26,7 @@ fn found(test_cluster: &TestCluster) -> Vec<String> {
         .collect()
 }
 
-/// The objects without what a server counts, and node states whatever the order of their packages.
+/// The objects without server metadata, and with sorted node states.
 fn objects(test_cluster: &TestCluster) -> Vec<Value> {
     let mut all = test_cluster.fake.objects();
     for object in &mut all {
@@ -68,7 +68,7 @@ fn fix_is_applied_and_undone() {
     }
 }
 
-/// What ends a pause or an ignore, or drops a record, is left to somebody.
+/// Ending a pause or an ignore, or removing a record, is left to the user.
 #[test]
 fn choices_are_never_applied() {
     for cluster in [
@@ -92,7 +92,7 @@ fn journal_records_the_fixed_codes() {
     assert_eq!(list["items"][0]["title"], "fix SKY206");
 }
 
-/// What may not be read decides what is cause and what follows.
+/// Without pods, causes and effects cannot be told apart.
 #[test]
 fn unreadable_pods_prevent_any_fix() {
     let test_cluster = TestCluster::captured("apply-erroring");
@@ -103,7 +103,7 @@ fn unreadable_pods_prevent_any_fix() {
     assert_eq!(test_cluster.writes(), Vec::<String>::new());
 }
 
-/// A world of the older operator in which two packages fail on a node, and one of them on another.
+/// A cluster of the older operator in which two packages fail on one node, and one of them on another.
 fn two_packages() -> FakeApi {
     let package = |name: &str| json!({"version": "1.0.0", "image": format!("example.com/{name}")});
     let fake = SKYHOOK.serve(json!({"driver": package("driver"), "tuning": package("tuning")}));
@@ -159,7 +159,7 @@ fn only_the_named_nodes_are_changed() {
     );
 }
 
-/// To end it by a resume is a choice; what needs a pause itself takes it over, and ends it.
+/// Ending it by a resume is the user's choice; a plan that needs a pause takes it over and ends it.
 #[test]
 fn stale_pause_is_taken_over() {
     let fake = two_packages();

@@ -1,4 +1,4 @@
-//! What is typed, and what stands in an annotation.
+//! Text on the command line and in annotations.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::fuzz_texts;
-use super::mutate::{changed, changes, spoiled, spoils};
+use super::mutate::{changed, changes, mutated, mutations};
 use crate::support::fuzz::selector_pieces;
 
 const KEY: &str = "skyhook.nvidia.com/nodeState_gpu";
@@ -28,8 +28,8 @@ const STATE: &str = r#"{"driver|2.0.1":{"name":"driver","version":"2.0.1","image
 fn node_states_round_trip_and_keep_other_entries() {
     let real: Value = serde_json::from_str(STATE).expect("JSON");
     let spelled = changes().prop_map(move |changes| changed(&real, &changes).to_string());
-    let cut = spoils().prop_map(|spoils| {
-        String::from_utf8_lossy(&spoiled(STATE.as_bytes(), &spoils)).into_owned()
+    let cut = mutations().prop_map(|mutations| {
+        String::from_utf8_lossy(&mutated(STATE.as_bytes(), &mutations)).into_owned()
     });
     fuzz_texts("node states", 4_000, &prop_oneof![spelled, cut], |text| {
         let read = state(&text);
@@ -41,7 +41,7 @@ fn node_states_round_trip_and_keep_other_entries() {
             else {
                 continue;
             };
-            // An edit of one entry leaves the others as they are, byte for byte.
+            // Editing one entry leaves the others unchanged, byte for byte.
             let texts = |state: &NodeState| -> BTreeSet<(String, Option<String>)> {
                 let others = state.entries().iter().filter(|e| e.key != entry.key);
                 others
@@ -68,7 +68,7 @@ fn node_states_round_trip_and_keep_other_entries() {
     });
 }
 
-/// As kubectl would spell it.
+/// The selector in kubectl's syntax.
 fn spelled(selector: &LabelSelector) -> String {
     let terms = selector.match_expressions.iter().map(|r| {
         let (key, values) = (&r.key, r.values.join(","));
@@ -130,7 +130,7 @@ fn node_sets_round_trip() {
         if let Some(Ok(names)) = expand(&text) {
             prop_assert!(names.len() <= 100_000);
             let meant: BTreeSet<String> = names.into_iter().filter(|n| !n.is_empty()).collect();
-            // What is no name of a node need not read back.
+            // A text that is no node name need not round-trip.
             if meant.iter().all(|name| is_object_name(name)) {
                 let printed = NodeSet::of(meant.iter().map(String::as_str)).to_string();
                 let again: BTreeSet<String> = match expand(&printed) {

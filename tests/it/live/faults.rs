@@ -1,4 +1,4 @@
-//! What cannot be read is said, and the rest goes on.
+//! Read errors are reported, and other sources are still read.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use kubectl_skyhook::cluster::live::{LoadError, load};
 use kubectl_skyhook::cluster::{Cluster, Read, Source};
 use kubectl_skyhook::connect::RequestPolicy;
 
-use super::{fleet, now, operator, polite, read, sources, unreadable};
+use super::{client_with_policy, fleet, now, operator, read, sources, unreadable};
 use crate::support::fake_api::{FakeApi, Problem, Reply};
 
 const LIMIT: Duration = Duration::from_millis(50);
 
-/// The sources of the newer generation, with the request that each is read by.
+/// The sources of the newer API, with the request that reads each.
 const READ_BY: [(Source, &str, &str); 8] = [
     (Source::Skyhooks, "nodewrights", "at the cluster scope"),
     (
@@ -32,7 +32,7 @@ const READ_BY: [(Source, &str, &str); 8] = [
     (Source::Operator, "deployments", "at the cluster scope"),
 ];
 
-/// All sources but the pods of drains, which lean on others.
+/// All sources but the workloads of drains, which depend on others.
 fn needs() -> Vec<Source> {
     READ_BY.iter().map(|(source, ..)| *source).collect()
 }
@@ -50,7 +50,7 @@ async fn forbidden_source_is_unreadable_and_others_are_read() {
         let fake = fleet(NodeWright);
         fake.on(&format!("LIST {plural}")).reply(403);
         let after = read(&fake, &needs()).await.expect("a cluster");
-        // It is named as `kubectl auth can-i` takes it.
+        // The resource is named as `kubectl auth can-i` accepts it.
         let all = source.resources();
         let (group, _) = all
             .iter()
@@ -89,7 +89,7 @@ async fn read_errors_are_summarized() {
     ] {
         let fake = fleet(NodeWright);
         fake.on("LIST jobs").reply(reply);
-        let (client, _) = polite(&fake, Some(LIMIT));
+        let (client, _) = client_with_policy(&fake, Some(LIMIT));
         let after = load(&client, &needs(), None, None, now())
             .await
             .expect("a cluster");
@@ -100,7 +100,7 @@ async fn read_errors_are_summarized() {
     }
 }
 
-/// Nobody has to ask for that.
+/// The time limit applies without a flag.
 #[tokio::test]
 async fn stalled_read_times_out() {
     let before = read(&fleet(NodeWright), &needs()).await.expect("a cluster");
@@ -119,7 +119,7 @@ async fn stalled_read_times_out() {
     );
 }
 
-/// A page of a long list that has to wait is no other page, and that it had to is said, once.
+/// A throttled page of a long list is retried as the same page, and this is reported once.
 #[tokio::test]
 async fn throttled_list_is_retried_and_reported_once() {
     let fake = fleet(Skyhook);
@@ -129,7 +129,7 @@ async fn throttled_list_is_retried_and_reported_once() {
     };
     fake.on("LIST nodes").times(2).reply(busy.clone());
     fake.on("LIST pods").times(1).reply(busy);
-    let (client, warnings) = polite(&fake, None);
+    let (client, warnings) = client_with_policy(&fake, None);
     let needs = [Source::Nodes, Source::Pods];
     let cluster = load(&client, &needs, None, None, now())
         .await
@@ -181,7 +181,7 @@ async fn reads_retry_after_connection_resets() {
     }
 }
 
-/// An API is absent where the server says so, and not where something else answers.
+/// An API counts as absent only if the API server says so, not if something else responds.
 #[tokio::test]
 async fn foreign_response_does_not_prove_absence() {
     let discovery = format!("GET /apis/{}", Skyhook.api_version());
@@ -200,7 +200,7 @@ async fn foreign_response_does_not_prove_absence() {
 async fn writes_are_never_retried_by_the_client() {
     let fake = fleet(Skyhook);
     fake.on("PATCH nodes").times(1).reply(429);
-    let (client, _) = polite(&fake, None);
+    let (client, _) = client_with_policy(&fake, None);
     let patch = http::Request::patch("/api/v1/nodes/node-1")
         .header("content-type", "application/merge-patch+json")
         .body(b"{}".to_vec())
@@ -230,7 +230,7 @@ async fn unknown_operator_namespace_proves_no_absence() {
     let why = "forbidden: user jane cannot list pods at the cluster scope";
     assert_eq!(cluster.source(Source::Pods), unreadable(403, why));
 
-    let (client, _) = polite(&fake, None);
+    let (client, _) = client_with_policy(&fake, None);
     let named = load(&client, &[Source::Pods], None, Some("nodewright"), now()).await;
     assert_eq!(named.expect("a cluster").source(Source::Pods), Read::Ok(1));
 }
@@ -252,7 +252,7 @@ async fn operator_is_searched_in_the_chart_namespaces() {
     let why = "forbidden: user jane cannot list deployments.apps at the cluster scope";
     assert_eq!(cluster.source(Source::Operator), unreadable(403, why));
 
-    let (client, _) = polite(&elsewhere, None);
+    let (client, _) = client_with_policy(&elsewhere, None);
     let named = load(
         &client,
         &[Source::Operator],
@@ -298,7 +298,7 @@ async fn unresponsive_server_is_an_error() {
     ] {
         let fake = fleet(Skyhook);
         fake.on(&discovery).reply(reply);
-        let (client, _) = polite(&fake, Some(LIMIT));
+        let (client, _) = client_with_policy(&fake, Some(LIMIT));
         let error = load(&client, &needs(), None, None, now()).await;
         assert_eq!(error.expect_err("nothing to read").to_string(), message);
     }
@@ -310,7 +310,7 @@ async fn server_warnings_are_collected_once_each() {
     fake.on("LIST nodes")
         .reply(Reply::Warn("nodes are old".into()));
     fake.on("LIST *").reply(Reply::Warn("say \"hello\"".into()));
-    let (client, warnings) = polite(&fake, None);
+    let (client, warnings) = client_with_policy(&fake, None);
     load(&client, &[Source::Nodes], None, None, now())
         .await
         .expect("a cluster");

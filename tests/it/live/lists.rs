@@ -40,7 +40,7 @@ async fn lists_are_read_in_pages_of_500() {
     assert_eq!(node_requests(&fake), expected);
 }
 
-/// Nodes so large that their pages are decoded beside the next request.
+/// Nodes so large that their pages are decoded during the next request.
 fn large_nodes(count: usize) -> FakeApi {
     let text = "x".repeat(1000);
     let large = |n| {

@@ -1,4 +1,4 @@
-//! The pods that stand in the way of drains.
+//! The pods that block drains.
 
 use kubectl_skyhook::api::ApiFlavor::Skyhook;
 use kubectl_skyhook::cluster::{Read, Source};
@@ -45,7 +45,7 @@ async fn pods_of_few_waiting_nodes_are_read_per_node() {
     let cluster = read(&fake, &NEEDS).await.expect("a cluster");
     let paths: Vec<String> = cluster.workloads.items().iter().map(|p| p.path()).collect();
     assert_eq!(paths, ["shop/busy"]);
-    // An ignored node is drained, too, once it is not ignored any more.
+    // An ignored node is drained, too, once it is no longer ignored.
     let expected = ["node-1", "node-3"]
         .map(|n| format!("GET /api/v1/pods?fieldSelector=spec.nodeName={n}&limit=500"));
     assert_eq!(pod_requests(&fake), expected);

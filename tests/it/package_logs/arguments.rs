@@ -1,4 +1,4 @@
-//! What may be typed, and what files give.
+//! Invalid arguments, and output from files.
 
 use insta::assert_snapshot;
 
@@ -34,7 +34,7 @@ fn files_explain_without_logs() {
     assert_snapshot!(run(words).output().transcript());
 }
 
-/// A failing stage is not complete, so its pod was not deleted for that.
+/// A failing stage is not complete, so its pod was not deleted because of completion.
 #[test]
 fn failing_stage_without_a_pod_is_not_complete() {
     let fake = SKYHOOK.serve(driver()).with(SKYHOOK.node(

@@ -1,10 +1,10 @@
-//! `-f`: what is added, new attempts and new nodes, broken connections, and the end.
+//! `-f`: new lines, new attempts and nodes, broken connections, and the end.
 
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::{NODEWRIGHT, SKYHOOK, asked, driver, logs};
+use super::{NODEWRIGHT, SKYHOOK, driver, logs, requested_logs};
 use crate::support::fake_api::{FakeApi, Reply, State};
 use crate::support::object_builder::PackageRun;
 use crate::support::run::{Child, RunOutput, run};
@@ -21,7 +21,7 @@ fn applying(containers: &[&str]) -> FakeApi {
         .with(SKYHOOK.pod("p", &PackageRun::default(), "Pending", containers))
 }
 
-/// The stage is done: the pod is deleted, and the node says so.
+/// The stage completes: the pod is deleted, and the node state is updated.
 fn finish(it: &mut State) {
     it.logs.end("p", "driver-apply");
     it.store.forget("pods", SKYHOOK.namespace(), "p");
@@ -29,7 +29,7 @@ fn finish(it: &mut State) {
         .load(SKYHOOK.node("node-1", "complete", &["driver|1.0.0 config complete"]));
 }
 
-/// Follows, while something happens in the cluster.
+/// Follows the logs while `meanwhile` changes the cluster.
 fn follow(fake: &FakeApi, meanwhile: impl FnOnce() + Send) -> RunOutput {
     let child = Child::default();
     let served = fake.serve();
@@ -47,10 +47,15 @@ fn follow(fake: &FakeApi, meanwhile: impl FnOnce() + Send) -> RunOutput {
     })
 }
 
-/// Waits until a log of the pod was asked for so many times.
+/// Waits until a log of the pod was requested this many times.
 fn until_asked(fake: &FakeApi, pod: &str, times: usize) {
     let begun = Instant::now();
-    let of_pod = || asked(fake).iter().filter(|a| a.starts_with(pod)).count();
+    let of_pod = || {
+        requested_logs(fake)
+            .iter()
+            .filter(|a| a.starts_with(pod))
+            .count()
+    };
     while of_pod() < times {
         assert!(begun.elapsed() < PATIENCE, "{:?}", fake.lines());
         std::thread::yield_now();
@@ -71,7 +76,7 @@ fn following_ends_when_the_package_is_complete() {
                 .write("p", "driver-apply", "2026-11-20T11:51:01Z two\n");
             it.logs.end("p", "driver-apply");
         });
-        // Its container runs, as far as the pod tells: it is asked for again.
+        // By the pod's status the container still runs, so its log is requested again.
         until_asked(&fake, "p", 2);
         fake.change(finish);
     });
@@ -114,7 +119,7 @@ fn broken_stream_reconnects_without_duplicate_lines() {
         ("one\ntwo\nthree\nfour\n", Some(0))
     );
     assert_eq!(
-        asked(&fake)[..2],
+        requested_logs(&fake)[..2],
         [
             "p?container=driver-apply&follow=true&timestamps=true",
             "p?container=driver-apply&follow=true&sinceTime=2026-11-20T11:51:00Z&timestamps=true",
@@ -280,7 +285,7 @@ fn interrupt_ends_following() {
         it.logs
             .write("p", "driver-apply", "2026-11-20T11:51:00Z one\n");
     });
-    // Its end is followed by another look, as the container still runs: by then the line was printed.
+    // The stream ends while the container runs, so it is requested again; by then the line was printed.
     fake.change(|it| it.logs.end("p", "driver-apply"));
     let child = Child::default();
     fake.on(READ).nth(2).after(child.interrupt());

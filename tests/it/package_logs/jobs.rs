@@ -1,8 +1,8 @@
-//! The newer generation: Jobs, whose attempts are pods of their own.
+//! The newer API: Jobs, whose attempts are separate pods.
 
 use serde_json::json;
 
-use super::{NODEWRIGHT, asked, driver, logs};
+use super::{NODEWRIGHT, driver, logs, requested_logs};
 use crate::support::fake_api::FakeApi;
 use crate::support::object_builder::PackageRun;
 
@@ -21,7 +21,7 @@ fn given_up() -> serde_json::Value {
     ]})
 }
 
-/// Node 1 has succeeded; the Job of node 2 has failed permanently, and two of its attempts are kept.
+/// Node 1 is complete; the Job of node 2 has failed permanently, and two of its attempts are kept.
 fn two_nodes() -> FakeApi {
     let (first, second) = ("2026-11-20T11:50:00Z", "2026-11-20T11:51:00Z");
     let failed = [
@@ -163,7 +163,7 @@ fn pod_that_cannot_start_shows_the_reason() {
             Some(0)
         )
     );
-    assert_eq!(asked(&fake), Vec::<String>::new());
+    assert_eq!(requested_logs(&fake), Vec::<String>::new());
 }
 
 #[test]

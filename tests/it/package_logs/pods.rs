@@ -1,12 +1,12 @@
-//! The older generation: raw pods that restart in place.
+//! The older API: raw pods that restart in place.
 
 use serde_json::json;
 
-use super::{SKYHOOK, asked, driver, logs};
+use super::{SKYHOOK, driver, logs, requested_logs};
 use crate::support::fake_api::FakeApi;
 use crate::support::object_builder::PackageRun;
 
-/// Node 1 is done, node 2 crash-loops at apply.
+/// Node 1 is complete, node 2 crash-loops at apply.
 fn looping() -> FakeApi {
     let place = PackageRun {
         node: "node-2",
@@ -55,7 +55,7 @@ fn container_in_back_off_shows_its_last_run() {
         )
     );
     assert_eq!(
-        asked(&fake),
+        requested_logs(&fake),
         ["gpu-driver-apply-node-2?container=driver-apply&previous=true"]
     );
 }
@@ -69,7 +69,7 @@ fn tail_and_since_are_sent_to_the_server() {
     );
     assert_eq!(ran.stdout, "2026-11-20T11:54:01Z no such device\n");
     assert_eq!(
-        asked(&fake),
+        requested_logs(&fake),
         [
             "gpu-driver-apply-node-2?container=driver-apply&previous=true&sinceSeconds=600&tailLines=1&timestamps=true"
         ]
