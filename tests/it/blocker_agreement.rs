@@ -1,4 +1,4 @@
-//! Whether something is blocked, and by what: every command says the same, for every rule.
+//! All commands agree on whether something is blocked and by what, for every rule.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::support::object_builder::ObjectBuilder;
 use crate::support::run::run;
 use crate::support::test_cluster::TestCluster;
 
-/// Custom resources of one fixture that are looked at.
+/// The most custom resources that are checked in one fixture.
 const MOST: usize = 2;
 
 fn fixtures() -> Vec<PathBuf> {
@@ -23,7 +23,7 @@ fn fixtures() -> Vec<PathBuf> {
     files
 }
 
-/// The cluster of a fixture, with an operator that runs if it says nothing of one, and its custom resources changed.
+/// The cluster of a fixture with changed custom resources, and a running operator unless the fixture has one.
 fn served(path: &Path, change: impl Fn(ApiFlavor, &mut Value)) -> Served {
     let fake = FakeApi::new();
     fake.load_file(path);
@@ -63,14 +63,14 @@ fn delete(flavor: ApiFlavor, cr: &mut Value) {
     }
 }
 
-/// The codes of findings, or of what hinders an object.
+/// The codes of findings, or of the blockers of an object.
 fn codes(findings: &Value) -> BTreeSet<String> {
     let all = findings.as_array().into_iter().flatten();
     all.filter_map(|f| f["code"].as_str().map(str::to_owned))
         .collect()
 }
 
-/// The custom resources that the rule of the fixture speaks of, by the names that the active API has.
+/// The custom resources of the active API that the fixture's findings are about.
 fn subjects(path: &Path, report: &Value, torn: &Value) -> Vec<String> {
     let text = std::fs::read_to_string(path).expect("a fixture");
     let code = text.split("# expect: ").nth(1).expect("a mark");
@@ -91,7 +91,7 @@ fn subjects(path: &Path, report: &Value, torn: &Value) -> Vec<String> {
     names
 }
 
-/// Compares what the commands say of the deletions in a fixture.
+/// Compares the reports of all commands on the deletions in a fixture.
 fn deletions(path: &Path) -> Vec<String> {
     let file = path
         .file_name()
@@ -107,7 +107,7 @@ fn deletions(path: &Path) -> Vec<String> {
     for name in subjects(path, &report, torn) {
         let status = go(&format!("finalizer status {name} -o json"));
         if status.code != Some(0) {
-            // One of the other API, which this command does not look at.
+            // An object of the other API, which this command does not read.
             continue;
         }
         let status = status.json();
@@ -126,16 +126,16 @@ fn deletions(path: &Path) -> Vec<String> {
             messages.any(|m| because.contains(m))
         });
         let items = torn["items"].as_array().expect("items");
-        // Both APIs may have one of the name: it is the active one's that is asked about.
+        // Both APIs may have an object of this name; the one of the active API counts.
         let finalizer = status["finalizer"].as_str().expect("a finalizer");
         let (_, kind) = finalizer.split_once('/').expect("group/kind");
         let object = format!("{kind}/{name}");
         let item = items.iter().find(|i| i["object"] == object);
         let item = item.expect("it is torn down, too");
         let hangs = codes(&item["blockers"]);
-        // A teardown deletes the older API's objects, too: their hold ends with them.
+        // A teardown deletes the older API's objects, too, which ends their hold.
         let by: BTreeSet<String> = by.into_iter().filter(|code| code != "SKY601").collect();
-        // Later ones are deleted once the earlier ones are gone, so some causes are gone by then.
+        // Later objects are deleted once the earlier ones are gone, so some causes have disappeared by then.
         let first = item["wave"] == 1;
         let errors: BTreeSet<String> = {
             let all = report["findings"].as_array().expect("findings");
@@ -216,7 +216,7 @@ fn uninstalls(path: &Path) -> Vec<String> {
     wrong
 }
 
-/// Many at a time: most of it is waiting.
+/// Compares many fixtures at once, since most of it is waiting.
 fn each(compare: fn(&Path) -> Vec<String>) -> Vec<String> {
     let queue = Mutex::new(fixtures());
     let wrong = Mutex::new(Vec::new());
@@ -278,7 +278,7 @@ fn headline_reports_work_that_needs_intervention() {
     );
 }
 
-/// Ignoring a node whose drain is refused is no cure: what refuses it comes before the end of that.
+/// Ignoring a node does not fix its refused drain, so the blocker must be removed before the node is unignored.
 #[test]
 fn unignore_is_not_suggested_for_a_node_with_a_refused_drain() {
     let cluster = TestCluster::captured_with_operator("drain-blocked");

@@ -8,7 +8,7 @@ use std::path::Path;
 use kubectl_skyhook::commands::rbac::Right;
 use serde_json::json;
 
-use crate::rbac::{rights, taken, typed};
+use crate::rbac::{command_words, needed_right, rights};
 use crate::support::fake_api::{Logged, kubeconfig};
 use crate::support::run::run;
 use crate::support::test_cluster::TestCluster;
@@ -53,15 +53,15 @@ fn every_command_is_covered() {
     let known: BTreeSet<String> = known.map(str::to_owned).collect();
     assert_eq!(
         known,
-        typed(),
+        command_words(),
         "say in READS, or in ambiguous_responses::COMMANDS, what it does"
     );
 }
 
 /// The rights that were used but are not in the role of the command.
 fn exceeded_rights(verb: &str, requests: &[Logged]) -> Vec<Right> {
-    let taken: BTreeSet<Right> = requests.iter().filter_map(taken).collect();
-    taken.difference(&rights(verb)).cloned().collect()
+    let needed: BTreeSet<Right> = requests.iter().filter_map(needed_right).collect();
+    needed.difference(&rights(verb)).cloned().collect()
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn write_commands_stay_within_their_role() {
         let requests = test_cluster.fake.requests().split_off(asked);
         let writes = requests
             .iter()
-            .any(|r| r.method != "GET" && taken(r).is_some());
+            .any(|r| r.method != "GET" && needed_right(r).is_some());
         assert!(writes, "{words}: {}", ran.transcript());
         let exceeded_rights = exceeded_rights(command.name, &requests);
         assert!(
@@ -205,7 +205,7 @@ fn file_input_opens_no_socket_and_runs_no_plugin() {
         assert!(!sprung, "{}", ran.transcript());
     }
     // These commands need a cluster or none at all, and refuse files.
-    let all: BTreeSet<String> = typed()
+    let all: BTreeSet<String> = command_words()
         .iter()
         .map(|w| w.split(' ').next().unwrap_or_default().to_owned())
         .collect();

@@ -1,4 +1,4 @@
-//! What is printed is taken back: sets of nodes, and names with their types.
+//! Printed node sets, and names with a type prefix, are accepted as input.
 
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ fn cluster() -> TestCluster {
     TestCluster::serving(fake)
 }
 
-/// The nodes that a dry run is for.
+/// The nodes of a dry run.
 fn nodes(ran: &RunOutput) -> Vec<String> {
     ran.expect_code(0);
     let steps = ran.json()["steps"].clone();
@@ -48,7 +48,7 @@ fn printed_node_set_is_accepted_by_every_node_argument() {
         ("control-plane,n5", 2),
         ("node/n[8-11]", 4),
         ("n5", 1),
-        // As an expression before: one digit.
+        // As a regular expression: one digit.
         ("n[0-9]", 10),
         ("n[23]", 2),
         ("n1[0-9]?", 3),
@@ -60,7 +60,7 @@ fn printed_node_set_is_accepted_by_every_node_argument() {
             "reset gpu --node SET --dry-run -o json",
         ] {
             let exact = set.contains('?') || set == "n[0-9]" || set == "n[23]";
-            // This one takes names alone; expressions are for --match.
+            // This command takes names only; regular expressions need --match.
             if exact && words.starts_with("reset") {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Where a package stands on a node: each view, wait and preview says the same.
+//! The state of a package on a node: all views, waits and previews agree on it.
 
 mod agreement;
 

@@ -1,5 +1,5 @@
-//! Whatever is planted in a large cluster stands first in the report, with what waits for it beneath, and with what tells
-//! its nodes apart.
+//! Causes planted in a large cluster come first in the report, with their effects below, and with the attributes that tell
+//! their nodes apart.
 
 mod aged_captures;
 mod fleet;
@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::Value;
 
-use self::fleet::{Dice, Fleet, LATE, Plant, Scheme, fleet};
+use self::fleet::{Fleet, LATE, PlantedCause, Random, Scheme, fleet};
 use crate::support::run::run;
 
 const fn plant(
@@ -19,8 +19,8 @@ const fn plant(
     skyhook: &'static str,
     node: &'static str,
     code: &'static str,
-) -> Plant {
-    Plant {
+) -> PlantedCause {
+    PlantedCause {
         capture,
         skyhook,
         node,
@@ -33,84 +33,85 @@ const fn plant(
     }
 }
 
-impl Plant {
-    const fn on(self, failing: usize, attribute: &'static str) -> Plant {
-        Plant {
+impl PlantedCause {
+    const fn on(self, failing: usize, attribute: &'static str) -> PlantedCause {
+        PlantedCause {
             failing,
             attribute: Some(attribute),
             ..self
         }
     }
 
-    const fn holding(self, held: usize) -> Plant {
-        Plant { held, ..self }
+    const fn holding(self, held: usize) -> PlantedCause {
+        PlantedCause { held, ..self }
     }
 
-    const fn code(self, exit_code: i64) -> Plant {
-        Plant { exit_code, ..self }
+    const fn code(self, exit_code: i64) -> PlantedCause {
+        PlantedCause { exit_code, ..self }
     }
 }
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 const INSTANCE: &str = "node.kubernetes.io/instance-type";
 
-const APPLY: Plant = plant("apply-erroring", "gpu-tune", "node-2", "SKY201");
-const IMAGE: Plant = plant("image-pull-back-off", "gpu-tune", "node-1", "SKY202");
-const DRAIN: Plant = plant("drain-blocked", "gpu-tune", "node-1", "SKY401");
-const UNINSTALL: Plant = plant("uninstall-erroring", "gpu-tune", "node-2", "SKY112");
-const STOPPED: Plant = plant("rollout-stopped", "gpu-tune", "node-1", "SKY201");
-const DELETED: Plant = plant("deleted-while-erroring", "gpu-tune", "node-2", "SKY101");
+const APPLY: PlantedCause = plant("apply-erroring", "gpu-tune", "node-2", "SKY201");
+const IMAGE: PlantedCause = plant("image-pull-back-off", "gpu-tune", "node-1", "SKY202");
+const DRAIN: PlantedCause = plant("drain-blocked", "gpu-tune", "node-1", "SKY401");
+const UNINSTALL: PlantedCause = plant("uninstall-erroring", "gpu-tune", "node-2", "SKY112");
+const STOPPED: PlantedCause = plant("rollout-stopped", "gpu-tune", "node-1", "SKY201");
+const DELETED: PlantedCause = plant("deleted-while-erroring", "gpu-tune", "node-2", "SKY101");
 
-const NEW_APPLY: Plant = plant("nodewright-apply-erroring", "aerr", "aerr-1", "SKY201");
-const NEW_IMAGE: Plant = plant("nodewright-image-pull-failing", "pull", "pull-1", "SKY202");
-const NEW_BUDGET: Plant = plant("nodewright-drain-blocked-pdb", "pdb", "pdb-1", "SKY401");
-const NEW_UNMANAGED: Plant = plant("nodewright-drain-misattributed", "tune", "node-2", "SKY401");
-const NEW_DRAIN_TIMEOUT: Plant = plant("nodewright-drain-timeout", "dto", "dto-1", "SKY410");
-const NEW_INTERRUPT: Plant = plant(
+const NEW_APPLY: PlantedCause = plant("nodewright-apply-erroring", "aerr", "aerr-1", "SKY201");
+const NEW_IMAGE: PlantedCause = plant("nodewright-image-pull-failing", "pull", "pull-1", "SKY202");
+const NEW_BUDGET: PlantedCause = plant("nodewright-drain-blocked-pdb", "pdb", "pdb-1", "SKY401");
+const NEW_UNMANAGED: PlantedCause =
+    plant("nodewright-drain-misattributed", "tune", "node-2", "SKY401");
+const NEW_DRAIN_TIMEOUT: PlantedCause = plant("nodewright-drain-timeout", "dto", "dto-1", "SKY410");
+const NEW_INTERRUPT: PlantedCause = plant(
     "nodewright-interrupt-restart-limit",
     "intfail",
     "intfail-1",
     "SKY201",
 );
-const NEW_REBOOT: Plant = plant(
+const NEW_REBOOT: PlantedCause = plant(
     "nodewright-reboot-interrupt-failing",
     "rebootf",
     "rebootf-1",
     "SKY201",
 );
-const NEW_TIMEOUT: Plant = plant(
+const NEW_TIMEOUT: PlantedCause = plant(
     "nodewright-stage-timeout",
     "stimeout",
     "stimeout-1",
     "SKY201",
 );
-const NEW_UNINSTALL: Plant = plant(
+const NEW_UNINSTALL: PlantedCause = plant(
     "nodewright-uninstall-erroring",
     "unerr",
     "unerr-1",
     "SKY112",
 );
-const NEW_STOPPED: Plant = plant(
+const NEW_STOPPED: PlantedCause = plant(
     "nodewright-rollout-stopped-by-policy",
     "policy",
     "policy-1",
     "SKY201",
 );
-const NEW_TAINT: Plant = plant(
+const NEW_TAINT: PlantedCause = plant(
     "nodewright-runtime-required-taint-kept",
     "rtreq",
     "rtreq-1",
     "SKY201",
 );
-const NEW_DELETED: Plant = plant(
+const NEW_DELETED: PlantedCause = plant(
     "nodewright-deleted-while-erroring",
     "delerr",
     "delerr-1",
     "SKY101",
 );
 
-/// Ten clusters, with three causes each.
-fn clusters() -> Vec<(ApiFlavor, Scheme, [Plant; 3])> {
+/// Ten clusters with three causes each.
+fn clusters() -> Vec<(ApiFlavor, Scheme, [PlantedCause; 3])> {
     use ApiFlavor::{NodeWright, Skyhook};
     use Scheme::{Addresses, Counted, Random};
     vec![
@@ -226,8 +227,8 @@ fn diagnosed(fleet: &Fleet) -> Value {
     ran.json()
 }
 
-/// What is not as it should be in the report.
-fn wrong(plants: &[Plant; 3], fleet: &Fleet) -> Vec<String> {
+/// Everything that is wrong in the report.
+fn wrong(plants: &[PlantedCause; 3], fleet: &Fleet) -> Vec<String> {
     let document = diagnosed(fleet);
     let causes = document["causes"].as_array().expect("causes");
     let mut wrong = Vec::new();
@@ -308,19 +309,19 @@ fn planted_causes_come_first_with_their_effects() {
     assert!(all.is_empty(), "{}", all.join("\n"));
 }
 
-/// It need not be on failing nodes alone: one or two others may have it, and go well anyway.
+/// The attribute need not be exclusive to failing nodes: one or two healthy nodes may have it, too.
 #[test]
 fn distinguishing_attribute_is_named_despite_exceptions() {
     const ATTRIBUTES: [&str; 6] = ["osImage", "kernelVersion", ZONE, INSTANCE, "rack", "pool"];
     let mut missed = Vec::new();
     for seed in 0..10 {
-        let mut dice = Dice::new(800 + seed);
+        let mut dice = Random::new(800 + seed);
         let (of, plants) = if seed % 2 == 0 {
             (ApiFlavor::Skyhook, [APPLY, UNINSTALL, IMAGE])
         } else {
             (ApiFlavor::NodeWright, [NEW_APPLY, NEW_UNINSTALL, NEW_IMAGE])
         };
-        let plants = plants.map(|plant| Plant {
+        let plants = plants.map(|plant| PlantedCause {
             failing: 6 + dice.roll(8),
             attribute: Some(ATTRIBUTES[dice.roll(6)]),
             also: 1 + dice.roll(2),
@@ -346,17 +347,17 @@ fn distinguishing_attribute_is_named_despite_exceptions() {
     assert!(missed.len() <= 3, "of 30: {}", missed.join("\n"));
 }
 
-/// Where nodes fail at random nothing is said to tell them apart.
+/// If nodes fail at random, no attribute is named.
 #[test]
 fn random_failures_name_no_distinguishing_attribute() {
     for seed in 0..10 {
-        let mut dice = Dice::new(100 + seed);
+        let mut dice = Random::new(100 + seed);
         let (of, plants) = if seed % 2 == 0 {
             (ApiFlavor::NodeWright, [NEW_APPLY, NEW_IMAGE, NEW_TIMEOUT])
         } else {
             (ApiFlavor::Skyhook, [APPLY, IMAGE, UNINSTALL])
         };
-        let plants = plants.map(|plant| Plant {
+        let plants = plants.map(|plant| PlantedCause {
             failing: 3 + dice.roll(12),
             ..plant
         });

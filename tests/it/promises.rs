@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-/// The names of tests in the table of promises: those of these tests, of the end-to-end tests, and of unit tests.
+/// The names of tests in the table of promises: hermetic, end-to-end and unit tests.
 fn named(page: &str) -> Vec<&str> {
     let promises = page
         .split("\n## ")

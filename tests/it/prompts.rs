@@ -11,7 +11,7 @@ const YES_NO: &str = "Proceed? [y/N] ";
 const REBOOTS: &str = "reset gpu-tune --node node-2 --no-pause";
 const NAME_AND_NODES: &str = "To confirm, type the name and the number of nodes (1): gpu-tune 1: ";
 
-/// What hides the cursor or paints over lines has to be taken back by whatever ends the question.
+/// Asserts that the output has no escape sequences, which would have to be reverted when the prompt ends.
 fn is_plain(said: &str) {
     assert!(!said.contains('\u{1b}'), "{said:?}");
 }
@@ -22,7 +22,7 @@ fn answer_decides_exit_code_and_writes() {
         ("pause gpu-tune", YES_NO, "y\n", 0),
         ("pause gpu-tune", YES_NO, "yes\n", 0),
         ("pause gpu-tune", YES_NO, " YES \n", 0),
-        // The line is edited as any other line: a backspace takes back what was typed.
+        // The line can be edited: a backspace removes a character.
         ("pause gpu-tune", YES_NO, "n\x7fy\n", 0),
         ("pause gpu-tune", YES_NO, "n\n", 3),
         ("pause gpu-tune", YES_NO, "\n", 3),
@@ -52,7 +52,7 @@ fn answer_decides_exit_code_and_writes() {
     }
 }
 
-/// What is typed belongs to the question, to the end of the line; the shell gets what comes after it.
+/// The prompt consumes one line; the shell gets the next one.
 #[test]
 fn prompt_consumes_exactly_one_line() {
     let cluster = TestCluster::captured("complete");

@@ -1,4 +1,4 @@
-//! The roles that `rbac` prints hold what the commands do, and no more than that.
+//! The roles that `rbac` prints contain the rights that commands need, and no more.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -40,7 +40,7 @@ fn all_formats_print_the_same_roles() {
     assert_eq!(one, json["items"][0]);
 }
 
-/// Without `--clean` it only looks.
+/// Without `--clean`, `leftovers` only reads.
 #[test]
 fn viewer_role_lists_leftovers_without_write_rights() {
     let viewer = run("rbac --for viewer -o json").output().json();
@@ -62,7 +62,7 @@ fn viewer_role_lists_leftovers_without_write_rights() {
     }
 }
 
-/// The rights of a command, by the words that chose it.
+/// The rights of a command, by its words.
 pub fn rights(verb: &str) -> BTreeSet<Right> {
     let command = commands::all().into_iter().find(|c| c.words == verb);
     rbac::rights(command.expect(verb))
@@ -114,8 +114,8 @@ fn plans_need_no_more_than_their_role() {
     assert!(seen.len() >= 10, "{seen:?}");
 }
 
-/// The right that a request takes; none where all users have it.
-pub fn taken(request: &Logged) -> Option<Right> {
+/// The right that a request needs; `None` if all users have it.
+pub fn needed_right(request: &Logged) -> Option<Right> {
     let parts: Vec<&str> = request.path.trim_matches('/').split('/').collect();
     let (group, rest) = match parts.as_slice() {
         ["api", _, rest @ ..] => ("", rest),
@@ -149,7 +149,7 @@ pub fn taken(request: &Logged) -> Option<Right> {
     })
 }
 
-/// What each command asks a server for is in its role; and what it lists, it has asked for.
+/// Every request of a command is in its role, and every list right of the role is used.
 #[test]
 fn commands_request_no_more_than_their_role() {
     let by = "--confirm --no-pause";
@@ -184,11 +184,16 @@ fn commands_request_no_more_than_their_role() {
         assert_ne!(ran.code, Some(64), "{}", ran.transcript());
         let list: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
         let allowed = rights(verb(&list));
-        let taken: BTreeSet<Right> = cluster.fake.requests().iter().filter_map(taken).collect();
-        let beyond: Vec<&Right> = taken.difference(&allowed).collect();
+        let needed: BTreeSet<Right> = cluster
+            .fake
+            .requests()
+            .iter()
+            .filter_map(needed_right)
+            .collect();
+        let beyond: Vec<&Right> = needed.difference(&allowed).collect();
         assert!(beyond.is_empty(), "{words} took {beyond:?}");
-        // The newer generation is not served here, and only it has jobs; nor is there a webhook that names a service, or
-        // a deployment that tells in which namespace the lease is.
+        // The newer API, which alone has Jobs, is not served here; and there is no webhook with a Service, and
+        // no Deployment that tells the namespace of the lease.
         let absent = |r: &&Right| {
             r.group.starts_with("nodewright")
                 || r.group == "batch"
@@ -198,15 +203,15 @@ fn commands_request_no_more_than_their_role() {
                 )
         };
         let unused: Vec<&Right> = allowed
-            .difference(&taken)
+            .difference(&needed)
             .filter(|r| r.verb == "list" && !absent(r))
             .collect();
         assert!(unused.is_empty(), "{words} did not take {unused:?}");
     }
 }
 
-/// Every command that can be typed, by the words that choose it.
-pub fn typed() -> BTreeSet<String> {
+/// The words of every command.
+pub fn command_words() -> BTreeSet<String> {
     fn leaves(command: &clap::Command, words: &str, found: &mut BTreeSet<String>) {
         if !command.has_subcommands() {
             found.insert(words.trim().to_owned());
@@ -215,19 +220,19 @@ pub fn typed() -> BTreeSet<String> {
             leaves(sub, &format!("{words} {}", sub.get_name()), found);
         }
     }
-    let mut typed = BTreeSet::new();
-    leaves(&Program::SKYHOOK.tree(), "", &mut typed);
-    // It prints scripts, all alike; and a command may have another below it.
-    typed.retain(|words| !words.starts_with("completion "));
-    typed.extend(["completion", "uninstall"].map(str::to_owned));
-    typed
+    let mut command_words = BTreeSet::new();
+    leaves(&Program::SKYHOOK.tree(), "", &mut command_words);
+    // `completion` prints similar scripts; and a command may have subcommands.
+    command_words.retain(|words| !words.starts_with("completion "));
+    command_words.extend(["completion", "uninstall"].map(str::to_owned));
+    command_words
 }
 
 #[test]
 fn every_command_has_a_row_in_the_table() {
     let all = commands::all().into_iter();
     let known: BTreeSet<String> = all.map(|c| c.words.to_owned()).collect();
-    assert_eq!(known, typed());
+    assert_eq!(known, command_words());
 }
 
 #[test]
@@ -251,7 +256,7 @@ fn commands_without_a_cluster_need_no_rights() {
     }
 }
 
-/// What is refused is named, with the command that prints the rights.
+/// A forbidden request is named, with the command that prints the rights.
 #[test]
 fn forbidden_request_names_the_missing_right_and_rbac_command() {
     let cluster = TestCluster::captured("apply-erroring");

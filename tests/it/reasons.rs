@@ -1,4 +1,4 @@
-//! `diagnose stuck` says how a container ended, and what it wrote last.
+//! `diagnose stuck` reports how a container ended and its last log lines.
 
 mod operator;
 
@@ -13,7 +13,7 @@ fn driver() -> Value {
     json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}})
 }
 
-/// The package fails on these nodes, in a pod that is started again in place; its command is not found.
+/// The package fails on these nodes, in a pod that restarts in place; its command is not found.
 fn looping(nodes: &[&str]) -> FakeApi {
     let fake = SKYHOOK.serve(driver());
     for node in nodes {
@@ -51,7 +51,7 @@ fn asked(fake: &FakeApi) -> Vec<String> {
     lines.filter(|line| line.contains("/log?")).collect()
 }
 
-/// Without the ages, which grow.
+/// The output without ages.
 fn shown(ran: &RunOutput) -> String {
     let ages = regex::Regex::new(r"\b\d+[dh](\d+[hm])?\b").expect("a pattern");
     ages.replace_all(&ran.transcript(), "[age]").into_owned()
@@ -139,7 +139,7 @@ fn hanging_log_request_is_given_up() {
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(2), ""));
 }
 
-/// In every form that a script may print it, in the log, in the message of an event and in that of a container.
+/// Secrets in every form that a script may print, in logs, event messages and container messages.
 #[test]
 fn secrets_in_logs_and_events_are_masked() {
     let planted = [
@@ -248,7 +248,7 @@ fn equal_events_are_counted_together() {
     );
 }
 
-/// The failed attempt speaks, also where the next one runs already; and the one before where its log is gone.
+/// The log of the failed attempt is shown even if the next one runs, or of the one before if that log is gone.
 #[test]
 fn log_of_the_failed_job_attempt_is_shown() {
     let place = |at| PackageRun {
@@ -291,7 +291,7 @@ fn log_of_the_failed_job_attempt_is_shown() {
     assert_eq!(line(&fake), "third");
 }
 
-/// What the operator keeps of an interrupt whose pods are gone is in the capture.
+/// The log tail that the operator keeps of an interrupt without pods is in the capture.
 #[test]
 fn operator_log_tail_is_shown_from_files() {
     let captured = clusters::named("nodewright-interrupt-restart-limit");

@@ -1,4 +1,4 @@
-//! Every command that a rule advises is one that we understand.
+//! The commands that rules suggest are valid and fit the state of the cluster.
 
 mod model;
 
@@ -29,7 +29,7 @@ fn captures() -> Vec<PathBuf> {
     paths
 }
 
-/// As for two nodes, which is how it is printed where the same is wrong on both.
+/// The command for two nodes, as it is printed if both have the same finding.
 fn twice<'a>(words: &[&'a str], node: Option<&str>) -> Vec<&'a str> {
     let mut words = words.to_vec();
     let at = words.iter().position(|word| Some(*word) == node);
@@ -41,7 +41,7 @@ fn twice<'a>(words: &[&'a str], node: Option<&str>) -> Vec<&'a str> {
     words
 }
 
-/// What is said where a package fails on so many nodes.
+/// The report of a package that fails on this many nodes.
 fn diagnosed(nodes: usize) -> String {
     let package = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
     let fake = SKYHOOK.serve(package);
@@ -66,8 +66,8 @@ fn many_affected_nodes_get_one_command() {
     insta::assert_snapshot!(diagnosed(12));
 }
 
-/// What is said of each package in a fixture of a rule: the message, and the commands and notes of its remedies.
-fn advised(fixture: &str, code: &str) -> Vec<(String, Vec<String>)> {
+/// The findings of a rule in a fixture: each message with the commands and notes of its remedies.
+fn findings_with_remedies(fixture: &str, code: &str) -> Vec<(String, Vec<String>)> {
     let document = run(&format!(
         "diagnose stuck --rule {code} -o json --from tests/rules/{fixture}.yaml"
     ))
@@ -86,7 +86,7 @@ fn advised(fixture: &str, code: &str) -> Vec<(String, Vec<String>)> {
 /// The operator chooses the image of the agent, unless the package does.
 #[test]
 fn agent_image_remedy_targets_where_the_image_is_set() {
-    let all = advised("image_not_pulled.agent", "SKY202");
+    let all = findings_with_remedies("image_not_pulled.agent", "SKY202");
     let [(operators, first), (own, second)] = all.as_slice() else {
         panic!("{all:#?}");
     };
@@ -108,25 +108,25 @@ fn agent_image_remedy_targets_where_the_image_is_set() {
     );
 }
 
-/// No cycle is advised, and no more is reset than has to be.
+/// The remedy creates no dependency cycle, and resets no more than necessary.
 #[test]
 fn dependency_remedy_creates_no_cycle() {
-    let advised = |fixture| advised(fixture, "SKY209").remove(0).1;
-    let lost = advised("package_never_scheduled.lost");
+    let findings_with_remedies = |fixture| findings_with_remedies(fixture, "SKY209").remove(0).1;
+    let lost = findings_with_remedies("package_never_scheduled.lost");
     let titles: Vec<&str> = lost.iter().filter_map(|r| r.split(':').next()).collect();
     assert_eq!(
         titles,
         ["Reset package top on the node", "Or reset the node"]
     );
-    let late = advised("package_never_scheduled");
+    let late = findings_with_remedies("package_never_scheduled");
     assert!(
         late[0].starts_with("Give the package a dependency"),
         "{late:#?}"
     );
 }
 
-/// An operator that never continues a package whose interrupt was skipped does not pass over its node: it would do nothing
-/// there.
+/// An operator that never continues a package with a skipped interrupt has not left out its node: there is nothing to do
+/// on it.
 #[test]
 fn node_with_a_skipped_interrupt_is_not_reported_never_scheduled() {
     let driver = json!({"version": "1.0.0", "image": "example.com/driver", "interrupt": {"type": "reboot"},
@@ -150,7 +150,7 @@ fn node_with_a_skipped_interrupt_is_not_reported_never_scheduled() {
     }
 }
 
-/// Of a pause it is said what it holds back: nothing, packages, or packages with interrupts.
+/// The remedy says what a pause holds back: nothing, packages, or packages with interrupts.
 #[test]
 fn resume_remedy_names_what_will_run() {
     for (state, interrupt, caveat) in [
@@ -188,7 +188,7 @@ fn resume_remedy_names_what_will_run() {
 fn remedies_parse() {
     let mut wrong = BTreeSet::new();
     let mut ours = 0;
-    // Captures of one state print the same.
+    // Captures of the same state print the same commands.
     let mut parsed = BTreeSet::new();
     for path in captures() {
         let cluster = dump::load(std::slice::from_ref(&path), None).expect("a capture that loads");
@@ -226,11 +226,11 @@ fn remedies_parse() {
     assert!(ours > 0, "no rule advises any command of ours");
 }
 
-/// The spec has images, variables of the stage and resources, but no list of containers; the pod of a panic is deleted.
+/// The spec has images, stage variables and resources, but no list of containers.
 #[test]
 fn admission_remedy_sets_only_fields_the_spec_has() {
     let titles = |fixture: &str| {
-        let all = advised(fixture, "SKY215").into_iter();
+        let all = findings_with_remedies(fixture, "SKY215").into_iter();
         let all = all.map(|(message, remedies)| {
             let titles: Vec<&str> = remedies
                 .iter()
@@ -246,7 +246,7 @@ fn admission_remedy_sets_only_fields_the_spec_has() {
     };
     let spec = "Or put the values that admission sets into the spec";
     let delete = "Then delete the pod, so that the operator continues";
-    // What ends each pass comes first. Behind, mirrored, resources, sidecar.
+    // The finding that ends each pass comes first, then behind, mirrored, resources, sidecar.
     assert_eq!(titles("pod_changed_by_admission"), [delete, spec, spec, ""]);
     // Interrupt-behind, everywhere, one, value, between, interrupt-variable.
     assert_eq!(
@@ -255,11 +255,11 @@ fn admission_remedy_sets_only_fields_the_spec_has() {
     );
 }
 
-/// An interrupt that the spec has already is not to be added to it.
+/// An interrupt that is already in the spec is not suggested.
 #[test]
 fn stranded_interrupt_remedy_removes_the_blocker() {
     let titles = |fixture: &str| {
-        let all = advised(fixture, "SKY102").into_iter();
+        let all = findings_with_remedies(fixture, "SKY102").into_iter();
         let all = all.map(|(_, remedies)| {
             let titles = remedies.iter().filter_map(|r| r.split(':').next());
             titles.map(str::to_owned).collect::<Vec<_>>()
@@ -285,10 +285,10 @@ fn stranded_interrupt_remedy_removes_the_blocker() {
     );
 }
 
-/// Another version would count as never installed: the uninstall would be over without having run.
+/// Another version would count as never installed, and the uninstall would end without running.
 #[test]
 fn uninstall_remedy_keeps_the_version() {
-    let all = advised("image_not_pulled.uninstall", "SKY202");
+    let all = findings_with_remedies("image_not_pulled.uninstall", "SKY202");
     let [(_, remedies)] = all.as_slice() else {
         panic!("{all:#?}");
     };
@@ -299,11 +299,11 @@ fn uninstall_remedy_keeps_the_version() {
     );
 }
 
-/// Of each the end of the message, and the titles of the commands that change something.
+/// For each finding, the end of the message and the titles of remedies that write.
 #[test]
 fn failing_stage_states_whether_it_is_retried() {
     let told = |fixture: &str, code: &str| {
-        let all = advised(fixture, code).into_iter();
+        let all = findings_with_remedies(fixture, code).into_iter();
         let all = all.map(|(message, remedies)| {
             let end = message.split_once(": ").map_or("", |(_, end)| end);
             let first = remedies.first().expect("a remedy");
@@ -343,12 +343,12 @@ fn failing_stage_states_whether_it_is_retried() {
     );
 }
 
-/// A pause makes an erroring node a waiting one, and what its Job has given up stays so.
+/// A pause turns an erroring node into a waiting one, but its Job stays failed.
 #[test]
 fn resume_does_not_promise_permanently_failed_packages() {
     let stays = "driver has failed permanently on node-1 and does not continue there until you run `kubectl skyhook \
                  package retry driver --skyhook gpu --node node-1`";
-    let all = advised("paused.parked", "SKY308");
+    let all = findings_with_remedies("paused.parked", "SKY308");
     let [(_, remedies)] = all.as_slice() else {
         panic!("{all:#?}");
     };
@@ -362,7 +362,7 @@ fn resume_does_not_promise_permanently_failed_packages() {
     assert_eq!(preview.stdout, said, "{}", preview.transcript());
 }
 
-/// Package pods tolerate the taint with the configured value alone, and its effect may evict.
+/// Package pods tolerate the taint only with the configured value, and another effect may evict.
 #[test]
 fn taint_remedy_uses_the_configured_taint() {
     let document = run(
@@ -377,11 +377,11 @@ fn taint_remedy_uses_the_configured_taint() {
     );
 }
 
-/// A pause frees the others only of operators that read node states one custom resource at a time.
+/// A pause unblocks others only with operators that read node states per custom resource.
 #[test]
 fn pause_is_suggested_only_if_it_unblocks_others() {
     let told = |fixture: &str| -> Vec<_> {
-        let all = advised(fixture, "SKY206").into_iter();
+        let all = findings_with_remedies(fixture, "SKY206").into_iter();
         all.map(|(message, remedies)| {
             let pauses = remedies.iter().any(|r| r.starts_with("Pause"));
             let (_, end) = message

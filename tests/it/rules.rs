@@ -1,4 +1,4 @@
-//! Every rule against its fixture: marks are findings, and findings are marks.
+//! Every rule against its fixture: the findings are exactly the marks.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -109,7 +109,7 @@ fn codes_are_sorted_unique_and_not_retired() {
     }
 }
 
-/// The table for users names every rule, and no code that there is not.
+/// The table for users names every rule, and no unknown code.
 #[test]
 fn stuck_states_table_names_every_rule() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/stuck-states.md");

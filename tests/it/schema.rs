@@ -1,4 +1,4 @@
-//! What `-o json` prints is what the schemas say.
+//! The output of `-o json` matches the schemas.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::support::clusters;
 use crate::support::run::{RunOutput, run};
 use crate::support::test_cluster::{CR, TestCluster};
 
-/// Captures that have something of everything in them.
+/// Captures that together contain every kind of content.
 const CLUSTERS: [&str; 10] = [
     "apply-erroring",
     "deleted-while-erroring",
@@ -24,7 +24,7 @@ const CLUSTERS: [&str; 10] = [
     "v0.17-paused",
 ];
 
-/// The schema as it is published, but that it allows no field which it does not name.
+/// The published schema, with unknown fields forbidden.
 fn strict(kind: &str) -> jsonschema::Validator {
     let document = documents().into_iter().find(|d| d.published.kind == kind);
     let mut schema = document.expect(kind).published.schema();
@@ -32,7 +32,7 @@ fn strict(kind: &str) -> jsonschema::Validator {
     jsonschema::validator_for(&schema).expect(kind)
 }
 
-/// Closes every object; the parts of a choice know nothing of what stands beside it, and stay open.
+/// Forbids unknown fields in every object but the parts of a choice, which do not know their sibling fields.
 fn close(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
@@ -143,7 +143,7 @@ fn change_output_matches_schemas() {
     fits("Waited", &waited);
 }
 
-/// The words of every command that can be called.
+/// The words of every command.
 fn leaves(command: &clap::Command, words: &str, found: &mut Vec<String>) {
     if !command.has_subcommands() {
         found.push(words.trim().to_owned());
@@ -157,10 +157,10 @@ fn leaves(command: &clap::Command, words: &str, found: &mut Vec<String>) {
 fn every_command_declares_its_schema() {
     let mut all = Vec::new();
     leaves(&Program::SKYHOOK.tree(), "", &mut all);
-    // Asked for without a word of its own, too.
+    // A group that runs without a subcommand counts, too.
     all.push("uninstall".to_owned());
     let known: BTreeSet<&str> = documents().into_iter().flat_map(|d| d.printed_by).collect();
-    // Scripts, logs and archives are of no format, and roles are Kubernetes' own.
+    // Scripts, logs and archives have no schema, and roles have that of Kubernetes.
     let others = |words: &str| {
         words.starts_with("completion ") || ["collect", "package logs", "rbac"].contains(&words)
     };

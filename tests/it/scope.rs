@@ -1,4 +1,4 @@
-//! Names, nodes and rules narrow down what is reported, and never hide why it does not get on.
+//! Names, nodes and rules limit the report, but never hide a blocker.
 
 use serde_json::Value;
 
@@ -38,7 +38,7 @@ pub fn codes(document: &Value) -> Vec<&str> {
     findings.filter_map(|f| f["code"].as_str()).collect()
 }
 
-/// One custom resource can stop the operator for all: asked about another one, it is the answer.
+/// One custom resource can stop the operator for all, so it is reported for another one, too.
 #[test]
 fn operator_blocker_is_in_every_scope() {
     for (code, objects) in [
@@ -119,7 +119,7 @@ metadata: {name: gpu, uid: u-2}
     assert_eq!(codes(&report), ["SKY601"]);
 }
 
-/// What is paused is left out by the operator, broken or not.
+/// The operator skips a paused custom resource, broken or not.
 #[test]
 fn paused_custom_resource_does_not_block_others() {
     let files = format!(
@@ -164,7 +164,7 @@ spec: {packages: {driver: {version: 2.0.1, image: i}}}
 status: {nodePriority: {node-1: '2026-11-01T10:00:00Z'}}
 ";
 
-/// The cause sits on another node than the one that waits.
+/// The cause is on another node than the one that waits.
 #[test]
 fn blocker_of_a_node_is_in_its_scope() {
     let report = diagnose("--rule SKY305 --node node-2", POLICY);
@@ -225,7 +225,7 @@ spec: {template: {spec: {containers: [{name: manager, image: 'example.org/skyhoo
     assert_eq!(codes(&report), [""; 0]);
 }
 
-/// A finding elsewhere says nothing about what could not be read here.
+/// A finding elsewhere does not make up for an unreadable source.
 #[test]
 fn unreadable_source_counts_in_a_narrow_scope() {
     let files = format!(
@@ -246,7 +246,7 @@ spec: none
     assert_eq!(report["verdict"], "incomplete");
 }
 
-/// Other objects in a capture may tell of the future, which is not when it was taken.
+/// Unrelated objects with times in the future do not determine when the capture was taken.
 #[test]
 fn unrelated_objects_do_not_affect_the_capture_time() {
     let mut files =
@@ -259,7 +259,7 @@ fn unrelated_objects_do_not_affect_the_capture_time() {
     assert_eq!(codes(&diagnose("", &files)), [""; 0]);
 }
 
-/// Nothing runs while the operator rejects a spec: whatever else is found comes of it, or waits for it.
+/// Nothing runs while the operator rejects a spec, so all other findings are effects of it.
 #[test]
 fn operator_blocker_comes_first() {
     let broken = "

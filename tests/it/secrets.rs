@@ -1,4 +1,4 @@
-//! No secret that is typed or configured is said or kept, wherever it stands and whatever is done.
+//! No secret on the command line or in the configuration is printed or stored.
 
 use std::path::Path;
 
@@ -9,8 +9,8 @@ use crate::support::test_cluster::TestCluster;
 
 const SECRET: &str = "hunter2-canary";
 
-/// The words before and after those of a command, that give it a secret. SCHEME and HOST are the server's.
-const TYPED: &[(&str, &str)] = &[
+/// Words before and after a command that contain a secret. SCHEME and HOST are those of the server.
+const SECRET_ARGUMENTS: &[(&str, &str)] = &[
     ("", "--token SECRET"),
     ("", "--token=SECRET"),
     ("--token SECRET", ""),
@@ -30,8 +30,8 @@ const TYPED: &[(&str, &str)] = &[
     ("", "--server=SCHEMEHOST/?a=b&c=SECRET"),
 ];
 
-/// What is done with it, one after the other.
-const DONE: &[&str] = &[
+/// The commands to run, one after the other.
+const COMMANDS: &[&str] = &[
     "status",
     "diagnose -v=10",
     "pause gpu-tune -y --reason night",
@@ -69,7 +69,7 @@ fn run(test_cluster: &TestCluster, words: &[String]) -> RunOutput {
         .output()
 }
 
-/// The files below a directory, with what is in them.
+/// The files below a directory, with their content.
 fn files(directory: &Path) -> Vec<(String, String)> {
     let entries = std::fs::read_dir(directory).expect("a directory");
     let paths = entries.map(|entry| entry.expect("an entry").path());
@@ -88,7 +88,7 @@ fn files(directory: &Path) -> Vec<(String, String)> {
 
 fn says_nothing(ran: &RunOutput, test_cluster: &TestCluster) {
     let said = ran.transcript();
-    // The first line is what was typed.
+    // The first line is the command line.
     let said = said.split_once('\n').map_or("", |(_, said)| said);
     assert!(!said.contains(SECRET), "{}", ran.transcript());
     for (path, text) in files(test_cluster.state.path()) {
@@ -102,9 +102,9 @@ fn says_nothing(ran: &RunOutput, test_cluster: &TestCluster) {
 
 #[test]
 fn secrets_on_the_command_line_are_hidden() {
-    for (before, after) in TYPED {
+    for (before, after) in SECRET_ARGUMENTS {
         let test_cluster = TestCluster::captured("complete");
-        for done in DONE {
+        for done in COMMANDS {
             let words = words(&format!("{before} {done} {after}"), &test_cluster);
             let ran = run(&test_cluster, &words);
             assert_ne!(ran.code, Some(64), "{}", ran.transcript());
@@ -215,7 +215,7 @@ fn secrets_in_kubeconfig_and_environment_are_hidden() {
     }
 }
 
-/// What an older version wrote into a journal stays there, and is not shown.
+/// A secret in the journal of an older version stays there, and is not shown.
 #[test]
 fn secrets_in_an_old_journal_are_hidden() {
     let test_cluster = TestCluster::captured("complete");

@@ -1,4 +1,4 @@
-//! `status` and `uninstall status` over captured clusters.
+//! `status` and `uninstall status` on captured clusters.
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
@@ -109,7 +109,7 @@ fn unknown_custom_resource_is_not_reported_deleted() {
     }
 }
 
-/// An older version may have been there, as the rule about this cluster says.
+/// An older version may have been installed, as the rule for this capture says.
 #[test]
 fn never_installed_package_is_named_with_its_version() {
     let from = "--from tests/clusters/version-changed-while-uninstalling";
@@ -121,7 +121,7 @@ fn never_installed_package_is_named_with_its_version() {
     assert_eq!(rows.count(), 3, "{}", ran.transcript());
 }
 
-/// The total is of the nodes that are selected; what stands on others is only said to be there.
+/// The total counts selected nodes; packages on other nodes are only mentioned.
 #[test]
 fn packages_are_counted_on_selected_nodes() {
     let package = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
@@ -152,7 +152,7 @@ fn packages_are_counted_on_selected_nodes() {
     );
     assert_eq!(driver["stages"][0]["nodes"], 2, "{item:#}");
 
-    // Of one that is gone, what it left is all that there is.
+    // Of a deleted custom resource, only the leftovers count.
     let mut items = vec![NODEWRIGHT.operator()];
     items.extend(nodes);
     let other = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
@@ -169,7 +169,7 @@ fn packages_are_counted_on_selected_nodes() {
     assert_eq!(nodes, [&json!(3)]);
 }
 
-/// A digest tells no version: the operator is there all the same.
+/// An image digest has no version, but the operator exists.
 #[test]
 fn operator_without_a_version_is_not_reported_absent() {
     let mut operator = NODEWRIGHT.operator();
@@ -185,7 +185,7 @@ fn operator_without_a_version_is_not_reported_absent() {
     }
 }
 
-/// An uninstall that rests, or that a finding says does not move on, is not under way.
+/// An uninstall that is paused or stalled is not in progress.
 #[test]
 fn stalled_uninstall_is_blocked() {
     let package = json!({"driver": {
@@ -209,7 +209,7 @@ fn stalled_uninstall_is_blocked() {
             skyhook,
             NODEWRIGHT.operator(),
             NODEWRIGHT.node("gpu-1", "in_progress", &[&entry]),
-            // Without any Job in the input it is not known whether there is one.
+            // Without any Job in the input, it is unknown whether there is one.
             NODEWRIGHT.job(
                 &PackageRun { node: "gpu-2", job: Some("job-2"), stage: "apply", ..place },
                 json!({"succeeded": 1, "conditions": [{"type": "Complete", "status": "True"}]}),
@@ -236,7 +236,7 @@ fn stalled_uninstall_is_blocked() {
         };
     let in_progress = ("in-progress".to_owned(), String::new());
     assert_eq!(uninstall("uninstall", false, false, true), in_progress);
-    // The pause reaches what is at work a moment later.
+    // The pause reaches the running stage a moment later.
     assert_eq!(uninstall("uninstall", true, false, true), in_progress);
     let blocked = |why: &str| ("blocked".to_owned(), why.to_owned());
     assert_eq!(
@@ -251,7 +251,7 @@ fn stalled_uninstall_is_blocked() {
     );
 }
 
-/// Nothing is recorded of an uninstall whose drain is refused.
+/// Nothing is recorded for an uninstall whose drain is refused.
 #[test]
 fn uninstall_that_cannot_start_is_blocked() {
     let from = "--now 2026-11-20T10:00:00Z --from tests/rules/drain_blocked.yaml";
@@ -271,7 +271,7 @@ fn uninstall_that_cannot_start_is_blocked() {
     );
 }
 
-/// Each node by its own events, of whichever object; the last stage that started there tells.
+/// Each node by its own events, on any object; the last stage that started there counts.
 #[test]
 fn package_history_is_shown_per_node() {
     let package = json!({"driver": {

@@ -1,4 +1,4 @@
-//! `finalizer strip`: webhooks that nothing answers, the runtime-required taint, and the journal.
+//! `finalizer strip`: webhooks without a backend, the runtime-required taint, and the journal.
 
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
@@ -47,7 +47,7 @@ fn webhook_without_a_backend_is_reported_before_any_write() {
     let cluster = TestCluster::captured("deleted-while-paused");
     cluster.fake.load(webhooks("Validating", &ours()));
     cluster.fake.load(webhooks("Mutating", &["*"]));
-    // No service at all, then one that nothing stands behind.
+    // First without the Service, then with a Service without endpoints.
     for present in [false, true] {
         if present {
             cluster.fake.load(service());
@@ -64,7 +64,7 @@ fn webhook_without_a_backend_is_reported_before_any_write() {
             for said in [
                 why,
                 "nothing was changed",
-                // No operator is there any more, so what it left may go; what is of others is not its own.
+                // The operator is gone, so its webhooks may be removed, but not those of others.
                 "kubectl delete validatingwebhookconfigurations operator-validating",
                 "kubectl patch mutatingwebhookconfigurations operator-mutating --type=json -p \
                  '[{\"op\":\"add\",\"path\":\"/webhooks/0/failurePolicy\",\"value\":\"Ignore\"}]'",
@@ -76,7 +76,7 @@ fn webhook_without_a_backend_is_reported_before_any_write() {
         report.expect_stdout("SKY505");
     }
     assert_eq!(cluster.writes(), [""; 0]);
-    // As soon as somebody answers, it goes ahead.
+    // As soon as an endpoint is ready, the strip runs.
     cluster.fake.load(slice(true));
     cluster.run(STRIP).expect_code(0);
     assert_eq!(cluster.cr(), None);
@@ -112,7 +112,7 @@ fn taint() -> Value {
     json!({"key": ApiFlavor::Skyhook.taint_key(), "value": "runtime-required", "effect": "NoSchedule"})
 }
 
-/// Another custom resource that requires the taint on all nodes, and stands like this on node-1.
+/// Adds another custom resource that requires the taint on all nodes, with this state on node-1.
 fn other(cluster: &TestCluster, state: &str) {
     let mut other = cluster.cr().expect("it is there");
     other["metadata"] = json!({"name": "other", "uid": "other"});
@@ -170,7 +170,7 @@ fn runtime_required_taint_is_removed_if_unneeded() {
 fn journal_holds_the_custom_resource_before_removal() {
     let cluster = TestCluster::captured("deleted-while-paused");
     let before = cluster.cr().expect("it is there");
-    // The answer to the patch never comes: the process may as well have been killed there.
+    // The response to the patch is lost, as if the process had been killed.
     cluster.run(STRIP).expect_code(0);
     let shown = cluster.run("journal show -o json");
     let journal: Value = serde_json::from_str(&shown.stdout).expect("JSON");
@@ -181,7 +181,7 @@ fn journal_holds_the_custom_resource_before_removal() {
     assert_eq!(was["metadata"]["name"], CR);
 }
 
-/// It was let go, and then the process was killed: what is left is to be cleaned, and then it is done.
+/// The process was killed after the finalizer was removed; the same command cleans the nodes.
 #[test]
 fn interrupted_strip_is_finished_by_the_same_command() {
     let cluster = TestCluster::captured("deleted-while-paused");
@@ -201,7 +201,7 @@ fn interrupted_strip_is_finished_by_the_same_command() {
     other.expect_code(1);
 }
 
-/// Seen of v0.17: after the finalizer went, and the state with it, the state of a dying pod was written again.
+/// Observed with v0.17: after the finalizer and the state were removed, the state of a terminating pod was written again.
 #[test]
 fn preview_warns_of_later_operator_writes() {
     let warning = "- warning: the operator may still record the progress of package pods on node-2: once these pods are gone, run \

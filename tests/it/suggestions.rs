@@ -1,9 +1,9 @@
-//! A word that is not quite right is answered with the near ones: commands, custom resources, nodes, packages, codes.
+//! Misspelled commands, custom resources, nodes, packages and codes get suggestions.
 
 use crate::support::run::run;
 
-/// Asserts that each line ends with this code, and says these lines on stderr.
-fn answered(lines: &[&str], code: i32, said: &[&str]) {
+/// Asserts that each command line exits with this code and prints these lines on stderr.
+fn assert_suggests(lines: &[&str], code: i32, said: &[&str]) {
     for line in lines {
         let ran = run(&line.replace("FROM", "--from tests/clusters/two-priorities")).output();
         assert_eq!(
@@ -41,11 +41,11 @@ fn unknown_commands_get_suggestions() {
             "tip: a similar value exists: 'error'",
         ),
     ] {
-        answered(&[line], 64, &[near]);
+        assert_suggests(&[line], 64, &[near]);
     }
 }
 
-/// A suggestion that is far off could be typed: of these some change what was to be looked at.
+/// A wrong suggestion might be run, and some of these commands write.
 #[test]
 fn distant_names_are_not_suggested() {
     for line in [
@@ -69,7 +69,7 @@ fn distant_names_are_not_suggested() {
 
 #[test]
 fn unknown_custom_resources_get_suggestions() {
-    answered(
+    assert_suggests(
         &[
             "diagnose stuck secnd FROM",
             "status secnd FROM",
@@ -97,19 +97,19 @@ fn unknown_custom_resources_get_suggestions() {
     );
 }
 
-/// Scripts reset before they begin, so that a name without anything to reset is no error there.
+/// Scripts reset before they start, so a name without anything to reset is no error.
 #[test]
 fn unknown_custom_resource_to_reset_gets_suggestions() {
     let said = [
         "warning: Skyhook \"secnd\" not found",
         "did you mean second?",
     ];
-    answered(&["reset secnd --dry-run FROM"], 0, &said);
+    assert_suggests(&["reset secnd --dry-run FROM"], 0, &said);
 }
 
 #[test]
 fn unknown_nodes_get_suggestions() {
-    answered(
+    assert_suggests(
         &[
             "diagnose stuck --node noed-2 FROM",
             "node status noed-2 FROM",
@@ -130,7 +130,7 @@ fn unknown_nodes_get_suggestions() {
 
 #[test]
 fn unknown_packages_get_suggestions() {
-    answered(
+    assert_suggests(
         &[
             "package status topp --skyhook second FROM",
             "package logs topp --skyhook second FROM",
@@ -146,7 +146,7 @@ fn unknown_packages_get_suggestions() {
 
 #[test]
 fn unknown_codes_get_suggestions() {
-    answered(
+    assert_suggests(
         &["explain SKY6O1", "diagnose stuck --rule SKY6O1 FROM"],
         64,
         &[
@@ -154,7 +154,7 @@ fn unknown_codes_get_suggestions() {
             "hint: did you mean SKY601, SKY101, SKY111?",
         ],
     );
-    answered(
+    assert_suggests(
         &["explain drain-blockd"],
         64,
         &[

@@ -1,5 +1,5 @@
-//! What goes into the binary: where `cargo deny` is not at hand, the licences, the sources and the Rust version are looked
-//! at anyway; and that the workflows run what was looked at.
+//! The dependencies of the binary: their licenses, sources and Rust versions are checked even without `cargo deny`, and
+//! the workflows use what was checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -12,7 +12,7 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(path).expect("a file of the repository")
 }
 
-/// What Cargo knows of all packages for this platform. Nothing is fetched.
+/// Cargo's metadata of all packages for this platform, offline.
 fn metadata() -> Value {
     let run = |program: &str, words: &[&str]| {
         let ran = Command::new(program)
@@ -44,7 +44,7 @@ fn metadata() -> Value {
     serde_json::from_str(&run(cargo, &words)).expect("JSON")
 }
 
-/// The packages that the binary is made of and made with, without those of the tests.
+/// The packages in the binary and its build, without those of the tests.
 fn parts(metadata: &Value) -> Vec<&Value> {
     let list = |value: &'_ Value| value.as_array().cloned().expect("a list");
     let mut uses: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -90,7 +90,7 @@ fn listed(key: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Whether a licence expression can be met with those that are allowed. `/` is how crates of old spell OR.
+/// Whether a license expression is satisfied by the allowed licenses. `/` means OR in old crates.
 fn is_met(expression: &str, allowed: &BTreeSet<String>) -> bool {
     let spaced = expression
         .replace('(', " ( ")

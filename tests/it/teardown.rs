@@ -1,4 +1,4 @@
-//! `teardown`: what it says before, in which order it goes about it, and how it ends.
+//! `teardown`: its preview, its order, and its outcome.
 
 mod interruption;
 mod recreation;
@@ -57,7 +57,7 @@ fn driver(interrupt: Option<&str>) -> Value {
     json!({"driver": package})
 }
 
-/// A node on which custom resources have packages, `late driver|1.0.0 config complete`.
+/// A node with package entries of custom resources, such as `late driver|1.0.0 config complete`.
 fn node(world: ObjectBuilder, name: &str, entries: &[&str]) -> Value {
     let mut annotations = serde_json::Map::new();
     for entry in entries {
@@ -81,8 +81,8 @@ fn node(world: ObjectBuilder, name: &str, entries: &[&str]) -> Value {
     })
 }
 
-/// The operator's part: what is deleted goes at once, and takes its keys along.
-fn goes(fake: &FakeApi, world: ObjectBuilder, name: &'static str) {
+/// Simulates the operator: a deleted custom resource disappears at once, with its node keys.
+fn delete_at_once(fake: &FakeApi, world: ObjectBuilder, name: &'static str) {
     let plural = world.0.plural();
     let deletion = fake.on(&format!("DELETE {plural} {name}"));
     deletion.after(move |it| {
@@ -92,12 +92,12 @@ fn goes(fake: &FakeApi, world: ObjectBuilder, name: &'static str) {
             .expect("it is there")
             .clone();
         bare["metadata"]["finalizers"] = json!([]);
-        gone(it, world, name);
+        remove(it, world, name);
         it.store.load(bare);
     });
 }
 
-fn gone(it: &mut State, world: ObjectBuilder, name: &str) {
+fn remove(it: &mut State, world: ObjectBuilder, name: &str) {
     it.store.forget(world.0.plural(), "", name);
     for at in 1..=2 {
         let Some(node) = it.store.find("nodes", "", &format!("node-{at}")) else {
@@ -111,7 +111,7 @@ fn gone(it: &mut State, world: ObjectBuilder, name: &str) {
     }
 }
 
-/// A pod is at work on the uninstall.
+/// Adds a running uninstall pod.
 fn uninstalling(fake: &FakeApi, name: &str, node: &str) {
     let place = PackageRun {
         stage: "uninstall",
@@ -131,7 +131,7 @@ fn uninstalling(fake: &FakeApi, name: &str, node: &str) {
     fake.started_now();
 }
 
-/// Two custom resources, one building on the other, and a policy.
+/// Two custom resources, one after the other, and a policy.
 fn two() -> FakeApi {
     FakeApi::new()
         .serving(ApiFlavor::Skyhook)
@@ -198,8 +198,8 @@ fn unconfirmed_teardown_writes_nothing() {
 #[test]
 fn later_custom_resources_go_first_and_policies_last() {
     let fake = two();
-    goes(&fake, SKYHOOK, "late");
-    goes(&fake, SKYHOOK, "base");
+    delete_at_once(&fake, SKYHOOK, "late");
+    delete_at_once(&fake, SKYHOOK, "base");
     let test_cluster = TestCluster::serving(fake);
     let ran = teardown(&test_cluster, "--confirm");
     assert_snapshot!("teardown_done", ran.transcript());
@@ -212,7 +212,7 @@ fn later_custom_resources_go_first_and_policies_last() {
             format!("{api}/deploymentpolicies/careful"),
         ]
     );
-    // What was loaded is watched from there, and not listed again.
+    // What was loaded is watched from its version, and not listed again.
     let nodes = test_cluster.fake.lines().into_iter();
     let nodes = nodes.filter(|line| line.starts_with("GET /api/v1/nodes?"));
     let (watches, lists): (Vec<_>, Vec<_>) = nodes.partition(|l| l.contains("watch=true"));
@@ -234,12 +234,12 @@ fn later_custom_resources_go_first_and_policies_last() {
     again.expect_code(0);
 }
 
-/// All of it stands in one journal, which `undo` and `undelete` go by.
+/// One journal holds everything, for `undo` and `undelete`.
 #[test]
 fn undo_restores_everything_deleted() {
     let fake = two();
-    goes(&fake, SKYHOOK, "late");
-    goes(&fake, SKYHOOK, "base");
+    delete_at_once(&fake, SKYHOOK, "late");
+    delete_at_once(&fake, SKYHOOK, "base");
     let test_cluster = TestCluster::serving(fake);
     let ran = teardown(&test_cluster, "--confirm -o json");
     ran.expect_code(0);
@@ -275,8 +275,8 @@ fn undo_restores_everything_deleted() {
 #[test]
 fn undelete_restores_one_custom_resource() {
     let fake = two();
-    goes(&fake, SKYHOOK, "late");
-    goes(&fake, SKYHOOK, "base");
+    delete_at_once(&fake, SKYHOOK, "late");
+    delete_at_once(&fake, SKYHOOK, "base");
     let test_cluster = TestCluster::serving(fake);
     assert_eq!(teardown(&test_cluster, "--confirm").code, Some(0));
     let back = test_cluster.run("undelete base --confirm");
@@ -285,7 +285,7 @@ fn undelete_restores_one_custom_resource() {
     assert!(test_cluster.fake.get("skyhooks", "", "late").is_none());
 }
 
-/// What is on its way cannot be made again, and what was not started need not be.
+/// An object that is being deleted cannot be recreated, and one that was not deleted need not be.
 #[test]
 fn undo_skips_objects_still_being_deleted() {
     let fake = two();
@@ -301,12 +301,12 @@ fn undo_skips_objects_still_being_deleted() {
     assert_eq!(test_cluster.writes().len(), 1);
 }
 
-/// The order is in the plan, and the deletions wait for each other without the command, too.
+/// The order is in the plan, so a saved plan deletes in the same order.
 #[test]
 fn teardown_plan_can_be_saved_and_applied() {
     let fake = two();
-    goes(&fake, SKYHOOK, "late");
-    goes(&fake, SKYHOOK, "base");
+    delete_at_once(&fake, SKYHOOK, "late");
+    delete_at_once(&fake, SKYHOOK, "base");
     let test_cluster = TestCluster::serving(fake);
     let plan = test_cluster
         .state
@@ -393,7 +393,7 @@ fn blocked_deletion_keeps_its_dependencies() {
     assert_eq!(test_cluster.writes().len(), 1);
 }
 
-/// Two on nodes of their own: the one is disabled, and the other takes its time.
+/// Two custom resources on separate nodes: one is disabled, the other is slow.
 fn side_by_side() -> FakeApi {
     let fake = two();
     for (name, at) in [("held", "node-3"), ("slow", "node-4")] {
@@ -424,7 +424,7 @@ fn side_by_side() -> FakeApi {
     fake
 }
 
-/// It is looked at several times before both are known to be stuck; the other goes on by then.
+/// The read by which both would be reported stuck; the other one progresses by then.
 const LATER: (&str, usize) = ("LIST poddisruptionbudgets", 4);
 
 #[test]
@@ -433,7 +433,7 @@ fn blocked_deletion_stops_only_its_dependents() {
     let (look, nth) = LATER;
     fake.on(look).nth(nth).after(|it| {
         it.store.forget("pods", SKYHOOK.namespace(), "slow-driver");
-        gone(it, SKYHOOK, "slow");
+        remove(it, SKYHOOK, "slow");
     });
     let test_cluster = TestCluster::serving(fake);
     let ran = test_cluster.run("teardown --timeout 60s --confirm");
@@ -446,10 +446,12 @@ fn blocked_deletion_stops_only_its_dependents() {
 fn blocked_deletion_may_recover_while_others_progress() {
     let fake = side_by_side();
     let (look, nth) = LATER;
-    fake.on(look).nth(nth).after(|it| gone(it, SKYHOOK, "held"));
+    fake.on(look)
+        .nth(nth)
+        .after(|it| remove(it, SKYHOOK, "held"));
     fake.on(look).nth(nth + 1).after(|it| {
         it.store.forget("pods", SKYHOOK.namespace(), "slow-driver");
-        gone(it, SKYHOOK, "slow");
+        remove(it, SKYHOOK, "slow");
     });
     let test_cluster = TestCluster::serving(fake);
     let ran = test_cluster.run("teardown --timeout 60s --confirm");
@@ -501,8 +503,8 @@ fn missing_operator_requires_finalizer_strip() {
 #[test]
 fn unreadable_sources_are_never_reported_safe() {
     let fake = two();
-    goes(&fake, SKYHOOK, "late");
-    goes(&fake, SKYHOOK, "base");
+    delete_at_once(&fake, SKYHOOK, "late");
+    delete_at_once(&fake, SKYHOOK, "base");
     fake.on("LIST pods").reply(403);
     let test_cluster = TestCluster::serving(fake);
     let dry = teardown(&test_cluster, "--dry-run");
@@ -513,12 +515,12 @@ fn unreadable_sources_are_never_reported_safe() {
     ran.expect_no_stdout(": it is safe to");
 }
 
-/// The server takes the deletion, and neither says so nor anything else from then on.
+/// The server accepts the deletion, and sends no response to it or anything after it.
 #[test]
 fn deletion_with_a_lost_answer_is_not_reported_refused() {
     let fake = two();
     fake.on("DELETE skyhooks late").reply(Reply::from(504));
-    // It is looked at once before.
+    // It is read once before.
     let afterwards = fake.on("GET skyhooks late").nth(2).times(100);
     afterwards.reply(Reply::from(504));
     let test_cluster = TestCluster::serving(fake);
@@ -529,7 +531,7 @@ fn deletion_with_a_lost_answer_is_not_reported_refused() {
     assert!(test_cluster.fake.get("skyhooks", "", "base").is_some());
 }
 
-/// The server takes the deletion and does not say so; the object does.
+/// The server accepts the deletion without a response; the object shows it.
 #[test]
 fn deletion_visible_on_the_object_is_awaited() {
     let fake = two();
@@ -569,8 +571,8 @@ fn missing_permission_is_reported_before_any_write() {
 #[test]
 fn node_that_stays_cordoned_is_not_safe() {
     let fake = two();
-    goes(&fake, SKYHOOK, "late");
-    goes(&fake, SKYHOOK, "base");
+    delete_at_once(&fake, SKYHOOK, "late");
+    delete_at_once(&fake, SKYHOOK, "base");
     let mut held = node(SKYHOOK, "node-3", &[]);
     held["spec"] = json!({
         "unschedulable": true,

@@ -1,4 +1,4 @@
-//! How the binary behaves towards terminals, pipes and those who look on.
+//! Output to terminals and pipes, colors, progress and verbosity.
 
 use std::io::Read;
 use std::process::{Command, Stdio};
@@ -12,7 +12,7 @@ use crate::support::test_cluster::{CR, TestCluster};
 
 const FROM: &str = "--from tests/clusters/apply-erroring";
 
-/// Commands that only look, on files.
+/// Commands that only read, on files.
 fn reading() -> Vec<String> {
     [
         "status",
@@ -41,7 +41,7 @@ fn reading() -> Vec<String> {
     .to_vec()
 }
 
-/// As with `| head -1` where it has read enough: nobody reads what is written.
+/// As with `| head -1`: nothing reads the rest of the output.
 #[test]
 fn closed_pipe_ends_silently() {
     for words in reading() {
@@ -107,7 +107,7 @@ fn color_settings_are_honored() {
     assert!(coloured(
         call("--color=always").env("NO_COLOR", "1").output()
     ));
-    // Without colours nothing is missing.
+    // Without colors no information is missing.
     let bare = call("").output().stdout;
     let mut stripped = String::new();
     let painted = call("--color=always").output().stdout;
@@ -119,7 +119,7 @@ fn color_settings_are_honored() {
     assert_eq!(stripped + rest, bare);
 }
 
-/// What a terminal of so many columns gets.
+/// The output on a terminal of this width.
 fn on_terminal(columns: usize, words: &str) -> String {
     let mut command = Command::new("sh");
     let binary = env!("CARGO_BIN_EXE_kubectl-skyhook");
@@ -137,9 +137,9 @@ fn on_terminal(columns: usize, words: &str) -> String {
         .env("TERM", "xterm");
     let mut session = Session::spawn(command).expect("it starts on a terminal");
     session.set_expect_timeout(Some(Duration::from_secs(60)));
-    // The terminal has a size of its own until here.
+    // Until here the terminal has its default size.
     session.send_line("").expect("it listens");
-    // What a terminal holds is lost once nobody writes to it any more: the shell stays until it was read.
+    // A terminal discards unread output when its last writer exits, so the shell waits until it was read.
     let said = session.expect("-- end").expect("it ends");
     let said = String::from_utf8_lossy(said.before()).replace("\r\n", "\n");
     session.send_line("").expect("it listens");
@@ -155,12 +155,12 @@ fn tables_follow_the_terminal_width() {
     assert!(widest(&wide) > 80, "{wide}");
     let lines = |text: &str| text.lines().count();
     assert!(lines(&narrow) > lines(&wide), "{narrow}\n{wide}");
-    // Nothing is cut off.
+    // Nothing is truncated.
     let words = |text: &str| text.split_whitespace().count();
     assert_eq!(words(&narrow), words(&wide), "{narrow}\n{wide}");
 }
 
-/// The tables that one looks at most fit where most people look.
+/// The most used tables fit the most common width.
 #[test]
 fn default_tables_fit_80_columns() {
     for words in [
@@ -263,7 +263,7 @@ fn traced(level: &str) -> RunOutput {
         .serving(kubectl_skyhook::api::ApiFlavor::Skyhook)
         .require_token(TOKEN);
     let served = fake.serve();
-    // What a server might say that it had better not.
+    // A secret in a server response.
     fake.load(serde_json::json!({
         "apiVersion": "v1", "kind": "Node",
         "metadata": {"name": "node-1", "annotations": {"registry-token": "node-s3cr3t"}},
@@ -277,7 +277,7 @@ fn traced(level: &str) -> RunOutput {
     ran
 }
 
-/// Durations differ.
+/// The lines without durations.
 fn timeless(text: &str) -> Vec<String> {
     let line = |line: &str| match line.split_once(" in ") {
         Some((before, _)) if before.contains(" http") => format!("{before} in N milliseconds"),
@@ -341,7 +341,7 @@ fn verbosity_8_logs_bodies_without_secrets() {
     }
 }
 
-/// A credential plugin's token is not said either, nor what the plugin prints.
+/// Neither the token of a credential plugin nor its output is logged.
 #[test]
 fn plugin_tokens_are_not_logged() {
     let fake = FakeApi::new()
@@ -369,7 +369,7 @@ fn plugin_tokens_are_not_logged() {
     assert!(!ran.stderr.contains("s3cr3t"), "{}", ran.stderr);
 }
 
-/// In a pipe there is no line of progress, and nothing that rewrites one.
+/// Output to a pipe has no progress line and no escape sequences.
 #[test]
 fn progress_is_shown_only_on_terminals() {
     let test_cluster = TestCluster::captured("apply-erroring");
@@ -384,7 +384,7 @@ fn progress_is_shown_only_on_terminals() {
     assert!(!ran.stderr.contains(" objects  "), "{}", ran.stderr);
 }
 
-/// Ctrl-C ends a change in good order: what was done is said, with the way to take it back.
+/// Ctrl-C ends a change cleanly: the report says what was done and how to undo it.
 #[test]
 fn interrupt_reports_what_was_done() {
     let test_cluster = TestCluster::captured("complete");

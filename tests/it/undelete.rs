@@ -1,4 +1,4 @@
-//! `undelete`: a custom resource comes back, and the operator finds the nodes as they were.
+//! `undelete`: a custom resource is recreated, and its nodes are restored before the operator sees it.
 
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
@@ -11,8 +11,8 @@ const STRIP: &str = "finalizer strip gpu-tune --force --confirm";
 const UNDELETE: &str = "undelete gpu-tune --confirm";
 const NODES: [&str; 3] = ["node-1", "node-2", "node-3"];
 
-/// What a custom resource is made of, without what a server or the operator adds.
-fn made(cr: &Value) -> Value {
+/// The user's part of a custom resource, without server metadata and operator fields.
+fn user_part(cr: &Value) -> Value {
     json!({
         "spec": cr["spec"],
         "annotations": cr["metadata"]["annotations"],
@@ -31,9 +31,9 @@ fn keys(cluster: &TestCluster) -> Value {
     }))
 }
 
-/// The methods and collections of what was written, in order, nodes as one.
-fn order(cluster: &TestCluster, from: usize) -> Vec<String> {
-    let mut order: Vec<String> = Vec::new();
+/// The methods and collections of the writes in order, with consecutive node writes merged.
+fn write_order(cluster: &TestCluster, from: usize) -> Vec<String> {
+    let mut write_order: Vec<String> = Vec::new();
     for write in cluster.writes().into_iter().skip(from) {
         let (method, path) = write.split_once(' ').expect("a method");
         let what = if path.contains("/nodes/") {
@@ -42,11 +42,11 @@ fn order(cluster: &TestCluster, from: usize) -> Vec<String> {
             path.rsplit('/').next().expect("a name")
         };
         let line = format!("{method} {what}");
-        if order.last() != Some(&line) {
-            order.push(line);
+        if write_order.last() != Some(&line) {
+            write_order.push(line);
         }
     }
-    order
+    write_order
 }
 
 #[test]
@@ -72,11 +72,14 @@ fn nodes_are_restored_before_the_custom_resource_is_recreated() {
         .expect("annotations")
         .remove("kubectl-skyhook/undelete-reason");
     assert_eq!(reason, Some(json!("mistake")));
-    assert_eq!(made(&cr), made(&before));
+    assert_eq!(user_part(&cr), user_part(&before));
     assert_eq!(cr["metadata"]["deletionTimestamp"], Value::Null);
     assert_ne!(cr["metadata"]["uid"], before["metadata"]["uid"]);
     assert_eq!(keys(&cluster), nodes);
-    assert_eq!(order(&cluster, so_far), ["PATCH nodes", "POST skyhooks"]);
+    assert_eq!(
+        write_order(&cluster, so_far),
+        ["PATCH nodes", "POST skyhooks"]
+    );
 
     let again = cluster.run(UNDELETE);
     again.expect_code(0);
@@ -92,7 +95,7 @@ fn custom_resource_is_not_recreated_if_a_node_cannot_be_restored() {
     cluster
         .run("finalizer strip gpu-tune --force --purge-state --confirm")
         .expect_code(0);
-    // Somebody has written there since.
+    // Something has written to the node since.
     let mut node = cluster.node("node-2");
     let key = ApiFlavor::Skyhook.key(&format!("nodeState_{CR}"));
     node["metadata"]["annotations"][&key] = json!("{}");
@@ -102,7 +105,7 @@ fn custom_resource_is_not_recreated_if_a_node_cannot_be_restored() {
     ran.expect_stdout("node-2");
     assert_eq!(cluster.cr(), None);
 
-    // A node that is gone is no obstacle.
+    // A removed node is no obstacle.
     cluster
         .fake
         .change(|state| state.store.forget("nodes", "", "node-2"));
@@ -122,17 +125,20 @@ fn terminating_custom_resource_is_saved_released_and_recreated() {
     let said = "Kubernetes cannot cancel a deletion";
     ran.expect_stderr(said);
     let cr = cluster.cr().expect("it is back");
-    assert_eq!(made(&cr), made(&before));
+    assert_eq!(user_part(&cr), user_part(&before));
     assert_eq!(cr["metadata"]["deletionTimestamp"], Value::Null);
     assert_eq!(keys(&cluster), nodes);
-    assert_eq!(order(&cluster, 0), ["PATCH gpu-tune", "POST skyhooks"]);
-    // Neither half of it makes sense alone.
+    assert_eq!(
+        write_order(&cluster, 0),
+        ["PATCH gpu-tune", "POST skyhooks"]
+    );
+    // Neither half is useful alone.
     let undone = cluster.run("undo --confirm");
     undone.expect_code(0);
     assert!(cluster.cr().is_some());
 }
 
-/// The operator acts on this one, so it is held first; here nobody plays the operator.
+/// The operator works on this custom resource, so it is paused first; no operator is simulated here.
 #[test]
 fn running_operator_is_paused_before_release() {
     let cluster = TestCluster::captured("deleted-while-erroring");
@@ -153,10 +159,13 @@ fn running_operator_is_paused_before_release() {
     assert!(all.contains(&"create"), "{all:?}");
     let free = cluster.run("undelete gpu-tune --no-pause --confirm");
     free.expect_code(0);
-    assert_eq!(order(&cluster, 0), ["PATCH gpu-tune", "POST skyhooks"]);
+    assert_eq!(
+        write_order(&cluster, 0),
+        ["PATCH gpu-tune", "POST skyhooks"]
+    );
 }
 
-/// The pause was ended again, so nothing is changed.
+/// The pause was ended again, so nothing has changed.
 #[test]
 fn forbidden_release_leaves_the_object_unchanged() {
     let cluster = TestCluster::captured("deleted-while-erroring");
@@ -183,7 +192,10 @@ fn interrupted_undelete_is_finished_by_the_same_command() {
     assert_eq!(cluster.cr(), None);
     cluster.fake.heal();
     cluster.run(UNDELETE).expect_code(0);
-    assert_eq!(made(&cluster.cr().expect("it is back")), made(&before));
+    assert_eq!(
+        user_part(&cluster.cr().expect("it is back")),
+        user_part(&before)
+    );
 }
 
 #[test]
@@ -193,7 +205,10 @@ fn undo_of_strip_recreates_the_custom_resource() {
     let nodes = keys(&cluster);
     cluster.run(STRIP).expect_code(0);
     cluster.run("undo --confirm").expect_code(0);
-    assert_eq!(made(&cluster.cr().expect("it is back")), made(&before));
+    assert_eq!(
+        user_part(&cluster.cr().expect("it is back")),
+        user_part(&before)
+    );
     assert_eq!(keys(&cluster), nodes);
 }
 
@@ -213,7 +228,10 @@ fn pause_set_by_strip_is_not_restored() {
         .fake
         .change(|state| state.store.forget("skyhooks", "", CR));
     cluster.run(UNDELETE).expect_code(0);
-    assert_eq!(made(&cluster.cr().expect("it is back")), made(&before));
+    assert_eq!(
+        user_part(&cluster.cr().expect("it is back")),
+        user_part(&before)
+    );
 }
 
 #[test]
@@ -253,13 +271,16 @@ fn file_replaces_a_missing_journal() {
         file.display()
     ));
     ran.expect_code(0);
-    assert_eq!(made(&cluster.cr().expect("it is back")), made(&before));
-    // What is complete on every node does not run again.
+    assert_eq!(
+        user_part(&cluster.cr().expect("it is back")),
+        user_part(&before)
+    );
+    // A custom resource that is complete on every node runs nothing.
     let grade = "(B1: changes objects, runs nothing)";
     ran.expect_stderr(grade);
 }
 
-/// A package that was configured anew is done although it was not interrupted; only the status knows.
+/// A reconfigured package is complete without its interrupt, which only the status tells.
 #[test]
 fn config_updates_are_restored_before_the_operator_resumes() {
     let cluster = TestCluster::captured("deleted-while-paused");
@@ -274,7 +295,7 @@ fn config_updates_are_restored_before_the_operator_resumes() {
     assert_eq!(updates, json!({"driver": ["a.conf"]}));
 }
 
-/// One that acts on it must not see it before: it is made paused, and goes on when all is there.
+/// A running operator must not act on it early: it is created paused, and resumed when the nodes are restored.
 #[test]
 fn running_operator_stays_paused_until_nodes_are_restored() {
     let cluster = TestCluster::captured("deleted-while-erroring");
@@ -302,7 +323,7 @@ fn running_operator_stays_paused_until_nodes_are_restored() {
     );
 }
 
-/// The new one cannot be made: the old one is in the journal, and an undo brings it back as well.
+/// The new one cannot be created: the old one is in the journal, and `undo` recreates it, too.
 #[test]
 fn failed_recreation_is_undone() {
     let cluster = TestCluster::captured("deleted-while-paused");
@@ -313,5 +334,8 @@ fn failed_recreation_is_undone() {
     cluster.fake.heal();
     let undone = cluster.run("undo --confirm");
     undone.expect_code(0);
-    assert_eq!(made(&cluster.cr().expect("it is back")), made(&before));
+    assert_eq!(
+        user_part(&cluster.cr().expect("it is back")),
+        user_part(&before)
+    );
 }

@@ -1,4 +1,4 @@
-//! `uninstall --wait` over watches: how it goes, what ends it, and what it bears.
+//! `uninstall --wait`: its progress, what ends it, and which server errors it survives.
 
 mod preview;
 mod progress_screen;
@@ -33,7 +33,7 @@ fn installed(world: ObjectBuilder) -> FakeApi {
     })
 }
 
-/// Something that the operator writes.
+/// A write of the operator: these node states.
 fn nodes(
     world: ObjectBuilder,
     states: [&'static [&'static str]; 2],
@@ -63,7 +63,7 @@ fn uninstall(fake: &FakeApi, words: &str) -> RunOutput {
     .output()
 }
 
-/// What is said on stderr after the preview.
+/// The lines on stderr after the preview.
 fn progress(ran: &RunOutput) -> Vec<&str> {
     let lines = ran.stderr.lines();
     let after = lines.skip_while(|line| !line.contains("cannot be undone"));
@@ -77,7 +77,7 @@ fn wait_ends_when_removed_from_all_nodes() {
         fake.on("WATCH nodes")
             .nth(1)
             .after(nodes(world, [&[UNDER_WAY], &[]]));
-        // What hinders is looked for while it goes on.
+        // Blockers are checked during the wait.
         fake.on("LIST events").nth(3).after(gone(world));
         let ran = uninstall(&fake, "--wait");
         ran.expect_code(0);

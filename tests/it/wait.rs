@@ -1,4 +1,4 @@
-//! `wait`: each condition, what makes it end early, and what it bears.
+//! `wait`: each condition, what ends it early, and which server errors it survives.
 
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
@@ -20,10 +20,10 @@ fn removable(apply: bool) -> Value {
     }})
 }
 
-/// A world at work: the package is applied on its node.
-fn at_work(world: ObjectBuilder, packages: Value) -> FakeApi {
+/// A cluster in progress: the package is applied on its node.
+fn in_progress(world: ObjectBuilder, packages: Value) -> FakeApi {
     let mut node = world.node("node-1", "in_progress", &["driver|1.0.0 apply in_progress"]);
-    // Younger than the clock of any machine, so that nothing has been quiet for long.
+    // In the future of any clock, so that nothing counts as stalled.
     node["metadata"]["creationTimestamp"] = json!("2100-01-01T00:00:00Z");
     world.serve(packages).with(node)
 }
@@ -35,13 +35,13 @@ fn wait(fake: &FakeApi, words: &str) -> RunOutput {
         .output()
 }
 
-/// Comes to pass once the nodes are watched.
-fn meanwhile(fake: &FakeApi, change: impl Fn(&mut State) + Send + Sync + 'static) {
+/// Changes the cluster once the nodes are watched.
+fn on_watch(fake: &FakeApi, change: impl Fn(&mut State) + Send + Sync + 'static) {
     fake.on("WATCH nodes").nth(1).after(change);
 }
 
-/// Comes to pass with the n-th look at what is not watched: the first is the one before the watches begin.
-fn with_look(fake: &FakeApi, nth: usize, change: impl Fn(&mut State) + Send + Sync + 'static) {
+/// Changes the cluster at the n-th read of what is not watched; the first one is before the watches start.
+fn on_read(fake: &FakeApi, nth: usize, change: impl Fn(&mut State) + Send + Sync + 'static) {
     fake.on("LIST poddisruptionbudgets").nth(nth).after(change);
 }
 
@@ -59,8 +59,8 @@ fn wait_for_complete_works_for_both_api_flavors() {
         (SKYHOOK, "skyhook/gpu complete\n"),
         (NODEWRIGHT, "nodewright/gpu complete\n"),
     ] {
-        let fake = at_work(world, driver());
-        meanwhile(&fake, complete(world, driver()));
+        let fake = in_progress(world, driver());
+        on_watch(&fake, complete(world, driver()));
         assert_eq!(wait(&fake, "gpu").parts(), (line, "", Some(0)));
     }
 }
@@ -68,9 +68,9 @@ fn wait_for_complete_works_for_both_api_flavors() {
 #[test]
 fn stale_observed_generation_is_not_complete() {
     let upgraded = json!({"driver": {"version": "2.0.0", "image": "example.com/driver"}});
-    let fake = at_work(SKYHOOK, upgraded.clone());
+    let fake = in_progress(SKYHOOK, upgraded.clone());
     fake.change(complete(SKYHOOK, upgraded.clone()));
-    meanwhile(&fake, move |it| {
+    on_watch(&fake, move |it| {
         it.store
             .load(SKYHOOK.node("node-1", "complete", &["driver|2.0.0 config complete"]));
         let mut skyhook = SKYHOOK.skyhook("complete", upgraded.clone());
@@ -87,7 +87,7 @@ fn stale_observed_generation_is_not_complete() {
 
 #[test]
 fn timeout_is_reported() {
-    let fake = at_work(SKYHOOK, driver());
+    let fake = in_progress(SKYHOOK, driver());
     let ran = wait(&fake, "gpu --timeout 300ms");
     assert_eq!(
         ran.parts(),
@@ -107,8 +107,8 @@ fn timeout_is_reported() {
 
 #[test]
 fn blocker_ends_the_wait_with_its_finding() {
-    let fake = at_work(SKYHOOK, driver());
-    meanwhile(&fake, |it| {
+    let fake = in_progress(SKYHOOK, driver());
+    on_watch(&fake, |it| {
         it.store
             .load(SKYHOOK.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]));
         it.store.load(SKYHOOK.skyhook("erroring", driver()));
@@ -128,14 +128,14 @@ fn blocker_ends_the_wait_with_its_finding() {
 
 #[test]
 fn brief_failure_does_not_end_the_wait() {
-    let fake = at_work(SKYHOOK, driver());
-    meanwhile(&fake, |it| {
+    let fake = in_progress(SKYHOOK, driver());
+    on_watch(&fake, |it| {
         it.store
             .load(SKYHOOK.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]));
         it.store.load(SKYHOOK.skyhook("erroring", driver()));
     });
-    // The first look has seen the failure; the one that shall confirm it does not.
-    with_look(&fake, 2, complete(SKYHOOK, driver()));
+    // The first read finds the failure; the one that would confirm it does not.
+    on_read(&fake, 2, complete(SKYHOOK, driver()));
     assert_eq!(wait(&fake, "gpu").code, Some(0));
 }
 
@@ -149,9 +149,9 @@ fn retried_failure_is_tolerated_for_a_while() {
         ))
     };
     let fake = failing();
-    with_look(&fake, 4, complete(SKYHOOK, driver()));
+    on_read(&fake, 4, complete(SKYHOOK, driver()));
     assert_eq!(wait(&fake, "gpu").code, Some(0));
-    // It is over after that time, and at once where it has failed for as long already.
+    // The wait ends after that time, or at once if the failure has lasted that long already.
     let began = std::time::Instant::now();
     assert_eq!(wait(&failing(), "gpu --tolerate 1s").code, Some(2));
     assert!(began.elapsed() >= std::time::Duration::from_secs(1));
@@ -172,14 +172,14 @@ fn keep_going_waits_despite_blockers() {
         "erroring",
         &["driver|1.0.0 apply erroring"],
     ));
-    with_look(&fake, 3, complete(SKYHOOK, driver()));
+    on_read(&fake, 3, complete(SKYHOOK, driver()));
     assert_eq!(wait(&fake, "gpu --keep-going").code, Some(0));
 }
 
 #[test]
 fn wait_for_erroring_ends_on_failure() {
-    let fake = at_work(SKYHOOK, driver());
-    meanwhile(&fake, |it| {
+    let fake = in_progress(SKYHOOK, driver());
+    on_watch(&fake, |it| {
         it.store
             .load(SKYHOOK.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]));
         it.store.load(SKYHOOK.skyhook("erroring", driver()));
@@ -192,13 +192,13 @@ fn wait_for_erroring_ends_on_failure() {
 
 #[test]
 fn wait_for_deleted_ends_when_gone() {
-    let fake = at_work(SKYHOOK, driver());
-    meanwhile(&fake, |it| it.store.forget("skyhooks", "", "gpu"));
+    let fake = in_progress(SKYHOOK, driver());
+    on_watch(&fake, |it| it.store.forget("skyhooks", "", "gpu"));
     assert_eq!(
         wait(&fake, "gpu --for deleted").parts(),
         ("skyhook/gpu deleted\n", "", Some(0))
     );
-    // What is gone already is no error: it may have gone while this was typed.
+    // An object that is already gone is no error: it may have been deleted in the meantime.
     assert_eq!(
         wait(&fake, "gpu --for deleted").parts(),
         ("skyhook/gpu deleted\n", "", Some(0))
@@ -217,8 +217,8 @@ fn blocked_deletion_ends_the_wait() {
     );
 }
 
-/// A package is to be uninstalled from two nodes before the object goes.
-fn going(change: impl FnOnce(&mut Value)) -> FakeApi {
+/// A deletion that waits for the uninstall of a package from two nodes.
+fn deletion_in_progress(change: impl FnOnce(&mut Value)) -> FakeApi {
     let mut gpu = SKYHOOK.skyhook("in_progress", removable(false));
     gpu["metadata"]["deletionTimestamp"] = json!("2026-11-20T11:00:00Z");
     gpu["metadata"]["finalizers"] = json!([ApiFlavor::Skyhook.finalizer()]);
@@ -231,14 +231,14 @@ fn going(change: impl FnOnce(&mut Value)) -> FakeApi {
         .with(node("node-2"))
 }
 
-/// Deleted so late that it is not called slow, whatever the clock of the machine says.
-fn young(gpu: &mut Value) {
+/// A deletion in the future of any clock, so that it does not count as slow.
+fn deleted_just_now(gpu: &mut Value) {
     gpu["metadata"]["deletionTimestamp"] = json!("2100-01-01T00:00:00Z");
 }
 
 #[test]
 fn deletion_wait_ends_when_nodes_are_blocked() {
-    let fake = going(|_| {});
+    let fake = deletion_in_progress(|_| {});
     let mut ignored = SKYHOOK.node("node-2", "complete", &["driver|1.0.0 config complete"]);
     ignored["metadata"]["labels"][ApiFlavor::Skyhook.key("ignore")] = json!("true");
     fake.load(ignored);
@@ -247,11 +247,11 @@ fn deletion_wait_ends_when_nodes_are_blocked() {
 
 #[test]
 fn deletion_wait_ends_when_the_operator_is_blocked() {
-    let fake = going(|gpu| gpu["spec"]["deploymentPolicy"] = json!("careful"));
+    let fake = deletion_in_progress(|gpu| gpu["spec"]["deploymentPolicy"] = json!("careful"));
     insta::assert_snapshot!(wait(&fake, "gpu --for=deleted").transcript());
 }
 
-/// The operator's webhook with its Service, and whether something answers there.
+/// The operator's webhook with its Service, and endpoints that are ready or not.
 fn webhook(ready: bool) -> Value {
     let service = json!({"namespace": SKYHOOK.namespace(), "name": "webhook-service"});
     let labels = json!({"kubernetes.io/service-name": "webhook-service"});
@@ -276,7 +276,7 @@ fn webhook(ready: bool) -> Value {
 
 #[test]
 fn brief_webhook_outage_does_not_end_the_wait() {
-    let fake = going(young).with(webhook(false));
+    let fake = deletion_in_progress(deleted_just_now).with(webhook(false));
     let slices = |nth| fake.on("LIST endpointslices").nth(nth);
     slices(2).after(|it| it.store.load(webhook(true)));
     slices(3).after(|it| it.store.forget("skyhooks", "", "gpu"));
@@ -288,7 +288,7 @@ fn brief_webhook_outage_does_not_end_the_wait() {
 
 #[test]
 fn later_webhook_outage_ends_the_wait() {
-    let fake = going(young).with(webhook(true));
+    let fake = deletion_in_progress(deleted_just_now).with(webhook(true));
     let second = fake.on("LIST endpointslices").nth(2);
     second.after(|it| it.store.load(webhook(false)));
     let ran = wait(&fake, "gpu --for=deleted");
@@ -308,7 +308,7 @@ fn wait_for_uninstalled_ends_when_removed() {
             "in_progress",
             &["driver|1.0.0 uninstall in_progress"],
         ));
-        meanwhile(&fake, |it| {
+        on_watch(&fake, |it| {
             it.store.load(SKYHOOK.node("node-1", "complete", &[]));
             it.store.load(SKYHOOK.skyhook("complete", removable(true)));
         });
@@ -341,8 +341,8 @@ fn unrequested_uninstall_is_not_awaited() {
 
 #[test]
 fn api_server_outage_is_tolerated_and_reported_once() {
-    let fake = at_work(SKYHOOK, driver());
-    // Each rule counts what no rule before it has answered.
+    let fake = in_progress(SKYHOOK, driver());
+    // Each rule counts the requests that no earlier rule has answered.
     fake.on("WATCH skyhooks").nth(1).reply(410);
     let list = || fake.on("LIST skyhooks").nth(2);
     list().reply(Reply::Cut);
@@ -361,7 +361,7 @@ fn api_server_outage_is_tolerated_and_reported_once() {
 
 #[test]
 fn rejected_credentials_are_an_error() {
-    let fake = at_work(SKYHOOK, driver());
+    let fake = in_progress(SKYHOOK, driver());
     fake.on("WATCH *").reply(401);
     for kind in ["skyhooks", "deploymentpolicies", "nodes", "pods"] {
         fake.on(&format!("LIST {kind}"))
@@ -378,8 +378,8 @@ fn rejected_credentials_are_an_error() {
 /// With 15,000 nodes each list of them would be megabytes.
 #[test]
 fn quiet_cluster_is_listed_once_and_watched() {
-    let fake = at_work(SKYHOOK, driver());
-    with_look(&fake, 4, complete(SKYHOOK, driver()));
+    let fake = in_progress(SKYHOOK, driver());
+    on_read(&fake, 4, complete(SKYHOOK, driver()));
     assert_eq!(wait(&fake, "gpu --timeout 60s").code, Some(0));
     let lines = fake.lines();
     for list in ["/skyhooks", "/api/v1/nodes"] {
@@ -392,9 +392,9 @@ fn quiet_cluster_is_listed_once_and_watched() {
 /// Operators before v0.10 know no deployment policies.
 #[test]
 fn unserved_api_is_not_awaited() {
-    let fake = at_work(SKYHOOK, driver());
+    let fake = in_progress(SKYHOOK, driver());
     fake.on("LIST deploymentpolicies").reply(404);
-    meanwhile(&fake, complete(SKYHOOK, driver()));
+    on_watch(&fake, complete(SKYHOOK, driver()));
     let ran = wait(&fake, "gpu");
     assert_eq!(
         (ran.stdout.as_str(), ran.code),
@@ -406,10 +406,10 @@ fn unserved_api_is_not_awaited() {
     assert_eq!(lists.count(), 1);
 }
 
-/// The API goes with its last object, where the operator's chart is uninstalled.
+/// The API is removed with its last object when the operator's chart is uninstalled.
 #[test]
 fn removed_api_counts_as_deleted() {
-    let fake = at_work(SKYHOOK, driver());
+    let fake = in_progress(SKYHOOK, driver());
     fake.on("WATCH skyhooks").reply(404);
     fake.on("LIST skyhooks").nth(2).times(100).reply(404);
     assert_eq!(
@@ -420,7 +420,7 @@ fn removed_api_counts_as_deleted() {
 
 #[test]
 fn interrupt_reports_progress() {
-    let fake = at_work(SKYHOOK, driver());
+    let fake = in_progress(SKYHOOK, driver());
     let child = Child::default();
     fake.on("WATCH nodes").nth(1).after(child.interrupt());
     let served = fake.serve();
@@ -440,7 +440,7 @@ fn interrupt_reports_progress() {
 
 #[test]
 fn invalid_flag_combinations_are_refused() {
-    let fake = at_work(SKYHOOK, driver());
+    let fake = in_progress(SKYHOOK, driver());
     for (words, code) in [
         ("gpx", 1),
         ("gpu --for=ready", 64),

@@ -1,4 +1,4 @@
-//! What waits for something else is as grave, lasts as long, and is cured as that is.
+//! A finding about waiting has the severity, duration and remedies of its cause.
 
 use kubectl_skyhook::cluster::dump;
 use kubectl_skyhook::rules::{self, Finding, Scope};
@@ -75,7 +75,7 @@ fn disable_is_not_suggested_for_a_terminating_custom_resource() {
     );
 }
 
-/// `node leave-batch` changes nothing for a node in progress, which the operator chooses before all others.
+/// `node leave-batch` has no effect on a node in progress, which the operator chooses first.
 #[test]
 fn leave_batch_is_not_suggested_for_a_node_in_progress() {
     let node = |name: &str, status: &str, entry: &str| {
@@ -127,7 +127,7 @@ status:
     assert!(!leaves("in_progress"));
 }
 
-/// Whether work waits for someone is the same whichever node comes first by its name.
+/// Whether a wait lasts does not depend on the order of node names.
 #[test]
 fn lasting_cause_outranks_temporary_causes() {
     let cluster = |fails: &str, ignored: &str| {

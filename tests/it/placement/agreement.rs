@@ -1,4 +1,4 @@
-//! `status`, `node status`, `package status` and `uninstall status` of every captured cluster say the same.
+//! `status`, `node status`, `package status` and `uninstall status` agree on every captured cluster.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +44,7 @@ fn of_skyhook<'v>(rows: &'v Value, name: &str) -> Vec<&'v Value> {
         .collect()
 }
 
-/// The record of each package on each node of a custom resource, as `node status` has it.
+/// The record of each package on each node of a custom resource, from `node status`.
 fn recorded(nodes: &[&Value]) -> BTreeMap<[String; 3], (String, String, u64)> {
     let mut all = BTreeMap::new();
     for node in nodes {
@@ -82,7 +82,7 @@ fn all_views_agree_on_every_capture() {
 
             for node in rows.iter().filter(|row| row["status"] != "malformed") {
                 let done = list(&packages).iter().filter(|row| {
-                    // What is to be uninstalled is done once it is gone.
+                    // A package to be uninstalled is done once it is absent.
                     let done = if row["uninstalling"] == true {
                         row["recorded"] == false
                     } else {

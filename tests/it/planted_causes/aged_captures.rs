@@ -1,12 +1,12 @@
-//! Captured clusters as they would look had nothing changed for longer: what is said first is still the cause, and one
-//! trouble is one cause.
+//! Captures read as of later: the cause still comes first, and one
+//! failure is one cause.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use crate::support::run::run;
 
-/// The codes of the causes, in order, with what each explains; no longer a wait than so many minutes.
+/// The codes of the causes in order, with those they explain, when diagnosed this many minutes later.
 fn causes(capture: &str, minutes: i64) -> Vec<String> {
     let from = format!("diagnose stuck -o json --from tests/clusters/{capture}");
     let taken = run(&from).output().json()["takenAt"].clone();
@@ -58,7 +58,7 @@ fn stuck_deleted_job_is_one_cause() {
     }
 }
 
-/// What a build that calls itself v0.15 left on nodes shows that it knows uninstall, where its conditions are not there.
+/// A build that calls itself v0.15 but left uninstall data on nodes supports uninstall, even without its conditions.
 #[test]
 fn uninstall_conditions_prove_uninstall_support() {
     for capture in [

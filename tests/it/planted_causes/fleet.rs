@@ -1,5 +1,5 @@
-//! Large clusters, made of what small captured ones hold: the node on which something is wrong is copied, with its
-//! pods, its Jobs and what the custom resource says of it, among many on which all is well.
+//! Large clusters built from small captures: a failing node is copied, with its
+//! pods, Jobs and entries in the custom resource's status, among many healthy nodes.
 
 use std::collections::BTreeMap;
 
@@ -7,26 +7,26 @@ use kubectl_skyhook::api::ApiFlavor;
 use regex::Regex;
 use serde_json::{Map, Value, json};
 
-/// One thing that is wrong, as a captured cluster has it.
+/// A failure to copy from a capture.
 #[derive(Clone, Copy)]
-pub struct Plant {
+pub struct PlantedCause {
     pub capture: &'static str,
     pub skyhook: &'static str,
-    /// The node of the capture on which it is wrong.
+    /// The failing node of the capture.
     pub node: &'static str,
     pub code: &'static str,
-    /// On so many nodes.
+    /// The number of failing nodes.
     pub failing: usize,
-    /// What only these nodes have.
+    /// The attribute that only these nodes have.
     pub attribute: Option<&'static str>,
-    /// So many nodes on which all is well have it, too.
+    /// How many healthy nodes have it, too.
     pub also: usize,
     pub exit_code: i64,
-    /// So many more nodes are not started: the failing ones hold the batch.
+    /// How many nodes wait, since the failing ones hold the batch.
     pub held: usize,
 }
 
-/// How nodes are named.
+/// The naming scheme of nodes.
 #[derive(Clone, Copy)]
 pub enum Scheme {
     Counted,
@@ -34,12 +34,12 @@ pub enum Scheme {
     Random,
 }
 
-/// A cheap sequence that looks random (xorshift).
-pub struct Dice(u64);
+/// A pseudo-random sequence (xorshift).
+pub struct Random(u64);
 
-impl Dice {
-    pub fn new(seed: u64) -> Dice {
-        Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+impl Random {
+    pub fn new(seed: u64) -> Random {
+        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
     pub fn roll(&mut self, sides: usize) -> usize {
@@ -51,7 +51,7 @@ impl Dice {
 }
 
 impl Scheme {
-    pub fn name(self, n: usize, dice: &mut Dice) -> String {
+    pub fn name(self, n: usize, dice: &mut Random) -> String {
         match self {
             Scheme::Counted => format!("gpu-{n:04}"),
             Scheme::Addresses => {
@@ -62,24 +62,24 @@ impl Scheme {
     }
 }
 
-/// Nodes of each custom resource.
+/// The number of nodes of each custom resource.
 const OF_EACH: usize = 40;
-/// The custom resources that come after all the others, on all nodes.
+/// Custom resources that come after all others, on all nodes.
 pub const LATE: [&str; 2] = ["late", "later"];
 
-/// A cluster with what is planted, and the nodes on which each is.
+/// A cluster with planted causes, and the nodes of each.
 pub struct Fleet {
     pub list: Value,
     pub failing: Vec<Vec<String>>,
-    /// The nodes that wait for these.
+    /// The nodes that wait for the failing ones.
     pub held: Vec<Vec<String>>,
-    /// What the custom resource of each is called.
+    /// The name of the custom resource of each cause.
     pub skyhooks: Vec<String>,
 }
 
-pub fn fleet(of: ApiFlavor, scheme: Scheme, plants: &[Plant], seed: u64) -> Fleet {
-    let mut dice = Dice::new(seed);
-    let mut made = Made {
+pub fn fleet(of: ApiFlavor, scheme: Scheme, plants: &[PlantedCause], seed: u64) -> Fleet {
+    let mut dice = Random::new(seed);
+    let mut made = FleetBuilder {
         of,
         items: BTreeMap::new(),
     };
@@ -88,7 +88,7 @@ pub fn fleet(of: ApiFlavor, scheme: Scheme, plants: &[Plant], seed: u64) -> Flee
     for (at, plant) in plants.iter().enumerate() {
         let names = (0..OF_EACH).map(|n| scheme.name(at * OF_EACH + n, &mut dice));
         let mut names: Vec<String> = names.collect();
-        // The failing nodes are no neighbours.
+        // Failing nodes are not adjacent.
         for n in (1..names.len()).rev() {
             names.swap(n, dice.roll(n + 1));
         }
@@ -119,12 +119,12 @@ pub fn fleet(of: ApiFlavor, scheme: Scheme, plants: &[Plant], seed: u64) -> Flee
     }
 }
 
-struct Made {
+struct FleetBuilder {
     of: ApiFlavor,
     items: BTreeMap<String, Value>,
 }
 
-impl Made {
+impl FleetBuilder {
     fn add(&mut self, object: Value) {
         let meta = &object["metadata"];
         let key = format!("{} {} {}", object["kind"], meta["namespace"], meta["name"]);
@@ -133,11 +133,11 @@ impl Made {
 
     fn plant(
         &mut self,
-        plant: &Plant,
+        plant: &PlantedCause,
         at: usize,
         skyhook: &str,
         [failing, well, held]: [&[String]; 3],
-        dice: &mut Dice,
+        dice: &mut Random,
     ) {
         let of = self.of;
         let objects = objects(plant, skyhook);
@@ -228,14 +228,14 @@ impl Made {
         self.add(custom);
     }
 
-    /// What a node says on which nothing is begun.
+    /// The status annotation of a node that has not started.
     fn waiting(&self, custom: &Value) -> Value {
         let names = [name(custom)].into_iter().chain(LATE.map(str::to_owned));
         let statuses = names.map(|of| (self.of.key(&format!("status_{of}")), json!("waiting")));
         Value::Object(statuses.collect())
     }
 
-    /// What a node says on which all is done.
+    /// The annotations of a complete node.
     fn complete(&self, custom: &Value) -> Value {
         let skyhook = name(custom);
         let key = |what: &str, of: &str| self.of.key(&format!("{what}_{of}"));
@@ -260,14 +260,14 @@ impl Made {
         annotations
     }
 
-    /// Labels and what a kubelet says of its system.
+    /// Labels, and the system info that a kubelet reports.
     fn dress(
         &self,
         node: &mut Value,
         skyhook: &str,
         attribute: Option<&str>,
         has_it: bool,
-        dice: &mut Dice,
+        dice: &mut Random,
     ) {
         let [zone, instance, image, kernel, rack] = [3, 3, 2, 3, 12].map(|s| dice.roll(s));
         let hostname = name(node);
@@ -289,7 +289,7 @@ impl Made {
         }
     }
 
-    /// A custom resource on all nodes, which waits where an earlier one is not done.
+    /// A custom resource on all nodes that waits where an earlier one is incomplete.
     fn late(&mut self, name: &str, priority: usize, waiting: &[String], all: usize) {
         let statuses: Map<String, Value> = waiting
             .iter()
@@ -310,8 +310,8 @@ impl Made {
     }
 }
 
-/// The objects of the capture, with the custom resource named anew.
-fn objects(plant: &Plant, skyhook: &str) -> Vec<Value> {
+/// The objects of the capture, with the custom resource renamed.
+fn objects(plant: &PlantedCause, skyhook: &str) -> Vec<Value> {
     let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clusters");
     let mut objects = Vec::new();
     for file in ["cluster.json", "extra.json"] {
@@ -327,14 +327,14 @@ fn objects(plant: &Plant, skyhook: &str) -> Vec<Value> {
     objects
 }
 
-/// The objects of a node as those of another, with names and identities of their own.
-fn copies(template: &[&Value], plant: &Plant, k: usize, node: &str) -> Vec<Value> {
+/// Copies of a node's objects for another node, with new names and uids.
+fn copies(template: &[&Value], plant: &PlantedCause, k: usize, node: &str) -> Vec<Value> {
     let pods = template.iter().filter(|o| o["kind"] == "Pod");
     let attempts: Vec<String> = pods
         .filter(|o| o["metadata"]["ownerReferences"][0]["kind"] == "Job")
         .map(|o| name(o))
         .collect();
-    // Not everywhere it was tried as often.
+    // The number of attempts varies.
     let left_out = (attempts.len() > 1 && k % 2 == 1).then(|| attempts[0].clone());
     let kept = template.iter().filter(|o| Some(name(o)) != left_out);
     let mut texts: Vec<String> = kept.map(ToString::to_string).collect();
@@ -362,7 +362,7 @@ fn copies(template: &[&Value], plant: &Plant, k: usize, node: &str) -> Vec<Value
     parsed.map(|object| object.expect("JSON still")).collect()
 }
 
-/// A package that is done.
+/// The entry of a complete package.
 fn entry(package: &str, spec: &Value) -> Map<String, Value> {
     let version = spec["version"].as_str().expect("a version");
     let stage = match spec["interrupt"] {
@@ -373,7 +373,7 @@ fn entry(package: &str, spec: &Value) -> Map<String, Value> {
     Map::from_iter([(format!("{package}|{version}"), entry)])
 }
 
-/// What a status says of a node is said of these.
+/// Copies the status entries of one node to these nodes.
 fn spread(status: &mut Value, node: &str, nodes: &[String]) {
     match status {
         Value::Object(map) => {

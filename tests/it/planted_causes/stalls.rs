@@ -1,5 +1,5 @@
-//! What stands still for another reason than a package that fails at once: what was paused or disabled, custom resources
-//! that wait for each other, and packages and custom resources in a row. And large clusters in which all is well.
+//! Stalls without a failing package: paused or disabled custom resources, custom resources that wait for each other, and
+//! chains of packages and custom resources. Also healthy large clusters.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 use super::at;
-use super::fleet::{Dice, Scheme};
-use super::synthetic::{Crew, DONE, Stand, cluster, names};
+use super::fleet::{Random, Scheme};
+use super::synthetic::{CustomResource, DONE, NodeProgress, cluster, names};
 use crate::support::run::run;
 
 const BOTH: [ApiFlavor; 2] = [ApiFlavor::Skyhook, ApiFlavor::NodeWright];
 const SCHEMES: [Scheme; 3] = [Scheme::Counted, Scheme::Addresses, Scheme::Random];
 
-/// Code, custom resource, how many findings, and how many are explained, of each cause.
+/// For each cause: code, custom resource, number of findings, and number of explained ones.
 type Told = Vec<(String, String, usize, usize)>;
 
 fn told(document: &Value) -> Told {
@@ -45,7 +45,7 @@ fn wanted(told: &[(&str, &str, usize, usize)]) -> Told {
     told.iter().map(owned).collect()
 }
 
-/// The report as JSON, after that for people has been seen to be short.
+/// The report as JSON; asserts that the text report is short.
 #[track_caller]
 fn diagnosed(list: &Value) -> Value {
     let text = list.to_string();
@@ -59,16 +59,16 @@ fn diagnosed(list: &Value) -> Value {
         .json()
 }
 
-/// Everywhere the last one waits for what is not done.
-fn last(waiting: &[String], done: &[String]) -> Crew {
-    let mut last = Crew::new("last", 90)
-        .stands(waiting, &Stand::new("waiting", &[]))
-        .stands(done, &Stand::new("complete", &[DONE]));
+/// The last custom resource, which waits on nodes where others are incomplete.
+fn last(waiting: &[String], done: &[String]) -> CustomResource {
+    let mut last = CustomResource::new("last", 90)
+        .stands(waiting, &NodeProgress::new("waiting", &[]))
+        .stands(done, &NodeProgress::new("complete", &[DONE]));
     last.status = "waiting";
     last
 }
 
-/// One is paused in the middle, one is disabled and so holds up nobody, one fails.
+/// One custom resource is paused, one is disabled and so blocks no other, one fails.
 #[test]
 fn paused_custom_resource_comes_before_what_waits_for_it() {
     for (seed, (of, scheme)) in BOTH
@@ -76,21 +76,22 @@ fn paused_custom_resource_comes_before_what_waits_for_it() {
         .flat_map(|of| SCHEMES.map(|s| (of, s)))
         .enumerate()
     {
-        let mut dice = Dice::new(300 + seed as u64);
+        let mut dice = Random::new(300 + seed as u64);
         let names = names(scheme, 120, &mut dice);
         let (begun, rest) = names.split_at(40);
         let (off, failing) = rest.split_at(40);
-        let complete = Stand::new("complete", &[DONE]);
-        let mut paused = Crew::new("base", 10)
+        let complete = NodeProgress::new("complete", &[DONE]);
+        let mut paused = CustomResource::new("base", 10)
             .stands(&begun[..10], &complete)
-            .stands(&begun[10..], &Stand::new("paused", &[]));
+            .stands(&begun[10..], &NodeProgress::new("paused", &[]));
         (paused.held, paused.status) = (Some("pause"), "paused");
-        let mut disabled = Crew::new("extra", 20).stands(off, &Stand::new("disabled", &[]));
+        let mut disabled =
+            CustomResource::new("extra", 20).stands(off, &NodeProgress::new("disabled", &[]));
         (disabled.held, disabled.status) = (Some("disable"), "disabled");
-        let mut fails = Crew::new("gpu", 30)
+        let mut fails = CustomResource::new("gpu", 30)
             .stands(
                 &failing[..6],
-                &Stand::new("erroring", &[("apply", "erroring")]),
+                &NodeProgress::new("erroring", &[("apply", "erroring")]),
             )
             .stands(&failing[6..], &complete);
         fails.status = "erroring";
@@ -110,20 +111,20 @@ fn paused_custom_resource_comes_before_what_waits_for_it() {
     }
 }
 
-/// The first one does not tolerate the taint that only the second one would lift, which waits for the first.
+/// The first one does not tolerate the taint that only the second one removes, and the second waits for the first.
 #[test]
 fn taint_deadlock_comes_before_what_waits_for_it() {
     for (seed, of) in BOTH.into_iter().enumerate() {
-        let mut dice = Dice::new(400 + seed as u64);
+        let mut dice = Random::new(400 + seed as u64);
         let names = names(SCHEMES[seed], 150, &mut dice);
         let (new, old) = names.split_at(25);
-        let complete = Stand::new("complete", &[DONE]);
-        let mut first = Crew::new("first", 10)
-            .stands(new, &Stand::new("blocked", &[]))
+        let complete = NodeProgress::new("complete", &[DONE]);
+        let mut first = CustomResource::new("first", 10)
+            .stands(new, &NodeProgress::new("blocked", &[]))
             .stands(old, &complete);
         first.status = "blocked";
-        let mut gate = Crew::new("gate", 20)
-            .stands(new, &Stand::new("waiting", &[]))
+        let mut gate = CustomResource::new("gate", 20)
+            .stands(new, &NodeProgress::new("waiting", &[]))
             .stands(old, &complete);
         (gate.status, gate.spec) = ("waiting", json!({"runtimeRequired": true}));
         let taint = json!({"key": of.group(), "value": "runtime-required", "effect": "NoSchedule"});
@@ -142,19 +143,19 @@ fn taint_deadlock_comes_before_what_waits_for_it() {
     }
 }
 
-/// The first of five packages fails, and the other four are not started; three custom resources wait in a row.
+/// The first of five packages fails, so four do not start; three custom resources wait in a chain.
 #[test]
 fn head_of_a_chain_comes_before_its_dependents() {
     for (seed, of) in BOTH.into_iter().enumerate() {
-        let mut dice = Dice::new(500 + seed as u64);
+        let mut dice = Random::new(500 + seed as u64);
         let names = names(SCHEMES[seed], 200, &mut dice);
         let (failing, well) = names.split_at(9);
-        let mut chain = Crew::new("chain", 10)
+        let mut chain = CustomResource::new("chain", 10)
             .stands(
                 failing,
-                &Stand::new("erroring", &[DONE, ("apply", "erroring")]),
+                &NodeProgress::new("erroring", &[DONE, ("apply", "erroring")]),
             )
-            .stands(well, &Stand::new("complete", &[DONE; 5]));
+            .stands(well, &NodeProgress::new("complete", &[DONE; 5]));
         chain.packages = &[
             ("base", ""),
             ("driver", "base"),
@@ -167,13 +168,13 @@ fn head_of_a_chain_comes_before_its_dependents() {
             .into_iter()
             .zip(20..)
             .map(|(name, priority)| {
-                let mut crew = Crew::new(name, priority)
-                    .stands(failing, &Stand::new("waiting", &[]))
-                    .stands(well, &Stand::new("complete", &[DONE]));
+                let mut crew = CustomResource::new(name, priority)
+                    .stands(failing, &NodeProgress::new("waiting", &[]))
+                    .stands(well, &NodeProgress::new("complete", &[DONE]));
                 crew.status = "waiting";
                 crew
             });
-        let crews: Vec<Crew> = [chain].into_iter().chain(behind).collect();
+        let crews: Vec<CustomResource> = [chain].into_iter().chain(behind).collect();
         let document = diagnosed(&cluster(of, &crews, &BTreeMap::new(), &mut dice));
         assert_eq!(
             told(&document),
@@ -187,13 +188,13 @@ fn head_of_a_chain_comes_before_its_dependents() {
     }
 }
 
-/// Thousands of nodes on which three things fail, one is paused, and two wait for all of it.
+/// Thousands of nodes with three failures, one pause, and two custom resources that wait for all of them.
 #[test]
 fn report_of_15000_nodes_stays_short() {
     const NODES: usize = 15_000;
-    let mut dice = Dice::new(600);
+    let mut dice = Random::new(600);
     let names = names(Scheme::Random, NODES, &mut dice);
-    let complete = Stand::new("complete", &[DONE]);
+    let complete = NodeProgress::new("complete", &[DONE]);
     let mut crews = Vec::new();
     let mut waits = Vec::new();
     let mut done = Vec::new();
@@ -201,11 +202,11 @@ fn report_of_15000_nodes_stays_short() {
         .chunks(NODES / 5)
         .zip(["a", "b", "c", "paused", "well"])
     {
-        let mut crew = Crew::new(name, 10);
+        let mut crew = CustomResource::new(name, 10);
         let stuck = match name {
             "paused" => {
                 (crew.held, crew.status) = (Some("pause"), "paused");
-                Some(Stand::new("paused", &[]))
+                Some(NodeProgress::new("paused", &[]))
             }
             "well" => {
                 crew.status = "complete";
@@ -213,7 +214,7 @@ fn report_of_15000_nodes_stays_short() {
             }
             _ => {
                 crew.status = "erroring";
-                Some(Stand::new("erroring", &[("apply", "erroring")]))
+                Some(NodeProgress::new("erroring", &[("apply", "erroring")]))
             }
         };
         let stuck_on = if stuck.is_some() { 700 } else { 0 };
@@ -233,7 +234,7 @@ fn report_of_15000_nodes_stays_short() {
         &mut dice,
     ));
     let each = |code, name| (code, name, if code == "SKY308" { 1 } else { 700 }, 700);
-    // As much hangs on each: which stands first is chance.
+    // All have the same number of effects, so their order is arbitrary.
     let mut told = told(&document);
     told.sort();
     assert_eq!(
@@ -247,14 +248,15 @@ fn report_of_15000_nodes_stays_short() {
     );
 }
 
-/// Nothing is found where all is done, and nothing to worry about where work goes on.
+/// A complete cluster has no findings, and one in progress has no warnings.
 #[test]
 fn healthy_large_clusters_have_no_findings() {
     for (seed, of) in BOTH.into_iter().enumerate() {
-        let mut dice = Dice::new(700 + seed as u64);
+        let mut dice = Random::new(700 + seed as u64);
         let names = names(SCHEMES[seed], 1_000, &mut dice);
-        let complete = Stand::new("complete", &[DONE]);
-        let mut crews = ["one", "two"].map(|name| Crew::new(name, 10).stands(&names, &complete));
+        let complete = NodeProgress::new("complete", &[DONE]);
+        let mut crews =
+            ["one", "two"].map(|name| CustomResource::new(name, 10).stands(&names, &complete));
         for crew in &mut crews {
             crew.status = "complete";
         }
@@ -263,12 +265,12 @@ fn healthy_large_clusters_have_no_findings() {
 
         let (busy, rest) = names.split_at(100);
         let (next, done) = rest.split_at(300);
-        let one = Crew::new("one", 10)
+        let one = CustomResource::new("one", 10)
             .stands(
                 busy,
-                &Stand::new("in_progress", &[("apply", "in_progress")]),
+                &NodeProgress::new("in_progress", &[("apply", "in_progress")]),
             )
-            .stands(next, &Stand::new("waiting", &[]))
+            .stands(next, &NodeProgress::new("waiting", &[]))
             .stands(done, &complete);
         let waits = [busy, next].concat();
         let document = diagnosed(&cluster(

@@ -1,30 +1,30 @@
-//! Large clusters put together by hand: what stands still in them is no package that fails, and so no pod is copied.
+//! Large clusters built without captures: nothing fails in them, so no pods are needed.
 
 use std::collections::BTreeMap;
 
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Map, Value, json};
 
-use super::fleet::{Dice, Scheme};
+use super::fleet::{Random, Scheme};
 
-/// A custom resource, and how it stands on each of its nodes.
-pub struct Crew {
+/// A custom resource, and its progress on each of its nodes.
+pub struct CustomResource {
     pub name: &'static str,
     pub priority: i64,
-    /// Beside what all have.
+    /// Fields of the spec beside those that all have.
     pub spec: Value,
     /// An annotation such as `pause`.
     pub held: Option<&'static str>,
-    /// What it says of itself.
+    /// Its status.
     pub status: &'static str,
     /// Each package with what it depends on.
     pub packages: &'static [(&'static str, &'static str)],
-    pub on: BTreeMap<String, Stand>,
+    pub on: BTreeMap<String, NodeProgress>,
 }
 
-/// How a custom resource stands on a node.
+/// The progress of a custom resource on a node.
 #[derive(Clone)]
-pub struct Stand {
+pub struct NodeProgress {
     pub status: &'static str,
     /// TestCluster and state of the packages, in their order; of the others nothing is begun.
     pub entries: Vec<(&'static str, &'static str)>,
@@ -32,18 +32,18 @@ pub struct Stand {
 
 pub const DONE: (&str, &str) = ("config", "complete");
 
-impl Stand {
-    pub fn new(status: &'static str, entries: &[(&'static str, &'static str)]) -> Stand {
-        Stand {
+impl NodeProgress {
+    pub fn new(status: &'static str, entries: &[(&'static str, &'static str)]) -> NodeProgress {
+        NodeProgress {
             status,
             entries: entries.to_vec(),
         }
     }
 }
 
-impl Crew {
-    pub fn new(name: &'static str, priority: i64) -> Crew {
-        Crew {
+impl CustomResource {
+    pub fn new(name: &'static str, priority: i64) -> CustomResource {
+        CustomResource {
             name,
             priority,
             spec: json!({}),
@@ -54,15 +54,15 @@ impl Crew {
         }
     }
 
-    pub fn stands(mut self, nodes: &[String], stand: &Stand) -> Crew {
+    pub fn stands(mut self, nodes: &[String], stand: &NodeProgress) -> CustomResource {
         self.on
             .extend(nodes.iter().map(|node| (node.clone(), stand.clone())));
         self
     }
 }
 
-/// So many names, in no order.
-pub fn names(scheme: Scheme, count: usize, dice: &mut Dice) -> Vec<String> {
+/// This many names, in random order.
+pub fn names(scheme: Scheme, count: usize, dice: &mut Random) -> Vec<String> {
     let mut names: Vec<String> = (0..count).map(|n| scheme.name(n, dice)).collect();
     for n in (1..names.len()).rev() {
         names.swap(n, dice.roll(n + 1));
@@ -73,9 +73,9 @@ pub fn names(scheme: Scheme, count: usize, dice: &mut Dice) -> Vec<String> {
 /// The nodes carry these taints.
 pub fn cluster(
     of: ApiFlavor,
-    crews: &[Crew],
+    crews: &[CustomResource],
     taints: &BTreeMap<String, Value>,
-    dice: &mut Dice,
+    dice: &mut Random,
 ) -> Value {
     let mut items: Vec<Value> = crews.iter().map(|crew| custom(of, crew)).collect();
     let all: std::collections::BTreeSet<&String> = crews.iter().flat_map(|c| c.on.keys()).collect();
@@ -88,7 +88,7 @@ pub fn cluster(
     json!({"apiVersion": "v1", "kind": "List", "items": items})
 }
 
-fn custom(of: ApiFlavor, crew: &Crew) -> Value {
+fn custom(of: ApiFlavor, crew: &CustomResource) -> Value {
     let mut packages = Map::new();
     for (package, before) in crew.packages {
         let mut spec = json!({"version": "1.0.0", "image": format!("example.com/{package}")});
@@ -147,10 +147,10 @@ fn custom(of: ApiFlavor, crew: &Crew) -> Value {
 
 fn node(
     of: ApiFlavor,
-    crews: &[Crew],
+    crews: &[CustomResource],
     name: &str,
     taint: Option<&Value>,
-    dice: &mut Dice,
+    dice: &mut Random,
 ) -> Value {
     let [zone, instance, image, kernel] = [3, 3, 2, 3].map(|sides| dice.roll(sides));
     let mut labels = json!({

@@ -1,10 +1,10 @@
-//! Why the operator does not run, as its own pods say.
+//! Why the operator does not run, from its own pods.
 
 use serde_json::json;
 
 use super::{NODEWRIGHT, driver, shown, stuck};
 
-/// What it wrote before it ended says why it does not run.
+/// The operator's last log lines tell why it does not run.
 #[test]
 fn finding_shows_the_operators_last_log_lines() {
     let labels = json!({"control-plane": "controller-manager"});

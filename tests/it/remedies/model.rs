@@ -1,5 +1,5 @@
-//! Every command that a rule advises is carried out on the model of the cluster, is no graver than announced, cures what it
-//! is for, and can be taken back.
+//! Every suggested command is run on a model of the cluster: its impact is as announced, it resolves its finding, and it
+//! can be undone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,11 +13,11 @@ use crate::support::marks;
 use crate::support::model::{self, execute, tidy};
 use crate::support::run::Run;
 
-/// The first remedy is to pause it, and this one follows it.
+/// Remedies that follow a pause, which is the first remedy.
 const FOLLOWS: [(&str, &str); 2] = [("SKY208", "resume"), ("SKY314", "resume")];
 
-/// What leaves the finding as it is on the model, which has no operator: a stage that is retried is started by the operator,
-/// a pause or an ignored node keeps the trouble from others, and the rest waits for a pass of the operator.
+/// Remedies that do not resolve the finding on the model, since it needs an operator: to start a retried stage,
+/// to react to a pause or an ignored node, or to run its next pass.
 const LATER: [(&str, &str); 8] = [
     ("SKY101", "package retry --skyhook --node"),
     ("SKY112", "package retry --skyhook --node"),
@@ -37,7 +37,7 @@ struct Case {
     remedy: Remedy,
 }
 
-/// Each rule with each command that it advises, once for each kind of capture.
+/// Each rule with each command that it suggests, once for each kind of capture.
 fn cases() -> Vec<Case> {
     let mut cases = BTreeMap::new();
     for capture in captures() {
@@ -66,7 +66,7 @@ fn cases() -> Vec<Case> {
     cases.into_values().collect()
 }
 
-/// The words before the first name, and the flags: what the command does, whatever it is done to.
+/// The verb and flags of a command, without names.
 fn verb(remedy: &Remedy) -> String {
     const GROUPS: [&str; 6] = [
         "node",
@@ -87,11 +87,11 @@ fn verb(remedy: &Remedy) -> String {
         .join(" ")
 }
 
-/// The marks of what a rule finds in a capture, whatever its severity.
+/// The marks of a rule's findings in a capture, without severities.
 fn found(capture: &Path, code: &str) -> BTreeSet<String> {
     let cluster = match dump::load(&[capture.to_owned()], None) {
         Ok(cluster) => cluster,
-        // All of it is gone.
+        // Nothing is left.
         Err(DumpError::NothingKnown { .. }) => return BTreeSet::new(),
         Err(error) => panic!("{error}"),
     };
@@ -103,7 +103,7 @@ fn found(capture: &Path, code: &str) -> BTreeSet<String> {
     report.findings.iter().map(marks::of_finding).collect()
 }
 
-/// What is wrong about a remedy, if anything.
+/// Applies and undoes a remedy; the error says what went wrong.
 fn tried(case: &Case) -> Result<(), String> {
     let directory = tempfile::tempdir().expect("a directory");
     let (file, after) = (
@@ -119,7 +119,7 @@ fn tried(case: &Case) -> Result<(), String> {
     ]
     .map(str::to_owned);
     let mut ran = Run::new(own().chain(rest.clone())).output();
-    // Beside a Job that has failed permanently elsewhere it is refused, and what it hints at does it.
+    // If a Job has failed permanently elsewhere, the remedy is refused, and the hinted flag makes it work.
     if ran
         .stderr
         .contains("hint: use --no-pause to proceed without a pause")
@@ -127,7 +127,7 @@ fn tried(case: &Case) -> Result<(), String> {
         let unpaused = own().chain(["--no-pause".to_owned()]).chain(rest);
         ran = Run::new(unpaused).output();
     }
-    // Files that hold none of a kind prove nothing; a server would be sure.
+    // Files without objects of a kind prove nothing; a server would.
     if ran.stderr.contains("the input has no ") {
         return Ok(());
     }
@@ -163,7 +163,7 @@ fn tried(case: &Case) -> Result<(), String> {
     }
 }
 
-/// Each command of each finding in each capture, and not only one for each rule as above.
+/// Every command of every finding in every capture, not only one for each rule.
 #[test]
 fn remedies_are_accepted_with_the_announced_impact() {
     let mut wrong = String::new();
@@ -183,7 +183,7 @@ fn remedies_are_accepted_with_the_announced_impact() {
             let dry = ["--dry-run", "--from", &from].map(str::to_owned);
             let ran = Run::new(remedy.argv[2..].iter().cloned().chain(dry)).output();
             let case = || format!("{from}, {}: {}", finding.rule.code, remedy.argv.join(" "));
-            // The refusal beside a Job that has failed permanently elsewhere names the flag with which it is done.
+            // If a Job has failed permanently elsewhere, the refusal names the flag that allows it.
             let unpaused = "hint: use --no-pause to proceed without a pause";
             if ran.stderr.contains("the input has no ") || ran.stderr.contains(unpaused) {
                 continue;

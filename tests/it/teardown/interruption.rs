@@ -1,4 +1,4 @@
-//! A teardown that one looks at on a terminal, that is interrupted, or that runs out of time.
+//! A teardown on a terminal, with an interrupt, and with a timeout.
 
 use std::process::Command;
 use std::time::Duration;
@@ -6,12 +6,12 @@ use std::time::Duration;
 use expectrl::process::unix::WaitStatus;
 use expectrl::{Eof, Expect, Session};
 
-use super::{SKYHOOK, goes, gone, two, uninstalling};
+use super::{SKYHOOK, delete_at_once, remove, two, uninstalling};
 use crate::support::fake_api::FakeApi;
 use crate::support::run::Child;
 use crate::support::test_cluster::TestCluster;
 
-/// It is on its way, and a pod is at work.
+/// A deletion in progress with a running pod.
 fn at_work() -> FakeApi {
     let fake = two();
     uninstalling(&fake, "late", "node-1");
@@ -61,9 +61,9 @@ fn terminal_shows_deletions_in_progress() {
     let fake = at_work();
     fake.on("LIST poddisruptionbudgets").nth(3).after(|it| {
         it.store.forget("pods", SKYHOOK.namespace(), "late-driver");
-        gone(it, SKYHOOK, "late");
+        remove(it, SKYHOOK, "late");
     });
-    goes(&fake, SKYHOOK, "base");
+    delete_at_once(&fake, SKYHOOK, "base");
     let cluster = TestCluster::serving(fake);
     let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-skyhook"));
     command

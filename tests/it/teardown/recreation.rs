@@ -1,10 +1,10 @@
-//! What comes again after it was deleted, or would.
+//! Objects that are recreated after their deletion, or may be.
 
 use insta::assert_snapshot;
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::json;
 
-use super::{NODEWRIGHT, SKYHOOK, cr, driver, goes, policy, teardown, tuning};
+use super::{NODEWRIGHT, SKYHOOK, cr, delete_at_once, driver, policy, teardown, tuning};
 use crate::support::fake_api::FakeApi;
 use crate::support::test_cluster::TestCluster;
 
@@ -41,7 +41,7 @@ fn objects_applied_by_helm_give_a_warning() {
     assert_snapshot!(ran.transcript());
 }
 
-/// The older objects first, or the operator would make the newer ones from them again.
+/// The older objects go first, or the operator would recreate the newer ones from them.
 #[test]
 fn older_api_objects_are_deleted_before_newer() {
     let fake = FakeApi::new()
@@ -52,8 +52,8 @@ fn older_api_objects_are_deleted_before_newer() {
         .with(cr(NODEWRIGHT, "gpu", 200, tuning()))
         .with(policy(SKYHOOK, "careful"))
         .with(policy(NODEWRIGHT, "careful"));
-    goes(&fake, SKYHOOK, "gpu");
-    goes(&fake, NODEWRIGHT, "gpu");
+    delete_at_once(&fake, SKYHOOK, "gpu");
+    delete_at_once(&fake, NODEWRIGHT, "gpu");
     let cluster = TestCluster::serving(fake);
     let ran = teardown(&cluster, "--confirm");
     ran.expect_code(0);

@@ -1,4 +1,4 @@
-//! What is told of the nodes on which an uninstall does not begin at once.
+//! The preview's warnings about nodes on which an uninstall does not start at once.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! The screen that is drawn anew while it goes on, on a terminal.
+//! The progress screen on a terminal, which is redrawn during the wait.
 
 use std::process::Command;
 use std::time::Duration;

@@ -52,7 +52,7 @@ fn package_leaves_the_spec_once_uninstalled_and_undo_restores_it() {
     assert_eq!(packages(&fake), driver(false));
 }
 
-/// The operator's webhook asks the mirror in the status, which comes a little later.
+/// The operator's webhook reads the copy in the status, which is written a little later.
 #[test]
 fn status_copy_of_node_states_is_awaited() {
     let fake = installed(SKYHOOK);
@@ -135,7 +135,7 @@ fn all(fake: &FakeApi, words: &str) -> RunOutput {
     .output()
 }
 
-/// The operator uninstalls what is asked for, one look after the other.
+/// Simulates the operator: it uninstalls requested packages, one at each read.
 #[test]
 fn packages_are_removed_after_their_dependents() {
     let fake = SKYHOOK

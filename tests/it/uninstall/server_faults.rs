@@ -1,10 +1,10 @@
-//! What the wait bears: restarts, cut connections, expiry, missing rights.
+//! Server errors that the wait survives: restarts, cut connections, expired versions, missing rights.
 
 use super::{SKYHOOK, UNDER_WAY, gone, installed, nodes, uninstall};
 use crate::support::fake_api::{FakeApi, Reply};
 
-/// It ends well; what is warned of beside the preview.
-fn borne(fake: &FakeApi) -> Vec<String> {
+/// Runs the wait, which must succeed; returns its warnings after the preview.
+fn warnings_of_success(fake: &FakeApi) -> Vec<String> {
     let ran = uninstall(fake, "--wait");
     ran.expect_code(0);
     assert_eq!(
@@ -30,14 +30,14 @@ fn wait_survives_a_server_restart() {
         nodes(SKYHOOK, [&[UNDER_WAY], &[]])(it);
         it.store.history.cut();
     });
-    // It is away for a while: nobody can go on watching, nor list.
-    // Longer than a read is tried again.
+    // The server is down for a while: neither watches nor lists work.
+    // Longer than reads are retried.
     fake.on("WATCH *").nth(4).times(16).reply(Reply::Cut);
     fake.on("LIST nodes").nth(3).times(4).reply(Reply::Cut);
     fake.on("LIST nodes").nth(3).times(4).reply(500);
     fake.on("LIST nodes").nth(6).after(gone(SKYHOOK));
     fake.on("LIST events").nth(5).after(gone(SKYHOOK));
-    let warnings = borne(&fake);
+    let warnings = warnings_of_success(&fake);
     assert_eq!(warnings.len(), 1, "{warnings:#?}");
     assert!(warnings[0].ends_with("; still waiting"), "{warnings:#?}");
 }
@@ -49,9 +49,9 @@ fn cut_watch_is_resumed_silently() {
         .nth(3)
         .after(|it| it.store.history.cut());
     fake.on("LIST events").nth(5).after(gone(SKYHOOK));
-    let warnings = borne(&fake);
+    let warnings = warnings_of_success(&fake);
     assert!(warnings.is_empty(), "{warnings:?}");
-    // It went on where it was, without a list.
+    // The watch was resumed without a list.
     assert_eq!(watches(&fake, "/api/v1/nodes?"), 2);
     let lists = fake.lines().into_iter();
     let lists = lists.filter(|l| l.contains("/api/v1/nodes?") && !l.contains("watch=true"));
@@ -69,7 +69,7 @@ fn wait_survives_an_expired_resource_version() {
         };
         fake.on("WATCH nodes").nth(1).reply(reply);
         fake.on("WATCH nodes").nth(1).after(gone(SKYHOOK));
-        let warnings = borne(&fake);
+        let warnings = warnings_of_success(&fake);
         assert!(warnings.is_empty(), "{how}: {warnings:?}");
     }
 }
@@ -79,11 +79,11 @@ fn lost_watch_event_is_found_by_a_new_list() {
     let fake = installed(SKYHOOK);
     fake.on("LIST events").nth(3).after(|it| {
         gone(SKYHOOK)(it);
-        // The change itself was never told.
+        // No watch event announced the change.
         it.store.history.forget();
         it.store.history.cut();
     });
-    let _ = borne(&fake);
+    let _ = warnings_of_success(&fake);
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn truncated_watch_line_is_ignored() {
         .nth(1)
         .reply(Reply::Body(half.to_owned()));
     fake.on("WATCH nodes").nth(1).after(gone(SKYHOOK));
-    let _ = borne(&fake);
+    let _ = warnings_of_success(&fake);
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn missing_watch_permission_falls_back_to_lists() {
     let fake = installed(SKYHOOK);
     fake.on("WATCH *").reply(403);
     fake.on("LIST nodes").nth(4).after(gone(SKYHOOK));
-    let _ = borne(&fake);
+    let _ = warnings_of_success(&fake);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What ends the wait before the package is gone.
+//! Reasons for which the wait ends before the package is removed.
 
 use serde_json::json;
 
@@ -69,7 +69,7 @@ fn brief_failure_does_not_end_the_wait() {
     fake.on("WATCH nodes")
         .nth(1)
         .after(nodes(SKYHOOK, [&[FAILING], &[]]));
-    // The look that shall confirm it sees the next attempt.
+    // The read that would confirm the failure finds the next attempt.
     fake.on("LIST events")
         .nth(3)
         .after(nodes(SKYHOOK, [&[UNDER_WAY], &[]]));

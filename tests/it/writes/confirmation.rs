@@ -1,4 +1,4 @@
-//! Without a terminal and a confirmation nothing is written, whatever the command.
+//! Without a confirmation nothing is written, whatever the command.
 
 use std::collections::BTreeSet;
 
@@ -11,12 +11,12 @@ use crate::support::fake_api::Logged;
 use crate::support::run::{Child, run};
 use crate::support::terminal::Terminal;
 
-/// What a command does where nobody answers.
+/// What a command does without a confirmation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Does {
     /// It refuses.
     Refuses,
-    /// It says so and ends without an error, as scripts of old expect.
+    /// It prints "Aborted." and exits with 0, as scripts of upstream's CLI expect.
     Aborts,
 }
 use Does::{Aborts, Refuses};
@@ -24,14 +24,14 @@ use Grade::{B1, B2, B3, B4};
 
 /// A command that writes.
 pub struct Writes {
-    /// Its name in the tree.
+    /// Its full name.
     pub name: &'static str,
-    /// A cluster in which it has something to do.
+    /// A capture on which it writes something.
     pub cluster: &'static str,
-    /// What is done there before.
+    /// The commands to run before it.
     first: &'static str,
     pub words: &'static str,
-    /// What it may do there at worst.
+    /// Its highest possible impact.
     grade: Grade,
     does: Does,
 }
@@ -54,7 +54,7 @@ const fn writes(
     }
 }
 
-/// Every command that writes, and those whose grade depends on the cluster, by each.
+/// Every command that writes; those whose grade depends on the cluster once for each grade.
 #[rustfmt::skip]
 pub const COMMANDS: &[Writes] = &[
     writes("fix", "malformed-node-state", "", "fix", B1, Refuses),
@@ -88,7 +88,7 @@ pub const COMMANDS: &[Writes] = &[
 ];
 
 impl Writes {
-    /// A cluster in which the command has something to do, with what was written and journalled so far.
+    /// The prepared cluster, with the writes and journals so far.
     pub fn test_cluster(&self) -> Prepared<'_> {
         let test_cluster = TestCluster::captured(self.cluster);
         let plan = test_cluster
@@ -120,7 +120,7 @@ pub struct Prepared<'a> {
 }
 
 impl Prepared<'_> {
-    fn nothing_is_written(&self, said: &str) {
+    fn assert_nothing_written(&self, said: &str) {
         let now = (
             self.test_cluster.writes().len(),
             journals(&self.test_cluster),
@@ -132,7 +132,7 @@ impl Prepared<'_> {
         );
     }
 
-    fn something_is_written(&self, said: &str) {
+    fn assert_something_written(&self, said: &str) {
         assert!(
             self.test_cluster.writes().len() > self.before.0,
             "{} {}: {said}",
@@ -167,7 +167,7 @@ fn every_write_command_is_covered() {
 const NOBODY: &str =
     "error: not confirmed, and there is no terminal for the prompt; nothing was changed\n";
 
-/// What a preview says of the grade.
+/// The grade in each preview is the declared one.
 #[test]
 fn impact_grades_match_previews() {
     let mut wrong = Vec::new();
@@ -205,7 +205,7 @@ fn unconfirmed_commands_write_nothing() {
                 None => run,
             }
             .output();
-            prepared.nothing_is_written(&ran.transcript());
+            prepared.assert_nothing_written(&ran.transcript());
             assert_eq!(ran.stdout, "", "{}", ran.transcript());
             let (code, says) = match command.does {
                 Refuses => (3, NOBODY),
@@ -225,16 +225,16 @@ fn yes_on_stdin_confirms_at_most_reruns() {
     for command in COMMANDS {
         let prepared = command.test_cluster();
         let child = Child::default();
-        // Some then wait for an operator, and there is none.
+        // Some commands then wait for an operator that does not exist.
         let fake = &prepared.test_cluster.fake;
         fake.on("PATCH skyhooks").nth(1).after(child.interrupt());
         let run = prepared.test_cluster.command(&prepared.words).child(&child);
         let ran = run.stdin("y\n").output();
         if command.grade <= B2 {
-            prepared.something_is_written(&ran.transcript());
+            prepared.assert_something_written(&ran.transcript());
             continue;
         }
-        prepared.nothing_is_written(&ran.transcript());
+        prepared.assert_nothing_written(&ran.transcript());
         ran.expect_code(3);
         let (_, says) = ran.stderr.rsplit_once("\nerror: ").expect("an error");
         let worst = says.strip_prefix("y on standard input is not enough to confirm this change (");
@@ -260,7 +260,7 @@ fn other_answers_on_a_terminal_write_nothing() {
         };
         let asked = Terminal::of(&prepared.test_cluster, &prepared.words, question);
         let (said, code) = asked.answer(b"no\n");
-        prepared.nothing_is_written(&said);
+        prepared.assert_nothing_written(&said);
         assert_eq!(code, 3, "{said}");
         assert!(
             said.contains("not confirmed; nothing was changed"),
@@ -271,7 +271,7 @@ fn other_answers_on_a_terminal_write_nothing() {
 
 #[test]
 fn confirm_flag_is_refused_for_files() {
-    // Of files without custom resources it is said first that nothing can be said.
+    // Files without custom resources are refused for another reason first.
     let looks = |c: &&Writes| c.first.is_empty() && c.cluster != "finalizer-stripped";
     for command in COMMANDS.iter().filter(looks) {
         let from = format!("--from tests/clusters/{}/cluster.json", command.cluster);
@@ -300,7 +300,7 @@ fn dry_run_of_every_command_writes_nothing() {
             let asked = prepared.test_cluster.fake.requests().len();
             let ran = prepared.test_cluster.run(&words);
             for request in &prepared.test_cluster.fake.requests()[asked..] {
-                assert!(is_rehearsed(request, dry), "{words}: {request}");
+                assert!(is_allowed_in_dry_run(request, dry), "{words}: {request}");
             }
             assert!(
                 matches!(ran.code, Some(0 | 2)),
@@ -323,8 +323,8 @@ fn dry_run_of_every_command_writes_nothing() {
     }
 }
 
-/// A client's dry run only reads; a server's says of each write that it is none, and may ask what one may do.
-fn is_rehearsed(request: &Logged, dry: &str) -> bool {
+/// Whether a request is allowed in a dry run: reads; with `server`, also writes marked as dry runs and access reviews.
+fn is_allowed_in_dry_run(request: &Logged, dry: &str) -> bool {
     let all = |value: &Value| *value == json!("All") || *value == json!(["All"]);
     let said =
         request.query.get("dryRun").is_some_and(|v| v == "All") || all(&request.body["dryRun"]);
@@ -335,7 +335,7 @@ fn is_rehearsed(request: &Logged, dry: &str) -> bool {
     }
 }
 
-/// The journals that are on the disk.
+/// The number of journals on disk.
 fn journals(test_cluster: &TestCluster) -> usize {
     let directory = test_cluster.state.path().join("kubectl-skyhook/journal");
     std::fs::read_dir(directory).map_or(0, Iterator::count)

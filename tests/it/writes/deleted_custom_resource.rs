@@ -1,19 +1,23 @@
-//! The custom resource goes while a plan is carried out.
+//! The custom resource is deleted while a plan is applied.
 
 use serde_json::json;
 
 use super::{CR, TestCluster};
 use crate::support::fake_api::State;
 
-fn vanish(state: &mut State) {
+fn delete_custom_resource(state: &mut State) {
     state.store.forget("skyhooks", "", CR);
 }
 
 #[test]
 fn reset_succeeds_if_the_custom_resource_is_deleted_meanwhile() {
     let cluster = TestCluster::captured("apply-erroring");
-    // After the last node, right before the batches.
-    cluster.fake.on("PATCH nodes").nth(3).after(vanish);
+    // After the last node, right before the batch state.
+    cluster
+        .fake
+        .on("PATCH nodes")
+        .nth(3)
+        .after(delete_custom_resource);
     let ran = cluster.run("reset gpu-tune --confirm --no-pause --max-parallel 1");
     ran.expect_code(0);
     assert!(
@@ -27,7 +31,7 @@ fn reset_succeeds_if_the_custom_resource_is_deleted_meanwhile() {
     for node in ["node-1", "node-2", "node-3"] {
         assert_eq!(cluster.keys(node), [""; 0]);
     }
-    // The journal knows, and an undo gives back what there is.
+    // The journal records it, and `undo` restores what exists.
     let show = cluster.run("journal show");
     show.expect_code(0);
     show.expect_stdout("skyhook/gpu-tune  gone");
@@ -38,7 +42,11 @@ fn reset_succeeds_if_the_custom_resource_is_deleted_meanwhile() {
 #[test]
 fn missing_resume_target_is_no_failure() {
     let cluster = TestCluster::captured("apply-erroring");
-    cluster.fake.on("PATCH nodes").nth(3).after(vanish);
+    cluster
+        .fake
+        .on("PATCH nodes")
+        .nth(3)
+        .after(delete_custom_resource);
     let ran =
         cluster.with_operator(|| cluster.run("reset gpu-tune --confirm --max-parallel 1 -o json"));
     ran.expect_code(0);
@@ -51,7 +59,7 @@ fn missing_resume_target_is_no_failure() {
     );
 }
 
-/// Another one of that name is not what the plan was made for.
+/// A recreated object of the same name is not the one that was planned for.
 #[test]
 fn recreated_custom_resource_is_not_written() {
     let cluster = TestCluster::captured("apply-erroring");
@@ -70,11 +78,15 @@ fn recreated_custom_resource_is_not_written() {
     assert_eq!(cluster.writes().len(), 3);
 }
 
-/// Where the batches are all that is asked for, there is nothing without it.
+/// A reset of batches alone has nothing to do without the custom resource.
 #[test]
 fn dp_reset_fails_if_the_custom_resource_is_deleted() {
     let cluster = TestCluster::captured("rollout-stopped");
-    cluster.fake.on("GET skyhooks").nth(1).after(vanish);
+    cluster
+        .fake
+        .on("GET skyhooks")
+        .nth(1)
+        .after(delete_custom_resource);
     let ran = cluster.run("dp reset gpu-tune --confirm");
     assert_ne!(ran.code, Some(0), "{}", ran.transcript());
 }

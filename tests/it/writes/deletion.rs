@@ -1,4 +1,4 @@
-//! A custom resource that a plan deletes, and its undo makes again.
+//! A custom resource that a plan deletes and `undo` recreates.
 
 use kubectl_skyhook::api::ApiFlavor;
 use kubectl_skyhook::plan::{Change, Plan, PlanStage, Step, Target};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{CR, TestCluster};
 
-/// Saves a plan that deletes the custom resource, as one was made before anybody looked at it again.
+/// Saves a plan that deletes the custom resource, without the checks of newer plans.
 fn saved(cluster: &TestCluster) -> String {
     let cr = cluster.cr().expect("it is there");
     let target = Target::skyhook(ApiFlavor::Skyhook, CR, cr["metadata"]["uid"].as_str());
@@ -33,7 +33,7 @@ fn deletion_is_journalled_and_undo_recreates_the_object() {
     let cluster = TestCluster::captured("complete");
     finalizers(&cluster, json!([]));
     let file = saved(&cluster);
-    // Changed between the plan and the deed: what goes is what comes back.
+    // The object changes after the plan was made: `undo` restores what was deleted.
     cluster
         .run("pause gpu-tune --confirm --reason later")
         .expect_code(0);

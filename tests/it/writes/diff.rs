@@ -1,4 +1,4 @@
-//! The program of the user's own that shows differences, called as kubectl calls it.
+//! The user's external diff program, called as kubectl calls it.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use super::TestCluster;
 use crate::support::run::RunOutput;
 
 impl TestCluster {
-    /// A program that says how it was called, and shows what is in the directories.
+    /// A program that prints its arguments and the content of the directories.
     fn differ(&self, ends: i32) -> PathBuf {
         let file = self.state.path().join("differ");
         let script = format!(
@@ -100,13 +100,13 @@ fn failing_external_diff_prevents_writes() {
     missing.expect_code(1);
     missing.expect_stderr("error: cannot run \"no-such-differ\": ");
     assert_eq!(cluster.writes(), [""; 0]);
-    // Where no diff is asked for, nobody is asked for one.
+    // Without `--diff` the program is not run.
     cluster
         .diff("no-such-differ", "pause gpu-tune --confirm")
         .expect_code(0);
 }
 
-/// What the server would say is the answer; what would change stands beside it.
+/// The result of a server dry run is on stdout, and the diff on stderr.
 #[test]
 fn server_dry_run_shows_the_diff() {
     let cluster = TestCluster::captured("complete");

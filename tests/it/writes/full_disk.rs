@@ -32,14 +32,14 @@ fn journal(cluster: &TestCluster) -> (PathBuf, String) {
     (path, text)
 }
 
-/// The size of the journal before anything is done: its first line.
+/// The size of the journal before the first write: its first line.
 fn first_line() -> usize {
     let cluster = wide();
     cluster.run(RESET).expect_code(0);
     journal(&cluster).1.lines().next().expect("a line").len()
 }
 
-/// Resets where no file may get longer than so many blocks.
+/// Runs the reset with a limit on the size of files, in blocks.
 fn on_a_full_disk(cluster: &TestCluster, blocks: usize) -> Output {
     Command::new("sh")
         .args([
@@ -55,7 +55,7 @@ fn on_a_full_disk(cluster: &TestCluster, blocks: usize) -> Output {
 
 #[test]
 fn full_disk_stops_writes_outside_the_journal() {
-    // In units of the shell, with room for a few lines more.
+    // In the units of `ulimit`, with room for a few more lines.
     let blocks = first_line() / 512 + 2;
     let cluster = wide();
     let nodes = || {
@@ -70,7 +70,7 @@ fn full_disk_stops_writes_outside_the_journal() {
     assert!(out.contains(said), "{out}{err}");
     let writes = cluster.writes().len();
     assert!(writes > 0 && writes < NODES, "{writes}: {out}{err}");
-    // What was done is taken back anyway. The disk may have been full just where a line ends.
+    // `undo` reverts what was done. The disk may have been full exactly at the end of a line.
     let whole = |line: &str| serde_json::from_str::<Value>(line).is_ok();
     let torn = !journal(&cluster).1.lines().all(whole);
     let undone = cluster.run("undo --confirm");
@@ -93,7 +93,7 @@ fn torn_journal_line_is_skipped_and_reported() {
         .expect_code(0);
     let (path, text) = journal(&cluster);
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-    // The second one was torn, and the third one is glued to what was left of it.
+    // The second line was torn, and the third one follows its remainder directly.
     let glued = format!("{}{}", &lines[1][..9], lines[2]);
     lines.splice(1..3, [glued]);
     std::fs::write(&path, lines.join("\n") + "\n").expect("it is written");
@@ -105,7 +105,7 @@ fn torn_journal_line_is_skipped_and_reported() {
     assert_eq!(cluster.objects(), before);
 }
 
-/// What is left of a journal that could not be begun is no journal, and nobody is told of it later.
+/// A journal that could not be started is removed, and not reported later.
 #[test]
 fn unwritable_journal_is_removed() {
     let cluster = wide();
@@ -119,7 +119,7 @@ fn unwritable_journal_is_removed() {
     listed.expect_no_stderr("is not a journal");
 }
 
-/// What was changed is told where it can be, and is no failure to read.
+/// The change is reported on stderr, and is not reported as a read error.
 #[test]
 fn change_is_reported_when_stdout_is_full() {
     let cluster = TestCluster::captured("apply-erroring");

@@ -1,4 +1,4 @@
-//! Who reverts what is done to a custom resource, said by the commands that make no plan of their own: `undo`,
+//! Warnings that GitOps tools revert a change, by the commands that build no plan of their own: `undo`,
 //! `undelete` and `apply-plan`.
 
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::TestCluster;
 use crate::support::fake_api::FakeApi;
 use crate::support::run::RunOutput;
 
-/// A cluster of the plans, whose custom resource somebody applies.
+/// A cluster of `tests/plans` whose custom resource is applied by a GitOps tool.
 fn cluster(plan: &str) -> TestCluster {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plans");
     let fake = FakeApi::new().serving(ApiFlavor::Skyhook);
@@ -23,7 +23,7 @@ fn newest(cluster: &TestCluster) -> String {
     list["items"][0]["id"].as_str().expect("an id").to_owned()
 }
 
-/// The lines that warn of it.
+/// Asserts that this is the only warning.
 #[track_caller]
 fn warns(ran: &RunOutput, warning: &str) {
     let lines = ran.stdout.lines().chain(ran.stderr.lines());
@@ -83,7 +83,7 @@ const MADE: &str = "skyhook/gpu-tune is applied by the Argo CD application gpu-p
 
 #[test]
 fn undelete_and_undo_name_what_may_delete_the_object_again() {
-    // While it is still there, and once it is gone: by `undelete`, and by the undo of what has let it go.
+    // Both while the object exists and once it is gone: by `undelete`, and by `undo` of the strip.
     warns(&deleted().run("undelete gpu-tune --dry-run"), MADE);
     let cluster = deleted();
     cluster

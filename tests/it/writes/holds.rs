@@ -1,5 +1,5 @@
-//! Our own pause around a reset: whose it is, what somebody else pauses meanwhile, and what a reset leaves that has not
-//! come to its end.
+//! Our own pause around a reset: its owner, pauses by others in the meantime, and what an interrupted
+//! reset leaves behind.
 
 mod concurrent_pause;
 mod ended_pause;
@@ -25,15 +25,15 @@ impl TestCluster {
         self.cr().expect("it is there")["metadata"]["annotations"][key].clone()
     }
 
-    /// Whether a reset has gone all the way, and who has paused it then.
+    /// Whether the reset is complete, and the pause annotations afterwards.
     fn reset_and_paused(&self) -> (bool, Value, Value) {
         let nodes = ["node-1", "node-2", "node-3"];
         let reset = nodes.iter().all(|n| self.keys(n).is_empty());
-        (reset, self.noted("pause"), self.annotation(HOLD))
+        (reset, self.cr_annotation("pause"), self.annotation(HOLD))
     }
 
-    /// Something happens while a reset is at work.
-    fn while_it_resets(&self, act: impl FnOnce()) -> RunOutput {
+    /// Runs `act` during a reset.
+    fn during_a_reset(&self, act: impl FnOnce()) -> RunOutput {
         self.fake.on("PATCH nodes node-2").reply(429);
         let at_work = || self.writes().iter().any(|w| w.ends_with("nodes/node-2"));
         self.with_operator(|| {
@@ -50,14 +50,14 @@ impl TestCluster {
         })
     }
 
-    /// A reset that is killed while it is at work.
-    fn killed(&self) {
+    /// Runs a reset that is killed in the middle.
+    fn kill_a_reset(&self) {
         let child = Child::default();
         let at = self.fake.on("PATCH nodes node-2").nth(1);
         at.after(child.kill());
         let ran = self.with_operator(|| self.command(RESET).child(&child).output());
         assert_eq!(ran.code, None, "{}", ran.transcript());
-        assert_eq!(self.noted("pause"), json!("true"));
+        assert_eq!(self.cr_annotation("pause"), json!("true"));
         self.fake.heal();
     }
 }
@@ -67,7 +67,7 @@ const DONE: (bool, Value, Value) = (true, Value::Null, Value::Null);
 #[test]
 fn pause_set_by_others_survives_the_reset() {
     let cluster = erroring();
-    let ran = cluster.while_it_resets(|| {
+    let ran = cluster.during_a_reset(|| {
         let pause = cluster.run("pause gpu-tune --confirm --reason mine");
         pause.expect_code(0);
         let said = "it stays paused after that command has ended";
@@ -86,7 +86,7 @@ fn pause_set_by_others_survives_the_reset() {
 #[test]
 fn pause_without_a_reason_replaces_ours() {
     let cluster = erroring();
-    let ran = cluster.while_it_resets(|| cluster.run("pause gpu-tune --confirm").expect_code(0));
+    let ran = cluster.during_a_reset(|| cluster.run("pause gpu-tune --confirm").expect_code(0));
     ran.expect_code(0);
     assert_eq!(
         cluster.reset_and_paused(),
@@ -105,11 +105,11 @@ fn held_by_another(since: &Timestamp) -> Value {
     })
 }
 
-/// Taken off and set again by another program, the value is the same; who wrote it is not.
+/// Removed and set again by another program, the pause has the same value but another field manager.
 #[test]
 fn pause_written_by_another_field_manager_is_kept() {
     let cluster = erroring();
-    let ran = cluster.while_it_resets(|| {
+    let ran = cluster.during_a_reset(|| {
         cluster.fake.change(|state: &mut State| {
             let mut cr = state
                 .store
@@ -136,7 +136,7 @@ fn pause_written_by_another_field_manager_is_kept() {
 }
 
 impl TestCluster {
-    /// A pause has just ended, and the operator has not seen that yet.
+    /// A cluster whose pause has just ended, which the operator has not seen yet.
     fn just_resumed() -> TestCluster {
         let cluster = erroring();
         let mut cr = cluster.cr().expect("it is there");
@@ -146,7 +146,7 @@ impl TestCluster {
     }
 }
 
-/// What it says of the pause that has ended would be taken for its answer to ours.
+/// Its acknowledgement of the ended pause would be taken for that of ours.
 #[test]
 fn new_pause_waits_until_the_operator_saw_the_last_one_end() {
     let cluster = TestCluster::just_resumed();
@@ -187,7 +187,7 @@ fn operator_that_misses_the_resume_prevents_writes() {
 #[test]
 fn second_reset_does_not_claim_the_first_resets_pause() {
     let cluster = erroring();
-    let ran = cluster.while_it_resets(|| {
+    let ran = cluster.during_a_reset(|| {
         for words in [RESET, "resume gpu-tune --confirm"] {
             let ran = cluster.run(words);
             ran.expect_code(3);
@@ -200,7 +200,7 @@ fn second_reset_does_not_claim_the_first_resets_pause() {
                 assert!(ran.stderr.contains(said), "{said}: {}", ran.transcript());
             }
         }
-        assert_eq!(cluster.noted("pause"), json!("true"));
+        assert_eq!(cluster.cr_annotation("pause"), json!("true"));
     });
     ran.expect_code(0);
     assert_eq!(cluster.reset_and_paused(), DONE);
@@ -209,7 +209,7 @@ fn second_reset_does_not_claim_the_first_resets_pause() {
 #[test]
 fn forced_resume_does_not_fail_the_reset() {
     let cluster = erroring();
-    let ran = cluster.while_it_resets(|| {
+    let ran = cluster.during_a_reset(|| {
         let ran = cluster.run("resume gpu-tune --confirm --force");
         ran.expect_code(0);
         ran.expect_stderr("may still be running");
@@ -218,7 +218,7 @@ fn forced_resume_does_not_fail_the_reset() {
     assert_eq!(cluster.reset_and_paused(), DONE);
 }
 
-/// The value goes there and back: a request that comes late would find the old one.
+/// The value changes back and forth, so a late duplicate request would find the old value.
 #[test]
 fn pause_and_resume_test_the_resource_version() {
     let cluster = erroring();
@@ -237,7 +237,7 @@ fn pause_and_resume_test_the_resource_version() {
     }
 }
 
-/// The operator writes the status of the object in between, so that its version is another one.
+/// The operator writes the status in between, which changes the resource version.
 #[test]
 fn pause_retries_after_a_version_conflict() {
     let cluster = erroring();
@@ -269,7 +269,7 @@ fn failed_resume_is_reported_last_and_the_same_command_retries_it() {
         Reply::Cut,
     ] {
         let cluster = erroring();
-        // The first one is the pause, and all others are tries to end it.
+        // The first write is the pause, and all others are attempts to end it.
         let tries = cluster.fake.on("PATCH skyhooks").nth(2).times(100);
         tries.reply(reply);
         let ran = cluster.with_operator(|| cluster.run(RESET));
@@ -277,7 +277,7 @@ fn failed_resume_is_reported_last_and_the_same_command_retries_it() {
         let says = "warning: this command left skyhook/gpu-tune paused; to resume it: \
                     kubectl skyhook resume gpu-tune\n";
         assert!(ran.stderr.ends_with(says), "{}", ran.transcript());
-        assert_eq!(cluster.noted("pause"), json!("true"));
+        assert_eq!(cluster.cr_annotation("pause"), json!("true"));
         cluster.fake.heal();
         let again = cluster.with_operator(|| cluster.run(RESET));
         again.expect_code(0);
@@ -285,7 +285,7 @@ fn failed_resume_is_reported_last_and_the_same_command_retries_it() {
     }
 }
 
-/// All else was taken back before, so nothing but the pause is left to do.
+/// Everything else was undone before, so only the pause is left.
 #[test]
 fn undo_that_failed_to_resume_is_finished_by_the_same_command() {
     for with_id in [false, true] {
@@ -300,7 +300,7 @@ fn undo_that_failed_to_resume_is_finished_by_the_same_command() {
         let ran = cluster.with_operator(|| cluster.run(&undo));
         ran.expect_code(4);
         assert_eq!(
-            cluster.noted("pause"),
+            cluster.cr_annotation("pause"),
             json!("true"),
             "{}",
             ran.transcript()
@@ -327,7 +327,7 @@ fn pause_of_a_killed_reset_is_reported_and_can_be_ended() {
     ] {
         let cluster = erroring();
         let before = cluster.objects();
-        cluster.killed();
+        cluster.kill_a_reset();
         let report = cluster.run("diagnose stuck -o json");
         let found: Vec<Value> = report.json()["findings"]
             .as_array()
@@ -358,7 +358,7 @@ fn pause_of_a_killed_reset_is_reported_and_can_be_ended() {
 #[test]
 fn capture_reports_the_pause_of_an_ended_command() {
     let cluster = erroring();
-    cluster.killed();
+    cluster.kill_a_reset();
     let file = cluster.state.path().join("capture.tar.gz");
     let file = file.display();
     let collected = cluster.run(&format!("collect -o {file}"));
@@ -373,7 +373,7 @@ fn capture_reports_the_pause_of_an_ended_command() {
     assert!(found.any(|f| f["code"] == "SKY311"), "{report:#}");
 }
 
-/// It is killed right after the pause, before anything else is done.
+/// The command is killed right after its pause, before any other write.
 #[test]
 fn undo_ends_the_pause_of_a_command_killed_after_it() {
     for theirs in [false, true] {
@@ -384,10 +384,10 @@ fn undo_ends_the_pause_of_a_command_killed_after_it() {
         let ran = cluster.command(RESET).child(&child).output();
         assert_eq!(ran.code, None, "{}", ran.transcript());
         cluster.fake.heal();
-        assert_eq!(cluster.noted("pause"), json!("true"));
+        assert_eq!(cluster.cr_annotation("pause"), json!("true"));
         let list = cluster.run("journal list -o json").json();
         let id = list["items"][0]["id"].as_str().expect("an id").to_owned();
-        // Somebody has paused it on purpose: then nothing of ours is there to be taken back.
+        // A user has paused it on purpose, so there is nothing of ours to undo.
         if theirs {
             cluster
                 .run("pause gpu-tune --confirm --reason mine")
@@ -401,7 +401,7 @@ fn undo_ends_the_pause_of_a_command_killed_after_it() {
             assert!(cluster.objects() == before, "{}", undone.transcript())
         }
         assert_eq!(
-            cluster.noted("pause"),
+            cluster.cr_annotation("pause"),
             if theirs { json!("true") } else { Value::Null }
         );
     }
@@ -410,13 +410,13 @@ fn undo_ends_the_pause_of_a_command_killed_after_it() {
 #[test]
 fn undo_does_not_restore_a_pause_that_was_taken_over() {
     let cluster = erroring();
-    cluster.killed();
+    cluster.kill_a_reset();
     cluster.with_operator(|| cluster.run(RESET)).expect_code(0);
     assert_eq!(cluster.reset_and_paused(), DONE);
     let undone = cluster.with_operator(|| cluster.run("undo --confirm"));
     undone.expect_code(0);
     assert_eq!(
-        cluster.noted("pause"),
+        cluster.cr_annotation("pause"),
         Value::Null,
         "{}",
         undone.transcript()
@@ -424,7 +424,7 @@ fn undo_does_not_restore_a_pause_that_was_taken_over() {
     assert_eq!(cluster.annotation(HOLD), Value::Null);
 }
 
-/// Where their process runs cannot be seen, and they may be at work still.
+/// A process on another machine cannot be checked, and may still be running.
 #[test]
 fn hold_of_another_machine_is_respected_until_stale() {
     for (since, theirs) in [
@@ -443,12 +443,12 @@ fn hold_of_another_machine_is_respected_until_stale() {
             "{}",
             ran.transcript()
         );
-        // What is known to be theirs can be ended anyway, said what it is.
+        // A hold known to be of others can be ended by force, with a message.
         if theirs {
             let ran = cluster.run("resume gpu-tune --confirm");
             ran.expect_code(0);
             ran.expect_stderr("ann@laptop");
         }
-        assert_eq!(cluster.noted("pause"), Value::Null);
+        assert_eq!(cluster.cr_annotation("pause"), Value::Null);
     }
 }

@@ -34,14 +34,14 @@ fn pause_resume_disable_and_enable_set_annotations() {
     );
     cluster.run("enable gpu-tune -y").expect_code(0);
     assert_eq!(value("disable"), Value::Null);
-    // What is unchanged is no error.
+    // Nothing to change is no error.
     cluster.run("enable gpu-tune").expect_code(0);
     let typo = cluster.run("pause gpu-tone --confirm");
     typo.expect_code(1);
     typo.expect_stderr("did you mean gpu-tune");
 }
 
-/// A server compares these characters in the way that Go spells them.
+/// The server compares these characters in Go's JSON escapes.
 #[test]
 fn undo_works_for_text_that_go_escapes() {
     let cluster = TestCluster::captured("complete");

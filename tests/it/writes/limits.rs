@@ -1,4 +1,4 @@
-//! Limits hold whatever the plan changes, and a flag that would do nothing is refused.
+//! Limits apply whatever the plan changes, and flags without effect are refused.
 
 use insta::assert_snapshot;
 use serde_json::json;
@@ -43,7 +43,7 @@ fn max_parallel_without_nodes_is_refused() {
         assert_snapshot!(ran.transcript());
     }
     assert_eq!(cluster.writes(), [""; 0]);
-    // Where there is nothing to do, there is nothing to pace either.
+    // With nothing to do, the flag is accepted.
     cluster.run("resume gpu-tune --canary 1").expect_code(0);
 }
 

@@ -1,4 +1,4 @@
-//! A migration that holds the operator: what would come to nothing is refused, with what to do first.
+//! A migration that holds the operator: changes without effect are refused, with the steps to take first.
 
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ impl Held {
         writes.iter().filter(|w| w.method == "PATCH").count()
     }
 
-    fn noted(&self, key: &str) -> Value {
+    fn cr_annotation(&self, key: &str) -> Value {
         let cr = self
             .0
             .fake
@@ -36,7 +36,7 @@ impl Held {
     }
 }
 
-/// What the older operator still runs.
+/// Pods that the older operator still runs.
 const OLD_PODS: [&str; 2] = [
     "gpu-driver-2-0-1-apply-node-3-9669eb68",
     "gpu-driver-2-0-1-config-node-2-c90a12db",
@@ -75,13 +75,13 @@ fn change_without_effect_during_a_migration_hold_needs_force() {
         forced.expect_code(0);
         forced.expect_stderr("the operator does nothing while");
         assert!(held.written() > 0, "{words}");
-        // Nobody would answer a pause.
-        assert_eq!(held.noted("pause"), Value::Null);
+        // The operator would not acknowledge a pause.
+        assert_eq!(held.cr_annotation("pause"), Value::Null);
     }
 }
 
 impl Held {
-    /// Nodes carry the state under the newer prefix, as the operator adopts it before it is held.
+    /// Copies node states to the newer prefix, as the operator does before it is held.
     fn adopted(&self) {
         self.0.fake.change(|state| {
             for name in ["node-1", "node-2", "node-3"] {
@@ -111,11 +111,11 @@ impl Held {
 fn commands_start_no_work_during_a_migration_hold() {
     for (stop, go) in [("pause", "resume"), ("disable", "enable")] {
         let held = Held::new();
-        // An emergency does not wait for a migration.
+        // `pause` and `disable` work during a migration.
         let stopped = held.run(&format!("{stop} gpu --confirm"));
         stopped.expect_code(0);
         stopped.expect_stderr("the operator does nothing while");
-        assert_eq!(held.noted(stop), json!("true"));
+        assert_eq!(held.cr_annotation(stop), json!("true"));
         held.0.fake.change(|state| {
             for pod in OLD_PODS {
                 state.store.forget("pods", "skyhook", pod);
@@ -124,9 +124,9 @@ fn commands_start_no_work_during_a_migration_hold() {
         let ran = held.run(&format!("{go} gpu"));
         ran.expect_code(3);
         ran.expect_stderr(REFUSED);
-        assert_eq!(held.noted(stop), json!("true"));
+        assert_eq!(held.cr_annotation(stop), json!("true"));
         held.run(&format!("{go} gpu --force -y")).expect_code(0);
-        assert_eq!(held.noted(stop), Value::Null);
+        assert_eq!(held.cr_annotation(stop), Value::Null);
         // What is unchanged is no error.
         held.run(&format!("{go} gpu")).expect_code(0);
     }
@@ -147,12 +147,12 @@ fn resume_with_two_executors_needs_force() {
     unseen.expect_stderr(
         "so it is unknown whether a pod of the older operator is still running for gpu",
     );
-    assert_eq!(held.noted("pause"), json!("true"));
+    assert_eq!(held.cr_annotation("pause"), json!("true"));
     held.run("resume gpu --force -y").expect_code(0);
-    assert_eq!(held.noted("pause"), Value::Null);
+    assert_eq!(held.cr_annotation("pause"), Value::Null);
 }
 
-/// What an object left that is gone goes without the operator.
+/// Leftovers of a deleted object can be removed without the operator.
 #[test]
 fn leftovers_can_be_cleaned_during_a_migration_hold() {
     let held = Held::new();

@@ -1,4 +1,4 @@
-//! A preview says where the change goes, and what was noted of one cluster is not carried out on another.
+//! Previews name the cluster, and journals and plans of one cluster are not applied to another.
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::TestCluster;
 use crate::support::run::{RunOutput, run};
 
-/// Another cluster that looks the same.
-fn twin(cluster: &str) -> TestCluster {
+/// Another cluster with the same objects.
+fn other_cluster(cluster: &str) -> TestCluster {
     let test_cluster = TestCluster::captured(cluster);
     test_cluster.fake.load(json!({
         "apiVersion": "v1", "kind": "Namespace",
@@ -16,7 +16,7 @@ fn twin(cluster: &str) -> TestCluster {
     test_cluster
 }
 
-/// With the journals of another stage.
+/// Runs a command with the journals of another test cluster.
 fn run_with(journals: &TestCluster, on: &TestCluster, words: &str) -> RunOutput {
     let command = on.command(words);
     command
@@ -44,20 +44,20 @@ fn previews_name_cluster_context_and_server() {
     let server = test_cluster.served.url.as_str();
     let place = json!({"cluster": "fake", "context": "fake", "server": format!("{server}")});
     assert_eq!(ran.json()["place"], place);
-    // The question comes below it.
+    // The prompt comes after the preview.
     let asked = test_cluster.run("pause gpu-tune");
     let line = format!("\non cluster fake (context fake, {server})\n");
     asked.expect_stderr(&line);
     // Without a kubeconfig there is only the address.
     let ran = run(&format!("pause gpu-tune --dry-run --server {server}")).output();
-    ran.expect_stdout(&format!("\non {server}\n"));
+    ran.expect_stdout(format!("\non {server}\n"));
     let ran = run("pause gpu-tune --dry-run --from tests/clusters/complete/cluster.json").output();
     ran.expect_no_stdout("\non ");
 }
 
 #[test]
 fn undo_on_another_cluster_is_refused() {
-    let (here, there) = (TestCluster::captured("complete"), twin("complete"));
+    let (here, there) = (TestCluster::captured("complete"), other_cluster("complete"));
     here.run("pause gpu-tune --confirm").expect_code(0);
     let ran = run_with(&here, &there, "undo --confirm");
     ran.expect_code(3);
@@ -67,7 +67,7 @@ fn undo_on_another_cluster_is_refused() {
         .replace(id.as_str().expect("an id"), "[id]");
     assert_snapshot!(said);
     assert_eq!(there.writes(), [""; 0]);
-    // The same cluster by another address is the same.
+    // The same cluster at another address is accepted.
     let again = TestCluster::serving(here.fake.clone());
     let ran = run_with(&here, &again, "undo --confirm");
     ran.expect_code(0);
@@ -126,7 +126,7 @@ fn older_journal_is_matched_by_server_address() {
 
 #[test]
 fn plan_for_another_cluster_is_refused() {
-    let (here, there) = (TestCluster::captured("complete"), twin("complete"));
+    let (here, there) = (TestCluster::captured("complete"), other_cluster("complete"));
     let file = here.state.path().join("plan.json").display().to_string();
     here.run(&format!("pause gpu-tune --plan-out {file}"))
         .expect_code(0);
@@ -139,7 +139,7 @@ fn plan_for_another_cluster_is_refused() {
     let ran = here.run(&format!("apply-plan {file} --confirm"));
     ran.expect_code(0);
     ran.expect_no_stderr("warning");
-    // One that was made from files is for no certain cluster.
+    // A plan made from files is for no particular cluster.
     let from = "--from tests/clusters/complete/cluster.json";
     there
         .run(&format!("pause gpu-tune --plan-out {file} {from}"))
@@ -154,7 +154,7 @@ fn plan_for_another_cluster_is_refused() {
 fn undelete_ignores_journals_of_another_cluster() {
     let (here, there) = (
         TestCluster::captured("deleted-while-paused"),
-        twin("finalizer-stripped"),
+        other_cluster("finalizer-stripped"),
     );
     here.run("finalizer strip gpu-tune --force --confirm")
         .expect_code(0);
@@ -168,9 +168,9 @@ fn undelete_ignores_journals_of_another_cluster() {
         &format!("undelete gpu-tune --journal {id} --confirm"),
     );
     named.expect_code(3);
-    named.expect_stderr(&format!("journal {id} is from another cluster"));
+    named.expect_stderr(format!("journal {id} is from another cluster"));
     assert_eq!(there.writes(), [""; 0]);
-    // The same cluster by another address: it was not found before.
+    // The same cluster at another address.
     let again = TestCluster::serving(here.fake.clone());
     let found = run_with(&here, &again, "undelete gpu-tune --dry-run");
     found.expect_code(0);

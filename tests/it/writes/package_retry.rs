@@ -1,4 +1,4 @@
-//! Jobs that have given up, of the newer operator.
+//! `package retry`: failed Jobs of the newer operator.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ fn retry_deletes_only_the_failed_job() {
     let before = cluster.fake.objects().len();
     let ran = cluster.run("package retry driver --skyhook gpu --all-nodes --confirm");
     ran.expect_code(0);
-    // A Job that was deleted is not made again.
+    // A deleted Job is not recreated.
     ran.expect_no_stdout("undo");
     let job = "/apis/batch/v1/namespaces/nodewright/jobs/gpu-driver-2-0-1-apply-node-2";
     assert_eq!(

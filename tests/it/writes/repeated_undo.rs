@@ -1,4 +1,4 @@
-//! An undo that could take nothing back, and what the next one does.
+//! An undo that could revert nothing, and what the next undo does.
 
 use kubectl_skyhook::api::{ApiFlavor, keys};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{CR, TestCluster};
 use crate::support::object_builder::ObjectBuilder;
 
-/// The operator begins again on the node that was reset.
+/// Simulates the operator: it starts again on the node that was reset.
 fn restart(cluster: &TestCluster) {
     let mut node = cluster.node("node-2");
     let key = keys::node_state(ApiFlavor::Skyhook, CR);
@@ -16,7 +16,7 @@ fn restart(cluster: &TestCluster) {
     cluster.fake.load(node);
 }
 
-/// Two commands, and the operator goes on where the newer one was.
+/// Two commands, and an operator that acts on the newer one.
 fn paused_and_reset() -> (TestCluster, Value) {
     let cluster = TestCluster::captured("apply-erroring");
     cluster.run("pause gpu-tune --confirm").expect_code(0);
@@ -44,17 +44,17 @@ fn undo_without_effect_does_not_advance_to_an_older_command() {
         ] {
             assert!(ran.stderr.contains(said), "{said}: {}", ran.transcript());
         }
-        assert_eq!(cluster.noted("pause"), json!("true"));
+        assert_eq!(cluster.cr_annotation("pause"), json!("true"));
         assert_eq!(cluster.writes(), so_far);
     }
     let older = items[1]["id"].as_str().expect("an id");
     cluster
         .run(&format!("undo {older} --confirm"))
         .expect_code(0);
-    assert_eq!(cluster.noted("pause"), Value::Null);
+    assert_eq!(cluster.cr_annotation("pause"), Value::Null);
 }
 
-/// The object changes between the look and the write.
+/// The object changes between the read and the write.
 #[test]
 fn undo_skipped_by_a_conflict_leaves_the_command_in_force() {
     let cluster = TestCluster::captured("apply-erroring");
@@ -92,7 +92,7 @@ fn undo_skipped_by_a_conflict_leaves_the_command_in_force() {
             again.transcript()
         );
     }
-    assert_eq!(cluster.noted("pause"), json!("true"));
+    assert_eq!(cluster.cr_annotation("pause"), json!("true"));
 }
 
 #[test]
@@ -116,14 +116,14 @@ fn undo_dry_run_reads_the_cluster() {
         );
     }
     assert_eq!(cluster.writes(), so_far);
-    // What can be taken back is, and what cannot is said.
+    // What can be undone is undone, and the rest is reported.
     let undone = cluster.run("undo --confirm");
     undone.expect_code(4);
     undone.expect_stdout("1 skipped");
     cluster.run("undo --confirm").expect_code(1);
 }
 
-/// Somebody has taken it back by hand: that is unchanged, and the next undo goes on to the command before.
+/// The command was reverted by hand: it counts as unchanged, and the next undo reverts the command before.
 #[test]
 fn command_reverted_by_hand_is_no_longer_in_force() {
     let cluster = TestCluster::captured("complete");
@@ -138,9 +138,9 @@ fn command_reverted_by_hand_is_no_longer_in_force() {
     let ran = cluster.run("undo --confirm");
     ran.expect_code(0);
     ran.expect_stdout("1 unchanged");
-    assert_eq!(cluster.noted("disable"), json!("true"));
+    assert_eq!(cluster.cr_annotation("disable"), json!("true"));
     cluster.run("undo --confirm").expect_code(0);
-    assert_eq!(cluster.noted("disable"), Value::Null);
+    assert_eq!(cluster.cr_annotation("disable"), Value::Null);
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn undo_ids_do_not_repeat_the_prefix() {
     assert_eq!(names, ["undo-ignore", "undo-ignore", "ignore"]);
 }
 
-/// A list, and one request a node.
+/// One list, and one request for each node.
 #[test]
 fn undo_sends_one_read_per_changed_node() {
     const NODES: usize = 500;
@@ -192,7 +192,7 @@ fn undo_sends_one_read_per_changed_node() {
         cluster.fake.requests().len() - before
     };
     let there = requests(reset);
-    // What the operator counts for itself meanwhile is left alone, and costs nothing.
+    // Counters that the operator changed in the meantime are kept, without extra requests.
     for number in 0..NODES {
         let mut node = cluster.node(&format!("node-{number:03}"));
         node["metadata"]["annotations"][keys::status(ApiFlavor::Skyhook, "gpu")] = json!("unknown");

@@ -1,4 +1,4 @@
-//! What a reset takes, and what it leaves.
+//! What a reset removes, and what it keeps.
 
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
@@ -46,7 +46,7 @@ fn reset_clears_all_state_and_undo_restores_it() {
     let undone = cluster.with_operator(|| cluster.run("undo --confirm"));
     undone.expect_code(0);
     let mut after = cluster.objects();
-    // The stand-in for the operator has written its status meanwhile.
+    // The simulated operator has written the status in the meantime.
     after[3]["status"]["status"] = before[3]["status"]["status"].clone();
     assert_eq!(after, before);
 

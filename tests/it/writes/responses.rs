@@ -1,4 +1,4 @@
-//! What the server, or something before it, answers to a write.
+//! Responses to a write, from the server or something in front of it.
 
 use kubectl_skyhook::api::{ApiFlavor, keys};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::support::test_cluster::CR;
 const PAGE: &str = "<!DOCTYPE html><title>Sign in</title>";
 const RERUN: &str = "node reset node-2 --skyhook gpu-tune --no-pause -y";
 
-/// Nothing answers for the node any more but a page that asks to log in.
+/// From now on, requests for the node return a login page.
 fn behind_a_page(cluster: &TestCluster) {
     for verb in ["PATCH", "GET"] {
         cluster
@@ -79,7 +79,7 @@ fn ended_pause_is_not_counted_as_a_change() {
     );
     assert_eq!(cluster.objects()[1], before[1], "{}", ran.transcript());
 
-    // Somebody else's change came first, every time.
+    // Another change always comes first.
     let cluster = TestCluster::captured_with_operator("apply-erroring");
     cluster.fake.on("PATCH nodes node-2").after(|state| {
         let mut node = state
@@ -179,7 +179,7 @@ fn retry_after_is_limited_by_the_request_timeout() {
     ran.expect_stderr(says);
 }
 
-/// A file may come from anybody: what is not a name could lead a request to another object.
+/// A file may come from anyone, and an invalid name could direct a request to another object.
 #[test]
 fn journal_or_plan_with_an_invalid_name_is_refused() {
     for name in ["a/b", "..", "a b", "a%2Fb", "a#b", "a\\nb", "A", ""] {
@@ -209,7 +209,7 @@ fn journal_or_plan_with_an_invalid_name_is_refused() {
     }
 }
 
-/// A conflict, after which nobody can say what stands there.
+/// A conflict, after which the object cannot be read.
 #[test]
 fn object_that_cannot_be_read_again_is_reported() {
     let cluster = TestCluster::captured_with_operator("apply-erroring");

@@ -1,4 +1,4 @@
-//! What is asked, checked and capped before anything is written.
+//! Dry runs, permission checks and limits before anything is written.
 
 use serde_json::json;
 
@@ -40,7 +40,7 @@ fn partial_failure_exits_4() {
     );
     assert_eq!(cluster.keys("node-1"), [""; 0]);
     assert_eq!(cluster.keys("node-2").len(), 4);
-    // The same command again does the rest.
+    // The same command finishes the rest.
     let again = cluster.run("reset gpu-tune --confirm --no-pause");
     again.expect_code(0);
     assert_eq!(cluster.keys("node-2"), [""; 0]);
@@ -83,7 +83,7 @@ fn saved_plan_is_applied_later() {
     let done = cluster.run(&format!("apply-plan {path} --digest {digest} --confirm"));
     done.expect_code(0);
     assert_eq!(cluster.keys("node-2"), [""; 0]);
-    // Once more is no harm.
+    // Applying it again changes nothing.
     let again = cluster.run(&format!("apply-plan {path} --confirm"));
     again.expect_code(0);
     again.expect_stdout("1 unchanged");

@@ -1,4 +1,4 @@
-//! A thousand nodes and a server in a bad mood, through the real binary: its exit code, and its list.
+//! 1,000 nodes and a server with errors: exit code and result list of the binary.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ use crate::support::run::{RunOutput, run};
 
 const NODES: usize = 1000;
 
-/// What the server does to the requests for a node, by its number: every twentieth each, once or for good.
-fn mood(number: usize) -> Option<(Reply, usize)> {
+/// The server's error for a node by its number, and how often; one node in twenty gets each.
+fn error_of(number: usize) -> Option<(Reply, usize)> {
     const FOR_GOOD: usize = usize::MAX;
     Some(match number % 20 {
         0 => (Reply::from(409), 1),
@@ -29,8 +29,8 @@ fn mood(number: usize) -> Option<(Reply, usize)> {
     })
 }
 
-/// Whether a node cannot be written to, however often it is tried.
-fn hopeless(number: usize) -> bool {
+/// Whether writes to a node always fail.
+fn always_fails(number: usize) -> bool {
     matches!(number % 20, 4 | 6 | 7)
 }
 
@@ -46,8 +46,8 @@ fn reset_of_1000_nodes_survives_server_errors() {
         let mut node = SKYHOOK.node(&name, "complete", &["driver|1.0.0 config complete"]);
         node["metadata"]["labels"] = json!({SKYHOOK.0.key("status_gpu"): "complete"});
         fake.load(node);
-        if let Some((reply, times)) = mood(number) {
-            // Not for good as a rule of access, which the permission check would hear of.
+        if let Some((reply, times)) = error_of(number) {
+            // Only this often, since a permanent 403 would fail the permission check.
             let times = times.min(1_000_000);
             fake.on(&format!("PATCH nodes {name}"))
                 .times(times)
@@ -82,7 +82,7 @@ fn reset_of_1000_nodes_survives_server_errors() {
     let mut failed = 0;
     for number in 0..NODES {
         let name = format!("node/node-{number:04}");
-        if hopeless(number) {
+        if always_fails(number) {
             failed += 1;
             assert_eq!(*results[name.as_str()], json!("failed"), "{name}");
             assert_eq!(keys(number), 3, "{name} is half done");
@@ -105,7 +105,7 @@ fn reset_of_1000_nodes_survives_server_errors() {
     };
     let done: Vec<Value> = (0..NODES).map(version).collect();
 
-    // The server is well again: the same command does the rest, and nothing twice.
+    // Without errors, the same command changes the remaining nodes, and none twice.
     fake.heal();
     let again = reset();
     again.expect_code(0);
@@ -114,14 +114,14 @@ fn reset_of_1000_nodes_survives_server_errors() {
         assert_eq!(keys(number), 0);
         assert_eq!(
             version(number) == *done,
-            !hopeless(number),
+            !always_fails(number),
             "node-{number:04} was written to twice"
         );
     }
 }
 
-/// What was done to some nodes is looked up by their names, and only what was done to very many in the list of all. What
-/// begins on them is told from few nodes one by one, or else from the list of all in four pages.
+/// Few affected nodes are read by name, and very many in a list of all. What
+/// starts on them is determined from few nodes one by one, or from the list of all in four pages.
 #[test]
 fn undo_reads_only_the_affected_nodes() {
     const ALL: usize = 1_600;
@@ -130,7 +130,7 @@ fn undo_reads_only_the_affected_nodes() {
         fake.load(SKYHOOK.node(&format!("node-{number:04}"), "complete", &[]));
     }
     let cluster = TestCluster::serving(fake);
-    // The first page is no longer than what is looked for, and says how many more there are.
+    // The first page is as long as the number of nodes needed, and tells how many more there are.
     for (nodes, gets, lists) in [
         ("node-15[0-9]{2}", 100, 1 + 4),
         ("node-00[0-4][0-9]", 0, 1 + 50),

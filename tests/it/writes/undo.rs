@@ -1,4 +1,4 @@
-//! The journal, and the way back.
+//! `journal` and `undo`.
 
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
@@ -50,7 +50,12 @@ fn undo_reverts_the_newest_command_in_force_and_names_it() {
     let a = newest(&cluster);
     cluster.run("disable gpu-tune --confirm").expect_code(0);
     let b = newest(&cluster);
-    let in_force = || (cluster.noted("pause"), cluster.noted("disable"));
+    let in_force = || {
+        (
+            cluster.cr_annotation("pause"),
+            cluster.cr_annotation("disable"),
+        )
+    };
 
     cluster.run(&format!("undo {a} --confirm")).expect_code(0);
     assert_eq!(in_force(), (Value::Null, json!("true")));
@@ -80,7 +85,7 @@ fn missing_journal_is_reported() {
         assert_eq!(ran.stdout, "");
         ran.expect_stderr("no journal in ");
     }
-    // The newest is shown, also where it is an undo.
+    // The newest journal is shown, even if it is of an undo.
     cluster.run("pause gpu-tune --confirm").expect_code(0);
     cluster.run("undo --confirm").expect_code(0);
     let show = cluster.run("journal show");
@@ -102,7 +107,7 @@ fn undone_undo_leaves_the_command_in_force() {
     cluster
         .run(&format!("undo {undo} --confirm"))
         .expect_code(0);
-    assert_eq!(cluster.noted("pause"), json!("true"));
+    assert_eq!(cluster.cr_annotation("pause"), json!("true"));
     let list = cluster.run("journal list -o json").json();
     let taken = |id: &str| {
         let items = list["items"].as_array().expect("a list");
@@ -112,7 +117,7 @@ fn undone_undo_leaves_the_command_in_force() {
     let again = cluster.run("undo --confirm");
     again.expect_code(0);
     again.expect_stderr(&a);
-    assert_eq!(cluster.noted("pause"), Value::Null);
+    assert_eq!(cluster.cr_annotation("pause"), Value::Null);
 }
 
 #[test]

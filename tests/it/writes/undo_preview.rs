@@ -1,4 +1,4 @@
-//! What the operator starts after an undo is shown as the opposite command shows it.
+//! The preview of `undo` shows what the operator starts, as the opposite command does.
 
 use serde_json::{Value, json};
 
@@ -89,7 +89,7 @@ fn saved_undo_plan_names_what_starts() {
     assert_eq!(saved, expected);
 }
 
-/// Nothing can begin where no operator's API is served, and the label can go all the same.
+/// Without the operator's API nothing can start, but the label can be removed.
 #[test]
 fn undo_of_node_ignore_works_without_an_api() {
     let cluster = rebooting("1.0.0");
@@ -106,7 +106,7 @@ fn undo_of_node_ignore_works_without_an_api() {
     assert_eq!(later.node("node-1")["metadata"]["labels"], json!({}));
 }
 
-/// To stop the operator takes no look at what it would start.
+/// Stopping the operator does not require reading what it would start.
 #[test]
 fn node_ignore_works_without_reading_custom_resources() {
     let cluster = rebooting("1.0.0");

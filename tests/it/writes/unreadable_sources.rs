@@ -1,4 +1,4 @@
-//! A source that cannot be read: what was there is done as ever, or nothing is.
+//! With an unreadable source, a command makes its usual change or none.
 
 use kubectl_skyhook::api::ApiFlavor;
 
@@ -6,8 +6,8 @@ use super::{CR, TestCluster};
 use crate::support::fake_api::{Problem, Reply};
 use crate::support::run::RunOutput;
 
-/// How a list may be spoiled; the server gives it once, or always.
-fn spoils() -> Vec<(&'static str, Reply, usize)> {
+/// The faults of a list, each once or always.
+fn list_faults() -> Vec<(&'static str, Reply, usize)> {
     const ALWAYS: usize = usize::MAX;
     let body = |text: &str| Reply::Body(text.to_owned());
     let busy = Problem {
@@ -32,7 +32,7 @@ fn spoils() -> Vec<(&'static str, Reply, usize)> {
     ]
 }
 
-/// A command, a cluster in which it has something to do, what is done there before, and what it must read.
+/// A command, a capture on which it writes, the command to run before, and the sources it requires.
 #[derive(Clone)]
 struct Case {
     words: &'static str,
@@ -52,8 +52,8 @@ const fn case(words: &'static str, cluster: &'static str) -> Case {
     }
 }
 
-/// Every command that plans by what it reads. `pause` and `disable` are for emergencies, and require nothing; `undo`
-/// and `apply-plan` read each object by itself.
+/// Every command that plans by what it reads. `pause` and `disable` are for emergencies and require nothing; `undo`
+/// and `apply-plan` read each object separately.
 fn commands() -> Vec<Case> {
     vec![
         case("reset gpu-tune --no-pause", "apply-erroring"),
@@ -94,7 +94,7 @@ fn commands() -> Vec<Case> {
     ]
 }
 
-fn begun(case: &Case) -> TestCluster {
+fn prepared(case: &Case) -> TestCluster {
     let test_cluster = TestCluster::captured(case.cluster);
     if !case.first.is_empty() {
         test_cluster.run(case.first).expect_code(0);
@@ -108,10 +108,10 @@ fn go(test_cluster: &TestCluster, case: &Case) -> RunOutput {
 
 #[test]
 fn unreadable_source_gives_the_usual_change_or_none() {
-    // Most of the time is spent waiting before a read is tried again.
+    // Most of the time is spent waiting for retries of reads.
     std::thread::scope(|scope| {
         for case in commands() {
-            let undisturbed = begun(&case);
+            let undisturbed = prepared(&case);
             let before = undisturbed.writes().len();
             go(&undisturbed, &case).expect_code(0);
             let mut as_ever = undisturbed.writes()[before..].to_vec();
@@ -119,16 +119,16 @@ fn unreadable_source_gives_the_usual_change_or_none() {
             assert_ne!(as_ever, [""; 0], "{} has something to do", case.words);
             for source in case.required {
                 let (case, as_ever) = (case.clone(), as_ever.clone());
-                scope.spawn(move || without(&case, source, &as_ever));
+                scope.spawn(move || check_without(&case, source, &as_ever));
             }
         }
     });
 }
 
-/// Spoils one source in every way.
-fn without(case: &Case, source: &str, as_ever: &[String]) {
-    for (how, reply, times) in spoils() {
-        let test_cluster = begun(case);
+/// Injects every fault into the reads of one source.
+fn check_without(case: &Case, source: &str, as_ever: &[String]) {
+    for (how, reply, times) in list_faults() {
+        let test_cluster = prepared(case);
         let before = test_cluster.writes().len();
         let pattern = format!("LIST {source}");
         test_cluster.fake.on(&pattern).times(times).reply(reply);
@@ -146,13 +146,13 @@ fn without(case: &Case, source: &str, as_ever: &[String]) {
     }
 }
 
-/// The one way to be sure that a custom resource is gone: the server says so.
+/// Only a 404 of the API server proves that a custom resource is gone.
 #[test]
 fn reset_without_the_custom_resource_needs_proof_of_absence() {
     let test_cluster = TestCluster::captured("finalizer-stripped");
     test_cluster.run(&format!("reset {CR} -y")).expect_code(0);
     assert_ne!(test_cluster.writes(), [""; 0]);
-    // Neither is a page in its place, nor an API of which nothing is said.
+    // A web page does not, nor does a discovery response without the API.
     for body in ["<html>not here</html>", "{}", "null"] {
         let test_cluster = TestCluster::captured("finalizer-stripped");
         test_cluster
@@ -165,7 +165,7 @@ fn reset_without_the_custom_resource_needs_proof_of_absence() {
     }
 }
 
-/// An emergency does not wait until the cluster can be read; what it was done without is said, in one line.
+/// `pause` does not need to read the cluster; what was not read is reported in one line.
 #[test]
 fn pause_works_without_reading_the_cluster() {
     let test_cluster = TestCluster::captured("complete");
@@ -180,7 +180,7 @@ fn pause_works_without_reading_the_cluster() {
     ran.expect_stderr("the plan was made without");
 }
 
-/// Who may read nothing is told so once, and which rights it takes.
+/// A user without read rights gets one error that names the required rights.
 #[test]
 fn user_without_rights_gets_one_error() {
     for words in [

@@ -1,4 +1,4 @@
-//! A directory of journals with something else in it, or that others may write to.
+//! A journal directory with other files in it, or writable by others.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -42,7 +42,7 @@ fn invalid_journal_files_are_ignored() {
     show.expect_code(0);
     let undone = cluster.run("undo --confirm");
     undone.expect_code(0);
-    assert_eq!(cluster.noted("pause"), Value::Null);
+    assert_eq!(cluster.cr_annotation("pause"), Value::Null);
     for ran in [&list, &show, &undone] {
         for name in ["9996-foreign", "9995-bytes", "9994-empty"] {
             let said = format!("{name}.jsonl is not a journal");
@@ -85,6 +85,6 @@ fn journal_directory_writable_by_others_is_refused() {
     assert_eq!(cluster.writes(), so_far);
     mode(0o700);
     cluster.run("undo --confirm").expect_code(0);
-    assert_eq!(cluster.noted("pause"), Value::Null);
-    assert_eq!(cluster.noted("disable"), Value::Null);
+    assert_eq!(cluster.cr_annotation("pause"), Value::Null);
+    assert_eq!(cluster.cr_annotation("disable"), Value::Null);
 }

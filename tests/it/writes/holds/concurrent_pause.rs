@@ -1,4 +1,4 @@
-//! Somebody pauses between the look of `pause` and its write.
+//! A pause that is set between the read and the write of `pause`.
 
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
@@ -7,10 +7,10 @@ use super::super::CR;
 use super::{HOLD, REASON, erroring, held_by_another};
 use crate::support::fake_api::State;
 
-/// What is asked once a plan is made, and before it is carried out.
+/// The request between planning and writing.
 const REVIEW: &str = "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 
-/// A reset puts its own pause on right after `pause` has looked.
+/// A reset sets its own pause right after `pause` has read the object.
 #[test]
 fn pause_replaces_a_hold_set_in_the_meantime() {
     for (words, reason) in [
@@ -24,13 +24,13 @@ fn pause_replaces_a_hold_set_in_the_meantime() {
         let ran = cluster.run(words);
         ran.expect_code(0);
         insta::assert_snapshot!(ran.transcript());
-        let held = (cluster.noted("pause"), cluster.annotation(HOLD));
+        let held = (cluster.cr_annotation("pause"), cluster.annotation(HOLD));
         assert_eq!(held, (json!("true"), Value::Null), "{}", ran.transcript());
         assert_eq!(cluster.annotation(REASON), reason, "{}", ran.transcript());
     }
 }
 
-/// A reason that somebody has noted meanwhile is not replaced.
+/// A reason that was set in the meantime is not replaced.
 #[test]
 fn pause_keeps_a_reason_set_in_the_meantime() {
     let cluster = erroring();
@@ -39,7 +39,7 @@ fn pause_keeps_a_reason_set_in_the_meantime() {
     planned.after(move |state: &mut State| annotate(state, &theirs));
     let ran = cluster.run("pause gpu-tune --confirm --reason mine");
     insta::assert_snapshot!(ran.transcript());
-    assert_eq!(cluster.noted("pause"), json!("true"));
+    assert_eq!(cluster.cr_annotation("pause"), json!("true"));
     assert_eq!(cluster.annotation(REASON), json!("theirs"));
 }
 

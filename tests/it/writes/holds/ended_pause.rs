@@ -1,4 +1,4 @@
-//! A pause of a killed command that was ended since, or is somebody else's by now.
+//! The pause of a killed command that was ended since, or belongs to someone else by now.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use super::erroring;
 #[test]
 fn undo_with_nothing_left_shows_no_ended_pause() {
     let cluster = erroring();
-    cluster.killed();
+    cluster.kill_a_reset();
     let id = cluster.run("journal list -o json").json()["items"][0]["id"].clone();
     let undo = format!("undo {}", id.as_str().expect("an id"));
     cluster
