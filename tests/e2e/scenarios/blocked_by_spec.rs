@@ -1,4 +1,4 @@
-//! Packages that do not begin for what their spec says: the first change that is printed is one of the spec.
+//! Packages that cannot start because of their spec: the first remedy edits the spec.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};

@@ -1,4 +1,4 @@
-//! Rollouts that do not get on for a reason outside the package: order, policy, taints, cordons, names.
+//! Rollouts blocked by something outside the package: order, policy, taints, cordons, names.
 
 use std::time::Duration;
 
@@ -88,7 +88,7 @@ pub fn node_ignored(cluster: &Cluster) {
     gpu.until(complete()).well();
 }
 
-/// A budget of one node, and that one fails: the next is never begun.
+/// With a budget of one node, a failing node blocks the next one.
 pub fn batch_held_by_a_node(cluster: &Cluster) {
     cluster.result(pods("driver", "apply"), StepResult::Exit(1));
     let gpu = cluster.apply(&driver().set("interruptionBudget", json!({"count": 1})));
@@ -297,7 +297,7 @@ pub fn pod_missing_package_annotation(cluster: &Cluster) {
         .well();
 }
 
-/// The Deployment has no replica left.
+/// The Deployment is scaled to zero.
 pub fn operator_not_running(cluster: &Cluster) {
     let gpu = cluster.apply(&driver());
     gpu.until(complete());
@@ -318,7 +318,7 @@ pub fn operator_not_running(cluster: &Cluster) {
     cluster.captured("old-operator-not-running");
 }
 
-/// Malformed, and nobody is deleting it.
+/// A malformed node state without a deletion.
 pub fn malformed_state(cluster: &Cluster) {
     let gpu = cluster.apply(&driver());
     gpu.until(complete());

@@ -1,5 +1,5 @@
-//! Nodes that workloads, or the operator, are kept off for a reason that no custom resource tells; the first change that is
-//! printed is carried out.
+//! Nodes that are tainted, cordoned, ignored or not ready for a reason outside the custom resource; the first remedy is
+//! run as printed.
 
 use serde_json::{Value, json};
 

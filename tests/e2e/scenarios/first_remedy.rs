@@ -1,4 +1,4 @@
-//! States that nothing announces: each is the first thing that is said, and the first change that is printed for it cures.
+//! States without events or errors: each comes first in the report, and its first remedy fixes it.
 
 use serde_json::{Value, json};
 

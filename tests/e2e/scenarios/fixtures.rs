@@ -1,4 +1,4 @@
-//! What several scenarios set out from.
+//! Objects that several scenarios start from.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use crate::{
 pub const POLICIES: &str = "/apis/skyhook.nvidia.com/v1alpha1/deploymentpolicies";
 const BUDGETS: &str = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
 
-/// Makes the policy `careful`: one node at a time, and none after the first failure.
+/// Creates the policy `careful`: one node at a time, and none after the first failure.
 pub fn careful_policy(cluster: &Cluster) {
     let policy = json!({
         "apiVersion": "skyhook.nvidia.com/v1alpha1", "kind": "DeploymentPolicy", "metadata": {"name": "careful"},
@@ -68,7 +68,7 @@ pub fn one_place(view: &View) -> Option<String> {
     places.keys().next().cloned()
 }
 
-/// Leaves no room for pods in a namespace; returns the path of the quota.
+/// Creates a quota that allows no pods in a namespace; returns its path.
 pub fn no_room_for_pods(cluster: &Cluster, namespace: &str) -> String {
     let api = &cluster.api;
     let namespace = format!("/api/v1/namespaces/{namespace}");
@@ -76,7 +76,7 @@ pub fn no_room_for_pods(cluster: &Cluster, namespace: &str) -> String {
     let quota = json!({"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}});
     api.post(&quotas, &quota).expect("a quota can be created");
     let path = format!("{quotas}/none");
-    // What the controller of quotas would do, which is not here.
+    // Does the work of the quota controller, which does not run here.
     let counted = json!({"status": {"hard": {"pods": "0"}, "used": {"pods": "0"}}});
     api.merge(&format!("{path}/status"), &counted)
         .expect("and counted");
@@ -91,7 +91,7 @@ pub fn no_room_for_pods(cluster: &Cluster, namespace: &str) -> String {
     path
 }
 
-/// Changes pods as they are created, by an expression of a JSON patch, where this CEL expression holds.
+/// Mutates new pods that match this CEL expression, by a JSON patch expression.
 pub fn changes_new_pods(cluster: &Cluster, holds: &str, change: &str) {
     let admission = "/apis/admissionregistration.k8s.io/v1";
     let policy = json!({

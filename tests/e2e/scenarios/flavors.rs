@@ -1,4 +1,4 @@
-//! Which of the two generations rules, by what evidence, and what is said to a user who may not see everything.
+//! Which of the two APIs is active and by what evidence, and what is reported without all rights.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What users hand over is read as kubectl and the API server read it. `FUZZ_CASES` says how many cases are tried.
+//! User input is read as kubectl and the API server read it. `FUZZ_CASES` sets the number of cases.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

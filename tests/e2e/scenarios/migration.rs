@@ -1,4 +1,4 @@
-//! The operator was replaced, and something of the older one stayed.
+//! The operator was upgraded, and something of the older one is left.
 
 use serde_json::{Value, json};
 

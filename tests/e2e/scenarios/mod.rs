@@ -1,4 +1,4 @@
-//! All scenarios. Each has a cluster of its own, so that what one does to the operator is not another's weather.
+//! All scenarios. Each has its own cluster, so that they do not affect each other.
 
 mod blocked_by_spec;
 mod blocked_rollouts;
@@ -45,7 +45,7 @@ use crate::{cluster::Cluster, tools::Tools};
 type Scenario = fn(&Cluster);
 type Group = &'static [(&'static str, Scenario)];
 
-/// The old generation, each with three nodes.
+/// The older API, each with three nodes.
 const OLD: Group = &[
     ("rollout", healthy::rollout),
     ("rollout_with_a_budget", healthy::rollout_with_a_budget),
@@ -129,7 +129,7 @@ const OLD: Group = &[
     ),
 ];
 
-/// What goes wrong once and heals by itself.
+/// Temporary failures that recover without help.
 const HEALING: Group = &[
     ("first_attempt_fails", self_healing::first_attempt_fails),
     (
@@ -141,10 +141,10 @@ const HEALING: Group = &[
     ("operator_restarts", self_healing::operator_restarts),
 ];
 
-/// The same with Jobs, played by `model`.
+/// The same with Jobs, simulated by `model`.
 const HEALING_JOBS: Group = &[("job_attempt_fails", self_healing::job_attempt_fails)];
 
-/// Held up by something outside the package.
+/// Rollouts blocked by something outside the package.
 const HELD_UP: Group = &[
     (
         "waits_for_an_earlier_custom_resource",
@@ -190,7 +190,7 @@ const HELD_UP: Group = &[
     ),
 ];
 
-/// What was derived from reading the operator.
+/// Behavior that was derived from the source of the operator.
 const FACTS: Group = &[
     (
         "deletion_leaves_conditions",
@@ -259,7 +259,7 @@ const FACTS: Group = &[
     ),
 ];
 
-/// What our own commands write, and what becomes of it.
+/// Our commands that write, and how the operator reacts.
 const WRITES: Group = &[
     ("reset", writes::reset),
     ("package_rerun", writes::package_rerun),
@@ -339,7 +339,7 @@ const WRITES: Group = &[
     ),
 ];
 
-/// What our own commands write, taken back; and plans that stop by themselves.
+/// Undo of our commands, and plans that stop by themselves.
 const UNDO: Group = &[
     ("restores_previous_values", undo::restores_previous_values),
     (
@@ -360,16 +360,16 @@ const UNDO: Group = &[
     ("outdated_plan_is_refused", undo::outdated_plan_is_refused),
 ];
 
-/// What becomes of a command when a request is spoiled.
+/// Commands with a fault in a request.
 const FAULTS: Group = &[
     ("with_the_operator", faults::with_the_operator),
     ("api_server_restart", faults::api_server_restart),
 ];
 
-/// What waits for long.
+/// Commands that wait for a long time.
 const SOAK: Group = &[("soak", soak::soak)];
 
-/// What nothing announces, cured by the first change that is printed.
+/// States without events or errors, fixed by the first remedy.
 const FIRST_CHANGE: Group = &[
     ("stage_never_ends", first_remedy::stage_never_ends),
     (
@@ -413,7 +413,7 @@ const FIRST_CHANGE: Group = &[
     ),
 ];
 
-/// What one has to be allowed.
+/// The rights that commands need.
 const RIGHTS: Group = &[
     ("read_commands", permissions::read_commands),
     ("write_commands", permissions::write_commands),
@@ -421,7 +421,7 @@ const RIGHTS: Group = &[
     ("role_manifests", permissions::role_manifests),
 ];
 
-/// Everything goes, and each deadlock of deletions is cured as printed.
+/// Everything is deleted, and each deadlock is fixed by its printed remedy.
 const TEARDOWN: Group = &[
     ("waves_in_order", teardown::waves_in_order),
     ("two_teardowns_at_once", teardown::two_teardowns_at_once),
@@ -469,7 +469,7 @@ const TEARDOWN: Group = &[
     ),
 ];
 
-/// `uninstall`, and what it waits for.
+/// `uninstall` and its wait.
 const UNINSTALL: Group = &[
     ("wait_for_completion", uninstall::wait_for_completion),
     ("wait_through_reboots", uninstall::wait_through_reboots),
@@ -493,7 +493,7 @@ const UNINSTALL: Group = &[
     ("refusals", uninstall::refusals),
 ];
 
-/// Deletions that are ended by force or taken back, and what they leave.
+/// Deletions that are forced or undone, and what they leave behind.
 const STRIP: Group = &[
     (
         "cleans_like_the_operator_when_complete",
@@ -535,7 +535,7 @@ const STRIP: Group = &[
     ("leftovers_of_an_orphan", undelete::leftovers_of_an_orphan),
 ];
 
-/// The old generation with its webhooks, one at a time: they share a port.
+/// The older API with its webhooks, one at a time: they share a port.
 const WEBHOOKS: Group = &[
     ("create_validation", webhooks::create_validation),
     ("uninstall_validation", webhooks::uninstall_validation),
@@ -546,7 +546,7 @@ const WEBHOOKS: Group = &[
     ("teardown_refused", teardown::refused_by_a_webhook),
 ];
 
-/// The new generation, played by `model`.
+/// The newer API, simulated by `model`.
 const NEW: Group = &[
     ("rollout", nodewright::rollout),
     ("attempt_and_job_failed", nodewright::attempt_and_job_failed),
@@ -586,7 +586,7 @@ const NEW: Group = &[
     ),
 ];
 
-/// Nodes that somebody or something is kept off.
+/// Nodes that are tainted, cordoned, ignored or not ready.
 const KEPT_OUT: Group = &[
     ("auto_taint_not_set", excluded_nodes::auto_taint_not_set),
     ("taint_never_removed", excluded_nodes::taint_never_removed),
@@ -601,7 +601,7 @@ const KEPT_OUT: Group = &[
     ),
 ];
 
-/// What a spec says that nothing can be begun with.
+/// Specs for which the operator can start nothing.
 const NOT_BEGUN: Group = &[
     (
         "container_not_created",
@@ -621,7 +621,7 @@ const NOT_BEGUN: Group = &[
     ),
 ];
 
-/// Specs that the operator accepts and cannot carry out.
+/// Specs that the operator accepts but cannot apply.
 const SPECS: Group = &[
     (
         "variable_defaulted_by_the_server",
@@ -641,7 +641,7 @@ const SPECS: Group = &[
     ),
 ];
 
-/// What only time tells.
+/// States that are detected by their age.
 const LATER: Group = &[
     (
         "pod_stuck_terminating",
@@ -658,7 +658,7 @@ const LATER: Group = &[
     ("not_migrated_yet", overdue_states::not_migrated_yet),
 ];
 
-/// What no longer fits, with nobody to make it smaller.
+/// Objects and clusters that are too large.
 const TOO_LARGE: Group = &[
     ("status_too_large", size_limits::status_too_large),
     (
@@ -667,7 +667,7 @@ const TOO_LARGE: Group = &[
     ),
 ];
 
-/// Which generation rules, and what one sees without rights.
+/// Which API is active, and what is reported without rights.
 const GENERATIONS: &[(&str, Start, Scenario)] = &[
     ("no_api_served", Cluster::bare, flavors::no_api_served),
     (
@@ -703,7 +703,7 @@ const GENERATIONS: &[(&str, Start, Scenario)] = &[
     ),
 ];
 
-/// From the real old generation to the played new one.
+/// From the real older operator to the simulated newer one.
 const MIGRATION: Group = &[
     ("migration_hold", nodewright::migration_hold),
     (
@@ -724,7 +724,7 @@ const ENCODINGS: Group = &[
     ("refusal_in_protobuf", encodings::refusal_in_protobuf),
 ];
 
-/// What users hand over, read as kubectl and the API server read it.
+/// User input, read as kubectl and the API server read it.
 const AS_KUBECTL: Group = &[
     (
         "label_selectors_match_the_api_server",
@@ -736,7 +736,7 @@ const AS_KUBECTL: Group = &[
     ),
 ];
 
-/// What the README shows.
+/// The tasks in the README and docs.
 const README: Group = &[
     (
         "find_and_fix_a_stuck_deletion",
@@ -796,7 +796,7 @@ pub fn all(tools: &Tools) -> Vec<Trial> {
         trial.with_ignored_flag(alone && !crate::in_network_namespace())
     };
     let mut trials: Vec<Trial> = all.chain(named).map(trial).collect();
-    // It starts as many clusters as it has use for.
+    // This scenario starts its own clusters.
     let tools = tools.clone();
     trials.push(Trial::test("faults::without_the_operator", move || {
         faults::without_the_operator(&tools);

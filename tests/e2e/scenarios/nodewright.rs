@@ -1,4 +1,4 @@
-//! The new generation as upstream describes it, played by `model`: how our binary reads NodeWrights and Jobs.
+//! The newer API, simulated by `model`: how our binary reads NodeWrights and Jobs.
 
 use serde_json::{Value, json};
 

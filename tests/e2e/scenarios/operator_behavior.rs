@@ -1,4 +1,4 @@
-//! What was derived from reading the operator, tried.
+//! Tests of behavior that was derived from the source of the operator.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! States that only time tells: the cluster is collected, and the file is read as of later. The first change that is printed
-//! is then carried out on the cluster.
+//! States that are detected by their age: the cluster is captured, and the file is diagnosed as of later. The first remedy
+//! is then run on the cluster.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What `rbac` prints is what the commands take, on a real API server: no less, and no more.
+//! The rights that `rbac` prints are exactly those that commands need on a real API server.
 
 use std::collections::BTreeMap;
 
@@ -21,10 +21,10 @@ const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 const ROLE: &str = "ours";
 
-/// One thing that one may do: verb, group, resource with its subresource.
+/// A right: verb, group, resource with its subresource.
 type Right = (String, String, String);
 
-/// A user who has the rights of one command, and no others.
+/// A user with the rights of one command only.
 struct User<'a> {
     cluster: &'a Cluster,
     api: Api,
@@ -157,7 +157,7 @@ fn proves(user: &User<'_>, command: &str, args: &[&str], changes: bool) {
     untroubled(command, &said);
 }
 
-/// It does not say that it lacked anything.
+/// Asserts that the output names no missing right.
 fn untroubled(command: &str, said: &Said) {
     let text = format!("{}{}", said.stdout, said.stderr);
     for word in ["forbidden", "cannot read", "could not be", "rbac"] {
@@ -202,7 +202,7 @@ fn without_each(user: &User<'_>, command: &str, args: &[&str], rehearsal: &[&str
     rights
 }
 
-/// The commands that look.
+/// The commands that read.
 pub fn read_commands(cluster: &Cluster) {
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").uninstallable()));
     gpu.until(complete());
@@ -225,7 +225,7 @@ pub fn read_commands(cluster: &Cluster) {
     }
 }
 
-/// The commands that change something.
+/// The commands that write.
 pub fn write_commands(cluster: &Cluster) {
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").uninstallable()));
     gpu.until(complete());
@@ -338,7 +338,7 @@ fn words(line: &str) -> Vec<&str> {
     line.split(' ').collect()
 }
 
-/// The two roles that everyone gets who asks for no command, through kubectl's own door.
+/// The two roles that `rbac` prints without a command, applied with kubectl.
 pub fn role_manifests(cluster: &Cluster) {
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")));
     gpu.until(complete());

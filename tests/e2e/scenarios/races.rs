@@ -1,7 +1,7 @@
-//! Our writes while the operator, or another of our commands, writes the same keys.
+//! Our writes while the operator or another of our commands writes the same keys.
 //!
-//! A few rounds run with the suite; `RACES=100 cargo test --locked --test e2e -- race_ --nocapture` runs a hundred of each
-//! that says `beside`.
+//! A few rounds run with the suite; `RACES=100 cargo test --locked --test e2e -- race_ --nocapture` runs a hundred rounds
+//! of each race.
 
 use std::{thread::JoinHandle, time::Duration};
 
@@ -17,7 +17,7 @@ use crate::{
     view::{complete, everywhere, gone, that},
 };
 
-/// Each resets two nodes, at another package.
+/// Each round resets two nodes at another package.
 const ROUNDS: usize = 3;
 
 /// Resets of nodes at every package while the operator writes the same keys.
@@ -108,7 +108,7 @@ pub fn pause_during_a_reset_is_kept(cluster: &Cluster) {
     gpu.until(complete()).well();
 }
 
-/// Neither takes the pause of the other for its own, and none of it is left.
+/// Neither claims the pause of the other, and no pause is left.
 pub fn race_of_two_resets(cluster: &Cluster) {
     let gpu = held_up(cluster);
     for round in rounds("reset beside reset", 6) {
@@ -127,7 +127,7 @@ pub fn race_of_two_resets(cluster: &Cluster) {
     gpu.until(complete()).well();
 }
 
-/// As many rounds as were asked for, or these few.
+/// As many rounds as `RACES` asks for, or these few.
 fn rounds(what: &str, few: usize) -> std::ops::Range<usize> {
     let asked = std::env::var("RACES").ok();
     let asked = asked.map(|asked| asked.parse().expect("RACES is a number"));
@@ -143,7 +143,7 @@ fn a_little_later(round: usize) {
     std::thread::sleep(Duration::from_millis(25 * step));
 }
 
-/// Whoever comes first, what somebody pauses stays paused.
+/// Whichever comes first, a user's pause stays.
 pub fn race_of_pause_and_reset(cluster: &Cluster) {
     let gpu = held_up(cluster);
     for round in rounds("pause beside reset", 3) {
@@ -180,7 +180,7 @@ pub fn race_of_pause_and_reset(cluster: &Cluster) {
     gpu.until(complete()).well();
 }
 
-/// What a reset takes off a node and an undo gives back: all of it, or nothing.
+/// A reset removes and an undo restores either all keys of a node or none.
 pub fn race_of_undo_and_reset(cluster: &Cluster) {
     let gpu = cluster.apply(&driver());
     gpu.until(complete());

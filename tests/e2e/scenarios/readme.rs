@@ -1,4 +1,4 @@
-//! The tasks of the README and of docs/tasks.md, done as they show them.
+//! The tasks of the README and of docs/tasks.md, run as shown.
 
 use crate::{
     cluster::Cluster,

@@ -1,4 +1,4 @@
-//! Remedies, carried out as they are printed, and what the real operator makes of them.
+//! Remedies run as printed, and how the real operator reacts.
 
 use std::process::Command;
 
@@ -16,14 +16,14 @@ use crate::{
     view::{absent, complete, condition, entry, everywhere, gone, pod, status, that},
 };
 
-/// Carries out, as it is printed, the remedy with these words that is given for a finding.
+/// Runs the remedy with these words of a finding, as printed.
 #[track_caller]
 pub(super) fn cure(gpu: &Rollout<'_>, code: &str, subject: Value, words: &[&str]) {
     let report = gpu.cluster.report(&[]);
     execute(gpu, report.has(code, &subject), words);
 }
 
-/// The words of the first remedy that is not there for reading alone.
+/// The words of the first remedy that writes.
 pub(super) fn first_change(finding: &Value) -> Vec<&str> {
     let remedies = finding["remedies"].as_array().into_iter().flatten();
     let mut changes = remedies.filter(|remedy| remedy["grade"] != "B0");
@@ -32,7 +32,7 @@ pub(super) fn first_change(finding: &Value) -> Vec<&str> {
     argv.filter_map(Value::as_str).collect()
 }
 
-/// The same of a finding that was read before.
+/// Runs a remedy of this finding.
 #[track_caller]
 pub(super) fn execute(gpu: &Rollout<'_>, finding: &Value, words: &[&str]) {
     let argvs: Vec<Vec<&str>> = finding["remedies"]
@@ -56,7 +56,7 @@ pub(super) fn execute(gpu: &Rollout<'_>, finding: &Value, words: &[&str]) {
             let out = Command::new(program)
                 .args(args)
                 .env("KUBECONFIG", gpu.cluster.kubeconfig("admin"))
-                // Where the remedy opens an editor, the scenario's own hand is the one that edits.
+                // If the remedy opens an editor, the scenario does the edit.
                 .env("KUBE_EDITOR", gpu.cluster.editor())
                 .output()
                 .unwrap_or_else(|error| panic!("{argv:?}: {error}"));
@@ -66,7 +66,7 @@ pub(super) fn execute(gpu: &Rollout<'_>, finding: &Value, words: &[&str]) {
     }
 }
 
-/// Carries out the first change that is printed for a finding; an editor that it opens makes `sed` of the text.
+/// Runs the first remedy that writes, as printed; an editor that it opens applies `sed` to the text.
 #[track_caller]
 pub(super) fn first_change_made(gpu: &Rollout<'_>, code: &str, subject: &Value, sed: &str) {
     gpu.cluster.edits(sed);
@@ -82,7 +82,7 @@ pub(super) fn all_well(cluster: &Cluster) {
     assert!(report.errors().is_empty(), "{:#}", report.json);
 }
 
-/// One node erring, the others uninstalled.
+/// A deletion with one erroring node and the others uninstalled.
 fn hanging_deletion(cluster: &Cluster) -> Rollout<'_> {
     cluster.result(pods("driver", "apply").on("node-2"), StepResult::Exit(1));
     let gpu = cluster.apply(&uninstallable());
@@ -105,7 +105,7 @@ pub fn deletion_freed_by_reset(cluster: &Cluster) {
     all_well(cluster);
 }
 
-/// SKY101, the way that runs the uninstall script: the package repaired, then the node taken up.
+/// SKY101, with the uninstall script: the package is repaired, then retried on the node.
 pub fn deletion_freed_by_package_retry(cluster: &Cluster) {
     let gpu = hanging_deletion(cluster);
     cluster.heal();
@@ -172,7 +172,7 @@ pub fn deletion_freed_by_clearing_malformed_state(cluster: &Cluster) {
     all_well(cluster);
 }
 
-/// SKY108, the way that loses nothing: the operator's own copy of the state, and the uninstall runs.
+/// SKY108, without loss: the operator's copy of the state is restored, and the uninstall runs.
 pub fn deletion_freed_by_node_repair(cluster: &Cluster) {
     let gpu = cluster.apply(&uninstallable());
     gpu.until(complete());
@@ -188,7 +188,7 @@ pub fn deletion_freed_by_node_repair(cluster: &Cluster) {
     all_well(cluster);
 }
 
-/// SKY206, with the operator's own copy of the state: nothing runs again.
+/// SKY206, with the operator's copy of the state: nothing reruns.
 pub fn malformed_state_is_repaired(cluster: &Cluster) {
     let gpu = cluster.apply(&driver());
     gpu.until(complete());
@@ -203,7 +203,7 @@ pub fn malformed_state_is_repaired(cluster: &Cluster) {
     assert_eq!(begun(), before, "nothing runs again");
 }
 
-/// A package that crash-loops under a pause is run again once it is resumed, and not before.
+/// A package that crash-loops during a pause is rerun after the resume, and not before.
 pub fn paused_package_is_rerun_after_resume(cluster: &Cluster) {
     cluster.result(pods("driver", "apply").on("node-2"), StepResult::Exit(1));
     let gpu = cluster.apply(&driver());
@@ -232,7 +232,7 @@ pub fn paused_package_is_rerun_after_resume(cluster: &Cluster) {
         .well();
 }
 
-/// SKY206: what stands on the node is not known, so everything runs again there.
+/// SKY206: the state of the node is unknown, so everything reruns there.
 pub fn malformed_state_is_reset(cluster: &Cluster) {
     let gpu = cluster.apply(&driver());
     gpu.until(complete());
@@ -261,7 +261,7 @@ pub fn uninstall_of_a_never_installed_package_is_cancelled(cluster: &Cluster) {
 
 /// SKY104: changed while paused, with the uninstall of the old version running to its end.
 pub fn uninstall_with_a_changed_version_is_cancelled(cluster: &Cluster) {
-    // Only events tell later that it was installed once.
+    // Later only events tell that it was installed once.
     cluster.allow_events();
     let gpu = cluster.apply(&uninstallable().with(package("tuning", "1.2.0")));
     gpu.until(complete());
@@ -317,7 +317,7 @@ pub fn orphaned_entry_is_removed(cluster: &Cluster) {
         let started = |pod: &&&Value| pod["status"]["startTime"].is_string();
         running.iter().filter(started).count() == 3
     }));
-    // The pods must end before the garbage collector has them; here it is slow because it is not running.
+    // The pods must end before they are garbage collected; the collector does not run here.
     cluster.stop("kube-controller-manager");
     gpu.delete().strip_finalizer().until(gone());
     cluster.heal();
@@ -329,13 +329,13 @@ pub fn orphaned_entry_is_removed(cluster: &Cluster) {
     all_well(cluster);
 }
 
-/// SKY702: a stage goes on that nobody waits for.
+/// SKY702: an orphaned pod keeps running.
 pub fn orphaned_pod_is_deleted(cluster: &Cluster) {
     cluster.result(pods("driver", "apply").on("node-2"), StepResult::Hang);
     let gpu = cluster.apply(&driver());
     gpu.until(everywhere(DRIVER, "config", "complete").but_for("node-2"))
         .until(pod("driver", "apply"));
-    // Else the garbage collector would come first.
+    // Otherwise the garbage collector would delete the pod first.
     cluster.stop("kube-controller-manager");
     gpu.strip_finalizer().delete().until(gone());
     cure(
@@ -350,7 +350,7 @@ pub fn orphaned_pod_is_deleted(cluster: &Cluster) {
     all_well(cluster);
 }
 
-/// SKY301: the stop stays when the package is repaired, and comes back while a node counts as erroring.
+/// SKY301: the stop remains after the package is repaired, and returns while a node counts as erroring.
 pub fn stopped_rollout_continues(cluster: &Cluster) {
     careful_policy(cluster);
     cluster.result(pods("driver", "apply").on("node-1"), StepResult::Exit(1));

@@ -1,5 +1,5 @@
-//! What goes wrong once and heals by itself, looked at all the while: nothing of it is an error, what is warned of is
-//! so, and `wait` beside it ends with the run.
+//! Temporary failures that recover by themselves, diagnosed continuously: none is an error, warnings are correct,
+//! and a `wait` in parallel ends with the rollout.
 //!
 //! `SAMPLES=2000 cargo test --test e2e -- self_healing` goes on until so many looks were taken in each scenario.
 
@@ -38,7 +38,7 @@ fn driver(round: usize) -> String {
     format!("driver|{}", version(round))
 }
 
-/// Looks while rounds go by, until enough looks were taken. Only these codes may be warned of.
+/// Diagnoses during the rounds until there are enough samples. Only these codes may be warnings.
 #[track_caller]
 fn sampled(cluster: &Cluster, warnings: &[&str], mut round: impl FnMut(usize)) {
     let wanted = std::env::var("SAMPLES").map(|text| text.parse().expect("a number of looks"));
@@ -78,7 +78,7 @@ fn begin<'a>(cluster: &'a Cluster, round: usize) -> Rollout<'a> {
     gpu
 }
 
-/// `wait`, begun while the run is under way.
+/// `wait`, started during the rollout.
 struct Waiting(Child);
 
 impl Waiting {
@@ -109,7 +109,7 @@ fn heals(cluster: &Cluster, round: usize, meanwhile: impl FnOnce(&Rollout<'_>)) 
     gpu.until(status("in_progress"));
     let mut waiting = Waiting::beside(cluster, "gpu");
     meanwhile(&gpu);
-    // The node that was held up is not through, and so neither is the run.
+    // The delayed node is not complete, and so neither is the rollout.
     let through = entry("node-2", &driver(round), "post-interrupt", "complete");
     if !(through.holds)(&gpu.view()) {
         waiting.goes_on();
@@ -144,7 +144,7 @@ pub fn image_pull_succeeds_later(cluster: &Cluster) {
     });
 }
 
-/// The server is away in the middle; whoever looks then is told that.
+/// The server is down in the middle, and a diagnosis during that reports it.
 pub fn api_server_restarts(cluster: &Cluster) {
     cluster.kubelet.pace(UNHURRIED);
     sampled(cluster, &[], |round| {
@@ -180,7 +180,7 @@ pub fn nodes_reboot(cluster: &Cluster) {
     });
 }
 
-/// The operator is away while pods end, and comes back.
+/// The operator is stopped while pods end, and starts again.
 pub fn operator_restarts(cluster: &Cluster) {
     cluster.kubelet.pace(UNHURRIED);
     sampled(cluster, &[], |round| {

@@ -1,4 +1,4 @@
-//! What grows until it does not fit any more. No change is printed for these, only what to look at.
+//! Objects that grow beyond their limits. Their remedies only read.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Deletions ended by force, and what they leave: our commands beside the real operator's own finalizer.
+//! Forced deletions and what they leave, compared with the real operator's finalizer.
 
 use std::{process::Command, time::Duration};
 

@@ -1,5 +1,5 @@
-//! Each documented stuck state, made: the sequence that leads there, the wait that is in vain, what we say, and the
-//! documented way out.
+//! Each documented stuck state: the sequence that leads to it, the wait that shows it is stuck, our report, and the
+//! documented remedy.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -215,7 +215,7 @@ pub fn package_out_of_memory(cluster: &Cluster) {
     gpu.until(complete()).well();
 }
 
-/// The operator never calls this an error: it is in progress for ever.
+/// The operator does not report this as an error; it stays in progress.
 pub fn image_pull_failing(cluster: &Cluster) {
     cluster.result(pods("driver", "apply").on("node-2"), StepResult::PullFails);
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")));
@@ -237,7 +237,7 @@ pub fn image_pull_failing(cluster: &Cluster) {
     gpu.until(complete());
 }
 
-/// A node whose kubelet is silent.
+/// A node whose kubelet does not react.
 pub fn pod_never_started(cluster: &Cluster) {
     cluster.result(Target::default().on("node-3"), StepResult::Unseen);
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")));
@@ -249,7 +249,7 @@ pub fn pod_never_started(cluster: &Cluster) {
     gpu.until(complete());
 }
 
-/// A budget that allows no disruption keeps the drain waiting.
+/// A disruption budget that allows no eviction blocks the drain.
 pub fn drain_blocked_by_a_budget(cluster: &Cluster) {
     let path = guarded_workload(cluster);
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").interrupts("service")));
@@ -281,7 +281,7 @@ pub fn drain_blocked_by_a_budget(cluster: &Cluster) {
     gpu.until(complete());
 }
 
-/// A pod that a policy changes on its way in is condemned as soon as it is there, and so is the next.
+/// A pod that an admission policy changes is deleted by the operator at once, and so is the next one.
 pub fn mutated_pods_are_replaced_endlessly(cluster: &Cluster) {
     changes_new_pods(
         cluster,
@@ -300,7 +300,7 @@ pub fn mutated_pods_are_replaced_endlessly(cluster: &Cluster) {
         );
         seen.len() > 9
     });
-    // A pod is there only now and then.
+    // A pod exists only from time to time.
     cluster.await_that("it is named", || {
         !gpu.report().with_code("SKY215").is_empty()
     });

@@ -1,4 +1,4 @@
-//! Everything goes before the operator does: in order, with each documented deadlock, and out of each by the remedy
+//! Everything is deleted before the operator: in order, with each documented deadlock, each fixed by the remedy
 //! that is printed.
 
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What our own commands did, taken back under the real operator; and plans that stop by themselves.
+//! Undo of our commands with the real operator, and plans that stop by themselves.
 
 use std::time::Duration;
 
@@ -93,7 +93,7 @@ fn there_and_back(gpu: &Rollout<'_>, words: &str) {
     assert_eq!(written(gpu), before, "{words}, taken back");
 }
 
-/// While the operator is away nobody else writes; when it comes back it finds nothing to do.
+/// With the operator stopped, nothing else writes; when it starts again, it finds nothing to do.
 pub fn restores_previous_values(cluster: &Cluster) {
     let gpu = cluster.apply(&two().with(package("clock", "1.0.0").uninstallable()));
     gpu.until(complete());
@@ -132,7 +132,7 @@ pub fn restores_previous_values(cluster: &Cluster) {
     gpu.stays(&complete(), LONG_ENOUGH).well();
 }
 
-/// What runs again by then is not taken back; all else is.
+/// What has been rerun since is not undone; everything else is.
 pub fn keeps_later_operator_writes(cluster: &Cluster) {
     let gpu = cluster.apply(&two());
     gpu.until(complete());

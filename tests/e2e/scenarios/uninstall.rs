@@ -1,4 +1,4 @@
-//! `uninstall` from its preview to the end of the wait, by the real operator.
+//! `uninstall` from its preview to the end of the wait, with the real operator.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;

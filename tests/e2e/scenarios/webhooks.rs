@@ -1,4 +1,4 @@
-//! What the operator's webhooks let pass, turn down and warn of.
+//! What the operator's webhooks accept, deny and warn of.
 
 use std::time::Duration;
 
@@ -96,7 +96,7 @@ pub fn uninstall_validation(cluster: &Cluster) {
         .until(complete());
 }
 
-/// What is not turned down although it leads into trouble.
+/// Changes that are accepted although they cause problems.
 pub fn accepted_but_harmful(cluster: &Cluster) {
     let gpu = cluster.apply(
         &skyhook("gpu")

@@ -1,5 +1,5 @@
-//! What all scenarios together were told of packages that fail: how often the line in which the script says why stood
-//! in the report, and that no secret ever did.
+//! Counts over all scenarios in how many findings of failing packages the failing log line is shown, and checks that no
+//! secret is ever shown.
 
 use std::sync::Mutex;
 
@@ -7,17 +7,17 @@ use serde_json::Value;
 
 use crate::kubelet::logs::{FAILURE, SECRET};
 
-/// What a failing script is found by.
+/// The codes of findings of failing scripts.
 const FAILING: [&str; 3] = ["SKY101", "SKY112", "SKY201"];
-/// Of a hundred.
+/// The required percentage.
 const WANTED: usize = 95;
-/// Of fewer findings the figure says nothing: the operator may have replaced the pod of one while it was read.
+/// With fewer findings the percentage is not checked: the operator may have replaced the pod of one while it was read.
 const ENOUGH: usize = 20;
 
 #[derive(Default)]
 struct Tally {
     with: usize,
-    /// What was said instead of the line.
+    /// The reasons that were shown without the line.
     without: Vec<String>,
 }
 
@@ -26,8 +26,8 @@ static TALLY: Mutex<Tally> = Mutex::new(Tally {
     without: Vec::new(),
 });
 
-/// Counts the groups of findings of a report, of each of which one carries the log. The older operator deletes pods that
-/// a deletion has no use for: where none is left, no log is. A script that ran into its deadline wrote no such line.
+/// Counts the groups of findings of a report, each with one log. During a deletion the older operator deletes pods; if
+/// none is left, there is no log. A script that ran into its deadline wrote no such line.
 pub fn count(report: &Value) {
     if report["counts"]["pods"] == 0 {
         return;
@@ -62,15 +62,15 @@ pub fn count(report: &Value) {
     }
 }
 
-/// Of nothing that our binary says but logs that were asked for by name.
+/// Asserts that output of our binary, other than requested logs, contains no secret.
 #[track_caller]
 pub fn no_secret(said: &[u8]) {
     let found = String::from_utf8_lossy(said);
     assert!(!found.contains(SECRET), "a secret is shown: {found}");
 }
 
-/// Says the figure; whether it is as it should be.
-pub fn in_all() -> bool {
+/// Prints the count; whether the percentage is reached.
+pub fn print_and_check() -> bool {
     let tally = TALLY.lock().expect("no holder panics");
     let all = tally.with + tally.without.len();
     if all == 0 {
