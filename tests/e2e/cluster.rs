@@ -312,7 +312,7 @@ impl Cluster {
     /// A proxy before the API server, which speaks to it as the administrator.
     pub fn proxy(&self) -> Proxy {
         let access = self.plane.borrow().access("admin");
-        Proxy::before(move || access.client(None).expect("a client can be made"))
+        Proxy::to(move || access.client(None).expect("a client can be made"))
     }
 
     pub fn kubeconfig(&self, user: &str) -> PathBuf {

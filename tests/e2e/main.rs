@@ -1,7 +1,7 @@
-//! The tests that run the real thing: etcd, kube-apiserver, kube-controller-manager and the NodeWright operator.
-//! README.md beside this file says what there is.
+//! End-to-end tests with etcd, kube-apiserver, kube-controller-manager and the NodeWright operator.
+//! README.md in this directory describes them.
 
-// The harness is all edge: it starts programs, writes files and looks at the clock.
+// The harness starts programs, writes files and reads the clock.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_macros,
@@ -9,12 +9,12 @@
 )]
 
 mod api;
-#[path = "../it/support/bearing.rs"]
-mod bearing;
 mod bench;
 mod capture;
 mod cluster;
 mod control_plane;
+#[path = "../it/support/fault_checks.rs"]
+mod fault_checks;
 #[path = "../it/support/fuzz.rs"]
 mod fuzz;
 mod kubelet;
@@ -24,13 +24,14 @@ mod operator;
 mod ours;
 #[path = "../it/support/proxy.rs"]
 mod proxy;
+mod report_stats;
 mod rollout;
 #[allow(dead_code, reason = "the hermetic tests ask for more")]
 #[path = "../it/support/run.rs"]
 mod run;
 mod scenarios;
 mod servers;
-mod told;
+
 mod tools;
 mod transcript;
 mod view;
@@ -60,7 +61,7 @@ fn main() -> ExitCode {
         }
     };
     let conclusion = libtest_mimic::run(&arguments, scenarios::all(&tools));
-    if told::in_all() {
+    if report_stats::print_and_check() {
         conclusion.exit_code()
     } else {
         ExitCode::FAILURE

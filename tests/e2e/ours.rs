@@ -16,7 +16,7 @@ use std::{
 use regex::Regex;
 use serde_json::Value;
 
-use crate::told;
+use crate::report_stats;
 
 /// What one run said.
 #[derive(Clone, Debug)]
@@ -48,8 +48,8 @@ pub fn run(kubeconfig: &Path, args: &[&str]) -> Said {
         .output()
         .expect("cargo has built it");
     if !args.starts_with(&["package", "logs"]) {
-        told::no_secret(&out.stdout);
-        told::no_secret(&out.stderr);
+        report_stats::no_secret(&out.stdout);
+        report_stats::no_secret(&out.stderr);
     }
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("it writes UTF-8");
     Said {
@@ -68,7 +68,7 @@ pub fn diagnose(kubeconfig: &Path, more: &[&str]) -> Report {
         .iter()
         .any(|word| ["--no-logs", "--from"].contains(word))
     {
-        told::count(&json);
+        report_stats::count(&json);
     }
     Report { said, json }
 }
@@ -193,7 +193,7 @@ fn no_secret_inside(archive: &str) {
         let mut bytes = Vec::new();
         let read = file.and_then(|mut file| file.read_to_end(&mut bytes));
         read.expect("each file is whole");
-        told::no_secret(&bytes);
+        report_stats::no_secret(&bytes);
     }
 }
 

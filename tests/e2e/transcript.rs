@@ -73,8 +73,8 @@ impl<'a> Transcript<'a> {
             .expect("the transcript ends");
         let block = format!("\n```console\n{}```\n\n", self.text);
         if std::env::var_os("UPDATE").is_some() {
-            let as_new = format!("{before}{begin}{block}<!-- /transcript -->{after}");
-            fs::write(page, as_new).expect("the page can be written");
+            let load_capture = format!("{before}{begin}{block}<!-- /transcript -->{after}");
+            fs::write(page, load_capture).expect("the page can be written");
             return;
         }
         assert_eq!(timeless(shown), timeless(&block), "task {}", self.task);

@@ -1,4 +1,4 @@
-//! What a user gets who hands over something wrong: one line that says what, where and what to do.
+//! Wrong input gives one line that names the problem, its place and what to do.
 
 use std::path::Path;
 
@@ -7,15 +7,15 @@ use crate::support::run::{Run, run};
 
 use insta::assert_snapshot;
 
-/// The transcript, with the temporary directory and ports taken out.
+/// The transcript without the temporary directory and ports.
 fn transcript(run: Run, dir: &Path, url: &str) -> String {
     let text = run
-        .go()
+        .output()
         .transcript()
         .replace(&dir.display().to_string(), "DIR");
     match url {
         "" => text,
-        // The port is left out by then.
+        // The transcript contains no port.
         _ => text.replace("http://127.0.0.1:[port]", "http://SERVER"),
     }
 }
@@ -32,29 +32,29 @@ fn dump(content: &[u8]) -> String {
 }
 
 #[test]
-fn a_dump_that_is_missing() {
+fn missing_dump_is_reported() {
     assert_snapshot!(
         run("diagnose stuck --from tests/no-such-file.json")
-            .go()
+            .output()
             .transcript()
     );
 }
 
 #[test]
-fn a_dump_that_is_empty() {
+fn empty_dump_is_reported() {
     assert_snapshot!(dump(b""));
     assert_snapshot!(dump(b"  \n"));
 }
 
 #[test]
-fn a_dump_that_is_cut_off() {
+fn truncated_dump_is_reported() {
     assert_snapshot!(dump(
         br#"{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","kin"#
     ));
 }
 
 #[test]
-fn a_dump_that_is_text() {
+fn plain_text_dump_is_reported() {
     assert_snapshot!(dump(
         b"error: the server doesn't have a resource type \"skyhooks\"\n"
     ));
@@ -63,7 +63,7 @@ fn a_dump_that_is_text() {
 }
 
 #[test]
-fn a_dump_of_other_things() {
+fn dump_without_operator_objects_is_reported() {
     assert_snapshot!(dump(br#"{"a": 1}"#));
     assert_snapshot!(dump(br#"[{"kind":"Node"}]"#));
     assert_snapshot!(dump(
@@ -75,26 +75,26 @@ fn a_dump_of_other_things() {
 }
 
 #[test]
-fn a_capture_whose_index_is_damaged() {
+fn damaged_capture_index_is_reported() {
     assert_snapshot!(dump(
         br#"{"apiVersion":"kubectl-skyhook/v1","kind":"Capture","takenAt":"2026-11-20T10:00:00Z"}"#
     ));
 }
 
 #[test]
-fn a_directory_without_objects() {
-    assert_snapshot!(run("diagnose stuck --from src/view").go().transcript());
+fn directory_without_objects_is_reported() {
+    assert_snapshot!(run("diagnose stuck --from src/view").output().transcript());
 }
 
 #[test]
-fn an_object_that_does_not_decode_makes_its_source_unreadable() {
+fn undecodable_object_makes_its_source_unreadable() {
     assert_snapshot!(dump(br#"{"apiVersion":"v1","kind":"List","items":[
         {"apiVersion":"skyhook.nvidia.com/v1alpha1","kind":"Skyhook","metadata":{"name":"gpu"},"spec":{"packages":[]}},
         {"apiVersion":"v1","kind":"Node","metadata":{"name":"a"}}]}"#));
 }
 
 #[test]
-fn a_million_entries_and_escape_sequences() {
+fn oversized_node_state_and_escape_sequences_are_sanitized() {
     let mut state = String::from("{");
     for i in 0..1_000_000 {
         state.push_str(&format!("{}\"p{i}|1\":{{}}", if i == 0 { "" } else { "," }));
@@ -110,16 +110,16 @@ fn a_million_entries_and_escape_sequences() {
 }
 
 #[test]
-fn from_standard_input() {
+fn diagnose_reads_stdin() {
     let bytes = std::fs::read("tests/clusters/apply-erroring/cluster.json").expect("a capture");
-    let ran = run("diagnose stuck -o name --from -").stdin(bytes).go();
+    let ran = run("diagnose stuck -o name --from -").stdin(bytes).output();
     assert_snapshot!(ran.transcript());
 }
 
 #[test]
-fn a_kubeconfig_that_is_missing() {
+fn missing_kubeconfig_is_reported() {
     let dir = tempfile::tempdir().expect("a directory");
-    assert_snapshot!(run("diagnose stuck").go().transcript());
+    assert_snapshot!(run("diagnose stuck").output().transcript());
     let path = dir.path().join("none");
     assert_snapshot!(transcript(
         run("node status").kubeconfig(&path),
@@ -136,7 +136,7 @@ fn a_kubeconfig_that_is_missing() {
 }
 
 #[test]
-fn a_kubeconfig_that_is_not_one() {
+fn invalid_kubeconfig_is_reported() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("config");
     std::fs::write(&path, "users: [{name: a, user: {token: s3cret-token, \n").expect("a file");
@@ -146,14 +146,14 @@ fn a_kubeconfig_that_is_not_one() {
 }
 
 #[test]
-fn a_context_that_does_not_exist() {
+fn unknown_context_is_reported() {
     let served = FakeApi::new().serve();
     let run = run("diagnose stuck --context faek").kubeconfig(&served.kubeconfig());
     assert_snapshot!(transcript(run, served.dir(), &served.url));
 }
 
 #[test]
-fn a_server_that_does_not_answer() {
+fn refused_connection_is_reported() {
     let served = FakeApi::new().serve();
     let dir = tempfile::tempdir().expect("a directory");
     let config = dir.path().join("config");
@@ -168,7 +168,7 @@ fn a_server_that_does_not_answer() {
 }
 
 #[test]
-fn a_token_that_has_expired() {
+fn expired_token_is_reported() {
     let fake = FakeApi::new().require_token("fresh");
     let served = fake.serve();
     let run = run("diagnose stuck --token s3cret-token").kubeconfig(&served.kubeconfig());
@@ -183,14 +183,14 @@ fn a_token_that_has_expired() {
 }
 
 #[test]
-fn a_cluster_without_the_operator() {
+fn cluster_without_the_operator_is_reported() {
     let served = FakeApi::new().serve();
     let run = run("diagnose stuck").kubeconfig(&served.kubeconfig());
     assert_snapshot!(transcript(run, served.dir(), &served.url));
 }
 
 #[test]
-fn names_that_match_nothing() {
+fn unknown_names_are_errors() {
     for words in [
         "diagnose stuck gpu-tun --from tests/clusters/complete",
         "diagnose stuck --node node-11 --from tests/clusters/complete",
@@ -210,13 +210,13 @@ fn names_that_match_nothing() {
                     .expect("a part")
                     .replace(' ', "_")
             ),
-            run(words).go().transcript()
+            run(words).output().transcript()
         );
     }
 }
 
 #[test]
-fn words_that_are_not_understood() {
+fn unknown_commands_and_flags_are_usage_errors() {
     for words in [
         "",
         "frobnicate",
@@ -228,15 +228,15 @@ fn words_that_are_not_understood() {
     ] {
         insta::assert_snapshot!(
             format!("usage_{}", words.replace(' ', "_")),
-            run(words).go().transcript()
+            run(words).output().transcript()
         );
     }
 }
 
-/// Text that a cluster hands over is made harmless; our own layout must not need it.
+/// Control characters are removed from cluster text; our own layout must not contain any.
 #[test]
-fn the_version_is_laid_out_without_control_characters() {
-    let ran = run("version --client-only").go();
+fn version_output_has_no_control_characters() {
+    let ran = run("version --client-only").output();
     let version = env!("CARGO_PKG_VERSION");
     assert_eq!(ran.stdout, format!("Skyhook plugin:   v{version}\n"));
 }

@@ -1,4 +1,4 @@
-//! Planted causes among thousands of nodes: each stands above what waits for it, and the report stays short.
+//! Planted causes among thousands of nodes: each comes before its effects, and the report stays short.
 
 use serde_json::{Value, json};
 
@@ -116,10 +116,10 @@ fn pod_without_image(n: usize) -> Value {
 }
 
 #[test]
-fn the_causes_stand_first_with_what_waits_for_them() {
+fn causes_come_first_with_their_effects() {
     let ran = run("diagnose stuck -o json --from -")
         .stdin(cluster().to_string())
-        .go();
+        .output();
     let document = ran.json();
     let causes = document["causes"].as_array().expect("causes");
     let told: Vec<Value> = causes
@@ -151,19 +151,21 @@ fn the_causes_stand_first_with_what_waits_for_them() {
 }
 
 #[test]
-fn the_report_fits_on_a_screen() {
+fn report_fits_on_one_screen() {
     let cluster = cluster().to_string();
-    let short = run("diagnose stuck --from -").stdin(cluster.as_str()).go();
+    let short = run("diagnose stuck --from -")
+        .stdin(cluster.as_str())
+        .output();
     insta::assert_snapshot!("causes_of_many_nodes", short.transcript());
     assert!(short.stdout.lines().count() <= 40);
-    let all = run("diagnose stuck --all --from -").stdin(cluster).go();
+    let all = run("diagnose stuck --all --from -").stdin(cluster).output();
     insta::assert_snapshot!("causes_of_many_nodes_unfolded", all.transcript());
 }
 
-/// Of what is equally grave, what stops the operator comes first, and what stops a custom resource before what fails on its
-/// nodes, however many: nothing else helps before.
+/// Among findings of equal severity, what stops the operator comes first, then what stops a custom resource, then what fails on
+/// nodes, however many: the others cannot be fixed before.
 #[test]
-fn what_stops_all_stands_before_what_fails_on_nodes() {
+fn operator_and_resource_blockers_come_before_node_failures() {
     let first = |kind: &str, change: Value| {
         let path = "tests/clusters/nodewright-uninstall-erroring/cluster.json";
         let text = std::fs::read_to_string(path).expect("a capture");
@@ -175,7 +177,7 @@ fn what_stops_all_stands_before_what_fails_on_nodes() {
         }
         let ran = run("diagnose stuck -o json --from -")
             .stdin(capture.to_string().into_bytes())
-            .go();
+            .output();
         let report = ran.json();
         let of = |f: &Value| f["code"].as_str().expect("a code").to_owned();
         let findings = report["findings"].as_array().expect("a list");
@@ -199,11 +201,11 @@ fn what_stops_all_stands_before_what_fails_on_nodes() {
     );
 }
 
-/// The code of each cause, with the codes of what follows from it.
+/// The code of each cause, with the codes of its effects.
 fn explained(items: Value) -> Vec<(String, Vec<String>)> {
     let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
     let words = "diagnose stuck -o json --now 2026-11-20T12:00:00Z --from -";
-    let document = run(words).stdin(list.to_string()).go().json();
+    let document = run(words).stdin(list.to_string()).output().json();
     let code = |at: &Value| {
         let at = usize::try_from(at.as_u64().expect("a number")).expect("a place");
         document["findings"][at]["code"]
@@ -240,9 +242,9 @@ fn pod_of(name: &str, stage: &str, node: &str, container: Value) -> Value {
     })
 }
 
-/// A truncated reference is why the image cannot be pulled.
+/// A truncated reference explains why the image cannot be pulled.
 #[test]
-fn a_truncated_image_reference_explains_the_failed_pull() {
+fn truncated_image_reference_explains_the_failed_pull() {
     let mut skyhook = skyhook("driver", 10, json!({}));
     skyhook["spec"]["packages"]["driver"]["image"] = json!("registry.example:5000/driver");
     let waiting = json!({"name": "driver-init", "image": "registry.example:1.0.0", "state": {"waiting": {"reason": "ImagePullBackOff"}}});
@@ -260,7 +262,7 @@ fn a_truncated_image_reference_explains_the_failed_pull() {
 
 /// With nothing left to uninstall the operator removes its finalizer, whatever fails.
 #[test]
-fn a_failing_installation_does_not_explain_a_deletion_without_uninstalls() {
+fn failing_install_does_not_explain_a_deletion_without_uninstalls() {
     let mut skyhook = skyhook("driver", 10, json!({}));
     skyhook["metadata"]["deletionTimestamp"] = json!("2026-11-20T10:00:00Z");
     skyhook["metadata"]["finalizers"] = json!([format!("{PREFIX}/skyhook")]);
@@ -285,7 +287,7 @@ fn a_failing_installation_does_not_explain_a_deletion_without_uninstalls() {
 
 /// An interrupt of `driver` waits until no package pod is left on the node; the one of `other` hangs.
 #[test]
-fn a_pod_of_another_custom_resource_explains_an_interrupt_that_does_not_start() {
+fn pod_of_another_custom_resource_explains_a_waiting_interrupt() {
     let mut driver = skyhook("driver", 10, json!({}));
     driver["metadata"]["creationTimestamp"] = json!("2026-11-20T06:00:00Z");
     driver["metadata"]["managedFields"] =
@@ -322,11 +324,11 @@ fn a_pod_of_another_custom_resource_explains_an_interrupt_that_does_not_start() 
     assert_eq!(found, [("SKY219".to_owned(), waiting)]);
 }
 
-/// An operator that does not run is one trouble, not one more for each of its webhook configurations.
+/// A stopped operator is one cause, not one more for each of its webhook configurations.
 #[test]
-fn what_nothing_answers_is_an_effect_of_an_operator_that_does_not_run() {
+fn webhook_findings_are_effects_of_a_stopped_operator() {
     let fixture = "tests/rules/webhook_unreachable.scaled_to_zero.yaml";
-    let ran = run(&format!("diagnose stuck -o json --from {fixture}")).go();
+    let ran = run(&format!("diagnose stuck -o json --from {fixture}")).output();
     let document = ran.json();
     let causes = document["causes"].as_array().expect("causes");
     let findings = document["findings"].as_array().expect("findings");

@@ -14,12 +14,12 @@ fn diagnosis(captured: &Captured) -> Value {
         "diagnose stuck -o json --from {}",
         captured.path()
     ))
-    .go()
+    .output()
     .json()
 }
 
 #[test]
-fn each_gets_what_it_is_marked_with() {
+fn findings_match_the_expected_marks() {
     for captured in clusters::all() {
         let mut expect = captured.expect.clone();
         expect.sort();
@@ -33,7 +33,7 @@ fn each_gets_what_it_is_marked_with() {
 }
 
 #[test]
-fn the_findings_of_each() {
+fn findings_match_snapshots() {
     for captured in clusters::all() {
         let findings = &diagnosis(&captured)["findings"];
         let findings = serde_json::to_string_pretty(findings).expect("plain data");
@@ -42,19 +42,21 @@ fn the_findings_of_each() {
 }
 
 #[test]
-fn diagnose_on_screen() {
+fn diagnose_output_matches_snapshots() {
     for captured in clusters::on_screen() {
-        let ran = run(&format!("diagnose stuck --from {}", captured.path())).go();
+        let ran = run(&format!("diagnose stuck --from {}", captured.path())).output();
         insta::assert_snapshot!(format!("diagnose_{}", captured.name), ran.transcript());
     }
 }
 
 #[test]
-fn node_status_on_screen() {
+fn node_status_output_matches_snapshots() {
     for captured in clusters::on_screen() {
         let from = captured.path();
-        let mut transcript = run(&format!("node status --from {from}")).go().transcript();
-        let wide = run(&format!("node status -o wide --from {from}")).go();
+        let mut transcript = run(&format!("node status --from {from}"))
+            .output()
+            .transcript();
+        let wide = run(&format!("node status -o wide --from {from}")).output();
         for line in wide.stdout.lines() {
             assert!(line.chars().count() <= 180, "{line}");
         }
@@ -63,8 +65,8 @@ fn node_status_on_screen() {
     }
 }
 
-/// The mark of a finding without its severity, and how bad it is.
-fn said(document: &Value) -> BTreeMap<String, Severity> {
+/// The mark of each finding without its severity, and its severity.
+fn severities(document: &Value) -> BTreeMap<String, Severity> {
     let findings = document["findings"].as_array().expect("findings").iter();
     findings
         .map(|finding| {
@@ -81,21 +83,21 @@ fn said(document: &Value) -> BTreeMap<String, Severity> {
 /// From 0, info, to 2, error.
 type Severity = usize;
 
-/// Files cannot tell "there is none" from "none was captured", so a server may be surer of a finding,
-/// and may add some of the rules that the files left unchecked. Otherwise the two say the same.
+/// Files cannot tell "there is none" from "none was captured", so a server may report a finding more severely,
+/// and may add findings of rules that the files left unchecked. Otherwise both reports are the same.
 #[test]
-fn a_server_with_the_same_objects_gives_the_same_report() {
+fn server_and_files_give_the_same_report() {
     for captured in clusters::all() {
         let name = &captured.name;
         let served = captured.served().serve();
         let ran = run("diagnose stuck -o json")
             .kubeconfig(&served.kubeconfig())
-            .go();
-        // A server is asked long after the capture was made, so the files are as well.
+            .output();
+        // A server is diagnosed as of now, long after the capture, so the files are, too.
         let (live, path) = (ran.json(), captured.path());
         let now = live["takenAt"].as_str().expect("a time");
         let files = run(&format!("diagnose stuck -o json --from {path} --now {now}"))
-            .go()
+            .output()
             .json();
         assert_eq!(ran.stderr, "", "{name}");
         assert_eq!(live["notChecked"], serde_json::json!([]), "{name}");
@@ -105,7 +107,7 @@ fn a_server_with_the_same_objects_gives_the_same_report() {
             .iter()
             .filter_map(|n| n["code"].as_str())
             .collect();
-        let (of_server, of_files) = (said(&live), said(&files));
+        let (of_server, of_files) = (severities(&live), severities(&files));
         for (mark, severity) in &of_files {
             assert!(
                 of_server.get(mark) >= Some(severity),
@@ -128,13 +130,13 @@ fn a_server_with_the_same_objects_gives_the_same_report() {
 }
 
 #[test]
-fn without_a_permission_nothing_is_healthy() {
+fn missing_permission_is_never_reported_healthy() {
     let captured = clusters::named("complete");
     let healthy = captured.served();
     let served = healthy.serve();
     let ran = run("diagnose stuck -o json")
         .kubeconfig(&served.kubeconfig())
-        .go();
+        .output();
     assert_eq!(
         (ran.json()["verdict"].as_str(), ran.code),
         (Some("healthy"), Some(0))
@@ -149,7 +151,7 @@ fn without_a_permission_nothing_is_healthy() {
         let served = fake.serve();
         let ran = run("diagnose stuck -o json")
             .kubeconfig(&served.kubeconfig())
-            .go();
+            .output();
         assert_eq!(ran.json()["verdict"], "incomplete", "without {source}");
         assert_ne!(
             ran.json()["notChecked"],
@@ -159,12 +161,12 @@ fn without_a_permission_nothing_is_healthy() {
         assert_eq!(ran.code, Some(1), "without {source}");
         let ran = run("diagnose stuck --fail-on never")
             .kubeconfig(&served.kubeconfig())
-            .go();
+            .output();
         assert_eq!(ran.code, Some(0), "without {source}");
     }
 }
 
-/// The plural of what a request lists; discovery lists nothing.
+/// The plural that a request lists; `None` for discovery.
 fn listed(request: &Logged) -> Option<String> {
     let path = request.path.as_str();
     let resource = path.strip_prefix("/api/v1/").or_else(|| {

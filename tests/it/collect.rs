@@ -1,10 +1,10 @@
-//! `collect`: what it writes says the same as the cluster, and what could not be read is not taken for absent.
+//! `collect`: a capture gives the same output as the cluster, and unreadable sources do not count as absent.
 
 mod faults;
 mod file;
+mod foreign_dumps;
 mod logs;
 mod secrets;
-mod trees;
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -15,9 +15,9 @@ use tempfile::TempDir;
 
 use crate::support::clusters;
 use crate::support::fake_api::{FakeApi, Served};
-use crate::support::run::{Ran, run};
+use crate::support::run::{RunOutput, run};
 
-/// A cluster, and a directory to write to.
+/// A cluster, and a directory for its capture.
 struct Scene {
     served: Served,
     directory: TempDir,
@@ -35,19 +35,19 @@ impl Scene {
         self.directory.path().join("capture.tar.gz")
     }
 
-    /// Asks the server.
-    fn live(&self, words: &str) -> Ran {
-        run(words).kubeconfig(&self.served.kubeconfig()).go()
+    /// Runs a command on the server.
+    fn live(&self, words: &str) -> RunOutput {
+        run(words).kubeconfig(&self.served.kubeconfig()).output()
     }
 
-    fn collect(&self, words: &str) -> Ran {
+    fn collect(&self, words: &str) -> RunOutput {
         let path = self.archive();
         self.live(&format!("collect -o {} {words}", path.display()))
     }
 
-    /// Asks the archive.
-    fn from(&self, words: &str) -> Ran {
-        run(&format!("{words} --from {}", self.archive().display())).go()
+    /// Runs a command on the capture.
+    fn from(&self, words: &str) -> RunOutput {
+        run(&format!("{words} --from {}", self.archive().display())).output()
     }
 
     fn files(&self) -> BTreeMap<String, String> {
@@ -77,7 +77,7 @@ fn unpacked(archive: &Path) -> BTreeMap<String, String> {
     files
 }
 
-/// What became of each source, by its name.
+/// How each source was read, by its name.
 fn outcomes(index: &Value) -> BTreeMap<String, String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let sources = index["sources"].as_array().expect("sources").iter();
@@ -86,8 +86,8 @@ fn outcomes(index: &Value) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// A document, but for when it was read.
-fn timeless(ran: &Ran) -> Value {
+/// A document without the time when it was read.
+fn timeless(ran: &RunOutput) -> Value {
     let mut document = ran.json();
     if let Some(document) = document.as_object_mut() {
         for field in ["takenAt", "takenAtFrom"] {
@@ -97,9 +97,9 @@ fn timeless(ran: &Ran) -> Value {
     document
 }
 
-/// The same as of the cluster, in every command that answers from it.
+/// Every command that reads files prints the same for the capture as for the cluster.
 #[test]
-fn archives_say_what_clusters_say() {
+fn capture_gives_the_same_output_as_the_cluster() {
     let all = clusters::all();
     for cluster in all.iter().step_by(8) {
         let fake = cluster.served();
@@ -136,9 +136,9 @@ fn archives_say_what_clusters_say() {
     }
 }
 
-/// Files that were unpacked say the same; one that was taken out is missed.
+/// Unpacked files give the same output; a removed file is reported as missing.
 #[test]
-fn a_file_that_was_taken_out_is_missed() {
+fn file_removed_from_a_capture_is_reported_missing() {
     let scene = Scene::of(&clusters::named("nodewright-in-progress").served());
     assert_eq!(scene.collect("").code, Some(0));
     let directory = scene.directory.path().join("unpacked");
@@ -148,7 +148,7 @@ fn a_file_that_was_taken_out_is_missed() {
         std::fs::write(path, text).expect("a file");
     }
     let words = "diagnose stuck -o json";
-    let unpacked = || run(&format!("{words} --from {}", directory.display())).go();
+    let unpacked = || run(&format!("{words} --from {}", directory.display())).output();
     assert_eq!(unpacked().json(), scene.from(words).json());
     std::fs::remove_file(directory.join("jobs.batch.json")).expect("it is there");
     let report = unpacked().json().to_string();
@@ -158,9 +158,9 @@ fn a_file_that_was_taken_out_is_missed() {
     );
 }
 
-/// A cluster without the operator's API: what was left on its nodes.
+/// Without the operator's API, the capture holds what is left on the nodes.
 #[test]
-fn a_cluster_without_the_operator() {
+fn capture_without_the_operator_api_keeps_node_leftovers() {
     let fake = FakeApi::new();
     let node = serde_json::json!({"apiVersion": "v1", "kind": "Node", "metadata": {
         "name": "node-1",
@@ -168,7 +168,7 @@ fn a_cluster_without_the_operator() {
     }});
     let scene = Scene::of(&fake.with(node));
     let collected = scene.collect("");
-    assert_eq!(collected.code, Some(0), "{}", collected.transcript());
+    collected.expect_code(0);
     for words in ["leftovers -o json", "status"] {
         let (live, from) = (scene.live(words), scene.from(words));
         assert_eq!(
@@ -178,9 +178,9 @@ fn a_cluster_without_the_operator() {
     }
 }
 
-/// Nodes of which less is kept; the report is the same.
+/// With less kept of each node, the report is the same.
 #[test]
-fn sampled_nodes_say_the_same() {
+fn sampled_nodes_give_the_same_report() {
     let fake = clusters::named("complete").served();
     for mut node in fake.objects().into_iter().filter(|o| o["kind"] == "Node") {
         node["status"]["images"] = serde_json::json!([{"names": ["large"]}]);
@@ -189,7 +189,7 @@ fn sampled_nodes_say_the_same() {
     }
     let scene = Scene::of(&fake);
     let collected = scene.collect("--sample-nodes 1");
-    assert_eq!(collected.code, Some(0), "{}", collected.transcript());
+    collected.expect_code(0);
     assert!(
         collected
             .stderr
@@ -208,16 +208,16 @@ fn sampled_nodes_say_the_same() {
     }
 }
 
-/// What matters least is left out, and named; who reads the file is told.
+/// The least important sources are left out and named, also to the reader of the file.
 #[test]
-fn a_small_file_says_what_is_not_in_it() {
+fn max_size_names_what_was_left_out() {
     let fake = clusters::named("nodewright-in-progress").served();
     let scene = Scene::of(&fake);
     let collected = scene.collect("--max-size 4Ki");
-    assert_eq!(collected.code, Some(4), "{}", collected.transcript());
+    collected.expect_code(4);
     let outcomes = outcomes(&scene.index());
     assert_eq!(outcomes["nodewrights"], "read");
-    // Lists are read side by side: which of the others find room depends on their order.
+    // Lists are read in parallel, so which of the others fit depends on their order.
     assert!(outcomes.values().any(|o| o == "leftOut"), "{outcomes:?}");
     let report = scene.from("diagnose stuck -o json").json().to_string();
     assert!(

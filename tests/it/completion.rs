@@ -1,8 +1,8 @@
-//! Completion as kubectl asks for it: words in, candidates and a directive out.
+//! Completion in kubectl's protocol: words in, candidates and a directive out.
 
 #[cfg(unix)]
 mod install;
-mod many;
+mod scale;
 #[cfg(target_os = "linux")]
 mod shells;
 
@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::support::clusters;
 use crate::support::fake_api::{FakeApi, Reply};
-use crate::support::run::{Ran, Run};
+use crate::support::run::{Run, RunOutput};
 
 const FROM: &str = "--from=tests/clusters/two-priorities";
 
@@ -21,24 +21,24 @@ fn complete(words: &str) -> Run {
     Run::new(std::iter::once("__complete").chain(words))
 }
 
-/// What is on stdout, once it is sure that nothing else happened.
-fn stdout(ran: Ran) -> String {
+/// Stdout of a call that must succeed with an empty stderr.
+fn stdout(ran: RunOutput) -> String {
     assert_eq!((ran.stderr.as_str(), ran.code), ("", Some(0)));
     ran.stdout
 }
 
 fn answer(words: &str) -> String {
-    stdout(complete(words).go())
+    stdout(complete(words).output())
 }
 
 #[test]
-fn without_descriptions_the_words_alone_come() {
+fn no_desc_completion_omits_descriptions() {
     let words = ["__completeNoDesc", "node", "list", FROM, "--skyhook", ""];
-    assert_eq!(stdout(Run::new(words).go()), "first\nsecond\n:4\n");
+    assert_eq!(stdout(Run::new(words).output()), "first\nsecond\n:4\n");
 }
 
 #[test]
-fn words_of_the_cluster_come_with_what_is_worth_knowing() {
+fn cluster_names_are_offered_with_descriptions() {
     for (words, expected) in [
         (
             format!("node list {FROM} --skyhook ''"),
@@ -76,7 +76,7 @@ fn words_of_the_cluster_come_with_what_is_worth_knowing() {
 }
 
 #[test]
-fn words_of_the_program_need_no_cluster() {
+fn commands_and_flags_complete_without_a_cluster() {
     for (words, expected) in [
         (
             "nod",
@@ -112,7 +112,7 @@ fn words_of_the_program_need_no_cluster() {
             "rules --no-h",
             "--no-headers\tDo not print table headings\n:4\n",
         ),
-        // Flags are offered to those who begin one.
+        // Flags are offered once a dash is typed.
         ("rules ''", ":4\n"),
         ("rules --from ''", ":0\n"),
         ("rules --kubeconfig=x", ":0\n"),
@@ -125,7 +125,7 @@ fn words_of_the_program_need_no_cluster() {
 }
 
 #[test]
-fn the_kubeconfig_names_contexts_clusters_users_and_namespaces() {
+fn contexts_clusters_and_users_come_from_the_kubeconfig() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("config");
     let context = |name: &str, namespace: &str| json!({"name": name, "context": {"cluster": "c", "user": "u", "namespace": namespace}});
@@ -142,7 +142,7 @@ fn the_kubeconfig_names_contexts_clusters_users_and_namespaces() {
         ("--user=", "me\n:4\n"),
         ("-n ''", "ops\n:4\n"),
     ] {
-        let ran = complete(words).kubeconfig(&path).go();
+        let ran = complete(words).kubeconfig(&path).output();
         assert_eq!(stdout(ran), expected, "{words}");
         let flag = format!("--kubeconfig={} {words}", path.display());
         assert_eq!(answer(&flag), expected, "{flag}");
@@ -152,7 +152,7 @@ fn the_kubeconfig_names_contexts_clusters_users_and_namespaces() {
 }
 
 #[test]
-fn namespaces_are_those_of_the_cluster_where_it_tells() {
+fn namespaces_come_from_the_cluster_if_readable() {
     let fake = FakeApi::new().serving(ApiFlavor::Skyhook);
     for name in ["skyhook", "skyhook-old", "default"] {
         fake.load(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
@@ -161,7 +161,7 @@ fn namespaces_are_those_of_the_cluster_where_it_tells() {
     let ask = || {
         let ran = complete("rules -n sky")
             .kubeconfig(&served.kubeconfig())
-            .go();
+            .output();
         stdout(ran)
     };
     assert_eq!(ask(), "skyhook\nskyhook-old\n:4\n");
@@ -191,18 +191,18 @@ fn journals_are_offered_newest_first() {
         ),
         ("undo 2027", ":36\n"),
     ] {
-        let ran = complete(words).env("XDG_STATE_HOME", dir.path()).go();
+        let ran = complete(words).env("XDG_STATE_HOME", dir.path()).output();
         assert_eq!(stdout(ran), expected, "{words}");
     }
 }
 
 #[test]
-fn a_server_is_asked_where_the_line_says() {
+fn completion_uses_the_connection_flags_on_the_line() {
     let served = clusters::named("two-priorities").served().serve();
     let kubeconfig = served.kubeconfig();
     let ran = complete("node list --skyhook ''")
         .kubeconfig(&kubeconfig)
-        .go();
+        .output();
     let expected = "first\t2/3 nodes complete, erroring\nsecond\t2/3 nodes complete, waiting\n:4\n";
     assert_eq!(stdout(ran), expected);
     let flag = format!("--kubeconfig {} node status ''", kubeconfig.display());
@@ -211,7 +211,7 @@ fn a_server_is_asked_where_the_line_says() {
 }
 
 #[test]
-fn many_nodes_are_not_read_whole() {
+fn completion_reads_only_node_names() {
     let fake = FakeApi::new().serving(ApiFlavor::Skyhook);
     for n in 1..=1_000 {
         let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": format!("gpu-{n:05}")}});
@@ -220,14 +220,14 @@ fn many_nodes_are_not_read_whole() {
     let served = fake.serve();
     let ran = complete("node status gpu-0000")
         .kubeconfig(&served.kubeconfig())
-        .go();
+        .output();
     let expected: String = (1..=9).map(|n| format!("gpu-0000{n}\n")).collect();
     assert_eq!(stdout(ran), expected + ":4\n");
     assert_eq!(fake.lines(), ["GET /api/v1/nodes?includeObject=None"]);
 }
 
 #[test]
-fn what_cannot_be_read_is_an_error_and_no_words() {
+fn unreadable_cluster_gives_an_error_and_no_candidates() {
     let fake = FakeApi::new().serving(ApiFlavor::Skyhook);
     fake.on("LIST skyhooks").reply(403);
     fake.on("LIST nodes").reply(Reply::Hang);
@@ -239,14 +239,14 @@ fn what_cannot_be_read_is_an_error_and_no_words() {
         "node status --from /no/such/file ''",
         "node status --from - ''",
     ] {
-        let ran = complete(words).kubeconfig(&served.kubeconfig()).go();
+        let ran = complete(words).kubeconfig(&served.kubeconfig()).output();
         assert_eq!(stdout(ran), ":1\n", "{words}");
     }
     assert_eq!(answer("node status ''"), ":1\n");
 }
 
 #[test]
-fn the_scripts_of_shells_get_the_same_words() {
+fn shell_scripts_get_the_same_candidates() {
     let ask = |shell: &str, words: &str| {
         let words: Vec<&str> = words
             .split(' ')
@@ -258,7 +258,7 @@ fn the_scripts_of_shells_get_the_same_words() {
             .env("KUBECTL_SKYHOOK_COMPLETE", shell)
             .env("_CLAP_COMPLETE_INDEX", index)
             .env("_CLAP_IFS", "\n");
-        stdout(run.go())
+        stdout(run.output())
     };
     for (shell, words, expected) in [
         (

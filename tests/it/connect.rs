@@ -1,4 +1,4 @@
-//! From flags, environment and kubeconfig to a server, over a socket.
+//! Connecting to a server by flags, environment and kubeconfig.
 
 mod credentials;
 mod flags;
@@ -30,7 +30,7 @@ fn flags(args: &[&str]) -> Connection {
     Cli::try_parse_from(args).expect("flags").connection
 }
 
-/// A server with one node, which is enough to see that it was reached.
+/// A server with one node, to see that it was reached.
 fn fake() -> FakeApi {
     FakeApi::new().serving(ApiFlavor::Skyhook).with(json!({
         "apiVersion": "v1",
@@ -39,7 +39,7 @@ fn fake() -> FakeApi {
     }))
 }
 
-/// An environment whose home has nothing in it, with this `KUBECONFIG`.
+/// An environment with an empty home directory and this `KUBECONFIG`.
 fn environment(home: &Path, kubeconfig: &str) -> Environment {
     Environment {
         kubeconfig: (!kubeconfig.is_empty()).then(|| kubeconfig.into()),
@@ -48,14 +48,14 @@ fn environment(home: &Path, kubeconfig: &str) -> Environment {
     }
 }
 
-/// Writes a file, and gives its path back as text.
+/// Writes a file, and returns its path.
 fn file(dir: &Path, name: &str, content: &str) -> String {
     let path = dir.join(name);
     std::fs::write(&path, content).expect("a file that can be written");
     path.to_str().expect("a path of UTF-8").to_owned()
 }
 
-/// A kubeconfig with this one user, at a server.
+/// A kubeconfig for a server, with this user.
 fn with_user(url: &str, user: &Value) -> String {
     let mut config = fake_api::kubeconfig(url, "fake");
     config["users"][0]["user"] = user.clone();
@@ -67,7 +67,7 @@ async fn connected(environment: &Environment, args: &[&str]) -> Connected {
     connected.expect("a client")
 }
 
-/// Why there is no client.
+/// The error of a connection that must fail.
 async fn refused(environment: &Environment, args: &[&str]) -> String {
     match connect(environment, &flags(args), "diagnose stuck", None).await {
         Ok(_) => panic!("a client where none was expected"),
@@ -75,7 +75,7 @@ async fn refused(environment: &Environment, args: &[&str]) -> String {
     }
 }
 
-/// The number of nodes, or why the cluster cannot be read.
+/// The number of nodes, or the error of reading the cluster.
 async fn nodes(connected: &Connected) -> Result<Read<usize>, String> {
     let now = "2026-11-20T12:00:00Z".parse().expect("a time");
     let cluster = load(&connected.client, &[Source::Nodes], None, None, None, now).await;

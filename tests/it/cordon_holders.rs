@@ -1,13 +1,13 @@
-//! Nodes that somebody outside the operator wants cordoned stay cordoned, whatever else is taken off them.
+//! Nodes that something outside the operator keeps cordoned are not uncordoned.
 
 use serde_json::{Value, json};
 
-use crate::support::run::Ran;
-use crate::support::stage::Stage;
+use crate::support::run::RunOutput;
+use crate::support::test_cluster::TestCluster;
 
 const NODE: &str = "node-1";
 
-/// A mark of somebody else on a node, and the name under which the preview speaks of them.
+/// The marks that others leave on a node, each with the name that the preview shows.
 fn holders() -> Vec<(&'static str, Value)> {
     let annotated = |key: &str| json!({"metadata": {"annotations": {key: "x"}}});
     let tainted = |key: &str| json!({"spec": {"taints": [{"key": key, "effect": "NoSchedule"}]}});
@@ -34,8 +34,8 @@ fn holders() -> Vec<(&'static str, Value)> {
     ]
 }
 
-fn mark(stage: &Stage, mark: &Value) {
-    let mut node = stage.node(NODE);
+fn mark(cluster: &TestCluster, mark: &Value) {
+    let mut node = cluster.node(NODE);
     for map in [
         "/metadata/annotations",
         "/metadata/managedFields",
@@ -50,40 +50,40 @@ fn mark(stage: &Stage, mark: &Value) {
             (there, more) => *there = more.clone(),
         }
     }
-    stage.fake.load(node);
+    cluster.fake.load(node);
 }
 
-fn is_cordoned(stage: &Stage) -> bool {
-    stage.node(NODE)["spec"]["unschedulable"] == json!(true)
+fn is_cordoned(cluster: &TestCluster) -> bool {
+    cluster.node(NODE)["spec"]["unschedulable"] == json!(true)
 }
 
-/// A custom resource is gone, and its cordons are left.
-fn gone() -> Stage {
-    let stage = Stage::of("finalizer-stripped");
-    assert!(is_cordoned(&stage));
-    stage
+/// A cluster whose custom resource is gone and whose cordons are left.
+fn gone() -> TestCluster {
+    let cluster = TestCluster::captured("finalizer-stripped");
+    assert!(is_cordoned(&cluster));
+    cluster
 }
 
-/// A custom resource whose deletion hangs, with a cordon of its own.
-fn deleting() -> Stage {
-    let stage = Stage::of("deleted-while-erroring");
-    let mut node = stage.node(NODE);
+/// A cluster with a stuck deletion and a cordon of its custom resource.
+fn deleting() -> TestCluster {
+    let cluster = TestCluster::captured("deleted-while-erroring");
+    let mut node = cluster.node(NODE);
     node["spec"]["unschedulable"] = json!(true);
     node["metadata"]["annotations"]["skyhook.nvidia.com/cordon_gpu-tune"] = json!("true");
-    stage.fake.load(node);
-    stage
+    cluster.fake.load(node);
+    cluster
 }
 
-/// A cordon that was released, and put back with `undo`: taking that back would release it again.
-fn put_back() -> Stage {
-    let stage = gone();
-    assert_eq!(stage.run("cordon release node-1 --confirm").code, Some(0));
-    assert_eq!(stage.run("undo --confirm").code, Some(0));
-    assert!(is_cordoned(&stage));
-    stage
+/// A cluster whose cordon was released and restored with `undo`; undoing that would release it again.
+fn put_back() -> TestCluster {
+    let cluster = gone();
+    assert_eq!(cluster.run("cordon release node-1 --confirm").code, Some(0));
+    assert_eq!(cluster.run("undo --confirm").code, Some(0));
+    assert!(is_cordoned(&cluster));
+    cluster
 }
 
-type Scene = (fn() -> Stage, &'static str);
+type Scene = (fn() -> TestCluster, &'static str);
 
 /// Every command that may uncordon a node.
 const COMMANDS: [Scene; 5] = [
@@ -94,12 +94,12 @@ const COMMANDS: [Scene; 5] = [
     (put_back, "undo"),
 ];
 
-/// The command as it is called there; the newest undo is taken back by its id.
-fn command(stage: &Stage, words: &str) -> String {
+/// The command line; an undo is undone by its id.
+fn command(cluster: &TestCluster, words: &str) -> String {
     if words != "undo" {
         return words.to_owned();
     }
-    let journals = stage.run("journal list -o json").json();
+    let journals = cluster.run("journal list -o json").json();
     let items = journals["items"].as_array().cloned().unwrap_or_default();
     let undo = items
         .iter()
@@ -108,19 +108,19 @@ fn command(stage: &Stage, words: &str) -> String {
     format!("undo {}", id.as_str().expect("an id"))
 }
 
-fn said(ran: &Ran) -> String {
+fn said(ran: &RunOutput) -> String {
     ran.stderr.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[test]
-fn a_node_that_somebody_else_holds_is_never_uncordoned() {
+fn node_held_by_others_stays_cordoned() {
     for (stage_of, words) in COMMANDS {
         for (by, marks) in holders() {
-            let stage = stage_of();
-            mark(&stage, &marks);
-            let ran = stage.run(&format!("{} --confirm", command(&stage, words)));
+            let cluster = stage_of();
+            mark(&cluster, &marks);
+            let ran = cluster.run(&format!("{} --confirm", command(&cluster, words)));
             let transcript = ran.transcript();
-            assert!(is_cordoned(&stage), "{words}, {by}\n{transcript}");
+            assert!(is_cordoned(&cluster), "{words}, {by}\n{transcript}");
             let held = format!("cordoned by {by}");
             assert!(said(&ran).contains(&held), "{words}, {by}\n{transcript}");
         }
@@ -128,50 +128,50 @@ fn a_node_that_somebody_else_holds_is_never_uncordoned() {
 }
 
 #[test]
-fn without_others_the_same_commands_uncordon() {
+fn node_without_other_holders_is_uncordoned() {
     for (stage_of, words) in COMMANDS {
-        let stage = stage_of();
-        let ran = stage.run(&format!("{} --confirm", command(&stage, words)));
-        assert!(!is_cordoned(&stage), "{words}\n{}", ran.transcript());
+        let cluster = stage_of();
+        let ran = cluster.run(&format!("{} --confirm", command(&cluster, words)));
+        assert!(!is_cordoned(&cluster), "{words}\n{}", ran.transcript());
     }
 }
 
 #[test]
-fn a_node_named_with_force_uncordon_is_uncordoned_whoever_holds_it() {
+fn force_uncordon_uncordons_a_held_node() {
     for (stage_of, words) in COMMANDS {
-        let stage = stage_of();
-        mark(&stage, &holders()[0].1);
-        let command = command(&stage, words);
-        let other = stage.run(&format!(
+        let cluster = stage_of();
+        mark(&cluster, &holders()[0].1);
+        let command = command(&cluster, words);
+        let other = cluster.run(&format!(
             "{command} --confirm --force-uncordon node-2 --dry-run"
         ));
-        assert!(is_cordoned(&stage), "{words}\n{}", other.transcript());
-        let ran = stage.run(&format!("{command} --confirm --force-uncordon {NODE}"));
-        assert!(!is_cordoned(&stage), "{words}\n{}", ran.transcript());
+        assert!(is_cordoned(&cluster), "{words}\n{}", other.transcript());
+        let ran = cluster.run(&format!("{command} --confirm --force-uncordon {NODE}"));
+        assert!(!is_cordoned(&cluster), "{words}\n{}", ran.transcript());
     }
 }
 
-/// The node is put in quarantine at such a request.
-fn quarantined_at(stage: &Stage, request: &str) {
-    stage.fake.on(request).times(1).after(|state| {
+/// Puts the node into quarantine during this request.
+fn quarantined_at(cluster: &TestCluster, request: &str) {
+    cluster.fake.on(request).times(1).after(|state| {
         let node = state.store.find("nodes", "", NODE).cloned();
         let mut node = node.expect("it is there");
         node["metadata"]["annotations"]["quarantineHealthEvent"] = json!("x");
-        // The server gives it a new one.
+        // The server assigns a new resource version.
         node["metadata"]["resourceVersion"] = Value::Null;
         state.store.load(node);
     });
 }
 
 #[test]
-fn a_quarantine_that_begins_after_the_preview_is_heard() {
-    // The node is read right before it is written to, and what comes between is, too.
+fn quarantine_set_after_the_preview_is_respected() {
+    // The node is read right before it is written, so a change in between is noticed, too.
     for request in ["GET nodes node-1", "PATCH nodes node-1"] {
-        let stage = gone();
-        quarantined_at(&stage, request);
-        let ran = stage.run("cordon release node-1 --confirm");
+        let cluster = gone();
+        quarantined_at(&cluster, request);
+        let ran = cluster.run("cordon release node-1 --confirm");
         let transcript = ran.transcript();
-        assert!(is_cordoned(&stage), "{request}\n{transcript}");
+        assert!(is_cordoned(&cluster), "{request}\n{transcript}");
         assert!(
             transcript.contains("cordoned by NVSentinel"),
             "{request}\n{transcript}"
@@ -180,25 +180,25 @@ fn a_quarantine_that_begins_after_the_preview_is_heard() {
 }
 
 #[test]
-fn the_preview_says_who_holds_a_node() {
-    let stage = gone();
-    mark(&stage, &holders()[0].1);
-    let ran = stage.run("cordon release --dry-run");
+fn preview_names_cordon_holders() {
+    let cluster = gone();
+    mark(&cluster, &holders()[0].1);
+    let ran = cluster.run("cordon release --dry-run");
     insta::assert_snapshot!(ran.transcript());
 }
 
 #[test]
-fn node_status_names_everyone_who_holds_a_node() {
-    let stage = deleting();
+fn node_status_names_all_cordon_holders() {
+    let cluster = deleting();
     for named in [0, holders().len() - 1] {
-        mark(&stage, &holders()[named].1);
+        mark(&cluster, &holders()[named].1);
     }
-    stage
+    cluster
         .fake
         .started(jiff::SignedDuration::from_mins(63 * 60 + 30));
-    let ran = stage.run("node status -o wide");
+    let ran = cluster.run("node status -o wide");
     insta::assert_snapshot!(ran.transcript());
-    let rows = stage.run("node status -o json").json();
+    let rows = cluster.run("node status -o json").json();
     let row = rows[0].clone();
     assert_eq!(row["cordonedBy"], json!(["gpu-tune"]));
     let others = json!([

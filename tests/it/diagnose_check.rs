@@ -1,15 +1,12 @@
-//! `diagnose check`: whether the installation itself is sound.
+//! `diagnose check`: whether the installation itself is healthy.
 
 use base64::Engine as _;
-use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 use crate::support::clusters;
 use crate::support::fake_api::FakeApi;
-use crate::support::run::{Ran, run};
-use crate::support::world::World;
-
-const NEW: World = World(ApiFlavor::NodeWright);
+use crate::support::object_builder::NODEWRIGHT;
+use crate::support::run::{RunOutput, run};
 
 #[expect(
     clippy::disallowed_methods,
@@ -20,7 +17,7 @@ fn now() -> jiff::Timestamp {
 }
 
 fn definition(plural: &str) -> Value {
-    let group = NEW.0.group();
+    let group = NODEWRIGHT.0.group();
     let packages = json!({"properties": {"version": {}, "uninstall": {}}});
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -36,12 +33,12 @@ fn definition(plural: &str) -> Value {
 fn lease(renewed: jiff::Timestamp) -> Value {
     json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-        "metadata": {"name": "3c22c1ae.nvidia.com", "namespace": NEW.namespace()},
+        "metadata": {"name": "3c22c1ae.nvidia.com", "namespace": NODEWRIGHT.namespace()},
         "spec": {"holderIdentity": "operator-7c4-x2", "leaseDurationSeconds": 15, "renewTime": renewed.to_string()},
     })
 }
 
-/// The webhook of the operator, with what answers it; its certificate ends then.
+/// The operator's webhook configuration with its Service and endpoints; its certificate expires then.
 fn webhook(end: (i32, u8, u8)) -> Value {
     let mut params =
         rcgen::CertificateParams::new(vec!["webhook.example".to_owned()]).expect("a name");
@@ -49,7 +46,7 @@ fn webhook(end: (i32, u8, u8)) -> Value {
     let key = rcgen::KeyPair::generate().expect("a key");
     let pem = params.self_signed(&key).expect("a certificate").pem();
     let bundle = base64::engine::general_purpose::STANDARD.encode(pem);
-    let service = json!({"namespace": NEW.namespace(), "name": "webhook-service"});
+    let service = json!({"namespace": NODEWRIGHT.namespace(), "name": "webhook-service"});
     json!({"apiVersion": "v1", "kind": "List", "items": [
         {
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
@@ -57,44 +54,44 @@ fn webhook(end: (i32, u8, u8)) -> Value {
             "webhooks": [{
                 "name": "validate.example",
                 "clientConfig": {"service": service, "caBundle": bundle},
-                "rules": [{"apiGroups": [NEW.0.group()], "operations": ["CREATE", "UPDATE"], "resources": [NEW.0.plural()]}],
+                "rules": [{"apiGroups": [NODEWRIGHT.0.group()], "operations": ["CREATE", "UPDATE"], "resources": [NODEWRIGHT.0.plural()]}],
             }],
         },
         {"apiVersion": "v1", "kind": "Service", "metadata": service},
         {
             "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
-            "metadata": {"name": "w-1", "namespace": NEW.namespace(), "labels": {"kubernetes.io/service-name": "webhook-service"}},
+            "metadata": {"name": "w-1", "namespace": NODEWRIGHT.namespace(), "labels": {"kubernetes.io/service-name": "webhook-service"}},
             "endpoints": [{"addresses": ["10.0.0.1"], "conditions": {"ready": true}}],
         },
     ]})
 }
 
-fn sound() -> FakeApi {
-    let mut operator = NEW.operator();
+fn healthy() -> FakeApi {
+    let mut operator = NODEWRIGHT.operator();
     operator["status"] = json!({"observedGeneration": 1, "availableReplicas": 1});
     operator["metadata"]["labels"]["app.kubernetes.io/version"] = "v0.20.0".into();
     FakeApi::new()
-        .serving(NEW.0)
-        .with(NEW.skyhook(
+        .serving(NODEWRIGHT.0)
+        .with(NODEWRIGHT.skyhook(
             "complete",
             json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}}),
         ))
         .with(operator)
-        .with(definition(NEW.0.plural()))
+        .with(definition(NODEWRIGHT.0.plural()))
         .with(definition("deploymentpolicies"))
         .with(lease(now()))
         .with(webhook((2090, 1, 1)))
 }
 
-fn check(fake: &FakeApi, words: &str) -> Ran {
+fn check(fake: &FakeApi, words: &str) -> RunOutput {
     let served = fake.serve();
     run(&format!("diagnose check {words}"))
         .kubeconfig(&served.kubeconfig())
-        .go()
+        .output()
 }
 
-/// What came of the checks that are not good.
-fn not_good(ran: &Ran) -> Vec<String> {
+/// The results of the checks that did not pass.
+fn not_good(ran: &RunOutput) -> Vec<String> {
     let json = ran.json();
     let checks = json["checks"].as_array().expect("checks").iter();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -112,21 +109,24 @@ fn not_good(ran: &Ran) -> Vec<String> {
 }
 
 #[test]
-fn a_sound_installation() {
-    let ran = check(&sound(), "");
+fn healthy_installation_passes() {
+    let ran = check(&healthy(), "");
     let ages = regex::Regex::new(r"renewed \d+s ago").expect("a pattern");
     insta::assert_snapshot!(ages.replace_all(&ran.transcript(), "renewed [age] ago"));
-    assert_eq!(not_good(&check(&sound(), "-o json")), Vec::<String>::new());
+    assert_eq!(
+        not_good(&check(&healthy(), "-o json")),
+        Vec::<String>::new()
+    );
 }
 
 #[test]
-fn what_is_wrong_is_told() {
+fn installation_problems_are_reported() {
     let old = now() - jiff::SignedDuration::from_hours(1);
-    let fake = sound();
+    let fake = healthy();
     fake.load(lease(old));
     fake.load(webhook((2026, 1, 1)));
     let mut operator = fake
-        .get("deployments", NEW.namespace(), "operator")
+        .get("deployments", NODEWRIGHT.namespace(), "operator")
         .expect("it");
     operator["metadata"]["labels"]["app.kubernetes.io/version"] = "v0.19.0".into();
     fake.load(operator);
@@ -148,31 +148,21 @@ fn what_is_wrong_is_told() {
 }
 
 #[test]
-fn an_operator_that_is_down_is_an_error_with_a_hint() {
-    let fake = sound();
+fn stopped_operator_is_an_error_with_a_hint() {
+    let fake = healthy();
     let mut operator = fake
-        .get("deployments", NEW.namespace(), "operator")
+        .get("deployments", NODEWRIGHT.namespace(), "operator")
         .expect("it");
     operator["status"]["availableReplicas"] = json!(0);
     fake.load(operator);
     let ran = check(&fake, "");
-    assert_eq!(ran.code, Some(2), "{}", ran.transcript());
-    assert!(
-        ran.stdout
-            .contains("error: the operator runs: no replica of the operator is available"),
-        "{}",
-        ran.transcript()
-    );
-    assert!(
-        ran.stdout
-            .contains("hint: kubectl describe deployment,pods -n "),
-        "{}",
-        ran.transcript()
-    );
+    ran.expect_code(2);
+    ran.expect_stdout("error: the operator runs: no replica of the operator is available");
+    ran.expect_stdout("hint: kubectl describe deployment,pods -n ");
 }
 
 #[test]
-fn what_may_not_be_read_is_not_called_good() {
+fn unreadable_sources_are_not_reported_good() {
     let resources = [
         ("GET customresourcedefinitions", 2),
         ("LIST leases", 1),
@@ -181,7 +171,7 @@ fn what_may_not_be_read_is_not_called_good() {
         ("LIST nodes", 1),
     ];
     for (pattern, least) in resources {
-        let fake = sound();
+        let fake = healthy();
         fake.on(pattern).reply(403);
         let ran = check(&fake, "-o json");
         assert!(
@@ -193,12 +183,12 @@ fn what_may_not_be_read_is_not_called_good() {
     }
 }
 
-/// What the user may change is asked, and what is missing is named with its role.
+/// Write permissions are checked, and missing ones are named with their role.
 #[test]
-fn what_may_not_be_changed_is_a_warning_with_the_role_that_is_missing() {
+fn missing_write_permission_is_a_warning_naming_the_role() {
     let line = |fake: &FakeApi| {
         let ran = check(fake, "-o json");
-        assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+        ran.expect_code(0);
         let json = ran.json();
         let mut checks = json["checks"].as_array().expect("checks").iter();
         let title = "permission to run the commands that change the cluster";
@@ -208,9 +198,9 @@ fn what_may_not_be_changed_is_a_warning_with_the_role_that_is_missing() {
             found["outcome"], found["says"], found["hint"]
         )
     };
-    let looks_only = sound();
+    let looks_only = healthy();
     let resources = [
-        NEW.0.plural(),
+        NODEWRIGHT.0.plural(),
         "deploymentpolicies",
         "nodes",
         "pods",
@@ -222,14 +212,14 @@ fn what_may_not_be_changed_is_a_warning_with_the_role_that_is_missing() {
             looks_only.on(&format!("{verb} {resource}")).reply(403);
         }
     }
-    let no_pods = sound();
+    let no_pods = healthy();
     no_pods.on("DELETE pods").reply(403);
-    let no_policies = sound();
+    let no_policies = healthy();
     no_policies.on("CREATE deploymentpolicies").reply(403);
     let shown = [looks_only, no_pods, no_policies].map(|fake| line(&fake));
     insta::assert_snapshot!(shown.join("\n"));
-    // Of the server nothing else is asked than before.
-    let fake = sound();
+    // No other requests are sent than before.
+    let fake = healthy();
     assert_eq!(check(&fake, "").code, Some(0));
     let posted = |r: &crate::support::fake_api::Logged| r.method == "POST";
     let posts: Vec<String> = fake
@@ -248,36 +238,36 @@ fn what_may_not_be_changed_is_a_warning_with_the_role_that_is_missing() {
 }
 
 #[test]
-fn it_waits_until_all_is_well_or_the_time_is_over() {
-    let fake = sound();
+fn wait_ends_when_healthy_or_at_the_timeout() {
+    let fake = healthy();
     let mut operator = fake
-        .get("deployments", NEW.namespace(), "operator")
+        .get("deployments", NODEWRIGHT.namespace(), "operator")
         .expect("it");
     operator["status"]["availableReplicas"] = json!(0);
     fake.load(operator);
     let ran = check(&fake, "--wait --timeout 1s");
-    assert_eq!(ran.code, Some(5), "{}", ran.transcript());
-    assert_eq!(check(&sound(), "--wait").code, Some(0));
+    ran.expect_code(5);
+    assert_eq!(check(&healthy(), "--wait").code, Some(0));
 }
 
-/// Files hold neither the server nor leases: that is said, and nothing of it is called wrong.
+/// Files hold neither the server version nor leases: this is reported, and not as a problem.
 #[test]
-fn of_files_it_says_what_they_do_not_hold() {
+fn checks_impossible_from_files_are_listed() {
     let captured = clusters::named("nodewright-in-progress");
-    let ran = run(&format!("diagnose check --from {}", captured.path())).go();
+    let ran = run(&format!("diagnose check --from {}", captured.path())).output();
     insta::assert_snapshot!(ran.transcript());
 }
 
-/// What ends every reconcile is seen here as well, whatever it is about.
+/// A finding that ends every reconcile is an error here, too.
 #[test]
-fn what_stops_the_operator_for_all_is_an_error() {
+fn operator_wide_blocker_is_an_error() {
     for cluster in [
         "malformed-node-state",
         "modelled-migration-hold",
         "nodewright-undying-pod-after-reset-wedged",
     ] {
         let captured = clusters::named(cluster);
-        let ran = run(&format!("diagnose check --from {}", captured.path())).go();
+        let ran = run(&format!("diagnose check --from {}", captured.path())).output();
         insta::assert_snapshot!(format!("check_{cluster}"), ran.transcript());
     }
 }

@@ -1,21 +1,19 @@
-//! `diagnose node`: what keeps one node from being done.
+//! `diagnose node`: what keeps one node from completing.
 
 use kubectl_skyhook::api::{ApiFlavor, keys};
 use serde_json::{Value, json};
 
 use crate::support::clusters;
-use crate::support::run::{Ran, run};
-use crate::support::world::{Place, World};
+use crate::support::object_builder::{NODEWRIGHT, PackageRun};
+use crate::support::run::{RunOutput, run};
 
-const NEW: World = World(ApiFlavor::NodeWright);
-
-fn node(capture: &str, node: &str) -> Ran {
+fn node(capture: &str, node: &str) -> RunOutput {
     let captured = clusters::named(capture);
-    run(&format!("diagnose node {node} --from {}", captured.path())).go()
+    run(&format!("diagnose node {node} --from {}", captured.path())).output()
 }
 
 #[test]
-fn what_keeps_a_node() {
+fn node_output_matches_snapshots() {
     for (capture, name) in [
         ("apply-erroring", "node-2"),
         ("complete", "node-1"),
@@ -31,25 +29,25 @@ fn what_keeps_a_node() {
 }
 
 #[test]
-fn a_name_that_is_not_there_names_the_near_ones() {
+fn unknown_node_suggests_similar_names() {
     insta::assert_snapshot!(node("complete", "node-11").transcript());
 }
 
 /// The Job of the package on a node.
-fn at_work(node: &str) -> Place<'_> {
-    Place {
+fn at_work(node: &str) -> PackageRun<'_> {
+    PackageRun {
         node,
         package: "driver",
         stage: "apply",
         job: Some(node),
         at: "2026-11-20T11:55:00Z",
-        ..Place::default()
+        ..PackageRun::default()
     }
 }
 
-/// A rollout of ten nodes, two at once, by a policy; the last but one asks for its place.
+/// A rollout of ten nodes, two at a time by policy; the node asked about is the last but one.
 fn queue() -> Value {
-    let mut skyhook = NEW.skyhook(
+    let mut skyhook = NODEWRIGHT.skyhook(
         "in_progress",
         json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}}),
     );
@@ -59,80 +57,76 @@ fn queue() -> Value {
     skyhook["status"]["compartmentStatuses"] =
         json!({"__default__": {"matched": 10, "ceiling": 2, "inProgress": 2}});
     let policy = json!({
-        "apiVersion": NEW.0.api_version(), "kind": "DeploymentPolicy", "metadata": {"name": "slow"},
+        "apiVersion": NODEWRIGHT.0.api_version(), "kind": "DeploymentPolicy", "metadata": {"name": "slow"},
         "spec": {"default": {"budget": {"count": 2}}},
     });
-    let mut items = vec![skyhook, policy, NEW.operator()];
+    let mut items = vec![skyhook, policy, NODEWRIGHT.operator()];
     for n in 1..=10 {
         let (status, entries): (_, &[&str]) = match n {
             1 | 2 => ("in_progress", &["driver|1.0.0 apply in_progress"]),
             _ => ("waiting", &[]),
         };
         let node = format!("gpu-{n:02}");
-        items.push(NEW.node(&node, status, entries));
+        items.push(NODEWRIGHT.node(&node, status, entries));
         if n <= 2 {
-            items.push(NEW.job(&at_work(&node), json!({"active": 1})));
+            items.push(NODEWRIGHT.job(&at_work(&node), json!({"active": 1})));
         }
     }
     json!({"apiVersion": "v1", "kind": "List", "items": items})
 }
 
 #[test]
-fn nothing_is_wrong_with_a_node_in_the_queue() {
+fn queued_node_is_not_stuck() {
     let ran = run("diagnose node gpu-09 --from -")
         .stdin(queue().to_string())
-        .go();
+        .output();
     insta::assert_snapshot!(ran.transcript());
     let ran = run("diagnose node gpu-09 -o json --from -")
         .stdin(queue().to_string())
-        .go();
+        .output();
     let json = ran.json();
     assert_eq!((&json["standing"], ran.code), (&json!("waiting"), Some(0)));
     let because = json["skyhooks"][0]["reason"].as_str().expect("a sentence");
     assert!(because.contains("number 7 of 8 in the queue"), "{because}");
 }
 
-/// A node of the batch fails, and so nobody else is taken: that is not called well.
+/// A node of the batch fails, so no other node is chosen: that is not reported as fine.
 #[test]
-fn a_node_behind_a_held_batch_is_told_which_node_holds_it() {
+fn node_waiting_for_its_batch_names_the_node_that_holds_it() {
     let mut cluster = queue();
     let items = cluster["items"].as_array_mut().expect("items");
     items.retain(|o| o["metadata"]["name"] != "gpu-01" && o["metadata"]["name"] != "gpu-02");
     for n in 1..=2 {
         let entries = ["driver|1.0.0 apply erroring"];
-        items.push(NEW.node(&format!("gpu-{n:02}"), "erroring", &entries));
+        items.push(NODEWRIGHT.node(&format!("gpu-{n:02}"), "erroring", &entries));
     }
     let ran = run("diagnose node gpu-09 --from -")
         .stdin(cluster.to_string())
-        .go();
-    assert!(
-        !ran.stdout.contains("nothing is wrong"),
-        "{}",
-        ran.transcript()
-    );
+        .output();
+    ran.expect_no_stdout("nothing is wrong");
     insta::assert_snapshot!(ran.transcript());
 }
 
 /// Before v0.20 the operator does not continue on a node of a batch while another one is in progress, so a stuck one keeps it.
 #[test]
-fn a_node_between_two_stages_is_told_which_node_of_the_batch_it_waits_for() {
-    let ran = run("diagnose node s-between --from tests/rules/batch_held_by_node.yaml").go();
-    assert_eq!(ran.code, Some(2), "{}", ran.transcript());
+fn node_between_stages_names_the_node_it_waits_for() {
+    let ran = run("diagnose node s-between --from tests/rules/batch_held_by_node.yaml").output();
+    ran.expect_code(2);
     let says = "s-stuck: the node makes no progress (SKY202 image-not-pulled)";
-    assert!(ran.stdout.contains(says), "{}", ran.transcript());
-    let ran = run("diagnose node u-between --from tests/rules/batch_held_by_node.yaml").go();
+    ran.expect_stdout(says);
+    let ran = run("diagnose node u-between --from tests/rules/batch_held_by_node.yaml").output();
     let says = "the operator continues once no other node of the batch is in progress";
-    assert!(ran.stdout.contains(says), "{}", ran.transcript());
-    assert!(!ran.stdout.contains("stuck"), "{}", ran.transcript());
+    ran.expect_stdout(says);
+    ran.expect_no_stdout("stuck");
 }
 
-/// On every node of every capture it agrees with the report, whose errors it cannot be calm about.
+/// On every node of every capture: where the report has an error for the node, `diagnose node` is not fine.
 #[test]
-fn an_error_about_the_node_is_never_called_fine() {
+fn node_with_error_findings_is_never_fine() {
     for captured in clusters::all() {
         let from = captured.path();
         let report = run(&format!("diagnose stuck -o json --from {from}"))
-            .go()
+            .output()
             .json();
         let findings = report["findings"].as_array().expect("findings");
         let errors = findings.iter().filter(|f| f["severity"] == "error");
@@ -142,7 +136,7 @@ fn an_error_about_the_node_is_never_called_fine() {
         nodes.sort_unstable();
         nodes.dedup();
         for node in nodes {
-            let ran = run(&format!("diagnose node {node} -o json --from {from}")).go();
+            let ran = run(&format!("diagnose node {node} -o json --from {from}")).output();
             assert_eq!(
                 ran.code,
                 Some(2),
@@ -167,13 +161,13 @@ fn list(items: Vec<Value>) -> String {
     json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
 }
 
-/// How a node stands, how the first custom resource stands there that is not done, and the exit code.
+/// The standing of a node, that of its first incomplete custom resource, and the exit code.
 fn standing(node: &str, cluster: &str) -> (String, String, Option<i32>) {
     let ran = run(&format!(
         "diagnose node {node} -o json --now 2026-11-20T12:00:00Z --from -"
     ))
     .stdin(cluster.to_owned())
-    .go();
+    .output();
     let json = ran.json();
     let links = json["skyhooks"].as_array().expect("custom resources");
     let open = links.iter().find(|link| link["standing"] != "done");
@@ -186,31 +180,34 @@ fn stands(word: &str, code: i32) -> (String, String, Option<i32>) {
     (word.to_owned(), word.to_owned(), Some(code))
 }
 
-/// A taint that Kubernetes lifts as the node comes back holds nobody up who is at work, or only just joins; one of
-/// somebody else does.
+/// A taint that Kubernetes removes when the node returns blocks neither running work nor a joining node; a foreign
+/// taint does.
 #[test]
-fn a_node_that_reboots_or_joins_is_not_stuck() {
+fn rebooting_or_joining_node_is_not_stuck() {
     let rebooting = json!({"driver": {
         "version": "1.0.0", "image": "example.com/driver", "interrupt": {"type": "reboot"},
     }});
-    let interrupt = Place {
+    let interrupt = PackageRun {
         stage: "interrupt",
         interrupt: true,
         ..at_work("gpu-01")
     };
-    let mut tainted = NEW.node("gpu-04", "blocked", &[]);
+    let mut tainted = NODEWRIGHT.node("gpu-04", "blocked", &[]);
     tainted["spec"]["taints"] = json!([{"key": "example.com/reserved", "effect": "NoSchedule"}]);
     let entry = ["driver|1.0.0 interrupt in_progress"];
     let cluster = list(vec![
-        NEW.skyhook("in_progress", rebooting),
-        NEW.operator(),
+        NODEWRIGHT.skyhook("in_progress", rebooting),
+        NODEWRIGHT.operator(),
         not_ready(
-            NEW.node("gpu-01", "in_progress", &entry),
+            NODEWRIGHT.node("gpu-01", "in_progress", &entry),
             "2026-11-20T11:57:00Z",
         ),
-        NEW.job(&interrupt, json!({"active": 1})),
-        not_ready(NEW.node("gpu-02", "", &[]), "2026-11-20T11:59:59Z"),
-        not_ready(NEW.node("gpu-03", "blocked", &[]), "2026-11-20T10:00:00Z"),
+        NODEWRIGHT.job(&interrupt, json!({"active": 1})),
+        not_ready(NODEWRIGHT.node("gpu-02", "", &[]), "2026-11-20T11:59:59Z"),
+        not_ready(
+            NODEWRIGHT.node("gpu-03", "blocked", &[]),
+            "2026-11-20T10:00:00Z",
+        ),
         tainted,
     ]);
     assert_eq!(standing("gpu-01", &cluster), stands("working", 0));
@@ -219,9 +216,9 @@ fn a_node_that_reboots_or_joins_is_not_stuck() {
     assert_eq!(standing("gpu-04", &cluster), stands("stuck", 2));
 }
 
-/// What stops one compartment is nothing to the nodes of another.
+/// A stopped compartment does not affect nodes of another one.
 #[test]
-fn a_stopped_compartment_leaves_the_others_alone() {
+fn stopped_compartment_does_not_affect_other_compartments() {
     let mut cluster = queue();
     let items = cluster["items"].as_array_mut().expect("items");
     items[0]["status"]["compartmentStatuses"]["canary"] =
@@ -235,7 +232,7 @@ fn a_stopped_compartment_leaves_the_others_alone() {
         ("gpu-07", "erroring", &failed[..]),
         ("gpu-08", "waiting", &[]),
     ] {
-        let mut node = NEW.node(name, status, entries);
+        let mut node = NODEWRIGHT.node(name, status, entries);
         node["metadata"]["labels"] = json!({"ring": "canary"});
         items.push(node);
     }
@@ -243,40 +240,40 @@ fn a_stopped_compartment_leaves_the_others_alone() {
     assert_eq!(standing("gpu-01", &cluster), stands("working", 0));
     assert_eq!(standing("gpu-09", &cluster), stands("waiting", 0));
     assert_eq!(standing("gpu-08", &cluster), stands("stuck", 2));
-    let ran = run("diagnose node gpu-09 --from -").stdin(cluster).go();
-    assert!(!ran.stdout.contains("SKY301"), "{}", ran.transcript());
+    let ran = run("diagnose node gpu-09 --from -").stdin(cluster).output();
+    ran.expect_no_stdout("SKY301");
 }
 
 /// Two custom resources on two nodes; the first, `base`, must finish everywhere, and is done on gpu-01 alone.
 fn behind_one_that_goes_first(status: &str, state: &str) -> Vec<Value> {
     let package = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
-    let mut base = NEW.skyhook("in_progress", package.clone());
+    let mut base = NODEWRIGHT.skyhook("in_progress", package.clone());
     base["metadata"]["name"] = "base".into();
     base["spec"]["priority"] = 10.into();
     base["spec"]["sequencing"] = "all".into();
-    let later = NEW.skyhook("waiting", package);
+    let later = NODEWRIGHT.skyhook("waiting", package);
     let node = |name: &str, status: &str, entry: &str| {
-        let mut node = NEW.node(name, status, &[entry]);
+        let mut node = NODEWRIGHT.node(name, status, &[entry]);
         let own = node["metadata"]["annotations"].take();
         for (key, value) in own.as_object().expect("annotations") {
             let key = key.replace("_gpu", "_base");
             node["metadata"]["annotations"][key] = value.clone();
         }
-        node["metadata"]["annotations"][keys::status(NEW.0, "gpu")] = "waiting".into();
+        node["metadata"]["annotations"][keys::status(NODEWRIGHT.0, "gpu")] = "waiting".into();
         node
     };
     vec![
         base,
         later,
-        NEW.operator(),
+        NODEWRIGHT.operator(),
         node("gpu-01", "complete", "driver|1.0.0 config complete"),
         node("gpu-02", status, &format!("driver|1.0.0 {state}")),
     ]
 }
 
-/// Where the earlier one is done, those behind it stand as badly as it does elsewhere.
+/// Where the earlier custom resource is complete, later ones are as blocked as it is elsewhere.
 #[test]
-fn what_keeps_an_earlier_one_elsewhere_keeps_those_that_wait_for_all_of_it() {
+fn blocker_of_an_earlier_custom_resource_blocks_its_dependents() {
     let working = behind_one_that_goes_first("in_progress", "apply complete");
     assert_eq!(standing("gpu-01", &list(working)), stands("waiting", 0));
 
@@ -284,25 +281,21 @@ fn what_keeps_an_earlier_one_elsewhere_keeps_those_that_wait_for_all_of_it() {
     assert_eq!(standing("gpu-01", &failing), stands("stuck", 2));
 
     let mut paused = behind_one_that_goes_first("paused", "apply complete");
-    paused[0]["metadata"]["annotations"] = json!({NEW.0.key("pause"): "true"});
+    paused[0]["metadata"]["annotations"] = json!({NODEWRIGHT.0.key("pause"): "true"});
     assert_eq!(standing("gpu-01", &list(paused)), stands("held", 0));
 
     let mut ignored = behind_one_that_goes_first("waiting", "apply complete");
-    ignored[4]["metadata"]["labels"] = json!({NEW.0.key("ignore"): "true"});
+    ignored[4]["metadata"]["labels"] = json!({NODEWRIGHT.0.key("ignore"): "true"});
     let ignored = list(ignored);
     assert_eq!(standing("gpu-01", &ignored), stands("held", 0));
-    let ran = run("diagnose node gpu-01 --from -").stdin(ignored).go();
-    assert!(
-        ran.stdout.contains("kubectl skyhook node unignore gpu-02"),
-        "{}",
-        ran.transcript()
-    );
+    let ran = run("diagnose node gpu-01 --from -").stdin(ignored).output();
+    ran.expect_stdout("kubectl skyhook node unignore gpu-02");
 }
 
-/// The deadline deletes the pod of an interrupt, and with it the count of its restarts; the node state keeps it.
+/// The deadline deletes the interrupt's pod with its restart count; the node state keeps the count.
 #[test]
-fn the_attempts_of_an_interrupt_are_counted_once_its_pod_is_gone() {
-    let interrupt = Place {
+fn interrupt_attempts_are_counted_without_a_pod() {
+    let interrupt = PackageRun {
         stage: "interrupt",
         interrupt: true,
         ..at_work("gpu-01")
@@ -310,8 +303,8 @@ fn the_attempts_of_an_interrupt_are_counted_once_its_pod_is_gone() {
     let failed = json!({"failed": 1, "conditions": [
         {"type": "Failed", "status": "True", "reason": "DeadlineExceeded"},
     ]});
-    let mut node = NEW.node("gpu-01", "erroring", &["driver|1.0.0 interrupt erroring"]);
-    let state = &mut node["metadata"]["annotations"][keys::node_state(NEW.0, "gpu")];
+    let mut node = NODEWRIGHT.node("gpu-01", "erroring", &["driver|1.0.0 interrupt erroring"]);
+    let state = &mut node["metadata"]["annotations"][keys::node_state(NODEWRIGHT.0, "gpu")];
     *state = state
         .as_str()
         .expect("a node state")
@@ -321,29 +314,23 @@ fn the_attempts_of_an_interrupt_are_counted_once_its_pod_is_gone() {
         "version": "1.0.0", "image": "example.com/driver", "interrupt": {"type": "reboot"},
     }});
     let cluster = list(vec![
-        NEW.skyhook("erroring", package),
-        NEW.operator(),
+        NODEWRIGHT.skyhook("erroring", package),
+        NODEWRIGHT.operator(),
         node,
-        NEW.job(&interrupt, failed),
+        NODEWRIGHT.job(&interrupt, failed),
     ]);
-    let ran = run("diagnose stuck --from -").stdin(cluster).go();
-    assert!(
-        ran.stdout
-            .contains("failed permanently (11 failed attempts)"),
-        "{}",
-        ran.transcript()
-    );
+    let ran = run("diagnose stuck --from -").stdin(cluster).output();
+    ran.expect_stdout("failed permanently (11 failed attempts)");
 }
 
-/// Without the custom resources nobody knows what the node waits for.
+/// Without the custom resources it is unknown what the node waits for.
 #[test]
-fn without_the_custom_resources_nothing_is_called_done() {
-    let list =
-        json!({"apiVersion": "v1", "kind": "List", "items": [NEW.node("gpu-01", "waiting", &[])]});
+fn unreadable_custom_resources_are_not_reported_complete() {
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": [NODEWRIGHT.node("gpu-01", "waiting", &[])]});
     let ran = run("diagnose node gpu-01 --from -")
         .stdin(list.to_string())
-        .go();
-    assert_eq!(ran.code, Some(1), "{}", ran.transcript());
+        .output();
+    ran.expect_code(1);
     assert_eq!(
         ran.stdout,
         "gpu-01: cannot tell which custom resources select it\n\n\
@@ -355,17 +342,17 @@ fn without_the_custom_resources_nothing_is_called_done() {
     let served = fake.serve();
     let ran = run("diagnose node node-1")
         .kubeconfig(&served.kubeconfig())
-        .go();
-    assert_eq!(ran.code, Some(1), "{}", ran.transcript());
-    assert!(!ran.stdout.contains("node-1: done"), "{}", ran.transcript());
+        .output();
+    ran.expect_code(1);
+    ran.expect_no_stdout("node-1: done");
 }
 
-/// What the earlier one waits for is the cure: to disable it gives up what it installs.
+/// The remedy is to resume the earlier custom resource; disabling it would give up what it installs.
 #[test]
-fn a_node_behind_a_paused_custom_resource_is_told_to_resume_it() {
+fn node_behind_a_paused_custom_resource_suggests_resume() {
     let package = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
     let named = |name: &str, priority: u32| {
-        let mut skyhook = NEW.skyhook("waiting", package.clone());
+        let mut skyhook = NODEWRIGHT.skyhook("waiting", package.clone());
         skyhook["metadata"]["name"] = name.into();
         skyhook["spec"]["priority"] = priority.into();
         skyhook
@@ -377,7 +364,7 @@ fn a_node_behind_a_paused_custom_resource_is_told_to_resume_it() {
         json!({"apiVersion": "v1", "kind": "List", "items": [first, named("second", 20), node]});
     let ran = run("diagnose node gpu-1 --from -")
         .stdin(list.to_string())
-        .go();
+        .output();
     let (findings, next) = ran
         .stdout
         .split_once("what to do next")

@@ -1,105 +1,72 @@
-//! The drop-in contract: what scripts written for upstream's CLI rely on, and that the faults recorded of that CLI
-//! are not here. The names of tests of faults begin with the fault's number.
+//! The drop-in contract: what scripts written for upstream's CLI rely on, and that the recorded faults of that CLI
+//! do not occur. Tests of a fault begin with its number.
 
+mod all_commands;
 mod batches;
 mod contract;
+mod distribution;
+mod flag_syntax;
 mod lifecycle;
 mod logs;
 mod node_state;
 mod replay;
 mod rerun;
-mod rest;
-mod shared;
-mod spelling;
 mod views;
 
-use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-use crate::support::fake_api::{FakeApi, Logged, Served, State};
-use crate::support::run::{Ran, Run, run};
-use crate::support::world::World;
+use crate::support::fake_api::{FakeApi, Logged, State};
+use crate::support::object_builder::SKYHOOK;
+use crate::support::run::{RunOutput, run};
+use crate::support::test_cluster::TestCluster;
 
-const OLD: World = World(ApiFlavor::Skyhook);
 const CR: &str = "skyhooks";
 
-/// A server, and a place for journals.
-struct Site {
-    fake: FakeApi,
-    served: Served,
-    state: TempDir,
-}
-
-impl Site {
-    fn of(fake: FakeApi) -> Site {
-        Site {
-            served: fake.serve(),
-            fake,
-            state: tempfile::tempdir().expect("a directory"),
-        }
-    }
-
+impl TestCluster {
     /// The custom resource `gpu` with one package, complete on these nodes.
-    fn complete(nodes: &[&str]) -> Site {
-        let fake = idle(driver());
+    fn with_complete_nodes(nodes: &[&str]) -> TestCluster {
+        let fake = complete_cluster(driver());
         for node in nodes {
-            fake.load(OLD.node(node, "complete", &["driver|1.0.0 config complete"]));
+            fake.load(SKYHOOK.node(node, "complete", &["driver|1.0.0 config complete"]));
         }
-        Site::of(fake)
+        TestCluster::serving(fake)
     }
 
-    fn command(&self, words: &str) -> Run {
-        self.of_words(words.split_whitespace())
+    /// Runs a command that must succeed.
+    fn run_ok(&self, words: &str) {
+        let _ = self.ok(words);
     }
 
-    fn of_words<'a>(&self, words: impl IntoIterator<Item = &'a str>) -> Run {
-        Run::new(words)
-            .kubeconfig(&self.served.kubeconfig())
-            .env("XDG_STATE_HOME", self.state.path())
-    }
-
-    fn run(&self, words: &str) -> Ran {
-        self.command(words).go()
-    }
-
-    /// Runs it, and it must end with success.
-    fn done(&self, words: &str) {
-        let _ = self.answer(words);
-    }
-
-    /// What it says on success.
-    fn answer(&self, words: &str) -> Ran {
+    /// The output of a command that must succeed.
+    fn ok(&self, words: &str) -> RunOutput {
         let ran = self.run(words);
-        assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+        ran.expect_code(0);
         ran
     }
 
-    fn node(&self, name: &str) -> Value {
-        self.fake.get("nodes", "", name).expect("the node is there")
+    /// The custom resource `gpu`.
+    fn gpu(&self) -> Value {
+        self.fake.get(CR, "", "gpu").expect("it exists")
     }
 
-    fn cr(&self) -> Value {
-        self.fake.get(CR, "", "gpu").expect("it is there")
+    /// An annotation of the operator on the custom resource, or null.
+    fn gpu_annotation(&self, key: &str) -> Value {
+        self.gpu()["metadata"]["annotations"][SKYHOOK.0.key(key)].clone()
     }
 
-    /// An annotation of the custom resource.
-    fn noted(&self, key: &str) -> Value {
-        self.cr()["metadata"]["annotations"][OLD.0.key(key)].clone()
+    /// An annotation of the operator on a node, or null.
+    fn node_annotation(&self, node: &str, key: &str) -> Value {
+        self.node(node)["metadata"]["annotations"][SKYHOOK.0.key(key)].clone()
     }
 
-    /// The operator's annotation on a node, or null.
-    fn on(&self, node: &str, key: &str) -> Value {
-        self.node(node)["metadata"]["annotations"][OLD.0.key(key)].clone()
-    }
-
-    fn label(&self, node: &str, key: &str) -> Value {
-        self.node(node)["metadata"]["labels"][OLD.0.key(key)].clone()
+    /// A label of the operator on a node, or null.
+    fn node_label(&self, node: &str, key: &str) -> Value {
+        self.node(node)["metadata"]["labels"][SKYHOOK.0.key(key)].clone()
     }
 
     /// The entries of the node state, or null.
-    fn entries(&self, node: &str) -> Value {
-        match self.on(node, "nodeState_gpu").as_str() {
+    fn node_state(&self, node: &str) -> Value {
+        match self.node_annotation(node, "nodeState_gpu").as_str() {
             Some(text) => serde_json::from_str(text).expect("JSON"),
             None => Value::Null,
         }
@@ -112,12 +79,12 @@ impl Site {
     }
 
     /// The paths that were patched, in order.
-    fn patched(&self) -> Vec<String> {
+    fn patched_paths(&self) -> Vec<String> {
         self.patches().into_iter().map(|p| p.path).collect()
     }
 
-    /// Stands in for the operator: whoever looks at a custom resource that is to pause sees it paused.
-    fn with_operator(self) -> Site {
+    /// Simulates the operator: whoever reads a custom resource to be paused finds it paused.
+    fn simulating_operator(self) -> TestCluster {
         self.fake.on("GET skyhooks").after(pause);
         self
     }
@@ -127,7 +94,7 @@ fn pause(state: &mut State) {
     let Some(mut cr) = state.store.find(CR, "", "gpu").cloned() else {
         return;
     };
-    if cr["metadata"]["annotations"][OLD.0.key("pause")] == "true" {
+    if cr["metadata"]["annotations"][SKYHOOK.0.key("pause")] == "true" {
         cr["status"]["status"] = json!("paused");
         state.store.load(cr);
     }
@@ -137,29 +104,24 @@ fn driver() -> Value {
     json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}})
 }
 
-/// A server with the custom resource at rest, so that nothing waits for the operator.
-fn idle(packages: Value) -> FakeApi {
+/// A server with a complete custom resource, so that nothing waits for the operator.
+fn complete_cluster(packages: Value) -> FakeApi {
     FakeApi::new()
-        .serving(OLD.0)
-        .with(OLD.skyhook("complete", packages))
-        .with(OLD.operator())
+        .serving(SKYHOOK.0)
+        .with(SKYHOOK.skyhook("complete", packages))
+        .with(SKYHOOK.operator())
 }
 
-/// A node with every key that the operator leaves on one for a custom resource.
+/// A node with every key that the operator writes for a custom resource.
 fn marked(name: &str, status: &str, entries: &[&str]) -> Value {
-    let mut node = OLD.node(name, status, entries);
-    node["metadata"]["annotations"][OLD.0.key("version_gpu")] = json!("v0.17.1");
-    node["metadata"]["labels"] = json!({OLD.0.key("status_gpu"): status});
+    let mut node = SKYHOOK.node(name, status, entries);
+    node["metadata"]["annotations"][SKYHOOK.0.key("version_gpu")] = json!("v0.17.1");
+    node["metadata"]["labels"] = json!({SKYHOOK.0.key("status_gpu"): status});
     node
 }
 
-/// What a call printed: stdout, stderr, exit code.
-fn said(ran: &Ran) -> (&str, &str, Option<i32>) {
-    (&ran.stdout, &ran.stderr, ran.code)
-}
-
 #[test]
-fn the_program_answers_to_any_name() {
+fn binary_works_under_any_name() {
     let directory = tempfile::tempdir().expect("a directory");
     for name in ["skyhook", "skyhook-cli", "kubectl-skyhook"] {
         let link = directory.path().join(name);
@@ -168,7 +130,7 @@ fn the_program_answers_to_any_name() {
             .args(["version", "--client-only"])
             .output()
             .expect("it starts");
-        let plain = run("version --client-only").go();
+        let plain = run("version --client-only").output();
         assert_eq!(String::from_utf8_lossy(&output.stdout), plain.stdout);
         assert_eq!(output.status.code(), Some(0));
     }

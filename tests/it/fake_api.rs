@@ -1,4 +1,4 @@
-//! The API server that the tests stand on does what the real one does.
+//! The fake API server of the tests behaves like the real one.
 
 use http::{Method, Request};
 use kubectl_skyhook::api::ApiFlavor;
@@ -50,7 +50,7 @@ fn skyhook(finalizers: &[&str]) -> FakeApi {
     }))
 }
 
-/// Sends a request through the real client; the answer, or code, reason and message.
+/// Sends a request through the real client; returns the response, or code, reason and message.
 async fn send(
     fake: &FakeApi,
     method: Method,
@@ -102,7 +102,7 @@ async fn names(fake: &FakeApi, path: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_merge_patch_removes_with_null_and_bumps_the_version() {
+async fn merge_patch_removes_nulls_and_bumps_the_version() {
     let fake = node();
     let body = json!({"metadata": {"annotations": {"a": null, "c": "3"}}});
     let node = patch(&fake, NODE, MERGE, body)
@@ -111,14 +111,14 @@ async fn a_merge_patch_removes_with_null_and_bumps_the_version() {
     assert_eq!(node["metadata"]["annotations"], json!({"b": "2", "c": "3"}));
     assert_eq!(node["metadata"]["resourceVersion"], "8");
     assert_eq!(get(&fake, NODE).await, node);
-    // What changes nothing is not written.
+    // A patch that changes nothing is not stored.
     let body = json!({"metadata": {"annotations": {"c": "3"}}});
     let again = patch(&fake, NODE, MERGE, body).await;
     assert_eq!(again, Ok(node));
 }
 
 #[tokio::test]
-async fn a_json_patch_whose_test_fails_changes_nothing() {
+async fn failed_json_patch_test_changes_nothing() {
     let fake = node();
     let step = |old: &str| {
         json!([
@@ -136,7 +136,7 @@ async fn a_json_patch_whose_test_fails_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_strategic_patch_merges_conditions_by_type() {
+async fn strategic_patch_merges_conditions_by_type() {
     let fake = node();
     let body = json!({"status": {"conditions": [
         {"type": "Old", "$patch": "delete"},
@@ -163,7 +163,7 @@ async fn a_strategic_patch_merges_conditions_by_type() {
 }
 
 #[tokio::test]
-async fn spec_and_status_are_written_apart() {
+async fn spec_and_status_are_separate_subresources() {
     let fake = skyhook(&[]);
     let body = json!({
         "metadata": {"annotations": {"a": "1"}},
@@ -187,7 +187,7 @@ async fn spec_and_status_are_written_apart() {
 }
 
 #[tokio::test]
-async fn a_stale_version_and_a_wrong_uid_are_conflicts() {
+async fn stale_version_or_wrong_uid_is_a_conflict() {
     let message = "Operation cannot be fulfilled on nodes \"node-1\": the object has been \
                    modified; please apply your changes to the latest version and try again";
     let conflict: Result<Value, _> = error(Problem::new(409, "Conflict", message));
@@ -203,7 +203,7 @@ async fn a_stale_version_and_a_wrong_uid_are_conflicts() {
 }
 
 #[tokio::test]
-async fn an_object_vanishes_with_its_last_finalizer() {
+async fn object_is_removed_with_its_last_finalizer() {
     let fake = skyhook(&["a", "b"]);
     let path = skyhook_path();
     let marked = send(&fake, Method::DELETE, &path, "", Value::Null)
@@ -228,7 +228,7 @@ async fn an_object_vanishes_with_its_last_finalizer() {
 }
 
 #[tokio::test]
-async fn a_dry_run_does_everything_but_store() {
+async fn dry_run_stores_nothing() {
     let fake = node();
     let before = get(&fake, NODE).await;
     let dry = format!("{NODE}?dryRun=All");
@@ -244,7 +244,7 @@ async fn a_dry_run_does_everything_but_store() {
     let deleted = send(&fake, Method::DELETE, NODE, "application/json", body).await;
     assert_eq!(deleted.expect("a success")["status"], "Success");
     assert_eq!(get(&fake, NODE).await, before);
-    // What a deletion says in its body is all that counts.
+    // If a deletion has a body, its query is ignored.
     let body = json!({"propagationPolicy": "Background"});
     let deleted = send(&fake, Method::DELETE, &dry, "application/json", body).await;
     assert_eq!(deleted.expect("a success")["status"], "Success");
@@ -253,7 +253,7 @@ async fn a_dry_run_does_everything_but_store() {
 }
 
 #[tokio::test]
-async fn what_is_created_twice_exists_already() {
+async fn creating_twice_is_already_exists() {
     let fake = FakeApi::new();
     let path = "/api/v1/namespaces/shop/configmaps";
     let body = json!({"metadata": {"name": "a"}, "data": {"k": "v"}});
@@ -269,7 +269,7 @@ async fn what_is_created_twice_exists_already() {
 }
 
 #[tokio::test]
-async fn selectors_select() {
+async fn selectors_filter_lists() {
     let fake = FakeApi::new();
     for (name, labels, node) in [
         ("a", json!({"pool": "gpu", "tier": "1"}), "n-1"),
@@ -308,7 +308,7 @@ async fn selectors_select() {
 }
 
 #[tokio::test]
-async fn access_reviews_say_what_the_rules_forbid() {
+async fn access_reviews_follow_the_rules() {
     let fake = node();
     fake.on("PATCH nodes").reply(403);
     fake.on("LIST pods").inside("shop").reply(403);
@@ -329,7 +329,7 @@ async fn access_reviews_say_what_the_rules_forbid() {
 }
 
 #[tokio::test]
-async fn rules_count_requests_and_go_by_age() {
+async fn rules_count_requests_and_match_in_order() {
     let fake = node();
     fake.on("GET nodes node-1").nth(2).reply(500);
     fake.on("GET nodes").nth(2).reply(409);
@@ -338,7 +338,7 @@ async fn rules_count_requests_and_go_by_age() {
         let answer = send(&fake, Method::GET, NODE, "", Value::Null).await;
         codes.push(answer.err().map(|(code, ..)| code));
     }
-    // The second request does not reach the second rule, so its second is the third.
+    // The second request does not reach the second rule, so the third request is its second.
     assert_eq!(codes, [None, Some(500), Some(409), None]);
     fake.on("* *").reply(503);
     fake.heal();

@@ -1,16 +1,16 @@
-//! Deletions that do not end: what is said of them, and the last resort, against a server.
+//! Stuck deletions: their reported state, and `finalizer strip`.
 
 use insta::assert_snapshot;
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
-use crate::support::run::{Ran, run};
-use crate::support::stage::{CR, Stage, operator};
+use crate::support::run::run;
+use crate::support::test_cluster::{CR, TestCluster, operator};
 
 const FOREIGN: &str = "example.com/keep";
 const NODES: [&str; 3] = ["node-1", "node-2", "node-3"];
 
-impl Stage {
+impl TestCluster {
     fn add_finalizer(&self, entry: &str) {
         let mut cr = self.cr().expect("it is there");
         let all = cr["metadata"]["finalizers"].as_array_mut();
@@ -24,10 +24,10 @@ impl Stage {
         self.fake.load(node);
     }
 
-    /// What the operator wrote on a node: annotations, labels and conditions of the custom resource.
-    fn left(&self, name: &str) -> Vec<String> {
+    /// The annotations, labels and conditions of the custom resource that are left on a node.
+    fn left_on(&self, name: &str) -> Vec<String> {
         let node = self.node(name);
-        let mut left: Vec<String> = ["annotations", "labels"]
+        let mut left_on: Vec<String> = ["annotations", "labels"]
             .iter()
             .flat_map(|map| {
                 node["metadata"][map]
@@ -40,17 +40,17 @@ impl Stage {
             .collect();
         let conditions = node["status"]["conditions"].as_array().cloned();
         let ours = format!("{}/", ApiFlavor::Skyhook.key(CR));
-        left.extend(
+        left_on.extend(
             conditions
                 .unwrap_or_default()
                 .iter()
                 .filter_map(|c| c["type"].as_str().map(str::to_owned))
                 .filter(|kind| kind.starts_with(&ours)),
         );
-        left
+        left_on
     }
 
-    /// The nodes without what a server counts.
+    /// The nodes without server metadata.
     fn nodes(&self) -> Value {
         let mut nodes = json!(NODES.map(|n| self.node(n)));
         for node in nodes.as_array_mut().expect("a list") {
@@ -61,17 +61,13 @@ impl Stage {
             if let Some(list) = node["status"]["conditions"].as_array_mut() {
                 list.sort_by_key(|c| c["type"].to_string());
                 for condition in list.iter_mut().filter_map(Value::as_object_mut) {
-                    // Written anew with each beat, and read by nobody.
+                    // A heartbeat, which nothing here reads.
                     condition.remove("lastHeartbeatTime");
                 }
             }
         }
         nodes
     }
-}
-
-fn expect(ran: &Ran, code: i32) {
-    assert_eq!(ran.code, Some(code), "{}", ran.transcript());
 }
 
 fn record() -> Vec<String> {
@@ -81,131 +77,124 @@ fn record() -> Vec<String> {
 }
 
 #[test]
-fn a_milder_step_is_named_and_nothing_is_written() {
+fn strip_is_refused_when_a_less_disruptive_remedy_exists() {
     for cluster in ["deleted-while-paused", "deleted-while-erroring"] {
-        let stage = Stage::operated(cluster);
-        let ran = stage.run("finalizer strip gpu-tune --confirm");
-        expect(&ran, 3);
-        assert_eq!(stage.writes(), [""; 0]);
+        let test_cluster = TestCluster::captured_with_operator(cluster);
+        let ran = test_cluster.run("finalizer strip gpu-tune --confirm");
+        ran.expect_code(3);
+        assert_eq!(test_cluster.writes(), [""; 0]);
         let milder = match cluster {
             "deleted-while-paused" => "kubectl skyhook resume gpu-tune",
             _ => "kubectl skyhook package logs driver",
         };
-        assert!(ran.stderr.contains(milder), "{}", ran.transcript());
-        assert!(ran.stderr.contains("--force"), "{}", ran.transcript());
+        ran.expect_stderr(milder);
+        ran.expect_stderr("--force");
     }
 }
 
 #[test]
-fn without_a_terminal_and_a_confirmation_nothing_is_written() {
-    let stage = Stage::of("deleted-while-paused");
-    let ran = stage.run("finalizer strip gpu-tune --force");
-    expect(&ran, 3);
-    assert!(
-        ran.stderr
-            .contains("there is no terminal for the prompt; nothing was changed"),
-        "{}",
-        ran.transcript()
-    );
-    assert_eq!(stage.writes(), [""; 0]);
+fn unconfirmed_strip_writes_nothing() {
+    let test_cluster = TestCluster::captured("deleted-while-paused");
+    let ran = test_cluster.run("finalizer strip gpu-tune --force");
+    ran.expect_code(3);
+    ran.expect_stderr("there is no terminal for the prompt; nothing was changed");
+    assert_eq!(test_cluster.writes(), [""; 0]);
 }
 
 #[test]
-fn what_is_not_being_deleted_is_left_alone_even_by_force() {
-    let stage = Stage::of("complete");
-    let ran = stage.run("finalizer strip gpu-tune --force --confirm");
-    expect(&ran, 3);
-    assert!(
-        ran.stderr.contains("is not being deleted"),
-        "{}",
-        ran.transcript()
-    );
-    assert_eq!(stage.writes(), [""; 0]);
+fn strip_of_an_object_not_being_deleted_is_refused() {
+    let test_cluster = TestCluster::captured("complete");
+    let ran = test_cluster.run("finalizer strip gpu-tune --force --confirm");
+    ran.expect_code(3);
+    ran.expect_stderr("is not being deleted");
+    assert_eq!(test_cluster.writes(), [""; 0]);
 }
 
 #[test]
-fn our_finalizer_goes_and_the_nodes_are_as_the_operator_would_leave_them() {
-    let stage = Stage::of("deleted-while-paused");
+fn strip_removes_our_finalizer_and_cleans_nodes_as_the_operator_does() {
+    let test_cluster = TestCluster::captured("deleted-while-paused");
     let cordon = ApiFlavor::Skyhook.key(&format!("cordon_{CR}"));
-    stage.change_node("node-1", |node| {
+    test_cluster.change_node("node-1", |node| {
         node["metadata"]["annotations"][&cordon] = json!("true");
         node["spec"]["unschedulable"] = json!(true);
     });
-    stage.change_node("node-2", |node| {
+    test_cluster.change_node("node-2", |node| {
         node["metadata"]["annotations"][&cordon] = json!("true");
         node["metadata"]["annotations"][ApiFlavor::Skyhook.key("cordon_other")] = json!("true");
         node["spec"]["unschedulable"] = json!(true);
     });
-    let before = stage.nodes();
+    let before = test_cluster.nodes();
 
-    let dry = stage.run("finalizer strip gpu-tune --force --dry-run");
-    expect(&dry, 0);
-    assert_eq!(stage.writes(), [""; 0]);
+    let dry = test_cluster.run("finalizer strip gpu-tune --force --dry-run");
+    dry.expect_code(0);
+    assert_eq!(test_cluster.writes(), [""; 0]);
 
-    let ran = stage.run("finalizer strip gpu-tune --force --confirm");
-    expect(&ran, 0);
-    assert_eq!(stage.cr(), None);
+    let ran = test_cluster.run("finalizer strip gpu-tune --force --confirm");
+    ran.expect_code(0);
+    assert_eq!(test_cluster.cr(), None);
     for node in NODES {
-        assert_eq!(stage.left(node), record(), "{node}");
+        assert_eq!(test_cluster.left_on(node), record(), "{node}");
     }
-    assert_eq!(stage.node("node-1")["spec"]["unschedulable"], Value::Null);
-    assert_eq!(stage.node("node-2")["spec"]["unschedulable"], json!(true));
-    let first = stage.writes().into_iter().next();
+    assert_eq!(
+        test_cluster.node("node-1")["spec"]["unschedulable"],
+        Value::Null
+    );
+    assert_eq!(
+        test_cluster.node("node-2")["spec"]["unschedulable"],
+        json!(true)
+    );
+    let first = test_cluster.writes().into_iter().next();
     let path = format!("/apis/{}/skyhooks/{CR}", ApiFlavor::Skyhook.api_version());
     assert_eq!(first, Some(format!("PATCH {path}")));
 
-    let again = stage.run("finalizer strip gpu-tune --confirm");
-    expect(&again, 0);
-    assert!(
-        again.stderr.contains("nothing to do"),
-        "{}",
-        again.transcript()
-    );
+    let again = test_cluster.run("finalizer strip gpu-tune --confirm");
+    again.expect_code(0);
+    again.expect_stderr("nothing to do");
 
-    let undone = stage.run("undo --confirm");
-    expect(&undone, 0);
-    assert_eq!(stage.nodes(), before);
-    let back = stage.cr().expect("it is made again");
+    let undone = test_cluster.run("undo --confirm");
+    undone.expect_code(0);
+    assert_eq!(test_cluster.nodes(), before);
+    let back = test_cluster.cr().expect("it is made again");
     assert_eq!(back["metadata"]["deletionTimestamp"], Value::Null);
 }
 
 #[test]
-fn a_finalizer_of_somebody_else_survives() {
-    let stage = Stage::of("deleted-while-paused");
-    stage.add_finalizer(FOREIGN);
-    let ran = stage.run("finalizer strip gpu-tune --force --purge-state --confirm");
-    expect(&ran, 0);
-    let cr = stage.cr().expect("it is held");
+fn foreign_finalizer_is_kept() {
+    let test_cluster = TestCluster::captured("deleted-while-paused");
+    test_cluster.add_finalizer(FOREIGN);
+    let ran = test_cluster.run("finalizer strip gpu-tune --force --purge-state --confirm");
+    ran.expect_code(0);
+    let cr = test_cluster.cr().expect("it is held");
     assert_eq!(cr["metadata"]["finalizers"], json!([FOREIGN]));
     for node in NODES {
-        assert_eq!(stage.left(node), [""; 0], "{node}");
+        assert_eq!(test_cluster.left_on(node), [""; 0], "{node}");
     }
 }
 
 #[test]
-fn nodes_are_left_alone_where_the_finalizer_is_not_removed() {
-    let stage = Stage::of("deleted-while-paused");
-    let before = stage.nodes();
-    stage.fake.on("PATCH skyhooks").reply(422);
-    let ran = stage.run("finalizer strip gpu-tune --force --confirm");
+fn nodes_are_unchanged_if_the_finalizer_stays() {
+    let test_cluster = TestCluster::captured("deleted-while-paused");
+    let before = test_cluster.nodes();
+    test_cluster.fake.on("PATCH skyhooks").reply(422);
+    let ran = test_cluster.run("finalizer strip gpu-tune --force --confirm");
     assert_ne!(ran.code, Some(0), "{}", ran.transcript());
-    assert_eq!(stage.nodes(), before);
-    assert!(stage.cr().is_some());
+    assert_eq!(test_cluster.nodes(), before);
+    assert!(test_cluster.cr().is_some());
 }
 
 #[test]
-fn what_cannot_be_read_may_be_at_work() {
-    let stage = Stage::operated("deleted-while-erroring");
-    // Nothing fails any more: the uninstall may just be under way.
-    stage.change_node("node-2", |node| {
+fn unreadable_pods_may_be_running() {
+    let test_cluster = TestCluster::captured_with_operator("deleted-while-erroring");
+    // Nothing fails any more, so the uninstall may be running.
+    test_cluster.change_node("node-2", |node| {
         let key = ApiFlavor::Skyhook.key(&format!("nodeState_{CR}"));
         let state = node["metadata"]["annotations"][&key].as_str();
         let state = state.expect("a state").replace("erroring", "in_progress");
         node["metadata"]["annotations"][&key] = json!(state);
     });
-    stage.fake.on("LIST pods").reply(403);
-    let status = stage.run("finalizer status gpu-tune -o json");
-    expect(&status, 0);
+    test_cluster.fake.on("LIST pods").reply(403);
+    let status = test_cluster.run("finalizer status gpu-tune -o json");
+    status.expect_code(0);
     let said: Value = serde_json::from_str(&status.stdout).expect("JSON");
     assert_eq!(
         said["standing"],
@@ -213,27 +202,21 @@ fn what_cannot_be_read_may_be_at_work() {
         "{}",
         status.transcript()
     );
-    let strip = stage.run("finalizer strip gpu-tune --confirm");
-    expect(&strip, 3);
-    assert!(
-        strip
-            .stderr
-            .contains("kubectl skyhook wait gpu-tune --for=deleted"),
-        "{}",
-        strip.transcript()
-    );
-    assert_eq!(stage.writes(), [""; 0]);
+    let strip = test_cluster.run("finalizer strip gpu-tune --confirm");
+    strip.expect_code(3);
+    strip.expect_stderr("kubectl skyhook wait gpu-tune --for=deleted");
+    assert_eq!(test_cluster.writes(), [""; 0]);
 }
 
-/// What blocks it is known without pods; that something may be at work anyway is said.
+/// The blocker is known without pods; that something may still be running is reported.
 #[test]
-fn a_deletion_is_blocked_though_pods_cannot_be_read() {
+fn blocked_deletion_is_reported_without_pods() {
     for cluster in ["deleted-while-paused", "deleted-while-erroring"] {
-        let stage = Stage::operated(cluster);
-        let said = || stage.run("finalizer status gpu-tune -o json").json();
+        let test_cluster = TestCluster::captured_with_operator(cluster);
+        let said = || test_cluster.run("finalizer status gpu-tune -o json").json();
         let (standing, unread) = (said()["standing"].clone(), "may still be running");
         assert_eq!(standing, json!("blocked"), "{cluster}");
-        stage.fake.on("LIST pods").reply(403);
+        test_cluster.fake.on("LIST pods").reply(403);
         let said = said();
         assert_eq!(said["standing"], json!("blocked"), "{cluster}");
         let because = said["reason"].as_str().expect("a reason");
@@ -242,81 +225,55 @@ fn a_deletion_is_blocked_though_pods_cannot_be_read() {
 }
 
 #[test]
-fn nothing_is_milder_where_the_operator_is_down() {
-    let stage = Stage::of("deleted-while-paused");
-    stage.fake.load(operator(0));
-    let status = stage.run("finalizer status gpu-tune");
-    expect(&status, 0);
-    assert!(
-        status.stdout.contains("the operator is scaled to zero"),
-        "{}",
-        status.transcript()
-    );
-    assert!(
-        status
-            .stdout
-            .contains("now: kubectl scale deployment -n skyhook skyhook-operator"),
-        "{}",
-        status.transcript()
-    );
-    let ran = stage.run("finalizer strip gpu-tune --confirm");
-    expect(&ran, 0);
-    assert!(
-        ran.stderr
-            .contains("when a replica is available again, the operator continues the deletion"),
-        "{}",
-        ran.transcript()
-    );
-    assert_eq!(stage.cr(), None);
+fn strip_is_allowed_when_the_operator_is_down() {
+    let test_cluster = TestCluster::captured("deleted-while-paused");
+    test_cluster.fake.load(operator(0));
+    let status = test_cluster.run("finalizer status gpu-tune");
+    status.expect_code(0);
+    status.expect_stdout("the operator is scaled to zero");
+    status.expect_stdout("now: kubectl scale deployment -n skyhook skyhook-operator");
+    let ran = test_cluster.run("finalizer strip gpu-tune --confirm");
+    ran.expect_code(0);
+    ran.expect_stderr("when a replica is available again, the operator continues the deletion");
+    assert_eq!(test_cluster.cr(), None);
 }
 
-/// Without an operator it does not end, and every command says so, for the same reason.
+/// Without an operator the deletion does not end, and every command gives the same reason.
 #[test]
-fn without_an_operator_all_commands_say_the_same() {
-    let stage = Stage::of("deleted-while-erroring");
-    let report = stage.run("diagnose stuck gpu-tune -o json");
-    expect(&report, 2);
+fn all_commands_agree_when_the_operator_is_missing() {
+    let test_cluster = TestCluster::captured("deleted-while-erroring");
+    let report = test_cluster.run("diagnose stuck gpu-tune -o json");
+    report.expect_code(2);
     assert_eq!(report.json()["verdict"], "stuck");
-    let waited = stage.run("wait gpu-tune --for=deleted --timeout 20s -o json");
-    expect(&waited, 2);
-    let torn = stage.run("teardown --dry-run -o json");
+    let waited = test_cluster.run("wait gpu-tune --for=deleted --timeout 20s -o json");
+    waited.expect_code(2);
+    let torn = test_cluster.run("teardown --dry-run -o json");
     for ran in [&report, &waited, &torn] {
-        assert!(ran.stdout.contains("SKY501"), "{}", ran.transcript());
+        ran.expect_stdout("SKY501");
     }
-    let status = stage.run("finalizer status gpu-tune");
+    let status = test_cluster.run("finalizer status gpu-tune");
     let cause = "skyhook/gpu-tune: the deletion is blocked";
     assert!(status.stdout.starts_with(cause), "{}", status.transcript());
-    assert!(
-        status
-            .stdout
-            .contains("no deployment of the operator was found"),
-        "{}",
-        status.transcript()
-    );
+    status.expect_stdout("no deployment of the operator was found");
     let next = status.stdout.lines().find_map(|l| l.strip_prefix("now: "));
     assert_eq!(next, Some("kubectl skyhook finalizer strip gpu-tune"));
-    // What is recommended is not refused.
-    let ran = stage.run("finalizer strip gpu-tune --confirm");
-    expect(&ran, 0);
-    assert!(
-        ran.stderr
-            .contains("if the operator is installed again, it finishes the deletion"),
-        "{}",
-        ran.transcript()
-    );
-    assert_eq!(stage.cr(), None);
+    // The recommended command is not refused.
+    let ran = test_cluster.run("finalizer strip gpu-tune --confirm");
+    ran.expect_code(0);
+    ran.expect_stderr("if the operator is installed again, it finishes the deletion");
+    assert_eq!(test_cluster.cr(), None);
 }
 
 #[test]
-fn beside_another_finalizer_it_is_stripped_by_force_and_the_operator_held_off() {
-    let stage = Stage::operated("deleted-while-erroring");
-    stage.add_finalizer(FOREIGN);
-    let refused = stage.run("finalizer strip gpu-tune --confirm");
-    expect(&refused, 3);
-    assert!(refused.stderr.contains(FOREIGN), "{}", refused.transcript());
-    assert_eq!(stage.writes(), [""; 0]);
-    // The operator sees the pause.
-    stage.fake.on("PATCH skyhooks").nth(1).after(|it| {
+fn strip_with_a_foreign_finalizer_needs_force_and_pauses_the_operator() {
+    let test_cluster = TestCluster::captured_with_operator("deleted-while-erroring");
+    test_cluster.add_finalizer(FOREIGN);
+    let refused = test_cluster.run("finalizer strip gpu-tune --confirm");
+    refused.expect_code(3);
+    refused.expect_stderr(FOREIGN);
+    assert_eq!(test_cluster.writes(), [""; 0]);
+    // The operator acknowledges the pause.
+    test_cluster.fake.on("PATCH skyhooks").nth(1).after(|it| {
         let mut cr = it
             .store
             .find("skyhooks", "", CR)
@@ -325,59 +282,61 @@ fn beside_another_finalizer_it_is_stripped_by_force_and_the_operator_held_off() 
         cr["status"]["status"] = json!("paused");
         it.store.load(cr);
     });
-    let ran = stage.run("finalizer strip gpu-tune --confirm --force");
-    expect(&ran, 0);
-    // The pods go with the custom resource, and that stays.
+    let ran = test_cluster.run("finalizer strip gpu-tune --confirm --force");
+    ran.expect_code(0);
+    // Pods are deleted with the custom resource, which still exists.
     let at_work = "they may continue until skyhook/gpu-tune is gone";
-    assert!(ran.stderr.contains(at_work), "{}", ran.transcript());
-    let cr = stage.cr().expect("the other finalizer holds it");
+    ran.expect_stderr(at_work);
+    let cr = test_cluster.cr().expect("the other finalizer holds it");
     assert_eq!(cr["metadata"]["finalizers"], json!([FOREIGN]));
     let pause = ApiFlavor::Skyhook.key("pause");
     assert_eq!(cr["metadata"]["annotations"][pause], json!("true"));
     for node in NODES {
-        let left = stage.left(node);
+        let left_on = test_cluster.left_on(node);
         assert!(
-            left.iter().all(|key| record().contains(key)),
-            "{node}: {left:?}"
+            left_on.iter().all(|key| record().contains(key)),
+            "{node}: {left_on:?}"
         );
     }
 }
 
 #[test]
-fn nodes_of_one_that_others_hold_are_cleaned_by_force_alone() {
-    // The operator has let go of it, and writes its keys anew as long as it exists.
-    let stage = Stage::operated("deleted-while-erroring");
-    let mut cr = stage.cr().expect("it is there");
+fn nodes_of_an_object_held_by_others_are_cleaned_only_by_force() {
+    // The operator has removed its finalizer, and keeps writing its keys while the object exists.
+    let test_cluster = TestCluster::captured_with_operator("deleted-while-erroring");
+    let mut cr = test_cluster.cr().expect("it is there");
     cr["metadata"]["finalizers"] = json!([FOREIGN]);
-    stage.fake.load(cr);
-    let refused = stage.run("finalizer strip gpu-tune --confirm");
-    expect(&refused, 3);
-    assert!(refused.stderr.contains(FOREIGN), "{}", refused.transcript());
-    assert_eq!(stage.writes(), [""; 0]);
-    expect(&stage.run("finalizer strip gpu-tune --confirm --force"), 0);
-    let cr = stage.cr().expect("the other finalizer holds it");
+    test_cluster.fake.load(cr);
+    let refused = test_cluster.run("finalizer strip gpu-tune --confirm");
+    refused.expect_code(3);
+    refused.expect_stderr(FOREIGN);
+    assert_eq!(test_cluster.writes(), [""; 0]);
+    test_cluster
+        .run("finalizer strip gpu-tune --confirm --force")
+        .expect_code(0);
+    let cr = test_cluster.cr().expect("the other finalizer holds it");
     let pause = ApiFlavor::Skyhook.key("pause");
     assert_eq!(cr["metadata"]["annotations"][pause], json!("true"));
 }
 
-/// What still fails there is no reason for the deletion to wait any more.
+/// Packages that still fail no longer delay the deletion.
 #[test]
-fn a_deletion_that_others_hold_waits_for_no_uninstall() {
-    let stage = Stage::operated("deleted-while-erroring");
-    let mut cr = stage.cr().expect("it is there");
+fn deletion_held_by_other_finalizers_waits_for_no_uninstall() {
+    let test_cluster = TestCluster::captured_with_operator("deleted-while-erroring");
+    let mut cr = test_cluster.cr().expect("it is there");
     cr["metadata"]["finalizers"] = json!([FOREIGN]);
-    stage.fake.load(cr);
+    test_cluster.fake.load(cr);
     let key = ApiFlavor::Skyhook.key("nodeState_gpu-tune");
-    let failing = stage.node("node-2")["metadata"]["annotations"][&key].clone();
+    let failing = test_cluster.node("node-2")["metadata"]["annotations"][&key].clone();
     let failing = failing.as_str().expect("a state").replace(' ', "");
     let failing = failing.replace(r#""stage":"apply""#, r#""stage":"uninstall""#);
     for node in NODES {
-        stage.change_node(node, |node| {
+        test_cluster.change_node(node, |node| {
             node["metadata"]["annotations"][&key] = json!(failing);
         });
     }
-    let ran = stage.run("finalizer status gpu-tune");
-    expect(&ran, 0);
+    let ran = test_cluster.run("finalizer status gpu-tune");
+    ran.expect_code(0);
     for said in [
         "only third-party finalizers are left: example.com/keep",
         "SKY112",
@@ -396,15 +355,15 @@ fn a_deletion_that_others_hold_waits_for_no_uninstall() {
 }
 
 #[test]
-fn the_state_of_a_deletion_is_said() {
+fn finalizer_status_matches_snapshots() {
     for cluster in ["deleted-while-paused", "deleted-while-erroring", "complete"] {
         for format in ["table", "json", "name"] {
             let shown = format!("tests/clusters/{cluster}");
             let ran = run(&format!(
                 "finalizer status gpu-tune --from {shown} -o {format}"
             ))
-            .go();
-            assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+            .output();
+            ran.expect_code(0);
             assert_snapshot!(
                 format!("finalizer_status_{cluster}_{format}"),
                 ran.transcript()
@@ -414,59 +373,55 @@ fn the_state_of_a_deletion_is_said() {
 }
 
 #[test]
-fn an_orphaned_cordon_is_released_and_taken_back() {
-    let stage = Stage::of("complete");
+fn orphaned_cordon_is_released_and_undone() {
+    let test_cluster = TestCluster::captured("complete");
     let cordon = ApiFlavor::Skyhook.key("cordon_gone");
-    stage.change_node("node-1", |node| {
+    test_cluster.change_node("node-1", |node| {
         node["metadata"]["annotations"][&cordon] = json!("true");
         node["spec"]["unschedulable"] = json!(true);
     });
-    let before = stage.nodes();
-    let unasked = stage.run("cordon release");
-    expect(&unasked, 3);
-    assert_eq!(stage.writes(), [""; 0]);
-    let ran = stage.run("cordon release node-1 --confirm");
-    expect(&ran, 0);
-    let node = stage.node("node-1");
+    let before = test_cluster.nodes();
+    let unasked = test_cluster.run("cordon release");
+    unasked.expect_code(3);
+    assert_eq!(test_cluster.writes(), [""; 0]);
+    let ran = test_cluster.run("cordon release node-1 --confirm");
+    ran.expect_code(0);
+    let node = test_cluster.node("node-1");
     assert_eq!(node["spec"]["unschedulable"], Value::Null);
     assert_eq!(node["metadata"]["annotations"][&cordon], Value::Null);
-    assert_eq!(stage.writes(), ["PATCH /api/v1/nodes/node-1"]);
-    expect(&stage.run("undo --confirm"), 0);
-    assert_eq!(stage.nodes(), before);
+    assert_eq!(test_cluster.writes(), ["PATCH /api/v1/nodes/node-1"]);
+    test_cluster.run("undo --confirm").expect_code(0);
+    assert_eq!(test_cluster.nodes(), before);
 }
 
 #[test]
-fn a_node_that_does_not_come_back_blocks_it_though_its_pod_is_said_to_run() {
+fn unreachable_node_blocks_deletion_despite_a_running_pod() {
     let from = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/tests/rules/node_not_ready.yaml"
     );
-    let ran = run(&format!("finalizer status old --from {from}")).go();
+    let ran = run(&format!("finalizer status old --from {from}")).output();
     assert!(
         ran.stdout.contains("the deletion is blocked")
             && ran.stdout.contains("kubectl describe node going"),
         "{}",
         ran.transcript()
     );
-    let ran = run(&format!("diagnose stuck old --rule SKY113 --from {from}")).go();
-    assert!(!ran.stdout.contains("SKY113"), "{}", ran.transcript());
-    let ran = run(&format!("finalizer status half --from {from}")).go();
+    let ran = run(&format!("diagnose stuck old --rule SKY113 --from {from}")).output();
+    ran.expect_no_stdout("SKY113");
+    let ran = run(&format!("finalizer status half --from {from}")).output();
     let because = "on half-gone: the node has not been ready";
-    assert!(ran.stdout.contains(because), "{}", ran.transcript());
-    assert!(
-        ran.stdout.contains("pods are still running"),
-        "{}",
-        ran.transcript()
-    );
+    ran.expect_stdout(because);
+    ran.expect_stdout("pods are still running");
 }
 
-/// A restart of the operator slows a deletion down, and every command says so; ten minutes later it blocks the deletion.
+/// A starting operator delays a deletion, and every command says so; ten minutes later it blocks the deletion.
 #[test]
-fn an_operator_that_comes_up_is_waited_for() {
+fn starting_operator_delays_but_does_not_block_deletion() {
     let status = |now: &str| {
         let from = "--from tests/rules/operator_not_running.starting.yaml";
         run(&format!("finalizer status gpu -o json {from} --now {now}"))
-            .go()
+            .output()
             .json()
     };
     let young = status("2026-11-20T10:00:04Z");
@@ -479,9 +434,9 @@ fn an_operator_that_comes_up_is_waited_for() {
     }
 }
 
-/// Whether anything is left to uninstall, only node states tell.
+/// Only node states tell whether anything is left to uninstall.
 #[test]
-fn without_nodes_a_deletion_is_not_called_progressing() {
+fn unreadable_nodes_are_not_reported_as_progress() {
     let skyhook = json!({
         "apiVersion": "skyhook.nvidia.com/v1alpha1", "kind": "Skyhook",
         "metadata": {
@@ -492,7 +447,7 @@ fn without_nodes_a_deletion_is_not_called_progressing() {
     });
     let status = run("finalizer status gpu -o json --now 2026-11-20T09:10:00Z --from -")
         .stdin(skyhook.to_string())
-        .go()
+        .output()
         .json();
     assert_eq!(
         (&status["standing"], &status["reason"]),

@@ -1,4 +1,4 @@
-//! `fix`: the remedies of what is found, as one plan that is shown, carried out and taken back like any other.
+//! `fix`: the remedies of findings as one plan, which is previewed, applied and undone like any other.
 
 mod live;
 mod model;
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use insta::assert_snapshot;
 
-use crate::support::run::{Ran, Run, run};
+use crate::support::run::{Run, RunOutput, run};
 
 /// Every captured cluster, by name.
 fn clusters() -> Vec<PathBuf> {
@@ -21,17 +21,17 @@ fn clusters() -> Vec<PathBuf> {
     paths
 }
 
-fn over(cluster: &str, words: &str) -> Ran {
-    run(&format!("fix {words} --from tests/clusters/{cluster}")).go()
+fn over(cluster: &str, words: &str) -> RunOutput {
+    run(&format!("fix {words} --from tests/clusters/{cluster}")).output()
 }
 
-/// On every captured cluster, whatever it takes: what is done, in full, and what is left alone.
+/// The whole plan for every captured cluster at the highest impact limit, and what is not fixed.
 #[test]
-fn what_it_would_do_to_every_captured_cluster() {
+fn plan_for_every_capture_matches_the_snapshot() {
     let mut all = String::new();
     for path in clusters() {
         let from = path.display().to_string();
-        let ran = Run::new(["fix", "--up-to", "B4", "--from", &from]).go();
+        let ran = Run::new(["fix", "--up-to", "B4", "--from", &from]).output();
         let name = path.file_name().expect("a name").to_string_lossy();
         let code = ran.code.expect("it ends by itself");
         let _ = writeln!(all, "## {name}: {code}\n{}{}", ran.stdout, ran.stderr);
@@ -40,18 +40,18 @@ fn what_it_would_do_to_every_captured_cluster() {
 }
 
 #[test]
-fn unasked_it_runs_no_package_and_says_what_would_include_it() {
+fn default_impact_limit_reruns_no_package() {
     assert_snapshot!(over("apply-erroring", "").transcript());
 }
 
 #[test]
-fn where_nothing_is_wrong_there_is_nothing_to_do() {
+fn healthy_cluster_needs_no_fix() {
     let ran = over("complete", "");
     assert_snapshot!(ran.transcript());
 }
 
 #[test]
-fn codes_nodes_and_custom_resources_narrow_it() {
+fn fix_can_be_limited_by_code_node_and_custom_resource() {
     for words in [
         "SKY301 --up-to B2",
         "package-erroring --up-to B2",
@@ -63,20 +63,20 @@ fn codes_nodes_and_custom_resources_narrow_it() {
 }
 
 #[test]
-fn a_choice_is_left_alone_and_so_is_what_is_for_a_person() {
+fn choices_and_manual_remedies_are_not_applied() {
     assert_snapshot!(over("drain-blocked", "--up-to B4").transcript());
     assert_snapshot!(over("image-pull-back-off", "--up-to B4").transcript());
     assert_snapshot!(over("dependency-uninstalled", "--up-to B4").transcript());
 }
 
 #[test]
-fn what_stops_nothing_is_taken_where_its_code_is_named() {
+fn non_blocking_finding_is_fixed_when_its_code_is_named() {
     assert_snapshot!(over("v0.17-paused", "--up-to B4").transcript());
     assert_snapshot!(over("v0.17-paused", "SKY308 --up-to B4").transcript());
 }
 
 #[test]
-fn names_that_are_not_there_are_errors() {
+fn unknown_names_are_errors() {
     for words in [
         "SKY999",
         "pakage-erroring",
@@ -89,7 +89,7 @@ fn names_that_are_not_there_are_errors() {
 }
 
 #[test]
-fn a_document_says_the_same() {
+fn json_output_matches_the_text() {
     let ran = over("apply-erroring", "--up-to B2 -o json");
     assert_snapshot!(ran.transcript());
     let ran = over("complete", "-o json");

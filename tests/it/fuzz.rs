@@ -1,14 +1,14 @@
-//! Whatever stands in files, in annotations and on the command line: nothing panics, and what is printed reads back.
+//! Random files, annotations and command lines cause no panic, and printed values can be read back.
 //!
-//! Each target takes a few seconds with the suite. `FUZZ_CASES=N cargo test --test it -- fuzz:: --nocapture` tries N cases
-//! of each, from another seed every time; under `ulimit -v` it also shows that memory is bounded. JSONPath and
-//! custom-columns stand in `view::jsonpath::tests`, where FUZZ_CASES counts, too.
+//! Each target takes a few seconds with the suite. `FUZZ_CASES=N cargo test --test it -- fuzz:: --nocapture` runs N cases
+//! of each, from a new seed each time; under `ulimit -v` it also proves that memory is bounded. JSONPath and
+//! custom-columns are in `view::jsonpath::tests`, which read FUZZ_CASES, too.
 //!
-//! What has once been wrong, or is likely to be, stands in `tests/corpora`, a JSON string a line, and is tried first.
+//! Inputs that failed once, or are likely to, are in `tests/corpora`, one JSON string a line, and run first.
 
 mod files;
 mod mutate;
-mod words;
+mod text;
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use proptest::test_runner::TestCaseError;
 
 use crate::support::fuzz::fuzz;
 
-/// The texts that are tried first.
+/// The texts that run first.
 fn corpus(name: &str) -> Vec<String> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpora");
     let text = std::fs::read_to_string(directory.join(name).with_extension("jsonl"));

@@ -1,6 +1,6 @@
-//! Files that are made from the code: completions, manual pages, schemas, and the tables of `docs`.
+//! Files that are generated from the code: completions, man pages, schemas, and the tables of `docs`.
 //!
-//! The tests fail when one of them is stale. `UPDATE=1 cargo test --test it generated` makes them anew.
+//! The tests fail when one of them is stale. `UPDATE=1 cargo test --test it generated` rewrites them.
 
 mod man;
 mod pages;
@@ -21,7 +21,7 @@ fn updating() -> bool {
     std::env::var_os("UPDATE").is_some_and(|v| !v.is_empty())
 }
 
-/// Compares a file with what it should hold; says so if it is stale.
+/// Compares a file with its expected content; returns a message if it is stale.
 fn stale(path: &Path, expected: &str) -> Option<String> {
     let there = std::fs::read_to_string(path).ok();
     if there.as_deref() == Some(expected) {
@@ -35,7 +35,7 @@ fn stale(path: &Path, expected: &str) -> Option<String> {
     Some(path.display().to_string())
 }
 
-/// Compares a directory with the files it should hold, no more and no less.
+/// Compares a directory with the exact set of files that it should hold.
 fn stale_in(directory: &str, expected: &BTreeMap<String, String>) -> Vec<String> {
     let directory = root().join(directory);
     let mut wrong: Vec<String> = expected
@@ -63,7 +63,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn completions_are_fresh() {
+fn completions_are_up_to_date() {
     let scripts = completion::SCRIPTS.iter();
     let mut expected: BTreeMap<String, String> = scripts
         .map(|(shell, name)| ((*name).to_owned(), completion::script(*shell)))
@@ -91,13 +91,13 @@ fn executable(path: &Path) {
 fn executable(_: &Path) {}
 
 #[test]
-fn manual_pages_are_fresh() {
+fn man_pages_are_up_to_date() {
     assert_eq!(stale_in("man", &man::pages()), Vec::<String>::new());
 }
 
 /// One file for each document: `schema/NodeStatus.json`.
 #[test]
-fn schemas_are_fresh() {
+fn schemas_are_up_to_date() {
     let documents = documents();
     let published = documents.iter().map(|d| d.published);
     let expected: BTreeMap<String, String> = published
@@ -108,7 +108,7 @@ fn schemas_are_fresh() {
 }
 
 #[test]
-fn the_tables_of_the_pages_are_fresh() {
+fn doc_tables_are_up_to_date() {
     let mut sections = 0;
     for page in pages::PAGES {
         let path = root().join(page);

@@ -1,7 +1,7 @@
 //! `-o jsonpath` against kubectl's own.
 //!
-//! `tests/jsonpath/golden.json` holds what kubectl makes of templates. `UPDATE=1 cargo test --test it jsonpath`
-//! records it anew with the kubectl of this machine; a new case needs its template alone.
+//! `tests/jsonpath/golden.json` holds kubectl's output of templates. `UPDATE=1 cargo test --test it jsonpath`
+//! rewrites it with the installed kubectl; a new case needs only its template.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,23 +11,23 @@ use kubectl_skyhook::view::{Text, View};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A template, and what kubectl makes of it.
+/// A template and kubectl's output.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Case {
     template: String,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     as_json: bool,
-    /// Why ours differs, where it does so on purpose.
+    /// Why our output differs on purpose, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ours: Option<String>,
-    /// What ours prints there.
+    /// Our output in this case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     prints: Option<String>,
-    /// What kubectl prints.
+    /// kubectl's output.
     #[serde(default)]
     stdout: String,
-    /// What kubectl exits with.
+    /// kubectl's exit code.
     #[serde(default)]
     exit: i32,
 }
@@ -53,8 +53,8 @@ impl Case {
         format!("{format}={}", self.template)
     }
 
-    /// What kubectl says, if it is there.
-    fn asked(&self) -> Option<(String, i32)> {
+    /// The output and exit code of the installed kubectl, if there is one.
+    fn kubectl_output(&self) -> Option<(String, i32)> {
         let output = Command::new("kubectl")
             .args(["annotate", "--local", "zz=1", "-f"])
             .arg(place("node.json"))
@@ -67,8 +67,8 @@ impl Case {
         Some((stdout, output.status.code().expect("an exit code")))
     }
 
-    /// What ours says; the exit code of a template that is wrong is another one, of usage.
-    fn answered(&self, node: &Node) -> (String, i32) {
+    /// Our output and exit code; an invalid template is a usage error here.
+    fn our_output(&self, node: &Node) -> (String, i32) {
         let rendered = self
             .format()
             .parse::<OutputFormat>()
@@ -104,19 +104,19 @@ impl View for Node {
     }
 }
 
-/// Whether the record is to be written rather than compared.
+/// Whether to rewrite the golden file instead of comparing it.
 fn updating() -> bool {
     std::env::var_os("UPDATE").is_some_and(|v| !v.is_empty())
 }
 
 #[test]
-fn templates_print_what_kubectl_prints() {
+fn templates_print_the_same_as_kubectl() {
     let node = Node(read("node.json"));
     let mut cases: Vec<Case> = read("golden.json");
     if updating() {
         for case in &mut cases {
-            (case.stdout, case.exit) = case.asked().expect("kubectl is needed to record");
-            case.prints = case.ours.is_some().then(|| case.answered(&node).0);
+            (case.stdout, case.exit) = case.kubectl_output().expect("kubectl is needed to record");
+            case.prints = case.ours.is_some().then(|| case.our_output(&node).0);
         }
         let text = serde_json::to_string_pretty(&cases).expect("JSON") + "\n";
         std::fs::write(place("golden.json"), text).expect("a file that can be written");
@@ -124,9 +124,9 @@ fn templates_print_what_kubectl_prints() {
     assert!(cases.len() >= 100, "{} cases", cases.len());
     let wrong: Vec<String> = cases
         .iter()
-        .filter(|case| case.answered(&node) != case.expected())
+        .filter(|case| case.our_output(&node) != case.expected())
         .map(|case| {
-            let (ours, expected) = (case.answered(&node), case.expected());
+            let (ours, expected) = (case.our_output(&node), case.expected());
             format!(
                 "{}\n  ours     {ours:?}\n  expected {expected:?}",
                 case.format()
@@ -136,33 +136,33 @@ fn templates_print_what_kubectl_prints() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What is on record is what the kubectl of this machine says, where there is one.
+/// The golden file equals the output of the installed kubectl, if there is one.
 #[test]
-fn the_record_is_kubectls_own() {
+fn golden_file_matches_kubectl() {
     if updating() {
         return;
     }
     let cases: Vec<Case> = read("golden.json");
     let mut wrong = Vec::new();
     for case in &cases {
-        let Some(asked) = case.asked() else {
+        let Some(kubectl_output) = case.kubectl_output() else {
             return;
         };
-        if asked != (case.stdout.clone(), case.exit) {
-            wrong.push(format!("{}: {asked:?}", case.format()));
+        if kubectl_output != (case.stdout.clone(), case.exit) {
+            wrong.push(format!("{}: {kubectl_output:?}", case.format()));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// On purpose we understand more, and never say less where kubectl says something sensible.
+/// Deviations accept more templates, and never print less than kubectl does.
 #[test]
-fn what_differs_is_more() {
+fn deviations_from_kubectl_only_add_output() {
     let node = Node(read("node.json"));
     let cases: Vec<Case> = read("golden.json");
     for case in cases.iter().filter(|case| case.ours.is_some()) {
         let said = (case.stdout.clone(), case.exit);
-        assert_ne!(case.answered(&node), said, "{}", case.format());
-        assert_eq!(case.answered(&node).1, 0, "{}", case.format());
+        assert_ne!(case.our_output(&node), said, "{}", case.format());
+        assert_eq!(case.our_output(&node).1, 0, "{}", case.format());
     }
 }

@@ -1,4 +1,4 @@
-//! The manifest for krew, by the rules of krew's own validator, and the archives that it names.
+//! The krew manifest, checked by the rules of krew's validator, and the archives that it names.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ fn matches(pattern: &str, text: &Value) -> bool {
 }
 
 #[test]
-fn the_manifest_is_one_that_krew_takes() {
+fn manifest_passes_krew_validation() {
     let manifest = parse(&template());
     let spec = &manifest["spec"];
     assert_eq!(
@@ -80,7 +80,7 @@ fn versions_agree() {
 }
 
 #[test]
-fn every_platform_is_there_once() {
+fn every_platform_is_listed_once() {
     let manifest = parse(&template());
     let found: Vec<String> = platforms(&manifest)
         .into_iter()
@@ -114,7 +114,7 @@ fn script(name: &str, args: &[&Path]) -> Output {
     command.args(args).output().expect("the script runs")
 }
 
-/// Packs something for a platform as a release does, and gives the archive.
+/// Packs a file for a platform as a release does; returns the archive.
 #[cfg(unix)]
 fn packed(dir: &Path, os: &str, arch: &str) -> PathBuf {
     let binary = dir.join(match os {
@@ -136,7 +136,7 @@ fn packed(dir: &Path, os: &str, arch: &str) -> PathBuf {
 
 #[cfg(unix)]
 #[test]
-fn archives_hold_the_binary_and_the_licence() {
+fn archives_hold_binary_and_license() {
     let dir = tempfile::tempdir().expect("a directory");
     for (os, arch, platform) in platforms(&parse(&template())) {
         let file = std::fs::File::open(packed(dir.path(), &os, &arch)).expect("an archive");
@@ -168,7 +168,7 @@ fn archives_hold_the_binary_and_the_licence() {
 
 #[cfg(unix)]
 #[test]
-fn a_release_fills_in_the_checksums() {
+fn release_fills_in_checksums() {
     let dir = tempfile::tempdir().expect("a directory");
     let platforms = platforms(&parse(&template()));
     let output = script("fill-krew-manifest", &[dir.path()]);

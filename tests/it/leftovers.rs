@@ -1,41 +1,37 @@
-//! `leftovers`: what custom resources that are gone left behind, found and removed.
+//! `leftovers`: finds and removes what deleted custom resources left behind.
 
 use insta::assert_snapshot;
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
-use crate::support::run::{Ran, run};
-use crate::support::stage::{CR, Stage};
+use crate::support::run::run;
+use crate::support::test_cluster::{CR, TestCluster};
 
 const NODES: [&str; 3] = ["node-1", "node-2", "node-3"];
-
-fn expect(ran: &Ran, code: i32) {
-    assert_eq!(ran.code, Some(code), "{}", ran.transcript());
-}
 
 fn key(suffix: &str) -> String {
     ApiFlavor::Skyhook.key(suffix)
 }
 
-/// A config map, a pod and a cordon of a custom resource of that name, on a cluster where another one lives.
-fn with_remains(owner: &str) -> Stage {
-    let stage = Stage::of("complete");
+/// A cluster with a ConfigMap, a pod and a cordon of a deleted custom resource, and another one that exists.
+fn with_remains(owner: &str) -> TestCluster {
+    let test_cluster = TestCluster::captured("complete");
     let namespace = ApiFlavor::Skyhook.default_namespace();
     let labels = json!({key("name"): owner});
-    stage.fake.load(json!({
+    test_cluster.fake.load(json!({
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": format!("{owner}-driver"), "namespace": namespace, "labels": labels},
         "data": {"a.conf": "x"},
     }));
     let note = json!({"name": "driver", "version": "1.0.0", "skyhook": owner, "stage": "apply"});
-    stage.fake.load(json!({
+    test_cluster.fake.load(json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": format!("{owner}-driver-apply"), "namespace": namespace, "labels": labels,
             "annotations": {key("package"): note.to_string()}},
         "spec": {"nodeName": "node-1"},
         "status": {"phase": "Running"},
     }));
-    let mut node = stage.node("node-1");
+    let mut node = test_cluster.node("node-1");
     let state = json!({"driver|1.0.0": {"name": "driver", "version": "1.0.0",
         "image": "example.com/driver", "stage": "apply", "state": "in_progress"}});
     let annotations = &mut node["metadata"]["annotations"];
@@ -49,13 +45,13 @@ fn with_remains(owner: &str) -> Stage {
     let conditions = node["status"]["conditions"].as_array_mut();
     let condition = json!({"type": kind, "status": "True", "reason": "Incomplete"});
     conditions.expect("a list").push(condition);
-    stage.fake.load(node);
-    stage
+    test_cluster.fake.load(node);
+    test_cluster
 }
 
 /// Keys and conditions of a custom resource on a node.
-fn left(stage: &Stage, owner: &str) -> Vec<String> {
-    let node = stage.node("node-1");
+fn left(test_cluster: &TestCluster, owner: &str) -> Vec<String> {
+    let node = test_cluster.node("node-1");
     let maps = ["annotations", "labels"].map(|m| node["metadata"][m].clone());
     let mut left: Vec<String> = maps
         .iter()
@@ -73,7 +69,7 @@ fn left(stage: &Stage, owner: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_is_left_is_shown_with_its_former_owner() {
+fn leftovers_are_listed_with_their_former_owner() {
     for cluster in [
         "finalizer-stripped",
         "complete",
@@ -83,81 +79,84 @@ fn what_is_left_is_shown_with_its_former_owner() {
             let ran = run(&format!(
                 "leftovers --from tests/clusters/{cluster} -o {format}"
             ))
-            .go();
-            expect(&ran, 0);
+            .output();
+            ran.expect_code(0);
             assert_snapshot!(format!("leftovers_{cluster}_{format}"), ran.transcript());
         }
     }
-    let stage = with_remains("gone");
-    let ran = stage.run("leftovers");
-    expect(&ran, 0);
+    let test_cluster = with_remains("gone");
+    let ran = test_cluster.run("leftovers");
+    ran.expect_code(0);
     assert_snapshot!("leftovers_of_all_kinds", ran.stdout);
-    let unknown = stage.run("leftovers gnoe");
-    expect(&unknown, 1);
-    assert!(
-        unknown.stderr.contains("did you mean gone"),
-        "{}",
-        unknown.transcript()
-    );
-    assert_eq!(stage.writes(), [""; 0]);
+    let unknown = test_cluster.run("leftovers gnoe");
+    unknown.expect_code(1);
+    unknown.expect_stderr("did you mean gone");
+    assert_eq!(test_cluster.writes(), [""; 0]);
 }
 
 #[test]
-fn everything_but_the_record_goes_and_comes_back() {
-    let stage = with_remains("gone");
-    let living = left(&stage, CR);
-    let all = left(&stage, "gone");
-    let unasked = stage.run("leftovers --clean");
-    expect(&unasked, 3);
-    assert_eq!(stage.writes(), [""; 0]);
+fn clean_removes_all_but_node_state_and_undo_restores_it() {
+    let test_cluster = with_remains("gone");
+    let living = left(&test_cluster, CR);
+    let all = left(&test_cluster, "gone");
+    let unasked = test_cluster.run("leftovers --clean");
+    unasked.expect_code(3);
+    assert_eq!(test_cluster.writes(), [""; 0]);
 
-    let ran = stage.run("leftovers --clean --confirm");
-    expect(&ran, 0);
-    assert!(
-        ran.stderr
-            .contains("the record of what is installed stays on node-1"),
-        "{}",
-        ran.transcript()
-    );
+    let ran = test_cluster.run("leftovers --clean --confirm");
+    ran.expect_code(0);
+    ran.expect_stderr("the record of what is installed stays on node-1");
     assert_eq!(
-        left(&stage, "gone"),
+        left(&test_cluster, "gone"),
         [key("nodeState_gone"), key("version_gone")]
     );
-    assert_eq!(stage.node("node-1")["spec"]["unschedulable"], Value::Null);
-    assert_eq!(stage.fake.get("pods", "skyhook", "gone-driver-apply"), None);
-    assert_eq!(stage.fake.get("configmaps", "skyhook", "gone-driver"), None);
-    assert_eq!(left(&stage, CR), living);
+    assert_eq!(
+        test_cluster.node("node-1")["spec"]["unschedulable"],
+        Value::Null
+    );
+    assert_eq!(
+        test_cluster
+            .fake
+            .get("pods", "skyhook", "gone-driver-apply"),
+        None
+    );
+    assert_eq!(
+        test_cluster
+            .fake
+            .get("configmaps", "skyhook", "gone-driver"),
+        None
+    );
+    assert_eq!(left(&test_cluster, CR), living);
 
-    expect(&stage.run("undo --confirm"), 0);
-    assert_eq!(left(&stage, "gone"), all);
-    let map = stage.fake.get("configmaps", "skyhook", "gone-driver");
+    test_cluster.run("undo --confirm").expect_code(0);
+    assert_eq!(left(&test_cluster, "gone"), all);
+    let map = test_cluster
+        .fake
+        .get("configmaps", "skyhook", "gone-driver");
     assert_eq!(map.expect("it is back")["data"], json!({"a.conf": "x"}));
 
-    expect(
-        &stage.run("leftovers gone --clean --purge-state --confirm"),
-        0,
-    );
-    assert_eq!(left(&stage, "gone"), [""; 0]);
-    let none = stage.run("leftovers -o name");
+    test_cluster
+        .run("leftovers gone --clean --purge-state --confirm")
+        .expect_code(0);
+    assert_eq!(left(&test_cluster, "gone"), [""; 0]);
+    let none = test_cluster.run("leftovers -o name");
     assert_eq!(none.stdout, "");
-    expect(&none, 0);
-    let again = stage.run("leftovers --clean --confirm");
-    expect(&again, 0);
-    assert!(
-        again.stderr.contains("nothing to do"),
-        "{}",
-        again.transcript()
-    );
+    none.expect_code(0);
+    let again = test_cluster.run("leftovers --clean --confirm");
+    again.expect_code(0);
+    again.expect_stderr("nothing to do");
 }
 
 #[test]
-fn a_cordon_that_a_living_one_holds_too_stays() {
-    let stage = with_remains("gone");
-    let mut node = stage.node("node-1");
+fn cordon_shared_with_an_existing_custom_resource_is_kept() {
+    let test_cluster = with_remains("gone");
+    let mut node = test_cluster.node("node-1");
     node["metadata"]["annotations"][key(&format!("cordon_{CR}"))] = json!("true");
-    stage.fake.load(node);
-    expect(&stage.run("leftovers --clean --confirm"), 0);
-    let node = stage.node("node-1");
+    test_cluster.fake.load(node);
+    test_cluster
+        .run("leftovers --clean --confirm")
+        .expect_code(0);
+    let node = test_cluster.node("node-1");
     assert_eq!(node["spec"]["unschedulable"], json!(true));
     assert_eq!(
         node["metadata"]["annotations"][key("cordon_gone")],
@@ -170,48 +169,53 @@ fn a_cordon_that_a_living_one_holds_too_stays() {
 }
 
 #[test]
-fn two_that_are_gone_do_not_hold_the_node_for_each_other() {
-    let stage = with_remains("gone");
-    let mut node = stage.node("node-1");
+fn two_deleted_owners_do_not_keep_each_others_cordon() {
+    let test_cluster = with_remains("gone");
+    let mut node = test_cluster.node("node-1");
     node["metadata"]["annotations"][key("cordon_another")] = json!("true");
-    stage.fake.load(node);
-    expect(&stage.run("leftovers --clean --confirm"), 0);
-    assert_eq!(stage.node("node-1")["spec"]["unschedulable"], Value::Null);
+    test_cluster.fake.load(node);
+    test_cluster
+        .run("leftovers --clean --confirm")
+        .expect_code(0);
+    assert_eq!(
+        test_cluster.node("node-1")["spec"]["unschedulable"],
+        Value::Null
+    );
 }
 
 #[test]
-fn what_cannot_be_read_is_not_gone() {
-    let stage = with_remains("gone");
-    stage.fake.on("LIST skyhooks").reply(403);
+fn unreadable_custom_resources_do_not_count_as_deleted() {
+    let test_cluster = with_remains("gone");
+    test_cluster.fake.on("LIST skyhooks").reply(403);
     for words in ["leftovers", "leftovers --clean --confirm"] {
-        let ran = stage.run(words);
-        expect(&ran, 1);
+        let ran = test_cluster.run(words);
+        ran.expect_code(1);
         let said = "cannot read custom resources";
-        assert!(ran.stderr.contains(said), "{}", ran.transcript());
+        ran.expect_stderr(said);
     }
-    stage.fake.heal();
-    stage.fake.on("LIST configmaps").reply(403);
-    let ran = stage.run("leftovers");
+    test_cluster.fake.heal();
+    test_cluster.fake.on("LIST configmaps").reply(403);
+    let ran = test_cluster.run("leftovers");
     let said = "cannot read config maps of packages";
-    assert!(ran.stderr.contains(said), "{}", ran.transcript());
-    expect(&ran, 1);
-    assert_eq!(stage.writes(), [""; 0]);
-    let ran = stage.run("leftovers --clean --confirm");
-    expect(&ran, 4);
+    ran.expect_stderr(said);
+    ran.expect_code(1);
+    assert_eq!(test_cluster.writes(), [""; 0]);
+    let ran = test_cluster.run("leftovers --clean --confirm");
+    ran.expect_code(4);
     let said = "config maps of packages could not be read and will not be removed";
-    assert!(ran.stderr.contains(said), "{}", ran.transcript());
-    assert_ne!(stage.writes(), [""; 0]);
+    ran.expect_stderr(said);
+    assert_ne!(test_cluster.writes(), [""; 0]);
 }
 
-/// All that the finalizer leaves is a record: nothing else is to be cleaned up.
+/// The finalizer leaves only the node state, so nothing else is to be removed.
 #[test]
-fn a_record_is_left_alone_without_being_asked() {
-    let stage = Stage::of("complete");
-    stage
+fn node_state_is_kept_without_purge_state() {
+    let test_cluster = TestCluster::captured("complete");
+    test_cluster
         .fake
         .change(|state| state.store.forget("skyhooks", "", CR));
     for node in NODES {
-        let mut object = stage.node(node);
+        let mut object = test_cluster.node(node);
         let metadata = &mut object["metadata"];
         let keep = [
             key(&format!("nodeState_{CR}")),
@@ -226,9 +230,9 @@ fn a_record_is_left_alone_without_being_asked() {
             .as_array_mut()
             .expect("a list");
         conditions.retain(|c| c["type"] == "Ready");
-        stage.fake.load(object);
+        test_cluster.fake.load(object);
     }
-    let ran = stage.run("leftovers");
+    let ran = test_cluster.run("leftovers");
     let last = "to remove the leftovers: kubectl skyhook leftovers --clean --purge-state";
     assert_eq!(
         ran.stdout.lines().last(),
@@ -236,21 +240,21 @@ fn a_record_is_left_alone_without_being_asked() {
         "{}",
         ran.transcript()
     );
-    let ran = stage.run("leftovers --clean --confirm");
-    expect(&ran, 0);
-    assert!(ran.stderr.contains("nothing to do"), "{}", ran.transcript());
-    assert_eq!(stage.writes(), [""; 0]);
+    let ran = test_cluster.run("leftovers --clean --confirm");
+    ran.expect_code(0);
+    ran.expect_stderr("nothing to do");
+    assert_eq!(test_cluster.writes(), [""; 0]);
 }
 
-/// On a node that the newer operator has not adopted the old record is the only one; where it has, it is a copy.
+/// On a node that the newer operator has not adopted, the older node state is the only one; elsewhere it is a copy.
 #[test]
-fn a_record_of_which_there_is_no_copy_stays() {
+fn only_copy_of_a_node_state_is_kept() {
     let command = "leftovers overdue --clean --dry-run --from tests/rules/legacy_keys_left.yaml";
     let state = key("nodeState_overdue");
-    let kept = run(command).go();
-    expect(&kept, 0);
-    assert!(!kept.stdout.contains(&state), "{}", kept.transcript());
-    let purged = run(&format!("{command} --purge-state")).go();
-    expect(&purged, 0);
-    assert!(purged.stdout.contains(&state), "{}", purged.transcript());
+    let kept = run(command).output();
+    kept.expect_code(0);
+    kept.expect_no_stdout(&state);
+    let purged = run(&format!("{command} --purge-state")).output();
+    purged.expect_code(0);
+    purged.expect_stdout(&state);
 }

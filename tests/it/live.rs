@@ -1,4 +1,4 @@
-//! Reading a cluster from its API server: the real client over the server in memory.
+//! Reading a cluster from its API server: the real client on the fake server.
 
 mod faults;
 mod flavors;
@@ -16,21 +16,19 @@ use serde_json::{Value, json};
 
 use crate::support::fake_api::FakeApi;
 
-/// A client as `connect` makes it, over the server in memory.
-fn polite(fake: &FakeApi, timeout: Option<Duration>) -> (kube::Client, Warnings) {
+/// A client with the request policy of `connect`, on the fake server.
+fn client_with_policy(fake: &FakeApi, timeout: Option<Duration>) -> (kube::Client, Warnings) {
     let warnings = Warnings::default();
-    let polite = RequestPolicy {
+    let policy = RequestPolicy {
         server: "https://fake:6443".to_owned(),
         limit: timeout.map(TimeLimit::Whole),
         warnings: warnings.clone(),
     };
-    (
-        kube::Client::new(polite.over(fake.clone()), "default"),
-        warnings,
-    )
+    let client = kube::Client::new(policy.over(fake.clone()), "default");
+    (client, warnings)
 }
 
-/// A source that the server answered with this status, or that could not be read for another reason.
+/// A source that is unreadable with this status, or for another reason without one.
 fn unreadable(status: impl Into<Option<u16>>, why: &str) -> Read<usize> {
     Read::Unreadable(Unread {
         status: status.into(),
@@ -43,17 +41,17 @@ fn now() -> Timestamp {
 }
 
 async fn read(fake: &FakeApi, needs: &[Source]) -> Result<Cluster, LoadError> {
-    let (client, _) = polite(fake, None);
+    let (client, _) = client_with_policy(fake, None);
     load(&client, needs, None, None, None, now()).await
 }
 
-/// How many items each source gave, or why none.
+/// The number of items of each source, or why it was not read.
 fn sources(cluster: &Cluster) -> Vec<(Source, Read<usize>)> {
     let all = Source::ALL.into_iter();
     all.map(|source| (source, cluster.source(source))).collect()
 }
 
-/// A cluster with one of everything that a generation has.
+/// A cluster with one object of every kind of an API flavor.
 fn fleet(flavor: ApiFlavor) -> FakeApi {
     let name = flavor.name();
     let namespace = flavor.default_namespace();

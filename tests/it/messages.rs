@@ -1,33 +1,35 @@
-//! What is said where something is about to start, where a name is not there, and where a flag does nothing.
+//! Messages about what will start, unknown names, and flags without effect.
 
 use insta::assert_snapshot;
 
 use crate::support::run::run;
 
 /// The transcripts of commands over a captured cluster, one after the other.
-fn said(cluster: &str, commands: &[&str]) -> String {
+fn transcripts(cluster: &str, commands: &[&str]) -> String {
     let from = format!("--from tests/clusters/{cluster}");
-    let all = commands.iter().map(|c| run(&format!("{c} {from}")).go());
+    let all = commands
+        .iter()
+        .map(|c| run(&format!("{c} {from}")).output());
     all.map(|ran| ran.transcript()).collect()
 }
 
 #[test]
-fn what_begins_once_it_may_go_on() {
-    assert_snapshot!(said("deleted-while-paused", &["resume gpu-tune"]));
-    assert_snapshot!(said("v0.17-paused", &["resume gpu"]));
-    assert_snapshot!(said("disabled-midway", &["enable gpu-tune"]));
-    assert_snapshot!(said(
+fn preview_of_resuming_names_what_starts() {
+    assert_snapshot!(transcripts("deleted-while-paused", &["resume gpu-tune"]));
+    assert_snapshot!(transcripts("v0.17-paused", &["resume gpu"]));
+    assert_snapshot!(transcripts("disabled-midway", &["enable gpu-tune"]));
+    assert_snapshot!(transcripts(
         "runtime-required-and-ignored",
         &["node unignore .*", "node unignore .* -o json"]
     ));
 }
 
-/// Where checks could not run, warnings that were found are not called none.
+/// If some checks could not run, warnings are still counted as problems.
 #[test]
-fn warnings_are_problems() {
+fn warnings_count_as_problems() {
     let first = |words: &str| {
-        let said = said("finalizer-stripped", &[words]);
-        said.lines().nth(1).map(str::to_owned)
+        let transcripts = transcripts("finalizer-stripped", &[words]);
+        transcripts.lines().nth(1).map(str::to_owned)
     };
     assert_eq!(
         first("diagnose stuck gpu-tune").as_deref(),
@@ -37,15 +39,15 @@ fn warnings_are_problems() {
     );
 }
 
-/// A node whose turn is held up by another node is not told that nothing is wrong.
+/// A node blocked by another node is not reported as fine.
 #[test]
-fn a_queue_that_is_held_up_is_not_called_well() {
-    assert_snapshot!(said("drain-blocked", &["diagnose node node-3"]));
+fn blocked_queue_is_not_reported_fine() {
+    assert_snapshot!(transcripts("drain-blocked", &["diagnose node node-3"]));
 }
 
 #[test]
-fn the_operator_is_paused_meanwhile() {
-    assert_snapshot!(said(
+fn preview_says_the_operator_is_paused() {
+    assert_snapshot!(transcripts(
         "apply-erroring",
         &[
             "package rerun driver --skyhook gpu-tune --node node-2",
@@ -56,16 +58,16 @@ fn the_operator_is_paused_meanwhile() {
 }
 
 #[test]
-fn a_flag_that_does_nothing_is_said() {
-    assert_snapshot!(said(
+fn flag_without_effect_gives_a_warning() {
+    assert_snapshot!(transcripts(
         "apply-erroring",
         &["reset gpu-tune --node node-2 --retaint --no-pause"]
     ));
 }
 
 #[test]
-fn a_name_that_is_not_there_is_followed_by_those_that_are() {
-    assert_snapshot!(said(
+fn unknown_name_lists_existing_names() {
+    assert_snapshot!(transcripts(
         "two-priorities",
         &[
             "pause zzz",
@@ -78,7 +80,7 @@ fn a_name_that_is_not_there_is_followed_by_those_that_are() {
             "update-state second zzz 1 config complete",
         ]
     ));
-    assert_snapshot!(said(
+    assert_snapshot!(transcripts(
         "apply-erroring",
         &[
             "update-state gpu-tune driver 9.9.9 config complete --node node-3 --force",
@@ -88,20 +90,20 @@ fn a_name_that_is_not_there_is_followed_by_those_that_are() {
 }
 
 #[test]
-fn done_in_a_deletion_is_what_is_absent_in_both_views() {
+fn views_count_absent_packages_as_done_during_deletion() {
     for (cluster, name) in [
         ("deleted-while-erroring", "gpu-tune"),
         ("v0.17-deletion-in-progress", "gpu"),
     ] {
         let status = format!("status {name}");
         let nodes = format!("node status --skyhook {name}");
-        assert_snapshot!(said(cluster, &[&status, &nodes]));
+        assert_snapshot!(transcripts(cluster, &[&status, &nodes]));
     }
 }
 
 #[test]
-fn finished_entries_of_an_object_that_is_gone() {
-    assert_snapshot!(said(
+fn finished_entries_of_a_deleted_object_are_shown() {
+    assert_snapshot!(transcripts(
         "orphaned-uninstall-complete",
         &[
             "status",
@@ -109,35 +111,35 @@ fn finished_entries_of_an_object_that_is_gone() {
             "package status driver --skyhook gpu-tune"
         ]
     ));
-    assert_snapshot!(said(
+    assert_snapshot!(transcripts(
         "finalizer-stripped",
         &["status", "package status driver --skyhook gpu-tune"]
     ));
 }
 
-/// Files without a Deployment say nothing of the operator's.
+/// Files without Deployments do not tell whether there is an operator.
 #[test]
-fn files_that_hold_no_deployments_say_so() {
-    let ran = run("status --from tests/plans/pause/before.yaml").go();
+fn input_without_deployments_is_reported() {
+    let ran = run("status --from tests/plans/pause/before.yaml").output();
     let says = "Operator (version unknown: the input has no Deployments)";
     assert!(ran.stdout.starts_with(says), "{}", ran.transcript());
 }
 
 #[test]
-fn a_schema_comes_as_json_or_yaml_and_nothing_else() {
+fn schema_is_printed_only_as_json_or_yaml() {
     for words in ["schema Version", "schema Version -o json"] {
-        let ran = run(words).go();
+        let ran = run(words).output();
         assert_eq!(
             ran.json()["title"],
-            run("schema Version").go().json()["title"]
+            run("schema Version").output().json()["title"]
         );
     }
-    let yaml = run("schema Version -o yaml").go();
+    let yaml = run("schema Version -o yaml").output();
     let yaml: serde_json::Value = serde_saphyr::from_str(&yaml.stdout).expect("YAML");
-    assert_eq!(yaml, run("schema Version").go().json());
+    assert_eq!(yaml, run("schema Version").output().json());
     for words in ["name", "jsonpath=.title", "wide"] {
-        let ran = run(&format!("schema Version -o {words}")).go();
-        assert_eq!(ran.code, Some(64), "{}", ran.transcript());
+        let ran = run(&format!("schema Version -o {words}")).output();
+        ran.expect_code(64);
         assert_eq!(
             (ran.stdout.as_str(), ran.stderr.as_str()),
             ("", "error: schema supports only -o json and -o yaml\n")
@@ -147,7 +149,7 @@ fn a_schema_comes_as_json_or_yaml_and_nothing_else() {
 
 #[test]
 fn help_has_no_backslashes() {
-    let ran = run("rbac --help").go();
+    let ran = run("rbac --help").output();
     let says = "such as reset or \"node status\", or only the role viewer";
-    assert!(ran.stdout.contains(says), "{}", ran.transcript());
+    ran.expect_stdout(says);
 }

@@ -1,40 +1,31 @@
-//! `package logs` over a server: which logs it finds, in which order, and what it says where there are none.
+//! `package logs` from a server: which logs are found, their order, and messages if there are none.
 
+mod arguments;
 mod follow;
 mod jobs;
 mod pods;
-mod words;
 
-use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 use crate::support::fake_api::FakeApi;
-use crate::support::run::{Ran, run};
-use crate::support::world::World;
-
-const OLD: World = World(ApiFlavor::Skyhook);
-const NEW: World = World(ApiFlavor::NodeWright);
+use crate::support::object_builder::{NODEWRIGHT, SKYHOOK};
+use crate::support::run::{RunOutput, run};
 
 /// One package, whose last stage is config.
 fn driver() -> Value {
     json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}})
 }
 
-/// Calls `package logs` with these words.
-fn logs(fake: &FakeApi, words: &str) -> Ran {
+/// Runs `package logs` with these arguments.
+fn logs(fake: &FakeApi, words: &str) -> RunOutput {
     let served = fake.serve();
     run(&format!("package logs {words} --skyhook gpu"))
         .kubeconfig(&served.kubeconfig())
-        .go()
+        .output()
 }
 
-/// What a call printed: stdout, stderr, exit code.
-fn said(ran: &Ran) -> (&str, &str, Option<i32>) {
-    (&ran.stdout, &ran.stderr, ran.code)
-}
-
-/// The logs that were asked for, as pod and query.
-fn asked(fake: &FakeApi) -> Vec<String> {
+/// The requested logs, as pod and query.
+fn requested_logs(fake: &FakeApi) -> Vec<String> {
     let lines = fake.lines().into_iter();
     lines
         .filter_map(|line| {

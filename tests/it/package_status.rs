@@ -1,45 +1,49 @@
-//! `package status`: over captured clusters, and what it says of names that are not there.
+//! `package status` on captured clusters, and with unknown names.
 
 use insta::assert_snapshot;
 use serde_json::Value;
 
 use crate::support::clusters;
-use crate::support::run::{Ran, run};
+use crate::support::run::{RunOutput, run};
 
 /// The name of the custom resource in a capture.
 fn skyhook(path: &str) -> String {
-    let page = run(&format!("status -o json --from {path}")).go().json();
+    let page = run(&format!("status -o json --from {path}"))
+        .output()
+        .json();
     page["items"][0]["name"]
         .as_str()
         .expect("one at least")
         .to_owned()
 }
 
-fn of(cluster: &str, words: &str) -> Ran {
+fn of(cluster: &str, words: &str) -> RunOutput {
     run(&format!(
         "package status {words} --from tests/clusters/{cluster}"
     ))
-    .go()
+    .output()
 }
 
 #[test]
-fn on_screen() {
+fn output_matches_snapshots() {
     for captured in clusters::on_screen() {
         let path = captured.path();
-        let page = run(&format!("status -o json --from {path}")).go().json();
+        let page = run(&format!("status -o json --from {path}"))
+            .output()
+            .json();
         if page["items"].as_array().is_none_or(Vec::is_empty) {
             continue;
         }
         let name = skyhook(&path);
         let words = format!("package status --skyhook {name} --from {path}");
-        let mut transcript = run(&words).go().transcript();
-        transcript += &run(&format!("{words} -o wide")).go().transcript();
+        let mut transcript = run(&words).output().transcript();
+        transcript += &run(&format!("{words} -o wide")).output().transcript();
         assert_snapshot!(format!("package_status_{}", captured.name), transcript);
     }
 }
 
 #[test]
-fn json_is_an_array_with_the_fields_that_scripts_know() {
+fn json_keeps_upstream_fields() {
     let ran = of(
         "apply-erroring",
         "driver --skyhook gpu-tune --node node-2 -o json",
@@ -56,7 +60,7 @@ fn json_is_an_array_with_the_fields_that_scripts_know() {
 }
 
 #[test]
-fn a_damaged_state_is_a_row_whatever_the_package() {
+fn malformed_state_is_a_row_for_every_package() {
     let ran = of(
         "malformed-node-state",
         "driver --skyhook gpu-tune -o json --node node-1",
@@ -65,7 +69,7 @@ fn a_damaged_state_is_a_row_whatever_the_package() {
 }
 
 #[test]
-fn nothing_found_is_an_empty_array_and_no_error() {
+fn empty_result_is_an_empty_array_and_no_error() {
     let ran = of("complete", "--skyhook gpu-tune -l no=such -o json");
     assert_eq!(
         (ran.stdout.as_str(), ran.stderr.as_str(), ran.code),
@@ -78,7 +82,7 @@ fn nothing_found_is_an_empty_array_and_no_error() {
 }
 
 #[test]
-fn nodes_are_names_expressions_and_labels() {
+fn nodes_are_selected_by_name_regex_and_label() {
     let nodes = |words: &str| {
         let ran = of(
             "complete",
@@ -101,7 +105,7 @@ fn nodes_are_names_expressions_and_labels() {
 }
 
 #[test]
-fn a_name_that_is_not_there_is_an_error_with_the_near_ones() {
+fn unknown_name_is_an_error_with_suggestions() {
     assert_snapshot!(of("complete", "drivr --skyhook gpu-tune").transcript());
     assert_snapshot!(of("complete", "zebra --skyhook gpu-tune").transcript());
     assert_snapshot!(of("complete", "driver --skyhook gpu-tunes").transcript());
@@ -111,25 +115,25 @@ fn a_name_that_is_not_there_is_an_error_with_the_near_ones() {
 }
 
 #[test]
-fn a_package_whose_name_begins_like_another_is_not_taken_for_it() {
+fn package_name_prefix_does_not_match() {
     let ran = of("apply-erroring", "driv --skyhook gpu-tune");
     assert_eq!(ran.code, Some(1));
 }
 
 #[test]
-fn a_server_gives_what_files_give() {
+fn server_and_files_give_the_same_output() {
     for name in ["apply-erroring", "upgrade-in-progress"] {
         let captured = clusters::named(name);
         let served = captured.served().serve();
         let live = run("package status --skyhook gpu-tune -o json")
             .kubeconfig(&served.kubeconfig())
-            .go();
+            .output();
         assert_eq!(live.json(), of(name, "--skyhook gpu-tune -o json").json());
     }
 }
 
 #[test]
-fn what_cannot_be_read_is_an_error_or_is_said() {
+fn unreadable_sources_are_errors_or_reported() {
     let captured = clusters::named("complete");
     for source in ["nodes", "skyhooks"] {
         let fake = captured.served();
@@ -137,7 +141,7 @@ fn what_cannot_be_read_is_an_error_or_is_said() {
         let served = fake.serve();
         let ran = run("package status --skyhook gpu-tune")
             .kubeconfig(&served.kubeconfig())
-            .go();
+            .output();
         assert_snapshot!(ran.transcript());
     }
 }

@@ -1,11 +1,11 @@
-//! What files leave out is not taken for absent: the verdict says what was not checked.
+//! Objects missing from files do not count as absent: the report says what was not checked.
 
 use serde_json::Value;
 
 use crate::scope::{codes, diagnose};
 use crate::support::run::run;
 
-/// Why the one rule asked for was not checked.
+/// Why the selected rule was not checked.
 fn why_not(report: &Value) -> &str {
     assert_eq!(report["verdict"], "incomplete", "{report}");
     report["notChecked"][0]["why"].as_str().expect("a reason")
@@ -27,7 +27,7 @@ kind: Node
 metadata: {name: node-1}
 ";
 
-const OLD: &str = "---
+const OLDER_OBJECT: &str = "---
 apiVersion: skyhook.nvidia.com/v1alpha1
 kind: Skyhook
 metadata: {name: gpu, uid: u-1}
@@ -35,7 +35,7 @@ spec: {packages: {driver: {version: 2.0.1, image: i}}}
 status: {status: in_progress}
 ";
 
-const NEW: &str = "---
+const NEWER_OBJECT: &str = "---
 apiVersion: nodewright.nvidia.com/v1alpha1
 kind: NodeWright
 metadata: {name: gpu, uid: u-2}
@@ -43,30 +43,36 @@ spec: {packages: {driver: {version: 2.0.1, image: i}}}
 ";
 
 #[test]
-fn the_objects_that_the_operator_rules_by() {
+fn rule_needing_newer_objects_is_not_checked_without_them() {
     let words = "--rule SKY601";
-    let whole = format!("{}{NODE}{OLD}{NEW}", operator("v0.20.0"));
+    let whole = format!("{}{NODE}{OLDER_OBJECT}{NEWER_OBJECT}", operator("v0.20.0"));
     assert_eq!(codes(&diagnose(words, &whole)), ["SKY601"]);
     let rule = "--rule deletion-waits-for-erroring-install";
-    let report = diagnose(rule, &format!("{}{NODE}{OLD}", operator("v0.20.0")));
+    let report = diagnose(
+        rule,
+        &format!("{}{NODE}{OLDER_OBJECT}", operator("v0.20.0")),
+    );
     assert_eq!(why_not(&report), "the input has no NodeWright objects");
-    let report = diagnose(rule, &format!("{}{NODE}{NEW}", operator("v0.17.1")));
+    let report = diagnose(
+        rule,
+        &format!("{}{NODE}{NEWER_OBJECT}", operator("v0.17.1")),
+    );
     assert_eq!(why_not(&report), "the input has no Skyhook objects");
 }
 
 #[test]
-fn the_objects_that_the_operator_migrates_from() {
+fn rule_needing_older_objects_is_not_checked_without_them() {
     for version in ["v0.18.0", "v0.20.3"] {
-        let files = format!("{}{NODE}{NEW}", operator(version));
+        let files = format!("{}{NODE}{NEWER_OBJECT}", operator(version));
         let report = diagnose("--rule SKY601", &files);
         assert_eq!(why_not(&report), "the input has no Skyhook objects");
     }
-    let files = format!("{}{NODE}{NEW}", operator("v0.21.0"));
+    let files = format!("{}{NODE}{NEWER_OBJECT}", operator("v0.21.0"));
     assert_eq!(diagnose("--rule SKY601", &files)["verdict"], "healthy");
 }
 
 #[test]
-fn the_policy_that_forms_the_batches() {
+fn rule_needing_policies_is_not_checked_without_them() {
     let files = format!(
         "{NODE}---
 apiVersion: v1
@@ -90,9 +96,9 @@ status: {{nodePriority: {{node-1: '2026-11-01T10:00:00Z'}}, compartmentStatuses:
     assert_eq!(diagnose("--rule SKY305", &named)["verdict"], "healthy");
 }
 
-/// An empty list in a file named after its kind says that there are none.
+/// An empty list in a file named after its kind means that there are none.
 #[test]
-fn a_file_named_after_policies_or_old_objects_asks_for_them() {
+fn file_named_after_a_kind_requests_that_kind() {
     let directory = tempfile::tempdir().expect("a directory");
     let write = |name: &str, text: &str| {
         std::fs::write(directory.path().join(name), text).expect("a file");
@@ -108,7 +114,7 @@ spec: {deploymentPolicy: slow, packages: {}}
         "diagnose stuck -o json --rule SKY212 --rule SKY601 --from {}",
         directory.path().display()
     );
-    assert_eq!(run(&words).go().json()["verdict"], "incomplete");
+    assert_eq!(run(&words).output().json()["verdict"], "incomplete");
     let none = r#"{"apiVersion": "v1", "kind": "List", "items": []}"#;
     for name in [
         "deploymentpolicies.nodewright.nvidia.com.json",
@@ -116,11 +122,11 @@ spec: {deploymentPolicy: slow, packages: {}}
     ] {
         write(name, none);
     }
-    assert_eq!(run(&words).go().json()["verdict"], "healthy");
+    assert_eq!(run(&words).output().json()["verdict"], "healthy");
 }
 
 #[test]
-fn the_events_that_tell_a_packages_past() {
+fn rule_needing_events_is_not_checked_without_them() {
     let files = format!(
         "{NODE}---
 apiVersion: skyhook.nvidia.com/v1alpha1
@@ -150,7 +156,7 @@ metadata: {{name: {name}, namespace: {namespace}}}
         )
     };
     let rest = format!(
-        "{}{NODE}{OLD}---\napiVersion: policy/v1\nkind: PodDisruptionBudgetList\nitems: []\n",
+        "{}{NODE}{OLDER_OBJECT}---\napiVersion: policy/v1\nkind: PodDisruptionBudgetList\nitems: []\n",
         operator("v0.17.1")
     );
     let own = format!("{rest}{}", pod("manager", "skyhook"));
@@ -171,7 +177,7 @@ metadata: {{name: {name}, namespace: {namespace}}}
     }
 }
 
-/// The operator's webhook configuration, which sees every change of a custom resource.
+/// The operator's webhook configuration, which applies to every change of a custom resource.
 const WEBHOOK: &str = "---
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
@@ -189,7 +195,7 @@ kind: Service
 metadata: {name: hook, namespace: skyhook}
 ";
 
-/// The service that every cluster has: the services of all namespaces were captured.
+/// The Service that every cluster has, as proof that the Services of all namespaces were captured.
 const SERVICE_OF_THE_SERVER: &str = "---
 apiVersion: v1
 kind: Service
@@ -208,9 +214,9 @@ endpoints: [{{addresses: [10.0.0.1], conditions: {{ready: {ready}}}}}]
 }
 
 #[test]
-fn webhooks_that_may_turn_every_change_down() {
+fn rule_needing_webhooks_is_not_checked_without_them() {
     let rule = "--rule SKY505";
-    let base = format!("{}{NODE}{OLD}", operator("v0.17.0"));
+    let base = format!("{}{NODE}{OLDER_OBJECT}", operator("v0.17.0"));
     for (also, why) in [
         (String::new(), "the input has no admission webhooks"),
         (

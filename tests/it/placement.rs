@@ -1,15 +1,13 @@
-//! Where a package stands on a node: each view, wait and preview says the same.
+//! The state of a package on a node: all views, waits and previews agree on it.
 
-mod agree;
+mod agreement;
 
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 use crate::support::fake_api::FakeApi;
-use crate::support::run::{Ran, run};
-use crate::support::world::{Place, World};
-
-const OLD: World = World(ApiFlavor::Skyhook);
+use crate::support::object_builder::{PackageRun, SKYHOOK};
+use crate::support::run::{RunOutput, run};
 
 fn driver(apply: bool) -> Value {
     json!({"driver": {
@@ -22,19 +20,19 @@ fn driver(apply: bool) -> Value {
 fn with(fake: FakeApi, nodes: &[(&str, &str)]) -> FakeApi {
     nodes.iter().fold(fake, |fake, (name, entry)| {
         let entries: &[&str] = if entry.is_empty() { &[] } else { &[entry] };
-        fake.with(OLD.node(name, "complete", entries))
+        fake.with(SKYHOOK.node(name, "complete", entries))
     })
 }
 
-fn said(fake: &FakeApi, words: &str) -> Ran {
+fn said(fake: &FakeApi, words: &str) -> RunOutput {
     let served = fake.serve();
-    run(words).kubeconfig(&served.kubeconfig()).go()
+    run(words).kubeconfig(&served.kubeconfig()).output()
 }
 
 #[test]
-fn what_was_uninstalled_is_absent_and_not_complete() {
+fn uninstalled_package_is_absent_not_complete() {
     let nodes = [("node-1", ""), ("node-2", "driver|1.0.0 config complete")];
-    let fake = with(OLD.serve(driver(true)), &nodes);
+    let fake = with(SKYHOOK.serve(driver(true)), &nodes);
     let package = &said(&fake, "status -o json").json()["items"][0]["packages"][0];
     assert_eq!(
         [&package["complete"], &package["absent"], &package["nodes"]],
@@ -48,9 +46,9 @@ fn what_was_uninstalled_is_absent_and_not_complete() {
 }
 
 #[test]
-fn a_version_that_is_not_in_the_spec_is_not_under_way() {
+fn version_not_in_the_spec_is_not_in_progress() {
     let nodes = [("node-1", "driver|0.9.0 config complete")];
-    let fake = with(OLD.serve(driver(true)), &nodes);
+    let fake = with(SKYHOOK.serve(driver(true)), &nodes);
     let ran = said(&fake, "package status --skyhook gpu");
     assert_eq!(
         ran.stderr,
@@ -59,18 +57,18 @@ fn a_version_that_is_not_in_the_spec_is_not_under_way() {
 }
 
 #[test]
-fn every_uninstall_that_was_taken_back_and_still_runs_is_told() {
+fn every_cancelled_but_running_uninstall_is_reported() {
     let nodes = ["node-1", "node-2"];
     let complete = nodes.map(|node| (node, "driver|1.0.0 config complete"));
-    let mut fake = with(OLD.serve(driver(false)), &complete);
+    let mut fake = with(SKYHOOK.serve(driver(false)), &complete);
     for node in nodes {
-        let place = Place {
+        let place = PackageRun {
             node,
             stage: "uninstall",
-            ..Place::default()
+            ..PackageRun::default()
         };
         let name = format!("pod-{node}");
-        fake = fake.with(OLD.pod(&name, &place, "Pending", &["driver-uninstall running"]));
+        fake = fake.with(SKYHOOK.pod(&name, &place, "Pending", &["driver-uninstall running"]));
     }
     let rows = said(&fake, "uninstall status -o json").json();
     for (row, node) in rows["items"].as_array().expect("rows").iter().zip(nodes) {
@@ -83,15 +81,15 @@ fn every_uninstall_that_was_taken_back_and_still_runs_is_told() {
 }
 
 #[test]
-fn an_uninstall_starts_only_after_the_stage_at_work() {
-    let mut gpu = OLD.skyhook("paused", driver(true));
+fn uninstall_starts_after_the_running_stage() {
+    let mut gpu = SKYHOOK.skyhook("paused", driver(true));
     gpu["metadata"]["annotations"] = json!({ApiFlavor::Skyhook.key("pause"): "true"});
     let nodes = [
         ("node-1", "driver|1.0.0 apply erroring"),
         ("node-2", "driver|1.0.0 apply complete"),
         ("node-3", "driver|1.0.0 uninstall in_progress"),
     ];
-    let fake = with(OLD.serve(driver(true)).with(gpu), &nodes);
+    let fake = with(SKYHOOK.serve(driver(true)).with(gpu), &nodes);
     let preview = said(&fake, "resume gpu --dry-run").stdout;
     for begins in [
         "- the operator continues with driver on 1 node\n",
@@ -103,25 +101,25 @@ fn an_uninstall_starts_only_after_the_stage_at_work() {
 }
 
 #[test]
-fn an_uninstall_that_is_to_come_is_not_complete() {
+fn pending_uninstall_is_not_complete() {
     let nodes = [("node-1", "driver|1.0.0 config complete")];
-    let fake = with(OLD.serve(driver(true)), &nodes);
-    fake.load(OLD.skyhook("complete", driver(true)));
+    let fake = with(SKYHOOK.serve(driver(true)), &nodes);
+    fake.load(SKYHOOK.skyhook("complete", driver(true)));
     let ran = said(&fake, "wait gpu --timeout 1s");
-    assert_eq!(ran.code, Some(5), "{}", ran.transcript());
+    ran.expect_code(5);
 }
 
 #[test]
-fn nodes_that_are_not_selected_do_not_hold_up_an_uninstall() {
-    let mut gpu = OLD.skyhook("complete", driver(true));
+fn unselected_nodes_do_not_block_an_uninstall() {
+    let mut gpu = SKYHOOK.skyhook("complete", driver(true));
     gpu["spec"]["nodeSelectors"] = json!({"matchLabels": {"pool": "gpu"}});
     let nodes = [("node-1", "driver|1.0.0 config complete")];
-    let fake = with(OLD.serve(driver(true)).with(gpu), &nodes);
-    let mut selected = OLD.node("node-2", "complete", &[]);
+    let fake = with(SKYHOOK.serve(driver(true)).with(gpu), &nodes);
+    let mut selected = SKYHOOK.node("node-2", "complete", &[]);
     selected["metadata"]["labels"] = json!({"pool": "gpu"});
     fake.load(selected);
     let ran = said(&fake, "wait gpu --for=uninstalled=driver --timeout 2s");
-    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+    ran.expect_code(0);
     let status = said(&fake, "uninstall status gpu driver -o json").json();
     let left = &status["items"][0];
     assert_eq!(left["nodeName"], "node-1", "{status}");

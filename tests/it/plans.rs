@@ -1,8 +1,8 @@
-//! Every case of `tests/plans`: a cluster, a command, what it says, and the cluster after it.
+//! Every case of `tests/plans`: a cluster, a command, its preview, and the cluster afterwards.
 //!
-//! `before.yaml` and `command` are written by hand. `preview` and `after.yaml` are what comes of
-//! them; `UPDATE_PLANS=1` writes them anew, to be read before they are believed. Every plan is then
-//! taken back, on the model, and must lead to the start.
+//! `before.yaml` and `command` are written by hand. `preview` and `after.yaml` are their results;
+//! `UPDATE_PLANS=1` rewrites them, to be reviewed. Every plan is then
+//! undone on the model, which must restore the start.
 
 use std::path::{Path, PathBuf};
 
@@ -38,7 +38,7 @@ fn yaml(after: &Objects, before: &Objects) -> String {
     }
 }
 
-/// Without pauses of ours.
+/// The objects without our pauses.
 fn free(mut objects: Objects) -> Objects {
     for object in objects.values_mut() {
         let annotations = object.pointer_mut("/metadata/annotations");
@@ -62,7 +62,7 @@ fn compare(file: &Path, is: &str, wrong: &mut String) {
 }
 
 #[test]
-fn every_plan_says_does_and_takes_back_what_it_should() {
+fn plans_match_preview_effect_and_undo() {
     let mut wrong = String::new();
     for case in cases() {
         let read =
@@ -76,7 +76,7 @@ fn every_plan_says_does_and_takes_back_what_it_should() {
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("plan.json");
         let words: Vec<String> = words.chain(from).collect();
-        let shown = Run::new(words.clone()).go();
+        let shown = Run::new(words.clone()).output();
         let said = format!(
             "{}{}[exit status: {}]\n",
             shown.stdout,
@@ -86,7 +86,7 @@ fn every_plan_says_does_and_takes_back_what_it_should() {
         compare(&case.join("preview"), &said, &mut wrong);
 
         let out = ["--plan-out".to_owned(), file.display().to_string()];
-        let saved = Run::new(words.into_iter().chain(out)).go();
+        let saved = Run::new(words.into_iter().chain(out)).output();
         assert_eq!(saved.code, shown.code, "{}", saved.transcript());
         let before = tidy(objects(&read("before.yaml")));
         let mut after = before.clone();
@@ -100,7 +100,7 @@ fn every_plan_says_does_and_takes_back_what_it_should() {
             if let Err(why) = execute(&stages, &mut back) {
                 wrong.push_str(&format!("--- {}: undo: {why}\n", case.display()));
             }
-            // A pause that an earlier try has left behind is ended for good.
+            // A stale pause of an earlier attempt is ended and not restored.
             if lost.is_empty() && free(tidy(back)) != free(before.clone()) {
                 wrong.push_str(&format!(
                     "--- {}: undo does not lead back\n",

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-/// The names of tests in the table of promises: those of these tests, of the end-to-end tests, and of unit tests.
+/// The names of tests in the table of promises: hermetic, end-to-end and unit tests.
 fn named(page: &str) -> Vec<&str> {
     let promises = page
         .split("\n## ")
@@ -21,7 +21,7 @@ fn is_module(name: &str) -> bool {
 }
 
 #[test]
-fn every_promise_is_kept_by_a_test_that_exists() {
+fn promises_name_existing_tests() {
     let page = std::fs::read_to_string("SECURITY.md").expect("the page");
     let myself = std::env::current_exe().expect("a running program has a path");
     let listed = Command::new(myself)

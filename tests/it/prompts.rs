@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-use crate::support::stage::Stage;
 use crate::support::terminal::Terminal;
+use crate::support::test_cluster::TestCluster;
 
 const YES_NO: &str = "Proceed? [y/N] ";
 
@@ -11,18 +11,18 @@ const YES_NO: &str = "Proceed? [y/N] ";
 const REBOOTS: &str = "reset gpu-tune --node node-2 --no-pause";
 const NAME_AND_NODES: &str = "To confirm, type the name and the number of nodes (1): gpu-tune 1: ";
 
-/// What hides the cursor or paints over lines has to be taken back by whatever ends the question.
+/// Asserts that the output has no escape sequences, which would have to be reverted when the prompt ends.
 fn is_plain(said: &str) {
     assert!(!said.contains('\u{1b}'), "{said:?}");
 }
 
 #[test]
-fn what_is_typed_decides() {
+fn answer_decides_exit_code_and_writes() {
     for (words, question, keys, code) in [
         ("pause gpu-tune", YES_NO, "y\n", 0),
         ("pause gpu-tune", YES_NO, "yes\n", 0),
         ("pause gpu-tune", YES_NO, " YES \n", 0),
-        // The line is edited as any other line: a backspace takes back what was typed.
+        // The line can be edited: a backspace removes a character.
         ("pause gpu-tune", YES_NO, "n\x7fy\n", 0),
         ("pause gpu-tune", YES_NO, "n\n", 3),
         ("pause gpu-tune", YES_NO, "\n", 3),
@@ -37,11 +37,11 @@ fn what_is_typed_decides() {
         (REBOOTS, NAME_AND_NODES, "\x04", 3),
         (REBOOTS, NAME_AND_NODES, "\x03", 130),
     ] {
-        let stage = Stage::of("apply-erroring");
-        let (said, ended) = Terminal::of(&stage, words, question).answer(keys.as_bytes());
+        let cluster = TestCluster::captured("apply-erroring");
+        let (said, ended) = Terminal::of(&cluster, words, question).answer(keys.as_bytes());
         assert_eq!(ended, code, "{words} {keys:?}: {said}");
         let written = usize::from(code == 0);
-        assert_eq!(stage.writes().len(), written, "{words} {keys:?}: {said}");
+        assert_eq!(cluster.writes().len(), written, "{words} {keys:?}: {said}");
         let says = match code {
             0 => "1 changed",
             3 => "error: not confirmed; nothing was changed",
@@ -52,10 +52,10 @@ fn what_is_typed_decides() {
     }
 }
 
-/// What is typed belongs to the question, to the end of the line; the shell gets what comes after it.
+/// The prompt consumes one line; the shell gets the next one.
 #[test]
-fn nothing_of_the_answer_is_left_for_the_shell() {
-    let stage = Stage::of("complete");
+fn prompt_consumes_exactly_one_line() {
+    let cluster = TestCluster::captured("complete");
     let mut shell = Command::new("sh");
     let script = format!(
         "'{}' pause gpu-tune; read -r rest; echo \"left: <$rest>\"",
@@ -63,9 +63,9 @@ fn nothing_of_the_answer_is_left_for_the_shell() {
     );
     shell
         .args(["-c", &script])
-        .env("HOME", stage.state.path())
-        .env("XDG_STATE_HOME", stage.state.path())
-        .env("KUBECONFIG", stage.served.kubeconfig());
+        .env("HOME", cluster.state.path())
+        .env("XDG_STATE_HOME", cluster.state.path())
+        .env("KUBECONFIG", cluster.served.kubeconfig());
     let (said, _) = Terminal::running(shell, YES_NO).answer(b"yes\nnext\n");
     assert!(said.contains("1 changed"), "{said}");
     assert!(said.contains("left: <next>"), "{said}");

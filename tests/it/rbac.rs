@@ -1,4 +1,4 @@
-//! The roles that `rbac` prints hold what the commands do, and no more than that.
+//! The roles that `rbac` prints contain the rights that commands need, and no more.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,36 +14,36 @@ use serde_json::Value;
 
 use crate::support::fake_api::Logged;
 use crate::support::run::{Run, run};
-use crate::support::stage::{CR, Stage};
+use crate::support::test_cluster::{CR, TestCluster};
 
 #[test]
-fn roles_as_manifests() {
-    assert_snapshot!(run("rbac").go().transcript());
-    assert_snapshot!(run("rbac --for pause --for").go().transcript());
-    assert_snapshot!(run("rbac -o name").go().transcript());
+fn roles_match_snapshots() {
+    assert_snapshot!(run("rbac").output().transcript());
+    assert_snapshot!(run("rbac --for pause --for").output().transcript());
+    assert_snapshot!(run("rbac -o name").output().transcript());
     let words = ["rbac", "--for", "node status", "--for", "package logs"];
-    assert_snapshot!(Run::new(words).go().transcript());
+    assert_snapshot!(Run::new(words).output().transcript());
     let words = ["rbac", "--for", "nod status"];
-    assert_snapshot!(Run::new(words).go().transcript());
+    assert_snapshot!(Run::new(words).output().transcript());
 }
 
 #[test]
-fn every_format_says_the_same() {
-    let shown = run("rbac").go();
+fn all_formats_print_the_same_roles() {
+    let shown = run("rbac").output();
     let shown: Vec<Value> = serde_saphyr::from_multiple(&shown.stdout).expect("YAML");
-    let json = run("rbac -o json").go().json();
+    let json = run("rbac -o json").output().json();
     assert_eq!(json["kind"], "List");
     assert_eq!(json["items"], Value::Array(shown));
-    let yaml: Value = serde_saphyr::from_str(&run("rbac -o yaml").go().stdout).expect("YAML");
+    let yaml: Value = serde_saphyr::from_str(&run("rbac -o yaml").output().stdout).expect("YAML");
     assert_eq!(yaml, json);
-    let one = run("rbac --for viewer -o json").go().json();
+    let one = run("rbac --for viewer -o json").output().json();
     assert_eq!(one, json["items"][0]);
 }
 
-/// Without `--clean` it only looks.
+/// Without `--clean`, `leftovers` only reads.
 #[test]
-fn viewers_may_look_for_leftovers_and_change_nothing() {
-    let viewer = run("rbac --for viewer -o json").go().json();
+fn viewer_role_lists_leftovers_without_write_rights() {
+    let viewer = run("rbac --for viewer -o json").output().json();
     let rules = viewer["rules"].as_array().expect("rules");
     let may = |verb: &str, resource: &str| {
         rules.iter().any(|rule| {
@@ -62,7 +62,7 @@ fn viewers_may_look_for_leftovers_and_change_nothing() {
     }
 }
 
-/// The rights of a command, by the words that chose it.
+/// The rights of a command, by its words.
 pub fn rights(verb: &str) -> BTreeSet<Right> {
     let command = commands::all().into_iter().find(|c| c.words == verb);
     rbac::rights(command.expect(verb))
@@ -75,7 +75,7 @@ fn verb(words: &[String]) -> &'static str {
 }
 
 #[test]
-fn plans_take_no_more() {
+fn plans_need_no_more_than_their_role() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plans");
     let mut seen = BTreeSet::new();
     for case in std::fs::read_dir(directory).expect("the directory is there") {
@@ -90,7 +90,7 @@ fn plans_take_no_more() {
             "--plan-out".to_owned(),
             file.display().to_string(),
         ];
-        let _ = Run::new(words.iter().cloned().chain(more)).go();
+        let _ = Run::new(words.iter().cloned().chain(more)).output();
         let Ok(text) = std::fs::read_to_string(&file) else {
             continue;
         };
@@ -114,8 +114,8 @@ fn plans_take_no_more() {
     assert!(seen.len() >= 10, "{seen:?}");
 }
 
-/// The right that a request takes; none where all users have it.
-pub fn taken(request: &Logged) -> Option<Right> {
+/// The right that a request needs; `None` if all users have it.
+pub fn needed_right(request: &Logged) -> Option<Right> {
     let parts: Vec<&str> = request.path.trim_matches('/').split('/').collect();
     let (group, rest) = match parts.as_slice() {
         ["api", _, rest @ ..] => ("", rest),
@@ -149,9 +149,9 @@ pub fn taken(request: &Logged) -> Option<Right> {
     })
 }
 
-/// What each command asks a server for is in its role; and what it lists, it has asked for.
+/// Every request of a command is in its role, and every list right of the role is used.
 #[test]
-fn commands_ask_for_no_more() {
+fn commands_request_no_more_than_their_role() {
     let by = "--confirm --no-pause";
     for words in [
         "status".to_owned(),
@@ -179,16 +179,21 @@ fn commands_ask_for_no_more() {
         format!("deployment-policy reset {CR} --confirm"),
         format!("fix --up-to B4 {by}"),
     ] {
-        let stage = Stage::of("apply-erroring");
-        let ran = stage.run(&words);
+        let cluster = TestCluster::captured("apply-erroring");
+        let ran = cluster.run(&words);
         assert_ne!(ran.code, Some(64), "{}", ran.transcript());
         let list: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
         let allowed = rights(verb(&list));
-        let taken: BTreeSet<Right> = stage.fake.requests().iter().filter_map(taken).collect();
-        let beyond: Vec<&Right> = taken.difference(&allowed).collect();
+        let needed: BTreeSet<Right> = cluster
+            .fake
+            .requests()
+            .iter()
+            .filter_map(needed_right)
+            .collect();
+        let beyond: Vec<&Right> = needed.difference(&allowed).collect();
         assert!(beyond.is_empty(), "{words} took {beyond:?}");
-        // The newer generation is not served here, and only it has jobs; nor is there a webhook that names a service, or
-        // a deployment that tells in which namespace the lease is.
+        // The newer API, which alone has Jobs, is not served here; and there is no webhook with a Service, and
+        // no Deployment that tells the namespace of the lease.
         let absent = |r: &&Right| {
             r.group.starts_with("nodewright")
                 || r.group == "batch"
@@ -198,15 +203,15 @@ fn commands_ask_for_no_more() {
                 )
         };
         let unused: Vec<&Right> = allowed
-            .difference(&taken)
+            .difference(&needed)
             .filter(|r| r.verb == "list" && !absent(r))
             .collect();
         assert!(unused.is_empty(), "{words} did not take {unused:?}");
     }
 }
 
-/// Every command that can be typed, by the words that choose it.
-pub fn typed() -> BTreeSet<String> {
+/// The words of every command.
+pub fn command_words() -> BTreeSet<String> {
     fn leaves(command: &clap::Command, words: &str, found: &mut BTreeSet<String>) {
         if !command.has_subcommands() {
             found.insert(words.trim().to_owned());
@@ -215,23 +220,23 @@ pub fn typed() -> BTreeSet<String> {
             leaves(sub, &format!("{words} {}", sub.get_name()), found);
         }
     }
-    let mut typed = BTreeSet::new();
-    leaves(&Program::SKYHOOK.tree(), "", &mut typed);
-    // It prints scripts, all alike; and a command may have another below it.
-    typed.retain(|words| !words.starts_with("completion "));
-    typed.extend(["completion", "uninstall"].map(str::to_owned));
-    typed
+    let mut command_words = BTreeSet::new();
+    leaves(&Program::SKYHOOK.tree(), "", &mut command_words);
+    // `completion` prints similar scripts; and a command may have subcommands.
+    command_words.retain(|words| !words.starts_with("completion "));
+    command_words.extend(["completion", "uninstall"].map(str::to_owned));
+    command_words
 }
 
 #[test]
-fn commands_are_known_by_the_words_that_choose_them() {
+fn every_command_has_a_row_in_the_table() {
     let all = commands::all().into_iter();
     let known: BTreeSet<String> = all.map(|c| c.words.to_owned()).collect();
-    assert_eq!(known, typed());
+    assert_eq!(known, command_words());
 }
 
 #[test]
-fn commands_without_a_cluster_take_no_rights() {
+fn commands_without_a_cluster_need_no_rights() {
     let offline = commands::all().into_iter().filter(|c| !c.is_online());
     let offline: Vec<&str> = offline.map(|c| c.words).collect();
     assert_eq!(
@@ -251,18 +256,18 @@ fn commands_without_a_cluster_take_no_rights() {
     }
 }
 
-/// What is refused is named, with the command that prints the rights.
+/// A forbidden request is named, with the command that prints the rights.
 #[test]
-fn a_refusal_says_what_is_missing_and_where_the_rights_are() {
-    let stage = Stage::of("apply-erroring");
-    stage.fake.on("LIST nodes").reply(403);
-    assert_snapshot!(stage.run("node status").transcript());
-    let stage = Stage::of("apply-erroring");
-    stage.fake.on("LIST deployments").reply(403);
-    assert_snapshot!(stage.run("node status").stderr);
-    let stage = Stage::of("apply-erroring");
-    stage.fake.on("PATCH nodes").reply(403);
-    let ran = stage.run(&format!("reset {CR} --node node-2 --no-pause --confirm"));
-    assert_eq!(ran.code, Some(1), "{}", ran.transcript());
-    assert_snapshot!(ran.said());
+fn forbidden_request_names_the_missing_right_and_rbac_command() {
+    let cluster = TestCluster::captured("apply-erroring");
+    cluster.fake.on("LIST nodes").reply(403);
+    assert_snapshot!(cluster.run("node status").transcript());
+    let cluster = TestCluster::captured("apply-erroring");
+    cluster.fake.on("LIST deployments").reply(403);
+    assert_snapshot!(cluster.run("node status").stderr);
+    let cluster = TestCluster::captured("apply-erroring");
+    cluster.fake.on("PATCH nodes").reply(403);
+    let ran = cluster.run(&format!("reset {CR} --node node-2 --no-pause --confirm"));
+    ran.expect_code(1);
+    assert_snapshot!(ran.stderr_text());
 }

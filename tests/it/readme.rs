@@ -1,8 +1,8 @@
-//! The commands that the README and the page of commands show are run as they show them.
+//! The commands in the README and in docs are run as shown.
 
 use crate::support::run::run;
 
-/// The lines after `$ ` in the blocks of these pages, without the transcripts, which the end-to-end tests run.
+/// The lines after `$ ` in code blocks, without the transcripts that the end-to-end tests run.
 fn commands() -> Vec<String> {
     let pages = ["README.md", "docs/commands.md"]
         .map(|page| std::fs::read_to_string(page).expect("a page"));
@@ -17,24 +17,24 @@ fn commands() -> Vec<String> {
 }
 
 #[test]
-fn the_first_command_prints_what_is_stuck() {
+fn first_readme_command_prints_what_is_stuck() {
     let commands = commands();
     let words = commands[0]
         .strip_prefix("cargo run --quiet -- ")
         .expect("the first command");
-    insta::assert_snapshot!(run(words).go().transcript());
+    insta::assert_snapshot!(run(words).output().transcript());
     assert_eq!(commands[1], "tests/run");
 }
 
-/// The others talk to a cluster; here they get the captured one of the first.
+/// The other commands need a cluster; here they get the capture of the first one.
 #[test]
-fn the_others_do_what_they_say() {
+fn documented_commands_succeed() {
     let mut ran = 0;
     for command in commands() {
         let Some(words) = command.strip_prefix("kubectl skyhook ") else {
             continue;
         };
-        // It reads a cluster, and has tests of its own.
+        // `collect` needs a live cluster, and has its own tests.
         if words.starts_with("collect ") {
             continue;
         }
@@ -45,7 +45,7 @@ fn the_others_do_what_they_say() {
         let done = run(&format!(
             "{words} --from tests/clusters/deleted-while-erroring"
         ))
-        .go();
+        .output();
         assert_eq!(
             done.stderr
                 .lines()
@@ -62,7 +62,7 @@ fn the_others_do_what_they_say() {
     assert!(ran >= 5, "{ran}");
 }
 
-/// The kinds of which lists are enough, where nobody can collect.
+/// The kinds whose lists are sufficient without `collect`.
 const KINDS: [&str; 10] = [
     "nodes",
     "skyhooks.skyhook.nvidia.com",
@@ -76,7 +76,7 @@ const KINDS: [&str; 10] = [
     "mutatingwebhookconfigurations",
 ];
 
-/// The Deployment of an operator that is up; the capture holds none.
+/// The Deployment of a running operator; the capture has none.
 fn operator() -> Option<serde_json::Value> {
     Some(serde_json::json!({
         "apiVersion": "apps/v1", "kind": "Deployment",
@@ -91,7 +91,7 @@ fn operator() -> Option<serde_json::Value> {
     }))
 }
 
-/// `kubectl get KIND -A -o json` of a healthy cluster, for each of these kinds, and what is made of the files.
+/// The verdict on the `kubectl get KIND -A -o json` files of a healthy cluster for these kinds.
 fn verdict_of(kinds: &[&str]) -> String {
     let text = std::fs::read_to_string("tests/clusters/complete/cluster.json").expect("a capture");
     let all: serde_json::Value = serde_json::from_str(&text).expect("JSON");
@@ -118,7 +118,7 @@ fn verdict_of(kinds: &[&str]) -> String {
         "diagnose stuck -o json --from {}",
         directory.path().display()
     ))
-    .go();
+    .output();
     ran.json()["verdict"]
         .as_str()
         .expect("a verdict")
@@ -126,7 +126,7 @@ fn verdict_of(kinds: &[&str]) -> String {
 }
 
 #[test]
-fn lists_of_kubectl_hold_all_that_a_healthy_verdict_needs() {
+fn documented_kubectl_lists_suffice_for_a_healthy_verdict() {
     assert_eq!(verdict_of(&KINDS), "healthy");
     let without: Vec<&str> = KINDS
         .into_iter()

@@ -1,34 +1,29 @@
-//! `diagnose stuck` says how a container ended, and what it wrote last.
+//! `diagnose stuck` reports how a container ended and its last log lines.
 
 mod operator;
 
 use serde_json::{Value, json};
 
-use kubectl_skyhook::api::ApiFlavor;
-
 use crate::support::clusters;
 use crate::support::fake_api::FakeApi;
-use crate::support::run::{Ran, run};
-use crate::support::world::{Place, World};
-
-const OLD: World = World(ApiFlavor::Skyhook);
-const NEW: World = World(ApiFlavor::NodeWright);
+use crate::support::object_builder::{NODEWRIGHT, ObjectBuilder, PackageRun, SKYHOOK};
+use crate::support::run::{RunOutput, run};
 
 fn driver() -> Value {
     json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}})
 }
 
-/// The package fails on these nodes, in a pod that is started again in place; its command is not found.
+/// The package fails on these nodes, in a pod that restarts in place; its command is not found.
 fn looping(nodes: &[&str]) -> FakeApi {
-    let fake = OLD.serve(driver());
+    let fake = SKYHOOK.serve(driver());
     for node in nodes {
-        fake.load(OLD.node(node, "erroring", &["driver|1.0.0 apply erroring"]));
-        let place = Place {
+        fake.load(SKYHOOK.node(node, "erroring", &["driver|1.0.0 apply erroring"]));
+        let place = PackageRun {
             node,
-            ..Place::default()
+            ..PackageRun::default()
         };
         let containers = ["driver-init done", "driver-apply looping"];
-        let mut pod = OLD.pod(&format!("apply-{node}"), &place, "Pending", &containers);
+        let mut pod = SKYHOOK.pod(&format!("apply-{node}"), &place, "Pending", &containers);
         let last = &mut pod["status"]["initContainerStatuses"][1]["lastState"]["terminated"];
         last["exitCode"] = json!(127);
         fake.load(pod);
@@ -44,11 +39,11 @@ fn wrote(fake: &FakeApi, pod: &str, lines: &[&str]) {
     fake.change(|it| it.logs.write_previous(pod, "driver-apply", &text));
 }
 
-fn stuck(fake: &FakeApi, words: &str) -> Ran {
+fn stuck(fake: &FakeApi, words: &str) -> RunOutput {
     let served = fake.serve();
     run(&format!("diagnose stuck {words}"))
         .kubeconfig(&served.kubeconfig())
-        .go()
+        .output()
 }
 
 fn asked(fake: &FakeApi) -> Vec<String> {
@@ -56,14 +51,14 @@ fn asked(fake: &FakeApi) -> Vec<String> {
     lines.filter(|line| line.contains("/log?")).collect()
 }
 
-/// Without the ages, which grow.
-fn shown(ran: &Ran) -> String {
+/// The output without ages.
+fn shown(ran: &RunOutput) -> String {
     let ages = regex::Regex::new(r"\b\d+[dh](\d+[hm])?\b").expect("a pattern");
     ages.replace_all(&ran.transcript(), "[age]").into_owned()
 }
 
 #[test]
-fn the_failing_line_stands_in_the_finding() {
+fn finding_shows_the_failing_log_line() {
     let fake = looping(&["node-1"]);
     wrote(
         &fake,
@@ -92,41 +87,29 @@ fn the_failing_line_stands_in_the_finding() {
 }
 
 #[test]
-fn one_node_of_a_group_is_asked() {
+fn one_log_is_requested_per_group() {
     let fake = looping(&["node-1", "node-2", "node-3"]);
     for node in 1..=3 {
         wrote(&fake, &format!("apply-node-{node}"), &["no such device"]);
     }
     let ran = stuck(&fake, "--rule SKY201");
-    assert!(
-        ran.stdout.contains("| no such device"),
-        "{}",
-        ran.transcript()
-    );
+    ran.expect_stdout("| no such device");
     assert_eq!(asked(&fake).len(), 1, "{:?}", asked(&fake));
 }
 
 #[test]
-fn no_log_is_asked_for_where_none_is_wanted_and_the_exit_code_is_shown_all_the_same() {
+fn no_logs_flag_requests_no_log_but_shows_the_exit_code() {
     let fake = looping(&["node-1"]);
     wrote(&fake, "apply-node-1", &["no such device"]);
     let ran = stuck(&fake, "--rule SKY201 --no-logs");
-    assert!(
-        !ran.stdout.contains("no such device"),
-        "{}",
-        ran.transcript()
-    );
-    assert!(
-        ran.stdout.contains("exit code 127 (command not found)"),
-        "{}",
-        ran.transcript()
-    );
+    ran.expect_no_stdout("no such device");
+    ran.expect_stdout("exit code 127 (command not found)");
     assert_eq!(asked(&fake), Vec::<String>::new());
     assert_eq!(ran.code, Some(2));
 }
 
 #[test]
-fn a_refused_log_is_one_line_and_changes_nothing_else() {
+fn refused_log_adds_one_line_only() {
     let fake = looping(&["node-1"]);
     let before = stuck(&fake, "--no-logs");
     fake.on("GET pods/log").reply(403);
@@ -145,25 +128,20 @@ fn a_refused_log_is_one_line_and_changes_nothing_else() {
 }
 
 #[test]
-fn a_server_that_hangs_is_not_waited_for() {
+fn hanging_log_request_is_given_up() {
     let fake = looping(&["node-1"]);
     fake.on("GET pods/log")
         .reply(crate::support::fake_api::Reply::Hang);
     let begun = std::time::Instant::now();
     let ran = stuck(&fake, "");
     assert!(begun.elapsed() < std::time::Duration::from_secs(10));
-    assert!(
-        ran.stdout
-            .contains("Not read: 1 log (no response within a second)"),
-        "{}",
-        ran.transcript()
-    );
+    ran.expect_stdout("Not read: 1 log (no response within a second)");
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(2), ""));
 }
 
-/// In every form that a script may print it, in the log, in the message of an event and in that of a container.
+/// Secrets in every form that a script may print, in logs, event messages and container messages.
 #[test]
-fn a_planted_secret_never_shows() {
+fn secrets_in_logs_and_events_are_masked() {
     let planted = [
         "DB_PASSWORD=hunter2",
         "+ login --token hunter2",
@@ -175,7 +153,7 @@ fn a_planted_secret_never_shows() {
     let fake = looping(&["node-1"]);
     wrote(&fake, "apply-node-1", &planted);
     let mut pod = fake
-        .get("pods", OLD.namespace(), "apply-node-1")
+        .get("pods", SKYHOOK.namespace(), "apply-node-1")
         .expect("the pod");
     let last = &mut pod["status"]["initContainerStatuses"][1]["lastState"]["terminated"];
     last["message"] = planted.join("\n").into();
@@ -186,7 +164,7 @@ fn a_planted_secret_never_shows() {
         "BackOff",
         &planted.join(" "),
         3,
-        OLD,
+        SKYHOOK,
     ));
     for words in ["", "--all", "-o json", "-o yaml", "-o wide"] {
         let ran = stuck(&fake, words);
@@ -203,7 +181,14 @@ fn a_planted_secret_never_shows() {
     }
 }
 
-fn event(kind: &str, name: &str, reason: &str, message: &str, count: i64, of: World) -> Value {
+fn event(
+    kind: &str,
+    name: &str,
+    reason: &str,
+    message: &str,
+    count: i64,
+    of: ObjectBuilder,
+) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Event",
         "metadata": {"name": format!("{name}-{reason}"), "namespace": of.namespace()},
@@ -214,22 +199,22 @@ fn event(kind: &str, name: &str, reason: &str, message: &str, count: i64, of: Wo
 }
 
 #[test]
-fn events_alike_are_counted_together() {
-    let place = Place {
+fn equal_events_are_counted_together() {
+    let place = PackageRun {
         job: Some("apply-1"),
-        ..Place::default()
+        ..PackageRun::default()
     };
-    let fake = NEW
+    let fake = NODEWRIGHT
         .serve(driver())
-        .with(NEW.node("node-1", "in_progress", &["driver|1.0.0 apply in_progress"]))
-        .with(NEW.job(&place, json!({})))
+        .with(NODEWRIGHT.node("node-1", "in_progress", &["driver|1.0.0 apply in_progress"]))
+        .with(NODEWRIGHT.job(&place, json!({})))
         .with(event(
             "Job",
             "apply-1",
             "FailedCreate",
             "exceeded quota: pods",
             12,
-            NEW,
+            NODEWRIGHT,
         ))
         .with(event(
             "Pod",
@@ -237,7 +222,7 @@ fn events_alike_are_counted_together() {
             "BackOff",
             "back-off 10s",
             3,
-            NEW,
+            NODEWRIGHT,
         ))
         .with(event(
             "Pod",
@@ -245,7 +230,7 @@ fn events_alike_are_counted_together() {
             "BackOff",
             "back-off 10s",
             4,
-            NEW,
+            NODEWRIGHT,
         ));
     let json = stuck(&fake, "--rule SKY220 -o json").json();
     let events = json["findings"][0]["reason"]["events"].as_array();
@@ -263,13 +248,13 @@ fn events_alike_are_counted_together() {
     );
 }
 
-/// The failed attempt speaks, also where the next one runs already; and the one before where its log is gone.
+/// The log of the failed attempt is shown even if the next one runs, or of the one before if that log is gone.
 #[test]
-fn of_a_job_the_failed_attempt_speaks() {
-    let place = |at| Place {
+fn log_of_the_failed_job_attempt_is_shown() {
+    let place = |at| PackageRun {
         job: Some("apply-1"),
         at,
-        ..Place::default()
+        ..PackageRun::default()
     };
     let (first, second, third) = (
         "2026-11-20T11:50:00Z",
@@ -277,13 +262,13 @@ fn of_a_job_the_failed_attempt_speaks() {
         "2026-11-20T11:52:00Z",
     );
     let failed = ["driver-init done", "driver-apply failed"];
-    let fake = NEW
+    let fake = NODEWRIGHT
         .serve(driver())
-        .with(NEW.node("node-1", "in_progress", &["driver|1.0.0 apply erroring"]))
-        .with(NEW.job(&place(first), json!({"failed": 2, "active": 1})))
-        .with(NEW.pod("a", &place(first), "Failed", &failed))
-        .with(NEW.pod("b", &place(second), "Failed", &failed))
-        .with(NEW.pod(
+        .with(NODEWRIGHT.node("node-1", "in_progress", &["driver|1.0.0 apply erroring"]))
+        .with(NODEWRIGHT.job(&place(first), json!({"failed": 2, "active": 1})))
+        .with(NODEWRIGHT.pod("a", &place(first), "Failed", &failed))
+        .with(NODEWRIGHT.pod("b", &place(second), "Failed", &failed))
+        .with(NODEWRIGHT.pod(
             "c",
             &place(third),
             "Pending",
@@ -306,15 +291,15 @@ fn of_a_job_the_failed_attempt_speaks() {
     assert_eq!(line(&fake), "third");
 }
 
-/// What the operator keeps of an interrupt whose pods are gone is in the capture.
+/// The log tail that the operator keeps of an interrupt without pods is in the capture.
 #[test]
-fn what_the_operator_kept_is_shown_from_files_too() {
+fn operator_log_tail_is_shown_from_files() {
     let captured = clusters::named("nodewright-interrupt-restart-limit");
     let ran = run(&format!(
         "diagnose stuck -o json --from {}",
         captured.path()
     ))
-    .go();
+    .output();
     let json = ran.json();
     let findings = json["findings"].as_array().expect("findings");
     let logs: Vec<&Value> = findings
@@ -325,22 +310,22 @@ fn what_the_operator_kept_is_shown_from_files_too() {
 }
 
 #[test]
-fn fifty_groups_take_no_longer_than_one() {
-    let fake = OLD.serve(json!({}));
+fn log_requests_of_50_groups_run_in_parallel() {
+    let fake = SKYHOOK.serve(json!({}));
     for n in 0..50 {
         let package = format!("p{n}");
-        let mut skyhook = OLD.skyhook(
+        let mut skyhook = SKYHOOK.skyhook(
             "in_progress",
             json!({&package: {"version": "1.0.0", "image": "example.com/p"}}),
         );
         skyhook["metadata"]["name"] = format!("gpu-{n}").into();
         fake.load(skyhook);
-        let place = Place {
+        let place = PackageRun {
             node: "node-1",
             package: &package,
-            ..Place::default()
+            ..PackageRun::default()
         };
-        let pod = OLD.pod(
+        let pod = SKYHOOK.pod(
             &format!("pod-{n}"),
             &place,
             "Pending",
@@ -359,11 +344,11 @@ fn fifty_groups_take_no_longer_than_one() {
             );
         });
     }
-    let mut node = OLD.node("node-1", "", &[]);
+    let mut node = SKYHOOK.node("node-1", "", &[]);
     for n in 0..50 {
         let entry = json!({format!("p{n}|1.0.0"): {"name": format!("p{n}"), "version": "1.0.0", "image": "example.com/p",
             "stage": "apply", "state": "erroring"}});
-        let (of, name) = (OLD.0, format!("gpu-{n}"));
+        let (of, name) = (SKYHOOK.0, format!("gpu-{n}"));
         let key = kubectl_skyhook::api::keys::node_state(of, &name);
         node["metadata"]["annotations"][key] = entry.to_string().into();
     }
@@ -377,13 +362,13 @@ fn fifty_groups_take_no_longer_than_one() {
 }
 
 #[test]
-fn every_remedy_says_what_it_takes_and_whether_it_can_be_undone() {
+fn every_remedy_states_impact_and_undo() {
     for captured in clusters::all() {
         let ran = run(&format!(
             "diagnose stuck -o json --from {}",
             captured.path()
         ))
-        .go();
+        .output();
         let json = ran.json();
         let findings = json["findings"].as_array().expect("findings").iter();
         let remedies = findings.flat_map(|f| f["remedies"].as_array().expect("remedies").clone());

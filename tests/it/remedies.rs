@@ -1,6 +1,6 @@
-//! Every command that a rule advises is one that we understand.
+//! The commands that rules suggest are valid and fit the state of the cluster.
 
-mod cures;
+mod model;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -12,10 +12,8 @@ use kubectl_skyhook::program::Program;
 use kubectl_skyhook::rules::{self, Scope};
 use serde_json::{Value, json};
 
+use crate::support::object_builder::SKYHOOK;
 use crate::support::run::run;
-use crate::support::world::World;
-
-const OLD: World = World(ApiFlavor::Skyhook);
 
 /// The fixtures of rules, and the captured clusters.
 fn captures() -> Vec<PathBuf> {
@@ -31,7 +29,7 @@ fn captures() -> Vec<PathBuf> {
     paths
 }
 
-/// As for two nodes, which is how it is printed where the same is wrong on both.
+/// The command for two nodes, as it is printed if both have the same finding.
 fn twice<'a>(words: &[&'a str], node: Option<&str>) -> Vec<&'a str> {
     let mut words = words.to_vec();
     let at = words.iter().position(|word| Some(*word) == node);
@@ -43,35 +41,37 @@ fn twice<'a>(words: &[&'a str], node: Option<&str>) -> Vec<&'a str> {
     words
 }
 
-/// What is said where a package fails on so many nodes.
+/// The report of a package that fails on this many nodes.
 fn diagnosed(nodes: usize) -> String {
     let package = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
-    let fake = OLD.serve(package);
+    let fake = SKYHOOK.serve(package);
     for n in 1..=nodes {
         let entry = "driver|1.0.0 apply erroring";
-        fake.load(OLD.node(&format!("gpu-{n:02}"), "erroring", &[entry]));
+        fake.load(SKYHOOK.node(&format!("gpu-{n:02}"), "erroring", &[entry]));
     }
     let served = fake.serve();
-    let ran = run("diagnose stuck").kubeconfig(&served.kubeconfig()).go();
+    let ran = run("diagnose stuck")
+        .kubeconfig(&served.kubeconfig())
+        .output();
     ran.transcript()
 }
 
 #[test]
-fn what_is_wrong_on_a_few_nodes_is_cured_by_one_command() {
+fn few_affected_nodes_get_one_command() {
     insta::assert_snapshot!(diagnosed(3));
 }
 
 #[test]
-fn what_is_wrong_on_many_nodes_is_cured_by_one_command() {
+fn many_affected_nodes_get_one_command() {
     insta::assert_snapshot!(diagnosed(12));
 }
 
-/// What is said of each package in a fixture of a rule: the message, and the commands and notes of its remedies.
-fn advised(fixture: &str, code: &str) -> Vec<(String, Vec<String>)> {
+/// The findings of a rule in a fixture: each message with the commands and notes of its remedies.
+fn findings_with_remedies(fixture: &str, code: &str) -> Vec<(String, Vec<String>)> {
     let document = run(&format!(
         "diagnose stuck --rule {code} -o json --from tests/rules/{fixture}.yaml"
     ))
-    .go()
+    .output()
     .json();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let findings = document["findings"].as_array().expect("findings").iter();
@@ -85,8 +85,8 @@ fn advised(fixture: &str, code: &str) -> Vec<(String, Vec<String>)> {
 
 /// The operator chooses the image of the agent, unless the package does.
 #[test]
-fn an_image_of_the_agent_is_corrected_where_it_is_set() {
-    let all = advised("image_not_pulled.agent", "SKY202");
+fn agent_image_remedy_targets_where_the_image_is_set() {
+    let all = findings_with_remedies("image_not_pulled.agent", "SKY202");
     let [(operators, first), (own, second)] = all.as_slice() else {
         panic!("{all:#?}");
     };
@@ -108,51 +108,51 @@ fn an_image_of_the_agent_is_corrected_where_it_is_set() {
     );
 }
 
-/// No cycle is advised, and no more is reset than has to be.
+/// The remedy creates no dependency cycle, and resets no more than necessary.
 #[test]
-fn a_package_that_others_depend_on_gets_no_dependency_among_them() {
-    let advised = |fixture| advised(fixture, "SKY209").remove(0).1;
-    let lost = advised("package_never_scheduled.lost");
+fn dependency_remedy_creates_no_cycle() {
+    let findings_with_remedies = |fixture| findings_with_remedies(fixture, "SKY209").remove(0).1;
+    let lost = findings_with_remedies("package_never_scheduled.lost");
     let titles: Vec<&str> = lost.iter().filter_map(|r| r.split(':').next()).collect();
     assert_eq!(
         titles,
         ["Reset package top on the node", "Or reset the node"]
     );
-    let late = advised("package_never_scheduled");
+    let late = findings_with_remedies("package_never_scheduled");
     assert!(
         late[0].starts_with("Give the package a dependency"),
         "{late:#?}"
     );
 }
 
-/// An operator that never continues a package whose interrupt was skipped does not pass over its node: it would do nothing
-/// there.
+/// An operator that never continues a package with a skipped interrupt has not left out its node: there is nothing to do
+/// on it.
 #[test]
-fn a_node_with_a_skipped_interrupt_is_not_called_passed_over() {
+fn node_with_a_skipped_interrupt_is_not_reported_never_scheduled() {
     let driver = json!({"version": "1.0.0", "image": "example.com/driver", "interrupt": {"type": "reboot"},
         "uninstall": {"enabled": true, "apply": false}});
     for (version, code) in [("v0.16.0", "SKY210"), ("v0.17.1", "SKY114")] {
-        let mut skyhook = OLD.skyhook("in_progress", json!({"driver": driver}));
+        let mut skyhook = SKYHOOK.skyhook("in_progress", json!({"driver": driver}));
         skyhook["metadata"]["deletionTimestamp"] = "2026-11-20T11:59:00Z".into();
-        let mut operator = OLD.operator();
+        let mut operator = SKYHOOK.operator();
         operator["spec"]["template"]["spec"]["containers"][0]["image"] =
             format!("ghcr.io/nvidia/skyhook/operator:{version}").into();
-        let skipped = OLD.node("gpu-1", "blocked", &["driver|1.0.0 interrupt skipped"]);
-        let done = OLD.node("gpu-2", "in_progress", &[]);
+        let skipped = SKYHOOK.node("gpu-1", "blocked", &["driver|1.0.0 interrupt skipped"]);
+        let done = SKYHOOK.node("gpu-2", "in_progress", &[]);
         let items = [skyhook, operator, skipped, done];
         let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
         let rules = "--rule SKY114 --rule SKY210 -o json";
         let ran = run(&format!("diagnose stuck {rules} --from -")).stdin(list.to_string());
-        let document = ran.go().json();
+        let document = ran.output().json();
         let findings = document["findings"].as_array().expect("findings");
         let found: Vec<&str> = findings.iter().filter_map(|f| f["code"].as_str()).collect();
         assert_eq!(found, [code], "{version}");
     }
 }
 
-/// Of a pause it is said what it holds back: nothing, packages, or packages with interrupts.
+/// The remedy says what a pause holds back: nothing, packages, or packages with interrupts.
 #[test]
-fn what_runs_once_it_is_resumed_is_what_is_left() {
+fn resume_remedy_names_what_will_run() {
     for (state, interrupt, caveat) in [
         ("complete", false, ""),
         ("in_progress", false, "its packages run"),
@@ -168,13 +168,13 @@ fn what_runs_once_it_is_resumed_is_what_is_left() {
             driver["interrupt"] = json!({"type": "reboot"});
             stage = "apply";
         }
-        let mut skyhook = OLD.skyhook("paused", json!({"driver": driver}));
+        let mut skyhook = SKYHOOK.skyhook("paused", json!({"driver": driver}));
         skyhook["metadata"]["annotations"] = json!({ApiFlavor::Skyhook.key("pause"): "true"});
         let entry = format!("driver|1.0.0 {stage} {state}");
-        let node = OLD.node("gpu-1", state, &[&entry]);
+        let node = SKYHOOK.node("gpu-1", state, &[&entry]);
         let list = json!({"apiVersion": "v1", "kind": "List", "items": [skyhook, node]});
         let ran = run("diagnose stuck --rule SKY308 -o json --from -").stdin(list.to_string());
-        let found = ran.go().json();
+        let found = ran.output().json();
         let resume = &found["findings"][0]["remedies"][0];
         assert_eq!(
             resume["caveat"].as_str().unwrap_or_default(),
@@ -188,7 +188,7 @@ fn what_runs_once_it_is_resumed_is_what_is_left() {
 fn remedies_parse() {
     let mut wrong = BTreeSet::new();
     let mut ours = 0;
-    // Captures of one state print the same.
+    // Captures of the same state print the same commands.
     let mut parsed = BTreeSet::new();
     for path in captures() {
         let cluster = dump::load(std::slice::from_ref(&path), None).expect("a capture that loads");
@@ -226,11 +226,11 @@ fn remedies_parse() {
     assert!(ours > 0, "no rule advises any command of ours");
 }
 
-/// The spec has images, variables of the stage and resources, but no list of containers; the pod of a panic is deleted.
+/// The spec has images, stage variables and resources, but no list of containers.
 #[test]
-fn what_the_spec_does_not_have_is_not_set_in_it() {
+fn admission_remedy_sets_only_fields_the_spec_has() {
     let titles = |fixture: &str| {
-        let all = advised(fixture, "SKY215").into_iter();
+        let all = findings_with_remedies(fixture, "SKY215").into_iter();
         let all = all.map(|(message, remedies)| {
             let titles: Vec<&str> = remedies
                 .iter()
@@ -246,7 +246,7 @@ fn what_the_spec_does_not_have_is_not_set_in_it() {
     };
     let spec = "Or put the values that admission sets into the spec";
     let delete = "Then delete the pod, so that the operator continues";
-    // What ends each pass comes first. Behind, mirrored, resources, sidecar.
+    // The finding that ends each pass comes first, then behind, mirrored, resources, sidecar.
     assert_eq!(titles("pod_changed_by_admission"), [delete, spec, spec, ""]);
     // Interrupt-behind, everywhere, one, value, between, interrupt-variable.
     assert_eq!(
@@ -255,11 +255,11 @@ fn what_the_spec_does_not_have_is_not_set_in_it() {
     );
 }
 
-/// An interrupt that the spec has already is not to be added to it.
+/// An interrupt that is already in the spec is not suggested.
 #[test]
-fn what_keeps_an_interrupt_from_running_is_removed() {
+fn stranded_interrupt_remedy_removes_the_blocker() {
     let titles = |fixture: &str| {
-        let all = advised(fixture, "SKY102").into_iter();
+        let all = findings_with_remedies(fixture, "SKY102").into_iter();
         let all = all.map(|(_, remedies)| {
             let titles = remedies.iter().filter_map(|r| r.split(':').next());
             titles.map(str::to_owned).collect::<Vec<_>>()
@@ -285,10 +285,10 @@ fn what_keeps_an_interrupt_from_running_is_removed() {
     );
 }
 
-/// Another version would count as never installed: the uninstall would be over without having run.
+/// Another version would count as never installed, and the uninstall would end without running.
 #[test]
-fn the_version_of_an_uninstall_is_not_changed() {
-    let all = advised("image_not_pulled.uninstall", "SKY202");
+fn uninstall_remedy_keeps_the_version() {
+    let all = findings_with_remedies("image_not_pulled.uninstall", "SKY202");
     let [(_, remedies)] = all.as_slice() else {
         panic!("{all:#?}");
     };
@@ -299,11 +299,11 @@ fn the_version_of_an_uninstall_is_not_changed() {
     );
 }
 
-/// Of each the end of the message, and the titles of the commands that change something.
+/// For each finding, the end of the message and the titles of remedies that write.
 #[test]
-fn a_failing_stage_tells_whether_it_is_tried_again() {
+fn failing_stage_states_whether_it_is_retried() {
     let told = |fixture: &str, code: &str| {
-        let all = advised(fixture, code).into_iter();
+        let all = findings_with_remedies(fixture, code).into_iter();
         let all = all.map(|(message, remedies)| {
             let end = message.split_once(": ").map_or("", |(_, end)| end);
             let first = remedies.first().expect("a remedy");
@@ -343,17 +343,17 @@ fn a_failing_stage_tells_whether_it_is_tried_again() {
     );
 }
 
-/// A pause makes an erroring node a waiting one, and what its Job has given up stays so.
+/// A pause turns an erroring node into a waiting one, but its Job stays failed.
 #[test]
-fn a_resume_does_not_promise_what_has_failed_permanently() {
+fn resume_does_not_promise_permanently_failed_packages() {
     let stays = "driver has failed permanently on node-1 and does not continue there until you run `kubectl skyhook \
                  package retry driver --skyhook gpu --node node-1`";
-    let all = advised("paused.parked", "SKY308");
+    let all = findings_with_remedies("paused.parked", "SKY308");
     let [(_, remedies)] = all.as_slice() else {
         panic!("{all:#?}");
     };
     assert_eq!(remedies, &[format!("Resume it: {stays}")]);
-    let preview = run("resume gpu --dry-run --from tests/rules/paused.parked.yaml").go();
+    let preview = run("resume gpu --dry-run --from tests/rules/paused.parked.yaml").output();
     let said = format!(
         "resume gpu  (B1: changes objects, runs nothing)\n\n\
          nodewright/gpu\n  remove annotation nodewright.nvidia.com/pause=true\n\n\
@@ -362,13 +362,13 @@ fn a_resume_does_not_promise_what_has_failed_permanently() {
     assert_eq!(preview.stdout, said, "{}", preview.transcript());
 }
 
-/// Package pods tolerate the taint with the configured value alone, and its effect may evict.
+/// Package pods tolerate the taint only with the configured value, and another effect may evict.
 #[test]
-fn the_taint_that_is_offered_is_the_configured_one() {
+fn taint_remedy_uses_the_configured_taint() {
     let document = run(
         "diagnose stuck --rule SKY411 -o json --from tests/rules/runtime_required_not_in_force.value.yaml",
     )
-    .go()
+    .output()
     .json();
     let remedy = &document["findings"][0]["remedies"][0];
     assert_eq!(
@@ -377,11 +377,11 @@ fn the_taint_that_is_offered_is_the_configured_one() {
     );
 }
 
-/// A pause frees the others only of operators that read node states one custom resource at a time.
+/// A pause unblocks others only with operators that read node states per custom resource.
 #[test]
-fn a_pause_is_offered_where_it_frees_the_others() {
+fn pause_is_suggested_only_if_it_unblocks_others() {
     let told = |fixture: &str| -> Vec<_> {
-        let all = advised(fixture, "SKY206").into_iter();
+        let all = findings_with_remedies(fixture, "SKY206").into_iter();
         all.map(|(message, remedies)| {
             let pauses = remedies.iter().any(|r| r.starts_with("Pause"));
             let (_, end) = message

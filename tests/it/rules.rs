@@ -1,4 +1,4 @@
-//! Every rule against its fixture: marks are findings, and findings are marks.
+//! Every rule against its fixture: the findings are exactly the marks.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -39,7 +39,7 @@ fn fixtures() -> Vec<PathBuf> {
 }
 
 #[test]
-fn marks_are_findings() {
+fn findings_match_fixture_marks() {
     let mut wrong = String::new();
     for path in fixtures() {
         let stem = rule_name(&path);
@@ -94,7 +94,7 @@ fn every_rule_has_a_fixture_and_a_manual() {
 }
 
 #[test]
-fn codes_are_sorted_and_unique_and_not_retired() {
+fn codes_are_sorted_unique_and_not_retired() {
     let codes: Vec<&str> = rules::ALL.iter().map(|r| r.code).collect();
     let mut sorted = codes.clone();
     sorted.sort_unstable();
@@ -109,9 +109,9 @@ fn codes_are_sorted_and_unique_and_not_retired() {
     }
 }
 
-/// The table for users names every rule, and no code that there is not.
+/// The table for users names every rule, and no unknown code.
 #[test]
-fn the_table_of_stuck_states_names_every_rule() {
+fn stuck_states_table_names_every_rule() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/stuck-states.md");
     let text = std::fs::read_to_string(path).expect("the table");
     let words = text.split(|c: char| !c.is_ascii_alphanumeric());
@@ -121,12 +121,12 @@ fn the_table_of_stuck_states_names_every_rule() {
 }
 
 #[test]
-fn grades_are_explained_as_rules_are() {
-    let ran = run("explain b4").go();
+fn explain_accepts_impact_grades() {
+    let ran = run("explain b4").output();
     assert_snapshot!("explain_grade", ran.transcript());
-    let document = run("explain B4 -o json").go().json();
+    let document = run("explain B4 -o json").output().json();
     let meaning = "reboots, or installation records are lost";
     assert_eq!(document, json!({"grade": "B4", "meaning": meaning}));
-    let both = run("explain B0 SKY101 -o name").go().stdout;
+    let both = run("explain B0 SKY101 -o name").output().stdout;
     assert_eq!(both, "grade/B0\nrule/SKY101\n");
 }

@@ -1,4 +1,4 @@
-//! What `-o json` prints is what the schemas say.
+//! The output of `-o json` matches the schemas.
 
 use std::collections::BTreeSet;
 
@@ -7,10 +7,10 @@ use kubectl_skyhook::program::Program;
 use serde_json::{Value, json};
 
 use crate::support::clusters;
-use crate::support::run::{Ran, run};
-use crate::support::stage::{CR, Stage};
+use crate::support::run::{RunOutput, run};
+use crate::support::test_cluster::{CR, TestCluster};
 
-/// Captures that have something of everything in them.
+/// Captures that together contain every kind of content.
 const CLUSTERS: [&str; 10] = [
     "apply-erroring",
     "deleted-while-erroring",
@@ -24,7 +24,7 @@ const CLUSTERS: [&str; 10] = [
     "v0.17-paused",
 ];
 
-/// The schema as it is published, but that it allows no field which it does not name.
+/// The published schema, with unknown fields forbidden.
 fn strict(kind: &str) -> jsonschema::Validator {
     let document = documents().into_iter().find(|d| d.published.kind == kind);
     let mut schema = document.expect(kind).published.schema();
@@ -32,7 +32,7 @@ fn strict(kind: &str) -> jsonschema::Validator {
     jsonschema::validator_for(&schema).expect(kind)
 }
 
-/// Closes every object; the parts of a choice know nothing of what stands beside it, and stay open.
+/// Forbids unknown fields in every object but the parts of a choice, which do not know their sibling fields.
 fn close(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
@@ -51,7 +51,7 @@ fn close(schema: &mut Value) {
 }
 
 #[track_caller]
-fn fits(kind: &str, ran: &Ran) {
+fn fits(kind: &str, ran: &RunOutput) {
     fits_text(kind, &ran.stdout);
 }
 
@@ -69,10 +69,10 @@ fn fits_text(kind: &str, text: &str) {
 }
 
 #[test]
-fn what_reading_commands_print_fits() {
+fn read_output_matches_schemas() {
     for name in CLUSTERS {
         let from = format!("-o json --from {}", clusters::named(name).path());
-        let run = |words: &str| run(&format!("{words} {from}")).go();
+        let run = |words: &str| run(&format!("{words} {from}")).output();
         fits("Diagnosis", &run("diagnose stuck"));
         fits("NodeDiagnosis", &run("diagnose node node-1"));
         fits("Check", &run("diagnose check"));
@@ -100,22 +100,22 @@ fn what_reading_commands_print_fits() {
 }
 
 #[test]
-fn what_needs_no_cluster_fits() {
-    fits("Rules", &run("rules -o json").go());
-    fits("Rule", &run("explain SKY101 -o json").go());
-    fits("Rules", &run("explain SKY101 SKY201 -o json").go());
-    fits("Schemas", &run("schema -o json").go());
-    fits("Version", &run("version --client-only -o json").go());
+fn offline_output_matches_schemas() {
+    fits("Rules", &run("rules -o json").output());
+    fits("Rule", &run("explain SKY101 -o json").output());
+    fits("Rules", &run("explain SKY101 SKY201 -o json").output());
+    fits("Schemas", &run("schema -o json").output());
+    fits("Version", &run("version --client-only -o json").output());
 }
 
 #[test]
-fn what_changes_print_fits() {
-    let stage = Stage::of("apply-erroring");
-    let plan = stage.state.path().join("plan.json");
+fn change_output_matches_schemas() {
+    let cluster = TestCluster::captured("apply-erroring");
+    let plan = cluster.state.path().join("plan.json");
     let reset = format!("reset {CR} --node node-2 --no-pause");
-    fits("Plan", &stage.run(&format!("{reset} --dry-run -o json")));
-    fits("Plan", &stage.run("fix --up-to B2 --dry-run -o json"));
-    let saving = stage.run(&format!("{reset} --plan-out {} -o json", plan.display()));
+    fits("Plan", &cluster.run(&format!("{reset} --dry-run -o json")));
+    fits("Plan", &cluster.run("fix --up-to B2 --dry-run -o json"));
+    let saving = cluster.run(&format!("{reset} --plan-out {} -o json", plan.display()));
     fits("Plan", &saving);
     fits_text(
         "SavedPlan",
@@ -123,24 +123,27 @@ fn what_changes_print_fits() {
     );
     fits(
         "Outcome",
-        &stage.run(&format!("{reset} --dry-run=server -o json")),
+        &cluster.run(&format!("{reset} --dry-run=server -o json")),
     );
-    fits("Outcome", &stage.run(&format!("{reset} -o json --confirm")));
     fits(
         "Outcome",
-        &stage.run(&format!("pause {CR} -o json --confirm")),
+        &cluster.run(&format!("{reset} -o json --confirm")),
     );
-    stage.fake.on("PATCH nodes").reply(500);
-    let failed = stage.run(&format!("{reset} -o json --confirm --node node-1"));
+    fits(
+        "Outcome",
+        &cluster.run(&format!("pause {CR} -o json --confirm")),
+    );
+    cluster.fake.on("PATCH nodes").reply(500);
+    let failed = cluster.run(&format!("{reset} -o json --confirm --node node-1"));
     assert_ne!(failed.code, Some(0), "{}", failed.transcript());
     fits("Outcome", &failed);
-    fits("JournalList", &stage.run("journal list -o json"));
-    fits("Journal", &stage.run("journal show -o json"));
-    let waited = Stage::of("complete").run(&format!("wait {CR} -o json"));
+    fits("JournalList", &cluster.run("journal list -o json"));
+    fits("Journal", &cluster.run("journal show -o json"));
+    let waited = TestCluster::captured("complete").run(&format!("wait {CR} -o json"));
     fits("Waited", &waited);
 }
 
-/// The words of every command that can be called.
+/// The words of every command.
 fn leaves(command: &clap::Command, words: &str, found: &mut Vec<String>) {
     if !command.has_subcommands() {
         found.push(words.trim().to_owned());
@@ -151,13 +154,13 @@ fn leaves(command: &clap::Command, words: &str, found: &mut Vec<String>) {
 }
 
 #[test]
-fn every_command_says_what_it_prints() {
+fn every_command_declares_its_schema() {
     let mut all = Vec::new();
     leaves(&Program::SKYHOOK.tree(), "", &mut all);
-    // Asked for without a word of its own, too.
+    // A group that runs without a subcommand counts, too.
     all.push("uninstall".to_owned());
     let known: BTreeSet<&str> = documents().into_iter().flat_map(|d| d.printed_by).collect();
-    // Scripts, logs and archives are of no format, and roles are Kubernetes' own.
+    // Scripts, logs and archives have no schema, and roles have that of Kubernetes.
     let others = |words: &str| {
         words.starts_with("completion ") || ["collect", "package logs", "rbac"].contains(&words)
     };
@@ -177,11 +180,11 @@ fn every_command_says_what_it_prints() {
 }
 
 #[test]
-fn a_document_is_found_by_its_kind_and_else_the_near_ones_are_named() {
-    let ran = run("schema diagnosis").go();
+fn schema_is_found_by_kind_with_suggestions() {
+    let ran = run("schema diagnosis").output();
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
     assert_eq!(ran.json()["title"], "Diagnosis");
-    let ran = run("schema Diagnoses").go();
+    let ran = run("schema Diagnoses").output();
     assert_eq!(ran.code, Some(64));
     assert!(
         ran.stderr

@@ -1,4 +1,4 @@
-//! Names, nodes and rules narrow down what is reported, and never hide why it does not get on.
+//! Names, nodes and rules limit the report, but never hide a blocker.
 
 use serde_json::Value;
 
@@ -29,7 +29,7 @@ metadata: {name: node-2}
 pub fn diagnose(words: &str, files: &str) -> Value {
     run(&format!("diagnose stuck -o json --from - {words}"))
         .stdin(files)
-        .go()
+        .output()
         .json()
 }
 
@@ -38,9 +38,9 @@ pub fn codes(document: &Value) -> Vec<&str> {
     findings.filter_map(|f| f["code"].as_str()).collect()
 }
 
-/// One custom resource can stop the operator for all: asked about another one, it is the answer.
+/// One custom resource can stop the operator for all, so it is reported for another one, too.
 #[test]
-fn what_stops_the_operator_is_in_every_scope() {
+fn operator_blocker_is_in_every_scope() {
     for (code, objects) in [
         (
             "SKY206",
@@ -133,7 +133,7 @@ spec: {nodeName: node-1}
 }
 
 #[test]
-fn an_unfinished_old_object_is_in_every_scope() {
+fn unfinished_older_object_is_in_every_scope() {
     let files = "apiVersion: skyhook.nvidia.com/v1alpha1
 kind: Skyhook
 metadata: {name: old, uid: u-1}
@@ -147,9 +147,9 @@ metadata: {name: gpu, uid: u-2}
     assert_eq!(codes(&report), ["SKY601"]);
 }
 
-/// What is paused is left out by the operator, broken or not.
+/// The operator skips a paused custom resource, broken or not.
 #[test]
-fn what_is_paused_stops_nobody_else() {
+fn paused_custom_resource_does_not_block_others() {
     let files = format!(
         "apiVersion: skyhook.nvidia.com/v1alpha1
 kind: Skyhook
@@ -165,9 +165,9 @@ metadata: {{name: node-1, annotations: {{skyhook.nvidia.com/nodeState_gpu: '{{'}
 }
 
 #[test]
-fn the_cause_of_a_wait_is_in_scope() {
+fn cause_of_a_wait_is_in_scope() {
     let words = "diagnose stuck second -o json --from tests/clusters/two-priorities";
-    let report = run(words).go().json();
+    let report = run(words).output().json();
     assert_eq!(codes(&report), ["SKY201", "SKY302"]);
     assert_eq!(report["verdict"], "stuck");
 }
@@ -192,9 +192,9 @@ spec: {packages: {driver: {version: 2.0.1, image: i}}}
 status: {nodePriority: {node-1: '2026-11-01T10:00:00Z'}}
 ";
 
-/// The cause sits on another node than the one that waits.
+/// The cause is on another node than the one that waits.
 #[test]
-fn what_holds_up_a_node_is_in_its_scope() {
+fn blocker_of_a_node_is_in_its_scope() {
     let report = diagnose("--rule SKY305 --node node-2", POLICY);
     assert_eq!(codes(&report), ["SKY305"]);
     assert_eq!(report["verdict"], "stuck");
@@ -234,7 +234,7 @@ status: {disruptionsAllowed: 0, currentHealthy: 1, desiredHealthy: 1, expectedPo
 
 /// Before v0.20 a refused eviction ends the pass of the operator.
 #[test]
-fn a_refused_drain_is_in_every_scope_of_older_operators() {
+fn refused_drain_is_in_every_scope_before_v0_20() {
     let files = format!("{DRAIN}{OTHER}");
     for scope in ["other", "--node node-2"] {
         let report = diagnose(&format!("{scope} --rule SKY401"), &files);
@@ -253,9 +253,9 @@ spec: {template: {spec: {containers: [{name: manager, image: 'example.org/skyhoo
     assert_eq!(codes(&report), [""; 0]);
 }
 
-/// A finding elsewhere says nothing about what could not be read here.
+/// A finding elsewhere does not make up for an unreadable source.
 #[test]
-fn what_could_not_be_read_counts_in_a_narrow_scope() {
+fn unreadable_source_counts_in_a_narrow_scope() {
     let files = format!(
         "apiVersion: skyhook.nvidia.com/v1alpha1
 kind: Skyhook
@@ -274,9 +274,9 @@ spec: none
     assert_eq!(report["verdict"], "incomplete");
 }
 
-/// Other objects in a capture may tell of the future, which is not when it was taken.
+/// Unrelated objects with times in the future do not determine when the capture was taken.
 #[test]
-fn objects_of_no_concern_do_not_move_the_clock() {
+fn unrelated_objects_do_not_affect_the_capture_time() {
     let mut files =
         std::fs::read_to_string("tests/clusters/in-progress/cluster.json").expect("a capture");
     files.push_str(
@@ -287,9 +287,9 @@ fn objects_of_no_concern_do_not_move_the_clock() {
     assert_eq!(codes(&diagnose("", &files)), [""; 0]);
 }
 
-/// Nothing runs while the operator rejects a spec: whatever else is found comes of it, or waits for it.
+/// Nothing runs while the operator rejects a spec, so all other findings are effects of it.
 #[test]
-fn what_stops_the_operator_comes_first() {
+fn operator_blocker_comes_first() {
     let broken = "
 ---
 apiVersion: skyhook.nvidia.com/v1alpha1

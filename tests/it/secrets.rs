@@ -1,16 +1,16 @@
-//! No secret that is typed or configured is said or kept, wherever it stands and whatever is done.
+//! No secret on the command line or in the configuration is printed or stored.
 
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::run::{Ran, Run};
-use crate::support::stage::Stage;
+use crate::support::run::{Run, RunOutput};
+use crate::support::test_cluster::TestCluster;
 
 const SECRET: &str = "hunter2-canary";
 
-/// The words before and after those of a command, that give it a secret. SCHEME and HOST are the server's.
-const TYPED: &[(&str, &str)] = &[
+/// Words before and after a command that contain a secret. SCHEME and HOST are those of the server.
+const SECRET_ARGUMENTS: &[(&str, &str)] = &[
     ("", "--token SECRET"),
     ("", "--token=SECRET"),
     ("--token SECRET", ""),
@@ -30,8 +30,8 @@ const TYPED: &[(&str, &str)] = &[
     ("", "--server=SCHEMEHOST/?a=b&c=SECRET"),
 ];
 
-/// What is done with it, one after the other.
-const DONE: &[&str] = &[
+/// The commands to run, one after the other.
+const COMMANDS: &[&str] = &[
     "status",
     "diagnose -v=10",
     "pause gpu-tune -y --reason night",
@@ -46,9 +46,14 @@ const DONE: &[&str] = &[
     "package logs driver --skyhook gpu-tune",
 ];
 
-fn words(text: &str, stage: &Stage) -> Vec<String> {
-    let host = stage.served.url.trim_start_matches("http://");
-    let plan = stage.state.path().join("plan.json").display().to_string();
+fn words(text: &str, test_cluster: &TestCluster) -> Vec<String> {
+    let host = test_cluster.served.url.trim_start_matches("http://");
+    let plan = test_cluster
+        .state
+        .path()
+        .join("plan.json")
+        .display()
+        .to_string();
     let filled = text
         .replace("SCHEME", "http://")
         .replace("HOST", host)
@@ -57,14 +62,14 @@ fn words(text: &str, stage: &Stage) -> Vec<String> {
     filled.split_whitespace().map(str::to_owned).collect()
 }
 
-fn run(stage: &Stage, words: &[String]) -> Ran {
+fn run(test_cluster: &TestCluster, words: &[String]) -> RunOutput {
     Run::new(words)
-        .kubeconfig(&stage.served.kubeconfig())
-        .env("XDG_STATE_HOME", stage.state.path())
-        .go()
+        .kubeconfig(&test_cluster.served.kubeconfig())
+        .env("XDG_STATE_HOME", test_cluster.state.path())
+        .output()
 }
 
-/// The files below a directory, with what is in them.
+/// The files below a directory, with their content.
 fn files(directory: &Path) -> Vec<(String, String)> {
     let entries = std::fs::read_dir(directory).expect("a directory");
     let paths = entries.map(|entry| entry.expect("an entry").path());
@@ -81,12 +86,12 @@ fn files(directory: &Path) -> Vec<(String, String)> {
         .collect()
 }
 
-fn says_nothing(ran: &Ran, stage: &Stage) {
+fn says_nothing(ran: &RunOutput, test_cluster: &TestCluster) {
     let said = ran.transcript();
-    // The first line is what was typed.
+    // The first line is the command line.
     let said = said.split_once('\n').map_or("", |(_, said)| said);
     assert!(!said.contains(SECRET), "{}", ran.transcript());
-    for (path, text) in files(stage.state.path()) {
+    for (path, text) in files(test_cluster.state.path()) {
         assert!(
             !text.contains(SECRET),
             "{path}: {text}\n{}",
@@ -96,16 +101,16 @@ fn says_nothing(ran: &Ran, stage: &Stage) {
 }
 
 #[test]
-fn of_the_command_line() {
-    for (before, after) in TYPED {
-        let stage = Stage::of("complete");
-        for done in DONE {
-            let words = words(&format!("{before} {done} {after}"), &stage);
-            let ran = run(&stage, &words);
+fn secrets_on_the_command_line_are_hidden() {
+    for (before, after) in SECRET_ARGUMENTS {
+        let test_cluster = TestCluster::captured("complete");
+        for done in COMMANDS {
+            let words = words(&format!("{before} {done} {after}"), &test_cluster);
+            let ran = run(&test_cluster, &words);
             assert_ne!(ran.code, Some(64), "{}", ran.transcript());
-            says_nothing(&ran, &stage);
+            says_nothing(&ran, &test_cluster);
         }
-        let journals = files(&stage.state.path().join("kubectl-skyhook/journal"));
+        let journals = files(&test_cluster.state.path().join("kubectl-skyhook/journal"));
         assert_eq!(
             journals.len(),
             2,
@@ -115,8 +120,8 @@ fn of_the_command_line() {
 }
 
 #[test]
-fn of_a_server_that_cannot_be_reached_or_is_none() {
-    let stage = Stage::of("complete");
+fn secrets_are_hidden_in_connection_errors() {
+    let test_cluster = TestCluster::captured("complete");
     for server in [
         "http://me:SECRET@127.0.0.1:1",
         "http://127.0.0.1:1?token=SECRET",
@@ -128,18 +133,18 @@ fn of_a_server_that_cannot_be_reached_or_is_none() {
         "http://HOST:x?a=SECRET",
     ] {
         for done in ["status", "pause gpu-tune -y", "undo -y", "diagnose -v=10"] {
-            let words = words(&format!("{done} --server {server}"), &stage);
-            let ran = run(&stage, &words);
+            let words = words(&format!("{done} --server {server}"), &test_cluster);
+            let ran = run(&test_cluster, &words);
             assert_ne!(ran.code, Some(0), "{}", ran.transcript());
-            says_nothing(&ran, &stage);
+            says_nothing(&ran, &test_cluster);
         }
     }
 }
 
 #[test]
-fn of_the_kubeconfig_and_the_environment() {
-    let stage = Stage::of("complete");
-    let url = &stage.served.url;
+fn secrets_in_kubeconfig_and_environment_are_hidden() {
+    let test_cluster = TestCluster::captured("complete");
+    let url = &test_cluster.served.url;
     let host = url.trim_start_matches("http://");
     let proxy = format!("http://me:{SECRET}@127.0.0.1:1");
     let config = |server: String, cluster: Value, user: Value| {
@@ -191,7 +196,7 @@ fn of_the_kubeconfig_and_the_environment() {
     .into_iter()
     .enumerate()
     {
-        let path = stage.served.dir().join(format!("config-{n}"));
+        let path = test_cluster.served.dir().join(format!("config-{n}"));
         std::fs::write(&path, config).expect("a file");
         for done in [
             "status",
@@ -202,20 +207,20 @@ fn of_the_kubeconfig_and_the_environment() {
         ] {
             let ran = Run::new(done.split(' '))
                 .kubeconfig(&path)
-                .env("XDG_STATE_HOME", stage.state.path())
+                .env("XDG_STATE_HOME", test_cluster.state.path())
                 .env("HTTP_PROXY", proxied)
-                .go();
-            says_nothing(&ran, &stage);
+                .output();
+            says_nothing(&ran, &test_cluster);
         }
     }
 }
 
-/// What an older version wrote into a journal stays there, and is not shown.
+/// A secret in the journal of an older version stays there, and is not shown.
 #[test]
-fn of_an_old_journal() {
-    let stage = Stage::of("complete");
-    assert_eq!(stage.run("pause gpu-tune -y").code, Some(0));
-    let (path, text) = files(stage.state.path()).remove(0);
+fn secrets_in_an_old_journal_are_hidden() {
+    let test_cluster = TestCluster::captured("complete");
+    assert_eq!(test_cluster.run("pause gpu-tune -y").code, Some(0));
+    let (path, text) = files(test_cluster.state.path()).remove(0);
     let (begun, rest) = text.split_once('\n').expect("lines");
     let mut begun: Value = serde_json::from_str(begun).expect("JSON");
     begun["begun"]["command"] = json!([
@@ -227,7 +232,7 @@ fn of_an_old_journal() {
         format!("-shttp://me:{SECRET}@host"),
         "-y"
     ]);
-    begun["begun"]["server"] = json!(format!("{}?token={SECRET}", stage.served.url));
+    begun["begun"]["server"] = json!(format!("{}?token={SECRET}", test_cluster.served.url));
     std::fs::write(path, format!("{begun}\n{rest}")).expect("a file");
     for words in [
         "journal list -o wide",
@@ -240,11 +245,11 @@ fn of_an_old_journal() {
         "undo --dry-run",
         "undo -y",
     ] {
-        let ran = stage.run(words);
-        assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+        let ran = test_cluster.run(words);
+        ran.expect_code(0);
         assert!(!ran.transcript().contains(SECRET), "{}", ran.transcript());
     }
-    let shown = stage.run("journal list -o json").json();
+    let shown = test_cluster.run("journal list -o json").json();
     assert_eq!(
         shown["items"][1]["command"],
         json!([
@@ -257,5 +262,5 @@ fn of_an_old_journal() {
             "-y"
         ])
     );
-    assert_eq!(shown["items"][1]["server"], json!(stage.served.url));
+    assert_eq!(shown["items"][1]["server"], json!(test_cluster.served.url));
 }

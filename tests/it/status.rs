@@ -1,89 +1,86 @@
-//! `status` and `uninstall status` over captured clusters.
+//! `status` and `uninstall status` on captured clusters.
 
 use insta::assert_snapshot;
-use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 use crate::support::clusters;
+use crate::support::object_builder::{NODEWRIGHT, PackageRun};
 use crate::support::run::run;
-use crate::support::stage::Stage;
-use crate::support::world::{Place, World};
-
-const NEW: World = World(ApiFlavor::NodeWright);
+use crate::support::test_cluster::TestCluster;
 
 fn list(items: Vec<Value>) -> String {
     json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
 }
 
 #[test]
-fn a_cluster_on_one_page() {
+fn output_matches_snapshots() {
     for captured in clusters::on_screen() {
         let from = captured.path();
-        let mut transcript = run(&format!("status --from {from}")).go().transcript();
+        let mut transcript = run(&format!("status --from {from}")).output().transcript();
         transcript += &run(&format!("status -o wide --from {from}"))
-            .go()
+            .output()
             .transcript();
         assert_snapshot!(format!("status_{}", captured.name), transcript);
     }
 }
 
 #[test]
-fn uninstall_status_on_screen() {
+fn uninstall_status_output_matches_snapshots() {
     for captured in clusters::on_screen() {
         let from = captured.path();
         let mut transcript = run(&format!("uninstall status --from {from}"))
-            .go()
+            .output()
             .transcript();
         transcript += &run(&format!("uninstall status -o wide --from {from}"))
-            .go()
+            .output()
             .transcript();
         assert_snapshot!(format!("uninstall_status_{}", captured.name), transcript);
     }
 }
 
 #[test]
-fn for_machines() {
+fn json_and_name_output_match_snapshots() {
     let from = "--from tests/clusters/rollout-stopped";
-    assert_snapshot!(run(&format!("status -o json {from}")).go().transcript());
-    assert_snapshot!(run(&format!("status -o name {from}")).go().transcript());
+    assert_snapshot!(run(&format!("status -o json {from}")).output().transcript());
+    assert_snapshot!(run(&format!("status -o name {from}")).output().transcript());
     let from = "--from tests/clusters/uninstall-erroring";
     assert_snapshot!(
         run(&format!("uninstall status -o json {from}"))
-            .go()
+            .output()
             .transcript()
     );
     assert_snapshot!(
         run(&format!("uninstall status gpu-tune tuning {from}"))
-            .go()
+            .output()
             .transcript()
     );
 }
 
 #[test]
-fn names_that_are_not_there() {
+fn unknown_names_are_errors() {
     let from = "--from tests/clusters/two-priorities";
-    assert_snapshot!(run(&format!("status second {from}")).go().transcript());
-    assert_snapshot!(run(&format!("status secnd {from}")).go().transcript());
+    assert_snapshot!(run(&format!("status second {from}")).output().transcript());
+    assert_snapshot!(run(&format!("status secnd {from}")).output().transcript());
     assert_snapshot!(
         run(&format!("uninstall status first bas {from}"))
-            .go()
+            .output()
             .transcript()
     );
 }
 
 #[test]
-fn a_server_gives_what_files_give() {
+fn server_and_files_give_the_same_output() {
     for name in ["apply-erroring", "uninstall-erroring", "two-priorities"] {
         let captured = clusters::named(name);
         let served = captured.served().serve();
         let asked = run("diagnose stuck -o json").kubeconfig(&served.kubeconfig());
-        let asked = asked.go().json();
+        let asked = asked.output().json();
         let now = asked["takenAt"].as_str().expect("a time");
         for words in ["status -o json", "uninstall status -o json"] {
-            let live = run(words).kubeconfig(&served.kubeconfig()).go().json();
+            let live = run(words).kubeconfig(&served.kubeconfig()).output().json();
             let path = captured.path();
             let files = run(&format!("{words} --from {path} --now {now}"))
-                .go()
+                .output()
                 .json();
             assert_eq!(live["items"], files["items"], "{words} of {name}");
         }
@@ -91,37 +88,32 @@ fn a_server_gives_what_files_give() {
 }
 
 #[test]
-fn what_cannot_be_read_is_said() {
+fn unreadable_sources_are_reported() {
     let captured = clusters::named("complete");
     for source in ["skyhooks", "nodes", "pods", "deployments"] {
         let fake = captured.served();
         fake.on(&format!("LIST {source}")).reply(403);
         let served = fake.serve();
-        let ran = run("status").kubeconfig(&served.kubeconfig()).go();
+        let ran = run("status").kubeconfig(&served.kubeconfig()).output();
         assert_snapshot!(ran.transcript());
     }
 }
 
 /// Files without custom resources do not tell whether one is gone.
 #[test]
-fn what_may_still_exist_is_not_called_gone() {
+fn unknown_custom_resource_is_not_reported_deleted() {
     for cluster in ["finalizer-stripped", "deleted-after-reset"] {
-        let ran = run(&format!("status --from tests/clusters/{cluster}")).go();
-        assert!(
-            ran.stdout
-                .contains("not read, may still exist; has annotations or labels on "),
-            "{}",
-            ran.transcript()
-        );
-        assert!(!ran.stdout.contains("gone, but"), "{}", ran.transcript());
+        let ran = run(&format!("status --from tests/clusters/{cluster}")).output();
+        ran.expect_stdout("not read, may still exist; has annotations or labels on ");
+        ran.expect_no_stdout("gone, but");
     }
 }
 
-/// An older version may have been there, as the rule about this cluster says.
+/// An older version may have been installed, as the rule for this capture says.
 #[test]
-fn what_was_never_there_is_named_with_its_version() {
+fn never_installed_package_is_named_with_its_version() {
     let from = "--from tests/clusters/version-changed-while-uninstalling";
-    let ran = run(&format!("uninstall status {from}")).go();
+    let ran = run(&format!("uninstall status {from}")).output();
     let rows = ran
         .stdout
         .lines()
@@ -129,14 +121,14 @@ fn what_was_never_there_is_named_with_its_version() {
     assert_eq!(rows.count(), 3, "{}", ran.transcript());
 }
 
-/// The total is of the nodes that are selected; what stands on others is only said to be there.
+/// The total counts selected nodes; packages on other nodes are only mentioned.
 #[test]
-fn packages_are_counted_on_the_nodes_that_are_selected() {
+fn packages_are_counted_on_selected_nodes() {
     let package = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
-    let mut skyhook = NEW.skyhook("complete", package);
+    let mut skyhook = NODEWRIGHT.skyhook("complete", package);
     skyhook["spec"]["nodeSelectors"] = json!({"matchLabels": {"pool": "gpu"}});
     let node = |name: &str, pool: &str| {
-        let mut node = NEW.node(name, "complete", &["driver|1.0.0 config complete"]);
+        let mut node = NODEWRIGHT.node(name, "complete", &["driver|1.0.0 config complete"]);
         node["metadata"]["labels"] = json!({"pool": pool});
         node
     };
@@ -145,11 +137,11 @@ fn packages_are_counted_on_the_nodes_that_are_selected() {
         node("gpu-2", "gpu"),
         node("gpu-3", "other"),
     ];
-    let mut items = vec![skyhook, NEW.operator()];
+    let mut items = vec![skyhook, NODEWRIGHT.operator()];
     items.extend(nodes.clone());
     let json = run("status -o json --from -")
         .stdin(list(items))
-        .go()
+        .output()
         .json();
     let item = &json["items"][0];
     assert_eq!(item["nodes"]["leftBehind"], 1, "{item:#}");
@@ -160,16 +152,16 @@ fn packages_are_counted_on_the_nodes_that_are_selected() {
     );
     assert_eq!(driver["stages"][0]["nodes"], 2, "{item:#}");
 
-    // Of one that is gone, what it left is all that there is.
-    let mut items = vec![NEW.operator()];
+    // Of a deleted custom resource, only the leftovers count.
+    let mut items = vec![NODEWRIGHT.operator()];
     items.extend(nodes);
     let other = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
-    let mut other = NEW.skyhook("complete", other);
+    let mut other = NODEWRIGHT.skyhook("complete", other);
     other["metadata"]["name"] = "other".into();
     items.push(other);
     let json = run("status -o json --from -")
         .stdin(list(items))
-        .go()
+        .output()
         .json();
     let gone = json["items"].as_array().expect("items").iter();
     let gone = gone.filter(|item| item["exists"] == false);
@@ -177,71 +169,66 @@ fn packages_are_counted_on_the_nodes_that_are_selected() {
     assert_eq!(nodes, [&json!(3)]);
 }
 
-/// A digest tells no version: the operator is there all the same.
+/// An image digest has no version, but the operator exists.
 #[test]
-fn an_operator_without_a_version_is_not_called_absent() {
-    let mut operator = NEW.operator();
+fn operator_without_a_version_is_not_reported_absent() {
+    let mut operator = NODEWRIGHT.operator();
     operator["spec"]["template"]["spec"]["containers"][0]["image"] =
         "ghcr.io/nvidia/nodewright/operator@sha256:0123".into();
     let package = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
-    let cluster = list(vec![NEW.skyhook("complete", package), operator]);
+    let cluster = list(vec![NODEWRIGHT.skyhook("complete", package), operator]);
     for words in ["status", "version"] {
         let ran = run(&format!("{words} --from -"))
             .stdin(cluster.clone())
-            .go();
-        assert!(
-            ran.stdout
-                .contains("neither the image nor the labels of its Deployment contain a version"),
-            "{}",
-            ran.transcript()
-        );
+            .output();
+        ran.expect_stdout("neither the image nor the labels of its Deployment contain a version");
     }
 }
 
-/// An uninstall that rests, or that a finding says does not move on, is not under way.
+/// An uninstall that is paused or stalled is not in progress.
 #[test]
-fn an_uninstall_that_does_not_move_is_blocked() {
+fn stalled_uninstall_is_blocked() {
     let package = json!({"driver": {
         "version": "1.0.0", "image": "example.com/driver", "uninstall": {"enabled": true, "apply": true},
     }});
     let uninstall =
         |stage: &str, paused: bool, suspended: bool, job: bool| {
-            let place = Place {
+            let place = PackageRun {
                 node: "gpu-1",
                 stage: "uninstall",
                 job: Some("job-1"),
-                ..Place::default()
+                ..PackageRun::default()
             };
-            let mut skyhook = NEW.skyhook("in_progress", package.clone());
+            let mut skyhook = NODEWRIGHT.skyhook("in_progress", package.clone());
             if paused {
-                skyhook["metadata"]["annotations"] = json!({NEW.0.key("pause"): "true"});
+                skyhook["metadata"]["annotations"] = json!({NODEWRIGHT.0.key("pause"): "true"});
             }
             let entry = format!("driver|1.0.0 {stage} in_progress");
             let mut items =
                 vec![
             skyhook,
-            NEW.operator(),
-            NEW.node("gpu-1", "in_progress", &[&entry]),
-            // Without any Job in the input it is not known whether there is one.
-            NEW.job(
-                &Place { node: "gpu-2", job: Some("job-2"), stage: "apply", ..place },
+            NODEWRIGHT.operator(),
+            NODEWRIGHT.node("gpu-1", "in_progress", &[&entry]),
+            // Without any Job in the input, it is unknown whether there is one.
+            NODEWRIGHT.job(
+                &PackageRun { node: "gpu-2", job: Some("job-2"), stage: "apply", ..place },
                 json!({"succeeded": 1, "conditions": [{"type": "Complete", "status": "True"}]}),
             ),
-            NEW.pod(
+            NODEWRIGHT.pod(
                 "pod-2",
-                &Place { node: "gpu-2", job: Some("job-2"), stage: "apply", ..place },
+                &PackageRun { node: "gpu-2", job: Some("job-2"), stage: "apply", ..place },
                 "Succeeded",
                 &["driver-apply done"],
             ),
         ];
             if job {
-                let mut job = NEW.job(&place, json!({}));
+                let mut job = NODEWRIGHT.job(&place, json!({}));
                 job["spec"]["suspend"] = suspended.into();
                 items.push(job);
             }
             let json = run("uninstall status -o json --now 2026-11-20T11:51:00Z --from -")
                 .stdin(list(items))
-                .go()
+                .output()
                 .json();
             let row = &json["items"][0];
             let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
@@ -249,7 +236,7 @@ fn an_uninstall_that_does_not_move_is_blocked() {
         };
     let in_progress = ("in-progress".to_owned(), String::new());
     assert_eq!(uninstall("uninstall", false, false, true), in_progress);
-    // The pause reaches what is at work a moment later.
+    // The pause reaches the running stage a moment later.
     assert_eq!(uninstall("uninstall", true, false, true), in_progress);
     let blocked = |why: &str| ("blocked".to_owned(), why.to_owned());
     assert_eq!(
@@ -264,12 +251,12 @@ fn an_uninstall_that_does_not_move_is_blocked() {
     );
 }
 
-/// Nothing is recorded of an uninstall whose drain is refused.
+/// Nothing is recorded for an uninstall whose drain is refused.
 #[test]
-fn an_uninstall_that_cannot_start_is_blocked() {
+fn uninstall_that_cannot_start_is_blocked() {
     let from = "--now 2026-11-20T10:00:00Z --from tests/rules/drain_blocked.yaml";
     let json = run(&format!("uninstall status old -o json {from}"))
-        .go()
+        .output()
         .json();
     let row = &json["items"][0];
     assert_eq!(
@@ -284,13 +271,13 @@ fn an_uninstall_that_cannot_start_is_blocked() {
     );
 }
 
-/// Each node by its own events, of whichever object; the last stage that started there tells.
+/// Each node by its own events, on any object; the last stage that started there counts.
 #[test]
-fn what_became_of_a_package_is_told_of_each_node_by_itself() {
+fn package_history_is_shown_per_node() {
     let package = json!({"driver": {
         "version": "2.0.1", "image": "registry.example/driver", "uninstall": {"enabled": true, "apply": true},
     }});
-    let mut skyhook = NEW.skyhook("complete", package);
+    let mut skyhook = NODEWRIGHT.skyhook("complete", package);
     skyhook["metadata"]["generation"] = 3.into();
     skyhook["metadata"]["creationTimestamp"] = "2026-11-20T08:00:00Z".into();
     let event = |n: u32, kind: &str, name: &str, at: &str, message: &str| {
@@ -301,7 +288,7 @@ fn what_became_of_a_package_is_told_of_each_node_by_itself() {
         })
     };
     skyhook["metadata"]["uid"] = "uid-1".into();
-    let from = format!("from [{}:gpu]", NEW.0.name());
+    let from = format!("from [{}:gpu]", NODEWRIGHT.0.name());
     let kind = skyhook["kind"].as_str().expect("a kind").to_owned();
     let said = |stage: &str| format!("Applying package [driver:2.0.1] {from} stage [{stage}]");
     let uninstalled_on_own = "Applying package [driver:2.0.1] to node [gpu-2] stage [uninstall]";
@@ -319,14 +306,15 @@ fn what_became_of_a_package_is_told_of_each_node_by_itself() {
         event(5, "Node", "gpu-3", "09:00:00", &said("uninstall")),
         event(6, "Node", "gpu-3", "09:10:00", &said("apply")),
     ];
-    let nodes = ["gpu-1", "gpu-2", "gpu-3", "gpu-4"].map(|name| NEW.node(name, "complete", &[]));
-    let all = [skyhook, NEW.operator()]
+    let nodes =
+        ["gpu-1", "gpu-2", "gpu-3", "gpu-4"].map(|name| NODEWRIGHT.node(name, "complete", &[]));
+    let all = [skyhook, NODEWRIGHT.operator()]
         .into_iter()
         .chain(nodes)
         .chain(items);
     let json = run("uninstall status gpu driver -o json --now 2026-11-20T10:00:00Z --from -")
         .stdin(list(all.collect()))
-        .go()
+        .output()
         .json();
     let rows = json["items"].as_array().expect("rows").iter();
     let shown: Vec<(&Value, &Value)> = rows.map(|r| (&r["uninstall"], &r["reason"])).collect();
@@ -351,16 +339,12 @@ fn what_became_of_a_package_is_told_of_each_node_by_itself() {
 }
 
 #[test]
-fn without_the_nodes_there_is_no_answer() {
-    let stage = Stage::operated("apply-erroring");
-    stage.fake.on("LIST nodes").reply(403);
-    let ran = stage.run("status");
-    assert_eq!(ran.code, Some(1), "{}", ran.transcript());
-    assert!(
-        ran.stderr.contains("cannot read nodes"),
-        "{}",
-        ran.transcript()
-    );
+fn unreadable_nodes_are_an_error() {
+    let cluster = TestCluster::captured_with_operator("apply-erroring");
+    cluster.fake.on("LIST nodes").reply(403);
+    let ran = cluster.run("status");
+    ran.expect_code(1);
+    ran.expect_stderr("cannot read nodes");
 }
 
 /// What `diagnose stuck` calls held by the batch does not make progress here either.
@@ -391,7 +375,9 @@ metadata:
     skyhook.nvidia.com/status_base: waiting
     skyhook.nvidia.com/nodeState_base: '{"driver|1.0.0":{"name":"driver","version":"1.0.0","image":"i","stage":"uninstall","state":"in_progress"}}'
 "#;
-    let status = run("uninstall status -o json --from -").stdin(files).go();
+    let status = run("uninstall status -o json --from -")
+        .stdin(files)
+        .output();
     let rows = status.json()["items"].take();
     let uninstalls = [&rows[0]["uninstall"], &rows[1]["uninstall"]];
     assert_eq!(

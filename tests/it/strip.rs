@@ -1,18 +1,13 @@
-//! `finalizer strip`: webhooks that nothing answers, the runtime-required taint, and the journal.
+//! `finalizer strip`: webhooks without a backend, the runtime-required taint, and the journal.
 
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
-use crate::support::run::Ran;
-use crate::support::stage::{CR, Stage, operator};
+use crate::support::test_cluster::{CR, TestCluster, operator};
 
 const NAMESPACE: &str = "skyhook";
 const SERVICE: &str = "webhook-service";
 const STRIP: &str = "finalizer strip gpu-tune --force --confirm";
-
-fn expect(ran: &Ran, code: i32) {
-    assert_eq!(ran.code, Some(code), "{}", ran.transcript());
-}
 
 fn webhooks(kind: &str, groups: &[&str]) -> Value {
     json!({
@@ -48,15 +43,15 @@ fn ours() -> [&'static str; 1] {
 }
 
 #[test]
-fn a_webhook_without_a_backend_is_named_before_the_first_write() {
-    let stage = Stage::of("deleted-while-paused");
-    stage.fake.load(webhooks("Validating", &ours()));
-    stage.fake.load(webhooks("Mutating", &["*"]));
-    // No service at all, then one that nothing stands behind.
+fn webhook_without_a_backend_is_reported_before_any_write() {
+    let cluster = TestCluster::captured("deleted-while-paused");
+    cluster.fake.load(webhooks("Validating", &ours()));
+    cluster.fake.load(webhooks("Mutating", &["*"]));
+    // First without the Service, then with a Service without endpoints.
     for present in [false, true] {
         if present {
-            stage.fake.load(service());
-            stage.fake.load(slice(false));
+            cluster.fake.load(service());
+            cluster.fake.load(slice(false));
         }
         let why = if present {
             "service skyhook/webhook-service has no ready endpoint"
@@ -64,12 +59,12 @@ fn a_webhook_without_a_backend_is_named_before_the_first_write() {
             "service skyhook/webhook-service does not exist"
         };
         for words in [STRIP, "finalizer strip gpu-tune --confirm"] {
-            let ran = stage.run(words);
-            expect(&ran, 3);
+            let ran = cluster.run(words);
+            ran.expect_code(3);
             for said in [
                 why,
                 "nothing was changed",
-                // No operator is there any more, so what it left may go; what is of others is not its own.
+                // The operator is gone, so its webhooks may be removed, but not those of others.
                 "kubectl delete validatingwebhookconfigurations operator-validating",
                 "kubectl patch mutatingwebhookconfigurations operator-mutating --type=json -p \
                  '[{\"op\":\"add\",\"path\":\"/webhooks/0/failurePolicy\",\"value\":\"Ignore\"}]'",
@@ -77,66 +72,66 @@ fn a_webhook_without_a_backend_is_named_before_the_first_write() {
                 assert!(ran.stderr.contains(said), "{said}: {}", ran.transcript());
             }
         }
-        let report = stage.run("diagnose stuck -o json");
-        assert!(report.stdout.contains("SKY505"), "{}", report.transcript());
+        let report = cluster.run("diagnose stuck -o json");
+        report.expect_stdout("SKY505");
     }
-    assert_eq!(stage.writes(), [""; 0]);
-    // As soon as somebody answers, it goes ahead.
-    stage.fake.load(slice(true));
-    expect(&stage.run(STRIP), 0);
-    assert_eq!(stage.cr(), None);
+    assert_eq!(cluster.writes(), [""; 0]);
+    // As soon as an endpoint is ready, the strip runs.
+    cluster.fake.load(slice(true));
+    cluster.run(STRIP).expect_code(0);
+    assert_eq!(cluster.cr(), None);
 }
 
 #[test]
-fn webhooks_that_do_not_see_the_change_are_no_matter() {
-    let stage = Stage::of("deleted-while-paused");
+fn webhooks_that_do_not_match_are_ignored() {
+    let cluster = TestCluster::captured("deleted-while-paused");
     let mut ignored = webhooks("Validating", &ours());
     ignored["webhooks"][0]["failurePolicy"] = json!("Ignore");
-    stage.fake.load(ignored);
+    cluster.fake.load(ignored);
     let mut of_others = webhooks("Mutating", &ours());
     of_others["webhooks"][0]["objectSelector"] = json!({"matchLabels": {"other": "one"}});
-    stage.fake.load(of_others);
-    expect(&stage.run(STRIP), 0);
-    assert_eq!(stage.cr(), None);
+    cluster.fake.load(of_others);
+    cluster.run(STRIP).expect_code(0);
+    assert_eq!(cluster.cr(), None);
 }
 
 #[test]
-fn webhooks_that_cannot_be_read_are_said() {
-    let stage = Stage::of("deleted-while-paused");
-    stage
+fn unreadable_webhooks_are_reported() {
+    let cluster = TestCluster::captured("deleted-while-paused");
+    cluster
         .fake
         .on("LIST validatingwebhookconfigurations")
         .reply(403);
-    let ran = stage.run(STRIP);
-    expect(&ran, 0);
+    let ran = cluster.run(STRIP);
+    ran.expect_code(0);
     let said = "cannot read admission webhooks";
-    assert!(ran.stderr.contains(said), "{}", ran.transcript());
+    ran.expect_stderr(said);
 }
 
 fn taint() -> Value {
     json!({"key": ApiFlavor::Skyhook.taint_key(), "value": "runtime-required", "effect": "NoSchedule"})
 }
 
-/// Another custom resource that requires the taint on all nodes, and stands like this on node-1.
-fn other(stage: &Stage, state: &str) {
-    let mut other = stage.cr().expect("it is there");
+/// Adds another custom resource that requires the taint on all nodes, with this state on node-1.
+fn other(cluster: &TestCluster, state: &str) {
+    let mut other = cluster.cr().expect("it is there");
     other["metadata"] = json!({"name": "other", "uid": "other"});
     other["spec"] = json!({
         "runtimeRequired": true,
         "packages": {"driver": {"version": "1.0.0", "image": "example.com/driver"}},
     });
     other["status"] = json!({});
-    stage.fake.load(other);
-    let mut node = stage.node("node-1");
+    cluster.fake.load(other);
+    let mut node = cluster.node("node-1");
     let entry = json!({"driver|1.0.0": {"name": "driver", "version": "1.0.0",
         "image": "example.com/driver", "stage": "config", "state": state}});
     let key = ApiFlavor::Skyhook.key("nodeState_other");
     node["metadata"]["annotations"][key] = json!(entry.to_string());
-    stage.fake.load(node);
+    cluster.fake.load(node);
 }
 
 #[test]
-fn the_runtime_required_taint_goes_where_nothing_else_needs_it() {
+fn runtime_required_taint_is_removed_if_unneeded() {
     let foreign = json!({"key": "example.com/keep", "effect": "NoExecute",
         "timeAdded": "2026-11-20T10:00:00Z"});
     for (needed_by, stays) in [
@@ -144,20 +139,20 @@ fn the_runtime_required_taint_goes_where_nothing_else_needs_it() {
         (Some("complete"), false),
         (Some("in_progress"), true),
     ] {
-        let stage = Stage::of("deleted-while-paused");
-        let mut cr = stage.cr().expect("it is there");
+        let cluster = TestCluster::captured("deleted-while-paused");
+        let mut cr = cluster.cr().expect("it is there");
         cr["spec"]["runtimeRequired"] = json!(true);
-        stage.fake.load(cr);
-        let mut node = stage.node("node-1");
+        cluster.fake.load(cr);
+        let mut node = cluster.node("node-1");
         node["spec"]["taints"] = json!([taint(), foreign]);
-        stage.fake.load(node);
+        cluster.fake.load(node);
         if let Some(state) = needed_by {
-            other(&stage, state);
+            other(&cluster, state);
         }
-        let before = stage.node("node-1")["spec"].clone();
-        let ran = stage.run(STRIP);
-        expect(&ran, 0);
-        let taints = stage.node("node-1")["spec"]["taints"].clone();
+        let before = cluster.node("node-1")["spec"].clone();
+        let ran = cluster.run(STRIP);
+        ran.expect_code(0);
+        let taints = cluster.node("node-1")["spec"]["taints"].clone();
         let expected = if stays {
             json!([taint(), foreign])
         } else {
@@ -166,18 +161,18 @@ fn the_runtime_required_taint_goes_where_nothing_else_needs_it() {
         assert_eq!(taints, expected, "{needed_by:?}: {}", ran.transcript());
         let said = ran.stderr.contains("taint stays on node-1");
         assert_eq!(said, stays, "{}", ran.transcript());
-        expect(&stage.run("undo --confirm"), 0);
-        assert_eq!(stage.node("node-1")["spec"], before);
+        cluster.run("undo --confirm").expect_code(0);
+        assert_eq!(cluster.node("node-1")["spec"], before);
     }
 }
 
 #[test]
-fn the_whole_custom_resource_is_in_the_journal_before_it_goes() {
-    let stage = Stage::of("deleted-while-paused");
-    let before = stage.cr().expect("it is there");
-    // The answer to the patch never comes: the process may as well have been killed there.
-    expect(&stage.run(STRIP), 0);
-    let shown = stage.run("journal show -o json");
+fn journal_holds_the_custom_resource_before_removal() {
+    let cluster = TestCluster::captured("deleted-while-paused");
+    let before = cluster.cr().expect("it is there");
+    // The response to the patch is lost, as if the process had been killed.
+    cluster.run(STRIP).expect_code(0);
+    let shown = cluster.run("journal show -o json");
     let journal: Value = serde_json::from_str(&shown.stdout).expect("JSON");
     let was = &journal["begun"]["plan"]["stages"][0]["steps"][0]["change"]["finalizer"]["was"];
     assert_eq!(was["spec"], before["spec"]);
@@ -186,29 +181,29 @@ fn the_whole_custom_resource_is_in_the_journal_before_it_goes() {
     assert_eq!(was["metadata"]["name"], CR);
 }
 
-/// It was let go, and then the process was killed: what is left is to be cleaned, and then it is done.
+/// The process was killed after the finalizer was removed; the same command cleans the nodes.
 #[test]
-fn a_strip_that_was_cut_short_is_done_when_it_is_called_again() {
-    let stage = Stage::of("deleted-while-paused");
-    stage.fake.on("PATCH nodes").reply(500);
-    let ran = stage.run(STRIP);
-    expect(&ran, 4);
-    assert_eq!(stage.cr(), None);
-    stage.fake.heal();
-    let rest = stage.run(STRIP);
-    expect(&rest, 0);
-    assert!(rest.stdout.contains("3 changed"), "{}", rest.transcript());
-    let done = stage.run(STRIP);
-    expect(&done, 0);
+fn interrupted_strip_is_finished_by_the_same_command() {
+    let cluster = TestCluster::captured("deleted-while-paused");
+    cluster.fake.on("PATCH nodes").reply(500);
+    let ran = cluster.run(STRIP);
+    ran.expect_code(4);
+    assert_eq!(cluster.cr(), None);
+    cluster.fake.heal();
+    let rest = cluster.run(STRIP);
+    rest.expect_code(0);
+    rest.expect_stdout("3 changed");
+    let done = cluster.run(STRIP);
+    done.expect_code(0);
     let said = "gpu-tune is gone: its finalizer was removed earlier (journal ";
-    assert!(done.stderr.contains(said), "{}", done.transcript());
-    let other = stage.run("finalizer strip gpu-tone --force --confirm");
-    expect(&other, 1);
+    done.expect_stderr(said);
+    let other = cluster.run("finalizer strip gpu-tone --force --confirm");
+    other.expect_code(1);
 }
 
-/// Seen of v0.17: after the finalizer went, and the state with it, the state of a dying pod was written again.
+/// Observed with v0.17: after the finalizer and the state were removed, the state of a terminating pod was written again.
 #[test]
-fn what_the_operator_may_write_afterwards_is_said_where_it_is_there_and_packages_are_at_work() {
+fn preview_warns_of_later_operator_writes() {
     let warning = "- warning: the operator may still record the progress of package pods on node-2: once these pods are gone, run \
                    `kubectl skyhook leftovers`\n";
     for (replicas, cluster, says) in [
@@ -216,10 +211,10 @@ fn what_the_operator_may_write_afterwards_is_said_where_it_is_there_and_packages
         (0, "deleted-while-erroring", false),
         (1, "deleted-while-paused", false),
     ] {
-        let stage = Stage::of(cluster);
-        stage.fake.load(operator(replicas));
-        let ran = stage.run("finalizer strip gpu-tune --force --dry-run");
-        expect(&ran, 0);
+        let cluster = TestCluster::captured(cluster);
+        cluster.fake.load(operator(replicas));
+        let ran = cluster.run("finalizer strip gpu-tune --force --dry-run");
+        ran.expect_code(0);
         assert_eq!(ran.stdout.contains(warning), says, "{}", ran.transcript());
     }
 }

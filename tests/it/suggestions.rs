@@ -1,11 +1,11 @@
-//! A word that is not quite right is answered with the near ones: commands, custom resources, nodes, packages, codes.
+//! Misspelled commands, custom resources, nodes, packages and codes get suggestions.
 
 use crate::support::run::run;
 
-/// Asserts that each line ends with this code, and says these lines on stderr.
-fn answered(lines: &[&str], code: i32, said: &[&str]) {
+/// Asserts that each command line exits with this code and prints these lines on stderr.
+fn assert_suggests(lines: &[&str], code: i32, said: &[&str]) {
     for line in lines {
-        let ran = run(&line.replace("FROM", "--from tests/clusters/two-priorities")).go();
+        let ran = run(&line.replace("FROM", "--from tests/clusters/two-priorities")).output();
         assert_eq!(
             (ran.code, ran.stdout.as_str()),
             (Some(code), ""),
@@ -23,7 +23,7 @@ fn answered(lines: &[&str], code: i32, said: &[&str]) {
 }
 
 #[test]
-fn commands() {
+fn unknown_commands_get_suggestions() {
     for (line, near) in [
         ("diagnos", "tip: a similar subcommand exists: 'diagnose'"),
         (
@@ -41,13 +41,13 @@ fn commands() {
             "tip: a similar value exists: 'error'",
         ),
     ] {
-        answered(&[line], 64, &[near]);
+        assert_suggests(&[line], 64, &[near]);
     }
 }
 
-/// A suggestion that is far off could be typed: of these some change what was to be looked at.
+/// A wrong suggestion might be run, and some of these commands write.
 #[test]
-fn nothing_far_off_is_suggested() {
+fn distant_names_are_not_suggested() {
     for line in [
         "events",
         "bundle",
@@ -56,7 +56,7 @@ fn nothing_far_off_is_suggested() {
         "restart",
         "node events",
     ] {
-        let ran = run(line).go();
+        let ran = run(line).output();
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(64), ""), "{line}");
         assert!(
             ran.stderr.contains("unrecognized subcommand"),
@@ -68,8 +68,8 @@ fn nothing_far_off_is_suggested() {
 }
 
 #[test]
-fn custom_resources() {
-    answered(
+fn unknown_custom_resources_get_suggestions() {
+    assert_suggests(
         &[
             "diagnose stuck secnd FROM",
             "status secnd FROM",
@@ -97,19 +97,19 @@ fn custom_resources() {
     );
 }
 
-/// Scripts reset before they begin, so that a name without anything to reset is no error there.
+/// Scripts reset before they start, so a name without anything to reset is no error.
 #[test]
-fn a_custom_resource_to_reset() {
+fn unknown_custom_resource_to_reset_gets_suggestions() {
     let said = [
         "warning: Skyhook \"secnd\" not found",
         "did you mean second?",
     ];
-    answered(&["reset secnd --dry-run FROM"], 0, &said);
+    assert_suggests(&["reset secnd --dry-run FROM"], 0, &said);
 }
 
 #[test]
-fn nodes() {
-    answered(
+fn unknown_nodes_get_suggestions() {
+    assert_suggests(
         &[
             "diagnose stuck --node noed-2 FROM",
             "node status noed-2 FROM",
@@ -129,8 +129,8 @@ fn nodes() {
 }
 
 #[test]
-fn packages() {
-    answered(
+fn unknown_packages_get_suggestions() {
+    assert_suggests(
         &[
             "package status topp --skyhook second FROM",
             "package logs topp --skyhook second FROM",
@@ -145,8 +145,8 @@ fn packages() {
 }
 
 #[test]
-fn codes() {
-    answered(
+fn unknown_codes_get_suggestions() {
+    assert_suggests(
         &["explain SKY6O1", "diagnose stuck --rule SKY6O1 FROM"],
         64,
         &[
@@ -154,7 +154,7 @@ fn codes() {
             "hint: did you mean SKY601, SKY101, SKY111?",
         ],
     );
-    answered(
+    assert_suggests(
         &["explain drain-blockd"],
         64,
         &[

@@ -1,5 +1,5 @@
-//! What goes into the binary: where `cargo deny` is not at hand, the licences, the sources and the Rust version are looked
-//! at anyway; and that the workflows run what was looked at.
+//! The dependencies of the binary: their licenses, sources and Rust versions are checked even without `cargo deny`, and
+//! the workflows use what was checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -12,7 +12,7 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(path).expect("a file of the repository")
 }
 
-/// What Cargo knows of all packages for this platform. Nothing is fetched.
+/// Cargo's metadata of all packages for this platform, offline.
 fn metadata() -> Value {
     let run = |program: &str, words: &[&str]| {
         let ran = Command::new(program)
@@ -44,7 +44,7 @@ fn metadata() -> Value {
     serde_json::from_str(&run(cargo, &words)).expect("JSON")
 }
 
-/// The packages that the binary is made of and made with, without those of the tests.
+/// The packages in the binary and its build, without those of the tests.
 fn parts(metadata: &Value) -> Vec<&Value> {
     let list = |value: &'_ Value| value.as_array().cloned().expect("a list");
     let mut uses: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -90,7 +90,7 @@ fn listed(key: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Whether a licence expression can be met with those that are allowed. `/` is how crates of old spell OR.
+/// Whether a license expression is satisfied by the allowed licenses. `/` means OR in old crates.
 fn is_met(expression: &str, allowed: &BTreeSet<String>) -> bool {
     let spaced = expression
         .replace('(', " ( ")
@@ -142,7 +142,7 @@ fn one(rest: &mut &[&str], allowed: &BTreeSet<String>) -> bool {
 }
 
 #[test]
-fn licence_expressions_are_read() {
+fn license_expressions_are_evaluated() {
     let allowed = ["MIT", "Apache-2.0", "ISC"].map(str::to_owned).into();
     for (expression, met) in [
         ("MIT", true),
@@ -160,7 +160,7 @@ fn licence_expressions_are_read() {
 }
 
 #[test]
-fn parts_have_licences_that_are_allowed_and_come_from_the_registry() {
+fn dependencies_have_allowed_licenses_and_come_from_crates_io() {
     let (metadata, allowed) = (metadata(), listed("allow"));
     let parts = parts(&metadata);
     assert!(parts.len() > 100, "{}", parts.len());
@@ -189,7 +189,7 @@ fn version(text: &str) -> Vec<u32> {
 }
 
 #[test]
-fn the_rust_version_is_the_one_that_is_built_and_no_part_asks_for_more() {
+fn rust_version_matches_the_workflow_and_dependencies() {
     let metadata = metadata();
     let parts = parts(&metadata);
     let own = parts
@@ -212,7 +212,7 @@ fn the_rust_version_is_the_one_that_is_built_and_no_part_asks_for_more() {
 }
 
 #[test]
-fn workflows_name_actions_by_hash() {
+fn workflows_pin_actions_by_hash() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join(".github/workflows");
     let mut seen = 0;
     for file in std::fs::read_dir(directory).expect("workflows") {

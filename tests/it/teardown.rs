@@ -1,25 +1,22 @@
-//! `teardown`: what it says before, in which order it goes about it, and how it ends.
+//! `teardown`: its preview, its order, and its outcome.
 
-mod again;
-mod cut_short;
+mod interruption;
+mod recreation;
 
 use insta::assert_snapshot;
 use kubectl_skyhook::api::{ApiFlavor, keys};
 use serde_json::{Value, json};
 
 use crate::support::fake_api::{FakeApi, Reply, State};
-use crate::support::run::{Ran, run};
-use crate::support::stage::Stage;
-use crate::support::world::{Place, World};
+use crate::support::object_builder::{NODEWRIGHT, ObjectBuilder, PackageRun, SKYHOOK};
+use crate::support::run::{RunOutput, run};
+use crate::support::test_cluster::TestCluster;
 
-const OLD: World = World(ApiFlavor::Skyhook);
-const NEW: World = World(ApiFlavor::NodeWright);
-
-fn teardown(stage: &Stage, words: &str) -> Ran {
-    stage.run(&format!("teardown --timeout 20s {words}"))
+fn teardown(test_cluster: &TestCluster, words: &str) -> RunOutput {
+    test_cluster.run(&format!("teardown --timeout 20s {words}"))
 }
 
-fn cr(world: World, name: &str, priority: i64, packages: Value) -> Value {
+fn cr(world: ObjectBuilder, name: &str, priority: i64, packages: Value) -> Value {
     json!({
         "apiVersion": world.0.api_version(),
         "kind": world.0.kind(),
@@ -35,7 +32,7 @@ fn cr(world: World, name: &str, priority: i64, packages: Value) -> Value {
     })
 }
 
-fn policy(world: World, name: &str) -> Value {
+fn policy(world: ObjectBuilder, name: &str) -> Value {
     json!({
         "apiVersion": world.0.api_version(),
         "kind": "DeploymentPolicy",
@@ -60,8 +57,8 @@ fn driver(interrupt: Option<&str>) -> Value {
     json!({"driver": package})
 }
 
-/// A node on which custom resources have packages, `late driver|1.0.0 config complete`.
-fn node(world: World, name: &str, entries: &[&str]) -> Value {
+/// A node with package entries of custom resources, such as `late driver|1.0.0 config complete`.
+fn node(world: ObjectBuilder, name: &str, entries: &[&str]) -> Value {
     let mut annotations = serde_json::Map::new();
     for entry in entries {
         let words: Vec<&str> = entry.split(' ').collect();
@@ -84,8 +81,8 @@ fn node(world: World, name: &str, entries: &[&str]) -> Value {
     })
 }
 
-/// The operator's part: what is deleted goes at once, and takes its keys along.
-fn goes(fake: &FakeApi, world: World, name: &'static str) {
+/// Simulates the operator: a deleted custom resource disappears at once, with its node keys.
+fn delete_at_once(fake: &FakeApi, world: ObjectBuilder, name: &'static str) {
     let plural = world.0.plural();
     let deletion = fake.on(&format!("DELETE {plural} {name}"));
     deletion.after(move |it| {
@@ -95,12 +92,12 @@ fn goes(fake: &FakeApi, world: World, name: &'static str) {
             .expect("it is there")
             .clone();
         bare["metadata"]["finalizers"] = json!([]);
-        gone(it, world, name);
+        remove(it, world, name);
         it.store.load(bare);
     });
 }
 
-fn gone(it: &mut State, world: World, name: &str) {
+fn remove(it: &mut State, world: ObjectBuilder, name: &str) {
     it.store.forget(world.0.plural(), "", name);
     for at in 1..=2 {
         let Some(node) = it.store.find("nodes", "", &format!("node-{at}")) else {
@@ -114,15 +111,15 @@ fn gone(it: &mut State, world: World, name: &str) {
     }
 }
 
-/// A pod is at work on the uninstall.
+/// Adds a running uninstall pod.
 fn uninstalling(fake: &FakeApi, name: &str, node: &str) {
-    let place = Place {
+    let place = PackageRun {
         stage: "uninstall",
         node,
-        ..Place::default()
+        ..PackageRun::default()
     };
     let containers = ["driver-uninstall running"];
-    let mut pod = OLD.pod(&format!("{name}-driver"), &place, "Running", &containers);
+    let mut pod = SKYHOOK.pod(&format!("{name}-driver"), &place, "Running", &containers);
     let meta = &mut pod["metadata"];
     meta["labels"][ApiFlavor::Skyhook.key("name")] = json!(name);
     let key = ApiFlavor::Skyhook.key("package");
@@ -134,43 +131,47 @@ fn uninstalling(fake: &FakeApi, name: &str, node: &str) {
     fake.started_now();
 }
 
-/// Two custom resources, one building on the other, and a policy.
+/// Two custom resources, one after the other, and a policy.
 fn two() -> FakeApi {
     FakeApi::new()
         .serving(ApiFlavor::Skyhook)
-        .with(OLD.operator())
-        .with(cr(OLD, "late", 300, driver(Some("reboot"))))
-        .with(cr(OLD, "base", 100, tuning()))
-        .with(policy(OLD, "careful"))
+        .with(SKYHOOK.operator())
+        .with(cr(SKYHOOK, "late", 300, driver(Some("reboot"))))
+        .with(cr(SKYHOOK, "base", 100, tuning()))
+        .with(policy(SKYHOOK, "careful"))
         .with(node(
-            OLD,
+            SKYHOOK,
             "node-1",
             &[
                 "late driver|1.0.0 config complete",
                 "base tuning|1.2.0 config complete",
             ],
         ))
-        .with(node(OLD, "node-2", &["base tuning|1.2.0 config complete"]))
+        .with(node(
+            SKYHOOK,
+            "node-2",
+            &["base tuning|1.2.0 config complete"],
+        ))
 }
 
 #[test]
-fn what_would_come_of_it_is_said_and_nothing_done() {
-    let stage = Stage::over(two());
+fn preview_writes_nothing() {
+    let test_cluster = TestCluster::serving(two());
     assert_snapshot!(
         "teardown_preview",
-        teardown(&stage, "--dry-run").transcript()
+        teardown(&test_cluster, "--dry-run").transcript()
     );
-    let json = teardown(&stage, "--dry-run -o json");
+    let json = teardown(&test_cluster, "--dry-run -o json");
     assert_eq!(json.code, Some(0));
     let json = json.json();
     assert_eq!(json["kind"], "Plan");
     let told = json!({"steps": json["steps"], "report": json["report"]});
     assert_snapshot!("teardown_preview_json", format!("{told:#}"));
-    assert_eq!(stage.writes(), [""; 0]);
+    assert_eq!(test_cluster.writes(), [""; 0]);
 }
 
 #[test]
-fn captured_clusters_are_looked_at() {
+fn previews_of_captures_match_snapshots() {
     for cluster in [
         "deleted-while-erroring",
         "deleted-while-paused",
@@ -180,44 +181,39 @@ fn captured_clusters_are_looked_at() {
         "modelled-migration-hold",
         "finalizer-stripped",
     ] {
-        let ran = run(&format!("teardown --from tests/clusters/{cluster}")).go();
+        let ran = run(&format!("teardown --from tests/clusters/{cluster}")).output();
         assert_snapshot!(format!("teardown_of_{cluster}"), ran.transcript());
     }
 }
 
 #[test]
-fn without_a_terminal_and_a_confirmation_nothing_is_done() {
-    let stage = Stage::over(two());
-    let ran = teardown(&stage, "");
-    assert_eq!(ran.code, Some(3), "{}", ran.transcript());
-    assert!(
-        ran.stderr
-            .contains("there is no terminal for the prompt; nothing was changed"),
-        "{}",
-        ran.transcript()
-    );
-    assert_eq!(stage.writes(), [""; 0]);
+fn unconfirmed_teardown_writes_nothing() {
+    let test_cluster = TestCluster::serving(two());
+    let ran = teardown(&test_cluster, "");
+    ran.expect_code(3);
+    ran.expect_stderr("there is no terminal for the prompt; nothing was changed");
+    assert_eq!(test_cluster.writes(), [""; 0]);
 }
 
 #[test]
-fn later_ones_go_first_and_policies_last() {
+fn later_custom_resources_go_first_and_policies_last() {
     let fake = two();
-    goes(&fake, OLD, "late");
-    goes(&fake, OLD, "base");
-    let stage = Stage::over(fake);
-    let ran = teardown(&stage, "--confirm");
+    delete_at_once(&fake, SKYHOOK, "late");
+    delete_at_once(&fake, SKYHOOK, "base");
+    let test_cluster = TestCluster::serving(fake);
+    let ran = teardown(&test_cluster, "--confirm");
     assert_snapshot!("teardown_done", ran.transcript());
     let api = format!("DELETE /apis/{}", ApiFlavor::Skyhook.api_version());
     assert_eq!(
-        stage.writes(),
+        test_cluster.writes(),
         [
             format!("{api}/skyhooks/late"),
             format!("{api}/skyhooks/base"),
             format!("{api}/deploymentpolicies/careful"),
         ]
     );
-    // What was loaded is watched from there, and not listed again.
-    let nodes = stage.fake.lines().into_iter();
+    // What was loaded is watched from its version, and not listed again.
+    let nodes = test_cluster.fake.lines().into_iter();
     let nodes = nodes.filter(|line| line.starts_with("GET /api/v1/nodes?"));
     let (watches, lists): (Vec<_>, Vec<_>) = nodes.partition(|l| l.contains("watch=true"));
     assert_eq!(
@@ -225,7 +221,7 @@ fn later_ones_go_first_and_policies_last() {
         (1, 1),
         "{watches:?} {lists:?}"
     );
-    let first = stage
+    let first = test_cluster
         .fake
         .writes()
         .into_iter()
@@ -234,40 +230,40 @@ fn later_ones_go_first_and_policies_last() {
         first.expect("a deletion").body,
         json!({"preconditions": {"uid": "uid-of-late"}, "propagationPolicy": "Background"})
     );
-    let again = teardown(&stage, "--confirm");
-    assert_eq!(again.code, Some(0), "{}", again.transcript());
+    let again = teardown(&test_cluster, "--confirm");
+    again.expect_code(0);
 }
 
-/// All of it stands in one journal, which `undo` and `undelete` go by.
+/// One journal holds everything, for `undo` and `undelete`.
 #[test]
-fn it_is_undone_as_a_whole() {
+fn undo_restores_everything_deleted() {
     let fake = two();
-    goes(&fake, OLD, "late");
-    goes(&fake, OLD, "base");
-    let stage = Stage::over(fake);
-    let ran = teardown(&stage, "--confirm -o json");
-    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+    delete_at_once(&fake, SKYHOOK, "late");
+    delete_at_once(&fake, SKYHOOK, "base");
+    let test_cluster = TestCluster::serving(fake);
+    let ran = teardown(&test_cluster, "--confirm -o json");
+    ran.expect_code(0);
     let journal = ran.json()["journal"].clone();
-    let shown = stage.run("journal show -o json").json();
+    let shown = test_cluster.run("journal show -o json").json();
     assert_eq!(shown["begun"]["id"], journal);
     assert_eq!(shown["begun"]["plan"]["stages"][1]["after"], json!([0]));
-    let undone = stage.command("undo --confirm").go();
-    assert_eq!(undone.code, Some(0), "{}", undone.transcript());
+    let undone = test_cluster.command("undo --confirm").output();
+    undone.expect_code(0);
     for (kind, name, was) in [
-        ("deploymentpolicies", "careful", policy(OLD, "careful")),
-        ("skyhooks", "base", cr(OLD, "base", 100, tuning())),
+        ("deploymentpolicies", "careful", policy(SKYHOOK, "careful")),
+        ("skyhooks", "base", cr(SKYHOOK, "base", 100, tuning())),
         (
             "skyhooks",
             "late",
-            cr(OLD, "late", 300, driver(Some("reboot"))),
+            cr(SKYHOOK, "late", 300, driver(Some("reboot"))),
         ),
     ] {
-        let back = stage.fake.get(kind, "", name).expect("it is back");
+        let back = test_cluster.fake.get(kind, "", name).expect("it is back");
         assert_eq!(back["spec"], was["spec"], "{name}");
     }
     let api = format!("POST /apis/{}", ApiFlavor::Skyhook.api_version());
     assert_eq!(
-        stage.writes()[3..],
+        test_cluster.writes()[3..],
         [
             format!("{api}/deploymentpolicies"),
             format!("{api}/skyhooks"),
@@ -277,56 +273,56 @@ fn it_is_undone_as_a_whole() {
 }
 
 #[test]
-fn one_of_it_is_undeleted() {
+fn undelete_restores_one_custom_resource() {
     let fake = two();
-    goes(&fake, OLD, "late");
-    goes(&fake, OLD, "base");
-    let stage = Stage::over(fake);
-    assert_eq!(teardown(&stage, "--confirm").code, Some(0));
-    let back = stage.run("undelete base --confirm");
-    assert_eq!(back.code, Some(0), "{}", back.transcript());
-    assert!(stage.fake.get("skyhooks", "", "base").is_some());
-    assert!(stage.fake.get("skyhooks", "", "late").is_none());
+    delete_at_once(&fake, SKYHOOK, "late");
+    delete_at_once(&fake, SKYHOOK, "base");
+    let test_cluster = TestCluster::serving(fake);
+    assert_eq!(teardown(&test_cluster, "--confirm").code, Some(0));
+    let back = test_cluster.run("undelete base --confirm");
+    back.expect_code(0);
+    assert!(test_cluster.fake.get("skyhooks", "", "base").is_some());
+    assert!(test_cluster.fake.get("skyhooks", "", "late").is_none());
 }
 
-/// What is on its way cannot be made again, and what was not started need not be.
+/// An object that is being deleted cannot be recreated, and one that was not deleted need not be.
 #[test]
-fn what_is_still_being_deleted_is_not_undone() {
+fn undo_skips_objects_still_being_deleted() {
     let fake = two();
-    let mut held = cr(OLD, "late", 300, driver(None));
+    let mut held = cr(SKYHOOK, "late", 300, driver(None));
     held["metadata"]["annotations"] = json!({ApiFlavor::Skyhook.key("disable"): "true"});
     fake.load(held);
-    let stage = Stage::over(fake);
-    assert_eq!(teardown(&stage, "--confirm").code, Some(2));
-    let undone = stage.command("undo --confirm").go();
-    assert_eq!(undone.code, Some(3), "{}", undone.transcript());
-    assert!(
-        undone
-            .stderr
-            .contains("skyhook/late (it still exists, and is being deleted); nothing was changed"),
-        "{}",
-        undone.transcript()
-    );
-    assert_eq!(stage.writes().len(), 1);
+    let test_cluster = TestCluster::serving(fake);
+    assert_eq!(teardown(&test_cluster, "--confirm").code, Some(2));
+    let undone = test_cluster.command("undo --confirm").output();
+    undone.expect_code(3);
+    undone
+        .expect_stderr("skyhook/late (it still exists, and is being deleted); nothing was changed");
+    assert_eq!(test_cluster.writes().len(), 1);
 }
 
-/// The order is in the plan, and the deletions wait for each other without the command, too.
+/// The order is in the plan, so a saved plan deletes in the same order.
 #[test]
-fn it_is_a_plan_that_can_be_saved_and_applied() {
+fn teardown_plan_can_be_saved_and_applied() {
     let fake = two();
-    goes(&fake, OLD, "late");
-    goes(&fake, OLD, "base");
-    let stage = Stage::over(fake);
-    let plan = stage.state.path().join("plan.json").display().to_string();
-    let saved = teardown(&stage, &format!("--plan-out {plan}"));
-    assert_eq!(saved.code, Some(0), "{}", saved.transcript());
-    assert_eq!(stage.writes(), [""; 0]);
-    let ran = stage.run(&format!("apply-plan {plan} --confirm"));
-    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
-    assert_snapshot!("teardown_applied", ran.said());
+    delete_at_once(&fake, SKYHOOK, "late");
+    delete_at_once(&fake, SKYHOOK, "base");
+    let test_cluster = TestCluster::serving(fake);
+    let plan = test_cluster
+        .state
+        .path()
+        .join("plan.json")
+        .display()
+        .to_string();
+    let saved = teardown(&test_cluster, &format!("--plan-out {plan}"));
+    saved.expect_code(0);
+    assert_eq!(test_cluster.writes(), [""; 0]);
+    let ran = test_cluster.run(&format!("apply-plan {plan} --confirm"));
+    ran.expect_code(0);
+    assert_snapshot!("teardown_applied", ran.stderr_text());
     let api = format!("DELETE /apis/{}", ApiFlavor::Skyhook.api_version());
     assert_eq!(
-        stage.writes(),
+        test_cluster.writes(),
         [
             format!("{api}/skyhooks/late"),
             format!("{api}/skyhooks/base"),
@@ -336,37 +332,37 @@ fn it_is_a_plan_that_can_be_saved_and_applied() {
 }
 
 #[test]
-fn with_nothing_there_it_is_safe() {
+fn empty_cluster_is_safe() {
     let fake = FakeApi::new()
         .serving(ApiFlavor::Skyhook)
-        .with(OLD.operator());
-    let ran = teardown(&Stage::over(fake), "--confirm");
+        .with(SKYHOOK.operator());
+    let ran = teardown(&TestCluster::serving(fake), "--confirm");
     assert_snapshot!("teardown_of_nothing", ran.transcript());
 }
 
 #[test]
-fn what_is_being_deleted_is_only_looked_at() {
-    let mut paused = cr(OLD, "late", 300, driver(None));
+fn object_already_being_deleted_is_not_written() {
+    let mut paused = cr(SKYHOOK, "late", 300, driver(None));
     paused["metadata"]["deletionTimestamp"] = json!("2026-11-20T11:30:00Z");
     paused["metadata"]["annotations"] = json!({ApiFlavor::Skyhook.key("pause"): "true"});
     let fake = two();
     fake.load(paused);
     fake.change(|it| it.store.forget("skyhooks", "", "base"));
     fake.change(|it| it.store.forget("deploymentpolicies", "", "careful"));
-    let stage = Stage::over(fake);
-    assert_snapshot!("teardown_stalled", teardown(&stage, "").transcript());
-    assert_eq!(stage.writes(), [""; 0]);
+    let test_cluster = TestCluster::serving(fake);
+    assert_snapshot!("teardown_stalled", teardown(&test_cluster, "").transcript());
+    assert_eq!(test_cluster.writes(), [""; 0]);
 }
 
 #[test]
-fn what_cannot_go_on_keeps_what_it_builds_on() {
+fn blocked_deletion_keeps_its_dependencies() {
     let fake = two();
-    let mut held = cr(OLD, "late", 300, driver(None));
+    let mut held = cr(SKYHOOK, "late", 300, driver(None));
     held["metadata"]["annotations"] = json!({ApiFlavor::Skyhook.key("disable"): "true"});
     fake.load(held);
-    let stage = Stage::over(fake);
-    let ran = teardown(&stage, "--confirm -o json");
-    assert_eq!(ran.code, Some(2), "{}", ran.transcript());
+    let test_cluster = TestCluster::serving(fake);
+    let ran = teardown(&test_cluster, "--confirm -o json");
+    ran.expect_code(2);
     let said = ran.json();
     assert_eq!(
         (&said["kind"], &said["ended"], &said["report"]["safe"]),
@@ -394,17 +390,21 @@ fn what_cannot_go_on_keeps_what_it_builds_on() {
         items[0]["blockers"][0]["next"],
         json!("kubectl skyhook enable late")
     );
-    assert_eq!(stage.writes().len(), 1);
+    assert_eq!(test_cluster.writes().len(), 1);
 }
 
-/// Two on nodes of their own: the one is disabled, and the other takes its time.
+/// Two custom resources on separate nodes: one is disabled, the other is slow.
 fn side_by_side() -> FakeApi {
     let fake = two();
     for (name, at) in [("held", "node-3"), ("slow", "node-4")] {
-        let mut cr = cr(OLD, name, 200, driver(None));
+        let mut cr = cr(SKYHOOK, name, 200, driver(None));
         cr["spec"]["nodeSelectors"] = json!({"matchLabels": {"pool": name}});
         fake.load(cr);
-        let mut node = node(OLD, at, &[&format!("{name} driver|1.0.0 config complete")]);
+        let mut node = node(
+            SKYHOOK,
+            at,
+            &[&format!("{name} driver|1.0.0 config complete")],
+        );
         node["metadata"]["labels"] = json!({"pool": name});
         fake.load(node);
     }
@@ -424,180 +424,164 @@ fn side_by_side() -> FakeApi {
     fake
 }
 
-/// It is looked at several times before both are known to be stuck; the other goes on by then.
+/// The read by which both would be reported stuck; the other one progresses by then.
 const LATER: (&str, usize) = ("LIST poddisruptionbudgets", 4);
 
 #[test]
-fn what_is_blocked_stops_what_comes_after_it_and_no_others() {
+fn blocked_deletion_stops_only_its_dependents() {
     let fake = side_by_side();
     let (look, nth) = LATER;
     fake.on(look).nth(nth).after(|it| {
-        it.store.forget("pods", OLD.namespace(), "slow-driver");
-        gone(it, OLD, "slow");
+        it.store.forget("pods", SKYHOOK.namespace(), "slow-driver");
+        remove(it, SKYHOOK, "slow");
     });
-    let stage = Stage::over(fake);
-    let ran = stage.run("teardown --timeout 60s --confirm");
-    assert_eq!(ran.code, Some(2), "{}", ran.transcript());
+    let test_cluster = TestCluster::serving(fake);
+    let ran = test_cluster.run("teardown --timeout 60s --confirm");
+    ran.expect_code(2);
     assert_snapshot!("teardown_one_branch", ran.transcript());
-    assert_eq!(stage.writes().len(), 2);
+    assert_eq!(test_cluster.writes().len(), 2);
 }
 
 #[test]
-fn what_is_blocked_may_be_freed_as_long_as_others_go_on() {
+fn blocked_deletion_may_recover_while_others_progress() {
     let fake = side_by_side();
     let (look, nth) = LATER;
-    fake.on(look).nth(nth).after(|it| gone(it, OLD, "held"));
+    fake.on(look)
+        .nth(nth)
+        .after(|it| remove(it, SKYHOOK, "held"));
     fake.on(look).nth(nth + 1).after(|it| {
-        it.store.forget("pods", OLD.namespace(), "slow-driver");
-        gone(it, OLD, "slow");
+        it.store.forget("pods", SKYHOOK.namespace(), "slow-driver");
+        remove(it, SKYHOOK, "slow");
     });
-    let stage = Stage::over(fake);
-    let ran = stage.run("teardown --timeout 60s --confirm");
-    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
-    assert_eq!(stage.writes().len(), 3, "the policy as well");
+    let test_cluster = TestCluster::serving(fake);
+    let ran = test_cluster.run("teardown --timeout 60s --confirm");
+    ran.expect_code(0);
+    assert_eq!(test_cluster.writes().len(), 3, "the policy as well");
 }
 
 #[test]
-fn without_a_finalizer_it_goes_at_once() {
+fn object_without_finalizer_is_deleted_at_once() {
     let fake = FakeApi::new()
         .serving(ApiFlavor::Skyhook)
-        .with(OLD.operator());
-    let mut bare = cr(OLD, "bare", 200, tuning());
+        .with(SKYHOOK.operator());
+    let mut bare = cr(SKYHOOK, "bare", 200, tuning());
     bare["metadata"]["finalizers"] = json!([]);
-    let stage = Stage::over(fake.with(bare));
-    let ran = teardown(&stage, "--confirm");
-    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+    let test_cluster = TestCluster::serving(fake.with(bare));
+    let ran = teardown(&test_cluster, "--confirm");
+    ran.expect_code(0);
 }
 
 #[test]
-fn finalizers_of_others_are_named() {
+fn foreign_finalizers_are_named() {
     let fake = FakeApi::new()
         .serving(ApiFlavor::Skyhook)
-        .with(OLD.operator());
-    let mut kept = cr(OLD, "kept", 200, tuning());
+        .with(SKYHOOK.operator());
+    let mut kept = cr(SKYHOOK, "kept", 200, tuning());
     kept["metadata"]["finalizers"] = json!(["example.com/keep"]);
-    let stage = Stage::over(fake.with(kept));
-    let before = teardown(&stage, "--dry-run");
-    assert_eq!(before.code, Some(2), "{}", before.transcript());
+    let test_cluster = TestCluster::serving(fake.with(kept));
+    let before = teardown(&test_cluster, "--dry-run");
+    before.expect_code(2);
     assert_snapshot!(
         "teardown_foreign",
-        teardown(&stage, "--confirm").transcript()
+        teardown(&test_cluster, "--confirm").transcript()
     );
 }
 
 #[test]
-fn without_an_operator_the_finalizer_has_to_be_stripped() {
+fn missing_operator_requires_finalizer_strip() {
     let fake = FakeApi::new()
         .serving(ApiFlavor::Skyhook)
-        .with(cr(OLD, "late", 300, tuning()))
-        .with(node(OLD, "node-1", &[]));
-    let stage = Stage::over(fake);
+        .with(cr(SKYHOOK, "late", 300, tuning()))
+        .with(node(SKYHOOK, "node-1", &[]));
+    let test_cluster = TestCluster::serving(fake);
     assert_snapshot!(
         "teardown_no_operator",
-        teardown(&stage, "--confirm").transcript()
+        teardown(&test_cluster, "--confirm").transcript()
     );
 }
 
 #[test]
-fn what_cannot_be_read_is_never_called_safe() {
+fn unreadable_sources_are_never_reported_safe() {
     let fake = two();
-    goes(&fake, OLD, "late");
-    goes(&fake, OLD, "base");
+    delete_at_once(&fake, SKYHOOK, "late");
+    delete_at_once(&fake, SKYHOOK, "base");
     fake.on("LIST pods").reply(403);
-    let stage = Stage::over(fake);
-    let dry = teardown(&stage, "--dry-run");
-    assert_eq!(dry.code, Some(1), "{}", dry.transcript());
-    let ran = teardown(&stage, "--confirm");
-    assert_eq!(ran.code, Some(4), "{}", ran.transcript());
-    assert!(
-        ran.stdout.contains("Cannot tell whether it is safe"),
-        "{}",
-        ran.transcript()
-    );
-    assert!(
-        !ran.stdout.contains(": it is safe to"),
-        "{}",
-        ran.transcript()
-    );
+    let test_cluster = TestCluster::serving(fake);
+    let dry = teardown(&test_cluster, "--dry-run");
+    dry.expect_code(1);
+    let ran = teardown(&test_cluster, "--confirm");
+    ran.expect_code(4);
+    ran.expect_stdout("Cannot tell whether it is safe");
+    ran.expect_no_stdout(": it is safe to");
 }
 
-/// The server takes the deletion, and neither says so nor anything else from then on.
+/// The server accepts the deletion, and sends no response to it or anything after it.
 #[test]
-fn a_deletion_of_which_nobody_hears_is_not_called_refused() {
+fn deletion_with_a_lost_answer_is_not_reported_refused() {
     let fake = two();
     fake.on("DELETE skyhooks late").reply(Reply::from(504));
-    // It is looked at once before.
+    // It is read once before.
     let afterwards = fake.on("GET skyhooks late").nth(2).times(100);
     afterwards.reply(Reply::from(504));
-    let stage = Stage::over(fake);
-    let ran = teardown(&stage, "--confirm");
-    assert_eq!(ran.code, Some(4), "{}", ran.transcript());
-    assert!(
-        ran.stdout
-            .contains("skyhook/late  unknown  request did not complete"),
-        "{}",
-        ran.transcript()
-    );
-    assert!(!ran.stdout.contains("1 failed"), "{}", ran.transcript());
-    assert!(stage.fake.get("skyhooks", "", "base").is_some());
+    let test_cluster = TestCluster::serving(fake);
+    let ran = teardown(&test_cluster, "--confirm");
+    ran.expect_code(4);
+    ran.expect_stdout("skyhook/late  unknown  request did not complete");
+    ran.expect_no_stdout("1 failed");
+    assert!(test_cluster.fake.get("skyhooks", "", "base").is_some());
 }
 
-/// The server takes the deletion and does not say so; the object does.
+/// The server accepts the deletion without a response; the object shows it.
 #[test]
-fn a_deletion_that_shows_on_the_object_is_awaited() {
+fn deletion_visible_on_the_object_is_awaited() {
     let fake = two();
     fake.on("DELETE skyhooks late").reply(Reply::Half);
-    let stage = Stage::over(fake);
-    let ran = stage.run("teardown --confirm --timeout 1s");
-    assert_eq!(ran.code, Some(5), "{}", ran.transcript());
-    let deletions = stage.writes().into_iter().filter(|w| w.ends_with("late"));
+    let test_cluster = TestCluster::serving(fake);
+    let ran = test_cluster.run("teardown --confirm --timeout 1s");
+    ran.expect_code(5);
+    let deletions = test_cluster
+        .writes()
+        .into_iter()
+        .filter(|w| w.ends_with("late"));
     assert_eq!(deletions.count(), 1, "{}", ran.transcript());
 }
 
 #[test]
-fn custom_resources_that_cannot_be_read_are_not_gone() {
+fn unreadable_custom_resources_do_not_count_as_deleted() {
     let fake = two();
     fake.on("LIST skyhooks").reply(403);
-    let stage = Stage::over(fake);
-    let ran = teardown(&stage, "--confirm");
-    assert_eq!(ran.code, Some(1), "{}", ran.transcript());
-    assert!(
-        ran.stderr.contains("cannot read custom resources"),
-        "{}",
-        ran.transcript()
-    );
-    assert_eq!(stage.writes(), [""; 0]);
+    let test_cluster = TestCluster::serving(fake);
+    let ran = teardown(&test_cluster, "--confirm");
+    ran.expect_code(1);
+    ran.expect_stderr("cannot read custom resources");
+    assert_eq!(test_cluster.writes(), [""; 0]);
 }
 
 #[test]
-fn what_one_may_not_do_is_said_before_anything_is_done() {
+fn missing_permission_is_reported_before_any_write() {
     let fake = two();
     fake.on("DELETE skyhooks").reply(403);
-    let stage = Stage::over(fake);
-    let ran = teardown(&stage, "--confirm");
-    assert_eq!(ran.code, Some(1), "{}", ran.transcript());
-    assert!(
-        ran.stderr.contains("missing permission: delete"),
-        "{}",
-        ran.transcript()
-    );
-    assert_eq!(stage.writes(), [""; 0]);
+    let test_cluster = TestCluster::serving(fake);
+    let ran = teardown(&test_cluster, "--confirm");
+    ran.expect_code(1);
+    ran.expect_stderr("missing permission: delete");
+    assert_eq!(test_cluster.writes(), [""; 0]);
 }
 
 #[test]
-fn a_node_that_stays_held_is_not_safe() {
+fn node_that_stays_cordoned_is_not_safe() {
     let fake = two();
-    goes(&fake, OLD, "late");
-    goes(&fake, OLD, "base");
-    let mut held = node(OLD, "node-3", &[]);
+    delete_at_once(&fake, SKYHOOK, "late");
+    delete_at_once(&fake, SKYHOOK, "base");
+    let mut held = node(SKYHOOK, "node-3", &[]);
     held["spec"] = json!({
         "unschedulable": true,
         "taints": [{"key": ApiFlavor::Skyhook.taint_key(), "value": "runtime-required", "effect": "NoSchedule"}],
     });
     held["metadata"]["annotations"] = json!({keys::cordon(ApiFlavor::Skyhook, "former"): "true"});
     fake.load(held);
-    let ran = teardown(&Stage::over(fake), "--confirm");
-    assert_eq!(ran.code, Some(2), "{}", ran.transcript());
+    let ran = teardown(&TestCluster::serving(fake), "--confirm");
+    ran.expect_code(2);
     assert_snapshot!("teardown_held_node", ran.transcript());
 }
 
@@ -611,22 +595,24 @@ fn the_next_step_is_for_all_nodes_that_hold_the_deletion() {
         json!({
             "apiVersion": "v1", "kind": "Node",
             "metadata": {"name": name, "annotations": {
-                OLD.0.key("status_gpu"): "erroring",
-                OLD.0.key("nodeState_gpu"): entry.to_string(),
+                SKYHOOK.0.key("status_gpu"): "erroring",
+                SKYHOOK.0.key("nodeState_gpu"): entry.to_string(),
             }},
         })
     };
     let packages = json!({"driver": {
         "version": "1.0.0", "image": "i", "uninstall": {"enabled": true},
     }});
-    let mut gpu = cr(OLD, "gpu", 200, packages);
+    let mut gpu = cr(SKYHOOK, "gpu", 200, packages);
     gpu["metadata"]["deletionTimestamp"] = json!("2026-11-20T11:30:00Z");
     let items = json!([gpu, node("node-1"), node("node-2")]);
     let files = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
-    let ran = run("teardown --dry-run --from -").stdin(files.clone()).go();
+    let ran = run("teardown --dry-run --from -")
+        .stdin(files.clone())
+        .output();
     let next = "kubectl skyhook package logs driver --skyhook gpu --node node-1 --node node-2 --stage apply";
     assert!(ran.transcript().contains(next), "{}", ran.transcript());
-    let diagnosis = run("diagnose stuck --from -").stdin(files).go();
+    let diagnosis = run("diagnose stuck --from -").stdin(files).output();
     assert!(
         diagnosis.stdout.contains(next),
         "{}",

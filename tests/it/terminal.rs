@@ -1,4 +1,4 @@
-//! How the binary behaves towards terminals, pipes and those who look on.
+//! Output to terminals and pipes, colors, progress and verbosity.
 
 use std::io::Read;
 use std::process::{Command, Stdio};
@@ -7,12 +7,12 @@ use std::time::Duration;
 use expectrl::{Eof, Expect, Session};
 
 use crate::support::fake_api::FakeApi;
-use crate::support::run::{Child, Ran, run};
-use crate::support::stage::{CR, Stage};
+use crate::support::run::{Child, RunOutput, run};
+use crate::support::test_cluster::{CR, TestCluster};
 
 const FROM: &str = "--from tests/clusters/apply-erroring";
 
-/// Commands that only look, on files.
+/// Commands that only read, on files.
 fn reading() -> Vec<String> {
     [
         "status",
@@ -41,11 +41,11 @@ fn reading() -> Vec<String> {
     .to_vec()
 }
 
-/// As with `| head -1` where it has read enough: nobody reads what is written.
+/// As with `| head -1`: nothing reads the rest of the output.
 #[test]
-fn a_closed_pipe_is_silent() {
+fn closed_pipe_ends_silently() {
     for words in reading() {
-        let whole = run(&words).go();
+        let whole = run(&words).output();
         let mut child = Command::new(env!("CARGO_BIN_EXE_kubectl-skyhook"))
             .args(words.split_whitespace())
             .current_dir(env!("CARGO_MANIFEST_DIR"))
@@ -65,8 +65,8 @@ fn a_closed_pipe_is_silent() {
 }
 
 #[test]
-fn a_pipe_that_is_read_for_one_line_gives_one() {
-    let whole = run(&format!("node status {FROM}")).go();
+fn pipe_closed_after_one_line_ends_silently() {
+    let whole = run(&format!("node status {FROM}")).output();
     let line = format!(
         "'{}' node status {FROM} | head -1; echo \"${{PIPESTATUS[0]}}\"",
         env!("CARGO_BIN_EXE_kubectl-skyhook")
@@ -87,28 +87,30 @@ fn a_pipe_that_is_read_for_one_line_gives_one() {
 }
 
 #[test]
-fn colours_are_as_the_user_wishes() {
-    let coloured = |ran: Ran| ran.stdout.contains("\x1b[");
+fn color_settings_are_honored() {
+    let coloured = |ran: RunOutput| ran.stdout.contains("\x1b[");
     let words = format!("diagnose stuck {FROM}");
     let call = |more: &str| run(&format!("{words} {more}"));
-    assert!(!coloured(call("").go()));
-    assert!(coloured(call("--color=always").go()));
-    assert!(coloured(call("").env("CLICOLOR_FORCE", "1").go()));
-    assert!(coloured(call("").env("FORCE_COLOR", "1").go()));
+    assert!(!coloured(call("").output()));
+    assert!(coloured(call("--color=always").output()));
+    assert!(coloured(call("").env("CLICOLOR_FORCE", "1").output()));
+    assert!(coloured(call("").env("FORCE_COLOR", "1").output()));
     assert!(!coloured(
         call("")
             .env("CLICOLOR_FORCE", "1")
             .env("NO_COLOR", "1")
-            .go()
+            .output()
     ));
     assert!(!coloured(
-        call("--color=never").env("CLICOLOR_FORCE", "1").go()
+        call("--color=never").env("CLICOLOR_FORCE", "1").output()
     ));
-    assert!(coloured(call("--color=always").env("NO_COLOR", "1").go()));
-    // Without colours nothing is missing.
-    let bare = call("").go().stdout;
+    assert!(coloured(
+        call("--color=always").env("NO_COLOR", "1").output()
+    ));
+    // Without colors no information is missing.
+    let bare = call("").output().stdout;
     let mut stripped = String::new();
-    let painted = call("--color=always").go().stdout;
+    let painted = call("--color=always").output().stdout;
     let mut rest = painted.as_str();
     while let Some((before, after)) = rest.split_once("\x1b[") {
         stripped.push_str(before);
@@ -117,7 +119,7 @@ fn colours_are_as_the_user_wishes() {
     assert_eq!(stripped + rest, bare);
 }
 
-/// What a terminal of so many columns gets.
+/// The output on a terminal of this width.
 fn on_terminal(columns: usize, words: &str) -> String {
     let mut command = Command::new("sh");
     let binary = env!("CARGO_BIN_EXE_kubectl-skyhook");
@@ -135,9 +137,9 @@ fn on_terminal(columns: usize, words: &str) -> String {
         .env("TERM", "xterm");
     let mut session = Session::spawn(command).expect("it starts on a terminal");
     session.set_expect_timeout(Some(Duration::from_secs(60)));
-    // The terminal has a size of its own until here.
+    // Until here the terminal has its default size.
     session.send_line("").expect("it listens");
-    // What a terminal holds is lost once nobody writes to it any more: the shell stays until it was read.
+    // A terminal discards unread output when its last writer exits, so the shell waits until it was read.
     let said = session.expect("-- end").expect("it ends");
     let said = String::from_utf8_lossy(said.before()).replace("\r\n", "\n");
     session.send_line("").expect("it listens");
@@ -146,19 +148,19 @@ fn on_terminal(columns: usize, words: &str) -> String {
 }
 
 #[test]
-fn width_follows_the_terminal() {
+fn tables_follow_the_terminal_width() {
     let widest = |text: &str| text.lines().map(|l| l.chars().count()).max().unwrap_or(0);
     let (narrow, wide) = (on_terminal(80, "rules"), on_terminal(200, "rules"));
     assert!((60..=80).contains(&widest(&narrow)), "{narrow}");
     assert!(widest(&wide) > 80, "{wide}");
     let lines = |text: &str| text.lines().count();
     assert!(lines(&narrow) > lines(&wide), "{narrow}\n{wide}");
-    // Nothing is cut off.
+    // Nothing is truncated.
     let words = |text: &str| text.split_whitespace().count();
     assert_eq!(words(&narrow), words(&wide), "{narrow}\n{wide}");
 }
 
-/// The tables that one looks at most fit where most people look.
+/// The most used tables fit the most common width.
 #[test]
 fn default_tables_fit_80_columns() {
     for words in [
@@ -179,12 +181,12 @@ fn default_tables_fit_80_columns() {
 }
 
 #[test]
-fn labels_of_nodes_are_shown_where_asked_for() {
+fn label_columns_are_shown_on_request() {
     for words in ["node status", "node list --skyhook gpu-tune"] {
-        let plain = run(&format!("{words} {FROM}")).go();
+        let plain = run(&format!("{words} {FROM}")).output();
         assert!(!plain.stdout.contains("LABELS"), "{}", plain.stdout);
         for wide in ["", "-o wide"] {
-            let ran = run(&format!("{words} --show-labels {wide} {FROM}")).go();
+            let ran = run(&format!("{words} --show-labels {wide} {FROM}")).output();
             let mut lines = ran.stdout.lines();
             assert!(lines.next().expect("headings").ends_with("  LABELS"));
             assert!(
@@ -197,22 +199,22 @@ fn labels_of_nodes_are_shown_where_asked_for() {
 }
 
 #[test]
-fn lists_are_sorted_as_asked() {
-    let names = |words: &str| run(&format!("{words} -o name {FROM}")).go();
+fn sort_by_sorts_lists() {
+    let names = |words: &str| run(&format!("{words} -o name {FROM}")).output();
     let by = |path: &str| names(&format!("node status --sort-by {path}")).stdout;
     let first = by(".nodeName");
     assert_eq!(first, "node/node-1\nnode/node-2\nnode/node-3\n");
     let status = run(&format!(
         "node status --sort-by {{.status}} -o jsonpath={{[*].status}} {FROM}"
     ))
-    .go();
+    .output();
     let mut sorted: Vec<&str> = status.stdout.split(' ').collect();
     sorted.sort_unstable();
     assert_eq!(status.stdout, sorted.join(" "));
     let ran = run(&format!(
         "node list --skyhook gpu-tune --sort-by .nope {FROM}"
     ))
-    .go();
+    .output();
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""));
     assert!(
         ran.stderr.ends_with(
@@ -224,7 +226,7 @@ fn lists_are_sorted_as_asked() {
 }
 
 #[test]
-fn templates_may_stand_in_files() {
+fn templates_can_be_read_from_files() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = |name: &str, text: &str| {
         let path = directory.path().join(name);
@@ -232,16 +234,16 @@ fn templates_may_stand_in_files() {
         path.display().to_string()
     };
     let path = file("t", "{range [*]}{.nodeName} {.status}\n{end}");
-    let ran = run(&format!("node status -o jsonpath-file={path} {FROM}")).go();
+    let ran = run(&format!("node status -o jsonpath-file={path} {FROM}")).output();
     assert_eq!(ran.code, Some(0));
     assert_eq!(ran.stdout.lines().count(), 3, "{}", ran.stdout);
     assert!(ran.stdout.starts_with("node-1 "), "{}", ran.stdout);
     let path = file("c", "NODE   IS\n.nodeName   .status\n");
-    let by_file = run(&format!("node status -o custom-columns-file={path} {FROM}")).go();
+    let by_file = run(&format!("node status -o custom-columns-file={path} {FROM}")).output();
     let inline = run(&format!(
         "node status -o custom-columns=NODE:.nodeName,IS:.status {FROM}"
     ))
-    .go();
+    .output();
     assert_eq!((by_file.code, by_file.stdout), (Some(0), inline.stdout));
     let bad = file("b", "NODE IS\n.nodeName\n");
     for format in [
@@ -249,19 +251,19 @@ fn templates_may_stand_in_files() {
         "jsonpath-file=/nonexistent/t".to_owned(),
         "jsonpath-file=".to_owned(),
     ] {
-        let ran = run(&format!("node status -o {format} {FROM}")).go();
+        let ran = run(&format!("node status -o {format} {FROM}")).output();
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(64), ""), "{format}");
     }
 }
 
 const TOKEN: &str = "s3cr3t-t0ken";
 
-fn traced(level: &str) -> Ran {
+fn traced(level: &str) -> RunOutput {
     let fake = FakeApi::new()
         .serving(kubectl_skyhook::api::ApiFlavor::Skyhook)
         .require_token(TOKEN);
     let served = fake.serve();
-    // What a server might say that it had better not.
+    // A secret in a server response.
     fake.load(serde_json::json!({
         "apiVersion": "v1", "kind": "Node",
         "metadata": {"name": "node-1", "annotations": {"registry-token": "node-s3cr3t"}},
@@ -269,13 +271,13 @@ fn traced(level: &str) -> Ran {
     let url = served.url.clone();
     let mut ran = run(&format!("node status --token {TOKEN} {level}"))
         .kubeconfig(&served.kubeconfig())
-        .go();
-    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+        .output();
+    ran.expect_code(0);
     ran.stderr = ran.stderr.replace(&url, "http://SERVER");
     ran
 }
 
-/// Durations differ.
+/// The lines without durations.
 fn timeless(text: &str) -> Vec<String> {
     let line = |line: &str| match line.split_once(" in ") {
         Some((before, _)) if before.contains(" http") => format!("{before} in N milliseconds"),
@@ -285,8 +287,8 @@ fn timeless(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn from_level_6_on_each_request_is_said() {
-    let requests = |ran: &Ran| {
+fn verbosity_6_logs_each_request() {
+    let requests = |ran: &RunOutput| {
         let mut lines: Vec<String> = timeless(&ran.stderr);
         lines.retain(|line| line.ends_with(" milliseconds"));
         lines.sort();
@@ -315,7 +317,7 @@ fn from_level_6_on_each_request_is_said() {
 }
 
 #[test]
-fn from_level_8_on_bodies_are_said_and_never_a_secret() {
+fn verbosity_8_logs_bodies_without_secrets() {
     let ran = traced("-v=7");
     assert!(
         ran.stderr
@@ -339,9 +341,9 @@ fn from_level_8_on_bodies_are_said_and_never_a_secret() {
     }
 }
 
-/// A credential plugin's token is not said either, nor what the plugin prints.
+/// Neither the token of a credential plugin nor its output is logged.
 #[test]
-fn tokens_of_plugins_are_not_said() {
+fn plugin_tokens_are_not_logged() {
     let fake = FakeApi::new()
         .serving(kubectl_skyhook::api::ApiFlavor::Skyhook)
         .require_token(TOKEN);
@@ -361,18 +363,18 @@ fn tokens_of_plugins_are_not_said() {
         }}}],
     });
     std::fs::write(&path, config.to_string()).expect("a file");
-    let ran = run("node status -v=10").kubeconfig(&path).go();
-    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+    let ran = run("node status -v=10").kubeconfig(&path).output();
+    ran.expect_code(0);
     assert!(ran.stderr.contains("Response body: "), "{}", ran.stderr);
     assert!(!ran.stderr.contains("s3cr3t"), "{}", ran.stderr);
 }
 
-/// In a pipe there is no line of progress, and nothing that rewrites one.
+/// Output to a pipe has no progress line and no escape sequences.
 #[test]
-fn progress_is_for_terminals() {
-    let stage = Stage::of("apply-erroring");
-    let ran = stage.run(&format!("reset {CR} --confirm --no-pause"));
-    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+fn progress_is_shown_only_on_terminals() {
+    let test_cluster = TestCluster::captured("apply-erroring");
+    let ran = test_cluster.run(&format!("reset {CR} --confirm --no-pause"));
+    ran.expect_code(0);
     let odd = |text: &str| text.contains(['\r', '\x1b']) || text.contains("per_sec");
     assert!(
         !odd(&ran.stdout) && !odd(&ran.stderr),
@@ -382,21 +384,25 @@ fn progress_is_for_terminals() {
     assert!(!ran.stderr.contains(" objects  "), "{}", ran.stderr);
 }
 
-/// Ctrl-C ends a change in good order: what was done is said, with the way to take it back.
+/// Ctrl-C ends a change cleanly: the report says what was done and how to undo it.
 #[test]
-fn an_interrupt_says_what_was_done() {
-    let stage = Stage::of("complete");
+fn interrupt_reports_what_was_done() {
+    let test_cluster = TestCluster::captured("complete");
     let child = Child::default();
-    stage.fake.on("PATCH nodes").nth(1).after(child.interrupt());
+    test_cluster
+        .fake
+        .on("PATCH nodes")
+        .nth(1)
+        .after(child.interrupt());
     let words = format!("reset {CR} --confirm --no-pause --max-parallel 1");
-    let ran = stage.command(&words).child(&child).go();
-    assert_eq!(ran.code, Some(130), "{}", ran.transcript());
-    let done = stage
+    let ran = test_cluster.command(&words).child(&child).output();
+    ran.expect_code(130);
+    let done = test_cluster
         .writes()
         .iter()
         .filter(|w| w.contains("/nodes/"))
         .count();
-    assert!((1..3).contains(&done), "{:?}", stage.writes());
+    assert!((1..3).contains(&done), "{:?}", test_cluster.writes());
     for said in [
         format!("{done} changed"),
         "not reached".to_owned(),

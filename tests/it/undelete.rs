@@ -1,23 +1,18 @@
-//! `undelete`: a custom resource comes back, and the operator finds the nodes as they were.
+//! `undelete`: a custom resource is recreated, and its nodes are restored before the operator sees it.
 
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 use crate::support::fake_api::Reply;
-use crate::support::run::Ran;
-use crate::support::stage::{CR, Stage};
-use crate::support::world::World;
+use crate::support::object_builder::ObjectBuilder;
+use crate::support::test_cluster::{CR, TestCluster};
 
 const STRIP: &str = "finalizer strip gpu-tune --force --confirm";
 const UNDELETE: &str = "undelete gpu-tune --confirm";
 const NODES: [&str; 3] = ["node-1", "node-2", "node-3"];
 
-fn expect(ran: &Ran, code: i32) {
-    assert_eq!(ran.code, Some(code), "{}", ran.transcript());
-}
-
-/// What a custom resource is made of, without what a server or the operator adds.
-fn made(cr: &Value) -> Value {
+/// The user's part of a custom resource, without server metadata and operator fields.
+fn user_part(cr: &Value) -> Value {
     json!({
         "spec": cr["spec"],
         "annotations": cr["metadata"]["annotations"],
@@ -25,9 +20,9 @@ fn made(cr: &Value) -> Value {
     })
 }
 
-fn keys(stage: &Stage) -> Value {
+fn keys(cluster: &TestCluster) -> Value {
     json!(NODES.map(|n| {
-        let node = stage.node(n);
+        let node = cluster.node(n);
         json!([
             node["metadata"]["annotations"],
             node["metadata"]["labels"],
@@ -36,10 +31,10 @@ fn keys(stage: &Stage) -> Value {
     }))
 }
 
-/// The methods and collections of what was written, in order, nodes as one.
-fn order(stage: &Stage, from: usize) -> Vec<String> {
-    let mut order: Vec<String> = Vec::new();
-    for write in stage.writes().into_iter().skip(from) {
+/// The methods and collections of the writes in order, with consecutive node writes merged.
+fn write_order(cluster: &TestCluster, from: usize) -> Vec<String> {
+    let mut write_order: Vec<String> = Vec::new();
+    for write in cluster.writes().into_iter().skip(from) {
         let (method, path) = write.split_once(' ').expect("a method");
         let what = if path.contains("/nodes/") {
             "nodes"
@@ -47,45 +42,47 @@ fn order(stage: &Stage, from: usize) -> Vec<String> {
             path.rsplit('/').next().expect("a name")
         };
         let line = format!("{method} {what}");
-        if order.last() != Some(&line) {
-            order.push(line);
+        if write_order.last() != Some(&line) {
+            write_order.push(line);
         }
     }
-    order
+    write_order
 }
 
 #[test]
-fn after_a_strip_nodes_are_as_they_were_before_it_is_made_again() {
-    let stage = Stage::of("deleted-while-paused");
-    let before = stage.cr().expect("it is there");
-    let nodes = keys(&stage);
-    expect(
-        &stage.run("finalizer strip gpu-tune --force --purge-state --confirm"),
-        0,
-    );
-    assert_ne!(keys(&stage), nodes);
-    let so_far = stage.writes().len();
+fn nodes_are_restored_before_the_custom_resource_is_recreated() {
+    let cluster = TestCluster::captured("deleted-while-paused");
+    let before = cluster.cr().expect("it is there");
+    let nodes = keys(&cluster);
+    cluster
+        .run("finalizer strip gpu-tune --force --purge-state --confirm")
+        .expect_code(0);
+    assert_ne!(keys(&cluster), nodes);
+    let so_far = cluster.writes().len();
 
-    let dry = stage.run("undelete gpu-tune --dry-run");
-    expect(&dry, 0);
-    assert_eq!(stage.writes().len(), so_far);
+    let dry = cluster.run("undelete gpu-tune --dry-run");
+    dry.expect_code(0);
+    assert_eq!(cluster.writes().len(), so_far);
 
-    let ran = stage.run("undelete gpu-tune --reason mistake --confirm");
-    expect(&ran, 0);
-    let mut cr = stage.cr().expect("it is back");
+    let ran = cluster.run("undelete gpu-tune --reason mistake --confirm");
+    ran.expect_code(0);
+    let mut cr = cluster.cr().expect("it is back");
     let annotations = cr["metadata"]["annotations"].as_object_mut();
     let reason = annotations
         .expect("annotations")
         .remove("kubectl-skyhook/undelete-reason");
     assert_eq!(reason, Some(json!("mistake")));
-    assert_eq!(made(&cr), made(&before));
+    assert_eq!(user_part(&cr), user_part(&before));
     assert_eq!(cr["metadata"]["deletionTimestamp"], Value::Null);
     assert_ne!(cr["metadata"]["uid"], before["metadata"]["uid"]);
-    assert_eq!(keys(&stage), nodes);
-    assert_eq!(order(&stage, so_far), ["PATCH nodes", "POST skyhooks"]);
+    assert_eq!(keys(&cluster), nodes);
+    assert_eq!(
+        write_order(&cluster, so_far),
+        ["PATCH nodes", "POST skyhooks"]
+    );
 
-    let again = stage.run(UNDELETE);
-    expect(&again, 0);
+    let again = cluster.run(UNDELETE);
+    again.expect_code(0);
     assert_eq!(
         again.stderr,
         "skyhook/gpu-tune exists and is not being deleted: nothing to do\n"
@@ -93,63 +90,60 @@ fn after_a_strip_nodes_are_as_they_were_before_it_is_made_again() {
 }
 
 #[test]
-fn it_is_not_made_again_where_a_node_cannot_be_put_back() {
-    let stage = Stage::of("deleted-while-paused");
-    expect(
-        &stage.run("finalizer strip gpu-tune --force --purge-state --confirm"),
-        0,
-    );
-    // Somebody has written there since.
-    let mut node = stage.node("node-2");
+fn custom_resource_is_not_recreated_if_a_node_cannot_be_restored() {
+    let cluster = TestCluster::captured("deleted-while-paused");
+    cluster
+        .run("finalizer strip gpu-tune --force --purge-state --confirm")
+        .expect_code(0);
+    // Something has written to the node since.
+    let mut node = cluster.node("node-2");
     let key = ApiFlavor::Skyhook.key(&format!("nodeState_{CR}"));
     node["metadata"]["annotations"][&key] = json!("{}");
-    stage.fake.load(node);
-    let ran = stage.run(UNDELETE);
-    expect(&ran, 4);
-    assert!(ran.stdout.contains("node-2"), "{}", ran.transcript());
-    assert_eq!(stage.cr(), None);
+    cluster.fake.load(node);
+    let ran = cluster.run(UNDELETE);
+    ran.expect_code(4);
+    ran.expect_stdout("node-2");
+    assert_eq!(cluster.cr(), None);
 
-    // A node that is gone is no obstacle.
-    stage
+    // A removed node is no obstacle.
+    cluster
         .fake
         .change(|state| state.store.forget("nodes", "", "node-2"));
-    let ran = stage.run(UNDELETE);
-    expect(&ran, 0);
-    assert!(
-        ran.stderr
-            .contains("data removed from deleted or replaced nodes is not restored: node-2"),
-        "{}",
-        ran.transcript()
-    );
-    assert!(stage.cr().is_some());
+    let ran = cluster.run(UNDELETE);
+    ran.expect_code(0);
+    ran.expect_stderr("data removed from deleted or replaced nodes is not restored: node-2");
+    assert!(cluster.cr().is_some());
 }
 
 #[test]
-fn one_that_is_being_deleted_is_saved_let_go_and_made_again() {
-    let stage = Stage::of("deleted-while-paused");
-    let before = stage.cr().expect("it is there");
-    let nodes = keys(&stage);
-    let ran = stage.run(UNDELETE);
-    expect(&ran, 0);
+fn terminating_custom_resource_is_saved_released_and_recreated() {
+    let cluster = TestCluster::captured("deleted-while-paused");
+    let before = cluster.cr().expect("it is there");
+    let nodes = keys(&cluster);
+    let ran = cluster.run(UNDELETE);
+    ran.expect_code(0);
     let said = "Kubernetes cannot cancel a deletion";
-    assert!(ran.stderr.contains(said), "{}", ran.transcript());
-    let cr = stage.cr().expect("it is back");
-    assert_eq!(made(&cr), made(&before));
+    ran.expect_stderr(said);
+    let cr = cluster.cr().expect("it is back");
+    assert_eq!(user_part(&cr), user_part(&before));
     assert_eq!(cr["metadata"]["deletionTimestamp"], Value::Null);
-    assert_eq!(keys(&stage), nodes);
-    assert_eq!(order(&stage, 0), ["PATCH gpu-tune", "POST skyhooks"]);
-    // Neither half of it makes sense alone.
-    let undone = stage.run("undo --confirm");
-    expect(&undone, 0);
-    assert!(stage.cr().is_some());
+    assert_eq!(keys(&cluster), nodes);
+    assert_eq!(
+        write_order(&cluster, 0),
+        ["PATCH gpu-tune", "POST skyhooks"]
+    );
+    // Neither half is useful alone.
+    let undone = cluster.run("undo --confirm");
+    undone.expect_code(0);
+    assert!(cluster.cr().is_some());
 }
 
-/// The operator acts on this one, so it is held first; here nobody plays the operator.
+/// The operator works on this custom resource, so it is paused first; no operator is simulated here.
 #[test]
-fn an_operator_that_acts_on_it_is_held_first() {
-    let stage = Stage::of("deleted-while-erroring");
-    let plan = stage.run("undelete gpu-tune --dry-run -o json");
-    expect(&plan, 0);
+fn running_operator_is_paused_before_release() {
+    let cluster = TestCluster::captured("deleted-while-erroring");
+    let plan = cluster.run("undelete gpu-tune --dry-run -o json");
+    plan.expect_code(0);
     let plan: Value = serde_json::from_str(&plan.stdout).expect("JSON");
     let steps = plan["steps"].as_array().expect("steps");
     let all: Vec<&str> = steps
@@ -163,146 +157,153 @@ fn an_operator_that_acts_on_it_is_held_first() {
         "{all:?}"
     );
     assert!(all.contains(&"create"), "{all:?}");
-    let free = stage.run("undelete gpu-tune --no-pause --confirm");
-    expect(&free, 0);
-    assert_eq!(order(&stage, 0), ["PATCH gpu-tune", "POST skyhooks"]);
+    let free = cluster.run("undelete gpu-tune --no-pause --confirm");
+    free.expect_code(0);
+    assert_eq!(
+        write_order(&cluster, 0),
+        ["PATCH gpu-tune", "POST skyhooks"]
+    );
 }
 
-/// The pause was ended again, so nothing is changed.
+/// The pause was ended again, so nothing has changed.
 #[test]
-fn one_that_may_not_be_let_go_is_left_as_it_was() {
-    let stage = Stage::of("deleted-while-erroring");
+fn forbidden_release_leaves_the_object_unchanged() {
+    let cluster = TestCluster::captured("deleted-while-erroring");
     let as_it_was = || {
-        let cr = stage.cr().expect("it is there");
+        let cr = cluster.cr().expect("it is there");
         ["annotations", "finalizers", "deletionTimestamp"].map(|part| cr["metadata"][part].clone())
     };
     let before = as_it_was();
-    let second = stage.fake.on("PATCH skyhooks").nth(2);
+    let second = cluster.fake.on("PATCH skyhooks").nth(2);
     second.reply(Reply::from(403));
-    let ran = stage.with_operator(|| stage.run(UNDELETE));
-    expect(&ran, 1);
-    assert!(
-        ran.stdout.contains("nothing changed"),
-        "{}",
-        ran.transcript()
-    );
+    let ran = cluster.with_operator(|| cluster.run(UNDELETE));
+    ran.expect_code(1);
+    ran.expect_stdout("nothing changed");
     assert_eq!(as_it_was(), before);
 }
 
 #[test]
-fn the_same_command_again_finishes_what_was_cut_short() {
-    let stage = Stage::of("deleted-while-paused");
-    let before = stage.cr().expect("it is there");
-    stage.fake.on("CREATE skyhooks").reply(422);
-    let ran = stage.run(UNDELETE);
-    expect(&ran, 4);
-    assert_eq!(stage.cr(), None);
-    stage.fake.heal();
-    expect(&stage.run(UNDELETE), 0);
-    assert_eq!(made(&stage.cr().expect("it is back")), made(&before));
+fn interrupted_undelete_is_finished_by_the_same_command() {
+    let cluster = TestCluster::captured("deleted-while-paused");
+    let before = cluster.cr().expect("it is there");
+    cluster.fake.on("CREATE skyhooks").reply(422);
+    let ran = cluster.run(UNDELETE);
+    ran.expect_code(4);
+    assert_eq!(cluster.cr(), None);
+    cluster.fake.heal();
+    cluster.run(UNDELETE).expect_code(0);
+    assert_eq!(
+        user_part(&cluster.cr().expect("it is back")),
+        user_part(&before)
+    );
 }
 
 #[test]
-fn undo_of_a_strip_makes_it_again_too() {
-    let stage = Stage::of("deleted-while-paused");
-    let before = stage.cr().expect("it is there");
-    let nodes = keys(&stage);
-    expect(&stage.run(STRIP), 0);
-    expect(&stage.run("undo --confirm"), 0);
-    assert_eq!(made(&stage.cr().expect("it is back")), made(&before));
-    assert_eq!(keys(&stage), nodes);
+fn undo_of_strip_recreates_the_custom_resource() {
+    let cluster = TestCluster::captured("deleted-while-paused");
+    let before = cluster.cr().expect("it is there");
+    let nodes = keys(&cluster);
+    cluster.run(STRIP).expect_code(0);
+    cluster.run("undo --confirm").expect_code(0);
+    assert_eq!(
+        user_part(&cluster.cr().expect("it is back")),
+        user_part(&before)
+    );
+    assert_eq!(keys(&cluster), nodes);
 }
 
 #[test]
-fn the_pause_of_a_strip_beside_other_finalizers_is_not_made_again() {
-    let stage = Stage::operated("deleted-while-erroring");
-    let before = stage.cr().expect("it is there");
+fn pause_set_by_strip_is_not_restored() {
+    let cluster = TestCluster::captured_with_operator("deleted-while-erroring");
+    let before = cluster.cr().expect("it is there");
     let mut cr = before.clone();
     let finalizers = cr["metadata"]["finalizers"].as_array_mut();
     finalizers.expect("a list").push(json!("example.com/keep"));
-    stage.fake.load(cr);
-    expect(&stage.run(STRIP), 0);
-    let held = stage.cr().expect("another finalizer keeps it");
+    cluster.fake.load(cr);
+    cluster.run(STRIP).expect_code(0);
+    let held = cluster.cr().expect("another finalizer keeps it");
     let pause = ApiFlavor::Skyhook.key("pause");
     assert_eq!(held["metadata"]["annotations"][&pause], "true");
-    stage
+    cluster
         .fake
         .change(|state| state.store.forget("skyhooks", "", CR));
-    expect(&stage.run(UNDELETE), 0);
-    assert_eq!(made(&stage.cr().expect("it is back")), made(&before));
+    cluster.run(UNDELETE).expect_code(0);
+    assert_eq!(
+        user_part(&cluster.cr().expect("it is back")),
+        user_part(&before)
+    );
 }
 
 #[test]
-fn what_others_hold_is_not_let_go() {
-    let stage = Stage::of("deleted-while-paused");
-    let mut cr = stage.cr().expect("it is there");
+fn object_with_a_foreign_finalizer_is_refused() {
+    let cluster = TestCluster::captured("deleted-while-paused");
+    let mut cr = cluster.cr().expect("it is there");
     let finalizers = cr["metadata"]["finalizers"].as_array_mut();
     finalizers.expect("a list").push(json!("example.com/keep"));
-    stage.fake.load(cr);
-    let ran = stage.run(UNDELETE);
-    expect(&ran, 3);
-    assert!(
-        ran.stderr.contains("example.com/keep"),
-        "{}",
-        ran.transcript()
-    );
-    let unkept = stage.run("undelete gpu-tune --no-journal --confirm");
-    expect(&unkept, 3);
-    assert_eq!(stage.writes(), [""; 0]);
+    cluster.fake.load(cr);
+    let ran = cluster.run(UNDELETE);
+    ran.expect_code(3);
+    ran.expect_stderr("example.com/keep");
+    let unkept = cluster.run("undelete gpu-tune --no-journal --confirm");
+    unkept.expect_code(3);
+    assert_eq!(cluster.writes(), [""; 0]);
 }
 
 #[test]
-fn without_a_journal_a_file_will_do() {
-    let stage = Stage::of("complete");
-    let before = stage.cr().expect("it is there");
-    stage
+fn file_replaces_a_missing_journal() {
+    let cluster = TestCluster::captured("complete");
+    let before = cluster.cr().expect("it is there");
+    cluster
         .fake
         .change(|state| state.store.forget("skyhooks", "", CR));
-    let ran = stage.run(UNDELETE);
-    expect(&ran, 1);
+    let ran = cluster.run(UNDELETE);
+    ran.expect_code(1);
     for said in [
         "\"gpu-tune\" not found",
         "kubectl skyhook undelete gpu-tune -f FILE",
     ] {
-        assert!(ran.stderr.contains(said), "{}", ran.transcript());
+        ran.expect_stderr(said);
     }
-    let file = stage.state.path().join("saved.json");
+    let file = cluster.state.path().join("saved.json");
     std::fs::write(&file, before.to_string()).expect("a file");
-    let ran = stage.run(&format!(
+    let ran = cluster.run(&format!(
         "undelete gpu-tune -f {} --confirm",
         file.display()
     ));
-    expect(&ran, 0);
-    assert_eq!(made(&stage.cr().expect("it is back")), made(&before));
-    // What is complete on every node does not run again.
+    ran.expect_code(0);
+    assert_eq!(
+        user_part(&cluster.cr().expect("it is back")),
+        user_part(&before)
+    );
+    // A custom resource that is complete on every node runs nothing.
     let grade = "(B1: changes objects, runs nothing)";
-    assert!(ran.stderr.contains(grade), "{}", ran.transcript());
+    ran.expect_stderr(grade);
 }
 
-/// A package that was configured anew is done although it was not interrupted; only the status knows.
+/// A reconfigured package is complete without its interrupt, which only the status tells.
 #[test]
-fn config_updates_are_put_back_before_the_operator_goes_on() {
-    let stage = Stage::of("deleted-while-paused");
-    let mut cr = stage.cr().expect("it is there");
+fn config_updates_are_restored_before_the_operator_resumes() {
+    let cluster = TestCluster::captured("deleted-while-paused");
+    let mut cr = cluster.cr().expect("it is there");
     cr["status"]["configUpdates"] = json!({"driver": ["a.conf"]});
-    stage.fake.load(cr);
-    let mut operator = World(ApiFlavor::Skyhook).operator();
+    cluster.fake.load(cr);
+    let mut operator = ObjectBuilder(ApiFlavor::Skyhook).operator();
     operator["spec"]["replicas"] = json!(0);
-    stage.fake.load(operator);
-    expect(&stage.run(UNDELETE), 0);
-    let updates = stage.cr().expect("it is back")["status"]["configUpdates"].clone();
+    cluster.fake.load(operator);
+    cluster.run(UNDELETE).expect_code(0);
+    let updates = cluster.cr().expect("it is back")["status"]["configUpdates"].clone();
     assert_eq!(updates, json!({"driver": ["a.conf"]}));
 }
 
-/// One that acts on it must not see it before: it is made paused, and goes on when all is there.
+/// A running operator must not act on it early: it is created paused, and resumed when the nodes are restored.
 #[test]
-fn an_operator_that_is_up_is_held_until_they_are_back() {
-    let stage = Stage::of("deleted-while-erroring");
-    let mut cr = stage.cr().expect("it is there");
+fn running_operator_stays_paused_until_nodes_are_restored() {
+    let cluster = TestCluster::captured("deleted-while-erroring");
+    let mut cr = cluster.cr().expect("it is there");
     cr["status"]["configUpdates"] = json!({"driver": ["a.conf"]});
-    stage.fake.load(cr);
-    let plan = stage.run("undelete gpu-tune --no-pause --dry-run");
-    expect(&plan, 0);
+    cluster.fake.load(cr);
+    let plan = cluster.run("undelete gpu-tune --no-pause --dry-run");
+    plan.expect_code(0);
     let at = |said: &str| plan.stdout.find(said).unwrap_or_else(|| panic!("{said}"));
     let pause = ApiFlavor::Skyhook.key("pause");
     assert!(
@@ -322,16 +323,19 @@ fn an_operator_that_is_up_is_held_until_they_are_back() {
     );
 }
 
-/// The new one cannot be made: the old one is in the journal, and an undo brings it back as well.
+/// The new one cannot be created: the old one is in the journal, and `undo` recreates it, too.
 #[test]
-fn an_undelete_that_could_not_make_it_again_is_taken_back() {
-    let stage = Stage::of("deleted-while-paused");
-    let before = stage.cr().expect("it is there");
-    stage.fake.on("CREATE skyhooks").reply(422);
-    expect(&stage.run(UNDELETE), 4);
-    assert_eq!(stage.cr(), None);
-    stage.fake.heal();
-    let undone = stage.run("undo --confirm");
-    expect(&undone, 0);
-    assert_eq!(made(&stage.cr().expect("it is back")), made(&before));
+fn failed_recreation_is_undone() {
+    let cluster = TestCluster::captured("deleted-while-paused");
+    let before = cluster.cr().expect("it is there");
+    cluster.fake.on("CREATE skyhooks").reply(422);
+    cluster.run(UNDELETE).expect_code(4);
+    assert_eq!(cluster.cr(), None);
+    cluster.fake.heal();
+    let undone = cluster.run("undo --confirm");
+    undone.expect_code(0);
+    assert_eq!(
+        user_part(&cluster.cr().expect("it is back")),
+        user_part(&before)
+    );
 }

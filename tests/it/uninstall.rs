@@ -1,20 +1,17 @@
-//! `uninstall --wait` over watches: how it goes, what ends it, and what it bears.
+//! `uninstall --wait`: its progress, what ends it, and which server errors it survives.
 
-mod ends;
-mod faults;
+mod preview;
+mod progress_screen;
 mod removal;
-mod screen;
-mod told;
+mod server_faults;
+mod wait_ends;
 
-use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 use crate::support::fake_api::{FakeApi, State};
-use crate::support::run::{Ran, run};
-use crate::support::world::World;
+use crate::support::object_builder::{NODEWRIGHT, ObjectBuilder, SKYHOOK};
+use crate::support::run::{RunOutput, run};
 
-const OLD: World = World(ApiFlavor::Skyhook);
-const NEW: World = World(ApiFlavor::NodeWright);
 const INSTALLED: &str = "driver|1.0.0 config complete";
 const UNDER_WAY: &str = "driver|1.0.0 uninstall in_progress";
 const FAILING: &str = "driver|1.0.0 uninstall erroring";
@@ -29,15 +26,18 @@ fn driver(apply: bool) -> Value {
 }
 
 /// Two nodes with the package.
-fn installed(world: World) -> FakeApi {
+fn installed(world: ObjectBuilder) -> FakeApi {
     let fake = world.serve(driver(false));
     ["node-1", "node-2"].into_iter().fold(fake, |fake, name| {
         fake.with(world.node(name, "complete", &[INSTALLED]))
     })
 }
 
-/// Something that the operator writes.
-fn nodes(world: World, states: [&'static [&'static str]; 2]) -> impl Fn(&mut State) + Send + Sync {
+/// A write of the operator: these node states.
+fn nodes(
+    world: ObjectBuilder,
+    states: [&'static [&'static str]; 2],
+) -> impl Fn(&mut State) + Send + Sync {
     move |it| {
         for (name, entries) in ["node-1", "node-2"].into_iter().zip(states) {
             it.store.load(world.node(name, "in_progress", entries));
@@ -45,11 +45,11 @@ fn nodes(world: World, states: [&'static [&'static str]; 2]) -> impl Fn(&mut Sta
     }
 }
 
-fn gone(world: World) -> impl Fn(&mut State) + Send + Sync {
+fn gone(world: ObjectBuilder) -> impl Fn(&mut State) + Send + Sync {
     nodes(world, [&[], &[]])
 }
 
-fn uninstall(fake: &FakeApi, words: &str) -> Ran {
+fn uninstall(fake: &FakeApi, words: &str) -> RunOutput {
     let served = fake.serve();
     let timeout = if words.contains("--wait") || words.contains("--remove") {
         "--timeout 60s"
@@ -60,27 +60,27 @@ fn uninstall(fake: &FakeApi, words: &str) -> Ran {
         "uninstall gpu driver {timeout} --confirm --no-journal {words}"
     ))
     .kubeconfig(&served.kubeconfig())
-    .go()
+    .output()
 }
 
-/// What is said on stderr after the preview.
-fn progress(ran: &Ran) -> Vec<&str> {
+/// The lines on stderr after the preview.
+fn progress(ran: &RunOutput) -> Vec<&str> {
     let lines = ran.stderr.lines();
     let after = lines.skip_while(|line| !line.contains("cannot be undone"));
     after.skip(1).collect()
 }
 
 #[test]
-fn until_it_is_gone_from_all_nodes() {
-    for world in [OLD, NEW] {
+fn wait_ends_when_removed_from_all_nodes() {
+    for world in [SKYHOOK, NODEWRIGHT] {
         let fake = installed(world);
         fake.on("WATCH nodes")
             .nth(1)
             .after(nodes(world, [&[UNDER_WAY], &[]]));
-        // What hinders is looked for while it goes on.
+        // Blockers are checked during the wait.
         fake.on("LIST events").nth(3).after(gone(world));
         let ran = uninstall(&fake, "--wait");
-        assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+        ran.expect_code(0);
         assert_eq!(
             ran.stdout,
             "uninstall driver of gpu, and wait: 1 changed\ndriver 1.0.0 is gone from all nodes\n"
@@ -99,9 +99,9 @@ fn until_it_is_gone_from_all_nodes() {
 }
 
 #[test]
-fn what_is_watched_is_not_listed_over_and_over() {
-    let fake = installed(OLD);
-    fake.on("LIST events").nth(3).after(gone(OLD));
+fn watched_resources_are_listed_once() {
+    let fake = installed(SKYHOOK);
+    fake.on("LIST events").nth(3).after(gone(SKYHOOK));
     assert_eq!(uninstall(&fake, "--wait").code, Some(0));
     let lines = fake.lines();
     let lists = |of: &str| {
@@ -120,26 +120,26 @@ fn what_is_watched_is_not_listed_over_and_over() {
 }
 
 #[test]
-fn jobs_and_their_pods_are_read_where_the_operator_runs_them() {
-    use crate::support::world::Place;
-    let fake = installed(NEW);
-    let place = Place {
+fn jobs_and_pods_are_read_in_the_operator_namespace() {
+    use crate::support::object_builder::PackageRun;
+    let fake = installed(NODEWRIGHT);
+    let place = PackageRun {
         stage: "uninstall",
         job: Some("driver-uninstall"),
-        ..Place::default()
+        ..PackageRun::default()
     };
     fake.on("WATCH nodes").nth(1).after(move |it| {
-        nodes(NEW, [&[UNDER_WAY], &[]])(it);
-        it.store.load(NEW.job(&place, json!({"active": 1})));
+        nodes(NODEWRIGHT, [&[UNDER_WAY], &[]])(it);
+        it.store.load(NODEWRIGHT.job(&place, json!({"active": 1})));
     });
     fake.on("LIST events").nth(3).after(move |it| {
-        gone(NEW)(it);
+        gone(NODEWRIGHT)(it);
         let complete = json!([{"type": "Complete", "status": "True"}]);
         it.store
-            .load(NEW.job(&place, json!({"succeeded": 1, "conditions": complete})));
+            .load(NODEWRIGHT.job(&place, json!({"succeeded": 1, "conditions": complete})));
     });
     let ran = uninstall(&fake, "--wait");
-    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+    ran.expect_code(0);
     let told = progress(&ran);
     assert!(
         told.contains(&"driver on node-1: uninstall; 1 of 2 nodes done"),
@@ -148,18 +148,19 @@ fn jobs_and_their_pods_are_read_where_the_operator_runs_them() {
 }
 
 #[test]
-fn what_was_asked_for_before_is_waited_for_without_a_question() {
-    let fake = OLD
-        .serve(driver(true))
-        .with(OLD.node("node-1", "in_progress", &[UNDER_WAY]));
+fn requested_uninstall_is_awaited_without_a_prompt() {
+    let fake =
+        SKYHOOK
+            .serve(driver(true))
+            .with(SKYHOOK.node("node-1", "in_progress", &[UNDER_WAY]));
     fake.on("LIST events").nth(3).after(|it| {
-        it.store.load(OLD.node("node-1", "complete", &[]));
+        it.store.load(SKYHOOK.node("node-1", "complete", &[]));
     });
     let served = fake.serve();
     let ran = run("uninstall gpu driver --wait --timeout 60s")
         .kubeconfig(&served.kubeconfig())
-        .go();
-    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+        .output();
+    ran.expect_code(0);
     assert_eq!(
         ran.stdout,
         "uninstall driver of gpu, and wait: nothing to change\ndriver 1.0.0 is gone from all nodes\n"

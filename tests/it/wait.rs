@@ -1,15 +1,12 @@
-//! `wait`: each condition, what makes it end early, and what it bears.
+//! `wait`: each condition, what ends it early, and which server errors it survives.
 
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 use crate::support::clusters;
 use crate::support::fake_api::{FakeApi, Reply, State};
-use crate::support::run::{Child, Ran, run};
-use crate::support::world::World;
-
-const OLD: World = World(ApiFlavor::Skyhook);
-const NEW: World = World(ApiFlavor::NodeWright);
+use crate::support::object_builder::{NODEWRIGHT, ObjectBuilder, SKYHOOK};
+use crate::support::run::{Child, RunOutput, run};
 
 fn driver() -> Value {
     json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}})
@@ -23,36 +20,32 @@ fn removable(apply: bool) -> Value {
     }})
 }
 
-/// A world at work: the package is applied on its node.
-fn at_work(world: World, packages: Value) -> FakeApi {
+/// A cluster in progress: the package is applied on its node.
+fn in_progress(world: ObjectBuilder, packages: Value) -> FakeApi {
     let mut node = world.node("node-1", "in_progress", &["driver|1.0.0 apply in_progress"]);
-    // Younger than the clock of any machine, so that nothing has been quiet for long.
+    // In the future of any clock, so that nothing counts as stalled.
     node["metadata"]["creationTimestamp"] = json!("2100-01-01T00:00:00Z");
     world.serve(packages).with(node)
 }
 
-fn wait(fake: &FakeApi, words: &str) -> Ran {
+fn wait(fake: &FakeApi, words: &str) -> RunOutput {
     let served = fake.serve();
     run(&format!("wait --timeout 20s {words}"))
         .kubeconfig(&served.kubeconfig())
-        .go()
+        .output()
 }
 
-fn said(ran: &Ran) -> (&str, &str, Option<i32>) {
-    (&ran.stdout, &ran.stderr, ran.code)
-}
-
-/// Comes to pass once the nodes are watched.
-fn meanwhile(fake: &FakeApi, change: impl Fn(&mut State) + Send + Sync + 'static) {
+/// Changes the cluster once the nodes are watched.
+fn on_watch(fake: &FakeApi, change: impl Fn(&mut State) + Send + Sync + 'static) {
     fake.on("WATCH nodes").nth(1).after(change);
 }
 
-/// Comes to pass with the n-th look at what is not watched: the first is the one before the watches begin.
-fn with_look(fake: &FakeApi, nth: usize, change: impl Fn(&mut State) + Send + Sync + 'static) {
+/// Changes the cluster at the n-th read of what is not watched; the first one is before the watches start.
+fn on_read(fake: &FakeApi, nth: usize, change: impl Fn(&mut State) + Send + Sync + 'static) {
     fake.on("LIST poddisruptionbudgets").nth(nth).after(change);
 }
 
-fn complete(world: World, packages: Value) -> impl Fn(&mut State) + Send + Sync {
+fn complete(world: ObjectBuilder, packages: Value) -> impl Fn(&mut State) + Send + Sync {
     move |it| {
         it.store
             .load(world.node("node-1", "complete", &["driver|1.0.0 config complete"]));
@@ -61,26 +54,26 @@ fn complete(world: World, packages: Value) -> impl Fn(&mut State) + Send + Sync 
 }
 
 #[test]
-fn until_complete_in_both_generations() {
+fn wait_for_complete_works_for_both_api_flavors() {
     for (world, line) in [
-        (OLD, "skyhook/gpu complete\n"),
-        (NEW, "nodewright/gpu complete\n"),
+        (SKYHOOK, "skyhook/gpu complete\n"),
+        (NODEWRIGHT, "nodewright/gpu complete\n"),
     ] {
-        let fake = at_work(world, driver());
-        meanwhile(&fake, complete(world, driver()));
-        assert_eq!(said(&wait(&fake, "gpu")), (line, "", Some(0)));
+        let fake = in_progress(world, driver());
+        on_watch(&fake, complete(world, driver()));
+        assert_eq!(wait(&fake, "gpu").parts(), (line, "", Some(0)));
     }
 }
 
 #[test]
-fn a_status_of_the_spec_before_is_not_believed() {
+fn stale_observed_generation_is_not_complete() {
     let upgraded = json!({"driver": {"version": "2.0.0", "image": "example.com/driver"}});
-    let fake = at_work(OLD, upgraded.clone());
-    fake.change(complete(OLD, upgraded.clone()));
-    meanwhile(&fake, move |it| {
+    let fake = in_progress(SKYHOOK, upgraded.clone());
+    fake.change(complete(SKYHOOK, upgraded.clone()));
+    on_watch(&fake, move |it| {
         it.store
-            .load(OLD.node("node-1", "complete", &["driver|2.0.0 config complete"]));
-        let mut skyhook = OLD.skyhook("complete", upgraded.clone());
+            .load(SKYHOOK.node("node-1", "complete", &["driver|2.0.0 config complete"]));
+        let mut skyhook = SKYHOOK.skyhook("complete", upgraded.clone());
         skyhook["metadata"]["annotations"] = json!({"touched": "yes"});
         it.store.load(skyhook);
     });
@@ -93,11 +86,11 @@ fn a_status_of_the_spec_before_is_not_believed() {
 }
 
 #[test]
-fn time_runs_out() {
-    let fake = at_work(OLD, driver());
+fn timeout_is_reported() {
+    let fake = in_progress(SKYHOOK, driver());
     let ran = wait(&fake, "gpu --timeout 300ms");
     assert_eq!(
-        said(&ran),
+        ran.parts(),
         (
             "",
             "error: timed out after 300ms: gpu: in_progress, 0 of 1 node done\n\
@@ -113,12 +106,12 @@ fn time_runs_out() {
 }
 
 #[test]
-fn what_cannot_go_on_ends_it_with_the_finding() {
-    let fake = at_work(OLD, driver());
-    meanwhile(&fake, |it| {
+fn blocker_ends_the_wait_with_its_finding() {
+    let fake = in_progress(SKYHOOK, driver());
+    on_watch(&fake, |it| {
         it.store
-            .load(OLD.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]));
-        it.store.load(OLD.skyhook("erroring", driver()));
+            .load(SKYHOOK.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]));
+        it.store.load(SKYHOOK.skyhook("erroring", driver()));
     });
     let ran = wait(&fake, "gpu --tolerate 0s");
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(2), ""));
@@ -134,28 +127,31 @@ fn what_cannot_go_on_ends_it_with_the_finding() {
 }
 
 #[test]
-fn what_was_wrong_for_a_moment_only_does_not_end_it() {
-    let fake = at_work(OLD, driver());
-    meanwhile(&fake, |it| {
+fn brief_failure_does_not_end_the_wait() {
+    let fake = in_progress(SKYHOOK, driver());
+    on_watch(&fake, |it| {
         it.store
-            .load(OLD.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]));
-        it.store.load(OLD.skyhook("erroring", driver()));
+            .load(SKYHOOK.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]));
+        it.store.load(SKYHOOK.skyhook("erroring", driver()));
     });
-    // The first look has seen the failure; the one that shall confirm it does not.
-    with_look(&fake, 2, complete(OLD, driver()));
+    // The first read finds the failure; the one that would confirm it does not.
+    on_read(&fake, 2, complete(SKYHOOK, driver()));
     assert_eq!(wait(&fake, "gpu").code, Some(0));
 }
 
 #[test]
-fn a_failure_that_is_retried_is_tolerated_for_a_while() {
+fn retried_failure_is_tolerated_for_a_while() {
     let failing = || {
-        OLD.serve(driver())
-            .with(OLD.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]))
+        SKYHOOK.serve(driver()).with(SKYHOOK.node(
+            "node-1",
+            "erroring",
+            &["driver|1.0.0 apply erroring"],
+        ))
     };
     let fake = failing();
-    with_look(&fake, 4, complete(OLD, driver()));
+    on_read(&fake, 4, complete(SKYHOOK, driver()));
     assert_eq!(wait(&fake, "gpu").code, Some(0));
-    // It is over after that time, and at once where it has failed for as long already.
+    // The wait ends after that time, or at once if the failure has lasted that long already.
     let began = std::time::Instant::now();
     assert_eq!(wait(&failing(), "gpu --tolerate 1s").code, Some(2));
     assert!(began.elapsed() >= std::time::Duration::from_secs(1));
@@ -170,45 +166,47 @@ fn a_failure_that_is_retried_is_tolerated_for_a_while() {
 }
 
 #[test]
-fn it_may_be_told_to_wait_on() {
-    let fake =
-        OLD.serve(driver())
-            .with(OLD.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]));
-    with_look(&fake, 3, complete(OLD, driver()));
+fn keep_going_waits_despite_blockers() {
+    let fake = SKYHOOK.serve(driver()).with(SKYHOOK.node(
+        "node-1",
+        "erroring",
+        &["driver|1.0.0 apply erroring"],
+    ));
+    on_read(&fake, 3, complete(SKYHOOK, driver()));
     assert_eq!(wait(&fake, "gpu --keep-going").code, Some(0));
 }
 
 #[test]
-fn until_erroring() {
-    let fake = at_work(OLD, driver());
-    meanwhile(&fake, |it| {
+fn wait_for_erroring_ends_on_failure() {
+    let fake = in_progress(SKYHOOK, driver());
+    on_watch(&fake, |it| {
         it.store
-            .load(OLD.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]));
-        it.store.load(OLD.skyhook("erroring", driver()));
+            .load(SKYHOOK.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]));
+        it.store.load(SKYHOOK.skyhook("erroring", driver()));
     });
     assert_eq!(
-        said(&wait(&fake, "--for=erroring")),
+        wait(&fake, "--for=erroring").parts(),
         ("skyhook/gpu erroring\n", "", Some(0))
     );
 }
 
 #[test]
-fn until_deleted() {
-    let fake = at_work(OLD, driver());
-    meanwhile(&fake, |it| it.store.forget("skyhooks", "", "gpu"));
+fn wait_for_deleted_ends_when_gone() {
+    let fake = in_progress(SKYHOOK, driver());
+    on_watch(&fake, |it| it.store.forget("skyhooks", "", "gpu"));
     assert_eq!(
-        said(&wait(&fake, "gpu --for deleted")),
+        wait(&fake, "gpu --for deleted").parts(),
         ("skyhook/gpu deleted\n", "", Some(0))
     );
-    // What is gone already is no error: it may have gone while this was typed.
+    // An object that is already gone is no error: it may have been deleted in the meantime.
     assert_eq!(
-        said(&wait(&fake, "gpu --for deleted")),
+        wait(&fake, "gpu --for deleted").parts(),
         ("skyhook/gpu deleted\n", "", Some(0))
     );
 }
 
 #[test]
-fn a_deletion_that_cannot_go_on_ends_it() {
+fn blocked_deletion_ends_the_wait() {
     let captured = clusters::named("deleted-while-paused");
     let ran = wait(&captured.served(), "gpu-tune --for=deleted");
     assert_eq!(ran.code, Some(2));
@@ -219,42 +217,43 @@ fn a_deletion_that_cannot_go_on_ends_it() {
     );
 }
 
-/// A package is to be uninstalled from two nodes before the object goes.
-fn going(change: impl FnOnce(&mut Value)) -> FakeApi {
-    let mut gpu = OLD.skyhook("in_progress", removable(false));
+/// A deletion that waits for the uninstall of a package from two nodes.
+fn deletion_in_progress(change: impl FnOnce(&mut Value)) -> FakeApi {
+    let mut gpu = SKYHOOK.skyhook("in_progress", removable(false));
     gpu["metadata"]["deletionTimestamp"] = json!("2026-11-20T11:00:00Z");
     gpu["metadata"]["finalizers"] = json!([ApiFlavor::Skyhook.finalizer()]);
     change(&mut gpu);
-    let node = |name| OLD.node(name, "complete", &["driver|1.0.0 config complete"]);
-    OLD.serve(removable(false))
+    let node = |name| SKYHOOK.node(name, "complete", &["driver|1.0.0 config complete"]);
+    SKYHOOK
+        .serve(removable(false))
         .with(gpu)
         .with(node("node-1"))
         .with(node("node-2"))
 }
 
-/// Deleted so late that it is not called slow, whatever the clock of the machine says.
-fn young(gpu: &mut Value) {
+/// A deletion in the future of any clock, so that it does not count as slow.
+fn deleted_just_now(gpu: &mut Value) {
     gpu["metadata"]["deletionTimestamp"] = json!("2100-01-01T00:00:00Z");
 }
 
 #[test]
-fn a_deletion_ends_where_nodes_are_held_up() {
-    let fake = going(|_| {});
-    let mut ignored = OLD.node("node-2", "complete", &["driver|1.0.0 config complete"]);
+fn deletion_wait_ends_when_nodes_are_blocked() {
+    let fake = deletion_in_progress(|_| {});
+    let mut ignored = SKYHOOK.node("node-2", "complete", &["driver|1.0.0 config complete"]);
     ignored["metadata"]["labels"][ApiFlavor::Skyhook.key("ignore")] = json!("true");
     fake.load(ignored);
     insta::assert_snapshot!(wait(&fake, "gpu --for=deleted").transcript());
 }
 
 #[test]
-fn a_deletion_ends_where_the_operator_stops_before_it() {
-    let fake = going(|gpu| gpu["spec"]["deploymentPolicy"] = json!("careful"));
+fn deletion_wait_ends_when_the_operator_is_blocked() {
+    let fake = deletion_in_progress(|gpu| gpu["spec"]["deploymentPolicy"] = json!("careful"));
     insta::assert_snapshot!(wait(&fake, "gpu --for=deleted").transcript());
 }
 
-/// The operator's webhook with its Service, and whether something answers there.
+/// The operator's webhook with its Service, and endpoints that are ready or not.
 fn webhook(ready: bool) -> Value {
-    let service = json!({"namespace": OLD.namespace(), "name": "webhook-service"});
+    let service = json!({"namespace": SKYHOOK.namespace(), "name": "webhook-service"});
     let labels = json!({"kubernetes.io/service-name": "webhook-service"});
     json!({"apiVersion": "v1", "kind": "List", "items": [
         {
@@ -263,37 +262,37 @@ fn webhook(ready: bool) -> Value {
             "webhooks": [{
                 "name": "validate.example",
                 "clientConfig": {"service": service},
-                "rules": [{"apiGroups": [OLD.0.group()], "operations": ["*"], "resources": ["*"]}],
+                "rules": [{"apiGroups": [SKYHOOK.0.group()], "operations": ["*"], "resources": ["*"]}],
             }],
         },
         {"apiVersion": "v1", "kind": "Service", "metadata": service},
         {
             "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
-            "metadata": {"name": "webhook-1", "namespace": OLD.namespace(), "labels": labels},
+            "metadata": {"name": "webhook-1", "namespace": SKYHOOK.namespace(), "labels": labels},
             "endpoints": [{"addresses": ["10.0.0.1"], "conditions": {"ready": ready}}],
         },
     ]})
 }
 
 #[test]
-fn a_webhook_that_nothing_answers_for_a_moment_does_not_end_it() {
-    let fake = going(young).with(webhook(false));
+fn brief_webhook_outage_does_not_end_the_wait() {
+    let fake = deletion_in_progress(deleted_just_now).with(webhook(false));
     let slices = |nth| fake.on("LIST endpointslices").nth(nth);
     slices(2).after(|it| it.store.load(webhook(true)));
     slices(3).after(|it| it.store.forget("skyhooks", "", "gpu"));
     assert_eq!(
-        said(&wait(&fake, "gpu --for=deleted")),
+        wait(&fake, "gpu --for=deleted").parts(),
         ("skyhook/gpu deleted\n", "", Some(0))
     );
 }
 
 #[test]
-fn a_webhook_that_goes_away_later_ends_it() {
-    let fake = going(young).with(webhook(true));
+fn later_webhook_outage_ends_the_wait() {
+    let fake = deletion_in_progress(deleted_just_now).with(webhook(true));
     let second = fake.on("LIST endpointslices").nth(2);
     second.after(|it| it.store.load(webhook(false)));
     let ran = wait(&fake, "gpu --for=deleted");
-    assert_eq!(ran.code, Some(2), "{}", ran.transcript());
+    ran.expect_code(2);
     let finding = ran.stdout.lines().nth(2).expect("a finding");
     assert!(
         finding.starts_with("error SKY505 webhook-unreachable  "),
@@ -302,35 +301,35 @@ fn a_webhook_that_goes_away_later_ends_it() {
 }
 
 #[test]
-fn until_a_package_is_uninstalled() {
+fn wait_for_uninstalled_ends_when_removed() {
     for words in ["gpu --for=uninstalled=driver", "gpu --for=uninstalled"] {
-        let fake = OLD.serve(removable(true)).with(OLD.node(
+        let fake = SKYHOOK.serve(removable(true)).with(SKYHOOK.node(
             "node-1",
             "in_progress",
             &["driver|1.0.0 uninstall in_progress"],
         ));
-        meanwhile(&fake, |it| {
-            it.store.load(OLD.node("node-1", "complete", &[]));
-            it.store.load(OLD.skyhook("complete", removable(true)));
+        on_watch(&fake, |it| {
+            it.store.load(SKYHOOK.node("node-1", "complete", &[]));
+            it.store.load(SKYHOOK.skyhook("complete", removable(true)));
         });
         let ran = wait(&fake, words);
         let condition = words.trim_start_matches("gpu --for=");
         assert_eq!(
-            said(&ran),
+            ran.parts(),
             (format!("skyhook/gpu {condition}\n").as_str(), "", Some(0))
         );
     }
 }
 
 #[test]
-fn an_uninstall_that_nobody_asks_for_is_not_waited_for() {
-    let fake = OLD.serve(removable(false)).with(OLD.node(
+fn unrequested_uninstall_is_not_awaited() {
+    let fake = SKYHOOK.serve(removable(false)).with(SKYHOOK.node(
         "node-1",
         "complete",
         &["driver|1.0.0 config complete"],
     ));
     assert_eq!(
-        said(&wait(&fake, "gpu --for=uninstalled=driver")),
+        wait(&fake, "gpu --for=uninstalled=driver").parts(),
         (
             "",
             "error: no uninstall of driver was requested, but the package is still on 1 node\n\
@@ -341,16 +340,16 @@ fn an_uninstall_that_nobody_asks_for_is_not_waited_for() {
 }
 
 #[test]
-fn an_api_server_that_is_away_for_a_while_is_borne_and_said_once() {
-    let fake = at_work(OLD, driver());
-    // Each rule counts what no rule before it has answered.
+fn api_server_outage_is_tolerated_and_reported_once() {
+    let fake = in_progress(SKYHOOK, driver());
+    // Each rule counts the requests that no earlier rule has answered.
     fake.on("WATCH skyhooks").nth(1).reply(410);
     let list = || fake.on("LIST skyhooks").nth(2);
     list().reply(Reply::Cut);
     list().reply(500);
     list().reply(401);
     list().reply(404);
-    list().after(complete(OLD, driver()));
+    list().after(complete(SKYHOOK, driver()));
     let ran = wait(&fake, "gpu");
     assert_eq!(
         (ran.stdout.as_str(), ran.code),
@@ -361,8 +360,8 @@ fn an_api_server_that_is_away_for_a_while_is_borne_and_said_once() {
 }
 
 #[test]
-fn credentials_that_stay_refused_are_an_error() {
-    let fake = at_work(OLD, driver());
+fn rejected_credentials_are_an_error() {
+    let fake = in_progress(SKYHOOK, driver());
     fake.on("WATCH *").reply(401);
     for kind in ["skyhooks", "deploymentpolicies", "nodes", "pods"] {
         fake.on(&format!("LIST {kind}"))
@@ -371,16 +370,16 @@ fn credentials_that_stay_refused_are_an_error() {
             .reply(401);
     }
     let ran = wait(&fake, "gpu");
-    assert_eq!(ran.code, Some(1), "{}", ran.transcript());
+    ran.expect_code(1);
     let says = "does not accept the credentials";
-    assert!(ran.stderr.contains(says), "{}", ran.transcript());
+    ran.expect_stderr(says);
 }
 
 /// With 15,000 nodes each list of them would be megabytes.
 #[test]
-fn a_quiet_cluster_is_listed_once_and_watched() {
-    let fake = at_work(OLD, driver());
-    with_look(&fake, 4, complete(OLD, driver()));
+fn quiet_cluster_is_listed_once_and_watched() {
+    let fake = in_progress(SKYHOOK, driver());
+    on_read(&fake, 4, complete(SKYHOOK, driver()));
     assert_eq!(wait(&fake, "gpu --timeout 60s").code, Some(0));
     let lines = fake.lines();
     for list in ["/skyhooks", "/api/v1/nodes"] {
@@ -392,10 +391,10 @@ fn a_quiet_cluster_is_listed_once_and_watched() {
 
 /// Operators before v0.10 know no deployment policies.
 #[test]
-fn an_api_that_is_not_served_is_not_waited_for() {
-    let fake = at_work(OLD, driver());
+fn unserved_api_is_not_awaited() {
+    let fake = in_progress(SKYHOOK, driver());
     fake.on("LIST deploymentpolicies").reply(404);
-    meanwhile(&fake, complete(OLD, driver()));
+    on_watch(&fake, complete(SKYHOOK, driver()));
     let ran = wait(&fake, "gpu");
     assert_eq!(
         (ran.stdout.as_str(), ran.code),
@@ -407,30 +406,30 @@ fn an_api_that_is_not_served_is_not_waited_for() {
     assert_eq!(lists.count(), 1);
 }
 
-/// The API goes with its last object, where the operator's chart is uninstalled.
+/// The API is removed with its last object when the operator's chart is uninstalled.
 #[test]
-fn what_goes_with_its_api_is_deleted() {
-    let fake = at_work(OLD, driver());
+fn removed_api_counts_as_deleted() {
+    let fake = in_progress(SKYHOOK, driver());
     fake.on("WATCH skyhooks").reply(404);
     fake.on("LIST skyhooks").nth(2).times(100).reply(404);
     assert_eq!(
-        said(&wait(&fake, "gpu --for=deleted")).0,
+        wait(&fake, "gpu --for=deleted").parts().0,
         "skyhook/gpu deleted\n"
     );
 }
 
 #[test]
-fn an_interrupt_says_how_far_it_was() {
-    let fake = at_work(OLD, driver());
+fn interrupt_reports_progress() {
+    let fake = in_progress(SKYHOOK, driver());
     let child = Child::default();
     fake.on("WATCH nodes").nth(1).after(child.interrupt());
     let served = fake.serve();
     let ran = run("wait gpu --timeout 20s")
         .kubeconfig(&served.kubeconfig())
         .child(&child)
-        .go();
+        .output();
     assert_eq!(
-        said(&ran),
+        ran.parts(),
         (
             "",
             "Interrupted: gpu: in_progress, 0 of 1 node done.\n",
@@ -440,8 +439,8 @@ fn an_interrupt_says_how_far_it_was() {
 }
 
 #[test]
-fn words_that_make_no_sense() {
-    let fake = at_work(OLD, driver());
+fn invalid_flag_combinations_are_refused() {
+    let fake = in_progress(SKYHOOK, driver());
     for (words, code) in [
         ("gpx", 1),
         ("gpu --for=ready", 64),

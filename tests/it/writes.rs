@@ -1,28 +1,27 @@
-//! The commands that write, as a user runs them, against a server over a socket.
+//! The commands that write, run as a user runs them against a server on a socket.
 
-pub mod ambiguous_responses;
-mod answers;
-mod applied;
+pub mod confirmation;
+mod deleted_custom_resource;
 mod deletion;
 mod diff;
-mod fleet;
 mod full_disk;
+mod gitops_warnings;
 mod holds;
 mod interrupt;
 mod lifecycle;
 mod limits;
 mod migration;
 mod other_cluster;
+mod package_retry;
+mod repeated_undo;
 mod reset;
-mod retry;
+mod responses;
 mod safety;
-mod spoiled;
+mod scale;
 mod undo;
-mod undo_again;
-mod undo_starts;
-mod unread;
-mod untrusted;
-mod vanishing;
+mod undo_preview;
+mod unreadable_sources;
+mod untrusted_journals;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,12 +29,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
-use crate::support::run::Ran;
-use crate::support::stage::{CR, Stage};
+use crate::support::test_cluster::{CR, TestCluster};
 
-impl Stage {
+impl TestCluster {
     /// An annotation of the custom resource, by the operator's key.
-    fn noted(&self, key: &str) -> Value {
+    fn cr_annotation(&self, key: &str) -> Value {
         let cr = self.cr().expect("it is there");
         cr["metadata"]["annotations"][ApiFlavor::Skyhook.key(key)].clone()
     }
@@ -56,7 +54,7 @@ impl Stage {
         [of("annotations"), of("labels")].concat()
     }
 
-    /// The objects without what a server counts: versions and who wrote what.
+    /// The objects without resource versions and managed fields.
     fn objects(&self) -> Value {
         let mut objects = json!([
             self.node("node-1"),
@@ -73,13 +71,13 @@ impl Stage {
         objects
     }
 
-    /// Stands in for the operator: says that it has paused, or goes on, as soon as it is asked to.
+    /// Simulates the operator while `act` runs: it acknowledges pauses and resumes at once.
     pub fn with_operator<T>(&self, act: impl FnOnce() -> T) -> T {
         let done = Arc::new(AtomicBool::new(false));
         let (fake, ended) = (self.fake.clone(), done.clone());
         let operator = std::thread::spawn(move || {
             while !ended.load(Ordering::Relaxed) {
-                if let Some(cr) = fake.get("skyhooks", "", CR).and_then(answered) {
+                if let Some(cr) = fake.get("skyhooks", "", CR).and_then(acknowledged) {
                     fake.load(cr);
                 }
                 std::thread::yield_now();
@@ -92,14 +90,10 @@ impl Stage {
     }
 }
 
-/// The custom resource with the operator's answer to its pause, or to the end of it; none where it has answered.
-fn answered(mut cr: Value) -> Option<Value> {
+/// The custom resource with the operator's acknowledgement of a pause or resume; `None` if nothing changed.
+fn acknowledged(mut cr: Value) -> Option<Value> {
     let asked = cr["metadata"]["annotations"][ApiFlavor::Skyhook.key("pause")] == "true";
     let paused = cr["status"]["status"] == "paused";
     cr["status"]["status"] = json!(if asked { "paused" } else { "in_progress" });
     (asked != paused).then_some(cr)
-}
-
-fn expect(ran: &Ran, code: i32) {
-    assert_eq!(ran.code, Some(code), "{}", ran.transcript());
 }

@@ -1,4 +1,4 @@
-//! Deletions that hang, and what they leave behind.
+//! Stuck deletions, and what they leave behind.
 
 use std::time::Duration;
 
@@ -75,7 +75,7 @@ fn uid(object: &Value) -> String {
     object["metadata"]["uid"].to_string()
 }
 
-/// The second documented way out: forgetting what is on the node.
+/// The second documented remedy: resetting the node.
 pub fn deletion_freed_by_reset(cluster: &Cluster) {
     cluster.result(pods("driver", "apply").on("node-2"), StepResult::Exit(1));
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").uninstallable()));

@@ -18,7 +18,7 @@ const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const EARLY: &str = "2026-01-02T03:04:05Z";
 const LATE: &str = "2026-01-02T03:04:06Z";
 
-pub fn of_every_field(cluster: &Cluster) {
+pub fn every_field_in_json_and_protobuf(cluster: &Cluster) {
     create(&cluster.api);
     for (name, path) in LISTS {
         let json = cluster.api.get(path).expect("a list can be read");
@@ -41,7 +41,7 @@ pub fn of_every_field(cluster: &Cluster) {
 }
 
 /// Whoever asks for protobuf is refused in protobuf.
-pub fn of_a_refusal(cluster: &Cluster) {
+pub fn refusal_in_protobuf(cluster: &Cluster) {
     let refusal = cluster.user("restricted").bytes("/api/v1/nodes", PROTOBUF);
     let file = recorded("refused", "pb");
     if std::env::var_os("UPDATE").is_some() {

@@ -1,8 +1,8 @@
-//! Requests of our commands that change something are spoiled on their way to the real API server, and the commands are
-//! killed at them: nothing is half done, what is said is true, and both ways are open.
+//! Injects faults into the requests of commands that write, before a real API server, and kills the commands during them:
+//! nothing is left half done, all reports are true, and both the same command again and `undo` work.
 //!
-//! A sample runs with the suite. `FAULTS=2000 cargo test --locked --test e2e -- faults --nocapture` tries so many,
-//! `FAULTS=all` all; what is tried and checked is in `../../it/support/bearing.rs`.
+//! A sample runs with the suite. `FAULTS=2000 cargo test --locked --test e2e -- faults --nocapture` runs about that many
+//! cases, `FAULTS=all` all of them; the faults and checks are in `../../it/support/fault_checks.rs`.
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
@@ -10,17 +10,19 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::{
+    fixtures::POLICIES,
     races::{HOLD, held_up, noted},
-    setting::POLICIES,
     writes::{annotated, applies_on},
 };
 use crate::{
-    bearing::{COMMANDS, Ground, Sample, call, faults, sample, try_all, typed},
     cluster::{Cluster, SKYHOOKS},
+    fault_checks::{
+        COMMANDS, FaultTarget, Sample, check_all, command, faults, run_command, sample,
+    },
     kubelet::{StepResult, Target},
-    proxy::{Fault, Hears, LIMIT, Proxy, Spoil},
+    proxy::{Fault, FaultInjection, FaultResponse, Proxy, REQUEST_TIMEOUT},
     rollout::Rollout,
-    run::{Child, Ran},
+    run::{Child, RunOutput},
     tools::Tools,
     view::complete,
 };
@@ -28,32 +30,32 @@ use crate::{
 const NODES: &str = "/api/v1/nodes";
 const PODS: &str = "/api/v1/namespaces/skyhook/pods";
 
-/// A captured cluster on a real API server of its own, with the operator away.
-struct Real {
+/// A real API server with the objects of a capture, without the operator.
+struct RealApiServer {
     cluster: Cluster,
     proxy: Proxy,
     state: TempDir,
-    /// The capture that it holds, each object as the server made it.
-    held: &'static str,
-    made: BTreeMap<String, Value>,
+    /// The name of the loaded capture, and each of its objects as the server created it.
+    loaded: &'static str,
+    created: BTreeMap<String, Value>,
 }
 
-impl Real {
-    fn of(cluster: Cluster) -> Real {
-        // The only pods here are those that kubelets have turned away.
+impl RealApiServer {
+    fn of(cluster: Cluster) -> RealApiServer {
+        // The only pods here are those that kubelets rejected.
         cluster.result(Target::default(), StepResult::Rejected);
-        Real {
-            proxy: cluster.proxy().standing_in(),
+        RealApiServer {
+            proxy: cluster.proxy().simulating_operator(),
             cluster,
             state: tempfile::tempdir().expect("a directory"),
-            held: "",
-            made: BTreeMap::new(),
+            loaded: "",
+            created: BTreeMap::new(),
         }
     }
 
-    /// Takes everything away.
+    /// Deletes all objects.
     fn clear(&mut self) {
-        self.made.clear();
+        self.created.clear();
         for collection in [SKYHOOKS, POLICIES, PODS, NODES] {
             for item in self.cluster.api.items(collection).expect("it answers") {
                 let name = item["metadata"]["name"].as_str().unwrap_or_default();
@@ -64,13 +66,13 @@ impl Real {
 
     fn remove(&self, path: &str) {
         let api = &self.cluster.api;
-        // One that is held by finalizers goes with them.
+        // Finalizers are removed, too.
         let _ = api.delete(path, &json!({}));
         let _ = api.merge(path, &json!({"metadata": {"finalizers": null}}));
         assert_eq!(api.find(path).expect("it answers"), None, "{path} goes");
     }
 
-    /// The objects of a capture that commands change. There are no kubelets, and so no pods but those that have ended.
+    /// Creates the objects of a capture that commands change. Without kubelets there are no pods but failed ones.
     fn load(&mut self, name: &str) {
         let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clusters");
         let text = std::fs::read(directory.join(name).join("cluster.json")).expect("a capture");
@@ -85,92 +87,93 @@ impl Real {
             };
             let name = object["metadata"]["name"].as_str().expect("a name");
             let path = format!("{collection}/{name}");
-            let mut made = self.make(&path, object);
-            made["metadata"]["deletionTimestamp"] = object["metadata"]["deletionTimestamp"].clone();
-            self.made.insert(path.clone(), made);
-            self.delete_as_made(&path);
+            let mut created = self.create(&path, object);
+            created["metadata"]["deletionTimestamp"] =
+                object["metadata"]["deletionTimestamp"].clone();
+            self.created.insert(path.clone(), created);
+            self.delete_like_capture(&path);
         }
     }
 
-    /// Makes an object with its status; it is not being deleted yet.
-    fn make(&self, path: &str, object: &Value) -> Value {
+    /// Creates an object with its status, without a deletion.
+    fn create(&self, path: &str, object: &Value) -> Value {
         let api = &self.cluster.api;
-        let mut as_new = object.clone();
-        let metadata = as_new["metadata"].as_object_mut().expect("metadata");
+        let mut new = object.clone();
+        let metadata = new["metadata"].as_object_mut().expect("metadata");
         let kept = ["name", "labels", "annotations", "finalizers"];
         metadata.retain(|key, _| kept.contains(&key.as_str()));
         let collection = path.rsplit_once('/').expect("a path").0;
-        let made = api.post(collection, &as_new).expect("it can be made");
+        let created = api.post(collection, &new).expect("it can be created");
         if object["status"].is_null() {
-            return made;
+            return created;
         }
         let status = format!("{path}/status");
         let status = api.merge(&status, &json!({"status": object["status"]}));
         status.expect("its status can be written")
     }
 
-    fn delete_as_made(&self, path: &str) {
-        if !self.made[path]["metadata"]["deletionTimestamp"].is_null() {
+    fn delete_like_capture(&self, path: &str) {
+        if !self.created[path]["metadata"]["deletionTimestamp"].is_null() {
             let deleted = self.cluster.api.delete(path, &json!({}));
             deleted.expect("it can be deleted");
         }
     }
 
-    /// Puts an object back to what it was when it was made.
+    /// Restores an object to what it was when it was created.
     fn restore(&self, path: &str) {
         let api = &self.cluster.api;
-        let made = &self.made[path];
+        let created = &self.created[path];
         let deleting = |object: &Value| !object["metadata"]["deletionTimestamp"].is_null();
         let mut now = api.find(path).expect("it answers");
         if now
             .as_ref()
-            .is_some_and(|now| deleting(now) && !deleting(made))
+            .is_some_and(|now| deleting(now) && !deleting(created))
         {
             self.remove(path);
             now = None;
         }
         let Some(now) = now else {
-            self.make(path, made);
-            self.delete_as_made(path);
+            self.create(path, created);
+            self.delete_like_capture(path);
             return;
         };
-        let mut back = made.clone();
+        let mut back = created.clone();
         back["metadata"] = now["metadata"].clone();
         for part in ["labels", "annotations", "finalizers"] {
-            back["metadata"][part] = made["metadata"][part].clone();
+            back["metadata"][part] = created["metadata"][part].clone();
         }
-        let same = |part: &str| now["metadata"][part] == made["metadata"][part];
+        let same = |part: &str| now["metadata"][part] == created["metadata"][part];
         let parts = ["labels", "annotations", "finalizers"];
-        if now["spec"] != made["spec"] || !parts.iter().all(|part| same(part)) {
+        if now["spec"] != created["spec"] || !parts.iter().all(|part| same(part)) {
             let put = api.put(path, &back).expect("it can be put back");
             back["metadata"] = put["metadata"].clone();
         }
-        if now["status"] != made["status"] {
+        if now["status"] != created["status"] {
             let status = api.put(&format!("{path}/status"), &back);
             status.expect("its status can be put back");
         }
-        if deleting(made) && !deleting(&now) {
-            self.delete_as_made(path);
+        if deleting(created) && !deleting(&now) {
+            self.delete_like_capture(path);
         }
     }
 }
 
-impl Ground for Real {
-    fn as_new(&mut self, cluster: &'static str) {
+impl FaultTarget for RealApiServer {
+    fn load_capture(&mut self, cluster: &'static str) {
         self.state = tempfile::tempdir().expect("a directory");
-        if self.held != cluster {
+        if self.loaded != cluster {
             self.clear();
             self.load(cluster);
-            self.held = cluster;
+            self.loaded = cluster;
             return;
         }
-        for path in self.made.keys() {
+        for path in self.created.keys() {
             self.restore(path);
         }
         for object in self.cluster.api.items(SKYHOOKS).expect("it answers") {
             let name = object["metadata"]["name"].as_str().unwrap_or_default();
             let path = format!("{SKYHOOKS}/{name}");
-            if !self.made.contains_key(&path) {
+            if !self.created.contains_key(&path) {
                 self.remove(&path);
             }
         }
@@ -180,7 +183,7 @@ impl Ground for Real {
         &self.proxy
     }
 
-    fn state(&self) -> &Path {
+    fn state_dir(&self) -> &Path {
         self.state.path()
     }
 
@@ -202,35 +205,35 @@ impl Ground for Real {
     }
 }
 
-/// Runs of the suite are samples of these sizes.
+/// How many cases run with the suite.
 const SAMPLE: usize = 30;
 const SAMPLE_UNDER_THE_OPERATOR: usize = 10;
-/// Each has servers of its own.
+/// How many run at once, each on its own servers.
 const AT_ONCE: usize = 2;
 const AT_ONCE_OF_MANY: usize = 10;
 
-/// Nobody writes but our commands, so all objects are as before or as planned.
-pub fn with_the_operator_away(tools: &Tools) {
+/// Only our commands write, so every object is either unchanged or as planned.
+pub fn without_the_operator(tools: &Tools) {
     let sample = sample(SAMPLE);
     let at_once = if sample == Sample::About(SAMPLE) {
         AT_ONCE
     } else {
         AT_ONCE_OF_MANY
     };
-    let ground = || Real::of(Cluster::unoperated(tools).expect("it starts"));
-    try_all(COMMANDS, sample, at_once, ground).all_borne();
+    let target = || RealApiServer::of(Cluster::unoperated(tools).expect("it starts"));
+    check_all(COMMANDS, sample, at_once, target).assert_none_failed();
 }
 
-/// A rollout whose packages do not end, and the operator at work on it.
-struct Operated<'a> {
+/// A rollout whose packages do not finish, with the operator working on it.
+struct RealOperator<'a> {
     cluster: &'a Cluster,
     gpu: Rollout<'a>,
     proxy: Proxy,
     state: TempDir,
 }
 
-impl Ground for Operated<'_> {
-    fn as_new(&mut self, _: &'static str) {
+impl FaultTarget for RealOperator<'_> {
+    fn load_capture(&mut self, _: &'static str) {
         self.state = tempfile::tempdir().expect("a directory");
     }
 
@@ -238,7 +241,7 @@ impl Ground for Operated<'_> {
         &self.proxy
     }
 
-    fn state(&self) -> &Path {
+    fn state_dir(&self) -> &Path {
         self.state.path()
     }
 
@@ -247,12 +250,12 @@ impl Ground for Operated<'_> {
     }
 }
 
-const ON: [&str; 3] = ["node-1", "node-2", "node-3"];
+const NODE_NAMES: [&str; 3] = ["node-1", "node-2", "node-3"];
 const RESET: &str = "reset gpu --confirm";
 
-impl<'a> Operated<'a> {
-    fn of(cluster: &'a Cluster) -> Operated<'a> {
-        Operated {
+impl<'a> RealOperator<'a> {
+    fn of(cluster: &'a Cluster) -> RealOperator<'a> {
+        RealOperator {
             gpu: held_up(cluster),
             proxy: cluster.proxy(),
             state: tempfile::tempdir().expect("a directory"),
@@ -260,143 +263,153 @@ impl<'a> Operated<'a> {
         }
     }
 
-    /// How many requests a reset makes where nothing goes wrong.
-    fn requests(&self) -> usize {
-        let ran = call(self, RESET, &Child::default());
-        assert_eq!(ran.code, Some(0), "{}", ran.transcript());
-        self.gpu.until(applies_on("driver", &ON));
-        self.proxy.asked().len()
+    /// How many requests a reset sends without faults.
+    fn count_requests(&self) -> usize {
+        let ran = run_command(self, RESET, &Child::default());
+        ran.expect_code(0);
+        self.gpu.until(applies_on("driver", &NODE_NAMES));
+        self.proxy.requests().len()
     }
 
-    fn begun(&self) -> [usize; 3] {
-        ON.map(|node| self.cluster.kubelet.begun("driver", "apply", node))
+    fn started(&self) -> [usize; 3] {
+        NODE_NAMES.map(|node| self.cluster.kubelet.begun("driver", "apply", node))
     }
 
-    fn begin_anew(&self, before: [usize; 3]) {
-        self.cluster.await_that("all nodes begin anew", || {
-            let now = self.begun();
-            (0..ON.len()).all(|at| now[at] > before[at])
+    fn await_restart(&self, before: [usize; 3]) {
+        self.cluster.await_that("all nodes start again", || {
+            let now = self.started();
+            (0..NODE_NAMES.len()).all(|at| now[at] > before[at])
         });
     }
 
-    fn is_free(&self, told: &str) {
+    fn assert_no_pause(&self, context: &str) {
         annotated(&self.gpu, "pause", Value::Null);
-        assert_eq!(noted(&self.gpu, HOLD), Value::Null, "{told}");
+        assert_eq!(noted(&self.gpu, HOLD), Value::Null, "{context}");
     }
 
-    /// No pause of ours stays unless it is said, and what is said to be reset runs again.
-    fn bears(&self, ran: &Ran, before: [usize; 3], told: &str) {
-        assert!(matches!(ran.code, None | Some(0 | 1 | 3 | 4 | 5)), "{told}");
+    /// No pause of ours stays unless it is reported, and what is reported as reset runs again.
+    fn check_result(&self, ran: &RunOutput, before: [usize; 3], context: &str) {
+        assert!(
+            matches!(ran.code, None | Some(0 | 1 | 3 | 4 | 5)),
+            "{context}"
+        );
         let says_paused = ran.stdout.contains("paused") || ran.stderr.contains("paused");
         if ran.code.is_some() && !says_paused {
-            self.is_free(told);
+            self.assert_no_pause(context);
         }
         if ran.code == Some(0) {
-            self.begin_anew(before);
+            self.await_restart(before);
         }
     }
 
-    fn finishes(&self, told: &str) {
-        let before = self.begun();
-        let again = call(self, RESET, &Child::default());
-        assert_eq!(again.code, Some(0), "{told}{}", again.transcript());
-        self.begin_anew(before);
+    fn check_second_run(&self, context: &str) {
+        let before = self.started();
+        let again = run_command(self, RESET, &Child::default());
+        assert_eq!(again.code, Some(0), "{context}{}", again.transcript());
+        self.await_restart(before);
     }
 
-    /// After a reset that the operator has taken up there is nothing to take back.
-    fn goes_back(&self, told: &str) {
-        let undone = call(self, "undo --confirm", &Child::default());
+    /// After a reset that the operator has acted on, there may be nothing to undo.
+    fn check_undo(&self, context: &str) {
+        let undone = run_command(self, "undo --confirm", &Child::default());
         let may = [Some(0), Some(1), Some(3), Some(4)];
-        assert!(may.contains(&undone.code), "{told}{}", undone.transcript());
+        assert!(
+            may.contains(&undone.code),
+            "{context}{}",
+            undone.transcript()
+        );
         if undone.code == Some(1) {
             assert!(
                 undone.stderr.contains("no journal"),
-                "{told}{}",
+                "{context}{}",
                 undone.transcript()
             );
         }
     }
 
-    fn heals(self) {
+    fn finish(self) {
         self.cluster.heal();
         self.gpu.until(complete()).well();
         self.gpu.stays(&complete(), Duration::from_secs(1));
     }
 }
 
-/// The operator writes the same objects: no pause of ours stays, what is said to be reset runs again, and so it does once
-/// the command is run again.
-pub fn under_the_operator(cluster: &Cluster) {
-    let mut ground = Operated::of(cluster);
+/// With the operator writing the same objects, no pause of ours stays, what is reported as reset runs again, and running
+/// the command again resets everything.
+pub fn with_the_operator(cluster: &Cluster) {
+    let mut target = RealOperator::of(cluster);
     let of_one = |request: usize| faults().into_iter().map(move |fault| (request, fault));
-    let all: Vec<(usize, Fault)> = (1..=ground.requests()).flat_map(of_one).collect();
+    let all: Vec<(usize, Fault)> = (1..=target.count_requests()).flat_map(of_one).collect();
     let picked = sample(SAMPLE_UNDER_THE_OPERATOR).of(&all);
     for (number, (request, fault)) in picked.iter().enumerate() {
-        ground.as_new("");
-        let before = ground.begun();
+        target.load_capture("");
+        let before = target.started();
         let child = Child::default();
-        ground.proxy.spoils(Some(Spoil {
+        target.proxy.inject(Some(FaultInjection {
             first: *request,
             last: *request,
             fault: *fault,
             child: child.clone(),
         }));
-        let limit = fault.needs_limit();
-        let limit = limit.then(|| format!(" --request-timeout {LIMIT}"));
+        let limit = fault.needs_time_limit();
+        let limit = limit.then(|| format!(" --request-timeout {REQUEST_TIMEOUT}"));
         let words = format!("{RESET}{}", limit.unwrap_or_default());
-        let ran = call(&ground, &words, &child);
-        ground.proxy.heals();
-        let told = format!("request {request}, {fault:?}: {}", ran.transcript());
-        assert!(ran.code.is_some() || fault.hears == Hears::Killed, "{told}");
-        ground.bears(&ran, before, &told);
+        let ran = run_command(&target, &words, &child);
+        target.proxy.stop_faults();
+        let context = format!("request {request}, {fault:?}: {}", ran.transcript());
+        assert!(
+            ran.code.is_some() || fault.response == FaultResponse::Killed,
+            "{context}"
+        );
+        target.check_result(&ran, before, &context);
         if number % 2 == 0 {
-            ground.finishes(&told);
+            target.check_second_run(&context);
         } else {
-            ground.goes_back(&told);
+            target.check_undo(&context);
         }
-        ground.is_free(&told);
-        ground.gpu.until(applies_on("driver", &ON));
+        target.assert_no_pause(&context);
+        target.gpu.until(applies_on("driver", &NODE_NAMES));
     }
     eprintln!(
-        "{} of {} faults under the operator, 0 not borne",
+        "{} of {} faults under the operator, 0 violations",
         picked.len(),
         all.len()
     );
-    ground.heals();
+    target.finish();
 }
 
-/// How long the API server is not there.
+/// How long the API server stays down.
 const RESTARTS_AFTER: Duration = Duration::from_millis(300);
 const SAMPLE_OF_RESTARTS: usize = 2;
 
-/// The API server itself goes and comes back, once the command has made so many requests.
-pub fn while_the_api_server_restarts(cluster: &Cluster) {
-    let mut ground = Operated::of(cluster);
-    let all: Vec<usize> = (1..=ground.requests()).collect();
+/// The API server restarts after the command has sent this many requests.
+pub fn api_server_restart(cluster: &Cluster) {
+    let mut target = RealOperator::of(cluster);
+    let all: Vec<usize> = (1..=target.count_requests()).collect();
     let picked = sample(SAMPLE_OF_RESTARTS).of(&all);
     for request in &picked {
-        ground.as_new("");
-        let before = ground.begun();
-        ground.proxy.spoils(None);
-        let command = typed(&ground, RESET);
+        target.load_capture("");
+        let before = target.started();
+        target.proxy.inject(None);
+        let command = command(&target, RESET);
         let ran = std::thread::scope(|scope| {
-            let command = scope.spawn(|| command.go());
-            while ground.proxy.asked().len() < **request && !command.is_finished() {
+            let command = scope.spawn(|| command.output());
+            while target.proxy.requests().len() < **request && !command.is_finished() {
                 std::thread::yield_now();
             }
             cluster.restart_api_server(RESTARTS_AFTER);
             command.join().expect("it ends")
         });
-        let told = format!("a restart at request {request}: {}", ran.transcript());
-        ground.bears(&ran, before, &told);
-        ground.finishes(&told);
-        ground.is_free(&told);
-        ground.gpu.until(applies_on("driver", &ON));
+        let context = format!("a restart at request {request}: {}", ran.transcript());
+        target.check_result(&ran, before, &context);
+        target.check_second_run(&context);
+        target.assert_no_pause(&context);
+        target.gpu.until(applies_on("driver", &NODE_NAMES));
     }
     eprintln!(
-        "{} restarts at {} requests, 0 not borne",
+        "{} restarts at {} requests, 0 violations",
         picked.len(),
         all.len()
     );
-    ground.heals();
+    target.finish();
 }

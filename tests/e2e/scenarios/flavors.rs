@@ -1,8 +1,8 @@
-//! Which of the two generations rules, by what evidence, and what is said to a user who may not see everything.
+//! Which of the two APIs is active and by what evidence, and what is reported without all rights.
 
 use serde_json::{Value, json};
 
-use super::modelled::{mirrored, upgraded};
+use super::nodewright::{mirrored, upgraded};
 use crate::{
     cluster::Cluster,
     kubelet::StepResult,
@@ -31,18 +31,18 @@ fn rules(cluster: &Cluster, api: &str, because: &str) {
 }
 
 /// Without either CRD there is one sentence, and it is an error.
-pub fn neither(cluster: &Cluster) {
+pub fn no_api_served(cluster: &Cluster) {
     let said = ours::run(&cluster.kubeconfig("admin"), &["diagnose", "stuck"]);
     assert_eq!((said.exit, said.stdout.as_str()), (Some(1), ""), "{said:?}");
     assert_eq!(said.stderr.trim_end().lines().count(), 1, "{said:?}");
 }
 
-pub fn only_the_old(cluster: &Cluster) {
+pub fn only_skyhook_served(cluster: &Cluster) {
     cluster.apply(&gpu()).until(complete()).well();
     rules(cluster, OLD, "only");
 }
 
-pub fn only_the_new(cluster: &Cluster) {
+pub fn only_nodewright_served(cluster: &Cluster) {
     let mut gpu = Played::new(cluster, "gpu", &gpu().spec, &json!({})).begun();
     for node in ["node-1", "node-2", "node-3"] {
         gpu.installs(node, "driver|2.0.1");
@@ -52,7 +52,7 @@ pub fn only_the_new(cluster: &Cluster) {
 }
 
 /// Both are served, and the operator is new: what the old objects say is history.
-pub fn both_and_the_new_rules(cluster: &Cluster) {
+pub fn both_served_and_nodewright_active(cluster: &Cluster) {
     cluster.apply(&gpu()).until(complete());
     upgraded(cluster);
     let mut new = mirrored(cluster, &gpu(), 1);
@@ -93,7 +93,7 @@ pub fn both_and_the_new_rules(cluster: &Cluster) {
 }
 
 /// A rollback leaves the new CRDs and objects behind; the operator that runs is the old one.
-pub fn rolled_back(cluster: &Cluster) {
+pub fn operator_rolled_back(cluster: &Cluster) {
     model::install_crds(cluster.tools(), &cluster.api).expect("the CRDs are accepted");
     let stale = Played::new(cluster, "gpu", &gpu().spec, &json!({}));
     stale.status("erroring", &[]);
@@ -217,7 +217,7 @@ pub fn with_one_right_missing(cluster: &Cluster) {
 }
 
 /// What upstream's own tests ask of the commands that there are: an answer at once after the CR is made.
-pub fn asked_too_early(cluster: &Cluster) {
+pub fn commands_right_after_creation(cluster: &Cluster) {
     cluster.result(pods("driver", "apply"), StepResult::Unseen);
     cluster.apply(&gpu());
     for args in [

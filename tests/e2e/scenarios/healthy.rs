@@ -1,4 +1,4 @@
-//! What goes well must be called well, at every moment of it.
+//! Healthy operations must be reported without errors at every moment.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::{
     view::{absent, complete, entry, everywhere, gone, pod, status, that},
 };
 
-/// Slow enough that each step is seen by somebody who looks a few times a second.
+/// Slow enough that several diagnoses per second see each step.
 const UNHURRIED: Duration = Duration::from_millis(150);
 
 fn gpu() -> Skyhook {
@@ -94,7 +94,7 @@ pub fn rollout(cluster: &Cluster) {
     }
 }
 
-/// One node after the other, and each node's turn is seen.
+/// One node after the other, each of them seen in progress.
 pub fn rollout_with_a_budget(cluster: &Cluster) {
     cluster.kubelet.pace(UNHURRIED);
     cluster.without_an_error(|| {
@@ -218,7 +218,7 @@ pub fn deletion(cluster: &Cluster) {
     });
 }
 
-/// The drain evicts what runs on the nodes, and that takes its time to go.
+/// The drain evicts workloads that terminate slowly.
 pub fn drain(cluster: &Cluster) {
     cluster.kubelet.pace(UNHURRIED);
     for node in ["node-1", "node-2", "node-3"] {
@@ -271,7 +271,7 @@ pub fn joining_nodes(cluster: &Cluster) {
 }
 
 /// Two CRs on the same nodes, one before the other.
-pub fn one_after_the_other(cluster: &Cluster) {
+pub fn two_custom_resources_by_priority(cluster: &Cluster) {
     cluster.kubelet.pace(UNHURRIED);
     cluster.without_an_error(|| {
         let second = cluster.apply(&gpu());
@@ -286,7 +286,7 @@ pub fn one_after_the_other(cluster: &Cluster) {
 }
 
 /// By a policy with compartments and growing batches.
-pub fn by_policy(cluster: &Cluster) {
+pub fn rollout_by_policy(cluster: &Cluster) {
     cluster.kubelet.pace(UNHURRIED);
     cluster.patch_node("node-3", json!({"metadata": {"labels": {"zone": "b"}}}));
     let strategy = json!({"fixed": {"initialBatch": 1, "batchThreshold": 100, "failureThreshold": 1, "safetyLimit": 90}});
@@ -301,7 +301,7 @@ pub fn by_policy(cluster: &Cluster) {
     });
     cluster
         .api
-        .post(super::setting::POLICIES, &policy)
+        .post(super::fixtures::POLICIES, &policy)
         .expect("the policy is accepted");
     cluster.without_an_error(|| {
         cluster
@@ -310,7 +310,7 @@ pub fn by_policy(cluster: &Cluster) {
     });
 }
 
-/// The operator goes away in the middle and comes back.
+/// The operator stops in the middle and starts again.
 pub fn operator_restarts(cluster: &Cluster) {
     cluster.kubelet.pace(UNHURRIED);
     cluster.without_an_error(|| {

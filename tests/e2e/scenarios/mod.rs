@@ -1,37 +1,37 @@
-//! All scenarios. Each has a cluster of its own, so that what one does to the operator is not another's weather.
+//! All scenarios. Each has its own cluster, so that they do not affect each other.
 
-mod as_kubectl;
-mod cures;
+mod blocked_by_spec;
+mod blocked_rollouts;
 mod deletion;
-mod deletion_cured;
+mod deletion_remedies;
 mod encodings;
-mod facts;
+mod excluded_nodes;
+mod failed_jobs;
 mod faults;
-mod first_change;
+mod first_remedy;
+mod fixtures;
 mod flavors;
-mod healing;
 mod healthy;
-mod held_up;
-mod kept_out;
-mod later;
-mod migrated;
-mod modelled;
-mod not_begun;
-mod overdue;
-mod parked;
+mod job_timeouts;
+mod kubectl_parity;
+mod migration;
+mod nodewright;
+mod operator_behavior;
+mod overdue_states;
+mod permissions;
 mod races;
 mod readme;
-mod rights;
-mod setting;
+mod remedies;
+mod self_healing;
+mod size_limits;
 mod soak;
-mod specs;
 mod strip;
-mod stuck;
+mod stuck_states;
 mod teardown;
-mod too_large;
 mod undelete;
 mod undo;
 mod uninstall;
+mod unworkable_specs;
 mod webhooks;
 mod writes;
 
@@ -45,7 +45,7 @@ use crate::{cluster::Cluster, tools::Tools};
 type Scenario = fn(&Cluster);
 type Group = &'static [(&'static str, Scenario)];
 
-/// The old generation, each with three nodes.
+/// The older API, each with three nodes.
 const OLD: Group = &[
     ("rollout", healthy::rollout),
     ("rollout_with_a_budget", healthy::rollout_with_a_budget),
@@ -58,8 +58,11 @@ const OLD: Group = &[
     ("deletion", healthy::deletion),
     ("drain", healthy::drain),
     ("joining_nodes", healthy::joining_nodes),
-    ("one_after_the_other", healthy::one_after_the_other),
-    ("by_policy", healthy::by_policy),
+    (
+        "two_custom_resources_by_priority",
+        healthy::two_custom_resources_by_priority,
+    ),
+    ("rollout_by_policy", healthy::rollout_by_policy),
     ("operator_restarts", healthy::operator_restarts),
     (
         "deletion_waits_for_erroring_install",
@@ -71,25 +74,25 @@ const OLD: Group = &[
     ),
     ("deletion_freed_by_reset", deletion::deletion_freed_by_reset),
     (
-        "uninstall_interrupt_without_interrupt",
-        stuck::uninstall_interrupt_without_interrupt,
+        "uninstall_stuck_without_its_interrupt",
+        stuck_states::uninstall_stuck_without_its_interrupt,
     ),
     (
         "uninstall_requested_but_never_installed",
-        stuck::uninstall_requested_but_never_installed,
+        stuck_states::uninstall_requested_but_never_installed,
     ),
-    ("two_operators_running", stuck::two_operators_running),
+    ("two_operators_running", stuck_states::two_operators_running),
     (
         "version_changed_while_uninstalling",
-        stuck::version_changed_while_uninstalling,
+        stuck_states::version_changed_while_uninstalling,
     ),
     (
-        "version_changed_under_the_operators_eyes",
-        stuck::version_changed_under_the_operators_eyes,
+        "version_changed_while_the_operator_runs",
+        stuck_states::version_changed_while_the_operator_runs,
     ),
     (
         "cancelled_uninstall_still_running",
-        stuck::cancelled_uninstall_still_running,
+        stuck_states::cancelled_uninstall_still_running,
     ),
     ("name_equals_taint_key", deletion::name_equals_taint_key),
     (
@@ -108,329 +111,413 @@ const OLD: Group = &[
         "deletion_blocked_while_disabled",
         deletion::deletion_blocked_while_disabled,
     ),
-    ("dependency_uninstalled", stuck::dependency_uninstalled),
-    ("uninstall_failing", stuck::uninstall_failing),
-    ("package_out_of_memory", stuck::package_out_of_memory),
-    ("image_pull_failing", stuck::image_pull_failing),
-    ("pod_never_acknowledged", stuck::pod_never_acknowledged),
     (
-        "changed_pods_are_replaced_for_ever",
-        stuck::changed_pods_are_replaced_for_ever,
+        "dependency_uninstalled",
+        stuck_states::dependency_uninstalled,
+    ),
+    ("uninstall_failing", stuck_states::uninstall_failing),
+    ("package_out_of_memory", stuck_states::package_out_of_memory),
+    ("image_pull_failing", stuck_states::image_pull_failing),
+    ("pod_never_started", stuck_states::pod_never_started),
+    (
+        "mutated_pods_are_replaced_endlessly",
+        stuck_states::mutated_pods_are_replaced_endlessly,
     ),
     (
         "drain_blocked_by_a_budget",
-        stuck::drain_blocked_by_a_budget,
+        stuck_states::drain_blocked_by_a_budget,
     ),
 ];
 
-/// What goes wrong once and heals by itself.
+/// Temporary failures that recover without help.
 const HEALING: Group = &[
-    ("first_attempt_fails", healing::first_attempt_fails),
-    ("image_comes_late", healing::image_comes_late),
-    ("api_server_restarts", healing::api_server_restarts),
-    ("nodes_reboot", healing::nodes_reboot),
-    ("operator_comes_back", healing::operator_comes_back),
+    ("first_attempt_fails", self_healing::first_attempt_fails),
+    (
+        "image_pull_succeeds_later",
+        self_healing::image_pull_succeeds_later,
+    ),
+    ("api_server_restarts", self_healing::api_server_restarts),
+    ("nodes_reboot", self_healing::nodes_reboot),
+    ("operator_restarts", self_healing::operator_restarts),
 ];
 
-/// The same with Jobs, played by `model`.
-const HEALING_JOBS: Group = &[("attempt_of_a_job_fails", healing::attempt_of_a_job_fails)];
+/// The same with Jobs, simulated by `model`.
+const HEALING_JOBS: Group = &[("job_attempt_fails", self_healing::job_attempt_fails)];
 
-/// Held up by something outside the package.
+/// Rollouts blocked by something outside the package.
 const HELD_UP: Group = &[
-    ("waits_for_earlier", held_up::waits_for_earlier),
-    ("policy_missing", held_up::policy_missing),
-    ("node_ignored", held_up::node_ignored),
-    ("batch_held_by_a_node", held_up::batch_held_by_a_node),
+    (
+        "waits_for_an_earlier_custom_resource",
+        blocked_rollouts::waits_for_an_earlier_custom_resource,
+    ),
+    ("policy_missing", blocked_rollouts::policy_missing),
+    ("node_ignored", blocked_rollouts::node_ignored),
+    (
+        "batch_held_by_a_node",
+        blocked_rollouts::batch_held_by_a_node,
+    ),
     (
         "stale_erroring_after_reboot",
-        held_up::stale_erroring_after_reboot,
+        blocked_rollouts::stale_erroring_after_reboot,
     ),
-    ("no_node_selected", held_up::no_node_selected),
-    ("cordon_without_owner", held_up::cordon_without_owner),
-    ("untolerated_taint", held_up::untolerated_taint),
+    ("no_node_selected", blocked_rollouts::no_node_selected),
+    (
+        "cordon_without_owner",
+        blocked_rollouts::cordon_without_owner,
+    ),
+    ("untolerated_taint", blocked_rollouts::untolerated_taint),
     (
         "interrupt_waits_for_workload",
-        held_up::interrupt_waits_for_workload,
+        blocked_rollouts::interrupt_waits_for_workload,
     ),
     (
         "runtime_required_deadlock",
-        held_up::runtime_required_deadlock,
+        blocked_rollouts::runtime_required_deadlock,
     ),
-    ("name_too_long", held_up::name_too_long),
+    ("name_too_long", blocked_rollouts::name_too_long),
     (
         "pod_missing_package_annotation",
-        held_up::pod_missing_package_annotation,
+        blocked_rollouts::pod_missing_package_annotation,
     ),
-    ("operator_not_running", held_up::operator_not_running),
-    ("malformed_state", held_up::malformed_state),
-    ("nothing_at_work", held_up::nothing_at_work),
+    (
+        "operator_not_running",
+        blocked_rollouts::operator_not_running,
+    ),
+    ("malformed_state", blocked_rollouts::malformed_state),
+    (
+        "operator_makes_no_progress",
+        blocked_rollouts::operator_makes_no_progress,
+    ),
 ];
 
-/// What was derived from reading the operator.
+/// Behavior that was derived from the source of the operator.
 const FACTS: Group = &[
     (
         "deletion_leaves_conditions",
-        facts::deletion_leaves_conditions,
+        operator_behavior::deletion_leaves_conditions,
     ),
     (
         "deletion_leaves_no_state_of_uninstalled",
-        facts::deletion_leaves_no_state_of_uninstalled,
+        operator_behavior::deletion_leaves_no_state_of_uninstalled,
     ),
     (
         "batch_stop_returns_after_a_reset",
-        facts::batch_stop_returns_after_a_reset,
+        operator_behavior::batch_stop_returns_after_a_reset,
     ),
     (
         "lost_post_interrupt_restarts_at_apply",
-        facts::lost_post_interrupt_restarts_at_apply,
+        operator_behavior::lost_post_interrupt_restarts_at_apply,
     ),
     (
         "rejected_pod_is_not_replaced",
-        facts::rejected_pod_is_not_replaced,
+        operator_behavior::rejected_pod_is_not_replaced,
     ),
     (
-        "package_added_to_a_finished_chain",
-        facts::package_added_to_a_finished_chain,
+        "package_added_to_a_finished_chain_never_starts",
+        operator_behavior::package_added_to_a_finished_chain_never_starts,
     ),
-    ("dependency_cycle", facts::dependency_cycle),
+    ("dependency_cycle", operator_behavior::dependency_cycle),
     (
-        "skipped_interrupt_is_taken_up",
-        facts::skipped_interrupt_is_taken_up,
-    ),
-    (
-        "rough_reboot_heals_itself",
-        facts::rough_reboot_heals_itself,
+        "skipped_interrupt_is_run",
+        operator_behavior::skipped_interrupt_is_run,
     ),
     (
-        "disabling_what_is_complete",
-        facts::disabling_what_is_complete,
-    ),
-    ("runtime_required_taint", facts::runtime_required_taint),
-    (
-        "old_entry_is_upgraded_away",
-        facts::old_entry_is_upgraded_away,
+        "violent_reboot_recovers",
+        operator_behavior::violent_reboot_recovers,
     ),
     (
-        "serial_never_gets_anywhere",
-        facts::serial_never_gets_anywhere,
+        "disabled_complete_resource_stays_complete",
+        operator_behavior::disabled_complete_resource_stays_complete,
+    ),
+    (
+        "runtime_required_taint_stays_until_complete",
+        operator_behavior::runtime_required_taint_stays_until_complete,
+    ),
+    (
+        "old_entry_is_removed_by_an_upgrade",
+        operator_behavior::old_entry_is_removed_by_an_upgrade,
+    ),
+    (
+        "serial_makes_no_progress",
+        operator_behavior::serial_makes_no_progress,
     ),
     (
         "upgrade_ignores_the_budget",
-        facts::upgrade_ignores_the_budget,
+        operator_behavior::upgrade_ignores_the_budget,
     ),
     (
         "config_change_waits_for_every_node",
-        facts::config_change_waits_for_every_node,
+        operator_behavior::config_change_waits_for_every_node,
     ),
     (
         "foreign_cordon_is_released",
-        facts::foreign_cordon_is_released,
+        operator_behavior::foreign_cordon_is_released,
     ),
-    ("recreated_runs_nothing", facts::recreated_runs_nothing),
+    (
+        "recreated_resource_runs_nothing",
+        operator_behavior::recreated_resource_runs_nothing,
+    ),
 ];
 
-/// What our own commands write, and what becomes of it.
+/// Our commands that write, and how the operator reacts.
 const WRITES: Group = &[
     ("reset", writes::reset),
     ("package_rerun", writes::package_rerun),
-    ("stranding_is_refused", writes::stranding_is_refused),
+    (
+        "rerun_that_would_strand_is_refused",
+        writes::rerun_that_would_strand_is_refused,
+    ),
     ("pause_and_resume", writes::pause_and_resume),
     ("disable_and_enable", writes::disable_and_enable),
-    ("ignore_and_undo", writes::ignore_and_undo),
+    ("node_ignore_and_undo", writes::node_ignore_and_undo),
     ("uninstall_and_cancel", writes::uninstall_and_cancel),
-    ("deletion_freed_by_reset", cures::deletion_freed_by_reset),
+    ("deletion_freed_by_reset", remedies::deletion_freed_by_reset),
     (
-        "deletion_freed_by_taking_up",
-        cures::deletion_freed_by_taking_up,
-    ),
-    ("deletion_resumed", cures::deletion_resumed),
-    ("deletion_enabled", cures::deletion_enabled),
-    (
-        "deletion_freed_of_malformed_state",
-        cures::deletion_freed_of_malformed_state,
+        "deletion_freed_by_package_retry",
+        remedies::deletion_freed_by_package_retry,
     ),
     (
-        "deletion_goes_on_with_its_state_restored",
-        cures::deletion_goes_on_with_its_state_restored,
+        "deletion_freed_by_resume",
+        remedies::deletion_freed_by_resume,
     ),
-    ("malformed_state", cures::malformed_state),
-    ("malformed_state_restored", cures::malformed_state_restored),
-    ("rerun_while_paused", cures::rerun_while_paused),
-    ("never_installed", cures::never_installed),
-    ("version_changed", cures::version_changed),
-    ("dependency_back", cures::dependency_back),
-    ("orphan_forgotten", cures::orphan_forgotten),
-    ("orphaned_pod_deleted", cures::orphaned_pod_deleted),
-    ("rollout_goes_on", cures::rollout_goes_on),
+    (
+        "deletion_freed_by_enable",
+        remedies::deletion_freed_by_enable,
+    ),
+    (
+        "deletion_freed_by_clearing_malformed_state",
+        remedies::deletion_freed_by_clearing_malformed_state,
+    ),
+    (
+        "deletion_freed_by_node_repair",
+        remedies::deletion_freed_by_node_repair,
+    ),
+    (
+        "malformed_state_is_reset",
+        remedies::malformed_state_is_reset,
+    ),
+    (
+        "malformed_state_is_repaired",
+        remedies::malformed_state_is_repaired,
+    ),
+    (
+        "paused_package_is_rerun_after_resume",
+        remedies::paused_package_is_rerun_after_resume,
+    ),
+    (
+        "uninstall_of_a_never_installed_package_is_cancelled",
+        remedies::uninstall_of_a_never_installed_package_is_cancelled,
+    ),
+    (
+        "uninstall_with_a_changed_version_is_cancelled",
+        remedies::uninstall_with_a_changed_version_is_cancelled,
+    ),
+    (
+        "uninstall_of_a_dependency_is_cancelled",
+        remedies::uninstall_of_a_dependency_is_cancelled,
+    ),
+    (
+        "orphaned_entry_is_removed",
+        remedies::orphaned_entry_is_removed,
+    ),
+    ("orphaned_pod_is_deleted", remedies::orphaned_pod_is_deleted),
+    (
+        "stopped_rollout_continues",
+        remedies::stopped_rollout_continues,
+    ),
     ("resets_race_the_operator", races::resets_race_the_operator),
     (
-        "a_pause_during_a_reset_stays",
-        races::a_pause_during_a_reset_stays,
+        "pause_during_a_reset_is_kept",
+        races::pause_during_a_reset_is_kept,
     ),
-    ("resets_beside_each_other", races::resets_beside_each_other),
-    ("a_pause_beside_a_reset", races::a_pause_beside_a_reset),
-    ("an_undo_beside_a_reset", races::an_undo_beside_a_reset),
+    ("race_of_two_resets", races::race_of_two_resets),
+    ("race_of_pause_and_reset", races::race_of_pause_and_reset),
+    ("race_of_undo_and_reset", races::race_of_undo_and_reset),
     (
-        "a_strip_beside_the_operator",
-        races::a_strip_beside_the_operator,
+        "race_of_strip_and_operator",
+        races::race_of_strip_and_operator,
     ),
 ];
 
-/// What our own commands write, taken back; and plans that stop by themselves.
+/// Undo of our commands, and plans that stop by themselves.
 const UNDO: Group = &[
-    ("gives_back_what_was_there", undo::gives_back_what_was_there),
+    ("restores_previous_values", undo::restores_previous_values),
     (
-        "leaves_what_the_operator_did",
-        undo::leaves_what_the_operator_did,
+        "keeps_later_operator_writes",
+        undo::keeps_later_operator_writes,
     ),
-    ("of_stopping_and_going_on", undo::of_stopping_and_going_on),
-    ("of_an_uninstall", undo::of_an_uninstall),
-    ("of_a_policy_reset", undo::of_a_policy_reset),
-    ("of_a_cordon_release", undo::of_a_cordon_release),
-    ("canary_stops_by_itself", undo::canary_stops_by_itself),
-    ("plan_that_came_too_late", undo::plan_that_came_too_late),
+    (
+        "reverts_pause_resume_disable_and_enable",
+        undo::reverts_pause_resume_disable_and_enable,
+    ),
+    (
+        "reverts_uninstall_and_cancel",
+        undo::reverts_uninstall_and_cancel,
+    ),
+    ("reverts_a_policy_reset", undo::reverts_a_policy_reset),
+    ("reverts_a_cordon_release", undo::reverts_a_cordon_release),
+    ("canary_stops_on_failure", undo::canary_stops_on_failure),
+    ("outdated_plan_is_refused", undo::outdated_plan_is_refused),
 ];
 
-/// What becomes of a command when a request is spoiled.
+/// Commands with a fault in a request.
 const FAULTS: Group = &[
-    ("under_the_operator", faults::under_the_operator),
-    (
-        "while_the_api_server_restarts",
-        faults::while_the_api_server_restarts,
-    ),
+    ("with_the_operator", faults::with_the_operator),
+    ("api_server_restart", faults::api_server_restart),
 ];
 
-/// What waits for long.
+/// Commands that wait for a long time.
 const SOAK: Group = &[("soak", soak::soak)];
 
-/// What nothing announces, cured by the first change that is printed.
+/// States without events or errors, fixed by the first remedy.
 const FIRST_CHANGE: Group = &[
-    ("stage_that_never_ends", first_change::stage_that_never_ends),
+    ("stage_never_ends", first_remedy::stage_never_ends),
     (
         "operator_scaled_to_zero",
-        first_change::operator_scaled_to_zero,
-    ),
-    ("package_left_the_spec", first_change::package_left_the_spec),
-    ("uninstall_finished", first_change::uninstall_finished),
-    (
-        "dependency_uninstalled_under_a_complete_one",
-        first_change::dependency_uninstalled_under_a_complete_one,
+        first_remedy::operator_scaled_to_zero,
     ),
     (
-        "deadlock_over_the_taint",
-        first_change::deadlock_over_the_taint,
+        "package_removed_from_the_spec",
+        first_remedy::package_removed_from_the_spec,
     ),
     (
-        "spec_that_the_operator_rejects",
-        first_change::spec_that_the_operator_rejects,
+        "finished_uninstall_still_requested",
+        first_remedy::finished_uninstall_still_requested,
     ),
-    ("pause_left_behind", first_change::pause_left_behind),
+    (
+        "dependency_of_a_complete_package_uninstalled",
+        first_remedy::dependency_of_a_complete_package_uninstalled,
+    ),
+    (
+        "runtime_required_taint_deadlock",
+        first_remedy::runtime_required_taint_deadlock,
+    ),
+    (
+        "spec_rejected_by_the_operator",
+        first_remedy::spec_rejected_by_the_operator,
+    ),
+    ("stale_pause", first_remedy::stale_pause),
     (
         "reboots_not_counted_together",
-        first_change::reboots_not_counted_together,
+        first_remedy::reboots_not_counted_together,
     ),
-    ("batch_slots_held", first_change::batch_slots_held),
-    ("batch_counters_frozen", first_change::batch_counters_frozen),
+    ("batch_slots_held", first_remedy::batch_slots_held),
+    ("batch_counters_frozen", first_remedy::batch_counters_frozen),
     (
         "drain_evicts_package_pods",
-        first_change::drain_evicts_package_pods,
+        first_remedy::drain_evicts_package_pods,
     ),
     (
         "uninstall_unknown_to_operator",
-        first_change::uninstall_unknown_to_operator,
+        first_remedy::uninstall_unknown_to_operator,
     ),
 ];
 
-/// What one has to be allowed.
+/// The rights that commands need.
 const RIGHTS: Group = &[
-    ("to_look", rights::to_look),
-    ("to_change", rights::to_change),
-    ("to_clean_up", rights::to_clean_up),
-    ("as_manifests", rights::as_manifests),
+    ("read_commands", permissions::read_commands),
+    ("write_commands", permissions::write_commands),
+    ("cleanup_commands", permissions::cleanup_commands),
+    ("role_manifests", permissions::role_manifests),
 ];
 
-/// Everything goes, and each deadlock of deletions is cured as printed.
+/// Everything is deleted, and each deadlock is fixed by its printed remedy.
 const TEARDOWN: Group = &[
-    ("in_order", teardown::in_order),
-    ("beside_each_other", teardown::beside_each_other),
+    ("waves_in_order", teardown::waves_in_order),
+    ("two_teardowns_at_once", teardown::two_teardowns_at_once),
     ("ten_deadlocks", teardown::ten_deadlocks),
     (
-        "stranded_gets_its_interrupt_back",
-        deletion_cured::stranded_gets_its_interrupt_back,
+        "stranded_uninstall_gets_its_interrupt_back",
+        deletion_remedies::stranded_uninstall_gets_its_interrupt_back,
     ),
     (
-        "stranded_is_forgotten",
-        deletion_cured::stranded_is_forgotten,
+        "stranded_entry_is_removed",
+        deletion_remedies::stranded_entry_is_removed,
     ),
     (
-        "failing_uninstall_is_forgotten",
-        deletion_cured::failing_uninstall_is_forgotten,
+        "failing_entry_is_removed",
+        deletion_remedies::failing_entry_is_removed,
     ),
     (
-        "silent_node_is_forgotten",
-        deletion_cured::silent_node_is_forgotten,
+        "entry_of_an_unreachable_node_is_removed",
+        deletion_remedies::entry_of_an_unreachable_node_is_removed,
     ),
     (
-        "ignored_node_is_taken_up",
-        deletion_cured::ignored_node_is_taken_up,
+        "ignored_node_is_unignored",
+        deletion_remedies::ignored_node_is_unignored,
+    ),
+    ("taint_is_tolerated", deletion_remedies::taint_is_tolerated),
+    (
+        "missing_policy_is_restored",
+        deletion_remedies::missing_policy_is_restored,
     ),
     (
-        "tainted_node_is_tolerated",
-        deletion_cured::tainted_node_is_tolerated,
+        "drain_blocked_by_a_budget_is_freed",
+        deletion_remedies::drain_blocked_by_a_budget_is_freed,
     ),
     (
-        "policy_that_is_missing",
-        deletion_cured::policy_that_is_missing,
+        "missing_operator_requires_strip",
+        deletion_remedies::missing_operator_requires_strip,
     ),
     (
-        "drain_of_an_uninstall",
-        deletion_cured::drain_of_an_uninstall,
+        "earlier_custom_resource_is_disabled",
+        deletion_remedies::earlier_custom_resource_is_disabled,
     ),
-    ("operator_is_gone", deletion_cured::operator_is_gone),
     (
-        "earlier_one_is_disabled",
-        deletion_cured::earlier_one_is_disabled,
+        "stopped_rollout_is_reset",
+        deletion_remedies::stopped_rollout_is_reset,
     ),
-    ("stopped_rollout", deletion_cured::stopped_rollout),
 ];
 
-/// `uninstall`, and what it waits for.
+/// `uninstall` and its wait.
 const UNINSTALL: Group = &[
-    ("waited_for", uninstall::waited_for),
-    ("with_an_interrupt", uninstall::with_an_interrupt),
-    ("failing_and_repaired", uninstall::failing_and_repaired),
+    ("wait_for_completion", uninstall::wait_for_completion),
+    ("wait_through_reboots", uninstall::wait_through_reboots),
     (
-        "not_begun_while_erroring",
-        uninstall::not_begun_while_erroring,
+        "failing_script_ends_the_wait",
+        uninstall::failing_script_ends_the_wait,
+    ),
+    (
+        "failing_install_ends_the_wait",
+        uninstall::failing_install_ends_the_wait,
     ),
     ("cancelled_in_progress", uninstall::cancelled_in_progress),
     (
-        "cancelled_at_the_interrupt",
-        uninstall::cancelled_at_the_interrupt,
+        "cancelled_during_the_interrupt",
+        uninstall::cancelled_during_the_interrupt,
     ),
     ("removed_and_undone", uninstall::removed_and_undone),
     ("all_packages", uninstall::all_packages),
     ("api_server_restarts", uninstall::api_server_restarts),
-    ("timed_out", uninstall::timed_out),
+    ("timeout", uninstall::timeout),
     ("refusals", uninstall::refusals),
 ];
 
-/// Deletions that are ended by force or taken back, and what they leave.
+/// Deletions that are forced or undone, and what they leave behind.
 const STRIP: Group = &[
-    ("as_clean_when_complete", strip::as_clean_when_complete),
-    ("as_clean_in_an_interrupt", strip::as_clean_in_an_interrupt),
     (
-        "as_clean_of_what_was_uninstalled",
-        strip::as_clean_of_what_was_uninstalled,
-    ),
-    ("as_clean_beside_another", strip::as_clean_beside_another),
-    (
-        "the_taint_goes_where_nothing_needs_it",
-        strip::the_taint_goes_where_nothing_needs_it,
+        "cleans_like_the_operator_when_complete",
+        strip::cleans_like_the_operator_when_complete,
     ),
     (
-        "a_foreign_finalizer_survives",
-        undelete::a_foreign_finalizer_survives,
+        "cleans_like_the_operator_during_an_interrupt",
+        strip::cleans_like_the_operator_during_an_interrupt,
+    ),
+    (
+        "cleans_like_the_operator_with_purge_state",
+        strip::cleans_like_the_operator_with_purge_state,
+    ),
+    (
+        "cleans_like_the_operator_beside_another_resource",
+        strip::cleans_like_the_operator_beside_another_resource,
+    ),
+    (
+        "unneeded_runtime_required_taint_is_removed",
+        strip::unneeded_runtime_required_taint_is_removed,
+    ),
+    (
+        "foreign_finalizer_is_kept",
+        undelete::foreign_finalizer_is_kept,
     ),
     ("undelete_after_a_strip", undelete::undelete_after_a_strip),
     (
@@ -438,171 +525,223 @@ const STRIP: Group = &[
         undelete::undelete_while_terminating,
     ),
     (
-        "undelete_of_what_was_configured_anew",
-        undelete::undelete_of_what_was_configured_anew,
+        "undelete_restores_config_updates",
+        undelete::undelete_restores_config_updates,
     ),
-    ("undelete_under_way", undelete::undelete_under_way),
+    (
+        "undelete_during_an_uninstall",
+        undelete::undelete_during_an_uninstall,
+    ),
     ("leftovers_of_an_orphan", undelete::leftovers_of_an_orphan),
 ];
 
-/// The old generation with its webhooks, one at a time: they share a port.
+/// The older API with its webhooks, one at a time: they share a port.
 const WEBHOOKS: Group = &[
-    ("creating", webhooks::creating),
-    ("uninstalling", webhooks::uninstalling),
-    ("let_in", webhooks::let_in),
+    ("create_validation", webhooks::create_validation),
+    ("uninstall_validation", webhooks::uninstall_validation),
+    ("accepted_but_harmful", webhooks::accepted_but_harmful),
     ("expired_certificate", webhooks::expired_certificate),
-    ("rehearsed", uninstall::rehearsed),
-    (
-        "operator_gone",
-        strip::with_the_operator_gone_and_its_webhooks_left,
-    ),
+    ("server_dry_run", uninstall::server_dry_run),
+    ("operator_gone", strip::webhooks_without_an_operator),
     ("teardown_refused", teardown::refused_by_a_webhook),
 ];
 
-/// The new generation, played by `model`.
+/// The newer API, simulated by `model`.
 const NEW: Group = &[
-    ("rollout", modelled::rollout),
-    (
-        "attempt_failed_and_job_given_up",
-        modelled::attempt_failed_and_job_given_up,
-    ),
-    ("image_pull_failing", modelled::image_pull_failing),
-    ("uninstall", modelled::uninstall),
-    ("uninstall_complete", modelled::uninstall_complete),
-    ("uninstall_waited_for", uninstall::read_from_jobs),
+    ("rollout", nodewright::rollout),
+    ("attempt_and_job_failed", nodewright::attempt_and_job_failed),
+    ("image_pull_failing", nodewright::image_pull_failing),
+    ("uninstall", nodewright::uninstall),
+    ("uninstall_complete", nodewright::uninstall_complete),
+    ("uninstall_wait_reads_jobs", uninstall::wait_reads_jobs),
     (
         "paused_with_suspended_jobs",
-        modelled::paused_with_suspended_jobs,
+        nodewright::paused_with_suspended_jobs,
     ),
-    ("cordon_left_to_others", modelled::cordon_left_to_others),
+    (
+        "cordon_kept_after_taint_removal",
+        nodewright::cordon_kept_after_taint_removal,
+    ),
     (
         "drain_blocked_by_a_budget",
-        modelled::drain_blocked_by_a_budget,
+        nodewright::drain_blocked_by_a_budget,
     ),
-    ("job_given_up", parked::job_given_up),
-    ("stage_timed_out", parked::stage_timed_out),
-    ("stale_job_terminating", overdue::stale_job_terminating),
-    ("drain_timed_out", overdue::drain_timed_out),
+    ("job_failed", failed_jobs::job_failed),
+    ("stage_timed_out", failed_jobs::stage_timed_out),
+    ("stale_job_terminating", job_timeouts::stale_job_terminating),
+    ("drain_timed_out", job_timeouts::drain_timed_out),
     (
         "drain_blocked_by_an_unmanaged_pod",
-        overdue::drain_blocked_by_an_unmanaged_pod,
+        job_timeouts::drain_blocked_by_an_unmanaged_pod,
     ),
-    ("failure_not_recorded", parked::failure_not_recorded),
+    ("failure_not_recorded", failed_jobs::failure_not_recorded),
     (
-        "batch_held_by_parked_node",
-        parked::batch_held_by_parked_node,
+        "batch_held_by_a_failed_node",
+        failed_jobs::batch_held_by_a_failed_node,
     ),
-    ("job_without_pod", parked::job_without_pod),
+    ("job_without_pod", failed_jobs::job_without_pod),
     (
         "interrupt_over_its_restart_limit",
-        parked::interrupt_over_its_restart_limit,
+        failed_jobs::interrupt_over_its_restart_limit,
     ),
 ];
 
-/// Nodes that somebody or something is kept off.
+/// Nodes that are tainted, cordoned, ignored or not ready.
 const KEPT_OUT: Group = &[
-    ("taint_that_was_not_set", kept_out::taint_that_was_not_set),
+    ("auto_taint_not_set", excluded_nodes::auto_taint_not_set),
+    ("taint_never_removed", excluded_nodes::taint_never_removed),
+    ("manual_cordon", excluded_nodes::manual_cordon),
     (
-        "taint_that_nothing_lifts",
-        kept_out::taint_that_nothing_lifts,
+        "node_not_ready_during_work",
+        excluded_nodes::node_not_ready_during_work,
     ),
-    ("cordon_by_hand", kept_out::cordon_by_hand),
-    ("node_that_went_away", kept_out::node_that_went_away),
-    ("batch_of_ignored_nodes", kept_out::batch_of_ignored_nodes),
+    (
+        "batch_of_ignored_nodes",
+        excluded_nodes::batch_of_ignored_nodes,
+    ),
 ];
 
-/// What a spec says that nothing can be begun with.
+/// Specs for which the operator can start nothing.
 const NOT_BEGUN: Group = &[
-    ("container_not_created", not_begun::container_not_created),
+    (
+        "container_not_created",
+        blocked_by_spec::container_not_created,
+    ),
     (
         "image_reference_truncated",
-        not_begun::image_reference_truncated,
+        blocked_by_spec::image_reference_truncated,
     ),
-    ("package_label_invalid", not_begun::package_label_invalid),
-    ("auto_taint_key_invalid", not_begun::auto_taint_key_invalid),
+    (
+        "package_label_invalid",
+        blocked_by_spec::package_label_invalid,
+    ),
+    (
+        "auto_taint_key_invalid",
+        blocked_by_spec::auto_taint_key_invalid,
+    ),
 ];
 
-/// Specs that the operator accepts and cannot carry out.
+/// Specs that the operator accepts but cannot apply.
 const SPECS: Group = &[
     (
-        "variable_that_the_server_completes",
-        specs::variable_that_the_server_completes,
+        "variable_defaulted_by_the_server",
+        unworkable_specs::variable_defaulted_by_the_server,
     ),
     (
-        "resource_that_a_limit_range_adds",
-        specs::resource_that_a_limit_range_adds,
+        "resource_added_by_a_limit_range",
+        unworkable_specs::resource_added_by_a_limit_range,
     ),
     (
-        "config_change_that_does_not_arrive",
-        specs::config_change_that_does_not_arrive,
+        "config_change_not_applied",
+        unworkable_specs::config_change_not_applied,
     ),
-    ("config_map_name_taken", specs::config_map_name_taken),
+    (
+        "config_map_name_taken",
+        unworkable_specs::config_map_name_taken,
+    ),
 ];
 
-/// What only time tells.
+/// States that are detected by their age.
 const LATER: Group = &[
-    ("pod_stuck_terminating", later::pod_stuck_terminating),
-    ("deletion_not_progressing", later::deletion_not_progressing),
-    ("nothing_at_work", later::nothing_at_work),
-    ("not_migrated_yet", later::not_migrated_yet),
+    (
+        "pod_stuck_terminating",
+        overdue_states::pod_stuck_terminating,
+    ),
+    (
+        "deletion_not_progressing",
+        overdue_states::deletion_not_progressing,
+    ),
+    (
+        "operator_makes_no_progress",
+        overdue_states::operator_makes_no_progress,
+    ),
+    ("not_migrated_yet", overdue_states::not_migrated_yet),
 ];
 
-/// What no longer fits, with nobody to make it smaller.
+/// Objects and clusters that are too large.
 const TOO_LARGE: Group = &[
-    ("status", too_large::status),
+    ("status_too_large", size_limits::status_too_large),
     (
-        "cluster_for_its_operator",
-        too_large::cluster_for_its_operator,
+        "cluster_too_large_for_the_operator",
+        size_limits::cluster_too_large_for_the_operator,
     ),
 ];
 
-/// Which generation rules, and what one sees without rights.
+/// Which API is active, and what is reported without rights.
 const GENERATIONS: &[(&str, Start, Scenario)] = &[
-    ("neither", Cluster::bare, flavors::neither),
-    ("only_the_old", Cluster::old, flavors::only_the_old),
-    ("only_the_new", Cluster::new, flavors::only_the_new),
+    ("no_api_served", Cluster::bare, flavors::no_api_served),
     (
-        "both_and_the_new_rules",
+        "only_skyhook_served",
         Cluster::old,
-        flavors::both_and_the_new_rules,
+        flavors::only_skyhook_served,
     ),
-    ("rolled_back", Cluster::old, flavors::rolled_back),
+    (
+        "only_nodewright_served",
+        Cluster::new,
+        flavors::only_nodewright_served,
+    ),
+    (
+        "both_served_and_nodewright_active",
+        Cluster::old,
+        flavors::both_served_and_nodewright_active,
+    ),
+    (
+        "operator_rolled_back",
+        Cluster::old,
+        flavors::operator_rolled_back,
+    ),
     ("without_rights", Cluster::old, flavors::without_rights),
     (
         "with_one_right_missing",
         Cluster::old,
         flavors::with_one_right_missing,
     ),
-    ("asked_too_early", Cluster::old, flavors::asked_too_early),
+    (
+        "commands_right_after_creation",
+        Cluster::old,
+        flavors::commands_right_after_creation,
+    ),
 ];
 
-/// From the real old generation to the played new one.
+/// From the real older operator to the simulated newer one.
 const MIGRATION: Group = &[
-    ("migration_hold", modelled::migration_hold),
+    ("migration_hold", nodewright::migration_hold),
     (
         "pods_of_the_older_operator",
-        migrated::pods_of_the_older_operator,
+        migration::pods_of_the_older_operator,
     ),
-    ("two_owners", migrated::two_owners),
-    ("legacy_keys_left", migrated::legacy_keys_left),
-    ("mirrored_and_complete", modelled::mirrored_and_complete),
+    ("two_owning_resources", migration::two_owning_resources),
+    ("legacy_keys_left", migration::legacy_keys_left),
+    ("mirrored_and_complete", nodewright::mirrored_and_complete),
 ];
 
 /// Kubernetes alone.
 const ENCODINGS: Group = &[
-    ("of_every_field", encodings::of_every_field),
-    ("of_a_refusal", encodings::of_a_refusal),
+    (
+        "every_field_in_json_and_protobuf",
+        encodings::every_field_in_json_and_protobuf,
+    ),
+    ("refusal_in_protobuf", encodings::refusal_in_protobuf),
 ];
 
-/// What users hand over, read as kubectl and the API server read it.
+/// User input, read as kubectl and the API server read it.
 const AS_KUBECTL: Group = &[
-    ("label_selectors", as_kubectl::label_selectors),
-    ("lists_of_kubeconfigs", as_kubectl::lists_of_kubeconfigs),
+    (
+        "label_selectors_match_the_api_server",
+        kubectl_parity::label_selectors_match_the_api_server,
+    ),
+    (
+        "merged_kubeconfigs_match_kubectl",
+        kubectl_parity::merged_kubeconfigs_match_kubectl,
+    ),
 ];
 
-/// What the README shows.
+/// The tasks in the README and docs.
 const README: Group = &[
-    ("why_and_cure", readme::why_and_cure),
+    (
+        "find_and_fix_a_stuck_deletion",
+        readme::find_and_fix_a_stuck_deletion,
+    ),
     ("reset_one_node", readme::reset_one_node),
     ("uninstall_a_package", readme::uninstall_a_package),
     ("force_a_deletion", readme::force_a_deletion),
@@ -612,28 +751,28 @@ type Start = fn(&Tools) -> Result<Cluster>;
 
 pub fn all(tools: &Tools) -> Vec<Trial> {
     let groups: &[(&str, Start, Group)] = &[
-        ("old", Cluster::old, OLD),
-        ("healing", Cluster::old, HEALING),
-        ("healing", Cluster::new, HEALING_JOBS),
-        ("held_up", Cluster::old, HELD_UP),
-        ("facts", Cluster::old, FACTS),
-        ("kept_out", Cluster::old, KEPT_OUT),
-        ("not_begun", Cluster::old, NOT_BEGUN),
-        ("specs", Cluster::old, SPECS),
-        ("later", Cluster::old, LATER),
+        ("skyhook", Cluster::old, OLD),
+        ("self_healing", Cluster::old, HEALING),
+        ("self_healing", Cluster::new, HEALING_JOBS),
+        ("blocked_rollouts", Cluster::old, HELD_UP),
+        ("operator_behavior", Cluster::old, FACTS),
+        ("excluded_nodes", Cluster::old, KEPT_OUT),
+        ("blocked_by_spec", Cluster::old, NOT_BEGUN),
+        ("unworkable_specs", Cluster::old, SPECS),
+        ("overdue_states", Cluster::old, LATER),
         ("writes", Cluster::old, WRITES),
-        ("first_change", Cluster::old, FIRST_CHANGE),
+        ("first_remedy", Cluster::old, FIRST_CHANGE),
         ("undo", Cluster::old, UNDO),
-        ("rights", Cluster::old, RIGHTS),
+        ("permissions", Cluster::old, RIGHTS),
         ("teardown", Cluster::old, TEARDOWN),
         ("uninstall", Cluster::old, UNINSTALL),
         ("strip", Cluster::old, STRIP),
         ("webhooks", Cluster::old_with_webhooks, WEBHOOKS),
-        ("modelled", Cluster::new, NEW),
+        ("nodewright", Cluster::new, NEW),
         ("migration", Cluster::old, MIGRATION),
         ("encodings", Cluster::bare, ENCODINGS),
-        ("as_kubectl", Cluster::bare, AS_KUBECTL),
-        ("too_large", Cluster::unoperated, TOO_LARGE),
+        ("kubectl_parity", Cluster::bare, AS_KUBECTL),
+        ("size_limits", Cluster::unoperated, TOO_LARGE),
         ("readme", Cluster::old, README),
         ("faults", Cluster::old, FAULTS),
         ("soak", Cluster::old, SOAK),
@@ -657,10 +796,10 @@ pub fn all(tools: &Tools) -> Vec<Trial> {
         trial.with_ignored_flag(alone && !crate::in_network_namespace())
     };
     let mut trials: Vec<Trial> = all.chain(named).map(trial).collect();
-    // It starts as many clusters as it has use for.
+    // This scenario starts its own clusters.
     let tools = tools.clone();
-    trials.push(Trial::test("faults::with_the_operator_away", move || {
-        faults::with_the_operator_away(&tools);
+    trials.push(Trial::test("faults::without_the_operator", move || {
+        faults::without_the_operator(&tools);
         Ok(())
     }));
     trials

@@ -1,7 +1,7 @@
-//! Our writes while the operator, or another of our commands, writes the same keys.
+//! Our writes while the operator or another of our commands writes the same keys.
 //!
-//! A few rounds run with the suite; `RACES=100 cargo test --locked --test e2e -- beside --nocapture` runs a hundred of each
-//! that says `beside`.
+//! A few rounds run with the suite; `RACES=100 cargo test --locked --test e2e -- race_ --nocapture` runs a hundred rounds
+//! of each race.
 
 use std::{thread::JoinHandle, time::Duration};
 
@@ -17,7 +17,7 @@ use crate::{
     view::{complete, everywhere, gone, that},
 };
 
-/// Each resets two nodes, at another package.
+/// Each round resets two nodes at another package.
 const ROUNDS: usize = 3;
 
 /// Resets of nodes at every package while the operator writes the same keys.
@@ -63,7 +63,7 @@ const NODES: [&str; 3] = ["node-1", "node-2", "node-3"];
 
 /// While a reset holds the operator, somebody pauses it for good; then another program takes the pause off and sets it
 /// again, which only the server's book of who wrote what can tell from ours.
-pub fn a_pause_during_a_reset_stays(cluster: &Cluster) {
+pub fn pause_during_a_reset_is_kept(cluster: &Cluster) {
     let gpu = held_up(cluster);
     let by_command = || {
         let words = ["pause", "gpu", "--confirm", "--reason", "mine"];
@@ -108,8 +108,8 @@ pub fn a_pause_during_a_reset_stays(cluster: &Cluster) {
     gpu.until(complete()).well();
 }
 
-/// Neither takes the pause of the other for its own, and none of it is left.
-pub fn resets_beside_each_other(cluster: &Cluster) {
+/// Neither claims the pause of the other, and no pause is left.
+pub fn race_of_two_resets(cluster: &Cluster) {
     let gpu = held_up(cluster);
     for round in rounds("reset beside reset", 6) {
         let both = [reset(cluster), reset(cluster)];
@@ -127,7 +127,7 @@ pub fn resets_beside_each_other(cluster: &Cluster) {
     gpu.until(complete()).well();
 }
 
-/// As many rounds as were asked for, or these few.
+/// As many rounds as `RACES` asks for, or these few.
 fn rounds(what: &str, few: usize) -> std::ops::Range<usize> {
     let asked = std::env::var("RACES").ok();
     let asked = asked.map(|asked| asked.parse().expect("RACES is a number"));
@@ -143,8 +143,8 @@ fn a_little_later(round: usize) {
     std::thread::sleep(Duration::from_millis(25 * step));
 }
 
-/// Whoever comes first, what somebody pauses stays paused.
-pub fn a_pause_beside_a_reset(cluster: &Cluster) {
+/// Whichever comes first, a user's pause stays.
+pub fn race_of_pause_and_reset(cluster: &Cluster) {
     let gpu = held_up(cluster);
     for round in rounds("pause beside reset", 3) {
         cluster.await_that("the operator says that the pause is over", || {
@@ -180,8 +180,8 @@ pub fn a_pause_beside_a_reset(cluster: &Cluster) {
     gpu.until(complete()).well();
 }
 
-/// What a reset takes off a node and an undo gives back: all of it, or nothing.
-pub fn an_undo_beside_a_reset(cluster: &Cluster) {
+/// A reset removes and an undo restores either all keys of a node or none.
+pub fn race_of_undo_and_reset(cluster: &Cluster) {
     let gpu = cluster.apply(&driver());
     gpu.until(complete());
     // It would give back by itself what it is missing.
@@ -235,7 +235,7 @@ fn keys(cluster: &Cluster, node: &str) -> Vec<(String, String, Value)> {
 }
 
 /// The operator uninstalls while the deletion is ended by force: nothing of it is written again afterwards.
-pub fn a_strip_beside_the_operator(cluster: &Cluster) {
+pub fn race_of_strip_and_operator(cluster: &Cluster) {
     let mut written_again = 0;
     for round in rounds("strip beside the operator", 3) {
         let gpu = cluster.apply(&uninstallable());

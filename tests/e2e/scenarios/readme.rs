@@ -1,4 +1,4 @@
-//! The tasks of the README and of docs/tasks.md, done as they show them.
+//! The tasks of the README and of docs/tasks.md, run as shown.
 
 use crate::{
     cluster::Cluster,
@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Stuck because of a failing install under a deletion; reset on that node, it goes on.
-pub fn why_and_cure(cluster: &Cluster) {
+pub fn find_and_fix_a_stuck_deletion(cluster: &Cluster) {
     cluster.result(pods("driver", "apply").on("node-2"), StepResult::Exit(1));
     let gpu = cluster.apply(&driver());
     gpu.until(entry("node-1", "driver|2.0.1", "config", "complete"))

@@ -1,7 +1,7 @@
-//! What waits does so for long: while objects change all the time, streams are cut and the API server restarts, it grows
-//! no larger, is not busy, and misses nothing, least of all the end.
+//! Commands that wait for a long time, while objects change, streams are cut and the API server restarts: their memory does
+//! not grow, they use little CPU, and they miss no event, in particular not the end.
 //!
-//! `SOAK=60 cargo test --locked --test e2e -- soak --nocapture` does so for sixty minutes, and says what it measured.
+//! `SOAK=60 cargo test --locked --test e2e -- soak --nocapture` runs for sixty minutes, and prints the measurements.
 
 use std::{
     fs::File,
@@ -32,7 +32,7 @@ use crate::{
 const BEAT: SignedDuration = SignedDuration::from_millis(200);
 /// A page of memory.
 const PAGE: u64 = 4096;
-/// The share of a processor's time that what waits may take.
+/// The share of CPU time that a waiting command may use.
 const BUSY: f64 = 0.2;
 const MEBIBYTE: u64 = 1 << 20;
 
@@ -123,7 +123,7 @@ impl Beats {
     }
 }
 
-/// One of our commands at its work.
+/// A running command.
 struct Waits {
     words: &'static str,
     child: Child,
@@ -202,7 +202,7 @@ pub fn soak(cluster: &Cluster) {
     let lines = beats.clone();
     let proxy = cluster
         .proxy()
-        .handing_out(Arc::new(move |query| lines.clone().lines(query)));
+        .serving_logs(Arc::new(move |query| lines.clone().lines(query)));
     let kubeconfig = proxy.kubeconfig();
     let dir = kubeconfig.with_file_name("said");
     std::fs::create_dir(&dir).expect("a directory");
@@ -235,11 +235,11 @@ pub fn soak(cluster: &Cluster) {
         churn_pods(cluster, turn);
         if begun.elapsed() > plan.cut_every * (cuts + 1) {
             cuts += 1;
-            proxy.cuts_streams();
+            proxy.cut_streams();
         }
         if begun.elapsed() > plan.restart_every * (restarts + 1) {
             restarts += 1;
-            proxy.cuts_streams();
+            proxy.cut_streams();
             cluster.restart_api_server(plan.away);
         }
         for each in &mut all {

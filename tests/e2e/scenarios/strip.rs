@@ -1,4 +1,4 @@
-//! Deletions ended by force, and what they leave: our commands beside the real operator's own finalizer.
+//! Forced deletions and what they leave, compared with the real operator's finalizer.
 
 use std::{process::Command, time::Duration};
 
@@ -147,7 +147,7 @@ fn as_clean(cluster: &Cluster, made: impl Fn(&Cluster), more: &[&str]) {
     assert_eq!(ours, theirs, "{ours:#}\nand not\n{theirs:#}");
 }
 
-pub fn as_clean_when_complete(cluster: &Cluster) {
+pub fn cleans_like_the_operator_when_complete(cluster: &Cluster) {
     as_clean(
         cluster,
         |cluster| {
@@ -158,7 +158,7 @@ pub fn as_clean_when_complete(cluster: &Cluster) {
 }
 
 /// In the middle of an interrupt: the node is cordoned, and the pod hangs.
-pub fn as_clean_in_an_interrupt(cluster: &Cluster) {
+pub fn cleans_like_the_operator_during_an_interrupt(cluster: &Cluster) {
     as_clean(
         cluster,
         |cluster| {
@@ -179,7 +179,7 @@ pub fn as_clean_in_an_interrupt(cluster: &Cluster) {
 }
 
 /// The uninstall ran for the operator, and did not for us: only then is nothing recorded.
-pub fn as_clean_of_what_was_uninstalled(cluster: &Cluster) {
+pub fn cleans_like_the_operator_with_purge_state(cluster: &Cluster) {
     as_clean(
         cluster,
         |cluster| {
@@ -190,7 +190,7 @@ pub fn as_clean_of_what_was_uninstalled(cluster: &Cluster) {
 }
 
 /// Another one lives on the same nodes, and is left alone.
-pub fn as_clean_beside_another(cluster: &Cluster) {
+pub fn cleans_like_the_operator_beside_another_resource(cluster: &Cluster) {
     let other = || skyhook("net").with(package("tuning", "1.2.0"));
     as_clean(
         cluster,
@@ -209,7 +209,7 @@ fn tainted() -> Value {
 }
 
 /// The operator lifts the taint once all that are left are done; where none is left, we do.
-pub fn the_taint_goes_where_nothing_needs_it(cluster: &Cluster) {
+pub fn unneeded_runtime_required_taint_is_removed(cluster: &Cluster) {
     let required = |name: &str| {
         skyhook(name)
             .with(package("driver", "2.0.1"))
@@ -257,7 +257,7 @@ pub fn remove_operator_alone(cluster: &Cluster) {
 
 /// The operator was uninstalled and its webhooks were left: nothing goes through, as is said before it is tried, and
 /// the commands that are printed help.
-pub fn with_the_operator_gone_and_its_webhooks_left(cluster: &Cluster) {
+pub fn webhooks_without_an_operator(cluster: &Cluster) {
     let gpu = cluster.apply(&uninstallable());
     gpu.until(complete());
     remove_operator_alone(cluster);

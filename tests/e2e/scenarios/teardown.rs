@@ -1,4 +1,4 @@
-//! Everything goes before the operator does: in order, with each documented deadlock, and out of each by the remedy
+//! Everything is deleted before the operator: in order, with each documented deadlock, each fixed by the remedy
 //! that is printed.
 
 use std::path::Path;
@@ -6,8 +6,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::{
-    cures::cure,
-    setting::{POLICIES, careful_policy},
+    fixtures::{POLICIES, careful_policy},
+    remedies::cure,
     strip::remove_operator_alone,
 };
 use crate::{
@@ -72,7 +72,7 @@ pub fn of(name: &str, stage: &str) -> Target {
 }
 
 /// Later priorities first, each once the one before is gone; the policy last.
-pub fn in_order(cluster: &Cluster) {
+pub fn waves_in_order(cluster: &Cluster) {
     careful_policy(cluster);
     let base = cluster.apply(
         &skyhook("base")
@@ -149,7 +149,7 @@ pub fn in_order(cluster: &Cluster) {
 
 /// Two at once, and the first is interrupted amid it: the second does the rest, and `undo` gives back what each has
 /// deleted.
-pub fn beside_each_other(cluster: &Cluster) {
+pub fn two_teardowns_at_once(cluster: &Cluster) {
     let base = cluster.apply(
         &skyhook("base")
             .with(package("tuning", "1.2.0"))
@@ -170,10 +170,10 @@ pub fn beside_each_other(cluster: &Cluster) {
     let [one, other] = directories.each_ref().map(|f| f.path());
     let (first, second) = std::thread::scope(|scope| {
         let first = begin("--confirm", one).child(&child);
-        let first = scope.spawn(|| first.go());
+        let first = scope.spawn(|| first.output());
         late.until(pod("driver", "uninstall"));
         let second = begin("--confirm -o json", other);
-        let second = scope.spawn(|| second.go());
+        let second = scope.spawn(|| second.output());
         let journal = other.join("kubectl-skyhook/journal");
         cluster.await_that("the second has begun", || journal.exists());
         child.interrupt()(&mut ());
@@ -184,10 +184,10 @@ pub fn beside_each_other(cluster: &Cluster) {
         cluster.heal();
         (first, second.join().expect("it ends"))
     });
-    assert_eq!(first.code, Some(130), "{}", first.transcript());
+    first.expect_code(130);
     let says = "interrupted; requests in flight were completed\n0 of 2 gone; deletions in progress continue and cannot be canceled";
-    assert!(first.stdout.contains(says), "{}", first.transcript());
-    assert_eq!(second.code, Some(0), "{}", second.transcript());
+    first.expect_stdout(says);
+    second.expect_code(0);
     assert_eq!(
         second.json()["report"]["safe"],
         true,
@@ -202,8 +202,8 @@ pub fn beside_each_other(cluster: &Cluster) {
         let undone = run("undo --confirm")
             .kubeconfig(&cluster.kubeconfig("admin"))
             .env("XDG_STATE_HOME", state)
-            .go();
-        assert_eq!(undone.code, Some(0), "{}", undone.transcript());
+            .output();
+        undone.expect_code(0);
         back.until(complete());
     }
 }

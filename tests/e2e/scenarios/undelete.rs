@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{
-    cures::all_well,
+    remedies::all_well,
     strip::{STRIP, driver, owned, request, uninstallable},
     writes::run,
 };
@@ -23,7 +23,7 @@ const LONG_ENOUGH: Duration = Duration::from_secs(7);
 const DRIVER: &str = "driver|2.0.1";
 
 /// What is of others stays, and holds the object.
-pub fn a_foreign_finalizer_survives(cluster: &Cluster) {
+pub fn foreign_finalizer_is_kept(cluster: &Cluster) {
     let gpu = cluster.apply(&driver());
     gpu.until(complete());
     let path = format!("{SKYHOOKS}/gpu");
@@ -110,7 +110,7 @@ pub fn undelete_while_terminating(cluster: &Cluster) {
 }
 
 /// Configured anew, a package is done without its interrupt, and only the status of the object says so.
-pub fn undelete_of_what_was_configured_anew(cluster: &Cluster) {
+pub fn undelete_restores_config_updates(cluster: &Cluster) {
     const TUNING: &str = "tuning|1.2.0";
     let tuned = package("tuning", "1.2.0")
         .interrupts("service")
@@ -144,7 +144,7 @@ pub fn undelete_of_what_was_configured_anew(cluster: &Cluster) {
 }
 
 /// Under way: the operator is held, what was begun is installed again, and nothing else runs.
-pub fn undelete_under_way(cluster: &Cluster) {
+pub fn undelete_during_an_uninstall(cluster: &Cluster) {
     let gpu = cluster.apply(&two());
     gpu.until(complete());
     cluster.result(pods("driver", "uninstall"), StepResult::Hang);

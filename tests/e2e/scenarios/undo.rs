@@ -1,11 +1,11 @@
-//! What our own commands did, taken back under the real operator; and plans that stop by themselves.
+//! Undo of our commands with the real operator, and plans that stop by themselves.
 
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
 use super::{
-    setting::{careful_policy, stopped},
+    fixtures::{careful_policy, stopped},
     writes::{DRIVER, LONG_ENOUGH, annotated, applies_on, driver, run, two},
 };
 use crate::{
@@ -93,8 +93,8 @@ fn there_and_back(gpu: &Rollout<'_>, words: &str) {
     assert_eq!(written(gpu), before, "{words}, taken back");
 }
 
-/// While the operator is away nobody else writes; when it comes back it finds nothing to do.
-pub fn gives_back_what_was_there(cluster: &Cluster) {
+/// With the operator stopped, nothing else writes; when it starts again, it finds nothing to do.
+pub fn restores_previous_values(cluster: &Cluster) {
     let gpu = cluster.apply(&two().with(package("clock", "1.0.0").uninstallable()));
     gpu.until(complete());
     cluster.stop_operator();
@@ -132,8 +132,8 @@ pub fn gives_back_what_was_there(cluster: &Cluster) {
     gpu.stays(&complete(), LONG_ENOUGH).well();
 }
 
-/// What runs again by then is not taken back; all else is.
-pub fn leaves_what_the_operator_did(cluster: &Cluster) {
+/// What has been rerun since is not undone; everything else is.
+pub fn keeps_later_operator_writes(cluster: &Cluster) {
     let gpu = cluster.apply(&two());
     gpu.until(complete());
     for words in [
@@ -181,7 +181,7 @@ pub fn leaves_what_the_operator_did(cluster: &Cluster) {
 }
 
 /// Each is felt by the operator, and so is its undo.
-pub fn of_stopping_and_going_on(cluster: &Cluster) {
+pub fn reverts_pause_resume_disable_and_enable(cluster: &Cluster) {
     let gpu = cluster.apply(&driver());
     gpu.until(complete());
     let mut version = 2;
@@ -222,7 +222,7 @@ pub fn of_stopping_and_going_on(cluster: &Cluster) {
     }
 }
 
-pub fn of_an_uninstall(cluster: &Cluster) {
+pub fn reverts_uninstall_and_cancel(cluster: &Cluster) {
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").uninstallable()));
     gpu.until(complete());
     let spec = || gpu.view().object.expect("it is there")["spec"].clone();
@@ -252,7 +252,7 @@ pub fn of_an_uninstall(cluster: &Cluster) {
     gpu.until(absent(DRIVER)).until(complete()).well();
 }
 
-pub fn of_a_policy_reset(cluster: &Cluster) {
+pub fn reverts_a_policy_reset(cluster: &Cluster) {
     careful_policy(cluster);
     cluster.result(pods("driver", "apply").on("node-1"), StepResult::Exit(1));
     let gpu = cluster.apply(&driver().set("deploymentPolicy", json!("careful")));
@@ -274,7 +274,7 @@ pub fn of_a_policy_reset(cluster: &Cluster) {
 }
 
 /// Nodes cordoned for an interrupt whose CR went, with its finalizer taken off by hand.
-pub fn of_a_cordon_release(cluster: &Cluster) {
+pub fn reverts_a_cordon_release(cluster: &Cluster) {
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").interrupts("service")));
     cluster.result(pods("driver", "interrupt"), StepResult::Hang);
     let cordoned = |node: &str| cluster.node(node)["spec"]["unschedulable"] == true;
@@ -313,7 +313,7 @@ pub fn of_a_cordon_release(cluster: &Cluster) {
 }
 
 /// The package fails on the first node, and the others are left alone.
-pub fn canary_stops_by_itself(cluster: &Cluster) {
+pub fn canary_stops_on_failure(cluster: &Cluster) {
     let gpu = cluster.apply(&driver());
     gpu.until(complete());
     cluster.result(pods("driver", "apply"), StepResult::Exit(1));
@@ -360,7 +360,7 @@ pub fn canary_stops_by_itself(cluster: &Cluster) {
 }
 
 /// Between the plan and its being carried out the operator has moved on.
-pub fn plan_that_came_too_late(cluster: &Cluster) {
+pub fn outdated_plan_is_refused(cluster: &Cluster) {
     let gpu = cluster.apply(&driver());
     gpu.until(complete());
     let file = cluster.kubeconfig("admin").with_file_name("plan.json");

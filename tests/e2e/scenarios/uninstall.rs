@@ -1,4 +1,4 @@
-//! `uninstall` from its preview to the end of the wait, by the real operator.
+//! `uninstall` from its preview to the end of the wait, with the real operator.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -80,7 +80,7 @@ fn packages(gpu: &Rollout<'_>) -> Value {
     gpu.view().object.expect("it is there")["spec"]["packages"].clone()
 }
 
-pub fn waited_for(cluster: &Cluster) {
+pub fn wait_for_completion(cluster: &Cluster) {
     let gpu = installed(
         cluster,
         &driver().with(package("tuning", "1.2.0").after("driver", "2.0.1")),
@@ -99,7 +99,7 @@ pub fn waited_for(cluster: &Cluster) {
 }
 
 /// Every node reboots, all of them at once, and the wait bears it.
-pub fn with_an_interrupt(cluster: &Cluster) {
+pub fn wait_through_reboots(cluster: &Cluster) {
     let budget = json!({"count": 1});
     let gpu = installed(cluster, &rebooting().set("interruptionBudget", budget));
     let boots = |cluster: &Cluster| {
@@ -133,7 +133,7 @@ pub fn with_an_interrupt(cluster: &Cluster) {
 }
 
 /// Exit code 2 with the finding; repaired, the same command goes on waiting and ends well.
-pub fn failing_and_repaired(cluster: &Cluster) {
+pub fn failing_script_ends_the_wait(cluster: &Cluster) {
     let gpu = installed(cluster, &driver());
     cluster.result(
         pods("driver", "uninstall").on("node-2"),
@@ -152,7 +152,7 @@ pub fn failing_and_repaired(cluster: &Cluster) {
 }
 
 /// What is installed badly is not uninstalled: the operator waits for it, and we do not.
-pub fn not_begun_while_erroring(cluster: &Cluster) {
+pub fn failing_install_ends_the_wait(cluster: &Cluster) {
     cluster.result(pods("driver", "apply").on("node-2"), StepResult::Exit(1));
     let gpu = cluster.apply(&driver());
     gpu.until(entry("node-2", DRIVER, "apply", "erroring"));
@@ -193,7 +193,7 @@ pub fn cancelled_in_progress(cluster: &Cluster) {
 }
 
 /// The interrupt has been fired: it runs to its end, then the package comes back.
-pub fn cancelled_at_the_interrupt(cluster: &Cluster) {
+pub fn cancelled_during_the_interrupt(cluster: &Cluster) {
     let gpu = installed(cluster, &rebooting());
     cluster.result(
         pods("driver", "uninstall-interrupt").on("node-2"),
@@ -295,7 +295,7 @@ pub fn api_server_restarts(cluster: &Cluster) {
     gpu.stays(&absent(DRIVER), Duration::ZERO);
 }
 
-pub fn timed_out(cluster: &Cluster) {
+pub fn timeout(cluster: &Cluster) {
     let gpu = installed(cluster, &driver());
     cluster.result(pods("driver", "uninstall").on("node-2"), StepResult::Hang);
     let late = ends(
@@ -351,7 +351,7 @@ pub fn refusals(cluster: &Cluster) {
 }
 
 /// What the real webhook says, asked without changing anything.
-pub fn rehearsed(cluster: &Cluster) {
+pub fn server_dry_run(cluster: &Cluster) {
     let gpu = installed(cluster, &driver());
     let before = packages(&gpu);
     let asked = ends(cluster, "uninstall gpu driver --dry-run=server", 0);
@@ -393,7 +393,7 @@ pub fn rehearsed(cluster: &Cluster) {
 }
 
 /// The played new generation: the wait reads Jobs, and ends with what is wrong with one.
-pub fn read_from_jobs(cluster: &Cluster) {
+pub fn wait_reads_jobs(cluster: &Cluster) {
     let mut gpu = Played::new(cluster, "gpu", &driver().spec, &json!({})).begun();
     for node in ["node-1", "node-2", "node-3"] {
         gpu.installs(node, DRIVER);

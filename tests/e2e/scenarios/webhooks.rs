@@ -1,4 +1,4 @@
-//! What the operator's webhooks let pass, turn down and warn of.
+//! What the operator's webhooks accept, deny and warn of.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ fn edit_turned_down(rollout: &Rollout<'_>, spec: Value, why: &str) {
     assert!(refused.message.contains(why), "{refused}");
 }
 
-pub fn creating(cluster: &Cluster) {
+pub fn create_validation(cluster: &Cluster) {
     let driver = || package("driver", "2.0.1");
     let apply_only = driver().set("uninstall", json!({"enabled": false, "apply": true}));
     turned_down(cluster, &skyhook("gpu").with(apply_only), "uninstall");
@@ -57,7 +57,7 @@ pub fn creating(cluster: &Cluster) {
     never.delete().until(gone());
 }
 
-pub fn uninstalling(cluster: &Cluster) {
+pub fn uninstall_validation(cluster: &Cluster) {
     let gpu = cluster.apply(
         &skyhook("gpu")
             .with(package("tuning", "1.2.0"))
@@ -96,8 +96,8 @@ pub fn uninstalling(cluster: &Cluster) {
         .until(complete());
 }
 
-/// What is not turned down although it leads into trouble.
-pub fn let_in(cluster: &Cluster) {
+/// Changes that are accepted although they cause problems.
+pub fn accepted_but_harmful(cluster: &Cluster) {
     let gpu = cluster.apply(
         &skyhook("gpu")
             .with(package("tuning", "1.2.0"))

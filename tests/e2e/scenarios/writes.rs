@@ -183,7 +183,7 @@ fn obeys(cluster: &Cluster, stop: &str, go: &str) {
     assert_eq!(annotations(&gpu), before, "as at the start");
 }
 
-pub fn ignore_and_undo(cluster: &Cluster) {
+pub fn node_ignore_and_undo(cluster: &Cluster) {
     let gpu = cluster.apply(&driver());
     gpu.until(complete());
     let before = cluster.node("node-2")["metadata"]["labels"].clone();
@@ -234,7 +234,7 @@ pub fn uninstall_and_cancel(cluster: &Cluster) {
 }
 
 /// This operator would not come back to the head of a finished chain: see `package_added_to_a_finished_chain`.
-pub fn stranding_is_refused(cluster: &Cluster) {
+pub fn rerun_that_would_strand_is_refused(cluster: &Cluster) {
     let gpu = cluster.apply(
         &skyhook("gpu")
             .with(package("first", "1.0.0"))

@@ -1,4 +1,4 @@
-//! What may go wrong on the way, and what must not come of it.
+//! Errors of the server while a plan is applied.
 
 use http::Method;
 use kubectl_skyhook::apply::{Canary, Options, StepResult, StopReason, Stopper, preflight};
@@ -55,7 +55,7 @@ async fn each_node_gets_one_patch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dry_run_asks_the_server_and_writes_nothing() {
+async fn server_dry_run_writes_nothing() {
     let names = names(2);
     let server = server_of(&names);
     let before = server.objects();
@@ -72,7 +72,7 @@ async fn a_dry_run_asks_the_server_and_writes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_another_writes_meanwhile_is_kept() {
+async fn concurrent_writes_are_kept() {
     let names = names(1);
     let server = server_of(&names).on_request(|store, call| {
         // Right before our patch arrives, the operator moves package b on.
@@ -98,7 +98,7 @@ async fn what_another_writes_meanwhile_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_step_that_would_mean_something_else_is_skipped() {
+async fn step_whose_precondition_changed_is_skipped() {
     let names = names(1);
     let server = server_of(&names).on_request(|store, call| {
         if call.method == Method::PATCH {
@@ -118,7 +118,7 @@ async fn a_step_that_would_mean_something_else_is_skipped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_is_gone_or_made_anew_is_not_touched() {
+async fn deleted_or_recreated_object_is_not_patched() {
     let names = names(2);
     let server = server_of(&names).on_request(|store, call| {
         if call.method == Method::PATCH && call.nth == 0 {
@@ -144,7 +144,7 @@ async fn an_object_that_is_gone_or_made_anew_is_not_touched() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_by_admission_is_told_from_a_change() {
+async fn admission_denial_is_not_reported_as_conflict() {
     let names = names(1);
     let server = server_of(&names)
         .on_request(|_, call| (call.method == Method::PATCH).then_some(Fault::Answer(422)));
@@ -154,7 +154,7 @@ async fn a_refusal_by_admission_is_told_from_a_change() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_never_rests_is_left_alone_after_a_few_tries() {
+async fn repeated_conflicts_end_in_a_skip() {
     let names = names(1);
     let server = server_of(&names).on_request(|store, call| {
         if call.method == Method::PATCH {
@@ -173,13 +173,13 @@ async fn an_object_that_never_rests_is_left_alone_after_a_few_tries() {
     assert_eq!(outcome.results, [[StepResult::Skipped { why }]]);
 }
 
-/// A thousand rounds: the operator writes package b, again and again, and no write of it is lost.
+/// In 1,000 rounds the operator writes package b between our requests, and none of its writes is lost.
 #[tokio::test(start_paused = true)]
-async fn no_write_of_the_operator_is_lost_in_a_thousand_races() {
+async fn operator_writes_survive_1000_races() {
     let names = names(1000);
     let server = server_of(&names).on_request(|store, call| {
         let number: usize = call.path[call.path.len() - 4..].parse().expect("a number");
-        // Before the patch, between the patch and the second look, or before the second patch.
+        // Before the patch, between the patch and the next read, or before the second patch.
         let now = match number % 4 {
             0 => call.method == Method::PATCH && call.nth == 0,
             1 => call.method == Method::GET && call.nth == 0,
@@ -215,7 +215,7 @@ async fn no_write_of_the_operator_is_lost_in_a_thousand_races() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_gateway_gave_up_on_may_have_been_done() {
+async fn write_done_behind_a_gateway_error_counts_as_applied() {
     for code in [500, 502, 504] {
         let names = names(1);
         let server = server_of(&names).on_request(move |_, call| {
@@ -223,14 +223,14 @@ async fn what_a_gateway_gave_up_on_may_have_been_done() {
             first.then_some(Fault::DoneBut(code))
         });
         let (outcome, _) = execute(&server, &plan_of(&names), &options()).await;
-        // `undo` takes back what was applied, and leaves alone what was unchanged.
+        // `undo` reverts what counts as applied, but not what counts as unchanged.
         assert_eq!(outcome.results, [[StepResult::Applied]], "{code}");
         assert_eq!(server.writes()[&path(&names[0])], 1, "{code}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_sent_after_the_sign_to_stop_though_the_server_asked_for_patience() {
+async fn interrupt_during_retry_after_sends_nothing_more() {
     let names = names(20);
     let server = server_of(&names).on_request(|_, call| {
         let first = call.path == path("gpu-0000") && call.nth == 0;
@@ -247,10 +247,10 @@ async fn nothing_is_sent_after_the_sign_to_stop_though_the_server_asked_for_pati
             tokio::time::sleep(Duration::from_secs(1)).await;
             stopper.stop();
         },
-        carry_out_until(&server, &plan, &options, None, &stop)
+        execute_until(&server, &plan, &options, None, &stop)
     );
     assert_eq!(outcome.ended, StopReason::Interrupted);
-    // Those that were on their way when it asked.
+    // The requests that were in flight when the server asked for a delay.
     assert_eq!(server.writes().len(), 7);
     assert_eq!(
         (outcome.tally().applied, outcome.tally().not_reached),
@@ -259,7 +259,7 @@ async fn nothing_is_sent_after_the_sign_to_stop_though_the_server_asked_for_pati
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_goes_no_further_where_nobody_can_see_whether_nodes_turn_erroring() {
+async fn canary_stops_when_nodes_cannot_be_read() {
     let names = names(20);
     let server = server_of(&names)
         .on_request(|_, call| (call.uri.contains("labelSelector")).then_some(Fault::Answer(403)));
@@ -279,7 +279,7 @@ async fn it_goes_no_further_where_nobody_can_see_whether_nodes_turn_erroring() {
     );
 }
 
-/// What happens to a node's requests, by its number: one in twenty each.
+/// The fault of a node by its number; one node in twenty gets each.
 fn fault_of(number: usize, nth: usize) -> Option<Fault> {
     let first = nth == 0;
     match number % 20 {
@@ -299,7 +299,7 @@ fn fault_of(number: usize, nth: usize) -> Option<Fault> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_thousand_nodes_and_a_server_in_a_bad_mood() {
+async fn patches_on_1000_nodes_survive_server_errors() {
     let names = names(1000);
     let server = server_of(&names).on_request(|_, call| {
         let number: usize = call.path[call.path.len() - 4..].parse().expect("a number");
@@ -335,7 +335,7 @@ async fn a_thousand_nodes_and_a_server_in_a_bad_mood() {
     );
     assert_eq!(format!("{:?}", outcome.verdict()), "Partly");
 
-    // The server is well again: the same command finishes the rest, and touches nothing else.
+    // Without faults, the same command changes the remaining nodes and no others.
     let again = server.clone().on_request(|_, _| None);
     let rest: Vec<Step> = outcome
         .of(&plan)
@@ -352,10 +352,10 @@ async fn a_thousand_nodes_and_a_server_in_a_bad_mood() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_few_nodes_first_and_no_more_where_they_turn_erroring() {
+async fn canary_stops_when_nodes_turn_erroring() {
     let names = names(20);
     let server = server_of(&names).on_request(|store, call| {
-        // The operator has tried again on two nodes, in vain.
+        // The operator has retried on two nodes, and failed.
         if call.uri.contains("labelSelector") {
             for name in ["gpu-0000", "gpu-0001"] {
                 store.set(
@@ -406,7 +406,7 @@ async fn a_few_nodes_first_and_no_more_where_they_turn_erroring() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn too_many_failures_end_it() {
+async fn max_failures_stops_the_plan() {
     let names = names(50);
     let server = server_of(&names)
         .on_request(|_, call| (call.method == Method::PATCH).then_some(Fault::Answer(403)));
@@ -425,7 +425,7 @@ async fn too_many_failures_end_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn permissions_are_asked_for_before() {
+async fn permissions_are_checked_before_the_first_write() {
     let names = names(1);
     let server = server_of(&names);
     server
@@ -444,7 +444,7 @@ async fn permissions_are_asked_for_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_role_may_name_the_objects() {
+async fn permission_check_accepts_resource_names() {
     let names = names(2);
     let server = server_of(&names);
     let grant = |name: &str| {

@@ -1,8 +1,8 @@
-//! A plan that holds the operator, resets a package on nodes and lets it go on, while the operator's writers and somebody
-//! else write the same objects at any of its requests: nobody's value is overwritten, no pause of somebody else is lost,
-//! what is gone stays gone, and the journal takes back what was changed and nothing else.
+//! A plan pauses the operator, resets a package on nodes and resumes the operator, while the operator and others write to
+//! the same objects before any of its requests: no value of others is overwritten, no pause of others is lost, deleted
+//! values stay deleted, and `undo` reverts what the plan changed and nothing else.
 //!
-//! `FUZZ_CASES=N cargo test --test it -- interleaved --nocapture` tries N schedules, from another seed every time.
+//! `FUZZ_CASES=N cargo test --test it -- interleaved --nocapture` runs N schedules, from a new seed each time.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -19,32 +19,32 @@ use crate::support::fuzz::fuzz;
 
 const NODES: [&str; 2] = ["gpu-0000", "gpu-0001"];
 const CR: &str = "gpu";
-/// The request after which nobody else writes any more.
+/// The last request before which others write.
 const LAST: usize = 24;
 
-/// What others write.
+/// A write by the operator or a user.
 #[derive(Debug, Clone)]
 enum Write {
-    /// The operator takes a package on a node to a stage and state.
+    /// The operator moves a package on a node to a stage and state.
     Entry(usize, &'static str, (&'static str, &'static str)),
-    /// It forgets one.
+    /// The operator removes a package from a node state.
     Forget(usize, &'static str),
-    /// It says how a node is doing.
+    /// The operator writes the status of a node.
     Status(usize, &'static str),
-    /// It, or somebody else, writes another annotation of a node.
+    /// Another annotation of a node is written.
     Note(usize, u8),
     Cordon(usize),
-    /// It writes the status of the custom resource.
+    /// The operator writes the status of the custom resource.
     Rollout(u8),
-    /// Somebody edits its spec.
+    /// A user edits the spec.
     Spec(u8),
-    /// A finalizer of somebody else.
+    /// A foreign finalizer is added.
     Finalizer,
-    /// Another annotation of it.
+    /// Another annotation of the custom resource is written.
     Mark(u8),
-    /// Somebody pauses it for good, with a reason; a hold that is on it is none any more.
+    /// A user pauses the custom resource with a reason, which replaces our hold.
     Pause,
-    /// Somebody resumes it.
+    /// A user resumes the custom resource.
     Resume,
 }
 
@@ -74,7 +74,7 @@ fn write() -> impl Strategy<Value = Write> {
     ]
 }
 
-/// Values by object and place; the entries of a node state are places of their own.
+/// Values by object and path; the entries of a node state have paths of their own.
 type Leaves = BTreeMap<(String, String), Value>;
 
 fn leaves(objects: &[Value]) -> Leaves {
@@ -112,23 +112,23 @@ fn leaves(objects: &[Value]) -> Leaves {
     leaves
 }
 
-/// One value that became another one; `None` is absent.
+/// A change of one value; `None` means absent.
 #[derive(Debug, Clone, PartialEq)]
-struct Became {
+struct ValueChange {
     object: String,
     place: String,
     from: Option<Value>,
     to: Option<Value>,
 }
 
-fn changes(before: &Leaves, after: &Leaves) -> Vec<Became> {
+fn changes(before: &Leaves, after: &Leaves) -> Vec<ValueChange> {
     let mut keys: Vec<_> = before.keys().chain(after.keys()).collect();
     keys.sort_unstable();
     keys.dedup();
     let keys = keys
         .into_iter()
         .filter(|key| before.get(*key) != after.get(*key));
-    keys.map(|key| Became {
+    keys.map(|key| ValueChange {
         object: key.0.clone(),
         place: key.1.clone(),
         from: before.get(key).cloned(),
@@ -137,34 +137,34 @@ fn changes(before: &Leaves, after: &Leaves) -> Vec<Became> {
     .collect()
 }
 
-/// What was written by whom, in order.
+/// Our writes and those of others, in order.
 #[derive(Debug, Default)]
 struct History {
     requests: usize,
-    /// As the last writer has left it.
+    /// The objects after the last write.
     now: Leaves,
-    ours: Vec<Became>,
-    /// How many changes of ours there were before, and the change.
-    theirs: Vec<(usize, Became)>,
-    /// Whether somebody else wants the pause.
+    ours: Vec<ValueChange>,
+    /// The changes of others, each with the number of our changes before it.
+    theirs: Vec<(usize, ValueChange)>,
+    /// Whether a user wants the pause to stay.
     paused_by_another: bool,
 }
 
 fn held(api: &Api) -> Vec<Value> {
-    let kinds = ["Node", GENERATION.kind()];
+    let kinds = ["Node", FLAVOR.kind()];
     let of_interest = |o: &Value| kinds.iter().any(|kind| o["kind"] == *kind);
     let all = api.store.objects();
     all.into_iter().filter(of_interest).collect()
 }
 
 impl History {
-    fn take_down_ours(&mut self, api: &Api) {
+    fn record_our_changes(&mut self, api: &Api) {
         let now = leaves(&held(api));
         self.ours.extend(changes(&self.now, &now));
         self.now = now;
     }
 
-    fn take_down_theirs(&mut self, api: &Api) {
+    fn record_other_changes(&mut self, api: &Api) {
         let now = leaves(&held(api));
         let before = self.ours.len();
         let changes = changes(&self.now, &now).into_iter();
@@ -180,7 +180,7 @@ fn edit(api: &mut Api, plural: &str, name: &str, change: impl FnOnce(&mut Value)
         .cloned()
         .expect("it is there");
     change(&mut object);
-    // News, and so another version.
+    // Every write changes the resource version.
     object["metadata"]["resourceVersion"] = Value::Null;
     api.store.load(object);
 }
@@ -196,12 +196,12 @@ fn remove(object: &mut Value, key: &str) {
 }
 
 impl Write {
-    fn happens(&self, api: &mut Api) {
+    fn apply_to(&self, api: &mut Api) {
         let node = |api: &mut Api, at: usize, change: &dyn Fn(&mut Value)| {
             edit(api, "nodes", NODES[at], change);
         };
         let cr = |api: &mut Api, change: &dyn Fn(&mut Value)| {
-            edit(api, GENERATION.plural(), CR, change);
+            edit(api, FLAVOR.plural(), CR, change);
         };
         let entries = |node: &mut Value, change: &dyn Fn(&mut serde_json::Map<String, Value>)| {
             let text = node["metadata"]["annotations"][state_key()].as_str();
@@ -247,12 +247,12 @@ impl Write {
                 *annotation(cr, "example.com/mark") = json!(value.to_string());
             }),
             Write::Pause => cr(api, &|cr| {
-                *annotation(cr, &GENERATION.key("pause")) = json!("true");
+                *annotation(cr, &FLAVOR.key("pause")) = json!("true");
                 *annotation(cr, REASON) = json!("mine");
                 remove(cr, HOLDER);
             }),
             Write::Resume => cr(api, &|cr| {
-                for key in [&GENERATION.key("pause"), REASON, HOLDER] {
+                for key in [&FLAVOR.key("pause"), REASON, HOLDER] {
                     remove(cr, key);
                 }
             }),
@@ -260,27 +260,27 @@ impl Write {
     }
 }
 
-/// The operator says that it has paused once it is to.
+/// Simulates the operator: it acknowledges a pause.
 fn acknowledge(api: &mut Api) {
-    let cr = api.store.find(GENERATION.plural(), "", CR);
+    let cr = api.store.find(FLAVOR.plural(), "", CR);
     let cr = cr.expect("it is there");
-    let asked = cr["metadata"]["annotations"][GENERATION.key("pause")] == "true";
+    let asked = cr["metadata"]["annotations"][FLAVOR.key("pause")] == "true";
     let says = if asked { "paused" } else { "in_progress" };
     if cr["status"]["status"] != says {
-        edit(api, GENERATION.plural(), CR, |cr| {
+        edit(api, FLAVOR.plural(), CR, |cr| {
             cr["status"]["status"] = json!(says)
         });
     }
 }
 
-/// A server on which others write right before it hears the n-th request.
+/// A server on which others write right before the n-th request.
 fn served(schedule: Vec<(usize, Write)>) -> (FakeApi, Arc<Mutex<History>>) {
-    let fake = FakeApi::new().serving(GENERATION);
+    let fake = FakeApi::new().serving(FLAVOR);
     for name in NODES {
         fake.load(node(name));
     }
     fake.load(json!({
-        "apiVersion": GENERATION.api_version(), "kind": GENERATION.kind(),
+        "apiVersion": FLAVOR.api_version(), "kind": FLAVOR.kind(),
         "metadata": {"name": CR, "uid": "uid-gpu", "annotations": {"example.com/mark": "0"}},
         "spec": {"priority": 200}, "status": {"status": "in_progress"},
     }));
@@ -290,10 +290,10 @@ fn served(schedule: Vec<(usize, Write)>) -> (FakeApi, Arc<Mutex<History>>) {
     fake.on("* *").after(move |api: &mut Api| {
         let mut history = noted.lock().expect("no panic");
         history.requests += 1;
-        history.take_down_ours(api);
+        history.record_our_changes(api);
         let number = history.requests;
         for (_, write) in schedule.iter().filter(|(at, _)| *at == number) {
-            write.happens(api);
+            write.apply_to(api);
             match write {
                 Write::Pause => history.paused_by_another = true,
                 Write::Resume => history.paused_by_another = false,
@@ -301,15 +301,15 @@ fn served(schedule: Vec<(usize, Write)>) -> (FakeApi, Arc<Mutex<History>>) {
             }
         }
         acknowledge(api);
-        history.take_down_theirs(api);
+        history.record_other_changes(api);
     });
     (fake, history)
 }
 
-/// Holds the operator, takes package a out of the nodes' states, and lets the operator go on.
+/// A plan that pauses the operator, removes package a from the node states, and resumes the operator.
 fn plan() -> Plan {
-    let target = Target::skyhook(GENERATION, CR, Some("uid-gpu"));
-    let [hold, end] = Hold::around(&GENERATION.key("pause"), "reset gpu", |_| None, None);
+    let target = Target::skyhook(FLAVOR, CR, Some("uid-gpu"));
+    let [hold, end] = Hold::around(&FLAVOR.key("pause"), "reset gpu", |_| None, None);
     let step = |change| Step::new(target.clone(), change, "hold the operator");
     let mut plan = plan_of(&NODES.map(str::to_owned));
     plan.erroring = None;
@@ -333,7 +333,7 @@ fn plan() -> Plan {
     plan
 }
 
-fn carried_out(fake: &FakeApi, plan: &Plan, journal: Option<&mut Journal>) -> PlanOutcome {
+fn apply_plan(fake: &FakeApi, plan: &Plan, journal: Option<&mut Journal>) -> PlanOutcome {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)
@@ -358,17 +358,15 @@ fn carried_out(fake: &FakeApi, plan: &Plan, journal: Option<&mut Journal>) -> Pl
     })
 }
 
-/// Why a change of ours is none that the plan may make.
-fn wrong(change: &Became) -> Option<&'static str> {
+/// Why the plan may not make this change; `None` if it may.
+fn violation(change: &ValueChange) -> Option<&'static str> {
     let is = |key: &str| {
         change
             .place
             .ends_with(&format!("/metadata/annotations/{key}"))
     };
     if change.object == CR {
-        let ours = [&GENERATION.key("pause"), REASON, HOLDER]
-            .into_iter()
-            .any(is);
+        let ours = [&FLAVOR.key("pause"), REASON, HOLDER].into_iter().any(is);
         return (!ours).then_some("somebody else's part of the custom resource");
     }
     let entry_of_a = change.place.ends_with(" a|1.0.0");
@@ -392,25 +390,25 @@ fn case(schedule: Vec<(usize, Write)>) -> Result<(), TestCaseError> {
     let (fake, history) = served(schedule);
     let plan = plan();
     let mut journal = Journal::begin(&store, &plan, Circumstances::default()).expect("a journal");
-    let outcome = carried_out(&fake, &plan, Some(&mut journal));
-    fake.change(|api| history.lock().expect("no panic").take_down_ours(api));
+    let outcome = apply_plan(&fake, &plan, Some(&mut journal));
+    fake.change(|api| history.lock().expect("no panic").record_our_changes(api));
 
     let (ours, theirs, forward, paused_by_another) = {
         let mut history = history.lock().expect("no panic");
-        // The way back is told apart.
+        // The writes of the undo are recorded separately.
         history.requests = LAST + 1;
         let ours = std::mem::take(&mut history.ours);
         let theirs = std::mem::take(&mut history.theirs);
         (ours, theirs, history.now.clone(), history.paused_by_another)
     };
     for change in &ours {
-        prop_assert_eq!(wrong(change), None, "{:?}: {:?}", change, outcome);
+        prop_assert_eq!(violation(change), None, "{:?}: {:?}", change, outcome);
     }
     let of_cr = |leaves: &Leaves, key: &str| {
         let place = (CR.to_owned(), format!("/metadata/annotations/{key}"));
         leaves.get(&place).cloned()
     };
-    let pause = GENERATION.key("pause");
+    let pause = FLAVOR.key("pause");
     let free = |leaves: &Leaves| -> Result<(), TestCaseError> {
         prop_assert_eq!(of_cr(leaves, HOLDER), None, "{:?}", &outcome);
         let (paused, why) = (of_cr(leaves, &pause), of_cr(leaves, REASON));
@@ -436,8 +434,8 @@ fn case(schedule: Vec<(usize, Write)>) -> Result<(), TestCaseError> {
 
     let (undo, lost) = store.read(&journal.id).expect("a journal").undo();
     prop_assert!(lost.is_empty(), "{:?}", lost);
-    let undone = carried_out(&fake, &undo, None);
-    fake.change(|api| history.lock().expect("no panic").take_down_ours(api));
+    let undone = apply_plan(&fake, &undo, None);
+    fake.change(|api| history.lock().expect("no panic").record_our_changes(api));
     let history = history.lock().expect("no panic");
     free(&history.now)?;
     for back in history.ours.iter().filter(|change| change.object != CR) {
@@ -448,10 +446,11 @@ fn case(schedule: Vec<(usize, Write)>) -> Result<(), TestCaseError> {
         let is = Some((back.from.clone(), back.to.clone()));
         prop_assert_eq!(way, is, "undo writes what was not there: {:?}", back);
     }
-    // Where nobody has written to the node since, all of it is back.
+    // If nobody has written to the node since, everything is restored.
     for (number, there) in ours.iter().enumerate().filter(|(_, c)| c.object != CR) {
-        let since =
-            |(before, change): &&(usize, Became)| *before > number && change.object == there.object;
+        let since = |(before, change): &&(usize, ValueChange)| {
+            *before > number && change.object == there.object
+        };
         if theirs.iter().filter(since).count() == 0 {
             let place = (there.object.clone(), there.place.clone());
             let now = history.now.get(&place).cloned();
@@ -467,9 +466,9 @@ fn case(schedule: Vec<(usize, Write)>) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// The wait for the operator is in vain, and no node is reached; meanwhile the operator forgets the package by itself.
+/// The wait for the operator times out before any node is written; meanwhile the operator removes the package itself.
 #[test]
-fn what_was_not_reached_is_not_given_back_although_somebody_else_took_it() {
+fn undo_does_not_restore_values_the_plan_never_changed() {
     let schedule = vec![
         (1, Write::Forget(0, "a")),
         (1, Write::Pause),
@@ -479,7 +478,7 @@ fn what_was_not_reached_is_not_given_back_although_somebody_else_took_it() {
 }
 
 #[test]
-fn whoever_writes_in_between_keeps_what_is_theirs() {
+fn interleaved_writers_keep_their_values() {
     let writes = prop::collection::vec((1..=LAST, write()), 0..12);
     fuzz("interleaved writers", 600, &writes, case);
 }

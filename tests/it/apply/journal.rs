@@ -1,4 +1,4 @@
-//! The journal: on disk first, and enough to take everything back.
+//! The journal is on disk before the first write, and suffices to undo everything.
 
 use std::collections::BTreeMap;
 
@@ -41,8 +41,8 @@ fn store(directory: &tempfile::TempDir) -> Store {
     Store::of(|name| (name == "XDG_STATE_HOME").then(|| state.clone())).expect("a place")
 }
 
-/// The objects, without the empty maps that only the server of the tests keeps.
-fn tidy(server: &Server) -> BTreeMap<String, Value> {
+/// The objects, without the empty maps that only the test server keeps.
+fn without_empty_maps(server: &Server) -> BTreeMap<String, Value> {
     let mut objects = server.objects();
     for object in objects.values_mut() {
         let metadata = object["metadata"].as_object_mut().expect("metadata");
@@ -52,16 +52,16 @@ fn tidy(server: &Server) -> BTreeMap<String, Value> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn undo_gives_back_what_was_there() {
+async fn undo_restores_previous_values() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = store(&directory);
     let names = names(5);
     let server = server_of(&names);
-    let before = tidy(&server);
+    let before = without_empty_maps(&server);
     let plan = plan_of(&names);
     let mut journal = begin(&store, &plan);
     let (_stopper, stop) = Stopper::new();
-    let (outcome, _) = carry_out_until(&server, &plan, &options(), Some(&mut journal), &stop).await;
+    let (outcome, _) = execute_until(&server, &plan, &options(), Some(&mut journal), &stop).await;
     assert_eq!(outcome.tally().applied, 5);
     assert_eq!(journal.trouble(), None);
 
@@ -78,11 +78,11 @@ async fn undo_gives_back_what_was_there() {
     );
     let (outcome, _) = execute(&server, &undo, &options()).await;
     assert_eq!(outcome.tally().applied, 5);
-    assert_eq!(tidy(&server), before);
+    assert_eq!(without_empty_maps(&server), before);
 }
 
 #[tokio::test(start_paused = true)]
-async fn undo_leaves_alone_what_the_operator_did_since() {
+async fn undo_keeps_later_operator_writes() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = store(&directory);
     let names = names(3);
@@ -90,7 +90,7 @@ async fn undo_leaves_alone_what_the_operator_did_since() {
     let plan = plan_of(&names);
     let mut journal = begin(&store, &plan);
     let (_stopper, stop) = Stopper::new();
-    carry_out_until(&server, &plan, &options(), Some(&mut journal), &stop).await;
+    execute_until(&server, &plan, &options(), Some(&mut journal), &stop).await;
     {
         let mut store = server.store.lock().expect("no panic");
         // On the first node package a runs again, on the second only the status was written.
@@ -125,12 +125,15 @@ async fn undo_leaves_alone_what_the_operator_did_since() {
             status_key(): "waiting",
         })
     );
-    assert_eq!(tidy(&server)[&path(&names[2])], node(&names[2]));
+    assert_eq!(
+        without_empty_maps(&server)[&path(&names[2])],
+        node(&names[2])
+    );
 }
 
-/// The answer is lost, and before the object is read again, the operator has put the status back.
+/// The answer is lost, and the operator restores the status before the object is read again.
 #[tokio::test(start_paused = true)]
-async fn undo_gives_back_what_a_lost_answer_did() {
+async fn undo_reverts_a_write_whose_answer_was_lost() {
     for lost in [1, usize::MAX] {
         let directory = tempfile::tempdir().expect("a directory");
         let store = store(&directory);
@@ -152,7 +155,7 @@ async fn undo_gives_back_what_a_lost_answer_did() {
         let mut journal = begin(&store, &plan);
         let (_stopper, stop) = Stopper::new();
         let (outcome, _) =
-            carry_out_until(&server, &plan, &options(), Some(&mut journal), &stop).await;
+            execute_until(&server, &plan, &options(), Some(&mut journal), &stop).await;
         let [result] = &outcome.results[0][..] else {
             panic!("one step");
         };
@@ -172,9 +175,9 @@ async fn undo_gives_back_what_a_lost_answer_did() {
     }
 }
 
-/// After any number of requests the user says stop: nothing is half done, and both ways are open.
+/// The user stops the command after any number of requests: nothing is half done, and both retry and undo work.
 #[tokio::test(start_paused = true)]
-async fn a_stop_at_any_moment_leaves_both_ways_open() {
+async fn stop_after_any_request_allows_retry_and_undo() {
     let names = names(6);
     for moment in 0..8 {
         let directory = tempfile::tempdir().expect("a directory");
@@ -186,7 +189,7 @@ async fn a_stop_at_any_moment_leaves_both_ways_open() {
             }
             None
         });
-        let before = tidy(&server);
+        let before = without_empty_maps(&server);
         let plan = plan_of(&names);
         let mut journal = begin(&store, &plan);
         let two_at_once = Options {
@@ -194,7 +197,7 @@ async fn a_stop_at_any_moment_leaves_both_ways_open() {
             ..options()
         };
         let (outcome, _) =
-            carry_out_until(&server, &plan, &two_at_once, Some(&mut journal), &stop).await;
+            execute_until(&server, &plan, &two_at_once, Some(&mut journal), &stop).await;
         let tally = outcome.tally();
         let interrupted = moment < names.len();
         assert_eq!(
@@ -213,7 +216,7 @@ async fn a_stop_at_any_moment_leaves_both_ways_open() {
         let (undo, _) = store.newest_in_force().expect("a journal").record.undo();
         let snapshot = again.objects();
         execute(&again, &undo, &options()).await;
-        assert_eq!(tidy(&again), before, "moment {moment}");
+        assert_eq!(without_empty_maps(&again), before, "moment {moment}");
         again.store.lock().expect("no panic").objects = snapshot;
         execute(&again, &plan, &options()).await;
         for name in &names {
@@ -222,18 +225,18 @@ async fn a_stop_at_any_moment_leaves_both_ways_open() {
     }
 }
 
-/// The process is killed with requests in flight: the journal has no end, and a half line.
+/// The process is killed with requests in flight: the journal has no end, and an incomplete last line.
 #[tokio::test]
-async fn a_crash_with_requests_in_flight_can_be_taken_back() {
+async fn undo_works_after_a_crash_with_requests_in_flight() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = store(&directory);
     let names = names(4);
     let server = server_of(&names).on_request(|_, call| {
-        // The second node is written to, but nobody hears of it.
+        // The second node is written, but its response is lost.
         let second = call.path.ends_with("1");
         second.then_some(Fault::DoneAndHang)
     });
-    let before = tidy(&server);
+    let before = without_empty_maps(&server);
     let plan = plan_of(&names);
     let mut journal = begin(&store, &plan);
     let file = journal.path.clone();
@@ -244,7 +247,7 @@ async fn a_crash_with_requests_in_flight_can_be_taken_back() {
         ..options()
     };
     {
-        let running = carry_out_until(&server, &plan, &one_at_once, Some(&mut journal), &stop);
+        let running = execute_until(&server, &plan, &one_at_once, Some(&mut journal), &stop);
         let second_written = async {
             while server.writes().len() < 2 {
                 tokio::task::yield_now().await;
@@ -270,11 +273,11 @@ async fn a_crash_with_requests_in_flight_can_be_taken_back() {
     let (undo, _) = record.undo();
     let (outcome, _) = execute(&well, &undo, &options()).await;
     assert_eq!((outcome.tally().applied, outcome.tally().unchanged), (2, 2));
-    assert_eq!(tidy(&well), before);
+    assert_eq!(without_empty_maps(&well), before);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_replanned_step_is_taken_back_as_it_was_sent() {
+async fn undo_reverts_a_rebased_step_as_sent() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = store(&directory);
     let names = names(1);
@@ -293,7 +296,7 @@ async fn a_replanned_step_is_taken_back_as_it_was_sent() {
     let plan = plan_of(&names);
     let mut journal = begin(&store, &plan);
     let (_stopper, stop) = Stopper::new();
-    carry_out_until(&server, &plan, &options(), Some(&mut journal), &stop).await;
+    execute_until(&server, &plan, &options(), Some(&mut journal), &stop).await;
     let (undo, _) = store.newest_in_force().expect("a journal").record.undo();
     let well = server.clone().on_request(|_, _| None);
     execute(&well, &undo, &options()).await;
@@ -305,7 +308,7 @@ async fn a_replanned_step_is_taken_back_as_it_was_sent() {
 }
 
 #[test]
-fn journals_are_for_the_user_alone_and_each_has_its_name() {
+fn journal_files_are_private_and_unique() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = store(&directory);
     let plan = plan_of(&names(1));
@@ -339,7 +342,7 @@ fn journals_are_for_the_user_alone_and_each_has_its_name() {
 
 /// Scripts run several commands within a second.
 #[test]
-fn the_newest_is_the_newest_also_within_a_second() {
+fn newest_journal_is_found_within_one_second() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = store(&directory);
     for (time, verb) in [("12:00:00.004", "resume"), ("12:00:00.03", "disable")] {
@@ -354,7 +357,7 @@ fn the_newest_is_the_newest_also_within_a_second() {
 }
 
 #[test]
-fn without_a_place_for_the_journal_nothing_begins() {
+fn missing_journal_directory_prevents_writes() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("file");
     std::fs::write(&file, "").expect("a file");

@@ -1,12 +1,12 @@
-//! Plans carried out by the real client, against an API server in memory.
+//! Plans applied by the real client to an API server in memory.
 
-mod answers;
 mod faults;
-mod graph;
 mod interleaved;
 mod journal;
-mod saga;
+mod pause_and_resume;
+mod responses;
 mod server;
+mod stage_graph;
 
 use std::time::Duration;
 
@@ -18,19 +18,19 @@ use kubectl_skyhook::plan::{
 use serde_json::{Value, json};
 use server::Server;
 
-const GENERATION: ApiFlavor = ApiFlavor::NodeWright;
+const FLAVOR: ApiFlavor = ApiFlavor::NodeWright;
 
-/// The clock of the tests stands still while there is work, so that times cost nothing.
+/// The clock of the tests advances only when all tasks wait, so that delays take no time.
 fn options() -> Options {
     Options::default()
 }
 
 fn state_key() -> String {
-    keys::node_state(GENERATION, "gpu")
+    keys::node_state(FLAVOR, "gpu")
 }
 
 fn status_key() -> String {
-    keys::status(GENERATION, "gpu")
+    keys::status(FLAVOR, "gpu")
 }
 
 fn path(name: &str) -> String {
@@ -73,7 +73,7 @@ fn server_of(names: &[String]) -> Server {
     Server::new(names.iter().map(|n| (path(n), node(n))))
 }
 
-/// Package a is taken out of the node state, and the status follows.
+/// A step that removes package a from the node state and updates the status.
 fn rerun(name: &str) -> Step {
     let text = two(("apply", "erroring"), ("config", "complete"));
     let mut state = NodeState::default();
@@ -111,22 +111,22 @@ fn plan_of(names: &[String]) -> Plan {
     }
 }
 
-/// The node as the plan wants it.
+/// The node as the plan leaves it.
 fn wanted(name: &str) -> Value {
     let mut node = node(name);
     rerun(name).apply_to(&mut node).expect("the step fits");
-    // The server of the tests keeps a map whose last key went.
+    // The test server keeps a map without keys.
     node["metadata"]["labels"] = json!({});
     node
 }
 
 async fn execute(server: &Server, plan: &Plan, options: &Options) -> (PlanOutcome, Vec<String>) {
     let (_stopper, stop) = Stopper::new();
-    carry_out_until(server, plan, options, None, &stop).await
+    execute_until(server, plan, options, None, &stop).await
 }
 
-/// Carries a plan out; what happens comes back as one word an event.
-async fn carry_out_until(
+/// Applies a plan; returns its outcome and one word for each event.
+async fn execute_until(
     server: &Server,
     plan: &Plan,
     options: &Options,

@@ -1,4 +1,4 @@
-//! An API server in memory: objects by path, JSON Patch as the real one applies it, and faults.
+//! An API server in memory: objects by path, JSON Patch with the semantics of the real server, and faults.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -9,28 +9,28 @@ use http_body_util::BodyExt;
 use kube::client::Body;
 use serde_json::{Value, json};
 
-/// What goes wrong with a request.
+/// The fault of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The answer, instead of doing it.
+    /// This status code, without applying the request.
     Answer(u16),
-    /// Too many requests: not before so many seconds.
+    /// 429 with this `Retry-After`.
     Patience(u32),
-    /// The answer, after having done it.
+    /// This status code, after applying the request.
     DoneBut(u16),
-    /// 200 with this text, instead of doing it.
+    /// 200 with this body, without applying the request.
     Says(&'static str),
-    /// 200 with this text, after having done it.
+    /// 200 with this body, after applying the request.
     DoneButSays(&'static str),
-    /// No answer.
+    /// No response, without applying the request.
     Hang,
-    /// Done, and no answer.
+    /// No response, after applying the request.
     DoneAndHang,
 }
 
 type Hook = Box<dyn FnMut(&mut Store, &Call) -> Option<Fault> + Send>;
 
-/// A request as the hook sees it.
+/// A request as passed to the hook.
 #[derive(Debug, Clone)]
 pub struct Call {
     pub method: Method,
@@ -44,14 +44,14 @@ pub struct Call {
 #[derive(Default)]
 pub struct Store {
     pub objects: BTreeMap<String, Value>,
-    /// Writes that were carried out, by path.
+    /// How often each path was written.
     pub writes: BTreeMap<String, usize>,
     pub calls: Vec<Call>,
     /// Requests by method and path.
     counts: BTreeMap<(String, String), usize>,
-    /// What the user may not do: `patch nodes`.
+    /// Verbs and resources that are forbidden: `patch nodes`.
     pub denied: BTreeSet<String>,
-    /// Granted by name anyway: the verb, the resource and the name.
+    /// Exceptions that a role grants by name: verb, resource and name.
     pub granted: BTreeSet<String>,
 }
 
@@ -135,7 +135,7 @@ impl Server {
             Some(Fault::DoneBut(code)) => (code, status(code, "as the test has it")),
             _ => reply,
         };
-        // Without it, every request would be done at its first poll, and nothing would be in flight.
+        // Without this, each request would finish at its first poll, and none would be in flight.
         tokio::time::sleep(Duration::from_micros(100)).await;
         if let Some(Fault::Says(text) | Fault::DoneButSays(text)) = fault {
             return Response::new(Body::from(text.as_bytes().to_vec()));
@@ -218,7 +218,7 @@ impl Store {
         }
     }
 
-    /// The operator or somebody else sets a value, null to remove it.
+    /// Sets a value as the operator or a user would; null removes it.
     pub fn set(&mut self, path: &str, pointer: &[&str], value: Value) {
         let mut at = self.objects.get_mut(path).expect("it is there");
         for step in pointer {
@@ -228,8 +228,8 @@ impl Store {
     }
 }
 
-/// Applies a JSON Patch as the API server does: a `test` against null holds where nothing stands,
-/// but not below a map that is not there.
+/// Applies a JSON Patch as the API server does: a `test` against null passes for an absent value,
+/// but not below an absent map.
 pub fn patched(object: &Value, patch: &Value) -> Option<Value> {
     let mut after = object.clone();
     for operation in patch.as_array().expect("a JSON Patch") {

@@ -1,4 +1,4 @@
-//! Whatever fails while it collects, the archive can be used, and says what was not read.
+//! Whatever fails during a collection, the capture is usable and names what was not read.
 
 use std::time::Instant;
 
@@ -10,9 +10,9 @@ fn cluster() -> FakeApi {
     clusters::named("nodewright-in-progress").served()
 }
 
-/// Each fault, the source that it hits, and what became of that.
+/// Each fault, the affected source, and its recorded outcome.
 #[test]
-fn each_fault_leaves_an_archive_that_names_it() {
+fn read_failures_are_recorded_in_the_capture() {
     for (pattern, reply, source, outcome) in [
         ("LIST nodes", Reply::Forbidden, "nodes", "refused"),
         (
@@ -76,7 +76,7 @@ fn each_fault_leaves_an_archive_that_names_it() {
         if source == "definitions" {
             continue;
         }
-        // Who reads it hears the same as who asks the server.
+        // The reader of the capture sees the same as on the server.
         let words = match source {
             "config-maps" => "leftovers -o json",
             _ => "diagnose stuck --fail-on never -o json",
@@ -95,9 +95,9 @@ fn each_fault_leaves_an_archive_that_names_it() {
     }
 }
 
-/// A list that expires while it is read is begun anew, and holds nothing twice.
+/// An expired list is restarted, and holds nothing twice.
 #[test]
-fn a_list_that_expires_is_read_anew() {
+fn expired_list_is_restarted_without_duplicates() {
     let fake = cluster();
     for n in 0..600 {
         fake.load(serde_json::json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": format!("more-{n:03}")},
@@ -106,7 +106,7 @@ fn a_list_that_expires_is_read_anew() {
     fake.on("LIST nodes").continued().times(1).reply(410);
     let scene = Scene::of(&fake);
     let collected = scene.collect("--sample-nodes 2");
-    assert_eq!(collected.code, Some(0), "{}", collected.transcript());
+    collected.expect_code(0);
     assert_eq!(
         scene.files()["nodes.json"].matches("\"more-599\"").count(),
         1
@@ -119,26 +119,26 @@ fn a_list_that_expires_is_read_anew() {
     assert_eq!(scene.index()["wholeNodes"]["of"], nodes);
 }
 
-/// Without an answer there is nothing to write.
+/// Without a response there is nothing to write.
 #[test]
-fn without_a_server_there_is_no_archive() {
+fn unreachable_server_writes_no_capture() {
     let fake = cluster();
     fake.on("GET /apis/nodewright.nvidia.com/v1alpha1")
         .reply(401);
     let scene = Scene::of(&fake);
     let collected = scene.collect("");
-    assert_eq!(collected.code, Some(1), "{}", collected.transcript());
+    collected.expect_code(1);
     assert!(!scene.archive().exists());
 }
 
-/// A log that may not be read is noted, and named with how many others.
+/// A forbidden log is recorded, and reported with the number of others.
 #[test]
-fn logs_that_are_refused() {
+fn forbidden_logs_are_recorded_in_the_capture() {
     let fake = clusters::named("nodewright-apply-erroring").served();
     fake.on("GET pods/log").reply(403);
     let scene = Scene::of(&fake);
     let collected = scene.collect("");
-    assert_eq!(collected.code, Some(4), "{}", collected.transcript());
+    collected.expect_code(4);
     assert!(
         collected.stderr.contains("rbac --for collect"),
         "{}",

@@ -1,4 +1,4 @@
-//! Where it writes to, and what it leaves alone.
+//! The file that `collect` writes, its permissions, and what it does not overwrite.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -11,10 +11,10 @@ fn scene() -> Scene {
 }
 
 #[test]
-fn it_is_for_the_users_eyes_and_its_path_is_printed() {
+fn capture_is_private_and_its_path_is_printed() {
     let scene = scene();
     let collected = scene.collect("");
-    assert_eq!(collected.code, Some(0), "{}", collected.transcript());
+    collected.expect_code(0);
     assert_eq!(collected.stdout, format!("{}\n", scene.archive().display()));
     let mode = scene
         .archive()
@@ -35,11 +35,11 @@ fn it_is_for_the_users_eyes_and_its_path_is_printed() {
 }
 
 #[test]
-fn it_overwrites_nothing_unasked() {
+fn existing_file_is_not_overwritten_without_force() {
     let scene = scene();
     std::fs::write(scene.archive(), "precious").expect("a file");
     let collected = scene.collect("");
-    assert_eq!(collected.code, Some(3), "{}", collected.transcript());
+    collected.expect_code(3);
     assert!(collected.stderr.contains("--force"), "{}", collected.stderr);
     assert_eq!(
         std::fs::read_to_string(scene.archive()).expect("a file"),
@@ -50,7 +50,7 @@ fn it_overwrites_nothing_unasked() {
 }
 
 #[test]
-fn standard_output_takes_it_too() {
+fn capture_can_be_written_to_stdout() {
     let scene = scene();
     let words = format!(
         "KUBECONFIG={} {} collect -o - > {}",
@@ -58,14 +58,14 @@ fn standard_output_takes_it_too() {
         env!("CARGO_BIN_EXE_kubectl-skyhook"),
         scene.archive().display()
     );
-    let ran = crate::support::run::Run::of("sh", ["-c", &words]).go();
-    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+    let ran = crate::support::run::Run::program("sh", ["-c", &words]).output();
+    ran.expect_code(0);
     assert_eq!(ran.stdout, "");
     assert_eq!(scene.from("status").stdout, scene.live("status").stdout);
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_flag_combinations_are_refused() {
     let scene = scene();
     for (words, code, why) in [
         (
@@ -89,19 +89,15 @@ fn what_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn an_archive_that_is_cut_off_is_no_archive() {
+fn truncated_archive_is_refused() {
     let scene = scene();
     assert_eq!(scene.collect("").code, Some(0));
     let whole = std::fs::read(scene.archive()).expect("bytes");
     for part in [whole.len() / 4, whole.len() / 2, whole.len() * 3 / 4] {
         let path = scene.directory.path().join("part.tar.gz");
         std::fs::write(&path, &whole[..part]).expect("a file");
-        let ran = run(&format!("diagnose stuck --from {}", path.display())).go();
+        let ran = run(&format!("diagnose stuck --from {}", path.display())).output();
         assert_ne!(ran.code, Some(0), "{part}: {}", ran.transcript());
-        assert!(
-            !ran.stdout.contains("Nothing is stuck"),
-            "{}",
-            ran.transcript()
-        );
+        ran.expect_no_stdout("Nothing is stuck");
     }
 }

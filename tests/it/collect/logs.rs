@@ -1,50 +1,45 @@
-//! The last lines of a failing container are in the archive, and shown of it as of the cluster.
+//! The last lines of a failing container are captured, and printed from the capture as from the cluster.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use kubectl_skyhook::api::ApiFlavor;
-
 use super::{Scene, timeless};
 use crate::support::fake_api::{FakeApi, Reply};
-use crate::support::run::Ran;
-use crate::support::world::{Place, World};
-
-const OLD: World = World(ApiFlavor::Skyhook);
-const NEW: World = World(ApiFlavor::NodeWright);
+use crate::support::object_builder::{NODEWRIGHT, PackageRun, SKYHOOK};
+use crate::support::run::RunOutput;
 
 fn driver() -> Value {
     json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}})
 }
 
-/// The package fails on so many nodes, in pods that are started again in place.
+/// The package fails on this many nodes, in pods that restart in place.
 fn looping(nodes: usize) -> FakeApi {
-    let fake = OLD.serve(driver());
+    let fake = SKYHOOK.serve(driver());
     for n in 1..=nodes {
         let node = format!("node-{n:03}");
-        fake.load(OLD.node(&node, "erroring", &["driver|1.0.0 apply erroring"]));
-        let place = Place {
+        fake.load(SKYHOOK.node(&node, "erroring", &["driver|1.0.0 apply erroring"]));
+        let place = PackageRun {
             node: &node,
-            ..Place::default()
+            ..PackageRun::default()
         };
         let containers = ["driver-init done", "driver-apply looping"];
-        fake.load(OLD.pod(&pod(n, nodes), &place, "Pending", &containers));
+        fake.load(SKYHOOK.pod(&pod(n, nodes), &place, "Pending", &containers));
     }
     fake
 }
 
-/// By their names the pods come the other way round than their nodes.
+/// The pods sort in the reverse order of their nodes.
 fn pod(n: usize, nodes: usize) -> String {
     format!("apply-{:03}", nodes - n)
 }
 
-/// The attempts of a Job: two failed, and one has just begun.
+/// The attempts of a Job: two failed, and one has just started.
 fn job() -> FakeApi {
-    let place = |at| Place {
+    let place = |at| PackageRun {
         job: Some("apply-1"),
         at,
-        ..Place::default()
+        ..PackageRun::default()
     };
     let (first, second, third) = (
         "2026-11-20T11:50:00Z",
@@ -53,31 +48,32 @@ fn job() -> FakeApi {
     );
     let failed = ["driver-init done", "driver-apply failed"];
     let running = ["driver-init done", "driver-apply running"];
-    NEW.serve(driver())
-        .with(NEW.node("node-1", "in_progress", &["driver|1.0.0 apply erroring"]))
-        .with(NEW.job(&place(first), json!({"failed": 2, "active": 1})))
-        .with(NEW.pod("a", &place(first), "Failed", &failed))
-        .with(NEW.pod("b", &place(second), "Failed", &failed))
-        .with(NEW.pod("c", &place(third), "Pending", &running))
+    NODEWRIGHT
+        .serve(driver())
+        .with(NODEWRIGHT.node("node-1", "in_progress", &["driver|1.0.0 apply erroring"]))
+        .with(NODEWRIGHT.job(&place(first), json!({"failed": 2, "active": 1})))
+        .with(NODEWRIGHT.pod("a", &place(first), "Failed", &failed))
+        .with(NODEWRIGHT.pod("b", &place(second), "Failed", &failed))
+        .with(NODEWRIGHT.pod("c", &place(third), "Pending", &running))
 }
 
-/// A container that has passed, and the one that checks it, which wrote nothing.
+/// A container that succeeded, and its check, which wrote nothing.
 fn silent_check() -> FakeApi {
-    let place = Place {
+    let place = PackageRun {
         job: Some("apply-1"),
         at: "2026-11-20T11:50:00Z",
-        ..Place::default()
+        ..PackageRun::default()
     };
     let containers = [
         "driver-init done",
         "driver-apply done",
         "driver-applycheck failed",
     ];
-    let fake = NEW
+    let fake = NODEWRIGHT
         .serve(driver())
-        .with(NEW.node("node-1", "in_progress", &["driver|1.0.0 apply erroring"]))
-        .with(NEW.job(&place, json!({"failed": 1})))
-        .with(NEW.pod("a", &place, "Failed", &containers));
+        .with(NODEWRIGHT.node("node-1", "in_progress", &["driver|1.0.0 apply erroring"]))
+        .with(NODEWRIGHT.job(&place, json!({"failed": 1})))
+        .with(NODEWRIGHT.pod("a", &place, "Failed", &containers));
     fake.change(|it| {
         it.logs.write("a", "driver-applycheck", "");
         it.logs
@@ -95,7 +91,7 @@ fn words(text: &str) -> String {
     kept.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Collects, and compares what is said of the cluster and of the archive; gives the latter.
+/// Collects, asserts that the cluster and the capture give the same report, and returns that of the capture.
 fn same(scene: &Scene, place: &str) -> Value {
     let collected = scene.collect("");
     assert!(
@@ -127,7 +123,7 @@ fn lines(report: &Value) -> Value {
 }
 
 #[test]
-fn the_failing_line_of_an_archive_is_that_of_the_cluster() {
+fn failing_line_is_the_same_from_a_capture() {
     let fake = looping(2);
     let log = "2026-11-20T11:55:00Z step 1\n\
                2026-11-20T11:55:01.123456789Z \u{1b}[31mapply.sh: nvidia-smi: command not found\u{1b}[0m\n";
@@ -144,7 +140,7 @@ fn the_failing_line_of_an_archive_is_that_of_the_cluster() {
 }
 
 #[test]
-fn the_same_attempt_speaks() {
+fn job_attempt_shown_is_the_same_from_a_capture() {
     let fake = job();
     fake.change(|it| {
         for (pod, said) in [("a", "first"), ("b", "second"), ("c", "third")] {
@@ -164,9 +160,9 @@ fn the_same_attempt_speaks() {
     assert_eq!(lines(&report), json!(["installed"]));
 }
 
-/// Of more pods than are read those come first that a report asks for.
+/// If there are too many pods, the logs that a report shows are read first.
 #[test]
-fn of_many_pods_the_one_that_speaks_for_them_is_there() {
+fn log_of_the_reported_pod_is_always_captured() {
     let fake = looping(230);
     fake.change(|it| {
         for n in 1..=230 {
@@ -184,9 +180,9 @@ fn of_many_pods_the_one_that_speaks_for_them_is_there() {
     );
 }
 
-/// What the server refused is said as it was said there; what was taken out of the archive since is missing.
+/// A log that the server refused is reported as on the server; one removed from the capture is reported as missing.
 #[test]
-fn a_log_that_is_not_there_is_said() {
+fn missing_log_is_reported() {
     let fake = looping(1);
     fake.on("GET pods/log").reply(403);
     let scene = Scene::of(&fake);
@@ -210,7 +206,7 @@ fn a_log_that_is_not_there_is_said() {
     }
     let unpacked = || {
         let words = format!("diagnose stuck --from {}", directory.display());
-        crate::support::run::run(&words).go().stdout
+        crate::support::run::run(&words).output().stdout
     };
     assert!(unpacked().contains("| broken"), "{}", unpacked());
     let (name, path) = log.expect("a log");
@@ -222,9 +218,9 @@ fn a_log_that_is_not_there_is_said() {
     );
 }
 
-/// What is taken out, or says nothing, makes room for no other lines in one of them than in the other.
+/// Masked and empty lines count the same live and in a capture.
 #[test]
-fn a_key_among_the_last_lines_leaves_the_same_ones() {
+fn masked_lines_are_the_same_live_and_captured() {
     let fake = looping(1);
     let line = |text: &str| format!("2026-11-20T11:55:00Z {text}\n");
     let mut log: String = (0..60).map(|n| line(&format!("unpacking {n}"))).collect();
@@ -240,9 +236,9 @@ fn a_key_among_the_last_lines_leaves_the_same_ones() {
     assert_eq!(lines(&report), json!(wanted));
 }
 
-/// Nodes that are down keep nobody else's log from being read.
+/// Nodes that are down do not prevent other logs from being read.
 #[test]
-fn logs_that_never_come_do_not_cost_the_others() {
+fn hanging_log_requests_do_not_cost_other_logs() {
     const ALL: usize = 40;
     const DOWN: usize = 20;
     let fake = looping(ALL);
@@ -256,7 +252,7 @@ fn logs_that_never_come_do_not_cost_the_others() {
     }
     let scene = Scene::of(&fake);
     let collected = scene.collect("--timeout 12s");
-    assert_eq!(collected.code, Some(4), "{}", collected.transcript());
+    collected.expect_code(4);
     let index = scene.index();
     let logs = index["logs"].as_array().expect("logs").iter();
     let (read, missing): (Vec<&Value>, Vec<&Value>) =
@@ -275,9 +271,9 @@ fn logs_that_never_come_do_not_cost_the_others() {
     );
 }
 
-/// A long log loses its beginning, and a secret in it stays one.
+/// A long log is cut at its beginning, and secrets in it are masked.
 #[test]
-fn the_end_of_a_long_log_is_kept_and_its_secrets_are_not() {
+fn long_log_is_truncated_at_its_start_and_masked() {
     let fake = looping(1);
     let mut log = String::new();
     for n in 0..400 {
@@ -296,9 +292,9 @@ fn the_end_of_a_long_log_is_kept_and_its_secrets_are_not() {
     assert_eq!(last, ["with <masked>: no space left", "password=<masked>"]);
 }
 
-/// Who has the capture and no cluster reads the same lines.
+/// Without a cluster, the capture gives the same lines.
 #[test]
-fn package_logs_of_a_capture_are_those_of_the_cluster() {
+fn package_logs_are_the_same_from_a_capture() {
     let fake = looping(2);
     fake.change(|it| {
         for n in 1..=2 {
@@ -320,19 +316,15 @@ fn package_logs_of_a_capture_are_those_of_the_cluster() {
     ] {
         let words = format!("{words} {flags}");
         let (live, kept) = (scene.live(&words), scene.from(&words));
-        assert_eq!(live.code, Some(0), "{}", live.transcript());
-        let said = |ran: &Ran| (ran.code, ran.stdout.clone(), ran.stderr.clone());
+        live.expect_code(0);
+        let said = |ran: &RunOutput| (ran.code, ran.stdout.clone(), ran.stderr.clone());
         assert_eq!(said(&kept), said(&live), "{flags}");
-        assert!(
-            kept.stdout.contains("  indented on"),
-            "{}",
-            kept.transcript()
-        );
+        kept.expect_stdout("  indented on");
     }
     fake.on("GET pods/log").reply(403);
     assert_eq!(scene.collect("--force").code, Some(4));
     let ran = scene.from(&format!("{words} --node node-001"));
     let said = "cannot read the log of driver-apply in pod/apply-001: forbidden: ";
-    assert_eq!(ran.code, Some(1), "{}", ran.transcript());
-    assert!(ran.stderr.contains(said), "{}", ran.transcript());
+    ran.expect_code(1);
+    ran.expect_stderr(said);
 }

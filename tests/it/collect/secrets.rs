@@ -1,4 +1,4 @@
-//! What nobody else should see is in none of the files.
+//! Secrets are in none of the captured files.
 
 use serde_json::json;
 
@@ -7,9 +7,9 @@ use crate::support::clusters;
 
 const CANARY: &str = "canary-5f2a";
 
-/// Planted wherever secrets are wont to be.
+/// Planted in all places where secrets occur.
 #[test]
-fn canaries_are_in_none_of_the_files() {
+fn capture_contains_no_planted_secret() {
     let fake = clusters::named("nodewright-apply-erroring").served();
     let env = json!([{"name": "REGISTRY", "value": format!("{CANARY}-env")}]);
     let applied = json!({"spec": {"packages": {"driver": {"env": env.clone(),
@@ -98,7 +98,7 @@ fn canaries_are_in_none_of_the_files() {
     });
     let scene = Scene::of(&fake);
     let collected = scene.collect("");
-    assert_eq!(collected.code, Some(0), "{}", collected.transcript());
+    collected.expect_code(0);
     let files = scene.files();
     for (name, text) in &files {
         let at = text
@@ -115,7 +115,7 @@ fn canaries_are_in_none_of_the_files() {
         logs.iter().all(|(_, text)| text.contains("Z it begins")),
         "{logs:?}"
     );
-    // Like values stay alike.
+    // Equal values are masked equally.
     let masked = |name: &str| {
         let text = &files[name];
         let (_, rest) = text

@@ -1,4 +1,4 @@
-//! The names that kubectl asks, put next to the plugin and taken away again.
+//! Installing and removing the completion links next to the plugin.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-/// A directory with the plugin in it, which is all of the PATH.
+/// A directory with the plugin, as the only one in the PATH.
 struct Installed {
     dir: TempDir,
 }
@@ -62,7 +62,7 @@ fn done(stdout: &str) -> (String, String, Option<i32>) {
 const SKYHOOK: &str = "kubectl_complete-skyhook: linked to kubectl-skyhook";
 
 #[test]
-fn the_names_are_put_next_to_the_plugin_and_taken_away() {
+fn completion_links_are_installed_and_removed() {
     let here = Installed::new();
     let call = |words| here.call("kubectl-skyhook", words);
     let would = format!("{SKYHOOK} (dry run)\n");
@@ -112,7 +112,7 @@ fn the_names_are_put_next_to_the_plugin_and_taken_away() {
 }
 
 #[test]
-fn a_link_that_lost_its_plugin_is_ours() {
+fn dangling_link_is_replaced() {
     let here = Installed::new();
     symlink(
         "/nonexistent/kubectl-skyhook",
@@ -126,7 +126,7 @@ fn a_link_that_lost_its_plugin_is_ours() {
 }
 
 #[test]
-fn what_belongs_to_others_is_left_alone() {
+fn files_of_other_programs_are_not_replaced() {
     let here = Installed::new();
     let link = here.path("kubectl_complete-skyhook");
     std::fs::write(&link, "mine").expect("a file");
@@ -150,7 +150,7 @@ fn what_belongs_to_others_is_left_alone() {
         ["kubectl-skyhook", "kubectl_complete-skyhook"]
     );
 
-    // Another program of that very name, as upstream's own is.
+    // Another program of the same name, such as upstream's own.
     std::fs::remove_file(&link).expect("our own file");
     let upstream = tempfile::tempdir().expect("a directory");
     let program = upstream.path().join("kubectl-nodewright");

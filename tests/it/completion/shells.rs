@@ -1,4 +1,4 @@
-//! Completion in the shells themselves, by our own scripts and by way of kubectl.
+//! Completion in real shells, with our scripts and through kubectl.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -8,23 +8,23 @@ use tempfile::TempDir;
 
 use crate::support::clusters;
 use crate::support::fake_api::Served;
-use crate::support::found::found;
+use crate::support::programs::is_installed;
 
-/// A shell's surroundings: a cluster, and a PATH on which the plugin and the name that kubectl asks stand.
-struct Surroundings {
+/// The environment of a shell: a cluster, and a PATH with the plugin and its completion link.
+struct ShellEnvironment {
     cluster: Served,
     bin: TempDir,
 }
 
-impl Surroundings {
-    fn new() -> Surroundings {
+impl ShellEnvironment {
+    fn new() -> ShellEnvironment {
         let cluster = clusters::named("two-priorities").served().serve();
         let bin = tempfile::tempdir().expect("a directory");
         for name in ["kubectl-skyhook", "kubectl_complete-skyhook"] {
             let binary = env!("CARGO_BIN_EXE_kubectl-skyhook");
             std::os::unix::fs::symlink(binary, bin.path().join(name)).expect("a link");
         }
-        Surroundings { cluster, bin }
+        ShellEnvironment { cluster, bin }
     }
 
     fn command(&self, program: &str) -> Command {
@@ -41,7 +41,7 @@ impl Surroundings {
         command
     }
 
-    /// What a script prints; it says nothing else.
+    /// The stdout of a script, whose stderr must be empty.
     fn script(&self, shell: &[&str], script: &str) -> String {
         let (program, flags) = shell.split_first().expect("a shell");
         let output = self
@@ -58,11 +58,11 @@ impl Surroundings {
 }
 
 #[test]
-fn kubectl_asks_us() {
-    if !found("kubectl") {
+fn kubectl_calls_the_completion_plugin() {
+    if !is_installed("kubectl") {
         return;
     }
-    let here = Surroundings::new();
+    let here = ShellEnvironment::new();
     for (words, expected) in [
         (
             vec!["node", "list", "--skyhook", ""],
@@ -90,7 +90,7 @@ fn kubectl_asks_us() {
             (expected, Some(0)),
             "{words:?}"
         );
-        // kubectl's own words, of which some versions have more, and nothing of ours.
+        // kubectl's own candidates, of which some versions have more, and none of ours.
         let stderr = String::from_utf8_lossy(&output.stderr);
         let said: Vec<&str> = stderr
             .lines()
@@ -103,7 +103,7 @@ fn kubectl_asks_us() {
     }
 }
 
-/// What bash offers for a line, by the function that completes its first word.
+/// Prints what bash offers for a line, with the function that completes its first word.
 const BASH: &str = r#"
 offers() {
     COMP_LINE=$2 COMP_POINT=${#2} COMP_TYPE=9 COMP_KEY=9
@@ -117,11 +117,11 @@ offers() {
 "#;
 
 #[test]
-fn bash_by_its_script() {
-    if !found("bash") {
+fn bash_completes_with_our_script() {
+    if !is_installed("bash") {
         return;
     }
-    let here = Surroundings::new();
+    let here = ShellEnvironment::new();
     let script = format!(
         "{BASH}
         source completions/kubectl-skyhook.bash
@@ -135,15 +135,15 @@ fn bash_by_its_script() {
     );
 }
 
-/// bash-completion, which kubectl's script for bash stands on.
+/// bash-completion, which kubectl's bash script requires.
 const BASH_COMPLETION: &str = "/usr/share/bash-completion/bash_completion";
 
 #[test]
-fn bash_by_way_of_kubectl() {
-    if !found("bash") || !found("kubectl") || !found(BASH_COMPLETION) {
+fn bash_completes_through_kubectl() {
+    if !is_installed("bash") || !is_installed("kubectl") || !is_installed(BASH_COMPLETION) {
         return;
     }
-    let here = Surroundings::new();
+    let here = ShellEnvironment::new();
     let script = format!(
         "{BASH}
         source {BASH_COMPLETION}
@@ -152,7 +152,7 @@ fn bash_by_way_of_kubectl() {
         offers __start_kubectl 'kubectl skyhook reset second --package t'
         offers __start_kubectl 'kubectl skyhook explain SKY601'"
     );
-    // Of a word that is the only one, cobra's script leaves out what is said of it.
+    // cobra's script omits the description of a single candidate.
     assert_eq!(
         here.script(&["bash", "--noprofile", "--norc"], &script),
         "first\ntop\nSKY601\n"
@@ -160,11 +160,11 @@ fn bash_by_way_of_kubectl() {
 }
 
 #[test]
-fn fish_by_its_script() {
-    if !found("fish") {
+fn fish_completes_with_our_script() {
+    if !is_installed("fish") {
         return;
     }
-    let here = Surroundings::new();
+    let here = ShellEnvironment::new();
     let script = "source completions/kubectl-skyhook.fish
         complete -C 'kubectl-skyhook node list --skyhook '
         complete -C 'kubectl-skyhook reset second --package '";
@@ -175,11 +175,11 @@ fn fish_by_its_script() {
 }
 
 #[test]
-fn fish_by_way_of_kubectl() {
-    if !found("fish") || !found("kubectl") {
+fn fish_completes_through_kubectl() {
+    if !is_installed("fish") || !is_installed("kubectl") {
         return;
     }
-    let here = Surroundings::new();
+    let here = ShellEnvironment::new();
     let script = "kubectl completion fish | source
         complete -C 'kubectl skyhook node list --skyhook '
         complete -C 'kubectl skyhook reset second --package '";
@@ -192,14 +192,14 @@ fn fish_by_way_of_kubectl() {
 const PRESSED_AGAIN_AFTER: Duration = Duration::from_secs(10);
 const PRESSES: usize = 6;
 
-/// Types a line into zsh, presses the key, and sees what is on the line then, or what is listed below it.
+/// Types a line into zsh, presses Tab, and compares the line, or the list below it.
 fn zsh(load: &str, typed: &str, expected: &[&str]) {
-    let here = Surroundings::new();
+    let here = ShellEnvironment::new();
     let mut command = here.command("zsh");
     command.args(["-f", "-i"]);
     let mut session = Session::spawn(command).expect("zsh starts on a terminal");
     session.set_expect_timeout(Some(Duration::from_secs(60)));
-    // Ctrl-X prints the line as it stands.
+    // Ctrl-X prints the current line.
     let prepare = format!(
         "PROMPT='> '; autoload -U compinit; compinit -u -D; {load}; \
          line() {{ print -r -- \"<$BUFFER>\" }}; zle -N line; bindkey '^X' line; print rea''dy"
@@ -220,7 +220,7 @@ fn zsh(load: &str, typed: &str, expected: &[&str]) {
                 .map_err(|error| format!("no {text:?}: {error}"))
         })
     };
-    // On a busy machine it gives up, as it should, and one presses the key again.
+    // On a busy machine completion may give up; then Tab is pressed again.
     let tried: Vec<_> = (0..PRESSES)
         .map(|_| offers(&mut session))
         .take_while(Result::is_err)
@@ -229,8 +229,8 @@ fn zsh(load: &str, typed: &str, expected: &[&str]) {
 }
 
 #[test]
-fn zsh_by_its_script() {
-    if !found("zsh") {
+fn zsh_completes_with_our_script() {
+    if !is_installed("zsh") {
         return;
     }
     let load = "source completions/_kubectl-skyhook";
@@ -251,8 +251,8 @@ fn zsh_by_its_script() {
 }
 
 #[test]
-fn zsh_by_way_of_kubectl() {
-    if !found("zsh") || !found("kubectl") {
+fn zsh_completes_through_kubectl() {
+    if !is_installed("zsh") || !is_installed("kubectl") {
         return;
     }
     let load = "source <(kubectl completion zsh)";
@@ -272,13 +272,13 @@ fn zsh_by_way_of_kubectl() {
     );
 }
 
-/// Its editor, of which the script is a part, is there on a terminal only.
+/// elvish has its editor, which the script extends, on a terminal only.
 #[test]
-fn elvish_by_its_script() {
-    if !found("elvish") {
+fn elvish_completes_with_our_script() {
+    if !is_installed("elvish") {
         return;
     }
-    let here = Surroundings::new();
+    let here = ShellEnvironment::new();
     let mut session = Session::spawn(here.command("elvish")).expect("it starts on a terminal");
     session.set_expect_timeout(Some(Duration::from_secs(60)));
     let offered = here.bin.path().join("offered");

@@ -1,4 +1,4 @@
-//! Credential plugins, token files, and what the server makes of them.
+//! Credential plugins, token files, and rejected credentials.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,7 +13,7 @@ use crate::support::terminal::Terminal;
 use kubectl_skyhook::cluster::Read;
 use kubectl_skyhook::connect::Environment;
 
-/// A user who gets credentials from a shell script that counts how often it is run.
+/// A user with a credential plugin, a shell script that counts its runs.
 fn plugin(dir: &Path, script: &str) -> Value {
     let runs = dir.join("runs").display().to_string();
     let script = format!("echo run >> {runs}\n{script}\n");
@@ -33,7 +33,7 @@ fn runs(dir: &Path) -> usize {
     runs.map_or(0, |text| text.lines().count())
 }
 
-/// A server that wants `hunter2`, and an environment whose kubeconfig has this user for it.
+/// A server that requires the token `hunter2`, and an environment whose kubeconfig has this user.
 fn locked(user: impl FnOnce(&Path) -> Value) -> (Served, Environment) {
     let served = fake().require_token("hunter2").serve();
     let user = user(served.dir());
@@ -46,7 +46,7 @@ const CREDENTIAL: &str = r#"echo "{\"apiVersion\": \"client.authentication.k8s.i
     \"kind\": \"ExecCredential\", \"status\": {\"token\": \"$TOKEN\"EXPIRY}}""#;
 
 #[tokio::test]
-async fn a_plugin_is_run_once_and_its_token_is_sent() {
+async fn plugin_runs_once_and_its_token_is_sent() {
     for expiry in ["", r#", \"expirationTimestamp\": \"2999-01-01T00:00:00Z\""#] {
         let script = CREDENTIAL.replace("EXPIRY", expiry);
         let (served, here) = locked(|dir| plugin(dir, &script));
@@ -57,7 +57,7 @@ async fn a_plugin_is_run_once_and_its_token_is_sent() {
 }
 
 #[tokio::test]
-async fn a_token_that_has_expired_is_asked_for_again() {
+async fn expired_token_is_renewed() {
     let script = CREDENTIAL.replace(
         "EXPIRY",
         r#", \"expirationTimestamp\": \"2020-01-01T00:00:00Z\""#,
@@ -66,12 +66,12 @@ async fn a_token_that_has_expired_is_asked_for_again() {
     let connected = connected(&here, &[]).await;
     assert_eq!(runs(served.dir()), 1);
     assert_eq!(nodes(&connected).await, Ok(Read::Ok(1)));
-    // Once more for each request: both discoveries, the operator, the nodes.
+    // One run for each request: two of discovery, the operator, the nodes.
     assert_eq!(runs(served.dir()), 5);
 }
 
 #[tokio::test]
-async fn a_token_that_cannot_be_renewed_is_the_plugins_fault() {
+async fn failed_token_renewal_names_the_plugin() {
     let script = CREDENTIAL.replace(
         "EXPIRY",
         r#", \"expirationTimestamp\": \"2020-01-01T00:00:00Z\""#,
@@ -86,7 +86,7 @@ async fn a_token_that_cannot_be_renewed_is_the_plugins_fault() {
 }
 
 #[tokio::test]
-async fn a_plugin_may_give_a_certificate() {
+async fn plugin_client_certificate_is_used() {
     let fake = fake();
     let served = fake.serve_tls();
     let read = |name| std::fs::read_to_string(served.dir().join(name)).expect("a client's file");
@@ -114,7 +114,7 @@ async fn a_plugin_may_give_a_certificate() {
 }
 
 #[tokio::test]
-async fn a_plugin_is_told_what_it_asks_to_know() {
+async fn plugin_gets_the_cluster_info_it_asks_for() {
     let dir = tempdir().expect("a directory");
     let mut user = plugin(dir.path(), "echo \"$KUBERNETES_EXEC_INFO\" >&2; exit 1");
     user["exec"]["provideClusterInfo"] = true.into();
@@ -131,7 +131,7 @@ async fn a_plugin_is_told_what_it_asks_to_know() {
 }
 
 #[tokio::test]
-async fn a_plugin_that_fails_is_told_without_what_it_printed() {
+async fn plugin_failure_hides_what_the_plugin_printed() {
     let dir = tempdir().expect("a directory");
     let here = |user: &Value| {
         let path = file(dir.path(), "config", &with_user("http://host", user));
@@ -155,7 +155,7 @@ async fn a_plugin_that_fails_is_told_without_what_it_printed() {
 }
 
 #[tokio::test]
-async fn a_token_may_be_in_a_file_beside_the_kubeconfig() {
+async fn token_file_path_is_relative_to_the_kubeconfig() {
     let (served, here) = locked(|dir| {
         file(dir, "token", "hunter2\n");
         json!({"tokenFile": "token"})
@@ -171,7 +171,7 @@ async fn a_token_may_be_in_a_file_beside_the_kubeconfig() {
 }
 
 #[tokio::test]
-async fn a_token_that_the_server_does_not_know_is_an_error_that_hides_it() {
+async fn rejected_token_is_an_error_without_the_token() {
     let fake = fake().require_token("hunter2");
     let (served, home) = (fake.serve(), tempdir().expect("a directory"));
     let args = ["--server", served.url.as_str(), "--token", "hunter3"];
@@ -184,9 +184,9 @@ async fn a_token_that_the_server_does_not_know_is_an_error_that_hides_it() {
     assert_eq!(nodes(&connected).await, Err(message));
 }
 
-/// A line end in a header would be another header, and ends the process where nobody looks.
+/// A newline in a header value would start another header, and makes the HTTP library panic.
 #[tokio::test]
-async fn what_no_header_can_hold_is_an_error() {
+async fn credential_invalid_in_a_header_is_an_error() {
     let dir = tempdir().expect("a directory");
     let here = |user: &Value| {
         let path = file(dir.path(), "config", &with_user("http://host", user));
@@ -221,20 +221,20 @@ async fn what_no_header_can_hold_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_token_in_a_file_goes_before_the_one_beside_it() {
+async fn token_file_overrides_inline_token() {
     let (served, here) = locked(|dir| {
         file(dir, "token", "hunter2\n");
         json!({"tokenFile": "token", "token": "old"})
     });
     assert_eq!(nodes(&connected(&here, &[]).await).await, Ok(Read::Ok(1)));
     drop(served);
-    // Where there is no file, the one beside it is all there is.
+    // Without the file, the inline token is used.
     let (_served, here) = locked(|_| json!({"tokenFile": "token", "token": "hunter2"}));
     assert_eq!(nodes(&connected(&here, &[]).await).await, Ok(Read::Ok(1)));
 }
 
 #[tokio::test]
-async fn a_plugin_that_does_not_end_is_ended() {
+async fn hanging_plugin_is_killed() {
     let dir = tempdir().expect("a directory");
     let hangs = plugin(dir.path(), "exec sleep 60");
     let path = file(dir.path(), "config", &with_user("http://host", &hangs));
@@ -245,10 +245,10 @@ async fn a_plugin_that_does_not_end_is_ended() {
     assert!(begun.elapsed() < std::time::Duration::from_secs(30));
 }
 
-/// On a terminal the plugin gets the Ctrl-C as well, and the shell its cursor back.
+/// On a terminal the plugin gets the Ctrl-C, too, and the cursor is restored.
 #[cfg(target_os = "linux")]
 #[test]
-fn ctrl_c_ends_a_plugin_that_hangs() {
+fn ctrl_c_ends_a_hanging_plugin() {
     let dir = tempdir().expect("a directory");
     let pid = dir.path().join("pid");
     let hangs = format!(
@@ -261,7 +261,7 @@ fn ctrl_c_ends_a_plugin_that_hangs() {
         "config",
         &with_user("http://127.0.0.1:1", &hangs),
     );
-    // Who starts the tests in the background has made them ignore Ctrl-C, and a shell cannot unlearn that.
+    // Tests started in the background ignore SIGINT, and a shell cannot restore it.
     let mut shell = Command::new("env");
     let script = r#"trap : INT; (while ! test -e "$PID"; do sleep 0.1; done; echo hangs) & "$0" status; echo "ended $?""#;
     shell
@@ -281,9 +281,9 @@ fn ctrl_c_ends_a_plugin_that_hangs() {
     assert!(!runs, "{pid}: {said}");
 }
 
-/// The requests that are under way at once hear of one failure, and the plugin is not run for each of them.
+/// Concurrent requests share one failure; the plugin does not run for each of them.
 #[tokio::test]
-async fn a_plugin_that_fails_is_not_asked_again_at_once() {
+async fn failed_plugin_is_not_run_again_at_once() {
     let script = CREDENTIAL.replace(
         "EXPIRY",
         r#", \"expirationTimestamp\": \"2020-01-01T00:00:00Z\""#,

@@ -1,4 +1,4 @@
-//! What the flags do to requests.
+//! The effect of flags on requests.
 
 use tempfile::tempdir;
 
@@ -7,7 +7,7 @@ use crate::support::fake_api::{FakeApi, Logged, kubeconfig};
 use kubectl_skyhook::cluster::Read;
 use serde_json::json;
 
-/// The request for nodes that these flags lead to.
+/// The request for nodes that is sent with these flags.
 async fn request(args: &[&str]) -> Logged {
     let (fake, home) = (fake(), tempdir().expect("a directory"));
     let served = fake.serve();
@@ -26,7 +26,7 @@ fn node_request(fake: &FakeApi) -> Logged {
 }
 
 #[tokio::test]
-async fn the_user_agent_names_version_system_and_verb() {
+async fn user_agent_names_version_os_and_verb() {
     let agent = request(&[]).await.header("user-agent");
     let (name, rest) = agent.split_once(" (").expect("a system in parentheses");
     let (system, verb) = rest.split_once(") ").expect("a verb after the system");
@@ -37,7 +37,7 @@ async fn the_user_agent_names_version_system_and_verb() {
 }
 
 #[tokio::test]
-async fn a_token_goes_before_what_the_file_says() {
+async fn token_flag_overrides_the_kubeconfig() {
     let basic = "Basic ZnJvbS1maWxlOmh1bnRlcjI=";
     assert_eq!(request(&[]).await.header("authorization"), basic);
     let token = request(&["--token", "t"]).await;
@@ -45,7 +45,7 @@ async fn a_token_goes_before_what_the_file_says() {
 }
 
 #[tokio::test]
-async fn impersonation_is_sent_whole() {
+async fn impersonation_sends_user_uid_groups_and_extra() {
     let request = request(&[
         "--as=jane",
         "--as-uid=7",
@@ -68,8 +68,8 @@ async fn impersonation_is_sent_whole() {
 }
 
 #[tokio::test]
-async fn compression_can_be_left_out() {
-    // Which of the two it is, the time of the first answers decides.
+async fn disable_compression_flag_is_honored() {
+    // The timing of the first responses decides which of the two it is.
     let accepted = request(&[]).await.header("accept-encoding");
     assert!(
         ["gzip", "identity"].contains(&accepted.as_str()),
@@ -80,7 +80,7 @@ async fn compression_can_be_left_out() {
 }
 
 #[tokio::test]
-async fn flags_that_exclude_or_lack_each_other_are_refused() {
+async fn conflicting_or_incomplete_flags_are_refused() {
     let home = tempdir().expect("a directory");
     let config = kubeconfig("https://host:6443", "fake");
     let path = file(home.path(), "config", &config.to_string());
@@ -125,7 +125,7 @@ async fn flags_that_exclude_or_lack_each_other_are_refused() {
 }
 
 #[tokio::test]
-async fn a_flag_on_trust_voids_what_the_file_says_on_it() {
+async fn tls_flags_override_kubeconfig_tls_settings() {
     let home = tempdir().expect("a directory");
     let mut config = kubeconfig("https://host:6443", "fake");
     config["clusters"][0]["cluster"]["certificate-authority"] = "/none/ca".into();

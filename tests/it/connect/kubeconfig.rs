@@ -1,4 +1,4 @@
-//! Which kubeconfig, which context.
+//! Which kubeconfig and which context are used.
 
 use serde_json::json;
 use tempfile::tempdir;
@@ -8,10 +8,10 @@ use crate::support::fake_api::kubeconfig;
 use kubectl_skyhook::cluster::Read;
 
 #[tokio::test]
-async fn the_files_of_kubeconfig_are_merged_and_the_first_wins() {
+async fn kubeconfig_files_are_merged_and_the_first_wins() {
     let (fake, home) = (fake(), tempdir().expect("a directory"));
     let served = fake.serve();
-    // The context is in one file, its cluster in the other; the second's current context loses.
+    // The context is in one file and its cluster in the other; the first current context wins.
     let first = json!({
         "current-context": "here",
         "contexts": [{"name": "here", "context": {"cluster": "there", "namespace": "gpu"}}],
@@ -30,7 +30,7 @@ async fn the_files_of_kubeconfig_are_merged_and_the_first_wins() {
 }
 
 #[tokio::test]
-async fn the_flag_goes_before_the_variable_and_that_before_the_home() {
+async fn kubeconfig_flag_overrides_variable_overrides_home() {
     let home = tempdir().expect("a directory");
     std::fs::create_dir(home.path().join(".kube")).expect("a directory");
     let write = |name: &str, host: &str| {
@@ -54,7 +54,7 @@ async fn the_flag_goes_before_the_variable_and_that_before_the_home() {
 }
 
 #[tokio::test]
-async fn a_kubeconfig_that_is_not_there_is_said_to_be_missing() {
+async fn missing_kubeconfig_is_reported() {
     let home = tempdir().expect("a directory");
     let path = |name: &str| home.path().join(name).display().to_string();
     let (none, a, b) = (environment(home.path(), ""), path("a"), path("b"));
@@ -66,7 +66,7 @@ async fn a_kubeconfig_that_is_not_there_is_said_to_be_missing() {
     let expected = format!("kubeconfig {a} does not exist; check --kubeconfig");
     assert_eq!(refused(&none, &["--kubeconfig", &a]).await, expected);
     let mut listed = environment(home.path(), &format!("{a}:{b}"));
-    // Not even in a pod does a wrong KUBECONFIG lead to another cluster.
+    // Even in a pod, a wrong KUBECONFIG does not fall back to another cluster.
     listed.in_cluster = Some(("10.0.0.1".into(), "443".into()));
     let expected = format!(
         "no file listed in KUBECONFIG exists: {a}, {b}; correct KUBECONFIG, or pass --kubeconfig FILE"
@@ -75,7 +75,7 @@ async fn a_kubeconfig_that_is_not_there_is_said_to_be_missing() {
 }
 
 #[tokio::test]
-async fn a_kubeconfig_that_cannot_be_read_is_named_and_not_quoted() {
+async fn unreadable_kubeconfig_is_named_but_not_quoted() {
     let home = tempdir().expect("a directory");
     let none = environment(home.path(), "");
     let dir = home.path().display().to_string();
@@ -101,7 +101,7 @@ async fn a_kubeconfig_that_cannot_be_read_is_named_and_not_quoted() {
 }
 
 #[tokio::test]
-async fn what_the_kubeconfig_does_not_hold_is_told_with_near_names() {
+async fn unknown_kubeconfig_names_get_suggestions() {
     let home = tempdir().expect("a directory");
     let mut config = kubeconfig("https://host:6443", "production");
     let path = file(home.path(), "config", &config.to_string());
@@ -133,21 +133,21 @@ async fn what_the_kubeconfig_does_not_hold_is_told_with_near_names() {
 }
 
 #[tokio::test]
-async fn in_a_pod_without_any_kubeconfig_its_own_cluster_is_meant() {
+async fn pod_without_kubeconfig_uses_in_cluster_config() {
     let home = tempdir().expect("a directory");
     let mut pod = environment(home.path(), "");
     pod.in_cluster = Some(("10.0.0.1".into(), "443".into()));
     let message = "cannot use the certificate authority: \
                    /var/run/secrets/kubernetes.io/serviceaccount/ca.crt: no such file or directory";
     assert_eq!(refused(&pod, &[]).await, message);
-    // A server that is named goes first, and needs no kubeconfig.
+    // `--server` has priority, and needs no kubeconfig.
     let named = connected(&pod, &["--server", "http://other:8080"]).await;
     assert_eq!(named.server, "http://other:8080");
 }
 
-/// In Go an empty value is none.
+/// As in Go, an empty value counts as unset.
 #[tokio::test]
-async fn what_is_empty_is_not_there() {
+async fn empty_kubeconfig_values_count_as_unset() {
     let (fake, home) = (fake(), tempdir().expect("a directory"));
     let served = fake.serve();
     let first = json!({"current-context": "", "contexts": null, "clusters": [], "users": []});
@@ -165,7 +165,7 @@ async fn what_is_empty_is_not_there() {
 }
 
 #[tokio::test]
-async fn an_empty_file_is_an_empty_kubeconfig() {
+async fn empty_file_is_an_empty_kubeconfig() {
     let (fake, home) = (fake(), tempdir().expect("a directory"));
     let served = fake.serve();
     let first = file(home.path(), "first", "");
@@ -179,7 +179,7 @@ async fn an_empty_file_is_an_empty_kubeconfig() {
 }
 
 #[tokio::test]
-async fn empty_data_of_an_authority_leaves_its_file_in_force() {
+async fn empty_ca_data_falls_back_to_the_ca_file() {
     let fake = fake();
     let served = fake.serve_tls();
     let mut config = kubeconfig(&served.url, "fake");

@@ -1,4 +1,4 @@
-//! The way through a proxy.
+//! Connecting through an HTTP proxy.
 
 use std::io::{Read as _, Write};
 use std::net::{TcpListener, TcpStream};
@@ -10,7 +10,7 @@ use tempfile::tempdir;
 use super::{connected, environment, fake, file, nodes};
 use crate::support::fake_api::{Served, kubeconfig};
 
-/// A proxy that leads to the server whatever it is asked for, or refuses; its address.
+/// Starts a proxy that tunnels every request to the server, or refuses; returns its address.
 fn proxy(served: &Served, answer: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("an address");
@@ -18,13 +18,13 @@ fn proxy(served: &Served, answer: &'static str) -> String {
     std::thread::spawn(move || {
         for client in listener.incoming() {
             let (client, server) = (client.expect("a client"), server.clone());
-            std::thread::spawn(move || lead(client, &server, answer));
+            std::thread::spawn(move || tunnel(client, &server, answer));
         }
     });
     format!("http://{address}")
 }
 
-fn lead(mut client: TcpStream, server: &str, answer: &str) {
+fn tunnel(mut client: TcpStream, server: &str, answer: &str) {
     let mut request = Vec::new();
     while !request.ends_with(b"\r\n\r\n") {
         let mut byte = [0];
@@ -37,7 +37,7 @@ fn lead(mut client: TcpStream, server: &str, answer: &str) {
     let copy = |from: &TcpStream, to: &TcpStream| {
         let from = from.try_clone().expect("another handle");
         let to = to.try_clone().expect("another handle");
-        // Either side may go when it has what it wants.
+        // Either side may close its connection when it is done.
         std::thread::spawn(move || std::io::copy(&mut { from }, &mut { to }))
     };
     copy(&client, &server);
@@ -58,18 +58,18 @@ fn unreachable(served: &Served) -> (Environment, String) {
 const WELCOME: &str = "HTTP/1.1 200 OK\r\n\r\n";
 
 #[tokio::test]
-async fn the_proxy_of_the_environment_is_taken() {
+async fn proxy_environment_variable_is_used() {
     let served = fake().serve_tls();
     let (mut here, authority) = unreachable(&served);
     here.https_proxy = Some(proxy(&served, WELCOME));
-    // The trailing comma is common, and harmless.
+    // A trailing comma in NO_PROXY is common.
     here.no_proxy = Some("example.com,".to_owned());
     let connected = connected(&here, &[&authority]).await;
     assert_eq!(nodes(&connected).await, Ok(Read::Ok(1)));
 }
 
 #[tokio::test]
-async fn the_proxy_of_the_kubeconfig_goes_first() {
+async fn kubeconfig_proxy_overrides_the_environment() {
     let served = fake().serve_tls();
     let (mut here, authority) = unreachable(&served);
     let mut config = kubeconfig("https://fake.example:6443", "fake");
@@ -82,7 +82,7 @@ async fn the_proxy_of_the_kubeconfig_goes_first() {
 }
 
 #[tokio::test]
-async fn a_proxy_that_refuses_is_named_as_what_refuses() {
+async fn proxy_refusal_names_the_proxy() {
     let served = fake().serve_tls();
     let (mut here, authority) = unreachable(&served);
     here.https_proxy = Some(proxy(&served, "HTTP/1.1 403 Forbidden\r\n\r\n"));
@@ -93,7 +93,7 @@ async fn a_proxy_that_refuses_is_named_as_what_refuses() {
 }
 
 #[tokio::test]
-async fn a_proxy_that_is_not_one_is_shown_without_its_password() {
+async fn invalid_proxy_url_is_shown_without_its_password() {
     let home = tempdir().expect("a directory");
     let mut here = environment(home.path(), "");
     here.https_proxy = Some("gopher://me:hunter2@proxy".to_owned());

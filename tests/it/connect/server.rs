@@ -1,4 +1,4 @@
-//! Servers that are not there, or not what they should be.
+//! Servers that are unreachable, hang, or have the wrong TLS setup.
 
 use kubectl_skyhook::api::ApiFlavor;
 use tempfile::tempdir;
@@ -14,7 +14,7 @@ async fn failure(args: &[&str]) -> String {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_listen_refuses() {
+async fn refused_connection_is_reported() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
     drop(listener);
@@ -26,7 +26,7 @@ async fn a_server_that_does_not_listen_refuses() {
 }
 
 #[tokio::test]
-async fn a_server_without_tls_is_told_from_one_with_a_bad_certificate() {
+async fn plain_http_server_is_told_from_a_bad_certificate() {
     let served = fake().serve();
     let url = served.url.replace("http://", "https://");
     let message =
@@ -36,7 +36,7 @@ async fn a_server_without_tls_is_told_from_one_with_a_bad_certificate() {
 }
 
 #[tokio::test]
-async fn a_server_that_hangs_or_cuts_the_line_does_not_keep_us() {
+async fn hanging_or_closing_server_is_given_up() {
     let discovery = format!("GET /apis/{}", ApiFlavor::Skyhook.api_version());
     for (reply, what) in [
         (
@@ -68,7 +68,7 @@ fn flag(served: &Served, name: &str, file: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_certificate_is_checked_against_authority_and_name() {
+async fn server_certificate_is_verified_by_ca_and_name() {
     let served = fake().serve_tls();
     let server = format!("--server={}", served.url);
     let authority = flag(&served, "certificate-authority", "ca.crt");
@@ -98,7 +98,7 @@ async fn a_certificate_is_checked_against_authority_and_name() {
 }
 
 #[tokio::test]
-async fn plain_http_to_a_tls_server_is_told() {
+async fn plain_http_to_a_tls_server_is_reported() {
     let served = fake().serve_tls();
     let url = served.url.replace("https://", "http://");
     let expected = format!(
@@ -108,7 +108,7 @@ async fn plain_http_to_a_tls_server_is_told() {
 }
 
 #[tokio::test]
-async fn a_client_certificate_is_shown() {
+async fn client_certificate_is_presented() {
     let fake = fake();
     let served = fake.serve_tls();
     let home = tempdir().expect("a directory");

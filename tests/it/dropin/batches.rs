@@ -1,14 +1,14 @@
-//! Faults of resetting the state of batches.
+//! Faults of resetting batch state.
 
 use serde_json::{Value, json};
 
-use super::{Site, driver, marked, said};
-use crate::dropin::OLD;
+use super::{TestCluster, driver, marked};
+use crate::dropin::SKYHOOK;
 use crate::support::fake_api::FakeApi;
 
-/// A rollout that has stopped.
+/// A stopped rollout.
 fn stopped() -> Value {
-    let mut cr = OLD.skyhook("complete", driver());
+    let mut cr = SKYHOOK.skyhook("complete", driver());
     cr["status"]["nodeOrderOffset"] = json!(7);
     cr["status"]["nodePriority"] = json!({"node-1": "2026-11-20T11:00:00Z"});
     cr["status"]["compartmentStatuses"] = json!({
@@ -21,9 +21,12 @@ fn stopped() -> Value {
     cr
 }
 
-fn site() -> Site {
-    let fake = FakeApi::new().serving(OLD.0).with(stopped());
-    Site::of(fake.with(OLD.operator()).with(OLD.node("node-1", "", &[])))
+fn cluster() -> TestCluster {
+    let fake = FakeApi::new().serving(SKYHOOK.0).with(stopped());
+    TestCluster::serving(
+        fake.with(SKYHOOK.operator())
+            .with(SKYHOOK.node("node-1", "", &[])),
+    )
 }
 
 fn fresh() -> Value {
@@ -34,34 +37,38 @@ fn fresh() -> Value {
 }
 
 #[test]
-fn b1_a_batch_reset_resets() {
+fn b1_dp_reset_clears_batch_state() {
     for command in ["dp reset gpu -y", "reset gpu -y"] {
-        let site = site();
-        site.done(command);
-        let compartments = &site.cr()["status"]["compartmentStatuses"];
+        let cluster = cluster();
+        cluster.run_ok(command);
+        let compartments = &cluster.gpu()["status"]["compartmentStatuses"];
         assert_eq!(compartments["b"]["batchState"], fresh(), "{command}");
         assert_eq!(compartments["b"]["matched"], json!(9));
     }
 }
 
 #[test]
-fn b2_what_the_operator_wrote_meanwhile_stays() {
-    let site = site();
-    site.fake.on("PATCH skyhooks/status").nth(1).after(|state| {
-        let mut cr = state
-            .store
-            .find("skyhooks", "", "gpu")
-            .cloned()
-            .expect("it is there");
-        cr["status"]["status"] = json!("in_progress");
-        cr["status"]["conditions"] = json!([{"type": "Ready", "status": "True"}]);
-        cr["status"]["compartmentStatuses"]["b"]["completed"] = json!(2);
-        cr["status"]["nodeOrderOffset"] = json!(9);
-        cr["metadata"]["resourceVersion"] = json!("900");
-        state.store.load(cr);
-    });
-    site.done("dp reset gpu -y");
-    let status = &site.cr()["status"];
+fn b2_concurrent_operator_writes_are_kept() {
+    let cluster = cluster();
+    cluster
+        .fake
+        .on("PATCH skyhooks/status")
+        .nth(1)
+        .after(|state| {
+            let mut cr = state
+                .store
+                .find("skyhooks", "", "gpu")
+                .cloned()
+                .expect("it is there");
+            cr["status"]["status"] = json!("in_progress");
+            cr["status"]["conditions"] = json!([{"type": "Ready", "status": "True"}]);
+            cr["status"]["compartmentStatuses"]["b"]["completed"] = json!(2);
+            cr["status"]["nodeOrderOffset"] = json!(9);
+            cr["metadata"]["resourceVersion"] = json!("900");
+            state.store.load(cr);
+        });
+    cluster.run_ok("dp reset gpu -y");
+    let status = &cluster.gpu()["status"];
     assert_eq!(status["status"], json!("in_progress"));
     assert_eq!(status["conditions"][0]["type"], json!("Ready"));
     assert_eq!(status["compartmentStatuses"]["b"]["completed"], json!(2));
@@ -70,57 +77,60 @@ fn b2_what_the_operator_wrote_meanwhile_stays() {
 }
 
 #[test]
-fn b3_the_order_of_nodes_begins_again_with_compartments_or_without() {
+fn b3_node_priority_is_reset_with_and_without_compartments() {
     for compartments in [true, false] {
         let mut cr = stopped();
         if !compartments {
             cr["status"]["compartmentStatuses"] = json!({});
         }
-        let fake = FakeApi::new().serving(OLD.0).with(cr).with(OLD.operator());
-        let site = Site::of(fake);
-        site.done("dp reset gpu -y");
-        let status = &site.cr()["status"];
+        let fake = FakeApi::new()
+            .serving(SKYHOOK.0)
+            .with(cr)
+            .with(SKYHOOK.operator());
+        let cluster = TestCluster::serving(fake);
+        cluster.run_ok("dp reset gpu -y");
+        let status = &cluster.gpu()["status"];
         assert_eq!(status["nodeOrderOffset"], json!(0));
         assert_eq!(status["nodePriority"], Value::Null);
     }
 }
 
 #[test]
-fn b4_batches_are_reset_although_no_node_has_state() {
-    let site = site();
-    site.done("reset gpu -y");
-    let status = &site.cr()["status"];
+fn b4_batches_are_reset_without_node_state() {
+    let cluster = cluster();
+    cluster.run_ok("reset gpu -y");
+    let status = &cluster.gpu()["status"];
     assert_eq!(status["compartmentStatuses"]["b"]["batchState"], fresh());
     assert_eq!(status["nodeOrderOffset"], json!(0));
 }
 
 #[test]
-fn b5_batches_are_reset_in_one_patch_and_its_failure_is_one() {
-    let site = site();
-    site.done("dp reset gpu -y");
-    assert_eq!(site.patched().len(), 1);
+fn b5_batches_are_reset_in_one_patch_that_can_fail() {
+    let cluster = cluster();
+    cluster.run_ok("dp reset gpu -y");
+    assert_eq!(cluster.patched_paths().len(), 1);
 
     let entries = ["driver|1.0.0 config complete"];
-    let fake = FakeApi::new().serving(OLD.0).with(stopped());
+    let fake = FakeApi::new().serving(SKYHOOK.0).with(stopped());
     let node = marked("node-1", "complete", &entries);
-    let site = Site::of(fake.with(OLD.operator()).with(node));
-    site.fake.on("PATCH skyhooks/status").reply(422);
-    let ran = site.run("reset gpu -y");
-    assert_eq!(ran.code, Some(4), "{}", ran.transcript());
-    let alone = site.run("dp reset gpu -y");
-    assert_eq!(alone.code, Some(1), "{}", alone.transcript());
+    let cluster = TestCluster::serving(fake.with(SKYHOOK.operator()).with(node));
+    cluster.fake.on("PATCH skyhooks/status").reply(422);
+    let ran = cluster.run("reset gpu -y");
+    ran.expect_code(4);
+    let alone = cluster.run("dp reset gpu -y");
+    alone.expect_code(1);
 }
 
 #[test]
-fn b6_compartments_come_in_order_and_errors_say_it_once() {
-    let site = site();
-    let first = site.answer("dp reset gpu --dry-run --diff").stdout;
+fn b6_compartments_are_sorted_and_errors_printed_once() {
+    let cluster = cluster();
+    let first = cluster.ok("dp reset gpu --dry-run --diff").stdout;
     for _ in 0..4 {
-        assert_eq!(site.answer("dp reset gpu --dry-run --diff").stdout, first);
+        assert_eq!(cluster.ok("dp reset gpu --dry-run --diff").stdout, first);
     }
-    let ran = site.run("dp reset nope -y");
+    let ran = cluster.run("dp reset nope -y");
     assert_eq!(
-        said(&ran),
+        ran.parts(),
         (
             "",
             "error: Skyhook \"nope\" not found\nhint: existing: gpu\n",
@@ -130,9 +140,9 @@ fn b6_compartments_come_in_order_and_errors_say_it_once() {
 }
 
 #[test]
-fn b7_the_name_is_said_to_be_the_custom_resource() {
-    let site = site();
-    let help = site.answer("dp reset -h").stdout;
+fn b7_help_says_the_name_is_a_custom_resource() {
+    let cluster = cluster();
+    let help = cluster.ok("dp reset -h").stdout;
     assert!(
         help.contains("The custom resource, not the policy"),
         "{help}"
@@ -140,17 +150,13 @@ fn b7_the_name_is_said_to_be_the_custom_resource() {
 }
 
 #[test]
-fn b8_an_operator_that_knows_no_policies_is_warned_of() {
-    let mut operator = OLD.operator();
+fn b8_operator_without_policies_gives_a_warning() {
+    let mut operator = SKYHOOK.operator();
     operator["spec"]["template"]["spec"]["containers"][0]["image"] =
         json!("ghcr.io/nvidia/skyhook/operator:v0.7.6");
-    let fake = FakeApi::new().serving(OLD.0).with(stopped());
-    let old = Site::of(fake.with(operator)).answer("dp reset gpu --dry-run");
-    assert!(
-        old.stdout.contains("older than v0.8.0"),
-        "{}",
-        old.transcript()
-    );
-    let new = site().answer("dp reset gpu --dry-run");
-    assert!(!new.stdout.contains("v0.8.0"), "{}", new.transcript());
+    let fake = FakeApi::new().serving(SKYHOOK.0).with(stopped());
+    let old = TestCluster::serving(fake.with(operator)).ok("dp reset gpu --dry-run");
+    old.expect_stdout("older than v0.8.0");
+    let new = cluster().ok("dp reset gpu --dry-run");
+    new.expect_no_stdout("v0.8.0");
 }

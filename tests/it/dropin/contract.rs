@@ -1,63 +1,69 @@
-//! What scripts see: success where they expect it, the shapes of documents, and what becomes of objects.
+//! What scripts rely on: exit codes, the shapes of documents, and the effects on objects.
 
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
-use super::{Site, driver, idle, marked, said};
-use crate::dropin::OLD;
+use super::{TestCluster, complete_cluster, driver, marked};
+use crate::dropin::SKYHOOK;
 use crate::support::fake_api::FakeApi;
-use crate::support::world::World;
+use crate::support::object_builder::ObjectBuilder;
 
 #[test]
-fn a_reset_succeeds_with_no_state_and_no_object() {
-    let nothing = Site::of(FakeApi::new().serving(OLD.0).with(OLD.operator()));
-    assert_eq!(nothing.answer("reset gpu --confirm").stdout, "");
-    assert_eq!(nothing.patched(), [""; 0]);
+fn reset_succeeds_without_object_or_state() {
+    let nothing = TestCluster::serving(FakeApi::new().serving(SKYHOOK.0).with(SKYHOOK.operator()));
+    assert_eq!(nothing.ok("reset gpu --confirm").stdout, "");
+    assert_eq!(nothing.patched_paths(), [""; 0]);
 
     let entries = ["driver|1.0.0 config complete"];
     let node = marked("node-1", "complete", &entries);
-    let orphaned = Site::of(
+    let orphaned = TestCluster::serving(
         FakeApi::new()
-            .serving(OLD.0)
-            .with(OLD.operator())
+            .serving(SKYHOOK.0)
+            .with(SKYHOOK.operator())
             .with(node),
     );
-    orphaned.done("reset gpu --confirm");
-    assert_eq!(orphaned.patched(), ["/api/v1/nodes/node-1"]);
+    orphaned.run_ok("reset gpu --confirm");
+    assert_eq!(orphaned.patched_paths(), ["/api/v1/nodes/node-1"]);
     for key in ["nodeState_gpu", "status_gpu", "version_gpu"] {
-        assert_eq!(orphaned.on("node-1", key), Value::Null, "{key}");
+        assert_eq!(
+            orphaned.node_annotation("node-1", key),
+            Value::Null,
+            "{key}"
+        );
     }
-    assert_eq!(orphaned.label("node-1", "status_gpu"), Value::Null);
+    assert_eq!(orphaned.node_label("node-1", "status_gpu"), Value::Null);
 
-    let untouched = Site::of(idle(driver()).with(OLD.node("node-1", "", &[])));
-    untouched.done("reset gpu --confirm");
-    assert_eq!(untouched.patched(), [""; 0]);
+    let untouched =
+        TestCluster::serving(complete_cluster(driver()).with(SKYHOOK.node("node-1", "", &[])));
+    untouched.run_ok("reset gpu --confirm");
+    assert_eq!(untouched.patched_paths(), [""; 0]);
 }
 
 #[test]
-fn a_reset_succeeds_where_the_definition_is_gone_too() {
-    let nothing = Site::of(FakeApi::new());
-    nothing.done("reset gpu --confirm");
-    assert_eq!(nothing.patched(), [""; 0]);
+fn reset_succeeds_without_the_crd() {
+    let nothing = TestCluster::serving(FakeApi::new());
+    nothing.run_ok("reset gpu --confirm");
+    assert_eq!(nothing.patched_paths(), [""; 0]);
 
     for flavor in ApiFlavor::ALL {
-        let world = World(flavor);
+        let world = ObjectBuilder(flavor);
         let entries = ["driver|1.0.0 config complete"];
         let mut node = world.node("node-1", "complete", &entries);
         node["metadata"]["annotations"][flavor.key("cordon_gpu")] = json!("true");
         node["spec"] = json!({"unschedulable": true});
-        let site = Site::of(FakeApi::new().with(node));
-        site.done("reset gpu --confirm");
-        let node = site.node("node-1");
+        let cluster = TestCluster::serving(FakeApi::new().with(node));
+        cluster.run_ok("reset gpu --confirm");
+        let node = cluster.node("node-1");
         assert_eq!(node["metadata"]["annotations"], json!({}));
         assert_eq!(node["spec"]["unschedulable"], Value::Null);
-        assert_eq!(site.patched(), ["/api/v1/nodes/node-1"]);
+        assert_eq!(cluster.patched_paths(), ["/api/v1/nodes/node-1"]);
     }
 }
 
 #[test]
-fn finding_nothing_is_no_error_for_an_object_that_exists() {
-    let site = Site::of(idle(driver()).with(OLD.node("node-1", "", &[])));
+fn empty_result_is_no_error_for_an_existing_object() {
+    let cluster =
+        TestCluster::serving(complete_cluster(driver()).with(SKYHOOK.node("node-1", "", &[])));
     for words in [
         "node list --skyhook gpu",
         "node list --skyhook gpu -o json",
@@ -73,29 +79,26 @@ fn finding_nothing_is_no_error_for_an_object_that_exists() {
         "package rerun driver --skyhook gpu --node node-1 --confirm",
         "dp reset gpu --confirm",
     ] {
-        site.done(words);
+        cluster.run_ok(words);
     }
-    assert_eq!(site.patched(), [""; 0]);
+    assert_eq!(cluster.patched_paths(), [""; 0]);
 }
 
 #[test]
-fn without_a_terminal_nothing_goes_ahead_and_resuming_is_no_error() {
-    let site = Site::complete(&["node-1"]);
-    site.done("pause gpu -y");
-    site.done("disable gpu -y");
+fn unconfirmed_commands_abort_without_a_terminal() {
+    let cluster = TestCluster::with_complete_nodes(&["node-1"]);
+    cluster.run_ok("pause gpu -y");
+    cluster.run_ok("disable gpu -y");
     for words in ["resume gpu", "enable gpu"] {
-        assert!(
-            site.answer(words).stderr.contains("\nAborted.\n"),
-            "{words}"
-        );
-        let json = site.answer(&format!("{words} -o json")).json();
+        assert!(cluster.ok(words).stderr.contains("\nAborted.\n"), "{words}");
+        let json = cluster.ok(&format!("{words} -o json")).json();
         assert_eq!(json["kind"], json!("Plan"), "{words}");
     }
-    assert_eq!(site.noted("pause"), json!("true"));
-    assert_eq!(site.noted("disable"), json!("true"));
-    site.done("resume gpu -y");
-    site.done("enable gpu -y");
-    let before = site.patched().len();
+    assert_eq!(cluster.gpu_annotation("pause"), json!("true"));
+    assert_eq!(cluster.gpu_annotation("disable"), json!("true"));
+    cluster.run_ok("resume gpu -y");
+    cluster.run_ok("enable gpu -y");
+    let before = cluster.patched_paths().len();
     for words in [
         "pause gpu",
         "disable gpu",
@@ -104,19 +107,19 @@ fn without_a_terminal_nothing_goes_ahead_and_resuming_is_no_error() {
         "package rerun driver --skyhook gpu --node node-1",
         "node ignore node-1",
     ] {
-        assert_eq!(site.run(words).code, Some(3), "{words}");
+        assert_eq!(cluster.run(words).code, Some(3), "{words}");
     }
-    assert_eq!(site.patched().len(), before);
+    assert_eq!(cluster.patched_paths().len(), before);
 }
 
 #[test]
-fn node_list_is_an_object_with_the_fields_of_old() {
-    let site = Site::of(
-        idle(driver())
-            .with(OLD.node("node-1", "complete", &["driver|1.0.0 config complete"]))
-            .with(OLD.node("node-2", "erroring", &["driver|1.0.0 apply erroring"])),
+fn node_list_json_keeps_upstream_fields() {
+    let cluster = TestCluster::serving(
+        complete_cluster(driver())
+            .with(SKYHOOK.node("node-1", "complete", &["driver|1.0.0 config complete"]))
+            .with(SKYHOOK.node("node-2", "erroring", &["driver|1.0.0 apply erroring"])),
     );
-    let json = site.answer("node list --skyhook gpu -o json").json();
+    let json = cluster.ok("node list --skyhook gpu -o json").json();
     assert_eq!(
         json,
         json!({"skyhookName": "gpu", "nodes": [
@@ -126,15 +129,15 @@ fn node_list_is_an_object_with_the_fields_of_old() {
              "selected": true, "ignored": false, "malformed": null},
         ]})
     );
-    let yaml = site.answer("node list --skyhook gpu -o yaml").stdout;
+    let yaml = cluster.ok("node list --skyhook gpu -o yaml").stdout;
     let yaml: Value = serde_saphyr::from_str(&yaml).expect("YAML");
     assert_eq!(yaml, json);
 }
 
 #[test]
-fn node_status_is_an_array_with_the_fields_of_old() {
-    let site = Site::complete(&["node-1"]);
-    let json = site.answer("node status node-1 -o json").json();
+fn node_status_json_keeps_upstream_fields() {
+    let cluster = TestCluster::with_complete_nodes(&["node-1"]);
+    let json = cluster.ok("node status node-1 -o json").json();
     let row = &json.as_array().expect("an array")[0];
     let known = [
         ("nodeName", json!("node-1")),
@@ -154,10 +157,10 @@ fn node_status_is_an_array_with_the_fields_of_old() {
 }
 
 #[test]
-fn package_status_is_an_array_that_leaves_out_what_is_zero() {
-    let site = Site::complete(&["node-1"]);
-    let json = site
-        .answer("package status driver --skyhook gpu -o json")
+fn package_status_json_omits_zero_fields() {
+    let cluster = TestCluster::with_complete_nodes(&["node-1"]);
+    let json = cluster
+        .ok("package status driver --skyhook gpu -o json")
         .json();
     let row = &json.as_array().expect("an array")[0];
     let known = [
@@ -177,15 +180,15 @@ fn package_status_is_an_array_that_leaves_out_what_is_zero() {
 }
 
 #[test]
-fn g8_what_is_empty_is_a_document_too() {
-    let mut cr = OLD.skyhook("complete", driver());
+fn g8_empty_results_are_valid_json() {
+    let mut cr = SKYHOOK.skyhook("complete", driver());
     cr["spec"]["nodeSelectors"] = json!({"matchLabels": {"pool": "none"}});
-    let site = Site::of(
+    let cluster = TestCluster::serving(
         FakeApi::new()
-            .serving(OLD.0)
+            .serving(SKYHOOK.0)
             .with(cr)
-            .with(OLD.operator())
-            .with(OLD.node("node-1", "", &[])),
+            .with(SKYHOOK.operator())
+            .with(SKYHOOK.node("node-1", "", &[])),
     );
     for (words, empty) in [
         (
@@ -195,42 +198,42 @@ fn g8_what_is_empty_is_a_document_too() {
         ("node status", json!([])),
         ("package status driver --skyhook gpu", json!([])),
     ] {
-        assert_eq!(site.answer(&format!("{words} -o json")).json(), empty);
-        let yaml = site.answer(&format!("{words} -o yaml")).stdout;
+        assert_eq!(cluster.ok(&format!("{words} -o json")).json(), empty);
+        let yaml = cluster.ok(&format!("{words} -o yaml")).stdout;
         let yaml: Value = serde_saphyr::from_str(&yaml).expect("YAML");
         assert_eq!(yaml, empty);
     }
 }
 
 #[test]
-fn marks_are_true_or_gone() {
-    let site = Site::complete(&["node-1"]);
+fn pause_disable_and_ignore_marks_are_true_or_absent() {
+    let cluster = TestCluster::with_complete_nodes(&["node-1"]);
     for (set, remove, key) in [
         ("pause", "resume", "pause"),
         ("disable", "enable", "disable"),
     ] {
-        site.done(&format!("{set} gpu --confirm"));
-        assert_eq!(site.noted(key), json!("true"));
-        // What is unchanged is no error.
-        site.done(&format!("{set} gpu --confirm"));
-        site.done(&format!("{remove} gpu --confirm"));
-        assert_eq!(site.noted(key), Value::Null);
-        site.done(&format!("{remove} gpu --confirm"));
+        cluster.run_ok(&format!("{set} gpu --confirm"));
+        assert_eq!(cluster.gpu_annotation(key), json!("true"));
+        // Nothing to change is no error.
+        cluster.run_ok(&format!("{set} gpu --confirm"));
+        cluster.run_ok(&format!("{remove} gpu --confirm"));
+        assert_eq!(cluster.gpu_annotation(key), Value::Null);
+        cluster.run_ok(&format!("{remove} gpu --confirm"));
     }
-    site.done("node ignore node-1 -y");
-    assert_eq!(site.label("node-1", "ignore"), json!("true"));
-    site.done("node ignore node-1 -y");
-    site.done("node unignore node-1 -y");
-    assert_eq!(site.label("node-1", "ignore"), Value::Null);
-    site.done("node unignore node-1 -y");
-    let paths = site.patched();
+    cluster.run_ok("node ignore node-1 -y");
+    assert_eq!(cluster.node_label("node-1", "ignore"), json!("true"));
+    cluster.run_ok("node ignore node-1 -y");
+    cluster.run_ok("node unignore node-1 -y");
+    assert_eq!(cluster.node_label("node-1", "ignore"), Value::Null);
+    cluster.run_ok("node unignore node-1 -y");
+    let paths = cluster.patched_paths();
     assert_eq!(paths.len(), 6, "{paths:?}");
     assert!(paths.iter().all(|p| !p.ends_with("/status")), "{paths:?}");
 }
 
 #[test]
-fn a_missing_object_is_an_error_where_it_always_was() {
-    let site = Site::complete(&["node-1"]);
+fn missing_object_is_an_error_as_upstream() {
+    let cluster = TestCluster::with_complete_nodes(&["node-1"]);
     for words in [
         "pause nope -y",
         "resume nope -y",
@@ -240,9 +243,9 @@ fn a_missing_object_is_an_error_where_it_always_was() {
         "package status driver --skyhook nope",
         "package rerun driver --skyhook nope --node node-1 -y",
     ] {
-        let ran = site.run(words);
+        let ran = cluster.run(words);
         assert_eq!(
-            said(&ran),
+            ran.parts(),
             (
                 "",
                 "error: Skyhook \"nope\" not found\nhint: existing: gpu\n",
@@ -254,15 +257,15 @@ fn a_missing_object_is_an_error_where_it_always_was() {
 }
 
 #[test]
-fn an_operator_of_unknown_version_stops_nothing() {
+fn unknown_operator_version_blocks_no_command() {
     let fake = FakeApi::new()
-        .serving(OLD.0)
-        .with(OLD.skyhook("complete", driver()));
-    let site = Site::of(fake);
-    let version = site.answer("version");
+        .serving(SKYHOOK.0)
+        .with(SKYHOOK.skyhook("complete", driver()));
+    let cluster = TestCluster::serving(fake);
+    let version = cluster.ok("version");
     assert!(version.stdout.contains("unknown ("), "{}", version.stdout);
     for words in ["pause", "resume", "disable", "enable"] {
-        site.done(&format!("{words} gpu --confirm"));
+        cluster.run_ok(&format!("{words} gpu --confirm"));
     }
-    assert_eq!(site.patched().len(), 4);
+    assert_eq!(cluster.patched_paths().len(), 4);
 }

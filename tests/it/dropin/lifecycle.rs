@@ -2,93 +2,87 @@
 
 use serde_json::{Value, json};
 
-use super::{Site, driver, idle};
-use crate::dropin::OLD;
+use super::{TestCluster, complete_cluster, driver};
+use crate::dropin::SKYHOOK;
 use crate::support::fake_api::FakeApi;
 
 fn noting(version: &str) -> Value {
-    let mut cr = OLD.skyhook("complete", driver());
-    cr["metadata"]["annotations"] = json!({OLD.0.key("version"): version});
+    let mut cr = SKYHOOK.skyhook("complete", driver());
+    cr["metadata"]["annotations"] = json!({SKYHOOK.0.key("version"): version});
     cr
 }
 
 #[test]
-fn v1_a_version_that_lags_behind_stops_no_emergency() {
+fn v1_stale_version_annotation_does_not_block_pause() {
     for verb in ["pause", "disable"] {
-        let fake = FakeApi::new().serving(OLD.0).with(noting("v0.7.3"));
-        let site = Site::of(fake.with(OLD.operator()));
-        site.done(&format!("{verb} gpu -y"));
-        assert_eq!(site.noted(verb), json!("true"));
+        let fake = FakeApi::new().serving(SKYHOOK.0).with(noting("v0.7.3"));
+        let cluster = TestCluster::serving(fake.with(SKYHOOK.operator()));
+        cluster.run_ok(&format!("{verb} gpu -y"));
+        assert_eq!(cluster.gpu_annotation(verb), json!("true"));
     }
 }
 
 #[test]
-fn v1_an_operator_that_is_too_old_is_warned_of() {
-    let mut operator = OLD.operator();
+fn v1_old_operator_gives_a_warning() {
+    let mut operator = SKYHOOK.operator();
     operator["spec"]["template"]["spec"]["containers"][0]["image"] =
         json!("ghcr.io/nvidia/skyhook/operator:v0.7.6");
-    let fake = FakeApi::new().serving(OLD.0).with(noting("v0.7.6"));
-    let site = Site::of(fake.with(operator));
-    let ran = site.answer("pause gpu -y");
-    assert_eq!(site.noted("pause"), json!("true"));
-    assert!(
-        ran.stderr.contains("older than v0.8.0"),
-        "{}",
-        ran.transcript()
-    );
+    let fake = FakeApi::new().serving(SKYHOOK.0).with(noting("v0.7.6"));
+    let cluster = TestCluster::serving(fake.with(operator));
+    let ran = cluster.ok("pause gpu -y");
+    assert_eq!(cluster.gpu_annotation("pause"), json!("true"));
+    ran.expect_stderr("older than v0.8.0");
 }
 
 #[test]
-fn v2_a_prerelease_is_no_obstacle() {
-    let mut operator = OLD.operator();
+fn v2_prerelease_operator_is_accepted() {
+    let mut operator = SKYHOOK.operator();
     operator["spec"]["template"]["spec"]["containers"][0]["image"] =
         json!("ghcr.io/nvidia/skyhook/operator:v0.8.0-rc.1");
-    let fake = FakeApi::new().serving(OLD.0).with(noting("v0.8.0-rc.1"));
-    let site = Site::of(fake.with(operator));
-    let ran = site.answer("disable gpu -y");
-    assert!(!ran.stderr.contains("v0.8.0"), "{}", ran.transcript());
-    assert_eq!(site.noted("disable"), json!("true"));
+    let fake = FakeApi::new()
+        .serving(SKYHOOK.0)
+        .with(noting("v0.8.0-rc.1"));
+    let cluster = TestCluster::serving(fake.with(operator));
+    let ran = cluster.ok("disable gpu -y");
+    ran.expect_no_stderr("v0.8.0");
+    assert_eq!(cluster.gpu_annotation("disable"), json!("true"));
 }
 
 #[test]
-fn v3_an_emergency_needs_no_sight_of_deployments_or_pods() {
+fn v3_pause_works_without_reading_deployments_or_pods() {
     for reply in [403, 500] {
-        let site = Site::of(idle(driver()));
-        site.fake.on("LIST deployments").reply(reply);
-        site.fake.on("LIST pods").reply(reply);
-        site.done("pause gpu -y");
-        assert_eq!(site.noted("pause"), json!("true"));
+        let cluster = TestCluster::serving(complete_cluster(driver()));
+        cluster.fake.on("LIST deployments").reply(reply);
+        cluster.fake.on("LIST pods").reply(reply);
+        cluster.run_ok("pause gpu -y");
+        assert_eq!(cluster.gpu_annotation("pause"), json!("true"));
     }
 }
 
 #[test]
-fn v4_it_says_whether_anything_changed_and_what_still_holds() {
-    let site = Site::of(idle(driver()));
-    let changed = site.answer("pause gpu -y");
+fn v4_output_tells_changes_and_remaining_blockers() {
+    let cluster = TestCluster::serving(complete_cluster(driver()));
+    let changed = cluster.ok("pause gpu -y");
     assert!(
         changed.stdout.starts_with("pause gpu: 1 changed\n"),
         "{}",
         changed.transcript()
     );
-    let again = site.answer("pause gpu -y");
+    let again = cluster.ok("pause gpu -y");
     assert_eq!(
         (again.stdout.as_str(), again.stderr.as_str()),
         ("", "pause gpu: nothing to do\n")
     );
-    site.done("disable gpu -y");
-    let resumed = site.answer("resume gpu");
-    assert!(
-        resumed.stderr.contains(
-            "skyhook/gpu is disabled as well: nothing runs until you run `kubectl skyhook enable gpu`"
-        ),
-        "{}",
-        resumed.transcript()
+    cluster.run_ok("disable gpu -y");
+    let resumed = cluster.ok("resume gpu");
+    resumed.expect_stderr(
+        "skyhook/gpu is disabled as well: nothing runs until you run `kubectl skyhook enable gpu`",
     );
 }
 
 /// The editor role of the chart grants less than the commands need.
 #[test]
-fn v5_what_a_role_does_not_grant_is_said_before_anything_is_written() {
+fn v5_missing_permission_is_reported_before_any_write() {
     for (denied, words, says) in [
         (
             "PATCH nodes",
@@ -111,16 +105,12 @@ fn v5_what_a_role_does_not_grant_is_said_before_anything_is_written() {
             "missing permission: patch nodes; nothing was changed",
         ),
     ] {
-        let site = Site::complete(&["node-1"]);
-        site.fake.on(denied).reply(403);
-        let ran = site.run(words);
-        assert_eq!(ran.code, Some(1), "{}", ran.transcript());
-        assert!(ran.stderr.contains(says), "{}", ran.transcript());
-        assert!(
-            ran.stderr.contains("kubectl auth can-i patch"),
-            "{}",
-            ran.transcript()
-        );
-        assert_eq!(site.patched(), [""; 0]);
+        let cluster = TestCluster::with_complete_nodes(&["node-1"]);
+        cluster.fake.on(denied).reply(403);
+        let ran = cluster.run(words);
+        ran.expect_code(1);
+        ran.expect_stderr(says);
+        ran.expect_stderr("kubectl auth can-i patch");
+        assert_eq!(cluster.patched_paths(), [""; 0]);
     }
 }

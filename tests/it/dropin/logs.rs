@@ -2,20 +2,20 @@
 
 use serde_json::json;
 
-use super::{Site, driver, idle, said};
-use crate::dropin::OLD;
+use super::{TestCluster, complete_cluster, driver};
+use crate::dropin::SKYHOOK;
 use crate::support::fake_api::FakeApi;
-use crate::support::world::Place;
+use crate::support::object_builder::PackageRun;
 
-/// A pod of the package's stage with these containers, and what they wrote.
+/// Adds a pod of the package's stage with these containers and logs.
 fn pod(
     fake: FakeApi,
     name: &str,
-    place: &Place<'_>,
+    place: &PackageRun<'_>,
     containers: &[&str],
     logs: &[(&str, &str)],
 ) -> FakeApi {
-    fake.load(OLD.pod(name, place, "Pending", containers));
+    fake.load(SKYHOOK.pod(name, place, "Pending", containers));
     fake.change(|it| {
         for (container, text) in logs {
             it.logs.write(name, container, text);
@@ -25,60 +25,64 @@ fn pod(
 }
 
 fn with_node() -> FakeApi {
-    idle(driver()).with(OLD.node("node-1", "in_progress", &["driver|1.0.0 apply in_progress"]))
+    complete_cluster(driver()).with(SKYHOOK.node(
+        "node-1",
+        "in_progress",
+        &["driver|1.0.0 apply in_progress"],
+    ))
 }
 
 #[test]
-fn l1_a_crash_loop_shows_what_crashed() {
+fn l1_crash_loop_shows_the_crashed_run() {
     let containers = ["driver-init done", "driver-apply looping"];
     let init = [("driver-init", "2026-11-20T11:50:00Z copied\n")];
-    let fake = pod(with_node(), "p", &Place::default(), &containers, &init);
+    let fake = pod(with_node(), "p", &PackageRun::default(), &containers, &init);
     fake.change(|it| {
         it.logs
             .write_previous("p", "driver-apply", "2026-11-20T11:54:00Z no such device\n");
     });
-    let site = Site::of(fake);
+    let cluster = TestCluster::serving(fake);
     for words in ["", "--stage apply"] {
-        let ran = site.answer(&format!("package logs driver --skyhook gpu {words}"));
+        let ran = cluster.ok(&format!("package logs driver --skyhook gpu {words}"));
         assert_eq!(ran.stdout, "no such device\n", "{}", ran.transcript());
     }
 }
 
 #[test]
-fn l2_interrupts_have_logs() {
-    let place = Place {
+fn l2_interrupt_logs_are_shown() {
+    let place = PackageRun {
         stage: "interrupt",
         interrupt: true,
-        ..Place::default()
+        ..PackageRun::default()
     };
     let logs = [("interrupt", "2026-11-20T11:50:00Z rebooting\n")];
     let fake = pod(with_node(), "p", &place, &["interrupt running"], &logs);
-    let ran = Site::of(fake).answer("package logs driver --skyhook gpu --stage interrupt");
+    let ran = TestCluster::serving(fake).ok("package logs driver --skyhook gpu --stage interrupt");
     assert_eq!(ran.stdout, "rebooting\n", "{}", ran.transcript());
 }
 
 #[test]
-fn l3_a_name_that_begins_alike_is_another_package() {
+fn l3_package_name_prefix_does_not_match() {
     let packages = json!({
         "driver": {"version": "1.0.0", "image": "example.com/driver"},
         "driver-extra": {"version": "1.0.0", "image": "example.com/driver-extra"},
     });
-    let fake = idle(packages).with(OLD.node("node-1", "in_progress", &[]));
-    let place = Place {
+    let fake = complete_cluster(packages).with(SKYHOOK.node("node-1", "in_progress", &[]));
+    let place = PackageRun {
         package: "driver-extra",
-        ..Place::default()
+        ..PackageRun::default()
     };
     let logs = [("driver-extra-apply", "2026-11-20T11:50:00Z other\n")];
     let fake = pod(fake, "p", &place, &["driver-extra-apply running"], &logs);
-    let site = Site::of(fake);
-    assert_eq!(site.answer("package logs driver --skyhook gpu").stdout, "");
-    let other = site.answer("package logs driver-extra --skyhook gpu");
+    let cluster = TestCluster::serving(fake);
+    assert_eq!(cluster.ok("package logs driver --skyhook gpu").stdout, "");
+    let other = cluster.ok("package logs driver-extra --skyhook gpu");
     assert_eq!(other.stdout, "other\n");
 }
 
 #[test]
-fn l4_two_nodes_are_interleaved_behind_their_names() {
-    let mut fake = idle(driver());
+fn l4_nodes_are_interleaved_with_name_prefixes() {
+    let mut fake = complete_cluster(driver());
     for (node, text) in [
         (
             "node-1",
@@ -86,10 +90,10 @@ fn l4_two_nodes_are_interleaved_behind_their_names() {
         ),
         ("node-2", "2026-11-20T11:50:01Z second\n"),
     ] {
-        fake = fake.with(OLD.node(node, "in_progress", &["driver|1.0.0 apply in_progress"]));
-        let place = Place {
+        fake = fake.with(SKYHOOK.node(node, "in_progress", &["driver|1.0.0 apply in_progress"]));
+        let place = PackageRun {
             node,
-            ..Place::default()
+            ..PackageRun::default()
         };
         let pod_name = format!("p-{node}");
         fake = pod(
@@ -100,7 +104,7 @@ fn l4_two_nodes_are_interleaved_behind_their_names() {
             &[("driver-apply", text)],
         );
     }
-    let ran = Site::of(fake).answer("package logs driver --skyhook gpu");
+    let ran = TestCluster::serving(fake).ok("package logs driver --skyhook gpu");
     let said: Vec<&str> = ran.stdout.lines().collect();
     assert_eq!(said.len(), 3, "{}", ran.transcript());
     for (line, (node, word)) in said.iter().zip([
@@ -113,7 +117,7 @@ fn l4_two_nodes_are_interleaved_behind_their_names() {
 }
 
 #[test]
-fn l5_a_stage_shows_its_check_and_nothing_of_others() {
+fn l5_stage_shows_its_check_and_no_other_stage() {
     let logs = [
         ("driver-apply", "2026-11-20T11:50:00Z applied\n"),
         ("driver-applycheck", "2026-11-20T11:50:01Z not so\n"),
@@ -123,10 +127,10 @@ fn l5_a_stage_shows_its_check_and_nothing_of_others() {
         "driver-apply done",
         "driver-applycheck running",
     ];
-    let fake = pod(with_node(), "p", &Place::default(), &containers, &logs);
-    let config = Place {
+    let fake = pod(with_node(), "p", &PackageRun::default(), &containers, &logs);
+    let config = PackageRun {
         stage: "config",
-        ..Place::default()
+        ..PackageRun::default()
     };
     let fake = pod(
         fake,
@@ -135,8 +139,8 @@ fn l5_a_stage_shows_its_check_and_nothing_of_others() {
         &["driver-config running"],
         &[("driver-config", "2026-11-20T11:50:02Z configured\n")],
     );
-    let ran =
-        Site::of(fake).answer("package logs driver --skyhook gpu --stage apply --prefix=false");
+    let ran = TestCluster::serving(fake)
+        .ok("package logs driver --skyhook gpu --stage apply --prefix=false");
     let words: Vec<&str> = ran
         .stdout
         .lines()
@@ -146,7 +150,7 @@ fn l5_a_stage_shows_its_check_and_nothing_of_others() {
 }
 
 #[test]
-fn l6_every_stage_can_be_asked_for() {
+fn l6_every_stage_can_be_selected() {
     for stage in [
         "apply",
         "config",
@@ -156,48 +160,49 @@ fn l6_every_stage_can_be_asked_for() {
         "uninstall",
         "uninstall-interrupt",
     ] {
-        let site = Site::of(with_node());
-        let ran = site.answer(&format!(
+        let cluster = TestCluster::serving(with_node());
+        let ran = cluster.ok(&format!(
             "package logs driver --skyhook gpu --stage {stage}"
         ));
         assert_eq!(ran.stdout, "");
     }
-    let ran = Site::of(with_node()).run("package logs driver --skyhook gpu --stage nope");
-    assert_eq!((said(&ran).0, said(&ran).2), ("", Some(64)));
+    let ran =
+        TestCluster::serving(with_node()).run("package logs driver --skyhook gpu --stage nope");
+    assert_eq!((ran.parts().0, ran.parts().2), ("", Some(64)));
 }
 
 #[test]
-fn l7_where_nothing_is_left_it_says_why_and_where_the_host_keeps_it() {
-    let ran = Site::of(with_node()).answer("package logs driver --skyhook gpu");
+fn l7_missing_logs_name_the_reason_and_the_host_path() {
+    let ran = TestCluster::serving(with_node()).ok("package logs driver --skyhook gpu");
     assert_eq!(ran.stdout, "");
     for says in [
         "the operator deletes a pod as soon as its stage is complete",
         "/var/log/skyhook/",
     ] {
-        assert!(ran.stderr.contains(says), "{}", ran.transcript());
+        ran.expect_stderr(says);
     }
 }
 
 #[test]
-fn l8_lines_can_be_chosen_and_names_are_names() {
+fn l8_log_flags_reach_the_server_and_unknown_names_are_errors() {
     let logs = [("driver-apply", "2026-11-20T11:50:00Z applied\n")];
     let fake = pod(
         with_node(),
         "p",
-        &Place::default(),
+        &PackageRun::default(),
         &["driver-init done", "driver-apply running"],
         &logs,
     );
-    let site = Site::of(fake);
+    let cluster = TestCluster::serving(fake);
     let all = "package logs driver --skyhook gpu --timestamps --prefix --since 24h --tail 5";
-    let ran = site.answer(all);
+    let ran = cluster.ok(all);
     assert!(ran.stdout.starts_with("node-1"), "{}", ran.transcript());
     assert!(
         ran.stdout.ends_with("2026-11-20T11:50:00Z applied\n"),
         "{}",
         ran.transcript()
     );
-    let queries: Vec<String> = site
+    let queries: Vec<String> = cluster
         .fake
         .requests()
         .iter()
@@ -211,16 +216,16 @@ fn l8_lines_can_be_chosen_and_names_are_names() {
             "{query}"
         );
     }
-    // Errors are errors: a package and a node that nobody knows, and a log that the server will not give.
+    // An unknown package, an unknown node and a refused log are errors.
     for words in [
         "package logs drivr --skyhook gpu",
         "package logs driver --skyhook gpu --node node-9",
     ] {
-        let ran = site.run(words);
+        let ran = cluster.run(words);
         assert_eq!((ran.stdout.as_str(), ran.code), ("", Some(1)), "{words}");
     }
-    site.fake.on("GET pods/log").reply(500);
-    let ran = site.run("package logs driver --skyhook gpu");
+    cluster.fake.on("GET pods/log").reply(500);
+    let ran = cluster.run("package logs driver --skyhook gpu");
     assert_eq!((ran.stdout.as_str(), ran.code), ("", Some(1)));
-    assert!(ran.stderr.contains("error"), "{}", ran.transcript());
+    ran.expect_stderr("error");
 }

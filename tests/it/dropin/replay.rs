@@ -1,43 +1,43 @@
-//! The calls that upstream's own end-to-end suites make, without a terminal, and what must come of them.
+//! The calls of upstream's own end-to-end suites, without a terminal, and their expected effects.
 
 use serde_json::{Value, json};
 
-use super::{Site, driver, idle, marked};
-use crate::dropin::OLD;
+use super::{TestCluster, complete_cluster, driver, marked};
+use crate::dropin::SKYHOOK;
 use crate::support::fake_api::FakeApi;
-use crate::support::world::Place;
+use crate::support::object_builder::PackageRun;
 
-/// While the operator is at work: a package is in progress.
-fn at_work(status: &str) -> Site {
+/// A cluster with a package in progress.
+fn in_progress(status: &str) -> TestCluster {
     let node = marked("node-1", status, &["driver|1.0.0 apply in_progress"]);
-    let fake = OLD.serve(driver()).with(node);
-    Site::of(fake).with_operator()
+    let fake = SKYHOOK.serve(driver()).with(node);
+    TestCluster::serving(fake).simulating_operator()
 }
 
 #[test]
-fn cli_lifecycle() {
-    let site = at_work("in_progress");
-    site.done("pause gpu --confirm");
-    assert_eq!(site.noted("pause"), json!("true"));
-    // Upstream's suite confirms neither of these, and asserts no more than that they do not fail.
-    site.done("resume gpu");
-    assert_eq!(site.noted("pause"), json!("true"));
-    site.done("disable gpu --confirm");
-    assert_eq!(site.noted("disable"), json!("true"));
-    site.done("enable gpu");
-    assert_eq!(site.noted("disable"), json!("true"));
-    site.done("pause gpu --confirm");
-    site.done("disable gpu --confirm");
-    assert_eq!(site.noted("pause"), json!("true"));
-    assert_eq!(site.noted("disable"), json!("true"));
-    site.done("resume gpu");
-    assert_eq!(site.noted("disable"), json!("true"));
-    site.done("enable gpu");
+fn upstream_cli_lifecycle_suite() {
+    let cluster = in_progress("in_progress");
+    cluster.run_ok("pause gpu --confirm");
+    assert_eq!(cluster.gpu_annotation("pause"), json!("true"));
+    // Upstream's suite confirms neither, and asserts only that they do not fail.
+    cluster.run_ok("resume gpu");
+    assert_eq!(cluster.gpu_annotation("pause"), json!("true"));
+    cluster.run_ok("disable gpu --confirm");
+    assert_eq!(cluster.gpu_annotation("disable"), json!("true"));
+    cluster.run_ok("enable gpu");
+    assert_eq!(cluster.gpu_annotation("disable"), json!("true"));
+    cluster.run_ok("pause gpu --confirm");
+    cluster.run_ok("disable gpu --confirm");
+    assert_eq!(cluster.gpu_annotation("pause"), json!("true"));
+    assert_eq!(cluster.gpu_annotation("disable"), json!("true"));
+    cluster.run_ok("resume gpu");
+    assert_eq!(cluster.gpu_annotation("disable"), json!("true"));
+    cluster.run_ok("enable gpu");
 }
 
 #[test]
-fn cli_node() {
-    let site = at_work("in_progress");
+fn upstream_cli_node_suite() {
+    let cluster = in_progress("in_progress");
     for words in [
         "node list --skyhook gpu",
         "node list --skyhook gpu -o json",
@@ -45,31 +45,31 @@ fn cli_node() {
         "node status node-1 --skyhook gpu",
         "node status node-1 -o json",
     ] {
-        site.done(words);
+        cluster.run_ok(words);
     }
-    // The suite does not confirm this one, and there it goes ahead.
-    assert_eq!(site.run("node ignore node-1").code, Some(3));
-    site.done("node ignore node-1 -y");
-    assert_eq!(site.label("node-1", "ignore"), json!("true"));
-    site.done("node unignore node-1 -y");
-    assert_eq!(site.label("node-1", "ignore"), Value::Null);
-    site.done("node reset node-1 --skyhook gpu --confirm");
-    assert_eq!(site.entries("node-1"), Value::Null);
-    assert_eq!(site.noted("pause"), Value::Null);
+    // The suite does not confirm this command, and upstream runs it.
+    assert_eq!(cluster.run("node ignore node-1").code, Some(3));
+    cluster.run_ok("node ignore node-1 -y");
+    assert_eq!(cluster.node_label("node-1", "ignore"), json!("true"));
+    cluster.run_ok("node unignore node-1 -y");
+    assert_eq!(cluster.node_label("node-1", "ignore"), Value::Null);
+    cluster.run_ok("node reset node-1 --skyhook gpu --confirm");
+    assert_eq!(cluster.node_state("node-1"), Value::Null);
+    assert_eq!(cluster.gpu_annotation("pause"), Value::Null);
 }
 
 #[test]
-fn cli_node_before_the_operator_has_begun() {
-    let site = Site::of(
+fn upstream_cli_node_suite_before_the_operator_starts() {
+    let cluster = TestCluster::serving(
         FakeApi::new()
-            .serving(OLD.0)
+            .serving(SKYHOOK.0)
             .with({
-                let mut cr = OLD.skyhook("", driver());
+                let mut cr = SKYHOOK.skyhook("", driver());
                 cr.as_object_mut().expect("an object").remove("status");
                 cr
             })
-            .with(OLD.operator())
-            .with(OLD.node("node-1", "", &[])),
+            .with(SKYHOOK.operator())
+            .with(SKYHOOK.node("node-1", "", &[])),
     );
     for words in [
         "node list --skyhook gpu",
@@ -81,92 +81,96 @@ fn cli_node_before_the_operator_has_begun() {
         "package status driver --skyhook gpu -o json",
         "package logs driver --skyhook gpu --node node-1",
     ] {
-        site.done(words);
+        cluster.run_ok(words);
     }
-    assert_eq!(site.patched(), [""; 0]);
+    assert_eq!(cluster.patched_paths(), [""; 0]);
 }
 
 #[test]
-fn cli_package() {
-    let pod = OLD.pod(
+fn upstream_cli_package_suite() {
+    let pod = SKYHOOK.pod(
         "gpu-driver",
-        &Place::default(),
+        &PackageRun::default(),
         "Pending",
         &["driver-init waiting:PodInitializing"],
     );
     let node = marked("node-1", "complete", &["driver|1.0.0 config complete"]);
-    let site = Site::of(idle(driver()).with(node).with(pod)).with_operator();
-    site.done("package logs driver --skyhook gpu --node node-1");
-    site.done("package rerun driver --skyhook gpu --node node-1 --dry-run");
-    assert_eq!(site.patched(), [""; 0]);
-    site.done("package rerun driver --skyhook gpu --node node-1 --stage apply --confirm");
-    let entry = &site.entries("node-1")["driver|1.0.0"];
+    let cluster =
+        TestCluster::serving(complete_cluster(driver()).with(node).with(pod)).simulating_operator();
+    cluster.run_ok("package logs driver --skyhook gpu --node node-1");
+    cluster.run_ok("package rerun driver --skyhook gpu --node node-1 --dry-run");
+    assert_eq!(cluster.patched_paths(), [""; 0]);
+    cluster.run_ok("package rerun driver --skyhook gpu --node node-1 --stage apply --confirm");
+    let entry = &cluster.node_state("node-1")["driver|1.0.0"];
     assert_eq!(
         (&entry["stage"], &entry["state"]),
         (&json!("apply"), &json!("in_progress"))
     );
-    assert_eq!(site.noted("pause"), Value::Null);
+    assert_eq!(cluster.gpu_annotation("pause"), Value::Null);
 }
 
 #[test]
-fn cli_reset() {
+fn upstream_cli_reset_suite() {
     let mut node = marked("node-1", "complete", &["driver|1.0.0 config complete"]);
-    node["metadata"]["annotations"][OLD.0.key("cordon_other")] = json!("true");
-    let site = Site::of(idle(driver()).with(node));
-    assert_eq!(site.cr()["status"]["nodeOrderOffset"], Value::Null);
-    site.done("disable gpu --confirm");
-    assert_eq!(site.noted("disable"), json!("true"));
-    site.done("reset gpu --confirm");
+    node["metadata"]["annotations"][SKYHOOK.0.key("cordon_other")] = json!("true");
+    let cluster = TestCluster::serving(complete_cluster(driver()).with(node));
+    assert_eq!(cluster.gpu()["status"]["nodeOrderOffset"], Value::Null);
+    cluster.run_ok("disable gpu --confirm");
+    assert_eq!(cluster.gpu_annotation("disable"), json!("true"));
+    cluster.run_ok("reset gpu --confirm");
     for key in ["nodeState_gpu", "cordon_gpu", "status_gpu", "version_gpu"] {
-        assert_eq!(site.on("node-1", key), Value::Null, "{key}");
+        assert_eq!(cluster.node_annotation("node-1", key), Value::Null, "{key}");
     }
-    assert_eq!(site.label("node-1", "status_gpu"), Value::Null);
-    assert_eq!(site.on("node-1", "cordon_other"), json!("true"));
-    assert_eq!(site.cr()["status"]["nodeOrderOffset"], json!(0));
+    assert_eq!(cluster.node_label("node-1", "status_gpu"), Value::Null);
+    assert_eq!(
+        cluster.node_annotation("node-1", "cordon_other"),
+        json!("true")
+    );
+    assert_eq!(cluster.gpu()["status"]["nodeOrderOffset"], json!(0));
 }
 
 #[test]
-fn cli_deployment_policy_reset() {
-    let mut cr = OLD.skyhook("complete", driver());
+fn upstream_cli_deployment_policy_reset_suite() {
+    let mut cr = SKYHOOK.skyhook("complete", driver());
     cr["status"]["compartmentStatuses"] =
         json!({"__default__": {"progressPercent": 100, "batchState": {"currentBatch": 3}}});
     let fake = FakeApi::new()
-        .serving(OLD.0)
+        .serving(SKYHOOK.0)
         .with(cr)
-        .with(OLD.operator())
+        .with(SKYHOOK.operator())
         .with(marked(
             "node-1",
             "complete",
             &["driver|1.0.0 config complete"],
         ));
-    let site = Site::of(fake);
-    site.done("deployment-policy reset gpu --confirm");
-    let compartment = &site.cr()["status"]["compartmentStatuses"]["__default__"];
+    let cluster = TestCluster::serving(fake);
+    cluster.run_ok("deployment-policy reset gpu --confirm");
+    let compartment = &cluster.gpu()["status"]["compartmentStatuses"]["__default__"];
     assert_eq!(compartment["batchState"]["currentBatch"], json!(1));
     assert_eq!(compartment["progressPercent"], json!(100));
 }
 
 #[test]
-fn a_reset_before_and_after_each_suite() {
-    // Nothing there yet, as in reap_old_logs, whose result is looked at.
-    let site = Site::of(FakeApi::new().serving(OLD.0).with(OLD.operator()));
-    site.done("reset gpu --confirm");
-    // The object was deleted before.
-    let site = Site::of(
+fn reset_before_and_after_upstream_suites() {
+    // Before the object exists, as in reap_old_logs, which checks the result.
+    let cluster = TestCluster::serving(FakeApi::new().serving(SKYHOOK.0).with(SKYHOOK.operator()));
+    cluster.run_ok("reset gpu --confirm");
+    // After the object was deleted.
+    let cluster = TestCluster::serving(
         FakeApi::new()
-            .serving(OLD.0)
-            .with(OLD.operator())
+            .serving(SKYHOOK.0)
+            .with(SKYHOOK.operator())
             .with(marked(
                 "node-1",
                 "complete",
                 &["driver|1.0.0 config complete"],
             )),
     );
-    site.done("reset gpu --confirm");
-    assert_eq!(site.entries("node-1"), Value::Null);
-    // The operator is at work.
-    let site = at_work("in_progress");
-    site.done("reset gpu --confirm");
-    assert_eq!(site.entries("node-1"), Value::Null);
-    assert_eq!(site.noted("pause"), Value::Null);
+    cluster.run_ok("reset gpu --confirm");
+    assert_eq!(cluster.node_state("node-1"), Value::Null);
+    // While the operator works.
+    let cluster = in_progress("in_progress");
+    cluster.run_ok("reset gpu --confirm");
+    assert_eq!(cluster.node_state("node-1"), Value::Null);
+    assert_eq!(cluster.gpu_annotation("pause"), Value::Null);
 }

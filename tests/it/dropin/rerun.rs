@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{Site, idle};
-use crate::dropin::OLD;
+use super::{TestCluster, complete_cluster};
+use crate::dropin::SKYHOOK;
 
 fn packages() -> Value {
     json!({
@@ -12,76 +12,75 @@ fn packages() -> Value {
     })
 }
 
-fn site(entries: &[&str]) -> Site {
-    Site::of(idle(packages()).with(OLD.node("node-1", "complete", entries))).with_operator()
+fn cluster(entries: &[&str]) -> TestCluster {
+    TestCluster::serving(
+        complete_cluster(packages()).with(SKYHOOK.node("node-1", "complete", entries)),
+    )
+    .simulating_operator()
 }
 
 const BOTH: [&str; 2] = ["a|1.0.0 config complete", "b|1.0.0 config complete"];
 
 #[test]
-fn p1_what_the_operator_wrote_meanwhile_stays() {
-    let site = site(&["a|1.0.0 config complete", "b|1.0.0 apply complete"]);
+fn p1_concurrent_operator_writes_are_kept() {
+    let cluster = cluster(&["a|1.0.0 config complete", "b|1.0.0 apply complete"]);
     let now = json!({
         "a|1.0.0": {"name": "a", "version": "1.0.0", "image": "example.com/a", "stage": "config", "state": "complete"},
         "b|1.0.0": {"name": "b", "version": "1.0.0", "image": "example.com/b", "stage": "config", "state": "complete"},
         "c|1.0.0": {"name": "c", "version": "1.0.0", "image": "example.com/c", "stage": "apply", "state": "complete"},
     });
     let text = now.to_string();
-    site.fake.on("PATCH nodes").nth(1).after(move |state| {
+    cluster.fake.on("PATCH nodes").nth(1).after(move |state| {
         let mut node = state
             .store
             .find("nodes", "", "node-1")
             .cloned()
             .expect("it is there");
-        node["metadata"]["annotations"][OLD.0.key("nodeState_gpu")] = json!(text);
+        node["metadata"]["annotations"][SKYHOOK.0.key("nodeState_gpu")] = json!(text);
         state.store.load(node);
     });
-    site.done("package rerun a --skyhook gpu --node node-1 -y --no-pause");
+    cluster.run_ok("package rerun a --skyhook gpu --node node-1 -y --no-pause");
     let mut expected = now;
     expected.as_object_mut().expect("a map").remove("a|1.0.0");
-    assert_eq!(site.entries("node-1"), expected);
+    assert_eq!(cluster.node_state("node-1"), expected);
 }
 
 #[test]
-fn p2_fields_that_nobody_knows_stay() {
-    let mut node = OLD.node("node-1", "complete", &[]);
+fn p2_unknown_fields_are_kept() {
+    let mut node = SKYHOOK.node("node-1", "complete", &[]);
     let text = r#"{"a|1.0.0":{"name":"a","version":"1.0.0","image":"i","stage":"config","state":"complete","new":[1]},"b|1.0.0":{"name":"b","version":"1.0.0","image":"i","stage":"config","state":"complete","odd":{"x":null}}}"#;
-    node["metadata"]["annotations"][OLD.0.key("nodeState_gpu")] = json!(text);
-    let site = Site::of(idle(packages()).with(node));
-    site.done("package rerun a --skyhook gpu --node node-1 --stage config -y --no-pause");
+    node["metadata"]["annotations"][SKYHOOK.0.key("nodeState_gpu")] = json!(text);
+    let cluster = TestCluster::serving(complete_cluster(packages()).with(node));
+    cluster.run_ok("package rerun a --skyhook gpu --node node-1 --stage config -y --no-pause");
     let wanted = text.replacen(r#""state":"complete""#, r#""state":"in_progress""#, 1);
     let expected: Value = serde_json::from_str(&wanted).expect("JSON");
-    assert_eq!(site.entries("node-1"), expected);
+    assert_eq!(cluster.node_state("node-1"), expected);
 }
 
 #[test]
-fn p3_stages_that_do_not_do_what_they_say_are_refused() {
-    let site = site(&BOTH);
+fn p3_misleading_stages_are_refused() {
+    let cluster = cluster(&BOTH);
     for stage in [
         "interrupt",
         "post-interrupt",
         "uninstall",
         "uninstall-interrupt",
     ] {
-        let ran = site.run(&format!(
+        let ran = cluster.run(&format!(
             "package rerun a --skyhook gpu --node node-1 --stage {stage} -y"
         ));
         assert_eq!((ran.stdout.as_str(), ran.code), ("", Some(3)), "{stage}");
-        assert!(
-            ran.stderr.contains("nothing was changed"),
-            "{}",
-            ran.transcript()
-        );
+        ran.expect_stderr("nothing was changed");
     }
-    let ran = site.run("package rerun a --skyhook gpu --node node-1 --stage nope -y");
-    assert_eq!(ran.code, Some(64), "{}", ran.transcript());
-    assert_eq!(site.patched(), [""; 0]);
+    let ran = cluster.run("package rerun a --skyhook gpu --node node-1 --stage nope -y");
+    ran.expect_code(64);
+    assert_eq!(cluster.patched_paths(), [""; 0]);
     for stage in ["apply", "config"] {
-        let site = self::site(&BOTH);
-        site.done(&format!(
+        let cluster = self::cluster(&BOTH);
+        cluster.run_ok(&format!(
             "package rerun a --skyhook gpu --node node-1 --stage {stage} -y"
         ));
-        let entry = &site.entries("node-1")["a|1.0.0"];
+        let entry = &cluster.node_state("node-1")["a|1.0.0"];
         assert_eq!(
             (&entry["stage"], &entry["state"]),
             (&json!(stage), &json!("in_progress"))
@@ -90,11 +89,11 @@ fn p3_stages_that_do_not_do_what_they_say_are_refused() {
 }
 
 #[test]
-fn packages_that_have_yet_to_run_for_the_first_time_are_not_said_to_stay_as_they_are() {
+fn dependants_that_never_ran_are_not_in_the_warning() {
     let warns = |entries: &[&str]| {
-        let site = site(entries);
-        let ran = site.run("package rerun a --skyhook gpu --node node-1 --dry-run");
-        assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+        let ran =
+            self::cluster(entries).run("package rerun a --skyhook gpu --node node-1 --dry-run");
+        ran.expect_code(0);
         let warning = "packages that depend on a do not run again: b";
         ran.transcript().contains(warning)
     };
@@ -103,41 +102,39 @@ fn packages_that_have_yet_to_run_for_the_first_time_are_not_said_to_stay_as_they
 }
 
 #[test]
-fn p4_a_pod_that_goes_on_with_the_stage_is_named() {
-    let place = crate::support::world::Place {
+fn p4_pod_running_the_stage_is_named() {
+    let place = crate::support::object_builder::PackageRun {
         package: "a",
         ..Default::default()
     };
-    let pod = OLD.pod(
+    let pod = SKYHOOK.pod(
         "gpu-a",
         &place,
         "Pending",
         &["a-init done", "a-apply looping"],
     );
-    let node = OLD.node("node-1", "erroring", &["a|1.0.0 apply erroring"]);
-    let site = Site::of(idle(packages()).with(node).with(pod));
-    let ran = site.answer("package rerun a --skyhook gpu --node node-1 --stage apply --dry-run");
-    assert!(
-        ran.stdout
-            .contains("this stage is already running and will not restart: pod/gpu-a on node-1"),
-        "{}",
-        ran.transcript()
+    let node = SKYHOOK.node("node-1", "erroring", &["a|1.0.0 apply erroring"]);
+    let cluster = TestCluster::serving(complete_cluster(packages()).with(node).with(pod));
+    let ran = cluster.ok("package rerun a --skyhook gpu --node node-1 --stage apply --dry-run");
+    ran.expect_stdout("this stage is already running and will not restart: pod/gpu-a on node-1");
+}
+
+#[test]
+fn p5_upgrade_stage_can_be_rerun() {
+    let cluster = cluster(&BOTH);
+    cluster.run_ok("package rerun a --skyhook gpu --node node-1 --stage upgrade -y");
+    assert_eq!(
+        cluster.node_state("node-1")["a|1.0.0"]["stage"],
+        json!("upgrade")
     );
 }
 
 #[test]
-fn p5_the_upgrade_can_be_run_again() {
-    let site = site(&BOTH);
-    site.done("package rerun a --skyhook gpu --node node-1 --stage upgrade -y");
-    assert_eq!(site.entries("node-1")["a|1.0.0"]["stage"], json!("upgrade"));
-}
-
-#[test]
-fn p6_dependants_and_what_holds_it_up_are_named() {
-    let site = site(&BOTH);
-    site.done("disable gpu -y");
-    site.done("node ignore node-1 -y");
-    let ran = site.answer("package rerun a --skyhook gpu --node node-1 --dry-run");
+fn p6_dependents_and_blockers_are_named() {
+    let cluster = cluster(&BOTH);
+    cluster.run_ok("disable gpu -y");
+    cluster.run_ok("node ignore node-1 -y");
+    let ran = cluster.ok("package rerun a --skyhook gpu --node node-1 --dry-run");
     let text = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     for says in [
         "packages that depend on a do not run again: b",
@@ -149,15 +146,15 @@ fn p6_dependants_and_what_holds_it_up_are_named() {
 }
 
 #[test]
-fn p7_nodes_can_be_all_those_with_labels_or_those_that_fail() {
-    let mut labelled = OLD.node("node-2", "complete", &BOTH);
+fn p7_nodes_can_be_selected_by_all_label_or_failure() {
+    let mut labelled = SKYHOOK.node("node-2", "complete", &BOTH);
     labelled["metadata"]["labels"] = json!({"pool": "a"});
-    let site = || {
-        Site::of(
-            idle(packages())
-                .with(OLD.node("node-1", "complete", &BOTH))
+    let cluster = || {
+        TestCluster::serving(
+            complete_cluster(packages())
+                .with(SKYHOOK.node("node-1", "complete", &BOTH))
                 .with(labelled.clone())
-                .with(OLD.node("node-3", "erroring", &["a|1.0.0 apply erroring"])),
+                .with(SKYHOOK.node("node-3", "erroring", &["a|1.0.0 apply erroring"])),
         )
     };
     for (flags, nodes) in [
@@ -166,21 +163,21 @@ fn p7_nodes_can_be_all_those_with_labels_or_those_that_fail() {
         ("--all-nodes --failed-only", 1),
         ("--node node-1 --node node-2", 2),
     ] {
-        let site = site();
-        site.done(&format!(
+        let cluster = cluster();
+        cluster.run_ok(&format!(
             "package rerun a --skyhook gpu {flags} -y --no-pause"
         ));
-        assert_eq!(site.patched().len(), nodes, "{flags}");
+        assert_eq!(cluster.patched_paths().len(), nodes, "{flags}");
     }
-    // Where another package fails this one does not.
+    // `--failed-only` ignores nodes on which another package fails.
     let site_of = |entries: &[&str]| {
-        let node = OLD.node("node-1", "erroring", entries);
-        Site::of(idle(packages()).with(node))
+        let node = SKYHOOK.node("node-1", "erroring", entries);
+        TestCluster::serving(complete_cluster(packages()).with(node))
     };
     let fails = "package rerun a --skyhook gpu --all-nodes --failed-only -y --no-pause";
     let other = site_of(&["a|1.0.0 config complete", "b|1.0.0 apply erroring"]);
-    other.done(fails);
-    assert_eq!(other.patched().len(), 0);
-    let ran = site().run("package rerun a --skyhook gpu -y");
-    assert_eq!(ran.code, Some(64), "{}", ran.transcript());
+    other.run_ok(fails);
+    assert_eq!(other.patched_paths().len(), 0);
+    let ran = cluster().run("package rerun a --skyhook gpu -y");
+    ran.expect_code(64);
 }

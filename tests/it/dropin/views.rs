@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{Site, driver, idle, said};
-use crate::dropin::OLD;
+use super::{TestCluster, complete_cluster, driver};
+use crate::dropin::SKYHOOK;
 
 fn packages() -> Value {
     json!({
@@ -13,19 +13,19 @@ fn packages() -> Value {
     })
 }
 
-fn list(site: &Site) -> Value {
-    site.answer("node list --skyhook gpu -o json").json()["nodes"].clone()
+fn list(cluster: &TestCluster) -> Value {
+    cluster.ok("node list --skyhook gpu -o json").json()["nodes"].clone()
 }
 
 #[test]
-fn s1_complete_is_what_the_spec_asks_for() {
-    let site = Site::of(
-        idle(packages())
-            .with(OLD.node("node-1", "in_progress", &["a|1.0.0 config complete"]))
-            .with(OLD.node("node-2", "in_progress", &["a|1.0.0 apply complete"]))
-            .with(OLD.node("node-3", "blocked", &["c|1.0.0 config complete"])),
+fn s1_complete_is_measured_against_the_spec() {
+    let cluster = TestCluster::serving(
+        complete_cluster(packages())
+            .with(SKYHOOK.node("node-1", "in_progress", &["a|1.0.0 config complete"]))
+            .with(SKYHOOK.node("node-2", "in_progress", &["a|1.0.0 apply complete"]))
+            .with(SKYHOOK.node("node-3", "blocked", &["c|1.0.0 config complete"])),
     );
-    let nodes = list(&site);
+    let nodes = list(&cluster);
     for (at, status, complete) in [
         (0, "in_progress", 1),
         (1, "in_progress", 0),
@@ -42,17 +42,17 @@ fn s1_complete_is_what_the_spec_asks_for() {
 }
 
 #[test]
-fn s2_nodes_that_have_not_begun_or_are_ignored_are_listed() {
-    let mut ignored = OLD.node("node-2", "", &[]);
-    ignored["metadata"]["labels"] = json!({OLD.0.key("ignore"): "true"});
-    let site = Site::of(
-        idle(driver())
-            .with(OLD.node("node-1", "", &[]))
+fn s2_waiting_and_ignored_nodes_are_listed() {
+    let mut ignored = SKYHOOK.node("node-2", "", &[]);
+    ignored["metadata"]["labels"] = json!({SKYHOOK.0.key("ignore"): "true"});
+    let cluster = TestCluster::serving(
+        complete_cluster(driver())
+            .with(SKYHOOK.node("node-1", "", &[]))
             .with(ignored),
     );
-    let ran = site.answer("node list --skyhook gpu");
+    let ran = cluster.ok("node list --skyhook gpu");
     assert_eq!(
-        said(&ran),
+        ran.parts(),
         (
             "NODE    STATUS   PACKAGES  NOTE\n\
              node-1  unknown  0/1       <none>\n\
@@ -64,10 +64,14 @@ fn s2_nodes_that_have_not_begun_or_are_ignored_are_listed() {
 }
 
 #[test]
-fn s3_entries_of_old_versions_count_for_nothing() {
+fn s3_entries_of_old_versions_are_not_counted() {
     let entries = ["driver|0.9.0 config complete", "driver|1.0.0 apply skipped"];
-    let site = Site::of(idle(driver()).with(OLD.node("node-1", "in_progress", &entries)));
-    let node = &list(&site)[0];
+    let cluster = TestCluster::serving(complete_cluster(driver()).with(SKYHOOK.node(
+        "node-1",
+        "in_progress",
+        &entries,
+    )));
+    let node = &list(&cluster)[0];
     assert_eq!(node["status"], json!("in_progress"));
     assert_eq!(
         (&node["packagesComplete"], &node["packagesTotal"]),
@@ -76,53 +80,58 @@ fn s3_entries_of_old_versions_count_for_nothing() {
 }
 
 #[test]
-fn s4_two_versions_of_a_package_stand_in_order() {
+fn s4_package_versions_are_sorted() {
     let entries = [
         "driver|1.0.0 apply in_progress",
         "driver|0.9.0 config complete",
         "driver|0.10.0 config complete",
     ];
-    let site = Site::of(idle(driver()).with(OLD.node("node-1", "in_progress", &entries)));
-    let first = site
-        .answer("package status driver --skyhook gpu -o json")
+    let cluster = TestCluster::serving(complete_cluster(driver()).with(SKYHOOK.node(
+        "node-1",
+        "in_progress",
+        &entries,
+    )));
+    let first = cluster
+        .ok("package status driver --skyhook gpu -o json")
         .json();
     assert_eq!(first.as_array().map(Vec::len), Some(3));
     for _ in 0..4 {
-        let again = site
-            .answer("package status driver --skyhook gpu -o json")
+        let again = cluster
+            .ok("package status driver --skyhook gpu -o json")
             .json();
         assert_eq!(again, first);
     }
 }
 
 #[test]
-fn s5_the_package_may_be_left_out_and_must_not_be_a_typo() {
-    let site = Site::of(idle(packages()).with(OLD.node("node-1", "", &[])));
-    let all = site.answer("package status --skyhook gpu -o json").json();
+fn s5_package_is_optional_but_must_exist() {
+    let cluster =
+        TestCluster::serving(complete_cluster(packages()).with(SKYHOOK.node("node-1", "", &[])));
+    let all = cluster.ok("package status --skyhook gpu -o json").json();
     assert_eq!(all.as_array().map(Vec::len), Some(3));
-    let ran = site.run("package status aa --skyhook gpu");
+    let ran = cluster.run("package status aa --skyhook gpu");
     assert_eq!((ran.stdout.as_str(), ran.code), ("", Some(1)));
     assert!(
         ran.stderr
             .starts_with("error: package \"aa\" not found\nhint: did you mean a")
     );
-    let both = Site::complete(&["node-1", "node-2", "node-3"]);
+    let both = TestCluster::with_complete_nodes(&["node-1", "node-2", "node-3"]);
     let json = both
-        .answer("package status driver --skyhook gpu --node node-1,node-2 -o json")
+        .ok("package status driver --skyhook gpu --node node-1,node-2 -o json")
         .json();
     assert_eq!(json.as_array().map(Vec::len), Some(2));
 }
 
 #[test]
-fn s6_a_status_is_spelled_the_same_everywhere_and_counted_as_what_it_is() {
-    let site = Site::of(
-        idle(driver())
-            .with(OLD.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]))
-            .with(OLD.node("node-2", "", &[])),
+fn s6_status_is_spelled_and_counted_consistently() {
+    let cluster = TestCluster::serving(
+        complete_cluster(driver())
+            .with(SKYHOOK.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]))
+            .with(SKYHOOK.node("node-2", "", &[])),
     );
-    let ran = site.answer("node list --skyhook gpu");
+    let ran = cluster.ok("node list --skyhook gpu");
     assert_eq!(
-        said(&ran),
+        ran.parts(),
         (
             "NODE    STATUS    PACKAGES  NOTE\n\
              node-1  erroring  0/1       <none>\n\

@@ -1,17 +1,14 @@
-//! `fix` against a server: carried out, journalled, and taken back.
+//! `fix` against a server: applied, journalled and undone.
 
 use insta::assert_snapshot;
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
 use crate::support::fake_api::FakeApi;
-use crate::support::run::Ran;
-use crate::support::stage::Stage;
-use crate::support::world::World;
+use crate::support::object_builder::SKYHOOK;
+use crate::support::test_cluster::TestCluster;
 
-const OLD: World = World(ApiFlavor::Skyhook);
-
-/// Captured clusters where something is cured that leaves nothing behind that cannot be made again.
+/// Captured clusters whose fixes can be undone completely.
 const CLUSTERS: [(&str, &str); 4] = [
     ("apply-erroring", "SKY201"),
     ("malformed-node-state", "SKY206"),
@@ -19,13 +16,9 @@ const CLUSTERS: [(&str, &str); 4] = [
     ("rollout-stopped", "SKY201"),
 ];
 
-fn expect(ran: &Ran, code: i32) {
-    assert_eq!(ran.code, Some(code), "{}", ran.transcript());
-}
-
-/// The codes of what is found.
-fn found(stage: &Stage) -> Vec<String> {
-    let ran = stage.run("diagnose stuck --no-logs --fail-on never -o json");
+/// The codes of the findings.
+fn found(test_cluster: &TestCluster) -> Vec<String> {
+    let ran = test_cluster.run("diagnose stuck --no-logs --fail-on never -o json");
     let document = ran.json();
     let findings = document["findings"].as_array().expect("findings").iter();
     findings
@@ -33,9 +26,9 @@ fn found(stage: &Stage) -> Vec<String> {
         .collect()
 }
 
-/// The objects without what a server counts, and node states whatever the order of their packages.
-fn objects(stage: &Stage) -> Vec<Value> {
-    let mut all = stage.fake.objects();
+/// The objects without server metadata, and with sorted node states.
+fn objects(test_cluster: &TestCluster) -> Vec<Value> {
+    let mut all = test_cluster.fake.objects();
     for object in &mut all {
         if let Some(metadata) = object["metadata"].as_object_mut() {
             let counted = ["resourceVersion", "managedFields"];
@@ -52,111 +45,113 @@ fn objects(stage: &Stage) -> Vec<Value> {
 }
 
 #[test]
-fn what_it_does_is_done_and_undone() {
+fn fix_is_applied_and_undone() {
     for (cluster, code) in CLUSTERS {
-        let stage = Stage::operated(cluster);
-        let before = objects(&stage);
-        assert!(found(&stage).iter().any(|c| c == code), "{cluster}");
-        let ran = stage.run("fix --up-to B4 --no-pause --confirm");
-        expect(&ran, 0);
-        assert!(!stage.writes().is_empty(), "{}", ran.transcript());
+        let test_cluster = TestCluster::captured_with_operator(cluster);
+        let before = objects(&test_cluster);
+        assert!(found(&test_cluster).iter().any(|c| c == code), "{cluster}");
+        let ran = test_cluster.run("fix --up-to B4 --no-pause --confirm");
+        ran.expect_code(0);
+        assert!(!test_cluster.writes().is_empty(), "{}", ran.transcript());
         assert!(
-            found(&stage).iter().all(|c| c != code),
+            found(&test_cluster).iter().all(|c| c != code),
             "{cluster}: {}",
             ran.transcript()
         );
-        expect(&stage.run("undo --confirm"), 0);
-        assert_eq!(objects(&stage), before, "{cluster}: {}", ran.transcript());
+        test_cluster.run("undo --confirm").expect_code(0);
+        assert_eq!(
+            objects(&test_cluster),
+            before,
+            "{cluster}: {}",
+            ran.transcript()
+        );
     }
 }
 
-/// What ends a pause or an ignore, or drops a record, is left to somebody.
+/// Ending a pause or an ignore, or removing a record, is left to the user.
 #[test]
-fn what_is_a_choice_is_never_done() {
+fn choices_are_never_applied() {
     for cluster in [
         "deleted-while-paused",
         "runtime-required-and-ignored",
         "orphaned-uninstall-complete",
         "finalizer-stripped",
     ] {
-        let stage = Stage::operated(cluster);
-        let ran = stage.run("fix --up-to B4 --confirm");
+        let test_cluster = TestCluster::captured_with_operator(cluster);
+        let ran = test_cluster.run("fix --up-to B4 --confirm");
         assert_snapshot!(cluster, ran.transcript());
-        assert_eq!(stage.writes(), [""; 0], "{cluster}");
+        assert_eq!(test_cluster.writes(), [""; 0], "{cluster}");
     }
 }
 
 #[test]
-fn the_journal_tells_what_it_was_for() {
-    let stage = Stage::of("malformed-node-state");
-    expect(&stage.run("fix --no-pause --confirm"), 0);
-    let list = stage.run("journal list -o json").json();
+fn journal_records_the_fixed_codes() {
+    let test_cluster = TestCluster::captured("malformed-node-state");
+    test_cluster.run("fix --no-pause --confirm").expect_code(0);
+    let list = test_cluster.run("journal list -o json").json();
     assert_eq!(list["items"][0]["title"], "fix SKY206");
 }
 
-/// What may not be read decides what is cause and what follows.
+/// Without pods, causes and effects cannot be told apart.
 #[test]
-fn without_pods_it_does_nothing() {
-    let stage = Stage::of("apply-erroring");
-    stage.fake.on("LIST pods").reply(403);
-    let ran = stage.run("fix --up-to B4 --confirm");
-    expect(&ran, 1);
-    assert!(
-        ran.stderr.contains("nothing was changed"),
-        "{}",
-        ran.transcript()
-    );
-    assert_eq!(stage.writes(), Vec::<String>::new());
+fn unreadable_pods_prevent_any_fix() {
+    let test_cluster = TestCluster::captured("apply-erroring");
+    test_cluster.fake.on("LIST pods").reply(403);
+    let ran = test_cluster.run("fix --up-to B4 --confirm");
+    ran.expect_code(1);
+    ran.expect_stderr("nothing was changed");
+    assert_eq!(test_cluster.writes(), Vec::<String>::new());
 }
 
-/// A world of the older operator in which two packages fail on a node, and one of them on another.
+/// A cluster of the older operator in which two packages fail on one node, and one of them on another.
 fn two_packages() -> FakeApi {
     let package = |name: &str| json!({"version": "1.0.0", "image": format!("example.com/{name}")});
-    let fake = OLD.serve(json!({"driver": package("driver"), "tuning": package("tuning")}));
+    let fake = SKYHOOK.serve(json!({"driver": package("driver"), "tuning": package("tuning")}));
     let (driver, tuning) = (
         "driver|1.0.0 apply erroring",
         "tuning|1.0.0 config erroring",
     );
-    fake.load(OLD.node("gpu-1", "erroring", &[driver, tuning]));
-    fake.load(OLD.node("gpu-2", "erroring", &[driver]));
+    fake.load(SKYHOOK.node("gpu-1", "erroring", &[driver, tuning]));
+    fake.load(SKYHOOK.node("gpu-2", "erroring", &[driver]));
     fake
 }
 
 #[test]
-fn remedies_on_one_node_are_taken_one_after_the_other_under_one_pause() {
-    let stage = Stage::over(two_packages());
-    assert_snapshot!(stage.run("fix --up-to B4 --dry-run").transcript());
-    let before = objects(&stage);
-    let ran = stage.run("fix --up-to B4 --no-pause --confirm");
-    expect(&ran, 0);
-    let left = found(&stage);
+fn remedies_on_one_node_run_in_sequence_under_one_pause() {
+    let test_cluster = TestCluster::serving(two_packages());
+    assert_snapshot!(test_cluster.run("fix --up-to B4 --dry-run").transcript());
+    let before = objects(&test_cluster);
+    let ran = test_cluster.run("fix --up-to B4 --no-pause --confirm");
+    ran.expect_code(0);
+    let left = found(&test_cluster);
     assert!(!left.contains(&"SKY201".to_owned()), "{}", ran.transcript());
-    expect(&stage.run("undo --confirm"), 0);
-    assert_eq!(objects(&stage), before, "{}", ran.transcript());
+    test_cluster.run("undo --confirm").expect_code(0);
+    assert_eq!(objects(&test_cluster), before, "{}", ran.transcript());
 }
 
 #[test]
-fn of_many_nodes_one_stands_in_the_command_and_all_are_changed() {
-    let fake = OLD.serve(json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}}));
+fn abbreviated_command_changes_all_nodes() {
+    let fake =
+        SKYHOOK.serve(json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}}));
     for n in 1..=12 {
         let entry = "driver|1.0.0 apply erroring";
-        fake.load(OLD.node(&format!("gpu-{n:02}"), "erroring", &[entry]));
+        fake.load(SKYHOOK.node(&format!("gpu-{n:02}"), "erroring", &[entry]));
     }
-    let stage = Stage::over(fake);
+    let test_cluster = TestCluster::serving(fake);
     assert_snapshot!(
-        stage
+        test_cluster
             .run("fix --up-to B2 --no-pause --dry-run")
             .transcript()
     );
-    assert_snapshot!(stage.run("fix").transcript());
+    assert_snapshot!(test_cluster.run("fix").transcript());
 }
 
 #[test]
-fn no_other_node_is_changed_than_those_that_are_named() {
-    let stage = Stage::over(two_packages());
-    let ran = stage.run("fix --node gpu-2 --up-to B4 --no-pause --confirm");
-    expect(&ran, 0);
-    let writes = stage.writes();
+fn only_the_named_nodes_are_changed() {
+    let test_cluster = TestCluster::serving(two_packages());
+    let ran = test_cluster.run("fix --node gpu-2 --up-to B4 --no-pause --confirm");
+    ran.expect_code(0);
+    let writes = test_cluster.writes();
     assert!(
         writes.iter().all(|write| write.ends_with("/gpu-2")) && !writes.is_empty(),
         "{}",
@@ -164,27 +159,30 @@ fn no_other_node_is_changed_than_those_that_are_named() {
     );
 }
 
-/// To end it by a resume is a choice; what needs a pause itself takes it over, and ends it.
+/// Ending it by a resume is the user's choice; a plan that needs a pause takes it over and ends it.
 #[test]
-fn a_pause_that_is_left_behind_is_taken_over() {
+fn stale_pause_is_taken_over() {
     let fake = two_packages();
     let name = fake.objects().iter().find_map(|object| {
         let kind = object["kind"].as_str()?;
         (kind == "Skyhook").then(|| object["metadata"]["name"].as_str().map(str::to_owned))?
     });
     let name = name.expect("a custom resource");
-    let stage = Stage::over(fake);
+    let test_cluster = TestCluster::serving(fake);
     let pause = ApiFlavor::Skyhook.key("pause");
-    let mut held = stage.fake.get("skyhooks", "", &name).expect("it is there");
+    let mut held = test_cluster
+        .fake
+        .get("skyhooks", "", &name)
+        .expect("it is there");
     held["metadata"]["annotations"] = json!({
         pause: "true",
         "kubectl-skyhook/pause-reason": format!("held for: reset {name} on 3 nodes"),
         "kubectl-skyhook/hold":
             r#"{"by":"ann@laptop","machine":"laptop pid:[1]","process":4711,"since":"2026-11-20T08:00:00Z"}"#,
     });
-    stage.fake.load(held);
-    let ran = stage.run("fix --up-to B4 --dry-run");
+    test_cluster.fake.load(held);
+    let ran = test_cluster.run("fix --up-to B4 --dry-run");
     assert_snapshot!(ran.transcript());
-    expect(&ran, 0);
-    assert_eq!(stage.writes(), Vec::<String>::new());
+    ran.expect_code(0);
+    assert_eq!(test_cluster.writes(), Vec::<String>::new());
 }

@@ -1,4 +1,4 @@
-//! What `fix` does is carried out on the model of each captured cluster, cures what it says, and leads back.
+//! `fix` on a model of each captured cluster: it resolves the findings it claims to resolve, and can be undone.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,25 +12,26 @@ use crate::support::marks;
 use crate::support::model::{self, execute, tidy};
 use crate::support::run::Run;
 
-/// The codes that a plan says to cure, where that shows without an operator: what is retried it starts itself, and what it
-/// says of a deletion stands until its next pass.
-fn cured(plan: &Plan) -> BTreeSet<String> {
+/// The codes that a plan claims to resolve, as far as the model can show it: retries are started by the operator, and its
+/// status of a deletion stays until its next pass.
+fn resolved_codes(plan: &Plan) -> BTreeSet<String> {
     let notes = plan.consequences.notes.iter();
-    let cured = notes.filter_map(|note| note.strip_prefix("for "));
-    cured
-        .filter(|cured| {
-            !cured.contains(": `kubectl skyhook package retry ") && !cured.starts_with("SKY108")
+    let resolved_codes = notes.filter_map(|note| note.strip_prefix("for "));
+    resolved_codes
+        .filter(|resolved_codes| {
+            !resolved_codes.contains(": `kubectl skyhook package retry ")
+                && !resolved_codes.starts_with("SKY108")
         })
         .filter_map(|rest| rest.split(' ').next())
         .map(str::to_owned)
         .collect()
 }
 
-/// The marks of what is found, whatever its severity.
+/// The marks of all findings, without severities.
 fn found(capture: &Path) -> BTreeSet<String> {
     let cluster = match dump::load(&[capture.to_owned()], None) {
         Ok(cluster) => cluster,
-        // All of it is gone.
+        // Nothing is left.
         Err(DumpError::NothingKnown { .. }) => return BTreeSet::new(),
         Err(error) => panic!("{error}"),
     };
@@ -38,7 +39,7 @@ fn found(capture: &Path) -> BTreeSet<String> {
     report.findings.iter().map(marks::of_finding).collect()
 }
 
-/// What is wrong with what is done to a cluster, and whether anything is done.
+/// Applies and undoes the fix of a capture; whether it changes anything, or what went wrong.
 fn tried(capture: &Path) -> Result<bool, String> {
     let directory = tempfile::tempdir().expect("a directory");
     let (file, after) = (
@@ -55,7 +56,7 @@ fn tried(capture: &Path) -> Result<bool, String> {
         &file.display().to_string(),
     ]
     .map(str::to_owned);
-    let ran = Run::new(words).go();
+    let ran = Run::new(words).output();
     if ran.stderr.contains("so it is unknown what is still in use") {
         return Ok(false);
     }
@@ -75,7 +76,7 @@ fn tried(capture: &Path) -> Result<bool, String> {
         return Err("undo does not lead back".to_owned());
     }
     let (was, is) = (found(capture), found(&after));
-    for code in cured(&plan) {
+    for code in resolved_codes(&plan) {
         let of = |marks: &BTreeSet<String>| marks.iter().filter(|m| m.starts_with(&code)).count();
         if of(&is) >= of(&was) {
             return Err(format!("does not cure {code}"));
@@ -85,7 +86,7 @@ fn tried(capture: &Path) -> Result<bool, String> {
 }
 
 #[test]
-fn it_cures_on_the_model_and_is_taken_back() {
+fn fixes_resolve_findings_on_the_model_and_undo() {
     let mut done = 0;
     let mut wrong = String::new();
     for capture in clusters() {

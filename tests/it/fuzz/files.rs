@@ -20,7 +20,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::{Value, json};
 
-use super::mutate::{changed, changes, spoiled, spoils};
+use super::mutate::{changed, changes, mutated, mutations};
 use super::{corpus, fuzz};
 use crate::support::run::Run;
 
@@ -40,14 +40,14 @@ fn capture(name: &str) -> Vec<u8> {
     std::fs::read(path.join("cluster.json")).expect("a capture")
 }
 
-/// Reads it, and where it can be read asks all that the rules ask.
-fn looked_at(path: &Path) {
+/// Loads a file, and runs all rules on it if it loads.
+fn load_and_diagnose(path: &Path) {
     if let Ok(cluster) = dump::load(&[path.to_owned()], None) {
         let _ = diagnose(&cluster, &Scope::default());
     }
 }
 
-/// A file that is written over and over.
+/// A file that is rewritten for each case.
 struct Scratch {
     _directory: tempfile::TempDir,
     path: PathBuf,
@@ -69,7 +69,7 @@ impl Scratch {
 }
 
 #[test]
-fn captures_with_other_values() {
+fn captures_with_unexpected_values_do_not_panic() {
     let real: Vec<Value> = CAPTURES
         .iter()
         .map(|name| serde_json::from_slice(&capture(name)).expect("JSON"))
@@ -81,15 +81,15 @@ fn captures_with_other_values() {
         &(any::<Index>(), changes()),
         |(which, changes)| {
             let changed = changed(which.get(&real), &changes).to_string();
-            looked_at(scratch.holds(changed.as_bytes()));
+            load_and_diagnose(scratch.holds(changed.as_bytes()));
             Ok(())
         },
     );
 }
 
 #[test]
-fn captures_spoiled() {
-    // Long enough to hold everything, and short enough for many.
+fn corrupt_captures_do_not_panic() {
+    // Long enough to hold every kind of object, and short enough for many cases.
     let json: Vec<Vec<u8>> = CAPTURES.iter().map(|name| capture(name)).collect();
     let yaml: Vec<Vec<u8>> = json
         .iter()
@@ -104,21 +104,21 @@ fn captures_spoiled() {
         .collect();
     let (as_json, as_yaml) = (Scratch::new("cluster.json"), Scratch::new("cluster.yaml"));
     fuzz(
-        "captures spoiled",
+        "captures mutated",
         500,
-        &(any::<Index>(), any::<bool>(), spoils()),
-        |(which, is_json, spoils)| {
+        &(any::<Index>(), any::<bool>(), mutations()),
+        |(which, is_json, mutations)| {
             if is_json {
-                looked_at(as_json.holds(&spoiled(which.get::<Vec<u8>>(&json), &spoils)))
+                load_and_diagnose(as_json.holds(&mutated(which.get::<Vec<u8>>(&json), &mutations)))
             } else {
-                looked_at(as_yaml.holds(&spoiled(which.get::<Vec<u8>>(&yaml), &spoils)))
+                load_and_diagnose(as_yaml.holds(&mutated(which.get::<Vec<u8>>(&yaml), &mutations)))
             }
             Ok(())
         },
     );
 }
 
-/// An archive of a capture, and what it is before it is packed.
+/// A capture packed from this tar.
 fn archive(tar: &[u8]) -> Vec<u8> {
     let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
     packed.write_all(tar).expect("room");
@@ -126,7 +126,7 @@ fn archive(tar: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn archives() {
+fn corrupt_archives_do_not_panic() {
     let mut builder = tar::Builder::new(Vec::new());
     for (name, content) in [
         (
@@ -155,20 +155,20 @@ fn archives() {
     fuzz(
         "archives",
         300,
-        &(any::<bool>(), spoils()),
-        |(inside, spoils)| {
+        &(any::<bool>(), mutations()),
+        |(inside, mutations)| {
             let bytes = if inside {
-                archive(&spoiled(&tar, &spoils))
+                archive(&mutated(&tar, &mutations))
             } else {
-                spoiled(&packed, &spoils)
+                mutated(&packed, &mutations)
             };
-            looked_at(scratch.holds(&bytes));
+            load_and_diagnose(scratch.holds(&bytes));
             Ok(())
         },
     );
 }
 
-/// A plan of each kind: for nodes and pods, with a pause, and with a whole object in it.
+/// Plans of each kind: for nodes and pods, with a pause, and with a whole object.
 fn plans() -> Vec<Plan> {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("plan.json");
@@ -179,16 +179,17 @@ fn plans() -> Vec<Plan> {
     ];
     let plans = commands.map(|words| {
         let words = words.split(' ').map(Into::into);
-        let ran = Run::new(words.chain(["--plan-out".into(), file.as_os_str().to_owned()])).go();
-        assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+        let ran =
+            Run::new(words.chain(["--plan-out".into(), file.as_os_str().to_owned()])).output();
+        ran.expect_code(0);
         let text = std::fs::read_to_string(&file).expect("a plan");
         SavedPlan::parse(&text).expect("a plan").plan
     });
     plans.to_vec()
 }
 
-/// All that is asked of a plan before a request is sent.
-fn asked(plan: &Plan, objects: &[Value]) {
+/// Everything that is done with a plan before a request is sent.
+fn preview_and_rebase(plan: &Plan, objects: &[Value]) {
     let _ = (
         plan.permissions(),
         plan.nodes().len(),
@@ -210,7 +211,7 @@ fn asked(plan: &Plan, objects: &[Value]) {
 }
 
 #[test]
-fn plan_files() {
+fn plan_files_round_trip_or_are_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     let plans = plans();
     let values: Vec<Value> = plans
@@ -234,17 +235,17 @@ fn plan_files() {
     fuzz(
         "plan files",
         1_500,
-        &(any::<Index>(), any::<bool>(), changes(), spoils()),
-        |(which, inside, changes, spoils)| {
+        &(any::<Index>(), any::<bool>(), changes(), mutations()),
+        |(which, inside, changes, mutations)| {
             if inside {
-                // As somebody would who makes the digest fit.
+                // As an attacker would, who recomputes the digest.
                 let Ok(plan) =
                     serde_json::from_value::<Plan>(changed(which.get(&values), &changes))
                 else {
                     return Ok(());
                 };
                 match SavedPlan::parse(&SavedPlan::of(&plan, None).text()) {
-                    // Nested as deeply as JSON is read: such a plan is not written.
+                    // Nested as deeply as JSON can be read; such a plan is not written.
                     Err(SavedError::Syntax(why)) if why.to_string().contains("recursion limit") => {
                         let saved = SavedPlan::of(&plan, None);
                         let file = directory.path().join("deep.json");
@@ -257,12 +258,12 @@ fn plan_files() {
                         prop_assert_eq!(read.as_ref().ok(), Some(&plan), "{:?}", why);
                     }
                 }
-                asked(&plan, &objects);
-            } else if let Ok(saved) = SavedPlan::parse(&String::from_utf8_lossy(&spoiled(
+                preview_and_rebase(&plan, &objects);
+            } else if let Ok(saved) = SavedPlan::parse(&String::from_utf8_lossy(&mutated(
                 which.get(&texts).as_bytes(),
-                &spoils,
+                &mutations,
             ))) {
-                // What can be read is what was written, as far as it is carried out.
+                // A plan that can be read equals the written one in everything that is applied.
                 prop_assert_eq!(saved.plan.digest(), which.get(&plans).digest());
             }
             Ok(())
@@ -271,7 +272,7 @@ fn plan_files() {
 }
 
 #[test]
-fn journals() {
+fn corrupt_journals_do_not_panic_and_are_never_misread() {
     let entries = |plan: &Plan| {
         let begun = Begun {
             format: FORMAT.to_owned(),
@@ -311,7 +312,7 @@ fn journals() {
         let record = Record::parse(text);
         if let Ok(record) = &record {
             let (plan, _) = record.undo();
-            asked(&plan, &[Value::Null]);
+            preview_and_rebase(&plan, &[Value::Null]);
             let _ = (
                 record.complaint(),
                 record.standing_holds(),
@@ -323,16 +324,22 @@ fn journals() {
     for text in corpus("journals") {
         let _ = looked(&text);
     }
-    let input = (any::<Index>(), any::<Index>(), 0..3_u8, changes(), spoils());
+    let input = (
+        any::<Index>(),
+        any::<Index>(),
+        0..3_u8,
+        changes(),
+        mutations(),
+    );
     fuzz(
         "journals",
         1_500,
         &input,
-        |(which, place, way, changes, spoils)| {
+        |(which, place, way, changes, mutations)| {
             let lines = which.get(&journals);
             let text = lines.concat();
             match way {
-                // A disk that was full, or a process that was killed: what comes after the first line is there or left out.
+                // After a full disk or a kill, each line after the first is either complete or skipped.
                 0 => {
                     let first = lines[0].len();
                     let cut = first + place.index(text.len() - first + 1);
@@ -351,7 +358,10 @@ fn journals() {
                     let _ = looked(&lines.concat());
                 }
                 _ => {
-                    let _ = looked(&String::from_utf8_lossy(&spoiled(text.as_bytes(), &spoils)));
+                    let _ = looked(&String::from_utf8_lossy(&mutated(
+                        text.as_bytes(),
+                        &mutations,
+                    )));
                 }
             }
             Ok(())
@@ -366,7 +376,7 @@ struct Cli {
 }
 
 #[test]
-fn lists_of_kubeconfigs() {
+fn merged_kubeconfigs_match_kubectl_rules() {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -390,7 +400,7 @@ fn lists_of_kubeconfigs() {
         };
         runtime.block_on(connect(&environment, &connection, "status", None))
     };
-    // Which of the names a file defines, and its own current context.
+    // The names that a file defines, and its current context.
     let file = (
         prop::collection::btree_set(0..4_u8, 0..4),
         prop::option::of(0..4_u8),
@@ -401,9 +411,9 @@ fn lists_of_kubeconfigs() {
         700,
         &(
             files,
-            prop::option::weighted(0.4, (any::<Index>(), spoils())),
+            prop::option::weighted(0.4, (any::<Index>(), mutations())),
         ),
-        |(files, spoil)| {
+        |(files, mutation)| {
             let server = |n: usize, name: u8| format!("https://f{n}-{name}.example:6443");
             let mut texts: Vec<Vec<u8>> = files.iter().enumerate().map(|(n, (names, current))| {
             let list = |key: &str, value: &dyn Fn(u8) -> Value| -> Vec<Value> {
@@ -421,13 +431,13 @@ fn lists_of_kubeconfigs() {
             }
             serde_saphyr::to_string(&config).expect("YAML").into_bytes()
         }).collect();
-            if let Some((at, spoils)) = spoil {
+            if let Some((at, mutations)) = mutation {
                 let at = at.index(texts.len());
-                texts[at] = spoiled(&texts[at], &spoils);
+                texts[at] = mutated(&texts[at], &mutations);
                 let _ = connected(&texts);
                 return Ok(());
             }
-            // As kubectl: the first file that says it wins.
+            // As in kubectl, the first file that defines a name wins.
             let current = files.iter().find_map(|(_, current)| *current);
             let first = current.and_then(|name| {
                 let at = files.iter().position(|(names, _)| names.contains(&name))?;

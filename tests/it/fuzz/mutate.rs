@@ -1,12 +1,12 @@
-//! Real input, made wrong.
+//! Mutations of valid input.
 
 use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::{Value, json};
 
-/// What is done to bytes.
+/// A mutation of bytes.
 #[derive(Debug, Clone)]
-pub enum Spoil {
+pub enum Mutation {
     Cut(Index),
     Remove(Index, usize),
     Repeat(Index, usize, usize),
@@ -47,46 +47,46 @@ const PIECES: &[&str] = &[
     "\u{feff}",
 ];
 
-fn spoil() -> impl Strategy<Value = Spoil> {
+fn mutation() -> impl Strategy<Value = Mutation> {
     let piece = prop::sample::select(PIECES).prop_map(|piece| piece.as_bytes().to_vec());
     prop_oneof![
-        1 => any::<Index>().prop_map(Spoil::Cut),
-        3 => (any::<Index>(), 1..64_usize).prop_map(|(at, n)| Spoil::Remove(at, n)),
-        2 => (any::<Index>(), 1..40_usize, 1..20_usize).prop_map(|(at, n, times)| Spoil::Repeat(at, n, times)),
-        4 => (any::<Index>(), piece).prop_map(|(at, piece)| Spoil::Put(at, piece)),
-        2 => (any::<Index>(), 1..=255_u8).prop_map(|(at, bits)| Spoil::Flip(at, bits)),
+        1 => any::<Index>().prop_map(Mutation::Cut),
+        3 => (any::<Index>(), 1..64_usize).prop_map(|(at, n)| Mutation::Remove(at, n)),
+        2 => (any::<Index>(), 1..40_usize, 1..20_usize).prop_map(|(at, n, times)| Mutation::Repeat(at, n, times)),
+        4 => (any::<Index>(), piece).prop_map(|(at, piece)| Mutation::Put(at, piece)),
+        2 => (any::<Index>(), 1..=255_u8).prop_map(|(at, bits)| Mutation::Flip(at, bits)),
     ]
 }
 
-pub fn spoils() -> impl Strategy<Value = Vec<Spoil>> {
-    prop::collection::vec(spoil(), 0..6)
+pub fn mutations() -> impl Strategy<Value = Vec<Mutation>> {
+    prop::collection::vec(mutation(), 0..6)
 }
 
-pub fn spoiled(bytes: &[u8], spoils: &[Spoil]) -> Vec<u8> {
+pub fn mutated(bytes: &[u8], mutations: &[Mutation]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
-    for spoil in spoils {
+    for mutation in mutations {
         let place = |at: &Index| at.index(bytes.len() + 1);
-        match spoil {
-            Spoil::Cut(at) => {
+        match mutation {
+            Mutation::Cut(at) => {
                 let at = place(at);
                 bytes.truncate(at);
             }
-            Spoil::Remove(at, n) => {
+            Mutation::Remove(at, n) => {
                 let at = place(at);
                 let end = (at + n).min(bytes.len());
                 bytes.drain(at..end);
             }
-            Spoil::Repeat(at, n, times) => {
+            Mutation::Repeat(at, n, times) => {
                 let at = place(at);
                 let end = (at + n).min(bytes.len());
                 let again = bytes[at..end].repeat(*times);
                 bytes.splice(at..at, again);
             }
-            Spoil::Put(at, piece) => {
+            Mutation::Put(at, piece) => {
                 let at = place(at);
                 bytes.splice(at..at, piece.iter().copied());
             }
-            Spoil::Flip(at, bits) => {
+            Mutation::Flip(at, bits) => {
                 let at = place(at);
                 if let Some(byte) = bytes.get_mut(at) {
                     *byte ^= bits;
@@ -97,8 +97,8 @@ pub fn spoiled(bytes: &[u8], spoils: &[Spoil]) -> Vec<u8> {
     bytes
 }
 
-/// Values that no field expects.
-fn odd() -> impl Strategy<Value = Value> {
+/// Values that do not fit the fields.
+fn unexpected() -> impl Strategy<Value = Value> {
     let deep = (1..90_usize).prop_map(|n| (0..n).fold(json!(1), |inner, _| json!([inner])));
     prop_oneof![
         prop::sample::select(vec![
@@ -128,12 +128,15 @@ fn odd() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Places in a document, and what is put there; nothing where it is to be removed.
+/// Places in a document with their new values; `None` removes the value.
 pub fn changes() -> impl Strategy<Value = Vec<(Index, Option<Value>)>> {
-    prop::collection::vec((any::<Index>(), prop::option::weighted(0.8, odd())), 1..8)
+    prop::collection::vec(
+        (any::<Index>(), prop::option::weighted(0.8, unexpected())),
+        1..8,
+    )
 }
 
-/// The document with other values in these places.
+/// The document with these values replaced.
 pub fn changed(document: &Value, changes: &[(Index, Option<Value>)]) -> Value {
     let mut document = document.clone();
     for (at, value) in changes {

@@ -11,8 +11,8 @@ use kubectl_skyhook::rules;
 
 const NAME: &str = "kubectl-skyhook";
 /// The page of exit codes, files, variables and terms.
-const BESIDES: &str = "kubectl-skyhook(7)";
-/// What an apostrophe is, for formatters of all ages; the renderer counts on it.
+const REFERENCE_PAGE: &str = "kubectl-skyhook(7)";
+/// Defines the apostrophe for old and new formatters; the renderer relies on it.
 const PREAMBLE: &str = ".ie \\n(.g .ds Aq \\(aq\n.el .ds Aq '\n";
 
 /// All pages, by the names of their files.
@@ -21,18 +21,19 @@ pub fn pages() -> BTreeMap<String, String> {
     let tree = Program::SKYHOOK.tree();
     let top = command(tree.clone(), &[]);
     let commands: Vec<String> = leaves(&tree, NAME);
-    let text =
-        page(top) + &exit_status() + &see_also(&[vec![BESIDES.to_owned()], commands].concat());
+    let text = page(top)
+        + &exit_status()
+        + &see_also(&[vec![REFERENCE_PAGE.to_owned()], commands].concat());
     pages.insert(format!("{NAME}.1"), text);
-    pages.insert(format!("{NAME}.7"), besides());
-    // The tree is not built yet, so that commands lack the flags that all of them take: those
-    // stand on the page of the program.
+    pages.insert(format!("{NAME}.7"), reference_page());
+    // The tree is not built yet, so commands lack the global flags, which
+    // are on the page of the program.
     below(&tree, &[], &mut pages);
     pages.values_mut().for_each(|page| *page = ascii(page));
     pages
 }
 
-/// Not every formatter reads UTF-8, but all know characters by number.
+/// Not every formatter reads UTF-8, but all read numeric character escapes.
 fn ascii(page: &str) -> String {
     let spelled = |c: char| {
         if c.is_ascii() {
@@ -55,14 +56,14 @@ fn below(parent: &Command, words: &[&str], pages: &mut BTreeMap<String, String>)
             text.push_str(&exit_status());
             text.push_str(&see_also(&[NAME.to_owned(), format!("{NAME}-explain")]));
         } else {
-            text.push_str(&see_also(&[NAME.to_owned(), BESIDES.to_owned()]));
+            text.push_str(&see_also(&[NAME.to_owned(), REFERENCE_PAGE.to_owned()]));
         }
         pages.insert(format!("{NAME}-{}.1", words.join("-")), text);
         below(sub, &words, pages);
     }
 }
 
-/// A command that knows its own full name, and those below it.
+/// A command with its full name, and its subcommands.
 fn command(command: Command, words: &[&str]) -> Command {
     let named = |command: Command, words: &[&str]| {
         let dashed = [&[NAME], words].concat().join("-");
@@ -103,7 +104,7 @@ fn page(command: Command) -> String {
     let tasks = if top { tasks(&command) } else { String::new() };
     let man = Man::new(command);
     let mut text = PREAMBLE.to_owned();
-    // The renderer would leave out the date, and with it the order of what follows.
+    // The renderer would omit the date and shift the arguments after it.
     text.push_str(&format!(
         ".TH {} 1 \"\" \"{NAME} {version}\" kubectl\n",
         escaped(&title)
@@ -145,10 +146,10 @@ fn rendered(render: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> Vec<u8>
     bytes
 }
 
-/// The renderer begins every section as if it were a page.
+/// The renderer starts every section with a page preamble.
 fn without_preamble(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
-    // Two breaks around an empty line are what formatters warn of.
+    // Formatters warn of two breaks around an empty line.
     let text = text.replace(".br\n\n.br\n", ".sp\n");
     let lines = text.lines();
     lines
@@ -162,8 +163,8 @@ fn exit_status() -> String {
     format!(".SH \"EXIT STATUS\"\n{}", codes.concat())
 }
 
-/// What no single command's page has a place for.
-fn besides() -> String {
+/// The page of everything that belongs to no single command.
+fn reference_page() -> String {
     let title = escaped(&NAME.to_uppercase());
     let version = env!("CARGO_PKG_VERSION");
     format!(
@@ -210,7 +211,7 @@ fn files() -> String {
     format!(".SH FILES\n{}", files.concat())
 }
 
-/// The commands under what they are for.
+/// The commands grouped by task.
 fn tasks(tree: &Command) -> String {
     let tasks = by_task(tree).into_iter().map(|(task, commands)| {
         let commands = commands.iter().map(|command| {
@@ -299,7 +300,7 @@ fn paragraph(text: &str) -> String {
     format!(".PP\n{}\n", escaped(text))
 }
 
-/// Text in which nothing is a command to the formatter.
+/// Text with all formatter commands escaped.
 fn escaped(text: &str) -> String {
     let text = text
         .replace('\\', "\\e")

@@ -8,7 +8,7 @@ use kubectl_skyhook::rules;
 /// The pages that hold something generated.
 pub const PAGES: [&str; 2] = ["docs/commands.md", "docs/rules.md"];
 
-/// The text with every section between markers made anew.
+/// The text with every section between markers regenerated.
 pub fn filled(text: &str) -> String {
     let sections = [
         ("commands", commands()),

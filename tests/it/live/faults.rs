@@ -1,4 +1,4 @@
-//! What cannot be read is said, and the rest goes on.
+//! Read errors are reported, and other sources are still read.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use kubectl_skyhook::cluster::live::{LoadError, load};
 use kubectl_skyhook::cluster::{Cluster, Read, Source};
 use kubectl_skyhook::connect::{RequestPolicy, TimeLimit};
 
-use super::{fleet, now, operator, polite, read, sources, unreadable};
+use super::{client_with_policy, fleet, now, operator, read, sources, unreadable};
 use crate::support::fake_api::{FakeApi, Problem, Reply};
 
 const LIMIT: Duration = Duration::from_millis(50);
 
-/// The sources of the newer generation, with the request that each is read by.
+/// The sources of the newer API, with the request that reads each.
 const READ_BY: [(Source, &str, &str); 8] = [
     (Source::Skyhooks, "nodewrights", "at the cluster scope"),
     (
@@ -32,7 +32,7 @@ const READ_BY: [(Source, &str, &str); 8] = [
     (Source::Operator, "deployments", "at the cluster scope"),
 ];
 
-/// All sources but the pods of drains, which lean on others.
+/// All sources but the workloads of drains, which depend on others.
 fn needs() -> Vec<Source> {
     READ_BY.iter().map(|(source, ..)| *source).collect()
 }
@@ -44,13 +44,13 @@ fn lost(before: &Cluster, after: &Cluster) -> Vec<(Source, Read<usize>)> {
 }
 
 #[tokio::test]
-async fn a_forbidden_source_is_unreadable_and_the_rest_goes_on() {
+async fn forbidden_source_is_unreadable_and_others_are_read() {
     let before = read(&fleet(NodeWright), &needs()).await.expect("a cluster");
     for (source, plural, place) in READ_BY {
         let fake = fleet(NodeWright);
         fake.on(&format!("LIST {plural}")).reply(403);
         let after = read(&fake, &needs()).await.expect("a cluster");
-        // It is named as `kubectl auth can-i` takes it.
+        // The resource is named as `kubectl auth can-i` accepts it.
         let all = source.resources();
         let (group, _) = all
             .iter()
@@ -68,7 +68,7 @@ async fn a_forbidden_source_is_unreadable_and_the_rest_goes_on() {
 }
 
 #[tokio::test]
-async fn every_way_to_fail_is_told_in_a_few_words() {
+async fn read_errors_are_summarized() {
     let before = read(&fleet(NodeWright), &needs()).await.expect("a cluster");
     for (reply, status, why) in [
         (
@@ -89,7 +89,7 @@ async fn every_way_to_fail_is_told_in_a_few_words() {
     ] {
         let fake = fleet(NodeWright);
         fake.on("LIST jobs").reply(reply);
-        let (client, _) = polite(&fake, Some(LIMIT));
+        let (client, _) = client_with_policy(&fake, Some(LIMIT));
         let after = load(&client, &needs(), None, None, None, now())
             .await
             .expect("a cluster");
@@ -100,9 +100,9 @@ async fn every_way_to_fail_is_told_in_a_few_words() {
     }
 }
 
-/// Nobody has to ask for that.
+/// The time limit applies without a flag.
 #[tokio::test]
-async fn a_server_that_goes_quiet_in_the_middle_is_given_up() {
+async fn stalled_read_times_out() {
     let before = read(&fleet(NodeWright), &needs()).await.expect("a cluster");
     let fake = fleet(NodeWright);
     fake.on("LIST jobs").reply(Reply::Hang);
@@ -110,7 +110,7 @@ async fn a_server_that_goes_quiet_in_the_middle_is_given_up() {
         limit: Some(TimeLimit::Silence(LIMIT)),
         ..RequestPolicy::default()
     };
-    let client = policy.client(fake, "default");
+    let client = kube::Client::new(policy.over(fake), "default");
     let after = load(&client, &needs(), None, None, None, now()).await;
     let why = unreadable(None, "timed out after 50ms");
     assert_eq!(
@@ -119,9 +119,9 @@ async fn a_server_that_goes_quiet_in_the_middle_is_given_up() {
     );
 }
 
-/// A page of a long list that has to wait is no other page, and that it had to is said, once.
+/// A throttled page of a long list is retried as the same page, and this is reported once.
 #[tokio::test]
-async fn a_server_that_throttles_a_list_gives_it_later_and_that_is_said() {
+async fn throttled_list_is_retried_and_reported_once() {
     let fake = fleet(Skyhook);
     let busy = Problem {
         retry_after: Some(0),
@@ -129,7 +129,7 @@ async fn a_server_that_throttles_a_list_gives_it_later_and_that_is_said() {
     };
     fake.on("LIST nodes").times(2).reply(busy.clone());
     fake.on("LIST pods").times(1).reply(busy);
-    let (client, warnings) = polite(&fake, None);
+    let (client, warnings) = client_with_policy(&fake, None);
     let needs = [Source::Nodes, Source::Pods];
     let cluster = load(&client, &needs, None, None, None, now())
         .await
@@ -141,7 +141,7 @@ async fn a_server_that_throttles_a_list_gives_it_later_and_that_is_said() {
 }
 
 #[tokio::test]
-async fn a_busy_server_is_asked_again_a_few_times() {
+async fn reads_retry_when_the_server_is_busy() {
     let busy = |code, reason| Problem {
         retry_after: Some(0),
         ..Problem::new(code, reason, "later")
@@ -164,7 +164,7 @@ async fn a_busy_server_is_asked_again_a_few_times() {
 }
 
 #[tokio::test]
-async fn a_connection_that_is_cut_is_made_again_a_few_times() {
+async fn reads_retry_after_connection_resets() {
     for reply in [Reply::Cut, Reply::Half] {
         let fake = fleet(Skyhook);
         fake.on("LIST nodes").times(3).reply(reply.clone());
@@ -181,9 +181,9 @@ async fn a_connection_that_is_cut_is_made_again_a_few_times() {
     }
 }
 
-/// An API is absent where the server says so, and not where something else answers.
+/// An API counts as absent only if the API server says so, not if something else responds.
 #[tokio::test]
-async fn what_is_not_the_servers_answer_proves_no_absence() {
+async fn foreign_response_does_not_prove_absence() {
     let discovery = format!("GET /apis/{}", Skyhook.api_version());
     for text in ["{}", "null", r#"{"kind": "Status"}"#, "<html>"] {
         let fake = fleet(Skyhook);
@@ -197,10 +197,10 @@ async fn what_is_not_the_servers_answer_proves_no_absence() {
 }
 
 #[tokio::test]
-async fn a_write_is_never_repeated() {
+async fn writes_are_never_retried_by_the_client() {
     let fake = fleet(Skyhook);
     fake.on("PATCH nodes").times(1).reply(429);
-    let (client, _) = polite(&fake, None);
+    let (client, _) = client_with_policy(&fake, None);
     let patch = http::Request::patch("/api/v1/nodes/node-1")
         .header("content-type", "application/merge-patch+json")
         .body(b"{}".to_vec())
@@ -211,7 +211,7 @@ async fn a_write_is_never_repeated() {
 }
 
 #[tokio::test]
-async fn package_pods_are_found_in_the_operators_namespace_where_all_are_forbidden() {
+async fn package_pods_fall_back_to_the_operator_namespace() {
     let fake = fleet(NodeWright);
     fake.on("LIST pods").everywhere().reply(403);
     fake.on("LIST jobs").everywhere().reply(403);
@@ -222,7 +222,7 @@ async fn package_pods_are_found_in_the_operators_namespace_where_all_are_forbidd
 }
 
 #[tokio::test]
-async fn without_the_operators_namespace_nothing_is_proven() {
+async fn unknown_operator_namespace_proves_no_absence() {
     let fake = fleet(NodeWright);
     fake.on("LIST pods").everywhere().reply(403);
     fake.on("LIST deployments").reply(403);
@@ -230,7 +230,7 @@ async fn without_the_operators_namespace_nothing_is_proven() {
     let why = "forbidden: user jane cannot list pods at the cluster scope";
     assert_eq!(cluster.source(Source::Pods), unreadable(403, why));
 
-    let (client, _) = polite(&fake, None);
+    let (client, _) = client_with_policy(&fake, None);
     let named = load(
         &client,
         &[Source::Pods],
@@ -244,7 +244,7 @@ async fn without_the_operators_namespace_nothing_is_proven() {
 }
 
 #[tokio::test]
-async fn the_operator_is_looked_for_where_the_charts_put_it() {
+async fn operator_is_searched_in_the_chart_namespaces() {
     let fake = fleet(NodeWright);
     fake.on("LIST deployments").everywhere().reply(403);
     let cluster = read(&fake, &[Source::Operator]).await.expect("a cluster");
@@ -260,7 +260,7 @@ async fn the_operator_is_looked_for_where_the_charts_put_it() {
     let why = "forbidden: user jane cannot list deployments.apps at the cluster scope";
     assert_eq!(cluster.source(Source::Operator), unreadable(403, why));
 
-    let (client, _) = polite(&elsewhere, None);
+    let (client, _) = client_with_policy(&elsewhere, None);
     let named = load(
         &client,
         &[Source::Operator],
@@ -277,7 +277,7 @@ async fn the_operator_is_looked_for_where_the_charts_put_it() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_answer_at_all_is_an_error() {
+async fn unresponsive_server_is_an_error() {
     let discovery = format!("GET /apis/{}", Skyhook.api_version());
     for (reply, message) in [
         (
@@ -307,19 +307,19 @@ async fn a_server_that_does_not_answer_at_all_is_an_error() {
     ] {
         let fake = fleet(Skyhook);
         fake.on(&discovery).reply(reply);
-        let (client, _) = polite(&fake, Some(LIMIT));
+        let (client, _) = client_with_policy(&fake, Some(LIMIT));
         let error = load(&client, &needs(), None, None, None, now()).await;
         assert_eq!(error.expect_err("nothing to read").to_string(), message);
     }
 }
 
 #[tokio::test]
-async fn the_servers_warnings_are_collected_once_each() {
+async fn server_warnings_are_collected_once_each() {
     let fake = fleet(Skyhook);
     fake.on("LIST nodes")
         .reply(Reply::Warn("nodes are old".into()));
     fake.on("LIST *").reply(Reply::Warn("say \"hello\"".into()));
-    let (client, warnings) = polite(&fake, None);
+    let (client, warnings) = client_with_policy(&fake, None);
     load(&client, &[Source::Nodes], None, None, None, now())
         .await
         .expect("a cluster");

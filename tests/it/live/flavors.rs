@@ -1,16 +1,16 @@
-//! Which generation rules, and a cluster without either.
+//! Which API flavor is active, and clusters without either.
 
 use kubectl_skyhook::api::ApiFlavor::{NodeWright, Skyhook};
 use kubectl_skyhook::cluster::live::load;
 use kubectl_skyhook::cluster::{Read, Source};
 use serde_json::json;
 
-use super::{fleet, node, now, operator, polite, read, skyhook, sources};
+use super::{client_with_policy, fleet, node, now, operator, read, skyhook, sources};
 use crate::support::fake_api::FakeApi;
 
 const NAMES: [Source; 2] = [Source::Skyhooks, Source::Legacy];
 
-/// Both APIs are served, and an operator of that image runs, if any.
+/// A cluster that serves both APIs, with an operator of this image, if any.
 fn both(image: Option<&str>) -> FakeApi {
     let fake = FakeApi::new()
         .with(skyhook(Skyhook, "old"))
@@ -21,7 +21,7 @@ fn both(image: Option<&str>) -> FakeApi {
     }
 }
 
-async fn verdict(fake: &FakeApi) -> (String, Vec<String>, Vec<String>) {
+async fn detect(fake: &FakeApi) -> (String, Vec<String>, Vec<String>) {
     let cluster = read(fake, &NAMES).await.expect("a cluster");
     let names = |read: &Read<Vec<kubectl_skyhook::api::Skyhook>>| {
         read.items().iter().map(|s| s.reference()).collect()
@@ -34,7 +34,7 @@ async fn verdict(fake: &FakeApi) -> (String, Vec<String>, Vec<String>) {
 }
 
 #[tokio::test]
-async fn one_api_rules_alone() {
+async fn only_served_api_is_active() {
     for flavor in [Skyhook, NodeWright] {
         let cluster = read(&fleet(flavor), &Source::ALL).await.expect("a cluster");
         assert_eq!(cluster.flavor(), flavor);
@@ -64,23 +64,23 @@ async fn one_api_rules_alone() {
 }
 
 #[tokio::test]
-async fn with_both_the_operators_version_decides() {
+async fn operator_version_decides_between_two_apis() {
     let old = both(Some("ghcr.io/nvidia/skyhook/operator:v0.17.1"));
     let because = "both APIs are served, and the operator version is v0.17.1".to_owned();
     let (skyhook, nodewright) = ("skyhook/old".to_owned(), "nodewright/new".to_owned());
     let expected = (because, vec![skyhook.clone()], vec![nodewright.clone()]);
-    assert_eq!(verdict(&old).await, expected);
+    assert_eq!(detect(&old).await, expected);
 
     let new = both(Some("ghcr.io/nvidia/nodewright/operator:v0.20.0"));
     let because = "both APIs are served, and the operator version is v0.20.0".to_owned();
     assert_eq!(
-        verdict(&new).await,
+        detect(&new).await,
         (because, vec![nodewright], vec![skyhook])
     );
 }
 
 #[tokio::test]
-async fn without_a_version_what_was_left_on_the_objects_decides() {
+async fn object_metadata_decides_without_a_version() {
     let fake = both(None);
     let mut adopted = node("node-1");
     let key = NodeWright.key("version_new");
@@ -89,23 +89,23 @@ async fn without_a_version_what_was_left_on_the_objects_decides() {
     let mut migrated = skyhook(NodeWright, "new");
     migrated["status"] = json!({"status": "complete"});
     fake.load(migrated);
-    let (because, ..) = verdict(&fake).await;
+    let (because, ..) = detect(&fake).await;
     let expected = "1 NodeWright objects have a status; 1 nodes have the version annotation of the newer operator";
     assert_eq!(because, expected);
 }
 
 #[tokio::test]
-async fn without_any_sign_the_newer_rules_and_says_so() {
-    let (because, ..) = verdict(&both(None)).await;
+async fn newer_api_is_assumed_without_evidence() {
+    let (because, ..) = detect(&both(None)).await;
     let expected = "both APIs are served, the operator's version is unknown, and nothing indicates \
                     that the operator was rolled back; use --api to override";
     assert_eq!(because, expected);
 }
 
 #[tokio::test]
-async fn the_user_decides_over_it() {
+async fn api_flag_overrides_detection() {
     let fake = both(Some("ghcr.io/nvidia/nodewright/operator:v0.20.0"));
-    let (client, _) = polite(&fake, None);
+    let (client, _) = client_with_policy(&fake, None);
     let cluster = load(&client, &NAMES, None, Some(Skyhook), None, now()).await;
     let active_api = cluster.expect("a cluster").active_api;
     assert_eq!(
@@ -115,8 +115,8 @@ async fn the_user_decides_over_it() {
 }
 
 #[tokio::test]
-async fn an_api_that_is_not_served_cannot_be_asked_for() {
-    let (client, _) = polite(&fleet(Skyhook), None);
+async fn api_flag_refuses_an_api_that_is_not_served() {
+    let (client, _) = client_with_policy(&fleet(Skyhook), None);
     let error = load(&client, &NAMES, None, Some(NodeWright), None, now()).await;
     let expected = format!(
         "--api is nodewright, but the cluster serves only {}; omit --api",
@@ -126,14 +126,14 @@ async fn an_api_that_is_not_served_cannot_be_asked_for() {
 }
 
 #[tokio::test]
-async fn a_cluster_without_the_operator_is_an_error() {
+async fn cluster_without_the_operator_is_an_error() {
     let expected = format!(
         "the cluster serves neither {} nor {}, so the operator is not installed; install it, or \
          choose another cluster with --context",
         Skyhook.resource(),
         NodeWright.resource()
     );
-    // A policy CRD alone does not make a generation.
+    // A policy CRD alone is not an API flavor.
     let policy = FakeApi::new();
     let path = format!("GET /apis/{}", Skyhook.api_version());
     let body = json!({"kind": "APIResourceList", "resources": [{"name": "deploymentpolicies"}]});

@@ -21,7 +21,7 @@ fn node_requests(fake: &FakeApi) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_long_list_comes_in_pages_of_500() {
+async fn lists_are_read_in_pages_of_500() {
     let fake = nodes(1201);
     let cluster = read(&fake, &[Source::Nodes]).await.expect("a cluster");
     let names: Vec<&str> = cluster
@@ -40,7 +40,7 @@ async fn a_long_list_comes_in_pages_of_500() {
     assert_eq!(node_requests(&fake), expected);
 }
 
-/// Nodes so large that their pages are decoded beside the next request.
+/// Nodes so large that their pages are decoded during the next request.
 fn large_nodes(count: usize) -> FakeApi {
     let text = "x".repeat(1000);
     let large = |n| {
@@ -55,7 +55,7 @@ fn large_nodes(count: usize) -> FakeApi {
 }
 
 #[tokio::test]
-async fn large_pages_are_whole_and_in_order() {
+async fn large_pages_are_complete_and_ordered() {
     let fake = large_nodes(1201);
     let cluster = read(&fake, &[Source::Nodes]).await.expect("a cluster");
     assert_eq!(cluster.source(Source::Nodes), Read::Ok(1201));
@@ -75,7 +75,7 @@ async fn large_pages_are_whole_and_in_order() {
 }
 
 #[tokio::test]
-async fn a_list_that_expires_is_begun_again() {
+async fn expired_list_is_restarted() {
     let fake = nodes(501);
     fake.on("LIST nodes").continued().nth(1).reply(410);
     let cluster = read(&fake, &[Source::Nodes]).await.expect("a cluster");
@@ -88,7 +88,7 @@ async fn a_list_that_expires_is_begun_again() {
 }
 
 #[tokio::test]
-async fn a_list_that_keeps_expiring_is_read_in_one_piece() {
+async fn repeatedly_expired_list_is_read_unpaged() {
     let fake = nodes(501);
     fake.on("LIST nodes").continued().reply(410);
     let cluster = read(&fake, &[Source::Nodes]).await.expect("a cluster");
@@ -102,7 +102,7 @@ async fn a_list_that_keeps_expiring_is_read_in_one_piece() {
 }
 
 #[tokio::test]
-async fn no_items_are_an_empty_list_however_they_are_spelled() {
+async fn missing_or_null_items_are_an_empty_list() {
     for body in [
         r#"{"kind": "NodeList", "items": null}"#,
         r#"{"kind": "NodeList", "items": []}"#,
@@ -116,7 +116,7 @@ async fn no_items_are_an_empty_list_however_they_are_spelled() {
 }
 
 #[tokio::test]
-async fn an_item_of_the_wrong_shape_is_named_and_nulls_are_not_wrong() {
+async fn undecodable_item_is_named_and_nulls_are_accepted() {
     let fake = fleet(ApiFlavor::Skyhook);
     fake.load(json!({
         "apiVersion": ApiFlavor::Skyhook.api_version(),
@@ -142,7 +142,7 @@ async fn an_item_of_the_wrong_shape_is_named_and_nulls_are_not_wrong() {
 }
 
 #[tokio::test]
-async fn what_is_not_a_list_is_said_to_be_none() {
+async fn response_that_is_no_list_is_an_error() {
     let fake = fleet(ApiFlavor::Skyhook);
     fake.on("LIST nodes")
         .reply(Reply::Body("<html>login</html>".into()));
@@ -152,7 +152,7 @@ async fn what_is_not_a_list_is_said_to_be_none() {
 }
 
 #[tokio::test]
-async fn only_what_is_asked_for_is_read() {
+async fn only_requested_sources_are_read() {
     let fake = fleet(ApiFlavor::Skyhook);
     read(&fake, &[Source::Policies]).await.expect("a cluster");
     let [old, new] = ApiFlavor::ALL.map(ApiFlavor::api_version);

@@ -1,4 +1,4 @@
-//! The pods that stand in the way of drains.
+//! The pods that block drains.
 
 use kubectl_skyhook::api::ApiFlavor::Skyhook;
 use kubectl_skyhook::cluster::{Read, Source};
@@ -25,7 +25,7 @@ fn pod_requests(fake: &FakeApi) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn few_waiting_nodes_are_asked_one_by_one() {
+async fn pods_of_few_waiting_nodes_are_read_per_node() {
     let fake = fleet(Skyhook)
         .with(pod("busy", "node-1"))
         .with(pod("far", "node-2"));
@@ -45,14 +45,14 @@ async fn few_waiting_nodes_are_asked_one_by_one() {
     let cluster = read(&fake, &NEEDS).await.expect("a cluster");
     let paths: Vec<String> = cluster.workloads.items().iter().map(|p| p.path()).collect();
     assert_eq!(paths, ["shop/busy"]);
-    // An ignored node is drained, too, once it is not ignored any more.
+    // An ignored node is drained, too, once it is no longer ignored.
     let expected = ["node-1", "node-3"]
         .map(|n| format!("GET /api/v1/pods?fieldSelector=spec.nodeName={n}&limit=500"));
     assert_eq!(pod_requests(&fake), expected);
 }
 
 #[tokio::test]
-async fn many_waiting_nodes_take_one_list() {
+async fn pods_of_many_waiting_nodes_are_read_in_one_list() {
     let fake = FakeApi::new().with(skyhook(Skyhook, "gpu"));
     for n in 0..51 {
         fake.load(node(&format!("node-{n}")));
@@ -66,7 +66,7 @@ async fn many_waiting_nodes_take_one_list() {
 }
 
 #[tokio::test]
-async fn where_nothing_waits_no_pods_are_read() {
+async fn pods_are_not_read_if_no_node_waits() {
     let fake = fleet(Skyhook);
     let mut paused = skyhook(Skyhook, "gpu");
     paused["metadata"]["annotations"] = json!({Skyhook.key("pause"): "true"});
@@ -77,7 +77,7 @@ async fn where_nothing_waits_no_pods_are_read() {
 }
 
 #[tokio::test]
-async fn it_is_not_known_which_nodes_wait_without_the_nodes() {
+async fn unreadable_nodes_make_workloads_unreadable() {
     let fake = fleet(Skyhook);
     fake.on("LIST nodes").reply(403);
     let cluster = read(&fake, &NEEDS).await.expect("a cluster");

@@ -1,13 +1,13 @@
-//! `-f`: what is added, new attempts and new nodes, broken connections, and the end.
+//! `-f`: new lines, new attempts and nodes, broken connections, and the end.
 
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::{NEW, OLD, asked, driver, logs, said};
+use super::{NODEWRIGHT, SKYHOOK, driver, logs, requested_logs};
 use crate::support::fake_api::{FakeApi, Reply, State};
-use crate::support::run::{Child, Ran, run};
-use crate::support::world::Place;
+use crate::support::object_builder::PackageRun;
+use crate::support::run::{Child, RunOutput, run};
 
 const FOLLOW: &str = "driver -f";
 const READ: &str = "GET pods/log";
@@ -15,27 +15,28 @@ const WATCH: &str = "WATCH pods";
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn applying(containers: &[&str]) -> FakeApi {
-    OLD.serve(driver())
-        .with(OLD.node("node-1", "in_progress", &["driver|1.0.0 apply in_progress"]))
-        .with(OLD.pod("p", &Place::default(), "Pending", containers))
+    SKYHOOK
+        .serve(driver())
+        .with(SKYHOOK.node("node-1", "in_progress", &["driver|1.0.0 apply in_progress"]))
+        .with(SKYHOOK.pod("p", &PackageRun::default(), "Pending", containers))
 }
 
-/// The stage is done: the pod is deleted, and the node says so.
+/// The stage completes: the pod is deleted, and the node state is updated.
 fn finish(it: &mut State) {
     it.logs.end("p", "driver-apply");
-    it.store.forget("pods", OLD.namespace(), "p");
+    it.store.forget("pods", SKYHOOK.namespace(), "p");
     it.store
-        .load(OLD.node("node-1", "complete", &["driver|1.0.0 config complete"]));
+        .load(SKYHOOK.node("node-1", "complete", &["driver|1.0.0 config complete"]));
 }
 
-/// Follows, while something happens in the cluster.
-fn follow(fake: &FakeApi, meanwhile: impl FnOnce() + Send) -> Ran {
+/// Follows the logs while `meanwhile` changes the cluster.
+fn follow(fake: &FakeApi, meanwhile: impl FnOnce() + Send) -> RunOutput {
     let child = Child::default();
     let served = fake.serve();
     let command = format!("package logs {FOLLOW} --skyhook gpu");
     let command = run(&command).kubeconfig(&served.kubeconfig()).child(&child);
     std::thread::scope(|scope| {
-        let command = scope.spawn(|| command.go());
+        let command = scope.spawn(|| command.output());
         let done = scope.spawn(meanwhile).join();
         if done.is_err() {
             child.kill()(&mut ());
@@ -46,10 +47,15 @@ fn follow(fake: &FakeApi, meanwhile: impl FnOnce() + Send) -> Ran {
     })
 }
 
-/// Waits until a log of the pod was asked for so many times.
+/// Waits until a log of the pod was requested this many times.
 fn until_asked(fake: &FakeApi, pod: &str, times: usize) {
     let begun = Instant::now();
-    let of_pod = || asked(fake).iter().filter(|a| a.starts_with(pod)).count();
+    let of_pod = || {
+        requested_logs(fake)
+            .iter()
+            .filter(|a| a.starts_with(pod))
+            .count()
+    };
     while of_pod() < times {
         assert!(begun.elapsed() < PATIENCE, "{:?}", fake.lines());
         std::thread::yield_now();
@@ -57,7 +63,7 @@ fn until_asked(fake: &FakeApi, pod: &str, times: usize) {
 }
 
 #[test]
-fn it_goes_on_until_the_package_is_done() {
+fn following_ends_when_the_package_is_complete() {
     let fake = applying(&["driver-apply running"]);
     fake.change(|it| {
         it.logs
@@ -70,12 +76,12 @@ fn it_goes_on_until_the_package_is_done() {
                 .write("p", "driver-apply", "2026-11-20T11:51:01Z two\n");
             it.logs.end("p", "driver-apply");
         });
-        // Its container runs, as far as the pod tells: it is asked for again.
+        // By the pod's status the container still runs, so its log is requested again.
         until_asked(&fake, "p", 2);
         fake.change(finish);
     });
     assert_eq!(
-        said(&ran),
+        ran.parts(),
         (
             "one\ntwo\n",
             "node-1 driver-apply:\nNo more output from driver on 1 node.\n",
@@ -85,7 +91,7 @@ fn it_goes_on_until_the_package_is_done() {
 }
 
 #[test]
-fn a_log_that_the_server_will_not_give_fails_at_the_end() {
+fn refused_log_fails_at_the_end() {
     let fake = applying(&["driver-apply running"]);
     fake.on(READ).reply(403);
     fake.on(WATCH).nth(1).after(finish);
@@ -93,7 +99,7 @@ fn a_log_that_the_server_will_not_give_fails_at_the_end() {
 }
 
 #[test]
-fn a_connection_that_breaks_is_made_again_and_no_line_comes_twice() {
+fn broken_stream_reconnects_without_duplicate_lines() {
     let fake = applying(&["driver-apply running"]);
     fake.change(|it| {
         let text = "2026-11-20T11:51:00.1Z one\n2026-11-20T11:51:00.1Z two\n2026-11-20T11:51:00.2Z three\n2026-11-20T11:51:00.3Z four\n";
@@ -113,7 +119,7 @@ fn a_connection_that_breaks_is_made_again_and_no_line_comes_twice() {
         ("one\ntwo\nthree\nfour\n", Some(0))
     );
     assert_eq!(
-        asked(&fake)[..2],
+        requested_logs(&fake)[..2],
         [
             "p?container=driver-apply&follow=true&timestamps=true",
             "p?container=driver-apply&follow=true&sinceTime=2026-11-20T11:51:00Z&timestamps=true",
@@ -122,14 +128,19 @@ fn a_connection_that_breaks_is_made_again_and_no_line_comes_twice() {
 }
 
 #[test]
-fn each_run_of_a_container_is_shown_once() {
+fn each_container_run_is_shown_once() {
     let fake = applying(&["driver-apply looping"]);
     fake.change(|it| {
         it.logs
             .write_previous("p", "driver-apply", "2026-11-20T11:51:00Z fifth run\n")
     });
     fake.on(WATCH).nth(1).after(|it| {
-        let mut pod = OLD.pod("p", &Place::default(), "Pending", &["driver-apply running"]);
+        let mut pod = SKYHOOK.pod(
+            "p",
+            &PackageRun::default(),
+            "Pending",
+            &["driver-apply running"],
+        );
         pod["status"]["initContainerStatuses"][0]["restartCount"] = 5.into();
         it.store.load(pod);
         it.logs
@@ -146,18 +157,18 @@ fn each_run_of_a_container_is_shown_once() {
 }
 
 #[test]
-fn new_attempts_join_in_and_a_job_that_gives_up_is_the_end() {
-    let place = |at| Place {
+fn new_attempts_are_followed_until_the_job_fails() {
+    let place = |at| PackageRun {
         job: Some("apply-1"),
         at,
-        ..Place::default()
+        ..PackageRun::default()
     };
     let (first, second) = ("2026-11-20T11:50:00Z", "2026-11-20T11:51:00Z");
-    let fake = NEW
+    let fake = NODEWRIGHT
         .serve(driver())
-        .with(NEW.node("node-1", "in_progress", &["driver|1.0.0 apply in_progress"]))
-        .with(NEW.job(&place(first), json!({"active": 1})))
-        .with(NEW.pod("a", &place(first), "Running", &["driver-apply running"]));
+        .with(NODEWRIGHT.node("node-1", "in_progress", &["driver|1.0.0 apply in_progress"]))
+        .with(NODEWRIGHT.job(&place(first), json!({"active": 1})))
+        .with(NODEWRIGHT.pod("a", &place(first), "Running", &["driver-apply running"]));
     fake.change(|it| {
         it.logs
             .write("a", "driver-apply", "2026-11-20T11:50:02Z first\n")
@@ -165,29 +176,29 @@ fn new_attempts_join_in_and_a_job_that_gives_up_is_the_end() {
     fake.on(WATCH).nth(1).after(move |it| {
         it.logs.end("a", "driver-apply");
         it.store
-            .load(NEW.pod("a", &place(first), "Failed", &["driver-apply failed"]));
+            .load(NODEWRIGHT.pod("a", &place(first), "Failed", &["driver-apply failed"]));
         it.store
-            .load(NEW.pod("b", &place(second), "Running", &["driver-apply running"]));
+            .load(NODEWRIGHT.pod("b", &place(second), "Running", &["driver-apply running"]));
         it.logs
             .write("b", "driver-apply", "2026-11-20T11:51:02Z second\n");
     });
     let gives_up = move |it: &mut State| {
         it.logs.end("b", "driver-apply");
         it.store
-            .load(NEW.pod("b", &place(second), "Failed", &["driver-apply failed"]));
+            .load(NODEWRIGHT.pod("b", &place(second), "Failed", &["driver-apply failed"]));
         it.store
-            .load(NEW.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]));
+            .load(NODEWRIGHT.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]));
         let status = json!({"failed": 2, "conditions": [
             {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"},
         ]});
-        it.store.load(NEW.job(&place(first), status));
+        it.store.load(NODEWRIGHT.job(&place(first), status));
     };
     let ran = follow(&fake, || {
         until_asked(&fake, "b", 1);
         fake.change(gives_up);
     });
     assert_eq!(
-        said(&ran),
+        ran.parts(),
         (
             "first\nsecond\n",
             "node-1 driver-apply:\n\
@@ -200,20 +211,20 @@ fn new_attempts_join_in_and_a_job_that_gives_up_is_the_end() {
 }
 
 #[test]
-fn a_node_that_begins_later_joins_in() {
-    let fake = applying(&["driver-apply running"]).with(OLD.node("node-2", "", &[]));
+fn node_that_starts_later_is_followed() {
+    let fake = applying(&["driver-apply running"]).with(SKYHOOK.node("node-2", "", &[]));
     fake.change(|it| {
         it.logs
             .write("p", "driver-apply", "2026-11-20T11:51:00Z one\n")
     });
     let goes_on = |it: &mut State| {
         finish(it);
-        let place = Place {
+        let place = PackageRun {
             node: "node-2",
-            ..Place::default()
+            ..PackageRun::default()
         };
         it.store
-            .load(OLD.pod("q", &place, "Pending", &["driver-apply running"]));
+            .load(SKYHOOK.pod("q", &place, "Pending", &["driver-apply running"]));
         it.logs
             .write("q", "driver-apply", "2026-11-20T11:52:00Z two\n");
     };
@@ -223,13 +234,13 @@ fn a_node_that_begins_later_joins_in() {
         until_asked(&fake, "q", 1);
         fake.change(|it| {
             it.logs.end("q", "driver-apply");
-            it.store.forget("pods", OLD.namespace(), "q");
+            it.store.forget("pods", SKYHOOK.namespace(), "q");
             let done = ["driver|1.0.0 config complete"];
-            it.store.load(OLD.node("node-2", "complete", &done));
+            it.store.load(SKYHOOK.node("node-2", "complete", &done));
         });
     });
     assert_eq!(
-        said(&ran),
+        ran.parts(),
         (
             "node-1 driver-apply │ one\nnode-2 driver-apply │ two\n",
             "No more output from driver on 2 nodes.\n",
@@ -239,7 +250,7 @@ fn a_node_that_begins_later_joins_in() {
 }
 
 #[test]
-fn a_server_that_fails_for_a_while_is_borne_and_said_once() {
+fn temporary_server_errors_are_tolerated_and_reported_once() {
     let fake = applying(&["driver-apply running"]);
     fake.change(|it| {
         it.logs
@@ -259,20 +270,22 @@ fn a_server_that_fails_for_a_while_is_borne_and_said_once() {
 
 #[test]
 fn nothing_to_follow_ends_at_once() {
-    let fake =
-        OLD.serve(driver())
-            .with(OLD.node("node-1", "complete", &["driver|1.0.0 config complete"]));
+    let fake = SKYHOOK.serve(driver()).with(SKYHOOK.node(
+        "node-1",
+        "complete",
+        &["driver|1.0.0 config complete"],
+    ));
     assert_eq!(logs(&fake, FOLLOW).stderr, logs(&fake, "driver").stderr);
 }
 
 #[test]
-fn an_interrupt_ends_it() {
+fn interrupt_ends_following() {
     let fake = applying(&["driver-apply running"]);
     fake.change(|it| {
         it.logs
             .write("p", "driver-apply", "2026-11-20T11:51:00Z one\n");
     });
-    // Its end is followed by another look, as the container still runs: by then the line was printed.
+    // The stream ends while the container runs, so it is requested again; by then the line was printed.
     fake.change(|it| it.logs.end("p", "driver-apply"));
     let child = Child::default();
     fake.on(READ).nth(2).after(child.interrupt());
@@ -280,6 +293,6 @@ fn an_interrupt_ends_it() {
     let ran = run(&format!("package logs {FOLLOW} --skyhook gpu"))
         .kubeconfig(&served.kubeconfig())
         .child(&child)
-        .go();
-    assert_eq!(said(&ran), ("one\n", "node-1 driver-apply:\n", Some(130)));
+        .output();
+    assert_eq!(ran.parts(), ("one\n", "node-1 driver-apply:\n", Some(130)));
 }

@@ -1,17 +1,17 @@
-//! The newer generation: Jobs, whose attempts are pods of their own.
+//! The newer API: Jobs, whose attempts are separate pods.
 
 use serde_json::json;
 
-use super::{NEW, asked, driver, logs, said};
+use super::{NODEWRIGHT, driver, logs, requested_logs};
 use crate::support::fake_api::FakeApi;
-use crate::support::world::Place;
+use crate::support::object_builder::PackageRun;
 
-fn on<'a>(node: &'a str, job: &'a str, at: &'a str) -> Place<'a> {
-    Place {
+fn on<'a>(node: &'a str, job: &'a str, at: &'a str) -> PackageRun<'a> {
+    PackageRun {
         node,
         job: Some(job),
         at,
-        ..Place::default()
+        ..PackageRun::default()
     }
 }
 
@@ -21,7 +21,7 @@ fn given_up() -> serde_json::Value {
     ]})
 }
 
-/// Node 1 has succeeded; the Job of node 2 has failed permanently, and two of its attempts are kept.
+/// Node 1 is complete; the Job of node 2 has failed permanently, and two of its attempts are kept.
 fn two_nodes() -> FakeApi {
     let (first, second) = ("2026-11-20T11:50:00Z", "2026-11-20T11:51:00Z");
     let failed = [
@@ -35,25 +35,25 @@ fn two_nodes() -> FakeApi {
         "driver-applycheck done",
     ];
     let complete = json!({"succeeded": 1, "conditions": [{"type": "Complete", "status": "True"}]});
-    let fake = NEW
+    let fake = NODEWRIGHT
         .serve(driver())
-        .with(NEW.node("node-1", "complete", &["driver|1.0.0 config complete"]))
-        .with(NEW.node("node-2", "erroring", &["driver|1.0.0 apply erroring"]))
-        .with(NEW.job(&on("node-1", "apply-1", first), complete))
-        .with(NEW.pod(
+        .with(NODEWRIGHT.node("node-1", "complete", &["driver|1.0.0 config complete"]))
+        .with(NODEWRIGHT.node("node-2", "erroring", &["driver|1.0.0 apply erroring"]))
+        .with(NODEWRIGHT.job(&on("node-1", "apply-1", first), complete))
+        .with(NODEWRIGHT.pod(
             "apply-1-a",
             &on("node-1", "apply-1", first),
             "Succeeded",
             &done,
         ))
-        .with(NEW.job(&on("node-2", "apply-2", first), given_up()))
-        .with(NEW.pod(
+        .with(NODEWRIGHT.job(&on("node-2", "apply-2", first), given_up()))
+        .with(NODEWRIGHT.pod(
             "apply-2-a",
             &on("node-2", "apply-2", first),
             "Failed",
             &failed,
         ))
-        .with(NEW.pod(
+        .with(NODEWRIGHT.pod(
             "apply-2-b",
             &on("node-2", "apply-2", second),
             "Failed",
@@ -85,9 +85,9 @@ fn two_nodes() -> FakeApi {
 }
 
 #[test]
-fn nodes_are_interleaved_by_time_behind_their_names() {
+fn nodes_are_interleaved_by_time_with_name_prefixes() {
     assert_eq!(
-        said(&logs(&two_nodes(), "driver")),
+        logs(&two_nodes(), "driver").parts(),
         (
             "node-1 driver-apply      │ one\n\
              node-2 driver-apply      │ latest attempt\n\
@@ -101,13 +101,13 @@ fn nodes_are_interleaved_by_time_behind_their_names() {
 }
 
 #[test]
-fn previous_is_the_attempt_before() {
+fn previous_shows_the_attempt_before() {
     let ran = logs(&two_nodes(), "driver --node node-2 --previous");
     assert_eq!(ran.stdout, "first attempt\n");
 }
 
 #[test]
-fn where_the_latest_log_is_gone_the_first_is_shown() {
+fn missing_latest_log_falls_back_to_an_earlier_attempt() {
     let fake = two_nodes();
     fake.on("GET pods/log apply-2-b").reply(404);
     let ran = logs(&fake, "driver --node node-2");
@@ -118,17 +118,17 @@ fn where_the_latest_log_is_gone_the_first_is_shown() {
 }
 
 #[test]
-fn where_all_pods_are_gone_the_operators_tail_is_shown() {
+fn deleted_pods_fall_back_to_the_operator_log_tail() {
     let place = on("node-1", "apply-1", "2026-11-20T11:50:00Z");
-    let mut job = NEW.job(&place, given_up());
+    let mut job = NODEWRIGHT.job(&place, given_up());
     let key = kubectl_skyhook::api::ApiFlavor::NodeWright.key("last-logs");
     job["metadata"]["annotations"][key] = "the last words\n".into();
-    let fake = NEW
+    let fake = NODEWRIGHT
         .serve(driver())
-        .with(NEW.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]))
+        .with(NODEWRIGHT.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]))
         .with(job);
     assert_eq!(
-        said(&logs(&fake, "driver")),
+        logs(&fake, "driver").parts(),
         (
             "the last words\n",
             "node-1 apply:\n\
@@ -140,13 +140,13 @@ fn where_all_pods_are_gone_the_operators_tail_is_shown() {
 }
 
 #[test]
-fn what_cannot_start_says_why() {
+fn pod_that_cannot_start_shows_the_reason() {
     let place = on("node-1", "apply-1", "2026-11-20T11:50:00Z");
-    let fake = NEW
+    let fake = NODEWRIGHT
         .serve(driver())
-        .with(NEW.node("node-1", "in_progress", &["driver|1.0.0 apply in_progress"]))
-        .with(NEW.job(&place, json!({"active": 1})))
-        .with(NEW.pod(
+        .with(NODEWRIGHT.node("node-1", "in_progress", &["driver|1.0.0 apply in_progress"]))
+        .with(NODEWRIGHT.job(&place, json!({"active": 1})))
+        .with(NODEWRIGHT.pod(
             "a",
             &place,
             "Pending",
@@ -156,33 +156,33 @@ fn what_cannot_start_says_why() {
             ],
         ));
     assert_eq!(
-        said(&logs(&fake, "driver")),
+        logs(&fake, "driver").parts(),
         (
             "",
             "node-1 apply (job/apply-1): driver-init waits: ImagePullBackOff\n",
             Some(0)
         )
     );
-    assert_eq!(asked(&fake), Vec::<String>::new());
+    assert_eq!(requested_logs(&fake), Vec::<String>::new());
 }
 
 #[test]
-fn a_new_attempt_that_has_not_started_leaves_the_failed_one_to_speak() {
+fn pending_attempt_shows_the_failed_one() {
     let (first, second) = ("2026-11-20T11:50:00Z", "2026-11-20T11:51:00Z");
-    let fake = NEW
+    let fake = NODEWRIGHT
         .serve(driver())
-        .with(NEW.node("node-1", "in_progress", &["driver|1.0.0 apply erroring"]))
-        .with(NEW.job(
+        .with(NODEWRIGHT.node("node-1", "in_progress", &["driver|1.0.0 apply erroring"]))
+        .with(NODEWRIGHT.job(
             &on("node-1", "apply-1", first),
             json!({"active": 1, "failed": 1}),
         ))
-        .with(NEW.pod(
+        .with(NODEWRIGHT.pod(
             "a",
             &on("node-1", "apply-1", first),
             "Failed",
             &["driver-apply failed"],
         ))
-        .with(NEW.pod(
+        .with(NODEWRIGHT.pod(
             "b",
             &on("node-1", "apply-1", second),
             "Pending",
@@ -196,20 +196,20 @@ fn a_new_attempt_that_has_not_started_leaves_the_failed_one_to_speak() {
 }
 
 #[test]
-fn an_uninstall_has_logs_like_any_stage() {
-    let place = Place {
+fn uninstall_stage_has_logs() {
+    let place = PackageRun {
         stage: "uninstall",
         ..on("node-1", "uninstall-1", "2026-11-20T11:50:00Z")
     };
-    let fake = NEW
+    let fake = NODEWRIGHT
         .serve(driver())
-        .with(NEW.node(
+        .with(NODEWRIGHT.node(
             "node-1",
             "in_progress",
             &["driver|1.0.0 uninstall in_progress"],
         ))
-        .with(NEW.job(&place, json!({"active": 1})))
-        .with(NEW.pod("u", &place, "Pending", &["driver-uninstall running"]));
+        .with(NODEWRIGHT.job(&place, json!({"active": 1})))
+        .with(NODEWRIGHT.pod("u", &place, "Pending", &["driver-uninstall running"]));
     fake.change(|it| {
         it.logs
             .write("u", "driver-uninstall", "2026-11-20T11:50:02Z removing\n")
@@ -218,7 +218,7 @@ fn an_uninstall_has_logs_like_any_stage() {
 }
 
 #[test]
-fn a_log_that_the_server_will_not_give_is_an_error_and_the_rest_is_shown() {
+fn refused_log_is_an_error_and_others_are_shown() {
     let fake = two_nodes();
     fake.on("GET pods/log apply-1-a").reply(403);
     let ran = logs(&fake, "driver");

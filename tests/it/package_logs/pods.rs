@@ -1,18 +1,18 @@
-//! The older generation: raw pods that restart in place.
+//! The older API: raw pods that restart in place.
 
 use serde_json::json;
 
-use super::{OLD, asked, driver, logs, said};
+use super::{SKYHOOK, driver, logs, requested_logs};
 use crate::support::fake_api::FakeApi;
-use crate::support::world::Place;
+use crate::support::object_builder::PackageRun;
 
-/// Node 1 is done, node 2 crash-loops at apply.
+/// Node 1 is complete, node 2 crash-loops at apply.
 fn looping() -> FakeApi {
-    let place = Place {
+    let place = PackageRun {
         node: "node-2",
-        ..Place::default()
+        ..PackageRun::default()
     };
-    let pod = OLD.pod(
+    let pod = SKYHOOK.pod(
         "gpu-driver-apply-node-2",
         &place,
         "Pending",
@@ -22,10 +22,10 @@ fn looping() -> FakeApi {
             "driver-applycheck waiting:PodInitializing",
         ],
     );
-    let fake = OLD
+    let fake = SKYHOOK
         .serve(driver())
-        .with(OLD.node("node-1", "complete", &["driver|1.0.0 config complete"]))
-        .with(OLD.node("node-2", "erroring", &["driver|1.0.0 apply erroring"]))
+        .with(SKYHOOK.node("node-1", "complete", &["driver|1.0.0 config complete"]))
+        .with(SKYHOOK.node("node-2", "erroring", &["driver|1.0.0 apply erroring"]))
         .with(pod);
     fake.change(|it| {
         it.logs.write(
@@ -43,10 +43,10 @@ fn looping() -> FakeApi {
 }
 
 #[test]
-fn a_container_that_waits_to_be_restarted_is_shown_as_it_ended() {
+fn container_in_back_off_shows_its_last_run() {
     let fake = looping();
     assert_eq!(
-        said(&logs(&fake, "driver")),
+        logs(&fake, "driver").parts(),
         (
             "probing\nno such device\n",
             "node-2 driver-apply:\n\
@@ -55,13 +55,13 @@ fn a_container_that_waits_to_be_restarted_is_shown_as_it_ended() {
         )
     );
     assert_eq!(
-        asked(&fake),
+        requested_logs(&fake),
         ["gpu-driver-apply-node-2?container=driver-apply&previous=true"]
     );
 }
 
 #[test]
-fn lines_and_times_are_the_servers_to_choose() {
+fn tail_and_since_are_sent_to_the_server() {
     let fake = looping();
     let ran = logs(
         &fake,
@@ -69,7 +69,7 @@ fn lines_and_times_are_the_servers_to_choose() {
     );
     assert_eq!(ran.stdout, "2026-11-20T11:54:01Z no such device\n");
     assert_eq!(
-        asked(&fake),
+        requested_logs(&fake),
         [
             "gpu-driver-apply-node-2?container=driver-apply&previous=true&sinceSeconds=600&tailLines=1&timestamps=true"
         ]
@@ -77,7 +77,7 @@ fn lines_and_times_are_the_servers_to_choose() {
 }
 
 #[test]
-fn the_prefix_can_be_asked_for() {
+fn prefix_flag_adds_node_names() {
     let ran = logs(&looping(), "driver --prefix");
     assert_eq!(
         ran.stdout,
@@ -86,10 +86,10 @@ fn the_prefix_can_be_asked_for() {
 }
 
 #[test]
-fn another_stage_or_node_has_nothing_and_says_where_logs_stay() {
+fn stage_or_node_without_logs_names_the_host_path() {
     let ran = logs(&looping(), "driver --stage config --node node-1");
     assert_eq!(
-        said(&ran),
+        ran.parts(),
         (
             "",
             "No pod of stage config of driver is left: the operator deletes a pod as soon as its stage is complete.\n\
@@ -100,10 +100,12 @@ fn another_stage_or_node_has_nothing_and_says_where_logs_stay() {
 }
 
 #[test]
-fn a_package_that_nobody_has_begun() {
-    let fake = OLD.serve(driver()).with(OLD.node("node-1", "", &[]));
+fn package_not_started_has_no_logs() {
+    let fake = SKYHOOK
+        .serve(driver())
+        .with(SKYHOOK.node("node-1", "", &[]));
     assert_eq!(
-        said(&logs(&fake, "driver")),
+        logs(&fake, "driver").parts(),
         (
             "",
             "No pod of driver was found, and no node has a record of the package: it has not run yet, or ran long ago.\n\
@@ -114,15 +116,15 @@ fn a_package_that_nobody_has_begun() {
 }
 
 #[test]
-fn a_name_that_begins_alike_is_another_package() {
-    let place = Place {
+fn package_name_prefix_does_not_match() {
+    let place = PackageRun {
         package: "driver-extra",
-        ..Place::default()
+        ..PackageRun::default()
     };
-    let pod = OLD.pod("extra", &place, "Pending", &["driver-extra-apply running"]);
-    let fake = OLD
+    let pod = SKYHOOK.pod("extra", &place, "Pending", &["driver-extra-apply running"]);
+    let fake = SKYHOOK
         .serve(json!({"driver": {"version": "1.0.0"}, "driver-extra": {"version": "1.0.0"}}))
-        .with(OLD.node("node-1", "in_progress", &["driver|1.0.0 config complete"]))
+        .with(SKYHOOK.node("node-1", "in_progress", &["driver|1.0.0 config complete"]))
         .with(pod);
     fake.change(|it| {
         it.logs.write(
@@ -136,20 +138,20 @@ fn a_name_that_begins_alike_is_another_package() {
 }
 
 #[test]
-fn a_merged_interrupt_is_shown_for_those_that_wait_for_it() {
-    let place = Place {
+fn merged_interrupt_is_shown_for_each_waiting_package() {
+    let place = PackageRun {
         package: "driver",
         stage: "interrupt",
         interrupt: true,
-        ..Place::default()
+        ..PackageRun::default()
     };
-    let fake = OLD
+    let fake = SKYHOOK
         .serve(json!({
             "driver": {"version": "1.0.0", "interrupt": {"type": "service"}},
             "tuning": {"version": "1.0.0", "interrupt": {"type": "service"}},
             "other": {"version": "1.0.0"},
         }))
-        .with(OLD.node(
+        .with(SKYHOOK.node(
             "node-1",
             "in_progress",
             &[
@@ -158,7 +160,7 @@ fn a_merged_interrupt_is_shown_for_those_that_wait_for_it() {
                 "other|1.0.0 config complete",
             ],
         ))
-        .with(OLD.pod("gpu-interrupt", &place, "Pending", &["interrupt running"]));
+        .with(SKYHOOK.pod("gpu-interrupt", &place, "Pending", &["interrupt running"]));
     fake.change(|it| {
         it.logs.write(
             "gpu-interrupt",
@@ -174,10 +176,10 @@ fn a_merged_interrupt_is_shown_for_those_that_wait_for_it() {
 }
 
 #[test]
-fn both_containers_of_a_stage_and_no_byte_is_changed_in_a_pipe() {
-    let pod = OLD.pod(
+fn both_stage_containers_are_piped_unchanged() {
+    let pod = SKYHOOK.pod(
         "p",
-        &Place::default(),
+        &PackageRun::default(),
         "Running",
         &[
             "driver-init done",
@@ -185,9 +187,9 @@ fn both_containers_of_a_stage_and_no_byte_is_changed_in_a_pipe() {
             "driver-applycheck running",
         ],
     );
-    let fake = OLD
+    let fake = SKYHOOK
         .serve(driver())
-        .with(OLD.node("node-1", "in_progress", &["driver|1.0.0 apply in_progress"]))
+        .with(SKYHOOK.node("node-1", "in_progress", &["driver|1.0.0 apply in_progress"]))
         .with(pod);
     fake.change(|it| {
         it.logs.write(
@@ -199,7 +201,7 @@ fn both_containers_of_a_stage_and_no_byte_is_changed_in_a_pipe() {
             .write("p", "driver-applycheck", "2026-11-20T11:51:02Z ok\n");
     });
     assert_eq!(
-        said(&logs(&fake, "driver")),
+        logs(&fake, "driver").parts(),
         (
             "\x1b[31mred\x1b[0m\r\nhalf\nok\n",
             "node-1 driver-apply:\nnode-1 driver-applycheck:\n",
@@ -209,14 +211,19 @@ fn both_containers_of_a_stage_and_no_byte_is_changed_in_a_pipe() {
 }
 
 #[test]
-fn previous_is_the_run_before() {
-    let mut pod = OLD.pod("p", &Place::default(), "Pending", &["driver-apply running"]);
+fn previous_shows_the_run_before() {
+    let mut pod = SKYHOOK.pod(
+        "p",
+        &PackageRun::default(),
+        "Pending",
+        &["driver-apply running"],
+    );
     pod["status"]["initContainerStatuses"][0]["restartCount"] = 2.into();
     pod["status"]["initContainerStatuses"][0]["lastState"] =
         json!({"terminated": {"exitCode": 1, "reason": "Error"}});
-    let fake = OLD
+    let fake = SKYHOOK
         .serve(driver())
-        .with(OLD.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]))
+        .with(SKYHOOK.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]))
         .with(pod);
     fake.change(|it| {
         it.logs

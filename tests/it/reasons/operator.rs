@@ -1,21 +1,21 @@
-//! Why the operator does not run, as its own pods say.
+//! Why the operator does not run, from its own pods.
 
 use serde_json::json;
 
-use super::{NEW, driver, shown, stuck};
+use super::{NODEWRIGHT, driver, shown, stuck};
 
-/// What it wrote before it ended says why it does not run.
+/// The operator's last log lines tell why it does not run.
 #[test]
-fn the_last_lines_of_the_operator_stand_in_the_finding() {
+fn finding_shows_the_operators_last_log_lines() {
     let labels = json!({"control-plane": "controller-manager"});
-    let mut operator = NEW.operator();
+    let mut operator = NODEWRIGHT.operator();
     operator["spec"]["selector"] = json!({"matchLabels": labels});
     operator["status"] = json!({"observedGeneration": 1, "replicas": 1});
-    let fake = NEW.serve(driver());
+    let fake = NODEWRIGHT.serve(driver());
     fake.load(operator);
     fake.load(json!({
         "apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": "operator-x", "namespace": NEW.namespace(), "labels": labels},
+        "metadata": {"name": "operator-x", "namespace": NODEWRIGHT.namespace(), "labels": labels},
         "status": {"phase": "Running", "containerStatuses": [{
             "name": "manager", "restartCount": 7,
             "state": {"waiting": {"reason": "CrashLoopBackOff"}},
@@ -30,6 +30,6 @@ fn the_last_lines_of_the_operator_stand_in_the_finding() {
     insta::assert_snapshot!(shown(&stuck(&fake, "--rule SKY501")));
     fake.on("LIST pods").reply(403);
     let ran = stuck(&fake, "--rule SKY501");
-    assert_eq!(ran.code, Some(2), "{}", ran.transcript());
+    ran.expect_code(2);
     insta::assert_snapshot!(shown(&ran));
 }

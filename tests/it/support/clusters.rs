@@ -13,7 +13,7 @@ pub struct Captured {
     pub expect: Vec<String>,
 }
 
-/// All of them, by name.
+/// All captures, sorted by name.
 pub fn all() -> Vec<Captured> {
     let mut names: Vec<String> = std::fs::read_dir(directory())
         .expect("the directory is there")
@@ -29,7 +29,7 @@ pub fn all() -> Vec<Captured> {
     names.into_iter().map(|name| named(&name)).collect()
 }
 
-/// The captures whose whole screens are kept: between them, every layout.
+/// The captures whose output is kept in snapshots; together they cover every layout.
 const ON_SCREEN: [&str; 10] = [
     "complete",
     "deleted-while-erroring",
@@ -43,7 +43,7 @@ const ON_SCREEN: [&str; 10] = [
     "v0.17-rough-reboot",
 ];
 
-/// Those whose screens are kept.
+/// The captures whose output is kept in snapshots.
 pub fn on_screen() -> [Captured; 10] {
     ON_SCREEN.map(named)
 }

@@ -1,10 +1,10 @@
-//! A Kubernetes API server in memory, as far as this crate asks things of one.
+//! A Kubernetes API server in memory, with the parts of the API that this crate uses.
 //!
 //! It serves whatever objects it is given, over a tower service behind the real `kube::Client`
 //! ([`FakeApi::client`]) or over a loopback socket for the binary ([`FakeApi::serve`]). Paging,
-//! selectors, the patch types, `/status`, dry runs, finalizers and conflicts are those of the real
-//! thing. Faults are asked for: `fake.on("LIST nodes").reply(403)`. Every request is logged.
-//! There is no clock and no chance in it: the same requests get the same answers.
+//! selectors, the patch types, `/status`, dry runs, finalizers and conflicts work as in the real
+//! server. Faults are set by rules: `fake.on("LIST nodes").reply(403)`. Every request is logged.
+//! It uses no clock and no randomness: the same requests get the same responses.
 
 #![allow(
     dead_code,
@@ -46,14 +46,14 @@ pub const CLUSTER: &str = "00000000-0000-4000-8000-0000000c1a5e";
 #[derive(Clone, Default)]
 pub struct FakeApi(Arc<Mutex<State>>);
 
-/// All that the server knows.
+/// The whole state of the server.
 #[derive(Default)]
 pub struct State {
     pub store: Store,
     pub logs: container_log::Logs,
     rules: Vec<fault::Ruled>,
     log: Vec<Logged>,
-    /// The one bearer token that it accepts; any or none will do if there is none.
+    /// The only accepted bearer token; `None` accepts any or none.
     token: Option<String>,
 }
 
@@ -101,17 +101,17 @@ impl FakeApi {
         self
     }
 
-    /// Begins a rule for the requests that a pattern matches; see [`Rule`].
+    /// Starts a rule for the requests that match a pattern; see [`Rule`].
     pub fn on(&self, pattern: &str) -> Rule {
         Rule::new(self.clone(), pattern)
     }
 
-    /// Changes what is stored and written.
+    /// Changes the state, such as stored objects and container logs.
     pub fn change(&self, change: impl FnOnce(&mut State)) {
         change(&mut self.state());
     }
 
-    /// Forgets all faults.
+    /// Removes all rules.
     pub fn heal(&self) {
         self.state().rules.clear();
     }
@@ -126,12 +126,12 @@ impl FakeApi {
         self.state().store.objects()
     }
 
-    /// What runs has just been started: a server is asked as of now, long after its objects were written down.
+    /// Sets the start time of all pods to now: captures are old, and a server is read as of now.
     pub fn started_now(&self) {
         self.started(jiff::SignedDuration::ZERO);
     }
 
-    /// All pods started so long ago.
+    /// Sets the start time of all pods to this long ago.
     #[expect(
         clippy::disallowed_methods,
         reason = "the clock of the program under test"

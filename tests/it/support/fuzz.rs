@@ -1,4 +1,4 @@
-//! Many cases of one strategy: always the same with the suite, others each time where `FUZZ_CASES` asks for so many.
+//! Runs many cases of a strategy: always the same ones with the suite, new ones each time with `FUZZ_CASES`.
 
 use std::time::{Duration, Instant};
 
@@ -6,10 +6,10 @@ use proptest::sample::{Select, select};
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 
-/// The longest that a target takes with the suite; what it has not tried by then it leaves.
+/// The time limit of a target in the suite; it skips the remaining cases.
 const MOST_TIME: Duration = Duration::from_secs(3);
 
-/// Tries so many cases; with the suite always the same, and no longer than [`MOST_TIME`].
+/// Runs this many cases; with the suite always the same ones, and no longer than [`MOST_TIME`].
 pub fn fuzz<S: Strategy>(
     target: &str,
     cases: u32,
@@ -55,7 +55,7 @@ pub fn fuzz<S: Strategy>(
     }
 }
 
-/// What label selectors are made of, and what is likely to be mistaken for it.
+/// Tokens of label selectors, and similar text.
 pub fn selector_pieces() -> Select<&'static str> {
     select(vec![
         "a",

@@ -1,14 +1,14 @@
-//! What tests stand on.
+//! What the tests share: the fake API server, the binary runner, builders and checks.
 
-pub mod bearing;
 pub mod clusters;
 pub mod fake_api;
-pub mod found;
+pub mod fault_checks;
 pub mod fuzz;
 pub mod marks;
 pub mod model;
+pub mod object_builder;
+pub mod programs;
 pub mod proxy;
 pub mod run;
-pub mod stage;
 pub mod terminal;
-pub mod world;
+pub mod test_cluster;

@@ -1,4 +1,4 @@
-//! A cluster as objects by path, on which plans are carried out as `apply` does on a server.
+//! A cluster as a map of objects by path, to which plans are applied as `apply` does on a server.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -45,14 +45,14 @@ pub fn captured(path: &Path) -> Objects {
     files.flat_map(|file| captured(&file)).collect()
 }
 
-/// Writes them down, as one list.
+/// Writes the objects to a file, as one list.
 pub fn write(objects: &Objects, file: &Path) {
     let items: Vec<&Value> = objects.values().filter(|o| o["kind"].is_string()).collect();
     let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": items});
     std::fs::write(file, list.to_string()).expect("a write");
 }
 
-/// Carries stages out on the model, as `apply` does on a server.
+/// Applies stages to the model, as `apply` does on a server.
 pub fn execute(stages: &[PlanStage], objects: &mut Objects) -> Result<(), String> {
     for step in stages.iter().flat_map(|s| &s.steps) {
         let object = objects.entry(step.target.path()).or_default();
@@ -72,7 +72,7 @@ pub fn tidy(mut objects: Objects) -> Objects {
         if let Some(metadata) = object["metadata"].as_object_mut() {
             metadata.retain(|_, v| *v != serde_json::json!({}));
         }
-        // The order of members says nothing, and what is put back comes last.
+        // The order of members does not matter, and restored members come last.
         *object = sorted(object);
     }
     objects

@@ -1,7 +1,7 @@
-//! A proxy between the binary and an API server, real or not, which spoils requests on demand.
+//! A proxy between the binary and an API server, real or fake, that injects faults into requests.
 //!
-//! It counts what the binary asks, passes it on as the client that it was given, and does to the answers what an
-//! overloaded server, a load balancer or a bad line do. The binary reaches it without TLS and without credentials.
+//! It counts the requests of the binary and forwards them with the client it was given. Its faults are those of an
+//! overloaded server, a load balancer or an unreliable network. The binary needs no TLS and no credentials for it.
 
 use std::io;
 use std::path::PathBuf;
@@ -33,86 +33,93 @@ use tokio::sync::{oneshot, watch};
 
 use super::run::Child;
 
-/// How long a request is on its way that the client does not wait for any more.
-pub const LATE: Duration = Duration::from_millis(1_600);
-/// How long a server is not there that restarts.
-pub const AWAY: Duration = Duration::from_millis(700);
-/// How far a stream comes that is cut.
-pub const BEGUN: Duration = Duration::from_millis(30);
-/// The time limit that makes clients give such a request up.
-pub const LIMIT: &str = "1s";
+/// When a request with [`Delivery::Late`] is delivered; the client has given up by then.
+pub const LATE_AFTER: Duration = Duration::from_millis(1_600);
+/// How long a restarting server refuses connections.
+pub const RESTART_TIME: Duration = Duration::from_millis(700);
+/// How long a stream lasts before it is cut.
+pub const CUT_AFTER: Duration = Duration::from_millis(30);
+/// The `--request-timeout` with which clients give up a request that hangs.
+pub const REQUEST_TIMEOUT: &str = "1s";
 
-/// What reaches the server.
+/// How often, and when, a request with a fault is delivered to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reaches {
+pub enum Delivery {
     Never,
-    Now,
-    /// Once the client has failed permanently.
+    Once,
+    /// Once, after the client has given up.
     Late,
-    /// Now, and a copy before whatever comes next.
-    AndAgain,
-    /// Now, and a copy when all is over.
-    AndAtTheEnd,
+    /// At once, and again before the next request.
+    RepeatedBeforeNext,
+    /// At once, and again when the command has ended.
+    RepeatedAtEnd,
 }
 
-/// What the client hears.
+/// What the client gets in response to a request with a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hears {
-    TheAnswer,
+pub enum FaultResponse {
+    /// The response of the server.
+    Real,
     /// The connection is closed.
-    Closed,
-    /// The connection is closed, and so is every other for [`AWAY`], as while the server restarts.
-    Away,
-    /// Half of the answer, then the connection is closed.
-    Half,
-    Nothing,
-    /// An error of the API server, and after how many seconds it would be asked again.
+    Reset,
+    /// The connection is closed, and so is every other one for [`RESTART_TIME`], as while the server restarts.
+    Restart,
+    /// Half of the response, then the connection is closed.
+    Truncated,
+    /// No response, and the connection stays open.
+    Hang,
+    /// An error of the API server, with the seconds of its `Retry-After`.
     Status(u16, Option<u32>),
-    /// An error of what stands before the server.
-    Gateway(u16),
-    Page,
-    Null,
-    /// It is killed.
+    /// An error of a load balancer in front of the server.
+    GatewayError(u16),
+    /// 200 with an HTML page.
+    LoginPage,
+    /// 200 with `null`.
+    JsonNull,
+    /// The client is killed.
     Killed,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {
-    pub reaches: Reaches,
-    pub hears: Hears,
+    pub delivery: Delivery,
+    pub response: FaultResponse,
 }
 
 impl Fault {
-    /// Whether only requests that change something are spoiled by it.
-    pub fn of_writes(self) -> bool {
-        matches!(self.reaches, Reaches::AndAgain | Reaches::AndAtTheEnd)
+    /// Whether it applies only to requests that write.
+    pub fn only_writes(self) -> bool {
+        matches!(
+            self.delivery,
+            Delivery::RepeatedBeforeNext | Delivery::RepeatedAtEnd
+        )
     }
 
-    /// Whether the client has to be told to give up early.
-    pub fn needs_limit(self) -> bool {
-        self.hears == Hears::Nothing
+    /// Whether the client needs a short time limit, or it would wait for long.
+    pub fn needs_time_limit(self) -> bool {
+        self.response == FaultResponse::Hang
     }
 }
 
-/// Which requests are spoiled, counted from 1, and how.
+/// Which requests get a fault, counted from 1, and which fault.
 #[derive(Clone)]
-pub struct Spoil {
+pub struct FaultInjection {
     pub first: usize,
     pub last: usize,
     pub fault: Fault,
-    /// Who asks, where that is killed.
+    /// The process to kill, for [`FaultResponse::Killed`].
     pub child: Child,
 }
 
 /// A request that can be sent more than once.
 #[derive(Clone)]
-struct Kept {
+struct SavedRequest {
     head: Arc<Parts>,
     body: Bytes,
 }
 
-impl Kept {
-    fn streams(&self) -> bool {
+impl SavedRequest {
+    fn is_stream(&self) -> bool {
         let query = self.head.uri.query().unwrap_or_default();
         let streams = ["watch=true", "watch=1", "follow=true"];
         streams.iter().any(|s| query.contains(s))
@@ -121,19 +128,19 @@ impl Kept {
 
 #[derive(Default)]
 struct State {
-    spoil: Option<Spoil>,
-    asked: Vec<String>,
-    /// Sent again before the next request.
-    again: Vec<Kept>,
-    /// Sent again when all is over.
-    at_the_end: Vec<Kept>,
-    /// Requests that are still on their way.
+    injection: Option<FaultInjection>,
+    requests: Vec<String>,
+    /// Delivered again before the next request.
+    resend_next: Vec<SavedRequest>,
+    /// Delivered again by [`Proxy::stop_faults`].
+    resend_at_end: Vec<SavedRequest>,
+    /// How many late requests are not delivered yet.
     late: usize,
     /// The server restarts until then.
-    away: Option<Instant>,
-    /// A custom resource may have been paused.
-    moved: bool,
-    stands_in: bool,
+    down_until: Option<Instant>,
+    /// A custom resource was written, so it may have been paused or resumed.
+    pause_may_have_changed: bool,
+    simulates_operator: bool,
     logs: Option<Logs>,
 }
 
@@ -141,12 +148,12 @@ struct State {
 struct Shared {
     client: Client,
     state: Arc<Mutex<State>>,
-    /// Streams that began before its last change are over.
+    /// A change ends all streams that started before it.
     cut: watch::Sender<()>,
 }
 
-/// It listens until this is dropped.
-#[allow(dead_code, reason = "not every test binary has streams to cut")]
+/// The proxy listens until this is dropped.
+#[allow(dead_code, reason = "not every test binary uses all of it")]
 pub struct Proxy {
     pub url: String,
     dir: TempDir,
@@ -156,17 +163,17 @@ pub struct Proxy {
     thread: Option<JoinHandle<()>>,
 }
 
-type Answer = Response<UnsyncBoxBody<Bytes, io::Error>>;
+type ProxyResponse = Response<UnsyncBoxBody<Bytes, io::Error>>;
 
-/// The lines of a container that runs, for a query: servers without kubelets have none.
+/// Gives the log lines of a running container for a query; servers without kubelets have no logs.
 pub type Logs = Arc<dyn Fn(&str) -> BoxStream<'static, Bytes> + Send + Sync>;
 
-#[allow(dead_code, reason = "not every test binary has streams to cut")]
+#[allow(dead_code, reason = "not every test binary uses all of it")]
 impl Proxy {
-    /// Stands before the server of this client, which is made in the runtime that it is used in.
-    pub fn before(client: impl FnOnce() -> Client + Send + 'static) -> Proxy {
+    /// A proxy to the server of this client, which is created in the runtime that uses it.
+    pub fn to(client: impl FnOnce() -> Client + Send + 'static) -> Proxy {
         let (stop, stopped) = oneshot::channel();
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let thread = std::thread::spawn(move || {
             let runtime = Builder::new_current_thread().enable_all().build();
             runtime.expect("a runtime").block_on(async move {
@@ -178,14 +185,14 @@ impl Proxy {
                 let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
                 let address = listener.local_addr().expect("a bound socket");
                 let all = (address, shared.clone(), Handle::current());
-                assert!(tell.send(all).is_ok(), "someone waits for it");
+                assert!(sender.send(all).is_ok(), "the caller waits for it");
                 tokio::select! {
                     () = accept(shared, listener) => {}
                     _ = stopped => {}
                 }
             });
         });
-        let (address, shared, handle) = told.recv().expect("it listens");
+        let (address, shared, handle) = receiver.recv().expect("the proxy listens");
         let url = format!("http://{address}");
         let dir = tempfile::tempdir().expect("a temporary directory");
         let config = json!({
@@ -205,15 +212,15 @@ impl Proxy {
         }
     }
 
-    /// Stands in for the operator as far as that says that it has paused and that it goes on, and lets go of a custom
-    /// resource whose packages are not to be uninstalled, once its deletion is asked for.
-    pub fn standing_in(self) -> Proxy {
-        self.state().stands_in = true;
+    /// Simulates as much of the operator as commands wait for: it acknowledges pauses and resumes, and removes its
+    /// finalizer from a deleted custom resource without uninstalls.
+    pub fn simulating_operator(self) -> Proxy {
+        self.state().simulates_operator = true;
         self
     }
 
-    /// Stands in for kubelets, as far as those hand out logs.
-    pub fn handing_out(self, logs: Logs) -> Proxy {
+    /// Serves container logs, as kubelets do.
+    pub fn serving_logs(self, logs: Logs) -> Proxy {
         self.state().logs = Some(logs);
         self
     }
@@ -223,46 +230,46 @@ impl Proxy {
         self.dir.path().join("kubeconfig")
     }
 
-    /// Counts from 1 again, and spoils what is asked for.
-    pub fn spoils(&self, spoil: Option<Spoil>) {
+    /// Restarts the count of requests, and injects these faults from now on, or none.
+    pub fn inject(&self, injection: Option<FaultInjection>) {
         let mut state = self.state();
-        state.asked.clear();
-        state.spoil = spoil;
+        state.requests.clear();
+        state.injection = injection;
     }
 
-    /// What was asked since it began to count: `GET /api/v1/nodes`.
-    pub fn asked(&self) -> Vec<String> {
-        self.state().asked.clone()
+    /// The requests since the count was restarted: `GET /api/v1/nodes`.
+    pub fn requests(&self) -> Vec<String> {
+        self.state().requests.clone()
     }
 
-    /// Spoils nothing any more, and returns once all that is on its way has arrived.
-    pub fn heals(&self) {
+    /// Stops injecting faults, and returns once all late and repeated requests are delivered.
+    pub fn stop_faults(&self) {
         {
             let mut state = self.state();
-            (state.spoil, state.away) = (None, None);
+            (state.injection, state.down_until) = (None, None);
         }
         let shared = self.shared.clone();
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         self.handle.spawn(async move {
             while shared.lock().late > 0 {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
             let copies = {
                 let mut state = shared.lock();
-                let again = std::mem::take(&mut state.again);
-                let at_the_end = std::mem::take(&mut state.at_the_end);
-                [again, at_the_end].concat()
+                let next = std::mem::take(&mut state.resend_next);
+                let at_end = std::mem::take(&mut state.resend_at_end);
+                [next, at_end].concat()
             };
             for copy in copies {
-                shared.pass_on_for_nobody(copy).await;
+                shared.forward_and_discard(copy).await;
             }
-            let _ = tell.send(());
+            let _ = sender.send(());
         });
-        told.recv().expect("its thread runs");
+        receiver.recv().expect("the proxy thread runs");
     }
 
-    /// Cuts all watches and logs that are followed.
-    pub fn cuts_streams(&self) {
+    /// Cuts all watches and followed logs.
+    pub fn cut_streams(&self) {
         self.shared.cut.send_replace(());
     }
 
@@ -291,7 +298,7 @@ async fn accept(shared: Shared, listener: TcpListener) {
         let service = service_fn(move |request| shared.clone().answer(request));
         let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
         tokio::spawn(async move {
-            // A closed connection is a fault that was asked for.
+            // A closed connection is a requested fault.
             let _ = connection.await;
         });
     }
@@ -299,97 +306,110 @@ async fn accept(shared: Shared, listener: TcpListener) {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state
-            .lock()
-            .expect("nothing panics while it holds this")
+        self.state.lock().expect("no holder of the lock panics")
     }
 
-    async fn answer(self, request: Request<Incoming>) -> io::Result<Answer> {
+    async fn answer(self, request: Request<Incoming>) -> io::Result<ProxyResponse> {
         let (head, body) = request.into_parts();
         let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
-        let kept = Kept {
+        let kept = SavedRequest {
             head: Arc::new(head),
             body,
         };
-        let (spoil, copies) = {
+        let (injection, copies) = {
             let mut state = self.lock();
             state
-                .asked
+                .requests
                 .push(format!("{} {}", kept.head.method, kept.head.uri));
-            if state.away.is_some_and(|until| Instant::now() < until) {
+            if state.down_until.is_some_and(|until| Instant::now() < until) {
                 return Err(closed());
             }
-            let number = state.asked.len();
-            let spoil = state.spoil.clone().filter(|spoil| {
-                let asks = matches!(kept.head.method, Method::GET);
-                (spoil.first..=spoil.last).contains(&number) && !(asks && spoil.fault.of_writes())
+            let number = state.requests.len();
+            let injection = state.injection.clone().filter(|injection| {
+                let reads = matches!(kept.head.method, Method::GET);
+                (injection.first..=injection.last).contains(&number)
+                    && !(reads && injection.fault.only_writes())
             });
-            (spoil, std::mem::take(&mut state.again))
+            (injection, std::mem::take(&mut state.resend_next))
         };
         for copy in copies {
-            self.pass_on_for_nobody(copy).await;
+            self.forward_and_discard(copy).await;
         }
-        match spoil {
-            Some(spoil) => self.spoiled(&spoil, kept).await,
-            None => self.pass_on(&kept).await,
+        match injection {
+            Some(injection) => self.answer_with_fault(&injection, kept).await,
+            None => self.forward(&kept).await,
         }
     }
 
-    async fn spoiled(&self, spoil: &Spoil, kept: Kept) -> io::Result<Answer> {
-        let answer = match spoil.fault.reaches {
-            Reaches::Never => None,
-            Reaches::Late => {
+    async fn answer_with_fault(
+        &self,
+        injection: &FaultInjection,
+        kept: SavedRequest,
+    ) -> io::Result<ProxyResponse> {
+        let answer = match injection.fault.delivery {
+            Delivery::Never => None,
+            Delivery::Late => {
                 self.lock().late += 1;
                 let (shared, kept) = (self.clone(), kept.clone());
                 tokio::spawn(async move {
-                    tokio::time::sleep(LATE).await;
-                    shared.pass_on_for_nobody(kept).await;
+                    tokio::time::sleep(LATE_AFTER).await;
+                    shared.forward_and_discard(kept).await;
                     shared.lock().late -= 1;
                 });
                 None
             }
-            Reaches::Now if kept.streams() => return self.spoiled_stream(spoil, &kept).await,
-            Reaches::Now => Some(self.whole(&kept).await?),
-            Reaches::AndAgain | Reaches::AndAtTheEnd => {
-                let answer = self.whole(&kept).await?;
+            Delivery::Once if kept.is_stream() => {
+                return self.stream_with_fault(injection, &kept).await;
+            }
+            Delivery::Once => Some(self.forward_whole(&kept).await?),
+            Delivery::RepeatedBeforeNext | Delivery::RepeatedAtEnd => {
+                let answer = self.forward_whole(&kept).await?;
                 let mut state = self.lock();
-                match spoil.fault.reaches {
-                    Reaches::AndAgain => state.again.push(kept.clone()),
-                    _ => state.at_the_end.push(kept.clone()),
+                match injection.fault.delivery {
+                    Delivery::RepeatedBeforeNext => state.resend_next.push(kept.clone()),
+                    _ => state.resend_at_end.push(kept.clone()),
                 }
                 Some(answer)
             }
         };
-        match spoil.fault.hears {
-            Hears::Closed => Err(closed()),
-            Hears::Away => {
-                self.lock().away = Some(Instant::now() + AWAY);
+        match injection.fault.response {
+            FaultResponse::Reset => Err(closed()),
+            FaultResponse::Restart => {
+                self.lock().down_until = Some(Instant::now() + RESTART_TIME);
                 self.cut.send_replace(());
                 Err(closed())
             }
-            Hears::Nothing => std::future::pending().await,
-            Hears::Killed => {
-                spoil.child.kill::<()>()(&mut ());
+            FaultResponse::Hang => std::future::pending().await,
+            FaultResponse::Killed => {
+                injection.child.kill::<()>()(&mut ());
                 Err(closed())
             }
-            Hears::Status(code, wait) => Ok(problem(code, wait)),
-            Hears::Gateway(code) => Ok(text(code, "text/html", "<html>bad gateway</html>")),
-            Hears::Page => Ok(text(200, "text/html", "<html>log in</html>")),
-            Hears::Null => Ok(text(200, "application/json", "null")),
-            Hears::TheAnswer => answer.map(|whole| whole.map(full)).ok_or_else(closed),
-            Hears::Half => answer.map(|whole| whole.map(half)).ok_or_else(closed),
+            FaultResponse::Status(code, wait) => Ok(api_error(code, wait)),
+            FaultResponse::GatewayError(code) => {
+                Ok(text(code, "text/html", "<html>bad gateway</html>"))
+            }
+            FaultResponse::LoginPage => Ok(text(200, "text/html", "<html>log in</html>")),
+            FaultResponse::JsonNull => Ok(text(200, "application/json", "null")),
+            FaultResponse::Real => answer.map(|whole| whole.map(full)).ok_or_else(closed),
+            FaultResponse::Truncated => answer.map(|whole| whole.map(half)).ok_or_else(closed),
         }
     }
 
-    /// A stream has no end to wait for: it begins, and then that happens.
-    async fn spoiled_stream(&self, spoil: &Spoil, kept: &Kept) -> io::Result<Answer> {
-        let answer = self.pass_on(kept).await?;
-        let (shared, fault) = (self.clone(), spoil.clone());
+    /// A stream has no end, so it starts, and the fault follows after [`CUT_AFTER`].
+    async fn stream_with_fault(
+        &self,
+        injection: &FaultInjection,
+        kept: &SavedRequest,
+    ) -> io::Result<ProxyResponse> {
+        let answer = self.forward(kept).await?;
+        let (shared, injection) = (self.clone(), injection.clone());
         tokio::spawn(async move {
-            tokio::time::sleep(BEGUN).await;
-            match fault.fault.hears {
-                Hears::Killed => fault.child.kill::<()>()(&mut ()),
-                Hears::Away => shared.lock().away = Some(Instant::now() + AWAY),
+            tokio::time::sleep(CUT_AFTER).await;
+            match injection.fault.response {
+                FaultResponse::Killed => injection.child.kill::<()>()(&mut ()),
+                FaultResponse::Restart => {
+                    shared.lock().down_until = Some(Instant::now() + RESTART_TIME)
+                }
                 _ => {}
             }
             shared.cut.send_replace(());
@@ -397,26 +417,26 @@ impl Shared {
         Ok(answer)
     }
 
-    /// Passes a request on, and reads the answer to its end.
-    async fn whole(&self, kept: &Kept) -> io::Result<Response<Bytes>> {
-        let (head, body) = self.pass_on(kept).await?.into_parts();
+    /// Forwards a request, and reads the whole response.
+    async fn forward_whole(&self, kept: &SavedRequest) -> io::Result<Response<Bytes>> {
+        let (head, body) = self.forward(kept).await?.into_parts();
         let body = body.collect().await?.to_bytes();
         Ok(Response::from_parts(head, body))
     }
 
-    /// The client is not there any more.
-    async fn pass_on_for_nobody(&self, kept: Kept) {
-        let _ = self.whole(&kept).await;
+    /// Forwards a request whose client is gone.
+    async fn forward_and_discard(&self, kept: SavedRequest) {
+        let _ = self.forward_whole(&kept).await;
     }
 
-    async fn pass_on(&self, kept: &Kept) -> io::Result<Answer> {
+    async fn forward(&self, kept: &SavedRequest) -> io::Result<ProxyResponse> {
         let path = kept.head.uri.path();
         let query = kept.head.uri.query().unwrap_or_default();
         if path.contains("/skyhooks") {
             if kept.head.method != Method::GET {
-                self.lock().moved = true;
-            } else if self.is_to_look() {
-                see_pauses(&self.client).await;
+                self.lock().pause_may_have_changed = true;
+            } else if self.must_acknowledge_pauses() {
+                acknowledge_pauses(&self.client).await;
             }
         }
         let logs = self.lock().logs.clone().filter(|_| path.ends_with("/log"));
@@ -424,10 +444,8 @@ impl Shared {
             let lines = logs(query).map(Ok);
             return Ok(Response::new(self.until_cut(lines.boxed())));
         }
-        let place = kept.head.uri.path_and_query().map_or("/", |p| p.as_str());
-        let mut request = Request::builder()
-            .method(kept.head.method.clone())
-            .uri(place);
+        let uri = kept.head.uri.path_and_query().map_or("/", |p| p.as_str());
+        let mut request = Request::builder().method(kept.head.method.clone()).uri(uri);
         for name in [ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE] {
             if let Some(value) = kept.head.headers.get(&name) {
                 request = request.header(name, value);
@@ -438,13 +456,13 @@ impl Shared {
         let response = sent.map_err(|_| closed())?;
         if kept.head.method == Method::DELETE && response.status().is_success() {
             let name = path.split_once("/skyhooks/").map(|(_, name)| name);
-            if let Some(name) = name.filter(|_| self.lock().stands_in) {
-                let_go(&self.client, name).await;
+            if let Some(name) = name.filter(|_| self.lock().simulates_operator) {
+                finish_deletion(&self.client, name).await;
             }
         }
         Ok(response.map(|body| {
             let body = body.map_err(io::Error::other);
-            if kept.streams() {
+            if kept.is_stream() {
                 self.until_cut(body.into_data_stream())
             } else {
                 body.boxed_unsync()
@@ -452,7 +470,7 @@ impl Shared {
         }))
     }
 
-    /// A cut is the end of the connection, and not of what there is to say.
+    /// A cut ends the connection with an error, not the stream with success.
     fn until_cut(
         &self,
         data: impl Stream<Item = io::Result<Bytes>> + Send + 'static,
@@ -460,7 +478,7 @@ impl Shared {
         let mut cut = self.cut.subscribe();
         let (end, ended) = oneshot::channel();
         let cut = async move {
-            // Whoever cuts lives as long as the proxy.
+            // The sender lives as long as the proxy.
             let _ = cut.changed().await;
             let _ = end.send(());
         };
@@ -473,28 +491,28 @@ impl Shared {
         StreamBody::new(data.chain(broken)).boxed_unsync()
     }
 
-    fn is_to_look(&self) -> bool {
+    fn must_acknowledge_pauses(&self) -> bool {
         let mut state = self.lock();
-        state.stands_in && std::mem::take(&mut state.moved)
+        state.simulates_operator && std::mem::take(&mut state.pause_may_have_changed)
     }
 }
 
-/// Says of each custom resource that is to be paused that it is, and of one that is to go on that it does.
-async fn see_pauses(client: &Client) {
-    let of = ApiFlavor::Skyhook;
+/// Writes the operator's acknowledgement into the status of each custom resource that was paused or resumed.
+async fn acknowledge_pauses(client: &Client) {
+    let flavor = ApiFlavor::Skyhook;
     for item in items(client, &skyhooks()).await {
-        let asked = item["metadata"]["annotations"][of.key("pause")] == "true";
-        if asked != (item["status"]["status"] == "paused") {
+        let requested = item["metadata"]["annotations"][flavor.key("pause")] == "true";
+        if requested != (item["status"]["status"] == "paused") {
             let name = item["metadata"]["name"].as_str().unwrap_or_default();
-            let says = if asked { "paused" } else { "in_progress" };
+            let status = if requested { "paused" } else { "in_progress" };
             let path = format!("{}/{name}/status", skyhooks());
-            merge(client, &path, &json!({"status": {"status": says}})).await;
+            merge(client, &path, &json!({"status": {"status": status}})).await;
         }
     }
 }
 
-/// Takes the keys of a custom resource off all nodes, and the finalizer off it.
-async fn let_go(client: &Client, name: &str) {
+/// Removes the keys of a custom resource from all nodes, and then its finalizers.
+async fn finish_deletion(client: &Client, name: &str) {
     let ends = format!("_{name}");
     for node in items(client, NODES).await {
         let keys = |part: &str| -> Value {
@@ -521,7 +539,7 @@ fn skyhooks() -> String {
     format!("/apis/{}/skyhooks", ApiFlavor::Skyhook.api_version())
 }
 
-/// Nothing, where they cannot be read.
+/// The items of a collection; none if it cannot be read.
 async fn items(client: &Client, collection: &str) -> Vec<Value> {
     let list = Request::get(collection).body(Vec::new());
     let list = list.expect("a request of ASCII parts");
@@ -553,7 +571,7 @@ fn full(body: Bytes) -> UnsyncBoxBody<Bytes, io::Error> {
 
 fn half(body: Bytes) -> UnsyncBoxBody<Bytes, io::Error> {
     let half = body.slice(..body.len() / 2);
-    // A break that comes at once would take the first half along.
+    // An error at once would discard the first half, too.
     let later = async {
         tokio::task::yield_now().await;
         Err(io::Error::from(io::ErrorKind::UnexpectedEof))
@@ -562,7 +580,7 @@ fn half(body: Bytes) -> UnsyncBoxBody<Bytes, io::Error> {
     StreamBody::new(frames.chain(futures::stream::once(later))).boxed_unsync()
 }
 
-fn text(code: u16, kind: &'static str, text: &'static str) -> Answer {
+fn text(code: u16, kind: &'static str, text: &'static str) -> ProxyResponse {
     let response = Response::builder()
         .status(code)
         .header(CONTENT_TYPE, kind)
@@ -570,8 +588,8 @@ fn text(code: u16, kind: &'static str, text: &'static str) -> Answer {
     response.expect("a response of known parts")
 }
 
-/// As the API server says it.
-fn problem(code: u16, wait: Option<u32>) -> Answer {
+/// An error as the API server sends it.
+fn api_error(code: u16, wait: Option<u32>) -> ProxyResponse {
     let (reason, message) = match code {
         401 => ("Unauthorized", "Unauthorized"),
         403 => ("Forbidden", "forbidden: User \"jane\" cannot do this"),
@@ -595,7 +613,7 @@ fn problem(code: u16, wait: Option<u32>) -> Answer {
             "Timeout",
             "request did not complete within the allotted time",
         ),
-        code => panic!("no words for {code}"),
+        code => panic!("no error message for {code}"),
     };
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",

@@ -1,4 +1,4 @@
-//! The binary, run as a user runs it.
+//! Runs the binary as a user does.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -8,16 +8,16 @@ use std::sync::{Arc, LazyLock, OnceLock};
 
 use regex::Regex;
 
-/// A call of the binary. It starts in the root of the repository with an empty environment, a home
-/// that does not exist and no standard input.
+/// A call of the binary. It starts in the root of the repository with an empty environment, a home directory that does
+/// not exist and no standard input.
 pub struct Run {
     command: Command,
-    shown: String,
+    command_line: String,
     stdin: Option<Vec<u8>>,
     child: Child,
 }
 
-/// A call while it runs, for what happens in the cluster to act upon.
+/// The process of a running call, so that an event in the cluster can signal it.
 #[derive(Clone, Default)]
 pub struct Child(Arc<OnceLock<u32>>);
 
@@ -27,12 +27,12 @@ impl Child {
         self.signal("INT")
     }
 
-    /// Tells the call that its terminal is closed.
+    /// Sends SIGHUP, as when the terminal of the call is closed.
     pub fn hang_up<T>(&self) -> impl Fn(&mut T) + Send + Sync + 'static + use<T> {
         self.signal("HUP")
     }
 
-    /// Kills the call, which hears nothing of it.
+    /// Kills the call with SIGKILL.
     pub fn kill<T>(&self) -> impl Fn(&mut T) + Send + Sync + 'static + use<T> {
         self.signal("KILL")
     }
@@ -40,7 +40,7 @@ impl Child {
     fn signal<T>(&self, name: &'static str) -> impl Fn(&mut T) + Send + Sync + 'static + use<T> {
         let child = self.clone();
         move |_| {
-            let id = child.0.get().expect("it asks, so it runs");
+            let id = child.0.get().expect("the process runs");
             let kill = Command::new("sh")
                 .args(["-c", &format!("kill -{name} {id}")])
                 .status();
@@ -49,18 +49,18 @@ impl Child {
     }
 }
 
-/// What became of it.
+/// What a call printed, and its exit code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "assert on all of it: stdout, stderr and the exit code"]
-pub struct Ran {
-    shown: String,
+pub struct RunOutput {
+    command_line: String,
     pub stdout: String,
     pub stderr: String,
     /// `None` if a signal ended it.
     pub code: Option<i32>,
 }
 
-/// The binary of a release, where one is tested.
+/// The binary of a release, if `RELEASED_BINARY` names one to test.
 pub fn released() -> Option<OsString> {
     std::env::var_os("RELEASED_BINARY")
 }
@@ -76,11 +76,11 @@ pub fn run(words: &str) -> Run {
 
 impl Run {
     pub fn new<S: Into<OsString>>(words: impl IntoIterator<Item = S>) -> Run {
-        Run::of(binary(), words)
+        Run::program(binary(), words)
     }
 
-    /// Calls another program, which is to call the binary.
-    pub fn of<S: Into<OsString>>(
+    /// Calls another program, which calls the binary.
+    pub fn program<S: Into<OsString>>(
         program: impl Into<OsString>,
         words: impl IntoIterator<Item = S>,
     ) -> Run {
@@ -98,7 +98,7 @@ impl Run {
             .collect();
         Run {
             command,
-            shown: words.join(" "),
+            command_line: words.join(" "),
             stdin: None,
             child: Child::default(),
         }
@@ -109,12 +109,12 @@ impl Run {
         self
     }
 
-    /// Talks to the cluster of this kubeconfig.
+    /// Sets `KUBECONFIG`.
     pub fn kubeconfig(self, path: &Path) -> Run {
         self.env("KUBECONFIG", path)
     }
 
-    /// Tells when it runs.
+    /// Makes the process known through `child` once it runs.
     pub fn child(mut self, child: &Child) -> Run {
         self.child = child.clone();
         self
@@ -125,7 +125,7 @@ impl Run {
         self
     }
 
-    pub fn go(mut self) -> Ran {
+    pub fn output(mut self) -> RunOutput {
         let stdin = if self.stdin.is_some() {
             Stdio::piped()
         } else {
@@ -140,12 +140,12 @@ impl Run {
             .expect("the binary starts");
         let _ = self.child.0.set(child.id());
         if let Some(bytes) = self.stdin {
-            // It may end before it has read everything.
+            // The process may exit before it has read all of stdin.
             let _ = child.stdin.take().expect("a pipe").write_all(&bytes);
         }
         let output = child.wait_with_output().expect("the binary ends");
-        Ran {
-            shown: self.shown,
+        RunOutput {
+            command_line: self.command_line,
             stdout: String::from_utf8(output.stdout).expect("text"),
             stderr: String::from_utf8(output.stderr).expect("text"),
             code: output.status.code(),
@@ -153,24 +153,79 @@ impl Run {
     }
 }
 
-impl Ran {
-    /// The whole of it, as a terminal would show it, for a snapshot.
+impl RunOutput {
+    /// The command line, stdout, stderr and the exit code, for a snapshot.
     pub fn transcript(&self) -> String {
-        let stderr = match without_port(&self.stderr).as_str() {
+        let stderr = match without_ports_and_times(&self.stderr).as_str() {
             "" => String::new(),
             text => format!("------- stderr -------\n{text}"),
         };
         let code = self.code.map_or("signal".to_owned(), |c| c.to_string());
-        let stdout = without_rules(&without_port(&self.stdout));
+        let stdout = without_rule_counts(&without_ports_and_times(&self.stdout));
         format!(
             "$ kubectl skyhook {}\n{stdout}{stderr}[exit status: {code}]\n",
-            self.shown
+            self.command_line
         )
     }
 
-    /// What is said beside the answer, for a snapshot.
-    pub fn said(&self) -> String {
-        without_port(&self.stderr)
+    /// Stdout, stderr and the exit code, to compare in one assertion.
+    pub fn parts(&self) -> (&str, &str, Option<i32>) {
+        (&self.stdout, &self.stderr, self.code)
+    }
+
+    /// Fails with the transcript unless the exit code is this.
+    #[track_caller]
+    pub fn expect_code(&self, code: i32) {
+        assert_eq!(self.code, Some(code), "{}", self.transcript());
+    }
+
+    /// Fails with the transcript unless stdout contains this.
+    #[track_caller]
+    pub fn expect_stdout(&self, text: impl AsRef<str>) {
+        let text = text.as_ref();
+        assert!(
+            self.stdout.contains(text),
+            "stdout lacks {text:?}\n{}",
+            self.transcript()
+        );
+    }
+
+    /// Fails with the transcript if stdout contains this.
+    #[track_caller]
+    pub fn expect_no_stdout(&self, text: impl AsRef<str>) {
+        let text = text.as_ref();
+        assert!(
+            !self.stdout.contains(text),
+            "stdout contains {text:?}\n{}",
+            self.transcript()
+        );
+    }
+
+    /// Fails with the transcript unless stderr contains this.
+    #[track_caller]
+    pub fn expect_stderr(&self, text: impl AsRef<str>) {
+        let text = text.as_ref();
+        assert!(
+            self.stderr.contains(text),
+            "stderr lacks {text:?}\n{}",
+            self.transcript()
+        );
+    }
+
+    /// Fails with the transcript if stderr contains this.
+    #[track_caller]
+    pub fn expect_no_stderr(&self, text: impl AsRef<str>) {
+        let text = text.as_ref();
+        assert!(
+            !self.stderr.contains(text),
+            "stderr contains {text:?}\n{}",
+            self.transcript()
+        );
+    }
+
+    /// Stderr without ports and journal times, for a snapshot.
+    pub fn stderr_text(&self) -> String {
+        without_ports_and_times(&self.stderr)
     }
 
     /// The document on stdout.
@@ -179,8 +234,8 @@ impl Ran {
     }
 }
 
-/// Leaves out how many rules there are, and which of them could not be checked: a new rule changes no snapshot.
-fn without_rules(text: &str) -> String {
+/// Replaces the number of rules, and the codes of those not checked, so that a new rule changes no snapshot.
+fn without_rule_counts(text: &str) -> String {
     static COUNT: LazyLock<Regex> =
         LazyLock::new(|| regex(r"(?m)^\d+ rules?( could not be checked)"));
     static CODES: LazyLock<Regex> = LazyLock::new(|| regex(r"(?m)^  SKY\d{3}( SKY\d{3})*:"));
@@ -188,8 +243,8 @@ fn without_rules(text: &str) -> String {
     CODES.replace_all(&counted, "  [codes]:").into_owned()
 }
 
-/// A server of the tests listens wherever there is room, and a journal is named by the time.
-fn without_port(text: &str) -> String {
+/// Replaces ports, which test servers choose at random, and journal ids, which contain the time.
+fn without_ports_and_times(text: &str) -> String {
     static PORT: LazyLock<Regex> = LazyLock::new(|| regex(r"(https?://127\.0\.0\.1):\d+"));
     static JOURNAL: LazyLock<Regex> = LazyLock::new(|| regex(r"(undo )\d{8}-\d{6}\.\d{3}"));
     let text = PORT.replace_all(text, "$1:[port]");

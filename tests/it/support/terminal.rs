@@ -1,4 +1,4 @@
-//! The binary on a terminal, up to a question and after it.
+//! Runs a program on a terminal up to a prompt, and answers it.
 
 use std::process::Command;
 use std::time::Duration;
@@ -7,28 +7,28 @@ use expectrl::process::unix::WaitStatus;
 use expectrl::session::OsSession;
 use expectrl::{Eof, Expect, Session};
 
-use super::stage::Stage;
+use super::test_cluster::TestCluster;
 
 pub struct Terminal {
     session: OsSession,
 }
 
 impl Terminal {
-    /// Runs the binary with these words, until it asks this.
-    pub fn of(stage: &Stage, words: &str, question: &str) -> Terminal {
+    /// Runs the binary until it prints this prompt.
+    pub fn of(cluster: &TestCluster, words: &str, question: &str) -> Terminal {
         let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-skyhook"));
         command
             .args(words.split_whitespace())
             .env_clear()
-            .env("HOME", stage.state.path())
-            .env("XDG_STATE_HOME", stage.state.path())
+            .env("HOME", cluster.state.path())
+            .env("XDG_STATE_HOME", cluster.state.path())
             .env("TERM", "xterm")
             .env("NO_COLOR", "1")
-            .env("KUBECONFIG", stage.served.kubeconfig());
+            .env("KUBECONFIG", cluster.served.kubeconfig());
         Terminal::running(command, question)
     }
 
-    /// Runs a command, until it says this.
+    /// Runs a command until it prints this.
     pub fn running(command: Command, question: &str) -> Terminal {
         let mut session = Session::spawn(command).expect("it starts on a terminal");
         session.set_expect_timeout(Some(Duration::from_secs(60)));
@@ -36,7 +36,7 @@ impl Terminal {
         Terminal { session }
     }
 
-    /// Types this; the rest of what is said, and the exit code.
+    /// Types these keys; returns the rest of the output and the exit code.
     pub fn answer(mut self, keys: &[u8]) -> (String, i32) {
         self.session.send(keys).expect("it listens");
         let rest = self.session.expect(Eof).expect("it ends");

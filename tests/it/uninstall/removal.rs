@@ -3,28 +3,28 @@
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{OLD, driver, gone, installed, nodes, uninstall};
+use super::{SKYHOOK, driver, gone, installed, nodes, uninstall};
 use crate::support::fake_api::{FakeApi, State};
-use crate::support::run::{Ran, run};
+use crate::support::run::{RunOutput, run};
 
 fn packages(fake: &FakeApi) -> Value {
     fake.get("skyhooks", "", "gpu").expect("it is there")["spec"]["packages"].clone()
 }
 
 #[test]
-fn it_leaves_the_spec_once_it_is_gone_and_comes_back_with_undo() {
-    let fake = installed(OLD);
-    fake.on("WATCH nodes").nth(1).after(gone(OLD));
+fn package_leaves_the_spec_once_uninstalled_and_undo_restores_it() {
+    let fake = installed(SKYHOOK);
+    fake.on("WATCH nodes").nth(1).after(gone(SKYHOOK));
     let served = fake.serve();
     let state = TempDir::new().expect("a directory");
-    let go = |words: &str| -> Ran {
+    let go = |words: &str| -> RunOutput {
         run(words)
             .kubeconfig(&served.kubeconfig())
             .env("XDG_STATE_HOME", state.path())
-            .go()
+            .output()
     };
     let ran = go("uninstall gpu driver --remove --timeout 60s --confirm");
-    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+    ran.expect_code(0);
     assert!(
         ran.stdout.starts_with(
             "uninstall driver of gpu, wait, and remove from the spec: 2 changed\n\
@@ -48,53 +48,53 @@ fn it_leaves_the_spec_once_it_is_gone_and_comes_back_with_undo() {
     assert!(tests("/spec/packages/driver/version"), "{removal:#}");
 
     let ran = go("undo --confirm");
-    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+    ran.expect_code(0);
     assert_eq!(packages(&fake), driver(false));
 }
 
-/// The operator's webhook asks the mirror in the status, which comes a little later.
+/// The operator's webhook reads the copy in the status, which is written a little later.
 #[test]
-fn the_mirror_of_the_node_states_is_waited_for_too() {
-    let fake = installed(OLD);
+fn status_copy_of_node_states_is_awaited() {
+    let fake = installed(SKYHOOK);
     let mirrored = |it: &mut State, state: Value| {
-        let mut cr = OLD.skyhook("in_progress", driver(true));
+        let mut cr = SKYHOOK.skyhook("in_progress", driver(true));
         cr["status"]["nodeState"] = json!({"node-1": state});
         it.store.load(cr);
     };
     fake.on("WATCH nodes").nth(1).after(move |it| {
-        gone(OLD)(it);
+        gone(SKYHOOK)(it);
         mirrored(it, json!({"driver|1.0.0": {}}));
     });
     fake.on("LIST events")
         .nth(3)
         .after(move |it| mirrored(it, json!({})));
     let ran = uninstall(&fake, "--remove");
-    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+    ran.expect_code(0);
     assert_eq!(packages(&fake), json!({}));
 }
 
 #[test]
-fn what_someone_has_come_to_need_stays_in_the_spec() {
-    let fake = installed(OLD);
+fn package_with_new_dependents_stays_in_the_spec() {
+    let fake = installed(SKYHOOK);
     let mut two = driver(false);
     two["tuning"] = json!({"version": "1.0.0", "image": "example.com/tuning"});
-    fake.load(OLD.skyhook("complete", two.clone()));
+    fake.load(SKYHOOK.skyhook("complete", two.clone()));
     two["driver"]["uninstall"]["apply"] = true.into();
     two["tuning"]["dependsOn"] = json!({"driver": "1.0.0"});
     let after = two.clone();
     fake.on("WATCH nodes").nth(1).after(move |it| {
-        it.store.load(OLD.skyhook("complete", two.clone()));
-        gone(OLD)(it);
+        it.store.load(SKYHOOK.skyhook("complete", two.clone()));
+        gone(SKYHOOK)(it);
     });
     let ran = uninstall(&fake, "--remove");
-    assert_eq!(ran.code, Some(4), "{}", ran.transcript());
+    ran.expect_code(4);
     assert!(ran.stdout.contains("skipped"), "{}", ran.stdout);
     assert_eq!(packages(&fake), after);
 }
 
 #[test]
-fn what_the_webhook_turns_down_is_shown() {
-    let fake = installed(OLD);
+fn webhook_denial_is_shown() {
+    let fake = installed(SKYHOOK);
     let denied = crate::support::fake_api::Problem::new(
         422,
         "Invalid",
@@ -102,7 +102,7 @@ fn what_the_webhook_turns_down_is_shown() {
     );
     fake.on("PATCH skyhooks").reply(denied);
     let ran = uninstall(&fake, "--dry-run=server");
-    assert_eq!(ran.code, Some(1), "{}", ran.transcript());
+    ran.expect_code(1);
     assert!(
         ran.stdout.contains("denied the request: no"),
         "{}",
@@ -126,22 +126,22 @@ fn chain(base: bool, driver: bool) -> Value {
     })
 }
 
-fn all(fake: &FakeApi, words: &str) -> Ran {
+fn all(fake: &FakeApi, words: &str) -> RunOutput {
     let served = fake.serve();
     run(&format!(
         "uninstall gpu --all-packages --timeout 60s --confirm --no-journal {words}"
     ))
     .kubeconfig(&served.kubeconfig())
-    .go()
+    .output()
 }
 
-/// The operator uninstalls what is asked for, one look after the other.
+/// Simulates the operator: it uninstalls requested packages, one at each read.
 #[test]
-fn each_package_waits_for_those_that_need_it() {
-    let fake = OLD
+fn packages_are_removed_after_their_dependents() {
+    let fake = SKYHOOK
         .serve(chain(false, false))
-        .with(OLD.node("node-1", "complete", &CHAIN))
-        .with(OLD.node("node-2", "complete", &CHAIN));
+        .with(SKYHOOK.node("node-1", "complete", &CHAIN))
+        .with(SKYHOOK.node("node-2", "complete", &CHAIN));
     fake.on("PATCH skyhooks").nth(2).after(|it| {
         let base = it.store.find("skyhooks", "", "gpu").expect("it is there");
         assert_eq!(
@@ -150,15 +150,15 @@ fn each_package_waits_for_those_that_need_it() {
         );
     });
     fake.on("LIST events").nth(3).after(nodes(
-        OLD,
+        SKYHOOK,
         [
             &["base|1.0.0 config complete"],
             &["base|1.0.0 config complete"],
         ],
     ));
-    fake.on("PATCH skyhooks").nth(3).after(gone(OLD));
+    fake.on("PATCH skyhooks").nth(3).after(gone(SKYHOOK));
     let ran = all(&fake, "--remove");
-    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
+    ran.expect_code(0);
     assert_eq!(
         ran.stdout,
         "uninstall all packages of gpu (driver, then base), wait, and remove from the spec: 4 changed\n\
@@ -168,16 +168,16 @@ fn each_package_waits_for_those_that_need_it() {
 }
 
 #[test]
-fn the_first_that_cannot_go_on_ends_it_and_the_rest_is_not_begun() {
-    let fake = OLD
+fn first_blocked_package_ends_the_removal() {
+    let fake = SKYHOOK
         .serve(chain(false, false))
-        .with(OLD.node("node-1", "complete", &CHAIN));
+        .with(SKYHOOK.node("node-1", "complete", &CHAIN));
     fake.on("WATCH nodes").nth(1).after(|it| {
         let failing = [CHAIN[0], "driver|1.0.0 uninstall erroring"];
-        it.store.load(OLD.node("node-1", "erroring", &failing));
+        it.store.load(SKYHOOK.node("node-1", "erroring", &failing));
     });
     let ran = all(&fake, "--tolerate 0s");
-    assert_eq!(ran.code, Some(2), "{}", ran.transcript());
+    ran.expect_code(2);
     assert!(ran.stdout.contains("error SKY112"), "{}", ran.stdout);
     assert!(
         ran.stdout.trim_end().ends_with("base 1.0.0 not started"),

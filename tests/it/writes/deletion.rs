@@ -1,14 +1,14 @@
-//! A custom resource that a plan deletes, and its undo makes again.
+//! A custom resource that a plan deletes and `undo` recreates.
 
 use kubectl_skyhook::api::ApiFlavor;
 use kubectl_skyhook::plan::{Change, Plan, PlanStage, SavedPlan, Step, Target};
 use serde_json::{Value, json};
 
-use super::{CR, Stage, expect};
+use super::{CR, TestCluster};
 
-/// Saves a plan that deletes the custom resource, as one was made before anybody looked at it again.
-fn saved(stage: &Stage) -> String {
-    let cr = stage.cr().expect("it is there");
+/// Saves a plan that deletes the custom resource, without the checks of newer plans.
+fn saved(cluster: &TestCluster) -> String {
+    let cr = cluster.cr().expect("it is there");
     let target = Target::skyhook(ApiFlavor::Skyhook, CR, cr["metadata"]["uid"].as_str());
     let step = Step::new(target, Change::Delete { was: None }, "nobody needs it");
     let plan = Plan {
@@ -17,37 +17,41 @@ fn saved(stage: &Stage) -> String {
         stages: vec![PlanStage::of(vec![step])],
         ..Plan::default()
     };
-    let file = stage.state.path().join("plan.json");
+    let file = cluster.state.path().join("plan.json");
     std::fs::write(&file, SavedPlan::of(&plan, None).text()).expect("a file");
     file.display().to_string()
 }
 
-fn finalizers(stage: &Stage, entries: Value) {
-    let mut cr = stage.cr().expect("it is there");
+fn finalizers(cluster: &TestCluster, entries: Value) {
+    let mut cr = cluster.cr().expect("it is there");
     cr["metadata"]["finalizers"] = entries;
-    stage.fake.load(cr);
+    cluster.fake.load(cr);
 }
 
 #[test]
-fn what_is_deleted_is_noted_before_and_made_again_by_undo() {
-    let stage = Stage::of("complete");
-    finalizers(&stage, json!([]));
-    let file = saved(&stage);
-    // Changed between the plan and the deed: what goes is what comes back.
-    expect(&stage.run("pause gpu-tune --confirm --reason later"), 0);
-    let before = stage.cr().expect("it is there");
-    expect(&stage.run(&format!("apply-plan {file} --confirm")), 0);
-    assert_eq!(stage.cr(), None);
+fn deletion_is_journalled_and_undo_recreates_the_object() {
+    let cluster = TestCluster::captured("complete");
+    finalizers(&cluster, json!([]));
+    let file = saved(&cluster);
+    // The object changes after the plan was made: `undo` restores what was deleted.
+    cluster
+        .run("pause gpu-tune --confirm --reason later")
+        .expect_code(0);
+    let before = cluster.cr().expect("it is there");
+    cluster
+        .run(&format!("apply-plan {file} --confirm"))
+        .expect_code(0);
+    assert_eq!(cluster.cr(), None);
 
-    let undone = stage.run("undo --confirm");
-    expect(&undone, 0);
-    let after = stage.cr().expect("it is there again");
+    let undone = cluster.run("undo --confirm");
+    undone.expect_code(0);
+    let after = cluster.cr().expect("it is there again");
     assert_eq!(after["spec"], before["spec"]);
     for member in ["name", "annotations", "labels"] {
         assert_eq!(after["metadata"][member], before["metadata"][member]);
     }
     assert_ne!(after["metadata"]["uid"], before["metadata"]["uid"]);
-    let sent = stage.fake.writes();
+    let sent = cluster.fake.writes();
     let sent = sent
         .iter()
         .filter(|w| w.method == "POST" && w.path.ends_with("/skyhooks"));
@@ -68,21 +72,17 @@ fn what_is_deleted_is_noted_before_and_made_again_by_undo() {
 }
 
 #[test]
-fn what_is_not_gone_yet_is_not_made_again() {
-    let stage = Stage::of("complete");
-    finalizers(&stage, json!(["somebody/else"]));
-    let file = saved(&stage);
-    expect(&stage.run(&format!("apply-plan {file} --confirm")), 0);
-    let going = stage.cr().expect("somebody holds it");
+fn undo_does_not_recreate_a_terminating_object() {
+    let cluster = TestCluster::captured("complete");
+    finalizers(&cluster, json!(["somebody/else"]));
+    let file = saved(&cluster);
+    cluster
+        .run(&format!("apply-plan {file} --confirm"))
+        .expect_code(0);
+    let going = cluster.cr().expect("somebody holds it");
     assert!(going["metadata"]["deletionTimestamp"].is_string());
-    let undone = stage.run("undo --confirm");
-    expect(&undone, 3);
-    assert!(
-        undone
-            .stderr
-            .contains("it still exists, and is being deleted"),
-        "{}",
-        undone.transcript()
-    );
-    assert_eq!(stage.cr(), Some(going));
+    let undone = cluster.run("undo --confirm");
+    undone.expect_code(3);
+    undone.expect_stderr("it still exists, and is being deleted");
+    assert_eq!(cluster.cr(), Some(going));
 }

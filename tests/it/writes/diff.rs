@@ -1,13 +1,13 @@
-//! The program of the user's own that shows differences, called as kubectl calls it.
+//! The user's external diff program, called as kubectl calls it.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use super::{Stage, expect};
-use crate::support::run::Ran;
+use super::TestCluster;
+use crate::support::run::RunOutput;
 
-impl Stage {
-    /// A program that says how it was called, and shows what is in the directories.
+impl TestCluster {
+    /// A program that prints its arguments and the content of the directories.
     fn differ(&self, ends: i32) -> PathBuf {
         let file = self.state.path().join("differ");
         let script = format!(
@@ -27,20 +27,20 @@ exit {ends}
         file
     }
 
-    fn diff(&self, program: &str, words: &str) -> Ran {
+    fn diff(&self, program: &str, words: &str) -> RunOutput {
         self.command(words)
             .env("KUBECTL_EXTERNAL_DIFF", program)
-            .go()
+            .output()
     }
 }
 
 #[test]
-fn it_gets_a_directory_before_and_one_after_with_a_file_for_each_object() {
-    let stage = Stage::of("complete");
-    let differ = stage.differ(1);
+fn external_diff_gets_before_and_after_directories() {
+    let cluster = TestCluster::captured("complete");
+    let differ = cluster.differ(1);
     let program = format!("{} -U5 --color=always $(rm) a;b", differ.display());
-    let ran = stage.diff(&program, "pause gpu-tune --reason look --dry-run --diff");
-    expect(&ran, 0);
+    let ran = cluster.diff(&program, "pause gpu-tune --reason look --dry-run --diff");
+    ran.expect_code(0);
     let shown = "\
 LIVE- MERGED- [-U5 --color=always]
 files:  skyhook.nvidia.com.v1alpha1.Skyhook..gpu-tune 1 1
@@ -48,13 +48,9 @@ files:  skyhook.nvidia.com.v1alpha1.Skyhook..gpu-tune 1 1
 + skyhook.nvidia.com.v1alpha1.Skyhook..gpu-tune:metadata.annotations.skyhook.nvidia.com/pause: true
 ";
     assert!(ran.stdout.ends_with(shown), "{}", ran.transcript());
-    assert!(
-        !ran.stdout.contains("--- skyhook/gpu-tune"),
-        "{}",
-        ran.transcript()
-    );
+    ran.expect_no_stdout("--- skyhook/gpu-tune");
     let directory =
-        std::fs::read_to_string(stage.state.path().join("directories")).expect("it ran");
+        std::fs::read_to_string(cluster.state.path().join("directories")).expect("it ran");
     assert!(
         !PathBuf::from(directory.trim()).exists(),
         "the directories go"
@@ -62,102 +58,65 @@ files:  skyhook.nvidia.com.v1alpha1.Skyhook..gpu-tune 1 1
 }
 
 #[test]
-fn what_a_plan_changes_and_puts_back_is_no_difference() {
-    let stage = Stage::of("apply-erroring");
-    let differ = stage.differ(0);
-    let ran = stage.diff(
+fn temporary_pause_is_not_in_the_diff() {
+    let cluster = TestCluster::captured("apply-erroring");
+    let differ = cluster.differ(0);
+    let ran = cluster.diff(
         &differ.display().to_string(),
         "reset gpu-tune --node node-2 --dry-run --diff",
     );
-    expect(&ran, 0);
-    assert!(
-        ran.stdout.contains("annotation skyhook.nvidia.com/pause"),
-        "{}",
-        ran.transcript()
-    );
-    assert!(
-        ran.stdout
-            .contains("\n- v1.Node..node-2:metadata.annotations."),
-        "{}",
-        ran.transcript()
-    );
-    assert!(
-        !ran.stdout.contains("Skyhook..gpu-tune"),
-        "{}",
-        ran.transcript()
-    );
+    ran.expect_code(0);
+    ran.expect_stdout("annotation skyhook.nvidia.com/pause");
+    ran.expect_stdout("\n- v1.Node..node-2:metadata.annotations.");
+    ran.expect_no_stdout("Skyhook..gpu-tune");
 }
 
 #[test]
-fn documents_stay_whole_and_a_change_shows_it_beside_the_answer() {
-    let stage = Stage::of("complete");
-    let program = stage.differ(1).display().to_string();
-    let ran = stage.diff(&program, "pause gpu-tune --dry-run --diff -o json");
-    expect(&ran, 0);
+fn diff_does_not_break_json_output() {
+    let cluster = TestCluster::captured("complete");
+    let program = cluster.differ(1).display().to_string();
+    let ran = cluster.diff(&program, "pause gpu-tune --dry-run --diff -o json");
+    ran.expect_code(0);
     assert_eq!(ran.json()["kind"], "Plan");
-    assert!(
-        ran.stderr.contains("LIVE- MERGED- []\n"),
-        "{}",
-        ran.transcript()
-    );
-    let done = stage.diff(&program, "pause gpu-tune --diff --confirm");
-    expect(&done, 0);
+    ran.expect_stderr("LIVE- MERGED- []\n");
+    let done = cluster.diff(&program, "pause gpu-tune --diff --confirm");
+    done.expect_code(0);
     assert!(
         done.stdout.starts_with("pause gpu-tune: 1 changed\n"),
         "{}",
         done.transcript()
     );
-    assert!(
-        done.stderr.contains("LIVE- MERGED- []\n"),
-        "{}",
-        done.transcript()
-    );
+    done.expect_stderr("LIVE- MERGED- []\n");
 }
 
 #[test]
-fn one_that_fails_ends_it_before_anything_is_written() {
-    let stage = Stage::of("complete");
-    let program = stage.differ(2).display().to_string();
-    let ran = stage.diff(&program, "pause gpu-tune --diff --confirm");
-    expect(&ran, 1);
-    assert!(
-        ran.stderr.contains("exit status: 2; nothing was changed\n"),
-        "{}",
-        ran.transcript()
-    );
-    let missing = stage.diff("no-such-differ -u", "pause gpu-tune --diff --confirm");
-    expect(&missing, 1);
-    assert!(
-        missing
-            .stderr
-            .contains("error: cannot run \"no-such-differ\": "),
-        "{}",
-        missing.transcript()
-    );
-    assert_eq!(stage.writes(), [""; 0]);
-    // Where no diff is asked for, nobody is asked for one.
-    expect(&stage.diff("no-such-differ", "pause gpu-tune --confirm"), 0);
+fn failing_external_diff_prevents_writes() {
+    let cluster = TestCluster::captured("complete");
+    let program = cluster.differ(2).display().to_string();
+    let ran = cluster.diff(&program, "pause gpu-tune --diff --confirm");
+    ran.expect_code(1);
+    ran.expect_stderr("exit status: 2; nothing was changed\n");
+    let missing = cluster.diff("no-such-differ -u", "pause gpu-tune --diff --confirm");
+    missing.expect_code(1);
+    missing.expect_stderr("error: cannot run \"no-such-differ\": ");
+    assert_eq!(cluster.writes(), [""; 0]);
+    // Without `--diff` the program is not run.
+    cluster
+        .diff("no-such-differ", "pause gpu-tune --confirm")
+        .expect_code(0);
 }
 
-/// What the server would say is the answer; what would change stands beside it.
+/// The result of a server dry run is on stdout, and the diff on stderr.
 #[test]
-fn a_rehearsal_on_the_server_shows_it_too() {
-    let stage = Stage::of("complete");
+fn server_dry_run_shows_the_diff() {
+    let cluster = TestCluster::captured("complete");
     let words = "pause gpu-tune --dry-run=server --diff";
-    let ours = stage.run(words);
-    expect(&ours, 0);
-    assert!(
-        ours.stderr.contains("+++ skyhook/gpu-tune as planned\n"),
-        "{}",
-        ours.transcript()
-    );
-    let program = stage.differ(1).display().to_string();
-    let theirs = stage.diff(&program, words);
-    expect(&theirs, 0);
-    assert!(
-        theirs.stderr.contains("LIVE- MERGED- []\n"),
-        "{}",
-        theirs.transcript()
-    );
+    let ours = cluster.run(words);
+    ours.expect_code(0);
+    ours.expect_stderr("+++ skyhook/gpu-tune as planned\n");
+    let program = cluster.differ(1).display().to_string();
+    let theirs = cluster.diff(&program, words);
+    theirs.expect_code(0);
+    theirs.expect_stderr("LIVE- MERGED- []\n");
     assert_eq!(ours.stdout, theirs.stdout);
 }

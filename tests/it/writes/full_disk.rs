@@ -4,79 +4,77 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
-use super::{Stage, expect};
+use super::TestCluster;
+use crate::support::object_builder::SKYHOOK;
 use crate::support::run::{Run, binary};
-use crate::support::world::World;
 
-const WORLD: World = World(ApiFlavor::Skyhook);
 const NODES: usize = 60;
 const RESET: &str = "reset gpu --confirm --no-pause --max-parallel 1";
 
-fn wide() -> Stage {
+fn wide() -> TestCluster {
     let driver = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
-    let fake = WORLD.serve(driver);
+    let fake = SKYHOOK.serve(driver);
     for number in 0..NODES {
         let name = format!("node-{number:02}");
-        fake.load(WORLD.node(&name, "complete", &["driver|1.0.0 config complete"]));
+        fake.load(SKYHOOK.node(&name, "complete", &["driver|1.0.0 config complete"]));
     }
-    Stage::over(fake)
+    TestCluster::serving(fake)
 }
 
 /// The only journal.
-fn journal(stage: &Stage) -> (PathBuf, String) {
-    let directory = stage.state.path().join("kubectl-skyhook/journal");
+fn journal(cluster: &TestCluster) -> (PathBuf, String) {
+    let directory = cluster.state.path().join("kubectl-skyhook/journal");
     let mut files = std::fs::read_dir(directory).expect("a directory");
     let path = files.next().expect("a journal").expect("an entry").path();
     let text = std::fs::read_to_string(&path).expect("text");
     (path, text)
 }
 
-/// The size of the journal before anything is done: its first line.
+/// The size of the journal before the first write: its first line.
 fn first_line() -> usize {
-    let stage = wide();
-    expect(&stage.run(RESET), 0);
-    journal(&stage).1.lines().next().expect("a line").len()
+    let cluster = wide();
+    cluster.run(RESET).expect_code(0);
+    journal(&cluster).1.lines().next().expect("a line").len()
 }
 
-/// Resets where no file may get longer than so many blocks.
-fn on_a_full_disk(stage: &Stage, blocks: usize) -> Output {
+/// Runs the reset with a limit on the size of files, in blocks.
+fn on_a_full_disk(cluster: &TestCluster, blocks: usize) -> Output {
     Command::new("sh")
         .args([
             "-c",
             &format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" {RESET}"),
         ])
         .arg(env!("CARGO_BIN_EXE_kubectl-skyhook"))
-        .env("KUBECONFIG", stage.served.kubeconfig())
-        .env("XDG_STATE_HOME", stage.state.path())
+        .env("KUBECONFIG", cluster.served.kubeconfig())
+        .env("XDG_STATE_HOME", cluster.state.path())
         .output()
         .expect("a shell")
 }
 
 #[test]
-fn nothing_is_written_that_the_journal_does_not_hold() {
-    // In units of the shell, with room for a few lines more.
+fn full_disk_stops_writes_outside_the_journal() {
+    // In the units of `ulimit`, with room for a few more lines.
     let blocks = first_line() / 512 + 2;
-    let stage = wide();
+    let cluster = wide();
     let nodes = || {
-        (0..NODES).map(|n| stage.node(&format!("node-{n:02}"))["metadata"]["annotations"].clone())
+        (0..NODES).map(|n| cluster.node(&format!("node-{n:02}"))["metadata"]["annotations"].clone())
     };
     let before: Vec<_> = nodes().collect();
-    let output = on_a_full_disk(&stage, blocks);
+    let output = on_a_full_disk(&cluster, blocks);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(4), "{out}{err}");
     let said = "stopped: the journal cannot be written (File too large";
     assert!(out.contains(said), "{out}{err}");
-    let writes = stage.writes().len();
+    let writes = cluster.writes().len();
     assert!(writes > 0 && writes < NODES, "{writes}: {out}{err}");
-    // What was done is taken back anyway. The disk may have been full just where a line ends.
+    // `undo` reverts what was done. The disk may have been full exactly at the end of a line.
     let whole = |line: &str| serde_json::from_str::<Value>(line).is_ok();
-    let torn = !journal(&stage).1.lines().all(whole);
-    let undone = stage.run("undo --confirm");
-    expect(&undone, 0);
+    let torn = !journal(&cluster).1.lines().all(whole);
+    let undone = cluster.run("undo --confirm");
+    undone.expect_code(0);
     assert_eq!(
         undone.stderr.contains("cannot be read, and"),
         torn,
@@ -87,56 +85,49 @@ fn nothing_is_written_that_the_journal_does_not_hold() {
 }
 
 #[test]
-fn a_torn_line_in_the_middle_is_left_out_and_said() {
-    let stage = Stage::of("apply-erroring");
-    let before = stage.objects();
-    expect(&stage.run("reset gpu-tune --confirm --no-pause"), 0);
-    let (path, text) = journal(&stage);
+fn torn_journal_line_is_skipped_and_reported() {
+    let cluster = TestCluster::captured("apply-erroring");
+    let before = cluster.objects();
+    cluster
+        .run("reset gpu-tune --confirm --no-pause")
+        .expect_code(0);
+    let (path, text) = journal(&cluster);
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-    // The second one was torn, and the third one is glued to what was left of it.
+    // The second line was torn, and the third one follows its remainder directly.
     let glued = format!("{}{}", &lines[1][..9], lines[2]);
     lines.splice(1..3, [glued]);
     std::fs::write(&path, lines.join("\n") + "\n").expect("it is written");
     for words in ["journal list", "journal show", "undo --confirm"] {
-        let ran = stage.run(words);
-        expect(&ran, 0);
-        assert!(
-            ran.stderr
-                .contains(": line 2 cannot be read, and is ignored"),
-            "{}",
-            ran.transcript()
-        );
+        let ran = cluster.run(words);
+        ran.expect_code(0);
+        ran.expect_stderr(": line 2 cannot be read, and is ignored");
     }
-    assert_eq!(stage.objects(), before);
+    assert_eq!(cluster.objects(), before);
 }
 
-/// What is left of a journal that could not be begun is no journal, and nobody is told of it later.
+/// A journal that could not be started is removed, and not reported later.
 #[test]
-fn a_journal_that_cannot_be_begun_is_not_left_behind() {
-    let stage = wide();
-    let output = on_a_full_disk(&stage, 1);
+fn unwritable_journal_is_removed() {
+    let cluster = wide();
+    let output = on_a_full_disk(&cluster, 1);
     let err = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{err}");
     assert!(err.contains("cannot write the journal"), "{err}");
-    assert_eq!(stage.writes(), [""; 0]);
-    let listed = stage.run("journal list");
-    expect(&listed, 0);
-    assert!(
-        !listed.stderr.contains("is not a journal"),
-        "{}",
-        listed.transcript()
-    );
+    assert_eq!(cluster.writes(), [""; 0]);
+    let listed = cluster.run("journal list");
+    listed.expect_code(0);
+    listed.expect_no_stderr("is not a journal");
 }
 
-/// What was changed is told where it can be, and is no failure to read.
+/// The change is reported on stderr, and is not reported as a read error.
 #[test]
-fn a_change_is_told_though_its_output_cannot_be_written() {
-    let stage = Stage::of("apply-erroring");
+fn change_is_reported_when_stdout_is_full() {
+    let cluster = TestCluster::captured("apply-erroring");
     let words = ["-c", "exec \"$0\" node ignore node-1 --confirm >/dev/full"].map(OsString::from);
-    let ran = Run::of("sh", words.into_iter().chain([binary()]))
-        .kubeconfig(&stage.served.kubeconfig())
-        .env("XDG_STATE_HOME", stage.state.path())
-        .go();
+    let ran = Run::program("sh", words.into_iter().chain([binary()]))
+        .kubeconfig(&cluster.served.kubeconfig())
+        .env("XDG_STATE_HOME", cluster.state.path())
+        .output();
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(4), ""));
-    insta::assert_snapshot!(ran.said());
+    insta::assert_snapshot!(ran.stderr_text());
 }

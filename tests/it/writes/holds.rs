@@ -1,9 +1,9 @@
-//! Our own pause around a reset: whose it is, what somebody else pauses meanwhile, and what a reset leaves that has not
-//! come to its end.
+//! Our own pause around a reset: its owner, pauses by others in the meantime, and what an interrupted
+//! reset leaves behind.
 
-mod arriving;
+mod concurrent_pause;
 mod counts;
-mod ended;
+mod ended_pause;
 #[cfg(target_os = "linux")]
 mod hangup;
 
@@ -11,32 +11,32 @@ use jiff::Timestamp;
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
-use super::{CR, Stage, expect};
+use super::{CR, TestCluster};
 use crate::support::fake_api::{Reply, State};
-use crate::support::run::{Child, Ran, run};
+use crate::support::run::{Child, RunOutput, run};
 
 const RESET: &str = "reset gpu-tune --confirm";
 const HOLD: &str = "kubectl-skyhook/hold";
 const REASON: &str = "kubectl-skyhook/pause-reason";
 
-fn erroring() -> Stage {
-    Stage::of("apply-erroring")
+fn erroring() -> TestCluster {
+    TestCluster::captured("apply-erroring")
 }
 
-impl Stage {
+impl TestCluster {
     fn annotation(&self, key: &str) -> Value {
         self.cr().expect("it is there")["metadata"]["annotations"][key].clone()
     }
 
-    /// Whether a reset has gone all the way, and who has paused it then.
+    /// Whether the reset is complete, and the pause annotations afterwards.
     fn reset_and_paused(&self) -> (bool, Value, Value) {
         let nodes = ["node-1", "node-2", "node-3"];
         let reset = nodes.iter().all(|n| self.keys(n).is_empty());
-        (reset, self.noted("pause"), self.annotation(HOLD))
+        (reset, self.cr_annotation("pause"), self.annotation(HOLD))
     }
 
-    /// Something happens while a reset is at work.
-    fn while_it_resets(&self, act: impl FnOnce()) -> Ran {
+    /// Runs `act` during a reset.
+    fn during_a_reset(&self, act: impl FnOnce()) -> RunOutput {
         self.fake.on("PATCH nodes node-2").reply(429);
         let at_work = || self.writes().iter().any(|w| w.ends_with("nodes/node-2"));
         self.with_operator(|| {
@@ -53,14 +53,14 @@ impl Stage {
         })
     }
 
-    /// A reset that is killed while it is at work.
-    fn killed(&self) {
+    /// Runs a reset that is killed in the middle.
+    fn kill_a_reset(&self) {
         let child = Child::default();
         let at = self.fake.on("PATCH nodes node-2").nth(1);
         at.after(child.kill());
-        let ran = self.with_operator(|| self.command(RESET).child(&child).go());
+        let ran = self.with_operator(|| self.command(RESET).child(&child).output());
         assert_eq!(ran.code, None, "{}", ran.transcript());
-        assert_eq!(self.noted("pause"), json!("true"));
+        assert_eq!(self.cr_annotation("pause"), json!("true"));
         self.fake.heal();
     }
 }
@@ -68,28 +68,34 @@ impl Stage {
 const DONE: (bool, Value, Value) = (true, Value::Null, Value::Null);
 
 #[test]
-fn a_pause_of_somebody_else_outlives_the_reset() {
-    let stage = erroring();
-    let ran = stage.while_it_resets(|| {
-        let pause = stage.run("pause gpu-tune --confirm --reason mine");
-        expect(&pause, 0);
+fn pause_set_by_others_survives_the_reset() {
+    let cluster = erroring();
+    let ran = cluster.during_a_reset(|| {
+        let pause = cluster.run("pause gpu-tune --confirm --reason mine");
+        pause.expect_code(0);
         let said = "it stays paused after that command has ended";
-        assert!(pause.stderr.contains(said), "{}", pause.transcript());
+        pause.expect_stderr(said);
     });
-    expect(&ran, 0);
+    ran.expect_code(0);
     let said = "skyhook/gpu-tune stays paused: paused by someone else";
-    assert!(ran.stderr.contains(said), "{}", ran.transcript());
-    assert_eq!(stage.reset_and_paused(), (true, json!("true"), Value::Null));
-    assert_eq!(stage.annotation(REASON), json!("mine"));
+    ran.expect_stderr(said);
+    assert_eq!(
+        cluster.reset_and_paused(),
+        (true, json!("true"), Value::Null)
+    );
+    assert_eq!(cluster.annotation(REASON), json!("mine"));
 }
 
 #[test]
-fn a_pause_without_a_reason_takes_the_place_of_ours_as_well() {
-    let stage = erroring();
-    let ran = stage.while_it_resets(|| expect(&stage.run("pause gpu-tune --confirm"), 0));
-    expect(&ran, 0);
-    assert_eq!(stage.reset_and_paused(), (true, json!("true"), Value::Null));
-    assert_eq!(stage.annotation(REASON), Value::Null);
+fn pause_without_a_reason_replaces_ours() {
+    let cluster = erroring();
+    let ran = cluster.during_a_reset(|| cluster.run("pause gpu-tune --confirm").expect_code(0));
+    ran.expect_code(0);
+    assert_eq!(
+        cluster.reset_and_paused(),
+        (true, json!("true"), Value::Null)
+    );
+    assert_eq!(cluster.annotation(REASON), Value::Null);
 }
 
 fn held_by_another(since: &Timestamp) -> Value {
@@ -102,12 +108,12 @@ fn held_by_another(since: &Timestamp) -> Value {
     })
 }
 
-/// Taken off and set again by another program, the value is the same; who wrote it is not.
+/// Removed and set again by another program, the pause has the same value but another field manager.
 #[test]
-fn a_pause_that_another_program_has_written_stays() {
-    let stage = erroring();
-    let ran = stage.while_it_resets(|| {
-        stage.fake.change(|state: &mut State| {
+fn pause_written_by_another_field_manager_is_kept() {
+    let cluster = erroring();
+    let ran = cluster.during_a_reset(|| {
+        cluster.fake.change(|state: &mut State| {
             let mut cr = state
                 .store
                 .find("skyhooks", "", CR)
@@ -122,69 +128,72 @@ fn a_pause_that_another_program_has_written_stays() {
             state.store.load(cr);
         });
     });
-    expect(&ran, 0);
+    ran.expect_code(0);
     let said = "skyhook/gpu-tune stays paused: kubectl-annotate also paused the custom resource";
-    assert!(ran.stderr.contains(said), "{}", ran.transcript());
-    assert_eq!(stage.reset_and_paused(), (true, json!("true"), Value::Null));
-    assert_eq!(stage.annotation(REASON), Value::Null);
+    ran.expect_stderr(said);
+    assert_eq!(
+        cluster.reset_and_paused(),
+        (true, json!("true"), Value::Null)
+    );
+    assert_eq!(cluster.annotation(REASON), Value::Null);
 }
 
-impl Stage {
-    /// A pause has just ended, and the operator has not seen that yet.
-    fn just_resumed() -> Stage {
-        let stage = erroring();
-        let mut cr = stage.cr().expect("it is there");
+impl TestCluster {
+    /// A cluster whose pause has just ended, which the operator has not seen yet.
+    fn just_resumed() -> TestCluster {
+        let cluster = erroring();
+        let mut cr = cluster.cr().expect("it is there");
         cr["status"]["status"] = json!("paused");
-        stage.fake.load(cr);
-        stage
+        cluster.fake.load(cr);
+        cluster
     }
 }
 
-/// What it says of the pause that has ended would be taken for its answer to ours.
+/// Its acknowledgement of the ended pause would be taken for that of ours.
 #[test]
-fn a_pause_waits_until_the_operator_has_seen_the_end_of_the_one_before() {
-    let stage = Stage::just_resumed();
+fn new_pause_waits_until_the_operator_saw_the_last_one_end() {
+    let cluster = TestCluster::just_resumed();
     let looks = || {
-        let requests = stage.fake.requests();
+        let requests = cluster.fake.requests();
         let of_cr = requests
             .iter()
             .filter(|r| r.path.ends_with("skyhooks/gpu-tune"));
         of_cr.filter(|r| r.method == "GET").count()
     };
     let ran = std::thread::scope(|scope| {
-        let reset = scope.spawn(|| stage.run(RESET));
+        let reset = scope.spawn(|| cluster.run(RESET));
         while looks() < 3 {
             assert!(!reset.is_finished(), "it does not wait");
             std::thread::yield_now();
         }
-        assert!(stage.writes().is_empty(), "{:?}", stage.writes());
-        stage.with_operator(|| reset.join().expect("it ends"))
+        assert!(cluster.writes().is_empty(), "{:?}", cluster.writes());
+        cluster.with_operator(|| reset.join().expect("it ends"))
     });
-    expect(&ran, 0);
-    assert_eq!(stage.reset_and_paused(), DONE);
+    ran.expect_code(0);
+    assert_eq!(cluster.reset_and_paused(), DONE);
 }
 
 #[test]
-fn nothing_is_sent_where_the_operator_never_sees_the_end_of_the_pause_before() {
-    let stage = Stage::just_resumed();
-    let before = stage.objects();
-    let ran = stage.run(RESET);
-    expect(&ran, 5);
+fn operator_that_misses_the_resume_prevents_writes() {
+    let cluster = TestCluster::just_resumed();
+    let before = cluster.objects();
+    let ran = cluster.run(RESET);
+    ran.expect_code(5);
     let says = "reset gpu-tune on 3 nodes: 4 not reached\n\
                 timed out waiting until the operator has seen that skyhook/gpu-tune is no longer paused; \
                 `kubectl skyhook diagnose check` shows whether the operator is running\n";
     assert_eq!(ran.stdout, says, "{}", ran.transcript());
-    assert!(stage.writes().is_empty(), "{:?}", stage.writes());
-    assert!(stage.objects() == before, "{}", ran.transcript());
+    assert!(cluster.writes().is_empty(), "{:?}", cluster.writes());
+    assert!(cluster.objects() == before, "{}", ran.transcript());
 }
 
 #[test]
-fn what_cannot_be_read_while_it_is_waited_for_is_not_called_a_timeout() {
-    let stage = Stage::just_resumed();
+fn unreadable_object_while_waiting_is_not_a_timeout() {
+    let cluster = TestCluster::just_resumed();
     // The first look is the plan's.
-    stage.fake.on("GET skyhooks").since(2).reply(500);
-    let ran = stage.run(RESET);
-    expect(&ran, 1);
+    cluster.fake.on("GET skyhooks").since(2).reply(500);
+    let ran = cluster.run(RESET);
+    ran.expect_code(1);
     let says = "stopped waiting: cannot tell whether the operator has seen that skyhook/gpu-tune is no longer paused: ";
     let told = ran.stdout.lines().any(|line| line.starts_with(says));
     assert!(told, "{}", ran.transcript());
@@ -193,16 +202,16 @@ fn what_cannot_be_read_while_it_is_waited_for_is_not_called_a_timeout() {
         "{}",
         ran.transcript()
     );
-    assert!(stage.writes().is_empty(), "{:?}", stage.writes());
+    assert!(cluster.writes().is_empty(), "{:?}", cluster.writes());
 }
 
 #[test]
-fn a_second_reset_does_not_take_the_pause_of_the_first_for_its_own() {
-    let stage = erroring();
-    let ran = stage.while_it_resets(|| {
+fn second_reset_does_not_claim_the_first_resets_pause() {
+    let cluster = erroring();
+    let ran = cluster.during_a_reset(|| {
         for words in [RESET, "resume gpu-tune --confirm"] {
-            let ran = stage.run(words);
-            expect(&ran, 3);
+            let ran = cluster.run(words);
+            ran.expect_code(3);
             for said in [
                 "skyhook/gpu-tune is paused by ",
                 " (reset gpu-tune on 3 nodes)",
@@ -212,38 +221,34 @@ fn a_second_reset_does_not_take_the_pause_of_the_first_for_its_own() {
                 assert!(ran.stderr.contains(said), "{said}: {}", ran.transcript());
             }
         }
-        assert_eq!(stage.noted("pause"), json!("true"));
+        assert_eq!(cluster.cr_annotation("pause"), json!("true"));
     });
-    expect(&ran, 0);
-    assert_eq!(stage.reset_and_paused(), DONE);
+    ran.expect_code(0);
+    assert_eq!(cluster.reset_and_paused(), DONE);
 }
 
 #[test]
-fn a_resume_that_is_forced_is_no_obstacle_to_the_end() {
-    let stage = erroring();
-    let ran = stage.while_it_resets(|| {
-        let ran = stage.run("resume gpu-tune --confirm --force");
-        expect(&ran, 0);
-        assert!(
-            ran.stderr.contains("may still be running"),
-            "{}",
-            ran.transcript()
-        );
+fn forced_resume_does_not_fail_the_reset() {
+    let cluster = erroring();
+    let ran = cluster.during_a_reset(|| {
+        let ran = cluster.run("resume gpu-tune --confirm --force");
+        ran.expect_code(0);
+        ran.expect_stderr("may still be running");
     });
-    expect(&ran, 0);
-    assert_eq!(stage.reset_and_paused(), DONE);
+    ran.expect_code(0);
+    assert_eq!(cluster.reset_and_paused(), DONE);
 }
 
-/// The value goes there and back: a request that comes late would find the old one.
+/// The value changes back and forth, so a late duplicate request would find the old value.
 #[test]
-fn the_pause_and_its_end_test_the_version_of_the_object() {
-    let stage = erroring();
-    expect(&stage.with_operator(|| stage.run(RESET)), 0);
+fn pause_and_resume_test_the_resource_version() {
+    let cluster = erroring();
+    cluster.with_operator(|| cluster.run(RESET)).expect_code(0);
     let of_cr = |w: &&crate::support::fake_api::Logged| w.path.ends_with("skyhooks/gpu-tune");
-    let writes = stage.fake.writes();
+    let writes = cluster.fake.writes();
     let late: Vec<&Value> = writes.iter().filter(of_cr).map(|w| &w.body).collect();
     assert_eq!(late.len(), 2);
-    let now = stage.cr().expect("it is there")["metadata"]["resourceVersion"].clone();
+    let now = cluster.cr().expect("it is there")["metadata"]["resourceVersion"].clone();
     for body in late {
         let mut operations = body.as_array().expect("a JSON Patch").iter();
         let test = operations.find(|o| o["path"] == "/metadata/resourceVersion");
@@ -253,12 +258,12 @@ fn the_pause_and_its_end_test_the_version_of_the_object() {
     }
 }
 
-/// The operator writes the status of the object in between, so that its version is another one.
+/// The operator writes the status in between, which changes the resource version.
 #[test]
-fn an_object_that_was_written_to_in_between_is_looked_at_again() {
-    let stage = erroring();
+fn pause_retries_after_a_version_conflict() {
+    let cluster = erroring();
     for nth in [1, 2, 3] {
-        stage
+        cluster
             .fake
             .on("PATCH skyhooks")
             .nth(nth)
@@ -272,61 +277,66 @@ fn an_object_that_was_written_to_in_between_is_looked_at_again() {
                 state.store.load(cr);
             });
     }
-    expect(&stage.with_operator(|| stage.run(RESET)), 0);
-    assert_eq!(stage.reset_and_paused(), DONE);
+    cluster.with_operator(|| cluster.run(RESET)).expect_code(0);
+    assert_eq!(cluster.reset_and_paused(), DONE);
 }
 
 #[test]
-fn an_end_of_the_pause_that_fails_is_the_last_word_and_the_same_command_makes_it_good() {
+fn failed_resume_is_reported_last_and_the_same_command_retries_it() {
     for reply in [
         Reply::from(401),
         Reply::from(403),
         Reply::from(422),
         Reply::Cut,
     ] {
-        let stage = erroring();
-        // The first one is the pause, and all others are tries to end it.
-        let tries = stage.fake.on("PATCH skyhooks").nth(2).times(100);
+        let cluster = erroring();
+        // The first write is the pause, and all others are attempts to end it.
+        let tries = cluster.fake.on("PATCH skyhooks").nth(2).times(100);
         tries.reply(reply);
-        let ran = stage.with_operator(|| stage.run(RESET));
-        expect(&ran, 4);
+        let ran = cluster.with_operator(|| cluster.run(RESET));
+        ran.expect_code(4);
         let says = "warning: this command left skyhook/gpu-tune paused; to resume it: \
                     kubectl skyhook resume gpu-tune\n";
         assert!(ran.stderr.ends_with(says), "{}", ran.transcript());
-        assert_eq!(stage.noted("pause"), json!("true"));
-        stage.fake.heal();
-        let again = stage.with_operator(|| stage.run(RESET));
-        expect(&again, 0);
-        assert_eq!(stage.reset_and_paused(), DONE, "{}", again.transcript());
+        assert_eq!(cluster.cr_annotation("pause"), json!("true"));
+        cluster.fake.heal();
+        let again = cluster.with_operator(|| cluster.run(RESET));
+        again.expect_code(0);
+        assert_eq!(cluster.reset_and_paused(), DONE, "{}", again.transcript());
     }
 }
 
-/// All else was taken back before, so nothing but the pause is left to do.
+/// Everything else was undone before, so only the pause is left.
 #[test]
-fn an_undo_that_could_not_end_its_pause_is_finished_by_the_same_command_with_or_without_an_id() {
+fn undo_that_failed_to_resume_is_finished_by_the_same_command() {
     for with_id in [false, true] {
-        let stage = erroring();
-        let before = stage.objects();
-        expect(&stage.with_operator(|| stage.run(RESET)), 0);
-        let list = stage.run("journal list -o json").json();
+        let cluster = erroring();
+        let before = cluster.objects();
+        cluster.with_operator(|| cluster.run(RESET)).expect_code(0);
+        let list = cluster.run("journal list -o json").json();
         let id = list["items"][0]["id"].as_str().expect("an id");
         let undo = format!("undo {} --confirm", if with_id { id } else { "" });
-        let tries = stage.fake.on("PATCH skyhooks").nth(2).times(100);
+        let tries = cluster.fake.on("PATCH skyhooks").nth(2).times(100);
         tries.reply(Reply::from(403));
-        let ran = stage.with_operator(|| stage.run(&undo));
-        expect(&ran, 4);
-        assert_eq!(stage.noted("pause"), json!("true"), "{}", ran.transcript());
-        stage.fake.heal();
-        let again = stage.with_operator(|| stage.run(&undo));
-        expect(&again, 0);
-        let mut now = stage.objects();
+        let ran = cluster.with_operator(|| cluster.run(&undo));
+        ran.expect_code(4);
+        assert_eq!(
+            cluster.cr_annotation("pause"),
+            json!("true"),
+            "{}",
+            ran.transcript()
+        );
+        cluster.fake.heal();
+        let again = cluster.with_operator(|| cluster.run(&undo));
+        again.expect_code(0);
+        let mut now = cluster.objects();
         now[3]["status"] = before[3]["status"].clone();
         assert!(now == before, "{}", again.transcript());
     }
 }
 
 #[test]
-fn a_reset_that_is_killed_is_found_and_each_way_on_ends_the_pause() {
+fn pause_of_a_killed_reset_is_reported_and_can_be_ended() {
     for (words, reset) in [
         ("resume gpu-tune --confirm", false),
         (RESET, true),
@@ -336,10 +346,10 @@ fn a_reset_that_is_killed_is_found_and_each_way_on_ends_the_pause() {
             false,
         ),
     ] {
-        let stage = erroring();
-        let before = stage.objects();
-        stage.killed();
-        let report = stage.run("diagnose stuck -o json");
+        let cluster = erroring();
+        let before = cluster.objects();
+        cluster.kill_a_reset();
+        let report = cluster.run("diagnose stuck -o json");
         let found: Vec<Value> = report.json()["findings"]
             .as_array()
             .expect("a list")
@@ -347,19 +357,19 @@ fn a_reset_that_is_killed_is_found_and_each_way_on_ends_the_pause() {
         let codes: Vec<&Value> = found.iter().map(|f| &f["code"]).collect();
         assert!(codes.contains(&&json!("SKY311")), "{codes:?}");
         assert!(!codes.contains(&&json!("SKY308")), "{codes:?}");
-        let ran = stage.with_operator(|| stage.run(words));
-        expect(&ran, 0);
-        let after = stage.reset_and_paused();
+        let ran = cluster.with_operator(|| cluster.run(words));
+        ran.expect_code(0);
+        let after = cluster.reset_and_paused();
         assert_eq!(
             (&after.1, &after.2),
             (&Value::Null, &Value::Null),
             "{}",
             ran.transcript()
         );
-        assert_eq!(stage.annotation(REASON), Value::Null);
+        assert_eq!(cluster.annotation(REASON), Value::Null);
         assert!(after.0 || !reset, "{}", ran.transcript());
         if words.starts_with("undo") {
-            let mut now = stage.objects();
+            let mut now = cluster.objects();
             now[3]["status"] = before[3]["status"].clone();
             assert!(now == before, "{}", ran.transcript());
         }
@@ -367,92 +377,99 @@ fn a_reset_that_is_killed_is_found_and_each_way_on_ends_the_pause() {
 }
 
 #[test]
-fn a_capture_says_of_a_pause_that_its_command_has_ended() {
-    let stage = erroring();
-    stage.killed();
-    let file = stage.state.path().join("capture.tar.gz");
+fn capture_reports_the_pause_of_an_ended_command() {
+    let cluster = erroring();
+    cluster.kill_a_reset();
+    let file = cluster.state.path().join("capture.tar.gz");
     let file = file.display();
-    let collected = stage.run(&format!("collect -o {file}"));
+    let collected = cluster.run(&format!("collect -o {file}"));
     assert!(
         matches!(collected.code, Some(0 | 4)),
         "{}",
         collected.transcript()
     );
-    let report = run(&format!("diagnose stuck --from {file} -o json")).go();
+    let report = run(&format!("diagnose stuck --from {file} -o json")).output();
     let report = report.json();
     let mut found = report["findings"].as_array().into_iter().flatten();
     assert!(found.any(|f| f["code"] == "SKY311"), "{report:#}");
 }
 
-/// It is killed right after the pause, before anything else is done.
+/// The command is killed right after its pause, before any other write.
 #[test]
-fn a_pause_that_nothing_has_followed_is_taken_back() {
+fn undo_ends_the_pause_of_a_command_killed_after_it() {
     for theirs in [false, true] {
-        let stage = erroring();
-        let before = stage.objects();
+        let cluster = erroring();
+        let before = cluster.objects();
         let child = Child::default();
-        stage.fake.on("GET skyhooks").nth(3).after(child.kill());
-        let ran = stage.command(RESET).child(&child).go();
+        cluster.fake.on("GET skyhooks").nth(3).after(child.kill());
+        let ran = cluster.command(RESET).child(&child).output();
         assert_eq!(ran.code, None, "{}", ran.transcript());
-        stage.fake.heal();
-        assert_eq!(stage.noted("pause"), json!("true"));
-        let list = stage.run("journal list -o json").json();
+        cluster.fake.heal();
+        assert_eq!(cluster.cr_annotation("pause"), json!("true"));
+        let list = cluster.run("journal list -o json").json();
         let id = list["items"][0]["id"].as_str().expect("an id").to_owned();
-        // Somebody has paused it on purpose: then nothing of ours is there to be taken back.
+        // A user has paused it on purpose, so there is nothing of ours to undo.
         if theirs {
-            expect(&stage.run("pause gpu-tune --confirm --reason mine"), 0);
+            cluster
+                .run("pause gpu-tune --confirm --reason mine")
+                .expect_code(0);
         }
-        let undone = stage.run(&format!("undo {id} --confirm"));
-        expect(&undone, 0);
+        let undone = cluster.run(&format!("undo {id} --confirm"));
+        undone.expect_code(0);
         if theirs {
-            assert_eq!(stage.annotation(REASON), json!("mine"))
+            assert_eq!(cluster.annotation(REASON), json!("mine"))
         } else {
-            assert!(stage.objects() == before, "{}", undone.transcript())
+            assert!(cluster.objects() == before, "{}", undone.transcript())
         }
         assert_eq!(
-            stage.noted("pause"),
+            cluster.cr_annotation("pause"),
             if theirs { json!("true") } else { Value::Null }
         );
     }
 }
 
 #[test]
-fn an_undo_of_a_reset_that_took_a_pause_over_does_not_put_it_back() {
-    let stage = erroring();
-    stage.killed();
-    expect(&stage.with_operator(|| stage.run(RESET)), 0);
-    assert_eq!(stage.reset_and_paused(), DONE);
-    let undone = stage.with_operator(|| stage.run("undo --confirm"));
-    expect(&undone, 0);
-    assert_eq!(stage.noted("pause"), Value::Null, "{}", undone.transcript());
-    assert_eq!(stage.annotation(HOLD), Value::Null);
+fn undo_does_not_restore_a_pause_that_was_taken_over() {
+    let cluster = erroring();
+    cluster.kill_a_reset();
+    cluster.with_operator(|| cluster.run(RESET)).expect_code(0);
+    assert_eq!(cluster.reset_and_paused(), DONE);
+    let undone = cluster.with_operator(|| cluster.run("undo --confirm"));
+    undone.expect_code(0);
+    assert_eq!(
+        cluster.cr_annotation("pause"),
+        Value::Null,
+        "{}",
+        undone.transcript()
+    );
+    assert_eq!(cluster.annotation(HOLD), Value::Null);
 }
 
-/// Where their process runs cannot be seen, and they may be at work still.
+/// A process on another machine cannot be checked, and may still be running.
 #[test]
-fn a_hold_of_another_machine_is_theirs_until_it_is_old() {
+fn hold_of_another_machine_is_respected_until_stale() {
     for (since, theirs) in [
         (kubectl_skyhook::ctx::now(), true),
         (Timestamp::UNIX_EPOCH, false),
     ] {
-        let stage = erroring();
-        let mut cr = stage.cr().expect("it is there");
+        let cluster = erroring();
+        let mut cr = cluster.cr().expect("it is there");
         cr["metadata"]["annotations"] = held_by_another(&since);
-        stage.fake.load(cr);
-        let ran = stage.with_operator(|| stage.run(RESET));
-        expect(&ran, if theirs { 3 } else { 0 });
+        cluster.fake.load(cr);
+        let ran = cluster.with_operator(|| cluster.run(RESET));
+        ran.expect_code(if theirs { 3 } else { 0 });
         assert_eq!(
             ran.stderr.contains("is paused by ann@laptop (reset"),
             theirs,
             "{}",
             ran.transcript()
         );
-        // What is known to be theirs can be ended anyway, said what it is.
+        // A hold known to be of others can be ended by force, with a message.
         if theirs {
-            let ran = stage.run("resume gpu-tune --confirm");
-            expect(&ran, 0);
-            assert!(ran.stderr.contains("ann@laptop"), "{}", ran.transcript());
+            let ran = cluster.run("resume gpu-tune --confirm");
+            ran.expect_code(0);
+            ran.expect_stderr("ann@laptop");
         }
-        assert_eq!(stage.noted("pause"), Value::Null);
+        assert_eq!(cluster.cr_annotation("pause"), Value::Null);
     }
 }

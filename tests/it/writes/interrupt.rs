@@ -1,4 +1,4 @@
-//! Ctrl-C while the real binary writes: nothing is half done, it says what is left, and both ways are open.
+//! Ctrl-C while the binary writes: nothing is half done, the rest is reported, and both retry and undo work.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,40 +6,39 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
-use super::{Stage, answered, expect};
+use super::{TestCluster, acknowledged};
 use crate::support::fake_api::{Reply, State};
-use crate::support::run::{Child, Ran};
-use crate::support::world::{NAME, World};
+use crate::support::object_builder::{NAME, SKYHOOK};
+use crate::support::run::{Child, RunOutput};
 
-const WORLD: World = World(ApiFlavor::Skyhook);
 const NODES: usize = 60;
 
-/// A custom resource at work on many nodes, and an operator that pauses and goes on as soon as it is asked to.
-struct Wide(Stage);
+/// A custom resource on many nodes, and an operator that acknowledges pauses and resumes at once.
+struct LargeReset(TestCluster);
 
-impl Wide {
-    fn new() -> Wide {
+impl LargeReset {
+    fn new() -> LargeReset {
         let driver = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
-        let fake = WORLD.serve(driver);
+        let fake = SKYHOOK.serve(driver);
         for number in 0..NODES {
             let name = format!("node-{number:02}");
-            fake.load(WORLD.node(&name, "in_progress", &["driver|1.0.0 apply in_progress"]));
+            fake.load(SKYHOOK.node(&name, "in_progress", &["driver|1.0.0 apply in_progress"]));
         }
         fake.on("GET skyhooks").after(|state: &mut State| {
             let cr = state.store.find("skyhooks", "", NAME).cloned();
-            if let Some(cr) = cr.and_then(answered) {
+            if let Some(cr) = cr.and_then(acknowledged) {
                 state.store.load(cr);
             }
         });
-        Wide(Stage::over(fake))
+        LargeReset(TestCluster::serving(fake))
     }
 
-    fn run(&self, words: &str, child: &Child) -> Ran {
-        self.0.command(words).child(child).go()
+    fn run(&self, words: &str, child: &Child) -> RunOutput {
+        self.0.command(words).child(child).output()
     }
 
-    /// Interrupts what the words do when the server hears the n-th of such requests.
-    fn interrupted(&self, words: &str, pattern: &str, nth: usize) -> Ran {
+    /// Runs a command, and interrupts it at the n-th request that matches.
+    fn interrupted(&self, words: &str, pattern: &str, nth: usize) -> RunOutput {
         let child = Child::default();
         self.0.fake.on(pattern).nth(nth).after(child.interrupt());
         self.run(words, &child)
@@ -48,11 +47,11 @@ impl Wide {
     fn nodes(&self) -> Vec<Value> {
         let node = |n: usize| self.0.fake.get("nodes", "", &format!("node-{n:02}"));
         (0..NODES)
-            .map(|n| tidy(node(n).expect("it is there")))
+            .map(|n| without_server_metadata(node(n).expect("it is there")))
             .collect()
     }
 
-    /// How many nodes are reset; none may be so in part.
+    /// How many nodes are reset; asserts that none is partly reset.
     fn reset(&self, before: &[Value]) -> usize {
         let mut reset = 0;
         for (node, before) in self.nodes().iter().zip(before) {
@@ -73,8 +72,8 @@ impl Wide {
     }
 }
 
-/// The object without what a server counts.
-fn tidy(mut object: Value) -> Value {
+/// The object without server metadata.
+fn without_server_metadata(mut object: Value) -> Value {
     let metadata = object["metadata"].as_object_mut().expect("metadata");
     metadata.retain(|key, value| {
         !matches!(key.as_str(), "resourceVersion" | "managedFields") && *value != json!({})
@@ -82,7 +81,7 @@ fn tidy(mut object: Value) -> Value {
     object
 }
 
-/// The requests at which it is interrupted: while it pauses, at the first node, amid them, at the last ones, at the
+/// The requests at which it is interrupted: during the pause, at the first node, in the middle, at the last nodes, at the
 /// batches.
 const MOMENTS: [(&str, usize); 6] = [
     ("PATCH skyhooks", 1),
@@ -93,9 +92,9 @@ const MOMENTS: [(&str, usize); 6] = [
     ("PATCH skyhooks/status", 1),
 ];
 
-/// Whether it heard of the interrupt before its end. One that comes with the last answer may come too late, and then
-/// everything is done.
-fn heard_in_time(ran: &Ran, reset: usize) -> bool {
+/// Whether the interrupt came before the end. One during the last response may come too late; then
+/// everything must be done.
+fn heard_in_time(ran: &RunOutput, reset: usize) -> bool {
     let in_time = !(ran.code == Some(0) && reset == NODES);
     assert_eq!(ran.code == Some(130), in_time, "{}", ran.transcript());
     in_time
@@ -105,10 +104,10 @@ const RESET: &str = "reset gpu --confirm --max-parallel 4";
 const REVIEWS: &str = "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 
 #[test]
-fn an_interrupt_while_permissions_are_asked_comes_before_all_writes() {
-    let wide = Wide::new();
+fn interrupt_during_the_permission_check_prevents_writes() {
+    let wide = LargeReset::new();
     let ran = wide.interrupted(RESET, REVIEWS, 1);
-    expect(&ran, 130);
+    ran.expect_code(130);
     assert_eq!(wide.0.writes(), [""; 0]);
     let says = "reset gpu on 60 nodes: 61 not reached\ninterrupted before any request was sent\n";
     assert_eq!(ran.stdout, says, "{}", ran.transcript());
@@ -117,15 +116,15 @@ fn an_interrupt_while_permissions_are_asked_comes_before_all_writes() {
 }
 
 #[test]
-fn an_interrupt_at_any_moment_can_be_taken_back() {
+fn undo_works_after_an_interrupt_at_any_moment() {
     for (pattern, nth) in MOMENTS {
-        let wide = Wide::new();
+        let wide = LargeReset::new();
         let before = wide.nodes();
         let ran = wide.interrupted(RESET, pattern, nth);
         let moment = format!("{pattern} {nth}: {}", ran.transcript());
         let reset = wide.reset(&before);
         let in_time = heard_in_time(&ran, reset);
-        // Paused and resumed again, before any node was written to.
+        // Paused and resumed again before any node was written.
         let put_back = in_time && reset == 0;
         let says = if put_back {
             ": nothing changed, 61 not reached\ninterrupted; the pause was removed\n"
@@ -141,7 +140,7 @@ fn an_interrupt_at_any_moment_can_be_taken_back() {
         let next = "rerun the command to do the rest; its preview may also list what is already done; to undo: kubectl skyhook undo ";
         assert_eq!(ran.stdout.contains(next), in_time && !put_back, "{moment}");
         let undone = wide.run("undo --confirm --max-parallel 4", &Child::default());
-        // What has changed nothing is passed over, and there is no older command here.
+        // `undo` skips a command that changed nothing, and there is no older one.
         let nothing = undone.stderr.starts_with("error: nothing to undo: ");
         assert_eq!(nothing, put_back, "{moment}{}", undone.transcript());
         let code = Some(i32::from(put_back));
@@ -151,9 +150,9 @@ fn an_interrupt_at_any_moment_can_be_taken_back() {
 }
 
 #[test]
-fn an_interrupt_at_any_moment_is_finished_by_the_same_command() {
+fn same_command_finishes_after_an_interrupt_at_any_moment() {
     for (pattern, nth) in MOMENTS {
-        let wide = Wide::new();
+        let wide = LargeReset::new();
         let before = wide.nodes();
         let ran = wide.interrupted(&format!("{RESET} -o json"), pattern, nth);
         let json = ran.json();
@@ -169,9 +168,9 @@ fn an_interrupt_at_any_moment_is_finished_by_the_same_command() {
         });
         assert_eq!(applied.count(), wide.reset(&before), "{pattern} {nth}");
         let again = wide.run(RESET, &Child::default());
-        expect(&again, 0);
+        again.expect_code(0);
         assert_eq!(wide.reset(&before), NODES, "{}", again.transcript());
-        // No node was written to twice.
+        // No node was written twice.
         let writes = wide.0.fake.writes();
         let to_nodes = writes
             .iter()
@@ -181,22 +180,23 @@ fn an_interrupt_at_any_moment_is_finished_by_the_same_command() {
 }
 
 #[test]
-fn an_undo_that_is_interrupted_is_finished_by_the_next_one() {
-    let wide = Wide::new();
+fn interrupted_undo_is_finished_by_the_next_undo() {
+    let wide = LargeReset::new();
     let before = wide.nodes();
-    expect(&wide.run(RESET, &Child::default()), 0);
+    wide.run(RESET, &Child::default()).expect_code(0);
     let undo = "undo --confirm --max-parallel 4";
-    expect(&wide.interrupted(undo, "PATCH nodes", NODES / 2), 130);
+    wide.interrupted(undo, "PATCH nodes", NODES / 2)
+        .expect_code(130);
     let left = wide.reset(&before);
     assert!(left > 0 && left < NODES, "{left}");
-    expect(&wide.run(undo, &Child::default()), 0);
+    wide.run(undo, &Child::default()).expect_code(0);
     assert_eq!(wide.nodes(), before);
 }
 
-/// One request is never answered, so the first interrupt waits for it.
+/// One request hangs, so the first interrupt waits for it.
 #[test]
-fn a_second_interrupt_ends_it_at_once_and_the_journal_is_there() {
-    let wide = Wide::new();
+fn second_interrupt_exits_at_once_and_keeps_the_journal() {
+    let wide = LargeReset::new();
     let before = wide.nodes();
     wide.0.fake.on("PATCH nodes").nth(20).reply(Reply::Hang);
     let child = Child::default();
@@ -214,7 +214,7 @@ fn a_second_interrupt_ends_it_at_once_and_the_journal_is_there() {
         while !hangs() {
             std::thread::yield_now();
         }
-        // Two that come too close are one to the process. It ends with the process, which is no longer there to hear.
+        // Two signals in quick succession count as one, so it is repeated until the process has ended.
         while !over.load(Ordering::Relaxed) {
             impatient.interrupt::<()>()(&mut ());
         }
@@ -222,12 +222,12 @@ fn a_second_interrupt_ends_it_at_once_and_the_journal_is_there() {
     let ran = wide.run(RESET, &child);
     ended.store(true, Ordering::Relaxed);
     let _ = fingers.join();
-    expect(&ran, 130);
+    ran.expect_code(130);
     let says = "error: interrupted twice; requests in flight may or may not have completed\n";
-    assert!(ran.stderr.contains(says), "{}", ran.transcript());
+    ran.expect_stderr(says);
     assert!(wide.reset(&before) < NODES);
-    // It had no time to let the operator go on: the same command does, and takes back what the other one did.
-    expect(&wide.run("undo --confirm", &Child::default()), 0);
+    // It had no time to resume the operator; the same command does, and finishes the work.
+    wide.run("undo --confirm", &Child::default()).expect_code(0);
     assert_eq!(wide.nodes(), before);
     assert!(!wide.paused());
 }

@@ -3,64 +3,59 @@
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
-use super::{Stage, expect};
+use super::TestCluster;
 use crate::support::run::Run;
 
 #[test]
-fn pause_and_resume_disable_and_enable() {
-    let stage = Stage::of("complete");
+fn pause_resume_disable_and_enable_set_annotations() {
+    let cluster = TestCluster::captured("complete");
     let value = |key: &str| {
-        stage.cr().expect("it is there")["metadata"]["annotations"][ApiFlavor::Skyhook.key(key)]
+        cluster.cr().expect("it is there")["metadata"]["annotations"][ApiFlavor::Skyhook.key(key)]
             .clone()
     };
-    expect(
-        &stage.run("pause gpu-tune --confirm --reason maintenance"),
-        0,
-    );
+    cluster
+        .run("pause gpu-tune --confirm --reason maintenance")
+        .expect_code(0);
     assert_eq!(value("pause"), json!("true"));
     assert_eq!(
-        stage.cr().expect("it is there")["metadata"]["annotations"]["kubectl-skyhook/pause-reason"],
+        cluster.cr().expect("it is there")["metadata"]["annotations"]["kubectl-skyhook/pause-reason"],
         json!("maintenance")
     );
-    expect(&stage.run("disable gpu-tune -y"), 0);
+    cluster.run("disable gpu-tune -y").expect_code(0);
     assert_eq!(value("disable"), json!("true"));
-    expect(&stage.run("resume gpu-tune -y"), 0);
+    cluster.run("resume gpu-tune -y").expect_code(0);
     assert_eq!(
         (value("pause"), value("disable")),
         (Value::Null, json!("true"))
     );
     assert_eq!(
-        stage.cr().expect("it is there")["metadata"]["annotations"]["kubectl-skyhook/pause-reason"],
+        cluster.cr().expect("it is there")["metadata"]["annotations"]["kubectl-skyhook/pause-reason"],
         Value::Null
     );
-    expect(&stage.run("enable gpu-tune -y"), 0);
+    cluster.run("enable gpu-tune -y").expect_code(0);
     assert_eq!(value("disable"), Value::Null);
-    // What is unchanged is no error.
-    expect(&stage.run("enable gpu-tune"), 0);
-    let typo = stage.run("pause gpu-tone --confirm");
-    expect(&typo, 1);
-    assert!(
-        typo.stderr.contains("did you mean gpu-tune"),
-        "{}",
-        typo.transcript()
-    );
+    // Nothing to change is no error.
+    cluster.run("enable gpu-tune").expect_code(0);
+    let typo = cluster.run("pause gpu-tone --confirm");
+    typo.expect_code(1);
+    typo.expect_stderr("did you mean gpu-tune");
 }
 
-/// A server compares these characters in the way that Go spells them.
+/// The server compares these characters in Go's JSON escapes.
 #[test]
-fn text_that_go_escapes_is_taken_back() {
-    let stage = Stage::of("complete");
+fn undo_works_for_text_that_go_escapes() {
+    let cluster = TestCluster::captured("complete");
     let pause = |reason| {
         let words = ["pause", "gpu-tune", "--confirm", "--reason", reason];
         let run = Run::new(words)
-            .kubeconfig(&stage.served.kubeconfig())
-            .env("XDG_STATE_HOME", stage.state.path());
-        expect(&run.go(), 0);
+            .kubeconfig(&cluster.served.kubeconfig())
+            .env("XDG_STATE_HOME", cluster.state.path());
+        run.output().expect_code(0);
     };
     pause("CVE & <kernel>");
     pause("line\u{2028}end && more");
-    expect(&stage.run("undo --confirm"), 0);
-    expect(&stage.run("resume gpu-tune --confirm"), 0);
-    let annotations = &stage.cr().expect("it is there")["metadata"]["annotations"];
+    cluster.run("undo --confirm").expect_code(0);
+    cluster.run("resume gpu-tune --confirm").expect_code(0);
+    let annotations = &cluster.cr().expect("it is there")["metadata"]["annotations"];
     assert_eq!(annotations["kubectl-skyhook/pause-reason"], Value::Null);
 }

@@ -1,63 +1,58 @@
-//! Limits hold whatever the plan changes, and a flag that would do nothing is refused.
+//! Limits apply whatever the plan changes, and flags without effect are refused.
 
 use insta::assert_snapshot;
 use serde_json::json;
 
-use super::{Stage, expect};
+use super::TestCluster;
 use crate::support::run::run;
 
 #[test]
-fn a_cap_counts_the_nodes_on_which_work_starts() {
-    let stage = Stage::of("uninstall-complete");
+fn max_nodes_counts_nodes_on_which_work_starts() {
+    let cluster = TestCluster::captured("uninstall-complete");
     for words in [
         "teardown --timeout 1s -y",
         "teardown --dry-run",
         "teardown --dry-run=server",
     ] {
-        let ran = stage.run(&format!("{words} --max-nodes 0"));
-        expect(&ran, 3);
-        assert!(
-            ran.stderr
-                .contains("--max-nodes allows 0; nothing was changed"),
-            "{}",
-            ran.transcript()
-        );
+        let ran = cluster.run(&format!("{words} --max-nodes 0"));
+        ran.expect_code(3);
+        ran.expect_stderr("--max-nodes allows 0; nothing was changed");
     }
-    let stage = Stage::of("complete");
-    let ran = stage.run("uninstall gpu-tune driver --enable --max-nodes 2 -y");
-    expect(&ran, 3);
+    let cluster = TestCluster::captured("complete");
+    let ran = cluster.run("uninstall gpu-tune driver --enable --max-nodes 2 -y");
+    ran.expect_code(3);
     assert_snapshot!(ran.transcript());
-    let paused = Stage::of("apply-erroring");
-    expect(&paused.run("pause gpu-tune -y"), 0);
+    let paused = TestCluster::captured("apply-erroring");
+    paused.run("pause gpu-tune -y").expect_code(0);
     let before = paused.writes();
     let ran = paused.run("resume gpu-tune --max-nodes 0");
-    expect(&ran, 3);
+    ran.expect_code(3);
     assert_snapshot!(ran.transcript());
-    assert_eq!((stage.writes(), paused.writes()), (Vec::new(), before));
+    assert_eq!((cluster.writes(), paused.writes()), (Vec::new(), before));
 }
 
 #[test]
-fn a_pace_for_no_nodes_is_refused() {
-    let stage = Stage::of("complete");
+fn max_parallel_without_nodes_is_refused() {
+    let cluster = TestCluster::captured("complete");
     for words in [
         "pause gpu-tune --canary 1 -y",
         "pause gpu-tune --max-failures 1 -y",
     ] {
-        let ran = stage.run(words);
-        expect(&ran, 64);
+        let ran = cluster.run(words);
+        ran.expect_code(64);
         assert_snapshot!(ran.transcript());
     }
-    assert_eq!(stage.writes(), [""; 0]);
-    // Where there is nothing to do, there is nothing to pace either.
-    expect(&stage.run("resume gpu-tune --canary 1"), 0);
+    assert_eq!(cluster.writes(), [""; 0]);
+    // With nothing to do, the flag is accepted.
+    cluster.run("resume gpu-tune --canary 1").expect_code(0);
 }
 
 #[test]
-fn files_are_no_server_to_ask() {
+fn server_dry_run_is_refused_for_files() {
     let from = "--from tests/clusters/complete";
     for words in ["pause gpu-tune", "teardown"] {
-        let ran = run(&format!("{words} --dry-run=server {from}")).go();
-        expect(&ran, 64);
+        let ran = run(&format!("{words} --dry-run=server {from}")).output();
+        ran.expect_code(64);
         assert_eq!(
             (ran.stdout.as_str(), ran.stderr.as_str()),
             ("", "error: --dry-run=server cannot be used with --from\n")
@@ -66,15 +61,15 @@ fn files_are_no_server_to_ask() {
 }
 
 #[test]
-fn an_empty_plan_is_a_plan_without_steps() {
-    let stage = Stage::of("complete");
-    let live = stage.run("resume gpu-tune --dry-run -o json");
-    let files = run("resume gpu-tune -o json --from tests/clusters/complete").go();
+fn empty_plan_is_a_plan_without_steps() {
+    let cluster = TestCluster::captured("complete");
+    let live = cluster.run("resume gpu-tune --dry-run -o json");
+    let files = run("resume gpu-tune -o json --from tests/clusters/complete").output();
     for ran in [live, files] {
-        expect(&ran, 0);
+        ran.expect_code(0);
         assert_eq!(ran.json()["kind"], "Plan", "{}", ran.transcript());
         assert_eq!(ran.json()["steps"], json!([]));
     }
-    let done = stage.run("resume gpu-tune -o json");
+    let done = cluster.run("resume gpu-tune -o json");
     assert_eq!(done.json()["kind"], "Outcome", "{}", done.transcript());
 }

@@ -1,23 +1,23 @@
-//! A migration that holds the operator: what would come to nothing is refused, with what to do first.
+//! A migration that holds the operator: changes without effect are refused, with the steps to take first.
 
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
-use super::{Stage, expect};
+use super::TestCluster;
 use crate::support::clusters;
-use crate::support::run::Ran;
+use crate::support::run::RunOutput;
 
 /// The newer operator, held by an unfinished object of the older API.
-struct Held(Stage);
+struct Held(TestCluster);
 
 impl Held {
     fn new() -> Held {
         let fake = clusters::named("modelled-migration-hold").served();
         let fake = fake.serving(ApiFlavor::Skyhook);
-        Held(Stage::over(fake))
+        Held(TestCluster::serving(fake))
     }
 
-    fn run(&self, words: &str) -> Ran {
+    fn run(&self, words: &str) -> RunOutput {
         self.0.run(words)
     }
 
@@ -26,7 +26,7 @@ impl Held {
         writes.iter().filter(|w| w.method == "PATCH").count()
     }
 
-    fn noted(&self, key: &str) -> Value {
+    fn cr_annotation(&self, key: &str) -> Value {
         let cr = self
             .0
             .fake
@@ -36,7 +36,7 @@ impl Held {
     }
 }
 
-/// What the older operator still runs.
+/// Pods that the older operator still runs.
 const OLD_PODS: [&str; 2] = [
     "gpu-driver-2-0-1-apply-node-3-9669eb68",
     "gpu-driver-2-0-1-config-node-2-c90a12db",
@@ -47,7 +47,7 @@ error: the operator does nothing until 1 Skyhook object of the older API is fini
                        changed\n";
 
 #[test]
-fn what_would_come_to_nothing_is_refused_unless_it_is_forced() {
+fn change_without_effect_during_a_migration_hold_needs_force() {
     for words in [
         "reset gpu",
         "reset gpu --node node-1",
@@ -59,33 +59,29 @@ fn what_would_come_to_nothing_is_refused_unless_it_is_forced() {
         let held = Held::new();
         held.adopted();
         let ran = held.run(&format!("{words} --confirm"));
-        expect(&ran, 3);
+        ran.expect_code(3);
         assert_eq!(ran.stdout, "");
-        assert!(ran.stderr.contains(REFUSED), "{}", ran.transcript());
+        ran.expect_stderr(REFUSED);
         for hint in [
             "kubectl delete skyhooks.",
             "kubectl skyhook explain SKY601",
             "--force",
         ] {
-            assert!(ran.stderr.contains(hint), "{}", ran.transcript());
+            ran.expect_stderr(hint);
         }
         assert_eq!(held.written(), 0, "{words}");
 
         let forced = held.run(&format!("{words} --confirm --force"));
-        expect(&forced, 0);
-        assert!(
-            forced.stderr.contains("the operator does nothing while"),
-            "{}",
-            forced.transcript()
-        );
+        forced.expect_code(0);
+        forced.expect_stderr("the operator does nothing while");
         assert!(held.written() > 0, "{words}");
-        // Nobody would answer a pause.
-        assert_eq!(held.noted("pause"), Value::Null);
+        // The operator would not acknowledge a pause.
+        assert_eq!(held.cr_annotation("pause"), Value::Null);
     }
 }
 
 impl Held {
-    /// Nodes carry the state under the newer prefix, as the operator adopts it before it is held.
+    /// Copies node states to the newer prefix, as the operator does before it is held.
     fn adopted(&self) {
         self.0.fake.change(|state| {
             for name in ["node-1", "node-2", "node-3"] {
@@ -112,65 +108,53 @@ impl Held {
 }
 
 #[test]
-fn work_is_not_started_under_a_hold() {
+fn commands_start_no_work_during_a_migration_hold() {
     for (stop, go) in [("pause", "resume"), ("disable", "enable")] {
         let held = Held::new();
-        // An emergency does not wait for a migration.
+        // `pause` and `disable` work during a migration.
         let stopped = held.run(&format!("{stop} gpu --confirm"));
-        expect(&stopped, 0);
-        assert!(
-            stopped.stderr.contains("the operator does nothing while"),
-            "{}",
-            stopped.transcript()
-        );
-        assert_eq!(held.noted(stop), json!("true"));
+        stopped.expect_code(0);
+        stopped.expect_stderr("the operator does nothing while");
+        assert_eq!(held.cr_annotation(stop), json!("true"));
         held.0.fake.change(|state| {
             for pod in OLD_PODS {
                 state.store.forget("pods", "skyhook", pod);
             }
         });
         let ran = held.run(&format!("{go} gpu"));
-        expect(&ran, 3);
-        assert!(ran.stderr.contains(REFUSED), "{}", ran.transcript());
-        assert_eq!(held.noted(stop), json!("true"));
-        expect(&held.run(&format!("{go} gpu --force -y")), 0);
-        assert_eq!(held.noted(stop), Value::Null);
+        ran.expect_code(3);
+        ran.expect_stderr(REFUSED);
+        assert_eq!(held.cr_annotation(stop), json!("true"));
+        held.run(&format!("{go} gpu --force -y")).expect_code(0);
+        assert_eq!(held.cr_annotation(stop), Value::Null);
         // What is unchanged is no error.
-        expect(&held.run(&format!("{go} gpu")), 0);
+        held.run(&format!("{go} gpu")).expect_code(0);
     }
 }
 
 #[test]
-fn two_executors_on_one_host_are_refused_unless_it_is_forced() {
+fn resume_with_two_executors_needs_force() {
     let held = Held::new();
-    expect(&held.run("pause gpu --confirm"), 0);
+    held.run("pause gpu --confirm").expect_code(0);
     let ran = held.run("resume gpu");
-    expect(&ran, 3);
-    assert!(
-        ran.stderr.contains(
-            "pods of the older operator are still running for gpu: pod/gpu-driver-2-0-1-"
-        ),
-        "{}",
-        ran.transcript()
+    ran.expect_code(3);
+    ran.expect_stderr(
+        "pods of the older operator are still running for gpu: pod/gpu-driver-2-0-1-",
     );
     held.0.fake.on("LIST pods").reply(403);
     let unseen = held.run("resume gpu");
-    expect(&unseen, 3);
-    assert!(
-        unseen.stderr.contains(
-            "so it is unknown whether a pod of the older operator is still running for gpu"
-        ),
-        "{}",
-        unseen.transcript()
+    unseen.expect_code(3);
+    unseen.expect_stderr(
+        "so it is unknown whether a pod of the older operator is still running for gpu",
     );
-    assert_eq!(held.noted("pause"), json!("true"));
-    expect(&held.run("resume gpu --force -y"), 0);
-    assert_eq!(held.noted("pause"), Value::Null);
+    assert_eq!(held.cr_annotation("pause"), json!("true"));
+    held.run("resume gpu --force -y").expect_code(0);
+    assert_eq!(held.cr_annotation("pause"), Value::Null);
 }
 
-/// What an object left that is gone goes without the operator.
+/// Leftovers of a deleted object can be removed without the operator.
 #[test]
-fn leftovers_go_under_a_hold_too() {
+fn leftovers_can_be_cleaned_during_a_migration_hold() {
     let held = Held::new();
     held.0.fake.change(|state| {
         let mut node = state
@@ -182,6 +166,6 @@ fn leftovers_go_under_a_hold_too() {
         node["metadata"]["annotations"][key] = json!("complete");
         state.store.load(node);
     });
-    expect(&held.run("reset gone --confirm"), 0);
+    held.run("reset gone --confirm").expect_code(0);
     assert_eq!(held.written(), 1);
 }

@@ -1,30 +1,32 @@
-//! A preview says where the change goes, and what was noted of one cluster is not carried out on another.
+//! Previews name the cluster, and journals and plans of one cluster are not applied to another.
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
-use super::{Stage, expect};
-use crate::support::run::{Ran, run};
+use super::TestCluster;
+use crate::support::run::{RunOutput, run};
 
-/// Another cluster that looks the same.
-fn twin(cluster: &str) -> Stage {
-    let stage = Stage::of(cluster);
-    stage.fake.load(json!({
+/// Another cluster with the same objects.
+fn other_cluster(cluster: &str) -> TestCluster {
+    let test_cluster = TestCluster::captured(cluster);
+    test_cluster.fake.load(json!({
         "apiVersion": "v1", "kind": "Namespace",
         "metadata": {"name": "kube-system", "uid": "00000000-0000-4000-8000-00000000b0b0"},
     }));
-    stage
+    test_cluster
 }
 
-/// With the journals of another stage.
-fn run_with(journals: &Stage, on: &Stage, words: &str) -> Ran {
+/// Runs a command with the journals of another test cluster.
+fn run_with(journals: &TestCluster, on: &TestCluster, words: &str) -> RunOutput {
     let command = on.command(words);
-    command.env("XDG_STATE_HOME", journals.state.path()).go()
+    command
+        .env("XDG_STATE_HOME", journals.state.path())
+        .output()
 }
 
 /// Changes the first line of the one journal.
-fn rewrite(stage: &Stage, change: impl Fn(&mut Value)) {
-    let directory = stage.state.path().join("kubectl-skyhook/journal");
+fn rewrite(test_cluster: &TestCluster, change: impl Fn(&mut Value)) {
+    let directory = test_cluster.state.path().join("kubectl-skyhook/journal");
     let mut files = std::fs::read_dir(directory).expect("journals");
     let path = files.next().expect("a journal").expect("an entry").path();
     let text = std::fs::read_to_string(&path).expect("text");
@@ -36,156 +38,140 @@ fn rewrite(stage: &Stage, change: impl Fn(&mut Value)) {
 
 #[test]
 fn previews_name_cluster_context_and_server() {
-    let stage = Stage::of("complete");
-    assert_snapshot!(stage.run("pause gpu-tune --dry-run").transcript());
-    let ran = stage.run("pause gpu-tune --dry-run -o json");
-    let server = stage.served.url.as_str();
+    let test_cluster = TestCluster::captured("complete");
+    assert_snapshot!(test_cluster.run("pause gpu-tune --dry-run").transcript());
+    let ran = test_cluster.run("pause gpu-tune --dry-run -o json");
+    let server = test_cluster.served.url.as_str();
     let place = json!({"cluster": "fake", "context": "fake", "server": format!("{server}")});
     assert_eq!(ran.json()["place"], place);
-    // The question comes below it.
-    let asked = stage.run("pause gpu-tune");
+    // The prompt comes after the preview.
+    let asked = test_cluster.run("pause gpu-tune");
     let line = format!("\non cluster fake (context fake, {server})\n");
-    assert!(asked.stderr.contains(&line), "{}", asked.transcript());
+    asked.expect_stderr(&line);
     // Without a kubeconfig there is only the address.
-    let ran = run(&format!("pause gpu-tune --dry-run --server {server}")).go();
-    assert!(
-        ran.stdout.contains(&format!("\non {server}\n")),
-        "{}",
-        ran.transcript()
-    );
-    let ran = run("pause gpu-tune --dry-run --from tests/clusters/complete/cluster.json").go();
-    assert!(!ran.stdout.contains("\non "), "{}", ran.transcript());
+    let ran = run(&format!("pause gpu-tune --dry-run --server {server}")).output();
+    ran.expect_stdout(format!("\non {server}\n"));
+    let ran = run("pause gpu-tune --dry-run --from tests/clusters/complete/cluster.json").output();
+    ran.expect_no_stdout("\non ");
 }
 
 #[test]
-fn undo_of_another_cluster_is_refused() {
-    let (here, there) = (Stage::of("complete"), twin("complete"));
-    expect(&here.run("pause gpu-tune --confirm"), 0);
+fn undo_on_another_cluster_is_refused() {
+    let (here, there) = (TestCluster::captured("complete"), other_cluster("complete"));
+    here.run("pause gpu-tune --confirm").expect_code(0);
     let ran = run_with(&here, &there, "undo --confirm");
-    assert_eq!(ran.code, Some(3), "{}", ran.transcript());
+    ran.expect_code(3);
     let id = here.run("journal list -o json").json()["items"][0]["id"].clone();
-    let said = ran.said().replace(id.as_str().expect("an id"), "[id]");
+    let said = ran
+        .stderr_text()
+        .replace(id.as_str().expect("an id"), "[id]");
     assert_snapshot!(said);
     assert_eq!(there.writes(), [""; 0]);
-    // The same cluster by another address is the same.
-    let again = Stage::over(here.fake.clone());
+    // The same cluster at another address is accepted.
+    let again = TestCluster::serving(here.fake.clone());
     let ran = run_with(&here, &again, "undo --confirm");
-    expect(&ran, 0);
-    assert!(!ran.stderr.contains("cluster: "), "{}", ran.transcript());
+    ran.expect_code(0);
+    ran.expect_no_stderr("cluster: ");
 }
 
 #[test]
-fn where_the_uid_cannot_be_read_the_address_decides_and_that_is_said() {
-    let stage = Stage::of("complete");
-    stage.fake.on("GET namespaces").reply(403);
-    let ran = stage.run("pause gpu-tune --confirm");
-    expect(&ran, 0);
-    assert!(!ran.stderr.contains("warning"), "{}", ran.transcript());
-    let ran = stage.run("undo --confirm --dry-run");
-    expect(&ran, 0);
+fn unreadable_cluster_uid_falls_back_to_the_server_address() {
+    let test_cluster = TestCluster::captured("complete");
+    test_cluster.fake.on("GET namespaces").reply(403);
+    let ran = test_cluster.run("pause gpu-tune --confirm");
+    ran.expect_code(0);
+    ran.expect_no_stderr("warning");
+    let ran = test_cluster.run("undo --confirm --dry-run");
+    ran.expect_code(0);
     assert_snapshot!(
-        ran.said()
+        ran.stderr_text()
             .lines()
             .filter(|l| !l.starts_with("Most recent command"))
             .collect::<Vec<_>>()
             .join("\n")
     );
-    let again = Stage::over(stage.fake.clone());
-    let ran = run_with(&stage, &again, "undo --confirm");
-    expect(&ran, 0);
+    let again = TestCluster::serving(test_cluster.fake.clone());
+    let ran = run_with(&test_cluster, &again, "undo --confirm");
+    ran.expect_code(0);
     let says = format!(
         "is from {}, but the current cluster is {}",
-        stage.served.url, again.served.url
+        test_cluster.served.url, again.served.url
     );
-    assert!(ran.stderr.contains(&says), "{}", ran.transcript());
-    assert!(
-        ran.stderr
-            .contains("cannot tell whether this is the same cluster"),
-        "{}",
-        ran.transcript()
-    );
+    ran.expect_stderr(&says);
+    ran.expect_stderr("cannot tell whether this is the same cluster");
 }
 
 #[test]
-fn a_journal_of_an_older_version_goes_by_the_address() {
-    let stage = Stage::of("complete");
-    expect(&stage.run("pause gpu-tune --confirm"), 0);
-    rewrite(&stage, |begun| {
+fn older_journal_is_matched_by_server_address() {
+    let test_cluster = TestCluster::captured("complete");
+    test_cluster.run("pause gpu-tune --confirm").expect_code(0);
+    rewrite(&test_cluster, |begun| {
         let uid = begun
             .as_object_mut()
             .expect("an object")
             .remove("clusterUid");
         assert!(uid.is_some());
     });
-    let ran = stage.run("undo --dry-run");
-    expect(&ran, 0);
-    assert!(!ran.stderr.contains("cannot tell"), "{}", ran.transcript());
-    rewrite(&stage, |begun| {
+    let ran = test_cluster.run("undo --dry-run");
+    ran.expect_code(0);
+    ran.expect_no_stderr("cannot tell");
+    rewrite(&test_cluster, |begun| {
         begun["server"] = json!("https://old.example:6443")
     });
-    let ran = stage.run("undo --dry-run");
-    expect(&ran, 0);
+    let ran = test_cluster.run("undo --dry-run");
+    ran.expect_code(0);
     let says = "warning: cannot tell whether this is the same cluster: journal ";
-    assert!(ran.stderr.contains(says), "{}", ran.transcript());
+    ran.expect_stderr(says);
 }
 
 #[test]
-fn a_plan_for_another_cluster_is_refused() {
-    let (here, there) = (Stage::of("complete"), twin("complete"));
+fn plan_for_another_cluster_is_refused() {
+    let (here, there) = (TestCluster::captured("complete"), other_cluster("complete"));
     let file = here.state.path().join("plan.json").display().to_string();
-    expect(&here.run(&format!("pause gpu-tune --plan-out {file}")), 0);
+    here.run(&format!("pause gpu-tune --plan-out {file}"))
+        .expect_code(0);
     for dry in ["", " --dry-run", " --dry-run=server"] {
         let ran = there.run(&format!("apply-plan {file} --confirm{dry}"));
-        assert_eq!(ran.code, Some(3), "{}", ran.transcript());
-        assert!(
-            ran.stderr.contains("is from another cluster"),
-            "{}",
-            ran.transcript()
-        );
+        ran.expect_code(3);
+        ran.expect_stderr("is from another cluster");
     }
     assert_eq!(there.writes(), [""; 0]);
     let ran = here.run(&format!("apply-plan {file} --confirm"));
-    expect(&ran, 0);
-    assert!(!ran.stderr.contains("warning"), "{}", ran.transcript());
-    // One that was made from files is for no certain cluster.
+    ran.expect_code(0);
+    ran.expect_no_stderr("warning");
+    // A plan made from files is for no particular cluster.
     let from = "--from tests/clusters/complete/cluster.json";
-    expect(
-        &there.run(&format!("pause gpu-tune --plan-out {file} {from}")),
-        0,
-    );
+    there
+        .run(&format!("pause gpu-tune --plan-out {file} {from}"))
+        .expect_code(0);
     let ran = there.run(&format!("apply-plan {file} --confirm"));
-    expect(&ran, 0);
+    ran.expect_code(0);
     let says = "cannot tell whether this is the same cluster: the plan in ";
-    assert!(ran.stderr.contains(says), "{}", ran.transcript());
+    ran.expect_stderr(says);
 }
 
 #[test]
-fn undelete_takes_nothing_from_the_journal_of_another_cluster() {
+fn undelete_ignores_journals_of_another_cluster() {
     let (here, there) = (
-        Stage::of("deleted-while-paused"),
-        twin("finalizer-stripped"),
+        TestCluster::captured("deleted-while-paused"),
+        other_cluster("finalizer-stripped"),
     );
-    expect(&here.run("finalizer strip gpu-tune --force --confirm"), 0);
+    here.run("finalizer strip gpu-tune --force --confirm")
+        .expect_code(0);
     let id = here.run("journal list -o json").json()["items"][0]["id"].clone();
     let id = id.as_str().expect("an id");
     let newest = run_with(&here, &there, "undelete gpu-tune --confirm");
-    assert_eq!(newest.code, Some(1), "{}", newest.transcript());
+    newest.expect_code(1);
     let named = run_with(
         &here,
         &there,
         &format!("undelete gpu-tune --journal {id} --confirm"),
     );
-    assert_eq!(named.code, Some(3), "{}", named.transcript());
-    assert!(
-        named
-            .stderr
-            .contains(&format!("journal {id} is from another cluster")),
-        "{}",
-        named.transcript()
-    );
+    named.expect_code(3);
+    named.expect_stderr(format!("journal {id} is from another cluster"));
     assert_eq!(there.writes(), [""; 0]);
-    // The same cluster by another address: it was not found before.
-    let again = Stage::over(here.fake.clone());
+    // The same cluster at another address.
+    let again = TestCluster::serving(here.fake.clone());
     let found = run_with(&here, &again, "undelete gpu-tune --dry-run");
-    expect(&found, 0);
+    found.expect_code(0);
 }

@@ -1,16 +1,16 @@
-//! What a reset takes, and what it leaves.
+//! What a reset removes, and what it keeps.
 
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
-use super::{CR, Stage, expect};
+use super::{CR, TestCluster};
 
 #[test]
-fn a_reset_forgets_everything_and_an_undo_brings_it_back() {
-    let stage = Stage::of("apply-erroring");
-    let before = stage.objects();
-    let ran = stage.with_operator(|| stage.run("reset gpu-tune --confirm"));
-    expect(&ran, 0);
+fn reset_clears_all_state_and_undo_restores_it() {
+    let cluster = TestCluster::captured("apply-erroring");
+    let before = cluster.objects();
+    let ran = cluster.with_operator(|| cluster.run("reset gpu-tune --confirm"));
+    ran.expect_code(0);
     assert!(
         ran.stdout
             .starts_with("reset gpu-tune on 3 nodes: 4 changed\n"),
@@ -18,9 +18,9 @@ fn a_reset_forgets_everything_and_an_undo_brings_it_back() {
         ran.transcript()
     );
     for node in ["node-1", "node-2", "node-3"] {
-        assert_eq!(stage.keys(node), [""; 0]);
+        assert_eq!(cluster.keys(node), [""; 0]);
     }
-    let cr = stage.cr().expect("it is there");
+    let cr = cluster.cr().expect("it is there");
     assert_eq!(cr["status"]["nodeOrderOffset"], json!(0));
     assert_eq!(cr["status"]["nodePriority"], Value::Null);
     assert_eq!(
@@ -34,7 +34,7 @@ fn a_reset_forgets_everything_and_an_undo_brings_it_back() {
         cr["metadata"]["annotations"][ApiFlavor::Skyhook.key("pause")],
         Value::Null
     );
-    let mut writes = stage.writes();
+    let mut writes = cluster.writes();
     let cr_path = format!("/apis/{}/skyhooks/{CR}", ApiFlavor::Skyhook.api_version());
     assert_eq!(writes.remove(0), format!("PATCH {cr_path}"));
     assert_eq!(writes.pop(), Some(format!("PATCH {cr_path}")));
@@ -43,31 +43,27 @@ fn a_reset_forgets_everything_and_an_undo_brings_it_back() {
     let nodes = ["node-1", "node-2", "node-3"].map(|n| format!("PATCH /api/v1/nodes/{n}"));
     assert_eq!(writes, nodes);
 
-    let undone = stage.with_operator(|| stage.run("undo --confirm"));
-    expect(&undone, 0);
-    let mut after = stage.objects();
-    // The stand-in for the operator has written its status meanwhile.
+    let undone = cluster.with_operator(|| cluster.run("undo --confirm"));
+    undone.expect_code(0);
+    let mut after = cluster.objects();
+    // The simulated operator has written the status in the meantime.
     after[3]["status"]["status"] = before[3]["status"]["status"].clone();
     assert_eq!(after, before);
 
-    let nothing = stage.run("undo --confirm");
-    expect(&nothing, 1);
-    assert!(
-        nothing.stderr.contains("nothing to undo"),
-        "{}",
-        nothing.transcript()
-    );
+    let nothing = cluster.run("undo --confirm");
+    nothing.expect_code(1);
+    nothing.expect_stderr("nothing to undo");
 }
 
 #[test]
-fn a_reset_of_one_node_leaves_the_others_and_the_batches_alone() {
-    let stage = Stage::of("apply-erroring");
-    let before = stage.objects();
-    let ran = stage.run("reset gpu-tune --node node-2 --confirm --no-pause");
-    expect(&ran, 0);
-    assert_eq!(stage.keys("node-2"), [""; 0]);
-    assert_eq!(stage.writes(), ["PATCH /api/v1/nodes/node-2"]);
-    let after = stage.objects();
+fn reset_of_one_node_keeps_other_nodes_and_batches() {
+    let cluster = TestCluster::captured("apply-erroring");
+    let before = cluster.objects();
+    let ran = cluster.run("reset gpu-tune --node node-2 --confirm --no-pause");
+    ran.expect_code(0);
+    assert_eq!(cluster.keys("node-2"), [""; 0]);
+    assert_eq!(cluster.writes(), ["PATCH /api/v1/nodes/node-2"]);
+    let after = cluster.objects();
     assert_eq!(
         (&after[0], &after[2], &after[3]),
         (&before[0], &before[2], &before[3])
@@ -75,13 +71,13 @@ fn a_reset_of_one_node_leaves_the_others_and_the_batches_alone() {
 }
 
 #[test]
-fn a_reset_of_one_package_leaves_the_others_alone() {
-    let stage = Stage::of("apply-erroring");
-    let ran = stage.run("reset gpu-tune --package driver --failed-only --confirm --no-pause");
-    expect(&ran, 0);
-    assert_eq!(stage.writes(), ["PATCH /api/v1/nodes/node-2"]);
+fn reset_of_one_package_keeps_other_packages() {
+    let cluster = TestCluster::captured("apply-erroring");
+    let ran = cluster.run("reset gpu-tune --package driver --failed-only --confirm --no-pause");
+    ran.expect_code(0);
+    assert_eq!(cluster.writes(), ["PATCH /api/v1/nodes/node-2"]);
     let key = kubectl_skyhook::api::keys::node_state(ApiFlavor::Skyhook, CR);
-    let node = stage.node("node-2");
+    let node = cluster.node("node-2");
     let text = node["metadata"]["annotations"][key]
         .as_str()
         .expect("a state");
@@ -91,29 +87,25 @@ fn a_reset_of_one_package_leaves_the_others_alone() {
 }
 
 #[test]
-fn what_cannot_be_read_is_reset_too() {
-    let stage = Stage::of("malformed-node-state");
-    let ran = stage.run("reset gpu-tune --node node-1 --confirm --no-pause");
-    expect(&ran, 0);
-    assert_eq!(stage.keys("node-1"), [""; 0]);
-    assert!(
-        ran.stderr.contains("the state on 1 node cannot be read"),
-        "{}",
-        ran.transcript()
-    );
+fn malformed_state_is_reset() {
+    let cluster = TestCluster::captured("malformed-node-state");
+    let ran = cluster.run("reset gpu-tune --node node-1 --confirm --no-pause");
+    ran.expect_code(0);
+    assert_eq!(cluster.keys("node-1"), [""; 0]);
+    ran.expect_stderr("the state on 1 node cannot be read");
 }
 
 #[test]
-fn what_a_custom_resource_left_behind_is_removed_and_the_nodes_are_released() {
-    let stage = Stage::of("finalizer-stripped");
-    assert_eq!(stage.fake.get("skyhooks", "", CR), None, "it is gone");
-    let before = stage.node("node-1");
+fn reset_of_a_deleted_custom_resource_cleans_and_uncordons_nodes() {
+    let cluster = TestCluster::captured("finalizer-stripped");
+    assert_eq!(cluster.fake.get("skyhooks", "", CR), None, "it is gone");
+    let before = cluster.node("node-1");
     assert_eq!(before["spec"]["unschedulable"], json!(true));
-    let ran = stage.run("reset gpu-tune --confirm");
-    expect(&ran, 0);
+    let ran = cluster.run("reset gpu-tune --confirm");
+    ran.expect_code(0);
     for node in ["node-1", "node-2", "node-3"] {
-        assert_eq!(stage.keys(node), [""; 0], "{node}");
-        let object = stage.node(node);
+        assert_eq!(cluster.keys(node), [""; 0], "{node}");
+        let object = cluster.node(node);
         assert_eq!(object["spec"]["unschedulable"], Value::Null, "{node}");
         let conditions = object["status"]["conditions"]
             .as_array()
@@ -129,25 +121,17 @@ fn what_a_custom_resource_left_behind_is_removed_and_the_nodes_are_released() {
 }
 
 #[test]
-fn a_name_that_is_not_there_is_no_error() {
-    let stage = Stage::of("apply-erroring");
-    let ran = stage.run("reset gpu-tun --confirm");
-    expect(&ran, 0);
+fn reset_of_an_unknown_name_is_no_error() {
+    let cluster = TestCluster::captured("apply-erroring");
+    let ran = cluster.run("reset gpu-tun --confirm");
+    ran.expect_code(0);
     assert_eq!(ran.stdout, "");
-    assert!(
-        ran.stderr.contains("did you mean gpu-tune"),
-        "{}",
-        ran.transcript()
-    );
-    let json = stage.run("reset gpu-tun --confirm -o json");
-    expect(&json, 0);
+    ran.expect_stderr("did you mean gpu-tune");
+    let json = cluster.run("reset gpu-tun --confirm -o json");
+    json.expect_code(0);
     assert_eq!(json.json()["counts"]["applied"], json!(0));
-    assert_eq!(stage.writes(), [""; 0]);
-    let unknown_node = stage.run("reset gpu-tune --node node-9 --confirm");
-    expect(&unknown_node, 1);
-    assert!(
-        unknown_node.stderr.contains(r#"node "node-9" not found"#),
-        "{}",
-        unknown_node.transcript()
-    );
+    assert_eq!(cluster.writes(), [""; 0]);
+    let unknown_node = cluster.run("reset gpu-tune --node node-9 --confirm");
+    unknown_node.expect_code(1);
+    unknown_node.expect_stderr(r#"node "node-9" not found"#);
 }

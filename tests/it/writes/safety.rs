@@ -1,99 +1,90 @@
-//! What is asked, checked and capped before anything is written.
+//! Dry runs, permission checks and limits before anything is written.
 
 use serde_json::json;
 
-use super::{Stage, expect};
+use super::TestCluster;
 
 #[test]
 fn dry_runs_write_nothing() {
-    let stage = Stage::of("apply-erroring");
-    let before = stage.objects();
+    let cluster = TestCluster::captured("apply-erroring");
+    let before = cluster.objects();
     for (flag, code) in [
         ("--dry-run", 0),
         ("--dry-run=client", 0),
         ("--dry-run=true", 0),
         ("--dry-run=server", 0),
     ] {
-        let ran = stage.run(&format!("reset gpu-tune --no-pause {flag}"));
-        expect(&ran, code);
-        assert_eq!(stage.objects(), before, "{flag}");
+        let ran = cluster.run(&format!("reset gpu-tune --no-pause {flag}"));
+        ran.expect_code(code);
+        assert_eq!(cluster.objects(), before, "{flag}");
     }
-    stage.fake.on("PATCH nodes node-2").nth(1).reply(422);
-    stage.fake.on("PATCH nodes node-2").reply(422);
-    let ran = stage.run("reset gpu-tune --no-pause --dry-run=server -o json");
-    expect(&ran, 4);
+    cluster.fake.on("PATCH nodes node-2").nth(1).reply(422);
+    cluster.fake.on("PATCH nodes node-2").reply(422);
+    let ran = cluster.run("reset gpu-tune --no-pause --dry-run=server -o json");
+    ran.expect_code(4);
     assert_eq!(ran.json()["dryRun"], json!(true));
     assert_eq!(ran.json()["counts"]["failed"], json!(1));
-    assert_eq!(stage.objects(), before);
+    assert_eq!(cluster.objects(), before);
 }
 
 #[test]
-fn done_in_part_is_not_done() {
-    let stage = Stage::of("apply-erroring");
-    stage.fake.on("PATCH nodes node-2").times(1).reply(403);
-    let ran = stage.run("reset gpu-tune --confirm --no-pause -o json");
-    expect(&ran, 4);
+fn partial_failure_exits_4() {
+    let cluster = TestCluster::captured("apply-erroring");
+    cluster.fake.on("PATCH nodes node-2").times(1).reply(403);
+    let ran = cluster.run("reset gpu-tune --confirm --no-pause -o json");
+    ran.expect_code(4);
     let json = ran.json();
     assert_eq!(
         json["counts"],
         json!({"applied": 3, "unchanged": 0, "skipped": 0, "failed": 1, "notReached": 0})
     );
-    assert_eq!(stage.keys("node-1"), [""; 0]);
-    assert_eq!(stage.keys("node-2").len(), 4);
-    // The same command again does the rest.
-    let again = stage.run("reset gpu-tune --confirm --no-pause");
-    expect(&again, 0);
-    assert_eq!(stage.keys("node-2"), [""; 0]);
+    assert_eq!(cluster.keys("node-1"), [""; 0]);
+    assert_eq!(cluster.keys("node-2").len(), 4);
+    // The same command finishes the rest.
+    let again = cluster.run("reset gpu-tune --confirm --no-pause");
+    again.expect_code(0);
+    assert_eq!(cluster.keys("node-2"), [""; 0]);
 }
 
 #[test]
-fn what_one_may_not_do_is_said_before_anything_is_done() {
-    let stage = Stage::of("apply-erroring");
-    stage.fake.on("PATCH nodes").reply(403);
-    let ran = stage.run("reset gpu-tune --confirm --no-pause");
-    expect(&ran, 1);
-    assert!(
-        ran.stderr
-            .contains("error: missing permission: patch nodes; nothing was changed"),
-        "{}",
-        ran.transcript()
-    );
-    assert_eq!(stage.writes(), [""; 0]);
+fn missing_permission_is_reported_before_any_write() {
+    let cluster = TestCluster::captured("apply-erroring");
+    cluster.fake.on("PATCH nodes").reply(403);
+    let ran = cluster.run("reset gpu-tune --confirm --no-pause");
+    ran.expect_code(1);
+    ran.expect_stderr("error: missing permission: patch nodes; nothing was changed");
+    assert_eq!(cluster.writes(), [""; 0]);
 }
 
 #[test]
-fn a_cap_on_nodes_is_kept() {
-    let stage = Stage::of("apply-erroring");
-    let ran = stage.run("reset gpu-tune --confirm --max-nodes 2");
-    expect(&ran, 3);
+fn max_nodes_is_enforced() {
+    let cluster = TestCluster::captured("apply-erroring");
+    let ran = cluster.run("reset gpu-tune --confirm --max-nodes 2");
+    ran.expect_code(3);
     let says = "the plan would touch 3 nodes, but --max-nodes allows 2; nothing was changed";
-    assert!(ran.stderr.contains(says), "{}", ran.transcript());
-    assert_eq!(stage.writes(), [""; 0]);
+    ran.expect_stderr(says);
+    assert_eq!(cluster.writes(), [""; 0]);
 }
 
 #[test]
-fn a_plan_is_kept_in_a_file_and_carried_out_later() {
-    let stage = Stage::of("apply-erroring");
-    let file = stage.state.path().join("plan.json");
+fn saved_plan_is_applied_later() {
+    let cluster = TestCluster::captured("apply-erroring");
+    let file = cluster.state.path().join("plan.json");
     let path = file.display();
-    let ran = stage.run(&format!(
+    let ran = cluster.run(&format!(
         "reset gpu-tune --node node-2 --no-pause --plan-out {path} -o json"
     ));
-    expect(&ran, 0);
+    ran.expect_code(0);
     let digest = ran.json()["digest"].as_str().expect("a digest").to_owned();
-    assert_eq!(stage.writes(), [""; 0]);
+    assert_eq!(cluster.writes(), [""; 0]);
 
-    let other = stage.run(&format!("apply-plan {path} --digest 00 --confirm"));
-    expect(&other, 3);
-    let done = stage.run(&format!("apply-plan {path} --digest {digest} --confirm"));
-    expect(&done, 0);
-    assert_eq!(stage.keys("node-2"), [""; 0]);
-    // Once more is no harm.
-    let again = stage.run(&format!("apply-plan {path} --confirm"));
-    expect(&again, 0);
-    assert!(
-        again.stdout.contains("1 unchanged"),
-        "{}",
-        again.transcript()
-    );
+    let other = cluster.run(&format!("apply-plan {path} --digest 00 --confirm"));
+    other.expect_code(3);
+    let done = cluster.run(&format!("apply-plan {path} --digest {digest} --confirm"));
+    done.expect_code(0);
+    assert_eq!(cluster.keys("node-2"), [""; 0]);
+    // Applying it again changes nothing.
+    let again = cluster.run(&format!("apply-plan {path} --confirm"));
+    again.expect_code(0);
+    again.expect_stdout("1 unchanged");
 }

@@ -1,16 +1,16 @@
-//! The journal, and the way back.
+//! `journal` and `undo`.
 
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
-use super::{Stage, expect};
+use super::TestCluster;
 
 #[test]
-fn the_journal_tells_what_was_done() {
-    let stage = Stage::of("complete");
-    expect(&stage.run("pause gpu-tune --confirm"), 0);
-    let list = stage.run("journal list -o json");
-    expect(&list, 0);
+fn journal_shows_what_was_done() {
+    let cluster = TestCluster::captured("complete");
+    cluster.run("pause gpu-tune --confirm").expect_code(0);
+    let list = cluster.run("journal list -o json");
+    list.expect_code(0);
     let items = list.json()["items"].clone();
     assert_eq!(items[0]["title"], json!("pause gpu-tune"));
     assert_eq!(
@@ -18,21 +18,16 @@ fn the_journal_tells_what_was_done() {
         (&json!(1), &json!(false))
     );
     let id = items[0]["id"].as_str().expect("an id").to_owned();
-    let show = stage.run(&format!("journal show {id}"));
-    expect(&show, 0);
-    assert!(
-        show.stdout
-            .contains("skyhook/gpu-tune  changed  set annotation"),
-        "{}",
-        show.transcript()
-    );
-    expect(&stage.run(&format!("undo {id} --confirm")), 0);
+    let show = cluster.run(&format!("journal show {id}"));
+    show.expect_code(0);
+    show.expect_stdout("skyhook/gpu-tune  changed  set annotation");
+    cluster.run(&format!("undo {id} --confirm")).expect_code(0);
     assert_eq!(
-        stage.cr().expect("it is there")["metadata"]["annotations"]
+        cluster.cr().expect("it is there")["metadata"]["annotations"]
             [ApiFlavor::Skyhook.key("pause")],
         Value::Null
     );
-    let list = stage.run("journal list -o json").json();
+    let list = cluster.run("journal list -o json").json();
     let taken: Vec<&Value> = list["items"]
         .as_array()
         .expect("a list")
@@ -43,29 +38,34 @@ fn the_journal_tells_what_was_done() {
 }
 
 /// The id of the newest journal.
-fn newest(stage: &Stage) -> String {
-    let list = stage.run("journal list -o json").json();
+fn newest(cluster: &TestCluster) -> String {
+    let list = cluster.run("journal list -o json").json();
     list["items"][0]["id"].as_str().expect("an id").to_owned()
 }
 
 #[test]
-fn undo_takes_back_the_newest_that_is_still_in_force_and_says_which() {
-    let stage = Stage::of("complete");
-    expect(&stage.run("pause gpu-tune --confirm"), 0);
-    let a = newest(&stage);
-    expect(&stage.run("disable gpu-tune --confirm"), 0);
-    let b = newest(&stage);
-    let in_force = || (stage.noted("pause"), stage.noted("disable"));
+fn undo_reverts_the_newest_command_in_force_and_names_it() {
+    let cluster = TestCluster::captured("complete");
+    cluster.run("pause gpu-tune --confirm").expect_code(0);
+    let a = newest(&cluster);
+    cluster.run("disable gpu-tune --confirm").expect_code(0);
+    let b = newest(&cluster);
+    let in_force = || {
+        (
+            cluster.cr_annotation("pause"),
+            cluster.cr_annotation("disable"),
+        )
+    };
 
-    expect(&stage.run(&format!("undo {a} --confirm")), 0);
+    cluster.run(&format!("undo {a} --confirm")).expect_code(0);
     assert_eq!(in_force(), (Value::Null, json!("true")));
-    let undone = stage.run("undo --confirm");
-    expect(&undone, 0);
+    let undone = cluster.run("undo --confirm");
+    undone.expect_code(0);
     let says = format!("Most recent command not yet undone: disable gpu-tune (journal {b})\n");
     assert!(undone.stderr.starts_with(&says), "{}", undone.transcript());
     assert_eq!(in_force(), (Value::Null, Value::Null));
-    let nothing = stage.run("undo --confirm");
-    expect(&nothing, 1);
+    let nothing = cluster.run("undo --confirm");
+    nothing.expect_code(1);
     assert!(
         nothing
             .stderr
@@ -77,23 +77,19 @@ fn undo_takes_back_the_newest_that_is_still_in_force_and_says_which() {
 }
 
 #[test]
-fn where_there_is_no_journal_it_says_so() {
-    let stage = Stage::of("complete");
+fn missing_journal_is_reported() {
+    let cluster = TestCluster::captured("complete");
     for words in ["undo --confirm", "journal show"] {
-        let ran = stage.run(words);
-        expect(&ran, 1);
+        let ran = cluster.run(words);
+        ran.expect_code(1);
         assert_eq!(ran.stdout, "");
-        assert!(
-            ran.stderr.contains("no journal in "),
-            "{}",
-            ran.transcript()
-        );
+        ran.expect_stderr("no journal in ");
     }
-    // The newest is shown, also where it is an undo.
-    expect(&stage.run("pause gpu-tune --confirm"), 0);
-    expect(&stage.run("undo --confirm"), 0);
-    let show = stage.run("journal show");
-    expect(&show, 0);
+    // The newest journal is shown, even if it is of an undo.
+    cluster.run("pause gpu-tune --confirm").expect_code(0);
+    cluster.run("undo --confirm").expect_code(0);
+    let show = cluster.run("journal show");
+    show.expect_code(0);
     assert!(
         show.stdout.starts_with("undo \"pause gpu-tune\""),
         "{}",
@@ -102,54 +98,58 @@ fn where_there_is_no_journal_it_says_so() {
 }
 
 #[test]
-fn an_undo_that_is_taken_back_has_taken_nothing_back() {
-    let stage = Stage::of("complete");
-    expect(&stage.run("pause gpu-tune --confirm"), 0);
-    let a = newest(&stage);
-    expect(&stage.run("undo --confirm"), 0);
-    let undo = newest(&stage);
-    expect(&stage.run(&format!("undo {undo} --confirm")), 0);
-    assert_eq!(stage.noted("pause"), json!("true"));
-    let list = stage.run("journal list -o json").json();
+fn undone_undo_leaves_the_command_in_force() {
+    let cluster = TestCluster::captured("complete");
+    cluster.run("pause gpu-tune --confirm").expect_code(0);
+    let a = newest(&cluster);
+    cluster.run("undo --confirm").expect_code(0);
+    let undo = newest(&cluster);
+    cluster
+        .run(&format!("undo {undo} --confirm"))
+        .expect_code(0);
+    assert_eq!(cluster.cr_annotation("pause"), json!("true"));
+    let list = cluster.run("journal list -o json").json();
     let taken = |id: &str| {
         let items = list["items"].as_array().expect("a list");
         items.iter().find(|i| i["id"] == *id).expect("it is listed")["takenBack"].clone()
     };
     assert_eq!((taken(&a), taken(&undo)), (json!(false), json!(true)));
-    let again = stage.run("undo --confirm");
-    expect(&again, 0);
-    assert!(again.stderr.contains(&a), "{}", again.transcript());
-    assert_eq!(stage.noted("pause"), Value::Null);
+    let again = cluster.run("undo --confirm");
+    again.expect_code(0);
+    again.expect_stderr(&a);
+    assert_eq!(cluster.cr_annotation("pause"), Value::Null);
 }
 
 #[test]
-fn undos_of_undos_keep_titles_that_can_be_read() {
-    let stage = Stage::of("complete");
-    expect(&stage.run("pause gpu-tune --confirm"), 0);
+fn undo_of_an_undo_has_a_short_title() {
+    let cluster = TestCluster::captured("complete");
+    cluster.run("pause gpu-tune --confirm").expect_code(0);
     for title in [
         r#"undo "pause gpu-tune" (1 change)"#,
         r#"undo of undo "pause gpu-tune" (1 change)"#,
         r#"undo of undo of undo "pause gpu-tune" (1 change)"#,
     ] {
-        let undo = format!("undo {} --confirm", newest(&stage));
-        expect(&stage.run(&undo), 0);
-        let list = stage.run("journal list -o json").json();
+        let undo = format!("undo {} --confirm", newest(&cluster));
+        cluster.run(&undo).expect_code(0);
+        let list = cluster.run("journal list -o json").json();
         assert_eq!(list["items"][0]["title"], json!(title));
     }
 }
 
 #[test]
-fn an_undo_that_was_done_in_part_is_done_again() {
-    let stage = Stage::of("apply-erroring");
-    let before = stage.objects();
-    expect(&stage.run("reset gpu-tune --confirm --no-pause"), 0);
-    let reset = newest(&stage);
-    stage.fake.on("PATCH nodes node-2").times(1).reply(403);
-    expect(&stage.run("undo --confirm"), 4);
-    assert_eq!(stage.keys("node-2"), [""; 0]);
-    let again = stage.run("undo --confirm");
-    expect(&again, 0);
-    assert!(again.stderr.contains(&reset), "{}", again.transcript());
-    assert_eq!(stage.objects(), before);
-    expect(&stage.run("undo --confirm"), 1);
+fn partial_undo_is_repeated() {
+    let cluster = TestCluster::captured("apply-erroring");
+    let before = cluster.objects();
+    cluster
+        .run("reset gpu-tune --confirm --no-pause")
+        .expect_code(0);
+    let reset = newest(&cluster);
+    cluster.fake.on("PATCH nodes node-2").times(1).reply(403);
+    cluster.run("undo --confirm").expect_code(4);
+    assert_eq!(cluster.keys("node-2"), [""; 0]);
+    let again = cluster.run("undo --confirm");
+    again.expect_code(0);
+    again.expect_stderr(&reset);
+    assert_eq!(cluster.objects(), before);
+    cluster.run("undo --confirm").expect_code(1);
 }

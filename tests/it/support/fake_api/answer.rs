@@ -1,4 +1,4 @@
-//! What the server says: objects, or errors in the API server's words.
+//! Responses of the server: objects, or errors with the API server's messages.
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 use super::route::Route;
 use super::watch::Watching;
 
-/// What becomes of a request.
+/// The response to a request.
 pub enum Answer {
     Reply(Response<Bytes>),
-    /// The head and half of the body, then the connection ends.
+    /// The head and half of the body, then a connection error.
     Half(Response<Bytes>),
-    /// The head and what there is of a log, then what is added to it.
+    /// The head and the log so far, then new lines.
     Follow {
         response: Response<Bytes>,
         /// Pod, container, and whether it is of the run before.
@@ -20,11 +20,11 @@ pub enum Answer {
         from: usize,
         stamped: bool,
     },
-    /// The head, then changes as they happen.
+    /// The head, then watch events.
     Watch(Watching),
-    /// The connection ends without a word.
+    /// A connection error without a response.
     Cut,
-    /// Nothing, for ever.
+    /// No response, on an open connection.
     Hang,
 }
 

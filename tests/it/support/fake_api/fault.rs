@@ -11,29 +11,29 @@ use super::answer::{Answer, Problem, no_such_path, ok};
 use super::route::Route;
 use super::{FakeApi, State};
 
-/// What a rule does to a request.
+/// What a rule replies to a request.
 #[derive(Debug, Clone)]
 pub enum Reply {
     Problem(Problem),
-    /// 403 in the server's words; access reviews say no as well.
+    /// 403 as the server sends it; access reviews deny it, too.
     Forbidden,
     /// A path that is not served.
     NotFound,
     /// 409: someone else changed the object in between.
     Conflict,
-    /// 200 with this body instead of the true one.
+    /// 200 with this body instead of the real one.
     Body(String),
-    /// The true answer, with a `Warning` header.
+    /// The real response, with a `Warning` header.
     Warn(String),
-    /// The true answer, after something has happened.
+    /// The real response, after this change of the state.
     After(Change),
-    /// The true answer, broken off half way.
+    /// The real response, cut in the middle.
     Half,
     Cut,
     Hang,
 }
 
-/// Something that happens in the cluster.
+/// A change of the state.
 #[derive(Clone)]
 pub struct Change(pub Arc<dyn Fn(&mut State) + Send + Sync>);
 
@@ -79,18 +79,18 @@ impl From<Problem> for Reply {
     }
 }
 
-/// A rule in the making: which requests it is for, then what becomes of them.
+/// A rule under construction: which requests it matches, then its reply.
 ///
 /// The pattern is `VERB RESOURCE[/SUBRESOURCE] [NAME]`, such as `LIST nodes` or
 /// `PATCH nodes/status node-1`, with `*` for any; or `METHOD /path` for what is not an object.
-/// Rules go by age; the first one that fits decides, and one that only warns lets the others be.
+/// Rules are tried in order; the first match decides, except that a warning applies in addition to others.
 #[must_use = "a rule does nothing before it is told what to reply"]
 pub struct Rule {
     fake: FakeApi,
     ruled: Ruled,
 }
 
-/// A rule at work.
+/// A rule in force.
 #[derive(Debug, Clone)]
 pub struct Ruled {
     verb: String,
@@ -170,7 +170,7 @@ impl Rule {
         self
     }
 
-    /// Lets something happen right before the answer.
+    /// Changes the state right before the response.
     pub fn after(self, change: impl Fn(&mut State) + Send + Sync + 'static) {
         self.reply(Reply::After(Change(Arc::new(change))));
     }
@@ -205,17 +205,17 @@ impl Ruled {
     }
 }
 
-/// What the rules make of a request.
+/// The result of applying the rules to a request.
 #[derive(Default)]
 pub struct Verdict {
-    /// Answered by a rule, without a look at the objects.
+    /// The response of a rule, without reading the objects.
     pub answer: Option<Answer>,
     pub warnings: Vec<String>,
     pub half: bool,
     pub changes: Vec<Change>,
 }
 
-/// Asks the rules, counting the request with each that it fits.
+/// Applies the rules, counting the request for each rule that it matches.
 pub fn judge(
     rules: &mut [Ruled],
     method: &str,

@@ -2,13 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::super::expect;
 use super::{RESET, erroring};
 use crate::support::fake_api::Reply;
-use crate::support::run::Ran;
+use crate::support::run::RunOutput;
 
 /// The counts of an outcome, and the number of all its steps: two of them set the pause and end it.
-fn counts(ran: &Ran) -> (Value, usize) {
+fn counts(ran: &RunOutput) -> (Value, usize) {
     let outcome = ran.json();
     let steps = outcome["steps"].as_array().expect("a list").len();
     (outcome["counts"].clone(), steps)
@@ -16,13 +15,13 @@ fn counts(ran: &Ran) -> (Value, usize) {
 
 #[test]
 fn a_pause_of_our_own_that_is_set_and_ended_is_not_counted() {
-    let stage = erroring();
-    let ran = stage.with_operator(|| stage.run(&format!("{RESET} -o json")));
-    expect(&ran, 0);
+    let cluster = erroring();
+    let ran = cluster.with_operator(|| cluster.run(&format!("{RESET} -o json")));
+    ran.expect_code(0);
     let (reset, steps) = counts(&ran);
     assert_eq!(reset["applied"], json!(steps - 2), "{}", ran.transcript());
-    let undone = stage.with_operator(|| stage.run("undo --confirm"));
-    expect(&undone, 0);
+    let undone = cluster.with_operator(|| cluster.run("undo --confirm"));
+    undone.expect_code(0);
     let work = steps - 2;
     let says = format!("({work} changes): {work} changed\n");
     assert!(undone.stdout.contains(&says), "{}", undone.transcript());
@@ -31,10 +30,10 @@ fn a_pause_of_our_own_that_is_set_and_ended_is_not_counted() {
 #[test]
 fn a_pause_that_cannot_be_set_or_ended_is_counted() {
     for (nth, applied) in [(1, false), (2, true)] {
-        let stage = erroring();
-        let refused = stage.fake.on("PATCH skyhooks").nth(nth).times(100);
+        let cluster = erroring();
+        let refused = cluster.fake.on("PATCH skyhooks").nth(nth).times(100);
         refused.reply(Reply::from(403));
-        let ran = stage.with_operator(|| stage.run(&format!("{RESET} -o json")));
+        let ran = cluster.with_operator(|| cluster.run(&format!("{RESET} -o json")));
         let (reset, steps) = counts(&ran);
         let work = steps - 2;
         let (applied, not_reached) = if applied { (work, 0) } else { (0, work) };
@@ -52,14 +51,16 @@ fn a_pause_that_cannot_be_set_or_ended_is_counted() {
 /// It is what the second undo is for.
 #[test]
 fn the_end_of_a_pause_that_an_earlier_command_has_left_is_counted() {
-    let stage = erroring();
-    expect(&stage.with_operator(|| stage.run(RESET)), 0);
-    let ends = stage.fake.on("PATCH skyhooks").nth(2).times(100);
+    let cluster = erroring();
+    cluster.with_operator(|| cluster.run(RESET)).expect_code(0);
+    let ends = cluster.fake.on("PATCH skyhooks").nth(2).times(100);
     ends.reply(Reply::from(403));
-    expect(&stage.with_operator(|| stage.run("undo --confirm")), 4);
-    stage.fake.heal();
-    let again = stage.with_operator(|| stage.run("undo --confirm"));
-    expect(&again, 0);
+    cluster
+        .with_operator(|| cluster.run("undo --confirm"))
+        .expect_code(4);
+    cluster.fake.heal();
+    let again = cluster.with_operator(|| cluster.run("undo --confirm"));
+    again.expect_code(0);
     let says = ": 1 changed, 4 unchanged\n";
     assert!(again.stdout.contains(says), "{}", again.transcript());
 }

@@ -5,11 +5,11 @@ use std::ffi::OsString;
 use serde_json::{Value, json};
 
 use super::{DONE, RESET, erroring};
-use crate::support::run::{Child, Ran, Run, binary};
+use crate::support::run::{Child, Run, RunOutput, binary};
 
-impl super::Stage {
+impl super::TestCluster {
     /// A reset that is hung up twice while it is at work: amid its changes, and when it ends its pause.
-    fn hung_up(&self, env: &str) -> Ran {
+    fn hung_up(&self, env: &str) -> RunOutput {
         let child = Child::default();
         for at in [
             self.fake.on("PATCH nodes node-1").nth(1),
@@ -19,35 +19,35 @@ impl super::Stage {
         }
         let words = RESET.split_whitespace().chain(["--max-parallel=1"]);
         let call = [OsString::from(env), binary()].into_iter();
-        let reset = Run::of("env", call.chain(words.map(OsString::from)))
+        let reset = Run::program("env", call.chain(words.map(OsString::from)))
             .kubeconfig(&self.served.kubeconfig())
             .env("XDG_STATE_HOME", self.state.path());
-        self.with_operator(|| reset.child(&child).go())
+        self.with_operator(|| reset.child(&child).output())
     }
 }
 
 #[test]
 fn a_reset_whose_terminal_is_closed_ends_its_pause() {
-    let stage = erroring();
-    let ran = stage.hung_up("--default-signal=HUP");
+    let cluster = erroring();
+    let ran = cluster.hung_up("--default-signal=HUP");
     let said = "interrupted; requests in flight were completed";
     assert!(ran.stdout.contains(said), "{}", ran.transcript());
     assert_eq!(ran.code, Some(130), "{}", ran.transcript());
     assert_eq!(
-        stage.reset_and_paused(),
+        cluster.reset_and_paused(),
         (false, Value::Null, Value::Null),
         "{}",
         ran.transcript()
     );
-    let journals = stage.run("journal list -o json").json();
+    let journals = cluster.run("journal list -o json").json();
     assert_eq!(journals["items"].as_array().map(Vec::len), Some(1));
 }
 
 #[test]
 fn a_reset_under_nohup_goes_on() {
-    let stage = erroring();
-    let ran = stage.hung_up("--ignore-signal=HUP");
+    let cluster = erroring();
+    let ran = cluster.hung_up("--ignore-signal=HUP");
     assert_eq!(ran.code, Some(0), "{}", ran.transcript());
-    assert_eq!(stage.reset_and_paused(), DONE, "{}", ran.transcript());
-    assert_eq!(stage.noted("pause"), json!(null));
+    assert_eq!(cluster.reset_and_paused(), DONE, "{}", ran.transcript());
+    assert_eq!(cluster.cr_annotation("pause"), json!(null));
 }

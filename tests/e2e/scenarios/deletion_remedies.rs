@@ -1,0 +1,226 @@
+//! Deletions that are held up, and what `diagnose stuck` and `teardown` name against it, carried out as printed.
+
+use std::{cell::RefCell, time::Duration};
+
+use serde_json::{Value, json};
+
+use super::{
+    fixtures::{POLICIES, careful_policy, guarded_workload, stopped},
+    remedies::{cure, execute},
+    teardown::{ignore, of, rows, silent, stranded, taint, teardown, uninstallable},
+};
+use crate::{
+    cluster::Cluster,
+    kubelet::{StepResult, Target},
+    manifest::{package, skyhook},
+    ours,
+    rollout::{Rollout, pods},
+    view::{View, complete, condition, entry, gone, pod, that},
+};
+
+/// The operator comes round every two seconds while there is work; this is several of its passes.
+const LONG_ENOUGH: Duration = Duration::from_secs(7);
+const DRIVER: &str = "driver|2.0.1";
+
+/// Deletes, waits until the rule says so, and takes the way out as it is printed.
+#[track_caller]
+fn deleted_and_cured(gpu: &Rollout<'_>, code: &str, subject: Value, words: &[&str]) {
+    gpu.delete();
+    let found = || {
+        let report = ours::diagnose(&gpu.cluster.kubeconfig("admin"), &[]);
+        !report.with_code(code).is_empty()
+    };
+    gpu.cluster.await_that(&format!("{code} is found"), found);
+    let still = that("still there", |view: &View| view.object.is_some());
+    gpu.stays(&still, LONG_ENOUGH);
+    cure(gpu, code, subject, words);
+    gpu.until(gone());
+}
+
+/// Deletes, frees node-2 as printed, and finds that the operator passes it over: the others are in progress for ever.
+#[track_caller]
+fn deleted_and_passed_over(gpu: &Rollout<'_>, code: &str, words: &[&str]) {
+    gpu.delete().until(that("the others are clean", |view| {
+        view.entries(DRIVER).len() == 1
+    }));
+    let still = that("still there", |view: &View| view.object.is_some());
+    gpu.stays(&still, LONG_ENOUGH)
+        .diagnosed(code, json!({"node": "node-2"}));
+    cure(gpu, code, json!({"node": "node-2"}), words);
+    gpu.stays(&still, LONG_ENOUGH)
+        .diagnosed("SKY114", json!({"node": "node-2", "package": "driver"}));
+    cure(gpu, "SKY114", json!({"node": "node-2"}), &["retry"]);
+    gpu.until(pod("driver", "uninstall")).until(gone());
+}
+
+/// SKY102, the way that runs the interrupt.
+pub fn stranded_uninstall_gets_its_interrupt_back(cluster: &Cluster) {
+    let gpu = stranded(
+        cluster,
+        skyhook("gpu").with(
+            package("driver", "2.0.1")
+                .uninstallable()
+                .interrupts("service"),
+        ),
+    );
+    cluster.edits(
+        "s/^    driver:$/    driver:\\n      interrupt: {type: service, services: [containerd]}/",
+    );
+    deleted_and_cured(&gpu, "SKY102", json!({"node": "node-2"}), &["edit"]);
+}
+
+/// SKY102, the way that forgets, node by node.
+pub fn stranded_entry_is_removed(cluster: &Cluster) {
+    let gpu = stranded(
+        cluster,
+        skyhook("gpu").with(
+            package("driver", "2.0.1")
+                .uninstallable()
+                .interrupts("service"),
+        ),
+    );
+    for node in ["node-1", "node-2"] {
+        cure(&gpu, "SKY102", json!({"node": node}), &["reset"]);
+    }
+    deleted_and_cured(&gpu, "SKY102", json!({"node": "node-3"}), &["reset"]);
+}
+
+/// SKY112.
+pub fn failing_entry_is_removed(cluster: &Cluster) {
+    let gpu = cluster.apply(&uninstallable("gpu"));
+    gpu.until(complete());
+    cluster.result(
+        pods("driver", "uninstall").on("node-2"),
+        StepResult::Exit(3),
+    );
+    deleted_and_cured(&gpu, "SKY112", json!({"node": "node-2"}), &["reset"]);
+}
+
+/// SKY205.
+pub fn entry_of_an_unreachable_node_is_removed(cluster: &Cluster) {
+    let gpu = cluster.apply(&uninstallable("gpu"));
+    gpu.until(complete());
+    cluster.result(Target::default().on("node-2"), StepResult::Unseen);
+    silent(cluster, "node-2");
+    deleted_and_cured(&gpu, "SKY205", json!({"node": "node-2"}), &["reset"]);
+}
+
+/// SKY304.
+pub fn ignored_node_is_unignored(cluster: &Cluster) {
+    let gpu = cluster.apply(&uninstallable("gpu"));
+    gpu.until(complete());
+    ignore(cluster, "node-2");
+    deleted_and_passed_over(&gpu, "SKY304", &["unignore"]);
+}
+
+/// SKY403.
+pub fn taint_is_tolerated(cluster: &Cluster) {
+    let gpu = cluster.apply(&uninstallable("gpu"));
+    gpu.until(complete());
+    taint(cluster, "node-2");
+    cluster.edits(
+        "s/^spec:$/spec:\\n  additionalTolerations: [{key: maintenance, operator: Exists}]/",
+    );
+    deleted_and_passed_over(&gpu, "SKY403", &["edit"]);
+}
+
+/// SKY303.
+pub fn missing_policy_is_restored(cluster: &Cluster) {
+    careful_policy(cluster);
+    let gpu = cluster.apply(&uninstallable("gpu").set("deploymentPolicy", json!("careful")));
+    gpu.until(complete());
+    cluster
+        .api
+        .delete(&format!("{POLICIES}/careful"), &json!({}))
+        .expect("without webhooks it can be deleted");
+    gpu.until(condition(
+        "DeploymentPolicyNotFound",
+        "DeploymentPolicyNotFound",
+    ));
+    cluster.edits("s/^  deploymentPolicy: careful$//");
+    deleted_and_cured(&gpu, "SKY303", json!({"name": "gpu"}), &["edit"]);
+}
+
+/// SKY401: the drain for the interrupt of the uninstall.
+pub fn drain_blocked_by_a_budget_is_freed(cluster: &Cluster) {
+    let gpu = cluster.apply(
+        &skyhook("gpu").with(
+            package("driver", "2.0.1")
+                .uninstallable()
+                .interrupts("service"),
+        ),
+    );
+    gpu.until(complete());
+    let _path = guarded_workload(cluster);
+    cluster.edits("s/minAvailable: 1/minAvailable: 0/");
+    gpu.delete();
+    let still = that("still there", |view: &View| view.object.is_some());
+    gpu.stays(&still, LONG_ENOUGH);
+    let words = ["edit", "poddisruptionbudget"];
+    cure(&gpu, "SKY401", json!({"node": "node-2"}), &words);
+    // The others may have been drained in the meantime, and lost their turn.
+    for _ in ["node-1", "node-3"] {
+        let passed_over = RefCell::new(None);
+        cluster.await_that("it goes, or a node is passed over", || {
+            let report = ours::diagnose(&cluster.kubeconfig("admin"), &[]);
+            *passed_over.borrow_mut() = report.with_code("SKY114").first().copied().cloned();
+            gpu.view().object.is_none() || passed_over.borrow().is_some()
+        });
+        if let Some(finding) = passed_over.take() {
+            execute(&gpu, &finding, &["retry"]);
+        }
+    }
+    gpu.until(gone());
+}
+
+/// SKY501: nobody is left to remove the finalizer; what the teardown prints does.
+pub fn missing_operator_requires_strip(cluster: &Cluster) {
+    let gpu = cluster.apply(&uninstallable("gpu"));
+    gpu.until(complete());
+    cluster.remove_operator();
+    let said = teardown(cluster, &["--confirm"]);
+    assert_eq!(said.exit, Some(2), "{said:#?}");
+    assert_eq!(
+        rows(&said),
+        ["skyhook/gpu stalled SKY501 operator-not-running kubectl skyhook finalizer strip gpu"]
+    );
+    let strip = ["finalizer", "strip", "gpu", "--confirm"];
+    let stripped = ours::run(&cluster.kubeconfig("admin"), &strip);
+    assert_eq!(stripped.exit, Some(0), "{stripped:#?}");
+    gpu.until(gone());
+    let again = teardown(cluster, &["--confirm"]);
+    assert_eq!(again.exit, Some(0), "{again:#?}");
+}
+
+/// SKY302: an earlier one is not done on the node, so the uninstall does not begin there.
+pub fn earlier_custom_resource_is_disabled(cluster: &Cluster) {
+    cluster.result(of("base", "apply").on("node-2"), StepResult::Exit(1));
+    let base = cluster.apply(&skyhook("base").with(package("tuning", "1.2.0")));
+    base.until(entry("node-2", "tuning|1.2.0", "apply", "erroring"));
+    base.annotate("disable", json!("true"));
+    let gpu = cluster.apply(&uninstallable("gpu"));
+    gpu.until(complete());
+    base.annotate("disable", Value::Null)
+        .until(that("back in service", |view| {
+            view.annotation("node-2", "status_base") != Some("disabled")
+        }));
+    deleted_and_passed_over(&gpu, "SKY302", &["disable"]);
+}
+
+/// SKY301: the rollout has stopped, and with it the uninstalls of the deletion.
+pub fn stopped_rollout_is_reset(cluster: &Cluster) {
+    careful_policy(cluster);
+    cluster.result(pods("driver", "apply").on("node-2"), StepResult::Exit(1));
+    let gpu = cluster.apply(&uninstallable("gpu").set("deploymentPolicy", json!("careful")));
+    gpu.until(entry("node-1", DRIVER, "config", "complete"))
+        .until(entry("node-2", DRIVER, "apply", "erroring"))
+        .until(that("stopped", stopped));
+    gpu.delete();
+    let still = that("still there", |view: &View| view.object.is_some());
+    gpu.stays(&still, LONG_ENOUGH);
+    cure(&gpu, "SKY101", json!({"node": "node-2"}), &["reset"]);
+    gpu.stays(&still, LONG_ENOUGH);
+    let words = ["deployment-policy", "reset"];
+    cure(&gpu, "SKY301", json!({"skyhook": "gpu"}), &words);
+    gpu.until(gone());
+}

@@ -1,0 +1,372 @@
+//! The rights that `rbac` prints are exactly those that commands need on a real API server.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::{
+    api::Api,
+    cluster::Cluster,
+    kubelet::StepResult,
+    manifest::{package, skyhook},
+    ours::{self, Said},
+    rollout::pods,
+    view::{complete, everywhere, gone},
+};
+
+use super::writes::run;
+
+const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+const ROLE: &str = "ours";
+
+/// A right: verb, group, resource with its subresource.
+type Right = (String, String, String);
+
+/// A user with the rights of one command only.
+struct User<'a> {
+    cluster: &'a Cluster,
+    api: Api,
+}
+
+impl<'a> User<'a> {
+    fn new(cluster: &'a Cluster) -> User<'a> {
+        let role = json!({"metadata": {"name": ROLE}, "rules": []});
+        cluster.api.post(ROLES, &role).expect("a role is made");
+        let binding = json!({
+            "metadata": {"name": ROLE},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ROLE},
+            "subjects": [{"kind": "User", "name": "restricted", "apiGroup": "rbac.authorization.k8s.io"}],
+        });
+        cluster.api.post(BINDINGS, &binding).expect("and bound");
+        User {
+            cluster,
+            api: cluster.user("restricted"),
+        }
+    }
+
+    /// Grants these rights and no others, and returns when the authorizer has heard of it.
+    fn has(&self, rights: &[Right], not: &[Right]) {
+        let rules: Vec<Value> = rights
+            .iter()
+            .map(|(verb, group, resource)| {
+                json!({"apiGroups": [group], "resources": [resource], "verbs": [verb]})
+            })
+            .collect();
+        self.cluster
+            .api
+            .merge(&format!("{ROLES}/{ROLE}"), &json!({"rules": rules}))
+            .expect("a role can be changed");
+        self.cluster.await_that("the rights are as granted", || {
+            rights.iter().all(|right| self.may(right)) && !not.iter().any(|right| self.may(right))
+        });
+    }
+
+    fn may(&self, (verb, group, resource): &Right) -> bool {
+        let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+        let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": {"verb": verb, "group": group, "resource": resource, "subresource": subresource}}});
+        let answer = self.api.post(REVIEWS, &review).expect("one may ask");
+        answer["status"]["allowed"] == true
+    }
+
+    fn runs(&self, args: &[&str]) -> Said {
+        ours::run(&self.cluster.kubeconfig("restricted"), args)
+    }
+}
+
+/// The rights of the manifest that `rbac --for COMMAND` prints.
+fn printed(cluster: &Cluster, command: &str) -> Vec<Right> {
+    let role = cluster.ours(&["rbac", "--for", command]);
+    assert_eq!(role["kind"], "ClusterRole");
+    let words = |rule: &Value, key: &str| -> Vec<String> {
+        let all = rule[key].as_array().expect("a list").iter();
+        all.map(|w| w.as_str().expect("a word").to_owned())
+            .collect()
+    };
+    let mut rights = Vec::new();
+    for rule in role["rules"].as_array().expect("rules") {
+        for group in words(rule, "apiGroups") {
+            for resource in words(rule, "resources") {
+                for verb in words(rule, "verbs") {
+                    rights.push((verb, group.clone(), resource.clone()));
+                }
+            }
+        }
+    }
+    rights
+}
+
+/// What is not asked for where only the old generation is served, and no webhook names a service.
+fn not_here((_, group, resource): &Right) -> bool {
+    group.starts_with("nodewright")
+        || group == "batch"
+        || matches!(resource.as_str(), "services" | "endpointslices")
+}
+
+/// What the plan of a command holds only at times: what runs packages again holds the operator while something is under
+/// way, starts batches anew where there is a policy, and clears conditions where the custom resource is gone; what
+/// others planned, or are gone for, may be of any kind.
+fn needed_at_times(command: &str, (verb, _, resource): &Right) -> bool {
+    let changes = verb != "list";
+    if resource == "namespaces" {
+        // Which cluster it is is noted with a change, and compared where something noted is carried out.
+        return !matches!(command, "undo" | "apply-plan" | "undelete");
+    }
+    match command {
+        // Logs are read of what fails, and here nothing does.
+        "diagnose stuck" => resource == "pods/log",
+        // The plain table does not say since when stages run.
+        "node status" => matches!(resource.as_str(), "pods" | "jobs"),
+        // Who waits and may not watch lists again and again; here there is nothing to wait for.
+        "wait" | "package logs" => verb == "watch",
+        "teardown" if verb == "watch" => true,
+        // To wait for it takes more.
+        "uninstall" => {
+            let always = ["skyhooks", "nodes", "pods", "deployments", "events"];
+            verb == "watch" || !always.contains(&resource.as_str())
+        }
+        "reset" | "node reset" | "package rerun" | "update-state" => changes && resource != "nodes",
+        // A node leaves its batches only where that is asked for.
+        "node ignore" => changes && resource != "nodes",
+        "deployment-policy reset" => changes && resource == "nodes",
+        "leftovers" => changes && matches!(resource.as_str(), "pods" | "configmaps"),
+        "undelete" => changes && verb != "create",
+        // It lists nodes where it takes back what was done on several.
+        "undo" if !changes && resource == "nodes" => true,
+        "undo" | "apply-plan" => changes && (verb != "patch" || resource != "skyhooks"),
+        "teardown" => changes && resource == "deploymentpolicies",
+        _ => false,
+    }
+}
+
+/// Runs a command without each of its rights, as a rehearsal if it changes something, then with exactly these.
+///
+/// What a command may need and does not need here, it goes without.
+fn proves(user: &User<'_>, command: &str, args: &[&str], changes: bool) {
+    let (rehearsal, real): (&[&str], &[&str]) = if changes {
+        (&["--dry-run=server"], &["--confirm"])
+    } else {
+        (&[], &[])
+    };
+    let rights = without_each(user, command, args, rehearsal);
+    user.has(&rights, &[]);
+    let said = user.runs(&[args, real].concat());
+    assert!(matches!(said.exit, Some(0 | 2)), "{command}: {said:#?}");
+    untroubled(command, &said);
+}
+
+/// Asserts that the output names no missing right.
+fn untroubled(command: &str, said: &Said) {
+    let text = format!("{}{}", said.stdout, said.stderr);
+    for word in ["forbidden", "cannot read", "could not be", "rbac"] {
+        assert!(!text.contains(word), "{command}: {said:#?}");
+    }
+}
+
+/// Each of the rights that are printed for a command is missed by name; returns them.
+fn without_each(user: &User<'_>, command: &str, args: &[&str], rehearsal: &[&str]) -> Vec<Right> {
+    let rights = printed(user.cluster, command);
+    for (at, missing) in rights.iter().enumerate() {
+        if not_here(missing) {
+            continue;
+        }
+        let mut left = rights.clone();
+        left.remove(at);
+        user.has(&left, std::slice::from_ref(missing));
+        let said = user.runs(&[args, rehearsal].concat());
+        let (verb, group, resource) = missing;
+        let dot = if group.is_empty() { "" } else { "." };
+        let text = format!("{}{}", said.stdout, said.stderr);
+        // As the server says it, and as `kubectl auth can-i` takes it.
+        let named = format!("{verb} {resource}{dot}{group}");
+        let plain = named.replace("/log", "");
+        if needed_at_times(command, missing) && said.exit == Some(0) && !text.contains(&plain) {
+            untroubled(command, &said);
+            continue;
+        }
+        assert!(
+            text.contains(&named) || text.contains(&plain),
+            "{command} without {named}: {said:#?}"
+        );
+        assert!(
+            said.stderr
+                .contains(&format!("kubectl skyhook rbac --for '{command}'"))
+                || said
+                    .stderr
+                    .contains(&format!("kubectl skyhook rbac --for {command}")),
+            "{command} without {named}: {said:#?}"
+        );
+    }
+    rights
+}
+
+/// The commands that read.
+pub fn read_commands(cluster: &Cluster) {
+    let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").uninstallable()));
+    gpu.until(complete());
+    let user = User::new(cluster);
+    for (command, args) in [
+        ("status", vec!["status"]),
+        ("diagnose stuck", vec!["diagnose", "stuck"]),
+        ("node status", vec!["node", "status"]),
+        ("node list", vec!["node", "list", "--skyhook", "gpu"]),
+        (
+            "package status",
+            vec!["package", "status", "--skyhook", "gpu"],
+        ),
+        ("uninstall status", vec!["uninstall", "status"]),
+        ("finalizer status", vec!["finalizer", "status", "gpu"]),
+        ("wait", vec!["wait", "gpu", "--timeout", "30s"]),
+        ("version", vec!["version"]),
+    ] {
+        proves(&user, command, &args, false);
+    }
+}
+
+/// The commands that write.
+pub fn write_commands(cluster: &Cluster) {
+    let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").uninstallable()));
+    gpu.until(complete());
+    let user = User::new(cluster);
+    let commands: BTreeMap<&str, Vec<&str>> = BTreeMap::from([
+        ("node ignore", vec!["node", "ignore", "node-3"]),
+        ("node unignore", vec!["node", "unignore", "node-3"]),
+        ("pause", vec!["pause", "gpu"]),
+        ("resume", vec!["resume", "gpu"]),
+        ("disable", vec!["disable", "gpu"]),
+        ("enable", vec!["enable", "gpu"]),
+        (
+            "node reset",
+            vec!["node", "reset", "node-2", "--skyhook", "gpu"],
+        ),
+        ("reset", vec!["reset", "gpu"]),
+        (
+            "package rerun",
+            vec![
+                "package",
+                "rerun",
+                "driver",
+                "--skyhook",
+                "gpu",
+                "--node",
+                "node-2",
+            ],
+        ),
+        ("uninstall", vec!["uninstall", "gpu", "driver"]),
+    ]);
+    // Each undoes what the one before did, or waits for it.
+    for command in [
+        "node ignore",
+        "node unignore",
+        "pause",
+        "resume",
+        "disable",
+        "enable",
+        "node reset",
+        "reset",
+        "package rerun",
+        "uninstall",
+    ] {
+        proves(&user, command, &commands[command], true);
+        if matches!(command, "enable" | "node reset" | "reset" | "package rerun") {
+            gpu.until(everywhere("driver|2.0.1", "config", "complete"))
+                .until(complete());
+        }
+    }
+}
+
+/// The commands that clean up, and those that carry out what was planned before.
+pub fn cleanup_commands(cluster: &Cluster) {
+    let interrupting = || skyhook("gpu").with(package("driver", "2.0.1").interrupts("service"));
+    let user = User::new(cluster);
+    let plan = cluster.kubeconfig("admin").with_file_name("plan.json");
+    let plan = plan.to_str().expect("a path in plain letters");
+
+    cluster.result(pods("driver", "interrupt"), StepResult::Hang);
+    let gpu = cluster.apply(&interrupting());
+    gpu.until(everywhere("driver|2.0.1", "interrupt", "in_progress"));
+    let logs = ["package", "logs", "driver", "--skyhook", "gpu"];
+    user.has(&without_each(&user, "package logs", &logs, &[]), &[]);
+    let said = user.runs(&logs);
+    let begins = "node-1 interrupt │ stage \"interrupt\" of \"driver\" begins\n";
+    assert_eq!(said.exit, Some(0), "{}", said.stderr);
+    assert!(said.stdout.starts_with(begins), "{}", said.stderr);
+    assert_eq!(said.stderr, "");
+    let entry = "update-state gpu driver 2.0.1 interrupt complete --node node-1";
+    proves(&user, "update-state", &words(entry), true);
+    cluster.stop_operator();
+    let batches = "deployment-policy reset gpu";
+    proves(&user, "deployment-policy reset", &words(batches), true);
+    run(cluster, &["pause", "gpu", "--plan-out", plan]);
+    proves(&user, "apply-plan", &["apply-plan", plan], true);
+    proves(&user, "undo", &["undo"], true);
+
+    gpu.delete();
+    proves(
+        &user,
+        "finalizer strip",
+        &words("finalizer strip gpu --force"),
+        true,
+    );
+    gpu.until(gone());
+    proves(&user, "undelete", &words("undelete gpu"), true);
+    gpu.delete().until(gone());
+    proves(
+        &user,
+        "cordon release",
+        &words("cordon release node-1"),
+        true,
+    );
+    proves(
+        &user,
+        "leftovers",
+        &words("leftovers --clean --purge-state"),
+        true,
+    );
+
+    cluster.heal();
+    cluster.start_operator();
+    let gpu = cluster.apply(&interrupting());
+    gpu.until(complete());
+    proves(&user, "teardown", &["teardown"], true);
+    gpu.until(gone());
+}
+
+fn words(line: &str) -> Vec<&str> {
+    line.split(' ').collect()
+}
+
+/// The two roles that `rbac` prints without a command, applied with kubectl.
+pub fn role_manifests(cluster: &Cluster) {
+    let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")));
+    gpu.until(complete());
+    let roles = cluster.ours(&["rbac"]);
+    for role in roles["items"].as_array().expect("two roles") {
+        cluster.api.post(ROLES, role).expect("the server takes it");
+    }
+    let user = User::new(cluster);
+    user.has(&printed(cluster, "viewer"), &[]);
+    let said = user.runs(&["status"]);
+    assert_eq!(
+        (said.exit, said.stderr.as_str()),
+        (Some(0), ""),
+        "{said:#?}"
+    );
+    let said = user.runs(&["pause", "gpu", "--confirm"]);
+    assert_eq!(said.exit, Some(1), "{said:#?}");
+    assert!(
+        said.stderr.contains("kubectl skyhook rbac --for pause"),
+        "{said:#?}"
+    );
+    user.has(&printed(cluster, "operator"), &[]);
+    for args in [
+        ["pause", "gpu", "--confirm"],
+        ["resume", "gpu", "--confirm"],
+    ] {
+        let said = user.runs(&args);
+        assert_eq!(said.exit, Some(0), "{said:#?}");
+    }
+    gpu.until(complete());
+}

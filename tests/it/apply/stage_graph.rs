@@ -1,0 +1,274 @@
+//! Stages that depend on each other: each starts once those before it have ended; independent stages run in parallel.
+
+use futures::FutureExt;
+use futures::future::LocalBoxFuture;
+use http::Method;
+use kubectl_skyhook::apply::{StepResult, StopReason, WaitStrategy, apply};
+use kubectl_skyhook::plan::{WaitCondition, WaitFor};
+
+use super::server::{Call, Fault, Store};
+use super::*;
+
+fn cr_path(name: &str) -> String {
+    Target::skyhook(FLAVOR, name, None).path()
+}
+
+/// A stage that writes to a node, and waits until the operator has seen the custom resource of the same name.
+fn stage(name: &str, after: &[usize]) -> PlanStage {
+    PlanStage {
+        after: Some(after.to_vec()),
+        until: Some(WaitFor {
+            target: Target::skyhook(FLAVOR, name, None),
+            condition: WaitCondition::Seen,
+            at_most: 60,
+        }),
+        ..PlanStage::of(vec![rerun(name)])
+    }
+}
+
+fn graph(stages: &[(&str, &[usize])]) -> Plan {
+    Plan {
+        stages: stages
+            .iter()
+            .map(|(name, after)| stage(name, after))
+            .collect(),
+        ..Plan::default()
+    }
+}
+
+fn serve(plan: &Plan) -> Server {
+    let names: Vec<String> = plan.steps().map(|s| s.target.name.clone()).collect();
+    let server = server_of(&names);
+    for name in &names {
+        let cr = json!({"kind": FLAVOR.kind(), "metadata": {"name": name}});
+        let mut store = server.store.lock().expect("no panic");
+        store.objects.insert(cr_path(name), cr);
+    }
+    server
+}
+
+fn written(store: &Store, name: &str) -> bool {
+    store.writes.contains_key(&path(name))
+}
+
+fn seen(store: &Store, name: &str) -> bool {
+    store.objects[&cr_path(name)].get("status").is_some()
+}
+
+/// Simulates the operator: it sees a custom resource once the node of its pair was written.
+fn operator(store: &mut Store, pairs: &[(&str, &str)]) {
+    for (name, node) in pairs {
+        if written(store, node) {
+            store.set(&cr_path(name), &["status"], json!({"status": "complete"}));
+        }
+    }
+}
+
+fn sends(call: &Call, name: &str) -> bool {
+    call.method == Method::PATCH && call.path == path(name)
+}
+
+const DIAMOND: [(&str, &[usize]); 4] = [("a", &[]), ("b", &[0]), ("c", &[0]), ("d", &[1, 2])];
+/// Two branches after `a`: `b` then `d`, and `c` then `e`.
+const BRANCHES: [(&str, &[usize]); 5] = [
+    ("a", &[]),
+    ("b", &[0]),
+    ("c", &[0]),
+    ("d", &[1]),
+    ("e", &[2]),
+];
+
+fn applied(outcome: &PlanOutcome) -> Vec<bool> {
+    let results = outcome.results.iter().flatten();
+    results.map(|r| *r == StepResult::Applied).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn branches_wait_in_parallel_and_their_join_waits_for_both() {
+    let plan = graph(&DIAMOND);
+    let server = serve(&plan).on_request(|store, call| {
+        if sends(call, "b") || sends(call, "c") {
+            assert!(seen(store, "a"));
+        }
+        if sends(call, "d") {
+            assert!(seen(store, "b") && seen(store, "c"));
+        }
+        // Neither of the two would end if one started after the other.
+        operator(store, &[("a", "a"), ("b", "c"), ("c", "b"), ("d", "d")]);
+        None
+    });
+    let (outcome, _) = execute(&server, &plan, &options()).await;
+    assert_eq!(outcome.ended, StopReason::Finished);
+    assert_eq!(outcome.tally().applied, 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn failed_stage_stops_only_its_dependents() {
+    let plan = graph(&BRANCHES);
+    let server = serve(&plan).on_request(|store, call| {
+        operator(store, &[("a", "a"), ("c", "c"), ("e", "e")]);
+        sends(call, "b").then_some(Fault::Answer(403))
+    });
+    let (outcome, _) = execute(&server, &plan, &options()).await;
+    assert_eq!(outcome.ended, StopReason::Halted);
+    assert_eq!(applied(&outcome), [true, false, true, false, true]);
+    assert_eq!(outcome.results[3], [StepResult::NotReached]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn wait_timeout_stops_only_its_dependents() {
+    let plan = graph(&BRANCHES);
+    let server = serve(&plan).on_request(|store, _| {
+        operator(store, &[("a", "a"), ("c", "c"), ("e", "e")]);
+        None
+    });
+    let (outcome, _) = execute(&server, &plan, &options()).await;
+    let waiting = "the operator has set the status of nodewright/b".to_owned();
+    assert_eq!(outcome.ended, StopReason::TimedOut { waiting });
+    assert_eq!(applied(&outcome), [true, true, true, false, true]);
+}
+
+/// Wraps the plan as a pause does: one stage first, and one last that always runs.
+fn with_cleanup(mut plan: Plan) -> Plan {
+    let last = plan.stages.len();
+    plan.stages.push(PlanStage {
+        always: true,
+        after: Some((1..last).collect()),
+        ..PlanStage::of(vec![rerun("z")])
+    });
+    plan
+}
+
+#[tokio::test(start_paused = true)]
+async fn cleanup_stage_runs_after_all_others_end() {
+    let plan = with_cleanup(graph(&BRANCHES));
+    let server = serve(&plan).on_request(|store, call| {
+        if sends(call, "z") {
+            assert!(seen(store, "e") && !written(store, "d"));
+        }
+        operator(store, &[("a", "a"), ("c", "c"), ("e", "e")]);
+        sends(call, "b").then_some(Fault::Answer(403))
+    });
+    let (outcome, _) = execute(&server, &plan, &options()).await;
+    assert_eq!(outcome.ended, StopReason::Halted);
+    assert_eq!(applied(&outcome), [true, false, true, false, true, true]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn interrupt_ends_waits_and_runs_cleanup_stages() {
+    let plan = with_cleanup(graph(&BRANCHES));
+    let (stopper, stop) = Stopper::new();
+    let server = serve(&plan).on_request(move |store, call| {
+        operator(store, &[("a", "a")]);
+        if call.path == cr_path("c") && written(store, "b") && written(store, "c") {
+            stopper.stop();
+        }
+        None
+    });
+    let (outcome, heard) = execute_until(&server, &plan, &options(), None, &stop).await;
+    assert_eq!(outcome.ended, StopReason::Interrupted);
+    assert_eq!(
+        applied(&outcome),
+        [true, true, true, false, false, true],
+        "{heard:?}"
+    );
+}
+
+/// Ends no wait before both branches wait at once; then ends the last one first.
+#[derive(Default)]
+struct Pairs(Vec<Vec<String>>);
+
+impl WaitStrategy for Pairs {
+    fn takes(&self, _until: &WaitFor) -> bool {
+        true
+    }
+
+    fn wait<'a>(
+        &'a mut self,
+        untils: &'a [&'a WaitFor],
+    ) -> LocalBoxFuture<'a, (Vec<usize>, StopReason)> {
+        async move {
+            let names = untils.iter().map(|until| until.target.name.clone());
+            let names: Vec<String> = names.collect();
+            let one_branch = names == ["b"] || names == ["c"];
+            let asked_for_both = self.0.iter().any(|asked| asked.len() == 2);
+            let last = names.len() - 1;
+            self.0.push(names);
+            if one_branch && !asked_for_both {
+                std::future::pending::<()>().await;
+            }
+            (vec![last], StopReason::Finished)
+        }
+        .boxed_local()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn parallel_waits_share_one_wait_strategy_call() {
+    let plan = graph(&DIAMOND);
+    let server = serve(&plan);
+    let (_stopper, stop) = Stopper::new();
+    let mut pairs = Pairs::default();
+    let outcome = apply(
+        &server.client(),
+        &plan,
+        &options(),
+        None,
+        &stop,
+        &mut |_| {},
+        Some(&mut pairs),
+    )
+    .await;
+    assert_eq!(outcome.ended, StopReason::Finished);
+    assert_eq!(outcome.tally().applied, 4);
+    assert!(
+        pairs.0.contains(&vec!["b".to_owned(), "c".to_owned()]),
+        "{:?}",
+        pairs.0
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn failure_outranks_blocked_in_the_outcome() {
+    struct Blocked;
+    impl WaitStrategy for Blocked {
+        fn takes(&self, until: &WaitFor) -> bool {
+            until.target.name == "c"
+        }
+
+        fn wait<'a>(
+            &'a mut self,
+            untils: &'a [&'a WaitFor],
+        ) -> LocalBoxFuture<'a, (Vec<usize>, StopReason)> {
+            let findings = vec!["SKY109 c".to_owned()];
+            let all = (0..untils.len()).collect();
+            async move { (all, StopReason::Hindered { findings }) }.boxed_local()
+        }
+    }
+    let plan = graph(&BRANCHES);
+    for refused in [false, true] {
+        let server = serve(&plan).on_request(move |store, call| {
+            operator(store, &[("a", "a"), ("b", "b"), ("d", "d")]);
+            (refused && sends(call, "d")).then_some(Fault::Answer(403))
+        });
+        let (_stopper, stop) = Stopper::new();
+        let outcome = apply(
+            &server.client(),
+            &plan,
+            &options(),
+            None,
+            &stop,
+            &mut |_| {},
+            Some(&mut Blocked),
+        )
+        .await;
+        let ended = if refused {
+            StopReason::Halted
+        } else {
+            let findings = vec!["SKY109 c".to_owned()];
+            StopReason::Hindered { findings }
+        };
+        assert_eq!(outcome.ended, ended);
+        assert_eq!(applied(&outcome), [true, true, true, !refused, false]);
+    }
+}

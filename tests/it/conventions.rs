@@ -1,0 +1,426 @@
+//! Conventions of this repository that can be checked.
+
+mod examples;
+mod source;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use source::{Source, sources};
+
+use clap::Command;
+use kubectl_skyhook::program::Program;
+use kubectl_skyhook::rules;
+
+/// Which modules a module may use; exceptions of single files are in `FILE_USES`.
+const USES: &[(&str, &[&str])] = &[
+    ("redact", &[]),
+    ("bounded", &[]),
+    ("reason", &["redact"]),
+    ("suggestions", &[]),
+    ("api", &[]),
+    ("cluster", &["api", "bounded", "reason", "redact"]),
+    ("view", &[]),
+    ("plan", &["api", "cluster", "view"]),
+    ("rules", &["api", "cluster", "plan", "redact"]),
+    ("args", &["api", "redact", "view"]),
+    (
+        "connect",
+        &["args", "bounded", "reason", "redact", "suggestions"],
+    ),
+    (
+        "apply",
+        &["args", "bounded", "plan", "reason", "redact", "view"],
+    ),
+    ("screen", &["args", "view"]),
+    ("error", &["cluster", "connect", "suggestions", "view"]),
+    (
+        "ctx",
+        &[
+            "apply", "args", "cluster", "connect", "error", "plan", "screen", "view",
+        ],
+    ),
+    ("program", &[]),
+    (
+        "commands",
+        &[
+            "api", "args", "cluster", "ctx", "error", "plan", "program", "rules", "view",
+        ],
+    ),
+    (
+        "cli",
+        &["args", "commands", "ctx", "error", "program", "suggestions"],
+    ),
+    ("main", &[]),
+    ("lib", &[]),
+];
+
+/// Files and directories that may use more than their module.
+const FILE_USES: &[(&str, &str)] = &[
+    // The edge that reads from a server reports why a read failed.
+    ("cluster/live", "connect"),
+    // Contexts and similar names are completed from the kubeconfig.
+    ("cli/completion", "connect"),
+    // Journals are completed from their directory.
+    ("cli/completion", "apply"),
+    // Object names are completed from the cluster.
+    ("cli/completion", "api"),
+    ("cli/completion", "cluster"),
+    ("cli/completion", "rules"),
+    ("cli/completion", "view"),
+    // Journals and plans are files.
+    ("commands/apply_plan.rs", "apply"),
+    ("commands/journal.rs", "apply"),
+    ("commands/finalizer/strip.rs", "apply"),
+    // The owner of a pause.
+    ("apply/owner.rs", "cluster"),
+    ("commands/undelete", "apply"),
+    ("commands/undo.rs", "apply"),
+];
+
+/// What only edges may use, and the files and directories that are its edges.
+const EDGES: &[(&str, &[&str])] = &[
+    (
+        "std::fs",
+        &[
+            "apply",
+            // Templates can be files.
+            "args/output.rs",
+            "bounded.rs",
+            "cluster/dump",
+            "connect",
+            "commands/collect/file.rs",
+            "commands/completion/install.rs",
+            "ctx/external_diff.rs",
+        ],
+    ),
+    (
+        "std::env",
+        &[
+            "apply/owner.rs",
+            "connect",
+            "screen.rs",
+            "main.rs",
+            "commands/completion/install.rs",
+            "cli/completion/shell.rs",
+            "ctx/process.rs",
+        ],
+    ),
+    (
+        "kube::Client",
+        &[
+            "apply",
+            "cluster/live",
+            "connect",
+            "ctx",
+            // These commands stream or wait; no other command gets a client.
+            "commands/package/logs",
+        ],
+    ),
+    ("Timestamp::now", &["connect", "ctx"]),
+    ("println!", &[]),
+    ("print!(", &[]),
+    ("std::process::exit", &[]),
+];
+
+/// Fails with all violations, one line each.
+fn check(wrong: impl Iterator<Item = String>) {
+    let wrong: Vec<String> = wrong.collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn only_the_api_module_spells_api_groups() {
+    // Split, or this file would violate its own rule.
+    let groups = ["skyhook", "nodewright"].map(|name| format!("{name}.nvidia.com"));
+    let others = sources().filter(|s| !s.is_in("api"));
+    check(others.flat_map(|s| {
+        let spelled = groups.iter().filter(move |g| s.whole.contains(g.as_str()));
+        let place = s.path.clone();
+        spelled
+            .map(move |g| format!("{place} spells {g}; ask the Generation for it"))
+            .collect::<Vec<_>>()
+    }));
+}
+
+/// Files and directories that may use more than their module.
+fn uses_of_file<'a>(
+    source: &'a Source,
+    used: &'a str,
+) -> impl Iterator<Item = &'static (&'static str, &'static str)> {
+    FILE_USES
+        .iter()
+        .filter(move |(place, module)| source.is_in(place) && *module == used)
+}
+
+fn allowed(module: &str) -> &'static [&'static str] {
+    let uses = USES.iter().find(|(name, _)| *name == module);
+    uses.unwrap_or_else(|| panic!("say in USES what {module} may use"))
+        .1
+}
+
+#[test]
+fn modules_use_only_modules_above_them() {
+    check(sources().flat_map(|s| {
+        let module = s.module().to_owned();
+        let used = s.modules_used();
+        used.into_iter()
+            .filter(|used| {
+                *used != module
+                    && !allowed(&module).contains(&used.as_str())
+                    && uses_of_file(&s, used).next().is_none()
+            })
+            .map(|used| format!("{} uses {used}", s.path))
+            .collect::<Vec<_>>()
+    }));
+}
+
+#[test]
+fn exception_lists_have_no_unused_entries() {
+    let all: Vec<(Source, BTreeSet<String>)> = sources()
+        .map(|s| {
+            let used = s.modules_used();
+            (s, used)
+        })
+        .collect();
+    let modules = USES.iter().flat_map(|(module, uses)| {
+        let needed = |used: &str| {
+            let mut files = all.iter();
+            files.any(|(s, uses)| s.module() == *module && uses.contains(used))
+        };
+        uses.iter()
+            .filter(move |used| !needed(used))
+            .map(move |used| format!("{module} need not use {used}"))
+    });
+    let besides = FILE_USES.iter().filter(|(place, module)| {
+        let mut files = all.iter();
+        let needed = files.any(|(s, uses)| {
+            s.is_in(place) && uses.contains(*module) && !allowed(s.module()).contains(module)
+        });
+        !needed
+    });
+    let besides = besides.map(|(place, module)| format!("{place} need not use {module}"));
+    let edges = EDGES.iter().flat_map(|(name, edges)| {
+        let all = &all;
+        let needed = move |edge: &str| {
+            let mut files = all.iter();
+            files.any(|(s, _)| s.is_in(edge) && s.code.contains(name))
+        };
+        edges
+            .iter()
+            .filter(move |edge| !needed(edge))
+            .map(move |edge| format!("{edge} need not be an edge to {name}"))
+    });
+    check(modules.chain(besides).chain(edges));
+}
+
+/// For each file, the files it uses, without its parents and children.
+fn graph() -> BTreeMap<String, BTreeSet<String>> {
+    let all: Vec<Source> = sources().filter(|s| !s.code.is_empty()).collect();
+    let modules: BTreeSet<Vec<String>> = all.iter().map(Source::path_of_module).collect();
+    let family = |a: &[String], b: &[String]| a.starts_with(b) || b.starts_with(a);
+    let mut graph = BTreeMap::new();
+    for source in &all {
+        let own = source.path_of_module();
+        let paths = source.paths().into_iter();
+        let named = paths.filter_map(|path| {
+            let prefixes = (1..=path.len()).rev().map(|n| path[..n].to_vec());
+            prefixes.into_iter().find(|prefix| modules.contains(prefix))
+        });
+        let named = named.filter(|module| !family(module, &own));
+        graph.insert(own.join("::"), named.map(|m| m.join("::")).collect());
+    }
+    graph
+}
+
+#[test]
+fn modules_have_no_import_cycles() {
+    let graph = graph();
+    let reached = |from: &str| {
+        let mut reached: BTreeSet<&str> = BTreeSet::new();
+        let mut open = vec![from];
+        while let Some(at) = open.pop() {
+            for next in graph.get(at).into_iter().flatten() {
+                if reached.insert(next) {
+                    open.push(next);
+                }
+            }
+        }
+        reached
+    };
+    let in_circle = graph
+        .keys()
+        .filter(|module| reached(module).contains(module.as_str()));
+    check(in_circle.map(|module| format!("{module} leads back to itself")));
+}
+
+#[test]
+fn commands_do_not_import_each_other() {
+    let command = |module: &str| {
+        let mut parts = module.split("::");
+        (parts.next() == Some("commands")).then(|| parts.next().map(str::to_owned))?
+    };
+    check(graph().iter().flat_map(|(module, named)| {
+        let own = command(module);
+        let others = named.iter().filter(|named| {
+            let theirs = command(named);
+            own.is_some()
+                && theirs.is_some()
+                && own != theirs
+                && theirs.as_deref() != Some("shared")
+        });
+        let wrong: Vec<String> = others.map(|n| format!("{module} imports {n}")).collect();
+        wrong
+    }));
+}
+
+#[test]
+fn only_edge_modules_do_io() {
+    check(sources().flat_map(|s| {
+        let names = EDGES.iter().filter(|(name, edges)| {
+            s.code.contains(name) && !edges.iter().any(|edge| s.is_in(edge))
+        });
+        names
+            .map(|(name, _)| format!("{} is no edge, and names {name}", s.path))
+            .collect::<Vec<_>>()
+    }));
+}
+
+#[test]
+fn files_are_small_and_have_concrete_names() {
+    const MOST: usize = 400;
+    check(sources().filter_map(|s| {
+        let lines = s.whole.lines().count();
+        (lines > MOST).then(|| format!("{} has {lines} lines; split it", s.path))
+    }));
+    check(sources().filter_map(|s| {
+        let vague = ["utils", "util", "helpers", "common", "misc"];
+        let mut names = s.path.split(['/', '.']);
+        let named = names.any(|part| vague.contains(&part));
+        named.then(|| format!("{}: name it after what is in it", s.path))
+    }));
+}
+
+#[test]
+fn modules_have_doc_comments() {
+    // The doc comment of a command or rule is its manual.
+    let spoken = |s: &Source| {
+        s.whole.starts_with("//!") || s.is_in("commands") || s.is_in("rules") || s.code.is_empty()
+    };
+    check(
+        sources()
+            .filter(|s| !spoken(s))
+            .map(|s| format!("{} does not say what it is", s.path)),
+    );
+}
+
+/// Whether a text contains emoji or an exclamation mark.
+fn shouts(text: &str) -> bool {
+    let emoji = |c: char| {
+        matches!(
+            u32::from(c),
+            0x1F000..|0x2600..=0x27BF| 0x2B00..=0x2BFF | 0xFE0F
+        )
+    };
+    text.replace("!=", "").contains('!') || text.contains(emoji)
+}
+
+/// The pages for users.
+const PAGES: [&str; 6] = [
+    "README.md",
+    "SECURITY.md",
+    "docs/commands.md",
+    "docs/rules.md",
+    "docs/stuck-states.md",
+    "docs/tasks.md",
+];
+
+#[test]
+fn texts_have_no_emoji_or_exclamation_marks() {
+    let manuals = rules::ALL.iter().filter(|r| shouts(r.docs));
+    check(manuals.map(|r| format!("{}: its documentation shouts", r.code)));
+    let tree = Program::SKYHOOK.tree();
+    let mut texts = Vec::new();
+    texts_of(&tree, &mut texts);
+    for page in PAGES {
+        let page = source::read(page).replace("<!--", "");
+        texts.extend(page.lines().map(str::to_owned));
+    }
+    check(texts.into_iter().filter(|t| shouts(t)));
+}
+
+/// All texts that help prints.
+fn texts_of(command: &Command, texts: &mut Vec<String>) {
+    let own = [
+        command.get_about(),
+        command.get_long_about(),
+        command.get_after_help(),
+        command.get_after_long_help(),
+    ];
+    let args = command.get_arguments();
+    let args = args.flat_map(|arg| [arg.get_help(), arg.get_long_help()]);
+    texts.extend(
+        own.into_iter()
+            .chain(args)
+            .flatten()
+            .map(ToString::to_string),
+    );
+    for sub in command.get_subcommands() {
+        texts_of(sub, texts);
+    }
+}
+
+#[test]
+fn help_summaries_have_no_full_stop() {
+    fn walk(command: &Command, wrong: &mut Vec<String>) {
+        let about = command
+            .get_about()
+            .map(ToString::to_string)
+            .unwrap_or_default();
+        let capital = about.starts_with(|c: char| c.is_uppercase());
+        if about.ends_with('.') || !capital {
+            wrong.push(format!("{}: {about:?}", command.get_name()));
+        }
+        command.get_subcommands().for_each(|c| walk(c, wrong));
+    }
+    let mut wrong = Vec::new();
+    walk(&Program::SKYHOOK.tree(), &mut wrong);
+    check(wrong.into_iter());
+}
+
+/// Collects each command with the examples in its help; groups have none.
+fn examples_of(command: &Command, words: &str, found: &mut Vec<(String, String)>) {
+    let after = command.get_after_help().map(ToString::to_string);
+    for sub in command.get_subcommands() {
+        examples_of(sub, &format!("{words} {}", sub.get_name()), found);
+    }
+    if !command.has_subcommands() {
+        found.push((words.to_owned(), after.unwrap_or_default()));
+    }
+}
+
+#[test]
+fn every_command_has_an_example() {
+    let mut found = Vec::new();
+    examples_of(&Program::SKYHOOK.tree(), "kubectl skyhook", &mut found);
+    assert!(found.len() > 30, "{}", found.len());
+    let lacks = |(words, after): &(String, String)| {
+        let own = after.starts_with("Examples:\n") && after.contains(words);
+        (!own).then(|| format!("{words}: no example in its help"))
+    };
+    check(found.iter().filter_map(lacks));
+}
+
+#[test]
+fn examples_parse() {
+    let mut texts = Vec::new();
+    texts_of(&Program::SKYHOOK.tree(), &mut texts);
+    texts.extend(rules::ALL.iter().map(|r| r.docs.to_owned()));
+    texts.extend(PAGES.map(source::read));
+    texts.extend(["krew-manifest.yaml", "CHANGELOG.md"].map(source::read));
+    texts.extend(
+        sources()
+            .filter(|s| !s.is_in("cli/tree.rs"))
+            .flat_map(|s| s.hints()),
+    );
+    check(texts.iter().flat_map(|text| examples::wrong(text)));
+}

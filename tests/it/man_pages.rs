@@ -1,0 +1,90 @@
+//! Help output, and the man pages as formatters read them.
+
+use std::process::Command;
+
+use kubectl_skyhook::commands::tasks;
+
+use crate::support::programs::is_installed;
+use crate::support::run::run;
+
+#[test]
+fn help_groups_commands_by_task() {
+    for words in ["", "--help", "-h", "help"] {
+        let ran = run(words).output();
+        assert_eq!((ran.stderr.as_str(), ran.code), ("", Some(0)), "{words}");
+        let all: Vec<&str> = tasks().into_iter().map(|(heading, _)| heading).collect();
+        let headings: Vec<&str> = all
+            .iter()
+            .copied()
+            .filter(|heading| ran.stdout.contains(&format!("\n{heading}:\n  ")))
+            .collect();
+        assert_eq!(headings, all, "{}", ran.stdout);
+        assert!(!ran.stdout.contains("Commands:"), "{}", ran.stdout);
+        assert!(
+            ran.stdout.contains("\nReading options:\n"),
+            "{}",
+            ran.stdout
+        );
+        let every = [
+            "\n  diagnose ",
+            "\n  reset ",
+            "\n  teardown ",
+            "\n  undo ",
+            "\n  completion ",
+        ];
+        let missing: Vec<&&str> = every.iter().filter(|c| !ran.stdout.contains(**c)).collect();
+        assert!(missing.is_empty(), "{missing:?}: {}", ran.stdout);
+    }
+}
+
+fn pages() -> Vec<std::path::PathBuf> {
+    let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("man");
+    let entries = std::fs::read_dir(directory).expect("the pages");
+    let mut pages: Vec<_> = entries.map(|e| e.expect("an entry").path()).collect();
+    pages.sort();
+    pages
+}
+
+#[test]
+fn mandoc_lints_man_pages_without_warnings() {
+    if !is_installed("mandoc") {
+        return;
+    }
+    // Warnings and errors only: the missing date and long example lines are style issues.
+    let output = Command::new("mandoc")
+        .args(["-T", "lint", "-W", "warning"])
+        .args(pages())
+        .output()
+        .expect("mandoc runs");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let said: Vec<&str> = said
+        .lines()
+        .filter(|l| !l.contains("missing date"))
+        .collect();
+    assert!(said.is_empty(), "{}", said.join("\n"));
+}
+
+#[test]
+fn groff_formats_man_pages_without_warnings() {
+    if !is_installed("man") {
+        return;
+    }
+    for page in pages() {
+        let output = Command::new("man")
+            .args(["--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z"])
+            .arg(&page)
+            .env("LC_ALL", "C.UTF-8")
+            .env("MANROFFSEQ", "")
+            .env("MANWIDTH", "80")
+            .output()
+            .expect("man runs");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(
+            (&*stderr, output.status.code()),
+            ("", Some(0)),
+            "{}",
+            page.display()
+        );
+        assert!(!output.stdout.is_empty(), "{}", page.display());
+    }
+}

@@ -1,0 +1,197 @@
+//! Printed node sets, and names with a type prefix, are accepted as input.
+
+use serde_json::{Value, json};
+
+use crate::support::fake_api::FakeApi;
+use crate::support::object_builder::SKYHOOK;
+use crate::support::run::{RunOutput, run};
+use crate::support::test_cluster::TestCluster;
+
+/// Twelve nodes, `n0` to `n11`, and one of another name.
+fn cluster() -> TestCluster {
+    let packages = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
+    let fake = FakeApi::new()
+        .serving(SKYHOOK.0)
+        .with(SKYHOOK.skyhook("complete", packages))
+        .with(SKYHOOK.operator());
+    let names = (0..12).map(|n| format!("n{n}"));
+    for name in names.chain(["control-plane".to_owned()]) {
+        fake.load(SKYHOOK.node(&name, "complete", &["driver|1.0.0 config complete"]));
+    }
+    TestCluster::serving(fake)
+}
+
+/// The nodes of a dry run.
+fn nodes(ran: &RunOutput) -> Vec<String> {
+    ran.expect_code(0);
+    let steps = ran.json()["steps"].clone();
+    let steps = steps.as_array().expect("steps");
+    let target = |step: &Value| step["target"].as_str().expect("a name").to_owned();
+    let mut names: Vec<String> = steps
+        .iter()
+        .map(target)
+        .filter_map(|target| target.strip_prefix("node/").map(str::to_owned))
+        .collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+#[test]
+fn printed_node_set_is_accepted_by_every_node_argument() {
+    let cluster = cluster();
+    for (set, named) in [
+        ("n[0-11]", 12),
+        ("n[8-11]", 4),
+        ("n[0-1,10]", 3),
+        ("control-plane,n[2-3]", 3),
+        ("control-plane,n5", 2),
+        ("node/n[8-11]", 4),
+        ("n5", 1),
+        // As a regular expression: one digit.
+        ("n[0-9]", 10),
+        ("n[23]", 2),
+        ("n1[0-9]?", 3),
+    ] {
+        for words in [
+            "node ignore SET --dry-run -o json",
+            "node reset SET --skyhook gpu --dry-run -o json",
+            "package rerun driver --skyhook gpu --node SET --dry-run -o json",
+            "reset gpu --node SET --dry-run -o json",
+        ] {
+            let exact = set.contains('?') || set == "n[0-9]" || set == "n[23]";
+            // This command takes names only; regular expressions need --match.
+            if exact && words.starts_with("reset") {
+                continue;
+            }
+            let ran = cluster.run(&words.replace("SET", set));
+            assert_eq!(nodes(&ran).len(), named, "{}", ran.transcript());
+        }
+        let ran = cluster.run(&format!("node status {set} -o json"));
+        assert_eq!(
+            ran.json().as_array().map(Vec::len),
+            Some(named),
+            "{}",
+            ran.transcript()
+        );
+        let ran = cluster.run(&format!(
+            "package status driver --skyhook gpu --node {set} -o json"
+        ));
+        assert_eq!(
+            ran.json().as_array().map(Vec::len),
+            Some(named),
+            "{}",
+            ran.transcript()
+        );
+    }
+    for words in [
+        "diagnose stuck --node n[0-11]",
+        "cordon release n[0-11] --dry-run",
+    ] {
+        let ran = cluster.run(words);
+        ran.expect_code(0);
+    }
+}
+
+#[test]
+fn node_set_of_a_preview_is_accepted() {
+    let cluster = cluster();
+    let preview = cluster.run("node ignore n.* --dry-run");
+    preview.expect_stdout("node/n[0-11]");
+    let ran = cluster.run("node ignore node/n[0-11] --dry-run -o json");
+    assert_eq!(nodes(&ran).len(), 12);
+}
+
+#[test]
+fn node_set_with_an_unknown_node_is_an_error() {
+    let cluster = cluster();
+    for (words, says, code) in [
+        ("node ignore n[0-12]", "node \"n12\" not found", 1),
+        ("node ignore n[20-31]", "node \"n20\" not found", 1),
+        ("reset gpu --node n[0-12]", "node \"n12\" not found", 1),
+        ("diagnose stuck --node n[0-12]", "node \"n12\" not found", 1),
+        ("node ignore n[21-13]", "range 21-13 is reversed", 64),
+        (
+            "node ignore n[0-999999999999]",
+            "it expands to more than 100000 names",
+            64,
+        ),
+    ] {
+        let ran = cluster.run(words);
+        ran.expect_code(code);
+        ran.expect_stderr(says);
+    }
+    assert_eq!(cluster.writes(), [""; 0]);
+}
+
+#[test]
+fn type_prefix_is_accepted_before_every_name() {
+    let from = "--from tests/clusters/two-priorities";
+    for words in [
+        "status NAME",
+        "diagnose stuck NAME --fail-on never",
+        "node list --skyhook NAME",
+        "node status --skyhook NAME",
+        "node status node/node-1",
+        "node reset node/node-1 --skyhook NAME --dry-run",
+        "reset NAME --dry-run",
+        "pause NAME --dry-run",
+        "resume NAME --dry-run",
+        "disable NAME --dry-run",
+        "enable NAME --dry-run",
+        "package status top --skyhook NAME --node node/node-1",
+        "package logs top --skyhook NAME",
+        "package rerun top --skyhook NAME --node node/node-1 --dry-run",
+        "deployment-policy reset NAME --dry-run",
+        "uninstall status NAME",
+        "finalizer status NAME",
+        "leftovers NAME",
+    ] {
+        let bare = run(&format!("{} {from}", words.replace("NAME", "second"))).output();
+        assert_ne!(bare.code, Some(64), "{}", bare.transcript());
+        for name in ["skyhook/second", "skyhooks/second", "nodewright/second"] {
+            let ran = run(&format!("{} {from}", words.replace("NAME", name))).output();
+            assert_eq!(
+                (&ran.stdout, &ran.stderr, ran.code),
+                (&bare.stdout, &bare.stderr, bare.code),
+                "{}",
+                ran.transcript()
+            );
+        }
+        if words.contains("NAME") {
+            for wrong in ["pod/second", "skyhook/", "skyhook/a/b"] {
+                let ran = run(&format!("{} {from}", words.replace("NAME", wrong))).output();
+                ran.expect_code(64);
+            }
+        }
+    }
+}
+
+#[test]
+fn empty_name_is_refused() {
+    for words in [
+        vec!["node", "list", "--skyhook", ""],
+        vec!["pause", ""],
+        vec!["status", ""],
+    ] {
+        let ran = crate::support::run::Run::new(words).output();
+        assert_eq!(
+            (ran.code, ran.stdout.as_str()),
+            (Some(64), ""),
+            "{}",
+            ran.transcript()
+        );
+        ran.expect_stderr("expected a name");
+    }
+}
+
+#[test]
+fn journal_accepts_its_listed_name() {
+    let cluster = TestCluster::captured("complete");
+    assert_eq!(cluster.run("pause gpu-tune -y").code, Some(0));
+    let listed = cluster.run("journal list -o name").stdout;
+    let name = listed.trim();
+    assert!(name.starts_with("journal/"), "{name}");
+    assert_eq!(cluster.run(&format!("journal show {name}")).code, Some(0));
+    assert_eq!(cluster.run(&format!("undo {name} -y")).code, Some(0));
+}

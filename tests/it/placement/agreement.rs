@@ -1,0 +1,124 @@
+//! `status`, `node status`, `package status` and `uninstall status` agree on every captured cluster.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::support::clusters::{self, Captured};
+use crate::support::run::run;
+
+fn asked(captured: &Captured, words: &str) -> Value {
+    run(&format!("{words} -o json --from {}", captured.path()))
+        .output()
+        .json()
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn word<'v>(row: &'v Value, field: &str) -> &'v str {
+    row[field].as_str().unwrap_or_default()
+}
+
+/// A package on a node: the node, then name and version.
+fn place(row: &Value) -> [String; 3] {
+    let name = ["package", "name"].map(|field| word(row, field));
+    let name = if name[0].is_empty() { name[1] } else { name[0] };
+    [word(row, "nodeName"), name, word(row, "version")].map(str::to_owned)
+}
+
+/// TestCluster, state and restarts; none where nothing is recorded.
+fn record(row: &Value) -> (String, String, u64) {
+    let restarts = row["restarts"].as_u64().unwrap_or_default();
+    (
+        word(row, "stage").to_owned(),
+        word(row, "state").to_owned(),
+        restarts,
+    )
+}
+
+fn of_skyhook<'v>(rows: &'v Value, name: &str) -> Vec<&'v Value> {
+    let rows = list(rows).iter();
+    rows.filter(|row| word(row, "skyhookName") == name)
+        .collect()
+}
+
+/// The record of each package on each node of a custom resource, from `node status`.
+fn recorded(nodes: &[&Value]) -> BTreeMap<[String; 3], (String, String, u64)> {
+    let mut all = BTreeMap::new();
+    for node in nodes {
+        for package in list(&node["packages"]) {
+            let [_, name, version] = place(package);
+            let at = [word(node, "nodeName").to_owned(), name, version];
+            assert!(all.insert(at, record(package)).is_none(), "{node}");
+        }
+    }
+    all
+}
+
+#[test]
+fn all_views_agree_on_every_capture() {
+    let (mut skyhooks, mut uninstalls) = (0, 0);
+    for captured in clusters::all() {
+        let name = &captured.name;
+        let status = asked(&captured, "status");
+        let nodes = asked(&captured, "node status");
+        let uninstall = asked(&captured, "uninstall status");
+        for item in list(&status["items"])
+            .iter()
+            .filter(|i| i["exists"] == true)
+        {
+            let skyhook = word(item, "name");
+            let packages = asked(&captured, &format!("package status --skyhook {skyhook}"));
+            let rows = of_skyhook(&nodes, skyhook);
+            let node_records = recorded(&rows);
+            let package_records: BTreeMap<_, _> = list(&packages)
+                .iter()
+                .filter(|row| row["recorded"] == true)
+                .map(|row| (place(row), record(row)))
+                .collect();
+            assert_eq!(package_records, node_records, "{name} {skyhook}");
+
+            for node in rows.iter().filter(|row| row["status"] != "malformed") {
+                let done = list(&packages).iter().filter(|row| {
+                    // A package to be uninstalled is done once it is absent.
+                    let done = if row["uninstalling"] == true {
+                        row["recorded"] == false
+                    } else {
+                        row["complete"] == true
+                    };
+                    row["nodeName"] == node["nodeName"] && row["inSpec"] == true && done
+                });
+                let done = u64::try_from(done.count()).expect("few");
+                assert_eq!(node["packagesComplete"], done, "{name} {skyhook} {node}");
+            }
+
+            for package in list(&item["packages"]) {
+                let of_it = list(&packages).iter().filter(|row| {
+                    row["name"] == package["name"] && row["version"] == package["version"]
+                });
+                let complete =
+                    of_it.filter(|row| row["complete"] == true && row["selected"] == true);
+                let complete = u64::try_from(complete.count()).expect("few");
+                assert_eq!(package["complete"], complete, "{name} {skyhook} {package}");
+            }
+            skyhooks += 1;
+        }
+
+        for row in list(&uninstall["items"]) {
+            let skyhook = word(row, "skyhookName");
+            let seen = recorded(&of_skyhook(&nodes, skyhook));
+            let (stage, state, restarts) = record(row);
+            match seen.get(&place(row)) {
+                Some(seen) => assert_eq!(&(stage, state, restarts), seen, "{name} {row}"),
+                None => assert_eq!(stage + &state, "", "{name} {row}"),
+            }
+            uninstalls += 1;
+        }
+    }
+    assert!(
+        skyhooks > 50 && uninstalls > 20,
+        "{skyhooks} custom resources, {uninstalls} rows"
+    );
+}

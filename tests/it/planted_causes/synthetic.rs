@@ -1,0 +1,189 @@
+//! Large clusters built without captures: nothing fails in them, so no pods are needed.
+
+use std::collections::BTreeMap;
+
+use kubectl_skyhook::api::ApiFlavor;
+use serde_json::{Map, Value, json};
+
+use super::fleet::{Random, Scheme};
+
+/// A custom resource, and its progress on each of its nodes.
+pub struct CustomResource {
+    pub name: &'static str,
+    pub priority: i64,
+    /// Fields of the spec beside those that all have.
+    pub spec: Value,
+    /// An annotation such as `pause`.
+    pub held: Option<&'static str>,
+    /// Its status.
+    pub status: &'static str,
+    /// Each package with what it depends on.
+    pub packages: &'static [(&'static str, &'static str)],
+    pub on: BTreeMap<String, NodeProgress>,
+}
+
+/// The progress of a custom resource on a node.
+#[derive(Clone)]
+pub struct NodeProgress {
+    pub status: &'static str,
+    /// TestCluster and state of the packages, in their order; of the others nothing is begun.
+    pub entries: Vec<(&'static str, &'static str)>,
+}
+
+pub const DONE: (&str, &str) = ("config", "complete");
+
+impl NodeProgress {
+    pub fn new(status: &'static str, entries: &[(&'static str, &'static str)]) -> NodeProgress {
+        NodeProgress {
+            status,
+            entries: entries.to_vec(),
+        }
+    }
+}
+
+impl CustomResource {
+    pub fn new(name: &'static str, priority: i64) -> CustomResource {
+        CustomResource {
+            name,
+            priority,
+            spec: json!({}),
+            held: None,
+            status: "in_progress",
+            packages: &[("tool", "")],
+            on: BTreeMap::new(),
+        }
+    }
+
+    pub fn stands(mut self, nodes: &[String], stand: &NodeProgress) -> CustomResource {
+        self.on
+            .extend(nodes.iter().map(|node| (node.clone(), stand.clone())));
+        self
+    }
+}
+
+/// This many names, in random order.
+pub fn names(scheme: Scheme, count: usize, dice: &mut Random) -> Vec<String> {
+    let mut names: Vec<String> = (0..count).map(|n| scheme.name(n, dice)).collect();
+    for n in (1..names.len()).rev() {
+        names.swap(n, dice.roll(n + 1));
+    }
+    names
+}
+
+/// The nodes carry these taints.
+pub fn cluster(
+    of: ApiFlavor,
+    crews: &[CustomResource],
+    taints: &BTreeMap<String, Value>,
+    dice: &mut Random,
+) -> Value {
+    let mut items: Vec<Value> = crews.iter().map(|crew| custom(of, crew)).collect();
+    let all: std::collections::BTreeSet<&String> = crews.iter().flat_map(|c| c.on.keys()).collect();
+    for name in all {
+        items.push(node(of, crews, name, taints.get(name), dice));
+    }
+    for (kind, version) in [("Pod", "v1"), ("PodDisruptionBudget", "policy/v1")] {
+        items.push(json!({"apiVersion": version, "kind": format!("{kind}List"), "items": []}));
+    }
+    json!({"apiVersion": "v1", "kind": "List", "items": items})
+}
+
+fn custom(of: ApiFlavor, crew: &CustomResource) -> Value {
+    let mut packages = Map::new();
+    for (package, before) in crew.packages {
+        let mut spec = json!({"version": "1.0.0", "image": format!("example.com/{package}")});
+        if !before.is_empty() {
+            spec["dependsOn"] = json!({*before: "1.0.0"});
+        }
+        packages.insert((*package).to_owned(), spec);
+    }
+    let mut spec = json!({
+        "priority": crew.priority, "packages": packages,
+        "nodeSelectors": {"matchLabels": {format!("crew-{}", crew.name): "yes"}},
+    });
+    for (key, value) in crew.spec.as_object().into_iter().flatten() {
+        spec[key] = value.clone();
+    }
+    let count = |status: &str| {
+        crew.on
+            .values()
+            .filter(|stand| stand.status == status)
+            .count()
+    };
+    let (matched, done) = (crew.on.len(), count("complete"));
+    let statuses: Map<String, Value> = crew
+        .on
+        .iter()
+        .map(|(node, stand)| (node.clone(), stand.status.into()))
+        .collect();
+    let begun = crew
+        .on
+        .iter()
+        .filter(|(_, stand)| ["in_progress", "erroring"].contains(&stand.status));
+    let begun: Map<String, Value> = begun
+        .map(|(node, _)| (node.clone(), "2026-11-20T10:05:00Z".into()))
+        .collect();
+    let annotations: Map<String, Value> = crew
+        .held
+        .iter()
+        .map(|what| (of.key(what), "true".into()))
+        .collect();
+    json!({
+        "apiVersion": of.api_version(), "kind": of.kind(),
+        "metadata": {"name": crew.name, "uid": format!("uid-{}", crew.name), "generation": 1,
+            "creationTimestamp": "2026-11-20T10:00:00Z", "finalizers": [of.finalizer()], "annotations": annotations},
+        "spec": spec,
+        "status": {
+            "status": crew.status, "observedGeneration": 1, "nodeStatus": statuses, "nodePriority": begun,
+            "completeNodes": format!("{done}/{matched}"), "nodesInProgress": count("in_progress"),
+            "compartmentStatuses": {"__default__": {
+                "matched": matched, "ceiling": matched, "completed": done, "inProgress": count("in_progress"),
+                "progressPercent": 100 * done / matched.max(1),
+                "batchState": {"currentBatch": 1, "completedNodes": done, "failedNodes": count("erroring")},
+            }},
+        },
+    })
+}
+
+fn node(
+    of: ApiFlavor,
+    crews: &[CustomResource],
+    name: &str,
+    taint: Option<&Value>,
+    dice: &mut Random,
+) -> Value {
+    let [zone, instance, image, kernel] = [3, 3, 2, 3].map(|sides| dice.roll(sides));
+    let mut labels = json!({
+        "kubernetes.io/hostname": name,
+        "topology.kubernetes.io/zone": format!("eu-{zone}"),
+        "node.kubernetes.io/instance-type": format!("p{instance}.48xlarge"),
+    });
+    let mut annotations = json!({});
+    for crew in crews {
+        let Some(stand) = crew.on.get(name) else {
+            continue;
+        };
+        labels[format!("crew-{}", crew.name)] = "yes".into();
+        let entries = crew.packages.iter().zip(&stand.entries);
+        let state: Map<String, Value> = entries.map(|((package, _), (stage, state))| {
+            let entry = json!({"name": package, "version": "1.0.0", "image": format!("example.com/{package}"),
+                "stage": stage, "state": state, "restarts": if *state == "erroring" { 4 } else { 0 }});
+            (format!("{package}|1.0.0"), entry)
+        }).collect();
+        annotations[of.key(&format!("status_{}", crew.name))] = stand.status.into();
+        annotations[of.key(&format!("nodeState_{}", crew.name))] =
+            Value::Object(state).to_string().into();
+    }
+    let taints: Vec<&Value> = taint.into_iter().collect();
+    json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": {"name": name, "uid": format!("uid-{name}"), "creationTimestamp": "2026-11-20T09:00:00Z",
+            "labels": labels, "annotations": annotations},
+        "spec": {"taints": taints},
+        "status": {
+            "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-11-20T09:00:00Z"}],
+            "nodeInfo": {"osImage": format!("Ubuntu 2{}.04", 2 + 2 * image), "kernelVersion": format!("6.{}.0", 5 + kernel),
+                "kubeletVersion": "v1.36.0", "containerRuntimeVersion": "containerd://2.1.0"},
+        },
+    })
+}

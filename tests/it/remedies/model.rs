@@ -1,0 +1,227 @@
+//! Every suggested command is run on a model of the cluster: its impact is as announced, it resolves its finding, and it
+//! can be undone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use kubectl_skyhook::cluster::dump::{self, DumpError};
+use kubectl_skyhook::plan::{Grade, SavedPlan};
+use kubectl_skyhook::rules::{self, Remedy, Scope};
+
+use super::captures;
+use crate::support::marks;
+use crate::support::model::{self, execute, tidy};
+use crate::support::run::Run;
+
+/// Remedies that follow a pause, which is the first remedy.
+const FOLLOWS: [(&str, &str); 2] = [("SKY208", "resume"), ("SKY314", "resume")];
+
+/// Remedies that do not resolve the finding on the model, since it needs an operator: to start a retried stage,
+/// to react to a pause or an ignored node, or to run its next pass.
+const LATER: [(&str, &str); 8] = [
+    ("SKY101", "package retry --skyhook --node"),
+    ("SKY112", "package retry --skyhook --node"),
+    ("SKY201", "package retry --skyhook --node"),
+    ("SKY201", "uninstall --cancel"),
+    ("SKY205", "node ignore"),
+    ("SKY205", "reset --node --package"),
+    ("SKY206", "pause"),
+    ("SKY301", "deployment-policy reset"),
+];
+
+/// One remedy of a finding in a capture.
+struct Case {
+    capture: PathBuf,
+    code: &'static str,
+    mark: String,
+    remedy: Remedy,
+}
+
+/// Each rule with each command that it suggests, once for each kind of capture.
+fn cases() -> Vec<Case> {
+    let mut cases = BTreeMap::new();
+    for capture in captures() {
+        let cluster = dump::load(std::slice::from_ref(&capture), None).expect("a capture");
+        for finding in rules::diagnose(&cluster, &Scope::default()).findings {
+            for remedy in &finding.remedies {
+                let ours = remedy
+                    .argv
+                    .starts_with(&["kubectl".to_owned(), "skyhook".to_owned()]);
+                if !ours || remedy.grade == Grade::B0 {
+                    continue;
+                }
+                if FOLLOWS.contains(&(finding.rule.code, &verb(remedy))) {
+                    continue;
+                }
+                let key = (finding.rule.code, verb(remedy), capture.is_dir());
+                cases.entry(key).or_insert_with(|| Case {
+                    capture: capture.clone(),
+                    code: finding.rule.code,
+                    mark: marks::of_finding(&finding),
+                    remedy: remedy.clone(),
+                });
+            }
+        }
+    }
+    cases.into_values().collect()
+}
+
+/// The verb and flags of a command, without names.
+fn verb(remedy: &Remedy) -> String {
+    const GROUPS: [&str; 6] = [
+        "node",
+        "package",
+        "finalizer",
+        "deployment-policy",
+        "uninstall",
+        "cordon",
+    ];
+    let own = &remedy.argv[2..];
+    let words = 1 + usize::from(GROUPS.contains(&own[0].as_str()) && own[0] != "uninstall");
+    let flags = own.iter().filter(|w| w.starts_with("--"));
+    own[..words]
+        .iter()
+        .chain(flags)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// The marks of a rule's findings in a capture, without severities.
+fn found(capture: &Path, code: &str) -> BTreeSet<String> {
+    let cluster = match dump::load(&[capture.to_owned()], None) {
+        Ok(cluster) => cluster,
+        // Nothing is left.
+        Err(DumpError::NothingKnown { .. }) => return BTreeSet::new(),
+        Err(error) => panic!("{error}"),
+    };
+    let scope = Scope {
+        rules: rules::find(code).into_iter().collect(),
+        ..Scope::default()
+    };
+    let report = rules::diagnose(&cluster, &scope);
+    report.findings.iter().map(marks::of_finding).collect()
+}
+
+/// Applies and undoes a remedy; the error says what went wrong.
+fn tried(case: &Case) -> Result<(), String> {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (file, after) = (
+        directory.path().join("plan.json"),
+        directory.path().join("after.yaml"),
+    );
+    let own = || case.remedy.argv[2..].iter().cloned();
+    let rest = [
+        "--from",
+        &case.capture.display().to_string(),
+        "--plan-out",
+        &file.display().to_string(),
+    ]
+    .map(str::to_owned);
+    let mut ran = Run::new(own().chain(rest.clone())).output();
+    // If a Job has failed permanently elsewhere, the remedy is refused, and the hinted flag makes it work.
+    if ran
+        .stderr
+        .contains("hint: use --no-pause to proceed without a pause")
+    {
+        let unpaused = own().chain(["--no-pause".to_owned()]).chain(rest);
+        ran = Run::new(unpaused).output();
+    }
+    // Files without objects of a kind prove nothing; a server would.
+    if ran.stderr.contains("the input has no ") {
+        return Ok(());
+    }
+    let text = std::fs::read_to_string(&file)
+        .map_err(|_| format!("no plan: {}{}", ran.stdout, ran.stderr))?;
+    let plan = SavedPlan::parse(&text).expect("a plan").plan;
+    if plan.is_empty() {
+        return Err("does nothing".to_owned());
+    }
+    if plan.grade() > case.remedy.grade {
+        return Err(format!(
+            "is {}, and is announced as {}",
+            plan.grade(),
+            case.remedy.grade
+        ));
+    }
+    let before = tidy(model::captured(&case.capture));
+    let mut cluster = before.clone();
+    execute(&plan.stages, &mut cluster).map_err(|why| format!("cannot be carried out: {why}"))?;
+    model::write(&cluster, &after);
+    let (stages, lost) = plan.inverse();
+    if lost.is_empty() {
+        execute(&stages, &mut cluster).map_err(|why| format!("cannot be taken back: {why}"))?;
+        if tidy(cluster) != before {
+            return Err("undo does not lead back".to_owned());
+        }
+    }
+    let later = LATER.contains(&(case.code, verb(&case.remedy).as_str()));
+    if found(&after, case.code).contains(&case.mark) && !later {
+        Err("does not cure".to_owned())
+    } else {
+        Ok(())
+    }
+}
+
+/// Every command of every finding in every capture, not only one for each rule.
+#[test]
+fn remedies_are_accepted_with_the_announced_impact() {
+    let mut wrong = String::new();
+    for capture in captures() {
+        let cluster = dump::load(std::slice::from_ref(&capture), None).expect("a capture");
+        let mut seen = BTreeSet::new();
+        let findings = rules::diagnose(&cluster, &Scope::default()).findings;
+        for (finding, remedy) in findings
+            .iter()
+            .flat_map(|f| f.remedies.iter().map(move |r| (f, r)))
+        {
+            let new = seen.insert(&remedy.argv);
+            if !new || remedy.argv[1] != "skyhook" || remedy.grade == Grade::B0 {
+                continue;
+            }
+            let from = capture.display().to_string();
+            let dry = ["--dry-run", "--from", &from].map(str::to_owned);
+            let ran = Run::new(remedy.argv[2..].iter().cloned().chain(dry)).output();
+            let case = || format!("{from}, {}: {}", finding.rule.code, remedy.argv.join(" "));
+            // If a Job has failed permanently elsewhere, the refusal names the flag that allows it.
+            let unpaused = "hint: use --no-pause to proceed without a pause";
+            if ran.stderr.contains("the input has no ") || ran.stderr.contains(unpaused) {
+                continue;
+            }
+            let graver = [Grade::B1, Grade::B2, Grade::B3, Grade::B4]
+                .into_iter()
+                .filter(|g| *g > remedy.grade)
+                .find(|g| ran.stdout.contains(&format!("  ({g}: ")));
+            if ran.code != Some(0) {
+                wrong.push_str(&format!("{}: {}\n", case(), ran.stderr));
+            } else if let Some(grade) = graver {
+                let announced = remedy.grade;
+                wrong.push_str(&format!("{}: {grade}, and not {announced}\n", case()));
+            }
+        }
+    }
+    assert_eq!(wrong, "");
+}
+
+#[test]
+fn remedies_resolve_findings_on_the_model_and_undo() {
+    let cases = cases();
+    assert!(!cases.is_empty());
+    let mut wrong = String::new();
+    for case in &cases {
+        if let Err(why) = tried(case) {
+            let name = case
+                .capture
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy();
+            wrong.push_str(&format!(
+                "{} {} ({name}, {}): {why}\n",
+                case.code,
+                verb(&case.remedy),
+                case.mark
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}

@@ -1,0 +1,99 @@
+//! A teardown on a terminal, with an interrupt, and with a timeout.
+
+use std::process::Command;
+use std::time::Duration;
+
+use expectrl::process::unix::WaitStatus;
+use expectrl::{Eof, Expect, Session};
+
+use super::{SKYHOOK, delete_at_once, remove, two, uninstalling};
+use crate::support::fake_api::FakeApi;
+use crate::support::run::Child;
+use crate::support::test_cluster::TestCluster;
+
+/// A deletion in progress with a running pod.
+fn at_work() -> FakeApi {
+    let fake = two();
+    uninstalling(&fake, "late", "node-1");
+    fake
+}
+
+#[test]
+fn interrupt_leaves_later_waves_unstarted() {
+    let fake = at_work();
+    let child = Child::default();
+    fake.on("DELETE skyhooks late").after(child.interrupt());
+    let cluster = TestCluster::serving(fake);
+    let ran = cluster
+        .command("teardown --timeout 20s --confirm")
+        .child(&child)
+        .output();
+    ran.expect_code(130);
+    assert_eq!(cluster.writes().len(), 1);
+    for words in [
+        "interrupted; requests in flight were completed",
+        ": 1 changed, 2 not reached",
+        "0 of 3 gone; deletions in progress continue and cannot be canceled",
+        "rerun the command to do the rest",
+    ] {
+        ran.expect_stdout(words);
+    }
+    assert!(cluster.fake.get("skyhooks", "", "base").is_some());
+}
+
+#[test]
+fn timeout_is_reported() {
+    let cluster = TestCluster::serving(at_work());
+    let ran = cluster
+        .command("teardown --timeout 300ms --confirm")
+        .output();
+    ran.expect_code(5);
+    for words in [
+        "timed out waiting until skyhook/late is gone",
+        "0 of 3 gone; deletions in progress continue and cannot be canceled",
+    ] {
+        ran.expect_stdout(words);
+    }
+}
+
+#[test]
+fn terminal_shows_deletions_in_progress() {
+    let fake = at_work();
+    fake.on("LIST poddisruptionbudgets").nth(3).after(|it| {
+        it.store.forget("pods", SKYHOOK.namespace(), "late-driver");
+        remove(it, SKYHOOK, "late");
+    });
+    delete_at_once(&fake, SKYHOOK, "base");
+    let cluster = TestCluster::serving(fake);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-skyhook"));
+    command
+        .args(["teardown", "--confirm"])
+        .env_clear()
+        .env("HOME", cluster.state.path())
+        .env("XDG_STATE_HOME", cluster.state.path())
+        .env("TERM", "xterm")
+        .env("NO_COLOR", "1")
+        .env("KUBECONFIG", cluster.served.kubeconfig());
+    let mut session = Session::spawn(command).expect("the binary starts on a terminal");
+    session.set_expect_timeout(Some(Duration::from_secs(60)));
+    for said in [
+        "0 of 3 gone",
+        "skyhook/late  going     1 uninstall left on 1 node",
+        "1 of 3 gone",
+    ] {
+        if let Err(error) = session.expect(said) {
+            panic!("no {said:?}: {error}");
+        }
+    }
+    let rest = session.expect(Eof).expect("it ends");
+    let said = String::from_utf8_lossy(rest.as_bytes()).into_owned();
+    assert!(
+        said.contains("Everything is gone: it is safe to uninstall the operator"),
+        "{said}"
+    );
+    let ended = session.get_process().wait().expect("an exit code");
+    assert!(
+        matches!(ended, WaitStatus::Exited(_, 0)),
+        "{ended:?} {said}"
+    );
+}

@@ -1,0 +1,50 @@
+//! The progress screen on a terminal, which is redrawn during the wait.
+
+use std::process::Command;
+use std::time::Duration;
+
+use expectrl::process::unix::WaitStatus;
+use expectrl::{Eof, Expect, Session};
+
+use super::{SKYHOOK, UNDER_WAY, gone, installed, nodes};
+
+#[test]
+fn progress_screen_shows_stages_and_slowest_nodes() {
+    let fake = installed(SKYHOOK);
+    fake.on("WATCH nodes")
+        .nth(1)
+        .after(nodes(SKYHOOK, [&[UNDER_WAY], &[]]));
+    fake.on("LIST events").nth(4).after(gone(SKYHOOK));
+    let served = fake.serve();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-skyhook"));
+    command
+        .args(["uninstall", "gpu", "driver", "--wait", "--confirm"])
+        .env_clear()
+        .env("HOME", served.dir())
+        .env("XDG_STATE_HOME", served.dir())
+        .env("TERM", "xterm")
+        .env("NO_COLOR", "1")
+        .env("KUBECONFIG", served.kubeconfig());
+    let mut session = Session::spawn(command).expect("the binary starts on a terminal");
+    session.set_expect_timeout(Some(Duration::from_secs(60)));
+    for drawn in [
+        "driver 1.0.0: 1 of 2 nodes done",
+        "STAGE",
+        "uninstall, to start",
+        "slowest: node-1 (uninstall, to start, ",
+        "so far; Ctrl-C stops waiting",
+    ] {
+        session.expect(drawn).expect("it is drawn");
+    }
+    let rest = session.expect(Eof).expect("it ends");
+    let said = String::from_utf8_lossy(rest.as_bytes()).into_owned();
+    assert!(
+        said.contains("driver 1.0.0 is gone from all nodes"),
+        "{said}"
+    );
+    let ended = session.get_process().wait().expect("an exit code");
+    assert!(
+        matches!(ended, WaitStatus::Exited(_, 0)),
+        "{ended:?} {said}"
+    );
+}

@@ -1,0 +1,175 @@
+//! Reasons for which the wait ends before the package is removed.
+
+use serde_json::json;
+
+use super::{FAILING, SKYHOOK, UNDER_WAY, driver, installed, nodes, progress, uninstall};
+use crate::support::run::{Child, run};
+
+#[test]
+fn blocker_ends_the_wait_with_its_finding() {
+    let fake = installed(SKYHOOK);
+    fake.on("WATCH nodes")
+        .nth(1)
+        .after(nodes(SKYHOOK, [&[FAILING], &[]]));
+    let ran = uninstall(&fake, "--tolerate 0s --wait");
+    ran.expect_code(2);
+    let lines: Vec<&str> = ran.stdout.lines().collect();
+    assert_eq!(
+        lines[..3],
+        [
+            "Stuck: 1 error",
+            "",
+            "error SKY112 uninstall-failing  gpu driver on node-1"
+        ]
+    );
+    let end = [
+        "uninstall driver of gpu, and wait: 1 changed",
+        "stopped: progress is blocked until someone intervenes",
+        "driver 1.0.0: 1 of 2 nodes done: uninstall erroring on node-1; the uninstall continues in the cluster unless \
+         it is blocked",
+    ];
+    assert!(
+        ran.stdout.ends_with(&(end.join("\n") + "\n")),
+        "{}",
+        ran.stdout
+    );
+}
+
+#[test]
+fn json_output_is_one_document() {
+    let fake = installed(SKYHOOK);
+    fake.on("WATCH nodes")
+        .nth(1)
+        .after(nodes(SKYHOOK, [&[FAILING], &[]]));
+    let ran = uninstall(&fake, "--tolerate 0s --wait -o json");
+    ran.expect_code(2);
+    let told = ran.json();
+    assert_eq!(told["kind"], "Outcome");
+    assert_eq!(told["ended"], "hindered");
+    assert_eq!(told["findings"], json!(["SKY112 gpu driver node-1"]));
+    assert_eq!(told["report"]["findings"][0]["code"], "SKY112");
+    assert_eq!(told["steps"][0]["result"], "applied");
+}
+
+#[test]
+fn failing_install_blocks_the_uninstall() {
+    let fake = SKYHOOK.serve(driver(false)).with(SKYHOOK.node(
+        "node-1",
+        "erroring",
+        &["driver|1.0.0 apply erroring"],
+    ));
+    let ran = uninstall(&fake, "--tolerate 0s --wait");
+    ran.expect_code(2);
+    assert!(ran.stdout.contains("error SKY201"), "{}", ran.stdout);
+}
+
+#[test]
+fn brief_failure_does_not_end_the_wait() {
+    let fake = installed(SKYHOOK);
+    fake.on("WATCH nodes")
+        .nth(1)
+        .after(nodes(SKYHOOK, [&[FAILING], &[]]));
+    // The read that would confirm the failure finds the next attempt.
+    fake.on("LIST events")
+        .nth(3)
+        .after(nodes(SKYHOOK, [&[UNDER_WAY], &[]]));
+    fake.on("LIST events").nth(5).after(super::gone(SKYHOOK));
+    let ran = uninstall(&fake, "--wait");
+    ran.expect_code(0);
+}
+
+#[test]
+fn timeout_is_reported() {
+    let fake = installed(SKYHOOK);
+    let ran = uninstall(&fake, "--wait --timeout 1s");
+    ran.expect_code(5);
+    assert_eq!(
+        ran.stdout,
+        "uninstall driver of gpu, and wait: 1 changed\n\
+         timed out waiting until driver 1.0.0 is gone from all nodes\n\
+         driver 1.0.0: 0 of 2 nodes done: not started on node-[1-2]; the uninstall continues in the cluster unless it \
+         is blocked\n"
+    );
+}
+
+#[test]
+fn interrupt_leaves_the_uninstall_running() {
+    let fake = installed(SKYHOOK);
+    let child = Child::default();
+    fake.on("LIST events").nth(3).after(child.interrupt());
+    let served = fake.serve();
+    let ran = run("uninstall gpu driver --wait --confirm --no-journal")
+        .kubeconfig(&served.kubeconfig())
+        .child(&child)
+        .output();
+    ran.expect_code(130);
+    assert!(
+        ran.stdout
+            .contains("the uninstall continues in the cluster"),
+        "{}",
+        ran.stdout
+    );
+    let now = fake.get("skyhooks", "", "gpu").expect("it is there");
+    assert_eq!(
+        now["spec"]["packages"],
+        driver(true),
+        "nothing is taken back"
+    );
+}
+
+#[test]
+fn cancellation_ends_the_wait() {
+    let fake = installed(SKYHOOK);
+    fake.on("LIST events").nth(3).after(|it| {
+        it.store.load(SKYHOOK.skyhook("in_progress", driver(false)));
+    });
+    let ran = uninstall(&fake, "--wait");
+    ran.expect_code(1);
+    assert!(
+        ran.stdout
+            .contains("stopped waiting: the uninstall of driver was canceled"),
+        "{}",
+        ran.stdout
+    );
+}
+
+#[test]
+fn version_change_ends_the_wait() {
+    let fake = installed(SKYHOOK);
+    fake.on("LIST events").nth(3).after(|it| {
+        let mut packages = driver(true);
+        packages["driver"]["version"] = "1.1.0".into();
+        it.store.load(SKYHOOK.skyhook("in_progress", packages));
+    });
+    let ran = uninstall(&fake, "--wait");
+    ran.expect_code(1);
+    assert!(ran.stdout.contains("(SKY104)"), "{}", ran.stdout);
+}
+
+#[test]
+fn removed_node_is_not_awaited() {
+    let fake = installed(SKYHOOK);
+    fake.on("WATCH nodes")
+        .nth(1)
+        .after(nodes(SKYHOOK, [&[], &[UNDER_WAY]]));
+    fake.on("LIST events")
+        .nth(3)
+        .after(|it| it.store.forget("nodes", "", "node-2"));
+    let ran = uninstall(&fake, "--wait");
+    ran.expect_code(0);
+    assert_eq!(progress(&ran).len(), 2, "{}", ran.stderr);
+}
+
+#[test]
+fn invalid_flag_combinations_are_refused() {
+    let fake = installed(SKYHOOK);
+    for (words, code) in [
+        ("--wait --timeout soon", 64),
+        ("--cancel --wait", 64),
+        ("--all-packages", 64),
+        ("--timeout 5s", 64),
+    ] {
+        assert_eq!(uninstall(&fake, words).code, Some(code), "{words}");
+    }
+    assert!(fake.writes().is_empty());
+}

@@ -1,0 +1,151 @@
+//! 1,000 nodes and a server with errors: exit code and result list of the binary.
+
+use std::collections::BTreeMap;
+
+use kubectl_skyhook::api::ApiFlavor;
+use serde_json::{Value, json};
+
+use super::TestCluster;
+use crate::support::fake_api::Reply;
+use crate::support::object_builder::SKYHOOK;
+use crate::support::run::{RunOutput, run};
+
+const NODES: usize = 1000;
+
+/// The server's error for a node by its number, and how often; one node in twenty gets each.
+fn error_of(number: usize) -> Option<(Reply, usize)> {
+    const FOR_GOOD: usize = usize::MAX;
+    Some(match number % 20 {
+        0 => (Reply::from(409), 1),
+        1 => (Reply::from(422), 1),
+        2 => (Reply::from(429), 1),
+        3 => (Reply::from(500), 1),
+        4 => (Reply::from(403), FOR_GOOD),
+        5 => (Reply::Cut, 1),
+        6 => (Reply::from(422), FOR_GOOD),
+        7 => (Reply::from(409), FOR_GOOD),
+        8 if number < 200 => (Reply::Hang, 1),
+        _ => return None,
+    })
+}
+
+/// Whether writes to a node always fail.
+fn always_fails(number: usize) -> bool {
+    matches!(number % 20, 4 | 6 | 7)
+}
+
+#[test]
+fn reset_of_1000_nodes_survives_server_errors() {
+    let driver = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
+    let fake = crate::support::fake_api::FakeApi::new()
+        .serving(ApiFlavor::Skyhook)
+        .with(SKYHOOK.skyhook("complete", driver))
+        .with(SKYHOOK.operator());
+    for number in 0..NODES {
+        let name = format!("node-{number:04}");
+        let mut node = SKYHOOK.node(&name, "complete", &["driver|1.0.0 config complete"]);
+        node["metadata"]["labels"] = json!({SKYHOOK.0.key("status_gpu"): "complete"});
+        fake.load(node);
+        if let Some((reply, times)) = error_of(number) {
+            // Only this often, since a permanent 403 would fail the permission check.
+            let times = times.min(1_000_000);
+            fake.on(&format!("PATCH nodes {name}"))
+                .times(times)
+                .reply(reply);
+        }
+    }
+    let served = fake.serve();
+    let state = tempfile::tempdir().expect("a directory");
+    let reset = || -> RunOutput {
+        run("reset gpu --confirm -o json --request-timeout 1s")
+            .kubeconfig(&served.kubeconfig())
+            .env("XDG_STATE_HOME", state.path())
+            .output()
+    };
+    let keys = |number: usize| {
+        let node = fake
+            .get("nodes", "", &format!("node-{number:04}"))
+            .expect("it is there");
+        let of = |map: &str| node["metadata"][map].as_object().map_or(0, |m| m.len());
+        of("annotations") + of("labels")
+    };
+
+    let ran = reset();
+    ran.expect_code(4);
+    let json = ran.json();
+    let results: BTreeMap<&str, &Value> = json["steps"]
+        .as_array()
+        .expect("steps")
+        .iter()
+        .map(|s| (s["target"].as_str().expect("a target"), &s["result"]))
+        .collect();
+    let mut failed = 0;
+    for number in 0..NODES {
+        let name = format!("node/node-{number:04}");
+        if always_fails(number) {
+            failed += 1;
+            assert_eq!(*results[name.as_str()], json!("failed"), "{name}");
+            assert_eq!(keys(number), 3, "{name} is half done");
+        } else {
+            assert_eq!(*results[name.as_str()], json!("applied"), "{name}");
+            assert_eq!(keys(number), 0, "{name} is half done");
+        }
+    }
+    assert_eq!(failed, 150);
+    assert_eq!(json["counts"]["failed"], json!(failed));
+    assert_eq!(
+        json["counts"]["applied"],
+        json!(NODES - failed + 1),
+        "and the batches"
+    );
+    let version = |number: usize| {
+        fake.get("nodes", "", &format!("node-{number:04}"))
+            .expect("it is there")["metadata"]["resourceVersion"]
+            .clone()
+    };
+    let done: Vec<Value> = (0..NODES).map(version).collect();
+
+    // Without errors, the same command changes the remaining nodes, and none twice.
+    fake.heal();
+    let again = reset();
+    again.expect_code(0);
+    assert_eq!(again.json()["counts"]["applied"], json!(failed));
+    for (number, done) in done.iter().enumerate() {
+        assert_eq!(keys(number), 0);
+        assert_eq!(
+            version(number) == *done,
+            !always_fails(number),
+            "node-{number:04} was written to twice"
+        );
+    }
+}
+
+/// Few affected nodes are read by name, and very many in a list of all. What
+/// starts on them is determined from few nodes one by one, or from the list of all in four pages.
+#[test]
+fn undo_reads_only_the_affected_nodes() {
+    const ALL: usize = 1_600;
+    let fake = SKYHOOK.serve(json!({}));
+    for number in 0..ALL {
+        fake.load(SKYHOOK.node(&format!("node-{number:04}"), "complete", &[]));
+    }
+    let cluster = TestCluster::serving(fake);
+    // The first page is as long as the number of nodes needed, and tells how many more there are.
+    for (nodes, gets, lists) in [
+        ("node-15[0-9]{2}", 100, 1 + 4),
+        ("node-00[0-4][0-9]", 0, 1 + 50),
+        ("node-.*", 0, 4 + 4),
+    ] {
+        cluster
+            .run(&format!("node ignore {nodes} --confirm --max-nodes 2000"))
+            .expect_code(0);
+        let before = cluster.fake.lines().len();
+        cluster
+            .run("undo --confirm --max-nodes 2000")
+            .expect_code(0);
+        let lines = cluster.fake.lines().split_off(before);
+        let reads = |start: &str| lines.iter().filter(|l| l.starts_with(start)).count();
+        assert_eq!(reads("GET /api/v1/nodes/"), gets, "{nodes}: {lines:#?}");
+        assert_eq!(reads("GET /api/v1/nodes?"), lists, "{nodes}");
+    }
+}

@@ -1,0 +1,125 @@
+//! The preview of `undo` shows what the operator starts, as the opposite command does.
+
+use serde_json::{Value, json};
+
+use super::TestCluster;
+use crate::support::fake_api::FakeApi;
+use crate::support::object_builder::SKYHOOK;
+
+/// Two nodes on which a package with a reboot is at this version; the spec has 2.0.0.
+fn rebooting(version: &str) -> TestCluster {
+    let mut fake = SKYHOOK.serve(json!({"driver": {
+        "version": "2.0.0", "image": "example.com/driver", "interrupt": {"type": "reboot"},
+        "uninstall": {"enabled": true, "apply": false},
+    }}));
+    for node in ["node-1", "node-2"] {
+        let entries = [&*format!("driver|{version} post-interrupt complete")];
+        fake = fake.with(SKYHOOK.node(node, "in_progress", &entries));
+    }
+    TestCluster::serving(fake)
+}
+
+/// The plan in JSON without what differs between a command and the undo of its opposite.
+fn preview(cluster: &TestCluster, words: &str) -> Value {
+    let ran = cluster.run(&format!("{words} --dry-run -o json"));
+    ran.expect_code(0);
+    let mut plan = ran.json();
+    for differs in ["digest", "steps", "title"] {
+        plan.as_object_mut().expect("a plan").remove(differs);
+    }
+    plan
+}
+
+#[test]
+fn undo_preview_matches_the_opposite_command() {
+    let cluster = rebooting("1.0.0");
+    for (there, back) in [
+        ("pause gpu", "resume gpu"),
+        ("disable gpu", "enable gpu"),
+        ("node ignore node-1", "node unignore node-1"),
+    ] {
+        cluster.run(&format!("{there} --confirm")).expect_code(0);
+        let expected = preview(&cluster, back);
+        assert_eq!(expected["grade"], "B4", "{expected:#}");
+        assert_eq!(preview(&cluster, "undo"), expected, "{there}");
+        cluster.run("undo --confirm").expect_code(0);
+    }
+}
+
+#[test]
+fn undo_that_stops_the_operator_starts_nothing() {
+    let cluster = rebooting("1.0.0");
+    cluster.run("pause gpu --confirm").expect_code(0);
+    cluster.run("resume gpu --confirm").expect_code(0);
+    let plan = preview(&cluster, "undo");
+    assert_eq!(
+        (&plan["grade"], &plan["consequences"]["notes"]),
+        (&json!("B1"), &Value::Null),
+        "{plan:#}"
+    );
+}
+
+#[test]
+fn undo_of_a_cancelled_uninstall_counts_nodes_and_reboots() {
+    let cluster = rebooting("2.0.0");
+    cluster.run("uninstall gpu driver --confirm").expect_code(0);
+    cluster
+        .run("uninstall gpu driver --cancel --confirm")
+        .expect_code(0);
+    let plan = preview(&cluster, "undo");
+    let counts = &plan["consequences"];
+    assert_eq!(
+        (&plan["grade"], &counts["nodes"], &counts["reboots"]),
+        (&json!("B4"), &json!(2), &json!(2)),
+        "{plan:#}"
+    );
+    cluster.run("undo --confirm --max-nodes 1").expect_code(3);
+}
+
+#[test]
+fn saved_undo_plan_names_what_starts() {
+    let cluster = rebooting("1.0.0");
+    cluster.run("pause gpu --confirm").expect_code(0);
+    let expected = preview(&cluster, "undo");
+    let file = cluster.state.path().join("plan.json");
+    cluster
+        .run(&format!("undo --plan-out {}", file.display()))
+        .expect_code(0);
+    let saved = preview(&cluster, &format!("apply-plan {}", file.display()));
+    assert_eq!(saved, expected);
+}
+
+/// Without the operator's API nothing can start, but the label can be removed.
+#[test]
+fn undo_of_node_ignore_works_without_an_api() {
+    let cluster = rebooting("1.0.0");
+    cluster.run("node ignore node-1 --confirm").expect_code(0);
+    let bare = FakeApi::new().with(cluster.node("node-1"));
+    let later = TestCluster {
+        served: bare.serve(),
+        fake: bare,
+        state: cluster.state,
+    };
+    // The same cluster by the uid of its namespace kube-system.
+    let ran = later.run("undo --confirm");
+    ran.expect_code(0);
+    assert_eq!(later.node("node-1")["metadata"]["labels"], json!({}));
+}
+
+/// Stopping the operator does not require reading what it would start.
+#[test]
+fn node_ignore_works_without_reading_custom_resources() {
+    let cluster = rebooting("1.0.0");
+    cluster.fake.on("LIST skyhooks").reply(403);
+    let plan = preview(&cluster, "node ignore node-1");
+    assert_eq!(
+        (&plan["grade"], &plan["consequences"]["reboots"]),
+        (&json!("B1"), &json!(0)),
+        "{plan:#}"
+    );
+    cluster.run("node ignore node-1 --confirm").expect_code(0);
+    let ran = cluster.run("undo --dry-run");
+    ran.expect_code(0);
+    let port = regex::Regex::new(r":\d+\)").expect("a pattern");
+    insta::assert_snapshot!(port.replace(&ran.stdout, ":[port])"));
+}
