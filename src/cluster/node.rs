@@ -1,22 +1,22 @@
 //! A node, with the operator's keys on it read once.
 
 mod condition;
+mod taint;
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use jiff::Timestamp;
 use serde::Deserialize;
-use serde_json::{Value, json};
 
 use condition::ConditionObject;
 pub use condition::{NodeCondition, READY};
+pub use taint::Taint;
 
 use super::annotations::Annotations;
 use super::cordon_marks::{Holder, Marks};
 use super::managed::ManagedFields;
 use crate::api::keys::NodeKey;
-use crate::api::skyhook::Toleration;
 use crate::api::{ApiFlavor, Labels, Name, NodeState, Shared, Status};
 
 /// A node: what Kubernetes says of it, and what the operator of each API wrote on it.
@@ -69,17 +69,6 @@ impl System {
         ]
         .map(|(name, value)| (name, value.as_str()))
     }
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
-#[serde(default)]
-pub struct Taint {
-    pub key: String,
-    pub value: String,
-    pub effect: String,
-    /// When it began to evict; only on taints that do.
-    #[serde(rename = "timeAdded")]
-    pub time_added: Option<String>,
 }
 
 /// What the operator of one API wrote on a node.
@@ -212,39 +201,6 @@ impl Node {
         self.conditions
             .iter()
             .any(|c| c.kind == READY && c.is_true())
-    }
-}
-
-impl Taint {
-    /// `key=value:effect`, as kubectl writes taints.
-    pub fn spelled(&self) -> String {
-        match self.value.as_str() {
-            "" => format!("{}:{}", self.key, self.effect),
-            value => format!("{}={value}:{}", self.key, self.effect),
-        }
-    }
-
-    /// As it stands in the node's spec.
-    pub fn document(&self) -> Value {
-        let mut taint = json!({"key": self.key, "effect": self.effect});
-        if !self.value.is_empty() {
-            taint["value"] = json!(self.value);
-        }
-        if let Some(at) = &self.time_added {
-            taint["timeAdded"] = json!(at);
-        }
-        taint
-    }
-
-    pub fn tolerated_by(&self, toleration: &Toleration) -> bool {
-        let effect = toleration.effect.is_empty() || toleration.effect == self.effect;
-        let key = toleration.key.is_empty() || toleration.key == self.key;
-        let value = match toleration.operator.as_str() {
-            "Exists" => true,
-            "" | "Equal" => !toleration.key.is_empty() && toleration.value == self.value,
-            _ => false,
-        };
-        effect && key && value
     }
 }
 

@@ -148,6 +148,10 @@ mod tests {
 
     #[test]
     fn files_are_named_as_kubectl_names_them() {
+        let policy = format!(
+            "{}.v1alpha1.DeploymentPolicy..slow",
+            ApiFlavor::Skyhook.group()
+        );
         for (target, name) in [
             (Target::node("gpu-1", None), "v1.Node..gpu-1"),
             (
@@ -156,7 +160,7 @@ mod tests {
             ),
             (
                 Target::policy(ApiFlavor::Skyhook, "slow", None),
-                "skyhook.nvidia.com.v1alpha1.DeploymentPolicy..slow",
+                policy.as_str(),
             ),
         ] {
             assert_eq!(file_name(&target), name);

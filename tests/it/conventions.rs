@@ -29,7 +29,9 @@ const USES: &[(&str, &[&str])] = &[
     ),
     (
         "apply",
-        &["args", "bounded", "plan", "reason", "redact", "view"],
+        &[
+            "args", "bounded", "connect", "plan", "reason", "redact", "view",
+        ],
     ),
     ("screen", &["args", "view"]),
     ("error", &["cluster", "connect", "suggestions", "view"]),
@@ -91,6 +93,8 @@ const EDGES: &[(&str, &[&str])] = &[
             "commands/collect/file.rs",
             "commands/completion/install.rs",
             "ctx/external_diff.rs",
+            // Whether the process ignores SIGHUP.
+            "ctx/process.rs",
         ],
     ),
     (

@@ -24,14 +24,9 @@ fn pause_replaces_a_hold_set_in_the_meantime() {
         let ran = cluster.run(words);
         ran.expect_code(0);
         insta::assert_snapshot!(ran.transcript());
-        let held = (cluster.cr_annotation("pause"), cluster.cr_annotation(HOLD));
+        let held = (cluster.cr_annotation("pause"), cluster.annotation(HOLD));
         assert_eq!(held, (json!("true"), Value::Null), "{}", ran.transcript());
-        assert_eq!(
-            cluster.cr_annotation(REASON),
-            reason,
-            "{}",
-            ran.transcript()
-        );
+        assert_eq!(cluster.annotation(REASON), reason, "{}", ran.transcript());
     }
 }
 
@@ -45,7 +40,7 @@ fn pause_keeps_a_reason_set_in_the_meantime() {
     let ran = cluster.run("pause gpu-tune --confirm --reason mine");
     insta::assert_snapshot!(ran.transcript());
     assert_eq!(cluster.cr_annotation("pause"), json!("true"));
-    assert_eq!(cluster.cr_annotation(REASON), json!("theirs"));
+    assert_eq!(cluster.annotation(REASON), json!("theirs"));
 }
 
 fn annotate(state: &mut State, annotations: &Value) {

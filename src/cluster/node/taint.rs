@@ -1,0 +1,50 @@
+//! A taint of a node.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::api::skyhook::Toleration;
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(default)]
+pub struct Taint {
+    pub key: String,
+    pub value: String,
+    pub effect: String,
+    /// When it began to evict; only on taints that do.
+    #[serde(rename = "timeAdded")]
+    pub time_added: Option<String>,
+}
+
+impl Taint {
+    /// `key=value:effect`, as kubectl writes taints.
+    pub fn spelled(&self) -> String {
+        match self.value.as_str() {
+            "" => format!("{}:{}", self.key, self.effect),
+            value => format!("{}={value}:{}", self.key, self.effect),
+        }
+    }
+
+    /// As it stands in the node's spec.
+    pub fn document(&self) -> Value {
+        let mut taint = json!({"key": self.key, "effect": self.effect});
+        if !self.value.is_empty() {
+            taint["value"] = json!(self.value);
+        }
+        if let Some(at) = &self.time_added {
+            taint["timeAdded"] = json!(at);
+        }
+        taint
+    }
+
+    pub fn tolerated_by(&self, toleration: &Toleration) -> bool {
+        let effect = toleration.effect.is_empty() || toleration.effect == self.effect;
+        let key = toleration.key.is_empty() || toleration.key == self.key;
+        let value = match toleration.operator.as_str() {
+            "Exists" => true,
+            "" | "Equal" => !toleration.key.is_empty() && toleration.value == self.value,
+            _ => false,
+        };
+        effect && key && value
+    }
+}
