@@ -180,7 +180,8 @@ impl Ctx {
         if !cluster.from_files {
             owner::look(&mut cluster);
         }
-        self.refused |= unreadable::unread(&cluster, needs).any(|(_, why)| why.is_forbidden());
+        self.refused |=
+            unreadable::unread(&cluster, needs).any(|(_, reason)| reason.is_forbidden());
         if self.global.reading.verbose.talks() {
             let active_api = &cluster.active_api;
             self.screen.note(format!(
@@ -202,7 +203,7 @@ impl Ctx {
         self.pass_on_warnings();
         match names {
             Ok(names) => Ok(Some(names)),
-            Err(why) => Err(Error::failed(format!("cannot read {plural}: {why}"))),
+            Err(reason) => Err(Error::failed(format!("cannot read {plural}: {reason}"))),
         }
     }
 
@@ -258,8 +259,8 @@ impl Ctx {
     /// A terminal is there, which it would upset.
     pub fn pour(&mut self, bytes: &[u8]) -> Result<()> {
         if self.screen.out.terminal {
-            let why = "standard output is a terminal; redirect it, or specify a file with -o";
-            return Err(Error::usage(why));
+            let reason = "standard output is a terminal; redirect it, or specify a file with -o";
+            return Err(Error::usage(reason));
         }
         match self.screen.log(&text::Line::default(), bytes)? {
             Shown::Whole | Shown::ReaderGone => Ok(()),

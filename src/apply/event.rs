@@ -51,19 +51,19 @@ pub enum StepResult {
     Gone,
     /// What was to be put back is somebody else's by now, and stays.
     Kept {
-        why: String,
+        reason: String,
     },
     /// The object has changed since the plan was made; it was left alone.
     Skipped {
-        why: String,
+        reason: String,
     },
     /// The server would not have it.
     Failed {
-        why: String,
+        reason: String,
     },
     /// No answer said what became of it, and the object could not be read again, or was written to by others as well.
     Unknown {
-        why: String,
+        reason: String,
     },
     /// It was not its turn yet when the plan ended.
     NotReached,
@@ -91,21 +91,21 @@ pub enum StopReason {
     /// By the user.
     Interrupted,
     /// By itself: a step that all others rely on was not taken.
-    Halted,
+    DependencyFailed,
     /// By itself: the journal cannot be written, so that what is done could not be taken back.
-    Unjournalled { why: String },
+    JournalFailed { reason: String },
     /// By itself: too many steps failed.
     TooManyFailures { failed: usize },
     /// By itself: nodes that were done became erroring.
     NodesErroring { nodes: Vec<String> },
     /// By itself: whether nodes became erroring could not be seen.
-    Unseen { why: String },
+    NodesUnreadable { reason: String },
     /// What a stage waits for did not come about.
     TimedOut { waiting: String },
     /// What a stage waits for cannot come about: the findings that say so.
-    Hindered { findings: Vec<String> },
+    Blocked { findings: Vec<String> },
     /// It cannot be told any more whether what a stage waits for comes about.
-    Lost { why: String },
+    Unknown { reason: String },
 }
 
 impl StopReason {
@@ -113,7 +113,7 @@ impl StopReason {
     pub fn weight(&self) -> u8 {
         match self {
             StopReason::Finished => 0,
-            StopReason::Hindered { .. } => 1,
+            StopReason::Blocked { .. } => 1,
             StopReason::TimedOut { .. } => 3,
             StopReason::Interrupted => 4,
             _ => 2,
@@ -182,9 +182,9 @@ pub enum PlanVerdict {
     Interrupted,
     TimedOut,
     /// What it waits for cannot come about.
-    Hindered,
+    Blocked,
     /// What has become of it is not known.
-    Lost,
+    Unknown,
 }
 
 impl StepResult {
@@ -244,8 +244,8 @@ impl PlanOutcome {
         match self.ended {
             StopReason::Interrupted => PlanVerdict::Interrupted,
             StopReason::TimedOut { .. } => PlanVerdict::TimedOut,
-            StopReason::Hindered { .. } => PlanVerdict::Hindered,
-            StopReason::Lost { .. } => PlanVerdict::Lost,
+            StopReason::Blocked { .. } => PlanVerdict::Blocked,
+            StopReason::Unknown { .. } => PlanVerdict::Unknown,
             _ if missing == 0 => PlanVerdict::Done,
             // It may have been done, and then it is there to be taken back.
             _ if tally.applied + tally.unknown > 0 => PlanVerdict::Partly,
@@ -320,8 +320,12 @@ mod tests {
 
     #[test]
     fn each_custom_resource_whose_pause_was_not_ended_is_named() {
-        let failed = || StepResult::Failed { why: String::new() };
-        let skipped = || StepResult::Skipped { why: String::new() };
+        let failed = || StepResult::Failed {
+            reason: String::new(),
+        };
+        let skipped = || StepResult::Skipped {
+            reason: String::new(),
+        };
         let applied = || StepResult::Applied;
         for (results, left) in [
             ([applied(), applied(), applied(), applied()], &[][..]),

@@ -84,8 +84,8 @@ pub async fn look(client: &kube::Client, plan: &Plan, options: &Options) -> Look
         };
         let left = match read {
             Ok(left) => left,
-            Err(why) => {
-                unseen = Some(why);
+            Err(reason) => {
+                unseen = Some(reason);
                 continue;
             }
         };
@@ -98,7 +98,7 @@ pub async fn look(client: &kube::Client, plan: &Plan, options: &Options) -> Look
         while let Some((steps, object)) = objects.next().await {
             match object {
                 Ok(object) => put(&steps, &object),
-                Err(why) => unseen = Some(why),
+                Err(reason) => unseen = Some(reason),
             }
         }
     }
@@ -172,8 +172,8 @@ fn sorted(
                 None => step.clone(),
                 Some(Rebased::Same(now)) => now.clone(),
                 Some(Rebased::Done) => continue,
-                Some(Rebased::Moved(why)) => {
-                    looked.moved.push((step.clone(), why.clone()));
+                Some(Rebased::Moved(reason)) => {
+                    looked.moved.push((step.clone(), reason.clone()));
                     continue;
                 }
             };

@@ -210,8 +210,8 @@ impl PlanRun<'_, '_> {
             if self.stop.asked() && !stage.always {
                 return StopReason::Interrupted;
             }
-            if let Some(why) = self.unjournalled().filter(|_| !stage.always) {
-                return StopReason::Unjournalled { why };
+            if let Some(reason) = self.unjournalled().filter(|_| !stage.always) {
+                return StopReason::JournalFailed { reason };
             }
             let failed = self.failed();
             if nth < last {
@@ -230,7 +230,7 @@ impl PlanRun<'_, '_> {
             .iter()
             .all(StepResult::is_settled);
         if missed && self.plan.is_relied_on(number) {
-            return StopReason::Halted;
+            return StopReason::DependencyFailed;
         }
         StopReason::Finished
     }
@@ -290,7 +290,7 @@ impl PlanRun<'_, '_> {
         }
         let erroring = match self.erroring(done).await {
             Ok(erroring) => erroring,
-            Err(why) => return Some(StopReason::Unseen { why }),
+            Err(reason) => return Some(StopReason::NodesUnreadable { reason }),
         };
         let failed = self.failed() + erroring.len();
         (failed > most).then_some(if erroring.is_empty() {
@@ -310,7 +310,7 @@ impl PlanRun<'_, '_> {
         let mut nodes = loop {
             match self.api.named("/api/v1/nodes", selector).await {
                 Ok(nodes) => break nodes,
-                Err(why) if tries == MOST_LOOKS => return Err(why),
+                Err(reason) if tries == MOST_LOOKS => return Err(reason),
                 Err(_) => tries += 1,
             }
             tokio::time::sleep(self.options.retry_wait * 2u32.pow(tries)).await;

@@ -103,8 +103,8 @@ mod tests {
         ] {
             assert_eq!(names(body), Ok((Vec::new(), None, None)), "{body}");
         }
-        let why = Err("the server's response is not a list".to_owned());
-        assert_eq!(names(r#"{"kind": "Status"}"#), why);
+        let reason = Err("the server's response is not a list".to_owned());
+        assert_eq!(names(r#"{"kind": "Status"}"#), reason);
         assert!(names("<html>").is_err());
     }
 }

@@ -32,7 +32,7 @@ pub async fn preflight(client: &kube::Client, plan: &Plan, options: &Options) ->
             Ok(true) => {}
             Ok(false) if allowed_by_name(&api, plan, &permission).await => {}
             Ok(false) => preflight.denied.push(permission),
-            Err(why) => preflight.unknown = Some(why),
+            Err(reason) => preflight.unknown = Some(reason),
         }
     }
     preflight

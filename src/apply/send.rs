@@ -88,8 +88,8 @@ impl ApiWriter {
 
     /// Sends what a step wants done.
     pub async fn write(&self, step: &Step) -> Answer {
-        if let Err(why) = named(&step.target) {
-            return Answer::Refused(why);
+        if let Err(reason) = named(&step.target) {
+            return Answer::Refused(reason);
         }
         let mut request = step.request();
         let (verb, _) = step.change.endpoint();
@@ -107,7 +107,7 @@ impl ApiWriter {
         let sent = http_request(&uri, verb, &request, step.target.kind);
         let answer = match self.exchange(sent).await {
             Ok(reply) => reply.judge(verb, &step.target),
-            Err(why) => Answer::Unsure(why),
+            Err(reason) => Answer::Unsure(reason),
         };
         if matches!(answer, Answer::Done) {
             self.waited.set(Duration::ZERO);

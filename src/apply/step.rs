@@ -35,7 +35,7 @@ fn applied(step: &Step) -> StepResult {
             .map(|others| format!("the node stays cordoned by {others}")),
         _ => None,
     };
-    kept.map_or(StepResult::Applied, |why| StepResult::Kept { why })
+    kept.map_or(StepResult::Applied, |reason| StepResult::Kept { reason })
 }
 
 /// What to do about an answer.
@@ -59,10 +59,10 @@ struct Tries {
 
 impl Tries {
     /// The fate of a step that is given up. Where an earlier form of it may have been done, that is not known.
-    fn given_up(&self, result: impl Fn(String) -> StepResult, why: String) -> Next {
+    fn given_up(&self, result: impl Fn(String) -> StepResult, reason: String) -> Next {
         Next::End(match self.sent {
-            Some(_) => StepResult::Unknown { why },
-            None => result(why),
+            Some(_) => StepResult::Unknown { reason },
+            None => result(reason),
         })
     }
 
@@ -76,12 +76,12 @@ impl Tries {
     }
 }
 
-fn failed(why: String) -> StepResult {
-    StepResult::Failed { why }
+fn failed(reason: String) -> StepResult {
+    StepResult::Failed { reason }
 }
 
-fn skipped(why: String) -> StepResult {
-    StepResult::Skipped { why }
+fn skipped(reason: String) -> StepResult {
+    StepResult::Skipped { reason }
 }
 
 impl PlanRun<'_, '_> {
@@ -118,25 +118,25 @@ impl PlanRun<'_, '_> {
             let answer = self.api.write(&step).await;
             let next = match answer {
                 Answer::Done => Next::End(applied(&step)),
-                Answer::Refused(why) => tries.given_up(failed, why),
-                Answer::Conflict(why) => {
-                    self.look_again(&mut step, &mut tries, (stage, at), Some(why))
+                Answer::Refused(reason) => tries.given_up(failed, reason),
+                Answer::Conflict(reason) => {
+                    self.look_again(&mut step, &mut tries, (stage, at), Some(reason))
                         .await
                 }
-                Answer::Unsure(why) => {
+                Answer::Unsure(reason) => {
                     tries.unsure += 1;
                     self.backoff(tries.unsure, at).await;
                     let place = (stage, at);
                     // The object says what the answer did not.
                     match self.look_again(&mut step, &mut tries, place, None).await {
-                        Next::Again if tries.unsure > MOST_UNSURE => tries.given_up(failed, why),
+                        Next::Again if tries.unsure > MOST_UNSURE => tries.given_up(failed, reason),
                         next => next,
                     }
                 }
-                Answer::Busy(why, wait) => {
+                Answer::Busy(reason, wait) => {
                     tries.busy += 1;
                     if tries.busy > MOST_BUSY || self.api.has_waited_too_long() {
-                        tries.given_up(failed, why)
+                        tries.given_up(failed, reason)
                     } else {
                         if let Some(wait) = wait.and_then(|wait| self.api.hold(wait)) {
                             self.emit(&ApplyEvent::Throttled { wait });
@@ -177,17 +177,17 @@ impl PlanRun<'_, '_> {
         let object = loop {
             match self.api.read(&step.target).await {
                 Ok(object) => break object,
-                Err(why) if looks == MOST_UNSURE => {
+                Err(reason) if looks == MOST_UNSURE => {
                     return Next::End(match tries.unsure {
                         0 => StepResult::Failed {
-                            why: match rejected {
+                            reason: match rejected {
                                 Some(first) => {
-                                    format!("{first}; the object could not be read again: {why}")
+                                    format!("{first}; the object could not be read again: {reason}")
                                 }
-                                None => why,
+                                None => reason,
                             },
                         },
-                        _ => StepResult::Unknown { why },
+                        _ => StepResult::Unknown { reason },
                     });
                 }
                 Err(_) => looks += 1,
@@ -205,14 +205,14 @@ impl PlanRun<'_, '_> {
         }
         match step.rebase(&object) {
             Rebased::Done => Next::End(match step.change.left_to_another(&object) {
-                Some(why) => StepResult::Kept { why },
+                Some(reason) => StepResult::Kept { reason },
                 // A try whose answer was lost has done it.
                 None if tries.unsure > 0 => StepResult::Applied,
                 None => StepResult::Unchanged,
             }),
             // Whether it was done before that happened, nothing tells.
-            Rebased::Moved(why) if tries.unsure > 0 => Next::End(StepResult::Unknown { why }),
-            Rebased::Moved(why) => Next::End(StepResult::Skipped { why }),
+            Rebased::Moved(reason) if tries.unsure > 0 => Next::End(StepResult::Unknown { reason }),
+            Rebased::Moved(reason) => Next::End(StepResult::Skipped { reason }),
             Rebased::Same(same) if same == *step => match rejected {
                 None => Next::Again,
                 // It fits what is there: it is the request that the server would not have. It may
@@ -221,12 +221,12 @@ impl PlanRun<'_, '_> {
                     tries.turned_down += 1;
                     Next::Again
                 }
-                Some(why) => tries.given_up(failed, why),
+                Some(reason) => tries.given_up(failed, reason),
             },
             Rebased::Same(_) if tries.replans == most_replans(step) => {
-                let why =
+                let reason =
                     "repeated conflicts; pause the custom resource first, or retry".to_owned();
-                tries.given_up(skipped, why)
+                tries.given_up(skipped, reason)
             }
             Rebased::Same(same) => {
                 tries.replans += 1;

@@ -89,8 +89,8 @@ impl PlanRun<'_, '_> {
         stages: &[usize],
     ) -> (Vec<usize>, StopReason) {
         // Nothing could come after them any more.
-        if let Some(why) = self.unjournalled() {
-            return (stages.to_vec(), StopReason::Unjournalled { why });
+        if let Some(reason) = self.unjournalled() {
+            return (stages.to_vec(), StopReason::JournalFailed { reason });
         }
         let strategy = strategy.as_mut().expect("it waits for them");
         let untils = stages.iter();

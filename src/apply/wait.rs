@@ -44,8 +44,8 @@ impl PlanRun<'_, '_> {
             let limit = Duration::from_secs(until.at_most);
             let ended = tokio::time::timeout(limit, come_about).await;
             ended.unwrap_or_else(|_| match unread.take() {
-                Some(why) => StopReason::Lost {
-                    why: format!("cannot tell whether {}: {why}", until.describe()),
+                Some(reason) => StopReason::Unknown {
+                    reason: format!("cannot tell whether {}: {reason}", until.describe()),
                 },
                 None => StopReason::TimedOut {
                     waiting: until.describe(),

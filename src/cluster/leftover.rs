@@ -13,7 +13,7 @@ pub struct Leftover<'a> {
     pub owner: &'a str,
     pub flavor: ApiFlavor,
     /// Why it is left: `it is gone`.
-    pub why: &'static str,
+    pub reason: &'static str,
     pub place: LeftoverObject<'a>,
 }
 
@@ -32,7 +32,7 @@ const NOT_ADOPTED: &str = "the operator does not adopt them, as the node is not 
 impl Leftover<'_> {
     /// Whether the operator in charge has the same under its own keys.
     pub fn is_copy(&self) -> bool {
-        !matches!(self.why, GONE | PRESUMED | NOT_ADOPTED)
+        !matches!(self.reason, GONE | PRESUMED | NOT_ADOPTED)
     }
 }
 
@@ -52,15 +52,15 @@ impl Cluster {
         for node in self.nodes.items() {
             for flavor in ApiFlavor::ALL {
                 for (owner, on) in &node.keys(flavor).skyhooks {
-                    let why = if flavor == self.flavor() {
+                    let reason = if flavor == self.flavor() {
                         self.is_gone(owner, flavor).then_some(gone)
                     } else {
                         self.old_keys_left(node, owner, flavor)
                     };
-                    found.extend(why.map(|why| Leftover {
+                    found.extend(reason.map(|reason| Leftover {
                         owner,
                         flavor,
-                        why,
+                        reason,
                         place: LeftoverObject::Node(node, on),
                     }));
                 }
@@ -88,7 +88,7 @@ impl Cluster {
                 found.push(Leftover {
                     owner,
                     flavor,
-                    why: gone,
+                    reason: gone,
                     place: LeftoverObject::ConfigMap(map),
                 });
             }
@@ -123,7 +123,7 @@ impl Cluster {
     fn unowned<'a, T>(
         &self,
         all: impl IntoIterator<Item = &'a T>,
-        why: &'static str,
+        reason: &'static str,
         meta: fn(&T) -> &Meta,
         place: fn(&'a T) -> LeftoverObject<'a>,
     ) -> Vec<Leftover<'a>> {
@@ -140,7 +140,7 @@ impl Cluster {
                 found.push(Leftover {
                     owner,
                     flavor,
-                    why,
+                    reason,
                     place: place(one),
                 });
             }

@@ -185,11 +185,11 @@ struct JournalEntry {
     changed: usize,
     steps: usize,
     /// Whether the command was interrupted before it recorded its end.
-    cut_short: bool,
+    incomplete: bool,
     /// The journal that this command undoes.
     undoes: Option<String>,
     /// Whether it has been undone.
-    taken_back: bool,
+    undone: bool,
 }
 
 impl JournalEntry {
@@ -203,9 +203,9 @@ impl JournalEntry {
             server: record.begun.server.clone(),
             changed,
             steps,
-            cut_short: record.ended.is_none(),
+            incomplete: record.ended.is_none(),
             undoes: record.begun.undoes.clone(),
-            taken_back: undone.holds(&record.begun.id),
+            undone: undone.holds(&record.begun.id),
         }
     }
 }
@@ -225,19 +225,19 @@ impl View for JournalView {
         }
         let mut table = Table::new(["object", "result", "change"]).prose();
         for (step, result) in begun.plan.steps().zip(self.0.results.iter().flatten()) {
-            let (result, why) = match result {
+            let (result, reason) = match result {
                 None => ("unknown", None),
                 Some(StepResult::Applied) => ("changed", None),
                 Some(StepResult::Unchanged) => ("unchanged", None),
                 Some(StepResult::Gone) => ("gone", None),
                 Some(StepResult::NotReached) => ("not reached", None),
-                Some(StepResult::Kept { why }) => ("kept for another owner", Some(why)),
-                Some(StepResult::Skipped { why }) => ("skipped", Some(why)),
-                Some(StepResult::Failed { why }) => ("failed", Some(why)),
-                Some(StepResult::Unknown { why }) => ("unknown", Some(why)),
+                Some(StepResult::Kept { reason }) => ("kept for another owner", Some(reason)),
+                Some(StepResult::Skipped { reason }) => ("skipped", Some(reason)),
+                Some(StepResult::Failed { reason }) => ("failed", Some(reason)),
+                Some(StepResult::Unknown { reason }) => ("unknown", Some(reason)),
             };
-            let change = match why {
-                Some(why) => why.clone(),
+            let change = match reason {
+                Some(reason) => reason.clone(),
                 None => step.change.describe().join("; "),
             };
             table.row([

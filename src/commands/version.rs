@@ -61,7 +61,7 @@ async fn ask(ctx: &mut Ctx, timeout: Duration) -> Operator {
     match loaded {
         Ok(cluster) => Operator::of(&cluster),
         Err(error) => Operator {
-            why: Some(error.message),
+            reason: Some(error.message),
             ..Operator::default()
         },
     }
@@ -76,7 +76,7 @@ struct Operator {
     api: Option<String>,
     /// Why the version is not known.
     #[serde(rename = "unknownBecause")]
-    why: Option<String>,
+    reason: Option<String>,
 }
 
 /// The versions of this program and of the operator.
@@ -104,7 +104,7 @@ impl Operator {
             version,
             namespace: deployment.map(|d| d.namespace().to_owned()),
             api: Some(cluster.flavor().api_version()),
-            why: cluster.why_no_operator_version(),
+            reason: cluster.why_no_operator_version(),
         }
     }
 }
@@ -114,9 +114,9 @@ impl View for Version {
         let mut text = Text::new();
         text.line(format!("Skyhook plugin:   {}", self.plugin.version));
         if let Some(operator) = &self.operator {
-            let version = match (&operator.version, &operator.why) {
+            let version = match (&operator.version, &operator.reason) {
                 (Some(version), _) => version.clone(),
-                (None, Some(why)) => format!("unknown ({why})"),
+                (None, Some(reason)) => format!("unknown ({reason})"),
                 (None, None) => "unknown".to_owned(),
             };
             text.line(format!("Skyhook operator: {version}"));

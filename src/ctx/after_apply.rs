@@ -47,8 +47,8 @@ pub fn beside(plan: &Plan, outcome: &PlanOutcome) -> Vec<String> {
     let mut said = gone(plan, outcome);
     for (step, result) in outcome.of(plan) {
         // Of a node that stays cordoned, the preview and the closing table tell.
-        if let (StepResult::Kept { why }, true) = (result, step.change.is_hold()) {
-            said.push(format!("{} stays paused: {why}", step.target));
+        if let (StepResult::Kept { reason }, true) = (result, step.change.is_hold()) {
+            said.push(format!("{} stays paused: {reason}", step.target));
         }
     }
     said
@@ -63,8 +63,8 @@ fn gone(plan: &Plan, outcome: &PlanOutcome) -> Vec<String> {
     {
         let target = step.target.to_string();
         match gone.iter_mut().find(|(name, _)| *name == target) {
-            Some((_, left_out)) => left_out.push(&step.why),
-            None => gone.push((target, vec![&step.why])),
+            Some((_, left_out)) => left_out.push(&step.reason),
+            None => gone.push((target, vec![&step.reason])),
         }
     }
     let said = gone.into_iter().map(|(target, left_out)| {

@@ -115,8 +115,8 @@ impl Ctx {
         if self.global.reading.from.is_empty() || !safety.confirm || only_looks {
             return Ok(());
         }
-        let why = "--confirm cannot be used with --from: files cannot be changed";
-        Err(Error::usage(why).hint("use only one of them, or add --dry-run"))
+        let reason = "--confirm cannot be used with --from: files cannot be changed";
+        Err(Error::usage(reason).hint("use only one of them, or add --dry-run"))
     }
 
     /// Ends without a change and without an error.

@@ -15,8 +15,8 @@ impl Ctx {
     /// Files are read instead, or the server does not answer at all.
     pub async fn collect(&mut self, request: CollectRequest) -> Result<Collected> {
         if !self.global.reading.from.is_empty() {
-            let why = "collect requires a cluster; --from is not supported because the files can be shared as is";
-            return Err(Error::usage(why));
+            let reason = "collect requires a cluster; --from is not supported because the files can be shared as is";
+            return Err(Error::usage(reason));
         }
         let api = self.global.reading.api;
         let connected = self.connected().await?;

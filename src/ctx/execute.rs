@@ -53,8 +53,8 @@ impl Ctx {
         let from_files = !self.global.reading.from.is_empty();
         self.refuse_files(safety)?;
         if from_files && safety.dry_run == DryRun::Server {
-            let why = "--dry-run=server cannot be used with --from";
-            return Err(Error::usage(why));
+            let reason = "--dry-run=server cannot be used with --from";
+            return Err(Error::usage(reason));
         }
         self.say_what_was_not_read(plan, safety.dry_run);
         let external = External::of(process::variable).filter(|_| safety.diff);
@@ -63,7 +63,7 @@ impl Ctx {
         let preview = Preview {
             plan: changes,
             diff: safety.diff && external.is_none(),
-            place: self.place(),
+            destination: self.destination(),
             own: own.as_deref(),
         };
         if let Some(file) = &safety.plan_out {
@@ -96,12 +96,12 @@ impl Ctx {
         if safety.dry_run == DryRun::Client || from_files {
             self.show(&preview)?;
             self.show_diff(changes, external.as_ref())?;
-            let why = if from_files {
+            let reason = if from_files {
                 "read from files"
             } else {
                 "dry run"
             };
-            self.note(format!("{why}: nothing was changed"));
+            self.note(format!("{reason}: nothing was changed"));
             return Ok(Exit::Done);
         }
         let options = self.options(safety);
@@ -169,8 +169,8 @@ impl Ctx {
             .write(plan, options, journal.as_mut(), waiting, interrupt)
             .await?;
         self.pass_on_warnings();
-        if let Some(why) = journal.as_ref().and_then(Journal::trouble) {
-            self.warn(format!("the journal is incomplete: {why}"));
+        if let Some(reason) = journal.as_ref().and_then(Journal::trouble) {
+            self.warn(format!("the journal is incomplete: {reason}"));
         }
         for beside in after_apply::beside(plan, &outcome) {
             self.warn(beside);
@@ -185,7 +185,7 @@ impl Ctx {
                 } else if plan.works_on_what_it_makes(step) {
                     self.warn(format!(
                         "{} is not created in a dry run, so the dry run could not check this step: {}",
-                        step.target, step.why
+                        step.target, step.reason
                     ));
                 }
             }
@@ -207,8 +207,8 @@ impl Ctx {
         let shown = dry_run != DryRun::Server;
         let mut unread = std::mem::take(&mut self.unread);
         let warnings = &plan.consequences.warnings;
-        unread.retain(|(_, why)| {
-            let says = |warning: &String| warning.contains(&why.message);
+        unread.retain(|(_, reason)| {
+            let says = |warning: &String| warning.contains(&reason.message);
             !(shown && warnings.iter().any(says))
         });
         if !unread.is_empty() {
@@ -276,8 +276,8 @@ impl Ctx {
     async fn may(&mut self, plan: &Plan, options: &Options) -> Result<()> {
         let client = self.writer().await?;
         let answer = preflight(&client, plan, options).await;
-        if let Some(why) = answer.unknown {
-            self.warn(format!("cannot check permissions: {why}"));
+        if let Some(reason) = answer.unknown {
+            self.warn(format!("cannot check permissions: {reason}"));
         }
         if answer.denied.is_empty() {
             return Ok(());

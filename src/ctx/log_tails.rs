@@ -33,7 +33,7 @@ impl From<Result<Option<(usize, Vec<String>)>, String>> for Tail {
         match read {
             Ok(Some((at, lines))) => Tail::Lines(at, lines),
             Ok(None) => Tail::Nothing,
-            Err(why) => Tail::Unread(why),
+            Err(reason) => Tail::Unread(reason),
         }
     }
 }

@@ -45,7 +45,7 @@ impl Destination {
 
 impl Ctx {
     /// Where changes go, once a server was asked; nothing where files are read.
-    pub(super) fn place(&self) -> Option<Destination> {
+    pub(super) fn destination(&self) -> Option<Destination> {
         let connected = self.connected.as_ref()?;
         Some(Destination {
             cluster: connected.named.cluster.clone(),
@@ -63,7 +63,7 @@ impl Ctx {
         let (client, server) = (connected.client.clone(), connected.server.clone());
         let (uid, unread) = match origin::uid(&client).await {
             Ok(uid) => (Some(uid), None),
-            Err(why) => (None, Some(why)),
+            Err(reason) => (None, Some(reason)),
         };
         let here = Here {
             origin: ClusterIdentity { server, uid },
@@ -108,19 +108,19 @@ impl Ctx {
         }
         // Older versions noted no uid, and the address is all there is.
         let noted_none = then.uid.is_none() && here.unread.is_none();
-        let why = match (&here.unread, sameness) {
+        let reason = match (&here.unread, sameness) {
             (_, Sameness::SameAddress) if noted_none => return Ok(()),
-            (Some(why), Sameness::OtherAddress) => {
+            (Some(reason), Sameness::OtherAddress) => {
                 format!(
                     "namespace {}: {}; {addresses}",
                     origin::NAMESPACE,
-                    why.message
+                    reason.message
                 )
             }
-            (Some(why), _) => format!(
+            (Some(reason), _) => format!(
                 "namespace {}: {}; the server address is the same",
                 origin::NAMESPACE,
-                why.message
+                reason.message
             ),
             (None, _) => addresses,
         };
@@ -128,7 +128,7 @@ impl Ctx {
             self.note_refusal();
         }
         self.warn(format!(
-            "cannot tell whether this is the same cluster: {why}"
+            "cannot tell whether this is the same cluster: {reason}"
         ));
         Ok(())
     }

@@ -39,8 +39,8 @@ impl OutcomeView<'_> {
             },
             PlanVerdict::Partly => Exit::Partly,
             PlanVerdict::Refused => Exit::Refused,
-            PlanVerdict::Failed | PlanVerdict::Lost => Exit::Failed,
-            PlanVerdict::Hindered => Exit::Findings,
+            PlanVerdict::Failed | PlanVerdict::Unknown => Exit::Failed,
+            PlanVerdict::Blocked => Exit::Findings,
             PlanVerdict::Interrupted => Exit::Interrupted,
             PlanVerdict::TimedOut => Exit::TimedOut,
         }
@@ -101,9 +101,11 @@ impl OutcomeView<'_> {
                     "interrupted; requests in flight were completed".to_owned()
                 }
             }
-            StopReason::Halted => "stopped: a step failed, and later steps depend on it".to_owned(),
-            StopReason::Unjournalled { why } => format!(
-                "stopped: the journal cannot be written ({why}), and unrecorded changes cannot be undone"
+            StopReason::DependencyFailed => {
+                "stopped: a step failed, and later steps depend on it".to_owned()
+            }
+            StopReason::JournalFailed { reason } => format!(
+                "stopped: the journal cannot be written ({reason}), and unrecorded changes cannot be undone"
             ),
             StopReason::TooManyFailures { failed } => {
                 format!(
@@ -115,8 +117,8 @@ impl OutcomeView<'_> {
                 "stopped: nodes entered status erroring: {}",
                 NodeSet::of(nodes.iter().map(String::as_str)).limited(6)
             ),
-            StopReason::Unseen { why } => {
-                format!("stopped: cannot tell whether nodes entered status erroring: {why}")
+            StopReason::NodesUnreadable { reason } => {
+                format!("stopped: cannot tell whether nodes entered status erroring: {reason}")
             }
             StopReason::TimedOut { waiting } => {
                 let mut untils = self.plan.stages.iter().filter_map(|s| s.until.as_ref());
@@ -127,10 +129,10 @@ impl OutcomeView<'_> {
                 };
                 format!("timed out waiting until {waiting}{remedy}")
             }
-            StopReason::Hindered { .. } => {
+            StopReason::Blocked { .. } => {
                 "stopped: progress is blocked until someone intervenes".to_owned()
             }
-            StopReason::Lost { why } => format!("stopped waiting: {why}"),
+            StopReason::Unknown { reason } => format!("stopped waiting: {reason}"),
         })
     }
 
@@ -171,29 +173,29 @@ impl OutcomeView<'_> {
 
 impl View for OutcomeView<'_> {
     fn blocks(&self, wide: bool) -> Text {
-        let mut table = Table::new(["object", "result", "why"]).prose();
+        let mut table = Table::new(["object", "result", "reason"]).prose();
         let mut more = 0;
         for (step, result) in self.outcome.of(self.plan) {
-            let (label, result, why) = match result {
+            let (label, result, reason) = match result {
                 StepResult::Applied | StepResult::Unchanged | StepResult::Gone if !wide => continue,
                 StepResult::NotReached if !wide => continue,
                 StepResult::Applied => (Label::Good, "changed", ""),
                 StepResult::Unchanged => (Label::Good, "unchanged", ""),
                 StepResult::Gone => (Label::Warning, "gone", ""),
                 StepResult::NotReached => (Label::Warning, "not reached", ""),
-                StepResult::Kept { why } => {
-                    (Label::Warning, "kept for another owner", why.as_str())
+                StepResult::Kept { reason } => {
+                    (Label::Warning, "kept for another owner", reason.as_str())
                 }
-                StepResult::Skipped { why } => (Label::Warning, "skipped", why.as_str()),
-                StepResult::Failed { why } => (Label::Error, "failed", why.as_str()),
-                StepResult::Unknown { why } => (Label::Error, "unknown", why.as_str()),
+                StepResult::Skipped { reason } => (Label::Warning, "skipped", reason.as_str()),
+                StepResult::Failed { reason } => (Label::Error, "failed", reason.as_str()),
+                StepResult::Unknown { reason } => (Label::Error, "unknown", reason.as_str()),
             };
             if table.len() >= MOST_ROWS && !wide {
                 more += 1;
                 continue;
             }
             let object = text::name(&step.target).into();
-            table.row([object, label.on(result).into(), why.into()]);
+            table.row([object, label.on(result).into(), reason.into()]);
         }
         let mut text = Text::new();
         if let Some(found) = self.found {
@@ -207,8 +209,8 @@ impl View for OutcomeView<'_> {
             )));
         }
         text.blank().line(self.summary());
-        if let Some(why) = self.ended() {
-            text.paragraph(Label::Warning.on(why));
+        if let Some(reason) = self.ended() {
+            text.paragraph(Label::Warning.on(reason));
         }
         if let Some(unknown) = self.unknown() {
             text.paragraph(Label::Warning.on(unknown));

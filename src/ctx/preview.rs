@@ -20,7 +20,7 @@ pub struct Preview<'a> {
     pub plan: &'a Plan,
     pub diff: bool,
     /// Where it would be made; nothing where files are read.
-    pub place: Option<Destination>,
+    pub destination: Option<Destination>,
     /// What the command shows in place of the changes.
     pub own: Option<&'a dyn View>,
 }
@@ -35,7 +35,7 @@ pub struct Document {
     title: String,
     /// Where it would be made; missing where files are read.
     #[serde(skip_serializing_if = "Option::is_none")]
-    place: Option<Destination>,
+    destination: Option<Destination>,
     grade: Grade,
     /// Names what the plan does, whatever the order of its steps.
     digest: String,
@@ -53,7 +53,7 @@ struct StepDocument {
     target: String,
     /// What changes, one line each.
     changes: Vec<String>,
-    why: String,
+    reason: String,
     /// What has to be done or gone before, where the steps are not taken one stage after the other.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     after: Vec<String>,
@@ -68,8 +68,8 @@ impl View for Preview<'_> {
             text::heading(&plan.title)
                 + format!("  ({grade}: {})", plan.consequences.at_worst(grade)),
         );
-        if let Some(place) = &self.place {
-            text.line(place.line());
+        if let Some(destination) = &self.destination {
+            text.line(destination.line());
         }
         text.blank().append(match self.own {
             Some(own) => own.blocks(false),
@@ -93,14 +93,14 @@ impl View for Preview<'_> {
         let steps = steps.map(|(number, step)| StepDocument {
             target: step.target.to_string(),
             changes: step.change.describe(),
-            why: step.why.clone(),
+            reason: step.reason.clone(),
             after: after(plan, number),
         });
         let document = Document {
             api_version: API_VERSION,
             kind: "Plan",
             title: plan.title.clone(),
-            place: self.place.clone(),
+            destination: self.destination.clone(),
             grade: plan.grade(),
             digest: plan.digest(),
             consequences: plan.consequences.clone(),

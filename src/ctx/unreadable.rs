@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 /// The sources among these that could not be read, and why.
 pub fn unread(cluster: &Cluster, needs: &[Source]) -> impl Iterator<Item = (Source, Unread)> {
     needs.iter().filter_map(|need| match cluster.source(*need) {
-        Read::Unreadable(why) => Some((*need, why)),
+        Read::Unreadable(reason) => Some((*need, reason)),
         Read::Ok(_) | Read::NotRequested => None,
     })
 }
@@ -42,7 +42,7 @@ pub fn any(cluster: &Cluster, needs: &[Source]) -> Result<()> {
         .iter()
         .filter(|need| cluster.source(**need).was_asked());
     let unread: Vec<_> = unread(cluster, needs).collect();
-    let forbidden = unread.iter().all(|(_, why)| why.is_forbidden());
+    let forbidden = unread.iter().all(|(_, reason)| reason.is_forbidden());
     if unread.len() > 1 && forbidden && unread.len() == asked.count() {
         Err(Error::failed(told(&unread)))
     } else {
@@ -53,18 +53,19 @@ pub fn any(cluster: &Cluster, needs: &[Source]) -> Result<()> {
 /// Why some sources could not be read, in one line: like reasons are given once.
 pub fn told(unread: &[(Source, Unread)]) -> String {
     let mut parts: Vec<(&Unread, Vec<String>)> = Vec::new();
-    for (source, why) in unread {
-        let like = |other: &Unread| other == why || other.is_forbidden() && why.is_forbidden();
+    for (source, reason) in unread {
+        let like =
+            |other: &Unread| other == reason || other.is_forbidden() && reason.is_forbidden();
         match parts.iter_mut().find(|(other, _)| like(other)) {
             Some((_, more)) => more.push(source.to_string()),
-            None => parts.push((why, vec![source.to_string()])),
+            None => parts.push((reason, vec![source.to_string()])),
         }
     }
-    let part = |(why, sources): (&Unread, Vec<String>)| match sources.as_slice() {
-        [one] => format!("cannot read {one}: {why}"),
+    let part = |(reason, sources): (&Unread, Vec<String>)| match sources.as_slice() {
+        [one] => format!("cannot read {one}: {reason}"),
         [first, rest @ ..] => {
             format!(
-                "cannot read {first}: {why}; same error for {}",
+                "cannot read {first}: {reason}; same error for {}",
                 rest.join(", ")
             )
         }

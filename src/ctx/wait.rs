@@ -92,7 +92,7 @@ pub enum Blocked {
 
 /// How far something is.
 pub struct AimProgress {
-    pub standing: AimState,
+    pub state: AimState,
     /// The whole progress, for a terminal, where it replaces what was shown before.
     pub whole: Text,
     /// What is new since the last look, for what scrolls by.
@@ -125,9 +125,9 @@ impl Ctx {
         cluster: Cluster,
         timeout: Option<Duration>,
     ) -> Result<Awaited> {
-        match aim.look(&cluster).standing {
+        match aim.look(&cluster).state {
             AimState::Met => return Ok(Awaited::Met),
-            AimState::Never(why) => return Ok(Awaited::Never(why)),
+            AimState::Never(reason) => return Ok(Awaited::Never(reason)),
             AimState::NotYet => {}
         }
         // What blocks it now ends it where it is found by the watches, too.
@@ -173,7 +173,7 @@ async fn watch_for(
             let look = aim.look(watch.cluster());
             match shown.look(look) {
                 AimState::Met => return Awaited::Met,
-                AimState::Never(why) => return Awaited::Never(why),
+                AimState::Never(reason) => return Awaited::Never(reason),
                 AimState::NotYet => {}
             }
         }
@@ -227,7 +227,7 @@ impl<'a> Display<'a> {
             let news = look.news.into_iter();
             news.for_each(|line| self.screen.note(line))
         }
-        look.standing
+        look.state
     }
 
     fn warn(&mut self, warning: Option<String>) {
@@ -332,11 +332,11 @@ impl WaitStrategy for WatchStrategy<'_> {
                     let met = (0..untils.len()).filter(|at| self.aim.has_met(untils[*at]));
                     (met.collect(), StopReason::Finished)
                 }
-                Awaited::Never(why) => (all(), StopReason::Lost { why }),
-                Awaited::Blocked(findings) => (all(), StopReason::Hindered { findings }),
+                Awaited::Never(reason) => (all(), StopReason::Unknown { reason }),
+                Awaited::Blocked(findings) => (all(), StopReason::Blocked { findings }),
                 Awaited::Lost(error) => {
-                    let why = error.to_string();
-                    (all(), StopReason::Lost { why })
+                    let reason = error.to_string();
+                    (all(), StopReason::Unknown { reason })
                 }
                 Awaited::TimedOut => {
                     let waiting: Vec<String> = untils.iter().map(|u| u.describe()).collect();

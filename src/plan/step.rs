@@ -19,19 +19,19 @@ pub struct Step {
     #[schemars(with = "std::collections::BTreeMap<String, Value>")]
     pub guard: Guard,
     /// What it is for.
-    pub why: String,
+    pub reason: String,
     /// Where the object is gone by then, nothing is left to do.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub may_be_gone: bool,
 }
 
 impl Step {
-    pub fn new(target: Target, change: Change, why: impl Into<String>) -> Step {
+    pub fn new(target: Target, change: Change, reason: impl Into<String>) -> Step {
         Step {
             target,
             change,
             guard: Guard::none(),
-            why: why.into(),
+            reason: reason.into(),
             may_be_gone: false,
         }
     }
@@ -114,10 +114,10 @@ impl Step {
                     change: self.with_what_goes(change, object),
                     ..self.clone()
                 }),
-                Err(why) => Rebased::Moved(why),
+                Err(reason) => Rebased::Moved(reason),
             },
             Rebased::Done => Rebased::Done,
-            Rebased::Moved(why) => Rebased::Moved(why),
+            Rebased::Moved(reason) => Rebased::Moved(reason),
         }
     }
 
@@ -150,7 +150,7 @@ impl Step {
             },
             change: self.change.inverse()?,
             guard: Guard::none(),
-            why: "restores the previous state".to_owned(),
+            reason: "restores the previous state".to_owned(),
             may_be_gone: self.may_be_gone,
         })
     }

@@ -50,7 +50,7 @@ pub struct Reason {
     pub log: Option<LogTail>,
     /// Why the log could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub log_unread: Option<String>,
+    pub log_error: Option<String>,
     /// Warnings about the Job and its pods, the latest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<Recurring>,

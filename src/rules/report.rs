@@ -25,7 +25,7 @@ pub struct Scope {
 #[derive(Debug, Clone)]
 pub struct NotChecked {
     pub rule: &'static Rule,
-    pub why: String,
+    pub reason: String,
 }
 
 /// What was looked at.
@@ -111,9 +111,9 @@ pub fn diagnose(cluster: &Cluster, scope: &Scope) -> Report {
         found.retain(|f| scope.covers(cluster, f));
         // Once it is stuck anyway, what could not be read makes it no better.
         if found.iter().all(|f| f.severity < Severity::Error)
-            && let Some(why) = unread(cluster, rule, &depends_on)
+            && let Some(reason) = unread(cluster, rule, &depends_on)
         {
-            not_checked.push(NotChecked { rule, why });
+            not_checked.push(NotChecked { rule, reason });
         }
         findings.extend(found);
     }
@@ -170,19 +170,19 @@ fn causes_first(findings: Vec<Finding>) -> Vec<Finding> {
 fn unread(cluster: &Cluster, rule: &Rule, depends_on: &[Source]) -> Option<String> {
     let counts =
         |s: &&Source| depends_on.contains(s) || matches!(cluster.source(**s), Read::Unreadable(_));
-    let why: Vec<String> = rule
+    let reason: Vec<String> = rule
         .needs
         .iter()
         .chain(rule.optional_sources.iter().filter(counts))
         .filter(|source| cluster.has(**source))
         .filter_map(|source| match cluster.source(*source) {
             Read::Ok(_) => None,
-            Read::Unreadable(why) => Some(format!("{source}: {why}")),
+            Read::Unreadable(reason) => Some(format!("{source}: {reason}")),
             Read::NotRequested if cluster.may_leave_out() => Some(not_held(cluster, *source)),
             Read::NotRequested => Some(format!("{source} were not read")),
         })
         .collect();
-    (!why.is_empty()).then(|| why.join("; "))
+    (!reason.is_empty()).then(|| reason.join("; "))
 }
 
 /// What the files given do not hold.

@@ -212,7 +212,7 @@ fn timeless(mut report: Value) -> Value {
             "restarts"
         }
     });
-    let log = Regex::new(r#","logUnread":"([^"\\]|\\.)*""#).expect("a regular expression");
+    let log = Regex::new(r#","logError":"([^"\\]|\\.)*""#).expect("a regular expression");
     serde_json::from_str(&log.replace_all(&text, "")).expect("it is JSON still")
 }
 

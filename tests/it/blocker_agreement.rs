@@ -111,7 +111,7 @@ fn deletions(path: &Path) -> Vec<String> {
             continue;
         }
         let status = status.json();
-        let blocked = status["standing"] == "blocked";
+        let blocked = status["state"] == "blocked";
         let timeout = if blocked { "60s" } else { "1s" };
         let waited = go(&format!(
             "wait {name} --for=deleted --tolerate 0s --timeout {timeout} -o json"
@@ -154,7 +154,7 @@ fn deletions(path: &Path) -> Vec<String> {
             wrong.push(format!(
                 "{file} {name}: finalizer status: {} ({because}); wait: {:?} {by:?}; teardown: {hangs:?} in wave {}; \
                  errors: {errors:?}",
-                status["standing"], waited.code, item["wave"]
+                status["state"], waited.code, item["wave"]
             ));
         }
     }

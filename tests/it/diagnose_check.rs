@@ -102,7 +102,7 @@ fn not_good(ran: &RunOutput) -> Vec<String> {
                 "{} {}: {}",
                 text(&c["outcome"]),
                 text(&c["title"]),
-                text(&c["says"])
+                text(&c["message"])
             )
         })
         .collect()
@@ -142,7 +142,7 @@ fn installation_problems_are_reported() {
         "warning the operator has the same version as its chart: the image version is v0.20.0, but the chart version is v0.19.0",
     );
     assert_eq!(
-        (wrong.len(), ran.code, ran.json()["sound"].as_bool()),
+        (wrong.len(), ran.code, ran.json()["passed"].as_bool()),
         (4, Some(2), Some(false))
     );
 }
@@ -195,7 +195,7 @@ fn missing_write_permission_is_a_warning_naming_the_role() {
         let found = checks.find(|c| c["title"] == title).expect("the line");
         format!(
             "{}: {} | {}",
-            found["outcome"], found["says"], found["hint"]
+            found["outcome"], found["message"], found["hint"]
         )
     };
     let looks_only = healthy();

@@ -85,7 +85,7 @@ fn queued_node_is_not_stuck() {
         .stdin(queue().to_string())
         .output();
     let json = ran.json();
-    assert_eq!((&json["standing"], ran.code), (&json!("waiting"), Some(0)));
+    assert_eq!((&json["state"], ran.code), (&json!("waiting"), Some(0)));
     let because = json["skyhooks"][0]["reason"].as_str().expect("a sentence");
     assert!(because.contains("number 7 of 8 in the queue"), "{because}");
 }
@@ -170,10 +170,10 @@ fn standing(node: &str, cluster: &str) -> (String, String, Option<i32>) {
     .output();
     let json = ran.json();
     let links = json["skyhooks"].as_array().expect("custom resources");
-    let open = links.iter().find(|link| link["standing"] != "done");
+    let open = links.iter().find(|link| link["state"] != "done");
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let link = open.map_or_else(String::new, |link| text(&link["standing"]));
-    (text(&json["standing"]), link, ran.code)
+    let link = open.map_or_else(String::new, |link| text(&link["state"]));
+    (text(&json["state"]), link, ran.code)
 }
 
 fn stands(word: &str, code: i32) -> (String, String, Option<i32>) {

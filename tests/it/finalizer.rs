@@ -196,12 +196,7 @@ fn unreadable_pods_may_be_running() {
     let status = test_cluster.run("finalizer status gpu-tune -o json");
     status.expect_code(0);
     let said: Value = serde_json::from_str(&status.stdout).expect("JSON");
-    assert_eq!(
-        said["standing"],
-        json!("unknown"),
-        "{}",
-        status.transcript()
-    );
+    assert_eq!(said["state"], json!("unknown"), "{}", status.transcript());
     let strip = test_cluster.run("finalizer strip gpu-tune --confirm");
     strip.expect_code(3);
     strip.expect_stderr("kubectl skyhook wait gpu-tune --for=deleted");
@@ -214,11 +209,11 @@ fn blocked_deletion_is_reported_without_pods() {
     for cluster in ["deleted-while-paused", "deleted-while-erroring"] {
         let test_cluster = TestCluster::captured_with_operator(cluster);
         let said = || test_cluster.run("finalizer status gpu-tune -o json").json();
-        let (standing, unread) = (said()["standing"].clone(), "may still be running");
+        let (standing, unread) = (said()["state"].clone(), "may still be running");
         assert_eq!(standing, json!("blocked"), "{cluster}");
         test_cluster.fake.on("LIST pods").reply(403);
         let said = said();
-        assert_eq!(said["standing"], json!("blocked"), "{cluster}");
+        assert_eq!(said["state"], json!("blocked"), "{cluster}");
         let because = said["reason"].as_str().expect("a reason");
         assert!(because.contains(unread), "{because}");
     }
@@ -425,9 +420,9 @@ fn starting_operator_delays_but_does_not_block_deletion() {
             .json()
     };
     let young = status("2026-11-20T10:00:04Z");
-    assert_eq!(young["standing"], json!("slow"), "{young:#}");
+    assert_eq!(young["state"], json!("slow"), "{young:#}");
     let old = status("2026-11-20T10:10:00Z");
-    assert_eq!(old["standing"], json!("blocked"), "{old:#}");
+    assert_eq!(old["state"], json!("blocked"), "{old:#}");
     for status in [young, old] {
         let reason = status["reason"].as_str().expect("a reason");
         assert!(reason.contains("no replica of the operator"), "{reason}");
@@ -450,7 +445,7 @@ fn unreadable_nodes_are_not_reported_as_progress() {
         .output()
         .json();
     assert_eq!(
-        (&status["standing"], &status["reason"]),
+        (&status["state"], &status["reason"]),
         (
             &json!("unknown"),
             &json!("nodes could not be read, so it is not known what is left to uninstall")

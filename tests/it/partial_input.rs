@@ -8,7 +8,9 @@ use crate::support::run::run;
 /// Why the selected rule was not checked.
 fn why_not(report: &Value) -> &str {
     assert_eq!(report["verdict"], "incomplete", "{report}");
-    report["notChecked"][0]["why"].as_str().expect("a reason")
+    report["notChecked"][0]["reason"]
+        .as_str()
+        .expect("a reason")
 }
 
 fn operator(version: &str) -> String {

@@ -366,7 +366,7 @@ fn blocked_deletion_keeps_its_dependencies() {
     let said = ran.json();
     assert_eq!(
         (&said["kind"], &said["ended"], &said["report"]["safe"]),
-        (&json!("Outcome"), &json!("hindered"), &json!(false))
+        (&json!("Outcome"), &json!("blocked"), &json!(false))
     );
     let items: Vec<_> = said["report"]["items"]
         .as_array()
@@ -375,12 +375,12 @@ fn blocked_deletion_keeps_its_dependencies() {
         .collect();
     let stands: Vec<_> = items
         .iter()
-        .map(|i| (i["object"].as_str(), i["standing"].as_str()))
+        .map(|i| (i["object"].as_str(), i["state"].as_str()))
         .collect();
     assert_eq!(
         stands,
         [
-            (Some("skyhook/late"), Some("stalled")),
+            (Some("skyhook/late"), Some("blocked")),
             (Some("skyhook/base"), Some("not-started")),
             (Some("deploymentpolicy/careful"), Some("not-started")),
         ]

@@ -100,7 +100,7 @@ fn timeout_is_reported() {
     );
     let ran = wait(&fake, "gpu --timeout 300ms -o json");
     assert_eq!(
-        ran.json()["items"][0]["soFar"],
+        ran.json()["items"][0]["progress"],
         "in_progress, 0 of 1 node done"
     );
 }

@@ -78,11 +78,11 @@ impl Journal {
             let _ = directory.sync_all();
         }
         match journal.trouble.take() {
-            Some(why) => {
+            Some(reason) => {
                 // Nothing was done, and what is left of it is no journal.
                 let _ = std::fs::remove_file(&journal.path);
                 anyhow::bail!(
-                    "cannot write the journal {}: {why}; {hint}",
+                    "cannot write the journal {}: {reason}; {hint}",
                     journal.path.display()
                 )
             }
@@ -230,7 +230,7 @@ mod tests {
         assert!(
             journal
                 .trouble()
-                .is_some_and(|why| why.contains("No space left"))
+                .is_some_and(|reason| reason.contains("No space left"))
         );
         journal.file = disk;
         journal

@@ -1,6 +1,9 @@
 //! What a node keeps, and what it tolerates.
 
+use serde_json::{Value, json};
+
 use super::*;
+use crate::api::skyhook::Toleration;
 
 /// As many labels, conditions and annotations as nodes of GPUs have.
 fn typical(number: usize) -> Node {

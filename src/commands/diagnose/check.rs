@@ -81,7 +81,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let mut ended = Some(Exit::TimedOut);
     {
         let again = async {
-            while !last.sound {
+            while !last.passed {
                 tokio::time::sleep(PAUSE).await;
                 // A server that does not respond for a while is asked again.
                 if let Ok(page) = run_checks(ctx).await {

@@ -65,12 +65,12 @@ fn view<'a>(cluster: &'a Cluster, name: &str) -> Option<NodeReport<'a>> {
         cluster,
         node,
         chain: Chain::of(cluster, node, report),
-        withheld: withheld(cluster),
+        unreadable: unreadable(cluster),
     })
 }
 
 /// The sources that the cluster would not give.
-fn withheld(cluster: &Cluster) -> Vec<String> {
+fn unreadable(cluster: &Cluster) -> Vec<String> {
     let sources: BTreeSet<Source> = Scope::default().needs().into_iter().collect();
     let why = |source: Source| match cluster.source(source) {
         Read::Unreadable(why) => Some(format!("{source}: {why}")),

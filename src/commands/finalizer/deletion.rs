@@ -36,7 +36,7 @@ pub enum DeletionState {
 pub struct Deletion<'a> {
     cluster: &'a Cluster,
     pub skyhook: &'a Skyhook,
-    pub standing: DeletionState,
+    pub state: DeletionState,
     /// The reason for this state.
     pub reason: String,
     pub pending: Vec<Pending<'a>>,
@@ -58,7 +58,7 @@ impl<'a> Deletion<'a> {
         let mut deletion = Deletion {
             cluster,
             skyhook,
-            standing: DeletionState::NotDeleting,
+            state: DeletionState::NotDeleting,
             reason: "no deletion was requested".to_owned(),
             // Once the operator's finalizer is gone, the deletion waits for no uninstall.
             pending: if skyhook.deleting() && !skyhook.has_finalizer() {
@@ -73,7 +73,7 @@ impl<'a> Deletion<'a> {
         if skyhook.deleting() {
             let blockers = blockers(cluster, &report, skyhook, Goal::Deletion);
             let delays = delays(cluster, &report, skyhook);
-            (deletion.standing, deletion.reason) = deletion.state(&blockers, &delays);
+            (deletion.state, deletion.reason) = deletion.state(&blockers, &delays);
             let held_by = blockers.into_iter().chain(delays);
             deletion.held_by = held_by.cloned().collect();
         }
@@ -142,7 +142,7 @@ impl<'a> Deletion<'a> {
         if self.may_finish() {
             remedies.insert(0, self.wait());
         }
-        if self.standing == DeletionState::HeldByOthers {
+        if self.state == DeletionState::HeldByOthers {
             let see = self.show_finalizers();
             remedies.retain(|r| r.argv != see.argv);
             remedies.insert(0, see);
@@ -212,7 +212,7 @@ impl<'a> Deletion<'a> {
         if self.may_finish() {
             return Some(self.wait());
         }
-        if self.standing == DeletionState::HeldByOthers {
+        if self.state == DeletionState::HeldByOthers {
             return Some(self.show_finalizers());
         }
         let milder = self.less_disruptive().map(|(_, remedy)| remedy.clone());
@@ -228,7 +228,7 @@ impl<'a> Deletion<'a> {
     /// Whether it may still end by itself.
     fn may_finish(&self) -> bool {
         let may = matches!(
-            self.standing,
+            self.state,
             DeletionState::Progressing | DeletionState::Slow | DeletionState::Unknown
         );
         may && self.less_disruptive().is_none()

@@ -17,7 +17,7 @@ pub struct Document {
     kind: &'static str,
     /// The custom resource.
     name: String,
-    standing: DeletionState,
+    state: DeletionState,
     /// The reason for this state.
     reason: String,
     /// Null where the deletion was not requested.
@@ -67,7 +67,7 @@ impl Document {
             api_version: crate::view::API_VERSION,
             kind: "FinalizerStatus",
             name: skyhook.name().to_owned(),
-            standing: deletion.standing,
+            state: deletion.state,
             reason: deletion.reason.clone(),
             deleting_since: skyhook.metadata.deletion_timestamp.map(|t| t.to_string()),
             finalizers: skyhook.metadata.finalizers.clone(),

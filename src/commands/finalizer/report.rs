@@ -45,7 +45,7 @@ impl DeletionState {
 impl FinalizerStatus<'_> {
     fn title(&self) -> Line {
         let skyhook = self.deletion.skyhook;
-        let (label, words) = self.deletion.standing.words();
+        let (label, words) = self.deletion.state.words();
         let title = text::heading(skyhook.reference()) + ": " + label.on(words);
         match skyhook.metadata.deletion_timestamp {
             // Clocks differ, and ages may be counted to a time that was given.
@@ -75,7 +75,7 @@ impl FinalizerStatus<'_> {
             );
             rows.entry(key).or_default().push(&p.node.name);
         }
-        let mut table = Table::new(["pending", "version", "at", "nodes", "on"]);
+        let mut table = Table::new(["pending", "version", "stage", "count", "nodes"]);
         for ((package, version, at, _), nodes) in &rows {
             let set = NodeSet::of(nodes);
             table.row(cells![
@@ -176,7 +176,7 @@ impl View for FinalizerStatus<'_> {
         let mut text = Text::new();
         text.line(self.title());
         text.indented(2, body);
-        if deletion.standing == DeletionState::NotDeleting {
+        if deletion.state == DeletionState::NotDeleting {
             return text;
         }
         if !deletion.pending.is_empty() {

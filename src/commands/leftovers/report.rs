@@ -39,7 +39,7 @@ pub struct Document<'a> {
     tainted: Vec<&'a str>,
     /// Nodes that carry the note that the operator tainted them, for no custom resource: they do not count as new.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    noted: Vec<&'a str>,
+    auto_tainted: Vec<&'a str>,
 }
 
 /// Something left behind.
@@ -50,7 +50,7 @@ struct LeftoverEntry<'a> {
     owner: &'a str,
     /// The API of the owner.
     api: String,
-    why: &'static str,
+    reason: &'static str,
     object: ObjectRef<'a>,
     /// Annotations and labels, without prefix and name.
     keys: Vec<&'a str>,
@@ -116,7 +116,7 @@ impl<'a> Leftover<'a> {
         LeftoverEntry {
             owner: self.owner,
             api: self.flavor.api_version(),
-            why: self.why,
+            reason: self.reason,
             object: self.object(),
             keys: on.map_or_else(Vec::new, NodeRecord::left),
             conditions: on.map_or(&[], |on| &on.conditions),
@@ -174,7 +174,7 @@ impl Leftovers<'_> {
         if !self.all {
             return text;
         }
-        let [tainted, noted] = self.cluster.closed_for_nobody();
+        let [tainted, auto_tainted] = self.cluster.closed_for_nobody();
         if !tainted.is_empty() {
             let set = NodeSet::of(&tainted);
             text.paragraph(text::warning(format!(
@@ -183,8 +183,8 @@ impl Leftovers<'_> {
                 set.limited(SHOWN)
             )));
         }
-        if !noted.is_empty() {
-            let set = NodeSet::of(&noted);
+        if !auto_tainted.is_empty() {
+            let set = NodeSet::of(&auto_tainted);
             let key = self.cluster.flavor().key("autoTaint_");
             text.paragraph(text::dim(format!(
                 "The annotation {key}… stays on {}: a node with this annotation does not count as new and is not tainted.",
@@ -204,8 +204,8 @@ impl View for Leftovers<'_> {
             if !closed.is_empty() {
                 text.append(closed);
             } else if self.unread {
-                let why = "No leftovers found, but some objects could not be read";
-                text.line(text::warning(why));
+                let reason = "No leftovers found, but some objects could not be read";
+                text.line(text::warning(reason));
             } else {
                 text.line(text::good("No leftovers of deleted custom resources found"));
             }
@@ -214,16 +214,16 @@ impl View for Leftovers<'_> {
         }
         let alike = self.left.iter().enumerate().map(|(at, one)| {
             let alone = wide.then_some(at);
-            let key = (one.owner, one.flavor, one.why, one.what(), alone);
+            let key = (one.owner, one.flavor, one.reason, one.what(), alone);
             (key, one)
         });
         let presumed = self.cluster.skyhooks.absence() == Certainty::Presumed;
         // What wraps comes last.
         let owner = if presumed { "owner" } else { "former owner" };
-        let headings = [owner, "on", "count", "left", "why"];
+        let headings = [owner, "on", "count", "left", "reason"];
         let shown = if wide { 5 } else { 4 };
         let mut table = Table::new(&headings[..shown]).prose();
-        for ((owner, flavor, why, what, _), all) in grouped(alike) {
+        for ((owner, flavor, reason, what, _), all) in grouped(alike) {
             let set = NodeSet::of(all.iter().map(|one| one.object().name));
             // The names of pods are long, and would leave no room for what wraps.
             let (on, left) = match all[0].place {
@@ -235,7 +235,7 @@ impl View for Leftovers<'_> {
                 on,
                 set.len(),
                 left,
-                why
+                reason
             ];
             table.row(row.into_iter().take(shown));
         }
@@ -289,7 +289,7 @@ impl View for Leftovers<'_> {
     }
 
     fn document(&self) -> Value {
-        let [tainted, noted] = if self.all {
+        let [tainted, auto_tainted] = if self.all {
             self.cluster.closed_for_nobody()
         } else {
             Default::default()
@@ -299,7 +299,7 @@ impl View for Leftovers<'_> {
             kind: "LeftoverList",
             items: self.left.iter().map(Leftover::item).collect(),
             tainted,
-            noted,
+            auto_tainted,
         })
     }
 }

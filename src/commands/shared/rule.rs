@@ -89,7 +89,7 @@ impl Document {
 
 /// The table of all rules.
 pub fn table(rules: &[&'static Rule]) -> Table {
-    let mut table = Table::new(["code", "name", "severity", "says"]).prose();
+    let mut table = Table::new(["code", "name", "severity", "summary"]).prose();
     for rule in rules {
         table.row(cells![
             text::name(rule.code),

@@ -27,7 +27,7 @@ pub struct SkyhookProgress {
     pub disabled: bool,
     /// The reason that someone noted for the pause or for disabling it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub held_because: Option<String>,
+    pub stop_reason: Option<String>,
     pub deleting: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deleting_since: Option<String>,
@@ -139,7 +139,7 @@ impl SkyhookProgress {
             priority: skyhook.map_or(0, |s| s.order().0),
             paused: skyhook.is_some_and(Skyhook::paused),
             disabled: skyhook.is_some_and(Skyhook::disabled),
-            held_because: skyhook.and_then(held_because),
+            stop_reason: skyhook.and_then(stop_reason),
             deleting: skyhook.is_some_and(Skyhook::deleting),
             deleting_since: skyhook
                 .and_then(|s| s.metadata.deletion_timestamp)
@@ -161,7 +161,7 @@ impl SkyhookProgress {
     }
 }
 
-fn held_because(skyhook: &Skyhook) -> Option<String> {
+fn stop_reason(skyhook: &Skyhook) -> Option<String> {
     let (_, reason) = skyhook.annotated_reason(match skyhook.stopped()? {
         "paused" => "pause",
         _ => "disable",

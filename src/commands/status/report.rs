@@ -46,7 +46,7 @@ struct Operator {
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    unknown_because: Option<String>,
+    unknown_reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     namespace: Option<String>,
     /// Whether its Deployment says that no replica is available.
@@ -136,7 +136,7 @@ impl<'a> StatusReport<'a> {
                 title = title + ", " + text::warning(word);
             }
         }
-        if let Some(reason) = &item.held_because {
+        if let Some(reason) = &item.stop_reason {
             title = title + format!(" ({reason})");
         }
         title + text::dim(format!(", priority {}", item.priority))
@@ -151,14 +151,14 @@ impl Operator {
             api: cluster.flavor().api_version(),
             reasons: cluster.active_api.reasons.clone(),
             version: version.map(ToString::to_string),
-            unknown_because: cluster.why_no_operator_version(),
+            unknown_reason: cluster.why_no_operator_version(),
             namespace: deployment.map(|d| d.namespace().to_owned()),
             down: deployment.is_some_and(|d| d.observed() && d.available_replicas() == 0),
         }
     }
 
     fn line(&self) -> Line {
-        let mut line = Line::from(match (&self.version, &self.unknown_because) {
+        let mut line = Line::from(match (&self.version, &self.unknown_reason) {
             (Some(version), _) => format!("Operator {version}"),
             (None, Some(why)) => format!("Operator (version unknown: {why})"),
             (None, None) => "Operator (version unknown)".to_owned(),

@@ -20,7 +20,7 @@ const LISTED: usize = 10;
 
 impl Planned {
     /// What is left to do before it is gone.
-    fn so_far(&self, cluster: &Cluster) -> String {
+    fn progress(&self, cluster: &Cluster) -> String {
         let Some(found) = self.item.find(cluster) else {
             return "the object cannot be read; still waiting".to_owned();
         };
@@ -51,16 +51,16 @@ impl Planned {
 impl Teardown {
     fn all_gone(&self) -> bool {
         let mut items = self.items.iter();
-        items.all(|p| p.standing == RemovalState::Gone)
+        items.all(|p| p.state == RemovalState::Gone)
     }
 
     fn awaited(&mut self) -> impl Iterator<Item = &mut Planned> {
         self.items.iter_mut().filter(|p| p.awaited)
     }
 
-    fn so_far(&self) -> String {
+    fn progress(&self) -> String {
         let gone = self.items.iter();
-        let gone = gone.filter(|p| p.standing == RemovalState::Gone).count();
+        let gone = gone.filter(|p| p.state == RemovalState::Gone).count();
         format!("{} of {} gone", count(gone), count(self.items.len()))
     }
 
@@ -87,29 +87,29 @@ impl ctx::Aim for Teardown {
         let mut news: Vec<Line> = Vec::new();
         for planned in self.awaited() {
             let target = &planned.item.target;
-            if planned.standing == RemovalState::NotStarted {
+            if planned.state == RemovalState::NotStarted {
                 // The expected blockers are replaced by those that are found from now on.
                 planned.blockers.clear();
                 let requested = format!("requested the deletion of {target}");
                 news.extend((!planned.was_deleting).then(|| requested.into()));
             }
             if planned.item.is_gone(cluster) {
-                if planned.standing != RemovalState::Gone {
+                if planned.state != RemovalState::Gone {
                     news.push(format!("gone: {target}").into());
                 }
-                planned.standing = RemovalState::Gone;
+                planned.state = RemovalState::Gone;
                 planned.blockers.clear();
             } else {
-                if planned.standing != RemovalState::Stalled {
-                    planned.standing = RemovalState::Going;
+                if planned.state != RemovalState::Blocked {
+                    planned.state = RemovalState::InProgress;
                 }
-                planned.so_far = planned.so_far(cluster);
+                planned.progress = planned.progress(cluster);
             }
         }
         let mut over = self
             .items
             .iter()
-            .any(|p| p.awaited && p.standing == RemovalState::Gone);
+            .any(|p| p.awaited && p.state == RemovalState::Gone);
         if self.all_gone() {
             self.all_gone_at.get_or_insert(cluster.taken_at);
             // Pods go after their owners.
@@ -119,9 +119,9 @@ impl ctx::Aim for Teardown {
             }
         }
         let mut whole = Text::new();
-        whole.line(self.so_far()).append(self.under_way(LISTED));
+        whole.line(self.progress()).append(self.under_way(LISTED));
         AimProgress {
-            standing: if over {
+            state: if over {
                 AimState::Met
             } else {
                 AimState::NotYet
@@ -157,10 +157,10 @@ impl ctx::Aim for Teardown {
                 .iter()
                 .any(|b| b.code.is_none() && !before.contains(b));
             all_blocked &= !confirmed.is_empty();
-            planned.standing = if confirmed.is_empty() {
-                RemovalState::Going
+            planned.state = if confirmed.is_empty() {
+                RemovalState::InProgress
             } else {
-                RemovalState::Stalled
+                RemovalState::Blocked
             };
             let first = confirmed.first();
             by.extend(first.map(|b| format!("{}: {}", planned.item.target, b.brief())));
@@ -190,10 +190,7 @@ impl ctx::PlannedAim for Teardown {
     }
 
     fn has_met(&self, until: &WaitFor) -> bool {
-        let mut gone = self
-            .items
-            .iter()
-            .filter(|p| p.standing == RemovalState::Gone);
+        let mut gone = self.items.iter().filter(|p| p.state == RemovalState::Gone);
         gone.any(|p| p.is_meant(until))
     }
 
@@ -220,11 +217,11 @@ impl ctx::PlannedAim for Teardown {
         if finished {
             return Some(self.verdict());
         }
-        let mut so_far = self.so_far();
+        let mut progress = self.progress();
         if begun || self.items.iter().any(|p| p.was_deleting) {
-            so_far += "; deletions in progress continue and cannot be canceled; to recreate an object: `kubectl skyhook undelete NAME`";
+            progress += "; deletions in progress continue and cannot be canceled; to recreate an object: `kubectl skyhook undelete NAME`";
         }
-        Some(so_far)
+        Some(progress)
     }
 
     fn exit(&self) -> Exit {

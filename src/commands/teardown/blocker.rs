@@ -183,8 +183,8 @@ pub fn left(cluster: &Cluster) -> (Vec<Blocker>, Vec<Blocker>) {
     }
     let report = rules::diagnose(cluster, &Scope::default());
     let on_nodes = report.findings.iter().filter(|f| f.subject.node.is_some());
-    let (closed, traces): (Vec<&Finding>, Vec<&Finding>) =
+    let (closed, leftovers): (Vec<&Finding>, Vec<&Finding>) =
         on_nodes.partition(|f| f.blocks.contains(&Blocks::Workloads));
     left.extend(folded(closed, true));
-    (left, folded(traces, true))
+    (left, folded(leftovers, true))
 }

@@ -16,7 +16,7 @@ const SHOWN: usize = 4;
 /// What a deletion makes happen on nodes, and what it leaves there.
 #[derive(Debug, Clone, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct SetsOff {
+pub struct DeletionEffects {
     /// How many nodes each package is uninstalled on.
     pub uninstalls: BTreeMap<String, usize>,
     /// Nodes that are cordoned and drained for an interrupt.
@@ -31,10 +31,10 @@ pub struct SetsOff {
     pub stays_on_hosts: BTreeMap<String, Vec<String>>,
 }
 
-impl SetsOff {
+impl DeletionEffects {
     /// What happens on nodes once the operator sees that the custom resource is to go.
-    pub fn of(cluster: &Cluster, skyhook: &Skyhook) -> SetsOff {
-        let mut off = SetsOff::default();
+    pub fn of(cluster: &Cluster, skyhook: &Skyhook) -> DeletionEffects {
+        let mut off = DeletionEffects::default();
         let mut kinds: BTreeMap<&str, (u64, BTreeSet<&str>)> = BTreeMap::new();
         let mut pending: BTreeSet<(&str, &str)> = BTreeSet::new();
         for p in cluster.pending_uninstalls(skyhook) {

@@ -121,7 +121,7 @@ impl Teardown {
         let mut effects = Consequences::default();
         effects.at_least(Grade::B3);
         for planned in &self.items {
-            planned.sets_off.add_to(&mut effects, &planned.item.target);
+            planned.effects.add_to(&mut effects, &planned.item.target);
         }
         // What happens on nodes is not known then.
         if cluster.nodes.ok().is_none() {

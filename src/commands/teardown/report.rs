@@ -25,8 +25,8 @@ impl Teardown {
             table.row(cells![
                 planned.item.wave,
                 text::name(&planned.item.target),
-                planned.sets_off.uninstalls_in_words().as_str(),
-                planned.sets_off.interrupts_in_words().as_str(),
+                planned.effects.uninstalls_in_words().as_str(),
+                planned.effects.interrupts_in_words().as_str(),
                 hang
             ]);
         }
@@ -48,28 +48,28 @@ impl Teardown {
 
     /// What has begun and is not gone, as far as so many.
     pub fn under_way(&self, most: usize) -> Text {
-        let mut table = Table::new(["object", "standing", "why", "next"]);
+        let mut table = Table::new(["object", "state", "reason", "next"]);
         let mut more = 0;
         for planned in &self.items {
-            let (label, standing) = match planned.standing {
+            let (label, state) = match planned.state {
                 RemovalState::NotStarted | RemovalState::Gone => continue,
                 _ if table.len() == most => {
                     more += 1;
                     continue;
                 }
-                RemovalState::Going => (Label::Warning, "going"),
-                RemovalState::Stalled => (Label::Error, "stalled"),
+                RemovalState::InProgress => (Label::Warning, "in progress"),
+                RemovalState::Blocked => (Label::Error, "blocked"),
             };
-            let first = planned.blockers.first().filter(|_| standing == "stalled");
+            let first = planned.blockers.first().filter(|_| state == "blocked");
             let why = match (first, planned.blockers.len()) {
-                (None, _) => planned.so_far.clone(),
+                (None, _) => planned.progress.clone(),
                 (Some(first), 1) => first.brief(),
                 (Some(first), n) => format!("{} (and {} more)", first.brief(), n - 1),
             };
             let next = first.and_then(|b| b.next.as_ref());
             table.row([
                 text::name(&planned.item.target).into(),
-                label.on(standing).into(),
+                label.on(state).into(),
                 why.as_str().into(),
                 next.map_or(Line::from(""), |n| text::command(n).into()),
             ]);
@@ -83,7 +83,7 @@ impl Teardown {
 
     fn left(&self) -> Text {
         let mut text = Text::new();
-        for (label, all) in [(Label::Error, &self.left), (Label::Dim, &self.traces)] {
+        for (label, all) in [(Label::Error, &self.left), (Label::Dim, &self.leftovers)] {
             for left in all {
                 item(&mut text, label.on("left: ") + line(left), &left.next);
             }
@@ -131,7 +131,7 @@ impl View for TeardownReport<'_> {
 
     fn names(&self) -> Vec<String> {
         let left = self.teardown.items.iter();
-        let left = left.filter(|p| p.standing != RemovalState::Gone);
+        let left = left.filter(|p| p.state != RemovalState::Gone);
         left.map(|p| p.item.target.to_string()).collect()
     }
 

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::blocker::{self, Blocker};
-use super::effects::SetsOff;
+use super::effects::DeletionEffects;
 use super::order::{DoomedObject, items};
 use crate::cluster::{Cluster, Read, Source};
 use crate::commands::shared::blockers::Blockers;
@@ -28,7 +28,7 @@ pub struct Teardown {
     /// What remains after all deletions and still needs the operator or keeps nodes unavailable to workloads.
     pub left: Vec<Blocker>,
     /// What else remains on nodes afterwards.
-    pub traces: Vec<Blocker>,
+    pub leftovers: Vec<Blocker>,
     /// What could not be read, and why.
     pub unread: Vec<String>,
     #[serde(skip)]
@@ -45,13 +45,13 @@ pub struct Planned {
     pub item: DoomedObject,
     /// The deletion was already requested.
     pub was_deleting: bool,
-    pub sets_off: SetsOff,
+    pub effects: DeletionEffects,
     /// What blocks its deletion, or would block it.
     pub blockers: Vec<Blocker>,
-    pub standing: RemovalState,
+    pub state: RemovalState,
     /// What is left to do while the deletion is in progress.
     #[serde(skip_serializing_if = "String::is_empty")]
-    pub so_far: String,
+    pub progress: String,
     /// The command waits for its deletion now.
     #[serde(skip)]
     pub awaited: bool,
@@ -64,9 +64,9 @@ pub enum RemovalState {
     /// Its deletion was not requested, or is not known to be.
     NotStarted,
     /// The deletion is in progress.
-    Going,
+    InProgress,
     /// The deletion is blocked until someone intervenes.
-    Stalled,
+    Blocked,
     Gone,
 }
 
@@ -81,10 +81,12 @@ impl Teardown {
             let ours = skyhook.filter(|_| item.flavor == cluster.flavor());
             Planned {
                 was_deleting: found.is_some_and(|f| f.metadata.deleting()),
-                sets_off: ours.map_or_else(SetsOff::default, |s| SetsOff::of(cluster, s)),
+                effects: ours.map_or_else(DeletionEffects::default, |s| {
+                    DeletionEffects::of(cluster, s)
+                }),
                 blockers,
-                standing: RemovalState::NotStarted,
-                so_far: String::new(),
+                state: RemovalState::NotStarted,
+                progress: String::new(),
                 awaited: false,
                 item,
             }
@@ -96,7 +98,7 @@ impl Teardown {
             safe: false,
             items,
             left: Vec::new(),
-            traces: Vec::new(),
+            leftovers: Vec::new(),
             unread: unread(cluster),
             confirmed: Blockers::new(cluster, tolerate),
             all_gone_at: None,
@@ -109,7 +111,7 @@ impl Teardown {
 
     /// Looks at what is left once all is gone.
     pub fn close(&mut self, cluster: &Cluster) {
-        (self.left, self.traces) = blocker::left(cluster);
+        (self.left, self.leftovers) = blocker::left(cluster);
         self.unread = unread(cluster);
         self.safe = self.unread.is_empty() && self.left.is_empty();
     }

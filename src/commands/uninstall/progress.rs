@@ -98,11 +98,7 @@ impl Progress {
 impl ctx::Aim for Progress {
     fn look(&mut self, cluster: &Cluster) -> AimProgress {
         let package = &mut self.packages[self.current];
-        let look = |standing, whole: Text, news| AimProgress {
-            standing,
-            whole,
-            news,
-        };
+        let look = |state, whole: Text, news| AimProgress { state, whole, news };
         let cannot = |what: &str| {
             let line = format!("the {what} cannot be read; still waiting");
             look(AimState::NotYet, line.as_str().into(), Vec::new())
@@ -133,7 +129,7 @@ impl ctx::Aim for Progress {
         let whole = package.drawn(cluster.taken_at);
         package.gone = package.left().is_empty();
         let gone = package.gone;
-        let standing = match gone {
+        let state = match gone {
             true if self.mirrored(skyhook) => AimState::NotYet,
             true => AimState::Met,
             false => match self.never(skyhook) {
@@ -141,7 +137,7 @@ impl ctx::Aim for Progress {
                 None => AimState::NotYet,
             },
         };
-        look(standing, whole, news)
+        look(state, whole, news)
     }
 
     fn blocked(&mut self, cluster: &Cluster) -> Blocked {

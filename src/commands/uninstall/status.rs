@@ -164,7 +164,7 @@ pub(super) struct UninstallRow {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// `uninstall.apply`, `deletion`, or empty if the uninstall is not requested.
-    pub asked_by: &'static str,
+    pub requested_by: &'static str,
     /// The conditions of the custom resource that concern the uninstall.
     pub conditions: Vec<String>,
 }
@@ -193,12 +193,12 @@ impl<'a> PackageUninstall<'a> {
                 && e.stage.is_uninstall()
                 && e.alive()
         };
-        !self.asked_by().is_empty()
+        !self.requested_by().is_empty()
             || self.placements.iter().any(uninstalled)
             || self.package_runs.all().iter().any(runs)
     }
 
-    fn asked_by(&self) -> &'static str {
+    fn requested_by(&self) -> &'static str {
         let by = self.skyhook.and_then(|skyhook| {
             let package = skyhook.package(self.package)?;
             skyhook.uninstall_asked_by(package)
@@ -238,7 +238,7 @@ impl<'a> PackageUninstall<'a> {
             Phase::UninstallFailing => Uninstall::Failing,
             Phase::Uninstalled => Uninstall::Finished,
             Phase::Uninstalling => Uninstall::InProgress,
-            _ if self.asked_by().is_empty() => Uninstall::Installed,
+            _ if self.requested_by().is_empty() => Uninstall::Installed,
             _ => Uninstall::NotStarted,
         };
         let blocked = match uninstall {
@@ -306,7 +306,7 @@ impl<'a> PackageUninstall<'a> {
             runs_for: String::new(),
             uninstall,
             reason,
-            asked_by: self.asked_by(),
+            requested_by: self.requested_by(),
             conditions: match uninstall {
                 Uninstall::Installed => Vec::new(),
                 _ => self.conditions(uninstall),

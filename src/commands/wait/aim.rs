@@ -22,7 +22,7 @@ impl ctx::Aim for Aim {
             ConditionState::Never(why, _) => Some(why.clone()),
             _ => None,
         });
-        let standing = match never {
+        let state = match never {
             _ if self.waited.met() => AimState::Met,
             Some(why) => AimState::Never(why),
             None => AimState::NotYet,
@@ -32,7 +32,7 @@ impl ctx::Aim for Aim {
             whole.paragraph(line);
         }
         AimProgress {
-            standing,
+            state,
             whole,
             news: Vec::new(),
         }

@@ -84,7 +84,7 @@ impl Condition {
     }
 
     /// The progress of a custom resource. One that could not be read has not met the condition yet.
-    pub fn standing(&self, cluster: &Cluster, name: &str) -> ConditionState {
+    pub fn state(&self, cluster: &Cluster, name: &str) -> ConditionState {
         let skyhook = cluster.skyhook(name);
         if skyhook.is_none() && !matches!(cluster.skyhooks, Read::Ok(_)) {
             return ConditionState::Not("the custom resource cannot be read".to_owned());

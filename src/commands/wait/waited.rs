@@ -33,9 +33,9 @@ impl Waited {
 
     /// Checks again. A condition that was met stays met.
     pub fn judge(&mut self, cluster: &Cluster) {
-        for (name, standing) in &mut self.items {
-            if *standing != ConditionState::Met {
-                *standing = self.condition.standing(cluster, name);
+        for (name, state) in &mut self.items {
+            if *state != ConditionState::Met {
+                *state = self.condition.state(cluster, name);
             }
         }
     }
@@ -53,8 +53,8 @@ impl Waited {
     ///
     /// A custom resource that can no longer meet the condition.
     pub fn refuse_what_never_comes(&self) -> Result<()> {
-        for (_, standing) in &self.items {
-            if let ConditionState::Never(why, hint) = standing {
+        for (_, state) in &self.items {
+            if let ConditionState::Never(why, hint) = state {
                 return Err(hint.iter().fold(Error::failed(why), Error::hint));
             }
         }
@@ -74,10 +74,10 @@ impl Waited {
     pub fn missing(&self) -> Vec<String> {
         let items = self.items.iter();
         items
-            .filter_map(|(name, standing)| match standing {
+            .filter_map(|(name, state)| match state {
                 ConditionState::Met => None,
-                ConditionState::Not(so_far) | ConditionState::Never(so_far, _) => {
-                    Some(format!("{name}: {so_far}"))
+                ConditionState::Not(progress) | ConditionState::Never(progress, _) => {
+                    Some(format!("{name}: {progress}"))
                 }
             })
             .collect()
@@ -101,14 +101,14 @@ impl View for Waited {
     }
 
     fn document(&self) -> Value {
-        let items = self.items.iter().map(|(name, standing)| WaitedResource {
+        let items = self.items.iter().map(|(name, state)| WaitedResource {
             kind: self.kind.to_owned(),
             name: name.clone(),
-            met: *standing == ConditionState::Met,
-            so_far: match standing {
+            met: *state == ConditionState::Met,
+            progress: match state {
                 ConditionState::Met => None,
-                ConditionState::Not(so_far) | ConditionState::Never(so_far, _) => {
-                    Some(so_far.clone())
+                ConditionState::Not(progress) | ConditionState::Never(progress, _) => {
+                    Some(progress.clone())
                 }
             },
         });
@@ -142,5 +142,5 @@ struct WaitedResource {
     met: bool,
     /// How far it has got otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
-    so_far: Option<String>,
+    progress: Option<String>,
 }

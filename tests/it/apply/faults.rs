@@ -112,8 +112,8 @@ async fn step_whose_precondition_changed_is_skipped() {
         None
     });
     let (outcome, _) = execute(&server, &plan_of(&names), &options()).await;
-    let why = "a|1.0.0 changed from apply/erroring to config/complete".to_owned();
-    assert_eq!(outcome.results, [[StepResult::Skipped { why }]]);
+    let reason = "a|1.0.0 changed from apply/erroring to config/complete".to_owned();
+    assert_eq!(outcome.results, [[StepResult::Skipped { reason }]]);
     assert_eq!(server.writes().len(), 0);
 }
 
@@ -131,8 +131,8 @@ async fn deleted_or_recreated_object_is_not_patched() {
         None
     });
     let (outcome, _) = execute(&server, &plan_of(&names), &options()).await;
-    let skipped = |why: &str| StepResult::Skipped {
-        why: why.to_owned(),
+    let skipped = |reason: &str| StepResult::Skipped {
+        reason: reason.to_owned(),
     };
     assert_eq!(
         outcome.results,
@@ -149,8 +149,8 @@ async fn admission_denial_is_not_reported_as_conflict() {
     let server = server_of(&names)
         .on_request(|_, call| (call.method == Method::PATCH).then_some(Fault::Answer(422)));
     let (outcome, _) = execute(&server, &plan_of(&names), &options()).await;
-    let why = "as the test has it".to_owned();
-    assert_eq!(outcome.results, [[StepResult::Failed { why }]]);
+    let reason = "as the test has it".to_owned();
+    assert_eq!(outcome.results, [[StepResult::Failed { reason }]]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -169,8 +169,8 @@ async fn repeated_conflicts_end_in_a_skip() {
         None
     });
     let (outcome, _) = execute(&server, &plan_of(&names), &options()).await;
-    let why = "repeated conflicts; pause the custom resource first, or retry".to_owned();
-    assert_eq!(outcome.results, [[StepResult::Skipped { why }]]);
+    let reason = "repeated conflicts; pause the custom resource first, or retry".to_owned();
+    assert_eq!(outcome.results, [[StepResult::Skipped { reason }]]);
 }
 
 /// In 1,000 rounds the operator writes package b between our requests, and none of its writes is lost.
@@ -271,8 +271,8 @@ async fn canary_stops_when_nodes_cannot_be_read() {
         ..options()
     };
     let (outcome, _) = execute(&server, &plan_of(&names), &options).await;
-    let why = "as the test has it".to_owned();
-    assert_eq!(outcome.ended, StopReason::Unseen { why });
+    let reason = "as the test has it".to_owned();
+    assert_eq!(outcome.ended, StopReason::NodesUnreadable { reason });
     assert_eq!(
         (outcome.tally().applied, outcome.tally().not_reached),
         (3, 17)

@@ -411,13 +411,13 @@ fn case(schedule: Vec<(usize, Write)>) -> Result<(), TestCaseError> {
     let pause = FLAVOR.key("pause");
     let free = |leaves: &Leaves| -> Result<(), TestCaseError> {
         prop_assert_eq!(of_cr(leaves, HOLDER), None, "{:?}", &outcome);
-        let (paused, why) = (of_cr(leaves, &pause), of_cr(leaves, REASON));
+        let (paused, reason) = (of_cr(leaves, &pause), of_cr(leaves, REASON));
         if paused_by_another {
             let kept = (Some(json!("true")), Some(json!("mine")));
-            prop_assert_eq!((paused, why), kept, "a pause is lost: {:?}", &outcome);
+            prop_assert_eq!((paused, reason), kept, "a pause is lost: {:?}", &outcome);
         } else {
             prop_assert_eq!(
-                (paused, why),
+                (paused, reason),
                 (None, None),
                 "a pause is left: {:?}",
                 &outcome

@@ -108,11 +108,11 @@ async fn undo_keeps_later_operator_writes() {
     }
     let (undo, _) = store.newest_in_force().expect("a journal").record.undo();
     let (outcome, _) = execute(&server, &undo, &options()).await;
-    let why = "a|1.0.0 changed from absent to apply/in_progress".to_owned();
+    let reason = "a|1.0.0 changed from absent to apply/in_progress".to_owned();
     assert_eq!(
         outcome.results,
         [[
-            StepResult::Skipped { why },
+            StepResult::Skipped { reason },
             StepResult::Applied,
             StepResult::Applied
         ]]

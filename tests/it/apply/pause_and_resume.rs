@@ -134,7 +134,7 @@ async fn refused_pause_stops_the_plan() {
         (call.method == Method::PATCH && call.path == cr_path()).then_some(Fault::Answer(403))
     });
     let (outcome, _) = execute(&server, &pause_write_resume(&names, 60), &options()).await;
-    assert_eq!(outcome.ended, StopReason::Halted);
+    assert_eq!(outcome.ended, StopReason::DependencyFailed);
     assert_eq!(server.writes().len(), 0);
 }
 

@@ -47,8 +47,8 @@ async fn response_with_another_uid_does_not_count() {
     let server = server_of(&names)
         .on_request(|_, call| (call.method == Method::PATCH).then_some(Fault::Says(OTHER)));
     let (outcome, _) = execute(&server, &plan_of(&names), &options()).await;
-    let why = "the server returned 200, but the response is not node/gpu-0000".to_owned();
-    assert_eq!(outcome.results, [[StepResult::Failed { why }]]);
+    let reason = "the server returned 200, but the response is not node/gpu-0000".to_owned();
+    assert_eq!(outcome.results, [[StepResult::Failed { reason }]]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -125,8 +125,12 @@ async fn invalid_name_sends_no_request() {
         let mut plan = plan_of(&names(1));
         plan.stages[0].steps[0].target.name = name.to_owned();
         let (outcome, _) = execute(&server, &plan, &options()).await;
-        let why = "invalid object name".to_owned();
-        assert_eq!(outcome.results, [[StepResult::Failed { why }]], "{name:?}");
+        let reason = "invalid object name".to_owned();
+        assert_eq!(
+            outcome.results,
+            [[StepResult::Failed { reason }]],
+            "{name:?}"
+        );
         assert!(server.store.lock().expect("no panic").calls.is_empty());
     }
 }

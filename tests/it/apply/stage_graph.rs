@@ -110,7 +110,7 @@ async fn failed_stage_stops_only_its_dependents() {
         sends(call, "b").then_some(Fault::Answer(403))
     });
     let (outcome, _) = execute(&server, &plan, &options()).await;
-    assert_eq!(outcome.ended, StopReason::Halted);
+    assert_eq!(outcome.ended, StopReason::DependencyFailed);
     assert_eq!(applied(&outcome), [true, false, true, false, true]);
     assert_eq!(outcome.results[3], [StepResult::NotReached]);
 }
@@ -150,7 +150,7 @@ async fn cleanup_stage_runs_after_all_others_end() {
         sends(call, "b").then_some(Fault::Answer(403))
     });
     let (outcome, _) = execute(&server, &plan, &options()).await;
-    assert_eq!(outcome.ended, StopReason::Halted);
+    assert_eq!(outcome.ended, StopReason::DependencyFailed);
     assert_eq!(applied(&outcome), [true, false, true, false, true, true]);
 }
 
@@ -242,7 +242,7 @@ async fn failure_outranks_blocked_in_the_outcome() {
         ) -> LocalBoxFuture<'a, (Vec<usize>, StopReason)> {
             let findings = vec!["SKY109 c".to_owned()];
             let all = (0..untils.len()).collect();
-            async move { (all, StopReason::Hindered { findings }) }.boxed_local()
+            async move { (all, StopReason::Blocked { findings }) }.boxed_local()
         }
     }
     let plan = graph(&BRANCHES);
@@ -263,10 +263,10 @@ async fn failure_outranks_blocked_in_the_outcome() {
         )
         .await;
         let ended = if refused {
-            StopReason::Halted
+            StopReason::DependencyFailed
         } else {
             let findings = vec!["SKY109 c".to_owned()];
-            StopReason::Hindered { findings }
+            StopReason::Blocked { findings }
         };
         assert_eq!(outcome.ended, ended);
         assert_eq!(applied(&outcome), [true, true, true, !refused, false]);

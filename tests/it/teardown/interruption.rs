@@ -78,7 +78,7 @@ fn terminal_shows_deletions_in_progress() {
     session.set_expect_timeout(Some(Duration::from_secs(60)));
     for said in [
         "0 of 3 gone",
-        "skyhook/late  going     1 uninstall left on 1 node",
+        "skyhook/late  in progress  1 uninstall left on 1 node",
         "1 of 3 gone",
     ] {
         if let Err(error) = session.expect(said) {

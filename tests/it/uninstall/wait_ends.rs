@@ -45,7 +45,7 @@ fn json_output_is_one_document() {
     ran.expect_code(2);
     let told = ran.json();
     assert_eq!(told["kind"], "Outcome");
-    assert_eq!(told["ended"], "hindered");
+    assert_eq!(told["ended"], "blocked");
     assert_eq!(told["findings"], json!(["SKY112 gpu driver node-1"]));
     assert_eq!(told["report"]["findings"][0]["code"], "SKY112");
     assert_eq!(told["steps"][0]["result"], "applied");

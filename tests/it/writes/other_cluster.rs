@@ -43,7 +43,7 @@ fn previews_name_cluster_context_and_server() {
     let ran = test_cluster.run("pause gpu-tune --dry-run -o json");
     let server = test_cluster.served.url.as_str();
     let place = json!({"cluster": "fake", "context": "fake", "server": format!("{server}")});
-    assert_eq!(ran.json()["place"], place);
+    assert_eq!(ran.json()["destination"], place);
     // The prompt comes after the preview.
     let asked = test_cluster.run("pause gpu-tune");
     let line = format!("\non cluster fake (context fake, {server})\n");

@@ -39,7 +39,7 @@ fn login_page_is_not_reported_as_changed() {
         (&json!(0), &json!(1))
     );
     let why = "the server returned 200, but the response is not node/node-2";
-    assert_eq!(ran.json()["steps"][0]["why"], why);
+    assert_eq!(ran.json()["steps"][0]["reason"], why);
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn ended_pause_is_not_counted_as_a_change() {
     ran.expect_code(1);
     assert_eq!(
         ran.stdout,
-        "OBJECT       RESULT  WHY\nnode/node-2  failed  nodes \"node-2\" is forbidden: User \"jane\" cannot patch resource \
+        "OBJECT       RESULT  REASON\nnode/node-2  failed  nodes \"node-2\" is forbidden: User \"jane\" cannot patch resource \
          \"nodes\" in API group \"\" at the cluster scope\n\nrerun driver of gpu-tune on 1 node: nothing changed, 1 failed\n"
     );
     assert_eq!(cluster.objects()[1], before[1], "{}", ran.transcript());

@@ -14,7 +14,7 @@ fn journal_shows_what_was_done() {
     let items = list.json()["items"].clone();
     assert_eq!(items[0]["title"], json!("pause gpu-tune"));
     assert_eq!(
-        (&items[0]["changed"], &items[0]["takenBack"]),
+        (&items[0]["changed"], &items[0]["undone"]),
         (&json!(1), &json!(false))
     );
     let id = items[0]["id"].as_str().expect("an id").to_owned();
@@ -32,7 +32,7 @@ fn journal_shows_what_was_done() {
         .as_array()
         .expect("a list")
         .iter()
-        .map(|i| &i["takenBack"])
+        .map(|i| &i["undone"])
         .collect();
     assert_eq!(taken, [&json!(false), &json!(true)]);
 }
@@ -111,7 +111,7 @@ fn undone_undo_leaves_the_command_in_force() {
     let list = cluster.run("journal list -o json").json();
     let taken = |id: &str| {
         let items = list["items"].as_array().expect("a list");
-        items.iter().find(|i| i["id"] == *id).expect("it is listed")["takenBack"].clone()
+        items.iter().find(|i| i["id"] == *id).expect("it is listed")["undone"].clone()
     };
     assert_eq!((taken(&a), taken(&undo)), (json!(false), json!(true)));
     let again = cluster.run("undo --confirm");

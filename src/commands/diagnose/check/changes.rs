@@ -71,9 +71,9 @@ pub fn changes(
         .map(|command| command.words)
         .collect();
     if denied.len() == every_change(cluster).permissions().len() {
-        let says = "no changes are allowed: this user can only read";
+        let message = "no changes are allowed: this user can only read";
         return expected
-            .warning(says)
+            .warning(message)
             .hint("kubectl skyhook rbac --for operator");
     }
     let missing: Vec<String> = denied.iter().map(ToString::to_string).collect();
@@ -84,8 +84,8 @@ pub fn changes(
     };
     let mut argv = vec!["kubectl", "skyhook", "rbac"];
     argv.extend(role.into_iter().flat_map(|word| ["--for", word]));
-    let says = format!("missing permission: {}, required by {who}", list(&missing));
-    expected.warning(says).hint(shell_words(&argv))
+    let message = format!("missing permission: {}, required by {who}", list(&missing));
+    expected.warning(message).hint(shell_words(&argv))
 }
 
 #[cfg(test)]

@@ -98,20 +98,20 @@ fn replicas(deployment: &Deployment, expected: Expectation) -> Check {
     let namespace = deployment.namespace();
     let version = deployment.operator_version();
     let version = version.map_or("of unknown version".to_owned(), |v| v.to_string());
-    let says = format!(
+    let message = format!(
         "deployment {namespace}/{}, {version}, {available} of {wanted} available",
         deployment.name()
     );
     let describe = format!("kubectl describe deployment,pods -n {namespace}");
     if !deployment.observed() {
         return expected.not_checked(format!(
-            "{says}; not yet observed by the deployment controller"
+            "{message}; not yet observed by the deployment controller"
         ));
     }
     match available {
-        0 => expected.error(says).hint(describe),
-        n if n < wanted => expected.warning(says).hint(describe),
-        _ => expected.good(says),
+        0 => expected.error(message).hint(describe),
+        n if n < wanted => expected.warning(message).hint(describe),
+        _ => expected.good(message),
     }
 }
 
@@ -238,16 +238,16 @@ fn sizes(cluster: &Cluster, findings: &[Finding]) -> Check {
         return check;
     }
     let all = cluster.skyhooks.items().iter();
-    let says = match all.map(|s| (s.size, s.name())).max() {
+    let message = match all.map(|s| (s.size, s.name())).max() {
         Some((size, name)) => format!("the largest is {name} at {} KiB", size.div_ceil(1024)),
         None => "there are none".to_owned(),
     };
-    of_skyhooks(cluster, expected, &says)
+    of_skyhooks(cluster, expected, &message)
 }
 
-fn of_skyhooks(cluster: &Cluster, expected: Expectation, says: &str) -> Check {
+fn of_skyhooks(cluster: &Cluster, expected: Expectation, message: &str) -> Check {
     match &cluster.skyhooks {
-        Read::Ok(_) => expected.good(says),
+        Read::Ok(_) => expected.good(message),
         Read::Unreadable(why) => expected.unread(why),
         Read::NotRequested => expected.not_asked(cluster),
     }

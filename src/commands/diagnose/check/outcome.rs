@@ -24,12 +24,12 @@ pub enum CheckResult {
 #[serde(rename_all = "camelCase")]
 pub struct Check {
     /// What was checked: `operator`, `webhooks` …
-    pub about: &'static str,
+    pub subject: &'static str,
     /// The expected state.
     pub title: &'static str,
     pub outcome: CheckResult,
     /// What was observed, or why the check could not run.
-    pub says: String,
+    pub message: String,
     /// What to do, where it is not good.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
@@ -52,31 +52,31 @@ impl Check {
 pub struct Expectation(pub &'static str, pub &'static str);
 
 impl Expectation {
-    fn check(self, outcome: CheckResult, says: impl Into<String>) -> Check {
+    fn check(self, outcome: CheckResult, message: impl Into<String>) -> Check {
         Check {
-            about: self.0,
+            subject: self.0,
             title: self.1,
             outcome,
-            says: says.into(),
+            message: message.into(),
             hint: None,
             withheld: false,
         }
     }
 
-    pub fn good(self, says: impl Into<String>) -> Check {
-        self.check(CheckResult::Good, says)
+    pub fn good(self, message: impl Into<String>) -> Check {
+        self.check(CheckResult::Good, message)
     }
 
-    pub fn warning(self, says: impl Into<String>) -> Check {
-        self.check(CheckResult::Warning, says)
+    pub fn warning(self, message: impl Into<String>) -> Check {
+        self.check(CheckResult::Warning, message)
     }
 
-    pub fn error(self, says: impl Into<String>) -> Check {
-        self.check(CheckResult::Error, says)
+    pub fn error(self, message: impl Into<String>) -> Check {
+        self.check(CheckResult::Error, message)
     }
 
-    pub fn not_checked(self, says: impl Into<String>) -> Check {
-        self.check(CheckResult::NotChecked, says)
+    pub fn not_checked(self, message: impl Into<String>) -> Check {
+        self.check(CheckResult::NotChecked, message)
     }
 
     pub fn unread(self, why: &Unread) -> Check {
@@ -89,12 +89,12 @@ impl Expectation {
 
     /// What the check needs was not read: the input lacks it, or it is not known where it is.
     pub fn not_asked(self, cluster: &Cluster) -> Check {
-        let says = if cluster.from_files {
+        let message = if cluster.from_files {
             "the objects needed for this check were not read from the input"
         } else {
             "the objects needed for this check were not read"
         };
-        self.not_checked(says)
+        self.not_checked(message)
     }
 
     /// The check that the findings of these rules make: the worst of them; nothing where there are none.
@@ -110,8 +110,8 @@ impl Expectation {
             1 => String::new(),
             n => format!(" (and {})", plural(n - 1, "more finding")),
         };
-        let says = format!("{}{more} ({})", worst.message, worst.rule.code);
-        let check = self.check(outcome, says);
+        let message = format!("{}{more} ({})", worst.message, worst.rule.code);
+        let check = self.check(outcome, message);
         Some(check.hint(match worst.remedies.first() {
             Some(remedy) => shell_words(&remedy.argv),
             None => format!("kubectl skyhook explain {}", worst.rule.code),

@@ -11,7 +11,7 @@ use crate::error::Exit;
 use crate::view::text::{self, Label, Text};
 use crate::view::{API_VERSION, View, list, to_json};
 
-/// Whether an installation is sound.
+/// Whether the installation passed all checks.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckReport {
@@ -19,7 +19,7 @@ pub struct CheckReport {
     /// Always `Check`.
     kind: &'static str,
     /// Whether no problem was found; warnings and checks that could not run do not count.
-    pub sound: bool,
+    pub passed: bool,
     /// From the outside to the inside.
     checks: Vec<Check>,
     taken_at: String,
@@ -30,14 +30,14 @@ impl CheckReport {
         CheckReport {
             api_version: API_VERSION,
             kind: "Check",
-            sound: checks.iter().all(|c| c.outcome != CheckResult::Error),
+            passed: checks.iter().all(|c| c.outcome != CheckResult::Error),
             checks,
             taken_at: cluster.taken_at.to_string(),
         }
     }
 
     pub fn exit(&self) -> Exit {
-        if !self.sound {
+        if !self.passed {
             Exit::Findings
         } else if self.checks.iter().any(|c| c.withheld) {
             Exit::Failed
@@ -58,7 +58,7 @@ impl CheckReport {
         } else {
             format!(": {}", list(&parts))
         };
-        let verdict = match (self.sound, not_checked) {
+        let verdict = match (self.passed, not_checked) {
             (false, _) => text::error("The installation has problems"),
             (true, 0) => text::good("The installation is healthy"),
             (true, _) if warnings > 0 => {
@@ -75,11 +75,11 @@ impl CheckReport {
 impl View for CheckReport {
     fn blocks(&self, _wide: bool) -> Text {
         let mut text = self.verdict();
-        let mut about = "";
+        let mut subject = "";
         for check in &self.checks {
-            if check.about != about {
-                about = check.about;
-                text.blank().line(text::heading(about));
+            if check.subject != subject {
+                subject = check.subject;
+                text.blank().line(text::heading(subject));
             }
             let (label, word) = match check.outcome {
                 CheckResult::Good => (Label::Good, "ok"),
@@ -90,7 +90,7 @@ impl View for CheckReport {
             let mut line = Text::new();
             line.item(
                 "- ",
-                label.on(word) + ": " + check.title + ": " + check.says.as_str(),
+                label.on(word) + ": " + check.title + ": " + check.message.as_str(),
             );
             if let Some(hint) = &check.hint {
                 line.line(text::dim("  hint: ") + hint.as_str());
@@ -105,7 +105,7 @@ impl View for CheckReport {
             .checks
             .iter()
             .filter(|c| c.outcome == CheckResult::Error);
-        wrong.map(|c| format!("check/{}", c.about)).collect()
+        wrong.map(|c| format!("check/{}", c.subject)).collect()
     }
 
     fn document(&self) -> Value {

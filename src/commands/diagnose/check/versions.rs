@@ -41,26 +41,26 @@ pub fn certificates(cluster: &Cluster) -> Check {
     let hint = "restart the operator: its leader creates a new certificate";
     match (first, unknown) {
         (Some((name, end)), _) if end < now => {
-            let says = format!(
+            let message = format!(
                 "the certificate of {name} expired {} ago",
                 age(Some(end), now)
             );
-            expected.error(says).hint(hint)
+            expected.error(message).hint(hint)
         }
         (Some((name, end)), _) if end < now + SOON => {
-            let says = format!(
+            let message = format!(
                 "the certificate of {name} expires on {}",
                 end.strftime("%Y-%m-%d")
             );
-            expected.warning(says).hint(hint)
+            expected.warning(message).hint(hint)
         }
         (_, Some(why)) => expected.warning(why).hint("see the log of the operator"),
         (Some((name, end)), None) => {
-            let says = format!(
+            let message = format!(
                 "the certificate of {name} is the first to expire, on {}",
                 end.strftime("%Y-%m-%d")
             );
-            expected.good(says)
+            expected.good(message)
         }
         (None, None) => expected.good("the operator has no webhooks"),
     }
@@ -81,8 +81,8 @@ pub fn image_and_chart(cluster: &Cluster) -> Check {
             continue;
         };
         if image != chart {
-            let says = format!("the image version is {image}, but the chart version is {chart}");
-            return expected.warning(says)
+            let message = format!("the image version is {image}, but the chart version is {chart}");
+            return expected.warning(message)
                 .hint("upgrade the chart, not only the image: the CRDs and permissions come from the chart");
         }
         let agent = deployment.env("AGENT_IMAGE");
@@ -108,12 +108,12 @@ pub fn operator_and_api(cluster: &Cluster) -> Check {
         ApiFlavor::Skyhook
     };
     let served = cluster.active_api.served.contains(&own);
-    let says = format!("operator {version} uses {}", own.api_version());
+    let message = format!("operator {version} uses {}", own.api_version());
     if served {
-        expected.good(says)
+        expected.good(message)
     } else {
         expected
-            .error(format!("{says}, which is not served"))
+            .error(format!("{message}, which is not served"))
             .hint("install the CRDs from the operator's chart")
     }
 }
@@ -135,11 +135,11 @@ pub fn uninstall(cluster: &Cluster, installation: &Installation) -> Check {
     let definition = found.iter().find(|d| d.metadata.name == main);
     match definition.and_then(Definition::knows_uninstall) {
         Some(false) if version.at_least(0, 16) => {
-            let says = format!(
+            let message = format!(
                 "{main} has no field packages.*.uninstall, so the API server drops uninstall requests"
             );
             expected
-                .warning(says)
+                .warning(message)
                 .hint("apply the CRDs that match the operator's version")
         }
         Some(_) => expected.good("the API server keeps uninstall settings"),

@@ -33,7 +33,7 @@ pub enum LinkState {
 pub struct Link<'a> {
     pub name: &'a str,
     pub priority: Option<i64>,
-    pub standing: LinkState,
+    pub state: LinkState,
     /// Why it is not done, in a sentence.
     pub reason: String,
     pub packages: Vec<NextStep>,
@@ -62,7 +62,7 @@ impl<'a> Chain<'a> {
         let left = node.keys(cluster.flavor()).skyhooks.iter();
         let left = left.filter(|(name, on)| on.has_keys() && !known(name));
         links.extend(left.map(|(name, _)| look.gone(name)));
-        let open = links.iter().filter(|l| l.standing > LinkState::Done);
+        let open = links.iter().filter(|l| l.state > LinkState::Done);
         let open: BTreeSet<&str> = open.map(|l| l.name).collect();
         let waits = cluster.skyhooks.items().iter();
         let waits = waits.filter(|s| open.contains(s.name()));
@@ -78,11 +78,11 @@ impl<'a> Chain<'a> {
     }
 
     /// The worst of the custom resources; no better than an error that keeps the node from being done.
-    pub fn standing(&self, node: &Node) -> LinkState {
-        let worst = self.links.iter().map(|link| link.standing).max();
+    pub fn state(&self, node: &Node) -> LinkState {
+        let worst = self.links.iter().map(|link| link.state).max();
         let open = |name: &str| {
             let mut links = self.links.iter();
-            links.any(|link| link.name == name && link.standing > LinkState::Done)
+            links.any(|link| link.name == name && link.state > LinkState::Done)
         };
         let keeps = |f: &Finding| {
             let subject = &f.subject;
@@ -109,7 +109,7 @@ impl<'a> Inspection<'_, 'a> {
         }
         let packages = self.cluster.placements_on(skyhook.name(), self.node);
         let steps: Vec<NextStep> = packages.iter().map(|p| self.step(skyhook, p)).collect();
-        let (standing, reason) = if selected {
+        let (state, reason) = if selected {
             self.stands(skyhook, before)
         } else {
             (
@@ -121,7 +121,7 @@ impl<'a> Inspection<'_, 'a> {
         Some(Link {
             name: skyhook.name(),
             priority: Some(skyhook.order().0),
-            standing,
+            state,
             reason,
             packages: steps,
         })
@@ -131,7 +131,7 @@ impl<'a> Inspection<'_, 'a> {
     fn gone(&self, name: &'a str) -> Link<'a> {
         // What it left behind may need an intervention.
         let worst = self.worst(name);
-        let (standing, reason) = match self.cluster.skyhooks.ok() {
+        let (state, reason) = match self.cluster.skyhooks.ok() {
             Some(_) => (
                 worst,
                 "it no longer exists, but its annotations or labels are still on the node",
@@ -144,7 +144,7 @@ impl<'a> Inspection<'_, 'a> {
         Link {
             name,
             priority: None,
-            standing,
+            state,
             reason: reason.to_owned(),
             packages: Vec::new(),
         }
@@ -187,7 +187,7 @@ impl<'a> Inspection<'_, 'a> {
             let says = format!(
                 "it waits for {name}, which must first finish on all of its nodes, but has not finished on {at}"
             );
-            let elsewhere = self.holding(skyhook).map(|(f, _)| self.standing(f)).max();
+            let elsewhere = self.holding(skyhook).map(|(f, _)| self.state(f)).max();
             let here = gated(gate.skyhook.name(), before);
             return (here.max(elsewhere.unwrap_or(here)), says);
         }
@@ -207,7 +207,7 @@ impl<'a> Inspection<'_, 'a> {
         }
         // Of a taint that comes and goes with the node, the rule tells whether it keeps the custom resource.
         if let Some(finding) = self.found(skyhook) {
-            return (self.standing(finding), self.told(finding));
+            return (self.state(finding), self.told(finding));
         }
         if !taints.is_empty() && self.running(skyhook).is_none() {
             let says = format!("it waits for the taint {spelled} to be removed from the node");
@@ -230,14 +230,14 @@ impl<'a> Inspection<'_, 'a> {
                 format!("it is being deleted, and {here} must still be uninstalled from this node");
             return (LinkState::Working, says);
         }
-        let standing = self.worst(skyhook.name()).max(LinkState::Waiting);
+        let state = self.worst(skyhook.name()).max(LinkState::Waiting);
         let nodes = elsewhere.iter().map(|p| p.node.name.as_str());
         let nodes = NodeSet::of(nodes).limited(4);
         if elsewhere.is_empty() {
-            (standing, "it is being deleted".to_owned())
+            (state, "it is being deleted".to_owned())
         } else {
             (
-                standing,
+                state,
                 format!("it is being deleted, and the deletion waits for {nodes}"),
             )
         }
@@ -287,7 +287,7 @@ impl<'a> Inspection<'_, 'a> {
             );
         }
         if self.cluster.is_taken_up(skyhook, self.node) {
-            let (standing, says) = if self.cluster.is_passed_over(skyhook, self.node) {
+            let (state, says) = if self.cluster.is_passed_over(skyhook, self.node) {
                 let says = "the operator continues once no other node of the batch is in progress";
                 (LinkState::Waiting, says)
             } else {
@@ -295,7 +295,7 @@ impl<'a> Inspection<'_, 'a> {
                     "the operator has started work on the node and continues in its next reconcile";
                 (LinkState::Working, says)
             };
-            return (standing, self.unless_something_is_wrong(says.to_owned()));
+            return (state, self.unless_something_is_wrong(says.to_owned()));
         }
         (
             LinkState::Waiting,
@@ -318,12 +318,12 @@ impl<'a> Inspection<'_, 'a> {
         let about = self.findings.iter();
         let about = about.filter(|f| f.subject.skyhook.as_deref() == Some(name));
         let grave = about.filter(|f| f.severity > Severity::Info && !f.blocks.is_empty());
-        let all = grave.map(|f| self.standing(f));
+        let all = grave.map(|f| self.state(f));
         all.max().unwrap_or(LinkState::Done)
     }
 
     /// How a finding leaves what it is about.
-    fn standing(&self, finding: &Finding) -> LinkState {
+    fn state(&self, finding: &Finding) -> LinkState {
         let here = finding.subject.node.as_deref() == Some(&self.node.name);
         match finding.severity {
             Severity::Error => LinkState::Stuck,
@@ -378,6 +378,6 @@ impl<'a> Inspection<'_, 'a> {
 fn gated(root: &str, before: &[Link<'_>]) -> LinkState {
     let link = before.iter().find(|link| link.name == root);
     link.map_or(LinkState::Waiting, |link| {
-        link.standing.max(LinkState::Waiting)
+        link.state.max(LinkState::Waiting)
     })
 }

@@ -27,7 +27,7 @@ pub struct NodeReport<'a> {
     pub node: &'a Node,
     pub chain: Chain<'a>,
     /// The sources that the cluster did not return, and why.
-    pub withheld: Vec<String>,
+    pub unreadable: Vec<String>,
 }
 
 /// Why a node is not done.
@@ -39,7 +39,7 @@ pub struct Document<'a> {
     kind: &'static str,
     node: &'a str,
     /// The worst state among the custom resources.
-    standing: LinkState,
+    state: LinkState,
     /// In the order in which they run.
     skyhooks: Vec<LinkDocument<'a>>,
     /// Findings that concern the node, causes first.
@@ -47,7 +47,7 @@ pub struct Document<'a> {
     /// Remedies, least disruptive first.
     next: Vec<&'a Remedy>,
     /// What could not be read from the cluster; it may affect the result.
-    withheld: &'a [String],
+    unreadable: &'a [String],
     taken_at: String,
 }
 
@@ -58,7 +58,7 @@ struct LinkDocument<'a> {
     /// Lower runs first; absent of one that is gone.
     #[serde(skip_serializing_if = "Option::is_none")]
     priority: Option<i64>,
-    standing: LinkState,
+    state: LinkState,
     /// Why it is not complete here, or that it is complete.
     reason: &'a str,
     packages: &'a [NextStep],
@@ -78,9 +78,9 @@ struct FindingDocument<'a> {
 
 impl NodeReport<'_> {
     pub fn exit(&self) -> Exit {
-        if self.chain.standing(self.node) == LinkState::Stuck {
+        if self.chain.state(self.node) == LinkState::Stuck {
             Exit::Findings
-        } else if self.withheld.is_empty() {
+        } else if self.unreadable.is_empty() {
             Exit::Done
         } else {
             Exit::Failed
@@ -106,14 +106,10 @@ impl NodeReport<'_> {
     /// mildest that changes something. Then the remedy of an error that it explains: such an error may stay after its cause is gone.
     /// Of what is only worth knowing, and explains nothing worse, where nothing worse is found.
     fn next(&self) -> Vec<&Remedy> {
-        if self.chain.standing(self.node) < LinkState::Held {
+        if self.chain.state(self.node) < LinkState::Held {
             return Vec::new();
         }
-        let kept = self
-            .chain
-            .links
-            .iter()
-            .find(|l| l.standing >= LinkState::Held);
+        let kept = self.chain.links.iter().find(|l| l.state >= LinkState::Held);
         let kept = kept.map(|link| link.name);
         let findings = &self.chain.findings;
         let grave = grave_or_explaining(findings);
@@ -158,9 +154,9 @@ impl NodeReport<'_> {
         if self.chain.links.is_empty() {
             return name + ": " + "no custom resource selects it";
         }
-        let standing = self.chain.standing(self.node);
-        let words = match standing {
-            LinkState::Done if !self.withheld.is_empty() => text::warning("nothing left to do"),
+        let state = self.chain.state(self.node);
+        let words = match state {
+            LinkState::Done if !self.unreadable.is_empty() => text::warning("nothing left to do"),
             LinkState::Done => text::good("done"),
             LinkState::Working => text::good("in progress"),
             LinkState::Waiting => text::good("waiting"),
@@ -172,13 +168,13 @@ impl NodeReport<'_> {
     }
 
     fn link(&self, link: &Link<'_>) -> Text {
-        let label = match link.standing {
+        let label = match link.state {
             LinkState::Done | LinkState::Working => Label::Good,
             LinkState::Waiting => Label::Info,
             LinkState::Unknown | LinkState::Held => Label::Warning,
             LinkState::Stuck => Label::Error,
         };
-        let word = match link.standing {
+        let word = match link.state {
             LinkState::Done => "done",
             LinkState::Working => "in progress",
             LinkState::Waiting => "waiting",
@@ -197,14 +193,14 @@ impl NodeReport<'_> {
         for package in link
             .packages
             .iter()
-            .filter(|p| !p.done || link.standing == LinkState::Done)
+            .filter(|p| !p.done || link.state == LinkState::Done)
         {
-            let says = match package.says.as_str() {
+            let message = match package.message.as_str() {
                 "" => package.phase.clone(),
-                says => format!("{}: {says}", package.phase),
+                message => format!("{}: {message}", package.phase),
             };
             let name = text::name(package.name.as_str()) + " " + package.version.as_str();
-            body.item("- ", name + "  " + says);
+            body.item("- ", name + "  " + message);
         }
         text.indented(2, body);
         text
@@ -247,7 +243,7 @@ impl NodeReport<'_> {
         let mut text = Text::new();
         let next = self.next();
         if next.is_empty() {
-            let nothing = match self.chain.standing(self.node) {
+            let nothing = match self.chain.state(self.node) {
                 LinkState::Done => return text,
                 LinkState::Unknown if self.grave().is_empty() => return text,
                 LinkState::Working | LinkState::Waiting if self.grave().is_empty() => {
@@ -263,7 +259,7 @@ impl NodeReport<'_> {
             let mark = format!("{}. ", at + 1);
             text.append(remedy_text(&mark, remedy, &remedy.argv, None));
         }
-        if self.chain.standing(self.node) >= LinkState::Held || !self.grave().is_empty() {
+        if self.chain.state(self.node) >= LinkState::Held || !self.grave().is_empty() {
             // What stands on other nodes is left out of a report on this one.
             let elsewhere = |f: &&Finding| {
                 let on = f.subject.node.as_deref();
@@ -297,9 +293,9 @@ impl View for NodeReport<'_> {
         }
         text.blank().append(self.findings());
         text.blank().append(self.what_next());
-        if !self.withheld.is_empty() {
+        if !self.unreadable.is_empty() {
             text.blank();
-            for why in &self.withheld {
+            for why in &self.unreadable {
                 text.paragraph(text::warning("could not be read") + ": " + why.as_str());
             }
         }
@@ -315,7 +311,7 @@ impl View for NodeReport<'_> {
             kind: self.cluster.flavor().kind(),
             name: link.name,
             priority: link.priority,
-            standing: link.standing,
+            state: link.state,
             reason: &link.reason,
             packages: &link.packages,
         });
@@ -331,11 +327,11 @@ impl View for NodeReport<'_> {
             api_version: API_VERSION,
             kind: "NodeDiagnosis",
             node: &self.node.name,
-            standing: self.chain.standing(self.node),
+            state: self.chain.state(self.node),
             skyhooks: links.collect(),
             findings: findings.collect(),
             next: self.next(),
-            withheld: &self.withheld,
+            unreadable: &self.unreadable,
             taken_at: self.cluster.taken_at.to_string(),
         })
     }

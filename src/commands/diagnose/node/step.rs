@@ -18,7 +18,7 @@ pub struct NextStep {
     pub phase: String,
     pub done: bool,
     /// Stage, what it waits for, or why it fails.
-    pub says: String,
+    pub message: String,
 }
 
 /// A node, and what was read and found of it.
@@ -36,11 +36,11 @@ impl<'a> Inspection<'_, 'a> {
             version: placement.version.to_owned(),
             phase: words(placement.phase).to_owned(),
             done: placement.is_done(),
-            says: self.says(skyhook, placement),
+            message: self.message(skyhook, placement),
         }
     }
 
-    fn says(&self, skyhook: &Skyhook, placement: &Placement<'a>) -> String {
+    fn message(&self, skyhook: &Skyhook, placement: &Placement<'a>) -> String {
         match placement.phase {
             Phase::Malformed => placement.malformed.unwrap_or_default().to_owned(),
             Phase::Running | Phase::Uninstalling | Phase::Failing | Phase::UninstallFailing => {

@@ -82,7 +82,7 @@ struct CauseDocument {
 #[derive(Serialize, JsonSchema)]
 struct NotCheckedDocument {
     code: String,
-    why: String,
+    reason: String,
 }
 
 impl Document {
@@ -141,7 +141,7 @@ impl Document {
                 .iter()
                 .map(|n| NotCheckedDocument {
                     code: n.rule.code.to_owned(),
-                    why: n.why.clone(),
+                    reason: n.reason.clone(),
                 })
                 .collect(),
             counts: report.counts,

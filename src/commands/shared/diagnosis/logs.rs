@@ -31,8 +31,8 @@ impl Diagnosis<'_> {
                 match tail {
                     Tail::Lines(piece, lines) => reason.heard(&pieces[*piece], lines),
                     Tail::Nothing => {}
-                    Tail::Unread(why) => reason.log_unread = Some(why.clone()),
-                    Tail::Late => reason.log_unread = Some("not received in time".to_owned()),
+                    Tail::Unread(why) => reason.log_error = Some(why.clone()),
+                    Tail::Late => reason.log_error = Some("not received in time".to_owned()),
                 }
             }
         }

@@ -194,8 +194,8 @@ impl<'a> Diagnosis<'a> {
             "{} could not be checked",
             plural(not_checked.len(), "rule")
         )));
-        for (why, codes) in grouped(not_checked.iter().map(|n| (&n.why, n.rule.code))) {
-            text.indented(2, Line::from(format!("{}: {why}", codes.join(" "))));
+        for (reason, codes) in grouped(not_checked.iter().map(|n| (&n.reason, n.rule.code))) {
+            text.indented(2, Line::from(format!("{}: {reason}", codes.join(" "))));
         }
         Some(text)
     }

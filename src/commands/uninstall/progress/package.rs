@@ -162,7 +162,7 @@ impl Package {
 
     /// All of it, for a screen.
     pub(super) fn drawn(&self, now: Timestamp) -> Text {
-        let mut table = Table::new(["stage", "nodes", "which"]).prose();
+        let mut table = Table::new(["stage", "count", "nodes"]).prose();
         for (point, nodes) in self.left() {
             let set = NodeSet::of(&nodes);
             table.row(cells![point.words(), count(nodes.len()), set.limited(4)]);

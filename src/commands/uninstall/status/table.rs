@@ -87,7 +87,7 @@ impl View for UninstallStatus {
             let end = cells![
                 row.version.as_str(),
                 row.restarts,
-                row.asked_by,
+                row.requested_by,
                 row.reason.as_str()
             ];
             table.row(start.into_iter().chain(end.into_iter().filter(|_| wide)));
