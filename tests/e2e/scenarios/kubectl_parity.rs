@@ -9,7 +9,7 @@ use std::{
 use clap::Parser;
 use kubectl_skyhook::{
     args::{connection::Connection, labels},
-    connect::{Environment, connect_from},
+    connect::{Environment, connect},
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use proptest::prelude::*;
@@ -178,7 +178,7 @@ pub fn merged_kubeconfigs_match_kubectl(_: &Cluster) {
                 home: Some(directory.path().to_owned()),
                 ..Environment::default()
             };
-            let ours = runtime.block_on(connect_from(&environment, &connection, "status"));
+            let ours = runtime.block_on(connect(&environment, &connection, "status", None));
             let ours = ours.ok().map(|connected| {
                 let namespace = connected.client.default_namespace().to_owned();
                 (connected.server, namespace)
