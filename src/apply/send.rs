@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout};
 
 use super::Options;
 use super::page::RawPage;
-use crate::connect::retry_after;
+use crate::connect::{self, retry_after};
 use crate::plan::{FIELD_MANAGER, Kind, Request, Step, Target, Verb};
 use crate::view::go_json::escaped;
 
@@ -107,7 +107,8 @@ impl ApiWriter {
         let sent = http_request(&uri, verb, &request, step.target.kind);
         let answer = match self.exchange(sent).await {
             Ok(reply) => reply.judge(verb, &step.target),
-            Err(reason) => Answer::Unsure(reason),
+            Err(NoReply { reason, sent: true }) => Answer::Unsure(reason),
+            Err(NoReply { reason, .. }) => Answer::Refused(reason),
         };
         if matches!(answer, Answer::Done) {
             self.waited.set(Duration::ZERO);
@@ -170,8 +171,8 @@ impl ApiWriter {
         let request = http::Request::get(uri)
             .header(ACCEPT, accept)
             .body(Body::empty());
-        self.exchange(request.expect("a request of ASCII parts"))
-            .await
+        let reply = self.exchange(request.expect("a request of ASCII parts"));
+        Ok(reply.await?)
     }
 
     /// Asks the server what the user may do, which changes nothing.
@@ -193,11 +194,12 @@ impl ApiWriter {
             .ok_or_else(|| "the response is not from the API server".to_owned())
     }
 
-    async fn exchange(&self, request: http::Request<Body>) -> Result<Reply, String> {
+    async fn exchange(&self, request: http::Request<Body>) -> Result<Reply, NoReply> {
         let whole = async {
-            let response = self.client.send(request).await.map_err(plain)?;
+            let response = self.client.send(request).await.map_err(NoReply::of)?;
             let (head, body) = response.into_parts();
-            let body = body.collect().await.map_err(plain)?.to_bytes().to_vec();
+            let body = body.collect().await.map_err(NoReply::of)?;
+            let body = body.to_bytes().to_vec();
             Ok(Reply {
                 status: head.status.as_u16(),
                 wait: retry_after(&head.headers),
@@ -206,14 +208,37 @@ impl ApiWriter {
         };
         match timeout(self.timeout, whole).await {
             Ok(reply) => reply,
-            Err(_) => Err(format!("no answer within {} s", self.timeout.as_secs_f32())),
+            Err(_) => Err(NoReply {
+                reason: format!("no answer within {} s", self.timeout.as_secs_f32()),
+                sent: true,
+            }),
         }
     }
 }
 
-/// An error of the HTTP stack in the words of its innermost cause, which says most.
-fn plain(error: kube::Error) -> String {
-    anyhow::Error::from(error).root_cause().to_string()
+/// Why there is no reply to a request.
+struct NoReply {
+    reason: String,
+    /// The server may have received it.
+    sent: bool,
+}
+
+impl NoReply {
+    /// An error of the HTTP stack in the words of its innermost cause, which says most.
+    fn of(error: kube::Error) -> NoReply {
+        let error = anyhow::Error::from(error);
+        NoReply {
+            reason: error.root_cause().to_string(),
+            // Without credentials no request is sent.
+            sent: !error.chain().any(|cause| cause.is::<connect::Error>()),
+        }
+    }
+}
+
+impl From<NoReply> for String {
+    fn from(none: NoReply) -> String {
+        none.reason
+    }
 }
 
 /// Refuses what is no name of an object: it could lead the request somewhere else.

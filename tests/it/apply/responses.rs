@@ -188,3 +188,18 @@ async fn slow_responses_are_awaited() {
     let (outcome, _) = execute(&server, &plan_of(&names), &options).await;
     assert_eq!(outcome.tally().applied, 40);
 }
+
+/// Without credentials no request is sent, so the outcome is known.
+#[tokio::test(start_paused = true)]
+async fn failed_credential_plugin_is_a_failure_not_unknown() {
+    let names = names(1);
+    let server = server_of(&names).on_request(|_, _| Some(Fault::NoCredentials));
+    let (outcome, _) = execute(&server, &plan_of(&names), &options()).await;
+    let reason = "credential plugin \"login\" failed: exit status: 1; run it manually to see why";
+    assert_eq!(
+        outcome.results,
+        [[StepResult::Failed {
+            reason: reason.to_owned()
+        }]]
+    );
+}

@@ -7,6 +7,7 @@ use std::time::Duration;
 use http::{Method, Request, Response};
 use http_body_util::BodyExt;
 use kube::client::Body;
+use kubectl_skyhook::connect;
 use serde_json::{Value, json};
 
 /// The fault of a request.
@@ -26,6 +27,8 @@ pub enum Fault {
     Hang,
     /// No response, after applying the request.
     DoneAndHang,
+    /// The credential plugin fails before the request is sent.
+    NoCredentials,
 }
 
 type Hook = Box<dyn FnMut(&mut Store, &Call) -> Option<Fault> + Send>;
@@ -86,7 +89,7 @@ impl Server {
         let server = self.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
             let server = server.clone();
-            async move { Ok::<_, std::convert::Infallible>(server.answer(request).await) }
+            async move { server.answer(request).await }
         });
         kube::Client::new(service, "default")
     }
@@ -103,7 +106,7 @@ impl Server {
         self.store.lock().expect("no panic").writes.clone()
     }
 
-    async fn answer(&self, request: Request<Body>) -> Response<Body> {
+    async fn answer(&self, request: Request<Body>) -> Result<Response<Body>, connect::Error> {
         let (head, body) = request.into_parts();
         let body = body.collect().await.expect("a body in memory").to_bytes();
         let body: Value = serde_json::from_slice(&body).unwrap_or_default();
@@ -125,7 +128,7 @@ impl Server {
             let reply = match fault {
                 Some(Fault::Answer(code)) => (code, status(code, "as the test has it")),
                 Some(Fault::Patience(_)) => (429, status(429, "as the test has it")),
-                Some(Fault::Hang | Fault::Says(_)) => (0, Value::Null),
+                Some(Fault::Hang | Fault::Says(_) | Fault::NoCredentials) => (0, Value::Null),
                 _ => store.execute(&head.method, &head.uri, &path, &body),
             };
             (fault, reply)
@@ -133,12 +136,18 @@ impl Server {
         let (code, body) = match fault {
             Some(Fault::Hang | Fault::DoneAndHang) => std::future::pending().await,
             Some(Fault::DoneBut(code)) => (code, status(code, "as the test has it")),
+            Some(Fault::NoCredentials) => {
+                return Err(connect::Error::PluginFailed {
+                    command: "login".to_owned(),
+                    why: "exit status: 1".to_owned(),
+                });
+            }
             _ => reply,
         };
         // Without this, each request would finish at its first poll, and none would be in flight.
         tokio::time::sleep(Duration::from_micros(100)).await;
         if let Some(Fault::Says(text) | Fault::DoneButSays(text)) = fault {
-            return Response::new(Body::from(text.as_bytes().to_vec()));
+            return Ok(Response::new(Body::from(text.as_bytes().to_vec())));
         }
         let mut response = Response::builder().status(code);
         match fault {
@@ -146,9 +155,8 @@ impl Server {
             _ if code == 429 => response = response.header("Retry-After", "0"),
             _ => {}
         }
-        response
-            .body(Body::from(body.to_string().into_bytes()))
-            .expect("a response")
+        let body = Body::from(body.to_string().into_bytes());
+        Ok(response.body(body).expect("a response"))
     }
 }
 
