@@ -182,7 +182,7 @@ pub fn missing_operator_requires_strip(cluster: &Cluster) {
     assert_eq!(said.exit, Some(2), "{said:#?}");
     assert_eq!(
         rows(&said),
-        ["skyhook/gpu stalled SKY501 operator-not-running kubectl skyhook finalizer strip gpu"]
+        ["skyhook/gpu blocked SKY501 operator-not-running kubectl skyhook finalizer strip gpu"]
     );
     let strip = ["finalizer", "strip", "gpu", "--confirm"];
     let stripped = ours::run(&cluster.kubeconfig("admin"), &strip);

@@ -346,17 +346,17 @@ pub fn ten_deadlocks(cluster: &Cluster) {
     let mut found = rows(&said);
     found.sort();
     let expected = [
-        "skyhook/disabled stalled SKY110 deletion-blocked-while-disabled",
-        "skyhook/erring stalled SKY101 deletion-waits-for-erroring-install: driver on of-erring",
-        "skyhook/failing stalled SKY112 uninstall-failing: driver on of-failing",
-        "skyhook/ignored stalled SKY304 node-ignored: on of-ignored",
-        "skyhook/malformed stalled SKY108 deletion-blocked-by-malformed-state: on of-malformed",
-        "skyhook/paused stalled SKY109 deletion-blocked-while-paused",
-        "skyhook/stranded stalled SKY102 uninstall-interrupt-without-interrupt: driver on of-stranded",
-        "skyhook/tainted stalled SKY403 untolerated-taint: on of-tainted",
-        "skyhook/unruled stalled SKY303 deployment-policy-missing",
+        "skyhook/disabled blocked SKY110 deletion-blocked-while-disabled",
+        "skyhook/erring blocked SKY101 deletion-waits-for-erroring-install: driver on of-erring",
+        "skyhook/failing blocked SKY112 uninstall-failing: driver on of-failing",
+        "skyhook/ignored blocked SKY304 node-ignored: on of-ignored",
+        "skyhook/malformed blocked SKY108 deletion-blocked-by-malformed-state: on of-malformed",
+        "skyhook/paused blocked SKY109 deletion-blocked-while-paused",
+        "skyhook/stranded blocked SKY102 uninstall-interrupt-without-interrupt: driver on of-stranded",
+        "skyhook/tainted blocked SKY403 untolerated-taint: on of-tainted",
+        "skyhook/unruled blocked SKY303 deployment-policy-missing",
         // Nothing is wrong with it: the state that cannot be read stops the operator for all.
-        "skyhook/well stalled SKY108 deletion-blocked-by-malformed-state: on of-malformed",
+        "skyhook/well blocked SKY108 deletion-blocked-by-malformed-state: on of-malformed",
     ];
     assert_eq!(found.len(), expected.len(), "{said:#?}");
     for (found, expected) in found.iter().zip(expected) {
