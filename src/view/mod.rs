@@ -27,6 +27,8 @@ pub use table::{Table, cells};
 pub use text::{Label, Layout, Line, Span, Text};
 pub use words::{count, list, plural, some_of};
 
+use std::collections::HashSet;
+
 use serde::Serialize;
 
 /// The `apiVersion` of the documents that this program prints.
@@ -49,6 +51,13 @@ pub trait View {
     fn items(&self) -> Option<Box<dyn Iterator<Item = serde_json::Value> + '_>> {
         None
     }
+}
+
+/// `node/NAME` of each node once, in the order in which they first appear.
+pub fn node_names<'a>(nodes: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    let mut seen = HashSet::new();
+    let first = nodes.into_iter().filter(|name| seen.insert(*name));
+    first.map(|name| format!("node/{name}")).collect()
 }
 
 /// A document, or an item of one, as JSON.

@@ -145,3 +145,19 @@ fn unreadable_sources_are_errors_or_reported() {
         assert_snapshot!(ran.transcript());
     }
 }
+
+#[test]
+fn sorted_names_are_printed_once() {
+    let ran = of(
+        "complete",
+        "--skyhook gpu-tune -o name --sort-by {.version}",
+    );
+    assert_eq!(
+        ran.parts(),
+        (
+            "node/node-1\nnode/node-2\nnode/node-3\n",
+            "2 packages on 3 nodes: 6 complete\n",
+            Some(0)
+        )
+    );
+}

@@ -10,7 +10,7 @@ use crate::commands::shared::{scope, selection};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::view::text::{Label, Line, Text};
-use crate::view::{OutputFormat, Table, View, cells, to_json};
+use crate::view::{OutputFormat, Table, View, cells, node_names, to_json};
 
 /// Show the status of each custom resource on each node
 ///
@@ -93,10 +93,7 @@ impl View for NodeStatus<'_> {
     }
 
     fn names(&self) -> Vec<String> {
-        let nodes = self.rows.pairs.iter().map(|(node, _)| &node.name);
-        let mut names: Vec<String> = nodes.map(|name| format!("node/{name}")).collect();
-        names.dedup();
-        names
+        node_names(self.rows.pairs.iter().map(|(node, _)| node.name.as_str()))
     }
 
     fn document(&self) -> Value {

@@ -11,7 +11,7 @@ use crate::commands::shared::{scope, selection};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::view::text::{self, Label, Line, Text};
-use crate::view::{Table, View, cells, count, plural, to_json};
+use crate::view::{Table, View, cells, count, node_names, plural, to_json};
 
 /// Show the state of packages on each node
 ///
@@ -131,13 +131,7 @@ impl View for PackageStatus {
     }
 
     fn names(&self) -> Vec<String> {
-        let mut names: Vec<String> = self
-            .rows
-            .iter()
-            .map(|row| format!("node/{}", row.node_name))
-            .collect();
-        names.dedup();
-        names
+        node_names(self.rows.iter().map(|row| row.node_name.as_str()))
     }
 
     fn document(&self) -> Value {
