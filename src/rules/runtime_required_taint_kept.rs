@@ -170,7 +170,7 @@ fn not_lifted(
             Grade::B1,
             "Remove the taint, as nothing is left to install",
             &node.name,
-            &spelled,
+            spelled,
         )
         .caveat("workloads can be scheduled on the node immediately");
 }
@@ -210,7 +210,7 @@ fn not_recognised(
             Grade::B1,
             "Remove the taint if nothing else is to remove it",
             &node.name,
-            &spelled,
+            spelled,
         )
         .caveat("workloads can be scheduled on the node immediately");
 }
