@@ -103,7 +103,7 @@ impl Default for Options {
 ///
 /// Once the user asks to stop, or the journal cannot be written any more, nothing more is sent, what is in flight is
 /// finished, and only what the plan changed for its own sake is put back. Without a `wait_strategy`, what stages wait for
-/// is looked at again and again.
+/// is polled.
 pub async fn apply<'h>(
     client: &kube::Client,
     plan: &Plan,

@@ -1,6 +1,6 @@
 //! Splits JSON that is read in pieces into its values, without keeping more than one of them.
 //!
-//! Only where values begin and end is looked at; what is wrong inside of them shows when they are decoded.
+//! This finds only where values begin and end; errors inside of them show when they are decoded.
 
 mod list;
 

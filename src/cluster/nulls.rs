@@ -43,3 +43,24 @@ fn drop_nulls(value: &mut Value) {
         _ => {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::decode;
+    use crate::cluster::Pod;
+
+    #[test]
+    fn null_metadata_of_a_pod_counts_as_absent() {
+        let pod = |value| format!("{:?}", decode::<Pod>(value).expect("a pod"));
+        let null = pod(json!({"metadata": null, "spec": {}}));
+        assert_eq!(null, pod(json!({"spec": {}})));
+    }
+
+    #[test]
+    fn metadata_of_another_type_is_refused() {
+        let refused = decode::<Pod>(json!({"metadata": "pod"})).expect_err("it is a text");
+        assert_eq!(refused, "invalid type: string \"pod\", expected a map");
+    }
+}

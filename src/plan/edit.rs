@@ -218,7 +218,7 @@ impl OnConflict {
                     entry: m.entry.clone(),
                     from: m.to.clone(),
                     to: m.from.clone(),
-                    // What the operator did since is not taken back.
+                    // What the operator did since is not reverted.
                     onward: false,
                 };
                 OnConflict::MoveEntries(moves.iter().rev().map(back).collect())

@@ -1,4 +1,4 @@
-//! The progress of a teardown, each time that the cluster is looked at.
+//! The progress of a teardown, each time that the cluster was read.
 
 use std::time::Duration;
 

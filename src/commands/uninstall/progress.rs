@@ -1,4 +1,4 @@
-//! The progress of uninstalls, each time that the cluster is looked at.
+//! The progress of uninstalls, each time that the cluster was read.
 
 mod package;
 

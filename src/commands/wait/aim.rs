@@ -1,4 +1,4 @@
-//! The progress of a wait, each time that the cluster is looked at.
+//! The progress of a wait, each time that the cluster was read.
 
 use super::condition::ConditionState;
 use super::waited::Waited;
