@@ -34,7 +34,7 @@ pub fn address(server: &str) -> String {
 /// A text with all taken out of the URLs in it that may be a credential.
 pub fn urls(text: &str) -> String {
     static USER: LazyLock<Regex> = LazyLock::new(|| {
-        pattern(r#"(?i)\b([a-z][a-z0-9+.-]*://)(?:[^\s"'<>]|<masked:[0-9a-f]+>)*@"#)
+        pattern(r#"(?i)(?-u:\b)([a-z][a-z0-9+.-]*://)(?:[^\s"'<>]|<masked:[0-9a-f]+>)*@"#)
     });
     static QUERY: LazyLock<Regex> = LazyLock::new(|| {
         pattern(
@@ -60,6 +60,10 @@ pub fn text(text: &str) -> String {
     let text = MEMBERS.replace_all(text, masked.as_str());
     BARE.replace_all(&urls(&text), MASKED).into_owned()
 }
+
+/// A part of a name, with every letter outside ASCII. Unicode's own tables, as in `\w` and `\b`, take longer to compile than
+/// a diagnosis takes.
+const IN_NAME: &str = r"(?-i:[0-9A-Za-z_.\x{80}-\x{10FFFF}-])";
 
 fn pattern(pattern: &str) -> Regex {
     Regex::new(pattern).expect("it is tested")

@@ -55,7 +55,7 @@ impl Warnings {
 /// Other codes are not Kubernetes' and are passed over, as client-go does; so is what is malformed.
 fn parse(header: &str) -> Vec<String> {
     static WARNING: LazyLock<Regex> = LazyLock::new(|| {
-        let pattern = r#"\b(?<code>\d{3}) +\S+ +"(?<text>(?:[^"\\]|\\.)*)"(?: +"[^"]*")?"#;
+        let pattern = r#"(?-u:\b)(?<code>[0-9]{3}) +\S+ +"(?<text>(?:[^"\\]|\\.)*)"(?: +"[^"]*")?"#;
         Regex::new(pattern).expect("it is tested")
     });
     let warnings = WARNING.captures_iter(header);

@@ -4,10 +4,10 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::{MASKED, pattern};
+use super::{IN_NAME, MASKED, pattern};
 
 /// Tokens that are known by how they begin.
-pub(super) const TOKENS: &str = r"\b(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|xox[abeprs]-[\w-]{10,}|(?:AKIA|ASIA)[A-Z0-9]{16}|nvapi-[\w-]{16,}|hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|AIza[\w-]{30,})";
+pub(super) const TOKENS: &str = r"(?-u:\b)(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[0-9A-Za-z_]{16,}|glpat-[0-9A-Za-z_-]{16,}|xox[abeprs]-[0-9A-Za-z_-]{10,}|(?:AKIA|ASIA)[A-Z0-9]{16}|nvapi-[0-9A-Za-z_-]{16,}|hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|AIza[0-9A-Za-z_-]{30,})";
 
 /// The lines of a log with all taken out that looks like a credential: what [`super::text`] knows, values behind the
 /// names of secrets, keys and tokens of known forms, and private keys over several lines.
@@ -36,18 +36,18 @@ pub fn lines<S: AsRef<str>>(lines: impl IntoIterator<Item = S>) -> Vec<String> {
 /// One line, as part of [`lines`].
 pub fn line(line: &str) -> String {
     static NAMED: LazyLock<Regex> = LazyLock::new(|| {
-        pattern(
+        pattern(&format!(
             r#"(?ix)
-            ( \b [\w.-]* (?: token | passw(?:or)?d | passphrase | pwd | secret | api[_-]?key | access[_-]?key
-                | private[_-]?key | credentials? | authorization | cookie ) [\w.-]*
+            ( (?-u:\b) {IN_NAME}* (?: token | passw(?:or)?d | passphrase | pwd | secret | api[_-]?key | access[_-]?key
+                | private[_-]?key | credentials? | authorization | cookie ) {IN_NAME}*
               ["']? \s* (?: [:=] | => ) \s* )
             (?: "[^"]*"? | '[^']*'? | (?:bearer|basic|negotiate)\s+[^\s"']+ | [^\s"',;&]+ )"#,
-        )
+        ))
     });
     static FLAG: LazyLock<Regex> = LazyLock::new(|| {
-        pattern(
-            r#"(?i)(--?[\w-]*(?:token|passw(?:or)?d|secret|api-?key|access-?key|credential)[\w-]*\s+)(?:"[^"]*"?|'[^']*'?|[^\s"'-]\S*)"#,
-        )
+        pattern(&format!(
+            r#"(?i)(--?{IN_NAME}*(?:token|passw(?:or)?d|secret|api-?key|access-?key|credential){IN_NAME}*\s+)(?:"[^"]*"?|'[^']*'?|[^\s"'-]\S*)"#,
+        ))
     });
     static KNOWN: LazyLock<Regex> = LazyLock::new(|| pattern(TOKENS));
     // A capture has them in the place of secrets: of it the same is shown as of the cluster.
@@ -84,6 +84,7 @@ mod tests {
                 "DB_PASSWORD=<masked> ./apply.sh",
             ),
             ("password: hunter2", "password: <masked>"),
+            ("Zugangstoken_für_x=hunter2", "Zugangstoken_für_x=<masked>"),
             ("export TOKEN='a b'", "export TOKEN=<masked>"),
             (
                 "+ login --token hunter2 host",

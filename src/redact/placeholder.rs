@@ -8,7 +8,7 @@ use regex::{Captures, Regex};
 use ring::hmac;
 use ring::rand::SystemRandom;
 
-use super::pattern;
+use super::{IN_NAME, pattern};
 
 /// How a placeholder begins.
 pub const BEGIN: &str = "<masked:";
@@ -110,13 +110,15 @@ static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\z)",
         r#"(?i)"[^"]*(?:token|password|passwd|secret|api[_-]?key|access[_-]?key|key-?data|credential)"\s*:\s*"(?P<s>(?:[^"\\]|\\.)*)"#,
         r#"(?i)\\"[^"\\]*(?:token|password|passwd|secret|api[_-]?key|access[_-]?key|key-?data|credential)\\"\s*:\s*\\"(?P<s>[^"\\]*)"#,
-        r#"(?i)\b(?:bearer|basic)\s+(?P<s>[^\s"'\\]{6,})"#,
-        r"\beyJ[A-Za-z0-9_-]{6,}(?:\.[A-Za-z0-9_-]*)*",
-        r#"(?i)\b[a-z][a-z0-9+.-]*://(?P<s>[^\s"'<>]*)@"#,
+        r#"(?i)(?-u:\b)(?:bearer|basic)\s+(?P<s>[^\s"'\\]{6,})"#,
+        r"(?-u:\b)eyJ[A-Za-z0-9_-]{6,}(?:\.[A-Za-z0-9_-]*)*",
+        r#"(?i)(?-u:\b)[a-z][a-z0-9+.-]*://(?P<s>[^\s"'<>]*)@"#,
         &format!(
-            r"(?i)[\w.-]*(?:token|passwd|password|pwd|secret|api[_-]?key|access[_-]?key|private[_-]?key|credential)[\w.-]*\s?=\s?{VALUE}"
+            r"(?i){IN_NAME}*(?:token|passwd|password|pwd|secret|api[_-]?key|access[_-]?key|private[_-]?key|credential){IN_NAME}*\s?=\s?{VALUE}"
         ),
-        r#"(?i)--[\w-]*(?:token|passwd|password|secret|api-?key|access-?key)\s+(?:"(?P<double>[^"\\\n]+)|'(?P<single>[^'\\\n]+)|(?P<s>[^\s"'-][^\s"']*))"#,
+        &format!(
+            r#"(?i)--{IN_NAME}*(?:token|passwd|password|secret|api-?key|access-?key)\s+(?:"(?P<double>[^"\\\n]+)|'(?P<single>[^'\\\n]+)|(?P<s>[^\s"'-][^\s"']*))"#
+        ),
     ]
     .map(pattern)
     .into()
@@ -124,9 +126,9 @@ static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
 
 static IN_LOGS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     [
-        r#"(?i)\bauthorization["']?\s*:\s*["']?(?P<s>(?:bearer|basic|negotiate)\s+[^\s"'\\]+)"#,
+        r#"(?i)(?-u:\b)authorization["']?\s*:\s*["']?(?P<s>(?:bearer|basic|negotiate)\s+[^\s"'\\]+)"#,
         &format!(
-            r#"(?i)[\w.-]*(?:token|passwd|password|pwd|secret|api[_-]?key|access[_-]?key|private[_-]?key|credential|authorization)[\w.-]*["']?\s*:\s*{VALUE}"#
+            r#"(?i){IN_NAME}*(?:token|passwd|password|pwd|secret|api[_-]?key|access[_-]?key|private[_-]?key|credential|authorization){IN_NAME}*["']?\s*:\s*{VALUE}"#
         ),
         // Its beginning was cut off: what stands before its end may be of it.
         r"(?s)\A.*-----END [A-Z ]*PRIVATE KEY-----",
@@ -174,6 +176,7 @@ mod tests {
                 "AWS_SECRET_ACCESS_KEY=* go",
             ),
             ("sh -c 'x --token abc'", "sh -c 'x --token *'"),
+            ("ключ_token_für_x=abc", "ключ_token_für_x=*"),
             (
                 "-----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY-----\nz",
                 "*\nz",

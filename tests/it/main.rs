@@ -21,6 +21,7 @@ mod finalizer;
 mod fix;
 mod fuzz;
 mod generated;
+mod holds;
 mod input_limits;
 mod jsonpath;
 mod krew;

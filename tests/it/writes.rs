@@ -6,7 +6,6 @@ mod deletion;
 mod diff;
 mod full_disk;
 mod gitops_warnings;
-mod holds;
 mod interrupt;
 mod lifecycle;
 mod limits;
@@ -33,13 +32,13 @@ use crate::support::test_cluster::{CR, TestCluster};
 
 impl TestCluster {
     /// An annotation of the custom resource, by the operator's key.
-    fn cr_annotation(&self, key: &str) -> Value {
+    pub fn cr_annotation(&self, key: &str) -> Value {
         let cr = self.cr().expect("it is there");
         cr["metadata"]["annotations"][ApiFlavor::Skyhook.key(key)].clone()
     }
 
     /// The operator's keys on a node: annotations and labels.
-    fn keys(&self, node: &str) -> Vec<String> {
+    pub fn keys(&self, node: &str) -> Vec<String> {
         let node = self.node(node);
         let of = |map: &str| {
             let map = node["metadata"][map]
@@ -55,7 +54,7 @@ impl TestCluster {
     }
 
     /// The objects without resource versions and managed fields.
-    fn objects(&self) -> Value {
+    pub fn objects(&self) -> Value {
         let mut objects = json!([
             self.node("node-1"),
             self.node("node-2"),

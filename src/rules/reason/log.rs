@@ -46,7 +46,7 @@ impl LogTail {
         static TELLING: LazyLock<Regex> = LazyLock::new(|| {
             let words = "error|fail|failed|failure|fatal|cannot|can't|could not|unable|denied|not found|no such|killed|\
                          traceback|exception|timed out|timeout|panic|refused|invalid|missing";
-            Regex::new(&format!(r"(?i)\b(?:{words})\b")).expect("it is tested")
+            Regex::new(&format!(r"(?i)(?-u:\b)(?:{words})(?-u:\b)")).expect("it is tested")
         });
         let from = self.lines.len().saturating_sub(most);
         let telling = |line: &&String| TELLING.is_match(line);

@@ -18,7 +18,8 @@ fn error_of(number: usize) -> Option<(Reply, usize)> {
     Some(match number % 20 {
         0 => (Reply::from(409), 1),
         1 => (Reply::from(422), 1),
-        2 => (Reply::from(429), 1),
+        // Each stops all writes for a second.
+        2 if number < 200 => (Reply::from(429), 1),
         3 => (Reply::from(500), 1),
         4 => (Reply::from(403), FOR_GOOD),
         5 => (Reply::Cut, 1),

@@ -3,9 +3,9 @@
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
-use super::super::CR;
 use super::{HOLD, REASON, erroring, held_by_another};
 use crate::support::fake_api::State;
+use crate::support::test_cluster::CR;
 
 /// The request between planning and writing.
 const REVIEW: &str = "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews";

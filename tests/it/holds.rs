@@ -11,9 +11,9 @@ use jiff::Timestamp;
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
-use super::{CR, TestCluster};
 use crate::support::fake_api::{Reply, State};
 use crate::support::run::{Child, RunOutput, run};
+use crate::support::test_cluster::{CR, TestCluster};
 
 const RESET: &str = "reset gpu-tune --confirm";
 const HOLD: &str = "kubectl-skyhook/hold";

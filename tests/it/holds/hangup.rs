@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 
 use super::{DONE, RESET, erroring};
 use crate::support::run::{Child, Run, RunOutput, binary};
+use crate::support::test_cluster::TestCluster;
 
-impl super::TestCluster {
+impl TestCluster {
     /// A reset that is hung up twice while it is at work: amid its changes, and when it ends its pause.
     fn hung_up(&self, env: &str) -> RunOutput {
         let child = Child::default();
