@@ -156,10 +156,10 @@ impl PlanRun<'_, '_> {
     /// Waits as long as the server has asked for; `false` if a stop was asked for, and nothing must go on.
     async fn waited_for_its_turn(&self, must: bool) -> bool {
         while let Some(until) = self.api.held() {
-            match must {
-                true => sleep_until(until).await,
-                false if self.stop.during(sleep_until(until)).await.is_none() => return false,
-                false => {}
+            if must {
+                sleep_until(until).await;
+            } else if self.stop.during(sleep_until(until)).await.is_none() {
+                return false;
             }
         }
         must || !self.stop.asked()

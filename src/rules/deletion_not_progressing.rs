@@ -89,10 +89,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .all()
             .iter()
             .any(|e| e.skyhook == skyhook.name() && cluster.at_work(e));
-        let what = match pending.is_empty() {
-            false if hangs => "the running stages are taking too long",
-            false => "no package is running on any node",
-            true => "nothing is left to uninstall, but the finalizer is not removed",
+        let what = if pending.is_empty() {
+            "nothing is left to uninstall, but the finalizer is not removed"
+        } else if hangs {
+            "the running stages are taking too long"
+        } else {
+            "no package is running on any node"
         };
         let finding = findings.report(
             Subject::skyhook(skyhook),

@@ -60,14 +60,14 @@ pub fn known_package(cluster: &Cluster, skyhook: &str, package: &str) -> Result<
         return Ok(());
     }
     let error = Error::unknown("package", package, known.iter().map(String::as_str));
-    Err(match known.is_empty() {
-        true => error.hint(format!("{skyhook} has no packages")),
-        false if error.hints.is_empty() => error.hint(format!(
-            "{skyhook} has {}",
-            known.into_iter().collect::<Vec<_>>().join(", ")
-        )),
-        false => error,
-    })
+    if known.is_empty() {
+        return Err(error.hint(format!("{skyhook} has no packages")));
+    }
+    if !error.hints.is_empty() {
+        return Err(error);
+    }
+    let all = known.into_iter().collect::<Vec<_>>().join(", ");
+    Err(error.hint(format!("{skyhook} has {all}")))
 }
 
 /// The names of all packages of a custom resource: of its spec, recorded, and at work.

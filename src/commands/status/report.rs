@@ -314,10 +314,12 @@ fn compartments(item: &SkyhookProgress, wide: bool) -> Table {
             continue;
         }
         let name = part.name.as_str();
-        let going = match part.stopped {
-            true => text::error("stopped"),
-            false if part.completed >= part.nodes => text::good("done"),
-            false => text::plain("not stopped"),
+        let rollout = if part.stopped {
+            text::error("stopped")
+        } else if part.completed >= part.nodes {
+            text::good("done")
+        } else {
+            text::plain("not stopped")
         };
         table.row(cells![
             name,
@@ -325,7 +327,7 @@ fn compartments(item: &SkyhookProgress, wide: bool) -> Table {
             format!("{}/{}", part.completed, part.nodes),
             part.ceiling,
             part.failed,
-            going
+            rollout
         ]);
     }
     table

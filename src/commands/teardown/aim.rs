@@ -225,12 +225,15 @@ impl ctx::PlannedAim for Teardown {
     }
 
     fn exit(&self) -> Exit {
-        match self.left.is_empty() {
-            _ if self.safe => Exit::Done,
-            false => Exit::Findings,
+        if self.safe {
+            Exit::Done
+        } else if !self.left.is_empty() {
+            Exit::Findings
+        } else if self.items.is_empty() {
             // Not everything could be read.
-            true if self.items.is_empty() => Exit::Failed,
-            true => Exit::Partly,
+            Exit::Failed
+        } else {
+            Exit::Partly
         }
     }
 }

@@ -148,11 +148,14 @@ impl Teardown {
 
     /// The exit code where the command only shows what would happen.
     fn preview_exit(&self, cluster: &Cluster) -> Exit {
-        match self.items.iter().any(|p| !p.blockers.is_empty()) {
-            _ if self.items.is_empty() => self.exit(),
-            true => Exit::Findings,
-            false if self.unread.is_empty() || cluster.from_files => Exit::Done,
-            false => Exit::Failed,
+        if self.items.is_empty() {
+            self.exit()
+        } else if self.items.iter().any(|p| !p.blockers.is_empty()) {
+            Exit::Findings
+        } else if self.unread.is_empty() || cluster.from_files {
+            Exit::Done
+        } else {
+            Exit::Failed
         }
     }
 }

@@ -129,13 +129,14 @@ impl ctx::Aim for Progress {
         let whole = package.drawn(cluster.taken_at);
         package.gone = package.left().is_empty();
         let gone = package.gone;
-        let state = match gone {
-            true if self.mirrored(skyhook) => AimState::NotYet,
-            true => AimState::Met,
-            false => match self.never(skyhook) {
-                Some(why) => AimState::Never(why),
-                None => AimState::NotYet,
-            },
+        let state = if gone && !self.mirrored(skyhook) {
+            AimState::Met
+        } else if gone {
+            AimState::NotYet
+        } else if let Some(reason) = self.never(skyhook) {
+            AimState::Never(reason)
+        } else {
+            AimState::NotYet
         };
         look(state, whole, news)
     }
