@@ -1,7 +1,8 @@
 //! Builds the client: TLS, proxy, credentials, headers.
 
+use http::uri::Scheme;
 use http::{HeaderValue, Uri};
-use kube::client::{AuthError, ClientBuilder};
+use kube::client::{AuthError, ClientBuilder, RustlsTlsError};
 use kube::config::{AuthInfo, Cluster, ExecAuthCluster, KubeconfigError, LoadDataError};
 use secrecy::{ExposeSecret, SecretString};
 use tower::buffer::Buffer;
@@ -48,12 +49,18 @@ pub(super) async fn client(
     };
     // Whoever asks for none gets none.
     let pace = (!config.disable_compression).then(Pace::default);
+    let uses_system_roots = config.root_cert.is_none();
     let client = match config.proxy_url {
         Some(_) => ClientBuilder::try_from(config),
         None => transport::direct(&config),
     };
     let client = client
-        .map_err(explain)?
+        .map_err(|error| match error {
+            kube::Error::RustlsTls(RustlsTlsError::AddRootCertificate(_)) if uses_system_roots => {
+                Error::NoSystemCertificates
+            }
+            error => explain(error),
+        })?
         .with_layer(&layer_fn(|service| Buffer::new(service, QUEUE)))
         .with_layer(&option_layer(renewal.map(|renewal| {
             AsyncFilterLayer::new(move |request| renewal.clone().authorize(request))
@@ -92,9 +99,13 @@ fn config(target: Target, environment: &Environment) -> Result<kube::Config, Err
     let uri = address(&server, has_tls)?;
     let for_plugin = ExecAuthCluster::try_from(&cluster).map_err(authority)?;
     let mut config = kube::Config::new(uri);
+    // Where no certificate is verified, those of the system are not needed: a small container has none.
+    let verifies = config.cluster_url.scheme() == Some(&Scheme::HTTPS)
+        && cluster.insecure_skip_tls_verify != Some(true);
     config.root_cert = match &for_plugin.certificate_authority_data {
         Some(bundle) => Some(certificates(bundle)?),
-        None => None,
+        None if verifies => None,
+        None => Some(Vec::new()),
     };
     config.proxy_url = proxy(&cluster, environment, &config.cluster_url)?;
     if let Some(exec) = user.exec.as_mut().filter(|exec| exec.provide_cluster_info) {

@@ -53,6 +53,12 @@ pub enum Error {
     )]
     InsecureWithAuthority,
 
+    #[error(
+        "this system has no CA certificates to verify the API server with; pass --certificate-authority, or install \
+         the package ca-certificates"
+    )]
+    NoSystemCertificates,
+
     #[error("{given} also requires {missing}")]
     IncompleteClientCert {
         given: &'static str,

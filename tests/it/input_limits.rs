@@ -64,6 +64,16 @@ fn endless_devices_are_refused() {
     refused(&ran, "it is a device, not a file");
 }
 
+/// As for kubectl: no kubeconfig, whatever the home directory holds.
+#[test]
+fn dev_null_is_an_empty_kubeconfig() {
+    let ran = run("status", Path::new(""), Some(Path::new("/dev/null")));
+    refused(
+        &ran,
+        "the kubeconfig sets no current context; pass --context NAME",
+    );
+}
+
 #[test]
 fn endless_blanks_are_refused() {
     // A sparse file of zeros.

@@ -5,6 +5,8 @@ use tempfile::tempdir;
 
 use super::{connected, environment, fake, nodes};
 use crate::support::fake_api::{FakeApi, Reply, Served};
+#[cfg(target_os = "linux")]
+use crate::support::run::run;
 use kubectl_skyhook::cluster::Read;
 
 async fn failure(args: &[&str]) -> String {
@@ -95,6 +97,34 @@ async fn server_certificate_is_verified_by_ca_and_name() {
         let connected = connected(&environment(home.path(), ""), &args).await;
         assert_eq!(nodes(&connected).await, Ok(Read::Ok(1)));
     }
+}
+
+/// As in a container of this program alone.
+#[cfg(target_os = "linux")]
+#[test]
+fn system_without_ca_certificates_serves_where_none_is_verified() {
+    let (http, tls) = (fake(), fake());
+    let (http, tls) = (http.serve(), tls.serve_tls());
+    let empty = tempdir().expect("a directory");
+    let status = |args: &str| {
+        run(&format!("node status {args}"))
+            .kubeconfig(std::path::Path::new("/dev/null"))
+            .env("SSL_CERT_FILE", empty.path().join("none"))
+            .env("SSL_CERT_DIR", empty.path())
+            .output()
+    };
+    status(&format!("--server={}", http.url)).expect_code(0);
+    let insecure = "--insecure-skip-tls-verify";
+    status(&format!("--server={} {insecure}", tls.url)).expect_code(0);
+    let authority = flag(&tls, "certificate-authority", "ca.crt");
+    let named = "--tls-server-name=fake.example";
+    status(&format!("--server={} {authority} {named}", tls.url)).expect_code(0);
+    let ran = status(&format!("--server={}", tls.url));
+    ran.expect_code(1);
+    ran.expect_stderr(
+        "this system has no CA certificates to verify the API server with; pass --certificate-authority, or install \
+         the package ca-certificates",
+    );
 }
 
 #[tokio::test]
