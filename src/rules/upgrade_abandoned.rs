@@ -76,6 +76,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 );
                 finding
                     .reset_record(Grade::B1, skyhook.name(), &node.name, entry)
+                    .by_choice()
                     .caveat("this only removes the record; do this only if the upgrade changed nothing on the host");
             }
         }
