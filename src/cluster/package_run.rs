@@ -271,6 +271,13 @@ impl<'a> PackageRuns<'a> {
         self.on(skyhook.name(), &node.name).any(PackageRun::alive)
     }
 
+    /// What an interrupt on this node waits for, of whatever custom resource: it starts once all of it is gone, and the
+    /// older operator's pods count even where they have ended (operator `HasRunningPackages`).
+    pub fn before_interrupt(&self, node: &str) -> impl Iterator<Item = &PackageRun<'a>> {
+        let here = self.all.iter().filter(move |e| e.node == node);
+        here.filter(|e| e.alive() || e.bare())
+    }
+
     /// The uninstall of a package that is at work on the node.
     pub fn uninstall_of(&self, placement: &Placement<'a>) -> Option<&PackageRun<'a>> {
         let mut here = self.on(placement.skyhook, &placement.node.name);

@@ -191,6 +191,7 @@ mod uninstall_interrupt_without_interrupt;
 mod uninstall_requested_but_never_installed;
 mod uninstall_unknown_to_operator;
 mod untolerated_taint;
+mod upgrade_abandoned;
 mod version_changed_while_uninstalling;
 mod waits_for_earlier;
 mod webhook_unreachable;
@@ -238,6 +239,7 @@ pub static ALL: &[&Rule] = &[
     &result_not_recorded::RULE,
     &config_change_pending::RULE,
     &config_map_name_taken::RULE,
+    &upgrade_abandoned::RULE,
     &rollout_stopped::RULE,
     &waits_for_earlier::RULE,
     &deployment_policy_missing::RULE,

@@ -1,5 +1,3 @@
-use std::collections::HashSet;
-
 use jiff::SignedDuration;
 
 use super::evidence::some_of;
@@ -140,8 +138,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// The custom resources with pods on these nodes, with the node: an interrupt waits until all of them are gone, and the
-/// older operator's even where they have ended (operator `HasRunningPackages`).
+/// The custom resources with pods on these nodes for which an interrupt waits, with the node.
 fn in_the_way<'a>(
     skyhook: &Skyhook,
     package_runs: &PackageRuns<'a>,
@@ -151,12 +148,12 @@ fn in_the_way<'a>(
     if !packages.any(|(name, package)| skyhook.pending_interrupt(name, package).is_some()) {
         return Vec::new();
     }
-    let nodes: HashSet<&str> = nodes.iter().copied().collect();
-    let others = package_runs.all().iter();
-    others
-        .filter(|e| (e.alive() || e.bare()) && nodes.contains(e.node))
-        .map(|e| (e.skyhook.clone(), e.node))
-        .collect()
+    let mut all = Vec::new();
+    for node in nodes {
+        let here = package_runs.before_interrupt(node);
+        all.extend(here.map(|e| (e.skyhook.clone(), e.node)));
+    }
+    all
 }
 
 /// Whether no pass of the operator has come to its end: it sets a status even on one that is paused.

@@ -70,7 +70,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 &package_run.stage,
             );
         if let Some(pod) = package_run.pods.first() {
-            let title = "Once the cause is gone, delete the pod, so that the stage starts again";
+            let skyhook = cluster.skyhook(&package_run.skyhook);
+            let node = cluster.node(package_run.node);
+            let left = skyhook.zip(node).is_some_and(|(s, n)| !s.selects(n));
+            let title = if left {
+                "Delete the pod: nothing starts again where the custom resource no longer selects the node"
+            } else {
+                "Once the cause is gone, delete the pod, so that the stage starts again"
+            };
             finding
                 .delete_pod(title, pod)
                 .caveat("the script is killed, which may leave its work on the host unfinished");

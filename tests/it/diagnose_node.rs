@@ -4,7 +4,7 @@ use kubectl_skyhook::api::{ApiFlavor, keys};
 use serde_json::{Value, json};
 
 use crate::support::clusters;
-use crate::support::object_builder::{NODEWRIGHT, PackageRun};
+use crate::support::object_builder::{NODEWRIGHT, PackageRun, SKYHOOK};
 use crate::support::run::{RunOutput, run};
 
 fn node(capture: &str, node: &str) -> RunOutput {
@@ -118,6 +118,46 @@ fn node_between_stages_names_the_node_it_waits_for() {
     let says = "the operator continues once no other node of the batch is in progress";
     ran.expect_stdout(says);
     ran.expect_no_stdout("stuck");
+}
+
+/// An interrupt starts once no package pod is left on the node, of whatever custom resource: one that no longer selects
+/// the node is not cleaned up, so its pod may keep the interrupt waiting for ever.
+#[test]
+fn interrupt_that_waits_for_another_pod_names_it() {
+    let mut skyhook = SKYHOOK.skyhook(
+        "in_progress",
+        json!({"driver": {"version": "1.0.0", "image": "example.com/driver", "interrupt": {"type": "reboot"}}}),
+    );
+    skyhook["metadata"]["creationTimestamp"] = "2026-11-20T11:54:00Z".into();
+    skyhook["status"]["nodePriority"] = json!({"node-1": "2026-11-20T11:54:00Z"});
+    let mut other = SKYHOOK.skyhook("complete", json!({}));
+    other["metadata"]["name"] = "other".into();
+    other["metadata"]["uid"] = "u-other".into();
+    other["spec"]["nodeSelectors"] = json!({"matchLabels": {"gone": "yes"}});
+    let place = PackageRun {
+        node: "node-1",
+        package: "tuning",
+        stage: "config",
+        at: "2026-11-20T11:55:00Z",
+        ..PackageRun::default()
+    };
+    let pod = SKYHOOK.pod("tuning", &place, "Pending", &["tuning-config running"]);
+    let pod = pod.to_string().replace("gpu", "other");
+    let pod: Value = serde_json::from_str(&pod).expect("a pod");
+    let entries = ["driver|1.0.0 config complete"];
+    let items = json!([
+        skyhook,
+        other,
+        pod,
+        SKYHOOK.node("node-1", "in_progress", &entries),
+        SKYHOOK.operator()
+    ]);
+    let ran = run("diagnose node node-1 --from -")
+        .stdin(json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string())
+        .output();
+    ran.expect_stdout(
+        "an interrupt waits until stage config of tuning of other has ended here and its pod is gone",
+    );
 }
 
 /// On every node of every capture: where the report has an error for the node, `diagnose node` is not fine.

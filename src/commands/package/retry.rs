@@ -10,8 +10,9 @@ use crate::commands::shared::which_nodes::WhichNodes;
 use crate::commands::shared::{reset, selection};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
-use crate::plan::build::effects::{self, Uninstalls};
+use crate::plan::build::effects;
 use crate::plan::build::node;
+use crate::plan::build::uninstalls::{self, Uninstalls};
 use crate::plan::{Change, Grade, Kind, Plan, Step, Target};
 use crate::view::{NodeSet, list, plural};
 
@@ -200,7 +201,7 @@ fn consequences(
     ] {
         if !some.is_empty() {
             let nodes: Vec<&Node> = some.iter().map(|s| s.node).collect();
-            effects::uninstalls(cluster, skyhook, package, &nodes, when, &mut effects);
+            uninstalls::uninstalls(cluster, skyhook, package, &nodes, when, &mut effects);
         }
     }
     effects.nodes = stalled.len();

@@ -83,7 +83,7 @@ pub fn rerun(
 }
 
 /// Says that nothing runs on ignored nodes.
-fn ignored_nodes(ignored: &[&str], effects: &mut Consequences) {
+pub(super) fn ignored_nodes(ignored: &[&str], effects: &mut Consequences) {
     let Some(first) = ignored.first() else {
         return;
     };
@@ -100,7 +100,7 @@ fn ignored_nodes(ignored: &[&str], effects: &mut Consequences) {
 }
 
 /// Says that nothing runs for a custom resource that is paused or disabled.
-fn stands_still(skyhook: &Skyhook, effects: &mut Consequences) {
+pub(super) fn stands_still(skyhook: &Skyhook, effects: &mut Consequences) {
     let (what, command) = if skyhook.paused() {
         ("paused", "resume")
     } else {
@@ -133,7 +133,7 @@ pub fn stopped_rollout(
 }
 
 /// Counts a node with the interrupts that its packages carry.
-fn interrupts(kinds: &BTreeSet<&str>, effects: &mut Consequences) {
+pub(super) fn interrupts(kinds: &BTreeSet<&str>, effects: &mut Consequences) {
     effects.drains += usize::from(!kinds.is_empty());
     if kinds.contains("reboot") {
         effects.reboots += 1;
@@ -282,47 +282,6 @@ pub fn begins_from(skyhook: &Skyhook, node: &Node, state: &NodeState, effects: &
         }
     }
     interrupts(&kinds, effects);
-}
-
-/// When the uninstall of a package runs.
-#[derive(Debug, Clone, Copy)]
-pub enum Uninstalls {
-    Now,
-    /// The operator first finishes the installation that is under way.
-    OnceInstalled,
-}
-
-/// What it means that the uninstall of a package runs on these nodes.
-pub fn uninstalls(
-    cluster: &Cluster,
-    skyhook: &Skyhook,
-    package: &str,
-    nodes: &[&Node],
-    when: Uninstalls,
-    effects: &mut Consequences,
-) {
-    let spec = skyhook.package(package);
-    let interrupt = spec.and_then(|p| skyhook.pending_interrupt(package, p));
-    effects.at_least(Grade::of_rerun(interrupt));
-    for _ in nodes {
-        interrupts(&interrupt.into_iter().collect(), effects);
-    }
-    let on = plural(nodes.len(), "node");
-    effects.notes.push(match when {
-        Uninstalls::Now => format!("the uninstall of {package} runs on {on}"),
-        Uninstalls::OnceInstalled => format!(
-            "the uninstall of {package} starts on {on} once its installation there is complete"
-        ),
-    });
-    if !skyhook.runs() {
-        stands_still(skyhook, effects);
-    }
-    let ignored: Vec<&str> = nodes
-        .iter()
-        .filter(|n| n.ignored(cluster.flavor()))
-        .map(|n| n.name.as_str())
-        .collect();
-    ignored_nodes(&ignored, effects);
 }
 
 /// Warns where a missing entry means "uninstalled" although no uninstall has run; returns whether there is such one.

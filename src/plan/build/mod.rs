@@ -7,3 +7,4 @@ pub mod node;
 pub mod node_state;
 pub mod pause_guard;
 pub mod released;
+pub mod uninstalls;

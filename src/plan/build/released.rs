@@ -1,8 +1,9 @@
-//! What begins once a plan has taken away what keeps the operator from work.
+//! What the operator begins once a plan has taken away what keeps it from work, or has deleted a custom resource.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::effects::{self, Uninstalls};
+use super::effects;
+use super::uninstalls::{self, Uninstalls};
 use crate::api::{ApiFlavor, Skyhook};
 use crate::cluster::hold::{HOLDER, REASON};
 use crate::cluster::{Cluster, Node, Read, Source};
@@ -21,8 +22,8 @@ const STOPS: [&str; 2] = ["pause", "disable"];
 /// The label of nodes on which nothing begins.
 const IGNORE: &str = "ignore";
 
-/// Adds what begins where the plan resumes or enables a custom resource, no longer ignores nodes, or requests an
-/// uninstall.
+/// Adds what begins where the plan resumes, enables or deletes a custom resource, no longer ignores nodes, or requests
+/// an uninstall.
 pub fn add(cluster: &Cluster, plan: &mut Plan) {
     if !starts_work(plan) {
         return;
@@ -46,7 +47,10 @@ pub fn add(cluster: &Cluster, plan: &mut Plan) {
     let freed: Vec<&Node> = all().filter(is_freed).collect();
     let mut concerned: BTreeMap<&str, u64> = BTreeMap::new();
     for skyhook in cluster.skyhooks.items() {
-        if edits.runs_after(skyhook) {
+        if edits.deleted.contains(skyhook.name()) {
+            let begins = uninstalls::deletion(cluster, skyhook, &mut consequences);
+            concerned.extend(begins.iter().map(|n| (&*n.name, n.gpus)));
+        } else if edits.runs_after(skyhook) {
             let nodes = if skyhook.runs() {
                 freed.clone()
             } else {
@@ -65,7 +69,7 @@ pub fn add(cluster: &Cluster, plan: &mut Plan) {
             let nodes: Vec<&Node> = all().filter(is_recorded).collect();
             if !nodes.is_empty() {
                 let now = Uninstalls::Now;
-                effects::uninstalls(cluster, skyhook, package, &nodes, now, &mut consequences);
+                uninstalls::uninstalls(cluster, skyhook, package, &nodes, now, &mut consequences);
                 concerned.extend(nodes.iter().map(|n| (&*n.name, n.gpus)));
             }
         }
@@ -75,7 +79,7 @@ pub fn add(cluster: &Cluster, plan: &mut Plan) {
     plan.consequences = consequences;
 }
 
-/// Whether the plan resumes, enables, no longer ignores or requests anything, so that work may begin.
+/// Whether the plan resumes, enables, deletes, no longer ignores or requests anything, so that work may begin.
 pub fn starts_work(plan: &Plan) -> bool {
     ApiFlavor::ALL.into_iter().any(|flavor| {
         let edits = Edits::of(plan, flavor);
@@ -86,6 +90,7 @@ pub fn starts_work(plan: &Plan) -> bool {
             || !edits.released.is_empty()
             || edits.ignores.values().any(ends)
             || !edits.requested.is_empty()
+            || !edits.deleted.is_empty()
     })
 }
 
@@ -94,7 +99,11 @@ pub fn nodes(plan: &Plan) -> Vec<String> {
     let mut nodes = BTreeSet::new();
     for flavor in ApiFlavor::ALL {
         let edits = Edits::of(plan, flavor);
-        if !edits.stops.is_empty() || !edits.released.is_empty() || !edits.requested.is_empty() {
+        let custom = [&edits.released, &edits.deleted];
+        if !edits.stops.is_empty()
+            || !edits.requested.is_empty()
+            || custom.iter().any(|names| !names.is_empty())
+        {
             return Vec::new();
         }
         nodes.extend(edits.ignores.keys().map(|name| (*name).to_owned()));
@@ -128,6 +137,8 @@ struct Edits<'p> {
     ignores: BTreeMap<&'p str, &'p Edit>,
     /// Custom resources with the packages whose uninstall is requested.
     requested: BTreeSet<(&'p str, &'p str)>,
+    /// Custom resources that are deleted, so that their packages are uninstalled.
+    deleted: BTreeSet<&'p str>,
 }
 
 impl<'p> Edits<'p> {
@@ -138,6 +149,7 @@ impl<'p> Edits<'p> {
             released: BTreeSet::new(),
             ignores: BTreeMap::new(),
             requested: BTreeSet::new(),
+            deleted: BTreeSet::new(),
         };
         let ignore = flavor.key(IGNORE);
         for Step { target, change, .. } in plan.steps() {
@@ -165,6 +177,9 @@ impl<'p> Edits<'p> {
                 }
                 Change::Release(_) if target.kind == flavor.into() => {
                     edits.released.insert(name);
+                }
+                Change::Delete { .. } if target.kind == flavor.into() => {
+                    edits.deleted.insert(name);
                 }
                 _ => {}
             }

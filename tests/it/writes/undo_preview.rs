@@ -123,3 +123,30 @@ fn node_ignore_works_without_reading_custom_resources() {
     let port = regex::Regex::new(r":\d+\)").expect("a pattern");
     insta::assert_snapshot!(port.replace(&ran.stdout, ":[port])"));
 }
+
+/// What a deletion uninstalls, and the reboots that follow, are not in the command that is undone.
+#[test]
+fn undo_of_a_recreation_names_what_the_deletion_uninstalls() {
+    let cluster = rebooting("2.0.0");
+    let before = cluster.fake.get("skyhooks", "", "gpu").expect("a CR");
+    cluster
+        .fake
+        .change(|state| state.store.forget("skyhooks", "", "gpu"));
+    let file = cluster.state.path().join("gpu.json");
+    std::fs::write(&file, before.to_string()).expect("a file");
+    let undelete = format!("undelete gpu -f {} --confirm", file.display());
+    cluster.run(&undelete).expect_code(0);
+    let plan = preview(&cluster, "undo");
+    let counts = &plan["consequences"];
+    assert_eq!(
+        (&plan["grade"], &counts["nodes"], &counts["reboots"]),
+        (&json!("B4"), &json!(2), &json!(2)),
+        "{plan:#}"
+    );
+    assert_eq!(
+        counts["notes"],
+        json!(["the uninstall of driver runs on 2 nodes"])
+    );
+    cluster.run("undo --confirm --max-nodes 1").expect_code(3);
+    cluster.command("undo").stdin("y\n").output().expect_code(3);
+}

@@ -287,6 +287,9 @@ impl<'a> Inspection<'_, 'a> {
             );
         }
         if self.cluster.is_taken_up(skyhook, self.node) {
+            if let Some(says) = self.delayed_interrupt(skyhook) {
+                return (LinkState::Waiting, says);
+            }
             let (state, says) = if self.cluster.is_passed_over(skyhook, self.node) {
                 let says = "the operator continues once no other node of the batch is in progress";
                 (LinkState::Waiting, says)

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::api::{Skyhook, State};
+use crate::api::{Package, Skyhook, State};
 use crate::cluster::{Cluster, Node, PackageRuns, Phase, Placement};
 use crate::commands::shared::package_row::words;
 use crate::rules::Finding;
@@ -99,5 +99,25 @@ impl<'a> Inspection<'_, 'a> {
         };
         let mut reasons = self.findings.iter().filter(of_it);
         reasons.find_map(|f| f.reason.as_ref()?.outcome())
+    }
+
+    /// What runs here for another custom resource while a package whose stage is done waits for its interrupt.
+    pub fn delayed_interrupt(&self, skyhook: &Skyhook) -> Option<String> {
+        let waits = |(name, package): (&str, &Package)| {
+            let placement = self.cluster.placement(skyhook, name, self.node);
+            let stage_done = placement.entry.is_some_and(|e| e.state == State::Complete);
+            placement.phase == Phase::Running
+                && stage_done
+                && skyhook.pending_interrupt(name, package).is_some()
+        };
+        if !skyhook.packages().any(waits) {
+            return None;
+        }
+        let mut others = self.package_runs.before_interrupt(&self.node.name);
+        let run = others.find(|e| e.skyhook != skyhook.name())?;
+        Some(format!(
+            "an interrupt waits until stage {} of {} of {} has ended here and its pod is gone",
+            run.stage, run.package, run.skyhook
+        ))
     }
 }

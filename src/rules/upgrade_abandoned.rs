@@ -1,0 +1,97 @@
+use super::{Findings, Grade, Subject};
+use crate::api::{Entry, Skyhook, Stage, State, Version};
+use crate::cluster::{Cluster, Phase};
+use crate::plan::build::effects;
+
+rule! {
+    /// A package counts as complete at an older version, although an upgrade of it stopped midway.
+    ///
+    /// # What it means
+    ///
+    /// The node records the older version as complete and a newer one at stage `upgrade`, not complete. The
+    /// operator counts the package as complete and runs nothing, so the host may be in a state between the two
+    /// versions.
+    ///
+    /// # What causes it
+    ///
+    /// The version in the spec was lowered again while the upgrade ran or failed. The record of the older version
+    /// is removed only once an upgrade succeeds; until then it still counts.
+    ///
+    /// # How to confirm
+    ///
+    /// The node state has two versions of the package: that of the spec is complete, and the newer one is at
+    /// `upgrade` and `in_progress` or `erroring`. No pod or Job runs for it.
+    ///
+    /// # How to fix
+    ///
+    /// Reset the package on the node: both records are removed, and the version of the spec is installed again.
+    /// If the host is known to be unchanged, reset only the newer version: this removes only its record.
+    ///
+    /// # Since
+    ///
+    /// Operators v0.16.0 and later; older ones uninstall the newer version.
+    SKY227 "upgrade-abandoned" Warning needs Skyhooks Nodes Pods Jobs
+}
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    let package_runs = cluster.package_runs();
+    for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.deleting()) {
+        for (node, on) in cluster.tracked(skyhook.name()) {
+            let abandoned = |e: &&Entry| {
+                let placement = cluster.placement(skyhook, &e.name, node);
+                // A pod of it is still to be removed, or to finish.
+                let mut here = package_runs.on(skyhook.name(), &node.name);
+                is_unfinished_upgrade(skyhook, e)
+                    && placement.selected
+                    && placement.phase == Phase::Complete
+                    && !here.any(|run| run.alive() && run.package == *e.name)
+            };
+            for entry in on.entries().iter().filter(abandoned) {
+                let (name, version) = entry.identity();
+                let older = skyhook.package(name).map_or("", |p| &p.version);
+                let finding = findings.report(
+                    Subject::on(skyhook, node).package(name),
+                    format!(
+                        "package {name} counts as complete at {older}, but its upgrade to {version} stopped midway: \
+                         the host may have parts of both"
+                    ),
+                );
+                finding.entry(&node.name, entry).evidence(
+                    skyhook,
+                    format!("spec.packages.{name}.version"),
+                    older,
+                );
+                let effects = effects::rerun(cluster, skyhook, name, &[node], true);
+                finding.remedy(
+                    effects.grade.unwrap_or(Grade::B2),
+                    format!("Install {older} again"),
+                    [
+                        "reset",
+                        skyhook.name(),
+                        "--node",
+                        &node.name,
+                        "--package",
+                        name,
+                    ],
+                );
+                finding
+                    .reset_record(Grade::B1, skyhook.name(), &node.name, entry)
+                    .by_choice()
+                    .caveat("this only removes the record; do this only if the upgrade changed nothing on the host");
+            }
+        }
+    }
+}
+
+/// Whether an upgrade to a version above that of the spec was begun and has not succeeded.
+fn is_unfinished_upgrade(skyhook: &Skyhook, entry: &Entry) -> bool {
+    let (name, version) = entry.identity();
+    let Some(package) = skyhook.package(name) else {
+        return false;
+    };
+    let wanted = Version::parse(&package.version);
+    entry.stage == Stage::Upgrade
+        && entry.state != State::Complete
+        && !skyhook.uninstalls(package)
+        && wanted.is_some_and(|wanted| Version::parse(version).is_some_and(|v| v > wanted))
+}
