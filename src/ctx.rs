@@ -36,6 +36,7 @@ use crate::args::global::Global;
 use crate::cluster::{Clock, Cluster, Only, Source, Unread, dump, live};
 use crate::connect::{self, Connected, Environment, HttpTrace};
 use crate::error::{Error, Result};
+use crate::plan::ReadSpec;
 use crate::screen::{OutputStream, Screen, Shown};
 use crate::view::{View, text};
 
@@ -52,6 +53,8 @@ pub struct Ctx {
     here: Option<Here>,
     /// What the command names, for what is loaded next.
     only: Option<Only>,
+    /// What was read to decide a change.
+    specs: Vec<ReadSpec>,
 }
 
 impl Ctx {
@@ -66,6 +69,7 @@ impl Ctx {
             refused: false,
             here: None,
             only: None,
+            specs: Vec::new(),
         }
     }
 
@@ -120,6 +124,7 @@ impl Ctx {
     ) -> Result<Cluster> {
         let cluster = self.deciding().load_or(needs, false).await?;
         self.unread = unreadable::without(&cluster, needs, required)?;
+        self.specs = ReadSpec::all(&cluster);
         Ok(cluster)
     }
 
@@ -132,6 +137,7 @@ impl Ctx {
     ) -> Result<Cluster> {
         let cluster = self.deciding().load_or(needs, true).await?;
         self.unread = unreadable::without(&cluster, needs, required)?;
+        self.specs = ReadSpec::all(&cluster);
         Ok(cluster)
     }
 

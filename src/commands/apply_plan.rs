@@ -3,14 +3,17 @@
 use std::path::PathBuf;
 
 use crate::args::safety::Safety;
+use crate::cluster::Source;
 use crate::commands::shared::command::{Write, command};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
+use crate::plan::ReadSpec;
 
 /// Apply a plan written by --plan-out
 ///
 /// Applies exactly the changes in the file. An object that was modified since is skipped if the planned change
-/// would have a different effect on it.
+/// would have a different effect on it. If the spec of the custom resource was changed since, the plan is refused, because
+/// packages may then be rerun or nodes rebooted that the plan does not mention.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook reset gpu-tune --plan-out plan.json
@@ -28,8 +31,11 @@ pub struct Args {
     safety: Safety,
 }
 
+const NEEDS: [Source; 3] = [Source::Skyhooks, Source::Legacy, Source::Operator];
+
 command! {
     "apply-plan": Args => run,
+    needs: NEEDS,
     writes: Write::ALL,
 }
 
@@ -46,6 +52,16 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     if ctx.global().reading.from.is_empty() {
         ctx.same_cluster(&format!("the plan in {file}"), saved.cluster.as_ref())
             .await?;
+        if !saved.specs.is_empty() {
+            let cluster = ctx.load_or_leftovers(&NEEDS, &[Source::Skyhooks]).await?;
+            let now = ReadSpec::all(&cluster);
+            if let Some(change) = saved.specs.iter().find_map(|read| read.changed(&now)) {
+                let refusal = format!(
+                    "{change} since the plan in {file} was made, so its effects may differ"
+                );
+                return Err(Error::unchanged(refusal).hint("make the plan again"));
+            }
+        }
     }
     ctx.execute(&plan, &args.safety).await
 }

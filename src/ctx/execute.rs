@@ -67,12 +67,12 @@ impl Ctx {
             own: own.as_deref(),
         };
         if let Some(file) = &safety.plan_out {
-            let cluster = if from_files {
-                None
+            let (cluster, specs) = if from_files {
+                (None, Vec::new())
             } else {
-                Some(self.here().await?.origin)
+                (Some(self.here().await?.origin), self.specs.clone())
             };
-            apply_file::write(&SavedPlan::of(plan, cluster), file)?;
+            apply_file::write(&SavedPlan::of(plan, cluster, specs), file)?;
             self.show(&preview)?;
             self.show_diff(plan, external.as_ref())?;
             self.note(format!("plan {} is in {}", plan.digest(), file.display()));

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::{ClusterIdentity, Plan};
+use super::{ClusterIdentity, Plan, ReadSpec};
 
 /// The format of the file. A later one that readers of this one cannot take gets another number.
 pub const FORMAT: &str = "kubectl-skyhook/plan/v1";
@@ -30,17 +30,21 @@ pub struct SavedPlan {
     /// The cluster that it was made for; missing where it was made from files, and in plans of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterIdentity>,
+    /// The custom resources on whose specs its effects depend.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub specs: Vec<ReadSpec>,
     #[serde(flatten)]
     pub plan: Plan,
 }
 
 impl SavedPlan {
-    /// A plan for a cluster, if it is for a certain one.
-    pub fn of(plan: &Plan, cluster: Option<ClusterIdentity>) -> SavedPlan {
+    /// A plan for a cluster, if it is for a certain one, made from these custom resources.
+    pub fn of(plan: &Plan, cluster: Option<ClusterIdentity>, specs: Vec<ReadSpec>) -> SavedPlan {
         SavedPlan {
             format: FORMAT.to_owned(),
             digest: plan.digest(),
             cluster,
+            specs: ReadSpec::of_plan(specs, plan),
             plan: plan.clone(),
         }
     }

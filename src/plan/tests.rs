@@ -311,7 +311,7 @@ fn plan() -> Plan {
 }
 
 fn save(plan: &Plan) -> String {
-    SavedPlan::of(plan, None).text()
+    SavedPlan::of(plan, None, Vec::new()).text()
 }
 
 fn load(text: &str) -> Result<Plan, SavedError> {

@@ -220,7 +220,7 @@ fn plan_files_round_trip_or_are_refused() {
         .collect();
     let texts: Vec<String> = plans
         .iter()
-        .map(|plan| SavedPlan::of(plan, None).text())
+        .map(|plan| SavedPlan::of(plan, None, Vec::new()).text())
         .collect();
     let whole: Value = serde_json::from_slice(&capture("apply-erroring")).expect("JSON");
     let mut objects = vec![Value::Null, json!({})];
@@ -244,10 +244,10 @@ fn plan_files_round_trip_or_are_refused() {
                 else {
                     return Ok(());
                 };
-                match SavedPlan::parse(&SavedPlan::of(&plan, None).text()) {
+                match SavedPlan::parse(&SavedPlan::of(&plan, None, Vec::new()).text()) {
                     // Nested as deeply as JSON can be read; such a plan is not written.
                     Err(SavedError::Syntax(why)) if why.to_string().contains("recursion limit") => {
-                        let saved = SavedPlan::of(&plan, None);
+                        let saved = SavedPlan::of(&plan, None, Vec::new());
                         let file = directory.path().join("deep.json");
                         prop_assert!(file::write(&saved, &file).is_err());
                         prop_assert!(!file.exists());

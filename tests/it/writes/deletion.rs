@@ -18,7 +18,7 @@ fn saved(cluster: &TestCluster) -> String {
         ..Plan::default()
     };
     let file = cluster.state.path().join("plan.json");
-    std::fs::write(&file, SavedPlan::of(&plan, None).text()).expect("a file");
+    std::fs::write(&file, SavedPlan::of(&plan, None, Vec::new()).text()).expect("a file");
     file.display().to_string()
 }
 

@@ -27,6 +27,63 @@ fn dry_runs_write_nothing() {
     assert_eq!(cluster.objects(), before);
 }
 
+/// The interrupts of its packages may be others by then.
+#[test]
+fn saved_plan_is_refused_once_the_spec_was_changed() {
+    let cluster = TestCluster::captured("apply-erroring");
+    let file = cluster.state.path().join("plan.json");
+    let path = file.display();
+    for words in [
+        "reset gpu-tune --node node-2 --no-pause",
+        "node ignore node-2",
+    ] {
+        cluster
+            .run(&format!("{words} --plan-out {path}"))
+            .expect_code(0);
+        let mut cr = cluster.cr().expect("it is there");
+        let generation = cr["metadata"]["generation"].as_i64().expect("a number");
+        cr["metadata"]["generation"] = json!(generation + 1);
+        cluster.fake.load(cr);
+        let ran = cluster.run(&format!("apply-plan {path} --confirm"));
+        let error = format!(
+            "error: the spec of skyhook/gpu-tune was changed (generation {generation}, now {}) since the plan in {path} was \
+             made, so its effects may differ; nothing was changed\nhint: make the plan again\n",
+            generation + 1
+        );
+        assert_eq!(ran.parts(), ("", error.as_str(), Some(3)));
+    }
+    cluster
+        .run(&format!("node ignore node-2 --plan-out {path}"))
+        .expect_code(0);
+    let mut cr = cluster.cr().expect("it is there");
+    cr["metadata"]["uid"] = json!("another");
+    cluster.fake.load(cr);
+    let ran = cluster.run(&format!("apply-plan {path} --confirm"));
+    ran.expect_code(3);
+    ran.expect_stderr("skyhook/gpu-tune was deleted and created again since the plan in ");
+    assert_eq!(cluster.writes(), [""; 0]);
+}
+
+/// Its steps are guarded by the version of the package.
+#[test]
+fn saved_plan_that_changes_the_spec_is_applied_again() {
+    let cluster = TestCluster::captured("apply-erroring");
+    let file = cluster.state.path().join("plan.json");
+    let path = file.display();
+    cluster
+        .run(&format!("uninstall gpu-tune driver --plan-out {path}"))
+        .expect_code(0);
+    for result in ["1 changed", "1 unchanged"] {
+        let ran = cluster.run(&format!("apply-plan {path} --confirm"));
+        ran.expect_code(0);
+        ran.expect_stdout(result);
+        let mut cr = cluster.cr().expect("it is there");
+        let generation = cr["metadata"]["generation"].as_i64().expect("a number");
+        cr["metadata"]["generation"] = json!(generation + 1);
+        cluster.fake.load(cr);
+    }
+}
+
 #[test]
 fn partial_failure_exits_4() {
     let cluster = TestCluster::captured("apply-erroring");
@@ -83,7 +140,10 @@ fn saved_plan_is_applied_later() {
     let done = cluster.run(&format!("apply-plan {path} --digest {digest} --confirm"));
     done.expect_code(0);
     assert_eq!(cluster.keys("node-2"), [""; 0]);
-    // Applying it again changes nothing.
+    // Applying it again changes nothing, also while the operator writes to the status.
+    let mut cr = cluster.cr().expect("it is there");
+    cr["status"]["status"] = json!("in_progress");
+    cluster.fake.load(cr);
     let again = cluster.run(&format!("apply-plan {path} --confirm"));
     again.expect_code(0);
     again.expect_stdout("1 unchanged");

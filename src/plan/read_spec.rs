@@ -1,0 +1,65 @@
+//! The custom resources from whose specs a plan was made.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Change, Plan, Target};
+use crate::api::Skyhook;
+use crate::cluster::Cluster;
+
+/// A custom resource whose spec was read to make a plan: what the plan sets off depends on it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ReadSpec {
+    pub target: Target,
+    /// The server counts it up at each change of the spec.
+    pub generation: i64,
+}
+
+impl ReadSpec {
+    /// Those of the active API.
+    pub fn all(cluster: &Cluster) -> Vec<ReadSpec> {
+        let read = |skyhook: &Skyhook| ReadSpec {
+            target: Target::of_skyhook(cluster.flavor(), skyhook),
+            generation: skyhook.metadata.generation,
+        };
+        cluster.skyhooks.items().iter().map(read).collect()
+    }
+
+    /// Those on which this plan depends: the one that it is for, or all, where it is for none.
+    ///
+    /// Not one that the plan itself changes: it may be applied a second time to finish, and its steps are guarded.
+    pub fn of_plan(mut all: Vec<ReadSpec>, plan: &Plan) -> Vec<ReadSpec> {
+        if all.iter().any(|read| read.target.name == plan.subject) {
+            all.retain(|read| read.target.name == plan.subject);
+        }
+        let changes_spec = |change: &Change| {
+            matches!(
+                change,
+                Change::Spec(_) | Change::Finalizer { .. } | Change::Delete { .. }
+            )
+        };
+        all.retain(|read| {
+            let mut steps = plan.steps();
+            !steps.any(|s| s.target.names_the_place_of(&read.target) && changes_spec(&s.change))
+        });
+        all
+    }
+
+    /// What became of it since, if it is not among those as it was.
+    pub fn changed(&self, now: &[ReadSpec]) -> Option<String> {
+        let target = &self.target;
+        let Some(read) = now.iter().find(|r| r.target.names_the_place_of(target)) else {
+            return Some(format!("{target} was deleted"));
+        };
+        if read.target.uid != target.uid {
+            Some(format!("{target} was deleted and created again"))
+        } else if read.generation != self.generation {
+            Some(format!(
+                "the spec of {target} was changed (generation {}, now {})",
+                self.generation, read.generation
+            ))
+        } else {
+            None
+        }
+    }
+}
