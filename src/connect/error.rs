@@ -42,6 +42,16 @@ pub enum Error {
         known: Vec<String>,
     },
 
+    #[error("context {context:?} uses the {kind} {name:?}, which is not in the kubeconfig {files}{}", suggestion(.name, .known))]
+    Dangling {
+        context: String,
+        /// `cluster` or `user`.
+        kind: &'static str,
+        name: String,
+        files: String,
+        known: Vec<String>,
+    },
+
     #[error("the cluster in the kubeconfig has no server address; add one, or pass --server URL")]
     NoServer,
 
