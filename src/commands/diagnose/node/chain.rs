@@ -46,13 +46,15 @@ pub struct Chain<'a> {
 }
 
 impl<'a> Chain<'a> {
-    pub fn of(cluster: &'a Cluster, node: &'a Node, report: Report) -> Chain<'a> {
+    /// `whole` says that nothing is missing, without which nothing is called fine.
+    pub fn of(cluster: &'a Cluster, node: &'a Node, report: Report, whole: bool) -> Chain<'a> {
         let package_runs = cluster.package_runs();
         let look = Inspection {
             cluster,
             node,
             package_runs: &package_runs,
             findings: &report.findings,
+            whole,
         };
         let mut links: Vec<Link<'a>> = Vec::new();
         for skyhook in cluster.skyhooks.items() {
@@ -250,12 +252,19 @@ impl<'a> Inspection<'_, 'a> {
 
     fn works(&self, skyhook: &'a Skyhook) -> (LinkState, String) {
         if let Some(package_run) = self.running(skyhook) {
-            let since = age(package_run.created(), self.cluster.taken_at);
             let (stage, package) = (&package_run.stage, &package_run.package);
-            return (
-                LinkState::Working,
-                format!("stage {stage} of {package} has been running for {since}"),
-            );
+            let ago = |at| age(at, self.cluster.taken_at);
+            if let Some(pod) = package_run.unacknowledged() {
+                let since = ago(pod.metadata.creation_timestamp);
+                let says = format!(
+                    "the pod for stage {stage} of {package} was assigned to the node {since} ago, but the kubelet has not \
+                     started it"
+                );
+                return (LinkState::Waiting, says);
+            }
+            let since = ago(package_run.created());
+            let says = format!("stage {stage} of {package} has been running for {since}");
+            return (LinkState::Working, says);
         }
         if let Some(turn) = self.cluster.turn(skyhook, self.node) {
             let place = match (turn.number, turn.waiting) {
@@ -303,10 +312,10 @@ impl<'a> Inspection<'_, 'a> {
         )
     }
 
-    /// That nothing is wrong is said only where nothing is found that keeps the node.
+    /// That nothing is wrong is said only where all was read and nothing is found that keeps the node.
     fn unless_something_is_wrong(&self, says: String) -> String {
         let mut found = self.findings.iter();
-        if found.any(|f| f.severity > Severity::Info) {
+        if !self.whole || found.any(|f| f.severity > Severity::Info) {
             says
         } else {
             format!("nothing is wrong: {says}")
@@ -359,15 +368,9 @@ impl<'a> Inspection<'_, 'a> {
         all.filter_map(move |f| near(f).map(|near| (f, near)))
     }
 
-    /// Its message, with the node where that is another.
+    /// Its message, with the node where that is another. Whatever ends the operator's reconciles says so itself.
     fn told(&self, finding: &Finding) -> String {
         match finding.subject.node.as_deref() {
-            Some(node) if node != self.node.name && finding.blocks_reconcile() => {
-                format!(
-                    "every reconcile of the operator stops at {node}: {}",
-                    finding.message
-                )
-            }
             Some(node) if node != self.node.name => format!("{node}: {}", finding.message),
             _ => finding.message.clone(),
         }

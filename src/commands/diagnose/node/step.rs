@@ -27,6 +27,8 @@ pub struct Inspection<'l, 'a> {
     pub node: &'a Node,
     pub package_runs: &'l PackageRuns<'a>,
     pub findings: &'l [Finding],
+    /// Nothing that was asked for is missing.
+    pub whole: bool,
 }
 
 impl<'a> Inspection<'_, 'a> {
@@ -50,9 +52,17 @@ impl<'a> Inspection<'_, 'a> {
                     Some(_) => format!("stage {stage} is done; the next stage has not started"),
                     None => format!("at stage {stage}"),
                 };
-                let since = self.package_runs.since(placement);
-                let since =
-                    since.map(|at| format!(" for {}", age(Some(at), self.cluster.taken_at)));
+                let ago = |at| age(Some(at), self.cluster.taken_at);
+                let since = match self.package_runs.unacknowledged_since(placement) {
+                    Some(at) => Some(format!(
+                        ", pod assigned {} ago but not started by the kubelet",
+                        ago(at)
+                    )),
+                    None => {
+                        let since = self.package_runs.since(placement);
+                        since.map(|at| format!(" for {}", ago(at)))
+                    }
+                };
                 let outcome = self.outcome(placement).map(|o| format!(", {o}"));
                 format!(
                     "{at}{}{}",
