@@ -31,12 +31,11 @@ fn warnings_count_as_problems() {
         let transcripts = transcripts("finalizer-stripped", &[words]);
         transcripts.lines().nth(1).map(str::to_owned)
     };
-    assert_eq!(
-        first("diagnose stuck gpu-tune").as_deref(),
-        Some(
-            "No errors found, but some checks could not run: 6 warnings and 1 info, from 3 causes"
-        )
-    );
+    let headline = first("diagnose stuck gpu-tune").expect("a headline");
+    let ends =
+        "could not be checked; the others found no errors: 6 warnings and 1 info, from 3 causes";
+    assert!(headline.starts_with("Incomplete: "), "{headline}");
+    assert!(headline.ends_with(ends), "{headline}");
 }
 
 /// A node blocked by another node is not reported as fine.
