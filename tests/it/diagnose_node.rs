@@ -486,3 +486,32 @@ fn blocked_reconciles_are_mentioned_once() {
         );
     }
 }
+
+/// The stage that runs is named alike in the reason and in the line of its package, before the node state shows it.
+#[test]
+fn stage_that_the_node_state_does_not_show_yet_is_named() {
+    let ran = node("nodewright-drain-misattributed", "node-3");
+    ran.expect_stdout("stage config of nic has been running for 0s");
+    ran.expect_stdout("- nic 1.0.0 in progress: stage apply is done; stage config has started");
+    ran.expect_no_stdout("the next stage has not started");
+}
+
+/// `status` counts the node as erroring: the reason says so instead of "nothing is wrong".
+#[test]
+fn node_that_the_operator_reports_erroring_is_not_called_fine() {
+    let ran = node("v0.17-rough-reboot", "node-1");
+    ran.expect_code(0);
+    ran.expect_no_stdout("nothing is wrong");
+    ran.expect_stdout("the operator still reports the node as erroring");
+}
+
+/// "Nothing to do" is about this node: errors of the same custom resource on other nodes are mentioned.
+#[test]
+fn errors_on_other_nodes_are_mentioned_where_nothing_is_to_do() {
+    let ran = node("modelled-image-pull-failing", "node-3");
+    ran.expect_code(0);
+    ran.expect_no_stdout("the rollout continues without intervention");
+    ran.expect_stdout(
+        "Nothing to do for this node, but there are errors on other nodes: kubectl skyhook diagnose stuck gpu",
+    );
+}

@@ -2,6 +2,7 @@ mod chain;
 mod relevant;
 mod report;
 mod step;
+mod works;
 
 use self::chain::Chain;
 use self::report::NodeReport;

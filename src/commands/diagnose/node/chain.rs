@@ -8,9 +8,9 @@ use serde::Serialize;
 use super::relevant::{concerns_all, relevant};
 use super::step::{Inspection, NextStep};
 use crate::api::Skyhook;
-use crate::cluster::{Cluster, Node, NodeRecord, PackageRun};
+use crate::cluster::{Cluster, Node, NodeRecord};
 use crate::rules::{Finding, Report, Severity};
-use crate::view::{NodeSet, age, count, list, plural};
+use crate::view::{NodeSet, list};
 
 /// The state of a custom resource on a node, or of the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
@@ -43,6 +43,8 @@ pub struct Link<'a> {
 pub struct Chain<'a> {
     pub links: Vec<Link<'a>>,
     pub findings: Vec<Finding>,
+    /// A custom resource that is not done here and has errors on other nodes that do not keep this one.
+    pub failing_elsewhere: Option<String>,
 }
 
 impl<'a> Chain<'a> {
@@ -75,8 +77,18 @@ impl<'a> Chain<'a> {
                 cluster.gate_everywhere(s).map(|gate| gate.skyhook.name())
             }
         });
+        let errors = report.findings.iter();
+        let errors = errors.filter(|f| f.severity == Severity::Error);
+        let failing = errors.filter_map(|f| f.subject.skyhook.clone());
+        let failing_elsewhere = failing
+            .into_iter()
+            .find(|name| open.contains(name.as_str()));
         let findings = relevant(node, report.findings, &open, &anywhere.collect());
-        Chain { links, findings }
+        Chain {
+            links,
+            findings,
+            failing_elsewhere,
+        }
     }
 
     /// The worst of the custom resources; no better than an error that keeps the node from being done.
@@ -242,83 +254,6 @@ impl<'a> Inspection<'_, 'a> {
                 state,
                 format!("it is being deleted, and the deletion waits for {nodes}"),
             )
-        }
-    }
-
-    fn running(&self, skyhook: &Skyhook) -> Option<&PackageRun<'a>> {
-        let mut here = self.package_runs.on(skyhook.name(), &self.node.name);
-        here.find(|e| e.alive())
-    }
-
-    fn works(&self, skyhook: &'a Skyhook) -> (LinkState, String) {
-        if let Some(package_run) = self.running(skyhook) {
-            let (stage, package) = (&package_run.stage, &package_run.package);
-            let ago = |at| age(at, self.cluster.taken_at);
-            if let Some(pod) = package_run.unacknowledged() {
-                let since = ago(pod.metadata.creation_timestamp);
-                let says = format!(
-                    "the pod for stage {stage} of {package} was assigned to the node {since} ago, but the kubelet has not \
-                     started it"
-                );
-                return (LinkState::Waiting, says);
-            }
-            let since = ago(package_run.created());
-            let says = format!("stage {stage} of {package} has been running for {since}");
-            return (LinkState::Working, says);
-        }
-        if let Some(turn) = self.cluster.turn(skyhook, self.node) {
-            let place = match (turn.number, turn.waiting) {
-                (_, 1) => "the node is the only one waiting in".to_owned(),
-                (Some(number), all) => format!(
-                    "the node is number {} of {} in the queue of",
-                    count(number),
-                    count(all)
-                ),
-                (None, all) => format!(
-                    "the node is one of {} waiting, in no fixed order, in",
-                    plural(all, "node")
-                ),
-            };
-            let compartment = format!("compartment {}", turn.compartment);
-            let at_once = match turn.at_once {
-                Some(1) => ", which processes one node at a time".to_owned(),
-                Some(n) => format!(", which processes {n} nodes at a time"),
-                None => String::new(),
-            };
-            let now = match turn.working {
-                0 => "; the operator chooses the next nodes in its next reconcile".to_owned(),
-                1 => "; one node is in progress now".to_owned(),
-                n => format!("; {} are in progress now", plural(n, "node")),
-            };
-            return (
-                LinkState::Waiting,
-                self.unless_something_is_wrong(format!("{place} {compartment}{at_once}{now}")),
-            );
-        }
-        if self.cluster.is_taken_up(skyhook, self.node) {
-            let (state, says) = if self.cluster.is_passed_over(skyhook, self.node) {
-                let says = "the operator continues once no other node of the batch is in progress";
-                (LinkState::Waiting, says)
-            } else {
-                let says =
-                    "the operator has started work on the node and continues in its next reconcile";
-                (LinkState::Working, says)
-            };
-            return (state, self.unless_something_is_wrong(says.to_owned()));
-        }
-        (
-            LinkState::Waiting,
-            "the operator has not started work on the node".to_owned(),
-        )
-    }
-
-    /// That nothing is wrong is said only where all was read and nothing is found that keeps the node.
-    fn unless_something_is_wrong(&self, says: String) -> String {
-        let mut found = self.findings.iter();
-        if !self.whole || found.any(|f| f.severity > Severity::Info) {
-            says
-        } else {
-            format!("nothing is wrong: {says}")
         }
     }
 

@@ -265,6 +265,12 @@ impl NodeReport<'_> {
                     } else if self.waits_for_kubelet() {
                         "Nothing to do yet. If the kubelet does not start the pod within ten minutes, this command reports it."
                             .into()
+                    } else if let Some(name) = &self.chain.failing_elsewhere {
+                        let command =
+                            shell_words(&["kubectl", "skyhook", "diagnose", "stuck", name]);
+                        Line::from(
+                            "Nothing to do for this node, but there are errors on other nodes: ",
+                        ) + text::command(command)
                     } else {
                         "Nothing to do: the rollout continues without intervention.".into()
                     }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::api::{Skyhook, State};
+use crate::api::{Skyhook, Stage, State};
 use crate::cluster::{Cluster, Node, PackageRuns, Phase, Placement};
 use crate::commands::shared::package_row::words;
 use crate::rules::Finding;
@@ -48,9 +48,15 @@ impl<'a> Inspection<'_, 'a> {
             Phase::Running | Phase::Uninstalling | Phase::Failing | Phase::UninstallFailing => {
                 let stage = placement.entry.map_or("", |e| e.stage.as_str());
                 let state = placement.entry.filter(|e| e.state == State::Complete);
-                let at = match state {
-                    Some(_) => format!("stage {stage} is done; the next stage has not started"),
-                    None => format!("at stage {stage}"),
+                let next = state.and_then(|_| self.runs_next(placement));
+                let at = match (state, next) {
+                    (Some(_), Some(next)) => {
+                        format!("stage {stage} is done; stage {next} has started")
+                    }
+                    (Some(_), None) => {
+                        format!("stage {stage} is done; the next stage has not started")
+                    }
+                    (None, _) => format!("at stage {stage}"),
                 };
                 let ago = |at| age(Some(at), self.cluster.taken_at);
                 let since = match self.package_runs.unacknowledged_since(placement) {
@@ -84,6 +90,21 @@ impl<'a> Inspection<'_, 'a> {
             }
             _ => String::new(),
         }
+    }
+
+    /// The stage after the recorded one, where it runs already and the record does not show it yet.
+    fn runs_next(&self, placement: &Placement<'a>) -> Option<&Stage> {
+        let recorded = placement.entry?;
+        let here = self.package_runs;
+        let mut here = here.on(placement.skyhook, &placement.node.name);
+        let next = here.find(|run| {
+            run.package == placement.package
+                && run.version == placement.version
+                && run.stage != recorded.stage
+                && run.alive()
+                && run.unacknowledged().is_none()
+        });
+        next.map(|run| &run.stage)
     }
 
     /// The packages that it depends on and that are not done here.
