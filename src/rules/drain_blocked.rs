@@ -9,6 +9,7 @@ use crate::cluster::drain::{Drain, is_evicted};
 use crate::cluster::pod::Pod;
 use crate::cluster::refusal::Refusal;
 use crate::cluster::{Certainty, Cluster, Node, NodeRecord};
+use crate::view::plural;
 
 rule! {
     /// A node cannot be drained for an interrupt.
@@ -307,7 +308,10 @@ fn cause(noted: &[Refusal], held: &Held<'_>, leaving: &[&Pod]) -> String {
             )
         }
         None if !leaving.is_empty() => {
-            format!("{} pods were evicted but do not terminate", leaving.len())
+            format!(
+                "{} were evicted but do not terminate",
+                plural(leaving.len(), "pod")
+            )
         }
         None => refused(noted),
     }
@@ -354,7 +358,10 @@ fn refused(noted: &[Refusal]) -> String {
     let what = refusal(&format!("pod {}", first.pod()), &first.reason);
     match noted.len() {
         1 => what,
-        n => format!("{what} (one of {n} pods that cannot be evicted)"),
+        n => format!(
+            "{what} (one of {} that cannot be evicted)",
+            plural(n, "pod")
+        ),
     }
 }
 
