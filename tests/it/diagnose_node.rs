@@ -515,3 +515,26 @@ fn errors_on_other_nodes_are_mentioned_where_nothing_is_to_do() {
         "Nothing to do for this node, but there are errors on other nodes: kubectl skyhook diagnose stuck gpu",
     );
 }
+
+/// The packages are done, and `node status` shows the node as cordoned and in progress: the reason says why.
+#[test]
+fn done_node_that_is_still_cordoned_says_so() {
+    let ran = node("v0.17-rough-reboot", "node-3");
+    ran.expect_code(0);
+    ran.expect_stdout("all of its packages are done, but the operator has not removed its cordon from the node yet");
+    let ran = node("v0.17-rough-reboot", "node-2");
+    ran.expect_no_stdout("cordon");
+}
+
+/// A custom resource that waits for an earlier one is still stuck by its own failing package, as `uninstall status` says.
+#[test]
+fn failing_package_behind_an_earlier_custom_resource_is_stuck() {
+    let ran = run("diagnose node node-1 -o json --from tests/rules/deletion_not_progressing.yaml");
+    let json = ran.output().json();
+    let links = json["skyhooks"].as_array().expect("custom resources");
+    let link = links.iter().find(|link| link["name"] == "failing");
+    let link = link.expect("the failing one");
+    assert_eq!(link["state"], "stuck", "{link}");
+    let reason = link["reason"].as_str().expect("a sentence");
+    assert!(reason.contains("waits for skyhook/at-work"), "{reason}");
+}

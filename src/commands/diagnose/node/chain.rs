@@ -169,7 +169,12 @@ impl<'a> Inspection<'_, 'a> {
         let (cluster, node) = (self.cluster, self.node);
         let on = cluster.on_node(node, skyhook.name());
         if cluster.is_complete_on(skyhook, node) && !skyhook.deleting() {
-            return (LinkState::Done, "all of its packages are done".to_owned());
+            let says = if on.is_some_and(|on| on.cordon) {
+                "all of its packages are done, but the operator has not removed its cordon from the node yet"
+            } else {
+                "all of its packages are done"
+            };
+            return (LinkState::Done, says.to_owned());
         }
         if skyhook.paused() {
             return (LinkState::Held, "it is paused".to_owned());
@@ -201,16 +206,14 @@ impl<'a> Inspection<'_, 'a> {
             let says = format!(
                 "it waits for {name}, which must first finish on all of its nodes, but has not finished on {at}"
             );
-            let elsewhere = self.holding(skyhook).map(|(f, _)| self.state(f)).max();
-            let here = gated(gate.skyhook.name(), before);
-            return (here.max(elsewhere.unwrap_or(here)), says);
+            return (self.gated(skyhook, gate.skyhook.name(), before), says);
         }
         if let Some(gate) = cluster.gate_on(skyhook, node) {
             let says = format!(
                 "it waits for {}, which runs first",
                 gate.skyhook.reference()
             );
-            return (gated(gate.skyhook.name(), before), says);
+            return (self.gated(skyhook, gate.skyhook.name(), before), says);
         }
         let taints = cluster.untolerated_by(skyhook, node);
         let spelled: Vec<String> = taints.iter().map(|t| t.spelled()).collect();
@@ -255,6 +258,14 @@ impl<'a> Inspection<'_, 'a> {
                 format!("it is being deleted, and the deletion waits for {nodes}"),
             )
         }
+    }
+
+    /// How a custom resource stands behind another one: as badly as that one does here, or as what is found of its own.
+    fn gated(&self, skyhook: &Skyhook, root: &str, before: &[Link<'_>]) -> LinkState {
+        let root = before.iter().find(|link| link.name == root);
+        let own = self.holding(skyhook).map(|(f, _)| self.state(f));
+        own.chain(root.map(|link| link.state))
+            .fold(LinkState::Waiting, LinkState::max)
     }
 
     /// How bad what is found of a custom resource is, on whatever node.
@@ -310,12 +321,4 @@ impl<'a> Inspection<'_, 'a> {
             _ => finding.message.clone(),
         }
     }
-}
-
-/// How a custom resource stands behind another one: as badly as that one does here.
-fn gated(root: &str, before: &[Link<'_>]) -> LinkState {
-    let link = before.iter().find(|link| link.name == root);
-    link.map_or(LinkState::Waiting, |link| {
-        link.state.max(LinkState::Waiting)
-    })
 }
