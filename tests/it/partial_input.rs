@@ -284,6 +284,16 @@ fn files_without_an_essential_kind_are_not_reported_healthy() {
         assert!(headline.starts_with("Incomplete: "), "{headline}");
         assert!(headline.contains(" checks could not run"), "{headline}");
     }
+    for words in [
+        "node status",
+        "node list --skyhook gpu-tune",
+        "package status driver --skyhook gpu-tune",
+        "leftovers",
+    ] {
+        let (_, ran) = on(words, &only(&["Skyhook"]));
+        ran.expect_code(1);
+        ran.expect_stderr("cannot read nodes: none in the input");
+    }
     let (headline, ran) = on("diagnose stuck --rule SKY211", &only(&["Node", "Skyhook"]));
     assert_eq!(headline, "Incomplete: 1 rule could not be checked");
     ran.expect_code(1);

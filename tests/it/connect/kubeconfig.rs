@@ -219,7 +219,7 @@ async fn context_with_missing_user_or_cluster_is_reported() {
     config["users"] = json!([]);
     file(home.path(), "config", &config.to_string());
     let expected = format!(
-        r#"context "a" uses the user "productoin", which is not in the kubeconfig {path}, which has none"#
+        r#"context "a" uses the user "productoin", which is not in the kubeconfig {path}; there are no users"#
     );
     assert_eq!(refused(&here, &["--context", "a"]).await, expected);
 }
