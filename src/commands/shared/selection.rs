@@ -185,8 +185,9 @@ pub fn readable(cluster: &Cluster, source: Source) -> Result<()> {
 /// How an answer ends that is nothing without these sources.
 pub fn exit_without(cluster: &Cluster, sources: &[Source]) -> Exit {
     let mut sources = sources.iter();
-    match sources.any(|source| cluster.missing(*source).is_some()) {
-        true => Exit::Failed,
-        false => Exit::Done,
+    if sources.any(|source| cluster.missing(*source).is_some()) {
+        Exit::Failed
+    } else {
+        Exit::Done
     }
 }
