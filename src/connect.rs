@@ -61,10 +61,18 @@ pub async fn connect(
 ) -> Result<Connected, Error> {
     let found = kubeconfig::read(connection.kubeconfig.as_deref(), environment)?;
     let target = match (found, &environment.in_cluster) {
-        (Some(kubeconfig), _) => Target::of(kubeconfig, connection)?,
+        (Some(kubeconfig), _) => {
+            let files = kubeconfig::looked_at(connection.kubeconfig.as_deref(), environment);
+            Target::of(kubeconfig, &files, connection)?
+        }
         (None, _) if connection.server.is_some() => Target::default(),
         (None, Some((host, port))) => Target::in_cluster(host, port),
-        (None, None) => return Err(Error::NoKubeconfig(kubeconfig::looked_at(environment))),
+        (None, None) => {
+            return Err(Error::NoKubeconfig(kubeconfig::looked_at(
+                None,
+                environment,
+            )));
+        }
     };
     let target = target.with_flags(connection)?;
     client::client(target, environment, connection, verb, trace).await

@@ -140,6 +140,11 @@ impl Connection {
         Some(SILENCE).filter(|_| self.request_timeout.is_none())
     }
 
+    /// Whether flags say who the user is to the server.
+    pub fn authenticates(&self) -> bool {
+        self.token.is_some() || self.client_certificate.is_some()
+    }
+
     /// The time one request may take; `None` is for ever.
     pub fn timeout(&self) -> Option<Duration> {
         self.request_timeout.filter(|t| !t.is_zero())

@@ -168,6 +168,19 @@ impl Cluster {
         }
     }
 
+    /// Why an answer that takes this source must not pass for whole: the server did not return it, or the files lack what no
+    /// rollout can be judged without. What else they do not hold is the choice of whoever gives them.
+    pub fn missing(&self, source: Source) -> Option<String> {
+        match self.source(source) {
+            Read::Ok(_) => None,
+            Read::Unreadable(why) => Some(why.to_string()),
+            Read::NotRequested if self.from_files && Source::ESSENTIAL.contains(&source) => {
+                Some("none in the input".to_owned())
+            }
+            Read::NotRequested => None,
+        }
+    }
+
     /// Whether what is not in it may just have been left out: files do not say what was asked for, as a rule.
     pub fn may_leave_out(&self) -> bool {
         self.from_files && !self.collected

@@ -126,6 +126,11 @@ impl<'a> PackageRun<'a> {
         }
     }
 
+    /// Its pod that the kubelet has not acknowledged.
+    pub fn unacknowledged(&self) -> Option<&'a Pod> {
+        self.pods.iter().copied().find(|p| p.unacknowledged())
+    }
+
     pub fn created(&self) -> Option<Timestamp> {
         self.metadata()?.creation_timestamp
     }
@@ -286,13 +291,24 @@ impl<'a> PackageRuns<'a> {
 
     /// Since when a package stands where it does, as far as what is at work there tells.
     pub fn since(&self, placement: &Placement<'a>) -> Option<Timestamp> {
-        let entry = placement.entry?;
-        let here = self.on(placement.skyhook, &placement.node.name);
+        let here = self.at_stage(placement)?;
         let suspended = |e: &&PackageRun<'_>| e.job.is_some_and(|j| j.spec.suspend);
-        here.filter(|e| e.package == placement.package && e.stage == entry.stage && e.alive())
-            .filter(|e| !suspended(e))
+        here.filter(|e| !suspended(e))
             .filter_map(PackageRun::created)
             .min()
+    }
+
+    /// Since when the pod of a package's stage waits for the kubelet to acknowledge it.
+    pub fn unacknowledged_since(&self, placement: &Placement<'a>) -> Option<Timestamp> {
+        let mut pods = self.at_stage(placement)?.filter_map(|e| e.unacknowledged());
+        pods.find_map(|pod| pod.metadata.creation_timestamp)
+    }
+
+    /// What carries out the recorded stage of a package.
+    fn at_stage(&self, placement: &Placement<'a>) -> Option<impl Iterator<Item = &PackageRun<'a>>> {
+        let (package, stage) = (placement.package, &placement.entry?.stage);
+        let here = self.on(placement.skyhook, &placement.node.name);
+        Some(here.filter(move |e| e.package == package && e.stage == *stage && e.alive()))
     }
 }
 

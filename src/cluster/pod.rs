@@ -208,6 +208,17 @@ impl Pod {
         matches!(self.status.phase.as_str(), "Succeeded" | "Failed")
     }
 
+    /// Whether it is assigned to a node whose kubelet has done nothing about it yet.
+    pub fn unacknowledged(&self) -> bool {
+        let status = &self.status;
+        status.phase == "Pending"
+            && !self.spec.node_name.is_empty()
+            && status.start_time.is_none()
+            && status.init_container_statuses.is_empty()
+            && status.container_statuses.is_empty()
+            && !self.metadata.deleting()
+    }
+
     /// Whether a disruption (eviction, preemption, shutdown) rather than the package ended it.
     pub fn disrupted(&self) -> bool {
         self.status

@@ -85,6 +85,9 @@ impl Source {
     /// could not be read.
     pub const DECIDING: [Source; 3] = [Source::Skyhooks, Source::Legacy, Source::Nodes];
 
+    /// What no rollout can be judged without.
+    pub const ESSENTIAL: [Source; 2] = [Source::Skyhooks, Source::Nodes];
+
     /// What says what runs where: without it no failure is told from what follows of it, and a Job that cannot be seen may
     /// still be at work.
     pub const OF_WORK: [Source; 5] = [

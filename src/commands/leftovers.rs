@@ -63,7 +63,8 @@ pub const NEEDS: [Source; 8] = [
     Source::NodeMetadata,
 ];
 /// Where leftovers are looked for.
-const PLACES: [Source; 4] = [
+const PLACES: [Source; 5] = [
+    Source::Nodes,
     Source::Pods,
     Source::Jobs,
     Source::ConfigMaps,
@@ -89,7 +90,8 @@ command! {
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let cluster = ctx.load_or_leftovers(&NEEDS, &Source::DECIDING).await?;
     let left = of(&cluster, args)?;
-    let whole = unread(&cluster).next().is_none();
+    let without_nodes = cluster.missing(Source::Nodes).is_some();
+    let whole = !without_nodes && unread(&cluster).next().is_none();
     if args.clean {
         let plan = plan(&cluster, &left, &args.names, args.purge_state);
         let exit = ctx.execute(&plan, &args.safety).await?;

@@ -34,11 +34,21 @@ pub enum Error {
     #[error("the kubeconfig sets no current context; pass --context NAME{}", choices(.0))]
     NoContext(Vec<String>),
 
-    #[error("no {kind} {name:?} in the kubeconfig{}", suggestion(.name, .known))]
+    #[error("no {kind} {name:?} in the kubeconfig{}", suggestion(kind, .name, .known))]
     Unknown {
         /// `context`, `cluster` or `user`.
         kind: &'static str,
         name: String,
+        known: Vec<String>,
+    },
+
+    #[error("context {context:?} uses the {kind} {name:?}, which is not in the kubeconfig {files}{}", suggestion(kind, .name, .known))]
+    Dangling {
+        context: String,
+        /// `cluster` or `user`.
+        kind: &'static str,
+        name: String,
+        files: String,
         known: Vec<String>,
     },
 
@@ -116,11 +126,11 @@ fn choices(known: &[String]) -> String {
     }
 }
 
-fn suggestion(name: &str, known: &[String]) -> String {
+fn suggestion(kind: &str, name: &str, known: &[String]) -> String {
     let near = near(name, known.iter().map(String::as_str));
     match (near.first(), known) {
         (Some(near), _) => format!("; did you mean {near:?}?"),
-        (None, []) => ", which has none".to_owned(),
+        (None, []) => format!("; there are no {kind}s"),
         (None, known) => format!(
             "; available{}",
             choices(known).trim_start_matches(", one of")

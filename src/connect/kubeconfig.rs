@@ -47,8 +47,13 @@ pub(super) fn read(
 }
 
 /// Where a kubeconfig was looked for, for messages.
-pub(super) fn looked_at(environment: &Environment) -> String {
+pub(super) fn looked_at(flag: Option<&Path>, environment: &Environment) -> String {
+    if let Some(path) = flag {
+        return path.display().to_string();
+    }
+    let paths = listed(environment);
     match default_path(environment) {
+        _ if !paths.is_empty() => spell(&paths),
         Some(path) => path.display().to_string(),
         None => "~/.kube/config".to_owned(),
     }

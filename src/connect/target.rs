@@ -29,8 +29,13 @@ const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 impl Target {
     /// What the chosen context names.
     ///
-    /// A context may name a user that is not there, as in kubectl; one that a flag names must be.
-    pub fn of(kubeconfig: Kubeconfig, connection: &Connection) -> Result<Target, Error> {
+    /// A context whose user is not there would be used anonymously, and then the server refuses everything without saying
+    /// why: that is an error, unless flags give credentials. `files` is where the kubeconfig is, for messages.
+    pub fn of(
+        kubeconfig: Kubeconfig,
+        files: &str,
+        connection: &Connection,
+    ) -> Result<Target, Error> {
         let contexts = || kubeconfig.contexts.iter();
         let chosen = connection
             .context
@@ -55,6 +60,20 @@ impl Target {
                 ));
             }
         };
+        let not_found = |kind, name: &str, by_flag: bool, known| match chosen {
+            Some(context) if !by_flag => Error::Dangling {
+                context: context.clone(),
+                kind,
+                name: name.to_owned(),
+                files: files.to_owned(),
+                known,
+            },
+            _ => Error::Unknown {
+                kind,
+                name: name.to_owned(),
+                known,
+            },
+        };
         let cluster = connection.cluster.as_deref().unwrap_or(&context.cluster);
         let clusters = || kubeconfig.clusters.iter();
         let found = clusters()
@@ -69,11 +88,9 @@ impl Target {
             Some(found) => found,
             None if nameless => Cluster::default(),
             None => {
-                return Err(Error::Unknown {
-                    kind: "cluster",
-                    name: cluster.to_owned(),
-                    known: clusters().map(|c| c.name.clone()).collect(),
-                });
+                let known = clusters().map(|c| c.name.clone()).collect();
+                let by_flag = connection.cluster.is_some();
+                return Err(not_found("cluster", cluster, by_flag, known));
             }
         };
         let users = || kubeconfig.auth_infos.iter();
@@ -81,16 +98,15 @@ impl Target {
         let found = users()
             .find(|u| Some(&u.name) == user)
             .and_then(|u| u.auth_info.clone());
-        let user = match (found, &connection.user) {
-            (Some(found), _) => found,
-            (None, None) => AuthInfo::default(),
-            (None, Some(name)) => {
-                return Err(Error::Unknown {
-                    kind: "user",
-                    name: name.clone(),
-                    known: users().map(|u| u.name.clone()).collect(),
-                });
-            }
+        let user = match found {
+            Some(found) => found,
+            None => match user.filter(|name| !name.is_empty()) {
+                Some(name) if connection.user.is_some() || !connection.authenticates() => {
+                    let known = users().map(|u| u.name.clone()).collect();
+                    return Err(not_found("user", name, connection.user.is_some(), known));
+                }
+                _ => AuthInfo::default(),
+            },
         };
         Ok(Target {
             cluster,

@@ -2,6 +2,7 @@ use super::evidence::some_of;
 use super::{Findings, Grade, Subject};
 use crate::api::Status;
 use crate::cluster::{Cluster, Node, Source};
+use crate::view::count;
 
 rule! {
     /// Blocked nodes fill every batch, and free nodes are never chosen.
@@ -75,12 +76,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         if left_out.len() == 1 {
                             "an ignored or tainted node".to_owned()
                         } else {
-                            format!("{} ignored or tainted nodes", left_out.len())
+                            format!("{} ignored or tainted nodes", count(left_out.len()))
                         },
                         if free.len() == 1 {
                             "1 free node is".to_owned()
                         } else {
-                            format!("{} free nodes are", free.len())
+                            format!("{} free nodes are", count(free.len()))
                         }
                     ),
                 )

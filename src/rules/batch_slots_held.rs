@@ -3,6 +3,7 @@ use super::standstill::{Standstill, stands_still};
 use super::{Findings, Severity, Subject};
 use crate::cluster::priority::Gate;
 use crate::cluster::{Cluster, Source};
+use crate::view::count;
 
 rule! {
     /// Nodes that wait for an earlier custom resource take up the places of a batch.
@@ -92,7 +93,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     if waiting.len() == 1 {
                         "1 free node is".to_owned()
                     } else {
-                        format!("{} free nodes are", waiting.len())
+                        format!("{} free nodes are", count(waiting.len()))
                     }
                 ),
             );

@@ -9,6 +9,7 @@ use crate::cluster::drain::{Drain, is_evicted};
 use crate::cluster::pod::Pod;
 use crate::cluster::refusal::Refusal;
 use crate::cluster::{Certainty, Cluster, Node, NodeRecord};
+use crate::view::plural;
 
 rule! {
     /// A node cannot be drained for an interrupt.
@@ -90,22 +91,29 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     for (drain, noted, held, leaving, drain_state) in blocked {
         let name = drain.skyhook.name();
         let on = cluster.on_node(drain.node, name);
+        // An older operator ends its pass over the refusal: later nodes and custom resources do not get their turn.
+        let ends_reconciles = drain_state == DrainState::Blocked && cluster.operator_before(0, 20);
+        let says = |what: &str| {
+            let says = consequence(what, &drain, &held, drain_state);
+            if ends_reconciles {
+                format!(
+                    "{says}; until it can be drained, every reconcile by the operator ends there"
+                )
+            } else {
+                says
+            }
+        };
         let finding = findings.report(
             Subject::node(&drain.node.name, Some(name)).package(drain.package),
-            message(&drain, &noted, &held, &leaving, drain_state),
+            says(&cause(&noted, &held, &leaving)),
         );
         if held.is_empty() {
-            finding.alike(consequence(
-                &alike(&noted, &leaving),
-                &drain,
-                &held,
-                drain_state,
-            ));
+            finding.alike(says(&alike(&noted, &leaving)));
         }
         if drain_state != DrainState::Blocked {
-            finding.severity(Severity::Warning).blocks_only(HERE);
-        } else if !cluster.operator_before(0, 20) {
-            // An older one ends its pass over the refusal: later nodes and custom resources do not get their turn.
+            finding.severity(Severity::Warning);
+        }
+        if !ends_reconciles {
             finding.blocks_only(HERE);
         }
         if drain.begun {
@@ -286,14 +294,9 @@ fn by_budget<'a>(cluster: &'a Cluster, pods: &[&Pod]) -> Held<'a> {
     held
 }
 
-fn message(
-    drain: &Drain<'_>,
-    noted: &[Refusal],
-    held: &Held<'_>,
-    leaving: &[&Pod],
-    drain_state: DrainState,
-) -> String {
-    let what = match held.keys().next() {
+/// What blocks the drain.
+fn cause(noted: &[Refusal], held: &Held<'_>, leaving: &[&Pod]) -> String {
+    match held.keys().next() {
         Some(path) if held.len() == 1 => {
             format!("PodDisruptionBudget {path} allows no evictions")
         }
@@ -305,11 +308,13 @@ fn message(
             )
         }
         None if !leaving.is_empty() => {
-            format!("{} pods were evicted but do not terminate", leaving.len())
+            format!(
+                "{} were evicted but do not terminate",
+                plural(leaving.len(), "pod")
+            )
         }
         None => refused(noted),
-    };
-    consequence(&what, drain, held, drain_state)
+    }
 }
 
 /// What refuses, without the names of pods, which are of one node alone.
@@ -353,7 +358,10 @@ fn refused(noted: &[Refusal]) -> String {
     let what = refusal(&format!("pod {}", first.pod()), &first.reason);
     match noted.len() {
         1 => what,
-        n => format!("{what} (one of {n} pods that cannot be evicted)"),
+        n => format!(
+            "{what} (one of {} that cannot be evicted)",
+            plural(n, "pod")
+        ),
     }
 }
 

@@ -11,6 +11,7 @@ use crate::cluster::node::NodeCondition;
 use crate::cluster::package_run::PackageRun;
 use crate::cluster::pod::ContainerTrouble;
 use crate::cluster::{Certainty, Cluster, Node, NodeRecord, Pod};
+use crate::view::{count, plural};
 
 impl Finding {
     /// The entry of a package in a node state.
@@ -176,12 +177,7 @@ impl Finding {
         self.since(skyhook.metadata.deletion_timestamp).evidence(
             skyhook,
             "waits for the uninstall of",
-            format!(
-                "{} on {} node{}",
-                packages.join(", "),
-                nodes.len(),
-                if nodes.len() == 1 { "" } else { "s" }
-            ),
+            format!("{} on {}", packages.join(", "), plural(nodes.len(), "node")),
         );
         if let Some(condition) = skyhook.true_condition("DeletionBlocked") {
             self.evidence(skyhook, "condition DeletionBlocked", &condition.reason);
@@ -231,7 +227,7 @@ pub fn some_of<S: AsRef<str>>(names: &[S]) -> String {
     let shown = shown.join(", ");
     match names.len().saturating_sub(SHOWN) {
         0 => shown,
-        more => format!("{shown} and {more} more"),
+        more => format!("{shown} and {} more", count(more)),
     }
 }
 

@@ -1,5 +1,6 @@
 use super::still_retried::succeeded;
 use super::{Finding, Findings, Grade, Subject};
+use crate::api::Entry;
 use crate::cluster::pod::{ContainerTrouble, TroubleKind};
 use crate::cluster::{Cluster, PackageRun, Pod};
 
@@ -28,7 +29,8 @@ rule! {
     ///
     /// Correct the image, version or pull secret; the operator then replaces the pod. The image of the agent is the
     /// `agentImageOverride` of the package, or else the operator's `AGENT_IMAGE`. If the registry was down, the kubelet
-    /// retries automatically.
+    /// retries automatically. Operators before v0.16.0 also uninstall a version that left the spec: if its image no longer
+    /// exists, reset that version on the node, which skips the uninstall.
     ///
     /// # Since
     ///
@@ -85,6 +87,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             correct_agent_image(cluster, finding, package_run);
             continue;
         }
+        if let Some(entry) = left_spec(cluster, package_run) {
+            finding.skip_uninstall(&package_run.skyhook, package_run.node, entry);
+            continue;
+        }
         let (title, caveat) = if package_run.stage.is_uninstall() {
             // A changed version counts as never installed, and the uninstall would end without having run.
             (
@@ -100,6 +106,20 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let edit = ["edit", &cluster.flavor().resource(), &package_run.skyhook];
         finding.kubectl(Grade::B2, title, edit).caveat(caveat);
     }
+}
+
+/// The record of a version that an older operator uninstalls because it left the spec: no edit of the spec changes its
+/// image, and without the record, the operator deletes the pod and counts the version as uninstalled.
+fn left_spec<'a>(cluster: &'a Cluster, package_run: &PackageRun<'_>) -> Option<&'a Entry> {
+    let (name, version) = (&package_run.package, &package_run.version);
+    let skyhook = cluster.skyhook(&package_run.skyhook)?;
+    let kept = skyhook.package(name).is_some_and(|p| p.version == *version);
+    if kept || !package_run.stage.is_uninstall() || !cluster.operator_before(0, 16) {
+        return None;
+    }
+    let on = cluster.on_node(cluster.node(package_run.node)?, skyhook.name())?;
+    let mut entries = on.entries().iter();
+    entries.find(|entry| entry.identity() == (name.as_str(), version.as_str()))
 }
 
 /// The image of the agent is that of the package's own, or else the operator's, which is the same for every package.

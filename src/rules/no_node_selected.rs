@@ -1,5 +1,6 @@
 use super::{Blocks, Findings, Grade, Severity, Subject};
 use crate::cluster::Cluster;
+use crate::view::count;
 
 rule! {
     /// A custom resource selects no node.
@@ -62,7 +63,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .evidence(
                 "nodes",
                 "that match",
-                format!("0 of {}", cluster.nodes.items().len()),
+                format!("0 of {}", count(cluster.nodes.items().len())),
             )
             .kubectl(
                 Grade::B0,

@@ -1,7 +1,6 @@
 use jiff::Timestamp;
 
 use super::evidence::{is_reboot, open_entries, some_of};
-use super::pod_not_started::is_unacknowledged;
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::{Skyhook, State};
 use crate::cluster::{Cluster, Node, PackageRuns};
@@ -166,7 +165,7 @@ fn has_begun<'a>(
             .on(skyhook.name(), &node.name)
             .filter(|e| e.alive())
     };
-    let not_started = here().any(|e| e.pods.iter().any(|p| is_unacknowledged(p)));
+    let not_started = here().any(|e| e.unacknowledged().is_some());
     if not_started || node.ignored(cluster.flavor()) {
         return false;
     }

@@ -5,6 +5,7 @@ use super::last_activity::last_activity;
 use super::{Finding, Findings, Severity, Subject};
 use crate::api::{Skyhook, Status};
 use crate::cluster::{Certainty, Cluster, Node, PackageRuns};
+use crate::view::plural;
 
 rule! {
     /// A custom resource has work left, but nothing is running and no other rule explains why.
@@ -91,10 +92,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         }
         let complete = skyhook.status.status == Some(Status::Complete);
-        let nodes = match open.len() {
-            1 => "1 node".to_owned(),
-            n => format!("{n} nodes"),
-        };
+        let nodes = plural(open.len(), "node");
         let reference = skyhook.reference();
         let message = if untouched && skyhook.has_finalizer() {
             format!("the operator has not set a status on {reference} yet")

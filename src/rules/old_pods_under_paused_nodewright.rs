@@ -1,6 +1,7 @@
 use super::evidence::some_of;
 use super::{Findings, Grade, Subject};
 use crate::cluster::Cluster;
+use crate::view::plural;
 
 rule! {
     /// Pods of the old operator still run for a paused or disabled NodeWright.
@@ -55,11 +56,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 Subject::skyhook(skyhook),
                 format!(
                     "{} of the old operator {} still running: if {skyhook} is {}, the new operator starts jobs for the same nodes",
-                    if paths.len() == 1 {
-                        "1 pod".to_owned()
-                    } else {
-                        format!("{} pods", paths.len())
-                    },
+                    plural(paths.len(), "pod"),
                     if paths.len() == 1 { "is" } else { "are" },
                     if skyhook.paused() {
                         "resumed"

@@ -1,5 +1,6 @@
 use super::{Findings, Grade, Subject};
 use crate::cluster::{Cluster, Deployment};
+use crate::view::count;
 
 rule! {
     /// The operator has too little memory for the cluster.
@@ -70,7 +71,7 @@ fn report(
             "resources.limits.memory",
             format!("{limit:.0} MiB"),
         )
-        .evidence("nodes", "in the cluster", nodes)
+        .evidence("nodes", "in the cluster", count(nodes))
         .evidence("custom resources", "largest number of packages", packages)
         .kubectl(
             Grade::B0,

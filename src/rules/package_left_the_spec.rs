@@ -3,6 +3,7 @@ use std::collections::HashSet;
 use super::{Findings, Grade, Subject};
 use crate::api::{Entry, Skyhook};
 use crate::cluster::{Cluster, Node};
+use crate::view::count;
 
 rule! {
     /// A package was removed from the spec but is still installed.
@@ -77,6 +78,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 
 /// Reports a record with more packages than anybody installs as one finding.
 fn together(findings: &mut Findings, skyhook: &Skyhook, node: &Node, packages: usize) {
+    let packages = count(packages);
     let text = format!("{packages} packages on the node are not in the spec of {skyhook}");
     findings
         .report(Subject::on(skyhook, node), text)

@@ -3,7 +3,7 @@ use jiff::SignedDuration;
 use super::usual_remedies::CHANGES_REMAIN;
 use super::{Findings, Subject};
 use crate::cluster::deletion::Pending;
-use crate::cluster::{Cluster, Node, Pod};
+use crate::cluster::{Cluster, Node};
 
 rule! {
     /// A node does not start the pod of a package.
@@ -21,7 +21,8 @@ rule! {
     /// # How to confirm
     ///
     /// The pod is pending with a node name and without a start time or container statuses.
-    /// On a node that is ready this is a warning for half an hour.
+    /// Nothing is reported for the first ten minutes, unless the node has not been ready for ten minutes. On a node that
+    /// is ready, this is then a warning until half an hour after the pod was created, and an error from then on.
     ///
     /// # How to fix
     ///
@@ -41,7 +42,7 @@ const HOPELESS: SignedDuration = SignedDuration::from_mins(30);
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let package_runs = cluster.package_runs();
     for package_run in package_runs.all().iter().filter(|e| e.alive()) {
-        let Some(pod) = package_run.pods.iter().find(|p| is_unacknowledged(p)) else {
+        let Some(pod) = package_run.unacknowledged() else {
             continue;
         };
         let Some(node) = cluster.node(package_run.node) else {
@@ -98,16 +99,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             );
         }
     }
-}
-
-pub(super) fn is_unacknowledged(pod: &Pod) -> bool {
-    let status = &pod.status;
-    status.phase == "Pending"
-        && !pod.spec.node_name.is_empty()
-        && status.start_time.is_none()
-        && status.init_container_statuses.is_empty()
-        && status.container_statuses.is_empty()
-        && !pod.metadata.deleting()
 }
 
 fn ready_since(node: &Node) -> Option<jiff::Timestamp> {

@@ -1,6 +1,7 @@
 use super::{Findings, Grade, Subject};
 use crate::api::State;
 use crate::cluster::{Cluster, Node, NodeRecord, PackageRun};
+use crate::view::count;
 
 rule! {
     /// A custom resource with `serial: true` makes no progress.
@@ -69,7 +70,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         finding
             .warning_if(recorded)
             .evidence(skyhook, "spec.serial", "true")
-            .evidence("nodes", "with work left", open.len())
+            .evidence("nodes", "with work left", count(open.len()))
             .patch(
                 Grade::B3,
                 "Turn serial off",

@@ -1,5 +1,6 @@
 use super::{Findings, Subject};
 use crate::cluster::Cluster;
+use crate::view::count;
 
 rule! {
     /// A custom resource is almost too large to be stored.
@@ -49,7 +50,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let nodes = skyhook.status.node_state.nodes();
         finding
             .evidence(skyhook, "size as JSON", format!("{} KiB", size / 1024))
-            .evidence(skyhook, "nodes in status.nodeState", nodes)
+            .evidence(skyhook, "nodes in status.nodeState", count(nodes))
             .evidence(skyhook, "packages in the spec", skyhook.spec.packages.len())
             .show_manifest(
                 "Inspect the custom resource, and plan how to split it",

@@ -21,7 +21,7 @@ const USES: &[(&str, &[&str])] = &[
     ("cluster", &["api", "bounded", "reason", "redact"]),
     ("view", &[]),
     ("plan", &["api", "cluster", "view"]),
-    ("rules", &["api", "cluster", "plan", "redact"]),
+    ("rules", &["api", "cluster", "plan", "redact", "view"]),
     ("args", &["api", "redact", "view"]),
     (
         "connect",

@@ -4,9 +4,9 @@ use base64::Engine as _;
 use serde_json::{Value, json};
 
 use crate::support::clusters;
-use crate::support::fake_api::FakeApi;
+use crate::support::fake_api::{FakeApi, Reply};
 use crate::support::object_builder::NODEWRIGHT;
-use crate::support::run::{RunOutput, run};
+use crate::support::run::{Child, RunOutput, run};
 
 #[expect(
     clippy::disallowed_methods,
@@ -270,4 +270,22 @@ fn operator_wide_blocker_is_an_error() {
         let ran = run(&format!("diagnose check --from {}", captured.path())).output();
         insta::assert_snapshot!(format!("check_{cluster}"), ran.transcript());
     }
+}
+
+/// The limit and Ctrl-C apply to the first round as well.
+#[test]
+fn wait_limits_the_first_round_too() {
+    let fake = healthy();
+    fake.on("LIST nodes").reply(Reply::Hang);
+    let ran = check(&fake, "--wait --timeout 1s --request-timeout 8s");
+    ran.expect_code(5);
+    ran.expect_stderr("timed out after 1s: the first checks have not finished");
+    let served = fake.serve();
+    let child = Child::default();
+    fake.on("LIST deployments").after(child.interrupt());
+    let ran = run("diagnose check --wait --request-timeout 8s")
+        .kubeconfig(&served.kubeconfig())
+        .child(&child)
+        .output();
+    ran.expect_code(130);
 }

@@ -4,6 +4,7 @@ use kubectl_skyhook::api::{ApiFlavor, keys};
 use serde_json::{Value, json};
 
 use crate::support::clusters;
+use crate::support::fake_api::FakeApi;
 use crate::support::object_builder::{NODEWRIGHT, PackageRun, SKYHOOK};
 use crate::support::run::{RunOutput, run};
 
@@ -72,7 +73,13 @@ fn queue() -> Value {
             items.push(NODEWRIGHT.job(&at_work(&node), json!({"active": 1})));
         }
     }
+    items.push(no_pods());
     json!({"apiVersion": "v1", "kind": "List", "items": items})
+}
+
+/// That the pods were asked for, and there are none.
+fn no_pods() -> Value {
+    json!({"apiVersion": "v1", "kind": "PodList", "items": []})
 }
 
 #[test]
@@ -411,4 +418,163 @@ fn node_behind_a_paused_custom_resource_suggests_resume() {
         .expect("what to do");
     assert!(findings.contains("- SKY308 paused"), "{}", ran.transcript());
     assert!(next.contains("\n1. Resume it"), "{}", ran.transcript());
+}
+
+/// Without the package pods it is unknown how the stage fares: that is not reported as fine.
+#[test]
+fn unreadable_pods_are_not_reported_fine() {
+    let package = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
+    let cluster = || {
+        vec![
+            NODEWRIGHT.skyhook("in_progress", package.clone()),
+            NODEWRIGHT.operator(),
+            NODEWRIGHT.node("gpu-01", "in_progress", &["driver|1.0.0 apply in_progress"]),
+        ]
+    };
+    let ran = run("diagnose node gpu-01 --from -")
+        .stdin(list(cluster()))
+        .output();
+    ran.expect_no_stdout("nothing is wrong");
+    ran.expect_no_stdout("Nothing to do");
+    ran.expect_stdout("No problem was found, but the input has no package pods or jobs");
+    let mut fake = FakeApi::new().serving(NODEWRIGHT.0);
+    for object in cluster() {
+        fake = fake.with(object);
+    }
+    fake.on("LIST pods").reply(403);
+    let served = fake.serve();
+    let ran = run("diagnose node gpu-01")
+        .kubeconfig(&served.kubeconfig())
+        .output();
+    ran.expect_code(1);
+    ran.expect_no_stdout("nothing is wrong");
+    ran.expect_no_stdout("Nothing to do");
+}
+
+/// A pod that the kubelet has not acknowledged does not run, whatever its node state says.
+#[test]
+fn pod_that_the_kubelet_has_not_acknowledged_does_not_run() {
+    let package = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
+    let mut pod = NODEWRIGHT.pod("driver-1", &at_work("gpu-01"), "Pending", &[]);
+    pod["status"] = json!({"phase": "Pending"});
+    let job = NODEWRIGHT.job(&at_work("gpu-01"), json!({"active": 1}));
+    let cluster = |status: &str, entries: &[&str]| {
+        list(vec![
+            NODEWRIGHT.skyhook("in_progress", package.clone()),
+            NODEWRIGHT.operator(),
+            NODEWRIGHT.node("gpu-01", status, entries),
+            job.clone(),
+            pod.clone(),
+        ])
+    };
+    let cluster = cluster("in_progress", &["driver|1.0.0 apply in_progress"]);
+    let at = |time: &str| {
+        run(&format!(
+            "diagnose node gpu-01 --now 2026-11-20T{time}Z --from -"
+        ))
+        .stdin(cluster.clone())
+        .output()
+    };
+    // Created at 11:55: below ten minutes no rule reports it.
+    let ran = at("12:02:00");
+    ran.expect_no_stdout("has been running");
+    ran.expect_stdout(
+        "the pod for stage apply of driver was assigned to the node 7m ago, but the kubelet has not started it",
+    );
+    ran.expect_stdout(
+        "in progress: at stage apply, pod assigned 7m ago but not started by the kubelet",
+    );
+    let ran = at("12:10:00");
+    ran.expect_stdout("SKY205");
+    ran.expect_no_stdout("for 15m");
+}
+
+/// That a problem on another node ends every reconcile of the operator is said once, with the node.
+#[test]
+fn blocked_reconciles_are_mentioned_once() {
+    for (fixture, node, says) in [
+        (
+            "pod_stuck_terminating.unwanted",
+            "node-2",
+            "\n  node-1: the pod for stage apply of package driver is stuck terminating; every reconcile by the operator ends there until it is gone\n",
+        ),
+        (
+            "drain_blocked",
+            "drained",
+            "\n  held: PodDisruptionBudget apps/single allows no evictions, so the node cannot be drained for the interrupt of package driver; until it can be drained, every reconcile by the operator ends there\n",
+        ),
+        (
+            "node_state_malformed",
+            "newer",
+            "\n  broken: the node state of skyhook/gpu cannot be read, which stops the operator\n",
+        ),
+    ] {
+        let ran = run(&format!(
+            "diagnose node {node} --from tests/rules/{fixture}.yaml"
+        ))
+        .output();
+        ran.expect_stdout(says);
+        let first = ran
+            .stdout
+            .split("findings, causes first")
+            .next()
+            .unwrap_or_default();
+        assert!(
+            first.matches("every reconcile").count() <= 1,
+            "{}",
+            ran.transcript()
+        );
+    }
+}
+
+/// The stage that runs is named alike in the reason and in the line of its package, before the node state shows it.
+#[test]
+fn stage_that_the_node_state_does_not_show_yet_is_named() {
+    let ran = node("nodewright-drain-misattributed", "node-3");
+    ran.expect_stdout("stage config of nic has been running for 0s");
+    ran.expect_stdout("- nic 1.0.0 in progress: stage apply is done; stage config has started");
+    ran.expect_no_stdout("the next stage has not started");
+}
+
+/// `status` counts the node as erroring: the reason says so instead of "nothing is wrong".
+#[test]
+fn node_that_the_operator_reports_erroring_is_not_called_fine() {
+    let ran = node("v0.17-rough-reboot", "node-1");
+    ran.expect_code(0);
+    ran.expect_no_stdout("nothing is wrong");
+    ran.expect_stdout("the operator still reports the node as erroring");
+}
+
+/// "Nothing to do" is about this node: errors of the same custom resource on other nodes are mentioned.
+#[test]
+fn errors_on_other_nodes_are_mentioned_where_nothing_is_to_do() {
+    let ran = node("modelled-image-pull-failing", "node-3");
+    ran.expect_code(0);
+    ran.expect_no_stdout("the rollout continues without intervention");
+    ran.expect_stdout(
+        "Nothing to do for this node, but there are errors on other nodes: kubectl skyhook diagnose stuck gpu",
+    );
+}
+
+/// The packages are done, and `node status` shows the node as cordoned and in progress: the reason says why.
+#[test]
+fn done_node_that_is_still_cordoned_says_so() {
+    let ran = node("v0.17-rough-reboot", "node-3");
+    ran.expect_code(0);
+    ran.expect_stdout("all of its packages are done, but the operator has not removed its cordon from the node yet");
+    let ran = node("v0.17-rough-reboot", "node-2");
+    ran.expect_no_stdout("cordon");
+}
+
+/// A custom resource that waits for an earlier one is still stuck by its own failing package, as `uninstall status` says.
+#[test]
+fn failing_package_behind_an_earlier_custom_resource_is_stuck() {
+    let ran = run("diagnose node node-1 -o json --from tests/rules/deletion_not_progressing.yaml");
+    let json = ran.output().json();
+    let links = json["skyhooks"].as_array().expect("custom resources");
+    let link = links.iter().find(|link| link["name"] == "failing");
+    let link = link.expect("the failing one");
+    assert_eq!(link["state"], "stuck", "{link}");
+    let reason = link["reason"].as_str().expect("a sentence");
+    assert!(reason.contains("waits for skyhook/at-work"), "{reason}");
 }

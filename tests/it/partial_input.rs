@@ -243,3 +243,72 @@ fn rule_needing_webhooks_is_not_checked_without_them() {
     let answered = format!("{base}{WEBHOOK}{SERVICE}{}", slice(true));
     assert_eq!(diagnose(rule, &answered)["verdict"], "healthy");
 }
+
+/// Without the custom resources or the nodes, no rollout can be judged: the headline says so, and the exit code is not that
+/// of a healthy cluster, in any of the commands.
+#[test]
+fn files_without_an_essential_kind_are_not_reported_healthy() {
+    let captured = std::fs::read_to_string("tests/clusters/apply-erroring/cluster.json");
+    let captured: Value = serde_json::from_str(&captured.expect("a capture")).expect("JSON");
+    let only = |kinds: &[&str]| {
+        let mut list = captured.clone();
+        let items = list["items"].as_array_mut().expect("items");
+        items.retain(|item| kinds.iter().any(|kind| item["kind"] == *kind));
+        list.to_string()
+    };
+    let on = |words: &str, files: &str| {
+        let ran = run(&format!("{words} --from -")).stdin(files).output();
+        (
+            ran.stdout.lines().next().unwrap_or_default().to_owned(),
+            ran,
+        )
+    };
+    for kind in ["Node", "Skyhook"] {
+        let files = only(&[kind]);
+        for words in [
+            "diagnose stuck",
+            "diagnose check",
+            "status",
+            "uninstall status",
+        ] {
+            let (_, ran) = on(words, &files);
+            ran.expect_code(1);
+        }
+        let (headline, ran) = on("diagnose stuck", &files);
+        assert!(headline.starts_with("Incomplete: "), "{}", ran.transcript());
+        assert!(
+            headline.contains(" rules could not be checked; the others found no problems"),
+            "{headline}"
+        );
+        let (headline, _) = on("diagnose check", &files);
+        assert!(headline.starts_with("Incomplete: "), "{headline}");
+        assert!(headline.contains(" checks could not run"), "{headline}");
+    }
+    for words in [
+        "node status",
+        "node list --skyhook gpu-tune",
+        "package status driver --skyhook gpu-tune",
+        "leftovers",
+    ] {
+        let (_, ran) = on(words, &only(&["Skyhook"]));
+        ran.expect_code(1);
+        ran.expect_stderr("cannot read nodes: none in the input");
+    }
+    let (headline, ran) = on("diagnose stuck --rule SKY211", &only(&["Node", "Skyhook"]));
+    assert_eq!(headline, "Incomplete: 1 rule could not be checked");
+    ran.expect_code(1);
+    let (_, ran) = on(
+        "diagnose stuck --rule SKY211 --fail-on never",
+        &only(&["Node"]),
+    );
+    ran.expect_code(0);
+}
+
+/// What stops the operator is looked for on nodes and pods, too: without them it is not known that nothing does.
+#[test]
+fn check_without_nodes_does_not_say_that_nothing_stops_the_operator() {
+    let files = format!("{}{OLDER_OBJECT}", operator("v0.17.1"));
+    let ran = run("diagnose check --from -").stdin(files).output();
+    ran.expect_stdout("not checked: no custom resource stops the operator: ");
+    ran.expect_no_stdout("ok: no custom resource stops the operator");
+}

@@ -299,6 +299,20 @@ fn uninstall_remedy_keeps_the_version() {
     );
 }
 
+/// No edit of the spec reaches a version that has left it: only the record on the node keeps its uninstall waiting.
+#[test]
+fn uninstall_of_a_version_that_left_the_spec_offers_a_reset() {
+    let all = findings_with_remedies("image_not_pulled.left_spec", "SKY202");
+    let [(_, remedies)] = all.as_slice() else {
+        panic!("{all:#?}");
+    };
+    let reset = remedies.last().expect("a remedy");
+    let title = "Reset the package on the node: uninstall.sh does not run";
+    assert!(reset.starts_with(title), "{reset}");
+    let edits = remedies.iter().filter(|r| r.starts_with("Correct"));
+    assert_eq!(edits.count(), 0, "{remedies:#?}");
+}
+
 /// For each finding, the end of the message and the titles of remedies that write.
 #[test]
 fn failing_stage_states_whether_it_is_retried() {

@@ -14,8 +14,9 @@ use crate::cluster::Cluster;
 use crate::commands;
 use crate::commands::shared::command::command;
 use crate::ctx::{Ctx, interrupt};
-use crate::error::{Exit, Result};
+use crate::error::{Error, Exit, Result};
 use crate::rules::{Blocks, Rule, Scope};
+use crate::view::duration_text;
 
 /// Check the installation of the operator itself
 ///
@@ -26,8 +27,8 @@ use crate::rules::{Blocks, Rule, Scope};
 /// Your permissions to make changes are checked with access reviews, which change nothing; a missing permission is a
 /// warning.
 ///
-/// Exits with 2 if something is wrong, otherwise with 1 if something could not be read from the cluster. Warnings do
-/// not count.
+/// Exits with 2 if something is wrong, otherwise with 1 if something could not be read from the cluster, or if the files
+/// contain no custom resources or no nodes. Warnings do not count.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook diagnose check
@@ -77,25 +78,40 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             tokio::time::sleep(args.timeout).await
         }
     };
-    let mut last = run_checks(ctx).await?;
-    let mut ended = Some(Exit::TimedOut);
-    {
-        let again = async {
-            while !last.passed {
+    let mut last = None;
+    let ended = {
+        let rounds = async {
+            let mut page = run_checks(ctx).await?;
+            while !last.insert(page).passed {
                 tokio::time::sleep(PAUSE).await;
                 // A server that does not respond for a while is asked again.
-                if let Ok(page) = run_checks(ctx).await {
-                    last = page;
-                }
+                page = loop {
+                    match run_checks(ctx).await {
+                        Ok(page) => break page,
+                        Err(_) => tokio::time::sleep(PAUSE).await,
+                    }
+                };
             }
+            Ok::<(), Error>(())
         };
         tokio::select! {
             biased;
-            () = interrupted => ended = Some(Exit::Interrupted),
-            () = again => ended = None,
-            () = over => {}
+            () = interrupted => Some(Exit::Interrupted),
+            passed = rounds => passed.map(|()| None)?,
+            () = over => Some(Exit::TimedOut),
         }
-    }
+    };
+    let Some(last) = last else {
+        let exit = ended.unwrap_or(Exit::Failed);
+        let how = match exit {
+            Exit::TimedOut => format!("timed out after {}", duration_text(args.timeout)),
+            _ => "interrupted".to_owned(),
+        };
+        return Err(Error {
+            exit,
+            ..Error::failed(format!("{how}: the first checks have not finished"))
+        });
+    };
     ctx.show(&last)?;
     Ok(ended.unwrap_or_else(|| last.exit()))
 }

@@ -2,8 +2,7 @@ mod chain;
 mod relevant;
 mod report;
 mod step;
-
-use std::collections::BTreeSet;
+mod works;
 
 use self::chain::Chain;
 use self::report::NodeReport;
@@ -61,23 +60,30 @@ fn view<'a>(cluster: &'a Cluster, name: &str) -> Option<NodeReport<'a>> {
     let node = cluster.node(name)?;
     let mut report = rules::diagnose(cluster, &Scope::default());
     reason::add(cluster, &mut report.findings);
+    let (unreadable, unseen) = (unreadable(cluster), unseen(cluster));
+    let whole = unreadable.is_empty() && unseen.is_empty();
     Some(NodeReport {
         cluster,
         node,
-        chain: Chain::of(cluster, node, report),
-        unreadable: unreadable(cluster),
+        chain: Chain::of(cluster, node, report, whole),
+        unreadable,
+        unseen,
     })
 }
 
-/// The sources that the cluster would not give.
+/// What shows how stages fare, and is not in the files.
+fn unseen(cluster: &Cluster) -> Vec<String> {
+    let sources = [Source::Pods, Source::Jobs].into_iter();
+    let left_out = |s: &Source| cluster.has(*s) && cluster.source(*s) == Read::NotRequested;
+    sources
+        .filter(left_out)
+        .map(|source| source.to_string())
+        .collect()
+}
+
+/// The sources that are missing, and why.
 fn unreadable(cluster: &Cluster) -> Vec<String> {
-    let sources: BTreeSet<Source> = Scope::default().needs().into_iter().collect();
-    let why = |source: Source| match cluster.source(source) {
-        Read::Unreadable(why) => Some(format!("{source}: {why}")),
-        Read::NotRequested if source == Source::Skyhooks => {
-            Some(format!("{source}: none in the input"))
-        }
-        Read::Ok(_) | Read::NotRequested => None,
-    };
-    sources.into_iter().filter_map(why).collect()
+    let sources = Scope::default().needs().into_iter();
+    let why = |source| Some(format!("{source}: {}", cluster.missing(source)?));
+    sources.filter_map(why).collect()
 }

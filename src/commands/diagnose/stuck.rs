@@ -1,6 +1,6 @@
 use crate::args::named;
+use crate::cluster::Cluster;
 use crate::cluster::kept_logs;
-use crate::cluster::{Cluster, Read, Source};
 use crate::commands::shared::command::command;
 use crate::commands::shared::diagnosis::{self, Diagnosis};
 use crate::commands::shared::rule::find_rule;
@@ -12,14 +12,15 @@ use crate::rules::{self, Report, Scope, Severity};
 /// Find what is stuck, why, and how to fix it
 ///
 /// Runs every rule against the cluster and prints the verdict first, then each finding with its evidence and remedies,
-/// least disruptive first. What could not be read is listed; the verdict then says that some checks could not run.
+/// least disruptive first. What could not be read is listed; the verdict then says how many rules could not be checked.
 ///
 /// For a package that fails or hangs, it shows how the container ended and its last log lines, with secrets masked.
 /// Logs that do not arrive within a second are left out. With --from, logs are available only from a file written by
 /// `collect`.
 ///
 /// Exits with 2 if there is a finding at or above --fail-on, otherwise with 1 if the cluster did not return something
-/// that a rule needs.
+/// that a rule needs, or if the files contain no custom resources, no
+/// nodes, or nothing that the selected rules need.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "Examples:
   # What is stuck, and how to fix it
@@ -104,8 +105,8 @@ impl Args {
 }
 
 impl FailOn {
-    /// Findings at the threshold fail, and so does an answer from which a source was withheld: a
-    /// script must not take it for "nothing stuck". What files just do not hold is their giver's choice.
+    /// Findings at the threshold fail, and so does an answer from which a source is missing: a script must not take it for
+    /// "nothing stuck".
     fn exit(self, report: &Report, cluster: &Cluster) -> Exit {
         let threshold = match self {
             FailOn::Error => Severity::Error,
@@ -113,14 +114,14 @@ impl FailOn {
             FailOn::Info => Severity::Info,
             FailOn::Never => return Exit::Done,
         };
-        let withheld = |s: &&Source| matches!(cluster.source(**s), Read::Unreadable(_));
-        let unchecked = report
+        let mut unchecked = report
             .not_checked
             .iter()
             .flat_map(|n| n.rule.needs.iter().chain(n.rule.optional_sources));
+        let nothing_checked = report.not_checked.len() == report.counts.rules;
         if report.findings.iter().any(|f| f.severity >= threshold) {
             Exit::Findings
-        } else if unchecked.into_iter().any(|s| withheld(&s)) {
+        } else if nothing_checked || unchecked.any(|s| cluster.missing(*s).is_some()) {
             Exit::Failed
         } else {
             Exit::Done

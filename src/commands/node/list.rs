@@ -48,7 +48,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     }
     scope::say_what_is_missing(ctx, &cluster, &NEEDS);
     ctx.show(&list)?;
-    Ok(Exit::Done)
+    Ok(selection::exit_without(&cluster, &[Source::Nodes]))
 }
 
 fn view(cluster: &Cluster, args: &Args) -> Result<NodeList> {

@@ -56,7 +56,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     }
     scope::say_what_is_missing(ctx, &cluster, needs);
     ctx.show(&status)?;
-    Ok(Exit::Done)
+    Ok(selection::exit_without(&cluster, &[Source::Nodes]))
 }
 
 impl Args {

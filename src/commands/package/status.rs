@@ -54,7 +54,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     }
     scope::say_what_is_missing(ctx, &cluster, &READS);
     ctx.show(&status)?;
-    Ok(Exit::Done)
+    Ok(selection::exit_without(&cluster, &[Source::Nodes]))
 }
 
 fn view(cluster: &Cluster, args: &Args) -> Result<PackageStatus> {

@@ -36,6 +36,16 @@ pub fn counted(errors: usize, warnings: usize) -> Vec<String> {
         .collect()
 }
 
+/// The headline where not all could be looked at and no error was found: what could not be, and what the rest found.
+pub fn incomplete(unchecked: &str, nothing_left: bool, warnings: usize) -> String {
+    let rest = match warnings {
+        _ if nothing_left => "",
+        0 => "; the others found no problems",
+        _ => "; the others found no errors",
+    };
+    format!("Incomplete: {unchecked}{rest}")
+}
+
 pub fn label_of(severity: Severity) -> Label {
     match severity {
         Severity::Error => Label::Error,

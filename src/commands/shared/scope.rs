@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::api::LabelSelector;
 use crate::cluster::{Cluster, Node, Source};
 use crate::commands::shared::selection;
-use crate::ctx::{Ctx, unread};
+use crate::ctx::Ctx;
 use crate::error::{Error, Result};
 use crate::rules::Scope;
 
@@ -89,9 +89,11 @@ pub fn packages(cluster: &Cluster, skyhook: &str) -> BTreeSet<String> {
 
 /// Says which of the sources could not be read, so that an answer without them is not taken for whole.
 pub fn say_what_is_missing(ctx: &mut Ctx, cluster: &Cluster, needs: &[Source]) {
-    for (source, why) in unread(cluster, needs) {
-        ctx.warn(format!(
-            "cannot read {source}: {why}; the output may be incomplete"
-        ));
+    for source in needs {
+        if let Some(why) = cluster.missing(*source) {
+            ctx.warn(format!(
+                "cannot read {source}: {why}; the output may be incomplete"
+            ));
+        }
     }
 }

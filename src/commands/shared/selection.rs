@@ -6,7 +6,7 @@ use super::migration;
 use crate::api::{Package, Skyhook};
 use crate::args::selection::pattern;
 use crate::cluster::{Certainty, Cluster, Node, Only, Read, Source};
-use crate::error::{Error, Result};
+use crate::error::{Error, Exit, Result};
 use crate::view::expand;
 
 /// The nodes that the words name: each is tried as a name first, then as a set of names as one is printed, then as a
@@ -179,5 +179,15 @@ pub fn readable(cluster: &Cluster, source: Source) -> Result<()> {
     match cluster.source(source) {
         Read::Unreadable(why) => Err(Error::failed(format!("cannot read {source}: {why}"))),
         _ => Ok(()),
+    }
+}
+
+/// How an answer ends that is nothing without these sources.
+pub fn exit_without(cluster: &Cluster, sources: &[Source]) -> Exit {
+    let mut sources = sources.iter();
+    if sources.any(|source| cluster.missing(*source).is_some()) {
+        Exit::Failed
+    } else {
+        Exit::Done
     }
 }

@@ -50,12 +50,19 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let needs = Scope::default().needs();
     let cluster = ctx.load(&needs).await?;
     let status = view(&cluster, args)?;
+    let exit = selection::exit_without(&cluster, &[Source::Skyhooks, Source::Nodes]);
     if status.rows.is_empty() {
-        ctx.note("No uninstall is requested or in progress.");
+        ctx.note(match exit {
+            Exit::Done => "No uninstall is requested or in progress.",
+            _ => {
+                "No uninstall was found, but without both the custom resources and the nodes, it is unknown whether one is \
+                 requested or in progress."
+            }
+        });
     }
     scope::say_what_is_missing(ctx, &cluster, &needs);
     ctx.show(&status)?;
-    Ok(Exit::Done)
+    Ok(exit)
 }
 
 fn view(cluster: &Cluster, args: &Args) -> Result<UninstallStatus> {

@@ -191,3 +191,35 @@ async fn empty_ca_data_falls_back_to_the_ca_file() {
     let connected = connected(&here, &["--tls-server-name=fake.example"]).await;
     assert_eq!(nodes(&connected).await, Ok(Read::Ok(1)));
 }
+
+/// Without its user a context would be used anonymously, and the server's answer would not say why.
+#[tokio::test]
+async fn context_with_missing_user_or_cluster_is_reported() {
+    let home = tempdir().expect("a directory");
+    let mut config = kubeconfig("https://host:6443", "production");
+    config["contexts"] = json!([
+        {"name": "a", "context": {"cluster": "production", "user": "productoin"}},
+        {"name": "b", "context": {"cluster": "staging", "user": "production"}},
+        {"name": "none", "context": {"cluster": "production"}},
+    ]);
+    let path = file(home.path(), "config", &config.to_string());
+    let here = environment(home.path(), &path);
+    let expected = format!(
+        r#"context "a" uses the user "productoin", which is not in the kubeconfig {path}; did you mean "production"?"#
+    );
+    assert_eq!(refused(&here, &["--context", "a"]).await, expected);
+    let expected = format!(
+        r#"context "b" uses the cluster "staging", which is not in the kubeconfig {path}; available: production"#
+    );
+    assert_eq!(refused(&here, &["--context", "b"]).await, expected);
+    // Credentials of flags, or a context without a user, need none of the kubeconfig.
+    connected(&here, &["--context", "a", "--token", "t"]).await;
+    connected(&here, &["--context", "a", "--user", "production"]).await;
+    connected(&here, &["--context", "none"]).await;
+    config["users"] = json!([]);
+    file(home.path(), "config", &config.to_string());
+    let expected = format!(
+        r#"context "a" uses the user "productoin", which is not in the kubeconfig {path}; there are no users"#
+    );
+    assert_eq!(refused(&here, &["--context", "a"]).await, expected);
+}

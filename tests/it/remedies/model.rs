@@ -17,12 +17,13 @@ use crate::support::run::Run;
 const FOLLOWS: [(&str, &str); 2] = [("SKY208", "resume"), ("SKY314", "resume")];
 
 /// Remedies that do not resolve the finding on the model, since it needs an operator: to start a retried stage,
-/// to react to a pause or an ignored node, or to run its next pass.
-const LATER: [(&str, &str); 8] = [
+/// to react to a pause, an ignored node or a removed record, or to run its next pass.
+const LATER: [(&str, &str); 9] = [
     ("SKY101", "package retry --skyhook --node"),
     ("SKY112", "package retry --skyhook --node"),
     ("SKY201", "package retry --skyhook --node"),
     ("SKY201", "uninstall --cancel"),
+    ("SKY202", "reset --node --package"),
     ("SKY205", "node ignore"),
     ("SKY205", "reset --node --package"),
     ("SKY206", "pause"),

@@ -1,22 +1,24 @@
 //! The checks, in their order. Pure.
 
+use std::collections::BTreeSet;
+
 use super::outcome::{Check, Expectation};
 use super::rules;
 use super::versions::{certificates, image_and_chart, operator_and_api, uninstall};
 use crate::cluster::installation::{Definition, Installation};
 use crate::cluster::{Cluster, Deployment, Read, Source};
-use crate::rules::{Blocks, Finding, Scope, diagnose};
+use crate::rules::{Blocks, Finding, Report, Rule, Scope, diagnose};
 use crate::view::{age, list, plural};
 
 pub fn checks(cluster: &Cluster, installation: &Installation, changes: Check) -> Vec<Check> {
-    let findings = diagnose(
+    let report = diagnose(
         cluster,
         &Scope {
             rules: rules(),
             ..Scope::default()
         },
     );
-    let findings = &findings.findings;
+    let findings = &report.findings;
     let mut checks = vec![server(installation), definitions(cluster, installation)];
     checks.extend(operator(cluster, findings));
     checks.push(leader(cluster, installation));
@@ -27,7 +29,7 @@ pub fn checks(cluster: &Cluster, installation: &Installation, changes: Check) ->
     checks.push(image_and_chart(cluster));
     checks.push(operator_and_api(cluster));
     checks.push(uninstall(cluster, installation));
-    checks.push(settings(cluster, findings));
+    checks.push(settings(cluster, &report));
     checks.push(sizes(cluster, findings));
     checks
 }
@@ -210,22 +212,42 @@ fn webhooks(cluster: &Cluster, findings: &[Finding]) -> Check {
     }
 }
 
-fn settings(cluster: &Cluster, findings: &[Finding]) -> Check {
+fn settings(cluster: &Cluster, report: &Report) -> Check {
     let expected = Expectation("custom resources", "no custom resource stops the operator");
     // The operator itself and its webhooks have lines of their own.
-    let others = ["SKY501", "SKY505"];
-    let stops = findings.iter().filter(|f| {
-        let named = matches!(f.rule.code, "SKY502" | "SKY503" | "SKY504");
-        named || f.blocks.contains(&Blocks::Reconcile) && !others.contains(&f.rule.code)
-    });
-    let codes: Vec<&str> = stops.map(|f| f.rule.code).collect();
-    let found = expected.by(findings, &codes);
-    found.unwrap_or_else(|| {
-        of_skyhooks(
-            cluster,
-            expected,
-            "no findings of this kind on custom resources or their nodes",
-        )
+    let stops = |rule: &Rule, blocks: &[Blocks]| {
+        let named = matches!(rule.code, "SKY502" | "SKY503" | "SKY504");
+        let other = matches!(rule.code, "SKY501" | "SKY505");
+        named || blocks.contains(&Blocks::Reconcile) && !other
+    };
+    let found = report.findings.iter();
+    let found = found.filter(|f| stops(f.rule, f.blocks));
+    let codes: Vec<&str> = found.map(|f| f.rule.code).collect();
+    if let Some(check) = expected.by(&report.findings, &codes) {
+        return check;
+    }
+    let unchecked = report.not_checked.iter().map(|n| n.rule);
+    let unchecked: Vec<&Rule> = unchecked.filter(|rule| stops(rule, rule.blocks)).collect();
+    unread(cluster, expected, &unchecked).unwrap_or_else(|| {
+        expected.good("no findings of this kind on custom resources or their nodes")
+    })
+}
+
+/// What rules that could not be checked leave of a check; nothing where there are none.
+fn unread(cluster: &Cluster, expected: Expectation, unchecked: &[&Rule]) -> Option<Check> {
+    if unchecked.is_empty() {
+        return None;
+    }
+    let sources = unchecked.iter().flat_map(|rule| rule.needs);
+    let sources: BTreeSet<Source> = sources.copied().collect();
+    let read = |source: &Source| matches!(cluster.source(*source), Read::Ok(_));
+    let unread = sources.into_iter().filter(|s| cluster.has(*s) && !read(s));
+    let unread: Vec<Source> = unread.collect();
+    let names: Vec<String> = unread.iter().map(ToString::to_string).collect();
+    let check = expected.not_checked(format!("not read: {}", list(&names)));
+    Some(Check {
+        withheld: unread.iter().any(|s| cluster.missing(*s).is_some()),
+        ..check.hint("kubectl skyhook diagnose stuck")
     })
 }
 

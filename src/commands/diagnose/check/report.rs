@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use super::outcome::{Check, CheckResult};
 use crate::cluster::Cluster;
-use crate::commands::shared::rule::counted;
+use crate::commands::shared::rule::{counted, incomplete};
 use crate::error::Exit;
 use crate::view::text::{self, Label, Text};
-use crate::view::{API_VERSION, View, list, to_json};
+use crate::view::{API_VERSION, View, list, plural, to_json};
 
 /// Whether the installation passed all checks.
 #[derive(Serialize, JsonSchema)]
@@ -50,7 +50,8 @@ impl CheckReport {
         let of = |outcome| self.checks.iter().filter(|c| c.outcome == outcome).count();
         let (warnings, not_checked) = (of(CheckResult::Warning), of(CheckResult::NotChecked));
         let mut parts = counted(of(CheckResult::Error), warnings);
-        if not_checked > 0 {
+        let incomplete_only = self.passed && not_checked > 0;
+        if not_checked > 0 && !incomplete_only {
             parts.push(format!("{not_checked} not checked"));
         }
         let found = if parts.is_empty() {
@@ -61,10 +62,11 @@ impl CheckReport {
         let verdict = match (self.passed, not_checked) {
             (false, _) => text::error("The installation has problems"),
             (true, 0) => text::good("The installation is healthy"),
-            (true, _) if warnings > 0 => {
-                text::warning("No errors found, but some checks could not run")
+            (true, _) => {
+                let what = format!("{} could not run", plural(not_checked, "check"));
+                let whole = not_checked == self.checks.len();
+                text::warning(incomplete(&what, whole, warnings))
             }
-            (true, _) => text::warning("No problems found, but some checks could not run"),
         };
         let mut text = Text::new();
         text.line(verdict + found);

@@ -8,9 +8,9 @@ use serde::Serialize;
 use super::relevant::{concerns_all, relevant};
 use super::step::{Inspection, NextStep};
 use crate::api::Skyhook;
-use crate::cluster::{Cluster, Node, NodeRecord, PackageRun};
+use crate::cluster::{Cluster, Node, NodeRecord};
 use crate::rules::{Finding, Report, Severity};
-use crate::view::{NodeSet, age, count, list, plural};
+use crate::view::{NodeSet, list};
 
 /// The state of a custom resource on a node, or of the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
@@ -43,16 +43,20 @@ pub struct Link<'a> {
 pub struct Chain<'a> {
     pub links: Vec<Link<'a>>,
     pub findings: Vec<Finding>,
+    /// A custom resource that is not done here and has errors on other nodes that do not keep this one.
+    pub failing_elsewhere: Option<String>,
 }
 
 impl<'a> Chain<'a> {
-    pub fn of(cluster: &'a Cluster, node: &'a Node, report: Report) -> Chain<'a> {
+    /// `whole` says that nothing is missing, without which nothing is called fine.
+    pub fn of(cluster: &'a Cluster, node: &'a Node, report: Report, whole: bool) -> Chain<'a> {
         let package_runs = cluster.package_runs();
         let look = Inspection {
             cluster,
             node,
             package_runs: &package_runs,
             findings: &report.findings,
+            whole,
         };
         let mut links: Vec<Link<'a>> = Vec::new();
         for skyhook in cluster.skyhooks.items() {
@@ -73,8 +77,18 @@ impl<'a> Chain<'a> {
                 cluster.gate_everywhere(s).map(|gate| gate.skyhook.name())
             }
         });
+        let errors = report.findings.iter();
+        let errors = errors.filter(|f| f.severity == Severity::Error);
+        let failing = errors.filter_map(|f| f.subject.skyhook.clone());
+        let failing_elsewhere = failing
+            .into_iter()
+            .find(|name| open.contains(name.as_str()));
         let findings = relevant(node, report.findings, &open, &anywhere.collect());
-        Chain { links, findings }
+        Chain {
+            links,
+            findings,
+            failing_elsewhere,
+        }
     }
 
     /// The worst of the custom resources; no better than an error that keeps the node from being done.
@@ -155,7 +169,12 @@ impl<'a> Inspection<'_, 'a> {
         let (cluster, node) = (self.cluster, self.node);
         let on = cluster.on_node(node, skyhook.name());
         if cluster.is_complete_on(skyhook, node) && !skyhook.deleting() {
-            return (LinkState::Done, "all of its packages are done".to_owned());
+            let says = if on.is_some_and(|on| on.cordon) {
+                "all of its packages are done, but the operator has not removed its cordon from the node yet"
+            } else {
+                "all of its packages are done"
+            };
+            return (LinkState::Done, says.to_owned());
         }
         if skyhook.paused() {
             return (LinkState::Held, "it is paused".to_owned());
@@ -187,16 +206,14 @@ impl<'a> Inspection<'_, 'a> {
             let says = format!(
                 "it waits for {name}, which must first finish on all of its nodes, but has not finished on {at}"
             );
-            let elsewhere = self.holding(skyhook).map(|(f, _)| self.state(f)).max();
-            let here = gated(gate.skyhook.name(), before);
-            return (here.max(elsewhere.unwrap_or(here)), says);
+            return (self.gated(skyhook, gate.skyhook.name(), before), says);
         }
         if let Some(gate) = cluster.gate_on(skyhook, node) {
             let says = format!(
                 "it waits for {}, which runs first",
                 gate.skyhook.reference()
             );
-            return (gated(gate.skyhook.name(), before), says);
+            return (self.gated(skyhook, gate.skyhook.name(), before), says);
         }
         let taints = cluster.untolerated_by(skyhook, node);
         let spelled: Vec<String> = taints.iter().map(|t| t.spelled()).collect();
@@ -243,77 +260,12 @@ impl<'a> Inspection<'_, 'a> {
         }
     }
 
-    fn running(&self, skyhook: &Skyhook) -> Option<&PackageRun<'a>> {
-        let mut here = self.package_runs.on(skyhook.name(), &self.node.name);
-        here.find(|e| e.alive())
-    }
-
-    fn works(&self, skyhook: &'a Skyhook) -> (LinkState, String) {
-        if let Some(package_run) = self.running(skyhook) {
-            let since = age(package_run.created(), self.cluster.taken_at);
-            let (stage, package) = (&package_run.stage, &package_run.package);
-            return (
-                LinkState::Working,
-                format!("stage {stage} of {package} has been running for {since}"),
-            );
-        }
-        if let Some(turn) = self.cluster.turn(skyhook, self.node) {
-            let place = match (turn.number, turn.waiting) {
-                (_, 1) => "the node is the only one waiting in".to_owned(),
-                (Some(number), all) => format!(
-                    "the node is number {} of {} in the queue of",
-                    count(number),
-                    count(all)
-                ),
-                (None, all) => format!(
-                    "the node is one of {} waiting, in no fixed order, in",
-                    plural(all, "node")
-                ),
-            };
-            let compartment = format!("compartment {}", turn.compartment);
-            let at_once = match turn.at_once {
-                Some(1) => ", which processes one node at a time".to_owned(),
-                Some(n) => format!(", which processes {n} nodes at a time"),
-                None => String::new(),
-            };
-            let now = match turn.working {
-                0 => "; the operator chooses the next nodes in its next reconcile".to_owned(),
-                1 => "; one node is in progress now".to_owned(),
-                n => format!("; {} are in progress now", plural(n, "node")),
-            };
-            return (
-                LinkState::Waiting,
-                self.unless_something_is_wrong(format!("{place} {compartment}{at_once}{now}")),
-            );
-        }
-        if self.cluster.is_taken_up(skyhook, self.node) {
-            if let Some(says) = self.delayed_interrupt(skyhook) {
-                return (LinkState::Waiting, says);
-            }
-            let (state, says) = if self.cluster.is_passed_over(skyhook, self.node) {
-                let says = "the operator continues once no other node of the batch is in progress";
-                (LinkState::Waiting, says)
-            } else {
-                let says =
-                    "the operator has started work on the node and continues in its next reconcile";
-                (LinkState::Working, says)
-            };
-            return (state, self.unless_something_is_wrong(says.to_owned()));
-        }
-        (
-            LinkState::Waiting,
-            "the operator has not started work on the node".to_owned(),
-        )
-    }
-
-    /// That nothing is wrong is said only where nothing is found that keeps the node.
-    fn unless_something_is_wrong(&self, says: String) -> String {
-        let mut found = self.findings.iter();
-        if found.any(|f| f.severity > Severity::Info) {
-            says
-        } else {
-            format!("nothing is wrong: {says}")
-        }
+    /// How a custom resource stands behind another one: as badly as that one does here, or as what is found of its own.
+    fn gated(&self, skyhook: &Skyhook, root: &str, before: &[Link<'_>]) -> LinkState {
+        let root = before.iter().find(|link| link.name == root);
+        let own = self.holding(skyhook).map(|(f, _)| self.state(f));
+        own.chain(root.map(|link| link.state))
+            .fold(LinkState::Waiting, LinkState::max)
     }
 
     /// How bad what is found of a custom resource is, on whatever node.
@@ -362,25 +314,11 @@ impl<'a> Inspection<'_, 'a> {
         all.filter_map(move |f| near(f).map(|near| (f, near)))
     }
 
-    /// Its message, with the node where that is another.
+    /// Its message, with the node where that is another. Whatever ends the operator's reconciles says so itself.
     fn told(&self, finding: &Finding) -> String {
         match finding.subject.node.as_deref() {
-            Some(node) if node != self.node.name && finding.blocks_reconcile() => {
-                format!(
-                    "every reconcile of the operator stops at {node}: {}",
-                    finding.message
-                )
-            }
             Some(node) if node != self.node.name => format!("{node}: {}", finding.message),
             _ => finding.message.clone(),
         }
     }
-}
-
-/// How a custom resource stands behind another one: as badly as that one does here.
-fn gated(root: &str, before: &[Link<'_>]) -> LinkState {
-    let link = before.iter().find(|link| link.name == root);
-    link.map_or(LinkState::Waiting, |link| {
-        link.state.max(LinkState::Waiting)
-    })
 }

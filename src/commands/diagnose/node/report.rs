@@ -28,6 +28,8 @@ pub struct NodeReport<'a> {
     pub chain: Chain<'a>,
     /// The sources that the cluster did not return, and why.
     pub unreadable: Vec<String>,
+    /// What shows how stages fare, and is not in the files.
+    pub unseen: Vec<String>,
 }
 
 /// Why a node is not done.
@@ -85,6 +87,13 @@ impl NodeReport<'_> {
         } else {
             Exit::Failed
         }
+    }
+
+    /// Whether the kubelet has not started the pod of a stage.
+    fn waits_for_kubelet(&self) -> bool {
+        let package_runs = self.cluster.package_runs();
+        let mut here = package_runs.all().iter();
+        here.any(|run| run.node == self.node.name && run.alive() && run.unacknowledged().is_some())
     }
 
     /// What is more than worth knowing.
@@ -243,13 +252,30 @@ impl NodeReport<'_> {
         let mut text = Text::new();
         let next = self.next();
         if next.is_empty() {
-            let nothing = match self.chain.state(self.node) {
+            let nothing: Line = match self.chain.state(self.node) {
                 LinkState::Done => return text,
                 LinkState::Unknown if self.grave().is_empty() => return text,
                 LinkState::Working | LinkState::Waiting if self.grave().is_empty() => {
-                    "Nothing to do: the rollout continues without intervention."
+                    if !self.unreadable.is_empty() {
+                        return text;
+                    }
+                    if !self.unseen.is_empty() {
+                        let unseen = self.unseen.join(" or ");
+                        format!("No problem was found, but the input has no {unseen}, so failures may be missing.").into()
+                    } else if self.waits_for_kubelet() {
+                        "Nothing to do yet. If the kubelet does not start the pod within ten minutes, this command reports it."
+                            .into()
+                    } else if let Some(name) = &self.chain.failing_elsewhere {
+                        let command =
+                            shell_words(&["kubectl", "skyhook", "diagnose", "stuck", name]);
+                        Line::from(
+                            "Nothing to do for this node, but there are errors on other nodes: ",
+                        ) + text::command(command)
+                    } else {
+                        "Nothing to do: the rollout continues without intervention.".into()
+                    }
                 }
-                _ => "See the findings with their evidence:",
+                _ => "See the findings with their evidence:".into(),
             };
             text.paragraph(nothing);
         } else {

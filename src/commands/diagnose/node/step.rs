@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::api::{Package, Skyhook, State};
+use crate::api::{Package, Skyhook, Stage, State};
 use crate::cluster::{Cluster, Node, PackageRuns, Phase, Placement};
 use crate::commands::shared::package_row::words;
 use crate::rules::Finding;
@@ -27,6 +27,8 @@ pub struct Inspection<'l, 'a> {
     pub node: &'a Node,
     pub package_runs: &'l PackageRuns<'a>,
     pub findings: &'l [Finding],
+    /// Nothing that was asked for is missing.
+    pub whole: bool,
 }
 
 impl<'a> Inspection<'_, 'a> {
@@ -46,13 +48,27 @@ impl<'a> Inspection<'_, 'a> {
             Phase::Running | Phase::Uninstalling | Phase::Failing | Phase::UninstallFailing => {
                 let stage = placement.entry.map_or("", |e| e.stage.as_str());
                 let state = placement.entry.filter(|e| e.state == State::Complete);
-                let at = match state {
-                    Some(_) => format!("stage {stage} is done; the next stage has not started"),
-                    None => format!("at stage {stage}"),
+                let next = state.and_then(|_| self.runs_next(placement));
+                let at = match (state, next) {
+                    (Some(_), Some(next)) => {
+                        format!("stage {stage} is done; stage {next} has started")
+                    }
+                    (Some(_), None) => {
+                        format!("stage {stage} is done; the next stage has not started")
+                    }
+                    (None, _) => format!("at stage {stage}"),
                 };
-                let since = self.package_runs.since(placement);
-                let since =
-                    since.map(|at| format!(" for {}", age(Some(at), self.cluster.taken_at)));
+                let ago = |at| age(Some(at), self.cluster.taken_at);
+                let since = match self.package_runs.unacknowledged_since(placement) {
+                    Some(at) => Some(format!(
+                        ", pod assigned {} ago but not started by the kubelet",
+                        ago(at)
+                    )),
+                    None => {
+                        let since = self.package_runs.since(placement);
+                        since.map(|at| format!(" for {}", ago(at)))
+                    }
+                };
                 let outcome = self.outcome(placement).map(|o| format!(", {o}"));
                 format!(
                     "{at}{}{}",
@@ -74,6 +90,21 @@ impl<'a> Inspection<'_, 'a> {
             }
             _ => String::new(),
         }
+    }
+
+    /// The stage after the recorded one, where it runs already and the record does not show it yet.
+    fn runs_next(&self, placement: &Placement<'a>) -> Option<&Stage> {
+        let recorded = placement.entry?;
+        let here = self.package_runs;
+        let mut here = here.on(placement.skyhook, &placement.node.name);
+        let next = here.find(|run| {
+            run.package == placement.package
+                && run.version == placement.version
+                && run.stage != recorded.stage
+                && run.alive()
+                && run.unacknowledged().is_none()
+        });
+        next.map(|run| &run.stage)
     }
 
     /// The packages that it depends on and that are not done here.

@@ -12,7 +12,7 @@ pub use self::document::Document;
 use self::group::{Detail, FindingGroup};
 use crate::cluster::Cluster;
 use crate::commands::shared::grouped::grouped;
-use crate::commands::shared::rule::counted;
+use crate::commands::shared::rule::{counted, incomplete};
 use crate::ctx::Tail;
 use crate::rules::causes::Causes;
 use crate::rules::{self, Report, Verdict, reason as attempts};
@@ -145,11 +145,11 @@ impl<'a> Diagnosis<'a> {
                 text::good("No problems in the selected scope") + found
             }
             Verdict::Healthy => text::good("Nothing is stuck") + found,
-            Verdict::Incomplete if counts.warnings > 0 => {
-                text::warning("No errors found, but some checks could not run") + found
-            }
             Verdict::Incomplete => {
-                text::warning("No problems found, but some checks could not run") + found
+                let unchecked = self.report.not_checked.len();
+                let what = format!("{} could not be checked", plural(unchecked, "rule"));
+                let whole = unchecked == counts.rules;
+                text::warning(incomplete(&what, whole, counts.warnings)) + found
             }
         }
     }
