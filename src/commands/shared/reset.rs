@@ -305,6 +305,7 @@ impl<'a> ResetPlanner<'a> {
             && !self.request.batches
         {
             effects::stopped_rollout(self.cluster, skyhook, &self.touched, &mut effects);
+            batches::warn_of_counters(self.cluster, skyhook, &self.touched, &mut effects);
         }
         if let Some(skyhook) = self.skyhook
             && effects::bypassed_uninstalls(skyhook, &self.packages, &mut effects)
