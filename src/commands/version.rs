@@ -75,7 +75,7 @@ struct Operator {
     /// The API that it acts on.
     api: Option<String>,
     /// Why the version is not known.
-    #[serde(rename = "unknownBecause")]
+    #[serde(rename = "unknownReason")]
     reason: Option<String>,
 }
 

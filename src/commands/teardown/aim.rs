@@ -73,7 +73,7 @@ impl Teardown {
         };
         if self.safe {
             format!("{what}: it is safe to uninstall the operator")
-        } else if !self.left.is_empty() {
+        } else if !self.remaining.is_empty() {
             "Not safe to uninstall the operator yet: not everything has been removed".to_owned()
         } else {
             "Cannot tell whether it is safe to uninstall the operator: not everything could be read"
@@ -225,7 +225,7 @@ impl ctx::PlannedAim for Teardown {
     }
 
     fn exit(&self) -> Exit {
-        match self.left.is_empty() {
+        match self.remaining.is_empty() {
             _ if self.safe => Exit::Done,
             false => Exit::Findings,
             // Not everything could be read.

@@ -135,7 +135,7 @@ impl Teardown {
             let note = "Ctrl-C stops the teardown: the remaining objects are left unchanged; a requested deletion cannot be canceled";
             effects.notes.push(note.to_owned());
         }
-        for why in &self.unread {
+        for why in &self.unreadable {
             let may_hang = if self.items.is_empty() {
                 ""
             } else {
@@ -151,7 +151,7 @@ impl Teardown {
         match self.items.iter().any(|p| !p.blockers.is_empty()) {
             _ if self.items.is_empty() => self.exit(),
             true => Exit::Findings,
-            false if self.unread.is_empty() || cluster.from_files => Exit::Done,
+            false if self.unreadable.is_empty() || cluster.from_files => Exit::Done,
             false => Exit::Failed,
         }
     }

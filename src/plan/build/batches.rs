@@ -145,10 +145,12 @@ pub fn warn_of_counters(
         // Of a rollout that has stopped more is said.
         let mut batches = batches.filter(|batch| !batch.should_stop);
         let status = cluster.status_on(skyhook, node);
+        // Erroring nodes keep their places in the batch, and only a policy sets a limit on failures.
+        let limited = !skyhook.spec.deployment_policy.is_empty();
         skyhook.selects(node)
             && batches.any(|batch| match status {
                 Status::Complete => batch.completed_nodes > 0,
-                Status::Erroring => batch.failed_nodes > 0,
+                Status::Erroring => limited && batch.failed_nodes > 0,
                 _ => false,
             })
     };
