@@ -249,7 +249,10 @@ impl<'a> ResetPlanner<'a> {
             None => self.request.name.to_owned(),
         };
         let mut plan = Plan {
-            title: format!("reset {what} on {}", plural(self.touched.len(), "node")),
+            title: match self.touched.len() {
+                0 if self.request.batches => format!("reset the batches of {}", self.request.name),
+                touched => format!("reset {what} on {}", plural(touched, "node")),
+            },
             subject: self.request.name.to_owned(),
             erroring: Some(format!(
                 "{}=erroring",
