@@ -248,9 +248,10 @@ impl<'a> ResetPlanner<'a> {
             Some((package, None)) => format!("{package} of {}", self.request.name),
             None => self.request.name.to_owned(),
         };
+        let batches = self.batches();
         let mut plan = Plan {
             title: match self.touched.len() {
-                0 if self.request.batches => format!("reset the batches of {}", self.request.name),
+                0 if batches.is_some() => format!("reset the batches of {}", self.request.name),
                 touched => format!("reset {what} on {}", plural(touched, "node")),
             },
             subject: self.request.name.to_owned(),
@@ -261,7 +262,6 @@ impl<'a> ResetPlanner<'a> {
             consequences: self.consequences(),
             stages: Vec::new(),
         };
-        let batches = self.batches();
         let waits = self.skyhook.filter(|s| {
             !self.request.no_pause && pause_guard::is_needed(self.cluster, s, &self.touched)
         });
