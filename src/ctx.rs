@@ -24,7 +24,7 @@ pub use log_tails::Tail;
 pub use origin::{Destination, Here};
 pub use outcome_view::Document as OutcomeDocument;
 pub use preview::Document as PlanDocument;
-pub use process::{interrupt, variable};
+pub use process::{interrupt, survive_file_size_limit, variable};
 pub use unreadable::unread;
 pub use wait::{Aim, AimProgress, AimState, Awaited, Blocked, PlanWait, PlannedAim};
 pub use watch::{Watch, WatchUpdate, pause_after};

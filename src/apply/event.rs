@@ -196,6 +196,19 @@ impl StepResult {
             StepResult::Applied | StepResult::Failed { .. } | StepResult::Unknown { .. }
         )
     }
+
+    /// Whether the user counts the step of this result among the changes of the plan: a pause around them is left out,
+    /// unless it could not be set or ended.
+    pub fn counts(&self, plan: &Plan, step: &Step) -> bool {
+        let went_wrong = matches!(
+            self,
+            StepResult::Kept { .. }
+                | StepResult::Skipped { .. }
+                | StepResult::Failed { .. }
+                | StepResult::Unknown { .. }
+        );
+        went_wrong || plan.is_work(step)
+    }
 }
 
 impl PlanOutcome {
@@ -224,17 +237,9 @@ impl PlanOutcome {
     /// The steps by result, as the user counts them: a pause around the changes is left out, unless it could not be set
     /// or ended.
     pub fn tally_of_work(&self, plan: &Plan) -> Tally {
-        let counts = |(step, result): &(&Step, &StepResult)| {
-            let went_wrong = matches!(
-                result,
-                StepResult::Kept { .. }
-                    | StepResult::Skipped { .. }
-                    | StepResult::Failed { .. }
-                    | StepResult::Unknown { .. }
-            );
-            went_wrong || plan.is_work(step)
-        };
-        let counted = self.of(plan).filter(counts);
+        let counted = self
+            .of(plan)
+            .filter(|(step, result)| result.counts(plan, step));
         counted.map(|(_, result)| result).collect()
     }
 

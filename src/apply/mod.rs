@@ -182,8 +182,39 @@ impl PlanRun<'_, '_> {
         }
     }
 
+    /// Skips the steps of a stage, if what became of a step that it requires is not what was planned.
+    fn skips(&self, number: usize) -> bool {
+        let stage = &self.plan.stages[number];
+        let missed = {
+            let results = self.results.borrow();
+            let mut required = stage.requires.iter().flat_map(|at| {
+                let steps = self.plan.stages[*at].steps.iter();
+                steps.zip(results[*at].clone())
+            });
+            required.find_map(|(step, result)| not_run(step, &result))
+        };
+        let Some(reason) = missed else {
+            return false;
+        };
+        for (at, step) in stage.steps.iter().enumerate() {
+            let result = StepResult::Skipped {
+                reason: reason.clone(),
+            };
+            self.emit(&ApplyEvent::Step {
+                place: (number, at),
+                step,
+                result: &result,
+            });
+            self.results.borrow_mut()[number][at] = result;
+        }
+        true
+    }
+
     async fn take_steps(&self, number: usize) -> StopReason {
         let stage = &self.plan.stages[number];
+        if self.skips(number) {
+            return StopReason::Finished;
+        }
         let on_nodes = stage.steps.iter().all(|s| s.target.kind == Kind::Node);
         let waves = match &self.options.canary {
             Some(canary) if on_nodes => canary.waves(stage.steps.len()),
@@ -318,6 +349,21 @@ impl PlanRun<'_, '_> {
         nodes.retain(|n| written.contains(&n.as_str()));
         Ok(nodes)
     }
+}
+
+/// Why a step is not taken that requires another one, if that is not known to be as it was to be. An object that somebody
+/// else changed before is known.
+fn not_run(required: &Step, result: &StepResult) -> Option<String> {
+    let what = match result {
+        StepResult::Unknown { .. } => "may not have been made",
+        StepResult::Failed { .. } => "failed",
+        StepResult::NotReached => "was not made",
+        _ => return None,
+    };
+    Some(format!(
+        "not run, because an earlier change of {} {what}",
+        required.target
+    ))
 }
 
 #[cfg(test)]

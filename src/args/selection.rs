@@ -50,10 +50,12 @@ pub struct Selection {
 impl Selection {
     /// Whether it leaves the choice to the command.
     pub fn is_everything(&self) -> bool {
-        self.node.is_empty()
-            && self.pattern.is_none()
-            && self.selector.is_none()
-            && !self.failed_only
+        !self.names_nodes() && !self.failed_only
+    }
+
+    /// Whether it says by name or label which nodes are meant.
+    pub fn names_nodes(&self) -> bool {
+        !self.node.is_empty() || self.pattern.is_some() || self.selector.is_some()
     }
 }
 

@@ -11,7 +11,7 @@ use clap::error::ErrorKind;
 use crate::args::global::Global;
 use crate::commands::shared::command::Run;
 use crate::commands::{self, Command, rbac};
-use crate::ctx::Ctx;
+use crate::ctx::{Ctx, survive_file_size_limit};
 use crate::error::{Error, Exit};
 use crate::program::Program;
 
@@ -78,7 +78,11 @@ fn run(cli: Cli) -> Exit {
         .enable_all()
         .build();
     let result = match runtime {
-        Ok(runtime) => runtime.block_on(cli.command.run(&mut ctx)),
+        Ok(runtime) => {
+            let _entered = runtime.enter();
+            survive_file_size_limit();
+            runtime.block_on(cli.command.run(&mut ctx))
+        }
         Err(error) => Err(Error::failed(format!("cannot start: {error}"))),
     };
     let advice = ctx.refused().then(|| rbac::advice(verb)).flatten();

@@ -31,11 +31,11 @@ pub struct Contrast {
     /// Failing nodes with this value.
     pub failing: usize,
     /// All failing nodes.
-    pub of_failing: usize,
+    pub failing_total: usize,
     /// Healthy nodes with this value.
     pub healthy: usize,
     /// All healthy nodes.
-    pub of_healthy: usize,
+    pub healthy_total: usize,
 }
 
 /// What separates the failing nodes from the healthy ones, best first; nothing where chance could have done it.
@@ -59,9 +59,9 @@ pub fn contrasts(failing: &[&Node], healthy: &[&Node]) -> Vec<Contrast> {
                 attribute,
                 value,
                 failing: has.failing,
-                of_failing: counts.failing,
+                failing_total: counts.failing,
                 healthy: has.healthy,
-                of_healthy: counts.healthy,
+                healthy_total: counts.healthy,
             };
             (chance, contrast)
         })

@@ -79,7 +79,7 @@ async fn show(ctx: &mut Ctx, args: &Show) -> Result<Exit> {
     let record = match &args.id {
         Some(id) => {
             let record = store.read(id)?;
-            warn(ctx, &store, record.complaint().into_iter().collect());
+            warn(ctx, &store, store.complaint(&record).into_iter().collect());
             record
         }
         None => {
@@ -109,11 +109,13 @@ struct Journals {
     now: jiff::Timestamp,
 }
 
-/// How many steps of a journal were taken, and how many there are.
+/// How many steps of a journal were taken, and how many there are, but for its own pause.
 fn steps(record: &Record) -> (usize, usize) {
-    let results = record.results.iter().flatten();
-    let done = results.filter(|f| **f == Some(StepResult::Applied)).count();
-    (done, record.begun.plan.steps().count())
+    let applied = |result: &Option<&StepResult>| *result == Some(&StepResult::Applied);
+    (
+        record.counted().filter(applied).count(),
+        record.counted().count(),
+    )
 }
 
 impl View for Journals {
@@ -183,6 +185,8 @@ struct JournalEntry {
     server: String,
     /// Number of `steps` that were executed.
     changed: usize,
+    /// Number of changes that were planned. A pause that the command sets around them and ends again is not counted,
+    /// unless it could not be set or ended.
     steps: usize,
     /// Whether the command was interrupted before it recorded its end.
     incomplete: bool,
@@ -249,7 +253,7 @@ impl View for JournalView {
         text.blank().table(table);
         text.line(text::dim(format!(
             "{}; to undo: kubectl skyhook undo {}",
-            plural(begun.plan.steps().count(), "step"),
+            plural(self.0.counted().count(), "change"),
             begun.id
         )));
         text

@@ -82,6 +82,9 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         .load_or_leftovers(&reset::NEEDS, &Source::DECIDING)
         .await?;
     let plan = plan(&cluster, args)?;
+    if args.selection.names_nodes() && node_filter::nodes(&cluster, &args.selection)?.is_empty() {
+        ctx.warn("no node matches --node, --match and -l, so no node is reset");
+    }
     // Scripts reset before they begin, so a name that is not there is no error, but it may be a typo.
     if plan.is_empty()
         && let Err(unknown) = selection::known_skyhook(&cluster, &args.name)

@@ -50,7 +50,10 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let record = match &args.id {
         Some(id) => {
             let record = store.read(id)?;
-            record.complaint().into_iter().for_each(|c| ctx.warn(c));
+            store
+                .complaint(&record)
+                .into_iter()
+                .for_each(|c| ctx.warn(c));
             record
         }
         None => newest(ctx, &store)?,
@@ -73,6 +76,8 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             plan.stages = record.standing_holds();
         }
         looked = looked.with_no_pause_but(ctx.look(&plan).await?);
+        record.set_title(&mut looked.changes);
+        looked.plan.title.clone_from(&looked.changes.title);
     }
     let mut shown = shown(ctx, &record, &looked)?;
     weigh(ctx, &mut shown).await?;

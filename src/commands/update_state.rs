@@ -46,7 +46,7 @@ pub struct Args {
     #[command(flatten)]
     selection: Selection,
 
-    /// Add the entry on nodes that do not have it; these nodes must be named
+    /// Add the entry on nodes that do not have it; these nodes must be selected by --node, --match or -l
     #[arg(long)]
     add: bool,
 
@@ -85,9 +85,9 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         refuse_unknown(skyhook, args)?;
         refuse_misleading(&stage, &state)?;
     }
-    if args.add && args.selection.is_everything() {
+    if args.add && !args.selection.names_nodes() {
         return Err(Error::usage(
-            "--add requires --node, --match or -l: without them, it would add the entry to every node",
+            "--add requires --node, --match or -l: without them, it would add the entry to every node or to every node where something fails",
         ));
     }
     let key = format!("{}|{}", args.package, args.version);

@@ -56,6 +56,18 @@ fn hung_up() -> impl Future<Output = ()> {
     }
 }
 
+/// From now on, a write beyond the limit on the size of files (`ulimit -f`) fails, as on a full disk; the signal that
+/// comes with it would end the process in the middle of a line of the journal.
+#[cfg(unix)]
+pub fn survive_file_size_limit() {
+    // A handler that tokio installs once stays for good, and a program that is started does not inherit it.
+    let _ = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()));
+}
+
+/// There is no such signal.
+#[cfg(not(unix))]
+pub fn survive_file_size_limit() {}
+
 #[cfg(unix)]
 async fn next(heard: std::io::Result<Signal>) {
     match heard {

@@ -30,7 +30,10 @@ impl Plan {
     /// Whether each stage comes after stages of lower numbers alone, so that each has its turn.
     pub fn is_in_order(&self) -> bool {
         let mut stages = self.stages.iter().enumerate();
-        stages.all(|(number, stage)| stage.after.iter().flatten().all(|b| *b < number))
+        stages.all(|(number, stage)| {
+            let mut earlier = stage.after.iter().flatten().chain(&stage.requires);
+            earlier.all(|before| *before < number)
+        })
     }
 
     /// The plan that takes this one back, last step first, and what it cannot take back.
@@ -61,6 +64,8 @@ impl Plan {
                 steps,
                 until,
                 always: mirrored.always,
+                // What was done is taken back, each on its own.
+                requires: Vec::new(),
             });
         }
         retain_stages(&mut stages, |s| !s.steps.is_empty());
@@ -72,18 +77,25 @@ impl Plan {
 pub fn retain_stages(stages: &mut Vec<PlanStage>, keep: impl Fn(&PlanStage) -> bool) {
     // The new numbers of what stands for each stage: of itself, or of those that it came after.
     let mut now: Vec<BTreeSet<usize>> = Vec::new();
+    // The new number of each stage that is kept.
+    let mut itself: Vec<Option<usize>> = Vec::new();
     let mut kept: Vec<PlanStage> = Vec::new();
     for (number, stage) in stages.iter().enumerate() {
         let after = before(stages, number).into_iter();
         let after: BTreeSet<usize> = after.flat_map(|b| now[b].clone()).collect();
         if !keep(stage) {
+            itself.push(None);
             now.push(after);
             continue;
         }
+        let requires = stage.requires.iter().filter_map(|at| *itself.get(*at)?);
+        let requires = requires.collect();
+        itself.push(Some(kept.len()));
         now.push(BTreeSet::from([kept.len()]));
         let usual = after.iter().copied().eq(kept.len().checked_sub(1));
         kept.push(PlanStage {
             after: (!usual).then(|| after.into_iter().collect()),
+            requires,
             ..stage.clone()
         });
     }

@@ -86,6 +86,9 @@ pub struct PlanStage {
     /// The earlier stages that it comes after, numbered from 0; the one right before it, where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Vec<usize>>,
+    /// The earlier stages, numbered from 0, of which no step may have failed, or the steps of this one are skipped.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requires: Vec<usize>,
 }
 
 impl Plan {

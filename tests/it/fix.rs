@@ -1,5 +1,6 @@
 //! `fix`: the remedies of findings as one plan, which is previewed, applied and undone like any other.
 
+mod failed_remedy;
 mod live;
 mod model;
 

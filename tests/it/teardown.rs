@@ -387,7 +387,7 @@ fn blocked_deletion_keeps_its_dependencies() {
     );
     assert_eq!(items[0]["blockers"][0]["code"], json!("SKY110"));
     assert_eq!(
-        items[0]["blockers"][0]["next"],
+        items[0]["blockers"][0]["remedy"],
         json!("kubectl skyhook enable late")
     );
     assert_eq!(test_cluster.writes().len(), 1);

@@ -14,6 +14,7 @@ mod other_cluster;
 mod package_retry;
 mod repeated_undo;
 mod reset;
+mod reset_counters;
 mod responses;
 mod safety;
 mod scale;
@@ -21,6 +22,7 @@ mod undo;
 mod undo_preview;
 mod unreadable_sources;
 mod untrusted_journals;
+mod update_state;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

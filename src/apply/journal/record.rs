@@ -1,6 +1,7 @@
 //! What a journal says: lines of JSON, and the plan that takes all of it back. Pure.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -195,8 +196,8 @@ impl Record {
         Some(step)
     }
 
-    /// What is wrong with the file, where it can be read anyway.
-    pub fn complaint(&self) -> Option<String> {
+    /// What is wrong with the file at this path, where it can be read anyway, and what to do about it.
+    pub fn complaint(&self, path: &Path) -> Option<String> {
         let lines: Vec<String> = self.torn.iter().map(usize::to_string).collect();
         let (lines, are) = match lines.as_slice() {
             [] => return None,
@@ -205,7 +206,10 @@ impl Record {
         };
         let id = &self.begun.id;
         Some(format!(
-            "journal {id}: {lines} cannot be read, and {are} ignored"
+            "journal {id}: {lines} cannot be read, and {are} ignored: the disk was full, or the command was killed while \
+             it wrote them; `undo` checks the objects instead; to end this warning, delete {}; the command \
+             can then no longer be undone",
+            path.display()
         ))
     }
 
@@ -213,6 +217,17 @@ impl Record {
     fn work(&self) -> impl Iterator<Item = (&Step, &Option<StepResult>)> {
         let all = self.begun.plan.steps().zip(self.results.iter().flatten());
         all.filter(|(step, _)| !step.change.is_hold())
+    }
+
+    /// The results of the steps that the user counts; of a step whose result is not known there is none.
+    pub fn counted(&self) -> impl Iterator<Item = Option<&StepResult>> {
+        let plan = &self.begun.plan;
+        let all = plan.steps().zip(self.results.iter().flatten());
+        let counts = move |(step, result): &(&Step, &Option<StepResult>)| match result {
+            Some(result) => result.counts(plan, step),
+            None => plan.is_work(step),
+        };
+        all.filter(counts).map(|(_, result)| result.as_ref())
     }
 
     /// Whether every step was taken, or found to be needless or out of place; and if none was taken, whether none was
@@ -283,10 +298,25 @@ impl Record {
             },
             erroring: None,
         };
-        let changes = plan.steps().filter(|step| plan.is_work(step)).count();
-        let changes = plural(changes, "change");
-        plan.title = format!("{} ({changes})", self.undo_title());
+        self.set_title(&mut plan);
         (plan, lost)
+    }
+
+    /// Says in the title of an undo of this journal what it changes.
+    pub fn set_title(&self, plan: &mut Plan) {
+        let work = || plan.steps().filter(|step| plan.is_work(step));
+        let what = match work().count() {
+            0 => plural(0, "change"),
+            // The work is what ends pauses that an earlier command has left.
+            1 if work().all(|step| step.change.is_hold()) => {
+                "only its pause is left to end".to_owned()
+            }
+            pauses if work().all(|step| step.change.is_hold()) => {
+                format!("only its {pauses} pauses are left to end")
+            }
+            changes => plural(changes, "change"),
+        };
+        plan.title = format!("{} ({what})", self.undo_title());
     }
 
     /// What the undo of this journal is called, without a count of its changes: `undo "reset gpu"`, and of that one

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use super::record::{Begun, Record, Undone};
+use super::record::{Begun, Record, RecordError, Undone};
 
 /// The directory that journals are in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,13 +99,21 @@ impl Store {
         for id in self.ids()? {
             match self.parse(&self.path(&id)) {
                 Ok(record) => {
-                    complaints.extend(record.complaint());
+                    complaints.extend(self.complaint(&record));
                     records.push(record);
                 }
-                Err(error) => complaints.push(format!("{error:#}; this journal is ignored")),
+                Err(error) => complaints.push(format!(
+                    "{error:#}; this journal is ignored{}",
+                    advice(&error)
+                )),
             }
         }
         Ok((records, complaints))
+    }
+
+    /// What is wrong with a journal that can be read anyway, and what to do about it.
+    pub fn complaint(&self, record: &Record) -> Option<String> {
+        record.complaint(&self.path(&record.begun.id))
     }
 
     /// The newest journal of an undo of this one, whether or not it took all of it back.
@@ -161,6 +169,17 @@ impl Store {
                 "nothing to undo: every command recorded in {directory} was already undone or changed nothing{unreadable}; see: kubectl skyhook journal list"
             )
         }
+    }
+}
+
+/// What to do about a journal that cannot be read, unless the error says so itself.
+fn advice(error: &anyhow::Error) -> &'static str {
+    match error.downcast_ref() {
+        Some(RecordError::Syntax { .. } | RecordError::NoBeginning) => {
+            ": delete the file if you do not need it"
+        }
+        Some(RecordError::Format(_)) => ": to undo it, use the version that wrote it",
+        None => "",
     }
 }
 

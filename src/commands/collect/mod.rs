@@ -141,8 +141,13 @@ impl Args {
 }
 
 fn capture_file(text: &str) -> std::result::Result<OutputFormat, String> {
-    match text {
-        "" => Err("expected a file, or -".to_owned()),
-        path => Ok(OutputFormat::File(PathBuf::from(path))),
+    if text.is_empty() {
+        return Err("expected a file, or -".to_owned());
     }
+    if text.parse::<OutputFormat>().is_ok() {
+        return Err(format!(
+            "{text} is an output format, but for collect -o names the file to write; to write a file of this name: collect -o ./{text}"
+        ));
+    }
+    Ok(OutputFormat::File(PathBuf::from(text)))
 }

@@ -37,8 +37,22 @@ pub fn merged(cluster: &Cluster, mut parts: Vec<Part>) -> Result<Plan> {
         }
     }
     let mut taken: HashMap<String, Vec<Step>> = HashMap::new();
-    for stage in parts.into_iter().flat_map(|part| part.plan.stages) {
-        plan.stages.extend(without(stage, &held, &mut taken));
+    let mut earlier: Vec<Worked> = Vec::new();
+    for part in parts {
+        let mut worked = Worked::by(&part.plan);
+        let shares = earlier.iter().filter(|other| other.shares_with(&worked));
+        let requires: Vec<usize> = shares.flat_map(|other| other.stages.clone()).collect();
+        for stage in part.plan.stages {
+            let Some(stage) = without(stage, &held, &mut taken) else {
+                continue;
+            };
+            worked.stages.push(plan.stages.len());
+            plan.stages.push(PlanStage {
+                requires: requires.clone(),
+                ..stage
+            });
+        }
+        earlier.push(worked);
     }
     let ends: Vec<[PlanStage; 2]> = held
         .values()
@@ -46,9 +60,37 @@ pub fn merged(cluster: &Cluster, mut parts: Vec<Part>) -> Result<Plan> {
         .collect();
     let (first, last): (Vec<PlanStage>, Vec<PlanStage>) =
         ends.into_iter().map(|[a, b]| (a, b)).unzip();
+    let moved = first.len();
+    for required in plan.stages.iter_mut().flat_map(|stage| &mut stage.requires) {
+        *required += moved;
+    }
     plan.stages.splice(0..0, first);
     plan.stages.extend(last);
     Ok(plan)
+}
+
+/// What a remedy works on. Where it fails, or may not have been applied, nothing else is tried there: what the next remedy
+/// builds on is not known.
+struct Worked {
+    /// The custom resource.
+    subject: String,
+    objects: BTreeSet<String>,
+    /// Its stages in the merged plan.
+    stages: Vec<usize>,
+}
+
+impl Worked {
+    fn by(plan: &Plan) -> Worked {
+        Worked {
+            subject: plan.subject.clone(),
+            objects: plan.steps().map(|step| step.target.path()).collect(),
+            stages: Vec::new(),
+        }
+    }
+
+    fn shares_with(&self, other: &Worked) -> bool {
+        self.subject == other.subject || !self.objects.is_disjoint(&other.objects)
+    }
 }
 
 /// When a plan has its turn.

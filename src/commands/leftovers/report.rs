@@ -59,7 +59,7 @@ struct LeftoverEntry<'a> {
     /// The node is unschedulable, and marked as cordoned for the owner.
     cordoned: bool,
     /// Packages whose files may still be on the host.
-    record: Vec<Recorded<'a>>,
+    packages: Vec<Recorded<'a>>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -121,7 +121,7 @@ impl<'a> Leftover<'a> {
             keys: on.map_or_else(Vec::new, NodeRecord::left),
             conditions: on.map_or(&[], |on| &on.conditions),
             cordoned: unschedulable && on.is_some_and(|on| on.cordon),
-            record: on.map_or_else(Vec::new, record),
+            packages: on.map_or_else(Vec::new, record),
         }
     }
 

@@ -10,7 +10,7 @@ use crate::commands::shared::which_nodes::WhichNodes;
 use crate::commands::shared::{held, reset, selection, stranding};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
-use crate::plan::build::{effects, node, pause_guard};
+use crate::plan::build::{batches, effects, node, pause_guard};
 use crate::plan::{Change, Plan, Step, Target};
 use crate::view::{NodeSet, plural};
 
@@ -125,6 +125,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     }
     plan.stage(steps);
     effects::stopped_rollout(cluster, skyhook, &nodes, &mut plan.consequences);
+    batches::warn_of_counters(cluster, skyhook, &nodes, &mut plan.consequences);
     warn_of_dependants(skyhook, &args.package, &targets, &mut plan);
     warn_of_running(
         cluster,

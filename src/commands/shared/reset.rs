@@ -248,8 +248,12 @@ impl<'a> ResetPlanner<'a> {
             Some((package, None)) => format!("{package} of {}", self.request.name),
             None => self.request.name.to_owned(),
         };
+        let batches = self.batches();
         let mut plan = Plan {
-            title: format!("reset {what} on {}", plural(self.touched.len(), "node")),
+            title: match self.touched.len() {
+                0 if batches.is_some() => format!("reset the batches of {}", self.request.name),
+                touched => format!("reset {what} on {}", plural(touched, "node")),
+            },
             subject: self.request.name.to_owned(),
             erroring: Some(format!(
                 "{}=erroring",
@@ -258,7 +262,6 @@ impl<'a> ResetPlanner<'a> {
             consequences: self.consequences(),
             stages: Vec::new(),
         };
-        let batches = self.batches();
         let waits = self.skyhook.filter(|s| {
             !self.request.no_pause && pause_guard::is_needed(self.cluster, s, &self.touched)
         });
@@ -305,6 +308,7 @@ impl<'a> ResetPlanner<'a> {
             && !self.request.batches
         {
             effects::stopped_rollout(self.cluster, skyhook, &self.touched, &mut effects);
+            batches::warn_of_counters(self.cluster, skyhook, &self.touched, &mut effects);
         }
         if let Some(skyhook) = self.skyhook
             && effects::bypassed_uninstalls(skyhook, &self.packages, &mut effects)

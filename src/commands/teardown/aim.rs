@@ -73,7 +73,7 @@ impl Teardown {
         };
         if self.safe {
             format!("{what}: it is safe to uninstall the operator")
-        } else if !self.left.is_empty() {
+        } else if !self.remaining.is_empty() {
             "Not safe to uninstall the operator yet: not everything has been removed".to_owned()
         } else {
             "Cannot tell whether it is safe to uninstall the operator: not everything could be read"
@@ -227,7 +227,7 @@ impl ctx::PlannedAim for Teardown {
     fn exit(&self) -> Exit {
         if self.safe {
             Exit::Done
-        } else if !self.left.is_empty() {
+        } else if !self.remaining.is_empty() {
             Exit::Findings
         } else if self.items.is_empty() {
             // Not everything could be read.

@@ -31,14 +31,14 @@ pub struct Blocker {
     pub message: String,
     /// The least disruptive command against it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub next: Option<String>,
+    pub remedy: Option<String>,
 }
 
 impl Blocker {
-    fn unruled(message: String, next: String) -> Blocker {
+    fn unruled(message: String, remedy: String) -> Blocker {
         Blocker {
             message,
-            next: Some(next),
+            remedy: Some(remedy),
             ..Blocker::default()
         }
     }
@@ -94,7 +94,7 @@ pub fn of(cluster: &Cluster, report: &Report, item: &DoomedObject) -> Vec<Blocke
         if cluster.operator_absent() && item.flavor == cluster.flavor() {
             for blocker in &mut blockers {
                 blocker.message += "; nothing removes the finalizer of the custom resource";
-                blocker.next = Some(strip(name));
+                blocker.remedy = Some(strip(name));
             }
         }
     }
@@ -135,7 +135,7 @@ fn folded<'f>(findings: impl IntoIterator<Item = &'f Finding>, may_strip: bool) 
             package: finding.subject.package.clone(),
             node: (!on.is_empty()).then(|| on.limited(SHOWN)),
             message: finding.message.clone(),
-            next: argv.map(|argv| shell_words(&argv)),
+            remedy: argv.map(|argv| shell_words(&argv)),
         }
     });
     blockers.collect()

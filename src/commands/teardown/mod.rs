@@ -135,7 +135,7 @@ impl Teardown {
             let note = "Ctrl-C stops the teardown: the remaining objects are left unchanged; a requested deletion cannot be canceled";
             effects.notes.push(note.to_owned());
         }
-        for why in &self.unread {
+        for why in &self.unreadable {
             let may_hang = if self.items.is_empty() {
                 ""
             } else {
@@ -152,7 +152,7 @@ impl Teardown {
             self.exit()
         } else if self.items.iter().any(|p| !p.blockers.is_empty()) {
             Exit::Findings
-        } else if self.unread.is_empty() || cluster.from_files {
+        } else if self.unreadable.is_empty() || cluster.from_files {
             Exit::Done
         } else {
             Exit::Failed

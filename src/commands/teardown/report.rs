@@ -40,7 +40,7 @@ impl Teardown {
         for planned in hang {
             for blocker in &planned.blockers {
                 let name = text::name(&planned.item.target);
-                item(&mut text, name + ": " + line(blocker), &blocker.next);
+                item(&mut text, name + ": " + line(blocker), &blocker.remedy);
             }
         }
         text
@@ -66,7 +66,7 @@ impl Teardown {
                 (Some(first), 1) => first.brief(),
                 (Some(first), n) => format!("{} (and {} more)", first.brief(), n - 1),
             };
-            let next = first.and_then(|b| b.next.as_ref());
+            let next = first.and_then(|b| b.remedy.as_ref());
             table.row([
                 text::name(&planned.item.target).into(),
                 label.on(state).into(),
@@ -83,9 +83,12 @@ impl Teardown {
 
     fn left(&self) -> Text {
         let mut text = Text::new();
-        for (label, all) in [(Label::Error, &self.left), (Label::Dim, &self.leftovers)] {
+        for (label, all) in [
+            (Label::Error, &self.remaining),
+            (Label::Dim, &self.leftovers),
+        ] {
             for left in all {
-                item(&mut text, label.on("left: ") + line(left), &left.next);
+                item(&mut text, label.on("left: ") + line(left), &left.remedy);
             }
         }
         text

@@ -26,11 +26,11 @@ pub struct Teardown {
     pub safe: bool,
     pub items: Vec<Planned>,
     /// What remains after all deletions and still needs the operator or keeps nodes unavailable to workloads.
-    pub left: Vec<Blocker>,
+    pub remaining: Vec<Blocker>,
     /// What else remains on nodes afterwards.
     pub leftovers: Vec<Blocker>,
     /// What could not be read, and why.
-    pub unread: Vec<String>,
+    pub unreadable: Vec<String>,
     #[serde(skip)]
     pub confirmed: Blockers,
     #[serde(skip)]
@@ -97,9 +97,9 @@ impl Teardown {
             kind: "Teardown",
             safe: false,
             items,
-            left: Vec::new(),
+            remaining: Vec::new(),
             leftovers: Vec::new(),
-            unread: unread(cluster),
+            unreadable: unread(cluster),
             confirmed: Blockers::new(cluster, tolerate),
             all_gone_at: None,
         };
@@ -111,9 +111,9 @@ impl Teardown {
 
     /// Looks at what is left once all is gone.
     pub fn close(&mut self, cluster: &Cluster) {
-        (self.left, self.leftovers) = blocker::left(cluster);
-        self.unread = unread(cluster);
-        self.safe = self.unread.is_empty() && self.left.is_empty();
+        (self.remaining, self.leftovers) = blocker::left(cluster);
+        self.unreadable = unread(cluster);
+        self.safe = self.unreadable.is_empty() && self.remaining.is_empty();
     }
 }
 

@@ -2,9 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::api::Skyhook;
 use crate::api::skyhook::CompartmentStatus;
-use crate::plan::{Field, Grade};
+use crate::api::{Skyhook, Status};
+use crate::cluster::{Cluster, Node};
+use crate::plan::{Consequences, Field, Grade};
+use crate::view::NodeSet;
 
 /// The fields of the status that make a rollout start anew, every zero spelled out.
 ///
@@ -122,6 +124,47 @@ pub fn begun(skyhook: &Skyhook) -> bool {
         .values()
         .filter_map(|c| c.batch_state.as_ref());
     !status.node_priority.is_empty() || status.node_order_offset != 0 || batches.any(moved)
+}
+
+/// Says that the counters still include nodes on which packages are to run again. An operator that does not correct them
+/// takes fewer nodes into a batch, and evaluates none, until the counters are no higher than the nodes.
+pub fn warn_of_counters(
+    cluster: &Cluster,
+    skyhook: &Skyhook,
+    nodes: &[&Node],
+    effects: &mut Consequences,
+) {
+    if !cluster.operator_before(0, 20) {
+        return;
+    }
+    let counted = |node: &&&Node| {
+        let own = cluster.compartment_of(skyhook, node);
+        let all = skyhook.status.compartment_statuses.iter();
+        let of = all.filter(|(name, _)| own.is_none_or(|own| own == name.as_str()));
+        let batches = of.filter_map(|(_, compartment)| compartment.batch_state.as_ref());
+        // Of a rollout that has stopped more is said.
+        let mut batches = batches.filter(|batch| !batch.should_stop);
+        let status = cluster.status_on(skyhook, node);
+        // Erroring nodes keep their places in the batch, and only a policy sets a limit on failures.
+        let limited = !skyhook.spec.deployment_policy.is_empty();
+        skyhook.selects(node)
+            && batches.any(|batch| match status {
+                Status::Complete => batch.completed_nodes > 0,
+                Status::Erroring => limited && batch.failed_nodes > 0,
+                _ => false,
+            })
+    };
+    let set = NodeSet::of(nodes.iter().filter(counted).map(|n| n.name.as_str()));
+    if !set.is_empty() {
+        effects.warn(format!(
+            "the batch counters of {} still include {} as complete or failed: an operator before v0.20 may then run one \
+             node at a time and may not stop after failures; to restart the batches, run \
+             `kubectl skyhook deployment-policy reset {}`",
+            skyhook.reference(),
+            set.limited(6),
+            skyhook.name()
+        ));
+    }
 }
 
 type Fresh = fn() -> Value;

@@ -81,11 +81,27 @@ fn invalid_flag_combinations_are_refused() {
             "collect requires a cluster",
         ),
         ("collect --max-size much", 64, "expected a size"),
+        ("collect -o json", 64, "collect -o ./json"),
+        ("collect -o YAML", 64, "collect -o ./YAML"),
+        ("collect -o name", 64, "collect -o ./name"),
+        ("collect -o wide", 64, "collect -o ./wide"),
+        ("collect -o table", 64, "collect -o ./table"),
+        ("collect -o jsonpath={.items}", 64, "an output format"),
+        ("collect -o custom-columns=A:.a", 64, "an output format"),
     ] {
         let ran = scene.live(words);
         assert_eq!(ran.code, Some(code), "{words}: {}", ran.transcript());
         assert!(ran.stderr.contains(why), "{words}: {}", ran.stderr);
     }
+}
+
+#[test]
+fn file_named_like_an_output_format_is_written_by_its_path() {
+    let scene = scene();
+    let path = scene.directory.path().join("json");
+    let ran = scene.live(&format!("collect -o {}", path.display()));
+    ran.expect_code(0);
+    assert!(path.is_file());
 }
 
 #[test]

@@ -104,7 +104,7 @@ fn unreadable_pods_prevent_any_fix() {
 }
 
 /// A cluster of the older operator in which two packages fail on one node, and one of them on another.
-fn two_packages() -> FakeApi {
+pub fn two_packages() -> FakeApi {
     let package = |name: &str| json!({"version": "1.0.0", "image": format!("example.com/{name}")});
     let fake = SKYHOOK.serve(json!({"driver": package("driver"), "tuning": package("tuning")}));
     let (driver, tuning) = (

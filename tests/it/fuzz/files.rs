@@ -314,7 +314,7 @@ fn corrupt_journals_do_not_panic_and_are_never_misread() {
             let (plan, _) = record.undo();
             preview_and_rebase(&plan, &[Value::Null]);
             let _ = (
-                record.complaint(),
+                record.complaint(Path::new("journal")),
                 record.standing_holds(),
                 record.begun.origin(),
             );

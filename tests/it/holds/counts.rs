@@ -20,9 +20,19 @@ fn a_pause_of_our_own_that_is_set_and_ended_is_not_counted() {
     ran.expect_code(0);
     let (reset, steps) = counts(&ran);
     assert_eq!(reset["applied"], json!(steps - 2), "{}", ran.transcript());
+    let work = steps - 2;
+    let listed = cluster.run("journal list -o json").json();
+    let entry = &listed["items"][0];
+    assert_eq!(
+        (&entry["changed"], &entry["steps"]),
+        (&json!(work), &json!(work))
+    );
+    let listed = cluster.run("journal list");
+    listed.expect_stdout(format!("  {work}/{work}  "));
+    let shown = cluster.run("journal show");
+    shown.expect_stdout(format!("\n{work} changes; to undo: "));
     let undone = cluster.with_operator(|| cluster.run("undo --confirm"));
     undone.expect_code(0);
-    let work = steps - 2;
     let says = format!("({work} changes): {work} changed\n");
     assert!(undone.stdout.contains(&says), "{}", undone.transcript());
 }
@@ -61,6 +71,7 @@ fn the_end_of_a_pause_that_an_earlier_command_has_left_is_counted() {
     cluster.fake.heal();
     let again = cluster.with_operator(|| cluster.run("undo --confirm"));
     again.expect_code(0);
+    again.expect_stdout("undo \"reset gpu-tune on 3 nodes\" (only its pause is left to end): ");
     let says = ": 1 changed, 4 unchanged\n";
     assert!(again.stdout.contains(says), "{}", again.transcript());
 }

@@ -135,3 +135,17 @@ fn reset_of_an_unknown_name_is_no_error() {
     unknown_node.expect_code(1);
     unknown_node.expect_stderr(r#"node "node-9" not found"#);
 }
+
+#[test]
+fn selection_that_matches_no_node_is_reported() {
+    let cluster = TestCluster::captured("apply-erroring");
+    for selection in ["--match nope.*", "-l no=such"] {
+        let ran = cluster.run(&format!("reset gpu-tune {selection} --confirm"));
+        ran.expect_code(0);
+        ran.expect_stderr("warning: no node matches --node, --match and -l, so no node is reset");
+    }
+    let ran = cluster.run("reset gpu-tune -l no=such --reset-batches --confirm");
+    ran.expect_code(0);
+    ran.expect_stderr("warning: no node matches");
+    ran.expect_stdout("reset the batches of gpu-tune: 1 changed");
+}

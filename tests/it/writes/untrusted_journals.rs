@@ -47,6 +47,7 @@ fn invalid_journal_files_are_ignored() {
         for name in ["9996-foreign", "9995-bytes", "9994-empty"] {
             let said = format!("{name}.jsonl is not a journal");
             assert!(ran.stderr.contains(&said), "{said}: {}", ran.transcript());
+            ran.expect_stderr("delete the file if you do not need it");
         }
         for name in ["9999-pipe", "9998-endless", "9997-directory"] {
             ran.expect_no_stderr(name);

@@ -47,7 +47,7 @@ pub struct Document<'a> {
     /// Findings that concern the node, causes first.
     findings: Vec<FindingDocument<'a>>,
     /// Remedies, least disruptive first.
-    next: Vec<&'a Remedy>,
+    remedies: Vec<&'a Remedy>,
     /// What could not be read from the cluster; it may affect the result.
     unreadable: &'a [String],
     taken_at: String,
@@ -356,7 +356,7 @@ impl View for NodeReport<'_> {
             state: self.chain.state(self.node),
             skyhooks: links.collect(),
             findings: findings.collect(),
-            next: self.next(),
+            remedies: self.next(),
             unreadable: &self.unreadable,
             taken_at: self.cluster.taken_at.to_string(),
         })

@@ -13,21 +13,24 @@ pub fn sentence(all: &[Contrast]) -> Option<String> {
     let alike: Vec<String> = alike
         .map(|c| format!("{} {}", c.attribute, c.value))
         .collect();
-    let failing = if first.failing == first.of_failing {
-        format!("all {} failing nodes have", count(first.of_failing))
+    let failing = if first.failing == first.failing_total {
+        format!("all {} failing nodes have", count(first.failing_total))
     } else {
         format!(
             "{} of {} failing nodes have",
             count(first.failing),
-            count(first.of_failing)
+            count(first.failing_total)
         )
     };
     let healthy = match first.healthy {
-        0 => format!("none of the {} healthy nodes do", count(first.of_healthy)),
+        0 => format!(
+            "none of the {} healthy nodes do",
+            count(first.healthy_total)
+        ),
         n => format!(
             "{} of {} healthy nodes do",
             count(n),
-            count(first.of_healthy)
+            count(first.healthy_total)
         ),
     };
     let also = if alike.is_empty() {

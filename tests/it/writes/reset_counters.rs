@@ -1,0 +1,62 @@
+//! Batch counters that still include nodes whose packages run again.
+
+use serde_json::json;
+
+use super::TestCluster;
+use crate::support::test_cluster::operator;
+
+const WARNING: &str = "the batch counters of skyhook/gpu-tune still include";
+
+/// The captured rollout, in which two nodes are counted as complete and one as failed.
+fn counted(version: &str) -> TestCluster {
+    let cluster = TestCluster::captured("apply-erroring");
+    let mut operator = operator(1);
+    let image = format!("ghcr.io/nvidia/skyhook/operator:{version}");
+    operator["spec"]["template"]["spec"]["containers"][0]["image"] = json!(image);
+    cluster.fake.load(operator);
+    cluster
+}
+
+#[test]
+fn preview_says_that_batch_counters_still_include_the_nodes() {
+    for (words, nodes) in [
+        ("reset gpu-tune --node node-1", "node-1"),
+        ("reset gpu-tune --node node-1 --node node-2", "node-1 as"),
+        ("reset gpu-tune --package driver --node node-1", "node-1"),
+        ("reset gpu-tune --skip-batch-reset", "node-[1,3]"),
+        ("node reset node-1 --skyhook gpu-tune", "node-1"),
+        (
+            "package rerun driver --skyhook gpu-tune --node node-1 --force",
+            "node-1",
+        ),
+    ] {
+        let ran = counted("v0.15.0").run(&format!("{words} --dry-run"));
+        ran.expect_code(0);
+        let all = ran.transcript();
+        assert!(
+            all.contains(&format!("{WARNING} {nodes}")),
+            "{words}: {all}"
+        );
+        assert!(all.contains("deployment-policy reset gpu-tune"), "{all}");
+    }
+}
+
+#[test]
+fn counters_that_are_reset_or_corrected_are_not_mentioned() {
+    for (version, words) in [
+        ("v0.15.0", "reset gpu-tune"),
+        ("v0.15.0", "reset gpu-tune --node node-1 --reset-batches"),
+        // A node that failed keeps its place in the batch.
+        ("v0.15.0", "reset gpu-tune --node node-2"),
+        // This operator corrects its counters.
+        ("v0.20.0", "reset gpu-tune --node node-1"),
+    ] {
+        let ran = counted(version).run(&format!("{words} --dry-run"));
+        ran.expect_code(0);
+        assert!(
+            !ran.transcript().contains(WARNING),
+            "{words}: {}",
+            ran.transcript()
+        );
+    }
+}

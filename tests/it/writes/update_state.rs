@@ -1,0 +1,20 @@
+//! `update-state`: which nodes get an entry that they do not have.
+
+use super::TestCluster;
+
+/// Only nodes that are named get an entry; which nodes fail is not known in advance.
+#[test]
+fn entry_is_added_only_on_named_nodes() {
+    let cluster = TestCluster::captured("apply-erroring");
+    let words =
+        "update-state gpu-tune driver 9.9.9 config complete --force --add --no-pause --confirm";
+    for selection in ["", "--failed-only"] {
+        let ran = cluster.run(&format!("{words} {selection}"));
+        ran.expect_code(64);
+        ran.expect_stderr("--add requires --node, --match or -l");
+    }
+    assert_eq!(cluster.writes(), [""; 0]);
+    let ran = cluster.run(&format!("{words} --failed-only --match node-.*"));
+    ran.expect_code(0);
+    assert_eq!(cluster.writes(), ["PATCH /api/v1/nodes/node-2"]);
+}
