@@ -91,6 +91,9 @@ impl Plan {
             if let Some(after) = &stage.after {
                 lines.push(format!("{number} after {after:?}"));
             }
+            if !stage.requires.is_empty() {
+                lines.push(format!("{number} requires {:?}", stage.requires));
+            }
         }
         lines.sort_unstable();
         let digest = ring::digest::digest(&ring::digest::SHA256, lines.join("\n").as_bytes());

@@ -341,6 +341,10 @@ fn the_order_of_stages_is_saved_with_them() {
     graph.stages[1].after = Some(Vec::new());
     assert_ne!(graph.digest(), list);
     assert_eq!(load(&save(&graph)).expect("a plan"), graph);
+    let independent = graph.digest();
+    graph.stages[1].requires = vec![0];
+    assert_ne!(graph.digest(), independent);
+    assert_eq!(load(&save(&graph)).expect("a plan"), graph);
     graph.stages[0].after = Some(vec![1]);
     assert_eq!(
         load(&save(&graph))
