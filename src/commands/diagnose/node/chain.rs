@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::relevant::{concerns_all, relevant};
 use super::step::{Inspection, NextStep};
 use crate::api::Skyhook;
+use crate::cluster::at_once::AtOnce;
 use crate::cluster::{Cluster, Node, NodeRecord, PackageRun};
 use crate::rules::{Finding, Report, Severity};
 use crate::view::{NodeSet, age, count, list, plural};
@@ -272,9 +273,12 @@ impl<'a> Inspection<'_, 'a> {
             };
             let compartment = format!("compartment {}", turn.compartment);
             let at_once = match turn.at_once {
-                Some(1) => ", which processes one node at a time".to_owned(),
-                Some(n) => format!(", which processes {n} nodes at a time"),
-                None => String::new(),
+                AtOnce::UpTo(1) => ", which processes one node at a time".to_owned(),
+                AtOnce::UpTo(n) => format!(", which processes {n} nodes at a time"),
+                AtOnce::Varies => {
+                    ", whose batches change in size as the rollout progresses".to_owned()
+                }
+                AtOnce::Unknown => String::new(),
             };
             let now = match turn.working {
                 0 => "; the operator chooses the next nodes in its next reconcile".to_owned(),
