@@ -254,6 +254,9 @@ impl NodeState {
 }
 
 fn read(text: &str, one_package: bool) -> Result<Vec<Entry>, String> {
+    if text.trim().is_empty() {
+        return Err("it is empty".to_owned());
+    }
     if one_package {
         return Ok(vec![read_entry(text, None, text)?]);
     }

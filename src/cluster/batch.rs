@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::at_once::AtOnce;
 use super::{Cluster, Node};
 use crate::api::{Skyhook, Status};
 
@@ -55,11 +56,9 @@ impl<'a> Batch<'a> {
         chosen.filter(|n| !in_progress(n)).collect()
     }
 
-    /// How many nodes the operator chooses at once, where it says so.
-    pub fn places(&self) -> Option<i64> {
-        let statuses = &self.skyhook.status.compartment_statuses;
-        let status = statuses.get(self.compartment);
-        status.map(|s| s.ceiling).filter(|places| *places > 0)
+    /// How many nodes the operator chooses at once.
+    pub fn places(&self, cluster: &Cluster) -> AtOnce {
+        cluster.nodes_at_once(self.skyhook, self.compartment)
     }
 
     /// The nodes that could be worked on and are not in the batch.

@@ -7,6 +7,7 @@ pub mod active_api;
 pub mod admission;
 mod annotations;
 pub mod applier;
+pub mod at_once;
 pub mod attempts;
 pub mod batch;
 pub mod builder;

@@ -1,5 +1,6 @@
 //! The place of a node in the queue of its compartment.
 
+use super::at_once::AtOnce;
 use super::batch::Batch;
 use super::{Cluster, Node};
 use crate::api::{Executor, Skyhook, Status};
@@ -12,8 +13,8 @@ pub struct QueuePosition<'a> {
     pub number: Option<usize>,
     /// The nodes that wait as this one does, itself included.
     pub waiting: usize,
-    /// Nodes that may be worked on at once, where the operator has said so.
-    pub at_once: Option<i64>,
+    /// Nodes that may be worked on at once.
+    pub at_once: AtOnce,
     /// Nodes of the batch that are not done.
     pub working: usize,
 }
@@ -29,7 +30,7 @@ impl Cluster {
             compartment: batch.compartment,
             number: self.number_of(skyhook, node, &batch),
             waiting: batch.waiting().len(),
-            at_once: batch.places(),
+            at_once: batch.places(self),
             working: batch.chosen().count(),
         })
     }

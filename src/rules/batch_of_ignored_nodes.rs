@@ -65,7 +65,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .map(|n| n.name.as_str())
                 .collect();
             let as_many = i64::try_from(left_out.len()).unwrap_or(i64::MAX);
-            if batch.places().is_none_or(|places| places > as_many) {
+            let places = batch.places(cluster).limit();
+            if places.is_none_or(|places| places > as_many) {
                 continue;
             }
             findings

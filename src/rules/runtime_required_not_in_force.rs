@@ -174,11 +174,11 @@ fn report(
             "pods already running there stay; new ones wait until the packages are complete",
         )
     };
+    if auto {
+        finding.remedy(Grade::B0, "List the leftovers", ["leftovers"]);
+    }
     let taint = format!("{key}{value}:{effect}");
     finding
         .kubectl(grade, "Taint it", ["taint", "node", &node.name, &taint])
         .caveat(caveat);
-    if auto {
-        finding.remedy(Grade::B0, "List the leftovers", ["leftovers"]);
-    }
 }

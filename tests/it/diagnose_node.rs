@@ -97,6 +97,87 @@ fn queued_node_is_not_stuck() {
     assert!(because.contains("number 7 of 8 in the queue"), "{because}");
 }
 
+/// Where a batch strategy is set, the operator does not keep to the budget, which it reports as the ceiling.
+#[test]
+fn nodes_at_once_are_those_of_the_strategy() {
+    let linear = json!({"linear": {"initialBatch": 1, "delta": 1}});
+    let exponential = json!({"exponential": {"initialBatch": 1, "growthFactor": 2}});
+    let varies = ", whose batches change in size as the rollout progresses; ";
+    // In progress there, the strategy, what `status` has in a column and in JSON, and what `diagnose node` says.
+    for (in_progress, strategy, column, number, says) in [
+        (
+            2,
+            Value::Null,
+            "2",
+            json!(2),
+            ", which processes 2 nodes at a time; ",
+        ),
+        (
+            2,
+            json!({"fixed": {"initialBatch": 5}}),
+            "5",
+            json!(5),
+            ", which processes 5 nodes at a time; ",
+        ),
+        (
+            1,
+            json!({"fixed": {"initialBatch": 1}}),
+            "1",
+            json!(1),
+            ", which processes one node at a time; ",
+        ),
+        (2, linear, "varies", Value::Null, varies),
+        (2, exponential, "varies", Value::Null, varies),
+        // All nodes are taken up by another version, in no batch.
+        (
+            2,
+            json!({"fixed": {"initialBatch": 1}}),
+            "unknown",
+            Value::Null,
+            "compartment __default__; ",
+        ),
+    ] {
+        let mut cluster = queue();
+        let items = cluster["items"].as_array_mut().expect("items");
+        items[0]["status"]["compartmentStatuses"]["__default__"]["inProgress"] = in_progress.into();
+        items[1]["spec"]["default"]["strategy"] = strategy.clone();
+        at_once_is(&cluster, &strategy, column, &number, says);
+    }
+    // Without the policy it is not known whether it has a strategy.
+    let mut cluster = queue();
+    let items = cluster["items"].as_array_mut().expect("items");
+    items.remove(1);
+    at_once_is(
+        &cluster,
+        &Value::Null,
+        "unknown",
+        &Value::Null,
+        "compartment __default__; ",
+    );
+}
+
+fn at_once_is(cluster: &Value, strategy: &Value, column: &str, number: &Value, says: &str) {
+    let on = |line: &str| run(line).stdin(cluster.to_string()).output();
+    let status = on("status --from -");
+    let row = |cells: &[&str]| {
+        status
+            .stdout
+            .lines()
+            .any(|line| line.split_whitespace().eq(cells.iter().copied()))
+    };
+    assert!(
+        row(&["__default__", "0", "0/10", column, "0", "not", "stopped"]),
+        "{strategy}: {}",
+        status.stdout
+    );
+    let document = on("status -o json --from -").json();
+    let compartment = &document["items"][0]["compartments"][0];
+    assert_eq!(&compartment["atOnce"], number, "{strategy}");
+    let node = on("diagnose node gpu-09 -o json --from -").json();
+    let reason = node["skyhooks"][0]["reason"].as_str().expect("a sentence");
+    assert!(reason.contains(says), "{strategy}: {reason}");
+}
+
 /// A node of the batch fails, so no other node is chosen: that is not reported as fine.
 #[test]
 fn node_waiting_for_its_batch_names_the_node_that_holds_it() {

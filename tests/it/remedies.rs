@@ -184,6 +184,39 @@ fn resume_remedy_names_what_will_run() {
     }
 }
 
+/// Only what is right under a condition stands after what does more.
+#[test]
+fn remedies_without_conditions_are_listed_least_disruptive_first() {
+    for path in captures() {
+        let cluster = dump::load(std::slice::from_ref(&path), None).expect("a capture that loads");
+        for finding in rules::diagnose(&cluster, &Scope::default()).findings {
+            for pair in finding.remedies.windows(2) {
+                assert!(
+                    pair[0].grade <= pair[1].grade || pair[1].caveat.is_some(),
+                    "{}: {}: {pair:#?}",
+                    path.display(),
+                    finding.rule.code
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn remedies_are_called_least_disruptive_first_only_where_they_are() {
+    for (fixture, heading) in [
+        ("package_erroring", "  remedies, least disruptive first\n"),
+        ("upgrade_abandoned", "  remedies, recommended first\n"),
+    ] {
+        let rule = fixture.replace('_', "-");
+        let ran = run(&format!(
+            "diagnose stuck --all --rule {rule} --from tests/rules/{fixture}.yaml"
+        ))
+        .output();
+        ran.expect_stdout(heading);
+    }
+}
+
 #[test]
 fn remedies_parse() {
     let mut wrong = BTreeSet::new();

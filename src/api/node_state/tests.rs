@@ -113,6 +113,11 @@ fn the_last_of_equal_keys_wins_and_goes_whole() {
 }
 
 #[test]
+fn empty_text_is_called_empty() {
+    assert_eq!(state(" ").malformed()[0].error, "it is empty");
+}
+
+#[test]
 fn malformed_text_is_a_value() {
     for text in [
         "",

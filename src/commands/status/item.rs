@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::api::skyhook::CompartmentStatus;
 use crate::api::{Skyhook, Status};
+use crate::cluster::at_once::AtOnce;
 use crate::cluster::{Cluster, Node, NodeRecord, Phase, Placement};
 use crate::commands::shared::package_row::words;
 use crate::rules::{Report, Severity};
@@ -101,8 +102,15 @@ pub struct Compartment {
     pub nodes: i64,
     pub completed: i64,
     pub in_progress: i64,
-    /// Maximum number of nodes in progress at once.
+    /// Nodes that the budget allows at once. Where the compartment has a batch strategy, the operator goes by that
+    /// instead: see `atOnce`.
     pub ceiling: i64,
+    /// Maximum number of nodes in progress at once; null where the batch strategy changes it from batch to batch, or
+    /// where it is not known.
+    pub at_once: Option<i64>,
+    /// What bounds the nodes in progress at once.
+    #[serde(skip)]
+    pub bound: AtOnce,
     pub batch: i64,
     pub failed: i64,
     /// Whether failures have stopped it.
@@ -151,14 +159,18 @@ impl SkyhookProgress {
                 .map(|_| Nodes::new(cluster, &nodes, name)),
             deployment_policy: skyhook
                 .map_or_else(String::new, |s| s.spec.deployment_policy.clone()),
-            compartments: skyhook
-                .into_iter()
-                .flat_map(|s| &s.status.compartment_statuses)
-                .map(|(name, status)| Compartment::new(name, status))
-                .collect(),
+            compartments: skyhook.map_or_else(Vec::new, |skyhook| compartments(cluster, skyhook)),
             findings: Findings::of(report, Some(name)),
         }
     }
+}
+
+fn compartments(cluster: &Cluster, skyhook: &Skyhook) -> Vec<Compartment> {
+    let statuses = skyhook.status.compartment_statuses.iter();
+    let compartment = |(name, status): (&String, _)| {
+        Compartment::new(name, status, cluster.nodes_at_once(skyhook, name))
+    };
+    statuses.map(compartment).collect()
 }
 
 fn stop_reason(skyhook: &Skyhook) -> Option<String> {
@@ -281,7 +293,7 @@ impl Package {
 }
 
 impl Compartment {
-    fn new(name: &str, status: &CompartmentStatus) -> Compartment {
+    fn new(name: &str, status: &CompartmentStatus, bound: AtOnce) -> Compartment {
         let batch = status.batch_state.clone().unwrap_or_default();
         Compartment {
             name: name.to_owned(),
@@ -289,6 +301,8 @@ impl Compartment {
             completed: status.completed,
             in_progress: status.in_progress,
             ceiling: status.ceiling,
+            at_once: bound.limit(),
+            bound,
             batch: batch.current_batch,
             failed: batch.failed_nodes,
             stopped: batch.should_stop,

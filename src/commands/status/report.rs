@@ -8,6 +8,7 @@ use super::item::{Findings, Nodes, Package, SkyhookProgress};
 use crate::api::deployment_policy::DEFAULT_COMPARTMENT;
 use crate::args::listing::Sorting;
 use crate::cluster::Cluster;
+use crate::cluster::at_once::AtOnce;
 use crate::commands::shared::rule::counted;
 use crate::rules::Report;
 use crate::view::text::{self, Label, Line, Text};
@@ -325,12 +326,20 @@ fn compartments(item: &SkyhookProgress, wide: bool) -> Table {
             name,
             part.batch,
             format!("{}/{}", part.completed, part.nodes),
-            part.ceiling,
+            at_once(part.bound),
             part.failed,
             rollout
         ]);
     }
     table
+}
+
+fn at_once(bound: AtOnce) -> String {
+    match bound {
+        AtOnce::UpTo(nodes) => nodes.to_string(),
+        AtOnce::Varies => "varies".to_owned(),
+        AtOnce::Unknown => "unknown".to_owned(),
+    }
 }
 
 /// `2 errors and 1 warning: kubectl skyhook diagnose stuck gpu-tune`

@@ -376,7 +376,8 @@ pub fn outdated_plan_is_refused(cluster: &Cluster) {
         let args = ["apply-plan", file, "--confirm"];
         let said = ours::run(&cluster.kubeconfig("admin"), &args);
         assert_eq!(said.exit, Some(exit), "{said:#?}");
-        assert!(said.stdout.contains(says), "{said:#?}");
+        let said = [said.stdout, said.stderr].concat();
+        assert!(said.contains(says), "{said}");
     };
     // A package that failed when the plan was made, and is complete by now.
     cluster.result(pods("driver", "apply").on("node-1"), StepResult::Exit(1));
@@ -399,7 +400,7 @@ pub fn outdated_plan_is_refused(cluster: &Cluster) {
         .until(complete())
         .until(counted());
     let moved = written(&gpu);
-    carried_out(3, "skipped");
+    carried_out(3, "the spec of skyhook/gpu was changed (generation ");
     assert_eq!(written(&gpu), moved, "nothing is written");
 
     // One that is in time is carried out.

@@ -4,6 +4,7 @@ use super::chain::LinkState;
 use super::step::Inspection;
 use crate::api::{Skyhook, Status};
 use crate::cluster::PackageRun;
+use crate::cluster::at_once::AtOnce;
 use crate::rules::Severity;
 use crate::view::{age, count, plural};
 
@@ -46,9 +47,12 @@ impl<'a> Inspection<'_, 'a> {
             };
             let compartment = format!("compartment {}", turn.compartment);
             let at_once = match turn.at_once {
-                Some(1) => ", which processes one node at a time".to_owned(),
-                Some(n) => format!(", which processes {n} nodes at a time"),
-                None => String::new(),
+                AtOnce::UpTo(1) => ", which processes one node at a time".to_owned(),
+                AtOnce::UpTo(n) => format!(", which processes {n} nodes at a time"),
+                AtOnce::Varies => {
+                    ", whose batches change in size as the rollout progresses".to_owned()
+                }
+                AtOnce::Unknown => String::new(),
             };
             let now = match turn.working {
                 0 => "; the operator chooses the next nodes in its next reconcile".to_owned(),

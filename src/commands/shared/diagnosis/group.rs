@@ -97,7 +97,13 @@ impl<'a> FindingGroup<'a> {
         body.append(reason::text(&self.findings, cluster, full, detail.lines()));
         let remedies = self.remedies(detail);
         if detail == Detail::Full && !remedies.is_empty() {
-            body.line(text::dim("remedies, least disruptive first"));
+            // One that is right only under a condition comes last, however little it does.
+            let order = if remedies.is_sorted_by_key(|r| r.grade) {
+                "remedies, least disruptive first"
+            } else {
+                "remedies, recommended first"
+            };
+            body.line(text::dim(order));
         }
         for (at, remedy) in remedies.into_iter().enumerate() {
             body.append(self.remedy(&format!("{}. ", at + 1), remedy));
