@@ -126,6 +126,12 @@ impl<'a> PackageRun<'a> {
         }
     }
 
+    /// Whether an interrupt on the node waits for it, of whatever custom resource: the older operator's pods count even
+    /// where they have ended (operator `HasRunningPackages`).
+    pub fn delays_interrupts(&self) -> bool {
+        self.alive() || self.bare()
+    }
+
     /// Its pod that the kubelet has not acknowledged.
     pub fn unacknowledged(&self) -> Option<&'a Pod> {
         self.pods.iter().copied().find(|p| p.unacknowledged())
@@ -274,13 +280,6 @@ impl<'a> PackageRuns<'a> {
     /// The same on one node.
     pub fn any_alive_on(&self, skyhook: &Skyhook, node: &'a Node) -> bool {
         self.on(skyhook.name(), &node.name).any(PackageRun::alive)
-    }
-
-    /// What an interrupt on this node waits for, of whatever custom resource: it starts once all of it is gone, and the
-    /// older operator's pods count even where they have ended (operator `HasRunningPackages`).
-    pub fn before_interrupt(&self, node: &str) -> impl Iterator<Item = &PackageRun<'a>> {
-        let here = self.all.iter().filter(move |e| e.node == node);
-        here.filter(|e| e.alive() || e.bare())
     }
 
     /// The uninstall of a package that is at work on the node.

@@ -59,7 +59,8 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
                 let refusal = format!(
                     "{change} since the plan in {file} was made, so its effects may differ"
                 );
-                return Err(Error::unchanged(refusal).hint("make the plan again"));
+                return Err(Error::unchanged(refusal)
+                    .hint("run the planned command again, with --plan-out"));
             }
         }
     }

@@ -64,7 +64,7 @@ impl Plan {
                 steps,
                 until,
                 always: mirrored.always,
-                // What was done is taken back, each on its own.
+                // Each change is reverted on its own.
                 requires: Vec::new(),
             });
         }

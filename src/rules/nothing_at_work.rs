@@ -1,3 +1,5 @@
+use std::collections::HashSet;
+
 use jiff::SignedDuration;
 
 use super::evidence::some_of;
@@ -146,12 +148,11 @@ fn in_the_way<'a>(
     if !packages.any(|(name, package)| skyhook.pending_interrupt(name, package).is_some()) {
         return Vec::new();
     }
-    let mut all = Vec::new();
-    for node in nodes {
-        let here = package_runs.before_interrupt(node);
-        all.extend(here.map(|e| (e.skyhook.clone(), e.node)));
-    }
-    all
+    let nodes: HashSet<&str> = nodes.iter().copied().collect();
+    let all = package_runs.all().iter();
+    all.filter(|e| e.delays_interrupts() && nodes.contains(e.node))
+        .map(|e| (e.skyhook.clone(), e.node))
+        .collect()
 }
 
 /// Whether no pass of the operator has come to its end: it sets a status even on one that is paused.

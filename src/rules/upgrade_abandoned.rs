@@ -38,11 +38,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.deleting()) {
         for (node, on) in cluster.tracked(skyhook.name()) {
             let abandoned = |e: &&Entry| {
+                if !is_unfinished_upgrade(skyhook, e) {
+                    return false;
+                }
                 let placement = cluster.placement(skyhook, &e.name, node);
                 // A pod of it is still to be removed, or to finish.
                 let mut here = package_runs.on(skyhook.name(), &node.name);
-                is_unfinished_upgrade(skyhook, e)
-                    && placement.selected
+                placement.selected
                     && placement.phase == Phase::Complete
                     && !here.any(|run| run.alive() && run.package == *e.name)
             };
@@ -85,13 +87,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 
 /// Whether an upgrade to a version above that of the spec was begun and has not succeeded.
 fn is_unfinished_upgrade(skyhook: &Skyhook, entry: &Entry) -> bool {
+    if entry.stage != Stage::Upgrade || entry.state == State::Complete {
+        return false;
+    }
     let (name, version) = entry.identity();
     let Some(package) = skyhook.package(name) else {
         return false;
     };
     let wanted = Version::parse(&package.version);
-    entry.stage == Stage::Upgrade
-        && entry.state != State::Complete
-        && !skyhook.uninstalls(package)
+    !skyhook.uninstalls(package)
         && wanted.is_some_and(|wanted| Version::parse(version).is_some_and(|v| v > wanted))
 }

@@ -36,7 +36,7 @@ pub fn counted(errors: usize, warnings: usize) -> Vec<String> {
         .collect()
 }
 
-/// The headline where not all could be looked at and no error was found: what could not be, and what the rest found.
+/// The headline where something could not be checked and no error was found: what was not checked, and what the rest found.
 pub fn incomplete(unchecked: &str, nothing_left: bool, warnings: usize) -> String {
     let rest = match warnings {
         _ if nothing_left => "",

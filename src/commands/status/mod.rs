@@ -11,9 +11,6 @@ use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::rules::{self, Scope};
 
-/// Without these there is no answer.
-const DECIDING: [Source; 2] = [Source::Skyhooks, Source::Nodes];
-
 /// Show the progress of each custom resource, on one page
 ///
 /// Shows for each: the status set by the operator, its nodes by status, its packages by stage, the batches of its
@@ -48,7 +45,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     }
     scope::say_what_is_missing(ctx, &cluster, &needs);
     ctx.show(&page)?;
-    Ok(selection::exit_without(&cluster, &DECIDING))
+    Ok(selection::exit_without(&cluster, &Source::ESSENTIAL))
 }
 
 fn view<'a>(cluster: &'a Cluster, args: &Args) -> Result<StatusReport<'a>> {

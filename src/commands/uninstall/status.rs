@@ -50,7 +50,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let needs = Scope::default().needs();
     let cluster = ctx.load(&needs).await?;
     let status = view(&cluster, args)?;
-    let exit = selection::exit_without(&cluster, &[Source::Skyhooks, Source::Nodes]);
+    let exit = selection::exit_without(&cluster, &Source::ESSENTIAL);
     if status.rows.is_empty() {
         ctx.note(match exit {
             Exit::Done => "No uninstall is requested or in progress.",

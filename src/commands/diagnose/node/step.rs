@@ -144,8 +144,10 @@ impl<'a> Inspection<'_, 'a> {
         if !skyhook.packages().any(waits) {
             return None;
         }
-        let mut others = self.package_runs.before_interrupt(&self.node.name);
-        let run = others.find(|e| e.skyhook != skyhook.name())?;
+        let mut all = self.package_runs.all().iter();
+        let run = all.find(|e| {
+            e.node == self.node.name && e.skyhook != skyhook.name() && e.delays_interrupts()
+        })?;
         Some(format!(
             "an interrupt waits until stage {} of {} of {} has ended here and its pod is gone",
             run.stage, run.package, run.skyhook
