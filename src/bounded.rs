@@ -1,10 +1,9 @@
-//! (edge) How much is read of the files that a user names: every limit, with what it is for.
+//! (edge) Size limits of the files that a user names, with their reasons.
 //!
-//! Captures of large clusters are large, so that no limit on them is a small one; what no capture holds is refused
-//! early.
+//! Captures of large clusters are large, so their limits are, too; larger input is refused early.
 
 use std::fs::File;
-use std::io::{Error, Read, Result};
+use std::io::{Chain, Cursor, Error, Read, Result};
 use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
@@ -27,14 +26,16 @@ const MOST_BLANKS: u64 = MIB;
 /// How many times its size something may unfold to, once it is over [`UNFOLDED_UNWATCHED`] bytes.
 const MOST_UNFOLDED: u64 = 500;
 const UNFOLDED_UNWATCHED: u64 = 64 * MIB;
-/// What is read at once.
+/// Bytes per read.
 pub const PIECE: usize = 1 << 16;
 
-/// What is too much.
+/// An exceeded limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Excess {
     #[error("it is a device, not a file")]
     Device,
+    #[error("it is a pipe, and no process writes to it")]
+    NoWriter,
     #[error("it is larger than {}", size(*.0))]
     Bytes(u64),
     #[error("it contains more than {} of whitespace or zeros", size(MOST_BLANKS))]
@@ -63,21 +64,89 @@ pub fn size(bytes: u64) -> String {
 ///
 /// # Errors
 ///
-/// It cannot be opened, or is a device other than `/dev/null`: some of these never end.
-pub fn open(path: &Path) -> Result<File> {
-    if path == Path::new("/dev/null") {
-        return File::open(path);
-    }
-    let kind = std::fs::metadata(path)?.file_type();
+/// It cannot be opened, is a device other than `/dev/null`, some of which never end, or is a pipe that no process writes
+/// to.
+pub fn open(path: &Path) -> Result<Input> {
     #[cfg(unix)]
     {
-        use std::os::unix::fs::FileTypeExt;
-        if kind.is_char_device() || kind.is_block_device() {
+        unix::open(path)
+    }
+    #[cfg(not(unix))]
+    {
+        Ok(Cursor::new(Vec::new()).chain(File::open(path)?))
+    }
+}
+
+/// An open file, after the bytes that were read to see whether a pipe has a writer.
+pub type Input = Chain<Cursor<Vec<u8>>, File>;
+
+#[cfg(unix)]
+mod unix {
+    use std::fs::{File, OpenOptions};
+    use std::io::{Cursor, ErrorKind, Read, Result};
+    use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+    use std::path::Path;
+    use std::time::{Duration, Instant};
+
+    use rustix::fs::OFlags;
+
+    use super::{Excess, Input};
+
+    /// How long a named pipe may have no writer: whoever makes it starts both ends at about the same time.
+    const NO_WRITER: Duration = Duration::from_secs(5);
+    /// Time between two looks at such a pipe.
+    const AGAIN: Duration = Duration::from_millis(20);
+
+    pub fn open(path: &Path) -> Result<Input> {
+        let kind = std::fs::metadata(path)?.file_type();
+        let is_device = kind.is_char_device() || kind.is_block_device();
+        if is_device && path != Path::new("/dev/null") {
             return Err(Excess::Device.into());
         }
+        // Without the flag a named pipe is not opened before it has a writer, and files such as /proc/kmsg wait for text.
+        let flags = OFlags::NONBLOCK.bits().cast_signed();
+        let file = OpenOptions::new().read(true).custom_flags(flags).open(path);
+        let mut file = file?;
+        let mut begin = Vec::new();
+        if kind.is_fifo() {
+            // The pipe of `<(…)` had its writer from the beginning.
+            let is_inherited = ["/dev", "/proc"].iter().any(|at| path.starts_with(at));
+            let patience = if is_inherited {
+                Duration::ZERO
+            } else {
+                NO_WRITER
+            };
+            begin = first_byte(&mut file, patience)?;
+            rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
+        }
+        Ok(Cursor::new(begin).chain(file))
     }
-    let _ = kind;
-    File::open(path)
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a pipe does not tell when its first writer opens it"
+    )]
+    fn wait(time: Duration) {
+        std::thread::sleep(time);
+    }
+
+    /// The first byte of a pipe as soon as there is one, or nothing where there is a writer.
+    fn first_byte(pipe: &mut File, patience: Duration) -> Result<Vec<u8>> {
+        let since = Instant::now();
+        let mut byte = [0];
+        loop {
+            match pipe.read(&mut byte) {
+                // No process has the other end open.
+                Ok(0) if patience.is_zero() => return Ok(Vec::new()),
+                Ok(0) if since.elapsed() >= patience => return Err(Excess::NoWriter.into()),
+                Ok(0) => wait(AGAIN),
+                Ok(read) => return Ok(byte[..read].to_vec()),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Vec::new()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
 }
 
 /// Reads all of it.
@@ -91,7 +160,7 @@ pub fn read(stream: impl Read, most: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What is read piece by piece, as far as it is not too much; see [`read`].
+/// A reader that fails beyond its limit; see [`read`].
 pub struct BoundedReader<R> {
     inner: R,
     most: u64,
@@ -162,7 +231,7 @@ impl<R: Read> Read for Unpacked<R> {
     }
 }
 
-/// Counts what is read.
+/// Counts the bytes read.
 struct Counted<R> {
     inner: R,
     count: u64,

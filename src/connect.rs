@@ -34,25 +34,25 @@ pub struct Connected {
     pub client: kube::Client,
     /// The address of the API server, for messages; without credentials.
     pub server: String,
-    /// What the kubeconfig calls it.
+    /// The names in the kubeconfig.
     pub named: Named,
-    /// What the server warns of while the client is in use. The edge prints it.
+    /// The server's warnings while the client is in use, for printing.
     pub warnings: Warnings,
-    /// `--namespace`: where the user says the operator runs. Not the context's, which says nothing
-    /// of the operator; that one is the client's default.
+    /// The operator's namespace by `--namespace`. The context's namespace is unrelated to the operator; it is the
+    /// client's default.
     pub namespace: Option<String>,
 }
 
-/// Makes a client for the cluster that flags, `KUBECONFIG` or `~/.kube/config` name, or, where
-/// there is no kubeconfig at all, for the cluster that this process runs in.
+/// Makes a client for the cluster of the flags, `KUBECONFIG` or `~/.kube/config`, or, without any kubeconfig, for the
+/// cluster of this pod.
 ///
-/// `verb` says in the server's audit log what is being done. Nothing is asked of the server yet,
-/// but a credential plugin is run. `trace` is told of every request. Must be called within a tokio runtime.
+/// `verb` identifies the command in the server's audit log. No request is sent yet, but a credential plugin is run.
+/// `trace` receives every request. Must be called within a tokio runtime.
 ///
 /// # Errors
 ///
-/// A kubeconfig that is missing, unreadable, or names what is not there; flags that exclude each
-/// other; credentials that cannot be read; a credential plugin that fails.
+/// A kubeconfig that is missing, unreadable, or has dangling names; conflicting flags; credentials that cannot be read;
+/// a failing credential plugin.
 pub async fn connect(
     environment: &Environment,
     connection: &Connection,

@@ -1,4 +1,4 @@
-//! What a command may do to the world: load a cluster, and show a view.
+//! The I/O of a command: loading a cluster and printing a view.
 
 mod after_apply;
 mod ask;
@@ -24,7 +24,7 @@ pub use log_tails::Tail;
 pub use origin::{Destination, Here};
 pub use outcome_view::Document as OutcomeDocument;
 pub use preview::Document as PlanDocument;
-pub use process::{interrupt, survive_file_size_limit, variable};
+pub use process::{check_open_files, interrupt, survive_file_size_limit, variable};
 pub use unreadable::unread;
 pub use wait::{Aim, AimProgress, AimState, Awaited, Blocked, PlanWait, PlannedAim};
 pub use watch::{Watch, WatchUpdate, pause_after};
@@ -46,14 +46,14 @@ pub struct Ctx {
     verb: &'static str,
     screen: Screen,
     connected: Option<Connected>,
-    /// What a plan was made without.
+    /// The unreadable sources of a plan.
     unread: Vec<(Source, Unread)>,
     refused: bool,
-    /// This cluster, once the server was asked which it is.
+    /// The current cluster's identity, once read.
     here: Option<Here>,
-    /// What the command names, for what is loaded next.
+    /// The names in the command's arguments, for the next load.
     only: Option<Only>,
-    /// What was read to decide a change.
+    /// The specs that a change was planned from.
     specs: Vec<ReadSpec>,
 }
 
@@ -73,7 +73,7 @@ impl Ctx {
         }
     }
 
-    /// Says nothing beside the answer: a shell would print it over the prompt.
+    /// Without notices on stderr: a shell would print them over the prompt.
     pub fn silent(global: Global, verb: &'static str) -> Ctx {
         let mut ctx = Ctx::new(global, verb);
         ctx.screen.err = OutputStream::pipe(Box::new(std::io::sink()));
@@ -84,7 +84,7 @@ impl Ctx {
         &self.global
     }
 
-    /// Whether the server would not let the user read something, or do what was planned.
+    /// Whether the server refused a read or a planned change.
     pub fn refused(&self) -> bool {
         self.refused
     }
@@ -104,19 +104,19 @@ impl Ctx {
     /// Reads the sources from the files or the cluster that the flags name.
     pub async fn load(&mut self, needs: &[Source]) -> Result<Cluster> {
         let cluster = self.load_or(needs, false).await?;
-        // A program that reads documents is told source by source.
+        // Documents list each source.
         if !self.global.output.format.is_data() {
             unreadable::any(&cluster, needs)?;
         }
         Ok(cluster)
     }
 
-    /// [`Ctx::load`] for a command that changes something. Without what is required it does nothing; what else could
-    /// not be read is said where the plan is carried out.
+    /// [`Ctx::load`] for a command that changes something. It refuses without the required sources; a warning names
+    /// other unreadable ones when the plan is applied.
     ///
     /// # Errors
     ///
-    /// A required source that could not be read, for whatever reason.
+    /// A required source that could not be read, for any reason.
     pub async fn load_to_change(
         &mut self,
         needs: &[Source],
@@ -128,8 +128,7 @@ impl Ctx {
         Ok(cluster)
     }
 
-    /// [`Ctx::load_to_change`], also from a cluster without the operator's API: what was left on the nodes is there
-    /// still.
+    /// [`Ctx::load_to_change`], also from a cluster without the operator's API, whose nodes may still have keys.
     pub async fn load_or_leftovers(
         &mut self,
         needs: &[Source],
@@ -141,7 +140,7 @@ impl Ctx {
         Ok(cluster)
     }
 
-    /// What is loaded next decides a change.
+    /// The next load decides a change.
     fn deciding(&mut self) -> &mut Ctx {
         if let Some(only) = &mut self.only {
             only.to_change = true;
@@ -166,7 +165,7 @@ impl Ctx {
             }
             match loaded {
                 Err(live::LoadError::NotServed) if leftovers => {
-                    Ok(live::leftovers(&client, api, now()).await)
+                    Ok(live::leftovers(&client, api, namespace, now()).await)
                 }
                 loaded => loaded,
             }
@@ -183,6 +182,8 @@ impl Ctx {
         };
         self.pass_on_warnings();
         let mut cluster = cluster?;
+        let given = &self.global.connection.namespace;
+        cluster.given_namespace.clone_from(given);
         if !cluster.from_files {
             owner::look(&mut cluster);
         }
@@ -199,7 +200,7 @@ impl Ctx {
         Ok(cluster)
     }
 
-    /// The names of all nodes or namespaces, at a fraction of what [`Ctx::load`] costs; `None` where files are read.
+    /// The names of all nodes or namespaces, much cheaper than [`Ctx::load`]; `None` for files.
     pub async fn names(&mut self, plural: &str) -> Result<Option<Vec<live::Named>>> {
         if !self.global.reading.from.is_empty() {
             return Ok(None);
@@ -231,38 +232,38 @@ impl Ctx {
         Ok(connect::connect(&environment, &self.global.connection, self.verb, trace).await?)
     }
 
-    /// The client, once something was loaded; none where files are read.
+    /// The client, once something was loaded; `None` for files.
     ///
-    /// For the commands that stream or wait, such as `package logs` and `wait`, and for no other: what the rest may do
-    /// to the world is load and show. `collect` has [`Ctx::collect`].
+    /// Only for commands that stream or wait, such as `package logs` and `wait`: all others load and print. `collect`
+    /// has [`Ctx::collect`].
     pub fn client(&self) -> Option<kube::Client> {
         self.connected.as_ref().map(|c| c.client.clone())
     }
 
-    /// Prints a line of a log, or a piece of one; `false` when nobody reads on.
+    /// Prints a line of a log, or a part of one; `false` when the reader has closed the pipe.
     pub fn log(&mut self, prefix: &text::Line, bytes: &[u8]) -> Result<bool> {
         Ok(self.screen.log(prefix, bytes)? == Shown::Whole)
     }
 
-    /// Prints the answer on stdout in the format asked for.
+    /// Prints the answer on stdout in the requested format.
     pub fn show(&mut self, view: &dyn View) -> Result<()> {
         match self.screen.show(view, &self.global.output)? {
             Shown::Whole | Shown::ReaderGone => Ok(()),
         }
     }
 
-    /// Prints text of a format of its own on stdout, such as a script.
+    /// Prints text in a format of its own on stdout, such as a script.
     pub fn print(&mut self, text: &str) -> Result<()> {
         match self.screen.print(text)? {
             Shown::Whole | Shown::ReaderGone => Ok(()),
         }
     }
 
-    /// Prints what is no text on stdout.
+    /// Prints binary data on stdout.
     ///
     /// # Errors
     ///
-    /// A terminal is there, which it would upset.
+    /// Standard output is a terminal.
     pub fn pour(&mut self, bytes: &[u8]) -> Result<()> {
         if self.screen.out.terminal {
             let reason = "standard output is a terminal; redirect it, or specify a file with -o";
@@ -273,7 +274,7 @@ impl Ctx {
         }
     }
 
-    /// Says something beside the answer, on stderr.
+    /// Prints a notice on stderr.
     pub fn note(&mut self, note: impl Into<text::Text>) {
         self.screen.note(note);
     }
@@ -283,7 +284,7 @@ impl Ctx {
         self.screen.warn(warning);
     }
 
-    /// Says what went wrong, on stderr.
+    /// Prints an error on stderr.
     pub fn error(&mut self, error: &crate::error::Error) {
         self.screen.error(&error.message, &error.hints);
     }

@@ -1,4 +1,4 @@
-//! What a process answers with: exit codes, and errors that say what to type next.
+//! Exit codes and user-facing errors with hints.
 
 use std::fmt;
 
@@ -7,18 +7,18 @@ use serde::Serialize;
 
 use crate::suggestions::near;
 
-/// The exit code, whatever `-o` says.
+/// The exit code of the process; `-o` has no effect on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub enum Exit {
     /// Done; or no finding at the threshold.
     Done = 0,
     /// Something went wrong: the cluster, a file, or a name that matches nothing.
     Failed = 1,
-    /// Findings at or above `--fail-on`, or what is waited for is stuck.
+    /// Findings at or above `--fail-on`, or the awaited condition is blocked.
     Findings = 2,
     /// Refused: not confirmed, a guard did not hold, or a cap was exceeded.
     Refused = 3,
-    /// Some objects were changed and some were not, or nobody can tell; or a file lacks what could not be read.
+    /// Some objects were changed and some were not, or the result is unknown; or a file is incomplete.
     Partly = 4,
     /// It took longer than `--timeout`.
     TimedOut = 5,
@@ -82,7 +82,7 @@ impl Error {
         }
     }
 
-    /// The command line asks for something that cannot be.
+    /// An invalid command line.
     pub fn usage(message: impl fmt::Display) -> Error {
         Error {
             exit: Exit::Usage,
@@ -103,13 +103,13 @@ impl Error {
         Error::refused(format!("{why}; nothing was changed"))
     }
 
-    /// Adds something to type.
+    /// Adds a hint: a command to run or a flag to pass.
     pub fn hint(mut self, hint: impl Into<String>) -> Error {
         self.hints.push(hint.into());
         self
     }
 
-    /// A name that matches nothing, with the near ones.
+    /// A name that matches no object; the hint lists similar names.
     pub fn unknown<'a>(what: &str, name: &str, known: impl IntoIterator<Item = &'a str>) -> Error {
         let error = Error::failed(format!("{what} {name:?} not found"));
         let near = near(name, known);
@@ -119,7 +119,7 @@ impl Error {
         }
     }
 
-    /// [`Error::unknown`], and where no name is near, some of those that there are.
+    /// [`Error::unknown`]; without a similar name, the hint lists up to five existing names.
     pub fn unknown_among<'a>(
         what: &str,
         name: &str,
@@ -141,23 +141,6 @@ impl Error {
         })
     }
 }
-
-macro_rules! failed_from {
-    ($($error:ty),+ $(,)?) => {$(
-        impl From<$error> for Error {
-            fn from(error: $error) -> Error {
-                Error::failed(error)
-            }
-        }
-    )+};
-}
-
-failed_from!(
-    crate::cluster::dump::DumpError,
-    crate::cluster::live::LoadError,
-    crate::connect::Error,
-    crate::view::FormatError,
-);
 
 impl From<anyhow::Error> for Error {
     fn from(error: anyhow::Error) -> Error {

@@ -14,7 +14,7 @@
 //! | a column of `node status` | `commands/node/row.rs` (what a row holds) and `commands/node/status.rs` (its cells) |
 //! | where a package stands on a node; whether it is complete | `cluster/placement.rs`; `cluster/placement/spec.rs` |
 //! | what blocks an install, an uninstall or a deletion | `blocks` of each rule, and `rules/blockers.rs` |
-//! | which node comes next in a batch | `cluster/queue_position.rs`; which nodes wait for it: `cluster/batch.rs`; the order of custom resources: `cluster/priority.rs` |
+//! | what the operator does next: order, batches, gates, stages | `model/`; `model/mod.rs` has a map |
 //! | what is read, or add a source | `cluster/source.rs` names them all; the compiler and the tests ask for the rest, in `cluster/live/sources.rs`, `cluster/dump/loader.rs` and `cluster/capture/pieces.rs` |
 //! | when a rule is "not checked", as after a 403 | `rules/report.rs` |
 //! | what became of reading a source (403, not in the input) | `cluster/read.rs`; from an answer of the server: `cluster/live/request.rs` |
@@ -36,6 +36,8 @@ pub mod reason;
 pub mod redact;
 pub mod suggestions;
 
+pub mod error;
+
 pub mod api;
 pub mod view;
 
@@ -43,11 +45,11 @@ pub mod args;
 pub mod connect;
 
 pub mod cluster;
+pub mod model;
 pub mod plan;
 pub mod rules;
 
 pub mod apply;
-pub mod error;
 pub mod screen;
 
 pub mod ctx;

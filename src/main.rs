@@ -1,9 +1,21 @@
 //! Parse, run, and turn the result into an exit code.
 
 use std::process::ExitCode;
+use std::thread;
 
 use kubectl_skyhook::cli;
+use kubectl_skyhook::error::Exit;
 
+/// Enough for every command.
+const STACK: usize = 8 << 20;
+
+/// Runs on a thread with a stack of known size: that of the main thread may be too small (`ulimit -s`).
 fn main() -> ExitCode {
-    ExitCode::from(cli::main(std::env::args_os()).code())
+    let run = || cli::main(std::env::args_os());
+    let exit = thread::Builder::new().stack_size(STACK).spawn(run);
+    let exit = exit.map_or_else(
+        |_| cli::main(std::env::args_os()),
+        |thread| thread.join().unwrap_or(Exit::Failed),
+    );
+    ExitCode::from(exit.code())
 }

@@ -3,10 +3,10 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-/// What the program was called as. Links of other names make the one binary several plugins.
+/// The name under which the program was called. Links of other names make one binary several plugins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Program {
-    /// The plugin's name, as it stands after `kubectl`: `skyhook` or `nodewright`.
+    /// The plugin's name after `kubectl`: `skyhook` or `nodewright`.
     pub plugin: &'static str,
     /// Called by kubectl to complete a command line, as `kubectl_complete-NAME`.
     pub completes: bool,
@@ -19,9 +19,9 @@ impl Program {
         completes: false,
     };
 
-    /// What the first word of the command line makes of the program.
+    /// Derives the program from the first word of the command line.
     ///
-    /// A name of the user's own, such as `skyhook` or `skyhook-cli`, is the plugin too.
+    /// A name chosen by the user, such as `skyhook` or `skyhook-cli`, is the plugin too.
     pub fn of(argv0: &OsStr) -> Program {
         let name = Path::new(argv0)
             .file_name()

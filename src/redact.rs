@@ -1,4 +1,4 @@
-//! Secrets taken out of what is printed or stored.
+//! Masks secrets in output and stored data.
 
 pub mod log;
 pub mod placeholder;
@@ -7,10 +7,10 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// What stands for a secret.
+/// The placeholder of a secret.
 pub const MASKED: &str = "<masked>";
 
-/// A URL as it may be shown: what stands before an `@` may be a password, and so may all of the query.
+/// A URL for display: the part before an `@` may be a password, and the query may contain one.
 pub fn url(url: &str) -> String {
     let (scheme, address) = match url.split_once("://") {
         Some((scheme, address)) => (format!("{scheme}://"), address),

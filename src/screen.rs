@@ -1,6 +1,6 @@
-//! The terminal: the one place that writes to stdout and stderr, and the one that knows colours.
+//! The terminal: the only place that writes to stdout and stderr, and that knows colours.
 //!
-//! stdout is what was asked for, everything else goes to stderr.
+//! stdout has the answer, stderr everything else.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod colour;
@@ -16,16 +16,16 @@ use crate::view::format::{OutputFormat, Rendered};
 use crate::view::text::{self, Line, Text};
 use crate::view::{Layout, View, go_json, harmless_lines};
 
-/// Of a list that is printed as it is made, so many bytes are held at the most.
+/// Maximum bytes buffered of a streamed list.
 const HELD: usize = 1 << 16;
 
-/// Where a command says things.
+/// The output of a command.
 pub struct Screen<O = Box<dyn Write + Send>, E = Box<dyn Write + Send>> {
     pub out: OutputStream<O>,
     pub err: OutputStream<E>,
 }
 
-/// One of the two streams, and what is known of the other end.
+/// One of the two streams, with the properties of its other end.
 pub struct OutputStream<W> {
     pub writer: W,
     /// Columns, if it is a terminal.
@@ -34,19 +34,19 @@ pub struct OutputStream<W> {
     pub colour: bool,
 }
 
-/// What became of the output.
+/// The result of writing output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Shown {
     Whole,
-    /// The reader has closed the pipe, as `head` does: it has what it wants, and that is no error.
+    /// The reader has closed the pipe, as `head` does, which is no error.
     ReaderGone,
 }
 
-/// Writes a line to stderr at once, past any [`Screen`]: for what happens while a command runs.
+/// Writes a line to stderr immediately, without a [`Screen`]: for events while a command runs.
 pub fn trace(line: &str) {
     let mut stderr = io::stderr().lock();
-    // When stderr cannot be written to, there is no one left to tell.
+    // Ignore errors of stderr: they cannot be reported.
     let _ = if stderr.is_terminal() {
         writeln!(stderr, "{}", harmless_lines(line))
     } else {
@@ -91,7 +91,7 @@ impl Screen<Vec<u8>, Vec<u8>> {
         }
     }
 
-    /// What was written to stdout and to stderr.
+    /// The text written to stdout and to stderr.
     pub fn texts(&self) -> (String, String) {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         (text(&self.out.writer), text(&self.err.writer))
@@ -99,7 +99,7 @@ impl Screen<Vec<u8>, Vec<u8>> {
 }
 
 impl<O: Write, E: Write> Screen<O, E> {
-    /// Prints a view on stdout, in the format that was asked for.
+    /// Prints a view on stdout in the requested format.
     pub fn show(&mut self, view: &dyn View, output: &Output) -> anyhow::Result<Shown> {
         if output.format == OutputFormat::Json
             && let Some(items) = view.items()
@@ -112,7 +112,7 @@ impl<O: Write, E: Write> Screen<O, E> {
         }
     }
 
-    /// Prints a list as it is made.
+    /// Prints a list while it is produced.
     fn list(&mut self, items: impl Iterator<Item = Value>) -> anyhow::Result<Shown> {
         let mut held = String::new();
         for piece in go_json::pieces(items) {
@@ -124,7 +124,7 @@ impl<O: Write, E: Write> Screen<O, E> {
         self.print(&held)
     }
 
-    /// Prints data on stdout: as it is where a program reads it, harmless on a terminal.
+    /// Prints data on stdout: unchanged for programs, with escaped control characters on a terminal.
     pub fn print(&mut self, data: &str) -> anyhow::Result<Shown> {
         if self.out.terminal {
             self.out.write(&harmless_lines(data))
@@ -150,7 +150,7 @@ impl<O: Write, E: Write> Screen<O, E> {
         self.out.write_bytes(&out)
     }
 
-    /// Says something beside the answer, on stderr.
+    /// Prints a notice on stderr.
     pub fn note(&mut self, note: impl Into<Text>) {
         self.aside(&note.into());
     }
@@ -162,9 +162,9 @@ impl<O: Write, E: Write> Screen<O, E> {
         self.aside(&text);
     }
 
-    /// Says what went wrong, and what to do about it, on stderr.
+    /// Prints an error and its hints on stderr.
     ///
-    /// Lines of the message after the first are indented: a message from a server cannot pose as ours.
+    /// Continuation lines of the message are indented, so that a server's message cannot imitate ours.
     pub fn error<S: AsRef<str>>(&mut self, message: &str, hints: &[S]) {
         let mut text = Text::new();
         let mut lines = message.lines();
@@ -185,19 +185,19 @@ impl<O: Write, E: Write> Screen<O, E> {
         self.aside(&text);
     }
 
-    /// Says part of a line on stderr, which the answer completes.
+    /// Prints part of a line on stderr, which the answer completes.
     pub fn prompt(&mut self, question: &str) {
         // When stderr cannot be written to, there is no one left to ask.
         let _ = self.err.write(&harmless_lines(question));
     }
 
-    /// A text as stderr shows it, for what draws it there over and over.
+    /// A text as shown on stderr, for callers that redraw it.
     pub fn drawn(&self, text: &Text) -> String {
         let drawn = self.err.render(text, true);
         drawn.trim_end_matches('\n').to_owned()
     }
 
-    /// When stderr cannot be written to, there is no one left to tell.
+    /// Ignore errors of stderr: they cannot be reported.
     fn aside(&mut self, text: &Text) {
         let _ = self.err.text(text, true);
     }

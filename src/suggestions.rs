@@ -1,6 +1,6 @@
 //! What may have been meant by a name that matches nothing.
 
-/// The names that are near to what was typed, nearest first, three at most.
+/// The known names most similar to the typed one, best first, at most three.
 pub fn near<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let mut near: Vec<(usize, &str)> = known
         .into_iter()

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{LabelSelector, Meta};
+use super::{LabelSelector, Meta, UnknownFields};
 
 /// The name under which the operator keeps nodes that no compartment selects.
 pub const DEFAULT_COMPARTMENT: &str = "__default__";
@@ -12,6 +12,8 @@ pub const DEFAULT_COMPARTMENT: &str = "__default__";
 pub struct DeploymentPolicy {
     pub metadata: Meta,
     pub spec: DeploymentPolicySpec,
+    #[serde(skip)]
+    pub unknown_fields: UnknownFields,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -38,7 +40,7 @@ pub struct Compartment {
     pub strategy: Option<serde_json::Value>,
 }
 
-/// At most so many nodes, or so many per cent of them.
+/// A maximum number or percentage of nodes.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Budget {

@@ -52,7 +52,7 @@ impl ApiFlavor {
         }
     }
 
-    /// The plural of the main custom resource, as it stands in a URL.
+    /// The plural of the main custom resource, as in a URL.
     pub const fn plural(self) -> &'static str {
         match self {
             ApiFlavor::Skyhook => "skyhooks",
@@ -68,7 +68,7 @@ impl ApiFlavor {
         }
     }
 
-    /// `plural.group`, which `kubectl` resolves whatever else is installed.
+    /// `plural.group`, which `kubectl` resolves unambiguously.
     pub fn resource(self) -> String {
         format!("{}.{}", self.plural(), self.group())
     }

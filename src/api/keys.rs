@@ -1,8 +1,9 @@
 //! Every annotation, label and condition key that the operator puts on a node.
 
 use super::ApiFlavor;
+use super::object_name::{is_object_name, is_word};
 
-/// What a key under the operator's prefix means on a node.
+/// The meaning of a node key under the operator's prefix.
 ///
 /// `skyhook` is the name of the custom resource that the key belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +27,7 @@ pub enum NodeKey<'a> {
     AutoTaint(&'a str),
     /// The node stays cordoned until someone outside the operator releases it.
     RuntimeRequiredCordon,
-    /// The user asks the operator to leave the node alone.
+    /// The user excludes the node from the operator's work.
     Ignore,
     /// A condition of the node, `<prefix>/<skyhook>/NotReady` or `/Erroring`.
     Condition { skyhook: &'a str, kind: &'a str },
@@ -35,7 +36,7 @@ pub enum NodeKey<'a> {
 }
 
 impl<'a> NodeKey<'a> {
-    /// Whether a key is the operator's, of either API: it tells how a node stands, not what it is.
+    /// Whether a key is the operator's, of either API: it describes progress, not the node.
     pub fn is_ours(key: &str) -> bool {
         ApiFlavor::ALL
             .iter()
@@ -49,16 +50,26 @@ impl<'a> NodeKey<'a> {
         parsed.any(|key| matches!(key, NodeKey::NodeState { .. }))
     }
 
-    /// Reads a key; `None` if it is not under this API's prefix.
+    /// Reads a key; `None` if it is not under this API's prefix. The key of a name that no custom resource can have is
+    /// unknown.
     ///
     /// Names of custom resources and packages cannot contain `_` or `/`, so the first one after
     /// the kind of key ends the name.
     pub fn parse(flavor: ApiFlavor, key: &'a str) -> Option<NodeKey<'a>> {
         let suffix = key.strip_prefix(flavor.group())?.strip_prefix('/')?;
+        let key = NodeKey::of_suffix(suffix);
+        Some(if key.is_well_named() {
+            key
+        } else {
+            NodeKey::Unknown
+        })
+    }
+
+    fn of_suffix(suffix: &'a str) -> NodeKey<'a> {
         if let Some((skyhook, kind)) = suffix.split_once('/') {
-            return Some(NodeKey::Condition { skyhook, kind });
+            return NodeKey::Condition { skyhook, kind };
         }
-        Some(match suffix.split_once('_') {
+        match suffix.split_once('_') {
             Some(("nodeState", rest)) => match rest.split_once('_') {
                 Some((skyhook, package)) => NodeKey::NodeState {
                     skyhook,
@@ -78,7 +89,26 @@ impl<'a> NodeKey<'a> {
             _ if suffix == "runtimeRequiredCordon" => NodeKey::RuntimeRequiredCordon,
             _ if suffix == "ignore" => NodeKey::Ignore,
             _ => NodeKey::Unknown,
-        })
+        }
+    }
+
+    /// Whether the names in the key are such as objects and packages can have.
+    fn is_well_named(&self) -> bool {
+        match *self {
+            NodeKey::NodeState { skyhook, package } => {
+                is_object_name(skyhook) && package.is_none_or(is_word)
+            }
+            NodeKey::Status(skyhook)
+            | NodeKey::Cordon(skyhook)
+            | NodeKey::Version(skyhook)
+            | NodeKey::DrainStart(skyhook)
+            | NodeKey::DrainBlocked(skyhook)
+            | NodeKey::Condition { skyhook, .. } => is_object_name(skyhook),
+            NodeKey::AutoTaint(_)
+            | NodeKey::RuntimeRequiredCordon
+            | NodeKey::Ignore
+            | NodeKey::Unknown => true,
+        }
     }
 }
 
@@ -92,7 +122,7 @@ pub fn status(flavor: ApiFlavor, skyhook: &str) -> String {
     flavor.key(&format!("status_{skyhook}"))
 }
 
-/// The node annotation that says which custom resource cordoned the node.
+/// The node annotation with which a custom resource marks its cordon.
 pub fn cordon(flavor: ApiFlavor, skyhook: &str) -> String {
     flavor.key(&format!("cordon_{skyhook}"))
 }
@@ -126,6 +156,10 @@ mod tests {
                 r#"Some(Condition { skyhook: "gpu", kind: "NotReady" })"#,
             ),
             ("novel", "Some(Unknown)"),
+            ("cordon_--insecure-skip-tls-verify", "Some(Unknown)"),
+            ("nodeState_gpu_--all", "Some(Unknown)"),
+            ("status_", "Some(Unknown)"),
+            ("-o/NotReady", "Some(Unknown)"),
         ] {
             assert_eq!(parse(suffix), expected, "{suffix}");
         }

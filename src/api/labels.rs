@@ -33,7 +33,7 @@ thread_local! {
     static SAMPLES: RefCell<Samples> = RefCell::default();
 }
 
-/// The most samples that are kept; where each object has keys of its own, they are of no use.
+/// Maximum number of shared samples; where each object has keys of its own, they are useless.
 const MOST_SAMPLES: usize = 1 << 12;
 
 /// Identifies the keys: equal keys that were read on one thread have one address.

@@ -20,7 +20,7 @@ pub struct Meta {
     pub generation: i64,
     pub resource_version: Option<String>,
     pub creation_timestamp: Option<Timestamp>,
-    /// Set once deletion was asked for.
+    /// Set once deletion is requested.
     pub deletion_timestamp: Option<Timestamp>,
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
@@ -46,12 +46,12 @@ pub struct ManagedFields {
     pub operation: String,
     pub time: Option<Timestamp>,
     pub subresource: String,
-    /// Without those of the status: of a custom resource these are most of all that is read.
+    /// Without the fields of the status, which are most of a custom resource.
     #[serde(rename = "fieldsV1", deserialize_with = "without_status")]
     pub fields: Value,
 }
 
-/// Reads `fieldsV1`, and passes over what stands under `f:status`.
+/// Decodes `fieldsV1` without `f:status`.
 ///
 /// # Errors
 ///
@@ -69,7 +69,7 @@ pub(super) fn without_status<'de, D: Deserializer<'de>>(from: D) -> Result<Value
     Ok(fields.map_or(Value::Null, |fields| fields.kept.into()))
 }
 
-/// Decodes [`Meta`] without `managedFields`: nothing asks for those of pods and Jobs, and they are most of a pod.
+/// Decodes [`Meta`] without `managedFields`: those of pods and Jobs are not used, and are most of a pod.
 #[derive(Default, Deserialize)]
 #[serde(
     remote = "Meta",
@@ -94,23 +94,32 @@ pub struct WithoutManagers {
 }
 
 impl Meta {
-    /// Whether deletion was asked for.
+    /// Whether deletion is requested.
     pub fn deleting(&self) -> bool {
         self.deletion_timestamp.is_some()
     }
 
+    /// `NAMESPACE/NAME`; the name alone of an object without namespace.
+    pub fn path(&self) -> String {
+        match &self.namespace {
+            Some(namespace) => format!("{namespace}/{}", self.name),
+            None => self.name.clone(),
+        }
+    }
+
+    /// The controlling owner.
+    pub fn controller(&self) -> Option<&OwnerReference> {
+        self.owner_references.iter().find(|o| o.controller)
+    }
+
     /// The uid of the controlling owner.
     pub fn controller_uid(&self) -> Option<&str> {
-        self.owner_references
-            .iter()
-            .find(|o| o.controller)
-            .map(|o| o.uid.as_str())
+        self.controller().map(|owner| owner.uid.as_str())
     }
 
     /// Whether a Job controls it.
     pub fn is_of_job(&self) -> bool {
-        let mut owners = self.owner_references.iter();
-        owners.any(|o| o.controller && o.kind == "Job")
+        self.controller().is_some_and(|owner| owner.kind == "Job")
     }
 }
 

@@ -1,10 +1,9 @@
-//! The node-state codec: what a node's annotation says about each package, without losing a byte.
+//! The node-state codec: the state of each package in a node's annotation, without losing a byte.
 //!
-//! The operator keeps one state machine per custom resource and node, as a JSON object in an
-//! annotation: `{"driver|2.0.1":{"name":"driver",…,"stage":"apply","state":"complete"}}`. A newer
-//! shape keeps one annotation per package. Edits touch one entry and leave every other byte,
-//! unknown fields included, as it was. Text that is not such an object is a value
-//! ([`NodeState::malformed`]), not an error.
+//! The operator keeps one state machine per custom resource and node, as a JSON object in an annotation:
+//! `{"driver|2.0.1":{"name":"driver",…,"stage":"apply","state":"complete"}}`. A newer shape keeps one annotation per
+//! package. Edits touch one entry and keep every other byte, unknown fields included. Text that is not such an object
+//! is a value ([`NodeState::malformed`]), not an error.
 
 mod known;
 
@@ -15,6 +14,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::keys::NodeKey;
+use super::object_name::is_word;
 use super::{ApiFlavor, Name, Stage, State, visit};
 
 /// What one custom resource recorded on one node.
@@ -31,14 +31,14 @@ struct Annotation {
     key: Name,
     text: Name,
     one_package: bool,
-    /// Where the values of all members stand, in bytes, also of those that a later one overrides.
+    /// The byte ranges of all member values, including overridden duplicates.
     values: Vec<Range<usize>>,
 }
 
 /// One package in a node state.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Entry {
-    /// `name|version` as it stands in the map.
+    /// `name|version` as in the map.
     pub key: Name,
     pub name: Name,
     pub version: Name,
@@ -50,7 +50,7 @@ pub struct Entry {
     /// Failed attempts of the current stage.
     pub restarts: i64,
     annotation: usize,
-    /// Where the entry's value stands in the annotation, in bytes.
+    /// The byte range of the entry's value in the annotation.
     value: Range<usize>,
 }
 
@@ -143,8 +143,8 @@ impl NodeState {
         &self.entries
     }
 
-    /// A model of the state once the operator has begun the uninstall of a package that is complete. Only what the
-    /// entry says changes, not the text that it was read from.
+    /// Simulates the start of a complete package's uninstall. Only the entry changes, not the text that it was decoded
+    /// from.
     pub fn simulate_uninstall(&mut self, key: &str) {
         for entry in self.entries.iter_mut().filter(|e| e.key == key) {
             if entry.state == State::Complete && !entry.stage.is_uninstall() {
@@ -163,7 +163,7 @@ impl NodeState {
         &self.malformed
     }
 
-    /// The annotation keys and their texts, as they stand on the node.
+    /// The annotation keys and their texts on the node.
     pub fn annotations(&self) -> impl Iterator<Item = (&str, &str)> {
         self.annotations
             .iter()
@@ -208,13 +208,13 @@ impl NodeState {
         Some(edited)
     }
 
-    /// The key and the text of the annotation that an entry stands in.
+    /// The key and text of the annotation with an entry.
     pub fn annotation_of(&self, key: &str) -> Option<(&str, &str)> {
         let annotation = &self.annotations[self.entry(key)?.annotation];
         Some((&annotation.key, &annotation.text))
     }
 
-    /// The JSON of an entry, as it stands in the annotation.
+    /// The JSON text of an entry in the annotation.
     pub fn entry_text(&self, key: &str) -> Option<&str> {
         let entry = self.entry(key)?;
         Some(&self.annotations[entry.annotation].text[entry.value.clone()])
@@ -222,7 +222,7 @@ impl NodeState {
 
     /// The annotation without the entry; every other byte stays.
     ///
-    /// Returns the annotation's key and its new text, which is `None` when nothing is left in it.
+    /// Returns the annotation's key and its new text, `None` if it has no entry any more.
     pub fn without(&self, key: &str) -> Option<(String, Option<String>)> {
         let entry = self.entry(key)?;
         let annotation = &self.annotations[entry.annotation];
@@ -279,13 +279,21 @@ fn read_entry(value: &str, key: Option<String>, text: &str) -> Result<Entry, Str
         fields.name.unwrap_or_default(),
         fields.version.unwrap_or_default(),
     );
+    let stage = fields.stage.unwrap_or_default();
+    let key = key.unwrap_or_else(|| format!("{name}|{version}"));
+    let words = [&*key, &*name, &*version, &*stage];
+    if let Some(flag) = words.iter().find(|word| !is_word(word)) {
+        return Err(format!(
+            "{flag:?} is not a name, version or stage of a package"
+        ));
+    }
     Ok(Entry {
-        key: key.unwrap_or_else(|| format!("{name}|{version}")).into(),
+        key: key.into(),
         name,
         version,
         image: fields.image.unwrap_or_default(),
         container_sha: fields.container_sha.unwrap_or_default(),
-        stage: Stage::from(fields.stage.unwrap_or_default().as_str()),
+        stage: Stage::from(stage.as_str()),
         state: State::from(fields.state.unwrap_or_default().as_str()),
         restarts: fields.restarts.unwrap_or_default().into(),
         annotation: 0,
@@ -359,7 +367,7 @@ fn edit_members(object: &str, fields: [(&str, &str); 2]) -> String {
     edited
 }
 
-/// Where a borrowed value stands in the text it was read from.
+/// The byte range of a borrowed value in its text.
 fn span(text: &str, value: &str) -> Range<usize> {
     let start = value.as_ptr() as usize - text.as_ptr() as usize;
     start..start + value.len()

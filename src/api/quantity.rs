@@ -1,9 +1,10 @@
 //! Kubernetes quantities such as `500m`, `1.5Gi` or `2e3`, near enough to compare them.
 
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// The factors that a suffix stands for.
+/// The factors of the suffixes.
 const SUFFIXES: [(&str, f64); 16] = [
     ("Ki", 1024.0),
     ("Mi", 1_048_576.0),
@@ -32,13 +33,26 @@ pub fn parse(value: &Value) -> Option<f64> {
     }
 }
 
-/// A quantity as it is spelled, be it written as text or as a number; empty where it is left out.
+/// A quantity as written, from text or a number; empty if absent.
 ///
 /// # Errors
 ///
-/// None: what is neither is spelled as it is.
+/// None: any other value is kept as its JSON text.
 pub fn text<'de, D: Deserializer<'de>>(value: D) -> Result<String, D::Error> {
     Ok(spelled(&Value::deserialize(value)?))
+}
+
+/// A quantity as a whole number.
+///
+/// # Errors
+///
+/// It is no quantity, or no whole number.
+pub fn whole<'de, D: Deserializer<'de>>(value: D) -> Result<u64, D::Error> {
+    let amount = parse(&Value::deserialize(value)?);
+    let whole = amount.filter(|n| n.fract() == 0.0 && (0.0..1e15).contains(n));
+    whole
+        .map(|n| n as u64)
+        .ok_or_else(|| D::Error::custom("expected a whole number"))
 }
 
 /// [`text`], of a value that was read.
@@ -50,7 +64,7 @@ pub fn spelled(value: &Value) -> String {
     }
 }
 
-/// The amount that a text says, if it says one.
+/// The amount in a text, if valid.
 pub fn parse_text(text: &str) -> Option<f64> {
     let text = text.trim();
     let amount = |(suffix, factor): &(&str, f64)| {

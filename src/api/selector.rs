@@ -7,14 +7,14 @@ use serde::Deserialize;
 use super::labels::Labelled;
 
 /// A `metav1.LabelSelector`. Empty selects everything.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct LabelSelector {
     pub match_labels: BTreeMap<String, String>,
     pub match_expressions: Vec<Requirement>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default)]
 pub struct Requirement {
     pub key: String,
@@ -23,7 +23,7 @@ pub struct Requirement {
 }
 
 impl LabelSelector {
-    /// Whether nothing is asked for.
+    /// Whether the selector has no requirements.
     pub fn is_empty(&self) -> bool {
         self.match_labels.is_empty() && self.match_expressions.is_empty()
     }

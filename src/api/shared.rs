@@ -68,7 +68,7 @@ impl<T: Hash + Eq + 'static> From<T> for Shared<T> {
 }
 
 impl<T: Hash + Eq + Clone + 'static> Shared<T> {
-    /// Changes this value; equal values elsewhere stay as they are.
+    /// Changes this value; equal values elsewhere are not affected.
     pub fn change(&mut self, change: impl FnOnce(&mut T)) {
         let mut value = T::clone(self);
         change(&mut value);

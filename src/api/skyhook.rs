@@ -12,7 +12,7 @@ use serde_json::Value;
 
 pub use status::{BatchState, CompartmentStatus, Mirror, SkyhookStatus};
 
-use super::{ApiFlavor, Condition, LabelSelector, Meta};
+use super::{ApiFlavor, Condition, LabelSelector, Meta, UnknownFields};
 
 /// A `Skyhook` or `NodeWright`. Unknown fields are ignored, unknown words are kept.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -23,13 +23,15 @@ pub struct Skyhook {
     pub metadata: Meta,
     pub spec: SkyhookSpec,
     pub status: SkyhookStatus,
-    /// The object as it was read, unknown fields included: it is recreated from this. Of the status, which has an entry
-    /// for every node, it has only what the operator cannot find out again.
+    /// The decoded object with unknown fields, for recreating it. Its status, which has an entry for every node, is
+    /// reduced to the parts that the operator cannot recompute.
     #[serde(skip)]
     pub whole: Value,
     /// Its size as JSON, in bytes.
     #[serde(skip)]
     pub size: usize,
+    #[serde(skip)]
+    pub unknown_fields: UnknownFields,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -67,7 +69,7 @@ pub struct Package {
     /// The resources of its containers; only whether any are given matters here.
     pub resources: Option<serde_json::Value>,
     pub uninstall: Option<Uninstall>,
-    /// The package as it stands in the spec, unknown fields included.
+    /// The package as in the spec, unknown fields included.
     #[serde(skip)]
     pub whole: serde_json::Value,
 }
@@ -90,7 +92,7 @@ pub struct Interrupt {
     pub services: Vec<String>,
 }
 
-/// Explicit uninstall: `enabled` says that the package can be uninstalled, `apply` that it shall.
+/// Explicit uninstall: `enabled` means that the package can be uninstalled, `apply` requests it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Uninstall {
@@ -113,7 +115,7 @@ pub struct DrainConfig {
     pub disable_eviction: Option<bool>,
     /// Pods with data in an `emptyDir` are evicted, too; by default they are.
     pub delete_empty_dir_data: Option<bool>,
-    /// Pods without a controller, which nobody recreates, are evicted, too; by default they are.
+    /// Whether to evict pods without a controller, which are not recreated; true by default.
     pub force: Option<bool>,
     pub timeout: Option<String>,
 }
@@ -206,7 +208,7 @@ impl Skyhook {
         (self.spec.priority.unwrap_or(DEFAULT_PRIORITY), self.name())
     }
 
-    /// A condition by its bare type; the prefixed copies are deprecated and not looked at.
+    /// A condition by its bare type; the prefixed copies are deprecated and ignored.
     pub fn condition(&self, kind: &str) -> Option<&Condition> {
         self.status.conditions.iter().find(|c| c.kind == kind)
     }
@@ -216,8 +218,8 @@ impl Skyhook {
         self.condition(kind).filter(|c| c.is_true())
     }
 
-    /// Whether the operator has seen the present spec, as far as it says. It sets `status.observedGeneration` only when the
-    /// custom resource is complete; its conditions carry the generation of the time when they were written.
+    /// Whether the operator has observed the current spec. It sets `status.observedGeneration` only when the custom
+    /// resource is complete; its conditions carry the generation of their write.
     pub fn is_observed(&self) -> bool {
         let conditions = self.status.conditions.iter();
         let seen = conditions.filter_map(|c| c.observed_generation).max();
@@ -266,7 +268,7 @@ impl Package {
     }
 }
 
-/// Whether the pattern of a config interrupt matches a key: only `*` stands for other characters.
+/// Whether the pattern of a config interrupt matches a key: only `*` is special.
 pub fn glob_matches(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,

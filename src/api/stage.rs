@@ -55,7 +55,7 @@ macro_rules! open_enum {
 }
 
 open_enum! {
-    /// Where in its lifecycle a package stands on a node.
+    /// The lifecycle stage of a package on a node.
     Stage {
         Uninstall = "uninstall",
         UninstallInterrupt = "uninstall-interrupt",

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// A semantic version, with or without a leading `v`.
 ///
-/// A pre-release orders before its release; build metadata is left out.
+/// A pre-release orders before its release; build metadata is ignored.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(semver::Version);
 

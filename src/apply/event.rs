@@ -1,4 +1,4 @@
-//! What happens while a plan is carried out, and what came of it.
+//! Events of a plan being applied, and its results.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub enum ApplyEvent<'a> {
     },
     /// The server throttles requests.
     Throttled { wait: Duration },
-    /// What became of a step; `place` is its stage and its number in it.
+    /// The result of a step; `place` is its stage and its index in the stage.
     Step {
         place: (usize, usize),
         step: &'a Step,
@@ -34,22 +34,26 @@ pub enum ApplyEvent<'a> {
         done: usize,
         left: usize,
     },
-    /// The steps of a stage are taken, and their effect is waited for.
+    /// The steps of a stage are done, and their effect is awaited.
     Waiting { until: &'a WaitFor },
     /// It is over.
     Done { outcome: &'a PlanOutcome },
 }
 
-/// What became of a step.
+/// The result of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", tag = "result")]
 pub enum StepResult {
     Applied,
+    /// Changed, except for a part that is someone else's and stays.
+    Partly {
+        reason: String,
+    },
     /// It was unchanged.
     Unchanged,
-    /// The object is gone by now, and nothing is left to do.
+    /// The object was deleted, which makes the step unnecessary.
     Gone,
-    /// What was to be put back is somebody else's by now, and stays.
+    /// The value to restore now belongs to someone else, and is kept.
     Kept {
         reason: String,
     },
@@ -61,20 +65,21 @@ pub enum StepResult {
     Failed {
         reason: String,
     },
-    /// No answer said what became of it, and the object could not be read again, or was written to by others as well.
+    /// No response confirmed the step, and the object could not be read again, or was changed by others as well.
     Unknown {
         reason: String,
     },
-    /// It was not its turn yet when the plan ended.
+    /// The plan ended before the step ran.
     NotReached,
 }
 
 impl StepResult {
-    /// Whether it is as it was to be, or has no purpose any more.
+    /// Whether the object is as planned, or the step is unnecessary.
     pub fn is_settled(&self) -> bool {
         matches!(
             self,
             StepResult::Applied
+                | StepResult::Partly { .. }
                 | StepResult::Unchanged
                 | StepResult::Gone
                 | StepResult::Kept { .. }
@@ -90,26 +95,26 @@ pub enum StopReason {
     Finished,
     /// By the user.
     Interrupted,
-    /// By itself: a step that all others rely on was not taken.
+    /// A required step failed.
     DependencyFailed,
-    /// By itself: the journal cannot be written, so that what is done could not be taken back.
+    /// The journal cannot be written, so further changes could not be undone.
     JournalFailed { reason: String },
-    /// By itself: too many steps failed.
+    /// Too many steps failed.
     TooManyFailures { failed: usize },
-    /// By itself: nodes that were done became erroring.
+    /// Changed nodes became erroring.
     NodesErroring { nodes: Vec<String> },
-    /// By itself: whether nodes became erroring could not be seen.
+    /// The status of changed nodes could not be read.
     NodesUnreadable { reason: String },
-    /// What a stage waits for did not come about.
+    /// The effect of a stage did not occur before the timeout.
     TimedOut { waiting: String },
-    /// What a stage waits for cannot come about: the findings that say so.
+    /// The effect of a stage cannot occur, for these findings.
     Blocked { findings: Vec<String> },
-    /// It cannot be told any more whether what a stage waits for comes about.
+    /// Whether the effect of a stage occurs cannot be read any more.
     Unknown { reason: String },
 }
 
 impl StopReason {
-    /// Of several, the one that weighs most tells how a plan ended; of like ones the first.
+    /// The rank of a reason: of several, the heaviest is reported, of equal ones the first.
     pub fn weight(&self) -> u8 {
         match self {
             StopReason::Finished => 0,
@@ -121,7 +126,7 @@ impl StopReason {
     }
 }
 
-/// What came of a plan: the result of each step, stage by stage.
+/// The results of a plan's steps, stage by stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanOutcome {
     pub ended: StopReason,
@@ -154,7 +159,7 @@ impl<'a> FromIterator<&'a StepResult> for Tally {
         let mut tally = Tally::default();
         for result in results {
             *match result {
-                StepResult::Applied => &mut tally.applied,
+                StepResult::Applied | StepResult::Partly { .. } => &mut tally.applied,
                 StepResult::Unchanged => &mut tally.unchanged,
                 StepResult::Gone => &mut tally.gone,
                 StepResult::Kept { .. } => &mut tally.kept,
@@ -181,24 +186,32 @@ pub enum PlanVerdict {
     Failed,
     Interrupted,
     TimedOut,
-    /// What it waits for cannot come about.
+    /// The awaited effect cannot occur.
     Blocked,
-    /// What has become of it is not known.
+    /// The result is unknown.
     Unknown,
 }
 
 impl StepResult {
-    /// Whether the object may be other than before. Journals of old call failed what is unknown, and what failed
-    /// may have been done late.
+    /// Whether the object may have changed. Old journals record unknown results as failed, and a failed request may
+    /// have been executed late.
     pub fn may_have_changed(&self) -> bool {
         matches!(
             self,
-            StepResult::Applied | StepResult::Failed { .. } | StepResult::Unknown { .. }
+            StepResult::Applied
+                | StepResult::Partly { .. }
+                | StepResult::Failed { .. }
+                | StepResult::Unknown { .. }
         )
     }
 
-    /// Whether the user counts the step of this result among the changes of the plan: a pause around them is left out,
-    /// unless it could not be set or ended.
+    /// Whether the object was changed.
+    pub fn changed(&self) -> bool {
+        matches!(self, StepResult::Applied | StepResult::Partly { .. })
+    }
+
+    /// Whether the step counts as a change for the user: a pause around the changes does not, unless setting or ending
+    /// it failed.
     pub fn counts(&self, plan: &Plan, step: &Step) -> bool {
         let went_wrong = matches!(
             self,
@@ -234,8 +247,8 @@ impl PlanOutcome {
         self.results.iter().flatten().collect()
     }
 
-    /// The steps by result, as the user counts them: a pause around the changes is left out, unless it could not be set
-    /// or ended.
+    /// The steps by result, as the user counts them: without a pause around the changes, unless setting or ending it
+    /// failed.
     pub fn tally_of_work(&self, plan: &Plan) -> Tally {
         let counted = self
             .of(plan)
@@ -252,7 +265,7 @@ impl PlanOutcome {
             StopReason::Blocked { .. } => PlanVerdict::Blocked,
             StopReason::Unknown { .. } => PlanVerdict::Unknown,
             _ if missing == 0 => PlanVerdict::Done,
-            // It may have been done, and then it is there to be taken back.
+            // An unknown step may have been executed, and then can be undone.
             _ if tally.applied + tally.unknown > 0 => PlanVerdict::Partly,
             _ if tally.failed > 0 => PlanVerdict::Failed,
             _ => PlanVerdict::Refused,
@@ -275,7 +288,7 @@ impl PlanOutcome {
         not_ended.map(|(step, _)| &step.target).collect()
     }
 
-    /// Whether all that was changed is as it was: each object was put back by a step that is taken in any case.
+    /// Whether every changed object was restored by a step that always runs.
     pub fn put_back(&self, plan: &Plan) -> bool {
         let mut held: Vec<&Target> = Vec::new();
         let mut released: Vec<&Target> = Vec::new();

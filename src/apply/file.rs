@@ -1,20 +1,22 @@
 //! Plans in files.
 
 use std::fs::OpenOptions;
-use std::io::Write;
+use std::io::{Error, Write};
 use std::path::Path;
 
 use anyhow::Context;
 
+use super::trust;
+pub use super::trust::Untrusted;
 use crate::bounded::{self, MOST_PLAN};
 use crate::plan::SavedPlan;
 use crate::reason::plain_reason;
 
-/// Writes a plan to a file, for this user's eyes alone: objects hold whatever was put into them.
+/// Writes a plan to a file with mode 0600: objects may contain secrets.
 ///
 /// # Errors
 ///
-/// The file cannot be written; or the plan could not be read back, as a value is nested as deeply as JSON is read.
+/// The file cannot be written, or a value is nested too deeply for the JSON reader.
 pub fn write(plan: &SavedPlan, path: &Path) -> anyhow::Result<()> {
     let text = plan.text();
     SavedPlan::parse(&text).context("cannot save the plan, because it could not be read back")?;
@@ -37,11 +39,20 @@ fn private(path: &Path) -> std::io::Result<std::fs::File> {
     Ok(file)
 }
 
-/// Reads a plan from a file.
-pub fn read(path: &Path) -> anyhow::Result<SavedPlan> {
+/// Reads a plan from a file or a pipe.
+///
+/// # Errors
+///
+/// It is no plan; or other users could have written the file, unless the caller compares it with a digest.
+pub fn read(path: &Path, compared: bool) -> anyhow::Result<SavedPlan> {
     let name = path.display();
-    let bytes = bounded::open(path).and_then(|file| bounded::read(file, MOST_PLAN));
-    let bytes = bytes.map_err(|e| anyhow::anyhow!("cannot read {name}: {}", plain_reason(&e)))?;
+    let cannot = |e: Error| anyhow::anyhow!("cannot read {name}: {}", plain_reason(&e));
+    let file = bounded::open(path).map_err(cannot)?;
+    let metadata = file.get_ref().1.metadata().map_err(cannot)?;
+    if metadata.is_file() && !compared {
+        trust::check(path, &metadata)?;
+    }
+    let bytes = bounded::read(file, MOST_PLAN).map_err(cannot)?;
     let text =
         String::from_utf8(bytes).with_context(|| format!("{name} is not a UTF-8 text file"))?;
     SavedPlan::parse(&text).with_context(|| name.to_string())

@@ -1,4 +1,4 @@
-//! What a plan would do to the objects as they are now, found out with few requests.
+//! Rebases a plan onto the current objects with few requests.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -12,33 +12,33 @@ use crate::plan::{Plan, Rebased, Step, Target, retain_stages};
 
 /// Objects of one kind that are read one by one; more are looked for in the list.
 const FEW: usize = 8;
-/// An object that is asked for by its name costs a server as much as so many on a page.
+/// A GET of one object costs the server as much as this many items of a list page.
 const ONE_BY_NAME: usize = 4;
 /// Items in the largest and in the smallest page.
 const PAGES: RangeInclusive<usize> = 50..=500;
 
-/// A plan on the objects that are there.
+/// A plan rebased onto the current objects.
 #[derive(Debug, Default)]
 pub struct Looked {
-    /// The whole of it, each step on its object as it is now where that means the same.
+    /// The whole plan, each step rebased where it still means the same.
     pub plan: Plan,
-    /// What of it would change something.
+    /// The steps with an effect.
     pub changes: Plan,
     /// The steps whose objects have changed since, and how.
     pub moved: Vec<(Step, String)>,
-    /// Why some objects could not be looked at.
+    /// Why some objects could not be read.
     pub unseen: Option<String>,
-    /// The custom resources among the objects, with their metadata as it is on the server.
+    /// The custom resources among the objects, with their current metadata.
     pub custom: Vec<(Target, Value)>,
 }
 
 impl Looked {
-    /// Whether anything but pauses is left to do.
+    /// Whether steps other than pauses have an effect.
     pub fn works(&self) -> bool {
         self.changes.steps().any(|step| !step.change.is_hold())
     }
 
-    /// A pause for nothing is none: without its own, and with what is left of one that stands.
+    /// Drops a pause without changes; `standing` has pauses of earlier runs that still need to end.
     pub fn with_no_pause_but(mut self, standing: Looked) -> Looked {
         let ends = [standing.plan, standing.changes];
         for (plan, end) in [&mut self.plan, &mut self.changes].into_iter().zip(ends) {
@@ -55,7 +55,7 @@ impl Looked {
     }
 }
 
-/// Looks at every object that the plan changes. What cannot be read is left to be found out when it is written to.
+/// Reads every object of the plan. Read failures are left to the write.
 pub async fn look(client: &kube::Client, plan: &Plan, options: &Options) -> Looked {
     let api = ApiWriter::new(client.clone(), options);
     let mut kinds: BTreeMap<String, Vec<&Step>> = BTreeMap::new();
@@ -108,7 +108,7 @@ pub async fn look(client: &kube::Client, plan: &Plan, options: &Options) -> Look
     }
 }
 
-/// Whether the object shows what the step will do: it is not made or held by the plan itself.
+/// Whether the current object shows the effect of the step: the plan itself neither creates nor holds it.
 fn stands_alone(plan: &Plan, step: &Step) -> bool {
     plan.is_work(step) && !plan.makes_again(step) && !plan.works_on_what_it_makes(step)
 }
@@ -121,8 +121,7 @@ fn onto(step: &Step, object: &Value) -> Rebased<Step> {
     }
 }
 
-/// Reads a collection page by page, and keeps none of it, as long as what is wanted is not a few of very many; what is left
-/// is to be asked for by its name.
+/// Streams a collection page by page while enough of its items are wanted; returns the targets left for single GETs.
 async fn listed<'a>(
     api: &ApiWriter,
     collection: &str,

@@ -10,9 +10,12 @@ pub mod look;
 pub mod owner;
 mod page;
 mod preflight;
+mod requirement;
 mod send;
+mod settle;
 mod step;
 mod stop;
+mod trust;
 mod turns;
 mod wait;
 mod waves;
@@ -42,24 +45,24 @@ const MOST_LOOKS: u32 = 3;
 pub struct Options {
     /// Maximum number of concurrent requests.
     pub parallel: usize,
-    /// Ask the server what it would do, and write nothing.
+    /// Server-side dry run: nothing is stored.
     pub dry_run: bool,
     /// A few nodes first.
     pub canary: Option<Canary>,
-    /// Stop once more steps than this have failed, or nodes became erroring.
+    /// Stop after more failed steps than this, or when nodes become erroring.
     pub max_failures: Option<usize>,
     /// The time one request may take.
     pub timeout: Duration,
-    /// The longest wait at once, whatever the server asks for.
+    /// The longest single wait, whatever the server requests.
     pub longest_wait: Duration,
     /// Whose the pauses are that plans begin with.
     pub holder: String,
-    /// The wait between two looks at what a stage waits for, and before a first retry.
+    /// The interval between polls of a stage's effect, and before a first retry.
     pub retry_wait: Duration,
 }
 
 impl Options {
-    /// The defaults, with as much time for a request as `--request-timeout` says.
+    /// The defaults with the timeout of `--request-timeout`.
     pub fn of_connection(connection: &Connection) -> Options {
         let mut options = Options::default();
         if let Some(limit) = connection.timeout() {
@@ -69,7 +72,7 @@ impl Options {
         options
     }
 
-    /// What the flags say.
+    /// The options of the flags.
     pub fn of(safety: &Safety, connection: &Connection) -> Options {
         Options {
             parallel: safety.max_parallel,
@@ -99,11 +102,10 @@ impl Default for Options {
     }
 }
 
-/// Carries out a plan. The journal, if there is one, is on disk before the first request.
+/// Applies a plan. The journal, if any, is on disk before the first request.
 ///
-/// Once the user asks to stop, or the journal cannot be written any more, nothing more is sent, what is in flight is
-/// finished, and only what the plan changed for its own sake is put back. Without a `wait_strategy`, what stages wait for
-/// is polled.
+/// After a stop by the user or a journal failure, requests in flight are finished, and only steps that restore the
+/// plan's own changes are sent. Without a `wait_strategy`, the effects of stages are polled.
 pub async fn apply<'h>(
     client: &kube::Client,
     plan: &Plan,
@@ -160,14 +162,14 @@ impl PlanRun<'_, '_> {
         (self.on_event.borrow_mut())(event);
     }
 
-    /// Why the journal does not hold what is done any more.
+    /// Why the journal is incomplete.
     fn unjournalled(&self) -> Option<String> {
         let journal = self.journal.borrow();
         let trouble = journal.as_ref().and_then(|journal| journal.trouble());
         trouble.map(str::to_owned)
     }
 
-    /// Takes the steps of a stage, and waits for what it sets off; returns `None` where the wait strategy is to wait.
+    /// Runs the steps of a stage and polls their effect; returns `None` if the wait strategy waits for it.
     async fn stage(&self, number: usize, by_strategy: bool) -> Option<StopReason> {
         let ended = self.take_steps(number).await;
         match &self.plan.stages[number].until {
@@ -182,37 +184,10 @@ impl PlanRun<'_, '_> {
         }
     }
 
-    /// Skips the steps of a stage, if what became of a step that it requires is not what was planned.
-    fn skips(&self, number: usize) -> bool {
-        let stage = &self.plan.stages[number];
-        let missed = {
-            let results = self.results.borrow();
-            let mut required = stage.requires.iter().flat_map(|at| {
-                let steps = self.plan.stages[*at].steps.iter();
-                steps.zip(results[*at].clone())
-            });
-            required.find_map(|(step, result)| not_run(step, &result))
-        };
-        let Some(reason) = missed else {
-            return false;
-        };
-        for (at, step) in stage.steps.iter().enumerate() {
-            let result = StepResult::Skipped {
-                reason: reason.clone(),
-            };
-            self.emit(&ApplyEvent::Step {
-                place: (number, at),
-                step,
-                result: &result,
-            });
-            self.results.borrow_mut()[number][at] = result;
-        }
-        true
-    }
-
     async fn take_steps(&self, number: usize) -> StopReason {
         let stage = &self.plan.stages[number];
-        if self.skips(number) {
+        if let Some(reason) = self.unmet_requirement(number) {
+            self.skip_stage(number, &reason);
             return StopReason::Finished;
         }
         let on_nodes = stage.steps.iter().all(|s| s.target.kind == Kind::Node);
@@ -230,12 +205,19 @@ impl PlanRun<'_, '_> {
             }
         }
         let last = waves.len().saturating_sub(1);
+        // Steps that wait for the operator send no requests and must not occupy a slot.
+        let waits = stage.steps.iter().any(|s| !s.stays_removed.is_empty());
+        let at_once = if waits {
+            stage.steps.len()
+        } else {
+            self.options.parallel
+        };
         for (nth, wave) in waves.into_iter().enumerate() {
             let done = wave.end;
             let at = |at| (at, &stage.steps[at]);
             futures::stream::iter(wave.map(at))
                 .map(|(at, step)| self.step(number, at, step, stage.always))
-                .buffer_unordered(self.options.parallel.max(1))
+                .buffer_unordered(at_once.max(1))
                 .collect::<Vec<()>>()
                 .await;
             if self.stop.asked() && !stage.always {
@@ -256,7 +238,7 @@ impl PlanRun<'_, '_> {
                 return StopReason::TooManyFailures { failed };
             }
         }
-        // A stage that waits relies on all that was to be done before.
+        // The effect of a stage requires all of its steps.
         let missed = !self.results.borrow()[number]
             .iter()
             .all(StepResult::is_settled);
@@ -267,7 +249,7 @@ impl PlanRun<'_, '_> {
     }
 
     async fn step(&self, stage: usize, at: usize, step: &Step, always: bool) {
-        let _one_of_them = self.in_flight.acquire().await;
+        let mut permit = self.in_flight.acquire().await.ok();
         let failures = || {
             let most = self.options.max_failures;
             most.is_some_and(|most| self.failed() > most)
@@ -276,12 +258,12 @@ impl PlanRun<'_, '_> {
             return;
         }
         self.emit(&ApplyEvent::Sending { step });
-        // The server would say that it is there already, or not yet.
+        // A dry run would fail: the object still exists, or does not exist yet.
         let beyond = self.plan.makes_again(step) || self.plan.works_on_what_it_makes(step);
         let result = if self.options.dry_run && beyond {
             StepResult::Applied
         } else {
-            self.execute(stage, at, step, always).await
+            self.execute(&mut permit, (stage, at), step, always).await
         };
         self.emit(&ApplyEvent::Step {
             place: (stage, at),
@@ -331,7 +313,7 @@ impl PlanRun<'_, '_> {
         })
     }
 
-    /// The nodes among those that were written to that say they are erroring.
+    /// The changed nodes with an erroring status.
     async fn erroring(&self, done: &[Step]) -> Result<Vec<String>, String> {
         let Some(selector) = &self.plan.erroring else {
             return Ok(Vec::new());
@@ -349,21 +331,6 @@ impl PlanRun<'_, '_> {
         nodes.retain(|n| written.contains(&n.as_str()));
         Ok(nodes)
     }
-}
-
-/// Why a step is not taken that requires another one, if that is not known to be as it was to be. An object that somebody
-/// else changed before is known.
-fn not_run(required: &Step, result: &StepResult) -> Option<String> {
-    let what = match result {
-        StepResult::Unknown { .. } => "may not have been made",
-        StepResult::Failed { .. } => "failed",
-        StepResult::NotReached => "was not made",
-        _ => return None,
-    };
-    Some(format!(
-        "not run, because an earlier change of {} {what}",
-        required.target
-    ))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use crate::cluster::Cluster;
 use crate::cluster::hold::Holder;
 
-/// This run, as the holder of what it pauses.
+/// This run, as the holder of its pauses.
 pub fn of(now: Timestamp) -> Holder {
     let variable = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
     let user = ["USER", "LOGNAME", "USERNAME"]
@@ -71,7 +71,7 @@ fn process_runs(process: u32) -> bool {
 
     let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
     let signalled = pid.map(test_kill_process);
-    // Another user's process may not be signalled, and is there.
+    // EPERM: the process of another user exists.
     let there = matches!(signalled, Some(Ok(()) | Err(rustix::io::Errno::PERM)));
     // Numbers are given again.
     let name = std::fs::read_to_string(format!("/proc/{process}/comm"));

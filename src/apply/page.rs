@@ -10,7 +10,7 @@ pub(super) struct RawPage {
     body: Vec<u8>,
     /// Where the next one begins.
     pub next: Option<String>,
-    /// How many items come after it, where the server says so.
+    /// The number of items on later pages, if the server sends it.
     pub remaining: Option<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! Whether the user may do what a plan needs, asked before anything is done.
+//! Permission checks before a plan is applied.
 
 use futures::future::join_all;
 use k8s_openapi::api::authorization::v1::{
@@ -9,19 +9,19 @@ use super::Options;
 use super::send::ApiWriter;
 use crate::plan::{Permission, Plan};
 
-/// What the server says on permissions.
+/// The result of the permission checks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PermissionCheck {
-    /// What the user may not do.
+    /// The missing permissions.
     pub denied: Vec<Permission>,
-    /// Why it could not be asked.
+    /// Why the checks failed.
     pub unknown: Option<String>,
 }
 
-/// Objects that are asked about one by one, at most.
+/// Maximum number of objects that are checked one by one.
 const MOST_NAMES: usize = 32;
 
-/// Asks for exactly the verbs that the plan needs.
+/// Checks exactly the verbs that the plan needs.
 pub async fn preflight(client: &kube::Client, plan: &Plan, options: &Options) -> PermissionCheck {
     let api = ApiWriter::new(client.clone(), options);
     let permissions = plan.permissions();

@@ -1,4 +1,4 @@
-//! Sends requests to the API server, and judges what each answer says of the object.
+//! Sends requests to the API server and classifies the responses.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -22,15 +22,15 @@ const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 /// For nodes: the answer without spec and status, which are most of it.
 const METADATA_ONLY: &str =
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
-/// After so much waiting in all, without any change in between, a busy server is not asked again.
+/// Total wait without any progress after which a busy server is not retried.
 const MOST_WAITED: Duration = Duration::from_secs(120);
 
-/// The client that all steps share, with the waits that the server asks for.
+/// The client shared by all steps, with the server's Retry-After waits.
 pub(super) struct ApiWriter {
     client: kube::Client,
     timeout: Duration,
     dry_run: bool,
-    /// Nothing is sent before this: the server asked to wait.
+    /// No request before this time (Retry-After).
     not_before: Cell<Option<Instant>>,
     longest_wait: Duration,
     /// How long that was in all since a change was last made.
@@ -79,14 +79,14 @@ impl ApiWriter {
         self.waited.get() >= MOST_WAITED
     }
 
-    /// How long the server has asked all steps to wait, if it has.
+    /// The end of the current Retry-After wait.
     pub fn held(&self) -> Option<Instant> {
         self.not_before
             .get()
             .filter(|until| *until > Instant::now())
     }
 
-    /// Sends what a step wants done.
+    /// Sends the request of a step.
     pub async fn write(&self, step: &Step) -> Answer {
         if let Err(reason) = named(&step.target) {
             return Answer::Refused(reason);
@@ -106,7 +106,7 @@ impl ApiWriter {
         };
         let sent = http_request(&uri, verb, &request, step.target.kind);
         let answer = match self.exchange(sent).await {
-            Ok(reply) => reply.judge(verb, &step.target),
+            Ok(reply) => reply.judge(verb, step),
             Err(NoReply { reason, sent: true }) => Answer::Unsure(reason),
             Err(NoReply { reason, .. }) => Answer::Refused(reason),
         };
@@ -116,7 +116,7 @@ impl ApiWriter {
         answer
     }
 
-    /// The object as it is now; null if there is none.
+    /// Reads the current object; null if it does not exist.
     pub async fn read(&self, target: &Target) -> Result<Value, String> {
         named(target)?;
         let reply = self.get(&target.path(), "application/json").await?;
@@ -175,7 +175,7 @@ impl ApiWriter {
         Ok(reply.await?)
     }
 
-    /// Asks the server what the user may do, which changes nothing.
+    /// Posts an access review, which changes nothing.
     pub async fn review(&self, review: &SelfSubjectAccessReview) -> Result<bool, String> {
         let bytes = serde_json::to_vec(review).expect("a review is JSON");
         let request = http::Request::post(REVIEWS)
@@ -224,7 +224,7 @@ struct NoReply {
 }
 
 impl NoReply {
-    /// An error of the HTTP stack in the words of its innermost cause, which says most.
+    /// The innermost cause of an HTTP error, which is the most specific.
     fn of(error: kube::Error) -> NoReply {
         let error = anyhow::Error::from(error);
         NoReply {
@@ -241,7 +241,7 @@ impl From<NoReply> for String {
     }
 }
 
-/// Refuses what is no name of an object: it could lead the request somewhere else.
+/// Refuses an invalid object name: it could lead the request to another path.
 fn named(target: &Target) -> Result<(), String> {
     if target.is_well_named() {
         Ok(())
@@ -286,19 +286,23 @@ struct Reply {
 }
 
 impl Reply {
-    fn judge(self, verb: Verb, target: &Target) -> Answer {
+    fn judge(self, verb: Verb, step: &Step) -> Answer {
+        let target = &step.target;
         match self.status {
-            200..=299 if self.confirms(verb, target) => Answer::Done,
-            // A login page, say: what stands before the server may have passed the request on.
+            200..=299 if self.confirms(verb, target) => match step.not_stored(&self.object()) {
+                None => Answer::Done,
+                Some(reason) => Answer::Refused(reason),
+            },
+            // The body is not the object, such as a login page: a proxy may have passed the request on.
             200..=299 => Answer::Unsure(self.is_not(target)),
             404 if verb != Verb::Create => Answer::Conflict(self.message()),
             409 | 422 => Answer::Conflict(self.message()),
             429 => Answer::Busy(self.message(), self.wait),
-            // A server that turns a request away says so; what stands before it may have passed it on.
+            // A 503 of the API server itself means not executed; a proxy may have passed the request on.
             503 if self.wait.is_some() || self.is_of_the_server() => {
                 Answer::Busy(self.message(), self.wait)
             }
-            // After its time is over, the server goes on with what it was asked for.
+            // After a timeout, the server may still execute the request.
             500 | 502 | 503 | 504 => Answer::Unsure(self.message()),
             _ => Answer::Refused(self.message()),
         }
@@ -309,7 +313,7 @@ impl Reply {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 
-    /// Whether the server says with it that it has done what it was asked for.
+    /// Whether the response confirms the change.
     fn confirms(&self, verb: Verb, target: &Target) -> bool {
         let answer = self.object();
         let meant = target.uid.as_deref().filter(|_| verb != Verb::Create);
@@ -339,12 +343,12 @@ impl Reply {
         self.object()["kind"] == "Status"
     }
 
-    /// Whether the API server says that there is no such object, or no such API.
+    /// Whether the API server reports that the object or the API does not exist.
     fn says_not_found(&self) -> bool {
         self.is_of_the_server() || self.body.starts_with(b"404 page not found")
     }
 
-    /// What the server says, in one line.
+    /// The server's message, in one line.
     fn message(&self) -> String {
         match self.object()["message"].as_str() {
             Some(message) if !message.is_empty() => message.replace('\n', " "),

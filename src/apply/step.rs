@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tokio::sync::SemaphorePermit;
 use tokio::time::sleep_until;
 
 use super::send::Answer;
@@ -10,16 +11,17 @@ use crate::plan::{Change, Rebased, Step};
 
 /// How often a step is put onto an object that keeps changing.
 const MOST_REPLANS: u32 = 3;
-/// How often a busy server is asked again.
+/// Maximum retries for a busy server.
 const MOST_BUSY: u32 = 8;
-/// How often an answer that does not say whether the step was taken is followed by another try.
+/// Maximum retries after a response that does not show whether the step was executed.
 const MOST_UNSURE: u32 = 3;
 /// The longest wait that we choose ourselves.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
-/// A pause and an uncordon test the version of the object, which others write to again and again.
+/// A pause and an uncordon test the version of the object, which others write to again and again. During a deletion, the
+/// operator may be at work on the same node state.
 fn most_replans(step: &Step) -> u32 {
-    if step.change.is_hold() || step.change.uncordons() {
+    if step.change.is_hold() || step.change.uncordons() || !step.stays_removed.is_empty() {
         5 * MOST_REPLANS
     } else {
         MOST_REPLANS
@@ -27,27 +29,45 @@ fn most_replans(step: &Step) -> u32 {
 }
 
 fn applied(step: &Step) -> StepResult {
-    let kept = match &step.change {
-        Change::Release(hold) => hold.kept().map(str::to_owned),
-        Change::Metadata(metadata) => metadata
-            .uncordon
-            .words()
-            .map(|others| format!("the node stays cordoned by {others}")),
-        _ => None,
-    };
-    kept.map_or(StepResult::Applied, |reason| StepResult::Kept { reason })
+    if !step.change.has_effect() {
+        return StepResult::Unchanged;
+    }
+    match &step.change {
+        Change::Release(hold) => match hold.kept() {
+            Some(reason) => StepResult::Kept {
+                reason: reason.to_owned(),
+            },
+            None => StepResult::Applied,
+        },
+        Change::Metadata(metadata) => match metadata.uncordon.words() {
+            Some(others) => {
+                let reason = format!("the node stays cordoned by {others}");
+                if metadata.annotations.is_empty() && metadata.labels.is_empty() {
+                    StepResult::Kept { reason }
+                } else {
+                    StepResult::Partly { reason }
+                }
+            }
+            None => StepResult::Applied,
+        },
+        _ => StepResult::Applied,
+    }
 }
 
 /// What to do about an answer.
-enum Next {
+pub(super) enum Next {
     Again,
     End(StepResult),
 }
 
 /// The tries of one step so far.
 #[derive(Default)]
-struct Tries {
-    replans: u32,
+pub(super) struct Tries {
+    pub(super) replans: u32,
+    /// The step was taken and reverted.
+    pub(super) removals: u32,
+    /// The custom resource whose deletion waited for the step was deleted.
+    pub(super) orphaned: bool,
     busy: u32,
     unsure: u32,
     /// The same request was turned down on an object that fits it.
@@ -86,18 +106,18 @@ fn skipped(reason: String) -> StepResult {
 
 impl PlanRun<'_, '_> {
     /// Takes a step. Every try is guarded by the old values, so none can be done twice.
-    pub(super) async fn execute(
-        &self,
-        stage: usize,
-        at: usize,
+    pub(super) async fn execute<'s>(
+        &'s self,
+        permit: &mut Option<SemaphorePermit<'s>>,
+        (stage, at): (usize, usize),
         step: &Step,
         always: bool,
     ) -> StepResult {
         let mut step = step.clone();
         step.change.sign(&self.options.holder);
         let mut tries = Tries::default();
-        // A single object is cheap to read, and its status has mostly moved since the plan. What is deleted is
-        // noted first, to be made again on undo. Somebody may have quarantined a node since the preview.
+        // Read single objects first: it is cheap, and their status has usually changed since the plan. Deleted objects
+        // are recorded for undo. A node may have been quarantined since the preview.
         let goes = matches!(step.change, Change::Delete { .. }) && step.target.kind.comes_back();
         if step.target.kind.is_custom() || goes || step.change.uncordons() {
             match self
@@ -127,7 +147,7 @@ impl PlanRun<'_, '_> {
                     tries.unsure += 1;
                     self.backoff(tries.unsure, at).await;
                     let place = (stage, at);
-                    // The object says what the answer did not.
+                    // The object shows whether the request was executed.
                     match self.look_again(&mut step, &mut tries, place, None).await {
                         Next::Again if tries.unsure > MOST_UNSURE => tries.given_up(failed, reason),
                         next => next,
@@ -146,6 +166,16 @@ impl PlanRun<'_, '_> {
                     }
                 }
             };
+            let next = match next {
+                Next::End(result) if result.is_settled() && !step.stays_removed.is_empty() => {
+                    let place = (stage, at);
+                    *permit = None;
+                    let next = self.settled(result, &mut step, &mut tries, place).await;
+                    *permit = self.in_flight.acquire().await.ok();
+                    next
+                }
+                next => next,
+            };
             match next {
                 Next::End(result) => return result,
                 Next::Again => {}
@@ -153,7 +183,7 @@ impl PlanRun<'_, '_> {
         }
     }
 
-    /// Waits as long as the server has asked for; `false` if a stop was asked for, and nothing must go on.
+    /// Waits for Retry-After; `false` if the user stopped the plan and the step may be skipped.
     async fn waited_for_its_turn(&self, must: bool) -> bool {
         while let Some(until) = self.api.held() {
             if must {
@@ -165,7 +195,7 @@ impl PlanRun<'_, '_> {
         must || !self.stop.asked()
     }
 
-    /// Reads the object, and puts the step onto what is there now.
+    /// Reads the object and rebases the step onto it.
     async fn look_again(
         &self,
         step: &mut Step,
@@ -210,13 +240,13 @@ impl PlanRun<'_, '_> {
                 None if tries.unsure > 0 => StepResult::Applied,
                 None => StepResult::Unchanged,
             }),
-            // Whether it was done before that happened, nothing tells.
+            // The step may have been executed before the object changed.
             Rebased::Moved(reason) if tries.unsure > 0 => Next::End(StepResult::Unknown { reason }),
             Rebased::Moved(reason) => Next::End(StepResult::Skipped { reason }),
             Rebased::Same(same) if same == *step => match rejected {
                 None => Next::Again,
-                // It fits what is there: it is the request that the server would not have. It may
-                // also be that the object was another one for a moment, so once more.
+                // The object fits, so the server rejects the request itself; or the object differed for a moment, so
+                // retry once.
                 Some(_) if tries.turned_down == 0 => {
                     tries.turned_down += 1;
                     Next::Again

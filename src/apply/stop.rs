@@ -4,11 +4,11 @@ use std::future::Future;
 
 use tokio::sync::watch;
 
-/// Asks a plan to stop.
+/// Stops a plan.
 #[derive(Debug)]
 pub struct Stopper(watch::Sender<bool>);
 
-/// Whether a plan was asked to stop.
+/// Observes the stop request of a plan.
 #[derive(Debug, Clone)]
 pub struct Stop(watch::Receiver<bool>);
 
@@ -28,11 +28,11 @@ impl Stop {
         *self.0.borrow()
     }
 
-    /// Runs a future until a stop is asked for; `None` if that came first.
+    /// Runs a future until a stop is requested; `None` if that happens first.
     pub async fn during<F: Future>(&self, future: F) -> Option<F::Output> {
         let mut receiver = self.0.clone();
         let asked = async move {
-            // A sender that is gone asks no more.
+            // A dropped sender never stops us.
             if receiver.wait_for(|asked| *asked).await.is_err() {
                 std::future::pending::<()>().await;
             }

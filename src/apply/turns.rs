@@ -11,16 +11,16 @@ use crate::plan::WaitFor;
 enum Turn {
     ToCome,
     Going,
-    /// Its steps are taken, and the strategy waits for what it sets off.
+    /// The steps are done, and the wait strategy waits for their effect.
     Awaited,
-    /// It has ended; well, if all that it came after has, too.
+    /// The stage has ended; `well` if it and every stage before it succeeded.
     Over {
         well: bool,
     },
 }
 
 impl PlanRun<'_, '_> {
-    /// Carries out all stages, side by side as far as they may be, and says why not all of it came about.
+    /// Runs all stages, in parallel where their dependencies allow, and returns why the plan ended.
     pub(super) async fn stages(&self, mut strategy: Option<&mut dyn WaitStrategy>) -> StopReason {
         let stages = &self.plan.stages;
         let mut turns = vec![Turn::ToCome; stages.len()];

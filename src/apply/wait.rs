@@ -1,4 +1,4 @@
-//! Waiting for what a stage sets off.
+//! Waits for the effect of a stage.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use futures::future::LocalBoxFuture;
 use super::{ApplyEvent, PlanRun, StopReason};
 use crate::plan::WaitFor;
 
-/// Waits in the writer's stead for what takes long, shows how it goes, and says when it cannot come about.
+/// Waits on behalf of the writer for slow effects, shows progress, and reports when one cannot occur.
 pub trait WaitStrategy {
     /// Whether it waits for this.
     fn takes(&self, until: &WaitFor) -> bool;
 
-    /// Waits until some of these are decided: which, by their places, and how.
+    /// Waits until some of these are decided, and returns their indices and results.
     ///
-    /// It may be dropped at any moment, and asked again with others beside them.
+    /// The future may be dropped at any time, and called again with more goals.
     fn wait<'a>(
         &'a mut self,
         untils: &'a [&'a WaitFor],
@@ -23,7 +23,7 @@ pub trait WaitStrategy {
 }
 
 impl PlanRun<'_, '_> {
-    /// Looks at the object again and again. Where it cannot be read to the last, nothing tells that it has not come about.
+    /// Polls the object. If reads keep failing, the result is unknown.
     pub(super) async fn wait_until(&self, until: &WaitFor) -> StopReason {
         self.emit(&ApplyEvent::Waiting { until });
         let unread = RefCell::new(None);
@@ -55,7 +55,7 @@ impl PlanRun<'_, '_> {
         ended.await.unwrap_or(StopReason::Interrupted)
     }
 
-    /// Whether it has come about; why the object could not be read.
+    /// Whether the condition holds; or why the object could not be read.
     pub(super) async fn holds(&self, until: &WaitFor) -> Result<bool, String> {
         let object = self.api.read(&until.target).await?;
         Ok(until.holds(&object))

@@ -13,7 +13,7 @@ pub struct Canary {
 }
 
 impl Canary {
-    /// The waves over so many steps: each twice as many as the one before.
+    /// The waves for this many steps: each twice as large as the one before.
     pub fn waves(&self, steps: usize) -> Vec<Range<usize>> {
         let mut size = match self.first {
             Share::Count(count) => count.max(1),

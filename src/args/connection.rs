@@ -1,4 +1,4 @@
-//! The flags that say which cluster to talk to and as whom: those of `kubectl`, all of them.
+//! The flags that select the cluster and the user: those of `kubectl`, all of them.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -130,17 +130,17 @@ pub struct Connection {
     pub cache_dir: Option<PathBuf>,
 }
 
-/// The time for which a server may send nothing of what is read, unless `--request-timeout` says otherwise. An API server
-/// itself gives up a request after a minute by default.
+/// The longest silence of a server during a read, unless `--request-timeout` sets another. An API server itself gives
+/// up a request after a minute by default.
 const SILENCE: Duration = Duration::from_secs(70);
 
 impl Connection {
-    /// The time for which a server may send nothing of what is read; `None` is for ever.
+    /// The longest silence of a server during a read; `None` means no limit.
     pub fn silence(&self) -> Option<Duration> {
         Some(SILENCE).filter(|_| self.request_timeout.is_none())
     }
 
-    /// Whether flags say who the user is to the server.
+    /// Whether flags set the credentials.
     pub fn authenticates(&self) -> bool {
         self.token.is_some() || self.client_certificate.is_some()
     }

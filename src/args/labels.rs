@@ -8,11 +8,12 @@ const LONGEST: usize = 63;
 /// The longest prefix of a key.
 const LONGEST_PREFIX: usize = 253;
 
-/// Reads a selector.
+/// Parses a selector.
 ///
 /// # Errors
 ///
-/// Where it is none, and what was expected there. An empty one would mean everything, which `-l "$UNSET"` does not.
+/// The position of the error, and the expected token. An empty selector would match everything, which `-l "$UNSET"`
+/// must not.
 pub fn selector(text: &str) -> Result<LabelSelector, String> {
     let mut tokens = Tokens { rest: text };
     if tokens.peek() == Token::End {
@@ -152,7 +153,7 @@ fn values(tokens: &mut Tokens<'_>) -> Result<Vec<String>, String> {
     }
 }
 
-/// A name, perhaps behind a domain: `pool`, `example.com/pool`.
+/// A name with an optional domain: `pool`, `example.com/pool`.
 fn key(text: &str) -> Result<&str, String> {
     let (prefix, name) = match text.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),

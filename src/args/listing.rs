@@ -17,7 +17,7 @@ pub struct Sorting {
 }
 
 impl Sorting {
-    /// Puts items in the order asked for; `document` is an item as `-o json` has it.
+    /// Sorts items; `document` returns an item as `-o json` has it.
     ///
     /// # Errors
     ///

@@ -7,6 +7,7 @@ pub mod global;
 pub mod labels;
 pub mod listing;
 pub mod named;
+pub mod nodes;
 pub mod output;
 pub mod reading;
 pub mod redacted;

@@ -1,4 +1,4 @@
-//! Names as they are printed: `NAME`, or `TYPE/NAME`.
+//! Names as printed: `NAME`, or `TYPE/NAME`.
 
 use crate::api::ApiFlavor;
 

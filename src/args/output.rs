@@ -1,4 +1,4 @@
-//! `-o`, `--no-headers` and `--color` (an edge: templates may stand in files).
+//! `-o`, `--no-headers` and `--color` (an edge: template files are read).
 
 use crate::view::{FormatError, OutputFormat};
 
@@ -11,7 +11,7 @@ pub struct Output {
     /// Print as table, wide, json, yaml, name, jsonpath=… or custom-columns=…
     ///
     /// The formats are those of kubectl, without Go templates. jsonpath=TEMPLATE takes kubectl's templates
-    /// ('{range .items[*]}{.metadata.name}{"\n"}{end}') or a bare path (.metadata.name), jsonpath-as-json=TEMPLATE prints
+    /// ('{range .items[*]}{.node}{"\n"}{end}') or a bare path (.kind), jsonpath-as-json=TEMPLATE prints
     /// the results as JSON lists, and custom-columns=HEADING:PATH,… a custom table. jsonpath-file=FILE and
     /// custom-columns-file=FILE read the template from a file; a columns file has one line of headings and one of
     /// paths. `kubectl skyhook schema` describes the fields of each document.
@@ -49,7 +49,7 @@ pub struct Output {
     pub color: ColorChoice,
 }
 
-/// The format, with the template read where it stands in a file.
+/// The format, with the content of its template file.
 fn format(text: &str) -> Result<OutputFormat, FormatError> {
     match OutputFormat::file(text) {
         None => text.parse(),

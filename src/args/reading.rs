@@ -56,7 +56,7 @@ pub struct Reading {
     pub verbose: Verbosity,
 }
 
-/// How much is said beside the answer; kubectl's levels, 0 to 10.
+/// The verbosity on stderr; kubectl's levels, 0 to 10.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Verbosity(pub u8);
 

@@ -1,11 +1,11 @@
-//! Command lines without the secrets in them, for whatever is kept or shown.
+//! Command lines without secrets, for storage and display.
 
 use clap::Args;
 
 use super::connection::Connection;
 use crate::redact;
 
-/// What is taken out of a flag's value.
+/// The part of a flag's value to mask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hides {
     All,

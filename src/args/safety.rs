@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::boolean::boolean;
 use super::duration::duration;
+use super::nodes::NodeArg;
 
 /// How a change is rehearsed, confirmed and limited.
 #[derive(Debug, Clone, clap::Args)]
@@ -13,7 +14,8 @@ use super::duration::duration;
 pub struct Safety {
     /// Skip confirmation
     ///
-    /// Without a terminal, nothing is changed unless this flag is set or y is read from standard input. If nodes
+    /// Without a terminal, nothing is changed unless this flag is set or y is read from standard input; only `node
+    /// ignore` and `node unignore` need neither, unless work begins on nodes. If nodes
     /// reboot, services restart, pods are evicted or installation records are lost (B3 and B4), the flag is required.
     #[arg(short = 'y', long, visible_alias = "yes")]
     pub confirm: bool,
@@ -44,8 +46,8 @@ pub struct Safety {
     /// Uncordon this node even if someone outside the operator keeps it cordoned; may be repeated
     ///
     /// Without it, nodes that are in quarantine, in maintenance, being deleted, or cordoned by hand stay cordoned.
-    #[arg(long, value_name = "NODE", value_parser = super::named::node)]
-    pub force_uncordon: Vec<String>,
+    #[arg(long, value_name = "NODE")]
+    pub force_uncordon: Vec<NodeArg>,
 
     /// Maximum number of concurrent requests
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = parallel)]

@@ -7,12 +7,13 @@ use std::ffi::OsString;
 
 use clap::Parser;
 use clap::error::ErrorKind;
+use tokio::runtime::{Builder, Runtime};
 
 use crate::args::global::Global;
 use crate::commands::shared::command::Run;
 use crate::commands::{self, Command, rbac};
-use crate::ctx::{Ctx, survive_file_size_limit};
-use crate::error::{Error, Exit};
+use crate::ctx::{Ctx, check_open_files, survive_file_size_limit};
+use crate::error::{Error, Exit, Result};
 use crate::program::Program;
 
 /// Diagnose and repair NodeWright (formerly Skyhook) packages on nodes
@@ -54,14 +55,14 @@ pub fn main(args: impl Iterator<Item = OsString>) -> Exit {
     let mut parsed = program.parse(args.iter().cloned());
     if matches!(&parsed, Err(e) if e.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand)
     {
-        // Asked for or not, help is an answer, and clap prints only what was asked for on stdout.
+        // Print help on stdout even without `--help`; clap does so only with the flag.
         args.push("-h".into());
         parsed = program.parse(args);
     }
     match parsed {
         Ok(cli) => run(cli),
         Err(error) => {
-            // Nobody is left to tell if this fails.
+            // Ignore write errors: they cannot be reported.
             let _ = error.print();
             match error.kind() {
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Done,
@@ -74,17 +75,11 @@ pub fn main(args: impl Iterator<Item = OsString>) -> Exit {
 fn run(cli: Cli) -> Exit {
     let verb = cli.command.info().words;
     let mut ctx = Ctx::new(cli.global, verb);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    let result = match runtime {
-        Ok(runtime) => {
-            let _entered = runtime.enter();
-            survive_file_size_limit();
-            runtime.block_on(cli.command.run(&mut ctx))
-        }
-        Err(error) => Err(Error::failed(format!("cannot start: {error}"))),
-    };
+    let result = runtime().and_then(|runtime| {
+        let _entered = runtime.enter();
+        survive_file_size_limit();
+        runtime.block_on(cli.command.run(&mut ctx))
+    });
     let advice = ctx.refused().then(|| rbac::advice(verb)).flatten();
     match (result, advice) {
         (Ok(exit), None) => exit,
@@ -103,6 +98,12 @@ fn run(cli: Cli) -> Exit {
             error.exit
         }
     }
+}
+
+fn runtime() -> Result<Runtime> {
+    check_open_files()?;
+    let runtime = Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| Error::failed(format!("cannot start: {error}")))
 }
 
 /// The commands of each task.

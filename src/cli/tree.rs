@@ -26,7 +26,7 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// What clap says of a line that is wrong, or that asks for help.
+    /// Clap's message about an invalid line, or the help.
     pub fn parse(self, args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
         let mut tree = listing_tasks(self.tree(), &self.words());
         let matches = tree.try_get_matches_from_mut(levels_joined(args));
@@ -35,8 +35,8 @@ impl Program {
     }
 }
 
-/// The error with those suggestions alone that are a slip away: clap's are near in a way of their own, and some of the
-/// commands that it suggests change what the user wanted to look at.
+/// Keeps only suggestions within a typing error: clap's are more distant, and some of the commands that it suggests
+/// change what the user wanted to look at.
 fn nearest(mut error: clap::Error, tree: &clap::Command) -> clap::Error {
     let said = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => vec![text.clone()],
@@ -45,11 +45,17 @@ fn nearest(mut error: clap::Error, tree: &clap::Command) -> clap::Error {
     };
     let typed = said(ContextKind::InvalidSubcommand);
     let suggested = said(ContextKind::SuggestedSubcommand);
-    let Some(typed) = typed.first().filter(|_| !suggested.is_empty()) else {
+    let Some(typed) = typed.first() else {
         return error;
     };
-    let near = near(typed, suggested.iter().map(String::as_str));
-    let near: Vec<String> = near.into_iter().map(str::to_owned).collect();
+    let near: Vec<String> = match INVERSES.iter().find(|(word, _)| word == typed) {
+        Some((_, command)) => vec![(*command).to_owned()],
+        None => near(typed, suggested.iter().map(String::as_str))
+            .into_iter()
+            .filter(|command| !is_inverse(typed, command))
+            .map(str::to_owned)
+            .collect(),
+    };
     if near.is_empty() {
         error.remove(ContextKind::SuggestedSubcommand)
     } else {
@@ -61,8 +67,21 @@ fn nearest(mut error: clap::Error, tree: &clap::Command) -> clap::Error {
     error.with_cmd(tree)
 }
 
-/// The tree with a help in which the commands stand under what they are for. clap knows one heading for all, so they
-/// are hidden from it and written into its template.
+/// Words that users type, with the command that does this; the nearest name would be that of the opposite.
+const INVERSES: &[(&str, &str)] = &[
+    ("unpause", "resume"),
+    ("undisable", "enable"),
+    ("uncordon", "cordon release"),
+];
+
+/// Whether one command undoes the other: `delete` and `undelete`.
+fn is_inverse(typed: &str, command: &str) -> bool {
+    let undoes = |a: &str, b: &str| a.strip_prefix("un") == Some(b);
+    undoes(typed, command) || undoes(command, typed)
+}
+
+/// Groups the commands by task in the help. Clap has one heading for all, so they are hidden from it and written into
+/// its template.
 fn listing_tasks(tree: clap::Command, words: &str) -> clap::Command {
     let styles = tree.get_styles();
     let (heading, name) = (styles.get_header(), styles.get_literal());

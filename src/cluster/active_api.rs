@@ -13,7 +13,7 @@ pub struct ActiveApi {
     pub operator_version: Option<Version>,
 }
 
-/// What is known before the decision.
+/// The facts for the decision.
 #[derive(Debug, Clone, Default)]
 pub struct ApiEvidence {
     pub served: Vec<ApiFlavor>,

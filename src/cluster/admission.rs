@@ -6,8 +6,9 @@ use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::standard::Standard;
 use super::{Certainty, Cluster, Read, certificate};
-use crate::api::{ApiFlavor, LabelSelector, Meta, Skyhook};
+use crate::api::{ApiFlavor, LabelSelector, Meta, Skyhook, UnknownFields, objects_with_metadata};
 
 /// A `ValidatingWebhookConfiguration` or a `MutatingWebhookConfiguration`, whose CA bundle may be masked in files.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -16,7 +17,11 @@ pub struct WebhookConfiguration {
     pub kind: String,
     pub metadata: Meta,
     pub webhooks: Vec<Webhook>,
+    #[serde(skip)]
+    pub unknown_fields: UnknownFields,
 }
+
+objects_with_metadata!(WebhookConfiguration);
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -89,17 +94,17 @@ pub const CONFIGURATIONS: [(&str, &str); 2] = [
     ),
 ];
 
-/// What was read of admission.
+/// The admission objects of the cluster.
 #[derive(Debug, Clone, Default)]
 pub struct Admission {
     /// The configurations that see changes of custom resources.
     pub webhooks: Read<Vec<WebhookConfiguration>>,
     /// The Services that those name.
-    pub services: Read<Vec<Service>>,
-    pub endpoints: Read<Vec<EndpointSlice>>,
+    pub services: Read<Vec<Standard<Service>>>,
+    pub endpoints: Read<Vec<Standard<EndpointSlice>>>,
 }
 
-/// What a request does to a custom resource.
+/// The operation of a request on a custom resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     Create,
@@ -115,11 +120,11 @@ pub struct Unreachable<'a> {
     pub webhook: &'a Webhook,
     pub lacks: Lack,
     pub why: String,
-    /// Whether it is missing for good: of an object without its times that is not known.
+    /// Whether it is missing permanently: unknown for an object without timestamps.
     pub certain: bool,
 }
 
-/// What is missing for the API server to reach a webhook.
+/// The missing part between the API server and a webhook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lack {
     Service,
@@ -129,7 +134,7 @@ pub enum Lack {
 }
 
 impl Lack {
-    /// The field of a webhook that says so.
+    /// The webhook field that refers to the missing part.
     pub fn field(self) -> &'static str {
         match self {
             Lack::Service | Lack::Endpoint => "clientConfig.service",
@@ -165,7 +170,7 @@ impl WebhookConfiguration {
         all.filter_map(|w| w.client_config.service.as_ref())
     }
 
-    /// When it was last written, as far as its metadata tells.
+    /// The last write, from the metadata.
     fn last_written(&self) -> Option<Timestamp> {
         let writes = self.metadata.managed_fields.iter().filter_map(|m| m.time);
         writes.chain(self.metadata.creation_timestamp).max()
@@ -206,11 +211,10 @@ impl Webhook {
 }
 
 impl Cluster {
-    /// Webhooks that turn down such a request for a custom resource, or for any, because what should
-    /// answer is not there.
+    /// Webhooks that reject such a request for a custom resource, or for any, because their backend does not exist.
     ///
-    /// Only what is proven counts: a Service that is missing or has no ready endpoint, a CA bundle that stays empty or
-    /// has expired. A webhook that looks at nothing but some objects, by conditions that we do not evaluate, is left out.
+    /// Only proof counts: a Service that is missing or has no ready endpoint, a CA bundle that stays empty or has
+    /// expired. Webhooks limited by selectors or match conditions that we do not evaluate are left out.
     pub fn unreachable_webhooks(
         &self,
         operation: Operation,
@@ -246,7 +250,7 @@ impl Cluster {
     }
 
     /// Why nothing answers for a webhook, if that is certain.
-    fn dead_backend(
+    pub(super) fn dead_backend(
         &self,
         configuration: &WebhookConfiguration,
         webhook: &Webhook,
@@ -306,8 +310,8 @@ impl Cluster {
         })
     }
 
-    /// That all certificates which the server trusts behind a webhook have expired: then it trusts nothing there, whatever
-    /// the webhook serves.
+    /// Whether every certificate in the CA bundle of a webhook has expired: the server then rejects any certificate of
+    /// the webhook.
     fn expired_certificate(&self, webhook: &Webhook) -> Option<(Lack, String)> {
         let bundle = webhook.client_config.bundle()?.ok()?;
         let last = certificate::ends(&bundle).ok()?.into_iter().max()?;
@@ -317,8 +321,8 @@ impl Cluster {
         (last < self.taken_at).then_some((Lack::ValidCertificate, why))
     }
 
-    /// Whether all Deployments of the operator say that they are down. That none was found says
-    /// less: it may be run by something else.
+    /// Whether all Deployments of the operator are unavailable. No Deployment at all proves less: something else may
+    /// run the operator.
     fn operator_unavailable(&self) -> bool {
         let operators = self.operators.items();
         let down = |d: &super::Deployment| d.observed() && d.available_replicas() == 0;
@@ -347,50 +351,48 @@ impl Cluster {
 impl Admission {
     /// Whether the Services are those of every namespace: each cluster has this one.
     fn holds_all_services(&self) -> bool {
-        let is_the_servers = |s: &Service| {
-            let meta = &s.metadata;
+        let is_the_servers = |service: &Standard<Service>| {
+            let meta = &service.metadata;
             meta.name.as_deref() == Some("kubernetes")
                 && meta.namespace.as_deref() == Some("default")
         };
         self.services.items().iter().any(is_the_servers)
     }
 
-    /// What the files lack of the Services that answer the webhooks.
+    /// The objects behind the webhooks that the files lack.
     fn backend_not_in_files(&self) -> Option<String> {
         let configurations = self.webhooks.items().iter().filter(|c| c.concerns_us());
-        let mut references = configurations
-            .flat_map(WebhookConfiguration::services)
-            .peekable();
-        references.peek()?;
+        let mut references = configurations.flat_map(WebhookConfiguration::services);
+        let held = |r: &ServiceReference| self.services.items().iter().any(|s| r.names(s));
+        // A Service that does not exist has no endpoints.
+        let absent = |r: &ServiceReference| self.holds_all_services() && !held(r);
+        let in_doubt = references.find(|r| !absent(r))?;
         if !self.endpoints.was_asked() {
             return Some(
                 "the input has no endpoint slices, so the webhook backends are unknown".to_owned(),
             );
         }
-        let held = |r: &&ServiceReference| self.services.items().iter().any(|s| r.names(s));
-        let missing = references.find(|r| !held(r))?;
-        (!self.holds_all_services()).then(|| {
-            format!(
-                "one of these webhooks uses service {}/{}, which is not in the input",
-                missing.namespace, missing.name
-            )
-        })
+        let missing = std::iter::once(in_doubt)
+            .chain(references)
+            .find(|r| !absent(r) && !held(r))?;
+        Some(format!(
+            "one of these webhooks uses service {}/{}, which is not in the input",
+            missing.namespace, missing.name
+        ))
     }
 
-    /// How many webhook configurations were read, and why it cannot be told what answers them.
+    /// The number of webhook configurations, and why their backends are unknown.
     pub fn read(&self, may_leave_out: bool) -> Read<usize> {
         match (&self.webhooks, &self.services, &self.endpoints) {
             (Read::Ok(_), ..) if may_leave_out && let Some(why) = self.backend_not_in_files() => {
                 Read::Unreadable(why.into())
             }
-            (Read::Ok(_), Read::Unreadable(why), _) => {
-                Read::Unreadable(why.of("the services of these webhooks"))
-            }
-            (Read::Ok(_), _, Read::Unreadable(why)) => {
-                Read::Unreadable(why.of("the endpoints of these webhooks"))
-            }
-            (Read::Ok(all), ..) => Read::Ok(all.len()),
-            (Read::Unreadable(why), ..) => Read::Unreadable(why.clone()),
+            (Read::Ok(all), services, endpoints) => match (services.unread(), endpoints.unread()) {
+                (Some(why), _) => Read::Unreadable(why.of("the services of these webhooks")),
+                (None, Some(why)) => Read::Unreadable(why.of("the endpoints of these webhooks")),
+                (None, None) => Read::Ok(all.len()),
+            },
+            (Read::Incomplete(_, why) | Read::Unreadable(why), ..) => Read::Unreadable(why.clone()),
             (Read::NotRequested, ..) => Read::NotRequested,
         }
     }

@@ -15,7 +15,7 @@ use crate::api::visit;
 pub struct Annotations {
     /// Of the operator, of whichever API.
     pub ours: BTreeMap<String, String>,
-    /// Those that may say who else holds its cordon.
+    /// Annotations of other tools that may hold the cordon.
     pub of_others: BTreeMap<String, String>,
 }
 

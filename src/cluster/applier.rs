@@ -1,4 +1,4 @@
-//! Who keeps an object as it stands somewhere else: Argo CD, Flux or Helm. An edit here does not last there.
+//! The GitOps tool that applies an object: Argo CD, Flux or Helm. It reverts edits in the cluster.
 
 use crate::api::Meta;
 
@@ -24,7 +24,7 @@ const FLUX_HELM: &str = "helm.toolkit.fluxcd.io";
 const HELM: &str = "meta.helm.sh";
 
 impl Applier<'_> {
-    /// Who applies it, if its labels and annotations say so.
+    /// The tool that applies the object, from its labels and annotations.
     pub fn of<'a>(meta: &'a Meta, kind: &str) -> Option<Applier<'a>> {
         argo_cd(meta, kind)
             .or_else(|| flux(meta))
@@ -45,7 +45,7 @@ impl Applier<'_> {
         }
     }
 
-    /// What becomes of an edit of the spec, and where to make it instead.
+    /// How the tool treats an edit of the spec, and where to edit instead.
     pub fn on_edits(&self) -> &'static str {
         match self {
             Applier::ArgoCd(_) => {
@@ -64,7 +64,7 @@ impl Applier<'_> {
         }
     }
 
-    /// What becomes of an object that is made again here, and where to bring it back instead.
+    /// How the tool treats a recreated object, and where to restore it instead.
     pub fn on_creation(&self) -> &'static str {
         match self {
             Applier::ArgoCd(_) => {
@@ -82,7 +82,7 @@ impl Applier<'_> {
         }
     }
 
-    /// What becomes of a deletion, and where to delete it instead.
+    /// How the tool treats a deletion, and where to delete instead.
     pub fn on_deletion(&self) -> &'static str {
         match self {
             Applier::ArgoCd(_) => {
@@ -138,7 +138,7 @@ fn flux(meta: &Meta) -> Option<Applier<'_>> {
         return Some(Applier::FluxHelmRelease(namespace, name));
     }
     let (namespace, name) = pair(FLUX_KUSTOMIZE)?;
-    // It was asked to leave the object alone once it is there.
+    // Flux is configured to leave an existing object alone.
     let setting = |key: &str| annotation(meta, FLUX_KUSTOMIZE, key);
     let off = setting("reconcile") == Some("disabled")
         || matches!(setting("ssa"), Some("Ignore" | "IfNotPresent"));

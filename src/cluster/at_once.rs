@@ -25,12 +25,12 @@ impl AtOnce {
 }
 
 impl Cluster {
-    /// How many nodes of a compartment are worked on at once.
+    /// The number of nodes of a compartment that are worked on at once.
     ///
-    /// A batch is as large as its strategy says, whatever the budget (`createNewBatch`); the `ceiling` that the operator
-    /// reports is the budget, and bounds a batch only where there is no strategy. How large a batch of a linear or
-    /// exponential strategy is cannot be told while it runs: the operator may count a part of it as a batch of its own
-    /// when no node happens to be in progress, and records the size of that.
+    /// The strategy decides the size of a batch, not the budget (`createNewBatch`); the reported `ceiling` is the
+    /// budget, and limits a batch only without a strategy. The size of a running linear or exponential batch is
+    /// unknown: the operator may count a part of it as a batch of its own when no node happens to be in progress, and
+    /// records the size of that part.
     pub fn nodes_at_once(&self, skyhook: &Skyhook, compartment: &str) -> AtOnce {
         let Some(status) = skyhook.status.compartment_statuses.get(compartment) else {
             return AtOnce::Unknown;
@@ -53,8 +53,7 @@ impl Cluster {
         if policy.is_empty() {
             return Strategy::None;
         }
-        let mut policies = self.policies.items().iter();
-        let Some(policy) = policies.find(|p| p.metadata.name == *policy) else {
+        let Some(policy) = self.policy(policy) else {
             return Strategy::Unknown;
         };
         // A compartment without a strategy does not take that of the default one.

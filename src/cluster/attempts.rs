@@ -1,10 +1,10 @@
-//! The attempts of an execution, and which of their logs tell the most.
+//! The attempts of a package run, and the order in which their logs are useful.
 
 use super::pod::{ContainerStatus, TroubleKind};
 use super::{Cluster, PackageRun, Pod};
 use crate::api::Stage;
 
-/// The stage containers are named after the package, of which the operator takes so many letters.
+/// Stage containers are named after the package, truncated by the operator to this many letters.
 const NAME: usize = 43;
 
 /// One stage of a package on one node, with all that can be shown of it.
@@ -18,7 +18,7 @@ pub struct Choice {
     pub attempts: Vec<Attempt>,
     /// The tail that the operator keeps on a Job that has failed.
     pub last_logs: Option<String>,
-    /// What the objects say of why nothing runs.
+    /// Why nothing runs, from the objects.
     pub says: Vec<String>,
     /// Whether more may come.
     pub alive: bool,
@@ -43,12 +43,17 @@ pub struct ContainerLog {
     pub container: String,
     /// Counts the runs of the container.
     pub run: i64,
-    /// The container waits, and what it wrote belongs to its run before.
+    /// The container waits; its output belongs to the previous run.
     pub previous: bool,
     pub running: bool,
 }
 
 impl ContainerLog {
+    /// The container with its pod: `driver-apply in pod/skyhook/apply-1-a`.
+    pub fn place(&self) -> String {
+        format!("{} in pod/{}/{}", self.container, self.namespace, self.pod)
+    }
+
     /// That of the run that was begun last, whether it has ended or not.
     pub fn of(pod: &Pod, status: &ContainerStatus) -> ContainerLog {
         ContainerLog {
@@ -104,15 +109,14 @@ pub fn choice(cluster: &Cluster, package_run: &PackageRun<'_>, previous: bool) -
     }
 }
 
-/// The one that runs, then one that succeeded, then failed ones, then what a disruption ended;
-/// among alike the newest, as the pods come newest first.
+/// Running first, then succeeded, then failed, then disrupted; equal ones newest first, as the pods are sorted.
 fn rank(pod: &Pod) -> u8 {
     match pod.status.phase.as_str() {
         _ if pod.disrupted() => 3,
         "Succeeded" => 1,
         "Failed" => 2,
         _ if started(pod) => 0,
-        // It has written nothing yet: the attempt before tells more.
+        // No output yet: the attempt before is more useful.
         _ => 4,
     }
 }
@@ -146,7 +150,7 @@ fn pieces(node: &str, pod: &Pod, names: &[String], of_before: bool) -> Vec<Conta
             .terminated
             .as_ref()
             .is_some_and(|t| t.exit_code != 0);
-        // The container that copies the package tells something only when it fails.
+        // The container that copies the package matters only when it fails.
         let telling = names.contains(&status.name) || failed || ended;
         let (running, done) = (
             status.state.running.is_some(),
@@ -170,7 +174,7 @@ fn pieces(node: &str, pod: &Pod, names: &[String], of_before: bool) -> Vec<Conta
     pieces
 }
 
-/// Why nothing runs, or how it ended, as far as the objects tell.
+/// Why nothing runs, or how the run ended, from the objects.
 fn says(package_run: &PackageRun<'_>) -> Vec<String> {
     let mut says = Vec::new();
     let said = |reason: &str, message: &str| match message {
@@ -195,7 +199,7 @@ fn says(package_run: &PackageRun<'_>) -> Vec<String> {
         }
         for status in &pod.status.init_container_statuses {
             let waiting = status.state.waiting.as_ref();
-            // The first is the rule, and the failure before the second says more.
+            // A first wait is normal, and the failure before a second one is more useful.
             let waiting = waiting.filter(|w| {
                 !matches!(
                     w.reason.as_str(),

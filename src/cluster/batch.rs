@@ -10,7 +10,7 @@ use crate::api::{Skyhook, Status};
 #[derive(Debug)]
 pub struct Batch<'a> {
     pub compartment: &'a str,
-    /// The nodes of the compartment on which work is left.
+    /// The unfinished nodes of the compartment.
     unfinished: Vec<&'a Node>,
     /// Those of them on which nothing but the batch keeps the operator from working.
     open: Vec<&'a Node>,
@@ -29,7 +29,7 @@ impl Skyhook {
 }
 
 impl<'a> Batch<'a> {
-    /// The nodes of the compartment on which work is left, chosen or not.
+    /// The unfinished nodes of the compartment, in the batch or not.
     pub fn unfinished(&self) -> impl Iterator<Item = &'a Node> {
         self.unfinished.iter().copied()
     }

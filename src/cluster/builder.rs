@@ -1,8 +1,12 @@
 //! What an edge has read, before it is known which API is active.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 
+use super::acting;
 use super::admission::Admission;
+use super::installation::Installation;
 use super::{
     ActiveApi, ApiEvidence, Cluster, ConfigMap, Deployment, DisruptionBudget, Event, Job, KeptLogs,
     Node, Pod, Read,
@@ -18,6 +22,8 @@ pub struct ClusterBuilder {
     /// See [`Cluster::collected`].
     pub collected: bool,
     pub kept_logs: Option<KeptLogs>,
+    /// By API, whether files hold all custom resources.
+    pub listed: [bool; 2],
     /// See [`Cluster::only_namespace`].
     pub only_namespace: Option<String>,
     /// The APIs that are served, or of which files hold traces.
@@ -37,11 +43,12 @@ pub struct ClusterBuilder {
     pub node_metadata: Read<Vec<ConfigMap>>,
     pub events: Read<Vec<Event>>,
     pub disruption_budgets: Read<Vec<DisruptionBudget>>,
-    /// Deployments with the manager label, of whatever operator.
+    /// Deployments with the manager label, of any operator.
     pub deployments: Read<Vec<Deployment>>,
-    /// Pods with the manager label, of whatever operator.
+    /// Pods with the manager label, of any operator.
     pub operator_pods: Read<Vec<Pod>>,
     pub admission: Admission,
+    pub installation: Installation,
 }
 
 impl ClusterBuilder {
@@ -65,34 +72,23 @@ impl ClusterBuilder {
         })
     }
 
-    /// Finds the operator's pods among all that the files hold: they are workloads, too.
+    /// Finds the operator's pods among the workload pods of files.
     pub fn find_operator_pods(&mut self) {
-        self.operator_pods = match &self.workloads {
-            Read::Ok(pods) => {
-                let managers = pods.iter().filter(|pod| pod.runs_a_manager());
-                Read::Ok(managers.cloned().collect())
-            }
-            Read::Unreadable(why) => Read::Unreadable(why.clone()),
-            Read::NotRequested => Read::NotRequested,
-        };
+        self.operator_pods = self.workloads.filtered(Pod::runs_a_manager);
     }
 
-    /// Tells the ConfigMaps of nodes from those of packages, among all that the files hold.
+    /// Separates the ConfigMaps of nodes from those of packages in files.
     pub fn find_node_metadata(&mut self) {
-        match &mut self.config_maps {
-            Read::Ok(all) => {
-                let of_nodes = all.extract_if(.., |map| map.is_of_a_node()).collect();
-                self.node_metadata = Read::Ok(of_nodes);
-            }
-            Read::Unreadable(why) => self.node_metadata = Read::Unreadable(why.clone()),
-            Read::NotRequested => {}
+        self.node_metadata = self.config_maps.filtered(ConfigMap::is_of_a_node);
+        if let Some(all) = self.config_maps.held_mut() {
+            all.retain(|map| !map.is_of_a_node());
         }
     }
 
-    /// Notes where the files hold pods of one namespace only, which are not all pods.
+    /// Detects files with pods of a single namespace, which are not all pods.
     ///
-    /// A whole cluster has pods of its own beside the operator's. In the operator's namespace these
-    /// are the package pods, elsewhere only others.
+    /// A whole cluster has pods outside the operator's namespace. In the operator's namespace all pods are package
+    /// pods, elsewhere none are.
     pub fn note_only_namespace(&mut self) {
         let namespace = |p: &Pod| p.metadata.namespace.clone();
         let pods = || self.pods.items().iter().chain(self.workloads.items());
@@ -102,13 +98,11 @@ impl ClusterBuilder {
         if !pods().all(|p| namespace(p).as_ref() == Some(&only)) {
             return;
         }
-        let mut operators = self.deployments.items().iter();
-        let operator = operators
-            .find(|d| d.runs_operator())
-            .map(Deployment::namespace);
-        let ours = operator == Some(only.as_str())
+        let operators: Vec<&str> = self.operators().map(Deployment::namespace).collect();
+        let ours = operators.contains(&only.as_str())
             || !self.pods.items().is_empty()
-            || (operator.is_none() && ApiFlavor::ALL.iter().any(|g| g.default_namespace() == only));
+            || (operators.is_empty()
+                && ApiFlavor::ALL.iter().any(|g| g.default_namespace() == only));
         if !ours && self.pods.was_asked() {
             self.pods = Read::NotRequested;
             self.operator_pods = Read::NotRequested;
@@ -116,34 +110,52 @@ impl ClusterBuilder {
         self.only_namespace = Some(only);
     }
 
-    /// The version of the operator that runs, as its Deployment says.
-    pub(super) fn operator_version(&self) -> Option<Version> {
-        let running = self
-            .deployments
-            .items()
-            .iter()
-            .filter(|d| d.runs_operator());
-        running.filter_map(Deployment::operator_version).max()
+    /// The Deployments that run the operator.
+    pub(super) fn operators(&self) -> impl Iterator<Item = &Deployment> {
+        let all = self.deployments.items().iter();
+        all.filter(|d| d.runs_operator())
     }
 
-    /// The cluster without either API, of which only the nodes tell: there are no custom resources, and the keys say
-    /// which API it was.
-    pub fn of_leftovers(
-        nodes: Read<Vec<Node>>,
-        asked_for: Option<ApiFlavor>,
-        now: Timestamp,
-    ) -> Cluster {
+    /// The namespaces in which the operator may live, where none of its Deployments acts: one that is Terminating
+    /// explains it.
+    pub(super) fn namespaces_to_check(&self, given: Option<&str>) -> BTreeSet<String> {
+        let ready = |d: &Deployment| d.ready_replicas() > 0;
+        if !self.deployments.was_asked() || self.operators().any(ready) {
+            return BTreeSet::new();
+        }
+        let deployments = self.operators().map(|d| d.namespace().to_owned());
+        let webhooks = self.admission.webhooks.items().iter();
+        let services = webhooks
+            .filter(|w| w.is_operators())
+            .flat_map(|w| w.services());
+        let pods = self.pods.items().iter();
+        deployments
+            .chain(services.map(|service| service.namespace.clone()))
+            .chain(pods.filter_map(|pod| pod.metadata.namespace.clone()))
+            .chain(given.map(str::to_owned))
+            .chain(self.served.iter().map(|g| g.default_namespace().to_owned()))
+            .collect()
+    }
+
+    /// The version of the operator that acts.
+    pub(super) fn operator_version(&self) -> Option<Version> {
+        let leases = self.installation.leases.items();
+        acting::version(&acting::acting(self.operators(), leases, self.taken_at))
+    }
+
+    /// The cluster without either API: there are no custom resources, and the keys on nodes show the API.
+    pub fn of_leftovers(self) -> Cluster {
         let newer = |n: &Node| !n.keys(ApiFlavor::NodeWright).skyhooks.is_empty();
-        let flavor = asked_for.unwrap_or(if nodes.items().iter().any(newer) {
-            ApiFlavor::NodeWright
-        } else {
-            ApiFlavor::Skyhook
-        });
+        let flavor = self
+            .asked_for
+            .unwrap_or(if self.nodes.items().iter().any(newer) {
+                ApiFlavor::NodeWright
+            } else {
+                ApiFlavor::Skyhook
+            });
         let builder = ClusterBuilder {
-            taken_at: now,
             skyhooks: [Read::Ok(Vec::new()), Read::Ok(Vec::new())],
-            nodes,
-            ..ClusterBuilder::default()
+            ..self
         };
         builder.assemble(ActiveApi {
             flavor,
@@ -158,6 +170,10 @@ impl ClusterBuilder {
 
     /// The cluster, seen from the active API.
     pub fn assemble(self, active_api: ActiveApi) -> Cluster {
+        let some_skyhooks = self.from_files
+            && !self.collected
+            && !self.listed[active_api.flavor as usize]
+            && !self.skyhooks[active_api.flavor as usize].items().is_empty();
         let [old, new] = self.skyhooks;
         let [old_policies, new_policies] = self.policies;
         let (skyhooks, legacy, policies, legacy_policies) = match active_api.flavor {
@@ -193,19 +209,20 @@ impl ClusterBuilder {
             node_metadata: self.node_metadata,
             events: self.events,
             disruption_budgets: self.disruption_budgets,
-            operators: self
-                .deployments
-                .map(|d| d.into_iter().filter(Deployment::runs_operator).collect()),
+            operators: self.deployments.selected(Deployment::runs_operator),
             operator_pods: self.operator_pods,
             admission: self.admission,
+            installation: self.installation,
+            given_namespace: None,
             holders: Default::default(),
             named_only: self.named_only,
             from_files: self.from_files,
             collected: self.collected,
+            some_skyhooks,
             kept_logs: self.kept_logs,
             only_namespace: self.only_namespace,
             versions: Default::default(),
-            selections: Default::default(),
+            indexes: Default::default(),
         }
     }
 }

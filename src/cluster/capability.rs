@@ -1,13 +1,13 @@
-//! What the operator can do, by what is seen of it, and else by its version.
+//! Capabilities of the operator, from its traces, else from its version.
 
 use super::{Cluster, Node};
 use crate::api::{Skyhook, Stage, Status, Version};
 
 impl Cluster {
-    /// Whether the operator knows `uninstall` of packages.
+    /// Whether the operator supports `uninstall` of packages.
     ///
-    /// It came with v0.16.0. Builds shortly before it know it and still call themselves v0.15, so with those it is what is
-    /// seen that tells.
+    /// Supported since v0.16.0. Builds shortly before it support it and still report v0.15, so for these the traces
+    /// decide.
     pub fn knows_uninstall(&self) -> bool {
         if !self.operator_before(0, 16) {
             return true;
@@ -31,7 +31,7 @@ impl Cluster {
                 .any(|s| !is_of_newer(s) && self.shows_uninstall(s))
     }
 
-    /// Whether something stands on nodes that only an operator with uninstall makes of a package of the spec.
+    /// Whether nodes have traces of a package of the spec that only an operator with uninstall leaves.
     fn shows_uninstall(&self, skyhook: &Skyhook) -> bool {
         let packages = skyhook.packages();
         let mut asked = packages.filter(|(_, p)| skyhook.uninstalls(p));
@@ -53,7 +53,7 @@ impl Cluster {
     }
 }
 
-/// Whether a newer operator made its mark on it: what stands there says nothing of the one that runs.
+/// Whether a newer operator wrote it: its traces say nothing about the running operator.
 fn is_of_newer(skyhook: &Skyhook) -> bool {
     let version = skyhook.flavor().map(|g| g.key("version"));
     let version = version.and_then(|key| skyhook.metadata.annotations.get(&key));

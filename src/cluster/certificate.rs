@@ -3,11 +3,11 @@
 use jiff::Timestamp;
 use x509_parser::pem::Pem;
 
-/// The ends of the certificates in PEM, as a CA bundle holds them: at least one, in their order.
+/// The expiry times of the PEM certificates of a CA bundle, at least one, in order.
 ///
 /// # Errors
 ///
-/// What is no certificate.
+/// Text that is not a certificate.
 pub fn ends(bundle: &str) -> Result<Vec<Timestamp>, String> {
     let blocks = Pem::iter_from_buffer(bundle.as_bytes());
     let blocks: Result<Vec<Pem>, _> = blocks.collect();

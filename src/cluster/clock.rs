@@ -1,4 +1,4 @@
-//! What time it was when everything was read, and who says so.
+//! The time of the input, and its source.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -9,17 +9,19 @@ const COPIED: SignedDuration = SignedDuration::from_mins(15);
 /// Where the time comes from that ages are counted to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Clock {
-    /// The moment at which a server was asked.
+    /// The time of the read from the server.
     #[default]
     Reading,
     /// `--now`.
     Given,
-    /// What the capture says of its own time.
+    /// The time recorded in the capture.
     Capture,
     /// When the file was written.
     File,
-    /// The newest time that stands in the files.
+    /// The newest timestamp in the files.
     Newest,
+    /// The files contain no time.
+    Unknown,
 }
 
 impl Clock {
@@ -30,16 +32,24 @@ impl Clock {
             Clock::Capture => "as recorded in the capture",
             Clock::File => "when the file was written",
             Clock::Newest => "the newest time in the files",
+            Clock::Unknown => "unknown: the files contain no time",
         }
     }
 }
 
-/// The time of files: what the capture says, else when they were written, else the newest time that stands in them.
+/// The time of files: that of the capture, else of the file system, else the newest timestamp in them.
 pub fn of_files(
-    newest: Timestamp,
+    newest: Option<Timestamp>,
     captured: Option<Timestamp>,
     written: Option<Timestamp>,
 ) -> (Timestamp, Clock) {
+    let Some(newest) = newest else {
+        return match (captured, written) {
+            (Some(at), _) => (at, Clock::Capture),
+            (None, Some(at)) => (at, Clock::File),
+            (None, None) => (Timestamp::default(), Clock::Unknown),
+        };
+    };
     let fits = |at: &Timestamp| *at >= newest && at.duration_since(newest) <= COPIED;
     match (captured, written.filter(fits)) {
         (Some(at), _) => (at.max(newest), Clock::Capture),
@@ -48,7 +58,7 @@ pub fn of_files(
     }
 }
 
-/// What the `timestamp` file of a must-gather says, such as `2026-11-20 10:02:03.45 +0000 UTC m=+0.1`: its last line
+/// The time in the `timestamp` file of a must-gather, such as `2026-11-20 10:02:03.45 +0000 UTC m=+0.1`: the last line
 /// is the end.
 pub fn of_must_gather(text: &str) -> Option<Timestamp> {
     let line = text.lines().rfind(|line| !line.trim().is_empty())?;
@@ -96,9 +106,11 @@ mod tests {
                 Clock::Capture,
             ),
         ] {
-            let got = of_files(newest, captured.map(at), written.map(at));
+            let got = of_files(Some(newest), captured.map(at), written.map(at));
             assert_eq!(got, (at(is), clock));
         }
+        assert_eq!(of_files(None, None, Some(newest)), (newest, Clock::File));
+        assert_eq!(of_files(None, None, None).1, Clock::Unknown);
     }
 
     #[test]

@@ -10,16 +10,15 @@ impl Cluster {
         !skyhook.spec.deployment_policy.is_empty() && self.policies.ok().is_none()
     }
 
-    /// The compartment that a node belongs to, where that can be told.
+    /// The compartment of a node, if certain.
     ///
-    /// Where several selectors match, the operator weighs strategies; we do not.
+    /// Where several selectors match, the operator weighs strategies; this does not.
     pub fn compartment_of<'a>(&'a self, skyhook: &'a Skyhook, node: &Node) -> Option<&'a str> {
         let name = &skyhook.spec.deployment_policy;
         if name.is_empty() {
             return Some(DEFAULT_COMPARTMENT);
         }
-        let policies = self.policies.items();
-        let Some(policy) = policies.iter().find(|p| p.metadata.name == *name) else {
+        let Some(policy) = self.policy(name) else {
             let mut known = skyhook.status.compartment_statuses.keys();
             let only = known.next().map(String::as_str);
             return only.filter(|_| known.next().is_none());

@@ -2,16 +2,19 @@
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use crate::api::{ApiFlavor, Meta, Package, Skyhook};
+use crate::api::{ApiFlavor, Meta, Package, Skyhook, UnknownFields, objects_with_metadata};
 
 #[derive(Debug, Clone, Default)]
 pub struct ConfigMap {
     pub metadata: Meta,
     /// As the server has it, to recreate it.
     pub whole: Value,
+    pub unknown_fields: UnknownFields,
 }
+
+objects_with_metadata!(ConfigMap);
 
 /// The name of the ConfigMap that the operator makes of the `configMap` of a package.
 pub fn name(skyhook: &Skyhook, package: &str, spec: &Package) -> String {
@@ -38,7 +41,7 @@ impl ConfigMap {
             .any(|flavor| labels.contains_key(&node_label(flavor)))
     }
 
-    /// What it holds under a key.
+    /// The value of a key.
     pub fn value(&self, key: &str) -> Option<&str> {
         self.whole["data"].get(key)?.as_str()
     }
@@ -60,11 +63,15 @@ impl ConfigMap {
 
 impl<'de> Deserialize<'de> for ConfigMap {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ConfigMap, D::Error> {
-        let mut whole = Value::deserialize(deserializer)?;
-        let metadata = Meta::deserialize(&whole["metadata"]).map_err(D::Error::custom)?;
-        // Items of a list leave out what the list says.
+        let mut whole = Value::Object(Map::deserialize(deserializer)?);
+        let metadata = Option::deserialize(&whole["metadata"]).map_err(D::Error::custom)?;
+        // List items omit apiVersion and kind.
         whole["apiVersion"] = json!("v1");
         whole["kind"] = json!("ConfigMap");
-        Ok(ConfigMap { metadata, whole })
+        Ok(ConfigMap {
+            metadata: metadata.unwrap_or_default(),
+            whole,
+            ..ConfigMap::default()
+        })
     }
 }

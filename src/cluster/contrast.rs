@@ -1,4 +1,4 @@
-//! What tells nodes apart on which a package fails from those on which it does not. Pure.
+//! Attributes that distinguish the nodes on which a package fails from the others. Pure.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -11,9 +11,9 @@ use super::Node;
 use crate::api::Name;
 use crate::api::keys::NodeKey;
 
-/// An attribute is named where chance would separate the nodes as well in less than one of so many clusters.
+/// An attribute is named if chance explains the difference with at most this probability.
 const CHANCE: f64 = 0.01;
-/// Labels that name one node, or what the other attributes say already.
+/// Labels that name a single node, or repeat another attribute.
 const NOT_ATTRIBUTES: [&str; 3] = [
     "kubernetes.io/hostname",
     "kubernetes.io/os",
@@ -83,9 +83,9 @@ struct Counts {
 
 type Value = (String, String);
 
-/// Every value of every attribute, with the nodes that have it. A label that a node lacks has the value `<none>`.
+/// Every value of every attribute, with its nodes. A missing label has the value `<none>`.
 ///
-/// Nodes have their words in common, so that a million labels are counted by where these stand, and not by what they say.
+/// Nodes share label strings, so a million labels are counted by address instead of by content.
 fn values(failing: &[&Node], healthy: &[&Node]) -> Vec<(Value, Counts)> {
     let mut places: HashMap<(usize, usize), (&Name, &Name, Counts)> = HashMap::new();
     let mut values: BTreeMap<(&str, Cow<'_, str>), Counts> = BTreeMap::new();
@@ -173,7 +173,7 @@ impl Counts {
         self.healthy += other.healthy;
     }
 
-    /// How likely at least so many failing nodes have a value by chance, where so many nodes have it at all.
+    /// The probability that at least this many failing nodes have a value by chance.
     fn chance(self, has: Counts) -> f64 {
         let (all, with) = (self.failing + self.healthy, has.failing + has.healthy);
         let most = self.failing.min(with);

@@ -1,20 +1,28 @@
 //! Who holds the cordon of a node.
 
-use serde::Deserialize;
 use serde_json::Value;
 
 pub use super::cordon_marks::Holder;
-use super::{Cluster, Node};
+use super::{Cluster, Node, lenient};
 use crate::api::{ApiFlavor, keys};
 
 /// Everyone outside the operator who holds the cordon of a node, given as the API server has it.
+///
+/// The operator holds a cordon that its field manager, or ours, set: a server that knows no field manager of it, be it
+/// because `managedFields` was emptied, proves nothing. Files lack that field as a rule, as kubectl leaves it out.
 ///
 /// # Errors
 ///
 /// The object is no node that can be read.
 pub fn holders_on(node: &Value) -> Result<Vec<Holder>, String> {
-    let node = Node::deserialize(node).map_err(|error| error.to_string())?;
-    Ok(node.cordon_holders.to_vec())
+    let managed = &node["metadata"]["managedFields"];
+    let unmanaged = managed.as_array().is_none_or(Vec::is_empty);
+    let node: Node = lenient::decode(node.clone())?;
+    let mut holders = node.cordon_holders.to_vec();
+    if node.unschedulable && unmanaged {
+        holders.push(Holder::unknown());
+    }
+    Ok(holders)
 }
 
 impl Cluster {
@@ -32,8 +40,8 @@ impl Cluster {
             let keys = node.keys(flavor);
             let ours = |name: &str| owners.iter().any(|(_, owner)| *owner == name);
             for (name, _) in keys.skyhooks.iter().filter(|(_, on)| on.cordon) {
-                // A key of the other API counts where its owner is there: else it is left over.
-                let lives = || self.legacy.items().iter().any(|s| s.name() == name);
+                // A key of the other API counts only while its custom resource exists.
+                let lives = || self.legacy_skyhook(name).is_some();
                 if !ours(name) && (flavor == active_api || lives()) {
                     others.push(keys::cordon(flavor, name));
                 }
@@ -142,6 +150,9 @@ mod tests {
             (json!([managed("kubectl-cordon", json!({}))]), true),
             (json!([managed("kubectl-skyhook", json!({}))]), false),
             (json!([managed("manager", state.clone())]), false),
+            (json!([{"manager": "kubelet", "operation": "Update"}]), true),
+            (json!([]), true),
+            (json!(null), true),
             (
                 json!([managed("kubectl", json!({})), managed("manager", state)]),
                 true,

@@ -1,7 +1,6 @@
-//! Who besides the operator wants a node to stay cordoned, as far as the node itself tells.
+//! The owners of a cordon outside the operator, from marks on the node.
 //!
-//! An uncordon is a message to some of them: NVSentinel takes it for "cancel the repair", and a node that is about to be
-//! shut down gets new pods.
+//! Some of them react to an uncordon: NVSentinel cancels its repair, and a node about to shut down gets new pods.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
@@ -12,7 +11,7 @@ use serde::Serialize;
 use super::managed::ManagedFields;
 use crate::api::Labels;
 
-/// Beginnings of annotation keys that stand on a node only while their owner keeps it cordoned.
+/// Prefixes of annotations that exist only while their owner keeps the node cordoned.
 const ANNOTATIONS: [(&str, &str); 3] = [
     ("quarantineHealthEvent", "NVSentinel"),
     ("weave.works/kured-reboot-in-progress", "Kured"),
@@ -21,7 +20,7 @@ const ANNOTATIONS: [(&str, &str); 3] = [
         "the Flatcar update operator",
     ),
 ];
-/// Beginnings of the keys of taints that say that a node is going, or in maintenance.
+/// Prefixes of taints of nodes in maintenance or about to be removed.
 const TAINTS: [(&str, &str); 8] = [
     ("node.kubernetes.io/out-of-service", "an administrator"),
     ("node.cloudprovider.kubernetes.io/", "the cloud provider"),
@@ -39,14 +38,14 @@ const TAINTS: [(&str, &str); 8] = [
     ("kubevirt.io/drain", "KubeVirt"),
 ];
 const MEDIK8S: &str = "medik8s.io";
-/// An annotation that says what a node can do, and stands on every node.
+/// An annotation with a capability of the node, present on every node.
 const MEDIK8S_ALWAYS: &str = "is-reboot-capable.";
 const MACHINE_CONFIG: &str = "machineconfiguration.openshift.io/desiredDrain";
 /// A driver upgrade by the GPU or network operator: the states in which the node is not cordoned for it.
 const DRIVER_UPGRADE: &str = "-driver-upgrade-state";
 const NOT_CORDONED: [&str; 4] = ["", "unknown", "upgrade-required", "upgrade-done"];
 
-/// What of a node tells who holds its cordon.
+/// The parts of a node that show who holds its cordon.
 pub(super) struct Marks<'a> {
     /// Those of [`is_annotation`].
     pub annotations: &'a BTreeMap<String, String>,
@@ -54,9 +53,14 @@ pub(super) struct Marks<'a> {
     /// The keys of its taints.
     pub taints: Vec<&'a str>,
     pub managed: &'a ManagedFields,
+    pub unschedulable: bool,
 }
 
-/// Whether an annotation may tell who holds the cordon, as far as its key says.
+/// Name of a holder who is not known: no field manager owns the cordon, as after a patch of `managedFields`.
+const UNKNOWN: &str = "an unknown owner";
+const NO_MANAGER: &str = "no field manager owns spec.unschedulable";
+
+/// Whether an annotation may belong to a holder of the cordon, judged by its key.
 pub(super) fn is_annotation(key: &str) -> bool {
     owner(key).is_some()
 }
@@ -71,10 +75,20 @@ fn owner(key: &str) -> Option<&'static str> {
     }
 }
 
+impl Holder {
+    /// The holder of a cordon without any proof that the operator set it.
+    pub fn unknown() -> Holder {
+        Holder {
+            name: UNKNOWN.to_owned(),
+            mark: Some(NO_MANAGER.to_owned()),
+        }
+    }
+}
+
 /// Somebody outside the operator who wants a node to stay cordoned.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, JsonSchema)]
 pub struct Holder {
-    /// `NVSentinel`; where only managed fields tell, the field manager that cordoned the node: `kubectl-cordon`.
+    /// `NVSentinel`; without a mark, the field manager that cordoned the node: `kubectl-cordon`.
     pub name: String,
     /// The annotation, label or taint that shows it; none for a field manager.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -121,6 +135,8 @@ impl Marks<'_> {
         }
         if let Some(manager) = self.managed.cordoned_by() {
             add(manager, None);
+        } else if self.unschedulable && !self.managed.is_empty() && !self.managed.has_cordon() {
+            holders.push(Holder::unknown());
         }
         holders.dedup_by(|later, first| later.name == first.name);
         holders

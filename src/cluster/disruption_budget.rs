@@ -5,7 +5,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudgetStatus;
 use serde::Deserialize;
 
 use super::Pod;
-use crate::api::{LabelSelector, Meta, WithoutManagers};
+use crate::api::{LabelSelector, Meta, UnknownFields, WithoutManagers, objects_with_metadata};
 
 /// A `PodDisruptionBudget`.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -15,13 +15,19 @@ pub struct DisruptionBudget {
     pub metadata: Meta,
     spec: DisruptionBudgetSpec,
     pub status: PodDisruptionBudgetStatus,
+    #[serde(skip)]
+    pub unknown_fields: UnknownFields,
 }
 
+objects_with_metadata!(DisruptionBudget);
+
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 struct DisruptionBudgetSpec {
     /// `None` selects no pod; an empty selector selects every pod of the namespace.
     selector: Option<LabelSelector>,
+    /// `IfHealthyBudget`, which is also what absence means, or `AlwaysAllow`.
+    unhealthy_pod_eviction_policy: Option<String>,
 }
 
 impl DisruptionBudget {
@@ -51,14 +57,24 @@ impl DisruptionBudget {
         )
     }
 
-    /// Whether it covers the pod and lets no pod go now.
-    ///
-    /// A budget that no controller has processed yet refuses evictions, too.
-    pub fn holds(&self, pod: &Pod) -> bool {
+    /// Whether it covers the pod.
+    pub fn selects(&self, pod: &Pod) -> bool {
         let covers = |selector: &LabelSelector| selector.matches(&pod.metadata.labels);
-        self.allows_none()
-            && pod.metadata.namespace.as_deref() == Some(self.namespace())
+        pod.metadata.namespace.as_deref() == Some(self.namespace())
             && self.spec.selector.as_ref().is_some_and(covers)
+    }
+
+    /// Whether it does not let a pod go that it covers. A budget that no controller has processed yet refuses, too.
+    pub fn holds(&self, pod: &Pod) -> bool {
+        let policy = self.spec.unhealthy_pod_eviction_policy.as_deref();
+        let spares_unhealthy = policy == Some("AlwaysAllow") || self.is_healthy();
+        self.allows_none() && (pod.ready() || !spares_unhealthy)
+    }
+
+    /// Whether enough of its pods are healthy: then the default policy lets unhealthy ones go.
+    fn is_healthy(&self) -> bool {
+        let desired = self.status.desired_healthy.unwrap_or(0);
+        desired > 0 && self.status.current_healthy.unwrap_or(0) >= desired
     }
 
     fn allows_none(&self) -> bool {
@@ -79,11 +95,11 @@ impl DisruptionBudget {
             && healthy <= status.desired_healthy.unwrap_or(0)
     }
 
-    /// Whether it refused for good before a drain began: then no eviction of that drain used it up.
+    /// Whether it has refused since before a drain began: then no eviction of that drain used it up.
     pub fn refused_before(&self, start: Timestamp) -> bool {
         let mut conditions = self.status.conditions.iter().flatten();
         let allowed = conditions.find(|c| c.type_ == "DisruptionAllowed");
         let refused = allowed.filter(|c| c.status != "True");
-        self.refuses_for_good() && refused.is_some_and(|c| c.last_transition_time.0 < start)
+        refused.is_some_and(|c| c.last_transition_time.0 < start)
     }
 }

@@ -1,4 +1,9 @@
-//! Drains that an interrupt needs, and what is in their way.
+//! Drains that interrupts need: on which nodes, since when, which pods remain, and what keeps them there.
+
+pub mod eviction;
+pub mod obstacles;
+pub mod progress;
+pub mod refusal;
 
 use std::collections::HashMap;
 
@@ -12,7 +17,7 @@ pub struct Drain<'a> {
     pub skyhook: &'a Skyhook,
     pub node: &'a Node,
     pub package: &'a str,
-    /// Whether the node's turn has come, as far as one can tell.
+    /// Whether the drain of the node may have begun.
     pub begun: bool,
     /// The node is ignored: it is drained once it is not.
     pub ignored: bool,
@@ -116,9 +121,9 @@ impl Cluster {
         self.by_node(|p| is_active(p) && !p.metadata.deleting())
     }
 
-    /// Other pods that should have ended long ago, by node.
-    pub fn overdue_by_node(&self) -> HashMap<&str, Vec<&Pod>> {
-        self.by_node(|p| is_active(p) && self.is_stale(p.metadata.deletion_timestamp))
+    /// Other pods that a drain evicts, evicted already or not, by node.
+    pub fn evictable_by_node(&self) -> HashMap<&str, Vec<&Pod>> {
+        self.by_node(|p| is_active(p) && is_evicted(p))
     }
 
     fn by_node(&self, which: impl Fn(&Pod) -> bool) -> HashMap<&str, Vec<&Pod>> {

@@ -3,11 +3,14 @@
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::api::Meta;
+use crate::api::{Meta, Object, UnknownFields};
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(from = "EventObject")]
 pub struct Event {
+    /// Namespace and name of the event itself.
+    key: (Box<str>, Box<str>),
+    /// The object that it is about.
     pub kind: String,
     pub name: String,
     pub uid: String,
@@ -17,6 +20,21 @@ pub struct Event {
     pub count: i64,
     pub first: Option<Timestamp>,
     pub last: Option<Timestamp>,
+    unknown_fields: UnknownFields,
+}
+
+impl Object for Event {
+    fn key(&self) -> (&str, &str) {
+        (&self.key.0, &self.key.1)
+    }
+
+    fn unknown_fields(&self) -> &UnknownFields {
+        &self.unknown_fields
+    }
+
+    fn set_unknown_fields(&mut self, fields: UnknownFields) {
+        self.unknown_fields = fields;
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -63,6 +81,11 @@ impl From<EventObject> for Event {
             .or(o.event_time)
             .or(o.metadata.creation_timestamp);
         Event {
+            key: (
+                o.metadata.namespace.unwrap_or_default().into(),
+                o.metadata.name.into(),
+            ),
+            unknown_fields: UnknownFields::default(),
             kind: o.involved_object.kind,
             name: o.involved_object.name,
             uid: o.involved_object.uid,

@@ -1,6 +1,6 @@
 //! What it means when a container ends as it does.
 
-/// What an exit code means, with what Kubernetes calls the end; nothing where that is up to the program.
+/// The meaning of an exit code with its Kubernetes reason; `None` if the program defines it.
 pub fn meaning(code: Option<i64>, reason: &str) -> Option<&'static str> {
     match reason {
         "OOMKilled" => return Some("killed: it exceeded its memory limit"),

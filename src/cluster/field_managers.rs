@@ -5,10 +5,14 @@ use jiff::Timestamp;
 use crate::api::Skyhook;
 
 impl Skyhook {
-    /// When the `pause` or `disable` annotation was last written, and by whom, as far as
-    /// `managedFields` tell.
+    /// The last write of the `pause` or `disable` annotation and its manager, from `managedFields`.
     pub fn annotated_by(&self, suffix: &str) -> Option<(&str, Option<Timestamp>)> {
-        let key = format!("f:{}", self.flavor()?.key(suffix));
+        self.annotation_written(&self.flavor()?.key(suffix))
+    }
+
+    /// The same of any annotation.
+    pub(super) fn annotation_written(&self, key: &str) -> Option<(&str, Option<Timestamp>)> {
+        let key = format!("f:{key}");
         self.metadata
             .managed_fields
             .iter()

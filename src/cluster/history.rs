@@ -1,11 +1,11 @@
-//! What can still be told of a package's past on a cluster.
+//! Traces of a package's past in the cluster.
 //!
-//! A package that is to be uninstalled and stands in no node state was either uninstalled, or was
-//! never there: the operator keeps no record. These are the traces that tell the two apart.
+//! A package with a requested uninstall and no node state was either uninstalled or never installed: the operator keeps
+//! no record. These traces distinguish the two.
 
 use jiff::Timestamp;
 
-use super::{Certainty, Cluster};
+use super::{Certainty, Cluster, PackageRuns};
 use crate::api::{ApiFlavor, Skyhook};
 
 /// A sign that some version of a package once had a stage run.
@@ -14,12 +14,12 @@ pub struct StageTrace {
     pub version: String,
     /// Whether it was the uninstall that ran.
     pub uninstalled: bool,
-    /// Whether it dates from the present spec or the one right before it, so that no other version
-    /// can have stood in the spec in between.
+    /// Whether the trace dates from the current spec or the one right before, so that the spec had no other version in
+    /// between.
     pub just_before: bool,
-    /// Where it ran, if the sign tells.
+    /// The node of the run, if known.
     pub node: Option<String>,
-    /// When it last started there, if the sign tells.
+    /// The last start, if known.
     pub at: Option<Timestamp>,
     /// `kind/name` of the object that carries the sign.
     pub object: String,
@@ -27,7 +27,7 @@ pub struct StageTrace {
     pub says: String,
 }
 
-/// What the traces of a package amount to.
+/// The conclusion from the traces of a package.
 #[derive(Debug, Clone, PartialEq)]
 pub enum History {
     /// The version in the spec was there once.
@@ -40,22 +40,38 @@ pub enum History {
     Unknown(String),
 }
 
+impl History {
+    /// Whether the version in the spec was certainly never installed.
+    pub fn excludes_spec_version(&self) -> bool {
+        matches!(self, History::Never(_) | History::OnlyOther(_))
+    }
+}
+
 /// How long before the first event a custom resource may have been made, in seconds, for the
 /// events to cover its whole life.
 const FIRST_EVENT_WITHIN: i64 = 60;
 
 impl Cluster {
-    /// Whether events could tell more of a past that is not known.
+    /// Whether events could reveal an unknown past.
     pub fn past_may_be_in_events(&self, history: &History) -> bool {
         matches!(history, History::Unknown(_)) && self.events.ok().is_none()
     }
 
     /// The past of a package of a custom resource.
     pub fn history(&self, skyhook: &Skyhook, package: &str) -> History {
+        self.history_among(&self.package_runs(), skyhook, package)
+    }
+
+    pub(super) fn history_among(
+        &self,
+        package_runs: &PackageRuns<'_>,
+        skyhook: &Skyhook,
+        package: &str,
+    ) -> History {
         let Some(spec) = skyhook.package(package) else {
             return History::Unknown("the package is not in the spec".to_owned());
         };
-        let traces = self.traces(skyhook, package);
+        let traces = self.traces(package_runs, skyhook, package);
         let (same, other): (Vec<_>, Vec<_>) =
             traces.into_iter().partition(|t| t.version == spec.version);
         if !same.is_empty() {
@@ -92,12 +108,17 @@ impl Cluster {
         }
     }
 
-    fn traces(&self, skyhook: &Skyhook, package: &str) -> Vec<StageTrace> {
+    fn traces(
+        &self,
+        package_runs: &PackageRuns<'_>,
+        skyhook: &Skyhook,
+        package: &str,
+    ) -> Vec<StageTrace> {
         let mut traces = self.traces_in_events(skyhook, package);
         traces.extend(traces_in_status(skyhook, package));
         traces.extend(traces_in_last_applied(skyhook, package));
-        for package_run in self.package_runs().all() {
-            if package_run.skyhook == skyhook.name() && package_run.package == package {
+        for package_run in package_runs.of(skyhook.name()) {
+            if package_run.package == package {
                 traces.push(StageTrace {
                     version: package_run.version.clone(),
                     uninstalled: package_run.stage.is_uninstall(),
@@ -133,7 +154,7 @@ impl Cluster {
         let from_old = format!("[{}:{}]", ApiFlavor::Skyhook.name(), skyhook.name());
         let born = skyhook.metadata.creation_timestamp;
         let mut traces = Vec::new();
-        for event in self.events.items() {
+        for event in self.events_mentioning(skyhook.name()) {
             let ours = if event.kind == "Node" {
                 event.message.contains(&from) || event.message.contains(&from_old)
             } else {
@@ -175,7 +196,7 @@ impl Cluster {
         traces
     }
 
-    /// Whether events of the object are there from its first minute on.
+    /// Whether the events of the object reach back to its first minute.
     fn events_cover_life(&self, skyhook: &Skyhook) -> bool {
         let Some(born) = skyhook.metadata.creation_timestamp else {
             return false;
@@ -184,9 +205,7 @@ impl Cluster {
             return false;
         }
         let own = self
-            .events
-            .items()
-            .iter()
+            .events_about(&skyhook.kind, skyhook.name())
             .filter(|e| skyhook.metadata.uid.as_deref() == Some(&e.uid));
         let first = own.filter_map(|e| e.first).min();
         first.is_some_and(|first| (first.as_second() - born.as_second()) <= FIRST_EVENT_WITHIN)

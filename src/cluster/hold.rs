@@ -54,6 +54,8 @@ pub struct Hold<'a> {
     /// Its identity.
     pub text: &'a str,
     pub holder: Option<Holder>,
+    /// The server time of the write, from `managedFields`.
+    written: Option<Timestamp>,
 }
 
 /// Whether whoever holds the operator is at work.
@@ -67,12 +69,14 @@ pub enum HolderState {
     Ended,
     /// On another machine, and longer ago than any plan takes.
     Old,
+    /// On another machine, and further in the future than clocks differ: no age follows from that.
+    InFuture,
 }
 
 impl HolderState {
-    /// Whether nobody is going to end the pause.
+    /// Whether the run that would end the pause is over.
     pub fn is_left_behind(self) -> bool {
-        matches!(self, HolderState::Ended | HolderState::Old)
+        !matches!(self, HolderState::AtWork | HolderState::Unknown)
     }
 }
 
@@ -95,6 +99,7 @@ impl<'a> Hold<'a> {
             purpose,
             text,
             holder: Holder::parse(text),
+            written: None,
         })
     }
 
@@ -102,6 +107,11 @@ impl<'a> Hold<'a> {
     pub fn on(object: &'a Value, pause: &str) -> Option<Hold<'a>> {
         let annotations = object["metadata"]["annotations"].as_object()?;
         Hold::among(|key| annotations.get(key).and_then(Value::as_str), pause)
+    }
+
+    /// Since when it lasts: by the server's clock, or else by that of the holder's machine.
+    pub fn since(&self) -> Option<Timestamp> {
+        self.written.or(self.holder.as_ref().map(|h| h.since))
     }
 
     /// `ann@laptop (reset gpu-tune on 3 nodes)`
@@ -116,7 +126,11 @@ impl Skyhook {
     pub fn hold(&self) -> Option<Hold<'_>> {
         let pause = self.flavor()?.key("pause");
         let annotations = &self.metadata.annotations;
-        Hold::among(|key| annotations.get(key).map(String::as_str), &pause)
+        let hold = Hold::among(|key| annotations.get(key).map(String::as_str), &pause)?;
+        Some(Hold {
+            written: self.annotation_written(HOLDER).and_then(|(_, at)| at),
+            ..hold
+        })
     }
 }
 
@@ -124,11 +138,14 @@ impl Cluster {
     /// A pause of ours, and whether the command that it is for is at work.
     pub fn hold<'a>(&self, skyhook: &'a Skyhook) -> Option<(Hold<'a>, HolderState)> {
         let hold = skyhook.hold()?;
-        let standing = match (self.holders.get(hold.text), &hold.holder) {
+        let age = hold.since().map(|at| self.taken_at.duration_since(at));
+        let standing = match (self.holders.get(hold.text), age) {
             (Some(true), _) => HolderState::AtWork,
-            (Some(false), _) | (None, None) => HolderState::Ended,
-            (None, Some(h)) if self.taken_at.duration_since(h.since) > AT_MOST => HolderState::Old,
-            (None, Some(_)) => HolderState::Unknown,
+            (Some(false), _) => HolderState::Ended,
+            _ if hold.holder.is_none() => HolderState::Ended,
+            (None, Some(age)) if age > AT_MOST => HolderState::Old,
+            (None, Some(age)) if age < -AT_MOST => HolderState::InFuture,
+            (None, _) => HolderState::Unknown,
         };
         Some((hold, standing))
     }

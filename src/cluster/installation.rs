@@ -1,4 +1,4 @@
-//! What is read of an installation beside what it works on.
+//! Objects of the operator's installation, beside those that it works on.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1 as coordination;
@@ -6,16 +6,82 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::Read;
-use crate::api::{ApiFlavor, Condition, Meta};
+use super::standard::Standard;
+use crate::api::{ApiFlavor, Condition, Meta, UnknownFields, objects_with_metadata};
 
 /// The server, the definitions of the operator's kinds, and who leads.
 #[derive(Debug, Clone, Default)]
 pub struct Installation {
     pub server: Read<String>,
-    /// Of both APIs, as far as they are there.
+    /// The existing CRDs of both APIs.
     pub definitions: Read<Vec<Definition>>,
     /// Those in the operator's namespaces.
     pub leases: Read<Vec<Lease>>,
+    /// Those in which the operator may live; read from a server where no operator runs.
+    pub namespaces: Read<Vec<Namespace>>,
+    pub roles: Read<Vec<ClusterRole>>,
+}
+
+impl Installation {
+    /// What could not be read of the objects that remain without an operator, and why.
+    pub fn unread_remains(&self) -> Vec<String> {
+        let definitions = self.definitions.unread();
+        let definitions = definitions.map(|why| format!("CRDs were not checked: {why}"));
+        let roles = self.roles.unread();
+        let roles = roles.map(|why| format!("cluster roles were not checked: {why}"));
+        definitions.into_iter().chain(roles).collect()
+    }
+}
+
+/// A ClusterRole or a ClusterRoleBinding.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct ClusterRole {
+    pub kind: String,
+    pub metadata: Meta,
+    #[serde(skip)]
+    pub unknown_fields: UnknownFields,
+}
+
+impl ClusterRole {
+    /// The kinds, and their plurals.
+    pub const KINDS: [(&str, &str); 2] = [
+        ("ClusterRole", "clusterroles"),
+        ("ClusterRoleBinding", "clusterrolebindings"),
+    ];
+
+    /// The plural of its kind, for kubectl.
+    pub fn resource(&self) -> &'static str {
+        let known = Self::KINDS.iter().find(|(kind, _)| *kind == self.kind);
+        known.map_or(Self::KINDS[0].1, |(_, plural)| plural)
+    }
+
+    /// Whether the operator's chart or kustomization created it, as its name or its labels show.
+    pub fn is_operators(&self) -> bool {
+        let named = |text: &str| text.contains("skyhook-operator") || text.contains("nodewright");
+        let labels = ["name", "part-of", "created-by"];
+        let mut labels = labels.iter().filter_map(|key| {
+            self.metadata
+                .labels
+                .get(&format!("app.kubernetes.io/{key}"))
+        });
+        named(&self.metadata.name) || labels.any(|label| named(label))
+    }
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Namespace {
+    pub metadata: Meta,
+    pub status: NamespaceStatus,
+    #[serde(skip)]
+    pub unknown_fields: UnknownFields,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct NamespaceStatus {
+    pub conditions: Vec<Condition>,
 }
 
 /// A `CustomResourceDefinition`.
@@ -25,7 +91,11 @@ pub struct Definition {
     pub metadata: Meta,
     pub spec: DefinitionSpec,
     pub status: DefinitionStatus,
+    #[serde(skip)]
+    pub unknown_fields: UnknownFields,
 }
+
+objects_with_metadata!(ClusterRole, Definition, Namespace);
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
@@ -49,9 +119,15 @@ pub struct DefinitionStatus {
 }
 
 /// By which the replicas of an operator agree on who works.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(transparent)]
-pub struct Lease(coordination::Lease);
+pub type Lease = Standard<coordination::Lease>;
+
+impl Namespace {
+    /// What keeps it from going away, as the namespace controller describes it.
+    pub fn remaining(&self) -> impl Iterator<Item = &Condition> {
+        let conditions = self.status.conditions.iter();
+        conditions.filter(|c| c.is_true() && !c.message.is_empty())
+    }
+}
 
 impl Definition {
     /// The names of the definitions of an API: the main kind, and its deployment policies.
@@ -70,8 +146,8 @@ impl Definition {
         served.map(|v| v.name.as_str()).collect()
     }
 
-    /// Whether packages have an `uninstall` in it; without it the server drops what is asked for there. Nothing where it
-    /// has no schema of packages.
+    /// Whether the schema of packages has `uninstall`; otherwise the server drops the field. `None` without such a
+    /// schema.
     pub fn knows_uninstall(&self) -> Option<bool> {
         let packages =
             "/openAPIV3Schema/properties/spec/properties/packages/additionalProperties/properties";
@@ -83,24 +159,35 @@ impl Definition {
 
 impl Lease {
     pub fn name(&self) -> &str {
-        self.0.metadata.name.as_deref().unwrap_or_default()
+        self.metadata.name.as_deref().unwrap_or_default()
     }
 
     /// The replica that leads; empty where none does.
     pub fn holder(&self) -> &str {
-        let spec = self.0.spec.as_ref();
+        let spec = self.spec.as_ref();
         let holder = spec.and_then(|spec| spec.holder_identity.as_deref());
         holder.unwrap_or_default()
     }
 
     pub fn renewed(&self) -> Option<Timestamp> {
-        Some(self.0.spec.as_ref()?.renew_time.as_ref()?.0)
+        Some(self.spec.as_ref()?.renew_time.as_ref()?.0)
+    }
+
+    /// Whether a pod of the Deployment holds it and has renewed it lately.
+    pub fn is_held_by(&self, deployment: &super::Deployment, now: Timestamp) -> bool {
+        let namespace = self.metadata.namespace.as_deref();
+        let lives = self.age(now).is_some_and(|age| age <= self.patience());
+        namespace == Some(deployment.namespace()) && lives && self.holds(deployment)
+    }
+
+    fn holds(&self, deployment: &super::Deployment) -> bool {
+        self.holder()
+            .starts_with(&format!("{}-", deployment.name()))
     }
 
     /// Whether it is one of the operator's: named after its group's owner, or held by a pod of its Deployment.
-    pub fn is_operators(&self, deployments: &[super::Deployment]) -> bool {
-        let held = |d: &super::Deployment| self.holder().starts_with(&format!("{}-", d.name()));
-        self.name().ends_with(".nvidia.com") || deployments.iter().any(held)
+    pub fn is_operators(&self, deployments: &[&super::Deployment]) -> bool {
+        self.name().ends_with(".nvidia.com") || deployments.iter().any(|d| self.holds(d))
     }
 
     /// How long ago it was renewed.
@@ -110,7 +197,7 @@ impl Lease {
 
     /// How old it may be; a replica that leads renews it every few seconds.
     pub fn patience(&self) -> SignedDuration {
-        let spec = self.0.spec.as_ref();
+        let spec = self.spec.as_ref();
         let seconds = spec
             .and_then(|spec| spec.lease_duration_seconds)
             .unwrap_or(15);

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::pod::PodSpec;
-use crate::api::{Condition, Meta, WithoutManagers};
+use crate::api::{Condition, Meta, UnknownFields, WithoutManagers, objects_with_metadata};
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
@@ -13,7 +13,11 @@ pub struct Job {
     pub metadata: Meta,
     pub spec: JobSpec,
     pub status: JobStatus,
+    #[serde(skip)]
+    pub unknown_fields: UnknownFields,
 }
+
+objects_with_metadata!(Job);
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -21,7 +25,7 @@ pub struct JobSpec {
     pub suspend: bool,
     /// Failed attempts after which the Job gives up, less one.
     pub backoff_limit: Option<i64>,
-    /// Seconds after which the Job fails, whatever its attempts do.
+    /// Seconds after which the Job fails, regardless of its attempts.
     pub active_deadline_seconds: Option<i64>,
     pub template: PodTemplate,
 }

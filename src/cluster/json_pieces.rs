@@ -9,23 +9,23 @@ use std::io::{self, Read};
 use memchr::{memchr_iter, memchr2, memrchr};
 use serde_json::Value;
 
-use super::nulls::without_place;
+use super::lenient::without_place;
 pub use list::{Items, Stop};
 
-/// What is read at once.
+/// Bytes per read.
 const PIECE: usize = 1 << 18;
 
 /// JSON text that is read in pieces.
 pub struct Pieces<R> {
     stream: R,
     buffer: Vec<u8>,
-    /// What stands before this in the buffer was taken.
+    /// The consumed prefix of the buffer.
     start: usize,
     ended: bool,
     place: TextPosition,
 }
 
-/// A place in a text: its line from 1, and how many bytes of the line stand before it.
+/// A position in a text: line from 1, and byte offset in the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TextPosition {
     pub line: usize,
@@ -60,12 +60,12 @@ impl<R: Read> Pieces<R> {
         }
     }
 
-    /// Where the next byte stands.
+    /// The position of the next byte.
     pub fn place(&self) -> TextPosition {
         self.place
     }
 
-    /// What was read and not taken.
+    /// The buffered bytes that are not consumed.
     pub fn rest(&self) -> &[u8] {
         &self.buffer[self.start..]
     }
@@ -80,7 +80,7 @@ impl<R: Read> Pieces<R> {
         Ok(Some(self.buffer[self.start]))
     }
 
-    /// Takes so many bytes that were read.
+    /// Consumes buffered bytes.
     pub fn take(&mut self, bytes: usize) -> &[u8] {
         let taken = self.start..self.start + bytes;
         self.start = taken.end;
@@ -88,7 +88,7 @@ impl<R: Read> Pieces<R> {
         &self.buffer[taken]
     }
 
-    /// Takes blanks, and whatever else `also` names; the byte after them, if there is one.
+    /// Skips whitespace and the bytes in `also`; returns the next byte, if any.
     pub fn skip(&mut self, also: &[u8]) -> io::Result<Option<u8>> {
         while let Some(byte) = self.peek()? {
             if !byte.is_ascii_whitespace() && !also.contains(&byte) {
@@ -130,7 +130,7 @@ impl<R: Read> Pieces<R> {
     }
 }
 
-/// What is wrong with a text that begins at this place, behind what of the document stands before it.
+/// The syntax error of a text that begins at this position of the document.
 pub fn syntax(before: &[u8], text: &[u8], start: TextPosition) -> String {
     let text = [before, text].concat();
     let mut values = serde_json::Deserializer::from_slice(&text).into_iter::<Value>();
@@ -140,7 +140,7 @@ pub fn syntax(before: &[u8], text: &[u8], start: TextPosition) -> String {
     }
 }
 
-/// An error with its place in the whole of what is read.
+/// An error with its position in the document.
 fn placed(error: &serde_json::Error, before: &[u8], start: TextPosition) -> String {
     let (line, column) = (error.line(), error.column());
     let message = without_place(error);
@@ -160,7 +160,7 @@ fn placed(error: &serde_json::Error, before: &[u8], start: TextPosition) -> Stri
 #[derive(Default)]
 struct Scan {
     depth: usize,
-    /// What stands before the piece at hand.
+    /// The context of the current piece.
     within: Within,
 }
 

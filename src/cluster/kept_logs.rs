@@ -8,13 +8,13 @@ use super::attempts::ContainerLog;
 use super::capture::ReadOutcome;
 use super::capture::index::LogEntry;
 
-/// Lines of one log that are remembered, and that are asked for of a cluster: of both the same are shown, though some
-/// are taken out.
+/// Lines kept per log, and lines requested per log: live and captured logs show the same, although some lines are
+/// dropped.
 pub const LINES: usize = 100;
 /// Bytes of them.
 const BYTES: usize = 1 << 20;
 
-/// What a capture says of its logs.
+/// The logs of a capture.
 #[derive(Debug, Clone, Default)]
 pub struct KeptLogs {
     noted: Vec<LogEntry>,
@@ -22,7 +22,7 @@ pub struct KeptLogs {
 }
 
 impl KeptLogs {
-    /// The logs that an index names, with the last lines of the files that are there.
+    /// The logs of an index, with the last lines of their files.
     pub fn new(noted: Vec<LogEntry>, texts: HashMap<String, Vec<String>>) -> KeptLogs {
         KeptLogs { noted, texts }
     }

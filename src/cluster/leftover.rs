@@ -1,20 +1,22 @@
-//! What custom resources that are gone left behind, and what the older API left after the
-//! migration.
+//! Leftovers of deleted custom resources, and of the older API after a migration.
 
 use std::collections::HashSet;
 
+use super::provenance::Unproven;
 use super::{Certainty, Cluster, ConfigMap, Job, Node, NodeRecord, Pod, Source};
 use crate::api::{ApiFlavor, Meta};
 
-/// Something whose custom resource is gone, so that nothing removes it.
-#[derive(Debug, Clone, Copy)]
+/// A leftover of a deleted custom resource, which no controller removes.
+#[derive(Debug, Clone)]
 pub struct Leftover<'a> {
     /// The custom resource that it belonged to.
     pub owner: &'a str,
     pub flavor: ApiFlavor,
-    /// Why it is left: `it is gone`.
+    /// Why it is a leftover: `it is gone`.
     pub reason: &'static str,
     pub place: LeftoverObject<'a>,
+    /// Why the object is not proven to be created by the operator: then it is not deleted.
+    pub unproven: Option<Unproven>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -37,14 +39,14 @@ impl Leftover<'_> {
 }
 
 impl Cluster {
-    /// Everything that is left over, by owner.
+    /// All leftovers, by owner.
     ///
-    /// Where custom resources could not be read, nothing is: what is not seen may live.
+    /// Report none if custom resources could not be read: their owners may exist.
     pub fn leftovers(&self) -> Vec<Leftover<'_>> {
-        if self.skyhooks.absence() == Certainty::Unknown {
+        if self.skyhooks_absence() == Certainty::Unknown {
             return Vec::new();
         }
-        let gone = match self.skyhooks.absence() {
+        let gone = match self.skyhooks_absence() {
             Certainty::Presumed => PRESUMED,
             _ => GONE,
         };
@@ -62,6 +64,7 @@ impl Cluster {
                         flavor,
                         reason,
                         place: LeftoverObject::Node(node, on),
+                        unproven: None,
                     }));
                 }
             }
@@ -78,18 +81,22 @@ impl Cluster {
         let pods = self.pods.items().iter().filter(|p| !of_job(p));
         found.extend(self.unowned(jobs, gone, |j| &j.metadata, LeftoverObject::Job));
         found.extend(self.unowned(pods, gone, |p| &p.metadata, LeftoverObject::Pod));
-        // One with an owner is the garbage collector's to delete, seconds later.
-        let config_maps = self.config_maps.items().iter();
-        let unowned = config_maps.chain(self.node_metadata.items());
-        for map in unowned.filter(|map| map.metadata.owner_references.is_empty()) {
+        let config_maps = self.config_maps.items();
+        let place = |meta: &Meta| (meta.namespace.clone(), meta.name.clone());
+        let listed: HashSet<_> = config_maps.iter().map(|m| place(&m.metadata)).collect();
+        let metadata = self.node_metadata.items().iter();
+        let others = metadata.filter(|map| !listed.contains(&place(&map.metadata)));
+        for map in config_maps.iter().chain(others) {
             if let Some((flavor, owner)) = map.owner()
                 && self.is_gone(owner, flavor)
+                && !map.metadata.deleting()
             {
                 found.push(Leftover {
                     owner,
                     flavor,
                     reason: gone,
                     place: LeftoverObject::ConfigMap(map),
+                    unproven: self.config_map_unproven(map),
                 });
             }
         }
@@ -97,16 +104,21 @@ impl Cluster {
         found
     }
 
-    /// The nodes that no custom resource with `runtimeRequired` selects, and that carry its taint, or else the note that
-    /// the operator set it: nobody lifts the one, and with the other they do not count as new.
+    /// Nodes that no custom resource with `runtimeRequired` selects: those with its taint, which no controller removes,
+    /// and those with the operator's note of it, which do not count as new nodes.
     pub fn closed_for_nobody(&self) -> [Vec<&str>; 2] {
         let mut closed = [Vec::new(), Vec::new()];
-        if self.skyhooks.absence() == Certainty::Unknown {
+        if self.skyhooks_absence() == Certainty::Unknown {
             return closed;
         }
+        let waiting = self.skyhooks.items().iter();
+        let waiting = waiting.filter(|s| s.spec.runtime_required);
+        let waited_for: HashSet<&str> = waiting
+            .flat_map(|s| self.selected(s))
+            .map(|node| node.name.as_str())
+            .collect();
         for node in self.nodes.items() {
-            let mut waiting = self.skyhooks.items().iter();
-            if waiting.any(|s| s.spec.runtime_required && s.selects(node)) {
+            if waited_for.contains(node.name.as_str()) {
                 continue;
             }
             let noted = !node.keys(self.flavor()).auto_taints.is_empty();
@@ -119,7 +131,7 @@ impl Cluster {
         closed
     }
 
-    /// Objects that carry the name of a custom resource that is gone.
+    /// Objects labelled with the name of a deleted custom resource.
     fn unowned<'a, T>(
         &self,
         all: impl IntoIterator<Item = &'a T>,
@@ -142,20 +154,20 @@ impl Cluster {
                     flavor,
                     reason,
                     place: place(one),
+                    unproven: self.run_unproven(meta(one)),
                 });
             }
         }
         found
     }
 
-    /// Whether no custom resource of that name is there, in the active API or in the one
-    /// that the thing is of.
+    /// Whether no custom resource of that name exists, neither in the active API nor in that of the leftover.
     fn is_gone(&self, owner: &str, flavor: ApiFlavor) -> bool {
         if self.skyhook(owner).is_some() {
             return false;
         }
         let other_served = self.has(Source::Legacy);
-        let in_other = self.legacy.items().iter().any(|s| s.name() == owner);
+        let in_other = self.legacy_skyhook(owner).is_some();
         let other_known = !other_served || self.legacy.absence() != Certainty::Unknown;
         flavor == self.flavor() || (!in_other && other_known)
     }
@@ -172,7 +184,7 @@ impl Cluster {
         let Some(skyhook) = self.skyhook(name) else {
             return self.is_gone(name, flavor).then_some(GONE);
         };
-        // Newer keys under an older operator are a migration's to come, or one's that was taken back.
+        // Newer keys under an older operator belong to a pending or reverted migration.
         if flavor != ApiFlavor::Skyhook {
             return None;
         }

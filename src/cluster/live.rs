@@ -27,7 +27,7 @@ use std::sync::PoisonError;
 use jiff::Timestamp;
 
 use super::capture::{index, pieces};
-use super::{Cluster, ClusterBuilder, Only, Read, Source};
+use super::{Cluster, ClusterBuilder, Deployment, Only, Read, Source, acting};
 use crate::api::ApiFlavor;
 pub use collect::{CollectRequest, Collected, collect};
 pub use error::LoadError;
@@ -35,22 +35,21 @@ pub use follow::{Follow, FollowEvent, WATCHED};
 pub use names::{Named, names};
 use sources::Reader;
 
-/// What is read whatever is asked for: the operator's version decides which API is active.
+/// Always read: the operator's version decides which API is active.
 pub const ALWAYS: [Source; 1] = [Source::Operator];
 
-/// Reads the sources asked for, side by side, and decides which API is active.
+/// Reads the requested sources in parallel, and decides which API is active.
 ///
-/// Of the nodes it reads those of `only`, where the others decide nothing. `asked_for` is `--api` and overrides the
-/// decision; `namespace` is where the user says the operator runs (`--namespace`, never a context's default), for when
-/// it cannot be looked for; `now` becomes the time at which the cluster was read.
+/// Reads only the nodes in `only` if the others do not matter. `asked_for` is `--api` and overrides the decision;
+/// `namespace` is `--namespace` (never the context's default), for users who may not list all namespaces; `now` becomes
+/// the time of the read.
 ///
-/// A source that is forbidden or fails becomes `Read::Unreadable`, and the rest goes on. What is not asked for stays
-/// `NotRequested`, save what the decision needs.
+/// A source that is forbidden or fails becomes `Read::Unreadable`, and the others are still read. Sources that were not
+/// requested stay `NotRequested`, except those needed for the decision.
 ///
 /// # Errors
 ///
-/// A server that does not answer or does not accept the credentials, and one that serves neither
-/// API.
+/// A server that does not respond or does not accept the credentials, and one that serves neither API.
 pub async fn load(
     client: &kube::Client,
     needs: &[Source],
@@ -63,7 +62,7 @@ pub async fn load(
     Ok(read(reader, needs, only, asked_for, now).await?.0)
 }
 
-/// [`load`], with what became of each piece.
+/// [`load`], with the result for each piece.
 async fn read<'a>(
     mut reader: Reader<'a>,
     needs: &[Source],
@@ -95,12 +94,23 @@ async fn read<'a>(
     if let Some(asked_for) = asked_for.filter(|g| !reader.served.contains(g)) {
         return Err(LoadError::AskedForAbsent { asked_for });
     }
+    let operators: Vec<&Deployment> = builder.operators().collect();
+    if acting::undecided(&operators) {
+        builder.installation.leases = installation::leases(&reader, &operators).await;
+    }
     let needs = Needs::new(needs, &builder);
     if let Some(only) = only.filter(|_| explained.is_none() && !needs.undecided) {
         reader.only = &only.nodes;
         builder.named_only = true;
     }
     needs.read(&reader, &mut builder).await;
+    if needs.wants(Source::Operator) {
+        let namespaces = builder.namespaces_to_check(reader.namespace);
+        if !namespaces.is_empty() {
+            let read = installation::namespaces(&reader, namespaces).await;
+            builder.installation.namespaces = read;
+        }
+    }
     let active_api = builder.active_api().ok_or(LoadError::NotServed)?;
     if !needs.wants(Source::Operator) {
         builder.deployments = Read::NotRequested;
@@ -120,22 +130,47 @@ async fn read<'a>(
     Ok((cluster, outcomes))
 }
 
-/// Reads what an operator left on the nodes of a cluster that serves neither API.
+/// Reads the leftovers of an operator in a cluster that serves neither API.
 ///
-/// There are no custom resources then, and nothing runs for them; the keys say which API it was.
+/// There are no custom resources, and nothing runs for them; the keys show the API.
+///
+/// Namespaced objects remain as well: the garbage collector cannot resolve owners of a kind that is not served.
 pub async fn leftovers(
     client: &kube::Client,
     asked_for: Option<ApiFlavor>,
+    namespace: Option<&str>,
     now: Timestamp,
 ) -> Cluster {
-    let reader = Reader::new(client, None);
-    ClusterBuilder::of_leftovers(reader.nodes().await, asked_for, now)
+    let mut reader = Reader::new(client, namespace);
+    reader.served = ApiFlavor::ALL.to_vec();
+    let deployments = reader.deployments().await;
+    let (nodes, pods, jobs, config_maps, node_metadata, admission) = futures::join!(
+        reader.nodes(),
+        reader.pods(&deployments),
+        reader.jobs(&deployments),
+        reader.config_maps(&deployments),
+        reader.node_metadata(&deployments),
+        reader.admission(),
+    );
+    ClusterBuilder {
+        taken_at: now,
+        asked_for,
+        nodes,
+        pods,
+        jobs,
+        config_maps,
+        node_metadata,
+        deployments,
+        admission,
+        ..ClusterBuilder::default()
+    }
+    .of_leftovers()
 }
 
-/// The sources to read: those asked for, and those needed to make sense of them.
+/// The sources to read: the requested ones and those needed to interpret them.
 struct Needs<'a> {
     asked: &'a [Source],
-    /// All nodes are read, whoever asks for a few: what is on them decides which API is active.
+    /// Read all nodes, even if a few are requested: their keys decide which API is active.
     undecided: bool,
     /// By API, whether its custom resources are to be read.
     skyhooks: [bool; 2],
@@ -166,7 +201,7 @@ impl<'a> Needs<'a> {
     fn wants(&self, source: Source) -> bool {
         let asked = |source| self.asked.contains(&source);
         match source {
-            // Which nodes wait to be drained is told from them.
+            // Nodes show which of them wait to be drained.
             Source::Nodes => self.undecided || asked(source) || asked(Source::Workloads),
             Source::Jobs => self.served[ApiFlavor::NodeWright as usize] && asked(source),
             _ => asked(source),

@@ -84,6 +84,16 @@ impl ManagedFields {
         owners.filter_map(|m| m.time).max()
     }
 
+    /// Whether a field manager owns the cordon.
+    pub fn has_cordon(&self) -> bool {
+        let mut managers = self.0.iter();
+        managers.any(|m| m.fields.spec.unschedulable.is_some())
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Who cordoned the node, if it was neither the operator nor this program.
     pub fn cordoned_by(&self) -> Option<&str> {
         let known = |name: &str| {

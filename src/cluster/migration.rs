@@ -1,4 +1,4 @@
-//! What is unfinished between the two APIs.
+//! Unfinished parts of a migration between the two APIs.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -15,8 +15,7 @@ impl Cluster {
 
     /// The objects of the older API that stop the operator of the newer one.
     ///
-    /// It does nothing for any NodeWright while a Skyhook says that it is still rolled out (operators
-    /// v0.18.0 to v0.20.x).
+    /// It reconciles no NodeWright while the status of a Skyhook is unfinished (operators v0.18.0 to v0.20.x).
     pub fn holding(&self) -> impl Iterator<Item = &Skyhook> {
         let older = if self.active_api.migrating() {
             self.legacy.items()
@@ -29,14 +28,14 @@ impl Cluster {
         })
     }
 
-    /// Whether the operator has copied what the older one wrote on the node for a custom resource.
+    /// Whether the operator has copied the older keys of a custom resource on the node.
     pub fn is_adopted(&self, node: &Node, skyhook: &str) -> bool {
         let own = node.keys(self.flavor()).of(skyhook);
         own.is_some_and(|on| on.version.is_some())
     }
 
-    /// When the operator adopted what the older one wrote for a custom resource, as it noted; it drops the note once it
-    /// has removed all of that.
+    /// The recorded time at which the operator adopted the older keys of a custom resource; it removes the record
+    /// together with the last of these keys.
     pub fn migrated_at<'a>(&self, skyhook: &'a Skyhook) -> Option<&'a str> {
         let key = self.flavor().key("legacy-migrated-at");
         skyhook.metadata.annotations.get(&key).map(String::as_str)
@@ -48,7 +47,7 @@ impl Cluster {
         begun && self.holding().next().is_none()
     }
 
-    /// Whether the operator should have removed by now what it adopted at this time.
+    /// Whether the operator should have removed the keys adopted at this time.
     ///
     /// While it is held it removes nothing, and may be rolled back.
     pub fn cleanup_is_overdue(&self, adopted_at: &str) -> bool {
@@ -59,15 +58,13 @@ impl Cluster {
         self.is_stale(due()) && self.holding().next().is_none()
     }
 
-    /// How long the operator keeps what it adopted, for a rollback; `None` where its settings are not known.
+    /// How long the operator keeps adopted keys for a rollback; `None` if its settings are unknown.
     fn cleanup_delay(&self) -> Option<SignedDuration> {
-        let operators = self.operators.items();
-        let set = operators.iter().find_map(|d| d.env("LEGACY_CLEANUP_DELAY"));
-        match set {
+        match self.operator_setting("LEGACY_CLEANUP_DELAY") {
             // The only one without a unit that Go reads.
             Some("0") => Some(SignedDuration::ZERO),
             Some(text) => text.parse().ok(),
-            None => (!operators.is_empty()).then_some(SignedDuration::from_hours(24)),
+            None => self.operator().map(|_| SignedDuration::from_hours(24)),
         }
     }
 }

@@ -1,8 +1,10 @@
-//! What was read of a cluster, as one immutable value, and the questions one asks of it.
+//! A cluster as one immutable value, with queries on it.
 //!
-//! Reading is done by the two edges, `live` (an API server) and `dump` (files). Everything else in
-//! this directory is pure: no client, no clock, no files.
+//! The two edges `live` (an API server) and `dump` (files) read it. Everything else in this directory is pure: no
+//! client, no clock, no files.
 
+mod absent_package;
+mod acting;
 pub mod active_api;
 pub mod admission;
 mod annotations;
@@ -25,30 +27,33 @@ mod disruption_budget;
 pub mod drain;
 pub mod dump;
 pub mod event;
+mod event_index;
 pub mod exit;
 pub mod field_managers;
 pub mod history;
 pub mod hold;
+mod indexes;
 pub mod installation;
 pub mod job;
 mod json_pieces;
 pub mod kept_logs;
 pub mod leftover;
+mod lenient;
 pub mod live;
 mod managed;
 pub mod migration;
 mod named_nodes;
 pub mod node;
-mod nulls;
 pub mod operator;
 pub mod package_run;
+pub mod package_runs;
 pub mod parked;
 pub mod placement;
 pub mod pod;
 pub mod priority;
-pub mod queue_position;
+pub mod provenance;
 pub mod read;
-pub mod refusal;
+pub mod remnants;
 mod resource_versions;
 pub mod rollout;
 mod selections;
@@ -56,7 +61,9 @@ pub mod simulate_deletion;
 mod source;
 pub mod stage_duration;
 pub mod staleness;
+mod standard;
 pub mod taints;
+mod unknown;
 
 use jiff::Timestamp;
 
@@ -68,23 +75,26 @@ pub use clock::Clock;
 pub use config_map::ConfigMap;
 pub use disruption_budget::DisruptionBudget;
 pub use event::Event;
+use indexes::Indexes;
+use installation::Installation;
 pub use job::Job;
 pub use kept_logs::KeptLogs;
 pub use named_nodes::Only;
 pub use node::{Node, NodeRecord};
 pub use operator::Deployment;
-pub use package_run::{PackageRun, PackageRuns};
+pub use package_run::PackageRun;
+pub use package_runs::PackageRuns;
 pub use placement::{AskedBy, Desired, Phase, Placement};
 pub use pod::Pod;
 pub use read::{Certainty, Read, Unread};
 pub use resource_versions::ResourceVersions;
-use selections::Selections;
 pub use source::Source;
+pub use unknown::UnknownValues;
 
 /// Everything that was read, at one moment. Nothing in it changes.
 #[derive(Debug, Clone)]
 pub struct Cluster {
-    /// The time that ages are counted to: when it was read, or as near to that as files tell.
+    /// The reference time of ages: the time of the read, or the closest known time for files.
     pub taken_at: Timestamp,
     pub clock: Clock,
     pub active_api: ActiveApi,
@@ -102,7 +112,7 @@ pub struct Cluster {
     pub jobs: Read<Vec<Job>>,
     /// The ConfigMaps of packages.
     pub config_maps: Read<Vec<ConfigMap>>,
-    /// What packages are told of nodes.
+    /// ConfigMaps with node metadata for packages.
     pub node_metadata: Read<Vec<ConfigMap>>,
     pub events: Read<Vec<Event>>,
     pub disruption_budgets: Read<Vec<DisruptionBudget>>,
@@ -111,22 +121,28 @@ pub struct Cluster {
     /// Pods with the manager label, where these Deployments are; see [`Cluster::pods_of`].
     pub operator_pods: Read<Vec<Pod>>,
     pub admission: Admission,
-    /// Runs of this program that hold a custom resource, as far as they are of this machine.
+    /// Other objects of the installation; from a server only those that identify the operator.
+    pub installation: Installation,
+    /// The operator's namespace by `--namespace`.
+    pub given_namespace: Option<String>,
+    /// Runs of this program on this machine that hold a custom resource.
     pub holders: hold::Holders,
     /// Only the nodes that a command names were read, and what runs there.
     pub named_only: bool,
     /// From files rather than from a server.
     pub from_files: bool,
-    /// From files that say what was asked for: what they hold none of was not there.
+    /// A capture with an index of its sources: an object missing from it did not exist.
     pub collected: bool,
+    /// From files that hold some custom resources and no list of all: there may be others.
+    pub some_skyhooks: bool,
     /// The logs that these files hold.
     pub kept_logs: Option<KeptLogs>,
     /// The one namespace of which the files hold pods: those of the others were left out.
     pub only_namespace: Option<String>,
-    /// Where watches of what was read from a server go on.
+    /// The resource versions at which watches continue.
     pub versions: ResourceVersions,
-    /// Of `nodes`, which stay as they are.
-    selections: Selections,
+    /// Over the lists above: whoever changes one of them resets these.
+    indexes: Indexes,
 }
 
 impl Cluster {
@@ -134,15 +150,22 @@ impl Cluster {
         self.active_api.flavor
     }
 
-    /// The custom resource of that name, in the active API.
-    pub fn skyhook(&self, name: &str) -> Option<&Skyhook> {
-        self.skyhooks.items().iter().find(|s| s.name() == name)
+    pub fn node(&self, name: &str) -> Option<&Node> {
+        Some(&self.nodes.indexed()[self.node_position(name)?])
     }
 
-    pub fn node(&self, name: &str) -> Option<&Node> {
-        let nodes = self.nodes.items();
-        let at = nodes.binary_search_by(|n| n.name.as_str().cmp(name)).ok()?;
-        Some(&nodes[at])
+    /// The position of a node in the list.
+    fn node_position(&self, name: &str) -> Option<usize> {
+        let nodes = self.nodes.indexed();
+        nodes.binary_search_by(|n| n.name.as_str().cmp(name)).ok()
+    }
+
+    /// How sure it is that a custom resource which was not read does not exist.
+    pub fn skyhooks_absence(&self) -> Certainty {
+        match self.skyhooks.absence() {
+            Certainty::Proven if self.some_skyhooks => Certainty::Presumed,
+            certainty => certainty,
+        }
     }
 
     /// Whether a source was read, and if not, why.
@@ -161,7 +184,11 @@ impl Cluster {
             Source::Jobs => self.jobs.count(),
             Source::Events => self.events.count(),
             Source::DisruptionBudgets => self.disruption_budgets.count(),
-            Source::Operator => self.operators.count(),
+            // Leases are read only where they decide which Deployment acts.
+            Source::Operator => match self.installation.leases.unread() {
+                Some(why) => self.operators.count().without(why.of("leases")),
+                None => self.operators.count(),
+            },
             Source::OperatorPods => self.operator_pods.count(),
             Source::Webhooks => self.admission.read(self.may_leave_out()),
             Source::ConfigMaps => self.config_maps.count(),
@@ -169,12 +196,12 @@ impl Cluster {
         }
     }
 
-    /// Why an answer that takes this source must not pass for whole: the server did not return it, or the files lack what no
-    /// rollout can be judged without. What else they do not hold is the choice of whoever gives them.
+    /// Why an answer from this source is incomplete: the server did not return it, or the files lack a source that
+    /// every rollout needs. Other gaps in files are the user's choice.
     pub fn missing(&self, source: Source) -> Option<String> {
         match self.source(source) {
-            Read::Ok(_) => None,
-            Read::Unreadable(why) => Some(why.to_string()),
+            Read::Ok(_) => self.undecoded(source),
+            Read::Incomplete(_, why) | Read::Unreadable(why) => Some(why.to_string()),
             Read::NotRequested if self.from_files && Source::ESSENTIAL.contains(&source) => {
                 Some("none in the input".to_owned())
             }
@@ -182,15 +209,15 @@ impl Cluster {
         }
     }
 
-    /// Whether what is not in it may just have been left out: files do not say what was asked for, as a rule.
+    /// Whether a missing object may have been left out: most files do not record their sources.
     pub fn may_leave_out(&self) -> bool {
         self.from_files && !self.collected
     }
 
-    /// Whether the active API has such a thing at all.
+    /// Whether the active API has this source at all.
     ///
-    /// The older operator runs no Jobs, and a cluster that serves one API has no legacy objects;
-    /// files that hold none may just leave them out, and then the operator's version tells.
+    /// The older operator runs no Jobs, and a cluster that serves one API has no legacy objects. Files without them may
+    /// be incomplete; then the operator's version decides.
     pub fn has(&self, source: Source) -> bool {
         match source {
             Source::Jobs => self.flavor() == ApiFlavor::NodeWright,

@@ -1,9 +1,12 @@
 //! The nodes that a command names, and whether they alone answer it.
 
+use std::collections::BTreeSet;
+
+use super::compartment::stopped_compartments;
 use super::{Cluster, Node, NodeRecord};
 use crate::api::Skyhook;
 
-/// What a command is about, where it names its nodes.
+/// The nodes and names that a command is limited to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Only {
     pub nodes: Vec<String>,
@@ -13,19 +16,29 @@ pub struct Only {
     pub package: Option<String>,
     /// Whether something is changed there: a pause that goes with it bears on other nodes, too.
     pub to_change: bool,
-    /// Whether it is asked what keeps the one node: that takes all of them, unless nothing is left to do there.
+    /// Whether the command explains one node: this needs all nodes, unless the node is finished.
     pub explained: bool,
 }
 
 impl Only {
-    /// Up to so many nodes, each is asked for by its name; a list of all comes sooner than more of them.
+    /// Above this many nodes, one list of all is faster than a request for each.
     pub const MOST: usize = 50;
+
+    /// These nodes, if they are few enough to read each by name.
+    pub fn few(names: impl IntoIterator<Item = String>) -> Option<Only> {
+        let names = names.into_iter().take(Only::MOST + 1);
+        let nodes: BTreeSet<String> = names.collect();
+        (1..=Only::MOST).contains(&nodes.len()).then(|| Only {
+            nodes: nodes.into_iter().collect(),
+            ..Only::default()
+        })
+    }
 }
 
 impl Cluster {
-    /// Whether what was read of the named nodes answers: they are all there, and what else was named is known.
+    /// Whether the named nodes suffice: all exist, and every other name is known.
     ///
-    /// What is not known here may be known on another node, or have a near name there.
+    /// An unknown name may be known on another node, or have a similar name there.
     pub fn suffices(&self, only: &Only) -> bool {
         let there = only.nodes.iter().all(|name| self.node(name).is_some());
         let unread = self.nodes.ok().is_none();
@@ -40,14 +53,18 @@ impl Cluster {
                     let skyhook = only.skyhook.as_deref().unwrap_or_default();
                     self.has_package(skyhook, package)
                 })
-                && !(only.to_change && self.gave_up_elsewhere())
+                && !self.lacks_requested_uninstall()
+                && !(only.to_change && (self.gave_up_elsewhere() || self.has_stopped_rollout()))
     }
 
     /// Whether no custom resource has anything left to do on a node, so that nothing elsewhere can keep it.
     pub fn is_done_with(&self, node: &Node) -> bool {
         let done = |s: &Skyhook| {
             let on = self.on_node(node, s.name());
+            // Whether a package was uninstalled or never installed is decided on all nodes.
+            let absent_by_request = s.packages().any(|(_, p)| p.uninstall().apply);
             !s.deleting()
+                && !absent_by_request
                 && self.is_complete_on(s, node)
                 && !on.is_some_and(NodeRecord::is_malformed)
         };
@@ -56,7 +73,7 @@ impl Cluster {
         self.legacy.items().is_empty() && skyhooks.is_some_and(|mut all| all.all(done))
     }
 
-    /// Whether a Job has failed permanently on a node that was not read; what is recorded there decides what a pause does to it.
+    /// Whether a Job failed permanently on a node that was not read; its node state decides how a pause affects it.
     fn gave_up_elsewhere(&self) -> bool {
         let package_runs = self.package_runs();
         let mut failed = package_runs
@@ -64,6 +81,28 @@ impl Cluster {
             .iter()
             .filter(|e| e.job.is_some() && e.given_up());
         failed.any(|e| self.node(e.node).is_none())
+    }
+
+    /// Whether a package is absent here whose uninstall is requested: whether it was ever installed is decided on all nodes.
+    fn lacks_requested_uninstall(&self) -> bool {
+        self.skyhooks.items().iter().any(|skyhook| {
+            let mut requested = skyhook.packages().filter(|(_, p)| p.uninstall().apply);
+            requested.any(|(name, package)| {
+                let absent = |node: &Node| {
+                    let on = self.on_node(node, skyhook.name());
+                    let recorded =
+                        on.is_some_and(|on| on.entry(&package.entry_key(name)).is_some());
+                    skyhook.selects(node) && !recorded
+                };
+                self.nodes.items().iter().any(absent)
+            })
+        })
+    }
+
+    /// Whether a rollout has stopped: it continues on all of its nodes.
+    fn has_stopped_rollout(&self) -> bool {
+        let mut all = self.skyhooks.items().iter();
+        all.any(|s| stopped_compartments(s).next().is_some())
     }
 
     fn has_package(&self, skyhook: &str, package: &str) -> bool {

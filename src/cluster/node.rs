@@ -17,11 +17,14 @@ use super::annotations::Annotations;
 use super::cordon_marks::{Holder, Marks};
 use super::managed::ManagedFields;
 use crate::api::keys::NodeKey;
-use crate::api::{ApiFlavor, Labels, Name, NodeState, Shared, Status};
+use crate::api::{
+    ApiFlavor, Entry, Labels, Name, NodeState, Object, Shared, Skyhook, State, Status,
+    UnknownFields, quantity,
+};
 
-/// A node: what Kubernetes says of it, and what the operator of each API wrote on it.
+/// A node: its Kubernetes status and the operator's keys of each API.
 ///
-/// There are thousands, so what many of them have alike is kept once.
+/// There are thousands, so shared values are stored once.
 #[derive(Debug, Clone, Deserialize, PartialEq)]
 #[serde(from = "NodeObject")]
 pub struct Node {
@@ -32,21 +35,36 @@ pub struct Node {
     /// Cordoned: new pods are not scheduled here.
     pub unschedulable: bool,
     pub taints: Shared<Vec<Taint>>,
-    /// Whether the node is ready, and what the operator reports on it. Other conditions are not kept.
+    /// The Ready condition, conditions with taints, and the operator's conditions. Others are dropped.
     pub conditions: Box<[NodeCondition]>,
     /// `nvidia.com/gpu` in the node's capacity.
     pub gpus: u64,
     pub system: Shared<System>,
-    /// When the operator's annotations were last written, where the managed fields tell.
+    /// The last write of the operator's annotations, from `managedFields`.
     pub annotated: Option<Timestamp>,
-    /// When its labels or taints were last written, where the managed fields tell.
+    /// The last write of labels or taints, from `managedFields`.
     pub selectable: Option<Timestamp>,
     /// Who besides the operator wants it to stay cordoned, cordoned or not.
     pub cordon_holders: Shared<Vec<Holder>>,
     keys: [Shared<NodeKeys>; 2],
+    unknown_fields: UnknownFields,
 }
 
-/// What the kubelet says of the machine (`status.nodeInfo`).
+impl Object for Node {
+    fn key(&self) -> (&str, &str) {
+        ("", &self.name)
+    }
+
+    fn unknown_fields(&self) -> &UnknownFields {
+        &self.unknown_fields
+    }
+
+    fn set_unknown_fields(&mut self, fields: UnknownFields) {
+        self.unknown_fields = fields;
+    }
+}
+
+/// The machine (`status.nodeInfo`).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct System {
@@ -71,7 +89,7 @@ impl System {
     }
 }
 
-/// What the operator of one API wrote on a node.
+/// The operator's keys of one API on a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct NodeKeys {
     /// By the name of the custom resource.
@@ -91,7 +109,7 @@ pub struct NodeRecord {
     pub status: Option<Status>,
     pub status_label: Option<Status>,
     pub cordon: bool,
-    /// What stands in the cordon annotation; the operator only asks whether it is there.
+    /// The value of the cordon annotation; the operator checks only its presence.
     pub cordon_value: Option<String>,
     pub version: Option<String>,
     pub drain_start: Option<String>,
@@ -102,24 +120,40 @@ pub struct NodeRecord {
 
 impl NodeRecord {
     /// The entries of the node state; none where it is absent or malformed.
-    pub fn entries(&self) -> &[crate::api::Entry] {
+    pub fn entries(&self) -> &[Entry] {
         self.state.as_ref().map_or(&[], |s| s.entries())
     }
 
-    pub fn entry(&self, key: &str) -> Option<&crate::api::Entry> {
+    pub fn entry(&self, key: &str) -> Option<&Entry> {
         self.state.as_ref().and_then(|s| s.entry(key))
     }
 
-    /// Whether the node state is there and cannot be read.
+    /// The entries of a package: that of the version in the spec first, then those that are not complete. During an
+    /// upgrade, the former version stays recorded until the new version is installed.
+    pub fn entries_of(&self, skyhook: Option<&Skyhook>, package: &str) -> Vec<&Entry> {
+        let spec = skyhook.and_then(|s| s.package(package));
+        let mut entries: Vec<&Entry> = self
+            .entries()
+            .iter()
+            .filter(|e| e.identity().0 == package)
+            .collect();
+        entries.sort_by_key(|e| {
+            let in_spec = spec.is_some_and(|p| p.version == e.version);
+            (!in_spec, e.state == State::Complete)
+        });
+        entries
+    }
+
+    /// Whether the node state exists and is unreadable.
     pub fn is_malformed(&self) -> bool {
         self.state
             .as_ref()
             .is_some_and(|s| !s.malformed().is_empty())
     }
 
-    /// Whether any annotation or label is left, conditions aside.
+    /// Whether any annotation or label exists, conditions aside.
     ///
-    /// The operator's own finalizer leaves the conditions behind, so they alone mean little.
+    /// The operator's finalizer keeps the conditions, so they alone mean little.
     pub fn has_keys(&self) -> bool {
         self.state.is_some()
             || self.status.is_some()
@@ -130,8 +164,7 @@ impl NodeRecord {
             || self.drain_blocked.is_some()
     }
 
-    /// Whether only what the finalizer leaves on purpose is there: a record of packages whose files
-    /// are still on the host.
+    /// Whether only the record that the finalizer keeps on purpose exists: packages whose files are still on the host.
     pub fn is_marker(&self) -> bool {
         !self.entries().is_empty()
             && !self.cordon
@@ -141,7 +174,7 @@ impl NodeRecord {
             && self.drain_blocked.is_none()
     }
 
-    /// What is left, in words, conditions aside.
+    /// The remaining keys in words, conditions aside.
     pub fn left(&self) -> Vec<&'static str> {
         let all = [
             (self.state.is_some(), "nodeState"),
@@ -171,12 +204,12 @@ impl Node {
         self.to_string()
     }
 
-    /// What the operator of an API wrote here.
+    /// The operator's keys of an API.
     pub fn keys(&self, flavor: ApiFlavor) -> &NodeKeys {
         &self.keys[flavor as usize]
     }
 
-    /// Changes what one custom resource recorded here, in a model of what is to come.
+    /// Edits the record of one custom resource, to simulate a change.
     pub(super) fn simulate(
         &mut self,
         flavor: ApiFlavor,
@@ -191,12 +224,12 @@ impl Node {
         });
     }
 
-    /// Whether the user told the operator to ignore the node.
+    /// Whether the node carries the ignore label.
     pub fn ignored(&self, flavor: ApiFlavor) -> bool {
         self.keys(flavor).ignore.as_deref() == Some("true")
     }
 
-    /// Whether the kubelet says it is ready. A node without the condition is not.
+    /// Whether the Ready condition is true. A node without the condition is not ready.
     pub fn ready(&self) -> bool {
         self.conditions
             .iter()
@@ -204,7 +237,7 @@ impl Node {
     }
 }
 
-/// A node as it is read, with what only files are asked for.
+/// A decoded node, with fields that only files need.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NodeObject {
@@ -239,12 +272,24 @@ struct Spec {
 #[serde(default)]
 struct NodeStatus {
     conditions: Vec<ConditionObject>,
-    capacity: BTreeMap<String, String>,
+    capacity: Capacity,
     #[serde(rename = "nodeInfo")]
     system: Shared<System>,
 }
 
+/// The relevant parts of a node's capacity.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Capacity {
+    #[serde(rename = "nvidia.com/gpu", deserialize_with = "quantity::whole")]
+    gpus: u64,
+}
+
 impl NodeObject {
+    pub fn is_named(&self) -> bool {
+        !self.metadata.name.is_empty()
+    }
+
     /// The newest of the times that it contains: when it or one of its conditions last changed.
     pub fn newest(&self) -> Option<Timestamp> {
         let metadata = [
@@ -265,6 +310,7 @@ impl From<NodeObject> for Node {
             labels: &object.metadata.labels,
             taints: object.spec.taints.iter().map(|t| t.key.as_str()).collect(),
             managed: &object.metadata.managed_fields,
+            unschedulable: object.spec.unschedulable,
         };
         let conditions = object.status.conditions.into_iter();
         let conditions = conditions.filter(ConditionObject::is_used);
@@ -279,14 +325,10 @@ impl From<NodeObject> for Node {
             unschedulable: object.spec.unschedulable,
             taints: object.spec.taints,
             conditions: conditions.map(NodeCondition::from).collect(),
-            gpus: object
-                .status
-                .capacity
-                .get("nvidia.com/gpu")
-                .and_then(|n| n.parse().ok())
-                .unwrap_or(0),
+            gpus: object.status.capacity.gpus,
             system: object.status.system,
             keys,
+            unknown_fields: UnknownFields::default(),
         }
     }
 }
@@ -340,9 +382,8 @@ impl NodeKeys {
             }
         }
         for condition in &object.status.conditions {
-            if let Some(NodeKey::Condition { skyhook, kind }) =
-                NodeKey::parse(flavor, &condition.kind)
-            {
+            let key = NodeKey::parse(flavor, &condition.kind);
+            if let Some(NodeKey::Condition { skyhook, kind }) = key {
                 keys.on(skyhook).conditions.push(kind.to_owned());
             }
         }

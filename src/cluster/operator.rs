@@ -5,10 +5,10 @@ use std::fmt;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1 as apps;
 use k8s_openapi::api::core::v1::Container;
-use serde::Deserialize;
 
 use super::pod::{ContainerStatus, Terminated};
-use super::{Cluster, Pod, Read};
+use super::standard::Standard;
+use super::{Cluster, Pod};
 use crate::api::{Version, quantity};
 
 /// The label that the operator's manager carries in every release, and other operators as well.
@@ -17,8 +17,7 @@ pub const MANAGER_LABEL: (&str, &str) = ("control-plane", "controller-manager");
 const MIB: f64 = 1_048_576.0;
 /// What its container is called, in every chart.
 const MANAGER: &str = "manager";
-/// Ends of the container before it is said to end again and again: it may end once or twice while the API server
-/// restarts.
+/// Restarts of the container before they count as repeated: one or two may follow a restart of the API server.
 const REPEATEDLY: i64 = 3;
 /// A run that is shorter is short, in seconds: the operator needs no longer to look at everything once.
 const SHORT_RUN: i64 = 600;
@@ -26,9 +25,7 @@ const SHORT_RUN: i64 = 600;
 const LONGEST_BACK_OFF: i64 = 300;
 
 /// A Deployment that may run the operator.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(transparent)]
-pub struct Deployment(apps::Deployment);
+pub type Deployment = Standard<apps::Deployment>;
 
 /// `deployment/NAMESPACE/NAME`
 impl fmt::Display for Deployment {
@@ -39,11 +36,11 @@ impl fmt::Display for Deployment {
 
 impl Deployment {
     pub fn name(&self) -> &str {
-        self.0.metadata.name.as_deref().unwrap_or_default()
+        self.metadata.name.as_deref().unwrap_or_default()
     }
 
     pub fn namespace(&self) -> &str {
-        self.0.metadata.namespace.as_deref().unwrap_or_default()
+        self.metadata.namespace.as_deref().unwrap_or_default()
     }
 
     /// `deployment/skyhook/skyhook-operator-controller-manager`
@@ -52,32 +49,34 @@ impl Deployment {
     }
 
     pub fn label(&self, key: &str) -> Option<&str> {
-        self.0
-            .metadata
-            .labels
-            .as_ref()?
-            .get(key)
-            .map(String::as_str)
+        self.metadata.labels.as_ref()?.get(key).map(String::as_str)
     }
 
-    /// How many replicas the spec asks for.
+    /// The replicas in the spec.
     pub fn replicas(&self) -> i32 {
-        self.0.spec.replicas.unwrap_or(1)
+        self.spec.replicas.unwrap_or(1)
     }
 
     pub fn available_replicas(&self) -> i32 {
-        let status = self.0.status.as_ref();
+        let status = self.status.as_ref();
         status.and_then(|s| s.available_replicas).unwrap_or(0)
     }
 
-    /// Whether the Deployment controller has looked at it, so that its status says something.
+    /// How many replicas are ready; those that are available are.
+    pub fn ready_replicas(&self) -> i32 {
+        let status = self.status.as_ref();
+        let ready = status.and_then(|s| s.ready_replicas).unwrap_or(0);
+        ready.max(self.available_replicas())
+    }
+
+    /// Whether the Deployment controller has observed the spec, so that the status is valid.
     pub fn observed(&self) -> bool {
-        let status = self.0.status.as_ref();
+        let status = self.status.as_ref();
         status.is_some_and(|s| s.observed_generation.is_some())
     }
 
     fn condition(&self, kind: &str) -> Option<&apps::DeploymentCondition> {
-        let status = self.0.status.as_ref()?;
+        let status = self.status.as_ref()?;
         status
             .conditions
             .iter()
@@ -105,9 +104,9 @@ impl Deployment {
         failure.message.as_deref().filter(|_| is_true)
     }
 
-    /// Whether a pod is one of its own.
+    /// Whether the selector matches a pod.
     pub fn selects(&self, pod: &Pod) -> bool {
-        let labels = self.0.spec.selector.match_labels.iter().flatten();
+        let labels = self.spec.selector.match_labels.iter().flatten();
         let mut labels = labels.peekable();
         pod.metadata.namespace.as_deref() == Some(self.namespace())
             && labels.peek().is_some()
@@ -115,7 +114,7 @@ impl Deployment {
     }
 
     fn containers(&self) -> &[Container] {
-        let pod = self.0.spec.template.spec.as_ref();
+        let pod = self.spec.template.spec.as_ref();
         pod.map_or(&[], |pod| &pod.containers)
     }
 
@@ -123,10 +122,10 @@ impl Deployment {
         self.containers().iter().filter_map(|c| c.image.as_deref())
     }
 
-    /// Whether this runs the operator, and not another one that carries the same label.
+    /// Whether this runs the operator, and not another one with the same label.
     ///
-    /// The image decides; the labels only count where they name the operator's own chart, as a
-    /// label such as `part-of: skyhook` may stand on a dashboard too.
+    /// The image decides; labels count only if they name the operator's chart, as a dashboard may be `part-of:
+    /// skyhook`, too.
     pub fn runs_operator(&self) -> bool {
         let named = |text: &str| text.contains("skyhook") || text.contains("nodewright");
         let chart = ["app.kubernetes.io/name", "app.kubernetes.io/part-of"];
@@ -203,23 +202,6 @@ impl Cluster {
             containers.any(|container| crash_loops(container, self.taken_at))
         };
         pods.all(loops).then_some(first)
-    }
-
-    /// Why the version of the operator is not known, where it is not.
-    pub fn why_no_operator_version(&self) -> Option<String> {
-        if self.active_api.operator_version.is_some() {
-            return None;
-        }
-        Some(match &self.operators {
-            Read::Unreadable(why) => why.to_string(),
-            Read::NotRequested => "the input has no Deployments".to_owned(),
-            Read::Ok(operators) if operators.is_empty() => {
-                "no operator Deployment was found".to_owned()
-            }
-            Read::Ok(_) => {
-                "neither the image nor the labels of its Deployment contain a version".to_owned()
-            }
-        })
     }
 }
 

@@ -1,14 +1,14 @@
 //! Executions: one stage of one package on one node, whether a raw Pod or a Job carries it out.
 
-use std::collections::HashMap;
 use std::fmt;
 
 use jiff::Timestamp;
 use serde::Deserialize;
 
+use super::Job;
 use super::pod::{ContainerTrouble, Pod};
-use super::{Certainty, Cluster, Job, Node, Placement};
-use crate::api::{ApiFlavor, Entry, Executor, Meta, Skyhook, Stage};
+use crate::api::object_name::is_word;
+use crate::api::{ApiFlavor, Entry, Meta, Stage};
 
 /// One stage of one package on one node, at work or done.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub struct PackageRun<'a> {
     pub interrupt: bool,
     /// The operator is already tearing it down.
     pub invalidated: bool,
-    /// The package's image as the operator asked for it, where it noted it.
+    /// The package's image as requested by the operator, if recorded.
     pub image: Option<String>,
     /// The Job, where there is one and it was seen.
     pub job: Option<&'a Job>,
@@ -33,7 +33,10 @@ pub struct PackageRun<'a> {
     pub pods: Vec<&'a Pod>,
 }
 
-/// The operator's note on what a pod or Job is for.
+/// A custom resource, its package and version, and a stage.
+pub(super) type StageOfPackage = [String; 4];
+
+/// The operator's annotation with the purpose of a pod or Job.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct PackageNote {
@@ -48,6 +51,12 @@ struct PackageNote {
 }
 
 impl PackageNote {
+    /// Whether no name in it would be read as a flag.
+    fn is_well_named(&self) -> bool {
+        let names = [&self.name, &self.version, &self.skyhook, &self.stage];
+        names.into_iter().all(|name| is_word(name))
+    }
+
     /// A digest counts instead of the version.
     fn image(&self) -> Option<String> {
         let (image, sha) = (&self.image, &self.container_sha);
@@ -59,11 +68,11 @@ impl PackageNote {
     }
 }
 
-/// `pod/NAME` or `job/NAME`
+/// `pod/NAMESPACE/NAME` or `job/NAMESPACE/NAME`
 impl fmt::Display for PackageRun<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.job, self.pods.first()) {
-            (Some(job), _) => write!(f, "job/{}", job.metadata.name),
+            (Some(job), _) => write!(f, "job/{}", job.metadata.path()),
             (None, Some(pod)) => pod.fmt(f),
             (None, None) => Ok(()),
         }
@@ -71,18 +80,24 @@ impl fmt::Display for PackageRun<'_> {
 }
 
 impl<'a> PackageRun<'a> {
-    /// `pod/NAME` or `job/NAME`.
+    /// `pod/NAMESPACE/NAME` or `job/NAMESPACE/NAME`.
     pub fn reference(&self) -> String {
         self.to_string()
     }
 
-    /// Whether it is a pod that no Job stands behind.
+    /// Kind and name of its Job, or else of its newest pod, for kubectl.
+    pub fn kind_and_name(&self) -> Option<(&'static str, &'a str)> {
+        let kind = if self.job.is_some() { "job" } else { "pod" };
+        Some((kind, self.metadata()?.name.as_str()))
+    }
+
+    /// Whether it is a pod without a Job.
     pub fn bare(&self) -> bool {
         self.job.is_none() && !self.job_unseen
     }
 
     /// The metadata of its Job, or else of its newest pod.
-    fn metadata(&self) -> Option<&'a Meta> {
+    pub(super) fn metadata(&self) -> Option<&'a Meta> {
         let of_pod = self.pods.first().map(|p| &p.metadata);
         self.job.map(|j| &j.metadata).or(of_pod)
     }
@@ -111,10 +126,10 @@ impl<'a> PackageRun<'a> {
         }
     }
 
-    /// Whether it has ended without success and nothing tries it again: its Job has failed, or its bare pod has ended.
+    /// Whether it has ended and is not retried: its Job has failed, or its bare pod has ended.
     ///
-    /// A bare pod that succeeded counts, as the operator deletes those that it has taken note of. What a Job that was
-    /// not seen has done is not known.
+    /// A bare pod that succeeded counts, because the operator deletes pods that it has processed. The result of a Job
+    /// that was not read is unknown.
     pub fn given_up(&self) -> bool {
         match self.job {
             None if self.job_unseen => false,
@@ -126,8 +141,19 @@ impl<'a> PackageRun<'a> {
         }
     }
 
-    /// Whether an interrupt on the node waits for it, of whatever custom resource: the older operator's pods count even
-    /// where they have ended (operator `HasRunningPackages`).
+    /// Whether it runs a package at the version of this entry, at any stage.
+    pub fn is_of_version(&self, entry: &Entry) -> bool {
+        (self.package.as_str(), self.version.as_str()) == entry.identity()
+    }
+
+    /// Whether it carries out the stage of this entry. A merged interrupt is for several packages and names one of them.
+    pub fn carries_out(&self, entry: &Entry) -> bool {
+        self.interrupt && entry.stage.is_interrupt()
+            || self.is_of_version(entry) && self.stage == entry.stage
+    }
+
+    /// Whether interrupts on the node wait for it, of any custom resource: the older operator counts ended pods as well
+    /// (operator `HasRunningPackages`).
     pub fn delays_interrupts(&self) -> bool {
         self.alive() || self.bare()
     }
@@ -152,8 +178,7 @@ impl<'a> PackageRun<'a> {
         self.annotated_number(flavor, "restart-limit-exceeded")
     }
 
-    /// After so many restarts of its container the operator ends the Job of an interrupt: since v0.20.0, and not where it
-    /// reboots.
+    /// The restarts after which the operator ends the Job of an interrupt: since v0.20.0, and not for reboots.
     pub fn restart_allowance(&self, flavor: ApiFlavor) -> Option<i64> {
         self.annotated_number(flavor, "restart-allowance")
     }
@@ -163,9 +188,9 @@ impl<'a> PackageRun<'a> {
         annotations.get(&flavor.key(name))?.parse().ok()
     }
 
-    /// How many attempts have failed: pods, and runs of a container that was started again in its pod.
+    /// The number of failed attempts: pods, and container runs that were restarted in their pod.
     ///
-    /// Of an interrupt the entry of the node state counts these runs, too, and still tells once the pod is gone.
+    /// For an interrupt, the node-state entry counts these runs as well, and remains after the pod is deleted.
     pub fn failed_attempts(&self, flavor: ApiFlavor, entry: &Entry) -> i64 {
         let Some(job) = self.job else {
             return 0;
@@ -188,7 +213,7 @@ impl<'a> PackageRun<'a> {
         self.pods.iter().find(over).copied()
     }
 
-    /// The newest attempt that went wrong of its own doing, with what went wrong.
+    /// The newest attempt that failed by itself rather than by a disruption, with its cause.
     pub fn trouble(&self) -> Option<(&'a Pod, ContainerTrouble<'a>)> {
         self.pods
             .iter()
@@ -196,14 +221,19 @@ impl<'a> PackageRun<'a> {
             .find_map(|p| p.trouble().map(|t| (*p, t)))
     }
 
-    fn from_pod(flavor: ApiFlavor, pod: &'a Pod) -> Option<PackageRun<'a>> {
+    pub(super) fn stage_of_package(&self) -> StageOfPackage {
+        let stage = self.stage.as_str();
+        [&self.skyhook, &self.package, &self.version, stage].map(str::to_owned)
+    }
+
+    pub(super) fn from_pod(flavor: ApiFlavor, pod: &'a Pod) -> Option<PackageRun<'a>> {
         Self::from_meta(flavor, &pod.metadata, &pod.spec.node_name).map(|e| PackageRun {
             pods: vec![pod],
             ..e
         })
     }
 
-    fn from_job(flavor: ApiFlavor, job: &'a Job) -> Option<PackageRun<'a>> {
+    pub(super) fn from_job(flavor: ApiFlavor, job: &'a Job) -> Option<PackageRun<'a>> {
         let node = &job.spec.template.spec.node_name;
         Self::from_meta(flavor, &job.metadata, node).map(|e| PackageRun {
             job: Some(job),
@@ -228,6 +258,7 @@ impl<'a> PackageRun<'a> {
                 ..PackageNote::default()
             }
         };
+        let note = note.filter(PackageNote::is_well_named);
         let note = note.unwrap_or_else(from_labels);
         Some(PackageRun {
             image: note.image(),
@@ -246,143 +277,5 @@ impl<'a> PackageRun<'a> {
             job_unseen: false,
             pods: Vec::new(),
         })
-    }
-}
-
-/// All executions of a cluster, found by custom resource and node.
-#[derive(Debug)]
-pub struct PackageRuns<'a> {
-    all: Vec<PackageRun<'a>>,
-    by_place: HashMap<(String, &'a str), Vec<usize>>,
-}
-
-impl<'a> PackageRuns<'a> {
-    pub fn all(&self) -> &[PackageRun<'a>] {
-        &self.all
-    }
-
-    /// Those of a custom resource on a node.
-    pub fn on<'s>(
-        &'s self,
-        skyhook: &str,
-        node: &'a str,
-    ) -> impl Iterator<Item = &'s PackageRun<'a>> + use<'s, 'a> {
-        let places = self.by_place.get(&(skyhook.to_owned(), node));
-        places.into_iter().flatten().map(|&at| &self.all[at])
-    }
-
-    /// Whether anything of a custom resource is alive.
-    pub fn any_alive(&self, skyhook: &str) -> bool {
-        let mut all = self.all.iter();
-        all.any(|e| e.skyhook == skyhook && e.alive())
-    }
-
-    /// The same on one node.
-    pub fn any_alive_on(&self, skyhook: &Skyhook, node: &'a Node) -> bool {
-        self.on(skyhook.name(), &node.name).any(PackageRun::alive)
-    }
-
-    /// The uninstall of a package that is at work on the node.
-    pub fn uninstall_of(&self, placement: &Placement<'a>) -> Option<&PackageRun<'a>> {
-        let mut here = self.on(placement.skyhook, &placement.node.name);
-        here.find(|e| e.package == placement.package && e.stage.is_uninstall() && e.alive())
-    }
-
-    /// Since when a package stands where it does, as far as what is at work there tells.
-    pub fn since(&self, placement: &Placement<'a>) -> Option<Timestamp> {
-        let here = self.at_stage(placement)?;
-        let suspended = |e: &&PackageRun<'_>| e.job.is_some_and(|j| j.spec.suspend);
-        here.filter(|e| !suspended(e))
-            .filter_map(PackageRun::created)
-            .min()
-    }
-
-    /// Since when the pod of a package's stage waits for the kubelet to acknowledge it.
-    pub fn unacknowledged_since(&self, placement: &Placement<'a>) -> Option<Timestamp> {
-        let mut pods = self.at_stage(placement)?.filter_map(|e| e.unacknowledged());
-        pods.find_map(|pod| pod.metadata.creation_timestamp)
-    }
-
-    /// What carries out the recorded stage of a package.
-    fn at_stage(&self, placement: &Placement<'a>) -> Option<impl Iterator<Item = &PackageRun<'a>>> {
-        let (package, stage) = (placement.package, &placement.entry?.stage);
-        let here = self.on(placement.skyhook, &placement.node.name);
-        Some(here.filter(move |e| e.package == package && e.stage == *stage && e.alive()))
-    }
-}
-
-impl Cluster {
-    /// Everything that carries out a stage in the active API.
-    pub fn package_runs(&self) -> PackageRuns<'_> {
-        let all = self.package_runs_of(self.active_api.flavor);
-        let mut by_place: HashMap<_, Vec<_>> = HashMap::new();
-        for (at, e) in all.iter().enumerate() {
-            by_place
-                .entry((e.skyhook.clone(), e.node))
-                .or_default()
-                .push(at);
-        }
-        PackageRuns { all, by_place }
-    }
-
-    /// The pods that the older operator started for a custom resource and that still run beside the newer one, which does
-    /// not count them.
-    pub fn runs_of_older_operator(&self, skyhook: &str) -> Vec<PackageRun<'_>> {
-        if !self.active_api.migrating() {
-            return Vec::new();
-        }
-        let mut runs = self.package_runs_of(self.flavor().other());
-        runs.retain(|e| e.skyhook == skyhook && e.bare() && e.alive());
-        runs
-    }
-
-    /// How sure we are that an execution we do not see does not exist.
-    pub fn certainty_of_no_package_run(&self) -> Certainty {
-        match self.active_api.flavor.executor() {
-            Executor::Pod => self.pods.absence(),
-            Executor::Job => self.pods.absence().min(self.jobs.absence()),
-        }
-    }
-
-    /// Everything that carries out a stage in an API, Jobs with their pods, then bare pods.
-    pub fn package_runs_of(&self, flavor: ApiFlavor) -> Vec<PackageRun<'_>> {
-        let mut package_runs: Vec<PackageRun<'_>> = self
-            .jobs
-            .items()
-            .iter()
-            .filter_map(|job| PackageRun::from_job(flavor, job))
-            .collect();
-        let mut by_uid = HashMap::new();
-        for (at, package_run) in package_runs.iter().enumerate() {
-            if let Some(uid) = package_run.job.and_then(|j| j.metadata.uid.as_deref()) {
-                by_uid.insert(uid, at);
-            }
-        }
-        let mut bare = Vec::new();
-        for pod in self.pods.items() {
-            let uid = pod.metadata.controller_uid();
-            if let Some(&at) = uid.and_then(|uid| by_uid.get(uid)) {
-                package_runs[at].pods.push(pod);
-                continue;
-            }
-            let Some(mut package_run) = PackageRun::from_pod(flavor, pod) else {
-                continue;
-            };
-            match uid.filter(|_| pod.metadata.is_of_job()) {
-                Some(uid) => {
-                    by_uid.insert(uid, package_runs.len());
-                    package_run.job_unseen = true;
-                    package_runs.push(package_run);
-                }
-                None => bare.push(package_run),
-            }
-        }
-        for package_run in &mut package_runs {
-            package_run
-                .pods
-                .sort_by_key(|p| std::cmp::Reverse(p.metadata.creation_timestamp));
-        }
-        package_runs.extend(bare);
-        package_runs
     }
 }

@@ -4,22 +4,18 @@ use super::{Cluster, Node, PackageRun, PackageRuns};
 use crate::api::{Entry, Executor, Skyhook, State};
 
 impl<'a> PackageRuns<'a> {
-    /// The newest execution of what an entry of a node state stands for, or else of the package at all.
-    ///
-    /// An interrupt may be of several packages and name another one; whatever else runs beside it says nothing of the
-    /// entry.
+    /// The newest run of the stage of an entry, or else of its package and version at any stage.
     pub fn newest<'s>(
         &'s self,
         skyhook: &str,
         node: &'a str,
         entry: &Entry,
     ) -> Option<&'s PackageRun<'a>> {
-        let nearness = |e: &PackageRun<'_>| match (e.package == entry.name, e.stage == entry.stage)
-        {
+        let nearness = |e: &PackageRun<'_>| match (e.is_of_version(entry), e.carries_out(entry)) {
             (true, true) => Some(2),
-            _ if e.interrupt && entry.stage.is_interrupt() => Some(1),
+            (false, true) => Some(1),
             (true, false) => Some(0),
-            (false, _) => None,
+            (false, false) => None,
         };
         let all = self.on(skyhook, node);
         let near = all.filter_map(|e| nearness(e).map(|nearness| (nearness, e)));

@@ -1,4 +1,4 @@
-//! Where a package stands on a node. Every view, wait, preview and rule takes the answer from here.
+//! The state of a package on a node, for every view, wait, preview and rule.
 
 mod spec;
 
@@ -14,7 +14,7 @@ pub struct Placement<'a> {
     /// Empty for a node state that cannot be read: which packages are in it is not known.
     pub package: &'a str,
     pub version: &'a str,
-    /// What the node state holds of it at this version.
+    /// Its node-state entry at this version.
     pub entry: Option<&'a Entry>,
     /// Why the node state cannot be read.
     pub malformed: Option<&'a str>,
@@ -22,7 +22,7 @@ pub struct Placement<'a> {
     pub phase: Phase,
     /// Whether the custom resource selects the node.
     pub selected: bool,
-    /// Whether the user told the operator to ignore the node.
+    /// Whether the node carries the ignore label.
     pub ignored: bool,
 }
 
@@ -35,6 +35,8 @@ pub enum Phase {
     NotStarted,
     /// Not recorded, and not to be installed.
     Absent,
+    /// Not recorded, and to be uninstalled, although this version was never installed: the operator installs it never.
+    NeverInstalled,
     /// At a stage of its installation.
     Running,
     /// A stage of its installation fails.
@@ -43,13 +45,13 @@ pub enum Phase {
     Complete,
     Uninstalling,
     UninstallFailing,
-    /// Uninstalled and recorded still: the custom resource is gone, and nobody removes the entry.
+    /// Uninstalled but still recorded: the custom resource is deleted, and no controller removes the entry.
     Uninstalled,
-    /// Recorded, and the spec does not ask for it at this version.
+    /// Recorded at a version that the spec does not contain.
     NotInSpec,
 }
 
-/// What the spec says is to become of a package at a version.
+/// The intent of the spec for a package version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Desired {
     Installed,
@@ -60,7 +62,7 @@ pub enum Desired {
     Unknown,
 }
 
-/// What asks for an uninstall.
+/// The cause of an uninstall.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AskedBy {
     /// `uninstall.apply`.
@@ -78,7 +80,7 @@ impl Placement<'_> {
         }
     }
 
-    /// Whether the spec asks for the package at this version; `None` where that is not known.
+    /// Whether the spec contains the package at this version; `None` if unknown.
     pub fn in_spec(&self) -> Option<bool> {
         match self.wanted {
             Desired::Installed | Desired::Uninstalled(_) => Some(true),
@@ -94,6 +96,11 @@ impl Placement<'_> {
 }
 
 impl Phase {
+    /// Whether the node has no trace of the package, and the operator does nothing about that.
+    pub fn is_absent(self) -> bool {
+        matches!(self, Phase::Absent | Phase::NeverInstalled)
+    }
+
     /// Whether an uninstall is recorded that is not over.
     pub fn is_uninstall(self) -> bool {
         matches!(self, Phase::Uninstalling | Phase::UninstallFailing)
@@ -101,7 +108,15 @@ impl Phase {
 }
 
 impl Cluster {
-    /// Where a package of the spec stands on a node.
+    /// Whether a custom resource selects a node or has left keys there. An unknown name counts as if it did.
+    pub fn touches(&self, skyhook: &str, node: &str) -> bool {
+        let (Some(spec), Some(node)) = (self.skyhook(skyhook), self.node(node)) else {
+            return true;
+        };
+        spec.selects(node) || self.on_node(node, skyhook).is_some()
+    }
+
+    /// The state of a package of the spec on a node.
     pub fn placement<'a>(
         &'a self,
         skyhook: &'a Skyhook,
@@ -112,24 +127,24 @@ impl Cluster {
             .in_spec(skyhook, name)
     }
 
-    /// The packages of a custom resource on a node, by name and version: what is recorded, what cannot be read, and
-    /// what the spec asks for and is not recorded.
+    /// The packages of a custom resource on a node, by name and version: recorded ones, unreadable ones, and those of
+    /// the spec that are not recorded.
     ///
-    /// Of a custom resource that is gone, what it left.
+    /// For a deleted custom resource, its leftovers.
     pub fn placements_on<'a>(&'a self, skyhook: &'a str, node: &'a Node) -> Vec<Placement<'a>> {
         self.packages_on(skyhook, node).all()
     }
 
     /// The packages of a custom resource on all nodes that it selects or left state on.
     pub fn placements<'a>(&'a self, skyhook: &'a str) -> impl Iterator<Item = Placement<'a>> {
-        let nodes = self.nodes.items().iter();
+        let nodes = self.nodes_of(skyhook);
         nodes.flat_map(move |node| self.placements_on(skyhook, node))
     }
 
-    /// Whether a custom resource has nothing left to do on a node.
+    /// Whether a custom resource is finished on a node.
     ///
-    /// What is still to be uninstalled is left to do, be it begun or not: an uninstall passes the same gates as an
-    /// installation, and until it does the operator writes nothing down.
+    /// A pending uninstall is unfinished work, begun or not: it passes the same gates as an installation, and the
+    /// operator records nothing before it starts.
     pub fn is_complete_on(&self, skyhook: &Skyhook, node: &Node) -> bool {
         let on = self.on_node(node, skyhook.name());
         let mut leaving = skyhook.packages().filter(|(_, p)| skyhook.uninstalls(p));
@@ -149,9 +164,10 @@ impl Cluster {
         let skyhook = self.skyhook(name);
         let on = self.on_node(node, name);
         PackagesOn {
+            cluster: self,
             name,
             skyhook,
-            gone: skyhook.is_none() && self.skyhooks.absence() == Certainty::Proven,
+            gone: skyhook.is_none() && self.skyhooks_absence() == Certainty::Proven,
             node,
             state: on.and_then(|on| on.state.as_deref()),
             selected: skyhook.is_some_and(|s| s.selects(node)),
@@ -162,6 +178,7 @@ impl Cluster {
 
 /// One custom resource on one node.
 struct PackagesOn<'a> {
+    cluster: &'a Cluster,
     name: &'a str,
     skyhook: Option<&'a Skyhook>,
     gone: bool,
@@ -180,7 +197,7 @@ impl<'a> PackagesOn<'a> {
             malformed: Some(&m.error),
             ..self.placement("", "", Desired::Unknown, Phase::Malformed)
         }));
-        // What a damaged state does not show may still be in it.
+        // A malformed state may still contain the package.
         if let Some(skyhook) = self
             .skyhook
             .filter(|_| malformed.is_empty() && self.selected)
@@ -212,6 +229,9 @@ impl<'a> PackagesOn<'a> {
         let wanted = skyhook.wants(name, version);
         let phase = match skyhook.phase(name, self.state) {
             Phase::NotStarted if !self.selected => Phase::Absent,
+            Phase::Absent if self.cluster.never_installed(skyhook).contains(&name) => {
+                Phase::NeverInstalled
+            }
             phase => phase,
         };
         let malformed = self.state.and_then(|s| s.malformed().first());

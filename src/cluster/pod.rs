@@ -6,7 +6,9 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::api::{Condition, Meta, WithoutManagers, quantity};
+use crate::api::{
+    Condition, Meta, UnknownFields, WithoutManagers, objects_with_metadata, quantity,
+};
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
@@ -15,7 +17,11 @@ pub struct Pod {
     pub metadata: Meta,
     pub spec: PodSpec,
     pub status: PodStatus,
+    #[serde(skip)]
+    pub unknown_fields: UnknownFields,
 }
+
+objects_with_metadata!(Pod);
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -46,7 +52,7 @@ pub struct EnvVar {
     pub value_from: ValueFrom,
 }
 
-/// Where a variable has its value from, as far as the API server completes it.
+/// The source of a variable's value, with the API server's defaults.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ValueFrom {
@@ -57,7 +63,7 @@ pub struct ValueFrom {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct FieldRef {
-    /// The API server sets `v1` where it is left out.
+    /// The API server's default is `v1`.
     pub api_version: String,
     pub field_path: String,
 }
@@ -67,7 +73,7 @@ pub struct FieldRef {
 pub struct ResourceFieldRef {
     pub container_name: String,
     pub resource: String,
-    /// The API server sets `0` where it is left out.
+    /// The API server's default is `0`.
     #[serde(deserialize_with = "quantity::text")]
     pub divisor: String,
 }
@@ -176,10 +182,10 @@ const CONFIG_REASONS: [&str; 5] = [
     "PostStartHookError",
 ];
 
-/// `pod/NAME`
+/// `pod/NAMESPACE/NAME`
 impl fmt::Display for Pod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "pod/{}", self.name())
+        write!(f, "pod/{}", self.metadata.path())
     }
 }
 
@@ -193,19 +199,26 @@ impl Pod {
         self.metadata.namespace.as_deref().unwrap_or_default()
     }
 
-    /// `pod/NAME`
+    /// `pod/NAMESPACE/NAME`
     pub fn reference(&self) -> String {
         self.to_string()
     }
 
     /// `namespace/name`.
     pub fn path(&self) -> String {
-        format!("{}/{}", self.namespace(), self.name())
+        self.metadata.path()
     }
 
     /// Whether the pod has ended, well or badly.
     pub fn ended(&self) -> bool {
         matches!(self.status.phase.as_str(), "Succeeded" | "Failed")
+    }
+
+    /// Whether the Ready condition is true; a pod without the condition counts as ready.
+    pub fn ready(&self) -> bool {
+        let mut conditions = self.status.conditions.iter();
+        let ready = conditions.find(|c| c.kind == "Ready");
+        ready.is_none_or(Condition::is_true)
     }
 
     /// Whether it is assigned to a node whose kubelet has done nothing about it yet.
@@ -236,7 +249,7 @@ impl Pod {
             .find_map(|c| c.trouble())
     }
 
-    /// The first container whose last run failed, whatever it does since.
+    /// The first container whose last run failed, regardless of its current state.
     pub fn last_failure(&self) -> Option<ContainerTrouble<'_>> {
         let mut containers = self.status.container_statuses.iter();
         containers.find_map(|container| {
@@ -251,6 +264,13 @@ impl Pod {
         let mut conditions = self.status.conditions.iter();
         let scheduled = conditions.find(|c| c.kind == "PodScheduled")?;
         (scheduled.status == "False").then_some(scheduled.message.as_str())
+    }
+
+    /// The memory limit of a container.
+    pub fn memory_limit(&self, container: &str) -> Option<&str> {
+        let mut containers = self.spec.init_containers.iter();
+        let container = containers.find(|c| c.name == container)?;
+        container.resources.limits.get("memory")?.as_str()
     }
 
     /// The container that runs now, with the time it started.
@@ -277,7 +297,7 @@ impl ContainerStatus {
             reason if CONFIG_REASONS.contains(&reason) => TroubleKind::Config,
             _ => return None,
         };
-        // "OOMKilled" tells more than "CrashLoopBackOff"; plain "Error" does not.
+        // "OOMKilled" is more specific than "CrashLoopBackOff"; plain "Error" is not.
         let reason = last
             .map(|t| t.reason.as_str())
             .filter(|r| kind == TroubleKind::Failed && !r.is_empty() && *r != "Error")
@@ -285,12 +305,15 @@ impl ContainerStatus {
         let exit_code = last
             .map(|t| t.exit_code)
             .filter(|_| kind == TroubleKind::Failed);
+        // The message of a back-off only repeats its length.
+        let ended = last.map(|t| t.message.as_str());
+        let message = ended.filter(|_| kind == TroubleKind::Failed);
         Some(ContainerTrouble {
             kind,
             container: &self.name,
             image: &self.image,
             reason,
-            message: &waiting.message,
+            message: message.unwrap_or(&waiting.message),
             exit_code,
             restarts: self.restart_count,
             at: last.and_then(|t| t.finished_at),

@@ -1,7 +1,17 @@
 //! Which custom resource goes first, which one waits, and where the operator can work now.
 
+use std::sync::OnceLock;
+
 use super::{Cluster, Node, Read};
 use crate::api::Skyhook;
+
+/// The first unfinished custom resources, by position: an unfinished root blocks everything after it.
+#[derive(Debug, Default)]
+pub(super) struct Roots {
+    on_nodes: OnceLock<Vec<Option<usize>>>,
+    /// With a node on which it is not done.
+    everywhere: OnceLock<Option<(usize, usize)>>,
+}
 
 /// An earlier custom resource that has to finish first.
 #[derive(Debug, Clone, Copy)]
@@ -24,31 +34,60 @@ impl Skyhook {
 }
 
 impl Cluster {
-    /// Earlier custom resources that still count, in their order. A disabled one blocks no other custom resource.
-    fn earlier<'a>(&'a self, skyhook: &Skyhook) -> impl Iterator<Item = &'a Skyhook> {
-        let order = skyhook.order();
-        let all = self.skyhooks.items().iter();
-        all.filter(move |s| s.order() < order && !s.disabled())
-    }
-
     /// The first earlier custom resource with `sequencing: all` that is not done everywhere.
     pub fn gate_everywhere<'a>(&'a self, skyhook: &Skyhook) -> Option<Gate<'a>> {
-        self.earlier(skyhook)
-            .filter(|s| s.gates_everywhere())
-            .find_map(|earlier| {
-                let node = self.unfinished(earlier).next()?;
-                Some(Gate {
-                    skyhook: earlier,
-                    node,
-                })
-            })
+        let first = &self.indexes.roots.everywhere;
+        let (root, node) = (*first.get_or_init(|| self.first_that_gates_everywhere()))?;
+        let gate = Gate {
+            skyhook: &self.skyhooks.indexed()[root],
+            node: &self.nodes.indexed()[node],
+        };
+        (gate.skyhook.order() < skyhook.order()).then_some(gate)
     }
 
     /// The first earlier custom resource that is not done on this node: the root of the chain.
     pub fn gate_on<'a>(&'a self, skyhook: &Skyhook, node: &'a Node) -> Option<Gate<'a>> {
-        self.earlier(skyhook)
-            .find(|s| s.selects(node) && !self.is_complete_on(s, node))
-            .map(|skyhook| Gate { skyhook, node })
+        let roots = &self.indexes.roots.on_nodes;
+        let roots = roots.get_or_init(|| self.first_unfinished());
+        let root = roots[self.node_position(&node.name)?]?;
+        let root = &self.skyhooks.indexed()[root];
+        (root.order() < skyhook.order()).then_some(Gate {
+            skyhook: root,
+            node,
+        })
+    }
+
+    /// The custom resources that block others, with their positions, in their order. A disabled one blocks no other.
+    fn blocking(&self) -> impl Iterator<Item = (usize, &Skyhook)> {
+        let all = self.skyhooks.items().iter().enumerate();
+        all.filter(|(_, skyhook)| !skyhook.disabled())
+    }
+
+    /// For each node, the position of the first custom resource that is not done there.
+    fn first_unfinished(&self) -> Vec<Option<usize>> {
+        let nodes = self.nodes.items();
+        let mut roots = vec![None; nodes.len()];
+        for (at, skyhook) in self.blocking() {
+            let selected = self
+                .indexes
+                .selections
+                .of(&skyhook.spec.node_selectors, nodes);
+            for &node in selected.iter() {
+                if roots[node].is_none() && !self.is_complete_on(skyhook, &nodes[node]) {
+                    roots[node] = Some(at);
+                }
+            }
+        }
+        roots
+    }
+
+    /// The positions of the first custom resource with `sequencing: all` that is not done, and of a node where it is not.
+    fn first_that_gates_everywhere(&self) -> Option<(usize, usize)> {
+        let mut gating = self.blocking().filter(|(_, s)| s.gates_everywhere());
+        gating.find_map(|(at, skyhook)| {
+            let node = self.unfinished(skyhook).next()?;
+            Some((at, self.node_position(&node.name)?))
+        })
     }
 
     /// Whether the deployment policy that a custom resource names is not there.
@@ -58,9 +97,9 @@ impl Cluster {
             return false;
         }
         match &self.policies {
-            Read::Ok(policies) => policies.iter().all(|p| p.metadata.name != *name),
+            Read::Ok(_) => self.policy(name).is_none(),
             // Then the operator's condition decides.
-            Read::Unreadable(_) | Read::NotRequested => {
+            Read::Incomplete(..) | Read::Unreadable(_) | Read::NotRequested => {
                 skyhook.true_condition("DeploymentPolicyNotFound").is_some()
             }
         }

@@ -1,14 +1,17 @@
-//! What became of reading one source.
+//! The result of reading one source.
 
+use std::cell::Cell;
 use std::fmt;
 
-/// What became of reading one source. Unreadable is not empty, and empty is not healthy.
+/// The result of reading one source. Unreadable is not empty, and empty is not healthy.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum Read<T> {
     Ok(T),
+    /// Items without a readable identity are missing. The others are used; absence is unknown.
+    Incomplete(T, Unread),
     /// The server or the file would not give it.
     Unreadable(Unread),
-    /// Nobody asked for it, or it is not in the input.
+    /// Not requested, or missing from the input.
     #[default]
     NotRequested,
 }
@@ -26,7 +29,7 @@ impl Unread {
         self.status == Some(403)
     }
 
-    /// The same, with what it is that could not be read.
+    /// The same reason, prefixed with the name of the unreadable part.
     pub fn of(&self, what: &str) -> Unread {
         Unread {
             status: self.status,
@@ -36,7 +39,7 @@ impl Unread {
 }
 
 impl From<String> for Unread {
-    /// No server said so.
+    /// Not an answer of the server.
     fn from(message: String) -> Unread {
         Unread {
             status: None,
@@ -51,19 +54,70 @@ impl fmt::Display for Unread {
     }
 }
 
+thread_local! {
+    static SCANNED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// How many items the lists had that were handed out on this thread, each time that they were. Tests compare the counts of
+/// clusters of different sizes: a scan of one list for each item of another makes the count grow quadratically.
+pub fn scanned_items() -> usize {
+    SCANNED.get()
+}
+
 impl<T> Read<T> {
     pub fn ok(&self) -> Option<&T> {
         match self {
             Read::Ok(value) => Some(value),
+            Read::Incomplete(..) | Read::Unreadable(_) | Read::NotRequested => None,
+        }
+    }
+
+    /// The items, complete or not.
+    pub fn held(&self) -> Option<&T> {
+        match self {
+            Read::Ok(value) | Read::Incomplete(value, _) => Some(value),
             Read::Unreadable(_) | Read::NotRequested => None,
+        }
+    }
+
+    /// The items, complete or not.
+    pub fn held_mut(&mut self) -> Option<&mut T> {
+        match self {
+            Read::Ok(value) | Read::Incomplete(value, _) => Some(value),
+            Read::Unreadable(_) | Read::NotRequested => None,
+        }
+    }
+
+    /// The items, complete or not.
+    pub fn into_held(self) -> Option<T> {
+        match self {
+            Read::Ok(value) | Read::Incomplete(value, _) => Some(value),
+            Read::Unreadable(_) | Read::NotRequested => None,
+        }
+    }
+
+    /// Why it was not read whole, if that was tried.
+    pub fn unread(&self) -> Option<&Unread> {
+        match self {
+            Read::Incomplete(_, why) | Read::Unreadable(why) => Some(why),
+            Read::Ok(_) | Read::NotRequested => None,
         }
     }
 
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Read<U> {
         match self {
             Read::Ok(value) => Read::Ok(f(value)),
+            Read::Incomplete(value, why) => Read::Incomplete(f(value), why),
             Read::Unreadable(why) => Read::Unreadable(why),
             Read::NotRequested => Read::NotRequested,
+        }
+    }
+
+    /// The same, with a part that could not be read.
+    pub fn without(self, why: Unread) -> Read<T> {
+        match self {
+            Read::Ok(value) => Read::Incomplete(value, why),
+            other => other,
         }
     }
 
@@ -72,29 +126,59 @@ impl<T> Read<T> {
         !matches!(self, Read::NotRequested)
     }
 
-    /// How sure we are that what is not in here does not exist.
+    /// Whether an object missing from the items does not exist.
     pub fn absence(&self) -> Certainty {
         match self {
             Read::Ok(_) => Certainty::Proven,
-            Read::Unreadable(_) => Certainty::Unknown,
+            Read::Incomplete(..) | Read::Unreadable(_) => Certainty::Unknown,
             Read::NotRequested => Certainty::Presumed,
         }
     }
 }
 
 impl<T> Read<Vec<T>> {
-    /// How many there are.
+    /// How many there are; an incomplete list counts as unreadable.
     pub fn count(&self) -> Read<usize> {
         match self {
             Read::Ok(items) => Read::Ok(items.len()),
+            Read::Incomplete(_, why) | Read::Unreadable(why) => Read::Unreadable(why.clone()),
+            Read::NotRequested => Read::NotRequested,
+        }
+    }
+
+    /// Only these items.
+    pub fn filtered(&self, keep: impl Fn(&T) -> bool) -> Read<Vec<T>>
+    where
+        T: Clone,
+    {
+        let kept = |items: &[T]| items.iter().filter(|item| keep(item)).cloned().collect();
+        match self {
+            Read::Ok(items) => Read::Ok(kept(items)),
+            Read::Incomplete(items, why) => Read::Incomplete(kept(items), why.clone()),
             Read::Unreadable(why) => Read::Unreadable(why.clone()),
             Read::NotRequested => Read::NotRequested,
         }
     }
 
-    /// The items, or none where nothing could be read. Ask [`Read::absence`] what "none" is worth.
+    /// The items that were read, or none. Ask [`Read::absence`] what "none" is worth.
     pub fn items(&self) -> &[T] {
-        self.ok().map_or(&[], Vec::as_slice)
+        let items = self.indexed();
+        SCANNED.set(SCANNED.get() + items.len());
+        items
+    }
+
+    /// The same for an access by position, which is not counted as a scan.
+    pub(super) fn indexed(&self) -> &[T] {
+        self.held().map_or(&[], Vec::as_slice)
+    }
+
+    /// Notes that an item is missing, and why.
+    pub fn lacks(&mut self, why: impl FnOnce() -> Unread) {
+        match std::mem::take(self) {
+            Read::Ok(items) => *self = Read::Incomplete(items, why()),
+            Read::NotRequested => *self = Read::Incomplete(Vec::new(), why()),
+            before => *self = before,
+        }
     }
 }
 

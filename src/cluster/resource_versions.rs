@@ -10,7 +10,7 @@ pub struct ResourceVersions(BTreeMap<String, String>);
 
 impl ResourceVersions {
     pub fn note(&mut self, list: String, version: String) {
-        // A server that names none cannot be asked what came after it.
+        // Without a resource version, a watch cannot continue.
         if !version.is_empty() {
             self.0.insert(list, version);
         }

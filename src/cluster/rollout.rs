@@ -5,9 +5,9 @@ use super::node::{Node, NodeRecord};
 use crate::api::{Skyhook, Status};
 
 impl Cluster {
-    /// What a custom resource left on a node, in the active API.
+    /// The record of a custom resource on a node, in the active API.
     ///
-    /// Until the newer operator has adopted a node, what the older one wrote there counts: it is copied as it stands.
+    /// Until the newer operator has adopted a node, the older keys count: they are copied unchanged.
     pub fn on_node<'a>(&self, node: &'a Node, skyhook: &str) -> Option<&'a NodeRecord> {
         let own = node.keys(self.flavor()).of(skyhook);
         if own.is_some_and(NodeRecord::has_keys) || !self.active_api.migrating() {
@@ -19,7 +19,7 @@ impl Cluster {
             .or(own)
     }
 
-    /// What the operator says of a node for a custom resource; `unknown` where it has said nothing.
+    /// The operator's status of a node for a custom resource; `unknown` without one.
     pub fn status_on(&self, skyhook: &Skyhook, node: &Node) -> Status {
         let on = self.on_node(node, skyhook.name());
         on.map_or(Status::Unknown, NodeRecord::operator_status)
@@ -37,8 +37,11 @@ impl Cluster {
             !self.named_only,
             "a question about all nodes, of which some were read"
         );
-        let nodes = self.nodes.items();
-        let selected = self.selections.of(&skyhook.spec.node_selectors, nodes);
+        let nodes = self.nodes.indexed();
+        let selected = self
+            .indexes
+            .selections
+            .of(&skyhook.spec.node_selectors, nodes);
         (0..selected.len()).map(move |at| &nodes[selected[at]])
     }
 
@@ -47,11 +50,24 @@ impl Cluster {
         &'a self,
         skyhook: &str,
     ) -> impl Iterator<Item = (&'a Node, &'a NodeRecord)> {
-        let nodes = self.nodes.items();
-        let tracked = self.selections.tracked(skyhook, nodes);
+        let nodes = self.nodes.indexed();
+        let tracked = self.indexes.selections.tracked(skyhook, nodes);
         let tracked = (0..tracked.len()).map(move |at| &nodes[tracked[at]]);
         let skyhook = skyhook.to_owned();
         tracked.filter_map(move |n| self.on_node(n, &skyhook).map(|on| (n, on)))
+    }
+
+    /// The nodes that a custom resource selects, or that carry keys of it, by name.
+    pub fn nodes_of(&self, skyhook: &str) -> impl Iterator<Item = &Node> {
+        let nodes = self.nodes.indexed();
+        let selections = &self.indexes.selections;
+        let mut places = selections.tracked(skyhook, nodes).to_vec();
+        if let Some(skyhook) = self.skyhook(skyhook) {
+            places.extend_from_slice(&selections.of(&skyhook.spec.node_selectors, nodes));
+            places.sort_unstable();
+            places.dedup();
+        }
+        places.into_iter().map(|at| &nodes[at])
     }
 
     /// The names of all custom resources that left keys on nodes, sorted.
@@ -76,7 +92,7 @@ impl Skyhook {
 }
 
 impl NodeRecord {
-    /// What the operator says of the node; `unknown` where it has said nothing.
+    /// The operator's status of the node; `unknown` without one.
     pub fn operator_status(&self) -> Status {
         self.status.clone().unwrap_or(Status::Unknown)
     }

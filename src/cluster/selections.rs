@@ -1,4 +1,4 @@
-//! The nodes that label selectors select, each looked for once: rules ask for them again and again.
+//! The nodes matched by label selectors, each searched once: rules use them repeatedly.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -10,19 +10,19 @@ use crate::api::{ApiFlavor, LabelSelector};
 #[derive(Debug, Default)]
 pub struct Selections(Mutex<Known>);
 
-/// What was looked for among these nodes, and where what was found stands.
+/// The completed searches in a list of nodes, with the positions found.
 #[derive(Debug, Default)]
 struct Known {
     nodes: Range<usize>,
-    found: Vec<(LabelSelector, Arc<[usize]>)>,
-    /// By key and value of a label, once a selector asked for the key: the nodes that have it.
+    found: HashMap<LabelSelector, Arc<[usize]>>,
+    /// By key and value of a label: the nodes with it; filled when a selector uses the key.
     labelled: HashMap<String, HashMap<String, Vec<usize>>>,
-    /// By the names of custom resources, once somebody asked, the nodes that carry keys of either API for them.
+    /// By the name of a custom resource: the nodes with its keys of either API; filled on first use.
     tracked: Option<HashMap<String, Arc<[usize]>>>,
 }
 
 impl Selections {
-    /// What is known of these nodes.
+    /// The searches in these nodes.
     fn known(&self, nodes: &[Node]) -> MutexGuard<'_, Known> {
         let mut known = self.0.lock().unwrap_or_else(|e| e.into_inner());
         let Range { start, end } = nodes.as_ptr_range();
@@ -36,17 +36,17 @@ impl Selections {
         known
     }
 
-    /// Where the nodes stand in the list that carry keys for a custom resource of that name, whatever API wrote them.
+    /// The positions of nodes with keys of a custom resource of that name, of either API.
     pub fn tracked(&self, skyhook: &str, nodes: &[Node]) -> Arc<[usize]> {
         let mut known = self.known(nodes);
         let tracked = known.tracked.get_or_insert_with(|| by_name(nodes));
         tracked.get(skyhook).map(Arc::clone).unwrap_or_default()
     }
 
-    /// Where the selected nodes stand in the list.
+    /// The positions of the selected nodes.
     pub fn of(&self, selector: &LabelSelector, nodes: &[Node]) -> Arc<[usize]> {
         let mut known = self.known(nodes);
-        if let Some((_, found)) = known.found.iter().find(|(known, _)| known == selector) {
+        if let Some(found) = known.found.get(selector) {
             return Arc::clone(found);
         }
         let matches = |at: &usize| selector.matches(&nodes[*at].labels);
@@ -60,7 +60,7 @@ impl Selections {
                 having.iter().copied().filter(matches).collect()
             }
         };
-        known.found.push((selector.clone(), Arc::clone(&found)));
+        known.found.insert(selector.clone(), Arc::clone(&found));
         found
     }
 }
@@ -89,11 +89,4 @@ fn by_name(nodes: &[Node]) -> HashMap<String, Arc<[usize]>> {
     }
     let owned = |(name, places): (&str, Vec<usize>)| (name.to_owned(), places.into());
     places.into_iter().map(owned).collect()
-}
-
-impl Clone for Selections {
-    /// Of a copy other nodes may be asked about.
-    fn clone(&self) -> Selections {
-        Selections::default()
-    }
 }

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use super::{Cluster, Read};
 
 impl Cluster {
-    /// The cluster just after the deletion of these custom resources was asked for, with those gone that went before.
+    /// The cluster right after the deletion request of these custom resources, without those in `gone`.
     ///
-    /// What is complete and can be uninstalled is being uninstalled then, unless the custom resource rests.
-    /// Custom resources of the other API are left out where they are deleted first.
+    /// Complete packages with an uninstall are then being uninstalled, unless the custom resource is paused or
+    /// disabled. Custom resources of the other API are left out if they are deleted first.
     pub fn simulate_deletion(&self, gone: &BTreeSet<&str>, deleting: &BTreeSet<&str>) -> Cluster {
         let mut cluster = self.clone();
         let mut freed = !gone.is_empty();
@@ -18,7 +18,7 @@ impl Cluster {
             freed |= !legacy.is_empty();
             cluster.legacy = Read::Ok(Vec::new());
         }
-        let Read::Ok(skyhooks) = &mut cluster.skyhooks else {
+        let Some(skyhooks) = cluster.skyhooks.held_mut() else {
             return cluster;
         };
         skyhooks.retain(|s| !gone.contains(s.name()));
@@ -28,13 +28,13 @@ impl Cluster {
             if goes {
                 asked.get_or_insert(self.taken_at);
             }
-            // What waited for those that are gone could not proceed before.
+            // Custom resources that waited for the deleted ones could not proceed before.
             if freed && asked.is_some() {
                 *asked = Some(self.taken_at);
             }
         }
         let flavor = self.flavor();
-        let Read::Ok(nodes) = &mut cluster.nodes else {
+        let Some(nodes) = cluster.nodes.held_mut() else {
             return cluster;
         };
         for skyhook in skyhooks.iter().filter(|s| s.deleting() && s.runs()) {

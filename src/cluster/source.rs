@@ -7,8 +7,7 @@ use crate::api::ApiFlavor;
 /// API group and plural of a resource.
 type Resource = (&'static str, &'static str);
 
-/// Declares the sources: what each is, what it is called in messages, and the resources that are listed to read it, in
-/// both APIs.
+/// Declares the sources: their meaning, their name in messages, and the resources listed to read them, in both APIs.
 macro_rules! sources {
     ($($(#[doc = $doc:literal])* $name:ident $words:literal from $resources:expr;)+) => {
         /// One kind of thing that is read from a cluster.
@@ -54,8 +53,12 @@ sources! {
     Jobs "jobs" from [("batch", "jobs")];
     Events "events" from [("", "events")];
     DisruptionBudgets "pod disruption budgets" from [("policy", "poddisruptionbudgets")];
-    /// The operator's Deployment.
-    Operator "operator deployments" from [("apps", "deployments")];
+    /// The operator's Deployment; where several could act their Leases, and where none does the namespaces.
+    Operator "operator deployments" from [
+        ("coordination.k8s.io", "leases"),
+        ("", "namespaces"),
+        ("apps", "deployments"),
+    ];
     /// The pods that run the operator.
     OperatorPods "operator pods" from [PODS];
     /// Admission webhooks that the operator serves, and what answers them.
@@ -81,15 +84,14 @@ const CONFIG_MAPS: Resource = ("", "configmaps");
 const ADMISSION: &str = "admissionregistration.k8s.io";
 
 impl Source {
-    /// What a change is decided by, as a rule: what must not be taken for gone, and nodes not for clean, because they
-    /// could not be read.
+    /// The sources that decide most changes: a failed read must not count as an absent custom resource or a clean node.
     pub const DECIDING: [Source; 3] = [Source::Skyhooks, Source::Legacy, Source::Nodes];
 
-    /// What no rollout can be judged without.
+    /// The sources that every verdict on a rollout needs.
     pub const ESSENTIAL: [Source; 2] = [Source::Skyhooks, Source::Nodes];
 
-    /// What says what runs where: without it no failure is told from what follows of it, and a Job that cannot be seen may
-    /// still be at work.
+    /// The sources that show running work: without them a cause cannot be told from its effects, and an unseen Job may
+    /// still be running.
     pub const OF_WORK: [Source; 5] = [
         Source::Skyhooks,
         Source::Legacy,

@@ -1,17 +1,17 @@
-//! How long stages run, and how long they may before that says something.
+//! Durations of stages, and the limits beyond which they are reported.
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Cluster, PackageRun, Pod};
+use super::{Cluster, PackageRun, PackageRuns, Pod};
 use crate::api::Stage;
 
-/// What a stage may take where nothing says more.
+/// The limit of a stage without better information.
 const USUAL: SignedDuration = SignedDuration::from_hours(1);
 const TIMEOUT: &str = "its timeout";
 const AN_HOUR: &str = "an hour";
-/// What is never too long, however fast the stage was on other nodes.
+/// The lowest limit, however fast the stage was on other nodes.
 const LEAST: SignedDuration = SignedDuration::from_mins(10);
-/// So many times as long as on other nodes is too long.
+/// The limit as a multiple of the duration on other nodes.
 const TIMES: i32 = 3;
 
 /// A stage that runs longer than it should.
@@ -24,7 +24,7 @@ pub struct Overtime {
 }
 
 impl Overtime {
-    /// What it exceeds, in words: `its timeout of 1h`.
+    /// The exceeded limit in words: `its timeout of 1h`.
     pub fn limit(&self) -> String {
         let (reason, usual) = (self.reason, self.usual);
         match reason {
@@ -34,7 +34,7 @@ impl Overtime {
         }
     }
 
-    /// Whether it is so long that it will hardly end by itself.
+    /// Whether it is so long that it will hardly end without help.
     pub fn is_hopeless(&self) -> bool {
         self.runs >= self.usual * TIMES
     }
@@ -51,7 +51,7 @@ impl PackageRun<'_> {
     }
 
     /// How long it took, where it has succeeded.
-    fn took(&self) -> Option<SignedDuration> {
+    pub(super) fn took(&self) -> Option<SignedDuration> {
         let status = &self.job.filter(|j| j.failed().is_none())?.status;
         Some(status.completion_time?.duration_since(status.start_time?))
     }
@@ -62,7 +62,7 @@ impl Cluster {
     pub fn overtime(
         &self,
         package_run: &PackageRun<'_>,
-        all: &[PackageRun<'_>],
+        all: &PackageRuns<'_>,
     ) -> Option<Overtime> {
         // A pod without the annotation runs no stage: it only carries the label.
         if package_run.stage == Stage::from("") {
@@ -83,18 +83,12 @@ impl Cluster {
     }
 }
 
-fn usual(package_run: &PackageRun<'_>, all: &[PackageRun<'_>]) -> (SignedDuration, &'static str) {
+fn usual(package_run: &PackageRun<'_>, all: &PackageRuns<'_>) -> (SignedDuration, &'static str) {
     let timeout = package_run.job.and_then(super::Job::timeout);
     if let Some(seconds) = timeout {
         return (SignedDuration::from_secs(seconds), TIMEOUT);
     }
-    let same = |e: &&PackageRun<'_>| {
-        e.skyhook == package_run.skyhook
-            && e.package == package_run.package
-            && e.version == package_run.version
-            && e.stage == package_run.stage
-    };
-    match all.iter().filter(same).filter_map(PackageRun::took).max() {
+    match all.longest_of(package_run) {
         Some(longest) => (
             (longest * TIMES).max(LEAST),
             "three times the duration on other nodes",
@@ -113,7 +107,7 @@ fn running_since(pod: &Pod) -> Option<Timestamp> {
     };
     let running = works.iter().filter_map(|c| c.state.running.as_ref());
     let started = running.filter_map(|r| r.started_at).min();
-    // Where nothing is said of its containers, its own start has to do.
+    // Without container statuses, use the pod's own start.
     let nothing_said =
         status.init_container_statuses.is_empty() && status.container_statuses.is_empty();
     started.or(status.start_time.filter(|_| nothing_said))

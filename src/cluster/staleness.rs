@@ -5,14 +5,15 @@ use jiff::Timestamp;
 use super::{Cluster, Deployment, Node, PackageRun};
 use crate::api::ApiFlavor;
 
-/// How long a thing may take before its age says something, in seconds: the operator looks at
-/// everything at least this often.
+/// The age in seconds at which a pending action is overdue: the operator reconciles everything at least this often.
 const PATIENCE: i64 = 600;
+/// A time further in the future, in seconds, was written by a wrong clock.
+const WRONG_CLOCK: i64 = 3600;
 
 impl Cluster {
     /// Whether the operator is known to be older than `major.minor`.
     ///
-    /// The older API ended with v0.17, so it alone says that an operator is older than v0.18.
+    /// The older API ended with v0.17, so it alone proves an operator older than v0.18.
     pub fn operator_before(&self, major: u64, minor: u64) -> bool {
         match &self.active_api.operator_version {
             Some(version) => !version.at_least(major, minor),
@@ -32,14 +33,21 @@ impl Cluster {
         version.is_some_and(|v| v.at_least(major, minor))
     }
 
-    /// Whether something was so long ago that it should be over, seen from when all was read.
+    /// How many seconds ago something was; 0 for a time in the near future, because the clocks of machines differ. `None`
+    /// where the time is unknown, or so far in the future that the clock was wrong.
+    pub fn seconds_since(&self, at: Option<Timestamp>) -> Option<i64> {
+        let seconds = self.taken_at.as_second() - at?.as_second();
+        (seconds >= -WRONG_CLOCK).then_some(seconds.max(0))
+    }
+
+    /// Whether something is overdue at the time of the read.
     pub fn is_stale(&self, at: Option<Timestamp>) -> bool {
-        at.is_some_and(|at| self.taken_at.as_second() - at.as_second() >= PATIENCE)
+        self.seconds_since(at).is_some_and(|age| age >= PATIENCE)
     }
 
     /// Whether something is known to have been later than that.
     pub fn is_recent(&self, at: Option<Timestamp>) -> bool {
-        at.is_some() && !self.is_stale(at)
+        self.seconds_since(at).is_some_and(|age| age < PATIENCE)
     }
 
     /// Since when a Deployment has been coming up: none of its replicas is available, which is so during each restart and
@@ -62,7 +70,7 @@ impl Cluster {
         since.filter(|at| self.is_stale(Some(*at)))
     }
 
-    /// Whether an execution may get on: what is alive on a node that is not ready for long may not.
+    /// Whether a package run may progress: not if its node has not been ready for long.
     pub fn at_work(&self, package_run: &PackageRun<'_>) -> bool {
         let node = self.node(package_run.node);
         package_run.alive() && node.is_none_or(|n| self.not_ready_since(n).is_none())

@@ -1,5 +1,7 @@
 //! Taints and what custom resources tolerate.
 
+use jiff::Timestamp;
+
 use super::node::Taint;
 use super::{Cluster, Node};
 use crate::api::skyhook::Toleration;
@@ -21,17 +23,47 @@ impl Taint {
     }
 }
 
+/// The condition of a node for which the kubelet or the node lifecycle controller taints it, by the key of the taint.
+pub const CONDITIONS: [(&str, &str); 4] = [
+    ("node.kubernetes.io/memory-pressure", "MemoryPressure"),
+    ("node.kubernetes.io/disk-pressure", "DiskPressure"),
+    ("node.kubernetes.io/pid-pressure", "PIDPressure"),
+    (
+        "node.kubernetes.io/network-unavailable",
+        "NetworkUnavailable",
+    ),
+];
+/// The taint that a node registers with, until the cloud controller manager has initialized it.
+const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
+
+impl Node {
+    /// Since when the node has a taint, where the taint, its condition or the node's age shows it.
+    pub fn tainted_since(&self, taint: &Taint) -> Option<Timestamp> {
+        let added = taint.time_added.as_deref();
+        let added = added.and_then(|at| at.parse().ok());
+        let condition = CONDITIONS.iter().find(|(key, _)| taint.key == *key);
+        let changed = condition.and_then(|(_, kind)| {
+            let condition = self.conditions.iter().find(|c| c.kind == *kind)?;
+            condition
+                .last_transition_time
+                .filter(|_| condition.is_true())
+        });
+        let registered = self.created.filter(|_| taint.key == UNINITIALIZED);
+        added.or(changed).or(registered)
+    }
+}
+
 impl Cluster {
     /// Key and effect of the runtime-required taints that the operator knows.
     ///
-    /// The newer operator goes on treating the older default key as its own.
+    /// The newer operator goes on treating the older default key as its own until v0.21, which drops it.
     pub fn runtime_required_taints(&self) -> Vec<(String, String)> {
         const EFFECT: &str = "NoSchedule";
         let mut taints = vec![self.configured_taint().unwrap_or_else(|| {
             let key = self.flavor().taint_key().to_owned();
             (key, EFFECT.to_owned())
         })];
-        if self.flavor() == ApiFlavor::NodeWright {
+        if self.flavor() == ApiFlavor::NodeWright && !self.operator_since(0, 21) {
             taints.push((ApiFlavor::Skyhook.taint_key().to_owned(), EFFECT.to_owned()));
         }
         taints
@@ -54,10 +86,9 @@ impl Cluster {
         }
     }
 
-    /// What stands before and after the colon of `KEY=VALUE:EFFECT`.
+    /// The parts of `KEY=VALUE:EFFECT` before and after the colon.
     fn taint_setting(&self) -> Option<(&str, &str)> {
-        let mut operators = self.operators.items().iter();
-        let text = operators.find_map(|d| d.env("RUNTIME_REQUIRED_TAINT"))?;
+        let text = self.operator_setting("RUNTIME_REQUIRED_TAINT")?;
         Some(text.rsplit_once(':').unwrap_or((text, "")))
     }
 
@@ -97,6 +128,15 @@ impl Cluster {
         })
     }
 
+    /// Whether a taint has the older default key under an operator that has dropped that key: it neither tolerates nor
+    /// removes such a taint.
+    pub fn is_dropped_taint(&self, taint: &Taint) -> bool {
+        let known = self.runtime_required_taints();
+        taint.key == ApiFlavor::Skyhook.taint_key()
+            && self.operator_since(0, 21)
+            && known.iter().all(|(key, _)| taint.key != *key)
+    }
+
     /// A taint on a node that is named as a runtime-required one, but under a key that the operator does not know: it never
     /// removes it. None where it is not known which key that is.
     pub fn foreign_runtime_required_taint<'a>(&self, node: &'a Node) -> Option<&'a Taint> {
@@ -115,9 +155,9 @@ impl Cluster {
             .find(|t| known.iter().all(|(key, _)| t.key != *key))
     }
 
-    /// The taints that keep the operator from choosing a node, whatever their effect.
+    /// The taints that keep the operator from choosing a node, of any effect.
     ///
-    /// The runtime-required taint is tolerated only by custom resources that ask for it.
+    /// The runtime-required taint is tolerated only by custom resources with `runtimeRequired`.
     pub fn untolerated_by<'a>(&self, skyhook: &Skyhook, node: &'a Node) -> Vec<&'a Taint> {
         if node.taints.is_empty() {
             return Vec::new();

@@ -1,13 +1,14 @@
 //! `apply-plan`: applies a plan from a file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use crate::apply::file::Untrusted;
 use crate::args::safety::Safety;
-use crate::cluster::Source;
+use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::{Write, command};
-use crate::ctx::Ctx;
+use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Error, Exit, Result};
-use crate::plan::ReadSpec;
+use crate::plan::{ReadSpec, SavedError};
 
 /// Apply a plan written by --plan-out
 ///
@@ -41,9 +42,8 @@ command! {
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let file = args.file.display();
-    let saved = crate::apply::file::read(&args.file)?;
-    let plan = saved.plan;
-    let digest = plan.digest();
+    let saved = crate::apply::file::read(&args.file, args.digest.is_some()).map_err(unreadable)?;
+    let digest = saved.digest().to_owned();
     if let Some(other) = args.digest.as_ref().filter(|d| **d != digest) {
         return Err(Error::unchanged(format!(
             "{file} contains plan {digest}, not {other}"
@@ -54,15 +54,38 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             .await?;
         if !saved.specs.is_empty() {
             let cluster = ctx.load_or_leftovers(&NEEDS, &[Source::Skyhooks]).await?;
-            let now = ReadSpec::all(&cluster);
-            if let Some(change) = saved.specs.iter().find_map(|read| read.changed(&now)) {
-                let refusal = format!(
-                    "{change} since the plan in {file} was made, so its effects may differ"
-                );
-                return Err(Error::unchanged(refusal)
-                    .hint("run the planned command again, with --plan-out"));
-            }
+            refuse_changed(&saved.specs, &cluster, &args.file)?;
         }
     }
-    ctx.execute(&plan, &args.safety).await
+    let options = CommandOptions {
+        digest: Some(digest),
+        ..CommandOptions::default()
+    };
+    ctx.execute_with(&saved.plan, &args.safety, options, None)
+        .await
+}
+
+const AGAIN: &str = "run the planned command again, with --plan-out";
+
+fn unreadable(error: anyhow::Error) -> Error {
+    let hint = match error.downcast_ref() {
+        Some(SavedError::Format(_) | SavedError::Digest) => Some(AGAIN),
+        _ if error.is::<Untrusted>() => {
+            Some("pass --digest with the digest that was printed when the plan was made")
+        }
+        _ => None,
+    };
+    hint.into_iter().fold(error.into(), Error::hint)
+}
+
+fn refuse_changed(specs: &[ReadSpec], cluster: &Cluster, file: &Path) -> Result<()> {
+    let now = ReadSpec::all(cluster);
+    let Some(change) = specs.iter().find_map(|read| read.changed(&now)) else {
+        return Ok(());
+    };
+    let refusal = format!(
+        "{change} since the plan in {} was made, so its effects may differ",
+        file.display()
+    );
+    Err(Error::unchanged(refusal).hint(AGAIN))
 }

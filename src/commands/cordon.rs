@@ -1,13 +1,13 @@
-//! `cordon release`: removes cordons whose custom resource is gone or no longer selects the node.
+//! `cordon release`: removes cordons whose custom resource was deleted or no longer selects the node.
 
 use std::collections::BTreeMap;
 
 use crate::api::{ApiFlavor, keys};
-use crate::args::named;
+use crate::args::nodes::AnyNodes;
 use crate::args::safety::Safety;
 use crate::cluster::{Cluster, Node, Source};
 use crate::commands::shared::command::{Write, command, group};
-use crate::commands::shared::{reset, selection};
+use crate::commands::shared::{nodes, reset, selection};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::plan::build::node;
@@ -33,9 +33,8 @@ group! {
 
   kubectl skyhook cordon release gpu-0001")]
 pub struct Args {
-    /// Node names, or regular expressions that match full names; default: all nodes
-    #[arg(value_name = "NODE", value_parser = named::node)]
-    nodes: Vec<String>,
+    #[command(flatten)]
+    on: AnyNodes,
 
     /// Also release runtime-required cordons, which someone outside the operator should release; needs node names
     #[arg(long, requires = "nodes")]
@@ -58,12 +57,12 @@ command! {
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let cluster = ctx
-        .only(selection::only(&args.nodes, None, None))
+        .only(nodes::only(args.on.query(), None, None))
         .load_to_change(&reset::NEEDS, &Source::DECIDING)
         .await?;
     let plan = plan(&cluster, args)?;
     if plan.is_empty() {
-        // There is no preview then to say who holds them.
+        // An empty plan has no preview to name their holders.
         for held in &plan.consequences.warnings {
             ctx.note(held.as_str());
         }
@@ -76,7 +75,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     let mut steps = Vec::new();
     let mut released: Vec<&Node> = Vec::new();
     let mut held: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-    for one in selection::nodes(cluster, &args.nodes)? {
+    for one in nodes::selected(cluster, args.on.query())? {
         let mut holders = holders(cluster, one);
         let mut change = without_orphans(cluster, one);
         let key = cluster.flavor().key(RUNTIME_REQUIRED);
@@ -128,7 +127,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     Ok(plan)
 }
 
-/// The marks of custom resources that are gone or do not select the node, taken off.
+/// Removes the marks of custom resources that were deleted or do not select the node.
 fn without_orphans(cluster: &Cluster, one: &Node) -> Metadata {
     let flavor = cluster.flavor();
     let mut change = Metadata::default();
@@ -142,7 +141,7 @@ fn without_orphans(cluster: &Cluster, one: &Node) -> Metadata {
     change
 }
 
-/// Who holds the cordon of a node, as far as marks tell.
+/// The holders of a node's cordon, from its marks.
 fn holders(cluster: &Cluster, one: &Node) -> Vec<String> {
     let active_api = cluster.flavor();
     let mut holders = Vec::new();
@@ -152,7 +151,7 @@ fn holders(cluster: &Cluster, one: &Node) -> Vec<String> {
             let owner = if flavor == active_api {
                 cluster.skyhook(name)
             } else {
-                cluster.legacy.items().iter().find(|s| s.name() == name)
+                cluster.legacy_skyhook(name)
             };
             let selects = owner.filter(|s| s.selects(one));
             holders.extend(selects.map(|s| s.reference()));

@@ -1,16 +1,17 @@
 //! `deployment-policy reset`: restarts the batches of a rollout.
 
-use crate::api::Status;
+use std::collections::BTreeSet;
+
 use crate::args::named;
 use crate::args::safety::Safety;
-use crate::cluster::{Cluster, Node, Source};
+use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::{Write, command, group};
 use crate::commands::shared::migration::{self, Force};
 use crate::commands::shared::selection;
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
-use crate::plan::build::{batches, node};
-use crate::plan::{Change, Grade, Plan, Step, Target};
+use crate::plan::build::batch_restart;
+use crate::plan::{Grade, Plan};
 
 group! {
     /// Reset the batch state of rollouts
@@ -23,7 +24,7 @@ group! {
 ///
 /// Resets all batch counters and the order of nodes, and lets a stopped rollout continue. Nodes that are erroring are
 /// set to waiting first: otherwise the operator would count them again and stop at once. Nodes on which a Job has
-/// permanently failed remain erroring: if set to waiting, they would block their batch forever. Rerun their packages
+/// permanently failed remain erroring: if set to waiting, they would block their batch forever. Retry their packages
 /// first. Installed packages are not touched.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -77,71 +78,16 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         let known = known.keys().map(String::as_str);
         return Err(Error::unknown_among("compartment", unknown, known));
     }
-    let within = |node: &Node| {
-        compartment.is_none_or(|wanted| {
-            let own = cluster.compartment_of(skyhook, node);
-            own == Some(wanted)
-        })
-    };
-    let package_runs = cluster.package_runs();
-    let mut parked = 0;
-    let flavor = cluster.flavor();
-    let mut steps = Vec::new();
-    for one in cluster.selected(skyhook).filter(|n| within(n)) {
-        let Some(on) = cluster.on_node(one, name) else {
-            continue;
-        };
-        if on.status != Some(Status::Erroring) {
-            continue;
-        }
-        if !cluster.parked(&package_runs, skyhook, one).is_empty() {
-            parked += 1;
-            continue;
-        }
-        let change = node::status(flavor, name, on, &Status::Waiting);
-        let why = "otherwise the operator would immediately count the node as failed again";
-        let target = Target::of_node(one);
-        steps.push(Step::new(target, Change::Metadata(change), why));
-    }
     let title = match compartment {
         Some(compartment) => format!("reset the batches of {name} in compartment {compartment}"),
         None => format!("reset the batches of {name}"),
     };
     let mut plan = Plan::new(title, name);
-    plan.consequences.nodes = steps.len();
     // A rollout that had stopped goes on.
     plan.consequences.at_least(Grade::B2);
-    if !steps.is_empty() {
-        plan.stage(steps);
-        plan.consequences.warn(
-            "erroring nodes are set to waiting and may be chosen again; if the cause remains, they will fail again",
-        );
-    }
-    if parked > 0 {
-        plan.consequences.warn(format!(
-            "{parked} {} in status erroring because a job has failed permanently: first retry the package with `kubectl skyhook package retry`, or the \
-             rollout stops again",
-            if parked == 1 { "node stays" } else { "nodes stay" },
-        ));
-    }
-    let fields = match compartment {
-        Some(compartment) => {
-            let nodes = cluster.selected(skyhook).filter(|n| within(n));
-            let nodes: Vec<&str> = nodes.map(|n| n.name.as_str()).collect();
-            batches::reset_compartment(skyhook, compartment, &nodes)
-        }
-        None => batches::reset(skyhook),
-    };
-    let fields = fields.filter(|_| batches::begun(skyhook) || !plan.is_empty());
-    if let Some(fields) = fields {
-        let target = Target::of_skyhook(flavor, skyhook);
-        let step = Step::new(
-            target,
-            Change::Status(fields),
-            "the rollout starts again from the first batch",
-        );
-        plan.stage(vec![step]);
-    }
+    let compartments = compartment.map(|name| BTreeSet::from([name]));
+    plan.consequences.nodes =
+        batch_restart::add(cluster, skyhook, compartments.as_ref(), &[], &mut plan);
     if cluster.operator_before(0, 8) {
         let says = "the operator is older than v0.8.0 and does not support deployment policies: it may ignore the reset";
         plan.consequences.warn(says);

@@ -42,7 +42,7 @@ enum Topic {
     Grade(Grade),
 }
 
-/// What a command may do to the cluster at worst.
+/// The worst effect of a command on the cluster.
 #[derive(Serialize, JsonSchema)]
 struct GradeDocument {
     grade: Grade,

@@ -94,7 +94,7 @@ async fn show(ctx: &mut Ctx, args: &Show) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Says what cannot be read, and what others may have written.
+/// Warns about unreadable journals, and about those that others could write.
 fn warn(ctx: &mut Ctx, store: &Store, complaints: Vec<String>) {
     let untrusted = store.trusted().err().map(|error| format!("{error:#}"));
     for complaint in untrusted.into_iter().chain(complaints) {
@@ -111,7 +111,7 @@ struct Journals {
 
 /// How many steps of a journal were taken, and how many there are, but for its own pause.
 fn steps(record: &Record) -> (usize, usize) {
-    let applied = |result: &Option<&StepResult>| *result == Some(&StepResult::Applied);
+    let applied = |result: &Option<&StepResult>| result.is_some_and(StepResult::changed);
     (
         record.counted().filter(applied).count(),
         record.counted().count(),
@@ -164,7 +164,7 @@ impl View for Journals {
     }
 }
 
-/// What was done, newest first.
+/// The journals, newest first.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ListDocument {
@@ -232,6 +232,7 @@ impl View for JournalView {
             let (result, reason) = match result {
                 None => ("unknown", None),
                 Some(StepResult::Applied) => ("changed", None),
+                Some(StepResult::Partly { reason }) => ("changed", Some(reason)),
                 Some(StepResult::Unchanged) => ("unchanged", None),
                 Some(StepResult::Gone) => ("gone", None),
                 Some(StepResult::NotReached) => ("not reached", None),

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use crate::args::named;
 use crate::args::safety::Safety;
 use crate::cluster::leftover::{Leftover, LeftoverObject};
-use crate::cluster::{Cluster, Node, Source, Unread};
+use crate::cluster::provenance::Unproven;
+use crate::cluster::{Certainty, Cluster, Node, Source, Unread};
 use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::{scope, selection};
 use crate::ctx::{self, Ctx};
@@ -23,8 +26,10 @@ pub mod report;
 /// Shows the annotations, labels, conditions and cordons on nodes, and the pods, Jobs and config maps, that belong to
 /// custom resources that no longer exist, and what the older API left after the migration; each with its former owner.
 ///
-/// With --clean, they are removed. Nothing whose owner still exists is touched. Package records are kept, unless
-/// --purge-state is given: they show which files may still be on the host.
+/// With --clean, they are removed. Nothing whose owner still exists is touched, and no object is deleted that only has a
+/// label of the operator: namespace, owner, name and annotations have to agree. The operator's namespace is that of its
+/// Deployment, or else of the Service that its webhook configurations name, or else --namespace. Package records are kept,
+/// unless --purge-state is given: they show which files may still be on the host.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook leftovers
@@ -52,7 +57,7 @@ pub struct Args {
     safety: Safety,
 }
 
-pub const NEEDS: [Source; 8] = [
+pub const NEEDS: [Source; 9] = [
     Source::Skyhooks,
     Source::Legacy,
     Source::Nodes,
@@ -61,6 +66,7 @@ pub const NEEDS: [Source; 8] = [
     Source::Jobs,
     Source::ConfigMaps,
     Source::NodeMetadata,
+    Source::Webhooks,
 ];
 /// Where leftovers are looked for.
 const PLACES: [Source; 5] = [
@@ -76,6 +82,11 @@ const SHOWN: usize = 6;
 command! {
     "leftovers": Args => run,
     needs: NEEDS,
+    gets: &[("apiextensions.k8s.io", "customresourcedefinitions")],
+    lists: &[
+        ("rbac.authorization.k8s.io", "clusterroles"),
+        ("rbac.authorization.k8s.io", "clusterrolebindings"),
+    ],
     writes: &[
         Write::Nodes,
         Write::NodeConditions,
@@ -92,18 +103,34 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let left = of(&cluster, args)?;
     let without_nodes = cluster.missing(Source::Nodes).is_some();
     let whole = !without_nodes && unread(&cluster).next().is_none();
+    for name in &args.names {
+        if args.clean && whole && left.iter().all(|l| l.owner != name) {
+            ctx.note(format!("nothing is left over from {name}"));
+        }
+    }
     if args.clean {
         let plan = plan(&cluster, &left, &args.names, args.purge_state);
+        if plan.is_empty() {
+            // No preview shows them then.
+            for kept in &plan.consequences.warnings {
+                ctx.note(kept.as_str());
+            }
+        }
         let exit = ctx.execute(&plan, &args.safety).await?;
         return Ok(match exit {
-            // What could not be looked at may well be left.
+            // An unread source may have leftovers.
             Exit::Done if !whole => Exit::Partly,
             exit => exit,
         });
     }
     scope::say_what_is_missing(ctx, &cluster, &PLACES);
+    let installation = ctx.remains(&cluster).await;
+    for why in installation.unread_remains() {
+        ctx.note(why);
+    }
     ctx.show(&Leftovers {
         cluster: &cluster,
+        remnants: cluster.remnants(&installation),
         only_records: plan(&cluster, &left, &args.names, false).is_empty(),
         left,
         all: args.names.is_empty(),
@@ -112,14 +139,16 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     Ok(if whole { Exit::Done } else { Exit::Failed })
 }
 
-/// What is left of the custom resources asked about.
+/// The leftovers of the named custom resources.
 fn of<'a>(cluster: &'a Cluster, args: &Args) -> Result<Vec<Leftover<'a>>> {
     if args.clean {
         selection::not_left_out(cluster, ", so leftovers cannot be determined")?;
     }
     let mut left = cluster.leftovers();
     for name in &args.names {
-        if left.iter().all(|l| l.owner != name) {
+        // A cleanup that is repeated finds nothing.
+        let is_done = args.clean && cluster.skyhooks.absence() == Certainty::Proven;
+        if !is_done && left.iter().all(|l| l.owner != name) {
             selection::known_skyhook(cluster, name)?;
         }
     }
@@ -127,7 +156,7 @@ fn of<'a>(cluster: &'a Cluster, args: &Args) -> Result<Vec<Leftover<'a>>> {
     Ok(left)
 }
 
-/// The places that could not be looked at, and why.
+/// The unreadable sources, with reasons.
 fn unread(cluster: &Cluster) -> impl Iterator<Item = (Source, Unread)> {
     ctx::unread(cluster, &PLACES).filter(|(source, _)| cluster.has(*source))
 }
@@ -141,7 +170,7 @@ fn plan(cluster: &Cluster, left: &[Leftover<'_>], names: &[String], purge: bool)
     }
     let (mut package_runs, mut rest) = (Vec::new(), Vec::new());
     let mut nodes: BTreeMap<&str, (&Node, Vec<Owner<'_>>)> = BTreeMap::new();
-    for one in left {
+    for one in left.iter().filter(|one| one.unproven.is_none()) {
         match one.place {
             LeftoverObject::Node(node, _) => {
                 let (_, owners) = nodes
@@ -152,10 +181,16 @@ fn plan(cluster: &Cluster, left: &[Leftover<'_>], names: &[String], purge: bool)
             LeftoverObject::Pod(pod) => package_runs.push(deleted(Kind::Pod, &pod.metadata, None)),
             LeftoverObject::Job(job) => package_runs.push(deleted(Kind::Job, &job.metadata, None)),
             LeftoverObject::ConfigMap(map) => {
-                let was = Some(Box::new(as_new(&map.whole)));
+                let was = Some(Box::new(unowned(as_new(&map.whole))));
                 rest.push(deleted(Kind::ConfigMap, &map.metadata, was));
             }
         }
+    }
+    for (why, objects) in unproven(left) {
+        let set = NodeSet::of(&objects).limited(SHOWN);
+        effects.warn(format!(
+            "{set}: labelled, but not created by the operator ({why}); not deleted"
+        ));
     }
     let mut steps = Vec::new();
     for (node, owners) in nodes.values() {
@@ -184,7 +219,27 @@ fn plan(cluster: &Cluster, left: &[Leftover<'_>], names: &[String], purge: bool)
     }
 }
 
-fn deleted(kind: Kind, meta: &crate::api::Meta, was: Option<Box<serde_json::Value>>) -> Step {
+/// Objects that carry a label of the operator and are not proven to be created by it, by the reason.
+fn unproven(left: &[Leftover<'_>]) -> BTreeMap<Unproven, Vec<String>> {
+    let mut found: BTreeMap<Unproven, Vec<String>> = BTreeMap::new();
+    for one in left {
+        if let Some(why) = &one.unproven {
+            found.entry(why.clone()).or_default().push(one.reference());
+        }
+    }
+    found
+}
+
+/// The object without owner: the garbage collector would delete an object of a deleted custom resource.
+fn unowned(mut object: Value) -> Value {
+    let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
+    if let Some(metadata) = metadata {
+        metadata.shift_remove("ownerReferences");
+    }
+    object
+}
+
+fn deleted(kind: Kind, meta: &crate::api::Meta, was: Option<Box<Value>>) -> Step {
     let namespace = meta.namespace.as_deref().unwrap_or_default();
     let target = Target::inside(kind, namespace, &meta.name, meta.uid.as_deref());
     Step::new(

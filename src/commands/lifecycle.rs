@@ -10,7 +10,8 @@ use crate::commands::shared::{held, migration, reset, selection};
 use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Exit, Result};
 use crate::plan::build::released;
-use crate::plan::{Change, Edit, Metadata, OnConflict, Plan, Step, Target};
+use crate::plan::{Change, Edit, Grade, Metadata, OnConflict, Plan, Step, Target};
+use crate::view::NodeSet;
 
 /// Pause a custom resource
 ///
@@ -89,7 +90,7 @@ struct Go {
     safety: Safety,
 }
 
-/// What is set or removed.
+/// The flag to set or remove.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verb {
     Pause,
@@ -158,7 +159,7 @@ impl Verb {
         }
     }
 
-    /// The annotation, which stops the work while it is there.
+    /// The annotation, which stops the work while present.
     fn annotation(self) -> &'static str {
         match self {
             Verb::Pause | Verb::Resume => "pause",
@@ -197,7 +198,7 @@ fn plan(
         (reason_key.as_str(), reason),
     ] {
         let from = annotations.get(key).map(String::as_str);
-        // A pause without a reason leaves the one that is there.
+        // A pause without a reason keeps the existing one.
         let kept = key == reason_key && verb.sets() && reason.is_none() && hold.is_none();
         if from != to && !kept {
             change = change.annotation(key, Edit::new(from, to));
@@ -250,8 +251,8 @@ fn plan(
     Ok(plan)
 }
 
-/// The plan where custom resources cannot be read, for example because one has an unknown field: an emergency does not
-/// wait until they can. The server tells whether the name exists.
+/// The plan if custom resources cannot be read, for example because of an unknown field: an emergency cannot wait. The
+/// server checks that the name exists.
 fn unseen(flavor: ApiFlavor, verb: Verb, name: &str, reason: Option<&str>, why: &Unread) -> Plan {
     let set = |to: &str| Edit::new(None, Some(to)).on_conflict(OnConflict::Overwrite);
     let key = flavor.key(verb.annotation());
@@ -323,6 +324,19 @@ fn warn(cluster: &Cluster, skyhook: &Skyhook, verb: Verb, plan: &mut Plan) {
             },
             if failed == 1 { "it" } else { "them" },
         ));
+    }
+    if verb == Verb::Pause && runs_jobs {
+        let package_runs = cluster.package_runs();
+        let running = package_runs.all().iter();
+        let nodes = running.filter(|e| e.skyhook == skyhook.name() && e.alive());
+        let nodes = NodeSet::of(nodes.map(|e| e.node));
+        if !nodes.is_empty() {
+            effects.at_least(Grade::B2);
+            effects.warn(format!(
+                "stages that are running on {} are stopped, and start again after `resume`",
+                nodes.limited(6)
+            ));
+        }
     }
     if verb.sets() && cluster.operator_before(0, 8) {
         effects.warn(

@@ -1,7 +1,7 @@
 //! One file per command: its arguments, whose doc comments are its manual, and how to run it.
 //!
-//! To add a command: write its file, with `Args`, `run` and a line `command!` that says what it needs, changes and
-//! prints; then list it below, under its task.
+//! To add a command: write its file, with `Args`, `run` and a `command!` that declares its sources, writes and
+//! documents; then list it below, under its task.
 
 pub mod apply_plan;
 pub mod collect;
@@ -100,7 +100,7 @@ table! {
     }
 }
 
-/// Every command that does something by itself, in the order of the table.
+/// Every command without subcommands, in the order of the table.
 pub fn all() -> Vec<&'static CommandInfo> {
     Command::all()
 }

@@ -6,7 +6,7 @@ use crate::args::selection::Selection;
 use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::command;
 use crate::commands::shared::migration::Force;
-use crate::commands::shared::{node_filter, reset, scope, selection};
+use crate::commands::shared::{nodes, reset, scope, selection};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::plan::Plan;
@@ -76,14 +76,15 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         .package
         .as_deref()
         .map(|package| split_package(package).0);
-    let only = selection::only(&args.selection.node, Some(&args.name), package);
+    let only = nodes::only(args.selection.query(), Some(&args.name), package);
     let cluster = ctx
         .only(only)
         .load_or_leftovers(&reset::NEEDS, &Source::DECIDING)
         .await?;
     let plan = plan(&cluster, args)?;
-    if args.selection.names_nodes() && node_filter::nodes(&cluster, &args.selection)?.is_empty() {
-        ctx.warn("no node matches --node, --match and -l, so no node is reset");
+    let query = args.selection.query();
+    if !query.is_empty() && nodes::selected(&cluster, query)?.is_empty() {
+        ctx.warn("no selected node matches -l, so no node is reset");
     }
     // Scripts reset before they begin, so a name that is not there is no error, but it may be a typo.
     if plan.is_empty()
@@ -109,7 +110,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     let part = args.package.is_some() || !args.selection.is_everything();
     let request = reset::ResetRequest {
         name: &args.name,
-        nodes: node_filter::nodes(cluster, &args.selection)?,
+        nodes: nodes::selected(cluster, args.selection.query())?,
         package: args.package.as_deref().map(split_package),
         failed_only: args.selection.failed_only,
         batches: !args.skip_batch_reset && (!part || args.batches),

@@ -119,7 +119,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     ctx.execute(&plan, &args.safety).await
 }
 
-/// The custom resource, unless it is gone.
+/// The custom resource, unless it was deleted.
 fn existing<'a>(cluster: &'a Cluster, args: &Args) -> Result<Option<&'a Skyhook>> {
     migration::refuse_unmigrated(cluster, &args.name)?;
     let Some(skyhook) = cluster.skyhook(&args.name) else {
@@ -130,7 +130,7 @@ fn existing<'a>(cluster: &'a Cluster, args: &Args) -> Result<Option<&'a Skyhook>
     Ok(Some(skyhook))
 }
 
-/// What a file holds of it.
+/// The custom resource from a file.
 fn from_file(cluster: &Cluster, file: &PathBuf, name: &str) -> Result<SavedResource> {
     let held = dump::load(std::slice::from_ref(file), Some(cluster.flavor()))?;
     let known = || held.skyhooks.items().iter().map(|s| s.name());
@@ -145,7 +145,7 @@ fn from_file(cluster: &Cluster, file: &PathBuf, name: &str) -> Result<SavedResou
     }
 }
 
-/// Makes it again, after what was taken off the nodes is back on them.
+/// Recreates the custom resource, after the keys removed from nodes are restored.
 fn plan_gone(cluster: &Cluster, saved: &SavedResource, args: &Args) -> Result<Plan> {
     let mut again = Recreation::of(cluster, &saved.object, args.reason.as_deref())?;
     let create = Operation::Create;
@@ -182,8 +182,7 @@ fn plan_held(
     held::end_what_is_left(cluster, plan, skyhook)
 }
 
-/// Holds it, lets it go and makes it again: the whole object stands in the plan, so it is in the
-/// journal before it goes.
+/// Holds, releases and recreates it: the plan contains the whole object, so the journal has it before the deletion.
 fn plan_terminating(cluster: &Cluster, skyhook: &Skyhook, args: &Args) -> Result<Plan> {
     let others = skyhook.third_party_finalizers();
     if !others.is_empty() {

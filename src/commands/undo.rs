@@ -4,13 +4,13 @@ use crate::apply::journal::{Record, Store};
 use crate::apply::look::Looked;
 use crate::args::named;
 use crate::args::safety::Safety;
+use crate::cluster::Only;
 use crate::commands::shared::command::{Write, command};
-use crate::commands::shared::selection;
 use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::{applied, released};
 use crate::plan::{Plan, Step};
-use crate::view::{age, some_of};
+use crate::view::{ago, some_of};
 
 /// Objects that are named in a message; the rest is counted.
 const SHOWN: usize = 6;
@@ -18,8 +18,8 @@ const SHOWN: usize = 6;
 /// Undo a previous command
 ///
 /// Without an id, undoes the most recent command not yet undone. Values that were changed since, by the operator or by
-/// anyone else, are kept and listed. If nothing can be reverted, the command still counts as not undone, and an older
-/// command can be undone only by its id. An undo is recorded in the journal, too, and can be undone by its id.
+/// anyone else, are kept and listed. If all of them were changed since, the command still counts as not undone, and an older
+/// command can be undone only by its id. Commands that cannot be undone, such as `package retry`, are passed over. An undo is recorded in the journal, too, and can be undone by its id.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook undo
@@ -59,6 +59,13 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         None => newest(ctx, &store)?,
     };
     let (mut plan, lost) = record.undo();
+    if plan.is_empty() && !lost.is_empty() {
+        return Err(Error::unchanged(format!(
+            "{:?} cannot be undone: {} cannot be restored",
+            record.begun.plan.title,
+            some_of(&lost, SHOWN)
+        )));
+    }
     for target in lost {
         let lost = format!("{target} cannot be restored");
         plan.consequences.cannot_be_undone.push(lost);
@@ -81,7 +88,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     }
     let mut shown = shown(ctx, &record, &looked)?;
     weigh(ctx, &mut shown).await?;
-    // A plan that is saved, and the journal, tell what was shown.
+    // A saved plan and the journal contain the preview.
     looked.plan.consequences.clone_from(&shown.consequences);
     let manner = CommandOptions {
         undoes: Some(record.begun.id.clone()),
@@ -100,7 +107,7 @@ async fn weigh(ctx: &mut Ctx, shown: &mut Plan) -> Result<()> {
     if released::starts_work(shown) {
         let nodes = released::nodes(shown);
         let cluster = ctx
-            .only(selection::only(&nodes, None, None))
+            .only(Only::few(nodes))
             .load_or_leftovers(&released::NEEDS, &[])
             .await?;
         released::add(&cluster, shown);
@@ -114,6 +121,12 @@ fn newest(ctx: &mut Ctx, store: &Store) -> Result<Record> {
     for complaint in found.complaints {
         ctx.warn(complaint);
     }
+    for begun in found.passed_over {
+        ctx.note(format!(
+            "Passed over, because it cannot be undone: {} (journal {})",
+            begun.plan.title, begun.id
+        ));
+    }
     let begun = &found.record.begun;
     ctx.note(format!(
         "Most recent command not yet undone: {} (journal {})",
@@ -121,15 +134,15 @@ fn newest(ctx: &mut Ctx, store: &Store) -> Result<Record> {
     ));
     if let Some(tried) = found.tried {
         ctx.warn(format!(
-            "an undo of this command was attempted {} ago, but not everything could be undone (journal {})",
-            age(Some(tried.at), crate::ctx::now()),
+            "an undo of this command was attempted {}, but not everything could be undone (journal {})",
+            ago(Some(tried.at), crate::ctx::now()),
             tried.id
         ));
     }
     Ok(found.record)
 }
 
-/// The plan of what would change, with a warning about what is left unchanged.
+/// The plan of the effective changes, with a warning about the unchanged rest.
 ///
 /// # Errors
 ///

@@ -6,7 +6,7 @@ use crate::args::safety::Safety;
 use crate::args::selection::Selection;
 use crate::cluster::{Cluster, Node, Source};
 use crate::commands::shared::command::{Write, command};
-use crate::commands::shared::{held, migration, node_filter, reset, selection};
+use crate::commands::shared::{held, migration, nodes, reset, selection};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::{effects, node};
@@ -85,7 +85,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         refuse_unknown(skyhook, args)?;
         refuse_misleading(&stage, &state)?;
     }
-    if args.add && !args.selection.names_nodes() {
+    if args.add && args.selection.query().is_empty() {
         return Err(Error::usage(
             "--add requires --node, --match or -l: without them, it would add the entry to every node or to every node where something fails",
         ));
@@ -95,9 +95,9 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     let mut nodes: Vec<&Node> = Vec::new();
     let mut without: Vec<&str> = Vec::new();
     let mut reruns = effects::Reruns::default();
-    for node in node_filter::nodes(cluster, &args.selection)? {
+    for node in nodes::selected(cluster, args.selection.query())? {
         let on = cluster.on_node(node, skyhook.name());
-        if args.selection.failed_only && !on.is_some_and(node_filter::fails) {
+        if args.selection.failed_only && !on.is_some_and(nodes::fails) {
             continue;
         }
         let known = on
@@ -129,7 +129,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
             "requested by the user",
         ));
     }
-    if steps.is_empty() && !args.selection.node.is_empty() && !without.is_empty() {
+    if steps.is_empty() && !args.selection.query().named.is_empty() && !without.is_empty() {
         return Err(no_entry(cluster, args, &without));
     }
     let mut plan = Plan {

@@ -67,7 +67,7 @@ async fn ask(ctx: &mut Ctx, timeout: Duration) -> Operator {
     }
 }
 
-/// The operator, as far as it is known.
+/// The operator, if known.
 #[derive(Default, Serialize, JsonSchema)]
 struct Operator {
     version: Option<String>,
@@ -99,7 +99,7 @@ impl Operator {
             .operator_version
             .as_ref()
             .map(ToString::to_string);
-        let deployment = cluster.operators.items().first();
+        let deployment = cluster.operator();
         Operator {
             version,
             namespace: deployment.map(|d| d.namespace().to_owned()),

@@ -47,7 +47,7 @@ pub(super) async fn client(
         },
         warnings: warnings.clone(),
     };
-    // Whoever asks for none gets none.
+    // Respect `disable-compression` of the kubeconfig.
     let pace = (!config.disable_compression).then(Pace::default);
     let uses_system_roots = config.root_cert.is_none();
     let client = match config.proxy_url {
@@ -80,8 +80,8 @@ pub(super) async fn client(
     })
 }
 
-/// Kube's configuration, field by field: its own reading of the proxy variables asks `NO_PROXY`
-/// about the proxy instead of the server, and fails on a trailing comma.
+/// Kube's configuration, field by field: its own reading of the proxy variables matches `NO_PROXY` against the proxy
+/// instead of the server, and fails on a trailing comma.
 fn config(target: Target, environment: &Environment) -> Result<kube::Config, Error> {
     let Target {
         cluster,
@@ -122,10 +122,10 @@ fn config(target: Target, environment: &Environment) -> Result<kube::Config, Err
     Ok(config)
 }
 
-/// Which token is sent. A file goes before the token beside it, as long as it can be read.
+/// Chooses the token. A readable file takes precedence over an inline token.
 ///
-/// Kube sends what is in a token file as it stands, and a line end is not a header's. A file that needs no trimming is
-/// left to kube, which reads it again when the token changes.
+/// Kube sends the content of a token file unchanged, and a header cannot contain a line end. A file that needs no
+/// trimming is left to kube, which reads it again when the token changes.
 fn settle_token(user: &mut AuthInfo) -> Result<(), Error> {
     if let Some(path) = &user.token_file {
         match std::fs::read_to_string(path) {
@@ -143,7 +143,7 @@ fn settle_token(user: &mut AuthInfo) -> Result<(), Error> {
     }
 }
 
-/// What is sent as whom to act: the names go into headers, too.
+/// Checks the impersonated user and groups: they become headers.
 fn check_impersonation(user: &AuthInfo) -> Result<(), Error> {
     let extra = user.impersonate_user_extra.iter().flatten();
     let names = user.impersonate.iter().chain(&user.impersonate_uid);
@@ -154,7 +154,7 @@ fn check_impersonation(user: &AuthInfo) -> Result<(), Error> {
     Ok(())
 }
 
-/// Refuses what no header can hold, line ends above all.
+/// Refuses text that no header can contain, line ends above all.
 fn sendable(what: &'static str, text: &str) -> Result<(), Error> {
     match HeaderValue::from_str(text) {
         Ok(_) => Ok(()),
@@ -162,7 +162,7 @@ fn sendable(what: &'static str, text: &str) -> Result<(), Error> {
     }
 }
 
-/// The address of a server; without a scheme it is https if anything about TLS is said.
+/// The address of a server; without a scheme, https if TLS is configured.
 fn address(server: &str, has_tls: bool) -> Result<Uri, Error> {
     let spelled = match (server.contains("://"), has_tls) {
         (true, _) => server.to_owned(),
@@ -236,7 +236,7 @@ fn authority(error: KubeconfigError) -> Error {
 fn load(what: &'static str, error: &LoadDataError) -> Error {
     match error {
         LoadDataError::ReadFile(error, path) => unreadable(what, path, error),
-        // Its message would quote a byte of the data; nobody needs it.
+        // The original message would quote a byte of the data.
         LoadDataError::DecodeBase64(_) => bad(what, "the data is not valid base64".to_owned()),
         LoadDataError::NoBase64DataOrFile => bad(what, "neither data nor a file is set".to_owned()),
     }

@@ -1,6 +1,7 @@
-//! Whether the server is asked to compress what it sends: from far it pays, from near it costs more than it saves.
+//! Whether to request compressed responses: over a slow connection it pays, over a fast one it costs more than it
+//! saves.
 //!
-//! How far it is, the time of the first answers tells; how fast data comes, the pages themselves.
+//! The first responses show the latency, the pages themselves the bandwidth.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -19,10 +20,10 @@ use super::observed::{Observed, observed};
 const NEAR: Duration = Duration::from_millis(20);
 /// Bytes a second below which a near server counts as far: compressed, they come faster.
 const SLOW: u128 = 12_000_000;
-/// Bodies of fewer bytes say nothing of that.
+/// Smaller bodies do not show the bandwidth.
 const TELLING: usize = 1 << 20;
 
-/// What is known of the way to a server.
+/// Latency and bandwidth of the connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Way {
     /// The shortest time to the head of an answer.
@@ -39,14 +40,14 @@ impl Way {
         self.nearest = Some(self.nearest.map_or(after, |nearest| nearest.min(after)));
     }
 
-    /// Takes note of a body that came as it was.
+    /// Records an uncompressed body.
     fn came(&mut self, bytes: usize, within: Duration) {
         let rate = bytes as u128 * 1000 / within.as_millis().max(1);
         self.slow |= bytes >= TELLING && rate < SLOW;
     }
 }
 
-/// What is known of the way to a server, as all requests share it.
+/// Latency and bandwidth of the connection, shared by all requests.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Pace(Arc<Mutex<Way>>);
 
@@ -58,8 +59,7 @@ impl Pace {
     }
 }
 
-/// A service that asks for what is not compressed where that comes sooner; `pace` is `None` where compression is out of
-/// the question.
+/// A service that requests uncompressed responses where they arrive sooner; without `pace`, compression is disabled.
 pub(super) fn paced<S, B>(
     service: S,
     pace: Option<Pace>,

@@ -1,4 +1,4 @@
-//! What the process's environment says about connecting.
+//! Connection settings of the environment.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -50,7 +50,7 @@ impl Environment {
         if loopback || host == "localhost" {
             return None;
         }
-        // It only says whether; one that it cannot read it would pass over without a word.
+        // The matcher only decides; it would silently ignore an invalid proxy address.
         let matcher = Matcher::builder()
             .all("http://proxy")
             .no(self.no_proxy.as_deref().unwrap_or_default())

@@ -88,7 +88,7 @@ pub enum Error {
     PluginMissing {
         command: String,
         why: String,
-        /// What the kubeconfig says on how to install it.
+        /// The install hint of the kubeconfig.
         hint: String,
     },
 
@@ -100,6 +100,12 @@ pub enum Error {
 
     #[error("credential plugin {command:?} failed: {why}; run it manually to see why")]
     PluginFailed { command: String, why: String },
+}
+
+impl From<Error> for crate::error::Error {
+    fn from(error: Error) -> Self {
+        Self::failed(error)
+    }
 }
 
 fn at(line: Option<u64>) -> String {

@@ -76,13 +76,12 @@ fn spell(paths: &[PathBuf]) -> String {
     paths.join(", ")
 }
 
-/// One file of a size that a kubeconfig may have. What is in a pipe can be read only once, so that paths in it are
-/// taken as they stand.
+/// Reads one file up to the size limit. A pipe can be read only once, so paths in it are not resolved.
 fn read_bounded(path: &Path) -> Result<Kubeconfig, KubeconfigError> {
     let unreadable = |error| KubeconfigError::ReadConfig(error, path.to_owned());
-    let file = bounded::open(path).map_err(unreadable)?;
-    let metadata = file.metadata().map_err(unreadable)?;
+    let metadata = std::fs::metadata(path).map_err(unreadable)?;
     if !metadata.is_file() {
+        let file = bounded::open(path).map_err(unreadable)?;
         let bytes = bounded::read(file, MOST_KUBECONFIG).map_err(unreadable)?;
         return Kubeconfig::from_yaml(&String::from_utf8_lossy(&bytes));
     }
@@ -104,7 +103,7 @@ fn read_file(path: &Path) -> Result<Option<Kubeconfig>, Error> {
             path: path.to_owned(),
             why: crate::reason::plain_reason(&error),
         }),
-        // The parser's own message quotes the file, and with it perhaps a token.
+        // The parser's message quotes the file, which may contain a token.
         Err(KubeconfigError::Parse(error)) => Err(Error::ParseKubeconfig {
             path: path.to_owned(),
             line: error.location().map(|at| at.line()),

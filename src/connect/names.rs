@@ -1,4 +1,4 @@
-//! The names that stand in the kubeconfig.
+//! The names in a kubeconfig.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use super::kubeconfig;
 use super::{Environment, Error};
 use crate::args::connection::Connection;
 
-/// What the connection flags can name, each list sorted.
+/// The valid values of the connection flags, each list sorted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Names {
     pub contexts: Vec<String>,

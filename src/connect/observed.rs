@@ -1,4 +1,4 @@
-//! A body that is looked at as it comes.
+//! A response body that reports each chunk to an observer.
 
 use bytes::Bytes;
 use http_body::Frame;

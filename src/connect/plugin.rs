@@ -28,14 +28,14 @@ use crate::reason::first_line;
 /// How long before it expires a token is replaced.
 const AHEAD: SignedDuration = SignedDuration::from_secs(30);
 
-/// The time a plugin may take that asks nobody, unless `--request-timeout` says otherwise.
+/// The time limit of a non-interactive plugin, unless `--request-timeout` sets another.
 const LIMIT: Duration = Duration::from_secs(60);
-/// The time for one that asks its user, who may have to log in elsewhere.
+/// The time limit of an interactive plugin, whose user may have to log in elsewhere.
 const LIMIT_OF_A_LOGIN: Duration = Duration::from_secs(600);
-/// For so long a plugin that failed is not run again: the requests under way would each hear the same from it.
+/// The time after a failure before a plugin runs again: concurrent requests would all get the same error.
 const REST: Duration = Duration::from_secs(10);
 
-/// What a plugin printed.
+/// The output of a plugin.
 #[derive(Deserialize)]
 struct ExecCredential {
     status: Option<Status>,
@@ -50,9 +50,9 @@ struct Status {
     expiration_timestamp: Option<Timestamp>,
 }
 
-/// Runs the user's plugin, if there is one, and puts what it gives in its place.
+/// Runs the user's credential plugin, if any, and uses its credentials.
 ///
-/// A token that expires is kept by the [`Renewal`] instead, which goes with every request.
+/// The [`Renewal`], which goes with every request, keeps an expiring token.
 pub(super) async fn resolve(
     user: &mut AuthInfo,
     limit: Option<Duration>,
@@ -88,7 +88,7 @@ pub(super) async fn resolve(
     }
 }
 
-/// A token that is asked for again before it expires.
+/// A token that is renewed before it expires.
 #[derive(Clone)]
 pub(super) struct Renewal {
     exec: Arc<ExecConfig>,
@@ -185,7 +185,7 @@ async fn run(exec: &ExecConfig, limit: Option<Duration>) -> Result<Status, Error
             said => format!("{} ({said})", output.status),
         }));
     }
-    // What it printed may be a token, so the parser's own words, which quote it, are not passed on.
+    // The output may be a token, so the parser's message, which quotes it, is dropped.
     let printed: Option<ExecCredential> = std::str::from_utf8(&output.stdout)
         .ok()
         .and_then(|text| serde_saphyr::from_str(text).ok());

@@ -20,14 +20,14 @@ use super::warnings::Warnings;
 
 /// How often a read is tried again.
 pub const RETRIES: u32 = 3;
-/// The longest wait before a read is tried again, whatever the server asks for.
+/// The longest wait before a read is retried, regardless of Retry-After.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
-/// What is said of a server that was too busy for a request.
+/// The notice after throttling.
 const BUSY: &str = "the API server throttled some requests (429); they were retried";
 /// The wait before the first retry where the server does not name one; it doubles.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 
-/// How requests are made, over whatever carries them.
+/// The retry policy of requests, over any transport.
 #[derive(Debug, Clone, Default)]
 pub struct RequestPolicy {
     /// The address of the server, for messages.
@@ -38,11 +38,11 @@ pub struct RequestPolicy {
 }
 
 impl RequestPolicy {
-    /// The service that makes requests this way.
+    /// Wraps a service with this policy.
     ///
-    /// Reads that the server is too busy for (429, 503, 504) or fails at (500, 502), and those to which it closes
-    /// the connection, are tried again up to three times, after the time it asks for, at most ten seconds. Writes are
-    /// never repeated here: whether that is safe only their author knows. Requests must be made within a tokio runtime.
+    /// Reads are retried up to three times after 429, 500, 502, 503, 504 and closed connections, after the server's
+    /// Retry-After of at most ten seconds. Writes are never retried here: only their author knows whether that is safe.
+    /// Requests must be made within a tokio runtime.
     pub fn over<S, B>(
         self,
         service: S,
@@ -194,7 +194,7 @@ fn was_cut(error: &(dyn std::error::Error + 'static)) -> bool {
     transport_error.is_some_and(|transport_error| transport_error.kind == TransportErrorKind::Cut)
 }
 
-/// The wait that a server asks for.
+/// The wait of a Retry-After header.
 pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let asked = headers.get(RETRY_AFTER)?;
     asked.to_str().ok()?.parse().ok().map(Duration::from_secs)

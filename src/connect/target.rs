@@ -16,21 +16,21 @@ pub(super) struct Target {
     pub named: Named,
 }
 
-/// What the kubeconfig calls them; empty where nothing of it is used.
+/// The names of cluster, user and context in the kubeconfig; empty if unused.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Named {
     pub context: Option<String>,
     pub cluster: Option<String>,
 }
 
-/// Where a pod finds what it needs to talk to its own cluster.
+/// The directory with a pod's credentials for its own cluster.
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 impl Target {
-    /// What the chosen context names.
+    /// The target of the chosen context.
     ///
-    /// A context whose user is not there would be used anonymously, and then the server refuses everything without saying
-    /// why: that is an error, unless flags give credentials. `files` is where the kubeconfig is, for messages.
+    /// A context with a missing user would connect anonymously, and the server would refuse everything without a
+    /// reason: that is an error, unless flags give credentials. `files` names the kubeconfig in messages.
     pub fn of(
         kubeconfig: Kubeconfig,
         files: &str,
@@ -149,7 +149,7 @@ impl Target {
     fn lay_over_cluster(&mut self, flags: &Connection) {
         let cluster = &mut self.cluster;
         let insecure = flags.insecure_skip_tls_verify;
-        // Either flag says how to trust the server, so what the file says on that is void.
+        // Either flag sets the trust of the server, and replaces the settings of the file.
         if insecure == Some(true) || flags.certificate_authority.is_some() {
             cluster.insecure_skip_tls_verify = insecure;
             cluster.certificate_authority = flags.certificate_authority.as_deref().map(spell);
@@ -175,7 +175,7 @@ impl Target {
     fn lay_over_user(&mut self, flags: &Connection) {
         let user = &mut self.user;
         if let Some(token) = &flags.token {
-            // A token on the command line goes before whatever else would authenticate.
+            // A token flag takes precedence over any other authentication.
             user.token = Some(token.clone());
             user.token_file = None;
             user.username = None;
@@ -209,7 +209,7 @@ impl Target {
         }
     }
 
-    /// What excludes each other or belongs together, whether flags or files say it.
+    /// Checks combinations of settings, from flags or files.
     fn check(&self) -> Result<(), Error> {
         let (cluster, user) = (&self.cluster, &self.user);
         let insecure = cluster.insecure_skip_tls_verify == Some(true);

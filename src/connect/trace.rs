@@ -1,7 +1,7 @@
-//! `-v=6` and above: what is asked of the server and what it answers, without a secret.
+//! `-v=6` and above: requests and responses on stderr, without secrets.
 //!
-//! Requests are seen before credentials are put on them, so that none can be said; what looks like one in an answer
-//! is taken out as well.
+//! Requests are traced before credentials are added, so none can be printed; patterns of secrets in responses are
+//! masked.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use tower::{BoxError, Service, ServiceExt, service_fn};
 use super::observed::{Observed, observed};
 use crate::redact;
 
-/// How much is said of requests, and where. The levels are kubectl's: 6 says method, URL, status and duration of each,
-/// 7 the headers of the request, 8 those of the answer and the beginning of bodies, 9 more of these, 10 all of them.
+/// The verbosity and the output. The levels are kubectl's: 6 prints method, URL, status and duration of each request, 7
+/// its headers, 8 those of the response and the beginning of bodies, 9 more of the bodies, 10 all of them.
 #[derive(Clone)]
 pub struct HttpTrace {
     pub level: u8,
@@ -28,7 +28,7 @@ pub struct HttpTrace {
 }
 
 impl HttpTrace {
-    /// The level from which on requests are said at all.
+    /// The lowest level that traces requests.
     pub const FROM: u8 = 6;
 
     fn headers(&self, title: &str, headers: &HeaderMap) {
@@ -53,7 +53,7 @@ impl HttpTrace {
         (self.say)(&format!("{title} body: {text}{cut}"));
     }
 
-    /// How many bytes of a body are said.
+    /// The number of bytes printed of a body.
     fn most(&self) -> usize {
         match self.level {
             0..=7 => 0,
@@ -77,7 +77,7 @@ fn is_secret(header: &str) -> bool {
         .any(|word| header.to_lowercase().contains(word))
 }
 
-/// A service whose requests and answers are said; `server` is the address of the server, without credentials.
+/// A service that traces requests and responses; `server` is its address without credentials.
 pub(super) fn traced<S, B>(
     service: S,
     server: String,
@@ -155,7 +155,7 @@ fn ask_for_text(headers: &mut HeaderMap) {
     }
 }
 
-/// The beginning of a body, which is said once it has come, or is given up.
+/// The beginning of a body, printed once it is complete or dropped.
 struct Seen {
     trace: HttpTrace,
     bytes: Vec<u8>,

@@ -1,7 +1,7 @@
-//! The connection itself, as kube makes it, but for Nagle's algorithm.
+//! Kube's connection without Nagle's algorithm.
 //!
-//! kube leaves that on, and the first answer of every connection then waits 40 ms for an acknowledgement that nobody is
-//! in a hurry to send. Connections through a proxy are kube's own.
+//! Kube leaves it on, and the first response of every connection then waits 40 ms for an acknowledgement. Proxied
+//! connections are kube's own.
 
 use bytes::Bytes;
 use http::Response;

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use crate::redact;
 
-/// A request that got no answer, or only part of one.
+/// A request without a complete response.
 ///
-/// Displays as one line that says what, where and what to do; [`TransportError::short`] is for a line
-/// that already says where.
+/// Displays as one line with reason, place and remedy; [`TransportError::short`] is for lines that name the place
+/// already.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TransportError {
     /// The address of the server, without credentials.
@@ -27,13 +27,13 @@ pub enum TransportErrorKind {
     NoSuchHost,
     /// The server closed the connection before it had answered.
     Cut,
-    /// The server's certificate does not hold; says why.
+    /// The server's certificate is invalid, for this reason.
     Certificate(String),
     /// The server is not using TLS.
     NotTls,
-    /// The server does not accept plain HTTP, and so perhaps TLS.
+    /// The answer is not HTTP/1.1: the server may need TLS, or accept only HTTP/2.
     NotHttp,
-    /// The proxy would not connect; says why.
+    /// The proxy refused the connection, for this reason.
     Proxy(String),
     Other(String),
 }
@@ -59,7 +59,10 @@ impl TransportError {
             TransportErrorKind::Certificate(why)
         } else if says("received corrupt message") {
             TransportErrorKind::NotTls
-        } else if says("invalid HTTP version") {
+        } else if says("invalid HTTP version")
+            || says("NoApplicationProtocol")
+            || says("unexpected message from connection")
+        {
             TransportErrorKind::NotHttp
         } else if let Some(why) = after("tunnel error").or_else(|| after("SOCKS error")) {
             TransportErrorKind::Proxy(why)
@@ -100,7 +103,7 @@ impl TransportError {
             TransportErrorKind::Cut => "the server closed the connection".to_owned(),
             TransportErrorKind::Certificate(why) => format!("certificate not trusted: {why}"),
             TransportErrorKind::NotTls => "the server is not using TLS".to_owned(),
-            TransportErrorKind::NotHttp => "the server does not accept plain HTTP".to_owned(),
+            TransportErrorKind::NotHttp => "the server does not answer in HTTP/1.1".to_owned(),
             TransportErrorKind::Proxy(why) => format!("the proxy refused to connect: {why}"),
             TransportErrorKind::Other(why) => why.clone(),
         }
@@ -155,10 +158,14 @@ impl fmt::Display for TransportError {
                 f,
                 "the server at {server} is not using TLS; check --server, or use an http:// URL"
             ),
+            TransportErrorKind::NotHttp if server.starts_with("https:") => write!(
+                f,
+                "the server at {server} does not answer in HTTP/1.1: it may accept only HTTP/2; check --server"
+            ),
             TransportErrorKind::NotHttp => write!(
                 f,
-                "the server at {server} does not accept plain HTTP; check --server, or use an https:// \
-                 URL"
+                "the server at {server} does not answer in HTTP/1.1: it may need TLS or accept only HTTP/2; check \
+                 --server, or use an https:// URL"
             ),
             TransportErrorKind::Proxy(why) => write!(
                 f,

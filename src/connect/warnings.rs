@@ -7,9 +7,9 @@ use http::HeaderMap;
 use http::header::WARNING;
 use regex::Regex;
 
-/// Collects the server's warnings, each once, until the edge takes them to print.
+/// Collects the server's warnings without duplicates until they are printed.
 ///
-/// Clones share what they collect.
+/// Clones share their warnings.
 #[derive(Debug, Clone, Default)]
 pub struct Warnings(Arc<Mutex<State>>);
 
@@ -35,7 +35,7 @@ impl Warnings {
         }
     }
 
-    /// Warns of what the client saw itself.
+    /// Adds a warning of the client itself.
     pub(super) fn say(&self, warning: String) {
         let mut state = self.lock();
         if state.seen.insert(warning.clone()) {
@@ -50,9 +50,9 @@ impl Warnings {
     }
 }
 
-/// The texts of one header: `299 AGENT "TEXT" ["DATE"]`, several with commas between.
+/// The texts of one header: `299 AGENT "TEXT" ["DATE"]`, several separated by commas.
 ///
-/// Other codes are not Kubernetes' and are passed over, as client-go does; so is what is malformed.
+/// Other codes are not from Kubernetes and are ignored, as in client-go; so are malformed ones.
 fn parse(header: &str) -> Vec<String> {
     static WARNING: LazyLock<Regex> = LazyLock::new(|| {
         let pattern = r#"(?-u:\b)(?<code>[0-9]{3}) +\S+ +"(?<text>(?:[^"\\]|\\.)*)"(?: +"[^"]*")?"#;

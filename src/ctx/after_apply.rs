@@ -1,4 +1,4 @@
-//! What is said of a plan that was carried out, beside what came of its steps.
+//! Notices printed after a plan was applied, beside its step results.
 
 use std::cell::RefCell;
 
@@ -13,7 +13,7 @@ pub fn left_paused(target: &Target) -> String {
     )
 }
 
-/// The same where nobody can tell, as its end may be on the way.
+/// Hint for a pause that may remain: its removal was sent, but not confirmed.
 pub fn perhaps_left_paused(target: &Target) -> String {
     format!(
         "this command may have left {target} paused; if so, resume it: kubectl skyhook resume {}",
@@ -42,11 +42,11 @@ pub fn note_hold(held: &RefCell<Vec<Target>>, event: &ApplyEvent<'_>) {
     }
 }
 
-/// What others did meanwhile, and what that has made of the plan.
+/// Notices about concurrent changes by others and their effect on the plan.
 pub fn beside(plan: &Plan, outcome: &PlanOutcome) -> Vec<String> {
     let mut said = gone(plan, outcome);
     for (step, result) in outcome.of(plan) {
-        // Of a node that stays cordoned, the preview and the closing table tell.
+        // Cordons that are kept already appear in the preview and in the closing table.
         if let (StepResult::Kept { reason }, true) = (result, step.change.is_hold()) {
             said.push(format!("{} stays paused: {reason}", step.target));
         }
@@ -54,12 +54,12 @@ pub fn beside(plan: &Plan, outcome: &PlanOutcome) -> Vec<String> {
     said
 }
 
-/// Says which objects went meanwhile, and what was therefore not done.
+/// Lists objects deleted during the run and the changes skipped for them. A hold ends with its object.
 fn gone(plan: &Plan, outcome: &PlanOutcome) -> Vec<String> {
     let mut gone: Vec<(String, Vec<&str>)> = Vec::new();
     for (step, _) in outcome
         .of(plan)
-        .filter(|(_, result)| **result == StepResult::Gone)
+        .filter(|(step, result)| **result == StepResult::Gone && !step.change.is_hold())
     {
         let target = step.target.to_string();
         match gone.iter_mut().find(|(name, _)| *name == target) {

@@ -27,15 +27,15 @@ pub enum Question {
 pub enum Unconfirmed {
     /// The answer on the terminal is no.
     No,
-    /// There is no terminal, and standard input does not say yes.
+    /// Without a terminal, and standard input holds no `y`.
     Unanswered,
-    /// Standard input says yes, to what takes more than that.
+    /// Standard input holds a `y`, but the plan requires a stronger confirmation.
     NotEnough(String),
     Interrupted,
 }
 
 impl Question {
-    /// The question that a plan of this grade asks.
+    /// The question for a plan of this grade.
     pub fn of(plan: &Plan) -> Question {
         match plan.grade() {
             Grade::B0 | Grade::B1 | Grade::B2 => Question::YesNo,
@@ -47,24 +47,24 @@ impl Question {
         }
     }
 
-    /// Asks on stderr, and reads the answer from standard input: a whole line, as a terminal edits it. dialoguer reads
-    /// key by key, and leaves what follows the first key to the shell.
+    /// Prompts on stderr and reads a whole line from standard input, with the terminal's line editing. dialoguer reads
+    /// single keys and leaves the rest of the line to the shell.
     ///
-    /// Where standard input is no terminal, a line of it answers y or N and nothing beyond.
+    /// Without a terminal, a piped line answers y or N only.
     ///
     /// # Errors
     ///
-    /// Why it must not go ahead.
+    /// The plan is not confirmed.
     pub async fn ask(&self, plan: &Plan, screen: &mut Screen) -> Result<(), Unconfirmed> {
         let terminal = std::io::stdin().is_terminal();
-        if terminal && !screen.err.terminal {
+        if terminal && !screen.can_ask() {
             return Err(Unconfirmed::Unanswered);
         }
         // Who sees the question may answer it with Ctrl-C at once.
         let interrupt = process::interrupt();
         screen.prompt(&self.words(plan, terminal));
         let line = process::line(interrupt).await;
-        // What comes next starts on a line of its own, also where no one has pressed enter.
+        // Start the next output on a new line, even if Enter was not pressed.
         if !matches!(&line, Line::Of(typed) if terminal && typed.ends_with('\n')) {
             screen.prompt("\n");
         }
@@ -101,6 +101,13 @@ impl Question {
         };
         written.expect("a string takes all");
         asked
+    }
+}
+
+impl Screen {
+    /// Whether a terminal shows the question and takes the answer.
+    pub(super) fn can_ask(&self) -> bool {
+        std::io::stdin().is_terminal() && self.err.terminal
     }
 }
 

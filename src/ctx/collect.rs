@@ -7,12 +7,12 @@ use crate::cluster::live::{self, CollectRequest, Collected};
 use crate::error::{Error, Result};
 
 impl Ctx {
-    /// Reads all of the cluster that `request` asks for; `--api`, `--namespace` and what is seen of runs on
-    /// this machine are added to it.
+    /// Reads the cluster for `request`, completed by `--api`, `--namespace` and the runs of this program on this
+    /// machine.
     ///
     /// # Errors
     ///
-    /// Files are read instead, or the server does not answer at all.
+    /// The input is files, or the server does not respond at all.
     pub async fn collect(&mut self, request: CollectRequest) -> Result<Collected> {
         if !self.global.reading.from.is_empty() {
             let reason = "collect requires a cluster; --from is not supported because the files can be shared as is";

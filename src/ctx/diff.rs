@@ -8,10 +8,10 @@ use similar::{ChangeTag, TextDiff};
 use crate::plan::{Change, Field, Metadata, Plan, Step, Target};
 use crate::view::text::{self, Label, Text};
 
-/// Places of an object with what stands there, as text.
+/// Field paths of an object with their values as text.
 type Side = Vec<(String, String)>;
 
-/// Every object before and after, as a unified diff of what changes in it.
+/// A unified diff of every changed object.
 pub(super) fn diff(plan: &Plan) -> Text {
     let mut text = Text::new();
     for step in plan.steps() {
@@ -72,7 +72,7 @@ pub(super) fn objects(plan: &Plan) -> Vec<(&Target, String, String)> {
         .collect()
 }
 
-/// What stands at a place of an object before and after.
+/// The old and new value of a field.
 struct FieldDiff {
     key: String,
     before: Option<String>,
@@ -93,7 +93,7 @@ fn whole(side: &Side) -> String {
     side.iter().map(|(_, text)| text.as_str()).collect()
 }
 
-/// What a step changes, before and after.
+/// The fields that a step changes, before and after.
 fn sides(step: &Step) -> (Side, Side) {
     match &step.change {
         Change::Metadata(metadata) => metadata_sides(metadata),
@@ -162,7 +162,7 @@ fn readable(value: &str) -> String {
     }
 }
 
-/// Members of a list, each under what tells it from the others.
+/// The items of a list, each under its identifying key.
 fn listed(at: &str, items: &[Value]) -> Side {
     let lines = items.iter().map(|item| {
         let line = format!("{at}: {item}\n");

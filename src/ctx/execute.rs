@@ -18,22 +18,27 @@ use crate::apply::{ApplyEvent, Journal, Options, PlanOutcome, StopReason, Stoppe
 use crate::apply::{apply, owner, preflight};
 use crate::args::safety::{DryRun, Safety};
 use crate::error::{Error, Exit, Result};
-use crate::plan::{ClusterIdentity, Plan, SavedPlan};
+use crate::plan::{ClusterIdentity, Grade, Plan, SavedPlan};
 use crate::view::View;
 
-/// What is peculiar to one command.
+/// Options of a single command.
 #[derive(Debug, Clone, Default)]
 pub struct CommandOptions {
-    /// Is no error where nobody confirms it and there is no terminal to ask on, as scripts of old expect.
+    /// Without a terminal and a confirmation, exits 0 instead of failing, as existing scripts expect.
     pub aborts: bool,
-    /// The journal that the plan takes back.
+    /// Without a terminal, grades up to B1 need no confirmation, because upstream's CLI never prompts. Standard input
+    /// is left unread: it may be the list of a shell loop.
+    pub unasked: bool,
+    /// The journal that the plan reverts.
     pub undoes: Option<String>,
-    /// What of the plan is shown and asked about, where the rest of it changes nothing.
+    /// The part of the plan to preview and confirm; the rest has no effect of its own.
     pub shown: Option<Plan>,
+    /// The digest of the saved plan that this is.
+    pub digest: Option<String>,
 }
 
 impl Ctx {
-    /// Shows a plan, asks, and carries it out. What came of it is shown, and is the exit code.
+    /// Previews, confirms and applies a plan, then prints the result and returns its exit code.
     pub async fn execute(&mut self, plan: &Plan, safety: &Safety) -> Result<Exit> {
         self.execute_with(plan, safety, CommandOptions::default(), None)
             .await
@@ -47,9 +52,9 @@ impl Ctx {
         command_options: CommandOptions,
         mut waiting: Option<PlanWait<'_>>,
     ) -> Result<Exit> {
-        let plan = &plan.sparing_cordons(&safety.force_uncordon);
+        let plan = &forcing_uncordons(plan, safety);
         let shown = command_options.shown.as_ref();
-        let shown = shown.map(|shown| shown.sparing_cordons(&safety.force_uncordon));
+        let shown = shown.map(|shown| forcing_uncordons(shown, safety));
         let from_files = !self.global.reading.from.is_empty();
         self.refuse_files(safety)?;
         if from_files && safety.dry_run == DryRun::Server {
@@ -60,25 +65,27 @@ impl Ctx {
         let external = External::of(process::variable).filter(|_| safety.diff);
         let changes = shown.as_ref().unwrap_or(plan);
         let own = waiting.as_ref().and_then(|w| w.aim.preview());
+        let saved = match &safety.plan_out {
+            Some(file) => Some((file, self.saved(plan).await?)),
+            None => None,
+        };
+        let digest = saved.as_ref().map(|(_, saved)| saved.digest());
+        let digest = digest.or(command_options.digest.as_deref());
         let preview = Preview {
             plan: changes,
             diff: safety.diff && external.is_none(),
             destination: self.destination(),
             own: own.as_deref(),
+            digest,
         };
-        if let Some(file) = &safety.plan_out {
-            let (cluster, specs) = if from_files {
-                (None, Vec::new())
-            } else {
-                (Some(self.here().await?.origin), self.specs.clone())
-            };
-            apply_file::write(&SavedPlan::of(plan, cluster, specs), file)?;
+        if let Some((file, saved)) = &saved {
+            apply_file::write(saved, file)?;
             self.show(&preview)?;
             self.show_diff(plan, external.as_ref())?;
-            self.note(format!("plan {} is in {}", plan.digest(), file.display()));
+            self.note(format!("plan {} is in {}", saved.digest(), file.display()));
             return Ok(Exit::Done);
         }
-        // What was asked for before may be waited for now.
+        // A request made by an earlier run can be awaited by an empty plan.
         let waits = waiting.is_some() && plan.waits() && safety.dry_run == DryRun::None;
         if plan.is_empty() && !waits {
             self.note(format!("{}: nothing to do", plan.title));
@@ -90,7 +97,8 @@ impl Ctx {
             }
             drop(own);
             let aim = waiting.as_ref().map(|w| &*w.aim);
-            return self.close(plan, &PlanOutcome::nothing_done(plan), None, safety, aim);
+            let outcome = PlanOutcome::nothing_done(plan);
+            return self.close(plan, &outcome, None, safety, aim, digest);
         }
         within(changes, safety)?;
         if safety.dry_run == DryRun::Client || from_files {
@@ -111,7 +119,9 @@ impl Ctx {
                 external.show(changes, true)?;
             }
         }
-        if !options.dry_run && !changes.is_empty() && !safety.confirm {
+        let unasked =
+            command_options.unasked && changes.grade() <= Grade::B1 && !self.screen.can_ask();
+        if !options.dry_run && !changes.is_empty() && !safety.confirm && !unasked {
             match Question::of(changes).ask(changes, &mut self.screen).await {
                 Err(Unconfirmed::Unanswered) if command_options.aborts => {
                     return self.abort(&preview);
@@ -120,12 +130,22 @@ impl Ctx {
             }
         }
         drop(own);
-        let undoes = command_options.undoes;
+        let undoes = command_options.undoes.clone();
         let (outcome, journal) = self
             .send(plan, &options, safety, undoes, waiting.as_mut())
             .await?;
         let aim = waiting.as_ref().map(|w| &*w.aim);
-        self.close(plan, &outcome, journal, safety, aim)
+        self.close(plan, &outcome, journal, safety, aim, digest)
+    }
+
+    /// The plan with the cluster and the specs that it was made for.
+    async fn saved(&mut self, plan: &Plan) -> Result<SavedPlan> {
+        let (cluster, specs) = if self.global.reading.from.is_empty() {
+            (Some(self.here().await?.origin), self.specs.clone())
+        } else {
+            (None, Vec::new())
+        };
+        Ok(SavedPlan::of(plan, cluster, specs))
     }
 
     fn options(&self, safety: &Safety) -> Options {
@@ -144,12 +164,12 @@ impl Ctx {
         undoes: Option<String>,
         waiting: Option<&mut PlanWait<'_>>,
     ) -> Result<(PlanOutcome, Option<String>)> {
-        // Heard from here on: what comes while the server is asked must not be followed by writes.
+        // Catch Ctrl-C before the permission checks, so that no write follows it.
         let mut interrupt = std::pin::pin!(process::interrupt());
         let journalled = !(options.dry_run || safety.no_journal || plan.is_empty());
         let asked = async {
             self.may(plan, options).await?;
-            // A journal says which cluster it is of.
+            // The journal records the cluster's identity.
             if journalled {
                 self.here().await.map(Some)
             } else {
@@ -201,9 +221,9 @@ impl Ctx {
         }
     }
 
-    /// A plan that was made without a look at something says so, if it does not do so by itself.
+    /// Warns about sources that could not be read, unless the plan itself warns about them.
     fn say_what_was_not_read(&mut self, plan: &Plan, dry_run: DryRun) {
-        // Its preview, which holds the warnings, is not shown where the server is asked.
+        // A server dry run shows no preview, and with it none of the plan's warnings.
         let shown = dry_run != DryRun::Server;
         let mut unread = std::mem::take(&mut self.unread);
         let warnings = &plan.consequences.warnings;
@@ -226,12 +246,14 @@ impl Ctx {
         journal: Option<String>,
         safety: &Safety,
         aim: Option<&dyn PlannedAim>,
+        digest: Option<&str>,
     ) -> Result<Exit> {
-        // Of a rehearsal nothing comes about.
+        // Dry runs reach no goal.
         let aim = aim.filter(|_| safety.dry_run == DryRun::None);
         let found = aim.and_then(PlannedAim::found);
         let outcome_view = OutcomeView {
             plan,
+            digest,
             outcome,
             journal,
             found: found.as_deref(),
@@ -259,8 +281,8 @@ impl Ctx {
         Ok(exit)
     }
 
-    /// What came of a plan is said beside the error where its output cannot be written, so that nobody takes it for
-    /// nothing.
+    /// Adds the result of the plan to the error if the output cannot be written, so that the changes do not go
+    /// unnoticed.
     fn unshown(&mut self, error: Error, outcome_view: &OutcomeView<'_>) -> Error {
         if !outcome_view.changed() {
             return error;
@@ -272,7 +294,7 @@ impl Ctx {
         }
     }
 
-    /// Refuses where the user may not do what the plan needs.
+    /// Refuses a plan for which the user lacks permissions.
     async fn may(&mut self, plan: &Plan, options: &Options) -> Result<()> {
         let client = self.writer().await?;
         let answer = preflight(&client, plan, options).await;
@@ -304,7 +326,7 @@ impl Ctx {
         let connected = self.connected().await?;
         let (client, namespace) = (connected.client.clone(), connected.namespace.clone());
         let (stopper, stop) = Stopper::new();
-        // The wait strategy draws by itself.
+        // The wait strategy draws its own progress.
         let mut progress = Progress::of(plan, self.screen.err.terminal && waiting.is_none());
         let mut wait_strategy = waiting
             .map(|waiting| WatchStrategy::new(waiting, &mut self.screen, &client, namespace));
@@ -335,7 +357,7 @@ impl Ctx {
         outcome
     }
 
-    /// A plan on the objects as they are now.
+    /// Rebases a plan onto the current objects.
     pub async fn look(&mut self, plan: &Plan) -> Result<Looked> {
         let options = Options::of_connection(&self.global.connection);
         let client = self.writer().await?;
@@ -344,7 +366,7 @@ impl Ctx {
         Ok(looked)
     }
 
-    /// The client, for the writer and for nobody else.
+    /// The client for the writer only.
     pub(super) async fn writer(&mut self) -> Result<kube::Client> {
         Ok(self.connected().await?.client.clone())
     }
@@ -359,4 +381,17 @@ fn begin_journal(plan: &Plan, origin: ClusterIdentity, undoes: Option<String>) -
         undoes,
     };
     Ok(Journal::begin(&store, plan, circumstances)?)
+}
+
+/// The plan, uncordoning nodes of `--force-uncordon` whoever else holds them.
+fn forcing_uncordons(plan: &Plan, safety: &Safety) -> Plan {
+    let forced = &safety.force_uncordon;
+    let mut plan = plan.sparing_cordons(|node| forced.iter().any(|arg| arg.matches(node)));
+    for arg in forced {
+        if !plan.is_empty() && !plan.nodes().into_iter().any(|node| arg.matches(node)) {
+            let warning = format!("--force-uncordon {arg} matches no node of this plan");
+            plan.consequences.warn(warning);
+        }
+    }
+    plan
 }

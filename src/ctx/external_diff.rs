@@ -11,7 +11,7 @@ use super::diff::objects;
 use crate::error::{Error, Result};
 use crate::plan::{Plan, Target};
 
-/// Where kubectl looks for the program, and what is put before its words.
+/// The variable that names the program, as for kubectl.
 const VARIABLE: &str = "KUBECTL_EXTERNAL_DIFF";
 
 /// The program and its words, if the user has one.
@@ -22,7 +22,7 @@ pub(super) struct External {
 }
 
 impl External {
-    /// What the environment names.
+    /// The program named by the environment.
     pub fn of(variable: impl Fn(&str) -> Option<String>) -> Option<External> {
         variable(VARIABLE).map(|text| External::parse(&text))
     }
@@ -39,12 +39,12 @@ impl External {
         }
     }
 
-    /// Shows the plan: two directories with a file for each object, as it is and as it is planned. What the program
-    /// prints goes to standard output, or to standard error.
+    /// Runs the program on two directories with a file per object: current and planned. Its output goes to standard
+    /// output or standard error.
     ///
     /// # Errors
     ///
-    /// It cannot be started, or ends with more than 1, which says that there are differences.
+    /// The program cannot be started, or exits with more than 1 (1 reports differences).
     pub fn show(&self, plan: &Plan, to_stderr: bool) -> Result<()> {
         let objects = objects(plan);
         let live = directory("LIVE-", objects.iter().map(|(t, before, _)| (*t, before)))?;
@@ -75,7 +75,7 @@ impl External {
     }
 }
 
-/// A directory of its own, with a file for each object, also where nothing stands in it; it goes when it is dropped.
+/// A temporary directory with a file for each object, also for absent ones; removed on drop.
 fn directory<'a>(
     prefix: &str,
     objects: impl Iterator<Item = (&'a Target, &'a String)>,

@@ -1,4 +1,4 @@
-//! What a look at the installation itself reads.
+//! Reads of the operator's installation.
 
 use super::Ctx;
 pub use crate::apply::PermissionCheck;
@@ -9,16 +9,24 @@ use crate::cluster::live::installation;
 use crate::plan::Plan;
 
 impl Ctx {
-    /// The server, the definitions and the leases; nothing of it where files are read.
+    /// Server version, CRDs and leases; from files, those that they contain.
     pub async fn installation(&self, cluster: &Cluster) -> Installation {
         match self.client() {
             Some(client) => installation::read(&client, cluster).await,
-            None => Installation::default(),
+            None => cluster.installation.clone(),
         }
     }
 
-    /// What of a plan that nobody carries out the user may not do; nothing where files are read. The questions are
-    /// access reviews, which are posted and change nothing.
+    /// The definitions and the cluster roles, where no operator runs.
+    pub async fn remains(&self, cluster: &Cluster) -> Installation {
+        match self.client().filter(|_| cluster.operator_gone()) {
+            Some(client) => installation::remains(&client).await,
+            None => cluster.installation.clone(),
+        }
+    }
+
+    /// Missing permissions of a plan that is not applied; `None` for files. The access reviews are posted, but change
+    /// nothing.
     pub async fn may_change(&self, plan: &Plan) -> Option<PermissionCheck> {
         let client = self.client()?;
         let options = Options::of_connection(&self.global.connection);

@@ -1,11 +1,11 @@
-//! What a plan may not exceed, and flags that would do nothing for it.
+//! Limits of a plan, and flags without effect on it.
 
 use crate::args::safety::Safety;
 use crate::error::{Error, Result};
 use crate::plan::Plan;
 use crate::view::{count, plural};
 
-/// Refuses a plan that goes beyond what the flags allow, or that one of them could not hold back.
+/// Refuses a plan that exceeds the limits of the flags, or for which one of the flags has no effect.
 ///
 /// # Errors
 ///
@@ -22,7 +22,10 @@ pub fn within(plan: &Plan, safety: &Safety) -> Result<()> {
             safety.max_failures.is_some(),
         ),
     ];
-    if let Some((flag, _)) = paces.iter().find(|(_, given)| *given && touched == 0) {
+    // A plan that paces nodes may have only its last steps to finish.
+    let by_operator =
+        touched == 0 && plan.erroring.is_none() && plan.steps().any(|s| s.target.kind.is_custom());
+    if let Some((flag, _)) = paces.iter().find(|(_, given)| *given && by_operator) {
         return Err(Error::usage(format!(
             "{flag} node changes, but this plan changes no nodes itself: the operator decides when to process \
              each node"

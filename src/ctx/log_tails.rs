@@ -15,7 +15,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(1);
 /// Logs that are read at once.
 const AT_ONCE: usize = 16;
 
-/// What became of a log that was asked for.
+/// The result of a log request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tail {
     /// Which of the logs to try it is, and its last lines.

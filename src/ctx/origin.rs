@@ -1,4 +1,5 @@
-//! Which cluster this is: said before a change, noted with it, and compared before what was noted is carried out.
+//! Identity of the cluster: printed before a change, recorded in the journal, and compared before a saved plan is
+//! applied.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -10,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::plan::{ClusterIdentity, Sameness};
 use crate::view::text;
 
-/// This cluster, as far as the server tells.
+/// The identity of the current cluster, if readable.
 #[derive(Debug, Clone, Default)]
 pub struct Here {
     pub origin: ClusterIdentity,
@@ -21,7 +22,7 @@ pub struct Here {
 /// Where the changes go.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Destination {
-    /// What the kubeconfig calls it.
+    /// The cluster name in the kubeconfig.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -44,7 +45,7 @@ impl Destination {
 }
 
 impl Ctx {
-    /// Where changes go, once a server was asked; nothing where files are read.
+    /// The target of changes once a server is connected; `None` for files.
     pub(super) fn destination(&self) -> Option<Destination> {
         let connected = self.connected.as_ref()?;
         Some(Destination {
@@ -54,7 +55,7 @@ impl Ctx {
         })
     }
 
-    /// This cluster. The server is asked once.
+    /// The current cluster. It is read once.
     pub async fn here(&mut self) -> Result<Here> {
         if let Some(here) = &self.here {
             return Ok(here.clone());
@@ -73,11 +74,11 @@ impl Ctx {
         Ok(here)
     }
 
-    /// Whether what was noted of a cluster is of this one. `what` it is stands at the beginning of a sentence.
+    /// Compares a recorded identity with the current cluster. `what` names the record and begins a sentence.
     ///
     /// # Errors
     ///
-    /// It is of another. What cannot be told is only said: each object is tested for being the one that was meant.
+    /// The record is from another cluster. If that is unknown, a warning suffices: every object is tested by its uid.
     pub async fn same_cluster(&mut self, what: &str, then: Option<&ClusterIdentity>) -> Result<()> {
         let here = self.here().await?;
         let Some(then) = then else {

@@ -1,4 +1,4 @@
-//! What came of a plan.
+//! The result of a plan.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,16 +13,18 @@ use crate::view::{API_VERSION, NodeSet, Table, View, count, plural};
 /// Rows of the table; the rest is counted.
 const MOST_ROWS: usize = 30;
 
-/// What came of a plan.
+/// The result of a plan.
 pub struct OutcomeView<'a> {
     pub plan: &'a Plan,
+    /// The digest of a saved plan.
+    pub digest: Option<&'a str>,
     pub outcome: &'a PlanOutcome,
     /// The journal that takes it back.
     pub journal: Option<String>,
     pub dry_run: bool,
-    /// What the command found: what keeps it from coming about, or is left.
+    /// The command's own findings: blockers of the goal, or leftovers.
     pub found: Option<&'a dyn View>,
-    /// What has come about of what was waited for, and what not.
+    /// Goals that were reached and goals that were not.
     pub reached: Option<String>,
     /// The exit code where all is done.
     pub all_done: Exit,
@@ -32,7 +34,7 @@ impl OutcomeView<'_> {
     pub fn exit(&self) -> Exit {
         match self.outcome.verdict() {
             PlanVerdict::Done => self.all_done,
-            // A pause that was lifted again is no part of what was to be done.
+            // A pause that was lifted is not counted as work.
             PlanVerdict::Partly if self.did_nothing() => match self.outcome.tally().failed {
                 0 => Exit::Refused,
                 _ => Exit::Failed,
@@ -123,7 +125,8 @@ impl OutcomeView<'_> {
             StopReason::TimedOut { waiting } => {
                 let mut untils = self.plan.stages.iter().filter_map(|s| s.until.as_ref());
                 let remedy = if untils.any(|until| until.condition == WaitCondition::Paused) {
-                    "; `kubectl skyhook diagnose check` shows whether the operator is running"
+                    "; `kubectl skyhook diagnose check` shows whether the operator is running; if it is not, \
+                     --no-pause skips the pause"
                 } else {
                     ""
                 };
@@ -136,7 +139,7 @@ impl OutcomeView<'_> {
         })
     }
 
-    /// What is not known.
+    /// The unknown results, in words.
     fn unknown(&self) -> Option<String> {
         let objects = plural(self.outcome.tally().unknown, "object");
         (self.outcome.tally().unknown > 0).then(|| {
@@ -180,6 +183,7 @@ impl View for OutcomeView<'_> {
                 StepResult::Applied | StepResult::Unchanged | StepResult::Gone if !wide => continue,
                 StepResult::NotReached if !wide => continue,
                 StepResult::Applied => (Label::Good, "changed", ""),
+                StepResult::Partly { reason } => (Label::Warning, "changed", reason.as_str()),
                 StepResult::Unchanged => (Label::Good, "unchanged", ""),
                 StepResult::Gone => (Label::Warning, "gone", ""),
                 StepResult::NotReached => (Label::Warning, "not reached", ""),
@@ -242,7 +246,7 @@ impl View for OutcomeView<'_> {
             kind: "Outcome",
             title: self.plan.title.clone(),
             grade: self.plan.grade(),
-            digest: self.plan.digest(),
+            digest: self.digest.map(str::to_owned),
             dry_run: self.dry_run,
             journal: self.journal.clone(),
             counts: self.outcome.tally_of_work(self.plan),
@@ -255,7 +259,7 @@ impl View for OutcomeView<'_> {
     }
 }
 
-/// What came of a plan.
+/// The result of a plan.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Document {
@@ -264,9 +268,10 @@ pub struct Document {
     kind: &'static str,
     title: String,
     grade: Grade,
-    /// Names what the plan does, whatever the order of its steps.
-    digest: String,
-    /// Whether the server was only asked what it would do.
+    /// The digest of a saved plan that was applied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    digest: Option<String>,
+    /// Whether it was a dry run on the server.
     dry_run: bool,
     /// The journal that takes it back.
     journal: Option<String>,
@@ -276,15 +281,15 @@ pub struct Document {
     steps: Vec<StepView>,
     #[serde(flatten)]
     ended: StopReason,
-    /// What has come about of what was waited for, and what not.
+    /// Goals that were reached and goals that were not.
     #[serde(skip_serializing_if = "Option::is_none")]
     reached: Option<String>,
-    /// What the command found: a `Diagnosis` of what keeps it from coming about, or a `Teardown`.
+    /// The command's own findings: a `Diagnosis` of blockers, or a `Teardown`.
     #[serde(skip_serializing_if = "Option::is_none")]
     report: Option<Value>,
 }
 
-/// One change of one object, and what became of it.
+/// One change of one object, and its result.
 #[derive(Serialize, JsonSchema)]
 struct StepView {
     /// `node/gpu-1`, `pod/skyhook/driver-apply`

@@ -21,11 +21,13 @@ pub struct Preview<'a> {
     pub diff: bool,
     /// Where it would be made; nothing where files are read.
     pub destination: Option<Destination>,
-    /// What the command shows in place of the changes.
+    /// The command's own preview, instead of the changes.
     pub own: Option<&'a dyn View>,
+    /// The digest of a saved plan.
+    pub digest: Option<&'a str>,
 }
 
-/// What a command is about to do.
+/// The preview of a command's changes.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Document {
@@ -37,11 +39,12 @@ pub struct Document {
     #[serde(skip_serializing_if = "Option::is_none")]
     destination: Option<Destination>,
     grade: Grade,
-    /// Names what the plan does, whatever the order of its steps.
-    digest: String,
+    /// The digest of a saved plan, for `apply-plan --digest`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    digest: Option<String>,
     consequences: Consequences,
     steps: Vec<StepDocument>,
-    /// What the command itself has to say, as `Teardown`.
+    /// The command's own document, such as `Teardown`.
     #[serde(skip_serializing_if = "Option::is_none")]
     report: Option<Value>,
 }
@@ -54,7 +57,7 @@ struct StepDocument {
     /// What changes, one line each.
     changes: Vec<String>,
     reason: String,
-    /// What has to be done or gone before, where the steps are not taken one stage after the other.
+    /// Preconditions, if the steps do not run stage by stage.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     after: Vec<String>,
 }
@@ -102,7 +105,7 @@ impl View for Preview<'_> {
             title: plan.title.clone(),
             destination: self.destination.clone(),
             grade: plan.grade(),
-            digest: plan.digest(),
+            digest: self.digest.map(str::to_owned),
             consequences: plan.consequences.clone(),
             steps: steps.collect(),
             report: self.own.map(View::document),
@@ -111,38 +114,39 @@ impl View for Preview<'_> {
     }
 }
 
-/// Objects of one kind that change alike in one stage.
-struct ChangeGroup<'a> {
+/// Objects of one kind with equal changes in one stage.
+struct ChangeGroup {
     stage: usize,
     kind: &'static str,
     lines: Vec<String>,
-    names: Vec<&'a str>,
+    names: Vec<String>,
 }
 
 /// What changes where: objects with like changes in one row.
 fn changes(plan: &Plan) -> Text {
-    let mut groups: Vec<ChangeGroup<'_>> = Vec::new();
+    let mut groups: Vec<ChangeGroup> = Vec::new();
     for (number, stage) in plan.stages.iter().enumerate() {
         for step in &stage.steps {
             let kind = step.target.kind.word();
             let lines = step.change.describe();
+            let name = step.target.place();
             let same = groups
                 .iter_mut()
                 .find(|g| g.stage == number && g.kind == kind && g.lines == lines);
             match same {
-                Some(group) => group.names.push(&step.target.name),
+                Some(group) => group.names.push(name),
                 None => groups.push(ChangeGroup {
                     stage: number,
                     kind,
                     lines,
-                    names: vec![&step.target.name],
+                    names: vec![name],
                 }),
             }
         }
     }
     let mut text = Text::new();
     for group in groups.iter().take(MOST_GROUPS) {
-        let set = NodeSet::of(group.names.iter().copied());
+        let set = NodeSet::of(&group.names);
         let who = text::name(format!("{}/{}", group.kind, set.limited(6)));
         text.line(match set.len() {
             1 => who.into(),
@@ -186,7 +190,7 @@ fn after(plan: &Plan, stage: usize) -> Vec<String> {
     names.into_iter().collect()
 }
 
-/// What it sets off.
+/// The side effects of a plan.
 fn effects(plan: &Plan) -> Text {
     let effects = &plan.consequences;
     let mut text = Text::new();

@@ -1,4 +1,4 @@
-//! What the process is told from outside: signals, its command line, the time, the environment.
+//! Input from outside the process: signals, command line, time, environment.
 
 #[cfg(unix)]
 use std::io::IsTerminal;
@@ -9,6 +9,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::apply::Stopper;
 use crate::args::redacted::redacted;
+use crate::error::Result;
 
 /// Waits for an interrupt, passes it on, and waits for another one. A hangup is not another one: when a terminal is
 /// closed, both the shell and the kernel send it.
@@ -60,13 +61,40 @@ fn hung_up() -> impl Future<Output = ()> {
 /// comes with it would end the process in the middle of a line of the journal.
 #[cfg(unix)]
 pub fn survive_file_size_limit() {
-    // A handler that tokio installs once stays for good, and a program that is started does not inherit it.
+    // tokio never removes a handler, and child processes do not inherit it.
     let _ = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()));
 }
 
 /// There is no such signal.
 #[cfg(not(unix))]
 pub fn survive_file_size_limit() {}
+
+/// Refuses to start with fewer open files than the runtime itself needs: it would abort without a message.
+///
+/// # Errors
+///
+/// The limit (`ulimit -n`) is too low.
+#[cfg(unix)]
+pub fn check_open_files() -> Result<()> {
+    const LEAST: u64 = 16;
+    match rustix::process::getrlimit(rustix::process::Resource::Nofile).current {
+        Some(limit) if limit < LEAST => Err(crate::error::Error::failed(format!(
+            "cannot start: the limit on open files is {limit}, and at least {LEAST} are needed"
+        ))
+        .hint("raise the limit: ulimit -n 1024")),
+        _ => Ok(()),
+    }
+}
+
+/// There is no such limit.
+///
+/// # Errors
+///
+/// None.
+#[cfg(not(unix))]
+pub fn check_open_files() -> Result<()> {
+    Ok(())
+}
 
 #[cfg(unix)]
 async fn next(heard: std::io::Result<Signal>) {
@@ -78,8 +106,8 @@ async fn next(heard: std::io::Result<Signal>) {
     }
 }
 
-/// Whether the process ignores SIGHUP. Where the system has no file that says so, it does unless standard error is a
-/// terminal, which `nohup` redirects.
+/// Whether the process ignores SIGHUP. Without `/proc`, assume so unless standard error is a terminal, which `nohup`
+/// redirects.
 #[cfg(unix)]
 fn ignores_hangup() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -122,10 +150,10 @@ pub enum Line {
 pub async fn line(interrupt: impl Future<Output = ()>) -> Line {
     const MOST: u64 = 1024;
     let (sender, receiver) = tokio::sync::oneshot::channel();
-    // A read cannot be called off; on a thread of nobody's it does not keep the process from ending.
+    // A blocking read cannot be cancelled; on a detached thread it does not delay the exit.
     std::thread::spawn(move || {
         let mut line = Vec::new();
-        // What cannot be read says nothing.
+        // Unreadable input counts as empty.
         let _ = std::io::stdin()
             .lock()
             .take(MOST)

@@ -1,4 +1,4 @@
-//! The line that says how far it is, and what the server asks for meanwhile.
+//! The progress line, and notices about throttling.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::view::plural;
 pub struct Progress {
     bar: ProgressBar,
     failed: usize,
-    /// Whether it was said that the server throttles.
+    /// Whether throttling was reported.
     throttled: bool,
 }
 
@@ -29,7 +29,7 @@ impl Progress {
         let bar = ProgressBar::with_draw_target(u64::try_from(steps).ok(), target);
         let style = ProgressStyle::with_template("{pos}/{len} objects  {rate}  {msg}");
         let rate = |state: &ProgressState, out: &mut dyn std::fmt::Write| {
-            // A line that cannot be written has nobody to read it.
+            // Ignore write errors of the progress bar.
             let _ = write!(out, "{:.1}/s", state.per_sec());
         };
         bar.set_style(style.expect("the template is sound").with_key("rate", rate));
@@ -68,7 +68,7 @@ impl Progress {
         }
     }
 
-    /// Said once as a line of its own: a wait without a word looks like a hang.
+    /// Reported once on its own line: a silent wait looks like a hang.
     fn throttled(&mut self, wait: Duration) {
         let seconds = wait.as_secs_f32().ceil();
         let says = format!("throttled by the API server, retrying in {seconds} s");

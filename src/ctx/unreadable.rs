@@ -1,4 +1,4 @@
-//! What a command does where it could not read something.
+//! Unreadable sources: warn or refuse.
 
 use crate::cluster::{Cluster, Read, Source, Unread};
 use crate::error::{Error, Result};
@@ -6,17 +6,17 @@ use crate::error::{Error, Result};
 /// The sources among these that could not be read, and why.
 pub fn unread(cluster: &Cluster, needs: &[Source]) -> impl Iterator<Item = (Source, Unread)> {
     needs.iter().filter_map(|need| match cluster.source(*need) {
-        Read::Unreadable(reason) => Some((*need, reason)),
-        Read::Ok(_) | Read::NotRequested => None,
+        Read::Incomplete(_, reason) | Read::Unreadable(reason) => Some((*need, reason)),
+        Read::Ok(_) => Some((*need, cluster.undecoded(*need)?.into())),
+        Read::NotRequested => None,
     })
 }
 
-/// What a command that changes something does without, and says so.
+/// Warns about unreadable sources that a writing command can do without.
 ///
 /// # Errors
 ///
-/// It cannot do without one of them. Whoever may not read it is told so, and so is whoever met a server in trouble:
-/// to go ahead would be to take what is there for gone.
+/// A required source is unreadable, forbidden or failed: an object that was not read must not count as absent.
 pub fn without(
     cluster: &Cluster,
     needs: &[Source],
@@ -32,11 +32,11 @@ pub fn without(
     }
 }
 
-/// Refuses to answer where all that it takes is forbidden: there would be as many reasons as questions.
+/// Refuses to answer if every source is forbidden: otherwise each question would have a reason of its own.
 ///
 /// # Errors
 ///
-/// Nothing at all may be read.
+/// No source may be read.
 pub fn any(cluster: &Cluster, needs: &[Source]) -> Result<()> {
     let asked = needs
         .iter()

@@ -1,4 +1,4 @@
-//! Waiting for what the operator brings about: shown from watches, and ended as soon as it is known.
+//! Waits for the operator with watches, shows progress, and ends as soon as the result is known.
 
 use std::time::Duration;
 
@@ -25,45 +25,50 @@ const ANYWAY: Duration = Duration::from_secs(5);
 /// What blocks must be there still so much later: sources are read side by side, and one look may see two moments.
 const CONFIRMED_AFTER: Duration = Duration::from_secs(1);
 
-/// What is waited for.
+/// The goal of a wait.
 pub trait Aim {
     /// How far it is.
     fn look(&mut self, cluster: &Cluster) -> AimProgress;
 
-    /// Whether it is blocked, with all that the rules look at.
+    /// Whether the goal is blocked, by all sources of the rules.
     fn blocked(&mut self, cluster: &Cluster) -> Blocked;
 }
 
-/// What the stages of a plan wait for, and how that is shown before and afterwards.
+/// The goals of a plan's stages, with their preview and summary.
 pub trait PlannedAim: Aim {
-    /// Whether this is what it waits for.
+    /// Whether this is its goal.
     fn takes(&self, until: &WaitFor) -> bool;
 
     /// From now on it is about these, which go on side by side.
     fn begin(&mut self, untils: &[&WaitFor]);
 
-    /// Whether this one of several has come about, by the last look.
+    /// Whether this goal of several was reached at the last check.
     fn has_met(&self, _until: &WaitFor) -> bool {
         true
     }
 
-    /// Whether a watch will do that does not show yet what was written right before. Otherwise all is read anew.
+    /// The unmet part of a goal, in words that follow "waiting until".
+    fn awaited(&self, until: &WaitFor) -> String {
+        until.describe()
+    }
+
+    /// Whether a watch suffices that may lag behind the latest write. Otherwise all sources are read again.
     fn bears_delay(&self) -> bool {
         false
     }
 
-    /// What is shown of the plan in place of its changes.
+    /// The preview instead of the plan's changes.
     fn preview(&self) -> Option<Box<dyn View + '_>> {
         None
     }
 
-    /// What is found at the end: what blocks it, or is left.
+    /// The findings at the end: blockers or leftovers.
     fn found(&self) -> Option<Box<dyn View + '_>>;
 
-    /// What has come about and what not, for the end, in one line; `begun` where anything may have been changed for it.
+    /// One closing line with reached and unreached goals; `begun` if anything may have been changed for them.
     fn summary(&self, finished: bool, begun: bool) -> Option<String>;
 
-    /// The exit code where all of the plan was carried out and has come about.
+    /// The exit code if the plan was applied and every goal reached.
     fn exit(&self) -> Exit {
         Exit::Done
     }
@@ -72,34 +77,34 @@ pub trait PlannedAim: Aim {
 /// How the waiting has ended.
 pub enum Awaited {
     Met,
-    /// It will not come about, and why.
+    /// The goal cannot be reached, with the reason.
     Never(String),
-    /// It is blocked, by what in a few words each.
+    /// The goal is blocked, with each blocker in a few words.
     Blocked(Vec<String>),
     TimedOut,
-    /// It cannot be told any more.
+    /// The state cannot be read any more.
     Lost(LoadError),
 }
 
 /// Whether something is blocked until somebody acts.
 pub enum Blocked {
     No,
-    /// The next look tells.
+    /// Decided at the next check.
     Perhaps,
-    /// By what, in a few words each.
+    /// The blockers, in a few words each.
     By(Vec<String>),
 }
 
 /// How far something is.
 pub struct AimProgress {
     pub state: AimState,
-    /// The whole progress, for a terminal, where it replaces what was shown before.
+    /// The whole progress, redrawn in place on a terminal.
     pub whole: Text,
-    /// What is new since the last look, for what scrolls by.
+    /// Changes since the last check, for scrolling output.
     pub news: Vec<Line>,
 }
 
-/// Whether it has come about.
+/// The state of the goal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AimState {
     Met,
@@ -108,17 +113,17 @@ pub enum AimState {
     Never(String),
 }
 
-/// What a plan waits for, from when on, and how long.
+/// The wait of a plan: goals, start, timeout.
 pub struct PlanWait<'a> {
     pub aim: &'a mut dyn PlannedAim,
-    /// As it was loaded, with all that the rules look at.
+    /// The cluster as loaded, with all sources of the rules.
     pub cluster: Cluster,
     /// `None` is for ever.
     pub timeout: Option<Duration>,
 }
 
 impl Ctx {
-    /// Waits from what was loaded on until it has come about or cannot; no longer than the timeout, if there is one.
+    /// Waits from the loaded state until the goal is reached, cannot be reached, or the timeout passes.
     pub async fn wait(
         &mut self,
         aim: &mut dyn Aim,
@@ -239,7 +244,7 @@ impl<'a> Display<'a> {
 }
 
 impl Drop for Display<'_> {
-    /// Nothing half drawn is left behind when the user stops it.
+    /// Clears a half-drawn line when the user interrupts.
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }
@@ -248,15 +253,15 @@ impl Drop for Display<'_> {
 /// Waits in the writer's stead, for all stages over one watch.
 pub(super) struct WatchStrategy<'a> {
     aim: &'a mut dyn PlannedAim,
-    /// As it was loaded, to watch from there.
+    /// The cluster as loaded; the watch starts from it.
     cluster: Cluster,
     watch: Option<Watch>,
-    /// What is waited for now.
+    /// The current goals.
     untils: Vec<WaitFor>,
     timeout: Option<Duration>,
     client: kube::Client,
     namespace: Option<String>,
-    /// For all that is waited for, from the first wait on.
+    /// One deadline for all goals, from the first wait on.
     deadline: Option<Instant>,
     shown: Display<'a>,
 }
@@ -295,7 +300,7 @@ impl<'a> WatchStrategy<'a> {
         let watch = match &mut self.watch {
             Some(watch) => watch,
             None => {
-                // Later waits begin anew with all, rather than with all that happened since.
+                // Later waits start from the whole cluster, not from all events since.
                 let cluster = self.cluster.clone();
                 self.cluster.versions = ResourceVersions::default();
                 let watch = Watch::begin(&self.client, cluster, self.namespace.as_deref());
@@ -339,7 +344,7 @@ impl WaitStrategy for WatchStrategy<'_> {
                     (all(), StopReason::Unknown { reason })
                 }
                 Awaited::TimedOut => {
-                    let waiting: Vec<String> = untils.iter().map(|u| u.describe()).collect();
+                    let waiting: Vec<String> = untils.iter().map(|u| self.aim.awaited(u)).collect();
                     let waiting = list(&waiting);
                     (all(), StopReason::TimedOut { waiting })
                 }

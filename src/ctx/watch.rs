@@ -12,10 +12,10 @@ use crate::error::Result;
 
 /// How long a server may refuse the credentials, as one does that is just starting.
 const REFUSED_FOR: Duration = Duration::from_secs(5);
-/// Of the time, the part that running the rules again and again may take: one of so many.
+/// The rules may use one part in this many of the time.
 const SHARE: u32 = 50;
 
-/// How long to wait before the rules run again: at least so long, and longer where they took long.
+/// The pause before the rules run again: at least `at_least`, longer after a slow run.
 pub fn pause_after(took: Duration, at_least: Duration) -> Duration {
     at_least.max(took * SHARE)
 }
@@ -23,15 +23,15 @@ pub fn pause_after(took: Duration, at_least: Duration) -> Duration {
 /// A cluster that is kept up to date.
 pub struct Watch {
     follow: Follow,
-    /// The first trouble was told.
+    /// Whether the first error was reported.
     said: bool,
     refused_since: Option<Instant>,
 }
 
-/// What has happened.
+/// An update of a watch.
 pub enum WatchUpdate {
     Changed,
-    /// The server gives nothing for the moment: a warning, to be said once.
+    /// The server does not respond at present; holds a warning to print once.
     Away(Option<String>),
     /// The server will not give anything.
     Lost(LoadError),
@@ -46,12 +46,12 @@ impl Watch {
         }
     }
 
-    /// Whether all that is watched was read since the beginning, or is watched from where it was loaded.
+    /// Whether every source was read since the start, or is watched from its loaded version.
     pub fn ready(&self) -> bool {
         self.follow.ready()
     }
 
-    /// As it is known now.
+    /// The current state.
     pub fn cluster(&mut self) -> &Cluster {
         let cluster = self.follow.cluster(super::now());
         owner::look(cluster);
@@ -64,7 +64,7 @@ impl Watch {
         self.cluster()
     }
 
-    /// Waits for something to happen. It may be dropped at any moment, and nothing is lost.
+    /// Waits for an update. Cancel-safe.
     pub async fn news(&mut self) -> WatchUpdate {
         let error = match self.follow.news().await {
             live::FollowEvent::Changed => {
@@ -89,7 +89,7 @@ impl Watch {
 }
 
 impl Ctx {
-    /// Watches what was loaded from the cluster.
+    /// Watches a loaded cluster.
     pub async fn watch(&mut self, cluster: Cluster) -> Result<Watch> {
         let connected = self.connected().await?;
         let namespace = connected.namespace.as_deref();

@@ -1,4 +1,4 @@
-//! All that plans may do to an object, as data: shown, sent, modelled and taken back.
+//! The kinds of changes to an object, as data: displayed, sent, simulated and inverted.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use super::{Guard, Target, recreate, taints};
 
 /// One change of one object, made by one request.
 ///
-/// It holds the values that it replaces, so that it guards, shows and takes back itself.
+/// It holds the replaced values, from which its guard, description and inverse follow.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Change {
@@ -34,7 +34,7 @@ pub enum Change {
     Finalizer {
         entry: String,
         index: usize,
-        /// The object as it was right before, noted once it is read: with its last finalizer it goes.
+        /// The object right before the change: without its last finalizer it is deleted.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         was: Option<Box<Value>>,
     },
@@ -45,8 +45,8 @@ pub enum Change {
         remove: Vec<Value>,
         restore: Vec<Value>,
     },
-    /// The object is deleted; `was` is the object to make again on undo, if that makes sense. It is filled in
-    /// when the object is looked at, right before it goes.
+    /// Deletes the object; `was` is the object to recreate on undo, where that makes sense. It is set when the object
+    /// is read, right before the deletion.
     Delete { was: Option<Box<Value>> },
     /// The object is made.
     Create(Box<Value>),
@@ -59,7 +59,7 @@ pub struct Request {
     pub body: Value,
 }
 
-/// What is asked of the server.
+/// The kind of request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verb {
     Create,
@@ -94,7 +94,7 @@ impl Change {
         }
     }
 
-    /// What is asked of the server, and the subresource that it is asked of.
+    /// The verb and subresource of the request.
     pub fn endpoint(&self) -> (Verb, Option<&'static str>) {
         match self {
             Change::Metadata(_)
@@ -146,11 +146,11 @@ impl Change {
         Request { content_type, body }
     }
 
-    /// What the server will do to the object; null is no object.
+    /// Simulates the server's change to the object; null is no object.
     ///
     /// # Errors
     ///
-    /// What differs about the first value that is not as the change expects. The object is untouched then.
+    /// The first value that differs from the expected one. The object is unchanged then.
     pub fn apply_to(&self, object: &mut Value) -> Result<(), String> {
         check(object, &self.tests())?;
         match self {
@@ -215,7 +215,7 @@ impl Change {
         })
     }
 
-    /// The same change on the object as it is now; null is no object.
+    /// Rebases the change onto the current object; null is no object.
     pub fn rebase(&self, object: &Value) -> Rebased<Change> {
         fn wrap<T>(rebased: Rebased<T>, change: impl Fn(T) -> Change) -> Rebased<Change> {
             match rebased {
@@ -225,7 +225,7 @@ impl Change {
             }
         }
         match self {
-            // What is being deleted already is not deleted again: it would be made again on undo.
+            // Skip an object that is already being deleted: undo would recreate it.
             Change::Delete { .. }
                 if object.is_null() || lookup(object, "/metadata/deletionTimestamp").is_some() =>
             {
@@ -269,8 +269,7 @@ impl Change {
         }
     }
 
-    /// This change together with an earlier form of it that may have been carried out: what both of them did is
-    /// what has to be taken back.
+    /// The change combined with an earlier form that may have been executed: undo has to revert both.
     pub fn and_sent(&self, sent: &Change) -> Change {
         match (self, sent) {
             (Change::Metadata(now), Change::Metadata(sent)) => Change::Metadata(now.and_sent(sent)),
@@ -279,6 +278,14 @@ impl Change {
                 Change::Status(fields::and_sent(now, sent))
             }
             _ => self.clone(),
+        }
+    }
+
+    /// Whether the object means something else afterwards than before.
+    pub fn has_effect(&self) -> bool {
+        match self {
+            Change::Spec(fields) | Change::Status(fields) => fields::have_effect(fields),
+            _ => true,
         }
     }
 
@@ -292,7 +299,7 @@ impl Change {
         }
     }
 
-    /// Why what is to be put back stays as it is, on the object as it is now.
+    /// Why the current value is kept instead of restored.
     pub fn left_to_another(&self, object: &Value) -> Option<String> {
         match self {
             Change::Release(hold) => hold.left_to_another(object),
@@ -318,7 +325,7 @@ impl Change {
         }
     }
 
-    /// Whether it is there for the sake of other changes alone.
+    /// Whether the change only protects other changes.
     pub fn is_hold(&self) -> bool {
         matches!(self, Change::Hold(_) | Change::Release(_))
     }

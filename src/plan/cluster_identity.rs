@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A cluster, as far as it can be told from others.
+/// The identity of a cluster, as known.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ClusterIdentity {
     /// The address of the API server. One cluster may have several.
@@ -34,7 +34,7 @@ impl ClusterIdentity {
         }
     }
 
-    /// Whether they are taken for one cluster without anybody being asked.
+    /// Whether both count as one cluster without a warning.
     pub fn is_taken_for(&self, other: &ClusterIdentity) -> bool {
         matches!(self.sameness(other), Sameness::Same | Sameness::SameAddress)
     }

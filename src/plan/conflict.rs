@@ -8,10 +8,10 @@ use super::edit::{Edit, OnConflict};
 use super::{Change, Field, Metadata, Step};
 
 impl Step {
-    /// What both write on the same object, each something else; nothing if both can be taken.
+    /// The contradiction between two steps on the same object; `None` if both can be applied.
     ///
-    /// The one that comes second finds the object as the first has left it: what is done already is left out, and other
-    /// entries of the same node state are moved on what is there.
+    /// The second is rebased onto the result of the first: finished edits are dropped, and other entries of the same
+    /// node state are edited in the new value.
     pub fn contradicts(&self, other: &Step) -> Option<String> {
         if !self.target.names_the_place_of(&other.target) || self.change == other.change {
             return None;
@@ -116,6 +116,7 @@ mod tests {
             from: Some(at(State::Erroring)),
             to: to.map(at),
             onward: false,
+            retried: false,
         };
         let edit =
             Edit::new(Some("all"), Some(name)).on_conflict(OnConflict::MoveEntries(vec![one]));

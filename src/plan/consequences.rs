@@ -1,4 +1,4 @@
-//! What a plan sets off, beyond the writes themselves.
+//! Side effects of a plan, beyond its writes.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use super::Grade;
 
-/// What a plan sets off, and what cannot be taken back.
+/// Side effects of a plan, and changes that cannot be undone.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Consequences {
-    /// At worst; never below what the changes themselves are.
+    /// The worst side effect; at least the grade of the changes themselves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grade: Option<Grade>,
     /// Nodes on which something happens.
@@ -26,10 +26,10 @@ pub struct Consequences {
     pub restarts: usize,
     /// Nodes that reboot.
     pub reboots: usize,
-    /// Whether something that is installed is left behind by an uninstall that does not run.
+    /// Whether installed files remain on hosts because an uninstall does not run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub skips_uninstall: bool,
-    /// Whether the only record of what is installed somewhere is removed.
+    /// Whether the only record of an installation is removed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub loses_record: bool,
     /// What `undo` cannot bring back.
@@ -42,7 +42,7 @@ pub struct Consequences {
 }
 
 impl Consequences {
-    /// What the plan may do to the cluster at worst: never less than the changes themselves do.
+    /// The worst effect of the plan on the cluster: at least that of its changes.
     pub fn worst_grade(&self) -> Grade {
         self.grade.map_or(Grade::B1, |grade| grade.max(Grade::B1))
     }
@@ -52,13 +52,13 @@ impl Consequences {
         self.grade = self.grade.max(Some(grade));
     }
 
-    /// Notes that the only record of what is installed somewhere is removed.
+    /// Notes that the only record of an installation is removed.
     pub fn lose_record(&mut self) {
         self.loses_record = true;
         self.at_least(Grade::B4);
     }
 
-    /// What a plan of this grade does at worst, in a few words: of what [`Grade::B4`] may mean, that which it does.
+    /// The worst effect of this plan in a few words; [`Grade::B4`] has several meanings.
     pub fn at_worst(&self, grade: Grade) -> String {
         let all = [
             (self.reboots > 0, "nodes reboot"),

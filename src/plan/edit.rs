@@ -8,7 +8,7 @@ use crate::api::keys::NodeKey;
 use crate::api::{Entry, NodeState, Stage, State};
 use crate::cluster::hold;
 
-/// One annotation or label: what it is, and what it shall be. `None` is absent.
+/// One annotation or label with its old and new value. `None` is absent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Edit {
@@ -20,10 +20,10 @@ pub struct Edit {
     pub on_conflict: OnConflict,
 }
 
-/// What becomes of an edit whose old value is another one by now.
+/// The handling of an edit whose old value has changed.
 ///
-/// The server always tests the whole value. This decides whether an edit whose test failed still
-/// means the same on the value that is there now.
+/// The server always tests the whole value. This decides whether an edit whose test failed still means the same on the
+/// current value.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum OnConflict {
@@ -32,7 +32,7 @@ pub enum OnConflict {
     Fail,
     /// It is written anyway: the value follows from others.
     Overwrite,
-    /// The value that is there stays, and all else goes ahead.
+    /// Keep the current value and continue.
     KeepLive,
     /// It is written where that is of a pause that ends with the command that it is for; else the step is not taken.
     ReplaceCommandPause,
@@ -41,11 +41,11 @@ pub enum OnConflict {
     /// Packages that were under way go on until the operator is held; it is the same wish wherever they
     /// have got to by then.
     IfStillFailing,
-    /// These entries of a node state are moved if they are where they were; all others are kept as they are.
+    /// Edit these entries of a node state if they are unchanged; keep all others.
     MoveEntries(Vec<Move>),
 }
 
-/// What becomes of one entry of a node state. `None` is absent.
+/// The change of one node-state entry. `None` is absent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Move {
     /// `name|version`
@@ -58,9 +58,12 @@ pub struct Move {
     /// same wish wherever the package is by the time the operator is held.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub onward: bool,
+    /// The same where the entry had failed and is tried again by then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub retried: bool,
 }
 
-/// Where a package stands.
+/// Stage and state of a package.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct At {
     pub stage: Stage,
@@ -69,19 +72,19 @@ pub struct At {
     pub text: String,
 }
 
-/// What becomes of an edit on a value that is not the planned one.
+/// The result of rebasing an edit onto another value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rebased<T> {
     /// It still means the same, so written.
     Same(T),
     /// The value is as wanted already.
     Done,
-    /// It would mean something else; says what has changed.
+    /// The edit would mean something else, for this reason.
     Moved(String),
 }
 
 impl At {
-    /// Where an entry of a node state stands.
+    /// Stage and state of a node-state entry.
     pub fn of(state: &NodeState, entry: &Entry) -> At {
         At {
             stage: entry.stage.clone(),
@@ -91,7 +94,7 @@ impl At {
     }
 }
 
-/// Stage and state, if the package stands anywhere.
+/// Stage and state of a package, if recorded.
 type Place<'a> = Option<(&'a Stage, &'a State)>;
 
 fn place(at: Option<&At>) -> Place<'_> {
@@ -138,7 +141,7 @@ impl Move {
 }
 
 impl Edit {
-    /// An edit that relies on the value being what it was.
+    /// An edit that requires the old value.
     pub fn new(from: Option<&str>, to: Option<&str>) -> Edit {
         Edit {
             from: from.map(str::to_owned),
@@ -161,7 +164,7 @@ impl Edit {
         }
     }
 
-    /// The edit on the value that is there now.
+    /// Rebases the edit onto the current value.
     pub fn rebase(&self, key: &str, now: Option<&str>) -> Rebased<Edit> {
         if now == self.from.as_deref() {
             return Rebased::Same(self.clone());
@@ -204,10 +207,10 @@ impl Edit {
 }
 
 impl OnConflict {
-    /// What becomes of the edit that takes back one of this kind.
+    /// The conflict handling of the inverse edit.
     pub(super) fn inverse(&self) -> OnConflict {
         match self {
-            // What the operator wrote since is newer than what was there before.
+            // The operator's later write is newer than the value to restore.
             OnConflict::Overwrite => OnConflict::KeepLive,
             OnConflict::Fail
             | OnConflict::IfStillFailing
@@ -218,8 +221,9 @@ impl OnConflict {
                     entry: m.entry.clone(),
                     from: m.to.clone(),
                     to: m.from.clone(),
-                    // What the operator did since is not reverted.
+                    // Keep the operator's later progress.
                     onward: false,
+                    retried: false,
                 };
                 OnConflict::MoveEntries(moves.iter().rev().map(back).collect())
             }
@@ -244,7 +248,7 @@ fn holds_one_package(key: &str) -> bool {
     NodeState::package_of(key).is_some()
 }
 
-/// Whether the operator has only gone on with what it was doing, if anything has changed at all.
+/// Whether the value is unchanged, or changed only by the operator's progress.
 fn went_on(key: &str, before: Option<&str>, now: Option<&str>) -> bool {
     let (before, now) = (state_of(key, before), state_of(key, now));
     let as_before = |was: &Entry| {
@@ -275,7 +279,7 @@ fn entry_changed(entry: &str, was: Place<'_>, is: Place<'_>) -> String {
     format!("{entry} changed from {} to {}", words(was), words(is))
 }
 
-/// What has changed about a key, for people.
+/// The change of a key, in words.
 fn changed(key: &str, before: Option<&str>, now: Option<&str>) -> String {
     let (was, is) = (state_of(key, before), state_of(key, now));
     let moved = differences(&was, &is);
@@ -290,7 +294,7 @@ fn changed(key: &str, before: Option<&str>, now: Option<&str>) -> String {
     }
 }
 
-/// The moves on the text that is there now; `None` where all of them have been made already.
+/// Applies the moves to the current text; `None` if all are already made.
 fn replay(key: &str, now: Option<&str>, moves: &[Move]) -> Result<Option<Replayed>, String> {
     let mut text = now.map(str::to_owned);
     let mut made = 0;
@@ -308,10 +312,10 @@ fn replay(key: &str, now: Option<&str>, moves: &[Move]) -> Result<Option<Replaye
         }
         if let (Some(entry), Some(from)) = (entry, &mut one.from)
             && one.onward
-            && from.state != State::Erroring
-            && !entry.stage.is_uninstall()
+            && (from.state != State::Erroring || one.retried)
+            && (entry.stage == from.stage || !entry.stage.is_uninstall())
         {
-            // What takes it back has to know what was there.
+            // The inverse needs the replaced value.
             *from = At::of(&state, entry);
         } else if here != place(one.from.as_ref()) {
             return Err(entry_changed(&one.entry, place(one.from.as_ref()), here));

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::edit::{OnConflict, Rebased};
 use super::pointer::{change, lookup, pointer, set, test};
 
-/// One field: what it is, and what it shall be. `None` is absent; a zero is a value.
+/// One field with its old and new value. `None` is absent; a zero is a value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Field {
@@ -27,7 +27,7 @@ pub struct Field {
         skip_serializing_if = "Option::is_none"
     )]
     pub to: Option<Value>,
-    /// What becomes of it whose old value is another one by now.
+    /// The handling of a changed old value.
     #[serde(default, skip_serializing_if = "OnConflict::is_fail")]
     pub on_conflict: OnConflict,
 }
@@ -37,7 +37,7 @@ fn present<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Value>, D
     Value::deserialize(from).map(Some)
 }
 
-/// A file may say otherwise.
+/// A saved plan may contain an empty path.
 fn not_empty<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
     let path = Vec::deserialize(from)?;
     if path.is_empty() {
@@ -47,7 +47,7 @@ fn not_empty<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<String>, D
 }
 
 impl Field {
-    /// A field that must still be what it was.
+    /// A field that must have its old value.
     pub fn new<S: Into<String>>(
         path: impl IntoIterator<Item = S>,
         from: Option<Value>,
@@ -61,10 +61,15 @@ impl Field {
         }
     }
 
-    /// The edit means the same whatever the old value is by then.
+    /// An edit that is valid for any old value.
     pub fn whatever_it_is(mut self) -> Field {
         self.on_conflict = OnConflict::Overwrite;
         self
+    }
+
+    fn has_effect(&self) -> bool {
+        let zero = |v: &Value| *v == json!(0) || *v == json!(false);
+        self.from != self.to && (self.from.is_some() || !self.to.as_ref().is_some_and(zero))
     }
 
     fn describe(&self) -> String {
@@ -108,7 +113,7 @@ pub(super) fn inverse(fields: &[Field]) -> Vec<Field> {
     fields.iter().rev().map(back).collect()
 }
 
-/// The change on the object that is there now; fields that are as wanted are left out.
+/// Rebases the change onto the current object, without fields that already have their value.
 pub(super) fn rebase(fields: &[Field], object: &Value) -> Rebased<Vec<Field>> {
     let mut now = Vec::new();
     for field in fields {
@@ -143,7 +148,38 @@ pub(super) fn rebase(fields: &[Field], object: &Value) -> Rebased<Vec<Field>> {
     }
 }
 
-/// With what was sent before, and is left out here because it stands on the object.
+/// The first field that the server did not store, from its response to the write.
+pub(super) fn not_stored(fields: &[Field], object: &Value) -> Option<Unstored> {
+    fields.iter().find_map(|field| {
+        let stored = lookup(object, &pointer(&field.path));
+        differs(&mut field.path.clone(), stored, field.to.as_ref()?)
+    })
+}
+
+/// A field that a server stored otherwise than it was sent.
+pub(super) struct Unstored {
+    pub path: Vec<String>,
+    /// `None` where the server dropped it, as it does with fields that the CustomResourceDefinition lacks.
+    pub stored: Option<Value>,
+}
+
+/// The first member that differs from the sent one; the server may have added others.
+fn differs(path: &mut Vec<String>, stored: Option<&Value>, sent: &Value) -> Option<Unstored> {
+    if let (Some(Value::Object(stored)), Value::Object(sent)) = (stored, sent) {
+        return sent.iter().find_map(|(member, sent)| {
+            path.push(member.clone());
+            let differs = differs(path, stored.get(member), sent);
+            path.pop();
+            differs
+        });
+    }
+    (stored.unwrap_or(&Value::Null) != sent).then(|| Unstored {
+        path: path.clone(),
+        stored: stored.cloned(),
+    })
+}
+
+/// Adds fields sent before that were dropped because the object already has them.
 pub(super) fn and_sent(now: &[Field], sent: &[Field]) -> Vec<Field> {
     let newer = |old: &Field| now.iter().find(|f| f.path == old.path).cloned();
     let both = sent
@@ -152,12 +188,14 @@ pub(super) fn and_sent(now: &[Field], sent: &[Field]) -> Vec<Field> {
     both.collect()
 }
 
+/// Whether any field means something else to the operator afterwards: it reads an absent number or Boolean as zero.
+pub(super) fn have_effect(fields: &[Field]) -> bool {
+    fields.iter().any(Field::has_effect)
+}
+
 pub(super) fn describe(fields: &[Field]) -> Vec<String> {
-    // An absent number or Boolean means zero to the operator: spelling it out is no news.
-    let zero = |v: &Value| *v == json!(0) || *v == json!(false);
-    let news =
-        |f: &&Field| f.from != f.to && (f.from.is_some() || !f.to.as_ref().is_some_and(zero));
-    let lines: Vec<String> = fields.iter().filter(news).map(Field::describe).collect();
+    let changed = fields.iter().filter(|field| field.has_effect());
+    let lines: Vec<String> = changed.map(Field::describe).collect();
     if lines.is_empty() && !fields.is_empty() {
         vec!["no effective change (defaults made explicit)".to_owned()]
     } else {

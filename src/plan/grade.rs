@@ -1,11 +1,11 @@
-//! The blast grade: what a command may do to the cluster at worst.
+//! The impact grade: the worst effect of a command on the cluster.
 
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a command may do to the cluster at worst.
+/// The worst effect of a command on the cluster.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -18,20 +18,20 @@ pub enum Grade {
     B2,
     /// Services restart, or pods are evicted.
     B3,
-    /// Nodes reboot, or the only record of what is installed is lost.
+    /// Nodes reboot, or the only record of an installation is lost.
     B4,
 }
 
 impl Grade {
     pub const ALL: [Grade; 5] = [Grade::B0, Grade::B1, Grade::B2, Grade::B3, Grade::B4];
 
-    /// The grade of this name, in whatever case.
+    /// Parses a grade, ignoring case.
     pub fn named(name: &str) -> Option<Grade> {
         let mut all = Grade::ALL.into_iter();
         all.find(|grade| grade.to_string().eq_ignore_ascii_case(name))
     }
 
-    /// Of packages that run again, and of the interrupt that follows, if any: whatever its type, it drains the node.
+    /// The grade of rerunning packages with this interrupt, if any: every interrupt drains the node.
     pub fn of_rerun(interrupt: Option<&str>) -> Grade {
         match interrupt {
             None => Grade::B2,
@@ -40,7 +40,7 @@ impl Grade {
         }
     }
 
-    /// What the grade means, in a few words.
+    /// The meaning of the grade in a few words.
     pub fn meaning(self) -> &'static str {
         match self {
             Grade::B0 => "reads only",

@@ -27,7 +27,7 @@ impl Plan {
         from_here.iter().any(|n| self.stages[*n].until.is_some())
     }
 
-    /// Whether each stage comes after stages of lower numbers alone, so that each has its turn.
+    /// Whether each stage depends only on stages with lower numbers, so that all of them run.
     pub fn is_in_order(&self) -> bool {
         let mut stages = self.stages.iter().enumerate();
         stages.all(|(number, stage)| {
@@ -36,12 +36,11 @@ impl Plan {
         })
     }
 
-    /// The plan that takes this one back, last step first, and what it cannot take back.
+    /// The plan that undoes this one, last step first, and the steps that cannot be undone.
     pub fn inverse(&self) -> (Vec<PlanStage>, Vec<&Step>) {
         let mut lost = Vec::new();
         let mut stages = Vec::new();
-        // A plan that pauses, acts and resumes is taken back the same way round: what the mirrored
-        // stage waits for is waited for again.
+        // Pause, act, resume keeps its order when undone: the mirrored stage waits for the same condition.
         let all = self.stages.iter().enumerate().rev();
         for ((number, stage), mirrored) in all.zip(&self.stages) {
             let mut steps = Vec::new();
@@ -51,7 +50,7 @@ impl Plan {
                     _ => lost.push(step),
                 }
             }
-            // What cannot be taken back is not done again either, and nothing comes of it to wait for.
+            // A stage without invertible steps is dropped, and with it its wait.
             let repeats = mirrored.steps.iter().any(|s| s.inverse().is_some());
             let until = mirrored.until.clone().filter(|until| {
                 repeats
@@ -75,7 +74,7 @@ impl Plan {
 
 /// Leaves stages out. What came after one of them comes after all that this one came after.
 pub fn retain_stages(stages: &mut Vec<PlanStage>, keep: impl Fn(&PlanStage) -> bool) {
-    // The new numbers of what stands for each stage: of itself, or of those that it came after.
+    // The new numbers that replace each stage: its own, or those of the stages that it depended on.
     let mut now: Vec<BTreeSet<usize>> = Vec::new();
     // The new number of each stage that is kept.
     let mut itself: Vec<Option<usize>> = Vec::new();
@@ -109,7 +108,7 @@ fn before(stages: &[PlanStage], number: usize) -> Vec<usize> {
     }
 }
 
-/// Whether it waits until an object is gone that nothing here deletes.
+/// Whether the stage waits for the deletion of an object that no step deletes.
 fn waits_for_what_comes_back(until: &WaitFor, steps: &[Step]) -> bool {
     let deletes = |step: &Step| {
         matches!(step.change, Change::Delete { .. })

@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use super::pointer::lookup;
 
-/// Values that must stand on the object, by JSON pointer; null says that there must be none.
+/// Values that the object must have, by JSON pointer; null means absent.
 ///
-/// A change guards the values it replaces by itself. This is for all else that it relies on.
+/// A change guards its replaced values by itself. This guards every other precondition.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Guard {
@@ -21,7 +21,7 @@ impl Guard {
         Guard::default()
     }
 
-    /// The object's deletion was not asked for.
+    /// The object is not being deleted.
     pub fn not_deleting(self) -> Guard {
         self.value("/metadata/deletionTimestamp", Value::Null)
     }

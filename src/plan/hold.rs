@@ -9,7 +9,7 @@ use super::pointer::{lookup, pointer, test};
 use crate::cluster::hold::{FIELD_MANAGER, HOLDER, Hold as Found, REASON, STRIPPED, reason};
 
 const VERSION: &str = "/metadata/resourceVersion";
-/// Stands for whoever carries the plan out.
+/// Placeholder for the user who applies the plan.
 const WHOEVER: &str = "whoever does this";
 
 /// The pause around a plan, or its end.
@@ -29,7 +29,7 @@ pub struct Hold {
     /// A hold whose holder has ended, which this one replaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     instead_of: Option<String>,
-    /// The object's version when it was looked at.
+    /// The resourceVersion of the object when it was read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     version: Option<String>,
     /// Why the pause stays although the hold ends.
@@ -47,7 +47,7 @@ impl Hold {
     ) -> [Hold; 2] {
         let reason = reason(purpose);
         let now = |key: &str| annotations(key);
-        // What a hold that was left behind has put there is nobody's wish.
+        // The values of an abandoned hold are not restored.
         let back = |key: &str| now(key).filter(|_| instead_of.is_none());
         let edits = |first: bool| {
             let edit = |at: &str, to: &str| {
@@ -137,7 +137,7 @@ impl Hold {
         version.chain(self.edits.operations()).collect()
     }
 
-    /// The hold on the object as it is now. A pause of somebody else holds the operator as well.
+    /// Rebases the hold onto the current object. Another user's pause holds the operator as well.
     pub(super) fn rebase(&self, object: &Value) -> Rebased<Hold> {
         let paused = annotation(object, &self.key) == Some("true");
         let by = self.holder.as_deref().unwrap_or(WHOEVER);
@@ -155,7 +155,7 @@ impl Hold {
         Rebased::Same(self.onto(object, edits))
     }
 
-    /// The end of the hold on the object as it is now. What somebody else has put in its place stays.
+    /// Rebases the end of the hold onto the current object. Values that replaced ours are kept.
     pub(super) fn rebase_end(&self, object: &Value) -> Rebased<Hold> {
         let ours = annotation(object, HOLDER) == self.holder.as_deref();
         if self.holder.is_none() || !ours {
@@ -213,7 +213,7 @@ impl Hold {
     /// The way back of a hold is its end, and the other way round.
     pub(super) fn inverse(&self) -> Hold {
         let edits = self.edits.annotations.iter().map(|(key, edit)| {
-            // What stood there of another hold is nobody's wish.
+            // The values of another hold are not restored.
             let to = edit.from.clone().filter(|_| self.instead_of.is_none());
             let from = edit.to.clone();
             (
@@ -266,7 +266,7 @@ fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     lookup(object, &pointer(&["metadata", "annotations", key])).and_then(Value::as_str)
 }
 
-/// Who else has written the annotation, as far as `managedFields` tell.
+/// The other manager of the annotation, from `managedFields`.
 fn manager(object: &Value, key: &str) -> Option<String> {
     let field = format!("f:{key}");
     let all = object["metadata"]["managedFields"].as_array()?;

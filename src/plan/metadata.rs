@@ -10,7 +10,7 @@ use super::edit::{Edit, Move, OnConflict, Rebased};
 use super::pointer::{change, lookup, pointer, set, test};
 use crate::cluster::Node;
 
-/// What becomes of an object's annotations and labels, and of a node's cordon.
+/// Edits of an object's annotations and labels, and of a node's cordon.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Metadata {
@@ -156,7 +156,7 @@ impl Metadata {
         }
     }
 
-    /// The change on the object that is there now; edits that are made already are left out.
+    /// Rebases the change onto the current object, without edits that are already made.
     pub(super) fn rebase(&self, object: &Value) -> Rebased<Metadata> {
         let mut now = Metadata {
             no_annotations: lookup(object, "/metadata/annotations").is_none(),
@@ -197,7 +197,7 @@ impl Metadata {
         }
     }
 
-    /// With what was sent before, and is left out here because it stands on the object.
+    /// Adds edits sent before that were dropped because the object already has them.
     pub(super) fn and_sent(&self, sent: &Metadata) -> Metadata {
         let both = |now: &BTreeMap<String, Edit>, sent: &BTreeMap<String, Edit>| {
             let mut all = sent.clone();
@@ -212,7 +212,7 @@ impl Metadata {
         }
     }
 
-    /// One line a key: what it is, and what it will be.
+    /// One line per key: old value, new value.
     pub(super) fn describe(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for (map, edits, _) in self.maps() {
@@ -244,7 +244,7 @@ fn describe_edit(kind: &str, key: &str, edit: &Edit) -> Vec<String> {
     let short = |text: &str| text.len() <= LONGEST_SHOWN;
     vec![match (&edit.from, &edit.to) {
         (from, to) if from == to => return Vec::new(),
-        // What follows from other values differs from node to node, and matters to nobody.
+        // Values derived by the operator differ between nodes and do not matter.
         (Some(_), None) if edit.on_conflict == OnConflict::Overwrite => {
             format!("remove {kind} {key}")
         }

@@ -1,7 +1,7 @@
-//! A mutation as data: what is written where, guarded by what, in which order, and why.
+//! A mutation as data: the writes, their guards, their order, and their reasons.
 //!
-//! Everything here is pure: no client, no clock, no files. A plan is shown before it is carried
-//! out, and each change in it can say how it is taken back.
+//! Everything here is pure: no client, no clock, no files. A plan is previewed before it is applied, and each of its
+//! changes has an inverse.
 
 pub mod build;
 mod change;
@@ -49,16 +49,16 @@ pub use metadata::Metadata;
 pub use permission::Permission;
 pub use read_spec::ReadSpec;
 pub use saved::{FORMAT, SavedError, SavedPlan};
-pub use step::Step;
-pub use target::{Kind, Target, is_object_name};
+pub use step::{RemovedEntry, Step};
+pub use target::{Kind, Target};
 pub use uncordon::Uncordon;
 pub use wait_for::{WaitCondition, WaitFor};
 
-/// What a command is about to do.
+/// The pending changes of a command.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "WholePlan")]
 pub struct Plan {
-    /// What it is for, as an imperative: `reset gpu on 3 nodes`.
+    /// The purpose, as an imperative: `reset gpu on 3 nodes`.
     pub title: String,
     /// The name that a user types to confirm what cannot easily be made good.
     pub subject: String,
@@ -80,10 +80,10 @@ pub struct PlanStage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Value>")]
     pub until: Option<WaitFor>,
-    /// Taken even where an earlier stage failed: it puts back what the plan changed for its own sake.
+    /// Runs even if an earlier stage failed: it restores the plan's temporary changes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub always: bool,
-    /// The earlier stages that it comes after, numbered from 0; the one right before it, where nothing is said.
+    /// The stages that must end first, numbered from 0; by default the preceding one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Vec<usize>>,
     /// The earlier stages, numbered from 0, of which no step may have failed, or the steps of this one are skipped.
@@ -117,8 +117,8 @@ impl Plan {
         self.stages.iter().flat_map(|s| &s.steps)
     }
 
-    /// Whether the step is part of what the plan is for: it neither pauses the operator for the sake of other steps nor
-    /// ends such a pause that the plan itself has set. The end of a pause that was there before is work.
+    /// Whether the step serves the plan's purpose: it neither pauses the operator for other steps nor ends such a pause
+    /// of the plan itself. Ending an earlier pause is work.
     pub fn is_work(&self, step: &Step) -> bool {
         let pauses = |other: &Step| {
             matches!(other.change, Change::Hold(_) | Change::Create(_))
@@ -149,16 +149,16 @@ impl Plan {
             matches!(other.change, Change::Create(_))
                 && other.target.names_the_place_of(&step.target)
         };
-        // Plans are mostly of nodes, which nobody makes.
+        // Most targets are nodes, which no plan creates.
         step.target.kind.comes_back() && before.into_iter().any(makes)
     }
 
-    /// Whether it waits for something to come about, be it with nothing to do before.
+    /// Whether any stage waits for an effect, with or without steps.
     pub fn waits(&self) -> bool {
         self.stages.iter().any(|s| s.until.is_some())
     }
 
-    /// What it may do to the cluster at worst.
+    /// The worst effect on the cluster.
     pub fn grade(&self) -> Grade {
         if self.is_empty() {
             return Grade::B0;
@@ -187,13 +187,13 @@ impl Plan {
         needing.map(|step| step.target.name.as_str()).collect()
     }
 
-    /// Whether anything of it can be taken back once it is done.
+    /// Whether any step can be undone.
     pub fn comes_back(&self) -> bool {
         let mut steps = self.steps();
         steps.any(|step| step.comes_back() && !self.replaces(&step.target))
     }
 
-    /// Whether the object is let go and made again: neither half alone can be taken back.
+    /// Whether the object is released and recreated: neither half can be undone alone.
     fn replaces(&self, target: &Target) -> bool {
         let path = target.path();
         let of_it = || self.steps().filter(|s| s.target.path() == path);

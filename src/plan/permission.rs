@@ -13,7 +13,7 @@ pub struct Permission {
 }
 
 impl Permission {
-    /// The command that asks whether one has it.
+    /// The command that checks the permission.
     pub fn question(&self) -> String {
         let dot = if self.group.is_empty() { "" } else { "." };
         let mut words = format!(

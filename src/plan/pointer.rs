@@ -10,7 +10,7 @@ pub fn pointer<S: AsRef<str>>(path: &[S]) -> String {
     })
 }
 
-/// The value at a path; `None` where it is absent or null, which a server does not tell apart.
+/// The value at a path; `None` if absent or null, which a server does not distinguish.
 pub fn lookup<'a>(object: &'a Value, pointer: &str) -> Option<&'a Value> {
     object.pointer(pointer).filter(|v| !v.is_null())
 }

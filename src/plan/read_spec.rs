@@ -7,7 +7,7 @@ use super::{Change, Plan, Target};
 use crate::api::Skyhook;
 use crate::cluster::Cluster;
 
-/// A custom resource whose spec was read to make a plan: what the plan sets off depends on it.
+/// A custom resource whose spec determines the side effects of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReadSpec {
     pub target: Target,
@@ -45,7 +45,7 @@ impl ReadSpec {
         all
     }
 
-    /// What became of it since, if it is not among those as it was.
+    /// The change since then, unless the spec is unchanged in `now`.
     pub fn changed(&self, now: &[ReadSpec]) -> Option<String> {
         let target = &self.target;
         let Some(read) = now.iter().find(|r| r.target.names_the_place_of(target)) else {

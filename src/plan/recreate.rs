@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::hold;
 use super::pointer::{lookup, normalise};
 
-/// What the server alone writes into an object's metadata.
+/// Metadata that only the server writes.
 const OF_THE_SERVER: [&str; 8] = [
     "creationTimestamp",
     "deletionGracePeriodSeconds",
@@ -17,7 +17,7 @@ const OF_THE_SERVER: [&str; 8] = [
     "uid",
 ];
 
-/// The object as one would make it again: without status, and without what the server fills in.
+/// The object as input for a create: without status and server-side metadata.
 pub fn remade(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(members) = object.as_object_mut() {
@@ -29,8 +29,8 @@ pub fn remade(object: &Value) -> Value {
     object
 }
 
-/// The object as one makes it again once it is gone: without the finalizers either, which their owners put there,
-/// and without a pause of ours, which was for the old object alone.
+/// The object to recreate after its deletion: also without finalizers, which their owners add, and without our own
+/// pause, which concerned the old object.
 pub fn as_new(object: &Value) -> Value {
     let mut object = remade(object);
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -47,7 +47,7 @@ pub fn held_by_one(object: &Value) -> bool {
     finalizers.is_none_or(|all| all.len() <= 1)
 }
 
-/// Whether the object is as it was made, whatever was added to it since.
+/// Whether the object still has every created value; additions are allowed.
 pub fn is_as_made(object: &Value, made: &Value) -> bool {
     match (object, made) {
         (Value::Object(object), Value::Object(made)) => made.iter().all(|(member, made)| {

@@ -1,13 +1,14 @@
-//! A plan as a file, and the digest that binds what was shown to what is done.
+//! A plan as a file, and the digest that binds all of it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use thiserror::Error;
 
 use super::{ClusterIdentity, Plan, ReadSpec};
 
-/// The format of the file. A later one that readers of this one cannot take gets another number.
-pub const FORMAT: &str = "kubectl-skyhook/plan/v1";
+/// The format of the file. Raise the number with every change after which older files would be read as something else.
+pub const FORMAT: &str = "kubectl-skyhook/plan/v2";
 
 /// Why text is not a plan.
 #[derive(Debug, Error)]
@@ -16,18 +17,19 @@ pub enum SavedError {
     Syntax(#[from] serde_json::Error),
     #[error("unsupported plan format {0:?}; this version reads only {FORMAT:?}")]
     Format(String),
-    #[error("the changes do not match the digest: the file was edited or truncated")]
+    #[error("the plan does not match its digest: the file was edited or truncated")]
     Digest,
     #[error("a stage depends on itself or on a later stage")]
     Order,
 }
 
 /// A plan as `--plan-out` writes it.
-#[derive(Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SavedPlan {
     format: String,
+    /// SHA-256 of all other members, shortened.
     digest: String,
-    /// The cluster that it was made for; missing where it was made from files, and in plans of older versions.
+    /// The cluster that it was made for; missing where it was made from files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterIdentity>,
     /// The custom resources on whose specs its effects depend.
@@ -40,13 +42,21 @@ pub struct SavedPlan {
 impl SavedPlan {
     /// A plan for a cluster, if it is for a certain one, made from these custom resources.
     pub fn of(plan: &Plan, cluster: Option<ClusterIdentity>, specs: Vec<ReadSpec>) -> SavedPlan {
-        SavedPlan {
+        let mut saved = SavedPlan {
             format: FORMAT.to_owned(),
-            digest: plan.digest(),
+            digest: String::new(),
             cluster,
             specs: ReadSpec::of_plan(specs, plan),
             plan: plan.clone(),
-        }
+        };
+        let mut document = serde_json::to_value(&saved).expect("a plan is JSON");
+        saved.digest = digest(&mut document);
+        saved
+    }
+
+    /// The digest of the plan with all displayed, confirmed and checked data.
+    pub fn digest(&self) -> &str {
+        &self.digest
     }
 
     /// The text of a file.
@@ -56,20 +66,25 @@ impl SavedPlan {
         text
     }
 
-    /// Reads what [`SavedPlan::text`] wrote.
+    /// Reads the text that [`SavedPlan::text`] wrote.
     ///
     /// # Errors
     ///
     /// It is something else, of another format, or was edited.
     pub fn parse(text: &str) -> Result<SavedPlan, SavedError> {
-        let format: Format = serde_json::from_str(text)?;
-        if format.format != FORMAT {
-            return Err(SavedError::Format(format.format));
+        let mut document: Value = serde_json::from_str(text)?;
+        let Header {
+            format,
+            digest: written,
+        } = Header::deserialize(&document)?;
+        if format != FORMAT {
+            return Err(SavedError::Format(format));
         }
-        let saved: SavedPlan = serde_json::from_str(text)?;
-        if saved.plan.digest() != saved.digest {
+        if digest(&mut document) != written {
             return Err(SavedError::Digest);
         }
+        document["digest"] = Value::from(written);
+        let saved: SavedPlan = serde_json::from_value(document)?;
         if !saved.plan.is_in_order() {
             return Err(SavedError::Order);
         }
@@ -77,35 +92,23 @@ impl SavedPlan {
     }
 }
 
-impl Plan {
-    /// Names what the plan does: its targets, guards and changes, and in which order of stages.
-    pub fn digest(&self) -> String {
-        let mut lines: Vec<String> = Vec::new();
-        for (number, stage) in self.stages.iter().enumerate() {
-            for step in &stage.steps {
-                let all = (number, &step.target, &step.guard, &step.change);
-                lines.push(serde_json::to_string(&all).expect("a step is JSON"));
-            }
-            let until = serde_json::to_string(&(number, &stage.until)).expect("it is JSON");
-            lines.push(until);
-            if let Some(after) = &stage.after {
-                lines.push(format!("{number} after {after:?}"));
-            }
-            if !stage.requires.is_empty() {
-                lines.push(format!("{number} requires {:?}", stage.requires));
-            }
-        }
-        lines.sort_unstable();
-        let digest = ring::digest::digest(&ring::digest::SHA256, lines.join("\n").as_bytes());
-        let hex = |byte: &u8| format!("{byte:02x}");
-        digest.as_ref()[..DIGEST_BYTES].iter().map(hex).collect()
-    }
-}
-
 #[derive(Deserialize)]
-struct Format {
+struct Header {
     format: String,
+    #[serde(default)]
+    digest: String,
 }
 
 /// Enough that no two plans meet by chance, and short enough to compare by eye.
 const DIGEST_BYTES: usize = 12;
+
+/// The digest of the whole document in its canonical form: without its own digest, members sorted by name.
+fn digest(document: &mut Value) -> String {
+    if let Some(members) = document.as_object_mut() {
+        members.shift_remove("digest");
+    }
+    document.sort_all_objects();
+    let digest = ring::digest::digest(&ring::digest::SHA256, document.to_string().as_bytes());
+    let hex = |byte: &u8| format!("{byte:02x}");
+    digest.as_ref()[..DIGEST_BYTES].iter().map(hex).collect()
+}

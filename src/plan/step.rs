@@ -4,25 +4,40 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::fields::{self, Unstored};
 use super::{Change, Guard, Permission, Rebased, Request, Target, Verb, recreate};
+use crate::api::keys::NodeKey;
+use crate::api::{ApiFlavor, NodeState};
 
 /// One request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Step {
     pub target: Target,
-    /// What is written, in the form that `apply-plan` and `undo` read.
+    /// The change, in the form that `apply-plan` and `undo` read.
     #[schemars(with = "Value")]
     pub change: Change,
-    /// Values that must stand on the object, by JSON pointer; null says that there must be none.
+    /// Values that the object must have, by JSON pointer; null means absent.
     #[serde(default)]
     #[schemars(with = "std::collections::BTreeMap<String, Value>")]
     pub guard: Guard,
-    /// What it is for.
+    /// The purpose.
     pub reason: String,
-    /// Where the object is gone by then, nothing is left to do.
+    /// A deleted object makes the step unnecessary.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub may_be_gone: bool,
+    /// Entries of node states that must stay removed, although the operator may write its copy of a state back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stays_removed: Vec<RemovedEntry>,
+}
+
+/// An entry of a node state that a step removes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RemovedEntry {
+    pub annotation: String,
+    /// `name|version`
+    pub entry: String,
 }
 
 impl Step {
@@ -33,10 +48,11 @@ impl Step {
             guard: Guard::none(),
             reason: reason.into(),
             may_be_gone: false,
+            stays_removed: Vec::new(),
         }
     }
 
-    /// A step that has no purpose any more where the object is gone by then.
+    /// Marks the step as unnecessary once the object is deleted.
     pub fn may_be_gone(mut self) -> Step {
         self.may_be_gone = true;
         self
@@ -45,6 +61,37 @@ impl Step {
     pub fn guard(mut self, guard: Guard) -> Step {
         self.guard = guard;
         self
+    }
+
+    pub fn stays_removed(mut self, entries: Vec<RemovedEntry>) -> Step {
+        self.stays_removed = entries;
+        self
+    }
+
+    /// The removed entries that are recorded on the object again; null is no object.
+    pub fn written_back(&self, object: &Value) -> Vec<&str> {
+        let is_back = |removed: &&RemovedEntry| {
+            let key = removed.annotation.as_str();
+            let text = object["metadata"]["annotations"][key].as_str();
+            text.is_some_and(|text| {
+                let mut state = NodeState::default();
+                state.add(key, NodeState::package_of(key), text);
+                state.entry(&removed.entry).is_some()
+            })
+        };
+        let back = self.stays_removed.iter().filter(is_back);
+        back.map(|removed| removed.entry.as_str()).collect()
+    }
+
+    /// The custom resource whose deletion waits for the removed entries.
+    pub fn owner_of_removed(&self) -> Option<Target> {
+        let annotation = &self.stays_removed.first()?.annotation;
+        ApiFlavor::ALL
+            .into_iter()
+            .find_map(|flavor| match NodeKey::parse(flavor, annotation)? {
+                NodeKey::NodeState { skyhook, .. } => Some(Target::skyhook(flavor, skyhook, None)),
+                _ => None,
+            })
     }
 
     /// What goes to the server.
@@ -61,7 +108,7 @@ impl Step {
         }
     }
 
-    /// Reading is needed to tell a conflict from a refusal.
+    /// Reads distinguish a conflict from a refusal.
     pub(super) fn permissions(&self) -> [Permission; 2] {
         let (group, _, resource) = self.target.kind.resource();
         let (verb, subresource) = self.change.endpoint();
@@ -80,18 +127,18 @@ impl Step {
         [permission("get", None), permission(verb, subresource)]
     }
 
-    /// What the server will do to the object; null is no object.
+    /// Simulates the server's change to the object; null is no object.
     ///
     /// # Errors
     ///
-    /// What differs about the first value that is not as expected. The object is untouched then.
+    /// The first value that differs from the expected one. The object is unchanged then.
     pub fn apply_to(&self, object: &mut Value) -> Result<(), String> {
         self.identity().check(object)?;
         self.guard.check(object)?;
         self.change.apply_to(object)
     }
 
-    /// The same step on the object as it is now; null is no object.
+    /// Rebases the step onto the current object; null is no object.
     pub fn rebase(&self, object: &Value) -> Rebased<Step> {
         if !object.is_null() {
             let same = self.identity().check(object);
@@ -121,8 +168,30 @@ impl Step {
         }
     }
 
-    /// Whether the step has no purpose any more on the object as it is now: it is gone, or one of the same name was made
-    /// later. Null is no object.
+    /// The first difference between the stored and the sent object; only specs are compared.
+    pub fn not_stored(&self, object: &Value) -> Option<String> {
+        let Change::Spec(fields) = &self.change else {
+            return None;
+        };
+        let Unstored { path, stored } = fields::not_stored(fields, object)?;
+        let name = path.join(".");
+        Some(match stored {
+            Some(stored) => format!("the server stored {name} as {stored}, not as it was sent"),
+            None => format!(
+                "the server did not store {name}: the CustomResourceDefinition {} is older than this field{}; install the one \
+                 of the running operator",
+                self.target.kind.definition(),
+                if path.iter().any(|member| member == "uninstall") {
+                    " (operator v0.16)"
+                } else {
+                    ""
+                }
+            ),
+        })
+    }
+
+    /// Whether the current object makes the step unnecessary: it was deleted, or recreated under the same name. Null is
+    /// no object.
     pub fn is_needless(&self, object: &Value) -> bool {
         let uid = self.target.uid.as_deref();
         let is_another = uid.is_some() && uid != object["metadata"]["uid"].as_str();
@@ -141,7 +210,7 @@ impl Step {
     pub fn inverse(&self) -> Option<Step> {
         Some(Step {
             target: match self.change {
-                // What is made again gets another uid.
+                // A recreated object has another uid.
                 Change::Delete { .. } | Change::Finalizer { .. } => Target {
                     uid: None,
                     ..self.target.clone()
@@ -152,10 +221,11 @@ impl Step {
             guard: Guard::none(),
             reason: "restores the previous state".to_owned(),
             may_be_gone: self.may_be_gone,
+            stays_removed: Vec::new(),
         })
     }
 
-    /// Whether it can be taken back once it is done; what a deletion takes away is only noted then.
+    /// Whether the step can be undone once applied; a deletion records its object only then.
     pub(super) fn comes_back(&self) -> bool {
         let noted = matches!(self.change, Change::Delete { .. }) && self.target.kind.comes_back();
         noted || self.inverse().is_some()
@@ -171,7 +241,7 @@ impl Step {
         }
     }
 
-    /// The target; of a deletion the very object that was looked at, so that a second try spares one made since.
+    /// The target; a deletion names the uid that was read, so that a retry spares a recreated object.
     fn meant(&self, object: &Value) -> Target {
         let mut target = self.target.clone();
         if matches!(self.change, Change::Delete { .. }) && target.uid.is_none() {

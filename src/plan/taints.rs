@@ -1,4 +1,4 @@
-//! The taints of a node: a list without keys of its own, so it is tested and written whole.
+//! The taints of a node: a list without keys, so it is tested and written as a whole.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::pointer::{change, lookup, pointer, set, test};
 
 const PATH: [&str; 2] = ["spec", "taints"];
 
-/// The list as it stands on the object; an empty one does not stand there.
+/// The list as stored on the object, where an empty list is absent.
 fn listed(taints: &[Value]) -> Option<Value> {
     (!taints.is_empty()).then(|| Value::from(taints.to_vec()))
 }
@@ -36,13 +36,13 @@ fn same(a: &Value, b: &Value) -> bool {
     a["key"] == b["key"] && a["effect"] == b["effect"]
 }
 
-/// The first list without what is in the second.
+/// The first list without the items of the second.
 fn without<'a>(these: &'a [Value], those: &'a [Value]) -> impl Iterator<Item = &'a Value> {
     let missing = |t: &&Value| !those.iter().any(|other| same(t, other));
     these.iter().filter(missing)
 }
 
-/// The same taints off and on, on the list that is there now.
+/// Rebases the removal and addition of taints onto the current list.
 pub(super) fn rebase(
     from: &[Value],
     to: &[Value],

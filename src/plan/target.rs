@@ -1,4 +1,4 @@
-//! The object that a step changes, and where it stands on the server.
+//! The object that a step changes, and its URL path.
 
 use std::fmt;
 
@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize};
 
+use crate::api::object_name::is_object_name;
 use crate::api::{ApiFlavor, Meta, Skyhook};
 use crate::cluster::Node;
 
@@ -70,6 +71,14 @@ impl Target {
         Target::skyhook(flavor, skyhook.name(), skyhook.metadata.uid.as_deref())
     }
 
+    /// `gpu-1`, `skyhook/driver-apply`.
+    pub fn place(&self) -> String {
+        match &self.namespace {
+            Some(namespace) => format!("{namespace}/{}", self.name),
+            None => self.name.clone(),
+        }
+    }
+
     /// The object in a namespace that was read.
     pub fn of(kind: Kind, metadata: &Meta) -> Target {
         Target {
@@ -108,8 +117,7 @@ impl Target {
         }
     }
 
-    /// Whether name and namespace are such as the server gives to objects: what is none could lead a request
-    /// somewhere else.
+    /// Whether name and namespace are valid object names: others could lead a request to another path.
     pub fn is_well_named(&self) -> bool {
         let namespace = self.namespace.as_deref();
         is_object_name(&self.name) && namespace.is_none_or(is_object_name)
@@ -151,6 +159,12 @@ impl Kind {
         }
     }
 
+    /// The name of the CustomResourceDefinition.
+    pub fn definition(self) -> String {
+        let (group, _, plural) = self.resource();
+        format!("{plural}.{group}")
+    }
+
     /// The `kind` that the server writes into such an object.
     pub fn kind(self) -> &'static str {
         match self {
@@ -164,8 +178,8 @@ impl Kind {
         }
     }
 
-    /// Whether an object of the kind can be made again as it was. Pods and jobs cannot: whoever owns them makes
-    /// others; nor can nodes, which the kubelet registers.
+    /// Whether an object of the kind can be recreated. Owners recreate pods and jobs themselves, and the kubelet
+    /// registers nodes.
     pub fn comes_back(self) -> bool {
         !matches!(self, Kind::Node | Kind::Pod | Kind::Job)
     }
@@ -201,25 +215,8 @@ impl From<ApiFlavor> for Kind {
 /// `node/gpu-1`, `pod/skyhook/driver-apply`.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/", self.kind.word())?;
-        if let Some(namespace) = &self.namespace {
-            write!(f, "{namespace}/")?;
-        }
-        f.write_str(&self.name)
+        write!(f, "{}/{}", self.kind.word(), self.place())
     }
-}
-
-/// Whether the text is a DNS-1123 subdomain, as the names of all objects are that plans change.
-pub fn is_object_name(text: &str) -> bool {
-    const LONGEST: usize = 253;
-    let alphanumeric = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-    let label = |label: &str| {
-        let bytes = label.as_bytes();
-        let ends = bytes.first().zip(bytes.last());
-        ends.is_some_and(|(first, last)| alphanumeric(*first) && alphanumeric(*last))
-            && bytes.iter().all(|b| alphanumeric(*b) || *b == b'-')
-    };
-    text.len() <= LONGEST && text.split('.').all(label)
 }
 
 fn name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
@@ -235,23 +232,4 @@ fn name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> 
 
 fn some_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     name(deserializer).map(Some)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_is_what_the_server_takes_for_one() {
-        for name in ["a", "gpu-0001", "node-1.example.com", "0"] {
-            assert!(is_object_name(name), "{name}");
-        }
-        let long = "a".repeat(254);
-        for name in [
-            "", ".", "..", "a..b", "a/b", "a%2Fb", "a b", "a\n", "a#b", "a?b", "A", "a_b", "-a",
-            "a-", "a-.b", &long,
-        ] {
-            assert!(!is_object_name(name), "{name:?}");
-        }
-    }
 }

@@ -14,7 +14,7 @@ use crate::view::NodeSet;
 /// Runs of node names in a warning.
 const SHOWN: usize = 6;
 
-/// What is to be known of the others who want the node to stay cordoned.
+/// The other holders of a node's cordon.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Uncordon {
@@ -24,7 +24,7 @@ pub struct Uncordon {
     /// Those for whom the node stays cordoned, each with the mark that shows it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left_for: Vec<String>,
-    /// The node's version when it was looked at: a mark that appears since fails the request.
+    /// The resourceVersion of the node when it was read: a later mark makes the request fail.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
 }
@@ -34,7 +34,7 @@ impl Uncordon {
         *self == Uncordon::default()
     }
 
-    /// Of a node as it was read, with whether it is made schedulable.
+    /// For a loaded node; also returns whether to make it schedulable.
     pub(super) fn of(node: &Node) -> (Uncordon, Option<bool>) {
         let left_for = words(&node.cordon_holders);
         let free = left_for.is_empty().then_some(false);
@@ -47,7 +47,7 @@ impl Uncordon {
         )
     }
 
-    /// On the node as it is now, with whether it is still made schedulable.
+    /// For the current node; also returns whether to make it schedulable.
     pub(super) fn rebase(&self, node: &Value) -> (Uncordon, Option<bool>) {
         let left_for = match holders_on(node) {
             _ if self.forced => Vec::new(),
@@ -78,11 +78,11 @@ fn words(holders: &[Holder]) -> Vec<String> {
 
 impl Plan {
     /// The plan with these nodes uncordoned whoever holds them; the others that are held are named in a warning.
-    pub fn sparing_cordons(&self, forced: &[String]) -> Plan {
+    pub fn sparing_cordons(&self, forced: impl Fn(&str) -> bool) -> Plan {
         let mut plan = self.clone();
         let mut left: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for step in plan.stages.iter_mut().flat_map(|s| &mut s.steps) {
-            let named = forced.contains(&step.target.name);
+            let named = forced(&step.target.name);
             let Some(change) = on_cordon(step) else {
                 continue;
             };
@@ -105,7 +105,7 @@ impl Plan {
     }
 }
 
-/// The part of a step that makes a node schedulable, or would if nobody held it.
+/// The part of a step that makes a node schedulable, or would if no other owner held it.
 fn on_cordon(step: &mut Step) -> Option<&mut Metadata> {
     match &mut step.change {
         Change::Metadata(change) if change.uncordons() || !change.uncordon.left_for.is_empty() => {

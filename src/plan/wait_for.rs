@@ -1,4 +1,4 @@
-//! What a stage waits for before it is over.
+//! The condition that ends a stage.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -25,21 +25,21 @@ pub enum WaitCondition {
     Paused,
     /// The operator has seen that the custom resource is not paused any more, or it is paused again.
     Resumed,
-    /// The operator has seen the custom resource, and said how it stands.
+    /// The operator has observed the custom resource and reported its status.
     Seen,
-    /// The object is gone.
+    /// The object is deleted.
     Gone,
     /// The operator has uninstalled a version of a package everywhere; the object is the custom resource.
     Uninstalled { package: String, version: String },
-    /// The object is gone, or this finalizer does not hold it any more.
+    /// The object is deleted, or has lost this finalizer.
     Released(String),
 }
 
 impl WaitFor {
-    /// Whether it has come about; null is no object.
+    /// Whether the condition holds; null is no object.
     pub fn holds(&self, object: &Value) -> bool {
         match &self.condition {
-            // A custom resource that is gone is not worked on either.
+            // The operator does not work on a deleted custom resource either.
             WaitCondition::Paused => {
                 let status = lookup(object, "/status/status").and_then(Value::as_str);
                 object.is_null() || matches!(status, Some("paused" | "disabled"))
@@ -54,7 +54,7 @@ impl WaitFor {
                 let uid = self.target.uid.as_deref();
                 object.is_null() || uid.is_some_and(|uid| object["metadata"]["uid"] != uid)
             }
-            // The operator's mirror of all node states, which is what its webhook asks too.
+            // The operator's mirror of all node states, which its webhook uses as well.
             WaitCondition::Uninstalled { package, version } => {
                 let key = format!("{package}|{version}");
                 let nodes = lookup(object, "/status/nodeState").and_then(Value::as_object);
@@ -67,10 +67,10 @@ impl WaitFor {
         }
     }
 
-    /// What has to come about before the first step of the stage.
+    /// The condition to await before the first step of the stage.
     ///
-    /// The status of a pause that has just ended would be taken for the operator's answer to the next one, while the
-    /// operator may be at work again.
+    /// The status of a pause that has just ended would be mistaken for the operator's answer to the next one, while the
+    /// operator may be working again.
     pub fn first(&self) -> Option<WaitFor> {
         (self.condition == WaitCondition::Paused).then(|| WaitFor {
             condition: WaitCondition::Resumed,
@@ -78,14 +78,14 @@ impl WaitFor {
         })
     }
 
-    /// Whether it is waited for again when the plan is taken back.
+    /// Whether the undo waits for the same condition.
     ///
-    /// Taking an uninstall back installs the package again: it will not be gone then.
+    /// Undoing an uninstall installs the package again: it will not be absent then.
     pub fn counts_for_the_way_back(&self) -> bool {
         !matches!(self.condition, WaitCondition::Uninstalled { .. })
     }
 
-    /// What is waited for, in words that follow "waiting until".
+    /// The condition in words that follow "waiting until".
     pub fn describe(&self) -> String {
         match &self.condition {
             WaitCondition::Paused => format!("the operator has paused {}", self.target),
@@ -105,7 +105,7 @@ impl WaitFor {
     }
 }
 
-/// Whether the annotations of a custom resource say that the operator is to leave it alone.
+/// Whether the annotations of a custom resource keep the operator away from it.
 fn keeps_the_operator_away(object: &Value) -> bool {
     let annotations = lookup(object, "/metadata/annotations").and_then(Value::as_object);
     annotations.is_some_and(|all| {

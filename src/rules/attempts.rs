@@ -1,4 +1,4 @@
-//! How the attempts of a failing stage stand, as the end of a message.
+//! The attempts of a failing stage, as the end of a message.
 
 use jiff::SignedDuration;
 
@@ -32,7 +32,8 @@ pub fn with_attempts(
         what
     };
     let failed = package_run.failed_attempts(cluster.flavor(), entry);
-    let attempts = match failed {
+    // The entry is erroring: an attempt has failed, even if the Job does not count it yet.
+    let attempts = match failed.max(1) {
         1 => "1 failed attempt".to_owned(),
         n => format!("{n} failed attempts"),
     };

@@ -44,7 +44,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .selected(skyhook)
             .any(|n| status(n) == Status::InProgress)
             || package_runs.any_alive(skyhook.name());
-        // Where the operator counts all nodes as complete, it has no batch to evaluate, whatever else is left to do there.
+        // With all nodes counted as complete, the operator has no batch to evaluate, regardless of other work there.
         let mut open = cluster.open_nodes(skyhook);
         open.retain(|n| status(n) != Status::Complete);
         if at_work || open.is_empty() || !skyhook.is_observed() {

@@ -150,9 +150,7 @@ fn report(
             ["node", "status", name, "-o", "wide"],
         );
     }
-    let by_policy = !skyhook.spec.deployment_policy.is_empty();
-    // Nodes in progress are chosen before all others, and with a policy the first waiting node is.
-    if status != Status::InProgress && !(status == Status::Waiting && by_policy) {
+    if !batches::keeps_place(cluster, skyhook, node) {
         finding
             .remedy(
                 batches::grade_of_next(skyhook),

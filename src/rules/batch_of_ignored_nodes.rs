@@ -101,7 +101,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .caveat("running stages run to completion")
                 .remedy(Grade::B3, "Then resume the custom resource", ["resume", skyhook.name()])
                 .caveat("the free nodes are then chosen, and packages run there, including their interrupts")
-                // By itself it changes nothing: it follows the pause.
+                // It has no effect alone: it follows the pause.
                 .by_choice();
         }
     }

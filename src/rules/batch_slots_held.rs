@@ -135,7 +135,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 );
             }
             for gate in &gates {
-                finding.waits_for_queued(gate.skyhook.name(), &gate.node.name);
+                finding.waits_for_gate(gate);
             }
             standstill.hold(finding);
         }

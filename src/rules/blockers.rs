@@ -1,15 +1,18 @@
-//! What keeps an install, an uninstall or a deletion from its end. The one place that says so. Pure.
+//! Blockers of installs, uninstalls and deletions, for every command. Pure.
 
-use std::collections::BTreeSet;
+use std::cell::OnceCell;
+use std::collections::{BTreeSet, HashMap};
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::causes::Causes;
 use super::{Finding, Report, Severity};
-use crate::api::Skyhook;
+use crate::api::{ApiFlavor, Skyhook};
 use crate::cluster::Cluster;
+use crate::view::plural;
 
-/// What is blocked as long as a finding exists.
+/// An operation that is blocked while a finding exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Blocks {
@@ -17,22 +20,25 @@ pub enum Blocks {
     Install,
     /// A package is not uninstalled, so a deletion that needs it to be waits, too.
     Uninstall,
-    /// The finalizer is not removed, even where nothing is left to uninstall.
+    /// The finalizer is not removed, even without pending uninstalls.
     Deletion,
     /// The operator's reconcile pass ends early, for every custom resource.
     Reconcile,
+    /// The API server rejects every change to the spec and metadata of custom resources.
+    Changes,
     /// Other workloads are not scheduled on the node.
     Workloads,
 }
 
 impl Blocks {
-    /// What is blocked, in words.
+    /// The blocked operation, in words.
     pub fn meaning(self) -> &'static str {
         match self {
             Blocks::Install => "installs",
             Blocks::Uninstall => "uninstalls, and deletions that wait for an uninstall",
             Blocks::Deletion => "the deletion",
             Blocks::Reconcile => "every reconcile, for all custom resources",
+            Blocks::Changes => "every change to custom resources",
             Blocks::Workloads => "workloads on the node",
         }
     }
@@ -43,59 +49,109 @@ impl Blocks {
 pub enum Goal<'a> {
     /// Every package is complete on every node.
     Install,
-    /// A package, or every one whose uninstall was requested, is gone from all nodes.
+    /// A package, or every one with a requested uninstall, is absent from all nodes.
     Uninstall(Option<&'a str>),
-    /// The custom resource is gone.
+    /// The custom resource is deleted.
     Deletion,
 }
 
 impl Finding {
+    /// Whether it may block custom resources other than the one that it is about.
+    fn concerns_all(&self) -> bool {
+        let deletions = self.subject.skyhook.is_none() && self.blocks.contains(&Blocks::Deletion);
+        deletions || self.blocks_reconcile()
+    }
+
     /// Whether something is blocked by it until somebody acts.
     pub fn blocks_for_good(&self) -> bool {
         self.lasts && self.severity >= Severity::Warning && !self.blocks.is_empty()
     }
 }
 
-/// The findings that keep a custom resource from a goal until somebody acts, with those of what it waits for.
+/// The findings that keep a custom resource from a goal until somebody acts, with the findings that explain these.
 pub fn blockers<'r>(
     cluster: &Cluster,
     report: &'r Report,
     skyhook: &Skyhook,
     goal: Goal<'_>,
 ) -> Vec<&'r Finding> {
-    among(cluster, &report.findings, skyhook, goal)
+    let findings = &report.findings;
+    BlockingFindings::of(findings).of_goal(findings, cluster, skyhook, goal)
 }
 
-/// The same among these findings.
-pub(super) fn among<'r>(
-    cluster: &Cluster,
-    findings: &'r [Finding],
-    skyhook: &Skyhook,
-    goal: Goal<'_>,
-) -> Vec<&'r Finding> {
-    let mut found: Vec<&Finding> = Vec::new();
-    let mut asked: BTreeSet<&str> = BTreeSet::from([skyhook.name()]);
-    let mut next = vec![(skyhook, goal)];
-    while let Some((skyhook, goal)) = next.pop() {
-        let reach = Reach::of(cluster, skyhook, goal);
-        for finding in findings
-            .iter()
-            .filter(|f| f.blocks_for_good() && reach.covers(f))
-        {
-            if found.iter().all(|known| !std::ptr::eq(*known, finding)) {
-                found.push(finding);
-            }
-            let awaited = finding.waits_for.iter().map(|w| w.skyhook.as_str());
-            for name in awaited.filter(|name| asked.insert(name)) {
-                next.extend(cluster.skyhook(name).map(|cause| (cause, Goal::Install)));
+/// The permanently blocking findings, as list positions, by the custom resources that they may concern.
+pub struct BlockingFindings {
+    /// By the custom resource that the finding is about.
+    own: HashMap<String, Vec<usize>>,
+    /// Those that concern every custom resource.
+    shared: Vec<usize>,
+    causes: OnceCell<Causes>,
+}
+
+impl BlockingFindings {
+    pub fn of(findings: &[Finding]) -> BlockingFindings {
+        let mut blocking = BlockingFindings {
+            own: HashMap::new(),
+            shared: Vec::new(),
+            causes: OnceCell::new(),
+        };
+        let all = findings.iter().enumerate();
+        for (at, finding) in all.filter(|(_, f)| f.blocks_for_good()) {
+            match &finding.subject.skyhook {
+                _ if finding.concerns_all() => blocking.shared.push(at),
+                Some(skyhook) => blocking.own.entry(skyhook.clone()).or_default().push(at),
+                None => {}
             }
         }
+        blocking
     }
-    // The cause of all comes first, then what is about this one.
-    let everywhere = |f: &Finding| f.blocks_reconcile() && f.subject.skyhook.is_none();
-    let own = |f: &Finding| f.subject.skyhook.as_deref() == Some(skyhook.name());
-    found.sort_by_key(|f| (!everywhere(f), !own(f)));
-    found
+
+    /// Whether there are [blockers of the goal](BlockingFindings::of_goal).
+    pub fn block(
+        &self,
+        findings: &[Finding],
+        cluster: &Cluster,
+        skyhook: &Skyhook,
+        goal: Goal<'_>,
+    ) -> bool {
+        let reach = Reach::of(cluster, skyhook, goal);
+        let mut concerning = self.concerning(skyhook);
+        concerning.any(|at| reach.covers(&findings[at]))
+    }
+
+    /// See [`blockers`]; of the same list of findings.
+    pub fn of_goal<'r>(
+        &self,
+        findings: &'r [Finding],
+        cluster: &Cluster,
+        skyhook: &Skyhook,
+        goal: Goal<'_>,
+    ) -> Vec<&'r Finding> {
+        let reach = Reach::of(cluster, skyhook, goal);
+        let causes = self.causes.get_or_init(|| Causes::of(findings));
+        let blocks = |at: &usize| findings[*at].blocks_for_good();
+        let own = self
+            .concerning(skyhook)
+            .filter(|at| reach.covers(&findings[*at]));
+        let mut next: Vec<usize> = own.collect();
+        let mut found: BTreeSet<usize> = next.iter().copied().collect();
+        while let Some(at) = next.pop() {
+            let explaining = causes.explaining(at).iter().copied().filter(blocks);
+            next.extend(explaining.filter(|cause| found.insert(*cause)));
+        }
+        let mut found: Vec<&Finding> = found.into_iter().map(|at| &findings[at]).collect();
+        // A common cause comes first, then findings about this one.
+        let everywhere = |f: &Finding| f.comes_first() && f.subject.skyhook.is_none();
+        let own = |f: &Finding| f.subject.skyhook.as_deref() == Some(skyhook.name());
+        found.sort_by_key(|f| (!everywhere(f), !own(f)));
+        found
+    }
+
+    fn concerning(&self, skyhook: &Skyhook) -> impl Iterator<Item = usize> {
+        let own = self.own.get(skyhook.name());
+        let own = own.map_or(&[][..], Vec::as_slice);
+        self.shared.iter().chain(own).copied()
+    }
 }
 
 /// The findings about a deletion that may pass by themselves: they only slow it down.
@@ -106,38 +162,75 @@ pub fn delays<'r>(cluster: &Cluster, report: &'r Report, skyhook: &Skyhook) -> V
         .collect()
 }
 
-/// Makes what blocks a deletion for good an error, and says of every finding which deletions wait for it.
+/// Raises permanent blockers of a deletion to errors, and adds the waiting deletions to each finding.
 pub(super) fn mark_deletions<'f>(
     cluster: &Cluster,
     findings: impl IntoIterator<Item = &'f mut Finding>,
 ) {
     let deleting = cluster.skyhooks.items().iter().filter(|s| s.deleting());
-    let deletions: Vec<_> = deleting
-        .map(|s| (s.reference(), Reach::of(cluster, s, Goal::Deletion)))
+    let deletions: Vec<Reach<'_>> = deleting
+        .map(|s| Reach::of(cluster, s, Goal::Deletion))
         .collect();
     if deletions.is_empty() {
         return;
     }
+    let by_name = deletions.iter().map(|reach| (reach.skyhook.name(), reach));
+    let by_name: HashMap<&str, &Reach<'_>> = by_name.collect();
     for finding in findings {
         if finding.severity < Severity::Warning {
             continue;
         }
-        for (reference, reach) in &deletions {
-            if !reach.covers(finding) {
-                continue;
-            }
-            if finding.lasts {
-                finding.severity = Severity::Error;
-            }
-            // The rules about deletions say it themselves.
-            if finding.rule.blocks.first() != Some(&Blocks::Deletion) || !reach.owns(finding) {
-                finding.evidence(reference, "deletion", "waits for this");
-            }
+        let waiting: Vec<&Reach<'_>> = if finding.concerns_all() {
+            deletions.iter().filter(|d| d.covers(finding)).collect()
+        } else {
+            let own = finding.subject.skyhook.as_deref();
+            let own = own.and_then(|name| by_name.get(name).copied());
+            own.filter(|d| d.covers(finding)).into_iter().collect()
+        };
+        if finding.lasts && !waiting.is_empty() {
+            finding.severity = Severity::Error;
+        }
+        // Rules about deletions name them already.
+        let about_deletion = finding.rule.blocks.first() == Some(&Blocks::Deletion);
+        let others = waiting
+            .iter()
+            .filter(|d| !about_deletion || !d.owns(finding));
+        let others: Vec<&Skyhook> = others.map(|d| d.skyhook).collect();
+        for skyhook in others.iter().take(DELETIONS) {
+            finding.evidence(skyhook, "deletion", "waits for this");
+        }
+        if others.len() > DELETIONS {
+            let more = plural(others.len() - DELETIONS, "more custom resource");
+            finding.evidence(more, "deletion", "waits for this");
         }
     }
 }
 
-/// Says of what keeps a custom resource with `runtimeRequired` from its end on a node that the node stays closed as long.
+/// The most deletions that the evidence of one finding names.
+const DELETIONS: usize = 20;
+/// Notes on remedies that change a custom resource that the API server rejects the change for now.
+pub(super) fn mark_rejected<'f>(
+    flavor: ApiFlavor,
+    findings: impl IntoIterator<Item = &'f mut Finding>,
+) {
+    let mut findings: Vec<&mut Finding> = findings.into_iter().collect();
+    let rejects =
+        |f: &Finding| f.severity == Severity::Error && f.blocks.contains(&Blocks::Changes);
+    let Some(code) = findings.iter().find(|f| rejects(f)).map(|f| f.rule.code) else {
+        return;
+    };
+    let others = findings.iter_mut().filter(|f| f.rule.code != code);
+    for remedy in others.flat_map(|f| f.remedies.iter_mut()) {
+        if remedy.changes_custom_resources(flavor) {
+            let note = format!("the API server rejects this until {code} is fixed");
+            let caveat = remedy.caveat.take();
+            let caveat = caveat.map_or(note.clone(), |caveat| format!("{note}; {caveat}"));
+            remedy.caveat = Some(caveat);
+        }
+    }
+}
+
+/// Adds to blockers of a custom resource with `runtimeRequired` that the node stays closed meanwhile.
 pub(super) fn mark_taints<'f>(
     cluster: &Cluster,
     findings: impl IntoIterator<Item = &'f mut Finding>,
@@ -169,13 +262,15 @@ pub(super) fn mark_taints<'f>(
 struct Reach<'a> {
     skyhook: &'a Skyhook,
     goal: Goal<'a>,
-    /// The packages that are still to be uninstalled, with their nodes.
-    left: Vec<(&'a str, &'a str)>,
+    /// The packages that are still to be uninstalled, by node.
+    left: HashMap<&'a str, BTreeSet<&'a str>>,
+    /// All of these packages.
+    packages: BTreeSet<&'a str>,
 }
 
 impl<'a> Reach<'a> {
     fn of(cluster: &'a Cluster, skyhook: &'a Skyhook, goal: Goal<'a>) -> Reach<'a> {
-        let left = match goal {
+        let pending = match goal {
             Goal::Install => Vec::new(),
             Goal::Deletion => {
                 let pending = cluster.pending_uninstalls(skyhook);
@@ -184,10 +279,15 @@ impl<'a> Reach<'a> {
             }
             Goal::Uninstall(package) => to_uninstall(cluster, skyhook, package),
         };
+        let mut left: HashMap<&str, BTreeSet<&str>> = HashMap::new();
+        for (node, package) in &pending {
+            left.entry(node).or_default().insert(package);
+        }
         Reach {
             skyhook,
             goal,
             left,
+            packages: pending.into_iter().map(|(_, package)| package).collect(),
         }
     }
 
@@ -218,17 +318,19 @@ impl<'a> Reach<'a> {
         }
     }
 
-    /// Whether it is about a node and a package on which something is left to uninstall.
+    /// Whether it concerns a node and a package with a pending uninstall.
     fn left(&self, finding: &Finding) -> bool {
         let subject = &finding.subject;
-        self.left.iter().any(|(node, package)| {
-            let holds_up = finding.holds_up.iter().any(|n| n == node);
-            let here = match &subject.node {
-                Some(at) => at == node || holds_up,
-                None => finding.holds_up.is_empty() || holds_up,
-            };
-            here && subject.package.as_ref().is_none_or(|p| p == package)
-        })
+        let of_it = |packages: &BTreeSet<&str>| match subject.package.as_deref() {
+            Some(package) => packages.contains(package),
+            None => !packages.is_empty(),
+        };
+        let on = |node: &String| self.left.get(node.as_str()).is_some_and(of_it);
+        match &subject.node {
+            Some(node) if on(node) => true,
+            None if finding.holds_up.is_empty() => of_it(&self.packages),
+            _ => finding.holds_up.iter().any(on),
+        }
     }
 }
 
@@ -258,9 +360,8 @@ fn to_uninstall<'a>(
         }
     }
     if let Some(package) = package {
-        let package_runs = cluster.package_runs();
-        let of_it = package_runs.all().iter();
-        let of_it = of_it.filter(|e| e.skyhook == name && e.package == package);
+        let package_runs = cluster.package_runs_for(name);
+        let of_it = package_runs.of(name).filter(|e| e.package == package);
         left.extend(of_it.map(|e| (e.node, package)));
     }
     left

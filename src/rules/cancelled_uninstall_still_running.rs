@@ -1,6 +1,8 @@
+use std::collections::BTreeMap;
+
 use super::{Findings, Grade, Subject};
 use crate::api::{Executor, Stage, State};
-use crate::cluster::{Cluster, PackageRun};
+use crate::cluster::{Cluster, Node, PackageRun};
 
 rule! {
     /// An uninstall was canceled, but still runs on a node.
@@ -40,17 +42,18 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
     let package_runs = cluster.package_runs();
     for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.deleting()) {
-        for node in cluster.nodes.items() {
+        let tracked = cluster.tracked(skyhook.name()).map(|(node, _)| node);
+        let at_work = package_runs.of(skyhook.name());
+        let nodes = tracked.chain(at_work.filter_map(|run| cluster.node(run.node)));
+        let nodes: BTreeMap<&str, &Node> = nodes.map(|n| (n.name.as_str(), n)).collect();
+        for node in nodes.into_values() {
             let on = cluster.on_node(node, skyhook.name());
             let here: Vec<&PackageRun> = package_runs.on(skyhook.name(), &node.name).collect();
-            if on.is_none() && here.is_empty() {
-                continue;
-            }
             for (name, package) in skyhook.packages().filter(|(_, p)| !p.uninstall().apply) {
                 // A version that has left the spec has its own way out.
                 let entry = on
                     .and_then(|on| on.entry(&package.entry_key(name)))
-                    // Nothing is uninstalled where the stage is skipped, which a downgrade does.
+                    // A skipped stage, as in a downgrade, uninstalls nothing.
                     .filter(|e| e.stage.is_uninstall() && e.state != State::Skipped);
                 let package_run = here.iter().copied().find(|e| {
                     let same = e.package == name && e.version == package.version;

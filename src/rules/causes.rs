@@ -1,18 +1,19 @@
-//! Which findings explain which: the graph from what is wrong to what waits for it. Pure.
+//! The graph of findings, from causes to the findings that wait for them. Pure.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::{Finding, Severity};
 
-/// What a finding waits for: whatever is wrong there explains it.
+/// The subject that a finding waits for: findings about it are its causes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Awaited {
     /// The custom resource.
     pub skyhook: String,
-    /// The node; nothing where all nodes of the custom resource are waited for.
+    /// The node; `None` for all nodes of the custom resource.
     pub node: Option<String>,
-    /// The custom resource does not work on the node now: what is wrong with it elsewhere may keep it from there.
-    pub queued: bool,
+    /// Problems of the custom resource on its other nodes explain the wait, too: it is being deleted, and a deletion ends
+    /// on all nodes at once.
+    pub on_all_nodes: bool,
 }
 
 /// For each of a list of findings, those that explain it, by their place in the list.
@@ -21,7 +22,7 @@ pub struct Causes {
     explained_by: Vec<Vec<usize>>,
 }
 
-/// A cause, and what it explains, directly or through others.
+/// A cause with its direct and indirect effects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cause {
     /// Findings of one kind, on different nodes.
@@ -48,11 +49,11 @@ impl Causes {
         &self.explained_by[at]
     }
 
-    /// The causes, each with its effects: the gravest first, then what stops the operator, as until then nothing else
-    /// helps, then those on which most hangs.
+    /// The causes with their effects: the gravest first, then those that stop the operator, because nothing else helps
+    /// before, then those with most effects.
     ///
-    /// An effect of several causes stands with each. Of findings that only explain each other, each is a cause. What
-    /// stops a whole custom resource comes before what is wrong on nodes of it.
+    /// An effect of several causes is listed with each. Of findings that only explain each other, each is a cause. A
+    /// blocker of a whole custom resource comes before findings on its nodes.
     pub fn ranked(&self, findings: &[Finding]) -> Vec<Cause> {
         let mut explains: Vec<Vec<usize>> = vec![Vec::new(); findings.len()];
         for (at, causes) in self.explained_by.iter().enumerate() {
@@ -91,12 +92,12 @@ impl Causes {
 }
 
 impl Cause {
-    /// How many findings it stands for.
+    /// The number of findings in the group.
     fn len(&self) -> usize {
         self.findings.len() + self.effects.len()
     }
 
-    /// Finds all that its findings explain, and marks it and them as reached.
+    /// Collects every finding explained by these, and marks them as reached.
     fn reach(&mut self, explains: &[Vec<usize>], reached: &mut [bool]) {
         let mut seen: BTreeSet<usize> = self.findings.iter().copied().collect();
         let mut next = self.findings.clone();
@@ -125,7 +126,7 @@ fn by_kind(findings: &[Finding], places: impl Iterator<Item = usize>) -> Vec<Cau
         });
         causes[cause].findings.push(at);
     }
-    // The worst stands for all of them.
+    // The worst finding represents the group.
     for cause in &mut causes {
         let severity = |at: &usize| std::cmp::Reverse(findings[*at].severity);
         cause.findings.sort_by_key(severity);
@@ -154,7 +155,7 @@ struct Places<'f> {
     holding_up: HashMap<(&'f str, &'f str), Vec<usize>>,
     of_skyhook: BTreeMap<&'f str, Vec<usize>>,
     on_any_node: BTreeMap<&'f str, Vec<usize>>,
-    /// About a node, whatever the custom resource.
+    /// About a node, for any custom resource.
     of_node: HashMap<&'f str, Vec<usize>>,
     stopping_all: Vec<usize>,
 }
@@ -193,7 +194,7 @@ impl<'f> Places<'f> {
         places
     }
 
-    /// What explains a finding: what is wrong nearest to where it waits.
+    /// The causes of a finding: the findings closest to the subject it waits for.
     fn explain(&self, findings: &[Finding], at: usize, finding: &Finding) -> Vec<usize> {
         let mut explained_by = BTreeSet::new();
         if !finding.effect_of.is_empty() {
@@ -211,8 +212,8 @@ impl<'f> Places<'f> {
         explained_by.into_iter().collect()
     }
 
-    /// Those of the rules that a finding names: what ends the operator's pass, and what is about the same package, on its
-    /// node or on all.
+    /// The findings of the rules that a finding names: those that end the operator's pass, and those about the same
+    /// package, on its node or on all.
     fn named(&self, findings: &'f [Finding], finding: &'f Finding) -> Vec<usize> {
         let own = &finding.subject;
         let place = (
@@ -252,28 +253,36 @@ impl<'f> Places<'f> {
             node: None,
             ..awaited.clone()
         };
+        let blocking = |n: &&usize| wrong(n) && !findings[**n].blocks.is_empty();
+        // A finding that names the nodes that it holds up, as in one compartment, concerns no other node.
+        let general = |n: &&usize| other(n) && findings[**n].holds_up.is_empty();
         let here = self.on_node.get(&(skyhook, node)).unwrap_or(&none);
         let of_node = self.of_node.get(node).unwrap_or(&none);
         let held = self.holding_up.get(&(skyhook, node)).unwrap_or(&none);
         let about = self.of_skyhook.get(skyhook).unwrap_or(&none);
-        // The node's own trouble; what it waits for itself; what holds it up from elsewhere; the custom resource's.
+        // In this order: the node's own problem, its wait, blockers elsewhere, the custom resource's problem.
         let own_trouble: Vec<usize> = here
             .iter()
             .chain(of_node)
             .filter(other)
-            .filter(wrong)
+            .filter(blocking)
             .copied()
             .collect();
         let near = [
             own_trouble,
             self.waiting(findings, at, here),
             held.iter().filter(other).copied().collect(),
-            about.iter().filter(other).filter(wrong).copied().collect(),
-            about.iter().filter(other).copied().collect(),
+            about
+                .iter()
+                .filter(general)
+                .filter(wrong)
+                .copied()
+                .collect(),
+            about.iter().filter(general).copied().collect(),
         ];
         match near.into_iter().find(|tier| !tier.is_empty()) {
             Some(tier) => tier,
-            None if awaited.queued => self.nearest(findings, at, &elsewhere),
+            None if awaited.on_all_nodes => self.nearest(findings, at, &elsewhere),
             None => Vec::new(),
         }
     }

@@ -84,8 +84,8 @@ impl<'a> Held<'a> {
             incomplete: Vec::new(),
             failing: Vec::new(),
         };
-        let with_pod: HashSet<&str> = (package_runs.all().iter())
-            .filter(|e| e.skyhook == skyhook.name() && e.package == name)
+        let with_pod: HashSet<&str> = (package_runs.of(skyhook.name()))
+            .filter(|e| e.package == name)
             .filter(|e| e.version == package.version && !e.pods.is_empty())
             .map(|e| e.node)
             .collect();
@@ -179,8 +179,12 @@ fn found<'a>(
     let wanted = config_map::name(skyhook, name, package);
     let owner = (cluster.flavor(), skyhook.name());
     let mut all = cluster.config_maps.items().iter();
-    all.find(|map| map.metadata.name == wanted && map.owner() == Some(owner))
-        .filter(|_| !package.config_map.is_empty())
+    all.find(|map| {
+        map.metadata.name == wanted
+            && map.owner() == Some(owner)
+            && !cluster.is_elsewhere(&map.metadata)
+    })
+    .filter(|_| !package.config_map.is_empty())
 }
 
 /// The keys whose values are not those of the spec, on either side.

@@ -44,7 +44,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
     for (name, all) in &wanting {
         let mut made = cluster.config_maps.items().iter();
-        let made = made.find(|map| map.metadata.name == *name);
+        let made =
+            made.find(|map| map.metadata.name == *name && !cluster.is_elsewhere(&map.metadata));
         let owner = made.and_then(|map| Some(map.owner()?.1));
         // Without one, the first that is not paused makes it.
         let first = match owner {
@@ -56,7 +57,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         };
         for (skyhook, package) in all {
             if skyhook.name() != other.name() && !skyhook.paused() {
-                report(findings, name, (skyhook, package), (other, their_package));
+                let place = match cluster.operator_namespaces().first() {
+                    Some(namespace) => format!("{namespace}/{name}"),
+                    None => name.to_owned(),
+                };
+                report(findings, &place, (skyhook, package), (other, their_package));
             }
         }
     }
@@ -64,7 +69,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 
 fn report(
     findings: &mut Findings,
-    name: &str,
+    place: &str,
     (skyhook, package): (&Skyhook, &str),
     (other, their_package): (&Skyhook, &str),
 ) {
@@ -76,8 +81,8 @@ fn report(
                  reconcile by the operator fails"
             ),
         )
-        .evidence(skyhook, format!("ConfigMap of package {package}"), name)
-        .evidence(other, format!("ConfigMap of package {their_package}"), name)
+        .evidence(skyhook, format!("ConfigMap of package {package}"), place)
+        .evidence(other, format!("ConfigMap of package {their_package}"), place)
         .edit(
             Grade::B2,
             format!("Give package {package} another name or version"),

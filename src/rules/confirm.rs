@@ -1,4 +1,4 @@
-//! Which blockers are there to stay, look after look. Pure.
+//! Blockers that persist over several checks. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,9 +14,9 @@ pub type Key = (&'static str, Subject);
 /// How long a pod that restarts in place may fail: some four attempts.
 const RESTARTS: Duration = Duration::from_secs(120);
 
-/// How long what is tried again may fail before that counts.
+/// The time that a retried operation may fail before it counts.
 ///
-/// A Job counts its attempts itself, and the rules tell when it has failed permanently.
+/// A Job counts its attempts itself, and the rules detect its permanent failure.
 pub fn tolerated(executor: Executor) -> Duration {
     match executor {
         Executor::Pod => RESTARTS,
@@ -47,9 +47,9 @@ impl Suspects {
         }
     }
 
-    /// Those that were there at the last look, too: sources are read side by side, and one look may see two moments.
+    /// The findings that the last check had as well: sources are read in parallel, and one check may mix two moments.
     ///
-    /// What is tried again must have failed for as long as is tolerated.
+    /// A retried operation must have failed for the tolerated time.
     pub fn confirm(&mut self, now: Timestamp, found: &[&Finding]) -> BTreeSet<Key> {
         let before = std::mem::take(&mut self.seen);
         let mut confirmed = BTreeSet::new();
@@ -69,7 +69,7 @@ impl Suspects {
         confirmed
     }
 
-    /// Forgets what was seen: something else is waited for now.
+    /// Forgets earlier checks when the goal changes.
     pub fn clear(&mut self) {
         self.seen.clear();
     }

@@ -68,14 +68,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// Whether the kubelet says that the container's definition names something that is not there: it will say so again.
+/// Whether the kubelet reports a missing object in the container's definition, which retries do not cure.
 fn names_what_is_missing(trouble: &ContainerTrouble<'_>) -> bool {
     let says = |words| trouble.message.contains(words);
     trouble.reason == "CreateContainerConfigError"
         && (says("not found") || says("couldn't find key"))
 }
 
-/// As long as this the image of the first container may well be on its way: until it is there, the pod looks the same.
+/// Until then the image of the first container may still be pulled: the pod looks the same.
 const LONGEST_PULL: i64 = 3600;
 
 /// Whether the kubelet took the pod up long ago and not one container of it has run since, nor was the node away.
@@ -100,7 +100,7 @@ fn has_nothing_started(cluster: &Cluster, pod: &Pod, node: &str) -> bool {
         && !pod.metadata.deleting()
 }
 
-/// Its volumes cannot be mounted, or its sandbox cannot be made: only events tell which.
+/// Volumes that cannot be mounted, or a sandbox that cannot be created: only events distinguish them.
 fn not_set_up(cluster: &Cluster, findings: &mut Findings, package_run: &PackageRun<'_>, pod: &Pod) {
     let finding = findings.report(
         Subject::package_run(package_run),
@@ -131,9 +131,9 @@ fn not_set_up(cluster: &Cluster, findings: &mut Findings, package_run: &PackageR
 /// The kubelet's newest event about a failure of the pod.
 fn newest_failure<'a>(cluster: &'a Cluster, pod: &Pod) -> Option<&'a Event> {
     let uid = pod.metadata.uid.as_deref();
-    let events = cluster.events.items().iter().filter(|e| {
+    let events = cluster.events_about("Pod", pod.name()).filter(|e| {
         let same = e.uid.is_empty() || uid.is_none_or(|uid| uid == e.uid);
-        e.kind == "Pod" && e.name == pod.name() && same && e.reason.starts_with("Failed")
+        same && e.reason.starts_with("Failed")
     });
     events.max_by_key(|e| e.last)
 }

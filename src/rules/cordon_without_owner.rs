@@ -36,7 +36,7 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let flavor = cluster.flavor();
-    let absence = cluster.skyhooks.absence();
+    let absence = cluster.skyhooks_absence();
     if absence == Certainty::Unknown {
         return;
     }

@@ -1,7 +1,8 @@
 use jiff::SignedDuration;
 
+use super::blockers::BlockingFindings;
 use super::last_activity::last_activity;
-use super::{Finding, Findings, Goal, Grade, Severity, Subject, blockers};
+use super::{Findings, Goal, Grade, Severity, Subject};
 use crate::api::{Skyhook, Stage, State};
 use crate::cluster::deletion::Pending;
 use crate::cluster::{Certainty, Cluster, Deployment, Node, PackageRuns};
@@ -14,7 +15,7 @@ rule! {
     /// The custom resource has been terminating for more than ten minutes and still exists.
     /// Either packages are left to be uninstalled and no package is running on any node, or nothing is
     /// left but the finalizer still exists. If the remaining finalizer is not the operator's, the operator is done
-    /// with it; this is reported at once, as a warning for the first ten minutes. It is also a warning after half a minute
+    /// with it; this is reported at once, as a warning for the first two minutes. It is also a warning after half a minute
     /// if the operator has not started the deletion at all: it usually does so within seconds.
     ///
     /// # What causes it
@@ -44,7 +45,7 @@ rule! {
         blocks Deletion, finds Unexplained
 }
 
-/// Without a sign for so long nothing happens any more.
+/// After this time without activity, nothing more happens.
 const QUIET: SignedDuration = SignedDuration::from_mins(30);
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -53,42 +54,38 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         held_by_others(cluster, findings, skyhook);
     }
     let package_runs = cluster.package_runs();
-    let mut others: Option<Vec<Finding>> = None;
-    for skyhook in deleting().filter(|s| is_untouched(cluster, &package_runs, s)) {
-        let others = others.get_or_insert_with(|| findings.of_all_others(cluster));
-        if !is_blocked(cluster, others, skyhook) {
+    let old = |s: &&Skyhook| s.has_finalizer() && cluster.is_stale(s.metadata.deletion_timestamp);
+    let untouched: Vec<&Skyhook> = deleting()
+        .filter(|s| is_untouched(cluster, &package_runs, s))
+        .collect();
+    if untouched.is_empty() && !deleting().any(|s| old(&s)) {
+        return;
+    }
+    let others = findings.of_all_others(cluster);
+    let blocking = BlockingFindings::of(&others);
+    let is_blocked = |skyhook: &Skyhook| blocking.block(&others, cluster, skyhook, Goal::Deletion);
+    for skyhook in untouched {
+        if !is_blocked(skyhook) {
             not_taken_up(cluster, findings, skyhook);
         }
     }
-    // What is left to uninstall, only node states tell.
+    // Only node states show pending uninstalls.
     if cluster.certainty_of_no_package_run() == Certainty::Unknown || cluster.nodes.ok().is_none() {
         return;
     }
-    let old = |s: &&Skyhook| s.has_finalizer() && cluster.is_stale(s.metadata.deletion_timestamp);
     for skyhook in deleting().filter(old) {
         let pending = cluster.pending_uninstalls(skyhook);
-        // With nothing left to uninstall, the operator removes its finalizer whatever runs.
+        // Without pending uninstalls, the operator removes its finalizer regardless of running pods.
         let at_work = !pending.is_empty()
             && package_runs
-                .all()
-                .iter()
-                .filter(|e| e.skyhook == skyhook.name() && cluster.at_work(e))
-                .any(|e| cluster.overtime(e, package_runs.all()).is_none());
-        if at_work
-            || explained(cluster, skyhook, &pending)
-            || is_blocked(
-                cluster,
-                others.get_or_insert_with(|| findings.of_all_others(cluster)),
-                skyhook,
-            )
-        {
+                .of(skyhook.name())
+                .filter(|e| cluster.at_work(e))
+                .any(|e| cluster.overtime(e, &package_runs).is_none());
+        if at_work || explained(cluster, skyhook, &pending) || is_blocked(skyhook) {
             continue;
         }
         let finalizers = skyhook.metadata.finalizers.join(", ");
-        let hangs = package_runs
-            .all()
-            .iter()
-            .any(|e| e.skyhook == skyhook.name() && cluster.at_work(e));
+        let hangs = package_runs.of(skyhook.name()).any(|e| cluster.at_work(e));
         let what = if pending.is_empty() {
             "nothing is left to uninstall, but the finalizer is not removed"
         } else if hangs {
@@ -119,7 +116,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 finding.evidence(skyhook, "last written", at);
                 !cluster.is_stale(Some(at))
             }
-            // Files as kubectl writes them do not say who wrote what and when.
+            // Files from kubectl lack `managedFields`.
             None => {
                 let nodes: Vec<&Node> = pending.iter().map(|p| p.node).collect();
                 let last = last_activity(cluster, &package_runs, skyhook, &nodes);
@@ -141,15 +138,19 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// Finalizers of the garbage collector, which removes them by itself.
+/// How long another controller may take to remove its finalizer; most do so within seconds.
+const REMOVED_WITHIN: SignedDuration = SignedDuration::from_mins(2);
+/// Finalizers that the garbage collector removes.
 const COLLECTED: [&str; 2] = ["foregroundDeletion", "orphan"];
 
-/// The operator is done with it; what is left to do is somebody else's, however long ago it was deleted.
+/// The operator is finished; the remaining finalizers belong to others, regardless of the deletion's age.
 fn held_by_others(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook) {
     let deleted = skyhook.metadata.deletion_timestamp;
     let finalizers = &skyhook.metadata.finalizers;
-    let lasts = cluster.is_stale(deleted);
-    if finalizers.iter().all(|f| COLLECTED.contains(&f.as_str())) && !lasts {
+    let age = deleted.map(|at| cluster.taken_at.duration_since(at));
+    let lasts = age.is_some_and(|age| age >= REMOVED_WITHIN);
+    let collected = finalizers.iter().all(|f| COLLECTED.contains(&f.as_str()));
+    if collected && !cluster.is_stale(deleted) {
         return;
     }
     let finding = findings.report(
@@ -175,7 +176,7 @@ fn held_by_others(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook)
 /// The operator starts a deletion within seconds; this allows for a restart of it.
 const TAKEN_UP_WITHIN: i64 = 30;
 
-/// Whether nothing shows that the operator has noticed a deletion that is not old, though nothing is known to keep it.
+/// Whether a recent deletion shows no reaction of the operator, without a known blocker.
 fn is_untouched(cluster: &Cluster, package_runs: &PackageRuns<'_>, skyhook: &Skyhook) -> bool {
     let deleted = skyhook.metadata.deletion_timestamp;
     let age = deleted.map_or(0, |at| cluster.taken_at.as_second() - at.as_second());
@@ -216,11 +217,6 @@ fn not_taken_up(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook) {
         cluster,
         "Check the operator's log for messages about the deletion",
     );
-}
-
-/// Whether any rule says what the deletion waits for.
-fn is_blocked(cluster: &Cluster, others: &[Finding], skyhook: &Skyhook) -> bool {
-    !blockers::among(cluster, others, skyhook, Goal::Deletion).is_empty()
 }
 
 /// Whether another rule reports the cause as soon as it lasts.

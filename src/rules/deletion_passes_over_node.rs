@@ -1,27 +1,29 @@
 use super::evidence::some_of;
 use super::{Findings, Subject};
-use crate::api::{Executor, Skyhook, State, Status};
-use crate::cluster::deletion::Pending;
-use crate::cluster::{Certainty, Cluster};
+use crate::api::{Executor, Skyhook, State};
+use crate::cluster::deletion::{ChosenNodes, Pending};
+use crate::cluster::{Certainty, Cluster, Node};
 
 rule! {
     /// A deletion skips a node on which a package has yet to be uninstalled.
     ///
     /// # What it means
     ///
-    /// Other nodes are uninstalled already. They stay `in_progress` until the custom resource is
-    /// gone, and while any node is in progress, the operator works only on nodes in progress. So this node is
-    /// never processed, and the deletion waits for it.
+    /// Other nodes are uninstalled already. The operator keeps choosing them until the custom resource is gone: the nodes
+    /// whose status is `in_progress`, or, if there are none, the nodes in `status.nodePriority` that are not complete. As
+    /// long as it has such nodes, it chooses no other node. So this node is never processed, and the deletion waits for it.
     ///
     /// # What causes it
     ///
     /// The node was blocked when the deletion was requested: it was ignored, tainted, or waited for
-    /// an earlier custom resource. It is no longer blocked, but the operator does not return to it.
+    /// an earlier custom resource. It is no longer blocked, but the operator does not return to it. After a pause and a
+    /// resume, all nodes are `waiting`, and the nodes that were chosen before are still in `status.nodePriority`.
     ///
     /// # How to confirm
     ///
-    /// The node's status is not `in_progress`, a package that declares an uninstall is recorded on
-    /// it, other nodes are in progress with nothing left to uninstall, and no pod is running.
+    /// A package that declares an uninstall is recorded on the node, and no pod is running. The node's status is not
+    /// `in_progress`. Other nodes have nothing left to uninstall, and are `in_progress`; or no node is
+    /// `in_progress`, and `status.nodePriority` contains other nodes and not this one.
     ///
     /// # How to fix
     ///
@@ -36,7 +38,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    // What the newer operator does is not known.
+    // Unknown for the newer operator.
     if cluster.flavor().executor() != Executor::Pod
         || cluster.certainty_of_no_package_run() == Certainty::Unknown
     {
@@ -46,63 +48,83 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     let deleting = cluster.skyhooks.items().iter().filter(|s| s.deleting());
     for skyhook in deleting.filter(|s| s.runs() && !cluster.policy_missing(s)) {
         let pending = cluster.pending_uninstalls(skyhook);
-        let busy = done_and_in_progress(cluster, skyhook, &pending);
-        if busy.is_empty() || package_runs.any_alive(skyhook.name()) {
+        if pending.is_empty() || package_runs.any_alive(skyhook.name()) {
             continue;
         }
-        for p in pending.iter().filter(|p| passed_over(cluster, skyhook, p)) {
-            let finding = findings.report(
-                Subject::on(skyhook, p.node).package(p.name),
-                format!(
-                    "deletion of {skyhook} skips the node: package {} is not uninstalled yet, but the operator \
-                     works only on nodes with status in_progress, and those are already done",
-                    p.name
-                ),
-            );
-            finding
-                .since(skyhook.metadata.deletion_timestamp)
-                .entry(&p.node.name, p.entry)
-                .evidence(p.node, "operator's status", p.on.operator_status().as_str())
-                .evidence(
-                    "nodes",
-                    "in progress, but already uninstalled",
-                    some_of(&busy),
-                )
-                .no_package_run(cluster, "package pods")
-                .set_in_progress(
-                    "Set the node's status to in_progress, so that the operator works on it",
-                    skyhook,
-                    &p.node.name,
-                    p.name,
-                )
-                .skip_uninstall(skyhook.name(), &p.node.name, p.entry);
+        let chosen = cluster.chosen_for_deletion(skyhook);
+        for p in pending
+            .iter()
+            .filter(|p| may_be_chosen(cluster, skyhook, p))
+        {
+            let compartment = cluster.compartment_of(skyhook, p.node);
+            if let Some(chosen) = compartment.and_then(|name| chosen.get(name)) {
+                report(cluster, findings, skyhook, p, chosen, &pending);
+            }
         }
     }
 }
 
-/// The nodes whose status stays in_progress although nothing is left to do on them.
-fn done_and_in_progress<'a>(
-    cluster: &'a Cluster,
-    skyhook: &'a Skyhook,
+fn report(
+    cluster: &Cluster,
+    findings: &mut Findings,
+    skyhook: &Skyhook,
+    p: &Pending<'_>,
+    chosen: &ChosenNodes<'_>,
     pending: &[Pending<'_>],
-) -> Vec<&'a str> {
-    cluster
-        .selected(skyhook)
-        .filter(|n| pending.iter().all(|p| p.node.name != n.name))
-        .filter(|n| cluster.status_on(skyhook, n) == Status::InProgress)
+) {
+    let done = |node: &&&Node| pending.iter().all(|p| p.node.name != node.name);
+    let done: Vec<&str> = chosen
+        .nodes
+        .iter()
+        .filter(done)
         .map(|n| n.name.as_str())
-        .collect()
+        .collect();
+    if done.is_empty() || chosen.nodes.iter().any(|n| n.name == p.node.name) {
+        return;
+    }
+    let (why, field) = if chosen.by_batch {
+        (
+            "the operator works only on the nodes of its current batch, and those are already done",
+            "in status.nodePriority, but already uninstalled",
+        )
+    } else {
+        (
+            "the operator works only on nodes with status in_progress, and those are already done",
+            "in progress, but already uninstalled",
+        )
+    };
+    findings
+        .report(
+            Subject::on(skyhook, p.node).package(p.name),
+            format!(
+                "deletion of {skyhook} skips the node: package {} is not uninstalled yet, but {why}",
+                p.name
+            ),
+        )
+        .since(skyhook.metadata.deletion_timestamp)
+        .entry(&p.node.name, p.entry)
+        .evidence(p.node, "operator's status", p.on.operator_status().as_str())
+        .evidence("nodes", field, some_of(&done))
+        .no_package_run(cluster, "package pods")
+        .set_in_progress(
+            "Set the node's status to in_progress, so that the operator works on it",
+            skyhook,
+            &p.node.name,
+            p.name,
+        )
+        .skip_uninstall(skyhook.name(), &p.node.name, p.entry);
 }
 
-/// Whether nothing else keeps the operator from the node. Up to v0.16 it never continues a package that was skipped, on
-/// whatever node it works.
-fn passed_over(cluster: &Cluster, skyhook: &Skyhook, p: &Pending<'_>) -> bool {
-    p.on.operator_status() != Status::InProgress
-        && p.entry.state != State::Erroring
-        && !(p.entry.state == State::Skipped && cluster.operator_before(0, 17))
-        && !p.on.is_malformed()
-        && !p.node.ignored(cluster.flavor())
-        && cluster.untolerated_by(skyhook, p.node).is_empty()
+/// Whether only the operator's choice of nodes keeps it from the node. Up to v0.16 it never continues a skipped
+/// package, on any node.
+fn may_be_chosen(cluster: &Cluster, skyhook: &Skyhook, p: &Pending<'_>) -> bool {
+    let has_other_finding = p.entry.state == State::Erroring
+        || p.entry.state == State::Skipped && cluster.operator_before(0, 17)
+        || p.begins_next()
+        || p.on.is_malformed()
+        || p.node.ignored(cluster.flavor())
+        || !cluster.untolerated_by(skyhook, p.node).is_empty();
+    !has_other_finding
         && !cluster.compartment_stopped(skyhook, p.node)
         && cluster.gate_everywhere(skyhook).is_none()
         && cluster.gate_on(skyhook, p.node).is_none()

@@ -75,7 +75,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 again || retries && !exceeds_usual_attempts(cluster, entry, package_run),
             );
             if let Some(package_run) = package_run {
-                finding.package_run_trouble(package_run);
+                finding.package_run_trouble(cluster, package_run);
             }
             finding.other_finalizers(skyhook);
             finding.read_logs(skyhook.name(), node, pending.name, &entry.stage);

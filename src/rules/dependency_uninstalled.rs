@@ -89,7 +89,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 /// Whether a dependency is not there any more on a node, or is being uninstalled.
 fn is_gone(cluster: &Cluster, skyhook: &Skyhook, node: &Node, dependency: &str) -> bool {
     let dependency = cluster.placement(skyhook, dependency, node);
-    let gone = dependency.phase == Phase::Absent || dependency.phase.is_uninstall();
+    let gone = dependency.phase.is_absent() || dependency.phase.is_uninstall();
     dependency.malformed.is_none() && gone
 }
 

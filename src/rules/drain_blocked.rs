@@ -1,169 +1,182 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use super::drain_remedies::{Held, remedies};
-use super::evidence::some_of;
-use super::{Blocks, Findings, Grade, Severity, Subject};
+use jiff::SignedDuration;
+
+use self::words::{Description, describe};
+use super::drain_remedies::remedies;
+use super::{Blocks, Finding, Findings, Grade, Severity, Subject};
 use crate::api::{Condition, Skyhook};
-use crate::cluster::DisruptionBudget;
-use crate::cluster::drain::{Drain, is_evicted};
-use crate::cluster::pod::Pod;
-use crate::cluster::refusal::Refusal;
-use crate::cluster::{Certainty, Cluster, Node, NodeRecord};
-use crate::view::plural;
+use crate::cluster::drain::Drain;
+use crate::cluster::drain::obstacles::{ObstacleReader, Obstacles};
+use crate::cluster::{Cluster, DisruptionBudget, Node, NodeRecord, Pod};
+
+mod words;
 
 rule! {
     /// A node cannot be drained for an interrupt.
     ///
     /// # What it means
     ///
-    /// Before a package interrupts a node, the operator evicts the pods there, but a disruption
-    /// budget, or a pod that no controller would recreate, prevents it. Up to v0.19.1 this aborts the
-    /// operator's whole pass: the node is often not even cordoned, later nodes wait too, and only
-    /// the operator's log says why. From v0.19.0 on the operator also waits until the evicted pods
-    /// have ended.
+    /// Before a package interrupts a node, the operator evicts the pods there, but a disruption budget, or a pod that
+    /// no controller would recreate, prevents it. Up to v0.19.1 this aborts the operator's whole pass: the node is
+    /// often not even cordoned, later nodes wait too, and only the operator's log says why. From v0.19.0 on the
+    /// operator also waits until the evicted pods have ended.
     ///
     /// # What causes it
     ///
-    /// A disruption budget allows no disruption although all its pods are healthy (`minAvailable` equal
-    /// to the number of replicas, or a single replica). With `drainConfig.force: false` a pod without a
-    /// controller is not evicted, with `deleteEmptyDirData: false` one with data in an `emptyDir`
-    /// volume. Or an evicted pod does not end: a finalizer
-    /// on it, a volume that cannot be unmounted, a container that cannot be killed.
+    /// A disruption budget allows no disruption although all its pods are healthy (`minAvailable` equal to the number
+    /// of replicas, or a single replica). With `drainConfig.force: false` a pod without a controller is not evicted,
+    /// with `deleteEmptyDirData: false` one with data in an `emptyDir` volume. Two budgets select the same pod, which
+    /// the eviction API always refuses. An admission webhook refuses the eviction. Or an evicted pod does not end: a
+    /// finalizer on it, a volume that cannot be unmounted, a container that cannot be killed.
+    ///
+    /// While too few pods behind a budget are healthy, the budget also protects pods that are not, unless it has
+    /// `unhealthyPodEvictionPolicy: AlwaysAllow`. A pod that crashes again and again then blocks the drain for good.
     ///
     /// # How to confirm
     ///
-    /// The package with the interrupt is not complete and no pod of it runs on the node, and a budget
-    /// with `disruptionsAllowed: 0` covers a pod there, or a pod there has an old deletion timestamp.
-    /// From v0.20.0 on the annotation `drainBlocked_NAME` of the node names the pods. It stays until the
-    /// operator tries again, half a minute later, so the pods it names may no longer be the cause. The condition
-    /// `DrainBlocked` of the custom resource does not mean that every node is blocked.
+    /// The package with the interrupt is not complete and no pod of it runs on the node, and a budget with
+    /// `disruptionsAllowed: 0` covers a pod there, two budgets cover it, or a pod there has an old deletion timestamp.
+    /// If a pod is older than the annotation `drainStart_NAME` and was not evicted within ten minutes, something
+    /// refuses its eviction: `kubectl drain --dry-run=server` or the operator's log shows what. From v0.20.0 on the
+    /// annotation `drainBlocked_NAME` of the node names the pods. It stays until the operator tries again, half a
+    /// minute later, so the pods it names may no longer be the cause. The condition `DrainBlocked` of the custom
+    /// resource does not mean that every node is blocked.
     ///
     /// # How to fix
     ///
-    /// Scale the workload up or move it, or relax its budget until the node is drained. Delete a pod
-    /// without a controller, or let the operator evict it. Fix a pod that does not terminate. The operator retries automatically. Ignoring the node lets the others go first.
+    /// Scale the workload up or move it, or relax its budget until the node is drained. Repair pods that are not
+    /// healthy, or let the API server evict them. Leave one budget for each pod. Delete a pod without a controller, or
+    /// let the operator evict it. Fix a pod that does not terminate. The operator retries automatically. Ignoring the
+    /// node lets the others go first.
     ///
     /// # Since
     ///
     /// All operators; the condition since v0.20.0.
-    SKY401 "drain-blocked" Error needs Skyhooks Nodes Workloads DisruptionBudgets, also Pods Jobs,
+    SKY401 "drain-blocked" Error needs Skyhooks Nodes Workloads DisruptionBudgets, also Pods Jobs Webhooks,
         blocks Install Uninstall Reconcile
 }
 
-/// What it blocks where the operator continues with other nodes.
+/// The blocked operations if the operator continues with other nodes.
 const HERE: &[Blocks] = &[Blocks::Install, Blocks::Uninstall];
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let known = cluster.workloads.ok().is_some()
-        && cluster.disruption_budgets.ok().is_some()
-        && cluster.certainty_of_no_package_run() != Certainty::Unknown;
-    let workloads = cluster.workloads_by_node();
-    let overdue = cluster.overdue_by_node();
-    let waits_for_end = !cluster.operator_before(0, 19);
+    let reader = ObstacleReader::new(cluster);
     let mut reported: BTreeSet<&str> = BTreeSet::new();
     let mut blocked = Vec::new();
     for drain in cluster.drains() {
-        let name = drain.skyhook.name();
-        let on = cluster.on_node(drain.node, name);
+        let on = cluster.on_node(drain.node, drain.skyhook.name());
         if on.is_some_and(|on| on.drain_timed_out()) {
-            reported.insert(name);
+            reported.insert(drain.skyhook.name());
             continue;
         }
-        let noted = on.map_or_else(Vec::new, |on| {
-            cluster.refusals_in_force(drain.skyhook, drain.node, on)
-        });
-        let evicts = drain.skyhook.spec.drain_config.disable_eviction != Some(true);
-        let pods = workloads.get(drain.node.name.as_str());
-        let held = pods
-            .filter(|_| known && evicts)
-            .map_or_else(BTreeMap::new, |pods| by_budget(cluster, pods));
-        let drains = on.is_some_and(|on| on.cordon || on.drain_start.is_some());
-        let leaving = overdue
-            .get(drain.node.name.as_str())
-            .filter(|_| waits_for_end && drains);
-        let leaving = leaving.into_iter().flatten().copied();
-        let leaving: Vec<&Pod> = leaving.filter(|p| is_evicted(p)).collect();
-        if let Some(state) = drain_state(cluster, &drain, on, &noted, &held, &leaving) {
-            blocked.push((drain, noted, held, leaving, state));
+        let obstacles = reader.of(&drain);
+        if let Some(state) = drain_state(cluster, &drain, on, &obstacles) {
+            blocked.push((drain, obstacles, state));
         }
     }
     let others = others_held_up(cluster, blocked.iter().map(|(drain, ..)| drain));
-    for (drain, noted, held, leaving, drain_state) in blocked {
+    for (drain, obstacles, state) in &blocked {
         let name = drain.skyhook.name();
-        let on = cluster.on_node(drain.node, name);
-        // An older operator ends its pass over the refusal: later nodes and custom resources do not get their turn.
-        let ends_reconciles = drain_state == DrainState::Blocked && cluster.operator_before(0, 20);
-        let says = |what: &str| {
-            let says = consequence(what, &drain, &held, drain_state);
-            if ends_reconciles {
-                format!(
-                    "{says}; until it can be drained, every reconcile by the operator ends there"
-                )
-            } else {
-                says
-            }
-        };
+        if drain.begun {
+            reported.insert(name);
+        }
+        // An older operator ends its pass over a refusal: later nodes and custom resources do not get their turn. A newer
+        // one continues if a budget refuses, but not over the internal error (500) of overlapping budgets.
+        let ends_reconciles = *state == DrainState::Blocked
+            && (cluster.operator_before(0, 20) || !obstacles.overlaps.is_empty());
+        let Description {
+            message,
+            on_any_node,
+        } = describe(drain, obstacles, *state, ends_reconciles);
         let finding = findings.report(
             Subject::node(&drain.node.name, Some(name)).package(drain.package),
-            says(&cause(&noted, &held, &leaving)),
+            message,
         );
-        if held.is_empty() {
-            finding.alike(says(&alike(&noted, &leaving)));
+        if let Some(on_any_node) = on_any_node {
+            finding.alike(on_any_node);
         }
-        if drain_state != DrainState::Blocked {
+        if *state != DrainState::Blocked {
             finding.severity(Severity::Warning);
         }
         if !ends_reconciles {
             finding.blocks_only(HERE);
         }
-        if drain.begun {
-            reported.insert(name);
-        }
-        for (path, (budget, pods)) in &held {
-            finding.evidence(
-                format!("poddisruptionbudget/{path}"),
-                "disruptionsAllowed",
-                budget.allows(),
-            );
-            finding.evidence(
-                format!("poddisruptionbudget/{path}"),
-                "selects pods",
-                some_of(pods),
-            );
-        }
-        for pod in leaving.iter().take(SHOWN) {
-            let object = format!("pod/{}", pod.path());
-            let deleted = pod.metadata.deletion_timestamp.unwrap_or_default();
-            finding
-                .since(Some(deleted))
-                .evidence(&object, "deletionTimestamp", deleted)
-                .finalizers(object, &pod.metadata);
-        }
-        if let Some(on) = on.filter(|_| !noted.is_empty()) {
-            let object = drain.node.reference();
-            let key = |name_of: &str| cluster.flavor().key(&format!("{name_of}_{name}"));
-            if let Some(start) = &on.drain_start {
-                finding.since(start.parse().ok());
-                finding.evidence(&object, key("drainStart"), start);
-            }
-            let text = on.drain_blocked.as_deref().unwrap_or_default();
-            finding.evidence(object, key("drainBlocked"), text);
-        }
-        remedies(
-            finding,
-            cluster,
-            &drain,
-            &noted,
-            &held,
-            leaving.first().copied(),
-            others.contains(name),
-        );
+        evidence(cluster, finding, drain, obstacles);
+        remedies(finding, cluster, drain, obstacles, others.contains(name));
     }
     let skyhooks = cluster.skyhooks.items().iter().filter(|s| s.runs());
     for skyhook in skyhooks.filter(|s| !reported.contains(s.name())) {
         if let Some(condition) = skyhook.true_condition("DrainBlocked") {
             report_condition(cluster, findings, skyhook, condition);
         }
+    }
+}
+
+/// How many pods are shown as evidence.
+const SHOWN: usize = 5;
+
+fn evidence(
+    cluster: &Cluster,
+    finding: &mut Finding,
+    drain: &Drain<'_>,
+    obstacles: &Obstacles<'_>,
+) {
+    let object = drain.node.reference();
+    let key = |name_of: &str| {
+        let name = drain.skyhook.name();
+        cluster.flavor().key(&format!("{name_of}_{name}"))
+    };
+    let on = cluster.on_node(drain.node, drain.skyhook.name());
+    if let Some(start) = on.and_then(|on| on.drain_start.as_deref()) {
+        finding.since(start.parse().ok());
+        finding.evidence(&object, key("drainStart"), start);
+    }
+    for (path, (budget, pods)) in &obstacles.budgets {
+        let budget_object = format!("poddisruptionbudget/{path}");
+        finding.evidence(&budget_object, "disruptionsAllowed", budget.allows());
+        for pod in pods.iter().take(SHOWN) {
+            let ready = if pod.ready() { "ready" } else { "not ready" };
+            finding.evidence(
+                &budget_object,
+                "selects pod",
+                format!("{}, {ready}", pod.path()),
+            );
+        }
+    }
+    for (pod, budgets) in obstacles.overlaps.iter().take(SHOWN) {
+        let paths: Vec<String> = budgets.iter().map(|budget| budget.path()).collect();
+        finding.evidence(
+            format!("pod/{}", pod.path()),
+            "selected by budgets",
+            paths.join(", "),
+        );
+    }
+    for pod in obstacles.overdue.iter().take(SHOWN) {
+        let object = format!("pod/{}", pod.path());
+        let deleted = pod.metadata.deletion_timestamp.unwrap_or_default();
+        finding
+            .since(Some(deleted))
+            .evidence(&object, "deletionTimestamp", deleted)
+            .finalizers(object, &pod.metadata);
+    }
+    for pod in obstacles.unexplained.iter().take(SHOWN) {
+        let object = format!("pod/{}", pod.path());
+        finding.evidence(&object, "deletionTimestamp", "none");
+        if let Some(event) = cluster.eviction_event(pod) {
+            finding.evidence(&object, format!("event {}", event.reason), &event.message);
+        }
+    }
+    for (configuration, webhook) in &obstacles.webhooks {
+        let kind = configuration.kind.to_lowercase();
+        let object = format!("{kind}/{}", configuration.metadata.name);
+        finding.evidence(object, "sees evictions", &webhook.name);
+    }
+    if !obstacles.unexplained.is_empty() && cluster.admission.webhooks.ok().is_none() {
+        finding.evidence("admission webhooks", "that see evictions", "not read");
+    }
+    for refusal in obstacles.noted.iter().take(SHOWN) {
+        finding.evidence(&object, key("drainBlocked"), refusal);
     }
 }
 
@@ -178,26 +191,44 @@ enum DrainState {
     Ahead,
 }
 
-/// Operators since v0.20.0 note refusals on the node itself; of others only the budgets tell.
+/// How long a drain may be refused without a known reason before someone has to act.
+const HOPELESS: SignedDuration = SignedDuration::from_mins(30);
+
+/// Operators since v0.20.0 record refusals on the node; for older ones only the budgets show them.
 fn drain_state(
     cluster: &Cluster,
     drain: &Drain<'_>,
     on: Option<&NodeRecord>,
-    noted: &[Refusal],
-    held: &Held<'_>,
-    leaving: &[&Pod],
+    obstacles: &Obstacles<'_>,
 ) -> Option<DrainState> {
-    let for_good = held.values().any(|(budget, _)| budget.refuses_for_good());
-    if !leaving.is_empty() && drain.begun {
+    let budgets = || obstacles.budgets.values();
+    let start = on.and_then(NodeRecord::draining_since);
+    let for_good = budgets().any(|(budget, _)| budget.refuses_for_good());
+    // No eviction of this drain used the budget up, and the pod that it protects does not get better.
+    let unhealthy = budgets().any(|(budget, pods)| {
+        let before = start.is_some_and(|at| budget.refused_before(at));
+        before && cluster.is_stale(start) && pods.iter().any(|pod| !pod.ready())
+    });
+    let overdue = |pod: &&Pod| cluster.is_stale(pod.metadata.deletion_timestamp);
+    let hopeless = start.is_some_and(|at| cluster.taken_at.duration_since(at) >= HOPELESS);
+    if drain.begun && (obstacles.overdue.iter().any(overdue) || unhealthy) {
         return Some(DrainState::Blocked);
     }
-    if !noted.is_empty() {
+    if !obstacles.overlaps.is_empty() {
+        return Some(if drain.begun {
+            DrainState::Blocked
+        } else {
+            DrainState::Ahead
+        });
+    }
+    if !obstacles.noted.is_empty() {
         // What refused before the drain began refuses the next attempt, too.
-        let start = on.and_then(NodeRecord::draining_since);
-        let before = |budget: &DisruptionBudget| start.is_some_and(|at| budget.refused_before(at));
+        let before = |budget: &DisruptionBudget| {
+            budget.refuses_for_good() && start.is_some_and(|at| budget.refused_before(at))
+        };
         let young = on.is_some_and(|on| cluster.refusal_is_young(on))
-            && !held.values().any(|(budget, _)| before(budget));
-        let lasts = for_good || held.is_empty();
+            && !budgets().any(|(budget, _)| before(budget));
+        let lasts = for_good || obstacles.budgets.is_empty();
         return Some(if lasts && !young {
             DrainState::Blocked
         } else {
@@ -207,8 +238,9 @@ fn drain_state(
     match (for_good, drain.begun) {
         (true, true) if !cluster.operator_since(0, 20) => Some(DrainState::Blocked),
         (true, _) => Some(DrainState::Ahead),
+        (false, true) if !obstacles.unexplained.is_empty() && hopeless => Some(DrainState::Blocked),
         // A budget that will let pods go again, on a node whose turn has not come, is nothing yet.
-        (false, true) if !held.is_empty() => Some(DrainState::MayPass),
+        (false, true) if !obstacles.is_empty() => Some(DrainState::MayPass),
         (false, _) => None,
     }
 }
@@ -243,7 +275,7 @@ fn others_held_up<'a, 'c: 'a>(
     skyhooks.into_iter().filter(resource).collect()
 }
 
-/// The operator says that a drain is blocked, and we do not see which: no node that we see notes a refusal.
+/// The operator reports a blocked drain, but no node records a refusal.
 fn report_condition(
     cluster: &Cluster,
     findings: &mut Findings,
@@ -275,100 +307,4 @@ fn report_condition(
             ["get", "pods", "-A", "-o", "wide"],
         )
         .caveat("the operator retries automatically");
-}
-
-/// So many of the pods that do not end are evidence.
-const SHOWN: usize = 5;
-
-/// The pods that a drain would evict and may not, by the budget that refuses.
-fn by_budget<'a>(cluster: &'a Cluster, pods: &[&Pod]) -> Held<'a> {
-    let mut held = Held::new();
-    for pod in pods.iter().filter(|p| is_evicted(p)) {
-        for budget in cluster.disruption_budgets.items() {
-            if budget.holds(pod) {
-                let entry = held.entry(budget.path()).or_insert((budget, Vec::new()));
-                entry.1.push(pod.path());
-            }
-        }
-    }
-    held
-}
-
-/// What blocks the drain.
-fn cause(noted: &[Refusal], held: &Held<'_>, leaving: &[&Pod]) -> String {
-    match held.keys().next() {
-        Some(path) if held.len() == 1 => {
-            format!("PodDisruptionBudget {path} allows no evictions")
-        }
-        Some(_) => format!("{} PodDisruptionBudgets allow no evictions", held.len()),
-        None if leaving.len() == 1 => {
-            format!(
-                "pod {} was evicted but does not terminate",
-                leaving[0].path()
-            )
-        }
-        None if !leaving.is_empty() => {
-            format!(
-                "{} were evicted but do not terminate",
-                plural(leaving.len(), "pod")
-            )
-        }
-        None => refused(noted),
-    }
-}
-
-/// What refuses, without the names of pods, which are of one node alone.
-fn alike(noted: &[Refusal], leaving: &[&Pod]) -> String {
-    if !leaving.is_empty() {
-        return "pods were evicted but do not terminate".to_owned();
-    }
-    let mut pods = noted.iter().filter(|r| !r.name.is_empty());
-    pods.next()
-        .map_or_else(|| refused(noted), |first| refusal("a pod", &first.reason))
-}
-
-/// What follows from it for the drain.
-fn consequence(what: &str, drain: &Drain<'_>, held: &Held<'_>, drain_state: DrainState) -> String {
-    let package = drain.package;
-    match drain_state {
-        DrainState::Blocked => {
-            format!("{what}, so the node cannot be drained for the interrupt of package {package}")
-        }
-        DrainState::Ahead => {
-            format!("{what}: this will block the drain for the interrupt of package {package}")
-        }
-        DrainState::MayPass if held.is_empty() => format!(
-            "{what}: the drain for the interrupt of package {package} was blocked and will be retried"
-        ),
-        DrainState::MayPass if held.values().any(|(b, _)| b.refuses_for_good()) => format!(
-            "{what}: the drain for the interrupt of package {package} was blocked and will be retried"
-        ),
-        DrainState::MayPass => format!(
-            "{what} while some of the covered pods are not healthy, and the interrupt of package \
-             {package} waits for the drain"
-        ),
-    }
-}
-
-/// What the operator noted, in words.
-fn refused(noted: &[Refusal]) -> String {
-    let Some(first) = noted.iter().find(|r| !r.name.is_empty()) else {
-        return "the operator reports that the drain is blocked".to_owned();
-    };
-    let what = refusal(&format!("pod {}", first.pod()), &first.reason);
-    match noted.len() {
-        1 => what,
-        n => format!(
-            "{what} (one of {} that cannot be evicted)",
-            plural(n, "pod")
-        ),
-    }
-}
-
-fn refusal(pod: &str, reason: &str) -> String {
-    match reason {
-        "UnmanagedPod" => format!("{pod} has no controller that would recreate it"),
-        "EmptyDirData" => format!("{pod} keeps data in an emptyDir volume"),
-        reason => format!("{pod} is not evicted ({reason})"),
-    }
 }

@@ -53,10 +53,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if open.all(|n| cluster.is_complete_on(skyhook, n)) {
             continue;
         }
-        let of_it = package_runs
-            .all()
-            .iter()
-            .filter(|e| e.skyhook == skyhook.name());
+        let of_it = package_runs.of(skyhook.name());
         let pods = of_it.flat_map(|e| e.pods.iter());
         let mut pods = pods.filter(|p| !p.spec.tolerations.is_empty()).peekable();
         let seen = pods.peek().is_some();

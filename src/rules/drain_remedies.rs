@@ -1,31 +1,34 @@
 //! What helps where a drain is blocked, from the mildest on.
 
-use std::collections::BTreeMap;
-
 use super::{Finding, Grade};
 use crate::api::Skyhook;
-use crate::cluster::Cluster;
-use crate::cluster::DisruptionBudget;
 use crate::cluster::drain::Drain;
-use crate::cluster::pod::Pod;
-use crate::cluster::refusal::Refusal;
-
-/// The budgets that refuse evictions on a node, by path, each with the pods that it holds.
-pub type Held<'a> = BTreeMap<String, (&'a DisruptionBudget, Vec<String>)>;
+use crate::cluster::drain::obstacles::Obstacles;
+use crate::cluster::drain::refusal::Refusal;
+use crate::cluster::{Cluster, DisruptionBudget, Pod};
 
 /// `others`: nodes wait over the drain that would continue without this one.
 pub fn remedies(
     finding: &mut Finding,
     cluster: &Cluster,
     drain: &Drain<'_>,
-    noted: &[Refusal],
-    held: &Held<'_>,
-    leaving: Option<&Pod>,
+    obstacles: &Obstacles<'_>,
     others: bool,
 ) {
     finding.pods_on_node("See what runs on the node", &drain.node.name);
-    if let Some(pod) = leaving {
+    let overdue = obstacles.overdue.first();
+    if let Some(pod) = overdue {
         finding.describe_pod("See why the pod is stuck terminating", pod);
+    }
+    if let Some(pod) = obstacles.unexplained.first() {
+        finding.describe_pod("See what the pod belongs to", pod);
+        for (configuration, _) in &obstacles.webhooks {
+            let name = &configuration.metadata.name;
+            let words = ["get", configuration.resource(), name, "-o", "yaml"];
+            finding.kubectl(Grade::B0, "See which webhook decides on evictions", words);
+        }
+        let title = "Check the operator's log for the refused eviction, then move the workload as its owner supports it";
+        finding.operator_log(cluster, title);
     }
     // A deletion waits for the node, be it left out or not.
     if others && !drain.skyhook.deleting() && !drain.ignored {
@@ -36,27 +39,70 @@ pub fn remedies(
             "Ignore the node for now, so that the other nodes continue",
         );
     }
-    if let Some((budget, _)) = held.values().next() {
-        finding
-            .kubectl(
-                Grade::B3,
-                "Relax the budget until the node is drained, or scale up the protected workload",
-                [
-                    "edit",
-                    "poddisruptionbudget",
-                    "-n",
-                    budget.namespace(),
-                    budget.name(),
-                ],
-            )
-            .caveat("the pods are then evicted as soon as the operator tries again");
+    if let Some((pod, budgets)) = obstacles.overlaps.first() {
+        overlap(finding, pod, budgets);
+    } else if let Some((budget, pods)) = obstacles.budgets.values().next() {
+        match pods.iter().find(|pod| !pod.ready()) {
+            Some(pod) => unhealthy(finding, budget, pod),
+            None => {
+                let title = "Relax the budget until the node is drained, or scale up the protected workload";
+                finding
+                    .kubectl(Grade::B3, title, edit(budget))
+                    .caveat(EVICTED_THEN);
+            }
+        }
     }
-    not_evicted(finding, drain.skyhook, noted);
-    if let Some(pod) = leaving {
+    not_evicted(finding, drain.skyhook, &obstacles.noted);
+    if let Some(pod) = overdue {
         does_not_end(finding, pod);
     }
     // To leave a node out may set off reboots of others.
     finding.remedies.sort_by_key(|r| r.grade);
+}
+
+const EVICTED_THEN: &str = "the pods are then evicted as soon as the operator tries again";
+
+fn edit(budget: &DisruptionBudget) -> [&str; 5] {
+    let (namespace, name) = (budget.namespace(), budget.name());
+    ["edit", "poddisruptionbudget", "-n", namespace, name]
+}
+
+/// Leaves the pod with one budget.
+fn overlap(finding: &mut Finding, pod: &Pod, budgets: &[&DisruptionBudget]) {
+    for (at, budget) in budgets.iter().enumerate() {
+        let or = if at == 0 { "Change" } else { "Or change" };
+        let path = budget.path();
+        let title = format!("{or} PodDisruptionBudget {path} so that it no longer selects the pod");
+        finding
+            .kubectl(Grade::B3, title, edit(budget))
+            .caveat(EVICTED_THEN);
+    }
+    let title = "Or delete the pod: a deletion does not check budgets";
+    let words = ["delete", "pod", "-n", pod.namespace(), pod.name()];
+    finding
+        .kubectl(Grade::B3, title, words)
+        .by_choice()
+        .caveat("a pod without a controller is not recreated");
+}
+
+/// Repairs the pod, or lets the API server evict it although it is not ready.
+fn unhealthy(finding: &mut Finding, budget: &DisruptionBudget, pod: &Pod) {
+    let policy = r#"{"spec":{"unhealthyPodEvictionPolicy":"AlwaysAllow"}}"#;
+    let object = [
+        "poddisruptionbudget",
+        "-n",
+        budget.namespace(),
+        budget.name(),
+    ];
+    let patch = ["--type=merge", "-p", policy];
+    finding
+        .describe_pod("See why the pod is not ready, and repair the workload", pod)
+        .kubectl(
+            Grade::B3,
+            "Or let the API server evict pods that are not ready",
+            ["patch"].into_iter().chain(object).chain(patch),
+        )
+        .caveat("pods that are not ready are then evicted without regard to this budget");
 }
 
 /// What helps where the operator does not even try to evict: the pod is deleted, or the operator is allowed to evict it.

@@ -1,7 +1,6 @@
 use super::evidence::open_entries;
 use super::{Finding, Findings, Subject};
 use crate::api::{Skyhook, keys};
-use crate::cluster::drain::is_evicted;
 use crate::cluster::{Cluster, Node, NodeRecord, Source};
 
 rule! {
@@ -38,7 +37,7 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let drains = cluster.drains();
-    let workloads = cluster.workloads_by_node();
+    let evictable = cluster.evictable_by_node();
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.runs()) {
         for node in cluster.selected(skyhook) {
             let on = cluster.on_node(node, skyhook.name());
@@ -51,9 +50,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let due = drains
                 .iter()
                 .find(|d| d.node.name == node.name && d.skyhook.name() == skyhook.name());
-            let pods = workloads.get(node.name.as_str());
-            let any_left = pods.is_some_and(|pods| pods.iter().any(|p| is_evicted(p)));
-            // Once its pods are gone the node is drained, and the operator continues.
+            let any_left = evictable.contains_key(node.name.as_str());
+            // Without pods the node is drained, and the operator continues.
             let drained =
                 due.is_some() && cluster.source(Source::Workloads).ok().is_some() && !any_left;
             let subject = Subject::on(skyhook, node);
@@ -99,12 +97,7 @@ fn report(
     }
     let in_force = cluster.refusals_in_force(skyhook, node, on);
     for refusal in &in_force {
-        let object = format!("pod/{}", refusal.pod());
-        let why = match refusal.detail.as_str() {
-            "" => refusal.reason.clone(),
-            detail => format!("{}: {detail}", refusal.reason),
-        };
-        finding.evidence(object, "eviction refused", why);
+        finding.evidence(&object, "eviction refused", refusal);
     }
     for entry in open_entries(skyhook, on) {
         finding.entry(&node.name, entry);

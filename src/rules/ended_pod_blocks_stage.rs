@@ -1,9 +1,12 @@
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
+
 use super::evidence::due_entry;
 use super::retry::grade_of_stage;
 use super::{Finding, Findings, Grade, Subject};
 use crate::api::{Entry, Executor, Stage, State};
+use crate::cluster::provenance::Unproven;
 use crate::cluster::{Cluster, Job, PackageRun, PackageRuns, Pod};
 
 rule! {
@@ -22,7 +25,8 @@ rule! {
     /// # What causes it
     ///
     /// The kubelet rejected the pod (`OutOfcpu`, `OutOfpods`, `NodeAffinity`), the pod was evicted, or
-    /// the node shut down.
+    /// the node shut down. Or a pod that the operator did not create carries its labels: the operator counts pods of
+    /// all namespaces, and no command of ours deletes such a pod.
     ///
     /// # How to confirm
     ///
@@ -39,8 +43,9 @@ rule! {
     ///
     /// # Since
     ///
-    /// All operators; up to v0.17 they run bare pods, from v0.18 on Jobs.
-    SKY204 "ended-pod-blocks-stage" Error needs Skyhooks Nodes Pods Jobs, also Events,
+    /// All operators; up to v0.17 they run bare pods, from v0.18 on Jobs. Rejected pods of a Job are a warning for the
+    /// first ten minutes.
+    SKY204 "ended-pod-blocks-stage" Error needs Skyhooks Nodes Pods Jobs, also Events Operator,
         blocks Install Uninstall
 }
 
@@ -79,6 +84,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding.evidence(package_run, "status.message", &pod.status.message);
         }
         finding.describe_pod("See why the pod ended, and fix the cause", pod);
+        if let Some(why) = package_run.unproven(cluster) {
+            not_ours(cluster, finding, pod, &why);
+            continue;
+        }
         start_again(cluster, finding, package_run);
         if package_run.stage == Stage::PostInterrupt {
             finding.caveat("the package starts again from stage apply, including its interrupt");
@@ -98,8 +107,9 @@ fn of_jobs(cluster: &Cluster, findings: &mut Findings) {
         let Some(entry) = due_entry(cluster, package_run).filter(|_| !resting) else {
             continue;
         };
-        if remade.contains_key(job.metadata.name.as_str()) && entry.state != State::Erroring {
-            again_and_again(cluster, findings, package_run, entry);
+        let since = remade.get(job.metadata.name.as_str()).copied();
+        if since.is_some() && entry.state != State::Erroring {
+            rejects_pods(cluster, findings, package_run, entry, since);
         } else if let Some(failed) = job.failed() {
             // The operator may just not have looked yet. A Job without a time is as old as its pods.
             let at = failed.last_transition_time.or(package_run.created());
@@ -112,7 +122,7 @@ fn of_jobs(cluster: &Cluster, findings: &mut Findings) {
             if cluster.is_stale(at) {
                 let finding = report(cluster, findings, package_run, given_up(package_run));
                 finding.since(at).entry(package_run.node, entry);
-                finding.package_run_trouble(package_run);
+                finding.package_run_trouble(cluster, package_run);
                 if let Some(pod) = rejected(package_run) {
                     rejection(finding, pod);
                 }
@@ -123,16 +133,10 @@ fn of_jobs(cluster: &Cluster, findings: &mut Findings) {
                 );
                 start_again(cluster, finding, package_run);
             } else if never_ran(package_run, job) {
-                rejects_pods(
-                    cluster,
-                    findings,
-                    package_run,
-                    entry,
-                    "the next job continues",
-                );
+                rejects_pods(cluster, findings, package_run, entry, None);
             }
-        } else {
-            rejects_pods(cluster, findings, package_run, entry, "the job continues");
+        } else if rejected(package_run).is_some() {
+            rejects_pods(cluster, findings, package_run, entry, None);
         }
     }
 }
@@ -144,50 +148,45 @@ fn never_ran(package_run: &PackageRun<'_>, job: &Job) -> bool {
     count >= job.status.failed && package_run.pods.iter().all(|p| is_rejected(p))
 }
 
-/// Reports a stage whose newest attempt was rejected.
+/// Reports a stage whose newest attempt was rejected, or whose Job is made again and again `since` then.
+///
+/// The pod, the Job and the pauses between them change every few seconds; the finding does not.
 fn rejects_pods(
     cluster: &Cluster,
     findings: &mut Findings,
     package_run: &PackageRun<'_>,
     entry: &Entry,
-    next: &str,
+    since: Option<Timestamp>,
 ) {
-    let Some(pod) = rejected(package_run) else {
-        return;
-    };
-    let message = format!(
-        "the kubelet rejects the pods for stage {} of package {} ({})",
-        package_run.stage, package_run.package, pod.status.reason
-    );
+    let message = rejects(&package_run.stage, &package_run.package);
     let finding = report(cluster, findings, package_run, message);
-    // A single one may be bad luck: the Job tries again.
-    let again = package_run.pods.iter().filter(|p| is_rejected(p)).count() > 1;
-    finding
-        .warning_if(!again && !cluster.is_stale(pod.metadata.creation_timestamp))
-        .since(package_run.created())
-        .entry(package_run.node, entry);
-    rejection(finding, pod);
-    finding.describe_pod("See why the pod ended, and fix the cause", pod);
-    finding.describe_node(
-        format!("See why the node rejects the pods; once the cause is gone, {next} by itself"),
-        package_run.node,
-    );
+    let rejected_pods = package_run.pods.iter().filter(|p| is_rejected(p));
+    let pods_since = rejected_pods.filter_map(|p| p.metadata.creation_timestamp);
+    if let Some(pod) = rejected(package_run) {
+        rejection(finding, pod);
+    }
+    let since = pods_since.chain(since).min();
+    close_rejected(cluster, finding, package_run.node, entry, since);
 }
 
-/// How often Jobs of one name have given up lately, where that was more than once.
+/// The Jobs of one name that have given up more than once lately, with the time of the first.
 ///
 /// A Job whose pods were all rejected is swept and made again, for ever, and is never recorded as failed. For a part of
 /// each round nothing looks wrong.
-fn remade_jobs(cluster: &Cluster) -> BTreeMap<&str, i64> {
-    let mut rounds: BTreeMap<&str, i64> = BTreeMap::new();
+fn remade_jobs(cluster: &Cluster) -> BTreeMap<&str, Timestamp> {
+    let mut rounds: BTreeMap<&str, (i64, Option<Timestamp>)> = BTreeMap::new();
     for event in cluster.events.items() {
         let gave_up = event.kind == "Job" && event.reason == "BackoffLimitExceeded";
         if gave_up && cluster.is_recent(event.last) {
-            *rounds.entry(&event.name).or_default() += event.count;
+            let (count, first) = rounds.entry(&event.name).or_default();
+            *count += event.count;
+            *first = first.iter().copied().chain(event.first).min();
         }
     }
-    rounds.retain(|_, rounds| *rounds > 1);
-    rounds
+    let again = rounds.into_iter().filter(|(_, (count, _))| *count > 1);
+    again
+        .filter_map(|(name, (_, first))| Some((name, first?)))
+        .collect()
 }
 
 /// Reports stages in progress whose Job is made again and again, and is not there at this moment.
@@ -195,7 +194,7 @@ fn between_two_jobs(
     cluster: &Cluster,
     findings: &mut Findings,
     package_runs: &PackageRuns<'_>,
-    remade: &BTreeMap<&str, i64>,
+    remade: &BTreeMap<&str, Timestamp>,
 ) {
     let all = cluster.skyhooks.items().iter();
     for skyhook in all.filter(|_| !remade.is_empty()) {
@@ -212,46 +211,39 @@ fn between_two_jobs(
                 let there = package_runs
                     .newest(skyhook.name(), &node.name, entry)
                     .is_some_and(|e| e.stage == entry.stage && e.job.is_some());
-                if there || !remade.keys().any(|job| job.starts_with(&name)) {
+                let mut remade = remade
+                    .range(name.as_str()..)
+                    .take_while(|(job, _)| job.starts_with(&name));
+                let Some((_, since)) = remade.next().filter(|_| !there) else {
                     continue;
-                }
+                };
                 let subject = Subject::on(skyhook, node).package(&entry.name);
                 let finding = findings.report(subject, rejects(&entry.stage, &entry.name));
                 finding.warning_if(!skyhook.runs());
-                close_again(finding, node.name.as_str(), entry);
+                close_rejected(cluster, finding, &node.name, entry, Some(*since));
             }
         }
     }
 }
 
-fn again_and_again(
-    cluster: &Cluster,
-    findings: &mut Findings,
-    package_run: &PackageRun<'_>,
-    entry: &Entry,
-) {
-    let message = rejects(&package_run.stage, &package_run.package);
-    let finding = report(cluster, findings, package_run, message);
-    if let Some(pod) = rejected(package_run) {
-        rejection(finding, pod);
-    }
-    close_again(finding, package_run.node, entry);
-}
-
 fn rejects(stage: &Stage, package: &str) -> String {
     format!(
-        "the pods for stage {stage} of package {package} are repeatedly rejected: their job fails and is recreated"
+        "the kubelet rejects the pods for stage {stage} of package {package}, and their job is retried"
     )
 }
 
-fn close_again(finding: &mut Finding, node: &str, entry: &Entry) {
+fn close_rejected(
+    cluster: &Cluster,
+    finding: &mut Finding,
+    node: &str,
+    entry: &Entry,
+    since: Option<Timestamp>,
+) {
+    // The node may have room again at any moment.
     finding
+        .warning_if(!cluster.is_stale(since))
+        .since(since)
         .entry(node, entry)
-        .evidence(
-            "events",
-            "BackoffLimitExceeded for the job",
-            "more than one",
-        )
         .describe_node(
             "See why the node rejects the pods; once the cause is gone, the next job continues by itself",
             node,
@@ -288,8 +280,11 @@ fn rejection(finding: &mut Finding, pod: &Pod) {
     }
 }
 
-/// Adds the command that deletes what has ended: the operator makes it again.
+/// Adds the command that deletes the ended pod or Job, which the operator then recreates.
 fn start_again(cluster: &Cluster, finding: &mut Finding, package_run: &PackageRun<'_>) {
+    if package_run.unproven(cluster).is_some() {
+        return;
+    }
     let grade = cluster
         .skyhook(&package_run.skyhook)
         .map_or(Grade::B2, |s| grade_of_stage(s, &package_run.package));
@@ -302,9 +297,32 @@ fn start_again(cluster: &Cluster, finding: &mut Finding, package_run: &PackageRu
     );
 }
 
+/// Adds that the operator did not create a pod, and the command that takes the label off it: the operator counts pods of
+/// all namespaces by their labels.
+fn not_ours(cluster: &Cluster, finding: &mut Finding, pod: &Pod, why: &Unproven) {
+    let label = cluster.flavor().key("name");
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+    finding
+        .evidence(pod, "labelled, but not created by the operator", why)
+        .kubectl(
+            Grade::B1,
+            "Remove the label if the pod belongs to something else",
+            [
+                "label",
+                "pod",
+                "-n",
+                namespace,
+                pod.name(),
+                &format!("{label}-"),
+            ],
+        );
+}
+
 /// The newest attempt, if the kubelet turned it away before it made a container.
 fn rejected<'a>(package_run: &PackageRun<'a>) -> Option<&'a Pod> {
-    package_run.pods.first().copied().filter(|p| is_rejected(p))
+    // The next attempt is not rejected before the kubelet has seen it.
+    let mut seen = package_run.pods.iter().filter(|p| !p.unacknowledged());
+    seen.next().copied().filter(|p| is_rejected(p))
 }
 
 fn is_rejected(pod: &Pod) -> bool {

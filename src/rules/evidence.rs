@@ -4,6 +4,7 @@ use std::fmt::Display;
 
 use jiff::Timestamp;
 
+use super::reason::shown;
 use super::{Finding, Severity};
 use crate::api::{ApiFlavor, Condition, Entry, Meta, Skyhook, State, Status};
 use crate::cluster::exit;
@@ -122,7 +123,11 @@ impl Finding {
     }
 
     /// Why a Job gave up, and what went wrong in the newest attempt.
-    pub fn package_run_trouble(&mut self, package_run: &PackageRun<'_>) -> &mut Self {
+    pub fn package_run_trouble(
+        &mut self,
+        cluster: &Cluster,
+        package_run: &PackageRun<'_>,
+    ) -> &mut Self {
         if let Some(failed) = package_run.job.and_then(|j| j.failed()) {
             self.evidence(package_run, "condition Failed", reason(failed));
         }
@@ -132,11 +137,22 @@ impl Finding {
         }
         if let Some((pod, trouble)) = package_run.trouble() {
             self.container_trouble(pod, &trouble);
+            // A script chooses its termination message, and may write secrets into it.
+            if let Some(message) = shown(trouble.message) {
+                self.evidence(pod, "message", message);
+            }
+            // The image was built for another architecture than the node's.
+            if trouble.message.contains("exec format error")
+                && let Some(node) = cluster.node(&pod.spec.node_name)
+            {
+                let architecture = node.system.architecture.as_str();
+                self.evidence(node, "status.nodeInfo.architecture", architecture);
+            }
         }
         self
     }
 
-    /// What is wrong with a container: `CrashLoopBackOff, exit code 3, 3 restarts`.
+    /// The problem of a container: `CrashLoopBackOff, exit code 3, 3 restarts`.
     pub fn container_trouble(&mut self, pod: &Pod, trouble: &ContainerTrouble<'_>) -> &mut Self {
         let mut value = trouble.reason.to_owned();
         if let Some(code) = trouble.exit_code {
@@ -147,7 +163,7 @@ impl Finding {
         self.evidence(pod, field, value)
     }
 
-    /// What is wrong with a container, with the message of the kubelet.
+    /// The problem of a container with the kubelet's message.
     pub fn container_message(&mut self, pod: &Pod, trouble: &ContainerTrouble<'_>) -> &mut Self {
         self.container_trouble(pod, trouble);
         if !trouble.message.is_empty() {
@@ -156,7 +172,7 @@ impl Finding {
         self
     }
 
-    /// That no pod or Job is there, and how certain that is.
+    /// The absence of pods and Jobs, and its certainty.
     pub fn no_package_run(&mut self, cluster: &Cluster, what: &str) -> &mut Self {
         let value = match cluster.certainty_of_no_package_run() {
             Certainty::Proven => "none",
@@ -166,7 +182,7 @@ impl Finding {
         self.evidence("cluster", what, value)
     }
 
-    /// What a deletion waits for, and the operator's reason for it.
+    /// The pending uninstalls of a deletion, and the operator's reason.
     pub fn pending_deletion(&mut self, cluster: &Cluster, skyhook: &Skyhook) -> &mut Self {
         let pending = cluster.pending_uninstalls(skyhook);
         let mut packages: Vec<&str> = pending.iter().map(|p| p.name).collect();
@@ -237,7 +253,7 @@ pub fn failing_since(cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> Optio
     erroring.last_transition_time
 }
 
-/// Whether the operator has called the node ready for the custom resource so long ago that many passes have ended since.
+/// Whether the node has been complete for the custom resource for many reconciles.
 pub fn complete_for_long(cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> bool {
     let ready = condition_of(cluster, skyhook, node, "NotReady").filter(|c| c.status == "False");
     ready.is_some_and(|c| cluster.is_stale(c.last_transition_time))
@@ -264,26 +280,10 @@ pub fn uninstall_requested(cluster: &Cluster) -> impl Iterator<Item = (&Skyhook,
     })
 }
 
-/// Those of them that are in no node state, at any version.
+/// Whether an erroring interrupt is a normal effect of its reboot.
 ///
-/// A node whose state cannot be read might have the package, so it rules the package out, and
-/// where no node is selected there is nothing to be absent from.
-pub fn absent_everywhere(cluster: &Cluster) -> impl Iterator<Item = (&Skyhook, &str)> {
-    uninstall_requested(cluster).filter(|(skyhook, name)| {
-        let mut selected = cluster.selected(skyhook).peekable();
-        selected.peek().is_some()
-            && selected.all(|node| {
-                cluster.on_node(node, skyhook.name()).is_none_or(|on| {
-                    !on.is_malformed() && on.entries().iter().all(|e| e.name != *name)
-                })
-            })
-    })
-}
-
-/// Whether an erroring interrupt is just what a reboot looks like.
-///
-/// The container that reboots the node is killed by the reboot and runs once more afterwards, so
-/// one restart of a reboot interrupt is part of every healthy rollout.
+/// The container that reboots the node is killed by the reboot and runs once more afterwards, so one restart of a
+/// reboot interrupt is part of every healthy rollout.
 pub fn restarted_by_its_own_reboot(skyhook: &Skyhook, entry: &Entry) -> bool {
     entry.stage.is_interrupt() && is_reboot(skyhook, entry) && entry.restarts <= 1
 }

@@ -1,4 +1,4 @@
-//! What a rule says when it fires.
+//! The findings of rules.
 
 use std::fmt;
 
@@ -10,6 +10,8 @@ use super::causes::Awaited;
 use super::remedy::Remedy;
 use super::{Blocks, Reason, Rule};
 use crate::api::Skyhook;
+use crate::api::object_name::is_word;
+use crate::cluster::priority::Gate;
 use crate::cluster::{Deployment, Node, PackageRun};
 use crate::plan::Grade;
 
@@ -17,7 +19,7 @@ use crate::plan::Grade;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Worth knowing; nothing is stuck, or the evidence allows two readings.
+    /// Worth knowing: nothing is stuck, or the evidence is ambiguous.
     Info,
     /// Will cause a problem later, or blocks a part of the work.
     Warning,
@@ -35,7 +37,7 @@ impl fmt::Display for Severity {
     }
 }
 
-/// What a finding is about.
+/// The subject of a finding.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub struct Subject {
     /// Kind of the object: `Skyhook`, `NodeWright`, `Node` …
@@ -106,7 +108,7 @@ impl Subject {
     }
 }
 
-/// One observation that supports a finding: which field of which object says what.
+/// One observation that supports a finding: object, field, value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Evidence {
     /// `kind/name` of the object.
@@ -130,19 +132,21 @@ pub struct Finding {
     pub evidence: Vec<Evidence>,
     /// From the least to the most destructive.
     pub remedies: Vec<Remedy>,
-    /// What is blocked as long as this finding exists.
+    /// The operations blocked while this finding exists.
     pub blocks: &'static [Blocks],
     /// Whether the problem lasts until someone intervenes.
     pub lasts: bool,
-    /// Since when, at the latest, what is tried again has failed.
+    /// The latest start of the current failures of a retried operation.
     pub failing_since: Option<Timestamp>,
-    /// What the subject waits for: whatever is found there explains this.
+    /// The subjects that it waits for: findings about them are its causes.
     pub waits_for: Vec<Awaited>,
+    /// See [`Finding::outlasts_cause`].
+    pub outlasts_cause: bool,
     /// See [`Finding::effect_of`].
     pub effect_of: &'static [&'static str],
     /// Other nodes that are blocked by it.
     pub holds_up: Vec<String>,
-    /// What the attempt at the stage says, once [`reason::add`](super::reason::add) has looked.
+    /// The result of the stage's attempt, set by [`reason::add`](super::reason::add).
     pub reason: Option<Box<Reason>>,
 }
 
@@ -162,18 +166,27 @@ impl Finding {
             failing_since: None,
             waits_for: Vec::new(),
             effect_of: &[],
+            outlasts_cause: false,
             holds_up: Vec::new(),
             reason: None,
         }
     }
 
-    /// It blocks this, and nothing else of what its rule blocks elsewhere.
+    /// The least disruptive remedy that changes something, if possible one of our commands that needs no decision.
+    pub fn changing_remedy(&self) -> Option<&Remedy> {
+        let changing = || self.remedies.iter().filter(|r| r.grade > Grade::B0);
+        changing()
+            .find(|r| r.own().is_some() && !r.choice)
+            .or_else(|| changing().next())
+    }
+
+    /// Limits the blocked operations of its rule to these.
     pub fn blocks_only(&mut self, blocks: &'static [Blocks]) -> &mut Self {
         self.blocks = blocks;
         self
     }
 
-    /// Whether it stops a custom resource as a whole, whatever is wrong with its packages and on its nodes.
+    /// Whether it stops a whole custom resource, regardless of its packages and nodes.
     pub fn stops_whole(&self) -> bool {
         let subject = &self.subject;
         subject.node.is_none() && subject.package.is_none() && !self.blocks.is_empty()
@@ -184,61 +197,73 @@ impl Finding {
         self.blocks.contains(&Blocks::Reconcile)
     }
 
-    /// What it says of several nodes at once, where the message names what one of them has alone: a pod, a number of
-    /// attempts.
+    /// Whether it concerns every custom resource, and has to be fixed before remedies for others help.
+    pub fn comes_first(&self) -> bool {
+        let rejects = self.blocks.contains(&Blocks::Changes);
+        self.blocks_reconcile() || rejects && self.severity == Severity::Error
+    }
+
+    /// The message for several nodes, without details of a single node such as a pod or a number of attempts.
     pub fn alike(&mut self, message: impl Into<String>) -> &mut Self {
         self.alike = Some(message.into());
         self
     }
 
-    /// What is wrong, whichever node it is on: findings of one rule that say the same here are one trouble.
+    /// The problem independent of the node: findings of one rule with the same text are one problem.
     pub fn trouble(&self) -> &str {
         self.alike.as_deref().unwrap_or(&self.message)
     }
 
-    /// It stays until somebody acts, though it is no error by itself.
+    /// It persists until someone acts, although it is not an error.
     pub fn lasts(&mut self) -> &mut Self {
         self.lasts = true;
         self
     }
 
-    /// It is meant to pass by itself.
+    /// It is expected to resolve itself.
     pub fn passes(&mut self) -> &mut Self {
         self.lasts = false;
         self
     }
 
-    /// What is tried again has failed since then, if not for longer.
+    /// The retried operation has failed at least since then.
     pub fn failing_since(&mut self, at: Option<Timestamp>) -> &mut Self {
         self.failing_since = at;
         self
     }
 
-    /// It is an effect of what is wrong with a custom resource on a node.
+    /// It is an effect of a custom resource's problem on a node.
     pub fn waits_for_node(&mut self, skyhook: &str, node: &str) -> &mut Self {
         self.awaits(skyhook, Some(node), false)
     }
 
-    /// It is an effect of what is wrong with a custom resource that does not work on a node yet: there, or elsewhere.
-    pub fn waits_for_queued(&mut self, skyhook: &str, node: &str) -> &mut Self {
-        self.awaits(skyhook, Some(node), true)
+    /// It is an effect of problems of an earlier custom resource on a node; if that is being deleted, on any of its nodes.
+    pub fn waits_for_gate(&mut self, gate: &Gate<'_>) -> &mut Self {
+        let earlier = gate.skyhook;
+        self.awaits(earlier.name(), Some(&gate.node.name), earlier.deleting())
     }
 
-    /// It is an effect of what is wrong with a custom resource, wherever that is.
+    /// It is an effect of a custom resource's problem on any node.
     pub fn waits_for(&mut self, skyhook: &str) -> &mut Self {
         self.awaits(skyhook, None, false)
     }
 
-    fn awaits(&mut self, skyhook: &str, node: Option<&str>, queued: bool) -> &mut Self {
+    fn awaits(&mut self, skyhook: &str, node: Option<&str>, on_all_nodes: bool) -> &mut Self {
         self.waits_for.push(Awaited {
             skyhook: skyhook.to_owned(),
             node: node.map(str::to_owned),
-            queued,
+            on_all_nodes,
         });
         self
     }
 
-    /// It is an effect of what rules of these codes find: about the same package on the same node, or about what ends the
+    /// It remains when its cause is cured, and then needs its own remedy.
+    pub fn outlasts_cause(&mut self) -> &mut Self {
+        self.outlasts_cause = true;
+        self
+    }
+
+    /// It is an effect of findings with these codes: about the same package on the same node, or about the end of the
     /// operator's pass.
     pub fn effect_of(&mut self, codes: &'static [&'static str]) -> &mut Self {
         self.effect_of = codes;
@@ -251,7 +276,7 @@ impl Finding {
         self
     }
 
-    /// Below the severity of the rule it is unsure, or may pass by itself.
+    /// Below the severity of the rule it is uncertain, or may resolve itself.
     pub fn severity(&mut self, severity: Severity) -> &mut Self {
         self.severity = severity;
         self.lasts = severity >= self.rule.severity;
@@ -271,7 +296,7 @@ impl Finding {
         self
     }
 
-    /// Adds an observation: an object, as `kind/name`, a field of it, and what this says.
+    /// Adds an observation: the object as `kind/name`, a field, and its value.
     pub fn evidence(
         &mut self,
         object: impl fmt::Display,
@@ -306,6 +331,30 @@ impl Finding {
         self.command(grade, title, &["kubectl"], words)
     }
 
+    /// Drops remedies in which a name would be read as a flag, as that of a package that the API server cannot reject.
+    pub(super) fn drop_flags(&mut self) {
+        let Subject {
+            name,
+            skyhook,
+            node,
+            package,
+            ..
+        } = &self.subject;
+        let names = [
+            Some(name),
+            skyhook.as_ref(),
+            node.as_ref(),
+            package.as_ref(),
+        ];
+        let flags: Vec<&String> = names
+            .into_iter()
+            .flatten()
+            .filter(|n| !is_word(n))
+            .collect();
+        self.remedies
+            .retain(|remedy| !remedy.argv.iter().any(|word| flags.contains(&word)));
+    }
+
     fn command<S: AsRef<str>>(
         &mut self,
         grade: Grade,
@@ -333,19 +382,18 @@ impl Finding {
         self
     }
 
-    /// The remedy that was added last is a choice of the user: no object says whether it is right.
+    /// The last remedy is a decision of the user: no object shows whether it is right.
     pub fn by_choice(&mut self) -> &mut Self {
-        if let Some(remedy) = self.remedies.last_mut() {
-            remedy.choice = true;
-        }
-        self
+        self.change_last(|remedy| remedy.choice = true)
     }
 
     /// What to mind about the remedy that was added last.
     pub fn caveat(&mut self, caveat: impl Into<String>) -> &mut Self {
-        if let Some(remedy) = self.remedies.last_mut() {
-            remedy.caveat = Some(caveat.into());
-        }
+        self.change_last(|remedy| remedy.caveat = Some(caveat.into()))
+    }
+
+    fn change_last(&mut self, change: impl FnOnce(&mut Remedy)) -> &mut Self {
+        self.remedies.last_mut().map(change);
         self
     }
 }

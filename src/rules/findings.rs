@@ -1,4 +1,4 @@
-//! Where rules put what they find, and what they ask each other for.
+//! The findings of a run of rules, and their mutual queries.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
@@ -8,16 +8,17 @@ use super::node_troubles::NodeTroubles;
 use super::{ALL, Finding, Finds, Rule, Subject};
 use crate::cluster::{Cluster, Source};
 
-/// Where rules put what they find.
+/// Collects the findings of a rule.
 #[derive(Debug)]
 pub struct Findings {
     rule: &'static Rule,
     found: Vec<Finding>,
     depends_on: Vec<Source>,
+    undetermined: Vec<String>,
     run: RuleRun,
 }
 
-/// One run of rules over one cluster: what a rule finds, others build on, and it is looked for once.
+/// One run of the rules over one cluster: rules share each other's findings, computed once.
 #[derive(Debug, Clone, Default)]
 pub struct RuleRun(Rc<Shared>);
 
@@ -27,11 +28,13 @@ struct Shared {
     troubles: OnceCell<Rc<NodeTroubles>>,
 }
 
-/// What a rule found, and the sources on which the answer depends besides those that are needed.
+/// The findings of a rule, and further sources that they depend on.
 #[derive(Debug, Clone)]
 pub struct RuleResult {
     pub findings: Rc<Vec<Finding>>,
     pub depends_on: Vec<Source>,
+    /// Undecided questions with reasons.
+    pub undetermined: Vec<String>,
 }
 
 impl RuleRun {
@@ -44,12 +47,15 @@ impl RuleRun {
             rule,
             found: Vec::new(),
             depends_on: Vec::new(),
+            undetermined: Vec::new(),
             run: self.clone(),
         };
         (rule.detect)(cluster, &mut findings);
+        findings.found.iter_mut().for_each(Finding::drop_flags);
         let found = RuleResult {
             findings: Rc::new(findings.found),
             depends_on: findings.depends_on,
+            undetermined: findings.undetermined,
         };
         self.0.found.borrow_mut().insert(rule.code, found.clone());
         found
@@ -64,16 +70,17 @@ impl Findings {
         Rc::clone(troubles.get_or_init(|| Rc::new(NodeTroubles::of(found))))
     }
 
-    /// The rules of this kind, but for the one that asks.
+    /// The other rules of this kind.
     pub(super) fn other_rules(&self, finds: Finds) -> impl Iterator<Item = &'static Rule> {
         let own = self.rule.code;
         let all = ALL.iter().copied();
         all.filter(move |rule| rule.finds == finds && rule.code != own)
     }
 
-    /// What the rules find that do not build on what others find.
+    /// The findings of rules that do not depend on other rules.
     pub(super) fn of_all_others(&self, cluster: &Cluster) -> Vec<Finding> {
-        let others = ALL.iter().filter(|rule| rule.finds != Finds::Unexplained);
+        let explains = |rule: &&&Rule| !matches!(rule.finds, Finds::Unexplained | Finds::Unknowns);
+        let others = ALL.iter().filter(explains);
         others
             .flat_map(|rule| self.by(rule, cluster).to_vec())
             .collect()
@@ -89,6 +96,11 @@ impl Findings {
         if !self.depends_on.contains(&source) {
             self.depends_on.push(source);
         }
+    }
+
+    /// On this cluster the rule cannot decide something: the object, and which value of it is unknown.
+    pub fn undetermined(&mut self, reason: impl Into<String>) {
+        self.undetermined.push(reason.into());
     }
 
     /// Adds a finding at the rule's own severity; evidence and remedies are added to what returns.

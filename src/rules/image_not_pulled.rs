@@ -138,7 +138,7 @@ fn correct_agent_image(cluster: &Cluster, finding: &mut Finding, package_run: &P
             .caveat(REPLACES);
         return;
     }
-    for deployment in cluster.operators.items() {
+    if let Some(deployment) = cluster.operator() {
         if let Some(image) = deployment.env("AGENT_IMAGE") {
             finding.evidence(deployment, "AGENT_IMAGE", image);
         }
@@ -146,7 +146,7 @@ fn correct_agent_image(cluster: &Cluster, finding: &mut Finding, package_run: &P
             .edit_operator(Grade::B2, "Correct the operator's AGENT_IMAGE", deployment)
             .caveat("the operator restarts and then replaces the pods of every package that waits for the image");
     }
-    let title = if cluster.operators.items().is_empty() {
+    let title = if cluster.operator().is_none() {
         "Correct the operator's AGENT_IMAGE, or set agentImageOverride on the package"
     } else {
         "Or set agentImageOverride on the package"
@@ -154,7 +154,7 @@ fn correct_agent_image(cluster: &Cluster, finding: &mut Finding, package_run: &P
     finding.kubectl(Grade::B2, title, edit).caveat(REPLACES);
 }
 
-/// What runtimes and registries say where nobody answered.
+/// Messages of runtimes and registries without a response.
 const UNREACHABLE: [&str; 15] = [
     "timeout",
     "timed out",
@@ -173,7 +173,7 @@ const UNREACHABLE: [&str; 15] = [
     "unexpected eof",
 ];
 
-/// What they say where somebody answered, and the image is not to be had.
+/// Messages of a registry that does not provide the image.
 const REFUSED: [&str; 7] = [
     "not found",
     "unknown",
@@ -184,7 +184,7 @@ const REFUSED: [&str; 7] = [
     "invalid",
 ];
 
-/// Whether the next attempt may succeed: the registry could not be reached, or nothing says why the first one failed.
+/// Whether the next attempt may succeed: the registry was unreachable, or the first failure has no reason.
 fn may_come(cluster: &Cluster, pod: &Pod, trouble: &ContainerTrouble<'_>) -> bool {
     let first = match trouble.reason {
         "RegistryUnavailable" => return true,
@@ -192,11 +192,9 @@ fn may_come(cluster: &Cluster, pod: &Pod, trouble: &ContainerTrouble<'_>) -> boo
         "ImagePullBackOff" => false,
         _ => return false,
     };
-    // What the kubelet says while it holds back may leave out why.
-    let failures = cluster.events.items().iter().filter(|e| {
-        let failed = e.kind == "Pod" && e.reason == "Failed";
-        failed && e.name == pod.name() && e.message.contains("pull")
-    });
+    // The kubelet's back-off message may omit the reason.
+    let failures = cluster.events_about("Pod", pod.name());
+    let failures = failures.filter(|e| e.reason == "Failed" && e.message.contains("pull"));
     let newest = failures.max_by_key(|e| e.last);
     let why = format!("{} {}", trouble.message, newest.map_or("", |e| &e.message));
     let why = why.replace(trouble.image, "").to_lowercase();

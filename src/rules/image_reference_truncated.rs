@@ -79,7 +79,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// The images that were asked for with `kubectl apply`, by package.
+/// The images of the last `kubectl apply`, by package.
 fn applied_images(skyhook: &Skyhook) -> BTreeMap<String, String> {
     let applied = skyhook.last_applied();
     let packages = applied
@@ -91,7 +91,7 @@ fn applied_images(skyhook: &Skyhook) -> BTreeMap<String, String> {
     packages.into_iter().flatten().filter_map(image).collect()
 }
 
-/// What the operator leaves of an image.
+/// The image as the operator truncates it.
 fn cut(image: &str) -> &str {
     image.split(':').next().unwrap_or_default()
 }

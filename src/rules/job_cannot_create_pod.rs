@@ -33,7 +33,7 @@ rule! {
         blocks Install Uninstall, retried true
 }
 
-/// The Job controller's next attempt may succeed for so long.
+/// The time in which a retry of the Job controller may succeed.
 const YOUNG: SignedDuration = SignedDuration::from_mins(1);
 /// The same where the API server has refused: the second attempt comes ten seconds after the first.
 const REFUSED: SignedDuration = SignedDuration::from_secs(10);
@@ -82,7 +82,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 package_run.stage, package_run.package
             ),
         );
-        // Where the pods of attempts are not in the input, nobody says when the last one failed.
+        // Without pods in the input, the time of the last failure is unknown.
         let unsure = tried && package_run.pods.is_empty() && event.is_none();
         let young = if event.is_some_and(|e| e.message.contains("is forbidden")) {
             REFUSED
@@ -126,9 +126,8 @@ fn newest_refusal<'a>(
     package_run: &PackageRun<'_>,
     job: &Job,
 ) -> Option<&'a Event> {
-    let of_it =
-        |e: &&Event| e.kind == "Job" && e.name == job.metadata.name && e.reason == "FailedCreate";
-    let events = cluster.events.items().iter().filter(of_it);
+    let events = cluster.events_about("Job", &job.metadata.name);
+    let events = events.filter(|e| e.reason == "FailedCreate");
     let newest = events.max_by_key(|e| e.last)?;
     let last = last_attempt(package_run);
     (last.is_none() || newest.last.is_none() || newest.last >= last).then_some(newest)

@@ -43,7 +43,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let Some(skyhook) = cluster.skyhook(&package_run.skyhook) else {
             continue;
         };
-        // Until the operator has noticed, its own status still says that it is paused.
+        // The operator's status remains paused until its next reconcile.
         let suspended = job.status.conditions.iter().find(|c| c.kind == "Suspended");
         let since = suspended.and_then(|c| c.last_transition_time);
         let rests = skyhook.status.status == Some(Status::Paused);
@@ -85,7 +85,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .caveat("all of its work continues");
         } else {
             if rests && written.is_none() {
-                // Nothing says when it was resumed.
+                // The time of the resume is unknown.
                 finding.severity(Severity::Warning);
             }
             // It is not reached while the operator's pass ends before.
@@ -103,7 +103,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     ["resume", skyhook.name()],
                 )
                 .caveat("all of its work continues")
-                // By itself it changes nothing: it follows the pause.
+                // It has no effect alone: it follows the pause.
                 .by_choice();
         }
     }

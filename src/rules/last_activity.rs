@@ -2,11 +2,11 @@
 
 use jiff::Timestamp;
 
-use crate::api::Skyhook;
-use crate::cluster::{Cluster, Node, PackageRuns};
+use crate::api::{Object, Skyhook};
+use crate::cluster::{Cluster, Node, PackageRuns, Pod};
 
-/// The newest time of the operator's work for a custom resource, or of what may have started that work; the `open` nodes
-/// count from when they were created.
+/// The newest time of the operator's work for a custom resource, or of its trigger; `open` nodes count from their
+/// creation.
 pub fn last_activity(
     cluster: &Cluster,
     package_runs: &PackageRuns<'_>,
@@ -25,17 +25,20 @@ pub fn last_activity(
             .iter()
             .filter(|c| c.kind.starts_with(&start));
         let ours = ours.filter_map(|c| c.last_transition_time);
-        ours.chain(node.annotated).chain(node.selectable)
+        let on = cluster.on_node(node, name);
+        let drained = on.and_then(|on| on.draining_since());
+        ours.chain(node.annotated)
+            .chain(node.selectable)
+            .chain(drained)
     });
     let new = open.iter().filter_map(|n| n.created);
-    let of_it = package_runs.all().iter().filter(|e| e.skyhook == name);
+    let of_it = package_runs.of(name);
     let worked = of_it.flat_map(|e| {
         let ended = e.job.and_then(|j| j.status.completion_time);
         let failed = e.job.and_then(|j| j.failed()?.last_transition_time);
         e.created().into_iter().chain(ended).chain(failed)
     });
-    let events = cluster.events.items().iter();
-    let events = events.filter(|e| e.name == name || e.message.contains(name));
+    let events = cluster.events_mentioning(name);
     written
         .chain(conditions)
         .chain(nodes.collect::<Vec<_>>())
@@ -43,5 +46,35 @@ pub fn last_activity(
         .chain(worked.collect::<Vec<_>>())
         .chain(events.filter_map(|e| e.last))
         .chain(meta.creation_timestamp)
+        .filter(|at| cluster.seconds_since(Some(*at)).is_some())
         .max()
+}
+
+/// A time that could not be read and may be newer than the [`last_activity`].
+pub fn unknown_activity(
+    cluster: &Cluster,
+    package_runs: &PackageRuns<'_>,
+    skyhook: &Skyhook,
+) -> Option<String> {
+    let name = skyhook.name();
+    let whole = |object: &dyn Object, reference: String| {
+        let field = object.unknown_fields().iter().next()?;
+        Some(format!("{reference}: {} cannot be read", field.path))
+    };
+    let metadata = |object: &dyn Object, reference: String| {
+        let mut fields = object.unknown_fields().iter();
+        let field = fields.find(|field| field.path.starts_with("metadata."))?;
+        Some(format!("{reference}: {} cannot be read", field.path))
+    };
+    let nodes = cluster.selected(skyhook);
+    let of_it = package_runs.all().iter().filter(|e| e.skyhook == name);
+    let jobs = of_it.clone().filter_map(|e| e.job);
+    let pods = of_it.flat_map(|e| &e.pods).copied();
+    let events = cluster.events.items().iter();
+    let events = events.filter(|e| e.name == name || e.message.contains(name));
+    whole(skyhook, skyhook.reference())
+        .or_else(|| { nodes }.find_map(|node| metadata(node, node.reference())))
+        .or_else(|| { jobs }.find_map(|job| whole(job, format!("job/{}", job.metadata.name))))
+        .or_else(|| { pods }.find_map(|pod: &Pod| metadata(pod, pod.reference())))
+        .or_else(|| { events }.find_map(|event| whole(event, format!("event/{}", event.key().1))))
 }

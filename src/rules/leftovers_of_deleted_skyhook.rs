@@ -30,12 +30,14 @@ rule! {
     ///
     /// # Since
     ///
-    /// All operators. It is info if the input has no custom resources at all and no other problem is found.
+    /// All operators. It is info if the input has no custom resources at all and no other problem is found. If the input
+    /// has some custom resources but no list of that kind alone, records without a cordon or a running stage are not reported: their
+    /// custom resources may exist.
     SKY701 "leftovers-of-deleted-skyhook" Warning needs Skyhooks Nodes, also Pods Jobs
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let absence = cluster.skyhooks.absence();
+    let absence = cluster.skyhooks_absence();
     if absence == Certainty::Unknown {
         return;
     }
@@ -57,8 +59,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .any(|(node, on)| on.cordon && node.unschedulable);
         let runs = package_runs.any_alive(name);
         let odd = absence != Certainty::Presumed || cordons || runs;
+        if !odd && !cluster.skyhooks.items().is_empty() {
+            findings.undetermined(format!("the input may omit {name}"));
+            continue;
+        }
         for (node, on) in cluster.tracked(name).filter(|(_, on)| on.has_keys()) {
-            // That has a finding of its own.
+            // Another rule reports this case.
             let orphaned = |e: &Entry| e.stage == Stage::Uninstall && e.state == State::Complete;
             if !odd && on.entries().iter().any(orphaned) {
                 continue;

@@ -35,12 +35,14 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let old = ApiFlavor::Skyhook;
-    if cluster.flavor() == old || cluster.skyhooks.absence() != Certainty::Proven {
+    let absence = cluster.skyhooks_absence();
+    if cluster.flavor() == old || absence == Certainty::Unknown {
         return;
     }
     for node in cluster.nodes.items() {
         for (name, on) in &node.keys(old).skyhooks {
-            if !on.has_keys() {
+            let unknown = cluster.skyhook(name).is_none() && absence != Certainty::Proven;
+            if !on.has_keys() || unknown {
                 continue;
             }
             let Some(why) = cluster.old_keys_left(node, name, old) else {

@@ -56,7 +56,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         finding
             .list_operators("See which operator is running; after a rollback, the old operator would finish the rollout")
             .caveat("`helm rollback` brings the old operator back");
-        match (cluster.skyhook(old.name()), cluster.skyhooks.absence()) {
+        match (cluster.skyhook(old.name()), cluster.skyhooks_absence()) {
             // The newer operator takes off its finalizer, and is then no longer held.
             (Some(_), _) if old.deleting() => {
                 let deleted = old.metadata.deletion_timestamp;

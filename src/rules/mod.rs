@@ -1,8 +1,8 @@
-//! The rules: each knows one way to get stuck, and says how to get out.
+//! The rules: each detects one way to get stuck, and offers remedies.
 //!
-//! To add a rule: write `src/rules/NAME.rs` with its documentation, code and `detect`; list it
-//! twice below, in the order of codes; write `tests/rules/NAME.yaml` with the bad and the good
-//! side by side, marked `# expect: CODE`. The tests tell what is missing.
+//! To add a rule: write `src/rules/NAME.rs` with its documentation, code and `detect`; list it twice below, in the
+//! order of codes; write `tests/rules/NAME.yaml` with bad and good cases, marked `# expect: CODE`. The tests report
+//! anything missing.
 
 pub mod blockers;
 pub mod causes;
@@ -19,7 +19,7 @@ pub use blockers::{Blocks, Goal, blockers};
 pub use finding::{Evidence, Finding, Severity, Subject};
 pub use findings::Findings;
 pub use reason::Reason;
-pub use remedy::{Remedy, Undo};
+pub use remedy::{Remedy, Undo, uninstall_argument};
 pub use report::{Counts, NotChecked, Report, Scope, Verdict, diagnose};
 
 use crate::cluster::{Cluster, Source};
@@ -37,18 +37,18 @@ pub struct Rule {
     pub needs: &'static [Source],
     /// Sources that make its findings more certain or better explained.
     pub optional_sources: &'static [Source],
-    /// What is blocked as long as a finding of the rule exists.
+    /// The operations blocked while a finding of the rule exists.
     pub blocks: &'static [Blocks],
     /// The executor or the kubelet retries automatically, so that the problem may resolve itself.
     pub retried: bool,
     /// What its findings are to the rules that look at effects.
     pub finds: Finds,
-    /// The full text: what it means, how it comes about, how to confirm, how to fix, since when.
+    /// The full text: meaning, causes, confirmation, remedies, affected versions.
     pub docs: &'static str,
     pub detect: fn(&Cluster, &mut Findings),
 }
 
-/// What the findings of a rule are to the rules that look at effects.
+/// The role of a rule's findings for rules about effects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Finds {
     /// Something that is wrong; an error keeps its node from making progress.
@@ -59,8 +59,10 @@ pub enum Finds {
     Effects,
     /// Effects, by which the operator does not choose nodes: what waits for those nodes waits on.
     HeldNodes,
-    /// That something makes no progress, where no other rule says why.
+    /// Missing progress that no other rule explains.
     Unexplained,
+    /// Values that could not be read: they explain nothing.
+    Unknowns,
 }
 
 impl Rule {
@@ -70,7 +72,7 @@ impl Rule {
     }
 }
 
-/// Declares a rule: its documentation, then code, name, severity, sources and what it blocks.
+/// Declares a rule: documentation, code, name, severity, sources and blocked operations.
 macro_rules! rule {
     ($(#[doc = $doc:literal])+ $code:ident $name:literal $severity:ident
      needs $($need:ident)+ $(, also $($also:ident)+)?
@@ -162,6 +164,7 @@ mod package_erroring;
 mod package_label_invalid;
 mod package_left_the_spec;
 mod package_never_scheduled;
+mod package_pods_evicted;
 mod pause_left_behind;
 mod paused;
 mod persistent_runtime_required_cordon;
@@ -178,6 +181,7 @@ mod runtime_required_not_in_force;
 mod runtime_required_taint_kept;
 mod serial_loses_state;
 mod spec_rejected_by_operator;
+mod spec_rewritten_in_turn;
 mod stage_running_too_long;
 mod stale_erroring_after_reboot;
 mod stale_job_terminating;
@@ -185,6 +189,7 @@ mod stale_nodewrights_after_rollback;
 mod status_too_large;
 mod two_operators_running;
 mod two_owners;
+mod undecoded;
 mod uninstall_failing;
 mod uninstall_finished_request_stands;
 mod uninstall_interrupt_without_interrupt;
@@ -192,6 +197,7 @@ mod uninstall_requested_but_never_installed;
 mod uninstall_unknown_to_operator;
 mod untolerated_taint;
 mod upgrade_abandoned;
+mod value_not_readable;
 mod version_changed_while_uninstalling;
 mod waits_for_earlier;
 mod webhook_unreachable;
@@ -266,6 +272,7 @@ pub static ALL: &[&Rule] = &[
     &drain_timed_out::RULE,
     &runtime_required_not_in_force::RULE,
     &drain_evicts_package_pods::RULE,
+    &package_pods_evicted::RULE,
     &operator_not_running::RULE,
     &name_too_long::RULE,
     &auto_taint_key_invalid::RULE,
@@ -274,6 +281,8 @@ pub static ALL: &[&Rule] = &[
     &status_too_large::RULE,
     &operator_undersized::RULE,
     &two_operators_running::RULE,
+    &value_not_readable::RULE,
+    &spec_rewritten_in_turn::RULE,
     &migration_hold::RULE,
     &not_migrated_yet::RULE,
     &two_owners::RULE,

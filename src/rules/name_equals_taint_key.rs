@@ -1,3 +1,5 @@
+use std::collections::HashMap;
+
 use super::evidence::some_of;
 use super::{Findings, Grade, Subject};
 use crate::cluster::Cluster;
@@ -35,18 +37,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     let flavor = cluster.flavor();
     let taints = cluster.runtime_required_taints();
     let keys: Vec<&str> = taints.iter().map(|(key, _)| key.as_str()).collect();
+    let marked = marked(cluster);
     for skyhook in cluster.skyhooks.items() {
-        let nodes = cluster.nodes.items().iter();
-        let marked: Vec<&str> = nodes
-            .filter(|n| {
-                n.keys(flavor)
-                    .auto_taints
-                    .iter()
-                    .any(|taint| takes_with_it(skyhook.name(), taint))
-            })
-            .map(|n| n.name.as_str())
-            .collect();
-        let named = keys.iter().any(|key| takes_with_it(skyhook.name(), key));
+        let marked = marked.get(skyhook.name()).map_or(&[][..], Vec::as_slice);
+        let named = keys
+            .iter()
+            .any(|key| takes(key).any(|name| name == skyhook.name()));
         if !named && marked.is_empty() {
             continue;
         }
@@ -71,7 +67,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding.evidence(
                 format!("node/{first}"),
                 format!("annotation {key}… ending in {}", skyhook.name()),
-                format!("on {}", some_of(&marked)),
+                format!("on {}", some_of(marked)),
             );
         }
         finding
@@ -84,7 +80,23 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// Whether the deletion of a custom resource of this name removes the note of a taint: every key that ends in `_NAME` goes.
-fn takes_with_it(name: &str, taint: &str) -> bool {
-    taint == name || taint.ends_with(&format!("_{name}"))
+/// The nodes whose note of a taint a deletion removes, by the name of the deleted custom resource.
+fn marked(cluster: &Cluster) -> HashMap<&str, Vec<&str>> {
+    let mut marked: HashMap<&str, Vec<&str>> = HashMap::new();
+    for node in cluster.nodes.items() {
+        let taints = node.keys(cluster.flavor()).auto_taints.iter();
+        for name in taints.flat_map(|taint| takes(taint)) {
+            let nodes = marked.entry(name).or_default();
+            if nodes.last() != Some(&node.name.as_str()) {
+                nodes.push(&node.name);
+            }
+        }
+    }
+    marked
+}
+
+/// The names of custom resources whose deletion removes the note of a taint: every key that ends in `_NAME` goes.
+fn takes(taint: &str) -> impl Iterator<Item = &str> {
+    let after = taint.match_indices('_').map(|(at, _)| &taint[at + 1..]);
+    std::iter::once(taint).chain(after)
 }

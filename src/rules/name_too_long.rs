@@ -30,7 +30,7 @@ rule! {
         blocks Reconcile
 }
 
-/// What is left of 63 characters beside `nodeState_`.
+/// 63 characters without `nodeState_`.
 const LONGEST: usize = 53;
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {

@@ -58,7 +58,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// Whether the operator calls the node failed for a reason that does not stand in its packages.
+/// Whether the node is erroring without a failing package in its node state.
 fn is_without_cause<'a>(
     cluster: &Cluster,
     package_runs: &PackageRuns<'a>,
@@ -99,7 +99,7 @@ fn settled(cluster: &Cluster, at: Timestamp) -> bool {
     cluster.taken_at.as_second() - at.as_second() >= SETTLED
 }
 
-/// Whether a Job for what is due on the node gave up.
+/// Whether a Job of a due stage failed permanently on the node.
 fn has_given_up<'a>(
     package_runs: &PackageRuns<'a>,
     skyhook: &Skyhook,
@@ -148,7 +148,7 @@ fn report<'a>(
         let Some(package_run) = package_runs.newest(name, &node.name, entry) else {
             continue;
         };
-        finding.package_run_trouble(package_run);
+        finding.package_run_trouble(cluster, package_run);
         finding.read_logs(name, &node.name, &entry.name, &entry.stage);
         let run = Some(package_run);
         if finding.retry_given_up(run, skyhook, &node.name, entry) || entry.stage.is_uninstall() {

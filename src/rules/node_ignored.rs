@@ -1,5 +1,4 @@
 use super::resume_effects::ResumeEffects;
-use super::usual_remedies::CHECK_AGAIN;
 use super::{Finding, Findings, Grade, Subject, drain_blocked};
 use crate::cluster::Cluster;
 
@@ -46,7 +45,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding
                 .evidence(node, format!("label {}", flavor.key("ignore")), "true")
                 .evidence(skyhook, "packages done here", format!("{done} of {all}"));
-            // Else its drain is refused again as soon as it is not ignored any more.
+            // Otherwise the drain is refused again once the node is unignored.
             let here = |f: &&Finding| {
                 f.subject.node.as_deref() == Some(node.name.as_str())
                     && f.subject.skyhook.as_deref() == Some(skyhook.name())
@@ -63,7 +62,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     ["node", "unignore", &node.name],
                 )
                 .caveat(if skyhook.deleting() {
-                    CHECK_AGAIN
+                    "the uninstall runs immediately, including its interrupts"
                 } else {
                     "packages run immediately, including their interrupts"
                 });

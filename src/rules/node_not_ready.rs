@@ -139,7 +139,7 @@ fn is_rebooted(cluster: &Cluster, node: &Node) -> bool {
     skyhooks.any(|skyhook| reboots(cluster, skyhook, node))
 }
 
-/// Whether a reboot is under way there that a large machine may take so long for.
+/// Whether the node may still be rebooting, which takes long on a large machine.
 fn may_be_rebooting(cluster: &Cluster, skyhook: &Skyhook, node: &Node, since: Timestamp) -> bool {
     reboots(cluster, skyhook, node)
         && cluster.taken_at.as_second() - since.as_second() < LONGEST_REBOOT
@@ -151,9 +151,9 @@ fn reboots(cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> bool {
     entries.any(|e| e.stage.is_interrupt() && e.state == State::InProgress && is_reboot(skyhook, e))
 }
 
-/// Whether something was begun on the node and is not done, and nobody else says why.
+/// Whether unfinished work was begun on the node, and no other rule explains it.
 ///
-/// A node that is ignored is left out on purpose (SKY304), and one whose kubelet did not even accept the pod is reported by SKY205.
+/// An ignored node is excluded on purpose (SKY304), and SKY205 reports a node whose kubelet did not accept the pod.
 fn has_begun<'a>(
     cluster: &'a Cluster,
     package_runs: &PackageRuns<'a>,

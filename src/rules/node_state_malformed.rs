@@ -34,12 +34,15 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    // Older ones read the node state wherever it stands.
+    // Older operators read the node state of every node.
     let reads_selected_only =
         cluster.operator_since(0, 16) || cluster.flavor() == ApiFlavor::NodeWright;
-    // The operator leaves out what is paused. But before v0.16.0 it reads all node states at the start of each pass.
+    // The operator skips paused custom resources. Before v0.16.0 it reads all node states at the start of each pass.
     let pause_helps = !cluster.operator_before(0, 16);
-    for skyhook in cluster.skyhooks.items() {
+    let all = cluster.skyhooks.items();
+    let running = all.iter().filter(|s| s.runs()).count();
+    for skyhook in all {
+        let others = running > usize::from(skyhook.runs());
         let blocks_deletion =
             skyhook.deleting() && skyhook.packages().any(|(_, p)| p.uninstall().enabled);
         for (node, on) in cluster.tracked(skyhook.name()) {
@@ -73,8 +76,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     finding.condition(skyhook, condition, &condition.reason);
                 }
                 finding.repair_node_state(skyhook, node, on);
-                let mut others = cluster.skyhooks.items().iter();
-                let others = others.any(|s| s.runs() && s.name() != skyhook.name());
                 if pause_helps && !skyhook.paused() && !left && others {
                     finding
                         .remedy(
@@ -84,7 +85,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         )
                         .caveat("it makes no progress on any node while it is paused");
                 }
-                // Of two that are equally mild, what cures stands first.
+                // Among equal grades, the cure comes first.
                 finding.remedies.sort_by_key(|r| r.grade);
             }
         }

@@ -30,13 +30,19 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    if !cluster.active_api.migrating() || cluster.skyhooks.absence() != Certainty::Proven {
+    let absence = cluster.skyhooks_absence();
+    let unread = absence == Certainty::Unknown || !cluster.skyhooks.was_asked();
+    if !cluster.active_api.migrating() || unread {
         return;
     }
     for old in cluster.legacy.items() {
         let created = old.metadata.creation_timestamp;
         let fresh = cluster.is_recent(created);
         if cluster.skyhook(old.name()).is_some() || old.deleting() || fresh {
+            continue;
+        }
+        if absence == Certainty::Presumed {
+            findings.undetermined(format!("the input may omit the NodeWright of {old}"));
             continue;
         }
         let finding = findings.report(

@@ -1,12 +1,12 @@
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use jiff::SignedDuration;
 
 use super::evidence::some_of;
-use super::last_activity::last_activity;
+use super::last_activity::{last_activity, unknown_activity};
 use super::{Finding, Findings, Severity, Subject};
 use crate::api::{Skyhook, Status};
-use crate::cluster::{Certainty, Cluster, Node, PackageRuns};
+use crate::cluster::{Certainty, Cluster, Node, PackageRun, PackageRuns};
 use crate::view::plural;
 
 rule! {
@@ -46,7 +46,7 @@ rule! {
 const QUIET: SignedDuration = SignedDuration::from_mins(30);
 /// The operator looks around every ten minutes: until then it may not have seen a new object.
 const UNSEEN: SignedDuration = SignedDuration::from_mins(10);
-/// The operator looks around every ten minutes: after so long it will not any more.
+/// The operator reconciles every ten minutes: after this time it will not act any more.
 const HOPELESS: SignedDuration = SignedDuration::from_hours(2);
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -54,16 +54,30 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         return;
     }
     let package_runs = cluster.package_runs();
-    let mut others: Option<Vec<Finding>> = None;
+    let delaying = delaying_interrupts(&package_runs);
+    let mut others = None;
     let running = cluster.skyhooks.items().iter().filter(|s| !s.deleting());
     for skyhook in running {
         if package_runs.any_alive(skyhook.name()) {
             continue;
         }
         let open = cluster.open_nodes(skyhook);
-        // What the operator counts as failed has its own finding, with or without a cause.
+        // Nodes that the operator counts as failed have a finding of their own.
         let failed = |node: &&Node| cluster.status_on(skyhook, node) == Status::Erroring;
-        if open.is_empty() || open.iter().any(failed) {
+        // Evicted pods may have a grace period of hours.
+        let drains = |node: &&Node| {
+            let drain = cluster.drain_progress(&package_runs, skyhook, node);
+            let pods = drain.into_iter().filter_map(|drain| drain.pods).flatten();
+            pods.into_iter().any(|pod| pod.metadata.deleting())
+        };
+        if open.is_empty() || open.iter().any(failed) || open.iter().any(drains) {
+            continue;
+        }
+        let meta = &skyhook.metadata;
+        if meta.uid.is_none() && meta.creation_timestamp.is_none() {
+            findings.undetermined(format!(
+                "{skyhook} has neither uid nor creation time, so it may be a manifest that was never applied"
+            ));
             continue;
         }
         let Some(last) = last_activity(cluster, &package_runs, skyhook, &open) else {
@@ -74,23 +88,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if quiet < if untouched { UNSEEN } else { QUIET } {
             continue;
         }
-        let others = others.get_or_insert_with(|| findings.of_all_others(cluster));
-        let is_open = |name: &String| open.iter().any(|o| o.name == *name);
-        let about = |f: &Finding| {
-            let on_open = f.subject.node.as_ref().is_some_and(is_open);
-            // What fails on one node may hold the budget; a warning concerns its own node only.
-            let reaches_open = on_open
-                || f.subject.node.is_none()
-                || f.severity == Severity::Error
-                || f.holds_up.iter().any(is_open);
-            let says_why = f.severity > Severity::Info || !f.blocks.is_empty();
-            let here = match &f.subject.skyhook {
-                Some(name) => name == skyhook.name() && says_why && reaches_open,
-                None => on_open,
-            };
-            f.blocks_reconcile() || here
-        };
-        if others.iter().any(about) {
+        if let Some(unknown) = unknown_activity(cluster, &package_runs, skyhook) {
+            findings.undetermined(unknown);
+            continue;
+        }
+        let others = others.get_or_insert_with(|| OtherFindings::of(findings, cluster));
+        if others.explain(skyhook, &open) {
             continue;
         }
         let complete = skyhook.status.status == Some(Status::Complete);
@@ -111,7 +114,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         };
         let finding = findings.report(Subject::skyhook(skyhook), message);
         let names: Vec<&str> = open.iter().map(|n| n.name.as_str()).collect();
-        // Not seeing what the operator is about does not say that it is about nothing.
+        // Missing pods do not prove that the operator is idle.
         finding
             .since(Some(last))
             .evidence("nodes", "with work left", some_of(&names))
@@ -130,7 +133,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 })
                 .passes();
         }
-        for (other, node) in in_the_way(skyhook, &package_runs, &names) {
+        for (other, node) in in_the_way(skyhook, &delaying, &names) {
             finding.waits_for_node(&other, node);
         }
         finding.no_package_run(cluster, "package pods and jobs");
@@ -138,21 +141,80 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
+/// The findings of the other rules.
+struct OtherFindings {
+    by_skyhook: HashMap<String, Vec<Finding>>,
+    /// The nodes with findings that are about no custom resource.
+    nodes: HashSet<String>,
+    blocks_reconcile: bool,
+}
+
+impl OtherFindings {
+    fn of(findings: &Findings, cluster: &Cluster) -> OtherFindings {
+        let mut others = OtherFindings {
+            by_skyhook: HashMap::new(),
+            nodes: HashSet::new(),
+            blocks_reconcile: false,
+        };
+        for finding in findings.of_all_others(cluster) {
+            others.blocks_reconcile |= finding.blocks_reconcile();
+            match (&finding.subject.skyhook, &finding.subject.node) {
+                (Some(skyhook), _) => {
+                    let of_it = others.by_skyhook.entry(skyhook.clone());
+                    of_it.or_default().push(finding);
+                }
+                (None, Some(node)) => {
+                    others.nodes.insert(node.clone());
+                }
+                (None, None) => {}
+            }
+        }
+        others
+    }
+
+    /// Whether they explain why a custom resource makes no progress on its open nodes.
+    fn explain(&self, skyhook: &Skyhook, open: &[&Node]) -> bool {
+        let names: HashSet<&str> = open.iter().map(|node| node.name.as_str()).collect();
+        let is_open = |name: &String| names.contains(name.as_str());
+        let explains = |f: &Finding| {
+            // What fails on one node may hold the budget; a warning concerns its own node only.
+            let reaches_open = f.subject.node.as_ref().is_none_or(is_open)
+                || f.severity == Severity::Error
+                || f.holds_up.iter().any(is_open);
+            let says_why = f.severity > Severity::Info || !f.blocks.is_empty();
+            says_why && reaches_open
+        };
+        let own = self.by_skyhook.get(skyhook.name());
+        self.blocks_reconcile
+            || own.is_some_and(|own| own.iter().any(explains))
+            || names.iter().any(|name| self.nodes.contains(*name))
+    }
+}
+
 /// The custom resources with pods on these nodes for which an interrupt waits, with the node.
 fn in_the_way<'a>(
     skyhook: &Skyhook,
-    package_runs: &PackageRuns<'a>,
+    delaying: &HashMap<&'a str, Vec<&PackageRun<'a>>>,
     nodes: &[&str],
 ) -> Vec<(String, &'a str)> {
     let mut packages = skyhook.packages();
     if !packages.any(|(name, package)| skyhook.pending_interrupt(name, package).is_some()) {
         return Vec::new();
     }
-    let nodes: HashSet<&str> = nodes.iter().copied().collect();
-    let all = package_runs.all().iter();
-    all.filter(|e| e.delays_interrupts() && nodes.contains(e.node))
-        .map(|e| (e.skyhook.clone(), e.node))
-        .collect()
+    let here = nodes.iter().filter_map(|node| delaying.get(node));
+    let here = here.flatten().map(|run| (run.skyhook.clone(), run.node));
+    here.collect()
+}
+
+/// The executions that delay interrupts, by node.
+fn delaying_interrupts<'s, 'a>(
+    package_runs: &'s PackageRuns<'a>,
+) -> HashMap<&'a str, Vec<&'s PackageRun<'a>>> {
+    let mut delaying: HashMap<&str, Vec<&PackageRun<'_>>> = HashMap::new();
+    for run in package_runs.all().iter().filter(|e| e.delays_interrupts()) {
+        delaying.entry(run.node).or_default().push(run);
+    }
+    delaying
 }
 
 /// Whether no pass of the operator has come to its end: it sets a status even on one that is paused.
@@ -160,8 +222,7 @@ fn is_untouched(skyhook: &Skyhook) -> bool {
     skyhook.status.status.is_none() && skyhook.status.conditions.is_empty()
 }
 
-/// Whether something may have been changed a moment ago that the operator has not looked at, where nobody notes when it
-/// was written.
+/// Whether a recent change without a recorded time may be unnoticed by the operator.
 fn may_be_unnoticed(skyhook: &Skyhook) -> bool {
     let rested = matches!(
         skyhook.status.status,

@@ -1,3 +1,5 @@
+use std::collections::HashMap;
+
 use super::evidence::some_of;
 use super::{Findings, Grade, Subject};
 use crate::cluster::Cluster;
@@ -38,18 +40,19 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         return;
     }
     let label = old.key("name");
+    let mut alive: HashMap<&str, Vec<String>> = HashMap::new();
+    for pod in cluster.pods.items().iter().filter(|p| !p.ended()) {
+        if let Some(name) = pod.metadata.labels.get(&label) {
+            alive.entry(name).or_default().push(pod.path());
+        }
+    }
     for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.runs()) {
         if skyhook.mirrored_from().is_none() {
             continue;
         }
-        let of_it = |p: &&crate::cluster::Pod| {
-            p.metadata.labels.get(&label).map(String::as_str) == Some(skyhook.name())
-        };
-        let pods = cluster.pods.items().iter().filter(of_it);
-        let paths: Vec<String> = pods.filter(|p| !p.ended()).map(|p| p.path()).collect();
-        if paths.is_empty() {
+        let Some(paths) = alive.get(skyhook.name()) else {
             continue;
-        }
+        };
         let selector = format!("{label}={}", skyhook.name());
         findings
             .report(
@@ -65,7 +68,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     }
                 ),
             )
-            .evidence("pods", format!("with {selector}"), some_of(&paths))
+            .evidence("pods", format!("with {selector}"), some_of(paths))
             .evidence(
                 skyhook,
                 "state",

@@ -1,5 +1,6 @@
 use super::{Finding, Findings, Grade, Severity, Subject};
-use crate::api::Skyhook;
+use crate::api::{ApiFlavor, Skyhook};
+use crate::cluster::installation::Namespace;
 use crate::cluster::{Certainty, Cluster, Deployment};
 
 rule! {
@@ -7,26 +8,26 @@ rule! {
     ///
     /// # What it means
     ///
-    /// No pod of the operator is available, or all of them end again and again. Nothing changes on any
-    /// node, deletions hang in their finalizer, and if the webhooks are installed, every change to a
-    /// custom resource is rejected, including a pause or the removal of a finalizer.
+    /// No pod of the operator is available, or all of them end again and again. Nothing changes on any node, deletions
+    /// hang in their finalizer, and if the webhooks are installed, every change to a custom resource is rejected,
+    /// including a pause or the removal of a finalizer.
     ///
     /// # What causes it
     ///
-    /// Its image cannot be pulled, it runs out of memory on a large cluster, it rejects its
-    /// configuration, it was scaled to zero, or it was uninstalled before its custom resources.
+    /// Its image cannot be pulled, it runs out of memory on a large cluster, it rejects its configuration, it was
+    /// scaled to zero, or it was uninstalled before its custom resources, as by a deletion of its namespace.
     ///
     /// # How to confirm
     ///
-    /// The operator's Deployment has no available replica. For the first ten minutes this is a warning if
-    /// its condition `Progressing` is true: it has just started, or was restarted or upgraded. An
-    /// operator whose container ended three times or more, the last time after less than ten minutes,
-    /// and has not run for five minutes since, ends again and again, available or not.
+    /// The operator's Deployment has no available replica, or does not exist: then this is a warning if no custom
+    /// resource waits for the operator. For the first ten minutes this is a warning if its condition `Progressing` is
+    /// true: it has just started, or was restarted or upgraded. An operator whose container ended three times or more,
+    /// the last time after less than ten minutes, and has not run for five minutes since, ends again and again,
+    /// available or not.
     ///
     /// # How to fix
     ///
-    /// Check its pods and fix what they report. All other findings may resolve themselves
-    /// once the operator runs.
+    /// Check its pods and fix what they report. All other findings may resolve themselves once the operator runs.
     ///
     /// # Since
     ///
@@ -43,7 +44,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if operators.is_empty() {
         return report_none(cluster, findings);
     }
-    // One that no controller has looked at says nothing about itself, but for what is asked for.
+    // The status of an unobserved Deployment is invalid; its spec is not.
     let down = |d: &Deployment| (d.observed() || d.replicas() == 0) && d.available_replicas() == 0;
     let loops = |d: &Deployment| cluster.crash_looping(d).is_some();
     if !operators.iter().all(|d| down(d) || loops(d)) {
@@ -57,13 +58,42 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 fn report_none(cluster: &Cluster, findings: &mut Findings) {
     let finding = findings.report(
         Subject::object("Deployment", "operator"),
-        "no deployment of the operator was found, so the custom resources are not reconciled",
+        match terminating(cluster).first() {
+            Some(namespace) => format!(
+                "no deployment of the operator was found, and namespace {} is Terminating, so the custom resources are not \
+                 reconciled",
+                namespace.metadata.name
+            ),
+            None => "no deployment of the operator was found, so the custom resources are not reconciled".to_owned(),
+        },
     );
+    if !work_in_progress(cluster) {
+        finding.severity(Severity::Warning);
+    }
     finding
-        .severity(Severity::Warning)
         .lasts()
-        .evidence("deployments", "running the operator", "none")
-        .list_operators("List controller deployments; install the operator if it is missing");
+        .evidence("deployments", "running the operator", "none");
+    let ending = terminating(cluster);
+    for namespace in &ending {
+        let name = &namespace.metadata.name;
+        let object = format!("namespace/{name}");
+        finding
+            .since(namespace.metadata.deletion_timestamp)
+            .evidence(&object, "status.phase", "Terminating");
+        for condition in namespace.remaining() {
+            finding.evidence(
+                &object,
+                format!("condition {}", condition.kind),
+                &condition.message,
+            );
+        }
+        finding.kubectl(
+            Grade::B0,
+            "See what keeps the namespace; the operator cannot be installed there before it is gone",
+            ["describe", "namespace", name],
+        );
+    }
+    finding.list_operators("List controller deployments; install the operator if it is missing");
     let waiting = cluster.skyhooks.items().iter();
     for skyhook in waiting.filter(|s| s.deleting() && s.has_finalizer()) {
         finding
@@ -90,6 +120,33 @@ fn report_none(cluster: &Cluster, findings: &mut Findings) {
                  uninstall.sh does not run on any node"
             ));
     }
+}
+
+/// The namespaces that are being deleted, of those in which the operator may live.
+fn terminating(cluster: &Cluster) -> Vec<&Namespace> {
+    let known = cluster.operator_namespaces();
+    let pods = cluster.pods.items().iter();
+    let of_pods: Vec<&str> = pods
+        .filter_map(|pod| pod.metadata.namespace.as_deref())
+        .collect();
+    let default = ApiFlavor::ALL.map(ApiFlavor::default_namespace);
+    let all = cluster.installation.namespaces.items().iter();
+    all.filter(|namespace| namespace.metadata.deleting())
+        .filter(|namespace| {
+            let name = namespace.metadata.name.as_str();
+            known.contains(name) || of_pods.contains(&name) || default.contains(&name)
+        })
+        .collect()
+}
+
+/// Whether a custom resource waits for the operator.
+fn work_in_progress(cluster: &Cluster) -> bool {
+    let mut all = cluster.skyhooks.items().iter();
+    all.any(|skyhook| {
+        let unfinished = |node| !cluster.is_complete_on(skyhook, node);
+        skyhook.deleting() && skyhook.has_finalizer()
+            || skyhook.runs() && cluster.selected(skyhook).any(unfinished)
+    })
 }
 
 fn report_down(cluster: &Cluster, findings: &mut Findings, deployment: &Deployment) {
@@ -123,7 +180,7 @@ fn report_down(cluster: &Cluster, findings: &mut Findings, deployment: &Deployme
     }
 }
 
-/// Adds what the pods of the operator wait for or end with, or why there are none.
+/// Adds the state of the operator's pods, or why there are none.
 fn pods_say(finding: &mut Finding, cluster: &Cluster, operator: &Deployment) {
     if let Some(failure) = operator.replica_failure() {
         finding.evidence(operator, "condition ReplicaFailure", failure);

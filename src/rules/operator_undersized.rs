@@ -32,7 +32,7 @@ rule! {
     SKY507 "operator-undersized" Warning needs Skyhooks Nodes Operator
 }
 
-/// What the chart gives by default, in MiB.
+/// The chart's default, in MiB.
 const DEFAULT: f64 = 512.0;
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -44,7 +44,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         return;
     }
     let needed = (nodes as f64 * 0.8 * (packages as f64 * 0.4).max(1.0)).max(DEFAULT);
-    for operator in cluster.operators.items() {
+    for operator in cluster.acting_operators() {
         if let Some(limit) = operator.memory_limit().filter(|limit| *limit < needed) {
             report(findings, operator, nodes, packages, limit, needed);
         }

@@ -30,7 +30,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let absence = cluster.skyhooks.absence();
+    let absence = cluster.skyhooks_absence();
     if absence == Certainty::Unknown {
         return;
     }
@@ -70,7 +70,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "does not exist",
             );
         }
-        let (kind, name) = reference.split_once('/').unwrap_or_default();
+        let (kind, name) = package_run.kind_and_name().unwrap_or_default();
         finding
             .describe(
                 "See what the pod or job is doing",

@@ -27,16 +27,15 @@ rule! {
     ///
     /// # Since
     ///
-    /// Operators with explicit uninstall (v0.16.0). It is a warning where the input has no custom
-    /// resources at all.
-    SKY107 "orphaned-uninstall-complete" Error needs Skyhooks Nodes
+    /// Operators with explicit uninstall (v0.16.0).
+    SKY107 "orphaned-uninstall-complete" Warning needs Skyhooks Nodes
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    if cluster.skyhooks.absence() == Certainty::Unknown {
+    if cluster.skyhooks_absence() == Certainty::Unknown {
         return;
     }
-    let presumed = cluster.skyhooks.absence() == Certainty::Presumed;
+    let presumed = cluster.skyhooks_absence() == Certainty::Presumed;
     for name in cluster.names_on_nodes() {
         let skyhook = cluster.skyhook(name);
         for (node, on) in cluster.tracked(name) {
@@ -65,8 +64,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         ),
                     },
                 );
-                // What the files do not hold may live: then the entry is a former one's, or gone in a moment.
-                finding.warning_if(skyhook.is_some() || presumed);
                 finding.entry(&node.name, entry);
                 if presumed {
                     finding.not_in_input(cluster, name);

@@ -67,10 +67,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 finding.warning_unless_selected(skyhook, node);
                 if let Some(package_run) = package_run {
                     finding.since(package_run.created());
-                    finding.package_run_trouble(package_run);
+                    finding.package_run_trouble(cluster, package_run);
                 }
                 finding.reruns_wait(skyhook);
+                let killed = out_of_memory(finding, skyhook, entry, package_run);
                 finding.read_logs(skyhook.name(), &node.name, &entry.name, &entry.stage);
+                if killed {
+                    finding.caveat("the log ends where the container was killed");
+                }
                 if cluster.operator_before(0, 20)
                     && package_run.is_some_and(interrupt_out_of_memory)
                 {
@@ -92,7 +96,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     or_uninstall(finding, skyhook, &node.name, entry);
                     continue;
                 }
-                // It succeeds by itself once the cause is gone, without one more interrupt.
+                // It succeeds once the cause is removed, without another interrupt.
                 if retries
                     && package_run
                         .and_then(|e| e.job)
@@ -111,6 +115,31 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
         }
     }
+}
+
+/// Adds the memory limit that a stage exceeded and how to raise it; whether there is one. The logs of a killed container
+/// rarely show the cause.
+fn out_of_memory(
+    finding: &mut Finding,
+    skyhook: &Skyhook,
+    entry: &Entry,
+    package_run: Option<&PackageRun<'_>>,
+) -> bool {
+    let killed = package_run
+        .filter(|e| !e.interrupt)
+        .and_then(|e| e.trouble());
+    let Some((pod, trouble)) = killed.filter(|(_, trouble)| trouble.reason == "OOMKilled") else {
+        return false;
+    };
+    if let Some(limit) = pod.memory_limit(trouble.container) {
+        let field = format!("container {}: memory limit", trouble.container);
+        finding.evidence(pod, field, limit);
+    }
+    let field = format!("spec.packages.{}.resources.memoryLimit", entry.name);
+    finding
+        .edit(Grade::B2, format!("Raise {field}"), skyhook)
+        .caveat("packages run again on every node where they are not complete");
+    true
 }
 
 fn interrupt_out_of_memory(package_run: &PackageRun<'_>) -> bool {
@@ -136,7 +165,7 @@ fn or_uninstall(finding: &mut Finding, skyhook: &Skyhook, node: &str, entry: &En
         .skip_uninstall(skyhook.name(), node, entry);
 }
 
-/// The operator leaves the node alone, whatever is recorded there.
+/// The operator ignores the node, regardless of its record.
 fn select_again(finding: &mut Finding, skyhook: &Skyhook, package_run: Option<&PackageRun<'_>>) {
     finding.edit(
         Grade::B2,
@@ -144,8 +173,8 @@ fn select_again(finding: &mut Finding, skyhook: &Skyhook, package_run: Option<&P
         skyhook,
     );
     let alive = package_run.filter(|e| e.alive());
-    let reference = alive.map(PackageRun::reference).unwrap_or_default();
-    if let (Some(alive), Some((kind, name))) = (alive, reference.split_once('/')) {
+    let named = alive.and_then(|alive| Some((alive, alive.kind_and_name()?)));
+    if let Some((alive, (kind, name))) = named {
         let namespace = alive.namespace();
         finding
             .kubectl(
@@ -157,7 +186,7 @@ fn select_again(finding: &mut Finding, skyhook: &Skyhook, package_run: Option<&P
     }
 }
 
-/// Whether the entry fails and is nobody else's finding: a deletion or an uninstall has its own.
+/// Whether the entry fails outside a deletion or uninstall, which have rules of their own.
 fn fails(skyhook: &Skyhook, entry: &Entry) -> bool {
     let current = skyhook
         .package(&entry.name)
@@ -168,7 +197,7 @@ fn fails(skyhook: &Skyhook, entry: &Entry) -> bool {
         && !restarted_by_its_own_reboot(skyhook, entry)
 }
 
-/// Whatever the number of attempts, and whether there will be one more.
+/// Independent of the number of attempts and of another retry.
 fn alike(entry: &Entry) -> String {
     format!("package {} fails at stage {}", entry.name, entry.stage)
 }

@@ -40,7 +40,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     for skyhook in cluster.skyhooks.items() {
         for (name, package) in skyhook.packages() {
             let label = format!("{name}-{}", package.version);
-            // What the operator rejects does not get so far.
+            // The operator rejects others earlier.
             let accepted = is_package_name(name) && is_version(&package.version);
             let Some(why) = invalid(&label).filter(|_| accepted) else {
                 continue;
@@ -86,7 +86,7 @@ fn invalid(label: &str) -> Option<String> {
     }
 }
 
-/// What is recorded had its label.
+/// A recorded package had a valid label.
 fn has_run(cluster: &Cluster, skyhook: &Skyhook, name: &str, package: &Package) -> bool {
     let key = package.entry_key(name);
     let mut tracked = cluster.tracked(skyhook.name());

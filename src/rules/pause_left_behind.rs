@@ -2,6 +2,7 @@ use super::resume_effects::ResumeEffects;
 use super::{Findings, Subject};
 use crate::cluster::Cluster;
 use crate::cluster::hold::{HOLDER, HolderState};
+use crate::view::ago;
 
 rule! {
     /// A command of this plugin paused a custom resource and ended without resuming it.
@@ -20,7 +21,8 @@ rule! {
     ///
     /// The annotation `kubectl-skyhook/hold` on the custom resource says who has paused it and when, and
     /// `kubectl-skyhook/pause-reason` what for. On the machine that it names, the process does not run any more; seen
-    /// from another machine, it is more than an hour old.
+    /// from another machine, it is more than an hour old by the time of the API server in `managedFields`, or by its own
+    /// time where they have none; or its own time is more than an hour in the future, because a clock was wrong.
     ///
     /// # How to fix
     ///
@@ -38,8 +40,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         };
         let how = match state {
-            HolderState::Ended => "the command that set the pause has ended",
-            HolderState::Old => "the pause is more than an hour old",
+            HolderState::Ended => "the command that set the pause has ended".to_owned(),
+            HolderState::Old => "the pause is more than an hour old".to_owned(),
+            HolderState::InFuture => format!("it was set {}", ago(hold.since(), cluster.taken_at)),
             HolderState::AtWork | HolderState::Unknown => continue,
         };
         let finding = findings.report(
@@ -47,7 +50,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             format!("{skyhook} is still paused by {}; {how}", hold.words()),
         );
         finding
-            .since(hold.holder.as_ref().map(|h| h.since))
+            .since(hold.since().filter(|at| *at <= cluster.taken_at))
             .evidence(skyhook, HOLDER, hold.text);
         ResumeEffects::everywhere(cluster, skyhook).offer(finding, "Resume it", "resume");
     }

@@ -49,13 +49,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if !cluster.operator_before(0, 18) {
         return;
     }
-    // A pod that is being deleted for it says the same as one that is yet to be.
+    // A pod that is being deleted for it counts as well.
     for package_run in cluster.package_runs().all() {
         let skyhook = cluster.skyhook(&package_run.skyhook);
         let Some(skyhook) = skyhook.filter(|s| !s.paused()) else {
             continue;
         };
-        // A pod of another version is replaced for that, or is left to uninstall it.
+        // A pod of another version is replaced anyway, or uninstalls it.
         let package = skyhook.package(&package_run.package);
         let Some(package) = package.filter(|p| p.version == package_run.version) else {
             continue;

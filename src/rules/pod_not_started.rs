@@ -3,6 +3,7 @@ use jiff::SignedDuration;
 use super::usual_remedies::CHANGES_REMAIN;
 use super::{Findings, Subject};
 use crate::cluster::deletion::Pending;
+use crate::cluster::node::NodeCondition;
 use crate::cluster::{Cluster, Node};
 
 rule! {
@@ -49,7 +50,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         };
         // A reboot takes the node away for a while, too.
-        let down = !node.ready() && ready_since(node).is_none_or(|at| cluster.is_stale(Some(at)));
+        let down = match ready_condition(node) {
+            None => true,
+            Some(ready) => !ready.is_true() && cluster.is_stale(ready.last_transition_time),
+        };
         if !down && !cluster.is_stale(pod.metadata.creation_timestamp) {
             continue;
         }
@@ -101,7 +105,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-fn ready_since(node: &Node) -> Option<jiff::Timestamp> {
-    let ready = node.conditions.iter().find(|c| c.kind == "Ready")?;
-    ready.last_transition_time
+fn ready_condition(node: &Node) -> Option<&NodeCondition> {
+    node.conditions.iter().find(|c| c.kind == "Ready")
 }

@@ -73,7 +73,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 package_run.stage, package_run.package
             ),
         );
-        // A kubelet that is well kills what does not stop in time: after so long it will not any more.
+        // A healthy kubelet kills containers that do not stop in time: after this time it will not any more.
         let overdue = pod.metadata.deletion_timestamp;
         let overdue = overdue.map(|at| cluster.taken_at.duration_since(at));
         let hopeless = node.is_some() && overdue.is_some_and(|time| time >= HOPELESS);

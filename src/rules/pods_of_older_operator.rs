@@ -34,7 +34,7 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let (new, old) = (cluster.flavor(), cluster.flavor().other());
-    let absence = cluster.skyhooks.absence();
+    let absence = cluster.skyhooks_absence();
     if new.executor() != Executor::Job || absence == Certainty::Unknown {
         return;
     }

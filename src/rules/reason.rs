@@ -18,7 +18,7 @@ use crate::cluster::pod::{ContainerStatus, ContainerTrouble, Terminated};
 use crate::cluster::{Cluster, Event, PackageRun, PackageRuns, Pod, exit};
 use crate::redact;
 
-/// What the attempt at a stage says about why the package makes no progress.
+/// The result of a stage's attempt, which explains missing progress.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Reason {
@@ -27,13 +27,13 @@ pub struct Reason {
     /// Absent where it is the operator that does not run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stage: Option<String>,
-    /// The attempt; absent where its pods are gone.
+    /// The attempt; absent after its pods are deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
-    /// What Kubernetes calls its end, or what it waits for: `OOMKilled`, `CrashLoopBackOff`, `DeadlineExceeded`;
-    /// `Running` where it has not ended.
+    /// Kubernetes' reason for the end or the wait: `OOMKilled`, `CrashLoopBackOff`, `DeadlineExceeded`; `Running` while
+    /// it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -41,7 +41,7 @@ pub struct Reason {
     /// What exit code and state mean, where that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub meaning: Option<String>,
-    /// What the container or Kubernetes reports in addition.
+    /// The message of the container or of Kubernetes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     pub restarts: i64,
@@ -54,12 +54,12 @@ pub struct Reason {
     /// Warnings about the Job and its pods, the latest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<Recurring>,
-    /// The logs that may tell, best first.
+    /// The useful logs, best first.
     #[serde(skip)]
     pub pieces: Vec<ContainerLog>,
 }
 
-/// Adds to each finding about a package on a node what the attempt there says, and why the operator does not run.
+/// Adds the attempt's result to each finding about a package on a node, and the reason why the operator does not run.
 pub fn add(cluster: &Cluster, findings: &mut [Finding]) {
     let reasons = Reasons {
         cluster,
@@ -96,7 +96,7 @@ impl<'a> Reasons<'a> {
         reason.has_content().then_some(reason)
     }
 
-    /// What the pods of the operator say, where it does not run.
+    /// The result of the operator's pods while it does not run.
     fn of_operator(&self, finding: &Finding) -> Option<Reason> {
         let mut operators = self.cluster.operators.items().iter();
         let operator = operators.find(|d| {
@@ -119,7 +119,7 @@ impl<'a> Reasons<'a> {
         reason.has_content().then_some(reason)
     }
 
-    /// The execution at the stage at which a package stands on a node, and whether that fails.
+    /// The package run at the recorded stage of a package on a node, and whether it fails.
     fn attempt<'s>(
         &'s self,
         skyhook: &str,
@@ -139,11 +139,9 @@ impl<'a> Reasons<'a> {
             );
         };
         let on = self.cluster.on_node(node, skyhook);
-        let entries = on.map_or(&[][..], |on| on.entries());
-        let mut open = entries
-            .iter()
-            .filter(|e| e.name == package && e.state != State::Complete);
-        let Some(entry) = open.next() else {
+        let spec = self.cluster.skyhook(skyhook);
+        let entries = on.map_or_else(Vec::new, |on| on.entries_of(spec, package));
+        let Some(entry) = entries.into_iter().find(|e| e.state != State::Complete) else {
             return newest(&mut self.package_runs.on(skyhook, &node.name));
         };
         let newest = self.package_runs.newest(skyhook, &node.name, entry);
@@ -214,7 +212,7 @@ impl<'a> Failed<'a> {
         })
     }
 
-    /// `CrashLoopBackOff` says more than "Error", and `OOMKilled` more than both.
+    /// `CrashLoopBackOff` is more specific than "Error", and `OOMKilled` more than both.
     fn state(&self) -> &'a str {
         let waiting = self.status.state.waiting.as_ref();
         let waiting = waiting.map_or("", |w| w.reason.as_str());
@@ -279,7 +277,7 @@ impl Reason {
         self.restarts = trouble.restarts;
     }
 
-    /// A deadline says more than how the container took its end.
+    /// A deadline explains more than the container's exit.
     fn timed_out(&mut self, package_run: &PackageRun<'_>) {
         const OVER: &str = "DeadlineExceeded";
         let pod = package_run.timed_out();
@@ -305,10 +303,10 @@ impl Reason {
         }
     }
 
-    /// Adds what a log that was asked for says.
+    /// Adds a requested log.
     pub fn heard(&mut self, piece: &ContainerLog, lines: &[String]) {
         let run = if piece.previous { ", previous run" } else { "" };
-        let from = format!("{} in pod/{}{run}", piece.container, piece.pod);
+        let from = format!("{}{run}", piece.place());
         self.log = LogTail::of(from, lines.iter().map(String::as_str)).or(self.log.take());
     }
 
@@ -333,7 +331,7 @@ impl Reason {
 }
 
 /// A message of the cluster: the part that is shown of it, without secrets.
-fn shown(message: &str) -> Option<String> {
+pub(super) fn shown(message: &str) -> Option<String> {
     const LONGEST: usize = 300;
     let text = redact::log::lines(message.lines().map(log::plain)).join(" ");
     let text: String = text.trim().chars().take(LONGEST).collect();

@@ -1,9 +1,10 @@
-//! Remedies: commands that cure, with what they take, and whether they can be taken back.
+//! Remedies: commands that cure, with preconditions and undo.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Grade;
+use crate::api::ApiFlavor;
 
 /// A command that cures.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -19,10 +20,10 @@ pub struct Remedy {
     /// The command that does it on all nodes where it is so, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub for_all_nodes: Option<Vec<String>>,
-    /// What it does not do, or what to mind before.
+    /// Its limits and risks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caveat: Option<String>,
-    /// It is a choice of the user: no object says whether it is right.
+    /// A decision of the user: no object shows whether it is right.
     #[serde(skip)]
     pub choice: bool,
 }
@@ -51,6 +52,30 @@ impl Remedy {
     /// Whether it is this command of ours: `finalizer strip`.
     pub fn runs(&self, command: &str) -> bool {
         self.own().is_some_and(|words| begin_with(words, command))
+    }
+
+    /// Whether it writes the spec or metadata of a custom resource, which admission webhooks check.
+    pub fn changes_custom_resources(&self, flavor: ApiFlavor) -> bool {
+        const OWN: [&str; 6] = [
+            "pause",
+            "resume",
+            "disable",
+            "enable",
+            "uninstall",
+            "finalizer strip",
+        ];
+        let changes = self.grade > Grade::B0;
+        changes
+            && match self.own() {
+                Some(words) => OWN.iter().any(|command| begin_with(words, command)),
+                None => {
+                    let edits = self
+                        .argv
+                        .get(1)
+                        .is_some_and(|verb| verb == "edit" || verb == "patch");
+                    edits && self.argv.contains(&flavor.resource())
+                }
+            }
     }
 
     /// Whether it is of use only once somebody has repaired what fails.
@@ -82,11 +107,11 @@ impl Remedy {
 pub enum Undo {
     /// It changes nothing.
     Nothing,
-    /// All that it does.
+    /// Every change can be undone.
     Yes,
-    /// What it writes; what the operator does meanwhile stays done.
+    /// The writes can be undone, but not the operator's work since.
     Partly,
-    /// It deletes what is not made again, or is no command of ours.
+    /// It deletes an object for good, or is not our command.
     No,
 }
 
@@ -96,10 +121,10 @@ const REPAIRED: &str = "the cause of the failure is fixed";
 /// One of our own commands that change something.
 struct Own {
     words: &'static str,
-    /// What has to be so beside what is tested.
+    /// Preconditions beyond those that are tested.
     needs: &'static [&'static str],
     undo: Undo,
-    /// It stops work, ends what somebody else stopped, changes the spec, or drops a record: no object says whether that is
+    /// It stops work, ends another user's stop, changes the spec, or drops a record: no object shows whether that is
     /// right.
     choice: bool,
 }
@@ -143,6 +168,12 @@ const OWN: [Own; 18] = [
     repair("leftovers", &["no custom resource needs the leftovers"], Undo::Partly),
 ];
 
+/// A custom resource as an argument of `uninstall`, where `status` alone would be the subcommand.
+pub fn uninstall_argument(skyhook: &str) -> String {
+    let prefix = if skyhook == "status" { "skyhook/" } else { "" };
+    format!("{prefix}{skyhook}")
+}
+
 /// The entry of a command of ours, by its words.
 fn known(words: &[String]) -> Option<&'static Own> {
     OWN.iter().find(|own| begin_with(words, own.words))
@@ -155,7 +186,7 @@ fn begin_with(words: &[String], command: &str) -> bool {
         .all(|part| words.next().is_some_and(|word| word == part))
 }
 
-/// What has to be so before a command is of use, and whether it can be taken back.
+/// The preconditions of a command, and whether it can be undone.
 fn terms(argv: &[String], grade: Grade) -> (Vec<String>, Undo) {
     if grade == Grade::B0 {
         return (Vec::new(), Undo::Nothing);
@@ -174,7 +205,7 @@ fn terms(argv: &[String], grade: Grade) -> (Vec<String>, Undo) {
     (all.map(ToString::to_string).collect(), undo)
 }
 
-/// Whether no object says if a command is right.
+/// Whether a command is a decision of the user.
 fn is_choice(words: &[String]) -> bool {
     const FLAGS: [&str; 2] = ["--runtime-required", "--purge-state"];
     known(words).is_some_and(|own| own.choice) || words.iter().any(|w| FLAGS.contains(&w.as_str()))

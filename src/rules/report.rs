@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::causes::Causes;
 use super::confirm::Key;
-use super::findings::RuleRun;
-use super::{ALL, Finding, Rule, Severity, blockers};
+use super::findings::{RuleResult, RuleRun};
+use super::{ALL, Finding, Finds, Rule, Severity, blockers, undecoded};
 use crate::cluster::{Cluster, Read, Source};
 
 /// What to look at. Empty lists look at everything.
@@ -28,7 +28,7 @@ pub struct NotChecked {
     pub reason: String,
 }
 
-/// What was looked at.
+/// The scope of the report.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Counts {
@@ -57,7 +57,7 @@ pub enum Verdict {
     Incomplete,
 }
 
-/// All that the rules say of a cluster.
+/// The result of all rules for a cluster.
 #[derive(Debug, Clone)]
 pub struct Report {
     pub verdict: Verdict,
@@ -84,9 +84,14 @@ impl Report {
     pub fn stuck_by(self, blockers: &BTreeSet<Key>) -> Report {
         let mut findings = self.findings;
         findings.retain(|f| blockers.contains(&f.key()));
+        let counts = self.counts.with(&findings);
         Report {
-            verdict: Verdict::Stuck,
-            counts: self.counts.with(&findings),
+            verdict: if counts.errors > 0 {
+                Verdict::Stuck
+            } else {
+                Verdict::Blocked
+            },
+            counts,
             findings,
             not_checked: self.not_checked,
         }
@@ -99,19 +104,22 @@ pub fn diagnose(cluster: &Cluster, scope: &Scope) -> Report {
     let run = RuleRun::default();
     let looked = |rule: &'static Rule| {
         let found = run.of(rule, cluster);
-        (rule, found.findings.to_vec(), found.depends_on)
+        (rule, found.findings.to_vec(), found)
     };
     let mut found: Vec<_> = rules.iter().copied().map(looked).collect();
     blockers::mark_deletions(cluster, found.iter_mut().flat_map(|(_, found, _)| found));
     blockers::mark_taints(cluster, found.iter_mut().flat_map(|(_, found, _)| found));
+    let flavor = cluster.flavor();
+    blockers::mark_rejected(flavor, found.iter_mut().flat_map(|(_, found, _)| found));
+    undecoded::mark(cluster, found.iter_mut().flat_map(|(_, found, _)| found));
     let scope = scope.with_causes(cluster, found.iter().flat_map(|(_, found, _)| found));
     let mut findings = Vec::new();
     let mut not_checked = Vec::new();
-    for (rule, mut found, depends_on) in found {
+    for (rule, mut found, result) in found {
         found.retain(|f| scope.covers(cluster, f));
         // Once it is stuck anyway, what could not be read makes it no better.
         if found.iter().all(|f| f.severity < Severity::Error)
-            && let Some(reason) = unread(cluster, rule, &depends_on)
+            && let Some(reason) = unread(cluster, rule, &result)
         {
             not_checked.push(NotChecked { rule, reason });
         }
@@ -151,25 +159,29 @@ pub fn diagnose(cluster: &Cluster, scope: &Scope) -> Report {
     }
 }
 
-/// The causes, those on which most hangs first, then what they explain.
+/// The causes, those with most effects first, then the effects.
 fn causes_first(findings: Vec<Finding>) -> Vec<Finding> {
     let ranked = Causes::of(&findings).ranked(&findings);
     let causes = ranked.iter().flat_map(|cause| &cause.findings);
     let effects = ranked.iter().flat_map(|cause| &cause.effects);
     let mut findings: Vec<Option<Finding>> = findings.into_iter().map(Some).collect();
     let order: Vec<usize> = causes.chain(effects).copied().collect();
-    // An effect of several causes stands after the first of them.
+    // An effect of several causes follows the first of them.
     let ordered = order.into_iter().filter_map(|at| findings[at].take());
     ordered.collect()
 }
 
-/// Why a rule cannot say that all is well: the sources that were not read.
+/// Why a rule is undecided: its unread sources.
 ///
-/// A source that only makes findings surer counts when the cluster withholds it or when the answer
-/// depends on it, and not when the files given just have none of it.
-fn unread(cluster: &Cluster, rule: &Rule, depends_on: &[Source]) -> Option<String> {
-    let counts =
-        |s: &&Source| depends_on.contains(s) || matches!(cluster.source(**s), Read::Unreadable(_));
+/// A source that only makes findings more certain counts if the cluster withholds it or if the answer depends on it,
+/// and not if the given files lack it.
+fn unread(cluster: &Cluster, rule: &Rule, result: &RuleResult) -> Option<String> {
+    let counts = |s: &&Source| {
+        result.depends_on.contains(s) || matches!(cluster.source(**s), Read::Unreadable(_))
+    };
+    let undecoded = rule.needs.iter().chain(rule.optional_sources);
+    let undecoded = undecoded.filter_map(|source| cluster.undecoded(*source));
+    let undecoded = undecoded.filter(|_| rule.finds != Finds::Unknowns);
     let reason: Vec<String> = rule
         .needs
         .iter()
@@ -177,15 +189,19 @@ fn unread(cluster: &Cluster, rule: &Rule, depends_on: &[Source]) -> Option<Strin
         .filter(|source| cluster.has(**source))
         .filter_map(|source| match cluster.source(*source) {
             Read::Ok(_) => None,
-            Read::Unreadable(reason) => Some(format!("{source}: {reason}")),
+            Read::Incomplete(_, reason) | Read::Unreadable(reason) => {
+                Some(format!("{source}: {reason}"))
+            }
             Read::NotRequested if cluster.may_leave_out() => Some(not_held(cluster, *source)),
             Read::NotRequested => Some(format!("{source} were not read")),
         })
+        .chain(undecoded)
+        .chain(result.undetermined.iter().cloned())
         .collect();
     (!reason.is_empty()).then(|| reason.join("; "))
 }
 
-/// What the files given do not hold.
+/// The missing part of the given files.
 fn not_held(cluster: &Cluster, source: Source) -> String {
     let flavor = cluster.flavor();
     match (source, &cluster.only_namespace) {
@@ -201,14 +217,6 @@ fn not_held(cluster: &Cluster, source: Source) -> String {
     }
 }
 
-/// Whether a custom resource selects a node or has left keys there. What is not known counts as if it did.
-fn touches(cluster: &Cluster, skyhook: &str, node: &str) -> bool {
-    let (Some(spec), Some(node)) = (cluster.skyhook(skyhook), cluster.node(node)) else {
-        return true;
-    };
-    spec.selects(node) || cluster.on_node(node, skyhook).is_some()
-}
-
 impl Scope {
     /// Whether a finding is about something in scope.
     ///
@@ -216,7 +224,7 @@ impl Scope {
     /// the nodes that it selects. One that concerns neither concerns all, and so does one that stops the operator. One
     /// that holds up other nodes concerns those, too.
     fn covers(&self, cluster: &Cluster, finding: &Finding) -> bool {
-        let touches = |skyhook: &str, node: &str| touches(cluster, skyhook, node);
+        let touches = |skyhook: &str, node: &str| cluster.touches(skyhook, node);
         let subject = &finding.subject;
         let skyhooks = match (&subject.skyhook, &subject.node) {
             (Some(name), _) => self.skyhooks.contains(name),
@@ -263,11 +271,7 @@ impl Scope {
 
     /// The rules to run.
     fn rules(&self) -> &[&'static Rule] {
-        if self.rules.is_empty() {
-            ALL
-        } else {
-            &self.rules
-        }
+        or_all(&self.rules)
     }
 
     /// Whether it leaves anything out.
@@ -277,8 +281,12 @@ impl Scope {
 
     /// The sources that the rules in scope look at.
     pub fn needs(&self) -> Vec<Source> {
-        let mut needs: Vec<Source> = self
-            .rules()
+        Scope::needs_of(&self.rules)
+    }
+
+    /// The sources of these rules; of all rules if none are given.
+    pub fn needs_of(rules: &[&'static Rule]) -> Vec<Source> {
+        let mut needs: Vec<Source> = or_all(rules)
             .iter()
             .flat_map(|r| r.needs.iter().chain(r.optional_sources))
             .copied()
@@ -287,4 +295,8 @@ impl Scope {
         needs.dedup();
         needs
     }
+}
+
+fn or_all<'a>(rules: &'a [&'static Rule]) -> &'a [&'static Rule] {
+    if rules.is_empty() { ALL } else { rules }
 }

@@ -69,7 +69,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// When the scripts of a bare pod had all succeeded, or a Job that nobody has taken note of was complete.
+/// When all scripts of a bare pod had succeeded, or a Job without a recorded result was complete.
 fn succeeded_at(cluster: &Cluster, package_run: &PackageRun<'_>) -> Option<Timestamp> {
     if let Some(job) = package_run.job {
         let recorded = cluster.flavor().key("state-recorded");

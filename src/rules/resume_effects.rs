@@ -38,13 +38,13 @@ impl<'a> ResumeEffects<'a> {
         }
     }
 
-    /// Adds the command that makes the operator resume work, and says what runs then, if anything does.
+    /// Adds the command that lets the operator resume, with the work that starts then, if any.
     pub fn offer<'f>(&self, finding: &'f mut Finding, title: &str, verb: &str) -> &'f mut Finding {
         let nothing = self.effects.as_ref().filter(|e| e.grade.is_none());
         let runs = if self.interrupts() {
             Some("its packages run, including their interrupts")
         } else if let Some(nothing) = nothing {
-            // Why what is left does not run.
+            // Why the remaining work does not start.
             nothing.warnings.first().map(String::as_str)
         } else {
             Some("its packages run")
@@ -67,7 +67,7 @@ impl<'a> ResumeEffects<'a> {
         self.command(finding, title, verb, Some(runs))
     }
 
-    /// The command, with what runs then. It is refused while pods of the older operator run: these have to end first.
+    /// The command with the work that starts. It is refused while pods of the older operator run, which must end first.
     fn command<'f>(
         &self,
         finding: &'f mut Finding,
@@ -110,8 +110,8 @@ impl<'a> ResumeEffectsByName<'a> {
     }
 }
 
-/// `None` where nodes or their states cannot be read, or the spec was changed since the custom resource was complete,
-/// which no node state tells yet.
+/// `None` if nodes or their states cannot be read, or if the spec was changed since the custom resource was complete,
+/// which no node state shows yet.
 fn effects(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node]) -> Option<Consequences> {
     cluster.nodes.ok()?;
     let unreadable = |n: &&Node| {
@@ -124,7 +124,7 @@ fn effects(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node]) -> Option<Cons
     let mut effects = Consequences::default();
     effects::begins(cluster, skyhook, nodes, true, &mut effects);
     let changed = skyhook.status.observed_generation < skyhook.metadata.generation;
-    // A warning names what has failed permanently: that is then why the spec was never complete.
+    // A warning names a permanent failure, which explains why the spec was never complete.
     let unknown = effects.grade.is_none() && changed && effects.warnings.is_empty();
     (!unknown).then_some(effects)
 }

@@ -42,7 +42,7 @@ impl Finding {
             .caveat("once other nodes have finished the uninstall, the operator works only on nodes with status in_progress")
     }
 
-    /// Runs a stage again that was given up, and leaves the record as it is.
+    /// Runs a permanently failed stage again, and keeps its record.
     pub fn retry(
         &mut self,
         grade: Grade,
@@ -56,7 +56,7 @@ impl Finding {
             .for_all_nodes(["--all-nodes"])
     }
 
-    /// Runs a stage again, if it was given up; says whether it was.
+    /// Runs a permanently failed stage again; returns whether there is one.
     pub fn retry_given_up(
         &mut self,
         package_run: Option<&PackageRun<'_>>,
@@ -76,8 +76,9 @@ impl Finding {
         given_up
     }
 
-    /// Runs a package again from its start, with the grade that its preview has; says whether that is possible: the operator
-    /// does not run again what it is to uninstall, nor anything of a custom resource that is being deleted.
+    /// Runs a package again from its start, with the grade of its preview; returns whether that is possible: the
+    /// operator does not rerun a package with a requested uninstall, nor any of a custom resource that is being
+    /// deleted.
     pub fn rerun(
         &mut self,
         title: &str,
@@ -107,7 +108,7 @@ impl Finding {
 
     /// Deletes a pod, which the operator then creates again.
     pub fn delete_pod(&mut self, title: &str, pod: &Pod) -> &mut Self {
-        // The new pod has the same name, and kubectl may wait until that one is gone as well.
+        // The new pod has the same name, and kubectl may wait for its deletion as well.
         let words = ["delete", "pod", "--wait=false", "-n", pod.namespace()];
         let words = words.into_iter().chain([pod.name()]);
         self.kubectl(Grade::B2, title, words)

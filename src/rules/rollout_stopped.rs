@@ -1,5 +1,5 @@
 use super::evidence::some_of;
-use super::{Findings, Grade, Subject};
+use super::{Findings, Grade, Severity, Subject};
 use crate::api::{Skyhook, Status};
 use crate::cluster::compartment::stopped_compartments;
 use crate::cluster::{Cluster, Node};
@@ -36,7 +36,9 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    for skyhook in cluster.skyhooks.items().iter().filter(|s| s.runs()) {
+    let skyhooks = cluster.skyhooks.items().iter();
+    // A paused one has a warning of its own.
+    for skyhook in skyhooks.filter(|s| s.runs() || s.disabled()) {
         let open: Vec<&Node> = cluster.unfinished(skyhook).collect();
         let all_in = |compartment: &str| -> Vec<&Node> {
             let of = |n: &&Node| {
@@ -77,9 +79,17 @@ fn report(
         Subject::skyhook(skyhook),
         format!(
             "the rollout of {skyhook} has stopped{place}: too many nodes failed, and the unfinished nodes \
-             are no longer chosen for a batch"
+             are no longer chosen for a batch{}",
+            if skyhook.disabled() {
+                "; it is also disabled"
+            } else {
+                ""
+            }
         ),
     );
+    if skyhook.disabled() {
+        finding.severity(Severity::Warning).lasts();
+    }
     let waiting: Vec<&str> = held.iter().map(|n| n.name.as_str()).collect();
     finding.holds_up(&waiting);
     if let Some(status) = skyhook.status.compartment_statuses.get(compartment) {
@@ -121,5 +131,9 @@ fn report(
             reset.into_iter().chain(["--compartment", compartment]),
         )
     }
-    .caveat("a node that is still erroring is counted as failed again and stops the rollout again");
+    .caveat("a node that is still erroring is counted as failed again and stops the rollout again")
+    .outlasts_cause();
+    if skyhook.disabled() {
+        finding.caveat("nothing runs until the custom resource is enabled");
+    }
 }

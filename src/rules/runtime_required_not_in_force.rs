@@ -3,6 +3,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::{Blocks, Findings, Grade, Severity, Subject};
 use crate::api::{Skyhook, Stage, State};
 use crate::cluster::event::Event;
+use crate::cluster::leftover::{Leftover, LeftoverObject};
 use crate::cluster::{Cluster, Node, NodeRecord};
 
 rule! {
@@ -37,11 +38,11 @@ rule! {
     SKY411 "runtime-required-not-in-force" Warning needs Skyhooks Nodes, also Operator Events
 }
 
-/// The operator looks around every ten minutes: after so long it does not set the taint any more.
+/// The operator reconciles every ten minutes: after this time it does not set the taint any more.
 const OVERDUE: SignedDuration = SignedDuration::from_mins(30);
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    // The value of the taint, whatever its key is configured to be.
+    // The value of the taint, with any configured key.
     let value = cluster.runtime_required_value();
     let all = cluster.skyhooks.items().iter();
     for skyhook in all.filter(|s| s.spec.runtime_required && !s.deleting()) {
@@ -81,12 +82,11 @@ fn due_since(skyhook: &Skyhook, node: &Node) -> Option<Timestamp> {
     node.created.max(skyhook.metadata.creation_timestamp)
 }
 
-/// The newest event that says why the operator could not set the taint.
+/// The newest event about a failure to set the taint.
 fn rejection<'a>(cluster: &'a Cluster, node: &Node) -> Option<&'a Event> {
-    let events = cluster.events.items().iter();
-    let events =
-        events.filter(|e| e.kind == "Node" && e.name == *node.name && e.reason == "AutoTaint");
-    events.filter(|e| e.warning).max_by_key(|e| e.last)
+    let events = cluster.events_about("Node", &node.name);
+    let events = events.filter(|e| e.reason == "AutoTaint" && e.warning);
+    events.max_by_key(|e| e.last)
 }
 
 /// The keys that keep the node from counting as new.
@@ -128,7 +128,7 @@ fn report(
         )
     };
     let finding = findings.report(Subject::on(skyhook, node), message);
-    // Which taint it is, the operator's environment says.
+    // The operator's environment contains the taint.
     if !auto || cluster.operators.items().is_empty() {
         finding.severity(Severity::Info);
     } else if left_out {
@@ -157,7 +157,7 @@ fn report(
             );
     }
     if auto && !known.is_empty() {
-        finding.evidence(node, "leftover keys", known.join(", "));
+        finding.evidence(node, "keys of the operator", known.join(", "));
     }
     let value = match cluster.runtime_required_value() {
         "" => String::new(),
@@ -174,7 +174,8 @@ fn report(
             "pods already running there stay; new ones wait until the packages are complete",
         )
     };
-    if auto {
+    let left_here = |left: &Leftover<'_>| matches!(left.place, LeftoverObject::Node(n, _) if n.name == node.name);
+    if auto && cluster.leftovers().iter().any(left_here) {
         finding.remedy(Grade::B0, "List the leftovers", ["leftovers"]);
     }
     let taint = format!("{key}{value}:{effect}");

@@ -1,7 +1,8 @@
 use super::evidence::{complete_for_long, some_of};
-use super::resume_effects::ResumeEffectsByName;
-use super::{Findings, Grade, Severity, Subject};
+use super::resume_effects::{ResumeEffects, ResumeEffectsByName};
+use super::{Blocks, Findings, Grade, Severity, Subject};
 use crate::api::Skyhook;
+use crate::cluster::node::Taint;
 use crate::cluster::{Certainty, Cluster, Node};
 
 rule! {
@@ -21,7 +22,7 @@ rule! {
     ///
     /// The node pool taints its nodes and no selector matches them, or the custom resource was
     /// deleted, which never removes the taint. Or the node pool uses another key than the operator
-    /// (`RUNTIME_REQUIRED_TAINT`).
+    /// (`RUNTIME_REQUIRED_TAINT`), such as the default of the older API under operator v0.21.
     ///
     /// # How to confirm
     ///
@@ -35,7 +36,8 @@ rule! {
     ///
     /// # Since
     ///
-    /// All operators. From v0.18.0 on the older default key counts as well.
+    /// All operators. From v0.18.0 to v0.20 the older default key counts as well; from v0.21.0 on a node with that key
+    /// is never worked on, which is an error.
     SKY405 "runtime-required-taint-kept" Error needs Skyhooks Nodes, also Operator,
         blocks Workloads
 }
@@ -43,8 +45,8 @@ rule! {
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let mut resume_effects = ResumeEffectsByName::default();
     // Files without any custom resource may just not hold them.
-    let presumed = cluster.skyhooks.absence() == Certainty::Presumed;
-    if cluster.skyhooks.absence() == Certainty::Unknown {
+    let presumed = cluster.skyhooks_absence() == Certainty::Presumed;
+    if cluster.skyhooks_absence() == Certainty::Unknown {
         return;
     }
     for node in cluster.nodes.items() {
@@ -53,6 +55,17 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let Some(taint) = cluster.runtime_required_taint(node) else {
             if let Some(taint) = cluster.foreign_runtime_required_taint(node) {
                 let all: Vec<&Skyhook> = keepers.collect();
+                let blocked = all.iter().copied().find(|s| {
+                    let untolerated = cluster.untolerated_by(s, node);
+                    s.runs()
+                        && cluster.is_dropped_taint(taint)
+                        && untolerated.contains(&taint)
+                        && !cluster.is_complete_on(s, node)
+                });
+                if let Some(skyhook) = blocked {
+                    dropped_key(cluster, findings, node, taint, skyhook);
+                    continue;
+                }
                 not_recognised(cluster, findings, node, &taint.spelled(), &all);
             }
             continue;
@@ -103,7 +116,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             not_lifted(cluster, findings, node, &spelled, &complete);
             continue;
         }
-        // One that still works, or waits its turn, is what the taint is for.
+        // A custom resource that still works or waits is the purpose of the taint.
         if holding.is_empty() || holding.iter().any(|s| s.runs() && !s.deleting()) {
             continue;
         }
@@ -173,6 +186,46 @@ fn not_lifted(
             spelled,
         )
         .caveat("workloads can be scheduled on the node immediately");
+}
+
+/// The node has the older default key, which the operator does not recognise any more.
+fn dropped_key(
+    cluster: &Cluster,
+    findings: &mut Findings,
+    node: &Node,
+    taint: &Taint,
+    skyhook: &Skyhook,
+) {
+    let known = cluster.runtime_required_taints();
+    let (key, effect) = &known[0];
+    let value = cluster.runtime_required_value();
+    let spelled = taint.spelled();
+    let finding = findings.report(
+        Subject::on(skyhook, node),
+        format!(
+            "the node has the older taint {spelled}, which the operator neither tolerates nor removes since v0.21, so the \
+             packages of {skyhook} do not run here and the taint stays"
+        ),
+    );
+    finding
+        .blocks_only(&[Blocks::Install, Blocks::Workloads])
+        .since(node.created)
+        .evidence(node, "taint", &spelled)
+        .evidence("operator", "runtime-required taint keys", key)
+        .operator_version(cluster);
+    finding
+        .kubectl(
+            Grade::B1,
+            "Taint the node with the key that the operator knows, and change the node pool to that key",
+            ["taint", "node", &node.name, &format!("{key}={value}:{effect}")],
+        )
+        .remove_taint(
+            ResumeEffects::on(cluster, skyhook, &[node]).grade(),
+            "Then remove the older taint",
+            &node.name,
+            &spelled,
+        )
+        .caveat("packages run immediately");
 }
 
 /// Everything is complete, and the operator does not know the taint that is meant to be lifted then.

@@ -51,7 +51,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let runs = package_runs.on(skyhook.name(), &node.name);
             let alive: Vec<_> = runs.filter(|e| e.alive()).collect();
             entries.any(|entry| {
-                let runs = |e: &&PackageRun<'_>| e.package == *entry.name && e.stage == entry.stage;
+                let runs = |e: &&PackageRun<'_>| e.is_of_version(entry) && e.stage == entry.stage;
                 entry.state != State::Complete && alive.iter().copied().any(|e| runs(&e))
             })
         };

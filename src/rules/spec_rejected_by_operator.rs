@@ -1,3 +1,5 @@
+use std::collections::HashMap;
+
 use serde_json::Value;
 
 use super::{Findings, Grade, Severity, Subject};
@@ -58,23 +60,22 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     policies(cluster, findings);
 }
 
-/// Reports policies in use that lack what the operator counts batches by, which ends its pass.
+/// Reports policies in use without the fields that the operator counts batches by, which ends its pass.
 fn policies(cluster: &Cluster, findings: &mut Findings) {
-    let using = |policy: &str| -> Vec<&Skyhook> {
-        let skyhooks = cluster.skyhooks.items().iter();
-        skyhooks
-            .filter(|s| s.runs() && s.spec.deployment_policy == policy)
-            .collect()
-    };
+    let mut using: HashMap<&str, Vec<&Skyhook>> = HashMap::new();
     for skyhook in cluster.skyhooks.items() {
         if cluster.policy_not_read(skyhook) {
             findings.depends_on(Source::Policies);
+        }
+        if skyhook.runs() {
+            let users = using.entry(&skyhook.spec.deployment_policy);
+            users.or_default().push(skyhook);
         }
     }
     for policy in cluster.policies.items() {
         let name = &policy.metadata.name;
         let missing = missing_numbers(&policy.spec);
-        let users = using(name);
+        let users = using.remove(name.as_str()).unwrap_or_default();
         let (Some(lacking), Some(user)) = (missing.first(), users.first()) else {
             continue;
         };
@@ -95,7 +96,7 @@ fn policies(cluster: &Cluster, findings: &mut Findings) {
         if once_failed {
             finding.severity(Severity::Warning).blocks_only(&[]);
         }
-        // Where no node is left to work on, no batch is counted.
+        // Without unfinished nodes, no batch is counted.
         let done = |s: &Skyhook| cluster.selected(s).all(|n| cluster.is_complete_on(s, n));
         finding.warning_if(cluster.nodes.ok().is_some() && users.iter().all(|s| done(s)));
         for field in &missing {
@@ -250,8 +251,7 @@ fn has_config_key(package: &Package, key: &str) -> bool {
     package.config_map.keys().any(|k| glob_matches(key, k))
 }
 
-/// What is wrong with the resources of a package: all four or none, positive, no limit below its
-/// request.
+/// The defect of a package's resources: all four or none, positive, no limit below its request.
 fn broken_resources(resources: &Value) -> Option<&'static str> {
     let of = |name: &str| Some(&resources[name]).filter(|v| !v.is_null());
     let pairs = [("cpuRequest", "cpuLimit"), ("memoryRequest", "memoryLimit")]

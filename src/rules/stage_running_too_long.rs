@@ -35,13 +35,13 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let package_runs = cluster.package_runs();
-    // What is left of a custom resource that is gone is not started again.
+    // Leftover runs of a deleted custom resource are not restarted.
     let gone = |name: &str| {
-        cluster.skyhook(name).is_none() && cluster.skyhooks.absence() == Certainty::Proven
+        cluster.skyhook(name).is_none() && cluster.skyhooks_absence() == Certainty::Proven
     };
     let alive = package_runs.all().iter().filter(|e| e.alive());
     for package_run in alive.filter(|e| !gone(&e.skyhook)) {
-        let Some(overtime) = cluster.overtime(package_run, package_runs.all()) else {
+        let Some(overtime) = cluster.overtime(package_run, &package_runs) else {
             continue;
         };
         // A node that is not ready has a finding of its own.

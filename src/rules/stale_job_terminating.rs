@@ -1,23 +1,25 @@
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Findings, Grade, Subject};
+use super::evidence::due_entry;
+use super::{Blocks, Findings, Grade, Subject};
 use crate::api::Executor;
 use crate::cluster::{Cluster, PackageRun, Pod};
 
 rule! {
-    /// A deleted Job that does not terminate stops the operator.
+    /// A deleted Job that does not terminate stops its stage, or the operator.
     ///
     /// # What it means
     ///
-    /// While a Job that the operator or a user has deleted is still there, each pass of the operator
-    /// ends when it reaches that Job. No custom resource makes progress: nothing is started, a
-    /// resume has no effect, Jobs stay suspended, and statuses are not updated.
+    /// The stage cannot start again while its deleted Job is still there. If the node state or the spec no longer needs
+    /// the Job, such as after a reset or a rerun, the operator also ends each pass when it reaches that Job. Then no custom
+    /// resource makes progress: nothing is started, a resume has no effect, Jobs stay suspended, and statuses are not
+    /// updated. A Job that someone deleted while its stage is still due only stops that stage.
     ///
     /// # What causes it
     ///
-    /// A stage was reset, rerun or canceled while it ran. Its Job is removed only after its pods, and
-    /// these have their grace period to terminate. A pod whose container cannot be killed, whose node is
-    /// gone, or that has a finalizer does not terminate.
+    /// A stage was reset, rerun or canceled while it ran, or its Job was deleted by hand. The Job is removed only after its
+    /// pods, and these have their grace period to terminate. A pod whose container cannot be killed, whose node is
+    /// gone, or that has a finalizer does not terminate, and neither does a Job with a finalizer.
     ///
     /// # How to confirm
     ///
@@ -59,10 +61,16 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if left.is_empty() && !overdue {
             continue;
         }
+        // Only the node state shows whether the stage is still due.
+        let read = cluster.node(package_run.node).is_some();
+        let stale = package_run.invalidated || read && due_entry(cluster, package_run).is_none();
         let finding = findings.report(
             Subject::package_run(package_run),
-            message(package_run, overdue),
+            message(package_run, overdue, stale),
         );
+        if !stale {
+            finding.blocks_only(&[Blocks::Install, Blocks::Uninstall]);
+        }
         finding.warning_if(!overdue).since(Some(deleted)).evidence(
             package_run,
             "deletionTimestamp",
@@ -76,6 +84,16 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         }
         let Some(pod) = left.first() else {
             finding.describe_job("See why the job is not removed", job);
+            if !job.metadata.finalizers.is_empty() {
+                let namespace = job.metadata.namespace.as_deref().unwrap_or_default();
+                finding
+                    .kubectl(
+                        Grade::B1,
+                        "Remove the job's finalizers if their owner no longer exists",
+                        ["edit", "job", "-n", namespace, &job.metadata.name],
+                    )
+                    .caveat("any cleanup that the finalizers wait for is then skipped");
+            }
             continue;
         };
         finding.describe_pod("See why the pod is stuck terminating", pod);
@@ -99,18 +117,20 @@ fn due(deleted: Timestamp, left: &[&Pod]) -> Result<Timestamp, jiff::Error> {
     }
 }
 
-fn message(package_run: &PackageRun<'_>, overdue: bool) -> String {
+/// `stale`: the operator does not need the Job any more, and ends its pass while the Job exists.
+fn message(package_run: &PackageRun<'_>, overdue: bool, stale: bool) -> String {
     let what = format!(
         "the deleted job for stage {} of package {}",
         package_run.stage, package_run.package
     );
-    if overdue {
-        format!(
-            "{what} does not terminate, and until it does, the operator does nothing for any custom resource"
-        )
+    let then = if stale {
+        "the operator does nothing for any custom resource"
     } else {
-        format!(
-            "{what} waits for its pod to end; until then the operator does nothing for any custom resource"
-        )
+        "the stage does not start again"
+    };
+    if overdue {
+        format!("{what} does not terminate, and until it does, {then}")
+    } else {
+        format!("{what} waits for its pod to end; until then {then}")
     }
 }

@@ -1,3 +1,5 @@
+use std::collections::HashMap;
+
 use super::evidence::some_of;
 use super::{Findings, Severity, Subject};
 use crate::cluster::Cluster;
@@ -35,11 +37,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         return;
     }
     let newer = cluster.flavor().other();
-    let package_runs = cluster.package_runs_of(newer);
+    let mut at_work_for: HashMap<String, Vec<String>> = HashMap::new();
+    let package_runs = cluster.package_runs_of(newer).into_iter();
+    for run in package_runs.filter(|run| !run.bare() && run.alive()) {
+        let reference = run.reference();
+        at_work_for.entry(run.skyhook).or_default().push(reference);
+    }
     for stale in cluster.legacy.items() {
-        let jobs = package_runs.iter().filter(|e| e.skyhook == stale.name());
-        let at_work = jobs.filter(|e| !e.bare() && e.alive());
-        let at_work: Vec<String> = at_work.map(|e| e.reference()).collect();
+        let at_work = at_work_for.remove(stale.name()).unwrap_or_default();
         let finding = findings.report(
             Subject::skyhook(stale),
             format!(

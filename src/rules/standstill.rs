@@ -1,5 +1,4 @@
-//! Where a custom resource stands still on a node, and how grave that is: what batches and later custom resources wait
-//! for.
+//! Standstills of custom resources on nodes, for the rules about waiting batches and custom resources.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -131,7 +130,7 @@ pub struct Standstill {
 }
 
 impl Standstill {
-    /// With the nodes that rules find to be held, but for the rule that asks.
+    /// The held nodes, from the other rules' findings.
     pub fn of(cluster: &Cluster, findings: &Findings) -> Standstill {
         let troubles = findings.troubles(cluster);
         let deleted = cluster.skyhooks.items().iter().filter(|s| s.deleting());

@@ -1,4 +1,4 @@
-//! Whether what has failed is still retried: by the kubelet, or by a Job.
+//! Whether a failed stage is still retried, by the kubelet or by a Job.
 
 use crate::api::{Entry, Executor, Status};
 use crate::cluster::pod::{Pod, Terminated};
@@ -42,8 +42,8 @@ fn young_pod<'a>(cluster: &Cluster, package_run: &PackageRun<'a>) -> Option<&'a 
     (young && package_run.bare()).then_some(*pod)
 }
 
-/// Whether all Jobs were read, and not the one of these pods: it was made since, and what an earlier one left on the node
-/// says nothing of it.
+/// Whether all Jobs were read except that of these pods: it is newer than the read, and an earlier Job's record is
+/// outdated.
 pub fn created_during_read(cluster: &Cluster, package_run: &PackageRun<'_>) -> bool {
     let mut created = package_run
         .pods
@@ -54,10 +54,10 @@ pub fn created_during_read(cluster: &Cluster, package_run: &PackageRun<'_>) -> b
         && created.all(|at| cluster.is_recent(at))
 }
 
-/// Whether a Job of the newer operator tries again: it has not failed, or the operator does not call the node erroring yet.
+/// Whether a Job of the newer operator is still retried: it has not failed, or the node is not erroring yet.
 ///
-/// It says so on the node once the Job has failed permanently, whether we see the Job or not. A node with a failure that it calls
-/// waiting is one that it has passed over.
+/// The operator sets the node to erroring once the Job has failed permanently, even if the Job was not read. A waiting
+/// node with a failure was passed over.
 pub fn operator_retries(
     cluster: &Cluster,
     package_run: Option<&PackageRun<'_>>,
@@ -94,7 +94,7 @@ pub fn exceeds_usual_attempts(
     })
 }
 
-/// How often a bare pod's scripts have failed, as far as it shows.
+/// The visible number of failed runs of a bare pod's scripts.
 enum Failures {
     None,
     /// The kubelet has started the script again, or is about to: the older operator calls the node erroring at once, and the

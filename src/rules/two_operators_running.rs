@@ -1,5 +1,5 @@
 use super::{Findings, Grade, Subject};
-use crate::cluster::{Cluster, Deployment};
+use crate::cluster::Cluster;
 
 rule! {
     /// Two operators work on the same custom resources.
@@ -17,7 +17,7 @@ rule! {
     ///
     /// # How to confirm
     ///
-    /// Deployments of the operator in two namespaces have available replicas.
+    /// Deployments of the operator in two namespaces have ready replicas. A Deployment that is scaled to zero does not count.
     ///
     /// # How to fix
     ///
@@ -27,22 +27,15 @@ rule! {
     /// # Since
     ///
     /// All operators.
-    SKY508 "two-operators-running" Error needs Skyhooks Operator
+    SKY508 "two-operators-running" Error needs Operator
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    if cluster.skyhooks.items().is_empty() {
-        return;
-    }
-    let all = cluster.operators.items().iter();
-    let mut running: Vec<&Deployment> = all.filter(|d| d.available_replicas() > 0).collect();
-    running.sort_by_key(|operator| operator.namespace());
-    // Within one namespace they elect one leader.
-    running.dedup_by_key(|operator| operator.namespace());
+    let running = cluster.installations();
     let [first, _, ..] = running.as_slice() else {
         return;
     };
-    let named: Vec<String> = running.iter().map(|operator| named(operator)).collect();
+    let named: Vec<String> = running.iter().map(|d| d.installed()).collect();
     let finding = findings.report(
         Subject::deployment(first),
         format!(
@@ -52,11 +45,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         ),
     );
     for operator in running {
-        finding.evidence(
-            operator,
-            "status.availableReplicas",
-            operator.available_replicas(),
-        );
+        finding.evidence(operator, "status.readyReplicas", operator.ready_replicas());
     }
     finding.kubectl(
         Grade::B0,
@@ -70,11 +59,4 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             "--show-labels",
         ],
     );
-}
-
-/// `v0.17.0 in namespace skyhook`
-fn named(operator: &Deployment) -> String {
-    let version = operator.operator_version();
-    let version = version.map_or_else(|| "unknown version".to_owned(), |v| v.to_string());
-    format!("{version} in namespace {}", operator.namespace())
 }

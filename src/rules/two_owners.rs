@@ -20,29 +20,31 @@ rule! {
     ///
     /// # How to fix
     ///
-    /// Compare the two specs. If the NodeWright is the correct one, delete the Skyhook.
+    /// Compare the two specs. If the NodeWright is the correct one, and the only operator that runs is v0.18.0 or
+    /// later, delete the Skyhook. An older operator acts on the Skyhook.
     ///
     /// # Since
     ///
     /// Operators v0.18.0 to v0.20.x.
-    SKY603 "two-owners" Warning needs Skyhooks Legacy
+    SKY603 "two-owners" Warning needs Skyhooks Legacy, also Operator
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    if !cluster.active_api.migrating() {
+    // Of two operators the older one acts on the Skyhook.
+    if !cluster.active_api.migrating() || cluster.installations().len() > 1 {
         return;
     }
     let key = cluster.flavor().key("mirrored-from");
     for skyhook in cluster.skyhooks.items() {
-        let mut all = cluster.legacy.items().iter();
-        let Some(legacy) = all.find(|l| l.name() == skyhook.name() && !l.deleting()) else {
+        let legacy = cluster.legacy_skyhook(skyhook.name());
+        let Some(legacy) = legacy.filter(|l| !l.deleting()) else {
             continue;
         };
         let mirrored = skyhook.mirrored_from();
         if mirrored == Some(legacy.name()) {
             continue;
         }
-        findings
+        let finding = findings
             .report(
                 Subject::skyhook(skyhook),
                 format!(
@@ -51,7 +53,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             )
             .evidence(skyhook, &key, mirrored.unwrap_or("absent"))
             .evidence(legacy, "exists", "yes")
-            .show_manifest("Compare the two", skyhook)
+            .show_manifest("Compare the two", skyhook);
+        if !cluster.operator_since(0, 18) {
+            continue;
+        }
+        finding
             .kubectl(
                 Grade::B1,
                 "Delete the Skyhook",

@@ -74,7 +74,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 finding.entry(&node.name, entry);
                 finding.warning_unless_selected(skyhook, node);
                 if let Some(package_run) = package_run {
-                    finding.package_run_trouble(package_run);
+                    finding.package_run_trouble(cluster, package_run);
                 }
                 finding.reruns_wait(skyhook);
                 finding.read_logs(skyhook.name(), &node.name, &entry.name, &entry.stage);

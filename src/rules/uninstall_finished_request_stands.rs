@@ -1,4 +1,3 @@
-use super::evidence::absent_everywhere;
 use super::{Findings, Grade, Subject};
 use crate::cluster::Cluster;
 use crate::cluster::history::History;
@@ -32,13 +31,13 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    for (skyhook, name) in absent_everywhere(cluster) {
-        // What depends on it has the say: see `dependency-uninstalled`.
+    for (skyhook, name, history) in cluster.absent_packages() {
+        // Packages that depend on it decide: see `dependency-uninstalled`.
         let mut others = skyhook.packages();
         if others.any(|(_, p)| p.depends_on.contains_key(name) && !p.uninstall().apply) {
             continue;
         }
-        let History::Present(traces) = cluster.history(skyhook, name) else {
+        let History::Present(traces) = history else {
             continue;
         };
         let finding = findings.report(

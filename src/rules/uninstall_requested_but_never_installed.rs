@@ -1,4 +1,3 @@
-use super::evidence::absent_everywhere;
 use super::{Findings, Severity, Subject};
 use crate::cluster::history::History;
 use crate::cluster::{Cluster, Source};
@@ -36,9 +35,8 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    for (skyhook, name) in absent_everywhere(cluster) {
-        let history = cluster.history(skyhook, name);
-        if cluster.past_may_be_in_events(&history) {
+    for (skyhook, name, history) in cluster.absent_packages() {
+        if cluster.past_may_be_in_events(history) {
             findings.depends_on(Source::Events);
         }
         let (why, sure) = match history {

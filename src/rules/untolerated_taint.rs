@@ -1,5 +1,6 @@
+use jiff::SignedDuration;
+
 use super::resume_effects::ResumeEffects;
-use super::usual_remedies::CHECK_AGAIN;
 use super::{Findings, Grade, Subject};
 use crate::api::Status;
 use crate::cluster::Cluster;
@@ -17,7 +18,8 @@ rule! {
     ///
     /// A taint was added, or `additionalTolerations` does not list it. Taints that Kubernetes itself
     /// sets, such as `node.kubernetes.io/not-ready`, indicate a problem of the node; they are removed when
-    /// the node recovers, and are only a warning here.
+    /// the node recovers. They are a warning here, and an error after half an hour on a node that is ready: then whatever
+    /// should remove them does not.
     ///
     /// # How to confirm
     ///
@@ -35,6 +37,12 @@ rule! {
         blocks Install Uninstall
 }
 
+/// See `deletion-passes-over-node`.
+const SKIPPED_AFTERWARDS: &str = "if other nodes are already uninstalled, the operator skips this node: then apply the remedy of SKY114";
+
+/// How long a taint of a node's life may stay on a node that is ready.
+const LIFTED_WITHIN: SignedDuration = SignedDuration::from_mins(30);
+
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let package_runs = cluster.package_runs();
     let runtime_keys = cluster.runtime_required_taints();
@@ -43,11 +51,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if node.taints.is_empty() || cluster.is_complete_on(skyhook, node) {
                 continue;
             }
-            // What becomes of the runtime-required taint is a question of its own.
+            // Another rule covers the runtime-required taint.
             let taints: Vec<&Taint> = cluster
                 .untolerated_by(skyhook, node)
                 .into_iter()
                 .filter(|t| runtime_keys.iter().all(|(key, _)| t.key != *key))
+                .filter(|t| !(skyhook.spec.runtime_required && cluster.is_dropped_taint(t)))
                 .collect();
             if taints.is_empty() {
                 continue;
@@ -64,12 +73,20 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             let spelled: Vec<String> = taints.iter().map(|t| t.spelled()).collect();
             let spelled = spelled.join(", ");
+            // A problem of the kubelet or the network lifts the taint when it ends; without one nothing else will.
+            let since = taints.iter().filter_map(|t| node.tainted_since(t)).min();
+            let age = since.map(|at| cluster.taken_at.duration_since(at));
+            let kept = passing && node.ready() && age.is_some_and(|age| age >= LIFTED_WITHIN);
+            let passing = passing && !kept;
             let finding = findings.report(
                 Subject::on(skyhook, node),
                 format!("{skyhook} does not tolerate {spelled}, so its packages do not run here"),
             );
             finding.warning_if(passing || !blocked);
-            // The operator has yet to notice it, and then stays away; a node that is gone for long may not come back by itself.
+            if kept {
+                finding.since(since);
+            }
+            // The operator notices it later, and then stays away; a node that has been down for long may not return.
             if !passing || cluster.not_ready_since(node).is_some() {
                 finding.lasts();
             }
@@ -80,11 +97,21 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if let Some(on) = on {
                 finding.evidence(node, "operator's status", on.operator_status().as_str());
             }
-            if let Some(condition) = skyhook.true_condition("TaintNotTolerable") {
+            if let Some(condition) = skyhook
+                .true_condition("TaintNotTolerable")
+                .filter(|_| !kept)
+            {
                 finding.since(condition.last_transition_time);
             }
             finding.describe_node("See the state of the node", &node.name);
-            if !passing {
+            if kept {
+                let title = "Find out what should remove the taint, such as the cloud controller manager, and repair it";
+                finding.kubectl(
+                    Grade::B0,
+                    title,
+                    ["get", "pods", "-n", "kube-system", "-o", "wide"],
+                );
+            } else if !passing {
                 finding
                     .edit(
                         Grade::B2,
@@ -92,7 +119,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         skyhook,
                     )
                     .caveat(if skyhook.deleting() {
-                        CHECK_AGAIN
+                        SKIPPED_AFTERWARDS
                     } else {
                         "packages then run on every node with this taint"
                     });
@@ -104,9 +131,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                             &node.name,
                             &taint.spelled(),
                         )
-                        .caveat(
-                            "workloads may be scheduled on the node, and packages run immediately",
-                        );
+                        .caveat(if skyhook.deleting() {
+                            SKIPPED_AFTERWARDS
+                        } else {
+                            "workloads may be scheduled on the node, and packages run immediately"
+                        });
                 }
             }
         }

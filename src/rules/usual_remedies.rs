@@ -1,6 +1,6 @@
 //! The commands that many rules propose, each written in one place.
 
-use super::{Finding, Grade};
+use super::{Finding, Grade, uninstall_argument};
 use crate::api::{Entry, Skyhook, Stage};
 use crate::cluster::{Cluster, Deployment, Job, Pod};
 
@@ -10,9 +10,6 @@ const OPERATOR: &str = "control-plane=controller-manager";
 /// What to note about an uninstall script that does not run for a package.
 pub const CHANGES_REMAIN: &str =
     "uninstall.sh does not run: changes that the package made to the host remain";
-
-/// What to note where a node is made available for a deletion: see `deletion-passes-over-node`.
-pub const CHECK_AGAIN: &str = "the uninstall runs; if other nodes are already done, the operator may skip this node: check for SKY114 afterwards";
 
 impl Finding {
     /// An edit of the custom resource by hand.
@@ -54,7 +51,8 @@ impl Finding {
         skyhook: &Skyhook,
         package: &str,
     ) -> &mut Self {
-        let words = ["uninstall", skyhook.name(), package, "--cancel"];
+        let skyhook = uninstall_argument(skyhook.name());
+        let words = ["uninstall", &skyhook, package, "--cancel"];
         self.remedy(Grade::B2, title, words)
     }
 
@@ -114,8 +112,10 @@ impl Finding {
 
     /// The operator's log.
     pub fn operator_log(&mut self, cluster: &Cluster, title: &str) -> &mut Self {
-        let operator = cluster.operators.items().first();
-        let namespace = operator.map_or(cluster.flavor().default_namespace(), |d| d.namespace());
+        let namespace = cluster.operator().map(Deployment::namespace);
+        let namespace = namespace
+            .or_else(|| cluster.operator_namespaces().first().copied())
+            .unwrap_or(cluster.flavor().default_namespace());
         let words = ["logs", "-n", namespace, "-l", OPERATOR, "--tail=200"];
         self.kubectl(Grade::B0, title, words)
     }

@@ -1,5 +1,5 @@
-use super::evidence::{absent_everywhere, uninstall_requested};
-use super::{Findings, Grade, Severity, Subject};
+use super::evidence::uninstall_requested;
+use super::{Findings, Grade, Severity, Subject, uninstall_argument};
 use crate::api::State;
 use crate::cluster::history::History;
 use crate::cluster::{Cluster, Source};
@@ -37,9 +37,8 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    for (skyhook, name) in absent_everywhere(cluster) {
-        let history = cluster.history(skyhook, name);
-        if cluster.past_may_be_in_events(&history) {
+    for (skyhook, name, history) in cluster.absent_packages() {
+        if cluster.past_may_be_in_events(history) {
             findings.depends_on(Source::Events);
         }
         let History::OnlyOther(traces) = history else {
@@ -107,7 +106,12 @@ fn take_back(finding: &mut super::Finding, skyhook: &str, package: &str) {
         .remedy(
             Grade::B2,
             "Cancel the uninstall",
-            ["uninstall", skyhook, package, "--cancel"],
+            [
+                "uninstall",
+                &uninstall_argument(skyhook),
+                package,
+                "--cancel",
+            ],
         )
         .caveat("the version in the spec is then installed on every selected node");
 }

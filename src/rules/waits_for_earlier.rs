@@ -2,7 +2,7 @@ use super::evidence::some_of;
 use super::resume_effects::ResumeEffectsByName;
 use super::standstill::{Standstill, Trouble};
 use super::{Finding, Findings, Grade, Severity, Subject};
-use crate::api::{Skyhook, Status};
+use crate::api::Skyhook;
 use crate::cluster::Cluster;
 
 rule! {
@@ -40,6 +40,8 @@ rule! {
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let mut standstill = None;
     let mut resume_effects = ResumeEffectsByName::default();
+    // There is one root: the first with `sequencing: all` that is not complete.
+    let mut trouble_of_root = None;
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.runs()) {
         if let Some(gate) = cluster.gate_everywhere(skyhook) {
             let waiting: Vec<&str> = cluster
@@ -51,10 +53,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             let root = gate.skyhook;
             let standstill = standstill.get_or_insert_with(|| Standstill::of(cluster, findings));
-            let trouble = cluster
-                .unfinished(root)
-                .filter_map(|node| standstill.trouble(cluster, root, node))
-                .max_by_key(|t| (t.severity, t.lasts));
+            let trouble = trouble_of_root.get_or_insert_with(|| {
+                cluster
+                    .unfinished(root)
+                    .filter_map(|node| standstill.trouble(cluster, root, node))
+                    .max_by_key(|t| (t.severity, t.lasts))
+            });
             let finding = findings.report(
                 Subject::skyhook(skyhook),
                 format!(
@@ -109,13 +113,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         format!("{done} of {all} packages done")
                     },
                 );
-            let works = cluster.status_on(root, node) == Status::InProgress;
-            // One that is being deleted is done with a node only when it is gone.
-            if works && !root.deleting() {
-                finding.waits_for_node(root.name(), &node.name);
-            } else {
-                finding.waits_for_queued(root.name(), &node.name);
-            }
+            finding.waits_for_gate(&gate);
             close(
                 cluster,
                 finding,

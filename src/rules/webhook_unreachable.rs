@@ -1,8 +1,8 @@
 use serde_json::json;
 
 use super::{Findings, Grade, Severity, Subject};
+use crate::cluster::Cluster;
 use crate::cluster::admission::{Lack, Operation, Unreachable};
-use crate::cluster::{Cluster, Source};
 
 rule! {
     /// A webhook that must allow every change to a custom resource is unreachable or not trusted.
@@ -17,7 +17,7 @@ rule! {
     /// # What causes it
     ///
     /// The operator serves the webhook itself. It is down, it was scaled to zero, or it was removed
-    /// and its webhook configurations were left behind. Each upgrade of the chart empties the CA bundles; the
+    /// and its webhook configurations were left behind; then the next custom resource cannot be created either. Each upgrade of the chart empties the CA bundles; the
     /// operator fills them again within a minute, unless it cannot read its certificate or write the configurations.
     /// The operator's certificate is valid for a year; its leader renews it a week before it expires, unless it cannot
     /// write the Secret or the configurations.
@@ -37,16 +37,11 @@ rule! {
     /// # Since
     ///
     /// All operators that are installed with webhooks.
-    SKY505 "webhook-unreachable" Error needs Skyhooks, also Webhooks Operator,
-        blocks Deletion
+    SKY505 "webhook-unreachable" Error needs Webhooks, also Operator,
+        blocks Deletion Changes
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    if cluster.skyhooks.items().is_empty() {
-        return;
-    }
-    // Only this source has them.
-    findings.depends_on(Source::Webhooks);
     let dead = cluster.unreachable_webhooks(Operation::Update, None);
     let mut configurations: Vec<&Unreachable<'_>> = Vec::new();
     for one in &dead {
@@ -83,8 +78,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "absent, so the CA bundle may be empty only for a moment",
             );
         }
-        // That a Service does not exist is not explained by an operator that does not run.
-        if configuration.is_operators() && first.lacks == Lack::Endpoint && !operators.is_empty() {
+        // That a Service does not exist is not explained by an operator that only does not run.
+        let explained = first.lacks == Lack::Endpoint && !operators.is_empty();
+        if configuration.is_operators() && (explained || cluster.operator_gone()) {
             finding.effect_of(&["SKY501"]);
         }
         let comes_up = cluster.operator_coming_up_since();
@@ -96,7 +92,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         }
         let zero = operators.iter().find(|d| d.replicas() == 0);
-        let absent = cluster.operator_absent();
+        let absent = cluster.operator_gone();
         if absent && configuration.is_operators() {
             finding
                 .kubectl(
@@ -148,7 +144,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// What the operator's log is searched for, and what its restart does, where the API server does not trust it.
+/// The log pattern of the operator, and the effect of its restart, if the API server does not trust it.
 fn of_certificate(lacks: Lack) -> Option<(&'static str, &'static str)> {
     match lacks {
         Lack::Service | Lack::Endpoint => None,

@@ -12,6 +12,32 @@ pub fn age(since: Option<Timestamp>, now: Timestamp) -> String {
     )
 }
 
+/// How far the clock that wrote a time may be ahead of the reader's.
+const CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(5);
+
+/// `12m ago`; for a time in the future `just now`, or the time itself where no usual difference of clocks explains it.
+pub fn ago(at: Option<Timestamp>, now: Timestamp) -> String {
+    match at {
+        Some(at) if at > now => {
+            in_future(at, now).map_or("just now".to_owned(), |at| format!("at {at}"))
+        }
+        at => format!("{} ago", age(at, now)),
+    }
+}
+
+/// `for 12m`; for a time in the future as [`ago`].
+pub fn for_how_long(since: Timestamp, now: Timestamp) -> String {
+    let in_future = in_future(since, now).map(|at| format!("since {at}"));
+    in_future.unwrap_or_else(|| format!("for {}", age(Some(since.min(now)), now)))
+}
+
+fn in_future(at: Timestamp, now: Timestamp) -> Option<String> {
+    (at.duration_since(now) > CLOCK_SKEW).then(|| {
+        let at = at.strftime("%Y-%m-%dT%H:%M:%SZ");
+        format!("{at}, which is in the future (clocks differ)")
+    })
+}
+
 /// A span of time in two or three significant figures.
 ///
 /// The steps are those of `HumanDuration` in `k8s.io/apimachinery/pkg/util/duration`: a reader
@@ -100,5 +126,25 @@ mod tests {
         let since = "2026-05-01T11:48:00Z".parse().expect("a timestamp");
         assert_eq!(age(None, now), "<unknown>");
         assert_eq!(age(Some(since), now), "12m");
+    }
+
+    #[test]
+    fn times_in_the_future_are_tolerated_and_named() {
+        let now: Timestamp = "2026-05-01T12:00:00Z".parse().expect("a timestamp");
+        let at = |text: &str| text.parse::<Timestamp>().expect("a timestamp");
+        for (time, since, lasting) in [
+            ("2026-05-01T11:48:00Z", "12m ago", "for 12m"),
+            ("2026-05-01T12:00:00Z", "0s ago", "for 0s"),
+            ("2026-05-01T12:04:59Z", "just now", "for 0s"),
+            (
+                "2036-05-01T12:00:00.5Z",
+                "at 2036-05-01T12:00:00Z, which is in the future (clocks differ)",
+                "since 2036-05-01T12:00:00Z, which is in the future (clocks differ)",
+            ),
+        ] {
+            assert_eq!(ago(Some(at(time)), now), since);
+            assert_eq!(for_how_long(at(time), now), lasting);
+        }
+        assert_eq!(ago(None, now), "<unknown> ago");
     }
 }

@@ -76,14 +76,14 @@ fn headed(heading: String, path: &str) -> Result<(String, Path), FormatError> {
     Ok((heading, path))
 }
 
-/// The items of a list, which `node list` calls nodes; anything else is an item of its own.
+/// The items of a list, called nodes in `node list`; any other document is a single item.
 fn items(document: &Value) -> &[Value] {
     let member = |name| document.get(name)?.as_array();
     let list = document.as_array().or(member("items")).or(member("nodes"));
     list.map_or(std::slice::from_ref(document), Vec::as_slice)
 }
 
-/// All that the path finds, with commas between; empty is shown as `<none>` by the table.
+/// All values at the path, separated by commas; the table shows an empty cell as `<none>`.
 fn cell(path: &Path, item: &Value) -> Result<Line, FormatError> {
     let found = path
         .find(item)?

@@ -10,7 +10,7 @@ use super::text::Text;
 use super::yaml::YamlError;
 pub use super::yaml::yaml;
 
-/// What `-o` asks for.
+/// The value of `-o`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum OutputFormat {
     /// For people.
@@ -25,11 +25,11 @@ pub enum OutputFormat {
     JsonPath(JsonPath),
     JsonPathAsJson(JsonPath),
     CustomColumns(Columns),
-    /// The file that a command writes its answer to; what it says beside is for people.
+    /// The output file of the command; notices are for people.
     File(std::path::PathBuf),
 }
 
-/// What is printed, and how much may be done to it on the way.
+/// The printed data, and the allowed transformations.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Rendered {
     /// Laid out for the terminal.
@@ -42,6 +42,12 @@ pub enum Rendered {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct FormatError(pub String);
+
+impl From<FormatError> for crate::error::Error {
+    fn from(error: FormatError) -> Self {
+        Self::failed(error)
+    }
+}
 
 impl From<YamlError> for FormatError {
     fn from(error: YamlError) -> FormatError {
@@ -96,11 +102,11 @@ impl OutputFormat {
         (named && !file.is_empty()).then_some(file)
     }
 
-    /// The format that [`OutputFormat::file`] names, from what stands in the file.
+    /// The format of [`OutputFormat::file`], from the content of the file.
     ///
     /// # Errors
     ///
-    /// A file that holds no template, or no columns.
+    /// A file without a template or columns.
     pub fn of_file(text: &str, content: &str) -> Result<OutputFormat, FormatError> {
         if text.to_ascii_lowercase().starts_with("jsonpath") {
             Ok(OutputFormat::JsonPath(json_path(content)?))
@@ -126,7 +132,7 @@ impl FromStr for OutputFormat {
             ("yaml", None) => Ok(OutputFormat::Yaml),
             ("name", None) => Ok(OutputFormat::Name),
             ("jsonpath" | "jsonpath-as-json", None | Some("")) => Err(FormatError(format!(
-                "a template is required, as in {word}='{{.items[*].metadata.name}}'"
+                "a template is required, as in {word}='{{.kind}}'"
             ))),
             ("jsonpath", Some(template)) => Ok(OutputFormat::JsonPath(json_path(template)?)),
             ("jsonpath-as-json", Some(template)) => {
@@ -134,7 +140,7 @@ impl FromStr for OutputFormat {
             }
             ("custom-columns", Some(spec)) => Columns::parse(spec).map(OutputFormat::CustomColumns),
             ("custom-columns", None) => Err(FormatError(
-                "columns are required, as in custom-columns=NAME:.metadata.name".to_owned(),
+                "columns are required, as in custom-columns=NODE:.node".to_owned(),
             )),
             ("jsonpath-file" | "custom-columns-file", None | Some("")) => Err(FormatError(
                 format!("a file path is required, as in {word}=FILE"),
@@ -142,7 +148,7 @@ impl FromStr for OutputFormat {
             ("go-template" | "go-template-file" | "template" | "templatefile", _) => {
                 Err(FormatError(
                     "Go templates are not supported: use jsonpath=TEMPLATE, \
-                     as in jsonpath='{.items[*].metadata.name}'"
+                     as in jsonpath='{.kind}'"
                         .to_owned(),
                 ))
             }
@@ -262,11 +268,11 @@ mod tests {
         assert_eq!(error("json="), allowed);
         assert_eq!(
             error("go-template={{.items}}"),
-            "Go templates are not supported: use jsonpath=TEMPLATE, as in jsonpath='{.items[*].metadata.name}'"
+            "Go templates are not supported: use jsonpath=TEMPLATE, as in jsonpath='{.kind}'"
         );
         assert_eq!(
             error("jsonpath"),
-            "a template is required, as in jsonpath='{.items[*].metadata.name}'"
+            "a template is required, as in jsonpath='{.kind}'"
         );
         assert_eq!(
             error("custom-columns-file="),

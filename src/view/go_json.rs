@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::harmless_json;
 
-/// The characters that Go escapes, for the sake of HTML and of JavaScript. In JSON they stand in strings alone.
+/// The characters that Go escapes for HTML and JavaScript. In JSON they occur only in strings.
 const ESCAPED: [(char, &str); 5] = [
     ('<', "\\u003c"),
     ('>', "\\u003e"),
@@ -27,7 +27,7 @@ pub fn escaped(json: &str) -> Cow<'_, str> {
     json
 }
 
-/// A list as [`json`] writes it, piece by piece: what is written need not be held.
+/// A list as written by [`json`], piece by piece, so that it need not be buffered.
 pub fn pieces(items: impl Iterator<Item = Value>) -> impl Iterator<Item = String> {
     let mut items = items.peekable();
     let mut begun = false;

@@ -1,4 +1,4 @@
-//! Doc comments as text: what `explain` prints is what stands above the code.
+//! Doc comments as text: `explain` prints those of the rules.
 
 use super::text::{Text, command, heading, prose};
 

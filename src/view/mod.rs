@@ -1,7 +1,7 @@
-//! Data to text: what a command says, in every format, with no terminal in sight.
+//! Data to text: the output of a command in every format, independent of a terminal.
 //!
-//! A command builds a [`View`]; [`OutputFormat`] picks the form of it that was asked for; `screen` prints it.
-//! Words carry the label of what they mean ([`Label`]), never a colour.
+//! A command builds a [`View`]; [`OutputFormat`] selects its form; `screen` prints it. Words carry the label of their
+//! meaning ([`Label`]), never a colour.
 
 mod age;
 mod columns;
@@ -18,7 +18,7 @@ pub mod text;
 mod words;
 mod yaml;
 
-pub use age::{age, duration_text, human};
+pub use age::{age, ago, duration_text, for_how_long, human};
 pub use format::{FormatError, OutputFormat};
 pub use nodeset::{NodeSet, expand, natural};
 pub use sanitize::{harmless_json, harmless_lines, is_harmless, sanitize};
@@ -47,7 +47,7 @@ pub trait View {
     /// For machines: what `-o json`, `yaml`, `jsonpath` and `custom-columns` print.
     fn document(&self) -> serde_json::Value;
 
-    /// The items of a document that is a list, where there may be so many that they are printed one by one.
+    /// The items of a list document that may be long enough to be printed one by one.
     fn items(&self) -> Option<Box<dyn Iterator<Item = serde_json::Value> + '_>> {
         None
     }

@@ -29,7 +29,7 @@ pub struct NodeSet {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct NameGroup {
     prefix: String,
-    /// None if nothing is folded, and the prefix is the name.
+    /// Empty without folding; the prefix is the name then.
     runs: Vec<NumberRange>,
     suffix: String,
 }
@@ -43,7 +43,7 @@ struct NumberRange {
 }
 
 impl NodeSet {
-    /// Folds names; one that is there twice counts once. The order of what is given does not matter.
+    /// Folds names without duplicates, in any order.
     pub fn of<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> NodeSet {
         let names: Vec<S> = names.into_iter().collect();
         let names: BTreeSet<&str> = names.iter().map(AsRef::as_ref).collect();
@@ -78,7 +78,7 @@ impl NodeSet {
         self.len == 0
     }
 
-    /// As text with at most so many runs of numbers, and how many names are not shown: `gpu-[1-9] and 12 more`.
+    /// The text with at most this many runs of numbers, and the number of names beyond: `gpu-[1-9] and 12 more`.
     pub fn limited(&self, runs: usize) -> String {
         let mut left = runs.max(1);
         let mut shown = 0;
@@ -154,7 +154,7 @@ fn shape(tokens: &[&str]) -> String {
 fn fold(names: &[Vec<&str>]) -> Vec<NameGroup> {
     let places = (1..names.first().map_or(0, Vec::len)).step_by(2);
     let places = places.filter(|at| names.iter().all(|name| is_number(name[*at])));
-    // Without the number at that place, how many different names are left?
+    // The number of different names without the number at that place.
     let left = |at: usize| {
         let without = names.iter().map(|name| (&name[..at], &name[at + 1..]));
         without.collect::<BTreeSet<_>>().len()
@@ -226,7 +226,7 @@ fn runs(mut numbers: Vec<&str>) -> Vec<NumberRange> {
     runs
 }
 
-/// Numbers within names by their value: `gpu-9` before `gpu-10`. For sorting whatever has names.
+/// Compares names with numbers by value: `gpu-9` before `gpu-10`. For sorting anything with names.
 pub fn natural(a: &str, b: &str) -> Ordering {
     let (left, right) = (tokens(a), tokens(b));
     // Texts and numbers alternate. Of two numbers without zeros in front the longer one is greater.
@@ -259,7 +259,7 @@ mod tests {
         NodeSet::of(names.iter().copied()).to_string()
     }
 
-    /// The names that a printed set stands for.
+    /// The names of a printed set.
     fn unfold(text: &str) -> BTreeSet<String> {
         match expand(text) {
             Some(names) => names.expect("few names").into_iter().collect(),
@@ -340,7 +340,7 @@ mod tests {
         );
     }
 
-    /// Optimised it takes some ten milliseconds; here is what a debug build may take on a machine that does much else.
+    /// About ten milliseconds when optimised; the limit suits a debug build on a busy machine.
     #[test]
     fn is_quick_with_a_large_cluster() {
         let names: Vec<String> = (0..15_000)

@@ -18,10 +18,10 @@ pub fn harmless_lines(text: &str) -> Cow<'_, str> {
     replaced(text, |c| matches!(c, '\n' | '\t'), spell)
 }
 
-/// JSON text with what is harmful written as `\u202e`.
+/// JSON text with harmful characters escaped as `\u202e`.
 ///
-/// Such characters occur only inside of JSON strings, where the escape means the same character, so a
-/// reader gets exactly the same data. Newlines and tabs are layout: within strings JSON escapes them anyway.
+/// Such characters occur only inside of JSON strings, where the escape means the same character, so a reader gets
+/// exactly the same data. Newlines and tabs are layout: within strings JSON escapes them anyway.
 pub fn harmless_json(json: &str) -> Cow<'_, str> {
     replaced(
         json,
@@ -34,7 +34,7 @@ pub fn harmless_json(json: &str) -> Cow<'_, str> {
     )
 }
 
-/// Whether text of several lines can be printed as it is.
+/// Whether multi-line text can be printed unchanged.
 pub fn is_harmless(text: &str) -> bool {
     !text.contains(|c| c != '\n' && is_harmful(c))
 }
@@ -66,7 +66,8 @@ fn spell(out: &mut String, c: char) {
     };
 }
 
-/// Whether a character moves the cursor, changes the direction of reading, or hides.
+/// Whether a character moves the cursor, changes the direction of reading, is invisible, or is a blank other than the
+/// ASCII space.
 fn is_harmful(c: char) -> bool {
     if c.is_ascii() {
         return c.is_ascii_control();
@@ -74,12 +75,15 @@ fn is_harmful(c: char) -> bool {
     matches!(c,
         // C1 controls: U+009B alone starts an escape sequence.
         '\u{80}'..='\u{9f}'
-        // Soft hyphen, Arabic letter mark, Mongolian vowel separator.
-        | '\u{ad}' | '\u{61c}' | '\u{180e}'
-        // Zero widths, marks, line and paragraph separators, embeddings, overrides, isolates.
-        | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-        // Byte order mark, interlinear annotations, tags.
-        | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+        // Blanks: a name with one looks like two words, or ends where it does not.
+        | '\u{a0}' | '\u{1680}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{2800}' | '\u{3000}'
+        // Line and paragraph separators, embeddings and overrides.
+        | '\u{2028}'..='\u{202e}'
+        // Unicode's Default_Ignorable_Code_Point: joiners, marks, isolates, fillers, variation selectors, tags.
+        | '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
+        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
+        | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+        | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 #[cfg(test)]
@@ -103,6 +107,11 @@ mod tests {
             "a<U+009B>31m<U+202E>b<U+200B><U+FEFF><U+E0041>"
         );
         assert_eq!(harmless_lines("a\tb\r\nc\x1b[2J"), "a\tb\\r\nc^[[2J");
+        // Blanks and fillers that look like a space or like nothing.
+        assert_eq!(
+            sanitize("gpu\u{3164}\u{fe0f}\u{2800}\u{a0}\u{ffa0}tune"),
+            "gpu<U+3164><U+FE0F><U+2800><U+00A0><U+FFA0>tune"
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! JSON schemas of what views print.
+//! JSON schemas of the documents.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -7,7 +7,7 @@ use serde_json::Value;
 /// A document whose shape is published.
 #[derive(Debug, Clone, Copy)]
 pub struct Published {
-    /// The `kind` that stands in the document.
+    /// The `kind` of the document.
     pub kind: &'static str,
     schema: fn(&str) -> Value,
 }
@@ -27,7 +27,7 @@ impl Published {
     }
 }
 
-/// Describes what is written, not what could be read: a field with a default is always there.
+/// The schema of the serialized form: a field with a default is always present.
 fn schema<T: JsonSchema>(kind: &str) -> Value {
     let generator = SchemaSettings::draft2020_12()
         .for_serialize()
@@ -44,7 +44,7 @@ mod tests {
 
     use super::*;
 
-    /// What a node says.
+    /// A node of the test document.
     #[derive(Serialize, JsonSchema)]
     #[serde(rename_all = "camelCase")]
     struct Status {
@@ -62,7 +62,7 @@ mod tests {
             json!({
                 "$schema": "https://json-schema.org/draft/2020-12/schema",
                 "title": "NodeStatus",
-                "description": "What a node says.",
+                "description": "A node of the test document.",
                 "type": "object",
                 "properties": {
                     "nodeName": {"description": "The node.", "type": "string"},

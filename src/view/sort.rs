@@ -28,14 +28,14 @@ impl FromStr for SortBy {
 }
 
 impl SortBy {
-    /// Puts items in order by the first value that the path finds in each; `document` is an item as `-o json` has it.
+    /// Sorts items by the first value at the path; `document` returns an item as `-o json` has it.
     ///
-    /// As in kubectl, numbers within texts count by their value, and items without the value come first. Items that
-    /// are alike stay in their order.
+    /// As in kubectl, numbers within texts count by their value, and items without the value come first. The sort is
+    /// stable.
     ///
     /// # Errors
     ///
-    /// A path that finds nothing in any item, and values that have no order among each other.
+    /// A path without a value in any item, and values that cannot be compared.
     pub fn sort<T>(
         &self,
         items: &mut Vec<T>,

@@ -45,7 +45,7 @@ pub use crate::__cells as cells;
 /// Columns between two cells.
 const GUTTER: usize = 2;
 
-/// A wider cell pushes the rest of its own row aside, instead of widening the column for all rows.
+/// A wider cell shifts the rest of its own row, instead of widening the column for all rows.
 const WIDEST: usize = 200;
 
 impl Table {
@@ -54,7 +54,7 @@ impl Table {
         Table::as_given(columns.into_iter().map(|c| c.as_ref().to_uppercase()))
     }
 
-    /// A table with these headings as they are: a user has chosen them.
+    /// A table with these headings unchanged: the user has chosen them.
     pub fn as_given<S: Into<String>>(columns: impl IntoIterator<Item = S>) -> Table {
         Table {
             columns: columns.into_iter().map(Into::into).collect(),
@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(Text::from(Table::default()).plain(), "");
     }
 
-    /// Fifteen thousand rows take a tenth of a second when optimised; here is what a debug build may take.
+    /// Fifteen thousand rows take a tenth of a second when optimised; the limit suits a debug build.
     #[test]
     fn is_quick_with_a_large_cluster() {
         let mut table = Table::new(["node", "skyhook", "status", "stage", "age"]);

@@ -17,7 +17,7 @@ use std::ops::Add;
 use super::Table;
 pub use layout::Layout;
 
-/// What a piece of text means. Which style that gets is up to `screen` alone.
+/// The meaning of a piece of text. `screen` alone decides its style.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Label {
     #[default]
@@ -30,7 +30,7 @@ pub enum Label {
     Info,
     /// As it should be.
     Good,
-    /// The title of what follows.
+    /// The title of the following text.
     Heading,
     /// Of lesser weight: a caveat, a source.
     Dim,
@@ -69,7 +69,7 @@ constructors! {
     name Name,
 }
 
-/// A sentence of ours, in which backticks enclose what is to be typed.
+/// A sentence with input to type in backticks.
 pub fn prose(sentence: &str) -> Line {
     let mut line = Line::default();
     let mut rest = sentence;
@@ -211,7 +211,7 @@ pub(super) enum Content {
     Blank,
     /// Never wrapped: headings, commands to copy.
     Line(Line),
-    /// Wrapped; what comes before the text, and stands alone in its columns.
+    /// Wrapped text behind a mark, whose columns stay empty on further lines.
     Paragraph(String, Line),
     Table(Table),
 }
@@ -235,7 +235,7 @@ impl Text {
         self.item("", text)
     }
 
-    /// A paragraph behind a mark such as `"- "`: further lines stand under its first word.
+    /// A paragraph behind a mark such as `"- "`: further lines are aligned with its first word.
     pub fn item(&mut self, mark: &str, text: impl Into<Line>) -> &mut Self {
         self.block(Content::Paragraph(mark.to_owned(), text.into()))
     }

@@ -32,7 +32,7 @@ pub fn yaml(document: &Value) -> Result<String, YamlError> {
     })
 }
 
-/// YAML whose every string is written as in JSON: the only way to escape what the serializer takes for letters.
+/// YAML with every string as in JSON: the only way to escape characters that the serializer takes for letters.
 fn escaped(document: &Value) -> String {
     let json = json(document);
     // Of two halves, as JSON has them, YAML would make two letters.

@@ -1,4 +1,4 @@
-//! The API server, spoken to in paths and JSON: a test wants to say what it sends, not to be typed.
+//! A client of the API server with paths and JSON: tests show what they send instead of typed objects.
 
 use std::time::{Duration, Instant};
 
@@ -53,7 +53,7 @@ impl Api {
         Ok(Self { runtime, client })
     }
 
-    /// Asked again where there is no answer: on a machine with too much to do a connection may end with a request on it.
+    /// Retries without a response: on a busy machine a connection may close under a request.
     pub fn get(&self, path: &str) -> Result<Value, Refused> {
         let ask = || self.send(Method::GET, path, "application/json", None);
         let mut answer = ask();
@@ -98,7 +98,7 @@ impl Api {
         self.send(Method::POST, path, "application/json", Some(body))
     }
 
-    /// The whole object, as it is to be from now on.
+    /// Replaces the whole object.
     pub fn put(&self, path: &str, body: &Value) -> Result<Value, Refused> {
         self.send(Method::PUT, path, "application/json", Some(body))
     }
@@ -116,7 +116,7 @@ impl Api {
         self.send(Method::DELETE, path, "application/json", Some(options))
     }
 
-    /// A merge patch, and what the server warns of when it accepts it.
+    /// Sends a merge patch; returns the server's warnings.
     pub fn merge_warned(&self, path: &str, patch: &Value) -> Result<Vec<String>> {
         let request = Request::patch(path)
             .header("content-type", "application/merge-patch+json")
@@ -133,13 +133,13 @@ impl Api {
             .collect())
     }
 
-    /// What is no JSON, such as the server's metrics.
+    /// Reads a body that is not JSON, such as the server's metrics.
     pub fn text(&self, path: &str) -> Result<String> {
         let request = Request::get(path).body(Vec::new())?;
         Ok(self.runtime.block_on(self.client.request_text(request))?)
     }
 
-    /// Waits until the server says it is ready.
+    /// Waits until the server is ready.
     pub fn await_ready(&self, limit: Duration) -> Result<()> {
         let path = Request::get("/readyz").body(Vec::new())?;
         let begun = Instant::now();

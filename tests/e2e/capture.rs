@@ -69,7 +69,7 @@ pub fn write(api: &Api, name: &str) -> Result<()> {
         let text = serde_json::to_string_pretty(&list(api, kinds)?)? + "\n";
         std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
     }
-    // A mixed list cannot say that there are none.
+    // A mixed list cannot show that it has none of a kind.
     let webhooks = EXTRA
         .map(|(path, ..)| path)
         .into_iter()
@@ -99,7 +99,7 @@ fn list(api: &Api, kinds: &[(&str, &str, &str)]) -> Result<Value> {
             for (key, value) in item.as_object().into_iter().flatten() {
                 whole[key] = value.clone();
             }
-            // As kubectl: who wrote which field is left out.
+            // As kubectl: without `managedFields`.
             whole["metadata"]
                 .as_object_mut()
                 .map(|metadata| metadata.remove("managedFields"));

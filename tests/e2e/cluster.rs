@@ -1,4 +1,4 @@
-//! A cluster of its own for one scenario, and the words a scenario is written in.
+//! A cluster for one scenario, and the vocabulary of scenarios.
 
 use std::{
     cell::RefCell,
@@ -24,8 +24,7 @@ use crate::{
 };
 
 pub const SKYHOOKS: &str = "/apis/skyhook.nvidia.com/v1alpha1/skyhooks";
-/// The operator looks again after a minute at what it heard nothing of, such as a node whose taint went away between
-/// two of its reads.
+/// The operator polls changes that it missed after a minute, such as a taint removed between two of its reads.
 pub const PATIENCE: Duration = Duration::from_secs(150);
 
 pub struct Cluster {
@@ -97,9 +96,12 @@ impl Cluster {
         self
     }
 
+    /// Made as a kubelet makes it. Without a label or annotation the API server would keep no `managedFields` of it, ever.
     pub fn add_node(&self, name: &str, labels: Value) {
-        let node = json!({
-            "metadata": {"name": name, "labels": labels},
+        let mut node = json!({
+            "metadata": {"name": name, "labels": {
+                "kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64",
+            }},
             "status": {
                 "nodeInfo": {
                     "bootID": "b", "machineID": name, "systemUUID": name, "kernelVersion": "6.8.0", "osImage": "Ubuntu 24.04",
@@ -113,6 +115,9 @@ impl Cluster {
                 "daemonEndpoints": {"kubeletEndpoint": {"Port": self.kubelet.port()}},
             },
         });
+        for (key, value) in labels.as_object().into_iter().flatten() {
+            node["metadata"]["labels"][key] = value.clone();
+        }
         self.api
             .post("/api/v1/nodes", &node)
             .expect("a node can be created");
@@ -319,8 +324,7 @@ impl Cluster {
         self.plane.borrow().kubeconfig(user)
     }
 
-    /// Writes down what the cluster holds now, if captures were asked for, and expects of our binary that it goes on
-    /// saying the same, and that what it collects says so, too.
+    /// Captures the cluster, if requested, and expects stable findings of our binary, live and from `collect`.
     #[track_caller]
     pub fn captured(&self, name: &str) {
         capture::write(&self.api, name).expect("a capture can be written");
@@ -347,7 +351,7 @@ impl Cluster {
         );
     }
 
-    /// What stands in for an editor: a script beside the configuration, which [`Cluster::edits`] writes.
+    /// A stand-in for an editor: a script beside the kubeconfig, written by [`Cluster::edits`].
     pub fn editor(&self) -> PathBuf {
         self.kubeconfig("admin").with_file_name("editor")
     }
@@ -361,7 +365,7 @@ impl Cluster {
         std::fs::set_permissions(&path, mode).expect("it can be made to run");
     }
 
-    /// What `diagnose stuck` says to the administrator.
+    /// The administrator's `diagnose stuck`.
     #[track_caller]
     pub fn report(&self, more: &[&str]) -> ours::Report {
         let report = ours::diagnose(&self.kubeconfig("admin"), more);

@@ -1,6 +1,7 @@
 //! A stand-in for the kubelets of all nodes. It walks every pod through its init containers to success, or to the
-//! failure a test has chosen, serves what they wrote, removes terminating pods and reboots nodes; the real operator and the real controllers
-//! decide everything else.
+//! failure
+//! chosen by a test, serves their logs, removes terminating pods and reboots nodes; the real operator and the real
+//! controllers decide everything else.
 
 pub mod logs;
 mod steps;
@@ -20,7 +21,7 @@ use serde_json::{Value, json};
 
 use crate::api::{Access, Api};
 
-/// What becomes of a pod's stage.
+/// The result of a pod's stage.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum StepResult {
     Succeed,
@@ -37,7 +38,7 @@ pub enum StepResult {
     LongHang,
     /// The kubelet does not take notice of the pod, as on a node that is down.
     Unseen,
-    /// The kubelet has no room for the pod and says so by failing it.
+    /// The kubelet has no room for the pod and fails it.
     Rejected,
     /// The pod runs longer than its deadline, and the kubelet fails it.
     TimesOut,
@@ -47,7 +48,7 @@ pub enum StepResult {
     Undying,
 }
 
-/// Which pods: what is not said is any. The rule added last wins.
+/// Selects pods; an unset field matches any. The rule added last wins.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Target {
     pub skyhook: Option<String>,
@@ -103,7 +104,7 @@ impl Kubelet {
             .push((target, result));
     }
 
-    /// Where the API server asks for logs.
+    /// The port on which the API server requests logs.
     pub fn port(&self) -> u16 {
         self.logs.port
     }
@@ -185,7 +186,7 @@ fn turn(
         if step.reboots {
             reboot(api, pod["spec"]["nodeName"].as_str().unwrap_or_default())?;
         }
-        // A conflict means the pod changed meanwhile, and the next turn sees it as it is.
+        // After a conflict, the next turn uses the current pod.
         let guard = json!({"metadata": {"uid": uid}, "status": step.status});
         if api.merge(&format!("{path}/status"), &guard).is_ok() {
             let first = stepped.insert(uid.to_owned(), Instant::now()).is_none();
@@ -200,7 +201,7 @@ fn turn(
     Ok(())
 }
 
-/// The operator's note on what the pod is for.
+/// The operator's annotation with the purpose of the pod.
 fn note(pod: &Value) -> Value {
     let annotations = &pod["metadata"]["annotations"];
     [

@@ -70,8 +70,9 @@ fn main() -> ExitCode {
 
 const INSIDE: &str = "KUBECTL_SKYHOOK_E2E_NAMESPACE";
 
-/// Starts this program again in a network namespace of its own. The operator serves its webhooks on all interfaces
-/// at a fixed port; in there, all interfaces are one loopback.
+/// Restarts this program in a network namespace of its own. The operator serves its webhooks on all interfaces at a
+/// fixed
+/// port; in the namespace, all interfaces are one loopback.
 fn enter_network_namespace() {
     if std::env::var_os(INSIDE).is_some() {
         return;

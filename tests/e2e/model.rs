@@ -1,7 +1,10 @@
-//! Plays the operator of the new generation, which cannot be had (see README.md). What it would write on nodes and on
-//! NodeWrights is written by the scenario through this file, as an operator of that generation was seen to write it; Jobs
-//! have the shape it gives them. Everything that happens to the Jobs and their pods is done by the real Job controller and
-//! the stand-in kubelet. So this proves how our binary reads such a cluster, and proves nothing about the operator.
+//! Plays the operator of the new generation, which is not available (see README.md). The scenario writes through this
+//! file
+//! what an operator of that generation was observed to write on nodes and NodeWrights; Jobs have the operator's shape.
+//! The
+//! real Job controller and the stand-in kubelet do the rest. So this proves how our binary reads such a cluster, and
+//! nothing
+//! about the operator.
 
 mod jobs;
 
@@ -56,7 +59,7 @@ pub fn install_crds(tools: &Tools, api: &Api) -> Result<()> {
     Ok(())
 }
 
-/// The namespace and the Deployment that says the version.
+/// Creates the namespace and the Deployment with the version.
 pub fn announce(api: &Api) -> Result<()> {
     make_namespace(api)?;
     operator::announce(api, NAMESPACE, PLAYED, "ghcr.io/nvidia/nodewright/operator")
@@ -81,7 +84,7 @@ pub enum RefusedBy<'a> {
     NoController,
 }
 
-/// One NodeWright and what the operator would remember of it.
+/// One NodeWright and the operator's memory of it.
 pub struct Played<'a> {
     cluster: &'a Cluster,
     pub name: String,
@@ -95,7 +98,7 @@ impl<'a> Played<'a> {
         for (key, value) in extra.as_object().into_iter().flatten() {
             metadata[key] = value.clone();
         }
-        // What was mirrored keeps the version of the older operator.
+        // A mirrored object keeps the version of the older operator.
         let version = &mut metadata["annotations"][format!("{PREFIX}/version")];
         if version.is_null() {
             *version = json!(PLAYED);
@@ -114,7 +117,7 @@ impl<'a> Played<'a> {
         }
     }
 
-    /// The first pass over it: every node waits for its turn.
+    /// The first reconcile: every node waits.
     #[must_use]
     pub fn begun(mut self) -> Self {
         for node in self
@@ -360,7 +363,7 @@ impl<'a> Played<'a> {
             .expect("a NodeWright has a status");
     }
 
-    /// What stands on a node whose drain is refused: by a budget that allows none, or since nobody would make the pod again.
+    /// The node's keys while its drain is refused: by a budget without allowance, or for a pod without a controller.
     pub fn drain_refused(&self, node: &str, pod: &str, by: RefusedBy<'_>) {
         let key = |kind: &str| format!("{PREFIX}/{kind}_{}", self.name);
         let mut refused = json!({"namespace": "default", "name": pod});
@@ -394,7 +397,7 @@ impl<'a> Played<'a> {
         );
     }
 
-    /// What the operator takes off a node once it is drained and the interrupt is over.
+    /// Removes the operator's keys after the drain and the interrupt.
     pub fn given_back(&self, node: &str) {
         let key = |kind: &str| format!("{PREFIX}/{kind}_{}", self.name);
         let nothing =

@@ -1,5 +1,6 @@
-//! Puts a generation of the operator into the cluster: CRDs, roles, the Deployment that says its version, webhooks,
-//! and the operator itself, which runs on the host.
+//! Installs a generation of the operator: CRDs, roles, the Deployment with its version, webhooks, and the operator
+//! itself,
+//! which runs on the host.
 
 use std::{
     collections::BTreeMap,
@@ -132,7 +133,7 @@ pub fn start(
         ("PROBE_PORT", format!("127.0.0.1:{probe}")),
         ("LEADER_ELECTION", "false".to_owned()),
         ("ENABLE_WEBHOOKS", webhooks.to_string()),
-        // The shortest it accepts: what is retried only when idle is retried while a test can wait for it.
+        // The shortest accepted interval, so that tests can wait for idle retries.
         ("DEFAULT_INTERVAL", "1m".to_owned()),
         ("LOG_LEVEL", "info".to_owned()),
         ("LOG_ENCODER", "console".to_owned()),
@@ -159,8 +160,9 @@ pub fn start(
     Ok(())
 }
 
-/// What the Helm chart would have installed for the operator to fill in its certificate. The Service names this host,
-/// so that the API server finds the operator beside it.
+/// The webhook objects of the Helm chart, whose certificate the operator fills in. The Service names this host, so that
+/// the
+/// API server finds the operator beside it.
 pub fn prepare_webhooks(api: &Api) -> Result<()> {
     api.post(
         &format!("/api/v1/namespaces/{NAMESPACE}/services"),
@@ -207,7 +209,7 @@ pub fn prepare_webhooks(api: &Api) -> Result<()> {
 }
 
 fn serve_webhooks(api: &Api) -> Result<()> {
-    // Only an answer that came through the webhook says the certificate has arrived everywhere.
+    // Only a response through the webhook proves that the certificate has arrived everywhere.
     let path = "/apis/skyhook.nvidia.com/v1alpha1/skyhooks?dryRun=All";
     let bad = json!({
         "apiVersion": "skyhook.nvidia.com/v1alpha1", "kind": "Skyhook", "metadata": {"name": "probe"},
@@ -245,7 +247,7 @@ pub fn document(yaml: &str) -> Result<Value> {
     serde_saphyr::from_str(yaml).map_err(|error| anyhow!("{error}"))
 }
 
-/// Waits until objects of a CRD can be asked for. Being established is not enough: its storage comes a moment later.
+/// Waits until objects of a CRD can be listed. Established is not enough: its storage follows a moment later.
 pub fn established(api: &Api, name: &str) -> Result<()> {
     let (plural, group) = name
         .split_once('.')

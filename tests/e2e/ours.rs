@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use crate::report_stats;
 
-/// What one run said.
+/// The result of one run.
 #[derive(Clone, Debug)]
 pub struct Said {
     pub exit: Option<i32>,
@@ -108,7 +108,7 @@ impl Report {
         found.unwrap_or_else(|| panic!("no {code} on {subject}: {:#}", self.json))
     }
 
-    /// The exit code and the findings must tell the same story.
+    /// The exit code and the findings must agree.
     #[track_caller]
     pub fn exit_fits(&self) {
         let expected = match self.json["verdict"].as_str() {
@@ -137,8 +137,8 @@ fn stuck(kubeconfig: &Path) -> BTreeMap<(String, String), bool> {
     grave.map(of).collect()
 }
 
-/// Looks twice a second: no error goes, and none comes that was not warned of before. The suite looks once more;
-/// `STEADY=60` does so for a minute.
+/// Diagnoses twice a second: no error disappears, and none appears without an earlier warning. The suite diagnoses once
+/// more; `STEADY=60` repeats it for a minute.
 #[track_caller]
 pub fn stays_so(kubeconfig: &Path) {
     let seconds = std::env::var("STEADY").map(|text| text.parse().expect("seconds"));
@@ -163,7 +163,7 @@ pub fn stays_so(kubeconfig: &Path) {
     }
 }
 
-/// Collects, and expects of the file what the cluster says; one that moves meanwhile is tried again.
+/// Collects, and expects the same report of the file and the cluster; repeated while the cluster changes.
 #[track_caller]
 pub fn collects(kubeconfig: &Path) {
     const TRIES: usize = 10;
@@ -197,8 +197,7 @@ fn no_secret_inside(archive: &str) {
     }
 }
 
-/// A report, but for when it was made, for how often a container has restarted by then, and for why there is no log:
-/// the live one asks for none.
+/// A report without its time, restart counts, and reasons for missing logs: the live one reads none.
 fn timeless(mut report: Value) -> Value {
     for field in ["takenAt", "takenAtFrom"] {
         report.as_object_mut().map(|report| report.remove(field));

@@ -26,8 +26,9 @@ static TALLY: Mutex<Tally> = Mutex::new(Tally {
     without: Vec::new(),
 });
 
-/// Counts the groups of findings of a report, each with one log. During a deletion the older operator deletes pods; if
-/// none is left, there is no log. A script that ran into its deadline wrote no such line.
+/// Counts the groups of findings of a report, each with one log. During a deletion the older operator deletes pods;
+/// without
+/// a pod there is no log. A script that exceeded its deadline wrote no such line.
 pub fn count(report: &Value) {
     if report["counts"]["pods"] == 0 {
         return;

@@ -1,4 +1,4 @@
-//! One CR, and the words for what is done to it and waited for.
+//! One CR, with its edits and waits.
 
 use std::time::{Duration, Instant};
 
@@ -104,7 +104,7 @@ impl Rollout<'_> {
         self
     }
 
-    /// What is left to a user whom the finalizer keeps waiting.
+    /// The last resort of a user whose deletion hangs.
     #[track_caller]
     pub fn strip_finalizer(&self) -> &Self {
         self.cluster

@@ -1,6 +1,8 @@
 //! Wrong input gives one line that names the problem, its place and what to do.
 
+use std::fs::File;
 use std::path::Path;
+use std::time::{Duration, UNIX_EPOCH};
 
 use crate::support::fake_api::FakeApi;
 use crate::support::run::{Run, run};
@@ -24,6 +26,11 @@ fn dump(content: &[u8]) -> String {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("dump.json");
     std::fs::write(&path, content).expect("a file");
+    // The reading time of files that contain no time.
+    let written = UNIX_EPOCH + Duration::from_secs(1_795_176_000);
+    let file = File::options().write(true).open(&path);
+    let set = file.and_then(|file| file.set_modified(written));
+    set.expect("a file of this time");
     transcript(
         Run::new([Path::new("diagnose"), Path::new("--from"), &path]),
         dir.path(),
@@ -87,7 +94,7 @@ fn directory_without_objects_is_reported() {
 }
 
 #[test]
-fn undecodable_object_makes_its_source_unreadable() {
+fn rejected_value_makes_its_field_unknown() {
     assert_snapshot!(dump(br#"{"apiVersion":"v1","kind":"List","items":[
         {"apiVersion":"skyhook.nvidia.com/v1alpha1","kind":"Skyhook","metadata":{"name":"gpu"},"spec":{"packages":[]}},
         {"apiVersion":"v1","kind":"Node","metadata":{"name":"a"}}]}"#));
@@ -196,7 +203,7 @@ fn unknown_names_are_errors() {
         "diagnose stuck --node node-11 --from tests/clusters/complete",
         "diagnose stuck --rule SKY999 --from tests/clusters/complete",
         "node status nod-1 --from tests/clusters/complete",
-        "node status 'x.*y' --from tests/clusters/complete",
+        "node status x*y --from tests/clusters/complete",
         "node status ( --from tests/clusters/complete",
         "node list --skyhook other --from tests/clusters/complete",
         "explain SKY10",

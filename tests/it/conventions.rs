@@ -1,6 +1,7 @@
 //! Conventions of this repository that can be checked.
 
 mod examples;
+mod prose;
 mod source;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,15 +18,24 @@ const USES: &[(&str, &[&str])] = &[
     ("bounded", &[]),
     ("reason", &["redact"]),
     ("suggestions", &[]),
+    ("error", &["suggestions"]),
     ("api", &[]),
-    ("cluster", &["api", "bounded", "reason", "redact"]),
-    ("view", &[]),
+    ("cluster", &["api", "bounded", "error", "reason", "redact"]),
+    ("model", &["api", "cluster"]),
+    ("view", &["error"]),
     ("plan", &["api", "cluster", "view"]),
     ("rules", &["api", "cluster", "plan", "redact", "view"]),
     ("args", &["api", "redact", "view"]),
     (
         "connect",
-        &["args", "bounded", "reason", "redact", "suggestions"],
+        &[
+            "args",
+            "bounded",
+            "error",
+            "reason",
+            "redact",
+            "suggestions",
+        ],
     ),
     (
         "apply",
@@ -34,7 +44,6 @@ const USES: &[(&str, &[&str])] = &[
         ],
     ),
     ("screen", &["args", "view"]),
-    ("error", &["cluster", "connect", "suggestions", "view"]),
     (
         "ctx",
         &[
@@ -45,7 +54,7 @@ const USES: &[(&str, &[&str])] = &[
     (
         "commands",
         &[
-            "api", "args", "cluster", "ctx", "error", "plan", "program", "rules", "view",
+            "api", "args", "cluster", "ctx", "error", "model", "plan", "program", "rules", "view",
         ],
     ),
     (
@@ -427,4 +436,28 @@ fn examples_parse() {
             .flat_map(|s| s.hints()),
     );
     check(texts.iter().flat_map(|text| examples::wrong(text)));
+}
+
+/// Paths in backticks in the documents exist.
+#[test]
+fn documents_name_existing_files() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let path =
+        regex::Regex::new(r"`((?:src|tests|docs|\.github)/[A-Za-z0-9_./-]+)`").expect("a pattern");
+    let mut documents = vec![
+        root.join("README.md"),
+        root.join("CONTRIBUTING.md"),
+        root.join("SECURITY.md"),
+    ];
+    documents.push(root.join("tests/e2e/README.md"));
+    let pages = std::fs::read_dir(root.join("docs")).expect("a directory");
+    documents.extend(pages.map(|page| page.expect("an entry").path()));
+    check(documents.iter().flat_map(|document| {
+        let text = std::fs::read_to_string(document).expect("a document");
+        let named = path.captures_iter(&text).map(|found| found[1].to_owned());
+        let missing = named.filter(|name| !name.contains("NAME") && !root.join(name).exists());
+        missing
+            .map(|name| format!("{}: {name}", document.display()))
+            .collect::<Vec<_>>()
+    }));
 }

@@ -207,3 +207,29 @@ fn node_status_names_all_cordon_holders() {
     ]);
     assert_eq!(row["cordonedByOthers"], others, "{row}");
 }
+
+/// The mark of the custom resource that is gone is removed, and the person's cordon stays.
+#[test]
+fn release_beside_a_cordon_of_someone_else_is_reported_and_undone() {
+    let cluster = gone();
+    mark(&cluster, &holders().pop().expect("by hand").1);
+    let before = cluster.node(NODE)["metadata"]["annotations"].clone();
+    let ran = cluster.run("cordon release node-1 --confirm");
+    let after = cluster.node(NODE)["metadata"]["annotations"].clone();
+    let undo = cluster.run("undo --confirm");
+    ran.expect_code(0);
+    ran.expect_stdout(
+        "node/node-1  changed  the node stays cordoned by someone using kubectl-cordon",
+    );
+    ran.expect_stdout("release orphaned cordons on 1 node: 1 changed\n");
+    undo.expect_code(0);
+    undo.expect_stdout("undo \"release orphaned cordons on 1 node\" (1 change): 1 changed\n");
+    assert!(is_cordoned(&cluster));
+    assert_ne!(after, before, "{}", ran.transcript());
+    assert_eq!(
+        cluster.node(NODE)["metadata"]["annotations"],
+        before,
+        "{}",
+        undo.transcript()
+    );
+}

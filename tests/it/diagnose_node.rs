@@ -152,7 +152,7 @@ fn nodes_at_once_are_those_of_the_strategy() {
         &Value::Null,
         "unknown",
         &Value::Null,
-        "compartment __default__; ",
+        "deployment policies were not read, so its place in the queue is unknown",
     );
 }
 

@@ -85,7 +85,7 @@ fn strip_is_refused_when_a_less_disruptive_remedy_exists() {
         assert_eq!(test_cluster.writes(), [""; 0]);
         let milder = match cluster {
             "deleted-while-paused" => "kubectl skyhook resume gpu-tune",
-            _ => "kubectl skyhook package logs driver",
+            _ => "kubectl skyhook package retry driver --skyhook gpu-tune --node node-2",
         };
         ran.expect_stderr(milder);
         ran.expect_stderr("--force");

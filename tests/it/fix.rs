@@ -41,6 +41,24 @@ fn plan_for_every_capture_matches_the_snapshot() {
 }
 
 #[test]
+fn skipped_finding_names_the_remedy_that_diagnose_prints_first() {
+    let ran = over("dependency-uninstalled", "--up-to B4");
+    let command = "kubectl skyhook uninstall gpu-tune tuning --cancel";
+    let line = format!(
+        "skips SKY111 dependency-uninstalled, gpu-tune driver, because it needs a decision: `{command}`"
+    );
+    assert!(ran.transcript().contains(&line), "{}", ran.transcript());
+    let from = "--rule SKY111 --from tests/clusters/dependency-uninstalled";
+    let diagnosed = run(&format!("diagnose stuck {from}")).output();
+    let first = diagnosed
+        .stdout
+        .lines()
+        .skip_while(|line| !line.contains(" 1. "))
+        .nth(1);
+    assert_eq!(first.map(str::trim), Some(command), "{}", diagnosed.stdout);
+}
+
+#[test]
 fn default_impact_limit_reruns_no_package() {
     assert_snapshot!(over("apply-erroring", "").transcript());
 }

@@ -7,7 +7,7 @@ mod ended_pause;
 #[cfg(target_os = "linux")]
 mod hangup;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
@@ -181,7 +181,8 @@ fn operator_that_misses_the_resume_prevents_writes() {
     ran.expect_code(5);
     let says = "reset gpu-tune on 3 nodes: 4 not reached\n\
                 timed out waiting until the operator has seen that skyhook/gpu-tune is no longer paused; \
-                `kubectl skyhook diagnose check` shows whether the operator is running\n";
+                `kubectl skyhook diagnose check` shows whether the operator is running; if it is not, --no-pause skips the \
+                pause\n";
     assert_eq!(ran.stdout, says, "{}", ran.transcript());
     assert!(cluster.writes().is_empty(), "{:?}", cluster.writes());
     assert!(cluster.objects() == before, "{}", ran.transcript());
@@ -445,11 +446,34 @@ fn undo_does_not_restore_a_pause_that_was_taken_over() {
     assert_eq!(cluster.annotation(HOLD), Value::Null);
 }
 
+/// The server's time of a hold counts more than that of the machine that wrote it.
+#[test]
+fn hold_is_as_old_as_the_server_says() {
+    let cluster = erroring();
+    let ahead = kubectl_skyhook::ctx::now() + SignedDuration::from_mins(4);
+    let mut cr = cluster.cr().expect("it is there");
+    cr["metadata"]["annotations"] = held_by_another(&ahead);
+    cr["metadata"]["managedFields"] = json!([{
+        "manager": "kubectl-skyhook",
+        "operation": "Update",
+        "time": "2026-11-20T08:00:00Z",
+        "fieldsV1": {"f:metadata": {"f:annotations": {format!("f:{HOLD}"): {}}}},
+    }]);
+    cluster.fake.load(cr);
+    let ran = cluster.with_operator(|| cluster.run(RESET));
+    ran.expect_code(0);
+    assert_eq!(cluster.reset_and_paused(), DONE);
+}
+
 /// A process on another machine cannot be checked, and may still be running.
 #[test]
 fn hold_of_another_machine_is_respected_until_stale() {
+    let now = kubectl_skyhook::ctx::now();
     for (since, theirs) in [
-        (kubectl_skyhook::ctx::now(), true),
+        (now, true),
+        // That machine's clock is ahead of ours, or wrong.
+        (now + SignedDuration::from_mins(4), true),
+        (now + SignedDuration::from_hours(24 * 365), false),
         (Timestamp::UNIX_EPOCH, false),
     ] {
         let cluster = erroring();
@@ -458,6 +482,7 @@ fn hold_of_another_machine_is_respected_until_stale() {
         cluster.fake.load(cr);
         let ran = cluster.with_operator(|| cluster.run(RESET));
         ran.expect_code(if theirs { 3 } else { 0 });
+        ran.expect_no_stderr("<invalid>");
         assert_eq!(
             ran.stderr.contains("is paused by ann@laptop (reset"),
             theirs,

@@ -15,19 +15,24 @@ fn key(suffix: &str) -> String {
 
 /// A cluster with a ConfigMap, a pod and a cordon of a deleted custom resource, and another one that exists.
 fn with_remains(owner: &str) -> TestCluster {
-    let test_cluster = TestCluster::captured("complete");
+    let test_cluster = TestCluster::captured_with_operator("complete");
     let namespace = ApiFlavor::Skyhook.default_namespace();
     let labels = json!({key("name"): owner});
+    let owners = json!([{"apiVersion": ApiFlavor::Skyhook.api_version(), "kind": "Skyhook", "name": owner, "uid": "u-gone",
+        "controller": true}]);
+    let of_package =
+        json!({key("name"): owner, key("Package.Name"): "driver", key("Package.Version"): "1.0.0"});
     test_cluster.fake.load(json!({
         "apiVersion": "v1", "kind": "ConfigMap",
-        "metadata": {"name": format!("{owner}-driver"), "namespace": namespace, "labels": labels},
+        "metadata": {"name": format!("{owner}-driver-1.0.0"), "namespace": namespace, "labels": labels,
+            "annotations": of_package, "ownerReferences": owners},
         "data": {"a.conf": "x"},
     }));
     let note = json!({"name": "driver", "version": "1.0.0", "skyhook": owner, "stage": "apply"});
     test_cluster.fake.load(json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": format!("{owner}-driver-apply"), "namespace": namespace, "labels": labels,
-            "annotations": {key("package"): note.to_string()}},
+            "annotations": {key("package"): note.to_string()}, "ownerReferences": owners},
         "spec": {"nodeName": "node-1"},
         "status": {"phase": "Running"},
     }));
@@ -123,7 +128,7 @@ fn clean_removes_all_but_node_state_and_undo_restores_it() {
     assert_eq!(
         test_cluster
             .fake
-            .get("configmaps", "skyhook", "gone-driver"),
+            .get("configmaps", "skyhook", "gone-driver-1.0.0"),
         None
     );
     assert_eq!(left(&test_cluster, CR), living);
@@ -132,7 +137,7 @@ fn clean_removes_all_but_node_state_and_undo_restores_it() {
     assert_eq!(left(&test_cluster, "gone"), all);
     let map = test_cluster
         .fake
-        .get("configmaps", "skyhook", "gone-driver");
+        .get("configmaps", "skyhook", "gone-driver-1.0.0");
     assert_eq!(map.expect("it is back")["data"], json!({"a.conf": "x"}));
 
     test_cluster
@@ -257,4 +262,46 @@ fn only_copy_of_a_node_state_is_kept() {
     let purged = run(&format!("{command} --purge-state")).output();
     purged.expect_code(0);
     purged.expect_stdout(&state);
+}
+
+#[test]
+fn repeated_cleanup_of_a_name_has_nothing_to_do() {
+    let test_cluster = with_remains("gone");
+    let clean = "leftovers gone --clean --purge-state --confirm";
+    test_cluster.run(clean).expect_code(0);
+    let writes = test_cluster.writes();
+    let again = test_cluster.run(clean);
+    again.expect_code(0);
+    again.expect_stderr("nothing is left over from gone\n");
+    again.expect_stderr("nothing to do");
+    assert_eq!(test_cluster.writes(), writes);
+}
+
+/// The operator's selectors for both kinds of ConfigMaps find it.
+#[test]
+fn config_map_with_both_labels_is_deleted_once() {
+    let test_cluster = with_remains("gone");
+    let mut map = test_cluster
+        .fake
+        .get("configmaps", "skyhook", "gone-driver-1.0.0")
+        .expect("it is there");
+    let metadata = &mut map["metadata"];
+    metadata["name"] = json!("gone-node-1-metadata");
+    metadata["labels"][key("skyhook-node-meta")] = json!("gone");
+    metadata["annotations"] = json!({key("name"): "gone", key("Node.name"): "node-1"});
+    test_cluster.fake.load(map);
+    let ran = test_cluster.run("leftovers --clean --confirm -o json");
+    ran.expect_code(0);
+    let steps = ran.json()["steps"].as_array().expect("steps").clone();
+    let maps = steps
+        .iter()
+        .filter(|step| step["target"] == "configmap/skyhook/gone-node-1-metadata");
+    assert_eq!(maps.count(), 1, "{}", ran.transcript());
+    let deletions = test_cluster.writes().into_iter();
+    assert_eq!(
+        deletions
+            .filter(|w| w.ends_with("/gone-node-1-metadata"))
+            .count(),
+        1
+    );
 }

@@ -46,6 +46,27 @@ fn pages() -> Vec<std::path::PathBuf> {
 }
 
 #[test]
+fn synopsis_shows_the_values_of_options() {
+    let page = pages()
+        .into_iter()
+        .find(|page| page.ends_with("kubectl-skyhook-package-rerun.1"));
+    let page = std::fs::read_to_string(page.expect("a page")).expect("it is there");
+    let synopsis = page
+        .split(".SH ")
+        .find_map(|part| part.strip_prefix("SYNOPSIS\n"));
+    let synopsis = synopsis.expect("a synopsis").replace("\\-", "-");
+    for part in [
+        "\\fBkubectl skyhook package rerun\\fR \\fB--skyhook\\fR \\fINAME\\fR [\\fB--node\\fR \\fINODE\\fR]... ",
+        " [\\fB--failed-only\\fR] ",
+        " [\\fB-y\\fR|\\fB--confirm\\fR] ",
+        " [\\fB--dry-run\\fR] ",
+        " \\fIPACKAGE\\fR\n",
+    ] {
+        assert!(synopsis.contains(part), "{part}: {synopsis}");
+    }
+}
+
+#[test]
 fn mandoc_lints_man_pages_without_warnings() {
     if !is_installed("mandoc") {
         return;

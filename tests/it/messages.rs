@@ -22,7 +22,7 @@ fn preview_of_resuming_names_what_starts() {
     assert_snapshot!(transcripts("disabled-midway", &["enable gpu-tune"]));
     assert_snapshot!(transcripts(
         "runtime-required-and-ignored",
-        &["node unignore .*", "node unignore .* -o json"]
+        &["node unignore *", "node unignore * -o json"]
     ));
 }
 
@@ -44,6 +44,22 @@ fn warnings_count_as_problems() {
 #[test]
 fn blocked_queue_is_not_reported_fine() {
     assert_snapshot!(transcripts("drain-blocked", &["diagnose node node-3"]));
+}
+
+/// An erroring entry proves a failed attempt, even if the Job does not count it yet.
+#[test]
+fn retrying_job_has_at_least_one_failed_attempt() {
+    let running = std::fs::read_to_string("tests/plans/pause-while-jobs-run/before.yaml");
+    let running = running.expect("a fixture");
+    let failing = running
+        .replace(r#""state":"in_progress""#, r#""state":"erroring""#)
+        .replace("status_gpu: in_progress", "status_gpu: erroring");
+    let ran = run("diagnose stuck --rule SKY201 --from -")
+        .stdin(failing)
+        .output();
+    ran.expect_stdout(
+        "package driver fails at stage apply: its job is retrying, 1 failed attempt so far\n",
+    );
 }
 
 #[test]

@@ -67,7 +67,7 @@ fn named_node_is_read_alone() {
         ),
         (
             "package retry driver --skyhook gpu-tune --node node-1 --dry-run",
-            [6, 7],
+            [7, 8],
         ),
         ("cordon release node-1 --dry-run", [6, 7]),
         ("diagnose node node-1", [7, 8]),
@@ -104,7 +104,7 @@ fn named_node_is_read_alone() {
 #[test]
 fn node_set_is_read_node_by_node() {
     let two = ONE.replace("node-1", "node-2");
-    let _ = reads("node status node-[1-2] node-1", &[ALL]);
+    let _ = reads("node status node-[1-2] node-1", &[ONE, &two]);
     let _ = reads("node status node-[1,2]", &[ONE, &two]);
     let _ = reads("node status node-1 node-2", &[ONE, &two]);
 }
@@ -113,7 +113,8 @@ fn node_set_is_read_node_by_node() {
 #[test]
 fn all_nodes_are_read_when_one_is_not_enough() {
     let _ = reads("node status", &[ALL]);
-    let _ = reads("node status node-1.*", &[ALL]);
+    let _ = reads("node status node-1*", &[ALL]);
+    let _ = reads("node status --match node-1", &[ALL]);
     let _ = reads("diagnose stuck --node node-1", &[ALL]);
     // The blocker of an incomplete node may be on any other node.
     let _ = reads(
@@ -189,18 +190,18 @@ fn answer_is_the_same_as_from_all_nodes() {
             .collect();
         let Some(node) = nodes.first() else { continue };
         for (words, all) in [
-            ("node status NODE -o json", "node status NODE(|x) -o json"),
+            ("node status NODE -o json", "node status NODE* -o json"),
             (
                 "package status --skyhook gpu-tune --node NODE -o json",
-                "package status --skyhook gpu-tune --node NODE(|x) -o json",
+                "package status --skyhook gpu-tune --node NODE* -o json",
             ),
             (
                 "node reset NODE --skyhook gpu-tune --dry-run -o json",
-                "node reset NODE(|x) --skyhook gpu-tune --dry-run -o json",
+                "node reset NODE* --skyhook gpu-tune --dry-run -o json",
             ),
             (
                 "node unignore NODE --dry-run -o json",
-                "node unignore NODE(|x) --dry-run -o json",
+                "node unignore NODE* --dry-run -o json",
             ),
         ] {
             let [one, of_all] = [words, all].map(|words| cluster.run(&words.replace("NODE", node)));

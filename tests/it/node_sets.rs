@@ -38,7 +38,7 @@ fn nodes(ran: &RunOutput) -> Vec<String> {
 }
 
 #[test]
-fn printed_node_set_is_accepted_by_every_node_argument() {
+fn names_sets_and_globs_select_the_same_nodes_in_every_command() {
     let cluster = cluster();
     for (set, named) in [
         ("n[0-11]", 12),
@@ -48,22 +48,19 @@ fn printed_node_set_is_accepted_by_every_node_argument() {
         ("control-plane,n5", 2),
         ("node/n[8-11]", 4),
         ("n5", 1),
-        // As a regular expression: one digit.
         ("n[0-9]", 10),
         ("n[23]", 2),
-        ("n1[0-9]?", 3),
+        ("n1*", 3),
+        ("n1?", 2),
+        ("node/*[!0-9]", 1),
     ] {
         for words in [
             "node ignore SET --dry-run -o json",
             "node reset SET --skyhook gpu --dry-run -o json",
             "package rerun driver --skyhook gpu --node SET --dry-run -o json",
             "reset gpu --node SET --dry-run -o json",
+            "update-state gpu driver 1.0.0 apply complete --node SET --dry-run -o json",
         ] {
-            let exact = set.contains('?') || set == "n[0-9]" || set == "n[23]";
-            // This command takes names only; regular expressions need --match.
-            if exact && words.starts_with("reset") {
-                continue;
-            }
             let ran = cluster.run(&words.replace("SET", set));
             assert_eq!(nodes(&ran).len(), named, "{}", ran.transcript());
         }
@@ -86,17 +83,167 @@ fn printed_node_set_is_accepted_by_every_node_argument() {
     }
     for words in [
         "diagnose stuck --node n[0-11]",
+        "diagnose stuck --node n*",
         "cordon release n[0-11] --dry-run",
+        "cordon release n* --dry-run",
+        "diagnose node control*",
     ] {
         let ran = cluster.run(words);
         ran.expect_code(0);
     }
 }
 
+/// A glob is not read as a regular expression: `n02*` would match n0, n02 and n022 then.
+#[test]
+fn glob_is_not_a_regular_expression() {
+    let fake = FakeApi::new()
+        .serving(SKYHOOK.0)
+        .with(SKYHOOK.skyhook(
+            "complete",
+            json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}}),
+        ))
+        .with(SKYHOOK.operator());
+    for name in ["n0", "n02", "n021", "n022", "n03"] {
+        fake.load(SKYHOOK.node(name, "complete", &["driver|1.0.0 config complete"]));
+    }
+    let cluster = TestCluster::serving(fake);
+    let ran = cluster.run("node reset n02* --skyhook gpu --dry-run -o json");
+    assert_eq!(nodes(&ran), ["n02", "n021", "n022"]);
+    let ran = cluster.run("node reset --match n02* --skyhook gpu --dry-run -o json");
+    assert_eq!(nodes(&ran), ["n0", "n02", "n022"]);
+    let ran = cluster.run("node reset n02* --match .*[12] --skyhook gpu --dry-run -o json");
+    assert_eq!(nodes(&ran), ["n02", "n021", "n022"]);
+    let ran = cluster.run("node reset n0? --match .*3 --skyhook gpu --dry-run -o json");
+    assert_eq!(nodes(&ran), ["n03"]);
+}
+
+/// Every command with node arguments; SET stands for them.
+const COMMANDS: &[&str] = &[
+    "node status SET",
+    "node ignore SET -y",
+    "node unignore SET -y",
+    "node reset SET --skyhook gpu -y",
+    "node repair SET --skyhook gpu -y",
+    "node leave-batch SET --skyhook gpu -y",
+    "cordon release SET -y",
+    "diagnose node SET",
+    "diagnose stuck --node SET",
+    "fix --node SET -y",
+    "reset gpu --node SET -y",
+    "update-state gpu driver 1.0.0 apply complete --node SET -y",
+    "package status --skyhook gpu --node SET",
+    "package logs driver --skyhook gpu --node SET",
+    "package rerun driver --skyhook gpu --node SET -y",
+    "package retry driver --skyhook gpu --node SET -y",
+];
+
+#[test]
+fn pattern_without_match_is_an_error_in_every_command() {
+    let cluster = cluster();
+    for command in COMMANDS {
+        let expect = |words: &str, stderr: &str, code: i32| {
+            let ran = cluster.run(words);
+            assert_eq!(
+                (ran.stdout.as_str(), ran.stderr.as_str(), ran.code),
+                ("", stderr, Some(code)),
+                "{}",
+                ran.transcript()
+            );
+        };
+        let takes_regex = !command.starts_with("diagnose node");
+        let words = |set: &str| command.replace("SET", set);
+        expect(&words("m*"), "error: no node matches \"m*\"\n", 1);
+        expect(&words("n12"), &cluster.run("node status n12").stderr, 1);
+        let hint = "hint: as a regular expression it matches 12 nodes: --match 'n.*'\n";
+        let hint = if takes_regex { hint } else { "" };
+        expect(
+            &words("n.*"),
+            &format!("error: no node matches \"n.*\"\n{hint}"),
+            1,
+        );
+        let ran = cluster.run(&words("n1|n2"));
+        ran.expect_code(64);
+        ran.expect_stderr("error: invalid value 'n1|n2' for '");
+        ran.expect_stderr(
+            ": expected a node name, a set such as gpu-[01-12], or a glob such as 'gpu-*'; --match takes regular \
+             expressions\n",
+        );
+        if takes_regex {
+            let regex = if command.contains("--node SET") {
+                command.replace("--node SET", "--match m.*")
+            } else {
+                command.replace("SET", "--match m.*")
+            };
+            expect(&regex, "error: no node matches --match\n", 1);
+        }
+    }
+    assert_eq!(cluster.writes(), [""; 0]);
+}
+
+/// All node arguments are parsed alike, and [`COMMANDS`] has all commands that take some.
+#[test]
+fn every_node_argument_has_the_same_parser() {
+    fn visit(command: &clap::Command, path: &str, found: &mut Vec<String>) {
+        for argument in command.get_arguments() {
+            let named = argument.get_value_names().unwrap_or_default();
+            if !named.iter().any(|name| name == "NODE") {
+                continue;
+            }
+            let parsed = argument.get_value_parser().type_id();
+            assert!(
+                parsed == std::any::TypeId::of::<kubectl_skyhook::args::nodes::NodeArg>(),
+                "{path}: {argument}"
+            );
+            if argument.get_id() != "force_uncordon" {
+                found.push(path.to_owned());
+            }
+        }
+        for sub in command.get_subcommands() {
+            visit(sub, &format!("{path} {}", sub.get_name()), found);
+        }
+    }
+    let mut found = Vec::new();
+    visit(
+        &kubectl_skyhook::program::Program::SKYHOOK.tree(),
+        "",
+        &mut found,
+    );
+    for path in found {
+        let path = path.trim();
+        assert!(
+            COMMANDS
+                .iter()
+                .any(|command| command.starts_with(&format!("{path} "))),
+            "add {path} to COMMANDS"
+        );
+    }
+}
+
+#[test]
+fn diagnose_node_takes_one_node() {
+    let ran = cluster().run("diagnose node n1*");
+    assert_eq!(
+        ran.parts(),
+        (
+            "",
+            "error: expected one node, but \"n1*\" matches 3: n[1,10-11]\n",
+            Some(64)
+        )
+    );
+}
+
+#[test]
+fn forced_uncordon_outside_the_plan_is_reported() {
+    let cluster = cluster();
+    let ran = cluster.run("node ignore n1 --force-uncordon n[2-3] --force-uncordon n* --dry-run");
+    ran.expect_stdout("- warning: --force-uncordon n[2-3] matches no node of this plan\n");
+    assert!(!ran.stdout.contains("n* matches"), "{}", ran.transcript());
+}
+
 #[test]
 fn node_set_of_a_preview_is_accepted() {
     let cluster = cluster();
-    let preview = cluster.run("node ignore n.* --dry-run");
+    let preview = cluster.run("node ignore n* --dry-run");
     preview.expect_stdout("node/n[0-11]");
     let ran = cluster.run("node ignore node/n[0-11] --dry-run -o json");
     assert_eq!(nodes(&ran).len(), 12);

@@ -3,6 +3,8 @@
 mod arguments;
 mod follow;
 mod jobs;
+#[cfg(target_os = "linux")]
+mod large;
 mod pods;
 
 use serde_json::{Value, json};

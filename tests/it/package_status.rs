@@ -82,7 +82,7 @@ fn empty_result_is_an_empty_array_and_no_error() {
 }
 
 #[test]
-fn nodes_are_selected_by_name_regex_and_label() {
+fn nodes_are_selected_by_name_glob_regex_and_label() {
     let nodes = |words: &str| {
         let ran = of(
             "complete",
@@ -97,7 +97,7 @@ fn nodes_are_selected_by_name_regex_and_label() {
         nodes("--node node-1 --node node-[23]"),
         "node/node-1\nnode/node-2\nnode/node-3\n"
     );
-    assert_eq!(nodes("--node ode-[23]"), "");
+    assert_eq!(nodes("--match node-[23]"), nodes("--node node-[23]"));
     assert_eq!(
         nodes("-l kubernetes.io/hostname!=node-1"),
         nodes("--node node-[23]")

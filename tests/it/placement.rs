@@ -72,7 +72,7 @@ fn every_cancelled_but_running_uninstall_is_reported() {
     }
     let rows = said(&fake, "uninstall status -o json").json();
     for (row, node) in rows["items"].as_array().expect("rows").iter().zip(nodes) {
-        let because = format!("canceled, but pod/pod-{node} is still running");
+        let because = format!("canceled, but pod/skyhook/pod-{node} is still running");
         assert_eq!(
             (&row["reason"], &row["nodeName"]),
             (&json!(because), &json!(node))

@@ -41,6 +41,12 @@ fn yaml(after: &Objects, before: &Objects) -> String {
 /// The objects without our pauses.
 fn free(mut objects: Objects) -> Objects {
     for object in objects.values_mut() {
+        // A ConfigMap comes back without its owner, which is gone.
+        if object["kind"] == "ConfigMap"
+            && let Some(metadata) = object["metadata"].as_object_mut()
+        {
+            metadata.remove("ownerReferences");
+        }
         let annotations = object.pointer_mut("/metadata/annotations");
         if let Some(annotations) = annotations.and_then(Value::as_object_mut)
             && annotations.remove(HOLDER).is_some()

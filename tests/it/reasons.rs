@@ -86,6 +86,32 @@ fn finding_shows_the_failing_log_line() {
     );
 }
 
+/// The image was built for another architecture.
+#[test]
+fn exec_format_error_names_the_architecture_of_the_node() {
+    let fake = SKYHOOK.serve(driver());
+    let mut node = SKYHOOK.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]);
+    node["status"]["nodeInfo"]["architecture"] = "arm64".into();
+    fake.load(node);
+    let place = PackageRun {
+        node: "node-1",
+        ..PackageRun::default()
+    };
+    let containers = ["driver-init done", "driver-apply looping"];
+    let mut pod = SKYHOOK.pod("apply-node-1", &place, "Pending", &containers);
+    let last = &mut pod["status"]["initContainerStatuses"][1]["lastState"]["terminated"];
+    last["message"] = "exec /skyhook-package/apply.sh: exec format error".into();
+    fake.load(pod);
+    let json = stuck(&fake, "--rule SKY201 -o json").json();
+    let evidence = json["findings"][0]["evidence"].as_array().expect("a list");
+    let named = evidence
+        .iter()
+        .find(|e| e["field"] == "status.nodeInfo.architecture");
+    let named = named.unwrap_or_else(|| panic!("{json:#}"));
+    assert_eq!(named["value"], "arm64");
+    assert_eq!(named["object"], "node/node-1");
+}
+
 #[test]
 fn one_log_is_requested_per_group() {
     let fake = looping(&["node-1", "node-2", "node-3"]);

@@ -68,6 +68,35 @@ fn distant_names_are_not_suggested() {
 }
 
 #[test]
+fn tips_do_not_name_the_opposite() {
+    for (line, tip) in [
+        (
+            "unpause gpu",
+            Some("tip: a similar subcommand exists: 'resume'"),
+        ),
+        (
+            "undisable gpu",
+            Some("tip: a similar subcommand exists: 'enable'"),
+        ),
+        (
+            "uncordon gpu-1",
+            Some("tip: a similar subcommand exists: 'cordon release'"),
+        ),
+        ("delete gpu", None),
+        ("install gpu", None),
+    ] {
+        let ran = run(line).output();
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(64), ""), "{line}");
+        let found = ran
+            .stderr
+            .lines()
+            .map(str::trim)
+            .find(|l| l.starts_with("tip:"));
+        assert_eq!(found, tip, "{line}: {}", ran.stderr);
+    }
+}
+
+#[test]
 fn unknown_custom_resources_get_suggestions() {
     assert_suggests(
         &[

@@ -585,6 +585,35 @@ fn node_that_stays_cordoned_is_not_safe() {
     assert_snapshot!("teardown_held_node", ran.transcript());
 }
 
+/// No deletion removes the runtime-required taint, so the preview foresees it, and grades only what happens.
+#[test]
+fn preview_foresees_taints_that_stay() {
+    let mut late = cr(SKYHOOK, "late", 300, tuning());
+    late["spec"]["runtimeRequired"] = json!(true);
+    let tainted = |name: &str, entries: &[&str]| {
+        let mut node = node(SKYHOOK, name, entries);
+        node["spec"]["taints"] = json!([
+            {"key": ApiFlavor::Skyhook.taint_key(), "value": "runtime-required", "effect": "NoSchedule"},
+        ]);
+        node
+    };
+    let fake = FakeApi::new()
+        .serving(ApiFlavor::Skyhook)
+        .with(SKYHOOK.operator())
+        .with(late)
+        .with(tainted("node-1", &["late tuning|1.2.0 apply in_progress"]))
+        .with(node(
+            SKYHOOK,
+            "node-2",
+            &["late tuning|1.2.0 config complete"],
+        ));
+    let test_cluster = TestCluster::serving(fake);
+    let ran = teardown(&test_cluster, "--dry-run");
+    assert_snapshot!("teardown_preview_with_taints", ran.transcript());
+    ran.expect_code(2);
+    assert_eq!(test_cluster.writes(), [""; 0]);
+}
+
 /// As `diagnose stuck` prints it: on one of the nodes alone it would have to be found and run again for each.
 #[test]
 fn the_next_step_is_for_all_nodes_that_hold_the_deletion() {

@@ -134,7 +134,8 @@ fn terminating_custom_resource_is_saved_released_and_recreated() {
     );
     // Neither half is useful alone.
     let undone = cluster.run("undo --confirm");
-    undone.expect_code(0);
+    undone.expect_code(1);
+    undone.expect_stderr("was already undone, cannot be undone, or changed nothing");
     assert!(cluster.cr().is_some());
 }
 

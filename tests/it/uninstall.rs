@@ -2,6 +2,7 @@
 
 mod preview;
 mod progress_screen;
+mod pruned;
 mod removal;
 mod server_faults;
 mod wait_ends;

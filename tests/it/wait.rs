@@ -23,9 +23,19 @@ fn removable(apply: bool) -> Value {
 /// A cluster in progress: the package is applied on its node.
 fn in_progress(world: ObjectBuilder, packages: Value) -> FakeApi {
     let mut node = world.node("node-1", "in_progress", &["driver|1.0.0 apply in_progress"]);
-    // In the future of any clock, so that nothing counts as stalled.
-    node["metadata"]["creationTimestamp"] = json!("2100-01-01T00:00:00Z");
+    // Just created, so that nothing counts as stalled.
+    node["metadata"]["creationTimestamp"] = json!(now());
     world.serve(packages).with(node)
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the command reads the clock as well"
+)]
+fn now() -> String {
+    jiff::Timestamp::now()
+        .strftime("%Y-%m-%dT%H:%M:%SZ")
+        .to_string()
 }
 
 fn wait(fake: &FakeApi, words: &str) -> RunOutput {
@@ -105,6 +115,42 @@ fn timeout_is_reported() {
     );
 }
 
+/// The operator reports a custom resource without nodes as complete, but nothing was installed.
+#[test]
+fn custom_resource_without_nodes_is_not_complete() {
+    let fake = SKYHOOK.serve(driver());
+    let mut skyhook = SKYHOOK.skyhook("complete", driver());
+    skyhook["spec"]["nodeSelectors"] = json!({"matchLabels": {"pool": "gpuu"}});
+    fake.load(skyhook);
+    fake.load(SKYHOOK.node("node-1", "", &[]));
+    assert_eq!(
+        wait(&fake, "gpu --timeout 300ms --keep-going").parts(),
+        (
+            "",
+            "error: timed out after 300ms: gpu: no node is selected\n\
+             hint: kubectl skyhook diagnose stuck gpu\n",
+            Some(5)
+        )
+    );
+}
+
+/// A wait that ends because of a warning does not call it an error, as `diagnose` does not.
+#[test]
+fn ignored_node_blocks_the_wait_without_an_error() {
+    let fake = in_progress(SKYHOOK, driver());
+    on_watch(&fake, |it| {
+        let mut node = SKYHOOK.node("node-1", "in_progress", &["driver|1.0.0 apply in_progress"]);
+        node["metadata"]["labels"][ApiFlavor::Skyhook.key("ignore")] = json!("true");
+        it.store.load(node);
+    });
+    let ran = wait(&fake, "gpu");
+    ran.expect_code(2);
+    ran.expect_stdout(
+        "No errors, but some work is blocked until someone intervenes: 1 warning\n\n\
+         warning SKY304 node-ignored  gpu on node-1",
+    );
+}
+
 #[test]
 fn blocker_ends_the_wait_with_its_finding() {
     let fake = in_progress(SKYHOOK, driver());
@@ -124,6 +170,23 @@ fn blocker_ends_the_wait_with_its_finding() {
             "error SKY201 package-erroring  gpu driver on node-1"
         ]
     );
+}
+
+/// The operator panics over the pod in every pass.
+#[test]
+fn pod_that_stops_the_operator_ends_the_wait() {
+    let mut node = SKYHOOK.node("node-1", "", &[]);
+    node["metadata"]["creationTimestamp"] = json!(now());
+    let stray = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "stray", "namespace": "default", "labels": {SKYHOOK.0.key("name"): "gpu"}},
+        "spec": {"nodeName": "node-1", "containers": [{"name": "c", "image": "example.com/c"}]},
+        "status": {"phase": "Running"},
+    });
+    let fake = SKYHOOK.serve(driver()).with(node).with(stray);
+    let ran = wait(&fake, "gpu");
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(2), ""));
+    ran.expect_stdout("error SKY504 pod-missing-package-annotation");
 }
 
 #[test]
@@ -380,7 +443,8 @@ fn rejected_credentials_are_an_error() {
 fn quiet_cluster_is_listed_once_and_watched() {
     let fake = in_progress(SKYHOOK, driver());
     on_read(&fake, 4, complete(SKYHOOK, driver()));
-    assert_eq!(wait(&fake, "gpu --timeout 60s").code, Some(0));
+    let ran = wait(&fake, "gpu --timeout 60s");
+    assert_eq!(ran.code, Some(0), "{}", ran.transcript());
     let lines = fake.lines();
     for list in ["/skyhooks", "/api/v1/nodes"] {
         let of = lines.iter().filter(|l| l.contains(list));

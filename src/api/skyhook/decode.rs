@@ -68,10 +68,10 @@ fn read_metadata(text: &str) -> serde_json::Result<Value> {
     Ok(metadata.into())
 }
 
-/// The status, and what is kept of it as it was read.
+/// The status, and the part of it kept as JSON.
 fn read_status(text: &str) -> serde_json::Result<(SkyhookStatus, Value)> {
     let status: SkyhookStatus = serde_json::from_str(text).or_else(|_| {
-        // Fails without the place in the text, which tells the user nothing.
+        // The error has no position in the text, which would not help the user.
         let value: Value = serde_json::from_str(text)?;
         SkyhookStatus::deserialize(&value)
     })?;

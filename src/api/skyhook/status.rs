@@ -38,7 +38,7 @@ fn counts<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<Status, usize>,
     Ok(counts)
 }
 
-/// The operator's copy of the node states, by the names of nodes. Those of many nodes are alike, and are kept as one text.
+/// The operator's copy of the node states, by node name. Many nodes have equal states, which are stored once.
 #[derive(Debug, Clone, Default)]
 pub struct Mirror(Box<[(Box<str>, Name)]>);
 
@@ -48,7 +48,7 @@ impl Mirror {
         self.0.len()
     }
 
-    /// What is recorded of one node, by `name|version`.
+    /// The record of one node, by `name|version`.
     pub fn of(&self, node: &str) -> Option<BTreeMap<String, Value>> {
         let at = self.0.binary_search_by(|(name, _)| (**name).cmp(node));
         let (_, text) = &self.0[at.ok()?];

@@ -1,4 +1,4 @@
-//! What was done, on disk before it is done: enough to take it back after any crash.
+//! The journal: each step is on disk before its request, so that it can be undone after a crash.
 
 pub mod record;
 mod store;
@@ -28,14 +28,14 @@ pub struct Journal {
     torn: bool,
 }
 
-/// What a journal notes beside the plan.
+/// Metadata of a journal beside the plan.
 #[derive(Debug, Clone, Default)]
 pub struct Circumstances {
     pub at: Timestamp,
     pub command: Vec<String>,
     /// The cluster that the plan is for.
     pub origin: ClusterIdentity,
-    /// The journal that the plan takes back.
+    /// The journal that the plan reverts.
     pub undoes: Option<String>,
 }
 
@@ -79,7 +79,7 @@ impl Journal {
         }
         match journal.trouble.take() {
             Some(reason) => {
-                // Nothing was done, and what is left of it is no journal.
+                // Nothing was changed: remove the incomplete journal.
                 let _ = std::fs::remove_file(&journal.path);
                 anyhow::bail!(
                     "cannot write the journal {}: {reason}; {hint}",
@@ -124,7 +124,7 @@ impl Journal {
         }
     }
 
-    /// Of these there was no event: without a word, nobody could tell them from steps of unknown fate.
+    /// Records steps without an event as not reached, to tell them from steps of unknown result.
     fn note_what_was_not_reached(&mut self, outcome: &PlanOutcome) {
         for (stage, results) in outcome.results.iter().enumerate() {
             for (step, result) in results.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What a journal says: lines of JSON, and the plan that takes all of it back. Pure.
+//! The content of a journal: lines of JSON, and the plan that undoes them. Pure.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,8 +14,8 @@ use crate::plan::{Change, ClusterIdentity, Consequences, Kind, Plan, PlanStage, 
 use crate::redact;
 use crate::view::plural;
 
-/// The format of the lines. A later one that readers of this one cannot take gets another number.
-pub const FORMAT: &str = "kubectl-skyhook/journal/v1";
+/// The format of the lines. Raise the number with every change after which older files would be read as something else.
+pub const FORMAT: &str = "kubectl-skyhook/journal/v2";
 
 /// One line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -29,7 +29,7 @@ pub enum Entry {
         step: usize,
         sent: Box<Step>,
     },
-    /// What became of a step.
+    /// The result of a step.
     StepResult {
         stage: usize,
         step: usize,
@@ -49,11 +49,11 @@ pub struct Begun {
     pub command: Vec<String>,
     /// The address of the API server.
     pub server: String,
-    /// The uid of the namespace kube-system, which tells clusters apart. Missing where it could not be read, and in
-    /// journals of older versions.
+    /// The uid of the namespace kube-system, which identifies the cluster. Absent if unreadable, and in journals of
+    /// older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_uid: Option<String>,
-    /// The journal that this plan takes back.
+    /// The journal that this plan reverts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undoes: Option<String>,
     /// Every object with its values before and after.
@@ -64,7 +64,7 @@ pub struct Begun {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
     pub begun: Begun,
-    /// The result of each step as far as it is known.
+    /// The known results of the steps.
     pub results: Vec<Vec<Option<StepResult>>>,
     /// `None` if it was cut short.
     pub ended: Option<StopReason>,
@@ -72,7 +72,7 @@ pub struct Record {
     pub torn: Vec<usize>,
 }
 
-/// What is taken back, of journals that are looked at newest first.
+/// The journals reverted by others; add journals newest first.
 #[derive(Debug, Default)]
 pub struct Undone(BTreeSet<String>);
 
@@ -82,8 +82,7 @@ impl Undone {
         self.0.contains(id)
     }
 
-    /// Takes notice of a journal. An undo that did not get to its end, that found everything changed, or that was
-    /// itself taken back, takes nothing back.
+    /// Adds a journal. An undo reverts nothing if it was incomplete, skipped every step, or was undone itself.
     pub fn note(&mut self, record: &Record) {
         if let Some(other) = &record.begun.undoes
             && !self.holds(&record.begun.id)
@@ -119,8 +118,7 @@ impl Begun {
 }
 
 impl Record {
-    /// Reads a journal. What cannot be read after its first line is left out: whether the step was taken that it
-    /// tells of shows on the object.
+    /// Parses a journal. Unreadable lines after the first are skipped: the object shows whether their step ran.
     pub fn parse(text: &str) -> Result<Record, RecordError> {
         let mut lines = text.split_inclusive('\n').enumerate();
         let parse = |number: usize, line: &str| {
@@ -138,7 +136,7 @@ impl Record {
         if begun.format != FORMAT {
             return Err(RecordError::Format(begun.format));
         }
-        // Older versions kept all that was typed.
+        // Older versions recorded the full command line.
         begun.command = redacted(begun.command);
         begun.server = redact::address(&begun.server);
         let mut results: Vec<Vec<Option<StepResult>>> = begun
@@ -196,7 +194,7 @@ impl Record {
         Some(step)
     }
 
-    /// What is wrong with the file at this path, where it can be read anyway, and what to do about it.
+    /// A readable defect of the file at this path, with a remedy.
     pub fn complaint(&self, path: &Path) -> Option<String> {
         let lines: Vec<String> = self.torn.iter().map(usize::to_string).collect();
         let (lines, are) = match lines.as_slice() {
@@ -241,17 +239,16 @@ impl Record {
             |result: &Option<StepResult>| matches!(result, Some(StepResult::Skipped { .. }));
         let applied = self
             .work()
-            .any(|(_, result)| *result == Some(StepResult::Applied));
+            .any(|(_, result)| result.as_ref().is_some_and(StepResult::changed));
         self.ended == Some(StopReason::Finished)
             && self.results.iter().flatten().all(settled)
             && (applied || !self.work().any(|(_, result)| skipped(result)))
     }
 
-    /// The plan that gives the objects back as they were, and the targets it cannot give back.
+    /// The plan that restores the objects, and the targets that cannot be restored.
     ///
-    /// Steps of unknown fate are in it: whether they were taken shows on the object itself, which
-    /// is left alone where it is as it was before. Steps that were not reached are not: an object that looks as if
-    /// they were was made so by somebody else.
+    /// Steps of unknown result are included: the object shows whether they ran, and an unchanged object is left alone.
+    /// Steps that were not reached are excluded: an object with their values was changed by someone else.
     pub fn undo(&self) -> (Plan, Vec<String>) {
         let mut done = self.begun.plan.clone();
         let taken = |result: Option<&StepResult>| result.is_none_or(StepResult::may_have_changed);
@@ -262,7 +259,7 @@ impl Record {
             let mut results = stages.next().into_iter().flatten();
             stage.steps.retain(|step| {
                 let result = results.next().and_then(Option::as_ref);
-                // What may have been made is not known to be what the same plan has removed.
+                // A create of unknown result may be someone else's object.
                 if matches!(step.change, Change::Create(_)) && result != Some(&StepResult::Applied)
                 {
                     made.push(step.clone());
@@ -284,8 +281,10 @@ impl Record {
             }
         }
         let (mut stages, lost) = done.inverse();
-        if !worked {
-            stages.extend(self.standing_holds());
+        // A pause without changes between is dropped.
+        let works = |stage: &PlanStage| stage.steps.iter().any(|step| !step.change.is_hold());
+        if !stages.iter().any(works) {
+            stages = self.standing_holds();
         }
         let lost: Vec<String> = lost.iter().map(|step| step.target.to_string()).collect();
         let mut plan = Plan {
@@ -302,11 +301,11 @@ impl Record {
         (plan, lost)
     }
 
-    /// Says in the title of an undo of this journal what it changes.
+    /// Sets the title of an undo of this journal.
     pub fn set_title(&self, plan: &mut Plan) {
         let work = || plan.steps().filter(|step| plan.is_work(step));
         let what = match work().count() {
-            0 => plural(0, "change"),
+            0 => "nothing left to revert".to_owned(),
             // The work is what ends pauses that an earlier command has left.
             1 if work().all(|step| step.change.is_hold()) => {
                 "only its pause is left to end".to_owned()
@@ -319,8 +318,8 @@ impl Record {
         plan.title = format!("{} ({what})", self.undo_title());
     }
 
-    /// What the undo of this journal is called, without a count of its changes: `undo "reset gpu"`, and of that one
-    /// `undo of undo "reset gpu"`, which does not grow by more than a word each time.
+    /// The title of an undo of this journal, without a count of changes: `undo "reset gpu"`, and of that one
+    /// `undo of undo "reset gpu"`, which grows by one word each time.
     fn undo_title(&self) -> String {
         let title = &self.begun.plan.title;
         if self.begun.undoes.is_none() {
@@ -330,7 +329,7 @@ impl Record {
         format!("undo of {uncounted}")
     }
 
-    /// The ends of the pauses of this journal that may stand.
+    /// The resume steps of pauses that may still be set.
     pub fn standing_holds(&self) -> Vec<PlanStage> {
         let steps = || self.begun.plan.steps().zip(self.results.iter().flatten());
         let ended = |target: &Target| {

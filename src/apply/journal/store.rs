@@ -1,10 +1,13 @@
 //! Where journals are kept.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
 use super::record::{Begun, Record, RecordError, Undone};
+use crate::apply::trust;
 
 /// The directory that journals are in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,7 +38,7 @@ impl Store {
         self.directory.join(format!("{id}.{SUFFIX}"))
     }
 
-    /// The journals, newest first. What is no file is none: a pipe would be waited for for ever.
+    /// The journals, newest first. Only regular files count: reading a pipe would block forever.
     pub fn ids(&self) -> anyhow::Result<Vec<String>> {
         let entries = match std::fs::read_dir(&self.directory) {
             Ok(entries) => entries,
@@ -56,10 +59,10 @@ impl Store {
         Ok(ids)
     }
 
-    /// Refuses a directory in which others could put a journal that we did not write, as ssh does with its keys.
+    /// Refuses a directory in which other users could put a journal, as ssh does with its keys.
     pub fn trusted(&self) -> anyhow::Result<()> {
         match std::fs::metadata(&self.directory) {
-            Ok(metadata) => own(&self.directory, &metadata),
+            Ok(metadata) => trust::check(&self.directory, &metadata),
             Err(_) => Ok(()),
         }
     }
@@ -72,7 +75,12 @@ impl Store {
             None => ids.iter().filter(|i| i.starts_with(id)).collect(),
         };
         match fitting.as_slice() {
-            [one] => self.parse(&self.path(one)),
+            [one] => self
+                .parse(&self.path(one))
+                .map_err(|error| match advice(&error) {
+                    "" => error,
+                    advice => anyhow::anyhow!("{error:#}{advice}"),
+                }),
             [] => anyhow::bail!(
                 "no journal {id:?} in {}; see: kubectl skyhook journal list",
                 self.directory.display()
@@ -83,12 +91,14 @@ impl Store {
 
     fn parse(&self, path: &Path) -> anyhow::Result<Record> {
         let name = || path.display().to_string();
-        let metadata = std::fs::metadata(path).with_context(name)?;
-        if !metadata.is_file() {
+        let kind = std::fs::metadata(path).with_context(name)?;
+        if !kind.is_file() {
             anyhow::bail!("{} is not a file", path.display());
         }
-        own(path, &metadata)?;
-        let text = std::fs::read(path).with_context(name)?;
+        let mut file = File::open(path).with_context(name)?;
+        trust::check(path, &file.metadata().with_context(name)?)?;
+        let mut text = Vec::new();
+        file.read_to_end(&mut text).with_context(name)?;
         let text = String::from_utf8_lossy(&text);
         Record::parse(&text).with_context(|| format!("{} is not a journal", path.display()))
     }
@@ -111,7 +121,7 @@ impl Store {
         Ok((records, complaints))
     }
 
-    /// What is wrong with a journal that can be read anyway, and what to do about it.
+    /// A defect of a readable journal, with a remedy.
     pub fn complaint(&self, record: &Record) -> Option<String> {
         record.complaint(&self.path(&record.begun.id))
     }
@@ -127,23 +137,26 @@ impl Store {
         Ok(records.into_iter().find(of))
     }
 
-    /// The newest journal of a command that is still in force: not taken back, no undo itself, and one that has
-    /// changed something; and why others could not be looked at.
+    /// The newest journal in effect: not undone, not an undo, and with at least one revertible change; and why other
+    /// journals could not be read.
     ///
     /// # Errors
     ///
-    /// There is none.
+    /// No journal is in effect.
     pub fn newest_in_force(&self) -> anyhow::Result<InForce> {
         let (records, complaints) = self.all()?;
         let mut undone = Undone::default();
         let mut in_force = Vec::new();
+        let mut passed_over = Vec::new();
         for record in records {
             undone.note(&record);
             if record.begun.undoes.is_some() {
                 in_force.push(record);
             } else if !undone.holds(&record.begun.id) {
                 let (plan, lost) = record.undo();
-                if !plan.is_empty() || !lost.is_empty() {
+                if plan.is_empty() {
+                    passed_over.extend((!lost.is_empty()).then_some(record.begun));
+                } else {
                     let tried = in_force.iter().find(|undo: &&Record| {
                         undo.begun.undoes.as_ref() == Some(&record.begun.id)
                             && !undone.holds(&undo.begun.id)
@@ -151,6 +164,7 @@ impl Store {
                     return Ok(InForce {
                         tried: tried.map(|undo| undo.begun.clone()),
                         record,
+                        passed_over,
                         complaints,
                     });
                 }
@@ -166,13 +180,13 @@ impl Store {
             anyhow::bail!("nothing to undo: no journal in {directory}")
         } else {
             anyhow::bail!(
-                "nothing to undo: every command recorded in {directory} was already undone or changed nothing{unreadable}; see: kubectl skyhook journal list"
+                "nothing to undo: every command recorded in {directory} was already undone, cannot be undone, or changed nothing{unreadable}; see: kubectl skyhook journal list"
             )
         }
     }
 }
 
-/// What to do about a journal that cannot be read, unless the error says so itself.
+/// The remedy for an unreadable journal, unless the error contains one.
 fn advice(error: &anyhow::Error) -> &'static str {
     match error.downcast_ref() {
         Some(RecordError::Syntax { .. } | RecordError::NoBeginning) => {
@@ -183,30 +197,13 @@ fn advice(error: &anyhow::Error) -> &'static str {
     }
 }
 
-/// What an undo without a name takes back.
+/// The journal that `undo` without a name reverts.
 #[derive(Debug)]
 pub struct InForce {
     pub record: Record,
     /// The newest undo of it that has not taken it back.
     pub tried: Option<Begun>,
+    /// Newer commands of which nothing can be reverted, as deletions of pods and Jobs.
+    pub passed_over: Vec<Begun>,
     pub complaints: Vec<String>,
-}
-
-#[cfg(unix)]
-fn own(path: &Path, metadata: &std::fs::Metadata) -> anyhow::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-
-    let mode = metadata.permissions().mode() & 0o777;
-    if mode & 0o022 == 0 {
-        return Ok(());
-    }
-    let name = path.display();
-    anyhow::bail!(
-        "other users can write to {name} (mode {mode:04o}), so its content cannot be trusted; if it is yours, run: chmod go-w {name}"
-    )
-}
-
-#[cfg(not(unix))]
-fn own(_path: &Path, _metadata: &std::fs::Metadata) -> anyhow::Result<()> {
-    Ok(())
 }

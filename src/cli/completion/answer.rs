@@ -1,4 +1,4 @@
-//! The answer to kubectl, or to a shim, that asks for candidates.
+//! Answers completion requests of kubectl or a shim.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
@@ -19,12 +19,12 @@ use crate::error::Exit;
 use crate::program::Program;
 use crate::view::sanitize;
 
-/// The word by which a shim asks for completion, as with Go's cobra.
+/// The first word of a completion request, as in Go's cobra.
 const ASKS: &str = "__complete";
-/// The word by which one asks for the candidates alone, without what is said of them.
+/// The first word of a request for candidates without descriptions.
 const ASKS_BARE: &str = "__completeNoDesc";
 
-/// What the shell does with the candidates: cobra's directives, as bits.
+/// Instructions for the shell: cobra's directives, as bits.
 mod directive {
     pub const FILES: u8 = 0;
     pub const ERROR: u8 = 1;
@@ -34,14 +34,14 @@ mod directive {
     pub const KEEP_ORDER: u8 = 32;
 }
 
-/// What is to be completed.
+/// A completion request.
 pub struct Asked<'a> {
     words: &'a [OsString],
     /// Without descriptions.
     bare: bool,
 }
 
-/// The words to complete, if that is what the program was called for.
+/// The words to complete, if this is a completion request.
 pub fn asked(program: Program, args: &[OsString]) -> Option<Asked<'_>> {
     let (words, bare) = match args {
         [_, words @ ..] if program.completes => (words, false),
@@ -52,10 +52,10 @@ pub fn asked(program: Program, args: &[OsString]) -> Option<Asked<'_>> {
     Some(Asked { words, bare })
 }
 
-/// Prints the candidates. Errors are not printed: they would stand over the prompt.
+/// Prints the candidates. Errors are not printed: they would appear over the prompt.
 pub fn run(program: Program, asked: &Asked<'_>) -> Exit {
     let answer = answer(program, asked);
-    // Nobody is left to tell if this fails.
+    // Ignore write errors: they cannot be reported.
     let _ = Ctx::silent(Global::default(), "completion").print(&answer);
     Exit::Done
 }
@@ -151,7 +151,7 @@ fn to_completion(candidate: Candidate) -> CompletionCandidate {
     CompletionCandidate::new(sanitize(&candidate.value).into_owned()).help(about)
 }
 
-/// One candidate a line, the first line of what is said of it beside it, and the directive.
+/// One candidate per line with the first line of its description, then the directive.
 fn render(candidates: &[Candidate], directive: u8) -> String {
     let mut text = String::new();
     for Candidate { value, about } in candidates {

@@ -87,7 +87,7 @@ fn progress(skyhook: &Skyhook) -> String {
         words.extend(is.then(|| word.to_owned()));
     }
     match &skyhook.status.status {
-        // Said already, by annotation or by the count.
+        // The annotation or the count shows it already.
         None | Some(Status::Complete | Status::Paused | Status::Disabled) => {}
         Some(Status::Unknown) => {}
         Some(status) => words.push(words_of(status)),
@@ -99,7 +99,7 @@ fn words_of(status: &Status) -> String {
     status.as_str().replace('_', " ")
 }
 
-/// The nodes, with what is wrong on them.
+/// The nodes, described by their problems.
 pub fn nodes(cluster: &Cluster) -> Vec<Candidate> {
     let nodes = cluster.nodes.items().iter();
     nodes
@@ -107,7 +107,7 @@ pub fn nodes(cluster: &Cluster) -> Vec<Candidate> {
         .collect()
 }
 
-/// Names, with what `kubectl get` says of those whose status is not the usual one.
+/// Names, described by their `kubectl get` status if it is not the usual one.
 pub fn names(names: &[Named], usual: &str) -> Vec<Candidate> {
     let about = |status: &str| {
         if status == usual {

@@ -32,7 +32,7 @@ pub struct Lookup {
     outcome: Mutex<Directive>,
 }
 
-/// How a lookup went, and what the shell has to complete itself.
+/// The result of a lookup, and the part left to the shell.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Directive {
     /// Something could not be read, so candidates may be missing.
@@ -57,9 +57,9 @@ impl Lookup {
         *self.locked()
     }
 
-    /// The words of a kind that begin like the one being typed.
+    /// The candidates of a kind with the typed prefix.
     ///
-    /// `many` says that the argument takes several: those on the line already are left out.
+    /// `many`: the argument takes several values, and those on the line already are left out.
     pub fn candidates(&self, wanted: &CandidateKind, many: bool, current: &str) -> Vec<Candidate> {
         let mut found = self.all(wanted, current);
         found.retain(|c| c.value.starts_with(current) && !(many && self.typed.has(&c.value)));
@@ -137,8 +137,8 @@ impl Lookup {
         }
     }
 
-    /// Asks on a thread of its own: a name server or a credential plugin that hangs blocks that
-    /// thread, and it ends with the process.
+    /// Runs on a thread of its own: a hanging name server or credential plugin blocks only that thread, which ends with
+    /// the process.
     fn ask<T: Send + 'static>(
         &self,
         question: impl AsyncFnOnce(&mut Ctx) -> Result<T> + Send + 'static,
@@ -157,7 +157,7 @@ impl Lookup {
                 .build();
             if let Ok(runtime) = runtime {
                 let mut ctx = Ctx::silent(global, "completion");
-                // Nobody listens any more once the time is over.
+                // The receiver is dropped after the timeout.
                 let _ = sender.send(runtime.block_on(question(&mut ctx)).ok());
             }
         });

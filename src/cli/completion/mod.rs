@@ -1,8 +1,8 @@
 //! Completion of command lines: the answers to kubectl, to shims and to the shells' scripts.
 //!
-//! kubectl asks `kubectl_complete-NAME` on the PATH with the words after the plugin's name, of
-//! which the last is the one to complete. It expects one candidate per line, `value<TAB>description`,
-//! then a line `:BITS` that says what the shell does with them.
+//! kubectl runs `kubectl_complete-NAME` from the PATH with the words after the plugin's name, the last of which is to
+//! be completed. It expects one candidate per line, `value<TAB>description`, then a line `:BITS` with instructions for
+//! the shell.
 
 mod answer;
 mod candidates;

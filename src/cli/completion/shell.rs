@@ -15,7 +15,7 @@ use crate::ctx::Ctx;
 use crate::error::Exit;
 use crate::program::Program;
 
-/// The name of the shell and the line to complete, if a script asks.
+/// The name of the shell and the line to complete, if a completion script runs the program.
 pub fn asked(args: &[OsString]) -> Option<(String, Vec<OsString>)> {
     let shell = std::env::var(ASKS).ok().filter(|name| !name.is_empty())?;
     let (_, line) = args.split_at(args.iter().position(|arg| arg == "--")? + 1);
@@ -50,7 +50,7 @@ pub fn run(program: Program, shell: &str, line: Vec<OsString>) -> Exit {
         .is_ok()
     {
         let text = String::from_utf8_lossy(&bytes);
-        // Nobody is left to tell if this fails.
+        // Ignore write errors: they cannot be reported.
         let _ = Ctx::silent(Global::default(), "completion").print(&text);
     }
     Exit::Done

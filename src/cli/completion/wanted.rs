@@ -8,7 +8,7 @@ pub enum CandidateKind {
     /// The name of a custom resource.
     Skyhook,
     Node,
-    /// The name of a package of the custom resource that stands on the line, or of any.
+    /// A package of the custom resource on the line, or of any.
     Package,
     /// A version of that package.
     Version,
@@ -32,9 +32,9 @@ pub enum CandidateKind {
 }
 
 impl CandidateKind {
-    /// What an argument takes, by its id; `None` for free text, and for what clap itself can list.
+    /// The values of an argument, by its id; `None` for free text, and for values that clap itself lists.
     ///
-    /// An id means the same thing in every command.
+    /// An id means the same in every command.
     pub fn of(arg: &Arg) -> Option<CandidateKind> {
         if !arg.get_action().takes_values() || !arg.get_possible_values().is_empty() {
             return None;
@@ -77,7 +77,7 @@ fn value_name(arg: &Arg) -> &str {
     }
 }
 
-/// The words of a value name such as `client|server|none`; those in capitals stand for others.
+/// The words of a value name such as `client|server|none`; words in capitals are placeholders.
 fn words(name: &str) -> Option<Vec<String>> {
     let literal = name.contains('|') && !name.contains(|c: char| c.is_uppercase());
     literal.then(|| name.split('|').map(str::to_owned).collect())

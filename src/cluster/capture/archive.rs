@@ -13,11 +13,11 @@ pub const DIRECTORY: &str = "skyhook-capture";
 /// What files of a tar are filled up to.
 const BLOCK: u64 = 512;
 
-/// Writes it; gives its size.
+/// Writes the archive and returns its size.
 ///
 /// # Errors
 ///
-/// What `out` says.
+/// Write errors of `out`.
 pub fn write(
     out: &mut dyn Write,
     index: &Index,

@@ -1,4 +1,4 @@
-//! The index of a capture: when it was taken, by what, and what became of each source.
+//! The index of a capture: time, tool versions, and the result for each source.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ pub const FILE: &str = "index.json";
 pub const LOGS: &str = "logs";
 pub const LOG: &str = ".log";
 
-/// What a capture says of itself.
+/// Metadata of a capture.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Index {
@@ -63,14 +63,14 @@ pub struct Source {
     /// How many there are, where they were read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub items: Option<usize>,
-    /// What the server answered, and why it is not here.
+    /// The server's answer, and why the source is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
-/// What became of it.
+/// The result for a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ReadOutcome {
@@ -82,7 +82,7 @@ pub enum ReadOutcome {
     Failed,
     /// It was read, and it did not fit.
     LeftOut,
-    /// Nobody asked for it: it is not part of such a cluster.
+    /// Not requested: such a cluster does not have it.
     NotRequested,
 }
 
@@ -108,8 +108,12 @@ impl Source {
     pub fn of(name: &str, read: &Read<usize>) -> Source {
         let (outcome, items, why) = match read {
             Read::Ok(items) => (ReadOutcome::Read, Some(*items), None),
-            Read::Unreadable(why) if why.is_forbidden() => (ReadOutcome::Refused, None, Some(why)),
-            Read::Unreadable(why) => (ReadOutcome::Failed, None, Some(why)),
+            Read::Incomplete(_, why) | Read::Unreadable(why) if why.is_forbidden() => {
+                (ReadOutcome::Refused, None, Some(why))
+            }
+            Read::Incomplete(_, why) | Read::Unreadable(why) => {
+                (ReadOutcome::Failed, None, Some(why))
+            }
             Read::NotRequested => (ReadOutcome::NotRequested, None, None),
         };
         Source {
@@ -121,7 +125,7 @@ impl Source {
         }
     }
 
-    /// What it was when it was read.
+    /// The result of the original read.
     pub fn read(&self) -> Read<()> {
         match self.outcome {
             ReadOutcome::Read => Read::Ok(()),
@@ -144,14 +148,14 @@ impl Source {
 }
 
 impl ReadOutcome {
-    /// Whether nothing is missing.
+    /// Whether the source is complete.
     pub fn is_whole(self) -> bool {
         matches!(self, ReadOutcome::Read | ReadOutcome::NotRequested)
     }
 }
 
 impl Index {
-    /// Whether nothing that was asked for is missing.
+    /// Whether every requested source is complete.
     pub fn is_whole(&self) -> bool {
         let sources = self.sources.iter().map(|source| source.outcome);
         let mut all = sources.chain(self.logs.iter().map(|log| log.outcome));

@@ -1,4 +1,4 @@
-//! Objects without what nobody else should see: placeholders for values, and keys and names as they are.
+//! Removes secrets from objects: values become placeholders, keys and names stay.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -22,7 +22,7 @@ const REMEMBERED: usize = 2_000;
 /// Shorter lines of configuration are not masked in logs: they may occur in any log.
 const SHORTEST_LINE: usize = 12;
 
-/// Takes secrets out of what one capture holds.
+/// Masks the secrets of one capture.
 #[derive(Default)]
 pub struct Masks {
     placeholders: Placeholders,
@@ -41,18 +41,18 @@ impl Masks {
         known.extend(own.into_iter().take(room));
     }
 
-    /// Masks a log, in which what was seen in objects may stand.
+    /// Masks a log, including secrets found in objects.
     pub fn log(&self, text: &str) -> String {
         let known = self.known.lock().expect("nobody panics with it");
         self.placeholders.log(text, &known)
     }
 
-    /// Masks what a server says.
+    /// Masks a server message.
     pub fn words(&self, text: &str) -> String {
         self.placeholders.text(text).into_owned()
     }
 
-    /// What is a secret by where it stands.
+    /// Masks secrets by their place in the object.
     fn structure(&self, kind: &str, object: &mut Value, own: &mut BTreeSet<String>) {
         if kind == "ConfigMap" || kind == "Secret" {
             for field in ["data", "binaryData", "stringData"] {
@@ -99,7 +99,7 @@ impl Masks {
         }
     }
 
-    /// Values of environments, wherever they stand.
+    /// Masks values of environment variables at any depth.
     fn environments(&self, value: &mut Value, own: &mut BTreeSet<String>) {
         match value {
             Value::Array(items) => items.iter_mut().for_each(|v| self.environments(v, own)),
@@ -127,7 +127,7 @@ impl Masks {
         }
     }
 
-    /// What is a secret by its name or its looks.
+    /// Masks secrets by their key or pattern.
     fn texts(&self, key: &str, value: &mut Value, own: &BTreeSet<String>) {
         match value {
             Value::String(text) => self.text(key, text, own),
@@ -146,7 +146,7 @@ impl Masks {
             Value::Object(object) => {
                 let fields = object.iter_mut().filter(|(key, _)| *key != "managedFields");
                 for (key, value) in fields {
-                    // What a container wrote last.
+                    // The termination message of a container.
                     if key == "terminated"
                         && let Some(Value::String(text)) = value.get_mut("message")
                     {

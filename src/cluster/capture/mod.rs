@@ -1,5 +1,5 @@
-//! What `collect` writes and `--from` reads: the lists as the server gave them, without their secrets, and an index
-//! that says of every source whether it was read. Nothing here touches files or servers.
+//! The format that `collect` writes and `--from` reads: the server's lists without secrets, and an index with the
+//! result for each source. Nothing here touches files or servers.
 
 pub mod archive;
 pub mod index;

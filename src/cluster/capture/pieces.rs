@@ -1,14 +1,14 @@
-//! The pieces of a cluster as a capture names them: what is read by itself, and may fail by itself.
+//! The pieces of a cluster, as named in a capture: each is read, and may fail, separately.
 
 use super::index::Source;
 use crate::api::ApiFlavor;
 use crate::cluster::ClusterBuilder;
 use crate::cluster::read::Read;
 
-/// What was read of one kind, whatever it is.
+/// The items of one piece, of any type.
 pub trait SourceContent {
     fn count(&self) -> Read<usize>;
-    /// Makes it what a capture says that it was; what was found of it stays if it was read.
+    /// Applies the recorded result; items found are kept if the piece was read.
     fn become_as(&mut self, was: Read<()>);
 }
 
@@ -20,9 +20,9 @@ impl<T> SourceContent for Read<Vec<T>> {
     fn become_as(&mut self, was: Read<()>) {
         match (was, &self) {
             // What cannot be decoded stays so.
-            (Read::Ok(()), Read::Unreadable(_) | Read::Ok(_)) => {}
+            (Read::Ok(()), Read::Ok(_) | Read::Incomplete(..) | Read::Unreadable(_)) => {}
             (Read::Ok(()), Read::NotRequested) => *self = Read::Ok(Vec::new()),
-            (Read::Unreadable(why), _) => *self = Read::Unreadable(why),
+            (Read::Incomplete((), why) | Read::Unreadable(why), _) => *self = Read::Unreadable(why),
             (Read::NotRequested, _) => *self = Read::NotRequested,
         }
     }
@@ -53,6 +53,16 @@ impl ClusterBuilder {
                 &mut self.deployments,
             ),
             ("operator-pods", plain("pods"), &mut self.operator_pods),
+            (
+                "leases",
+                plain("leases.coordination.k8s.io"),
+                &mut self.installation.leases,
+            ),
+            (
+                "namespaces",
+                plain("namespaces"),
+                &mut self.installation.namespaces,
+            ),
             ("nodes", plain("nodes"), &mut self.nodes),
             ("package-pods", plain("pods"), &mut self.pods),
             (WORKLOADS, plain("pods"), &mut self.workloads),
@@ -79,14 +89,14 @@ impl ClusterBuilder {
         ]
     }
 
-    /// What became of each.
+    /// The result for each piece.
     pub fn outcomes(&mut self) -> Vec<Source> {
         let pieces = self.pieces().into_iter();
         let outcomes = pieces.map(|(name, _, piece)| Source::of(name, &piece.count()));
         outcomes.collect()
     }
 
-    /// Takes over what a capture says of each; `lost` are its files that are not there any more.
+    /// Applies the recorded results; `lost` are files missing from the capture.
     pub fn take_over(&mut self, sources: &[Source], lost: &[String]) {
         for (name, files, piece) in self.pieces() {
             let noted = |name: &str| sources.iter().find(|source| source.name == name);

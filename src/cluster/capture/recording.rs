@@ -1,4 +1,4 @@
-//! Records lists as they are read: each object is masked and compressed, and only the compressed bytes are kept.
+//! Records lists while they are read: each object is masked and compressed, and only the compressed bytes are kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -12,7 +12,7 @@ use super::index::KeptCount;
 use super::mask::Masks;
 use super::slim::slim;
 
-/// What a capture may take.
+/// The limits of a capture.
 #[derive(Debug, Clone, Copy)]
 pub struct CaptureLimits {
     /// Bytes, packed.
@@ -30,7 +30,7 @@ pub enum Keep {
     Not,
 }
 
-/// Compressed bytes. Several of them in a row decompress to what was compressed, in the same order.
+/// Compressed bytes. Concatenated members decompress to the concatenated input.
 #[derive(Default)]
 pub struct Packed {
     pub bytes: Vec<u8>,
@@ -46,7 +46,7 @@ pub struct Reel {
     pub parts: Vec<Packed>,
 }
 
-/// All that is read for a capture, side by side.
+/// The parallel recordings of a capture.
 pub struct Tape {
     pub masks: Masks,
     limits: CaptureLimits,
@@ -58,14 +58,14 @@ struct State {
     /// By the name of the file.
     reels: BTreeMap<String, Reel>,
     logs: BTreeMap<String, Packed>,
-    /// What is being read, by file.
+    /// The files being recorded.
     open: BTreeMap<String, u64>,
     left_out: BTreeSet<String>,
     /// Nodes that are whole though not notable, all whole nodes, and all nodes.
     nodes: [usize; 3],
 }
 
-/// What may be left out first stands last.
+/// The last file is dropped first.
 const ORDER: [&str; 9] = [
     "skyhooks.",
     "nodewrights.",
@@ -78,7 +78,7 @@ const ORDER: [&str; 9] = [
     "events",
 ];
 
-/// How soon a file is left out: the higher the sooner.
+/// The order of dropping: higher ranks are dropped first.
 fn rank(file: &str) -> usize {
     let known = ORDER.iter().position(|begin| file.starts_with(begin));
     // Small things between pods and ConfigMaps.
@@ -126,7 +126,7 @@ impl Tape {
         }
     }
 
-    /// Counts a node, and says how much of it is kept: of those that are not notable only so many are whole.
+    /// Counts a node and returns how much of it to keep: of quiet nodes, only the first few are whole.
     pub fn node(&self, notable: bool) -> Keep {
         let mut state = self.state();
         let [plain, whole, all] = &mut state.nodes;
@@ -140,7 +140,7 @@ impl Tape {
         }
     }
 
-    /// Forgets the nodes that were counted: they are read anew.
+    /// Resets the node count before the list is read again.
     pub fn recount_nodes(&self) {
         self.state().nodes = Default::default();
     }
@@ -167,7 +167,7 @@ impl Tape {
         self.state().left_out.clone()
     }
 
-    /// All that was kept: lists, the most important first, and logs.
+    /// The recorded lists, most important first, and logs.
     pub fn into_reels(self) -> (Vec<(String, Reel)>, BTreeMap<String, Packed>) {
         let state = self.state.into_inner().expect("nobody panics with it");
         let mut reels: Vec<(String, Reel)> = state.reels.into_iter().collect();
@@ -211,7 +211,7 @@ pub struct Segment<'a> {
 }
 
 impl Segment<'_> {
-    /// Notes what it is a list of.
+    /// Sets the kind of the list.
     pub fn is_of(&mut self, api_version: &str, list: &str) {
         list.clone_into(&mut self.kind);
         api_version.clone_into(&mut self.api_version);
@@ -277,7 +277,7 @@ impl Segment<'_> {
 }
 
 impl Drop for Segment<'_> {
-    /// What was not kept takes no room, and what was is counted with its list.
+    /// Releases the space of a dropped recording; a kept one counts with its list.
     fn drop(&mut self) {
         let mut state = self.tape.state();
         if let Some(open) = state.open.get_mut(&self.file) {

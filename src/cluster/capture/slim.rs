@@ -1,10 +1,10 @@
-//! Removes from nodes what no rule reads.
+//! Removes the parts of nodes that no rule reads.
 
 use serde_json::Value;
 
 use crate::api::keys::NodeKey;
 
-/// Removes from a node what no rule reads, which is most of it: images, volumes, and annotations of others.
+/// Removes the parts of a node that no rule reads, which is most of it: images, volumes, and foreign annotations.
 pub fn slim(node: &mut Value) {
     if let Some(status) = node.get_mut("status").and_then(Value::as_object_mut) {
         for field in [

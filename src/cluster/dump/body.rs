@@ -1,17 +1,17 @@
-//! One object of a file, on its way to what it is decoded to.
+//! One object of a file before it is decoded.
 
 use std::any::Any;
-use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::summary::Summary;
+use crate::api::Object;
 use crate::cluster::node::NodeObject;
-use crate::cluster::{Node, nulls};
+use crate::cluster::{Node, lenient};
 
-/// An object before it is known what it is decoded to.
+/// An object whose type is not known yet.
 pub struct Body<'a> {
     pub summary: Summary,
     /// Kind and version to add, where it has none.
@@ -34,12 +34,14 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// A node from JSON, where that is what it decodes to: it is decoded at once, as there may be many.
+    /// Decodes a node from JSON immediately, because there may be many.
     pub fn read_node(text: &'a [u8], list: Option<(&str, &str)>) -> Option<Body<'a>> {
         let mut object: NodeObject = serde_json::from_slice(text).ok()?;
         let (kind, version) = list.unwrap_or_default();
         let is = |own: &Option<String>, or: &str, word| own.as_deref().unwrap_or(or) == word;
-        let known = is(&object.kind, kind, "Node") && is(&object.api_version, version, "v1");
+        let known = is(&object.kind, kind, "Node")
+            && is(&object.api_version, version, "v1")
+            && object.is_named();
         known.then(|| {
             let (kind, api_version) = (object.kind.take(), object.api_version.take());
             let newest = object.newest();
@@ -71,42 +73,41 @@ impl<'a> Body<'a> {
         })
     }
 
-    /// As it is, or without its nulls where it does not decode as it is.
-    pub fn decode<T: DeserializeOwned + 'static>(self) -> Result<T, String> {
-        let lacks = self.lacks;
-        let complete = |mut value: Value| {
-            if let (Some((kind, version)), Value::Object(object)) = (&lacks, &mut value) {
-                object.insert("kind".to_owned(), kind.as_str().into());
-                object.insert("apiVersion".to_owned(), version.as_str().into());
-            }
-            value
-        };
+    /// Decodes the object.
+    ///
+    /// # Errors
+    ///
+    /// The object has no identity.
+    pub fn decode<T: Object + DeserializeOwned + 'static>(self) -> Result<T, String> {
         match self.form {
-            Form::Value(value) => nulls::decode(complete(value)),
             Form::Node(node) => match (node as Box<dyn Any>).downcast() {
                 Ok(node) => Ok(*node),
                 Err(_) => Err("a node where another kind was expected".to_owned()),
             },
-            Form::Text(text) => {
-                let whole = completed(text, lacks.as_ref());
-                serde_json::from_slice(&whole).or_else(|_| {
-                    let value = serde_json::from_slice(text).map_err(|e| e.to_string())?;
-                    nulls::decode(complete(value))
-                })
+            Form::Text(text) if self.lacks.is_none() => {
+                lenient::decode_text(text).map_err(|e| e.to_string())?
             }
+            Form::Text(_) | Form::Value(_) => lenient::decode(self.into_value()?),
         }
     }
-}
 
-/// The text of an object with what it lacks in front; it may then name that twice, and not decode.
-fn completed<'a>(text: &'a [u8], lacks: Option<&(String, String)>) -> Cow<'a, [u8]> {
-    let (Some((kind, version)), Some(rest)) = (lacks, text.strip_prefix(b"{")) else {
-        return text.into();
-    };
-    let [kind, version] = [kind, version].map(|word| Value::from(word.as_str()));
-    let mut whole = format!("{{\"kind\":{kind},\"apiVersion\":{version},").into_bytes();
-    whole.extend_from_slice(rest);
-    whole.into()
+    /// The object of the file, completed by its list.
+    ///
+    /// # Errors
+    ///
+    /// The object was decoded before.
+    pub fn into_value(self) -> Result<Value, String> {
+        let mut value = match self.form {
+            Form::Value(value) => value,
+            Form::Text(text) => serde_json::from_slice(text).map_err(|e| e.to_string())?,
+            Form::Node(_) => return Err("a node where another kind was expected".to_owned()),
+        };
+        if let (Some((kind, version)), Value::Object(object)) = (self.lacks, &mut value) {
+            object.insert("kind".to_owned(), kind.into());
+            object.insert("apiVersion".to_owned(), version.into());
+        }
+        Ok(value)
+    }
 }
 
 #[cfg(test)]

@@ -1,11 +1,10 @@
-//! A capture of `collect`: its index says what was asked for, and what became of it.
+//! A capture of `collect`, read with its index.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use crate::api::ApiFlavor;
-use crate::cluster::admission::WebhookConfiguration;
 use crate::cluster::capture::Index;
-use crate::cluster::{Clock, Cluster, ClusterBuilder, KeptLogs, Pod, Read};
+use crate::cluster::{Clock, Cluster, ClusterBuilder, KeptLogs, Pod};
 
 /// The cluster as it would have been read from the server at that moment.
 pub fn finish(
@@ -26,12 +25,11 @@ pub fn finish(
         .filter(|g| index.served.iter().any(|group| group == g.group()))
         .collect();
     // The others are in it for people to read.
-    if let Read::Ok(webhooks) = &mut builder.admission.webhooks {
-        webhooks.retain(WebhookConfiguration::concerns_us);
-    }
+    let webhooks = std::mem::take(&mut builder.admission.webhooks);
+    builder.admission.webhooks =
+        webhooks.selected(|found| found.concerns_us() || found.sees_evictions());
     let Some(active_api) = builder.active_api() else {
-        let mut cluster =
-            ClusterBuilder::of_leftovers(builder.nodes, builder.asked_for, builder.taken_at);
+        let mut cluster = builder.of_leftovers();
         cluster.from_files = true;
         cluster.collected = true;
         cluster.clock = Clock::Capture;
@@ -44,7 +42,7 @@ pub fn finish(
         .into_iter()
         .map(str::to_owned)
         .collect();
-    if let Read::Ok(pods) = &mut cluster.workloads {
+    if let Some(pods) = cluster.workloads.held_mut() {
         // The operator's own pods are in it, wherever they are.
         pods.retain(|pod: &Pod| waiting.contains(&pod.spec.node_name));
     }

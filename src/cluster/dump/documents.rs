@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 const TEXT: &str = "it is plain text, not Kubernetes objects";
-/// What a text may hold beyond its size: that much of it may be aliases.
+/// Extra expansion of a small text: this much of it may be aliases.
 const SMALL: usize = 1 << 20;
 /// Bytes of text that aliases may repeat.
 const ALIASED: usize = 16 << 20;
@@ -32,12 +32,32 @@ pub fn look(head: &[u8]) -> Result<(), String> {
     }
 }
 
+/// Whether a text begins with an action of a Go template. No JSON begins so.
+pub fn begins_template(head: &[u8]) -> bool {
+    head.trim_ascii_start().starts_with(b"{{")
+}
+
+/// Whether a text contains Go template actions. Objects such as ConfigMaps may contain some as well.
+pub fn has_actions(text: &str) -> bool {
+    text.split_once("{{")
+        .is_some_and(|(_, rest)| rest.contains("}}"))
+}
+
+/// Whether the name or kind of an object is a template action. An unquoted action is a mapping in YAML.
+pub fn has_template_name(object: &Value) -> bool {
+    let action = |value: &Value| match value {
+        Value::String(text) => has_actions(text),
+        Value::Object(_) => true,
+        _ => false,
+    };
+    action(&object["metadata"]["name"]) || action(&object["kind"])
+}
+
 /// Splits text into its documents. Empty text has none.
 ///
 /// # Errors
 ///
-/// One line that says where the text stops being JSON or YAML. It never repeats the text itself,
-/// which may hold secrets.
+/// One line with the position of the syntax error. It never quotes the text, which may contain secrets.
 pub fn parse(text: &str) -> Result<Vec<Value>, String> {
     let text = text.trim_start_matches('\u{feff}');
     if text.trim().is_empty() {
@@ -100,6 +120,19 @@ mod tests {
             );
         }
         assert_eq!(parse(" \n"), Ok(vec![]));
+    }
+
+    #[test]
+    fn templates_are_recognized() {
+        for text in ["{{- if .Values.a }}\n", " {{ include \"a\" . }}"] {
+            assert!(begins_template(text.as_bytes()), "{text}");
+        }
+        assert!(!begins_template(br#"{"a": {"b": 1}}"#));
+        assert!(has_actions("a: {{ .Values.a }}\n") && !has_actions("a: {b: {c: 1}}"));
+        let name = |name: Value| serde_json::json!({"kind": "Node", "metadata": {"name": name}});
+        assert!(has_template_name(&name("{{ .Release.Name }}-a".into())));
+        assert!(!has_template_name(&name("a".into())));
+        assert!(!has_template_name(&serde_json::json!({"kind": "List"})));
     }
 
     #[test]

@@ -123,7 +123,7 @@ impl<R: Read> JsonReader<'_, R> {
         }
     }
 
-    /// What stands around the items that were read, and those that waited for it.
+    /// Reads the list without its streamed items, then the items that waited for its kind.
     fn list(&mut self, text: &[u8], count: usize, late: Vec<Vec<u8>>) -> Result<(), DumpError> {
         let label = self.label;
         let start = TextPosition { line: 1, column: 0 };
@@ -142,6 +142,7 @@ impl<R: Read> JsonReader<'_, R> {
             let body = Body::read(&item).map_err(|_| syntax(label, &item, start))?;
             self.loader.item(label, Some((of, &version)), body)?;
         }
+        self.loader.end_list();
         Ok(())
     }
 
@@ -154,10 +155,10 @@ impl<R: Read> JsonReader<'_, R> {
 struct ListItems<'a> {
     label: &'a str,
     loader: &'a mut ManifestLoader,
-    /// Kind of its items and their version, where they are said before them.
+    /// Kind and version of the items, if written before them.
     list: Option<(String, String)>,
     count: Option<usize>,
-    /// Those of which is said what they are when all have come, as kubectl writes lists.
+    /// Items read before the kind of the list, as kubectl writes lists.
     late: Vec<Vec<u8>>,
 }
 
@@ -167,7 +168,7 @@ impl Items for ListItems<'_> {
     fn begin(&mut self, before: &[u8]) -> bool {
         let head = [before, b"null}"].concat();
         let head: Summary = serde_json::from_slice(&head).unwrap_or_default();
-        // Its kind says that it is a list, or is still to come.
+        // Its kind names a list, or follows later.
         if head
             .kind
             .as_ref()
@@ -202,7 +203,7 @@ impl Items for ListItems<'_> {
     }
 }
 
-/// Whether an item is likely to be a node; kubectl writes kind and version first, or the list says it for all.
+/// Whether an item is probably a node: kubectl writes kind and version first, or the list has them.
 fn begins_as_node(item: &[u8], list: Option<(&str, &str)>) -> bool {
     const FIRST: usize = 80;
     let mut head = item[..item.len().min(FIRST)].to_vec();
@@ -219,7 +220,7 @@ fn stopped(label: &str, stop: Stop<DumpError>) -> DumpError {
     }
 }
 
-/// What is wrong with a text that begins at this place.
+/// The syntax error of a text that begins at this position.
 fn syntax(label: &str, text: &[u8], start: TextPosition) -> DumpError {
     DumpError::syntax(label, json_pieces::syntax(b"", text, start))
 }
@@ -252,7 +253,7 @@ mod tests {
     const NODE: &str = r#"{"apiVersion": "v1", "kind": "Node",
         "metadata": {"name": "a", "labels": {"x": "}\"]"}, "creationTimestamp": "2026-01-01T00:00:00Z"}}"#;
 
-    /// A custom resource in a list that says for all of them what they are.
+    /// A custom resource in a list that carries the kind of its items.
     const OWN: &str = r#"{"metadata": {"name": "a"}, "kind": null, "spec": {"packages": {}}}"#;
     const INDEX: &str = r#"{"apiVersion": "kubectl-skyhook/v1", "kind": "Capture", "takenAt": "2026-01-01T00:00:00Z",
         "versions": {"tool": "1", "server": null, "operator": null}, "served": [], "sources": [], "files": ["nodes"]}"#;

@@ -9,7 +9,7 @@ use crate::api::ApiFlavor;
 use crate::cluster::capture::index::{LOG, LOGS};
 use crate::cluster::{ClusterBuilder, Deployment, Read};
 
-/// Namespaces that every cluster has, and that nobody chooses one by one.
+/// Namespaces of every cluster that users do not select one by one.
 const EVERYWHERE: [&str; 2] = ["kube-public", "kube-node-lease"];
 /// What `kubectl cluster-info dump` writes of a namespace.
 const DUMPED: [&str; 7] = [
@@ -50,7 +50,7 @@ pub struct Namespaces {
     perhaps: Vec<(PathBuf, String)>,
     /// Directories with a list of nodes.
     roots: HashSet<PathBuf>,
-    /// All that the cluster has, where the tree lists them.
+    /// All namespaces of the cluster, if the tree lists them.
     all: BTreeSet<String>,
 }
 
@@ -64,7 +64,7 @@ impl Namespaces {
         }
         if let Some(at) = at("cluster-scoped-resources") {
             return match parts.get(at + 2..) {
-                // A list of namespaces holds them all; one by one they are those that were asked for.
+                // A list of namespaces contains all of them; single files contain the selected ones.
                 Some([file]) if stem(file) == "namespaces" => true,
                 Some([plural, ..]) => is_read(stem(plural)),
                 _ => false,
@@ -102,8 +102,8 @@ impl Namespaces {
         self.all.extend(name.map(str::to_owned));
     }
 
-    /// Takes back what the tree says of namespaces that it does not hold. Gives whether it holds things by namespace at
-    /// all.
+    /// Marks sources of namespaces missing from the tree as not requested. Returns whether the tree is organized by
+    /// namespace.
     pub fn restrict(&self, parts: &mut ClusterBuilder) -> bool {
         let dumped = self
             .perhaps
@@ -138,10 +138,10 @@ impl Namespaces {
             parts.operator_pods = Read::NotRequested;
             parts.events = Read::NotRequested;
         }
-        // What is not in it may be in another namespace.
+        // Missing objects may be in another namespace.
         parts.workloads = Read::NotRequested;
         parts.disruption_budgets = Read::NotRequested;
-        if let Read::Ok(services) = &mut parts.admission.services {
+        if let Some(services) = parts.admission.services.held_mut() {
             services.retain(|s| s.metadata.name.as_deref() != Some("kubernetes"));
         }
         let held: Vec<&str> = held.into_iter().collect();

@@ -3,7 +3,6 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use jiff::Timestamp;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::DumpError;
@@ -11,23 +10,26 @@ use super::body::Body;
 use super::collected;
 use super::kinds::resource_of;
 use super::layout::Namespaces;
+use super::sorted::{LoadedObject, Sorted, take};
 use crate::api::ApiFlavor;
 use crate::cluster::admission::CONFIGURATIONS;
 use crate::cluster::capture::{Index, index};
-use crate::cluster::{ActiveApi, Cluster, ClusterBuilder, ConfigMap, Pod, Read, clock, kept_logs};
+use crate::cluster::{ActiveApi, Cluster, ClusterBuilder, Pod, clock, kept_logs, lenient};
 
-/// Collects objects, each once, and remembers what was asked for.
+/// Collects objects without duplicates, and the requested kinds.
 #[derive(Debug, Default)]
 pub struct ManifestLoader {
     builder: ClusterBuilder,
     seen: HashSet<(String, String, String, String)>,
     newest: Option<Timestamp>,
-    /// When the files were written, and what the capture says of its own time.
+    /// The modification time of the files, and the time recorded in the capture.
     written: Option<Timestamp>,
     captured: Option<Timestamp>,
-    /// What a capture of `collect` says of itself, and the files that were there.
+    /// The index of a capture, and the files found.
     index: Option<Index>,
     files: BTreeSet<String>,
+    /// Version and kind of the items of the `List` at hand.
+    kinds_in_list: BTreeSet<(String, String)>,
     /// The last lines of its logs.
     logs: HashMap<String, Vec<String>>,
     /// Of which namespaces a tree holds something.
@@ -57,7 +59,7 @@ impl ManifestLoader {
         };
         let Some(of) = kind
             .strip_suffix("List")
-            .filter(|_| object.contains_key("items"))
+            .filter(|_| object.get("items").is_some_and(|items| !items.is_null()))
         else {
             return self.document(
                 path,
@@ -69,21 +71,21 @@ impl ManifestLoader {
         };
         let items = match object.remove("items") {
             Some(Value::Array(items)) => items,
-            Some(Value::Null) | None => Vec::new(),
-            Some(_) => return Err(not_an_object("a List whose items field is not an array")),
+            _ => return Err(not_an_object("a List whose items field is not an array")),
         };
         self.list(stem, &api_version, of, items.is_empty());
         for item in items {
             self.item(path, Some((of, &api_version)), Body::of(item))?;
         }
+        self.end_list();
         Ok(())
     }
 
-    /// Takes an object that stands by itself; it may be the index of a capture.
+    /// Adds a single object, or the index of a capture.
     ///
     /// # Errors
     ///
-    /// It is an index that does not decode.
+    /// An index that cannot be decoded.
     pub fn document(
         &mut self,
         path: &str,
@@ -94,14 +96,35 @@ impl ManifestLoader {
     ) -> Result<(), DumpError> {
         self.file(stem);
         if kind == index::KIND && api_version == index::API_VERSION {
-            self.index = Some(body.decode().map_err(|why| DumpError::Index {
+            let index = body.into_value().and_then(|value| {
+                let index = serde_json::from_value(value);
+                index.map_err(|why| lenient::without_place(&why))
+            });
+            self.index = Some(index.map_err(|why| DumpError::Index {
                 path: path.to_owned(),
                 why,
             })?);
             return Ok(());
         }
+        if let Some(of) = kind.strip_suffix("List") {
+            let why = format!("{path}: the {kind} has no items");
+            if self.sort_in(api_version, of, Sorted::Lack(why)) {
+                return Ok(());
+            }
+        }
+        // A must-gather has a file for each object of a list.
+        if path.contains("cluster-scoped-resources") {
+            self.listed(api_version, kind);
+        }
         self.object(path, api_version, kind, body);
         Ok(())
+    }
+
+    /// Notes that the files hold all objects of this kind.
+    fn listed(&mut self, api_version: &str, kind: &str) {
+        if let Some(flavor) = ApiFlavor::of_group(group(api_version)).filter(|g| kind == g.kind()) {
+            self.builder.listed[flavor as usize] = true;
+        }
     }
 
     /// Notes that a file was there and held something.
@@ -117,8 +140,8 @@ impl ManifestLoader {
     /// Takes note of a list of this kind; of a `List` where it is empty.
     pub fn list(&mut self, stem: &str, api_version: &str, of: &str, empty: bool) {
         self.file(stem);
-        // A list of one kind says that the kind was asked for, even when it is empty. So does an
-        // empty List in a file named after a resource.
+        // A list of one kind shows that the kind was requested, even when it is empty. So does an empty List in a file
+        // named after a resource.
         if !of.is_empty() {
             self.asked(api_version, of);
         } else if empty && let Some((api_version, kind)) = resource_of(stem) {
@@ -155,12 +178,24 @@ impl ManifestLoader {
             return Err(DumpError::not_an_object(path, "an item without a kind"));
         }
         if kind.ends_with("List") && body.summary.has_items {
-            let list = body.decode();
+            let list = body.into_value();
             let list = list.map_err(|what| DumpError::not_an_object(path, what))?;
             return self.add(path, "", list);
         }
+        if of.is_empty() {
+            self.kinds_in_list.insert((version.clone(), kind.clone()));
+        }
         self.object(path, &version, &kind, body);
         Ok(())
+    }
+
+    /// Takes note that all items of a list were taken. `kubectl get nodes,skyhook/a` writes a `List` as well, so that only
+    /// one kind in it is taken for all of that kind.
+    pub fn end_list(&mut self) {
+        let kinds = std::mem::take(&mut self.kinds_in_list);
+        if let [(version, kind)] = &*Vec::from_iter(kinds) {
+            self.listed(version, kind);
+        }
     }
 
     /// Notes when a file was written.
@@ -168,7 +203,7 @@ impl ManifestLoader {
         self.written = self.written.max(at);
     }
 
-    /// Notes what the capture says of its own time.
+    /// Adds the time recorded in the capture.
     pub fn captured(&mut self, at: Option<Timestamp>) {
         self.captured = self.captured.max(at);
     }
@@ -187,8 +222,7 @@ impl ManifestLoader {
                 self.logs,
             ));
         }
-        let newest = self.newest.unwrap_or_default();
-        let (taken_at, clock) = clock::of_files(newest, self.captured, self.written);
+        let (taken_at, clock) = clock::of_files(self.newest, self.captured, self.written);
         self.builder.taken_at = taken_at;
         self.builder.clock = clock;
         self.builder.served = self.traces();
@@ -246,56 +280,67 @@ impl ManifestLoader {
             return;
         }
         let newest = body.summary.newest();
-        // Other objects may tell of the future: a certificate says when it is to be renewed.
-        if self.sort_in(api_version, kind, Some(LoadedObject { path, kind, body })) {
+        // Other objects may contain future times, such as the renewal of a certificate.
+        if self.sort_in(
+            api_version,
+            kind,
+            Sorted::Object(LoadedObject { path, kind, body }),
+        ) {
             self.newest = self.newest.max(newest);
         }
     }
 
-    /// Notes that a kind was asked for, though none may be there.
+    /// Marks a kind as requested, even without items.
     fn asked(&mut self, api_version: &str, kind: &str) {
-        self.sort_in(api_version, kind, None);
+        self.listed(api_version, kind);
+        self.sort_in(api_version, kind, Sorted::Asked);
     }
 
-    /// Puts an item where its kind belongs, or just notes that the kind was asked for.
+    /// Adds an item to its source, or marks its kind as requested, or as incomplete.
     ///
-    /// Returns whether the kind is one that we know.
-    fn sort_in(&mut self, api_version: &str, kind: &str, item: Option<LoadedObject<'_>>) -> bool {
+    /// Returns whether the kind is known.
+    fn sort_in(&mut self, api_version: &str, kind: &str, item: Sorted<'_>) -> bool {
         let builder = &mut self.builder;
         match (group(api_version), kind) {
             ("", "Node") => take(&mut builder.nodes, item),
             ("", "Pod") => {
-                // Pods are asked for as one kind: the other sort may just not be there.
-                take::<Pod>(&mut builder.pods, None);
-                take::<Pod>(&mut builder.workloads, None);
-                let of_a_package = item
-                    .as_ref()
-                    .is_some_and(|item| item.body.summary.of_a_package);
-                take(
-                    if of_a_package {
-                        &mut builder.pods
-                    } else {
-                        &mut builder.workloads
-                    },
-                    item,
-                );
+                // Pods are requested as one kind: either source may be empty.
+                let (ours, others) = (&mut builder.pods, &mut builder.workloads);
+                take::<Pod>(ours, Sorted::Asked);
+                take::<Pod>(others, Sorted::Asked);
+                let of_a_package = |item: &LoadedObject<'_>| item.body.summary.of_a_package;
+                match &item {
+                    Sorted::Object(object) if of_a_package(object) => take(ours, item),
+                    Sorted::Object(_) | Sorted::Asked => take(others, item),
+                    Sorted::Lack(why) => {
+                        take::<Pod>(ours, Sorted::Lack(why.clone()));
+                        take(others, item);
+                    }
+                }
             }
             ("" | "events.k8s.io", "Event") => take(&mut builder.events, item),
             ("batch", "Job") => take(&mut builder.jobs, item),
             ("policy", "PodDisruptionBudget") => take(&mut builder.disruption_budgets, item),
             ("apps", "Deployment") => take(&mut builder.deployments, item),
-            ("", "ConfigMap") => match item {
-                Some(item) if !item.body.summary.of_config_maps => return false,
-                item => {
-                    // They are asked for as one kind, and told apart once they are decoded.
-                    take::<ConfigMap>(&mut builder.node_metadata, None);
-                    take(&mut builder.config_maps, item);
-                }
+            ("", "ConfigMap") => match &item {
+                Sorted::Object(object) if !object.body.summary.of_config_maps => return false,
+                // ConfigMaps are requested as one kind, and separated after decoding.
+                _ => take(&mut builder.config_maps, item),
             },
             ("", "Namespace") => {
-                let name = item.as_ref().map(|item| item.body.summary.name.as_str());
-                self.namespaces.exists(name.filter(|name| !name.is_empty()));
+                if let Sorted::Object(object) = &item {
+                    let name = Some(object.body.summary.name.as_str());
+                    self.namespaces.exists(name.filter(|name| !name.is_empty()));
+                }
+                take(&mut builder.installation.namespaces, item);
                 return false;
+            }
+            ("coordination.k8s.io", "Lease") => take(&mut builder.installation.leases, item),
+            ("rbac.authorization.k8s.io", "ClusterRole" | "ClusterRoleBinding") => {
+                take(&mut builder.installation.roles, item);
+            }
+            ("apiextensions.k8s.io", "CustomResourceDefinition") => {
+                take(&mut builder.installation.definitions, item);
             }
             ("", "Service") => take(&mut builder.admission.services, item),
             ("discovery.k8s.io", "EndpointSlice") => take(&mut builder.admission.endpoints, item),
@@ -318,31 +363,6 @@ impl ManifestLoader {
     }
 }
 
-/// An object on its way to its source.
-struct LoadedObject<'a> {
-    path: &'a str,
-    kind: &'a str,
-    body: Body<'a>,
-}
-
 fn group(api_version: &str) -> &str {
     api_version.rsplit_once('/').map_or("", |(group, _)| group)
-}
-
-/// Adds an item to its source; one that does not decode makes the source unreadable.
-fn take<T: DeserializeOwned + 'static>(read: &mut Read<Vec<T>>, item: Option<LoadedObject<'_>>) {
-    if !read.was_asked() {
-        *read = Read::Ok(Vec::new());
-    }
-    let Some(LoadedObject { path, kind, body }) = item else {
-        return;
-    };
-    let name = body.summary.name.clone();
-    match (body.decode(), read) {
-        (Ok(item), Read::Ok(items)) => items.push(item),
-        (Err(why), read) => {
-            *read = Read::Unreadable(format!("{path}: {kind} {name}: {why}").into())
-        }
-        (Ok(_), _) => {}
-    }
 }

@@ -8,6 +8,7 @@ mod json;
 mod kinds;
 mod layout;
 mod loader;
+mod sorted;
 mod summary;
 
 use std::io::Read as _;
@@ -35,6 +36,10 @@ pub enum DumpError {
     #[error("{path}: neither JSON nor YAML: {why}")]
     Syntax { path: String, why: String },
     #[error(
+        "{path}: a template, not Kubernetes objects: it contains {{{{ … }}}}; render it first, for example with `helm template`"
+    )]
+    Template { path: String },
+    #[error(
         "{path}: {what} is not a Kubernetes object; expected the output of `kubectl get … -o json`"
     )]
     NotAnObject { path: String, what: String },
@@ -44,6 +49,12 @@ pub enum DumpError {
     NoFiles { path: String },
     #[error("{path} contains no nodes and no Skyhook or NodeWright objects; nothing to check")]
     NothingKnown { path: String },
+}
+
+impl From<DumpError> for crate::error::Error {
+    fn from(error: DumpError) -> Self {
+        Self::failed(error)
+    }
 }
 
 impl DumpError {
@@ -64,13 +75,12 @@ impl DumpError {
 
 /// Reads files into a cluster.
 ///
-/// Each path is a file, a directory tree, a `.tar.gz`, or `-` for `stdin`. Objects that stand in
-/// several files are read once. What no file holds is [`super::Read::NotRequested`].
+/// Each path is a file, a directory tree, a `.tar.gz`, or `-` for `stdin`. Duplicate objects are read once. Sources
+/// missing from all files are [`super::Read::NotRequested`].
 ///
 /// # Errors
 ///
-/// A path that cannot be read, or text that is not Kubernetes objects, ends it: half a capture
-/// could hide what is stuck.
+/// A path that cannot be read, or text that is not Kubernetes objects: a partial capture could hide a problem.
 pub fn load(paths: &[PathBuf], asked_for: Option<ApiFlavor>) -> Result<Cluster, DumpError> {
     let mut loader = ManifestLoader::default();
     for path in paths {
@@ -272,14 +282,26 @@ fn read_objects(
     stream: impl std::io::Read,
     loader: &mut ManifestLoader,
 ) -> Result<(), DumpError> {
+    let template = || DumpError::Template {
+        path: label.to_owned(),
+    };
     if json::begins(head) {
         let stream = bounded::BoundedReader::new(stream, MOST_CAPTURE);
-        return json::read(label, stem, stream, loader);
+        return match json::read(label, stem, stream, loader) {
+            Err(DumpError::Syntax { .. }) if documents::begins_template(head) => Err(template()),
+            read => read,
+        };
     }
     let bytes = bounded::read(stream, MOST_CAPTURE).map_err(|e| unreadable(label, e))?;
     let syntax = |why: String| DumpError::syntax(label, why);
     let text = String::from_utf8(bytes).map_err(|e| syntax(e.to_string()))?;
-    let documents = documents::parse(&text).map_err(syntax)?;
+    let documents = match documents::parse(&text) {
+        Ok(documents) if documents.iter().any(documents::has_template_name) => {
+            return Err(template());
+        }
+        Err(_) if documents::has_actions(&text) => return Err(template()),
+        parsed => parsed.map_err(syntax)?,
+    };
     if documents.is_empty() {
         return Err(DumpError::Empty {
             path: label.to_owned(),

@@ -1,4 +1,4 @@
-//! What has to be known of an object before it is decoded, whatever it is: one pass, and nothing of it is kept.
+//! The facts needed before an object is decoded: one pass, and nothing is stored.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ pub struct Summary {
     pub of_a_package: bool,
     /// Carries a label by which the operator finds its ConfigMaps.
     pub of_config_maps: bool,
-    /// The newest of its times; that of its deletion may stand in `deletion` instead.
+    /// The newest timestamp; that of a deletion may be in `deletion` instead.
     pub newest: Option<Timestamp>,
     pub deletion: Option<Timestamp>,
     pub has_items: bool,
@@ -35,10 +35,10 @@ impl<'de> Deserialize<'de> for Summary {
 }
 
 impl Summary {
-    /// The newest time at which something happened, as the object itself says.
+    /// The newest time of an event in the object.
     ///
-    /// Captures do not say when they were taken, and ages must not depend on when they are read. The deletion timestamp of
-    /// a pod lies in the future, by its grace period; that of other objects is the time of the request.
+    /// Captures have no time of their own, and ages must not depend on when they are read. The deletion timestamp of a
+    /// pod is in the future, by its grace period; that of other objects is the time of the request.
     pub fn newest(&self) -> Option<Timestamp> {
         let asked = self
             .deletion
@@ -69,7 +69,7 @@ impl Summary {
     }
 }
 
-/// Where a value stands, as far as that matters.
+/// The relevant position of a value.
 #[derive(Clone, Copy)]
 enum At {
     Top,
@@ -81,13 +81,13 @@ enum At {
     Labels,
     /// Times of everything in it count.
     Times,
-    /// Under a key that says when something happened.
+    /// Under a key with a timestamp.
     Time,
     Deletion,
     Else,
 }
 
-/// Values that stand there, and are not kept.
+/// Visits the values at a position.
 struct Values<'a>(&'a mut Summary, At);
 
 impl<'de> DeserializeSeed<'de> for Values<'_> {
@@ -153,7 +153,7 @@ impl<'de> Visitor<'de> for Values<'_> {
     }
 }
 
-/// A key in an object that stands there; gives where its value stands, nothing if that is passed over.
+/// Visits a key; returns the position of its value, `None` to skip it.
 struct Key<'a>(&'a mut Summary, At);
 
 impl<'de> DeserializeSeed<'de> for Key<'_> {
@@ -166,7 +166,7 @@ impl<'de> DeserializeSeed<'de> for Key<'_> {
 }
 
 impl At {
-    /// Where the value of a key stands; nothing if it is passed over.
+    /// The position of a key's value; `None` to skip it.
     fn value_under(self, key: &str, summary: &mut Summary) -> Option<At> {
         Some(match (self, key) {
             (At::Labels, key) => {
@@ -183,7 +183,7 @@ impl At {
             (At::Metadata, "name") => At::Name,
             (At::Metadata, "namespace") => At::Namespace,
             (At::Metadata, "labels") => At::Labels,
-            // They tell of the past of fields, not of the object, and are half of many an object.
+            // They date fields, not the object, and are half of many objects.
             (At::Metadata, "managedFields") => return None,
             // A node's images are the other half, and there are no times among them.
             (_, "annotations" | "labels" | "spec" | "images") => return None,
@@ -195,7 +195,7 @@ impl At {
     }
 }
 
-/// Whether a field says when something happened.
+/// Whether a field holds the time of an event.
 fn tells_time(key: &str) -> bool {
     ["Timestamp", "Time", "At"]
         .iter()

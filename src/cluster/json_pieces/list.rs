@@ -10,23 +10,23 @@ use super::{Pieces, TextPosition, syntax};
 pub trait Items {
     type Error;
 
-    /// Whether they are taken one by one, by what stands before them.
+    /// Whether to take the items one by one; `before` is the text before them.
     fn begin(&mut self, before: &[u8]) -> bool;
 
-    /// Takes the text of one, which stands at this place.
+    /// Takes the text of one item at this position.
     ///
     /// # Errors
     ///
-    /// No more of them are wanted.
+    /// Stops the list.
     fn take(&mut self, item: &[u8], place: TextPosition) -> Result<(), Self::Error>;
 }
 
 /// Why an object was not taken to its end.
 pub enum Stop<E> {
     Unreadable(io::Error),
-    /// It is not JSON; what is wrong with it, and where.
+    /// A syntax error with its position.
     Syntax(String),
-    /// By what takes its items.
+    /// An error of the receiver of the items.
     Item(E),
 }
 
@@ -91,7 +91,7 @@ impl<R: Read> Pieces<R> {
         Ok(())
     }
 
-    /// Takes the next value, whatever it is; `before` is what of the text stands before it.
+    /// Takes the next value of any type; `before` is the text before it.
     pub fn whole<E>(&mut self, before: &[u8]) -> Result<&[u8], Stop<E>> {
         let place = self.place();
         let Some(end) = self.value()? else {
@@ -104,7 +104,7 @@ impl<R: Read> Pieces<R> {
         }
     }
 
-    /// What is wrong with what comes next, after what of the text stands before it.
+    /// The syntax error at the current position; `before` is the text before it.
     pub fn syntax<E>(&self, before: &[u8]) -> Stop<E> {
         Stop::Syntax(syntax(before, self.rest(), self.place()))
     }

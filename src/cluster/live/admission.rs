@@ -1,7 +1,8 @@
-//! How the webhooks of custom resources are read, and what answers them.
+//! Reads the webhooks of custom resources, the services behind them, and the webhooks that see evictions.
 
 use std::collections::BTreeSet;
 
+use super::decode::Listed;
 use super::list::List;
 use super::sources::{CORE, Reader, read};
 use crate::cluster::Read;
@@ -13,16 +14,17 @@ const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
 const DISCOVERY: &str = "/apis/discovery.k8s.io/v1";
 
 impl Reader<'_> {
-    /// The webhooks that see changes of custom resources, and what answers them.
+    /// The webhooks that see changes of custom resources, with the services behind them, and those that see evictions.
     pub async fn admission(&self) -> Admission {
-        let mut webhooks: Vec<WebhookConfiguration> = Vec::new();
+        let mut webhooks: Listed<WebhookConfiguration> = Listed::default();
         for (kind, plural) in CONFIGURATIONS {
-            let list = List::all(ADMISSION, plural, "webhook configuration");
+            let list = List::all(ADMISSION, plural, kind);
             match self.list::<WebhookConfiguration>(&list).await {
-                Ok(found) => webhooks.extend(found.into_iter().map(|found| {
-                    let kind = kind.to_owned();
-                    WebhookConfiguration { kind, ..found }
-                })),
+                Ok(mut found) => {
+                    let all = found.items.iter_mut();
+                    all.for_each(|found| found.kind = kind.to_owned());
+                    webhooks.append(found);
+                }
                 Err(failure) => {
                     return Admission {
                         webhooks: Read::Unreadable(failure.into()),
@@ -31,20 +33,21 @@ impl Reader<'_> {
                 }
             }
         }
-        webhooks.retain(WebhookConfiguration::concerns_us);
-        let references: BTreeSet<&ServiceReference> =
-            webhooks.iter().flat_map(|w| w.services()).collect();
+        let webhooks =
+            Read::from(webhooks).selected(|found| found.concerns_us() || found.sees_evictions());
+        let ours = webhooks.items().iter().filter(|found| found.concerns_us());
+        let references: BTreeSet<&ServiceReference> = ours.flat_map(|w| w.services()).collect();
         let (mut services, mut slices) = (Vec::new(), Vec::new());
         for reference in references {
             let ServiceReference { namespace, name } = reference;
-            let service = List::inside(CORE, namespace, "services", "service");
+            let service = List::inside(CORE, namespace, "services", "Service");
             services.push(service.with_fields(&format!("metadata.name={name}")));
-            let behind = List::inside(DISCOVERY, namespace, "endpointslices", "endpoint slice");
+            let behind = List::inside(DISCOVERY, namespace, "endpointslices", "EndpointSlice");
             slices.push(behind.labelled(&format!("{SERVICE_LABEL}={name}")));
         }
         let (services, endpoints) = futures::join!(self.all_of(&services), self.all_of(&slices));
         Admission {
-            webhooks: Read::Ok(webhooks),
+            webhooks,
             services: read(services),
             endpoints: read(endpoints),
         }

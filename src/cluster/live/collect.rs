@@ -21,7 +21,7 @@ use crate::cluster::{Cluster, ClusterBuilder, Source};
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const CRDS_FILE: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
-/// What is to be collected.
+/// The options of a collection.
 #[derive(Debug, Clone)]
 pub struct CollectRequest {
     pub limits: CaptureLimits,
@@ -31,26 +31,26 @@ pub struct CollectRequest {
     pub lines: u64,
     /// Notes which runs of this program on this machine have ended.
     pub see_holders: fn(&mut Cluster),
-    /// The logs that a report on the cluster asks for.
+    /// The logs that a diagnosis of the cluster would read.
     pub asked: fn(&Cluster) -> Vec<ContainerLog>,
     pub api: Option<ApiFlavor>,
-    /// Where the user says the operator runs.
+    /// The operator's namespace by `--namespace`.
     pub namespace: Option<String>,
     /// The version of this program.
     pub tool: String,
 }
 
-/// All that was read.
+/// The collected data.
 pub struct Collected {
     pub index: Index,
     pub tape: Tape,
 }
 
-/// Reads all, side by side. What is refused or fails is noted, and the rest goes on.
+/// Reads all sources in parallel. Refusals and failures are recorded, and the others continue.
 ///
 /// # Errors
 ///
-/// A server that does not answer at all, or does not accept the credentials.
+/// A server that does not respond at all, or does not accept the credentials.
 pub async fn collect(
     client: &kube::Client,
     request: &CollectRequest,
@@ -138,13 +138,16 @@ async fn left(
     if let Some(noted) = noted {
         *noted = Noted::of("nodes", &nodes.count());
     }
-    (
-        ClusterBuilder::of_leftovers(nodes, request.api, now),
-        sources,
-    )
+    let builder = ClusterBuilder {
+        taken_at: now,
+        asked_for: request.api,
+        nodes,
+        ..ClusterBuilder::default()
+    };
+    (builder.of_leftovers(), sources)
 }
 
-/// The definitions of the operator's resources, those that are there.
+/// The existing CRDs of the operator.
 async fn definitions(client: &kube::Client, recorder: Recorder<'_>) -> Noted {
     let names = ApiFlavor::ALL.into_iter().flat_map(Definition::names);
     let mut segment = recorder.tape.begin(CRDS_FILE);

@@ -5,21 +5,99 @@ use std::io::{BufRead, Read};
 
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::protobuf;
+use crate::api::Object;
 use crate::cluster::json_pieces::{self, Items, Pieces, Stop, TextPosition};
-use crate::cluster::nulls;
+use crate::cluster::{Read as Outcome, lenient};
 use crate::reason::first_line;
 
-/// One page of a list.
-pub(super) struct ListPage<T> {
+/// A list, or one page of it.
+#[derive(Debug)]
+pub(super) struct Listed<T> {
     pub items: Vec<T>,
+    /// Why it is not known which objects some items are. They are missing among the others.
+    pub unidentified: Vec<String>,
     /// Where the next page begins; `None` on the last.
     pub next: Option<String>,
     /// The version of the list as a whole.
     pub version: String,
+}
+
+impl<T> Default for Listed<T> {
+    fn default() -> Listed<T> {
+        Listed {
+            items: Vec::new(),
+            unidentified: Vec::new(),
+            next: None,
+            version: String::new(),
+        }
+    }
+}
+
+impl<T> Listed<T> {
+    /// Appends another page, or another list.
+    pub fn append(&mut self, page: Listed<T>) {
+        self.items.extend(page.items);
+        self.unidentified.extend(page.unidentified);
+        (self.next, self.version) = (page.next, page.version);
+    }
+
+    fn take(&mut self, kind: &str, item: Result<T, String>) {
+        match item {
+            Ok(item) => self.items.push(item),
+            Err(why) => self
+                .unidentified
+                .push(format!("a {kind}: {}", first_line(&why))),
+        }
+    }
+}
+
+impl<T> From<Listed<T>> for Outcome<Vec<T>> {
+    fn from(list: Listed<T>) -> Outcome<Vec<T>> {
+        match list.unidentified.as_slice() {
+            [] => Outcome::Ok(list.items),
+            [first, rest @ ..] => {
+                let why = match rest.len() {
+                    0 => format!("1 item cannot be identified: {first}"),
+                    more => format!(
+                        "{} items cannot be identified: {first} (and {more} more)",
+                        more + 1
+                    ),
+                };
+                Outcome::Incomplete(list.items, why.into())
+            }
+        }
+    }
+}
+
+/// Of which kind a list has to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ListKind {
+    pub api_version: String,
+    /// The kind of its items.
+    pub kind: &'static str,
+}
+
+impl ListKind {
+    /// Refuses another list: the absence of an object would be read from it.
+    fn check(&self, kind: &str, api_version: &str) -> Result<(), String> {
+        if kind.strip_suffix("List") == Some(self.kind) && api_version == self.api_version {
+            return Ok(());
+        }
+        let found = match (kind, api_version) {
+            ("", _) => "no kind".to_owned(),
+            (kind, "") => format!("kind {kind}"),
+            (kind, version) => format!("kind {kind} of {version}"),
+        };
+        Err(format!(
+            "the response is not a {}List of {}: it has {}",
+            self.kind,
+            self.api_version,
+            first_line(&found)
+        ))
+    }
 }
 
 #[derive(Deserialize)]
@@ -41,25 +119,22 @@ struct ListMeta {
 }
 
 impl ListMeta {
-    fn page<T>(self, items: Vec<T>) -> ListPage<T> {
-        ListPage {
-            items,
+    fn page<T>(self, page: Listed<T>) -> Listed<T> {
+        Listed {
             next: self.next.filter(|token| !token.is_empty()),
             version: self.version.unwrap_or_default(),
+            ..page
         }
     }
 }
 
-/// Decodes a page; says what is wrong with it if that cannot be done. `on_next` is called with the token of the next
-/// page before the items are decoded, as servers write it before them.
-///
-/// An item of JSON decodes as it is, as a rule. One that does not is tried without its nulls, which old clients leave
-/// behind where a list or a map should be. `singular` names the kind of item in messages.
-pub(super) fn page<T: DeserializeOwned>(
+/// Decodes a page. `on_next` receives the token of the next page before the items are decoded, as servers write it
+/// first.
+pub(super) fn page<T: Object + DeserializeOwned>(
     mut stream: impl BufRead,
-    singular: &str,
+    of: &ListKind,
     on_next: impl FnOnce(&str),
-) -> Result<ListPage<T>, String> {
+) -> Result<Listed<T>, String> {
     let mut on_next = Some(on_next);
     let mut on_meta = |meta: &ListMeta| {
         let next = meta.next.as_deref().filter(|token| !token.is_empty());
@@ -71,18 +146,23 @@ pub(super) fn page<T: DeserializeOwned>(
     let magic = protobuf::MAGIC.len() as u64;
     let read = stream.by_ref().take(magic).read_to_end(&mut begin);
     read.map_err(not_a_list)?;
+    let mut listed = Listed::default();
     if begin == protobuf::MAGIC {
         let mut meta = ListMeta::default();
-        let items = protobuf::list(stream, |begins: ListMeta| {
+        let begins = |begins: ListMeta| {
             on_meta(&begins);
             meta = begins;
-        });
-        return Ok(meta.page(items.map_err(not_a_list)?));
+        };
+        let item = |item| listed.take(of.kind, item);
+        let head = protobuf::list(stream, begins, item).map_err(not_a_list)?;
+        of.check(&head.kind, &head.api_version)?;
+        return Ok(meta.page(listed));
     }
     let mut items = JsonItems {
-        singular,
+        kind: of.kind,
         on_meta,
-        items: Vec::new(),
+        listed,
+        begun: false,
     };
     let mut pieces = Pieces::new(begin.chain(stream));
     let mut rest = Vec::new();
@@ -96,7 +176,8 @@ pub(super) fn page<T: DeserializeOwned>(
     }
     rest.extend_from_slice(pieces.rest());
     let rest: Body<IgnoredAny> = serde_json::from_slice(&rest).map_err(not_a_list)?;
-    Ok(rest.into_meta()?.page(items.items))
+    let meta = rest.into_meta(of, items.begun)?;
+    Ok(meta.page(items.listed))
 }
 
 fn not_a_list(why: impl fmt::Display) -> String {
@@ -105,15 +186,18 @@ fn not_a_list(why: impl fmt::Display) -> String {
 
 /// The items of a page in JSON.
 struct JsonItems<'a, T, F> {
-    singular: &'a str,
+    kind: &'a str,
     on_meta: F,
-    items: Vec<T>,
+    listed: Listed<T>,
+    /// Whether the page has items, be they none.
+    begun: bool,
 }
 
-impl<T: DeserializeOwned, F: FnMut(&ListMeta)> Items for JsonItems<'_, T, F> {
+impl<T: Object + DeserializeOwned, F: FnMut(&ListMeta)> Items for JsonItems<'_, T, F> {
     type Error = String;
 
     fn begin(&mut self, before: &[u8]) -> bool {
+        self.begun = true;
         let mut found = None;
         let mut reader = serde_json::Deserializer::from_slice(before);
         // The text ends where the items begin.
@@ -125,15 +209,9 @@ impl<T: DeserializeOwned, F: FnMut(&ListMeta)> Items for JsonItems<'_, T, F> {
     }
 
     fn take(&mut self, text: &[u8], place: TextPosition) -> Result<(), String> {
-        let item = match serde_json::from_slice(text) {
-            Ok(item) => item,
-            Err(_) => {
-                let value = serde_json::from_slice(text);
-                let value = value.map_err(|_| not_a_list(json_pieces::syntax(b"", text, place)));
-                without_nulls(value?, self.singular)?
-            }
-        };
-        self.items.push(item);
+        let item = lenient::decode_text(text);
+        let item = item.map_err(|_| not_a_list(json_pieces::syntax(b"", text, place)))?;
+        self.listed.take(self.kind, item);
         Ok(())
     }
 }
@@ -166,36 +244,38 @@ impl<'de> Visitor<'de> for Beginning<'_> {
 }
 
 impl<T> Body<T> {
-    fn into_meta(self) -> Result<ListMeta, String> {
-        // Servers write null for no items, and that it is a list at all says the kind.
-        if !self.kind.is_some_and(|kind| kind.ends_with("List")) {
-            return Err("the response is not a list".to_owned());
+    fn into_meta(self, of: &ListKind, has_items: bool) -> Result<ListMeta, String> {
+        let [kind, api_version] = [self.kind, self.api_version].map(Option::unwrap_or_default);
+        of.check(&kind, &api_version)?;
+        if !has_items {
+            return Err(format!("the response is a {kind} without items"));
         }
         Ok(self.metadata.unwrap_or_default())
     }
 }
 
-/// Decodes a page item by item. `on_event` gets what it is a list of, then each item with its text.
-pub(super) fn each<T: DeserializeOwned>(
+/// Decodes a page item by item. `on_event` receives the kind of the list, then each item with its text.
+pub(super) fn each<T: Object + DeserializeOwned>(
     body: &[u8],
-    singular: &str,
+    of: &ListKind,
     mut on_event: impl FnMut(ListEvent<'_, T>),
-) -> Result<ListPage<T>, String> {
+) -> Result<Listed<T>, String> {
     let mut raw: Body<&RawValue> = serde_json::from_slice(body).map_err(not_a_list)?;
-    let (api_version, kind) = (raw.api_version.clone(), raw.kind.clone());
-    let texts = raw.items.take().unwrap_or_default();
-    let meta = raw.into_meta()?;
+    let texts = raw.items.take();
+    let meta = raw.into_meta(of, texts.is_some())?;
     on_event(ListEvent::List {
-        api_version: api_version.as_deref().unwrap_or_default(),
-        kind: kind.as_deref().unwrap_or_default(),
+        api_version: &of.api_version,
+        kind: &format!("{}List", of.kind),
     });
-    let mut items = Vec::with_capacity(texts.len());
-    for text in texts {
-        let item = item(text, singular)?;
-        on_event(ListEvent::Item(&item, text));
-        items.push(item);
+    let mut listed = Listed::default();
+    for text in texts.unwrap_or_default() {
+        let item = lenient::decode_text(text.get().as_bytes()).map_err(not_a_list)?;
+        if let Ok(item) = &item {
+            on_event(ListEvent::Item(item, text));
+        }
+        listed.take(of.kind, item);
     }
-    Ok(meta.page(items))
+    Ok(meta.page(listed))
 }
 
 /// What [`each`] reports.
@@ -204,30 +284,21 @@ pub(super) enum ListEvent<'a, T> {
     Item(&'a T, &'a RawValue),
 }
 
-/// Decodes one object as leniently; says what is wrong with it if that cannot be done.
-pub(super) fn item<T: DeserializeOwned>(raw: &RawValue, singular: &str) -> Result<T, String> {
-    let text = raw.get().as_bytes();
-    if let Ok(item) = serde_json::from_slice(text) {
-        return Ok(item);
-    }
-    let value = serde_json::from_slice(text).map_err(|e| e.to_string())?;
-    without_nulls(value, singular)
-}
-
-fn without_nulls<T: DeserializeOwned>(value: Value, singular: &str) -> Result<T, String> {
-    let name = value["metadata"]["name"].as_str().unwrap_or("?").to_owned();
-    nulls::decode(value)
-        .map_err(|why| format!("{singular} {}: {}", first_line(&name), first_line(&why)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     use crate::cluster::Node;
 
+    fn nodes() -> ListKind {
+        ListKind {
+            api_version: "v1".to_owned(),
+            kind: "Node",
+        }
+    }
+
     fn names(body: &str) -> Result<Vec<String>, String> {
-        let page: ListPage<Node> = page(body.as_bytes(), "node", |_| {})?;
+        let page: Listed<Node> = page(body.as_bytes(), &nodes(), |_| {})?;
         Ok(page.items.iter().map(|n| n.name.to_string()).collect())
     }
 
@@ -235,7 +306,7 @@ mod tests {
     fn the_token_of_the_next_page_is_known_before_the_items_are_decoded() {
         let early_token = |body: &str| {
             let mut token = None;
-            let _ = page::<Node>(body.as_bytes(), "node", |next| {
+            let _ = page::<Node>(body.as_bytes(), &nodes(), |next| {
                 token = Some(next.to_owned())
             });
             token
@@ -244,20 +315,15 @@ mod tests {
         assert_eq!(early_token(cut), Some("abc".into()));
         let last = r#"{"kind": "NodeList", "metadata": {"continue": ""}, "items": []}"#;
         assert_eq!(early_token(last), None);
-        let late = r#"{"kind": "NodeList", "items": [], "metadata": {"continue": "abc"}}"#;
+        let late = r#"{"apiVersion": "v1", "kind": "NodeList", "items": [], "metadata": {"continue": "abc"}}"#;
         assert_eq!(early_token(late), None);
-        let page: ListPage<Node> = page(late.as_bytes(), "node", |_| {}).expect("a list");
+        let page: Listed<Node> = page(late.as_bytes(), &nodes(), |_| {}).expect("a list");
         assert_eq!(page.next, Some("abc".into()));
     }
 
     #[test]
-    fn nulls_are_as_good_as_absent() {
-        assert_eq!(names(r#"{"kind": "NodeList", "items": null}"#), Ok(vec![]));
-        assert_eq!(
-            names(r#"{"kind": "NodeList", "metadata": null}"#),
-            Ok(vec![])
-        );
-        let body = r#"{"kind": "NodeList", "items": [
+    fn nulls_within_items_are_as_good_as_absent() {
+        let body = r#"{"kind": "NodeList", "apiVersion": "v1", "metadata": null, "items": [
             {"metadata": {"name": "a", "labels": null}, "spec": null},
             {"metadata": {"name": "b"}}
         ]}"#;
@@ -265,17 +331,59 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_decode_is_named() {
-        let body = r#"{"kind": "NodeList", "items": [{"metadata": {"name": "a", "labels": 7}}]}"#;
-        let why = "node a: invalid type: integer `7`, expected a map";
-        assert_eq!(names(body), Err(why.into()));
+    fn only_a_list_of_the_kind_with_items_is_a_list() {
+        let list = |rest: &str| format!(r#"{{"kind": "NodeList", "apiVersion": "v1"{rest}}}"#);
+        assert_eq!(names(&list(r#", "items": []"#)), Ok(vec![]));
+        for rest in ["", r#", "items": null"#, r#", "items": {}"#] {
+            let why = names(&list(rest)).expect_err("no items");
+            assert!(
+                why.contains("items") || why.contains("expected a sequence"),
+                "{why}"
+            );
+        }
+        for (body, found) in [
+            ("{}", "no kind"),
+            (r#"{"items": []}"#, "no kind"),
+            (
+                r#"{"kind": "Status", "apiVersion": "v1"}"#,
+                "kind Status of v1",
+            ),
+            (r#"{"kind": "NodeList", "items": []}"#, "kind NodeList"),
+            (
+                r#"{"kind": "Node", "apiVersion": "v1", "items": []}"#,
+                "kind Node of v1",
+            ),
+            (
+                r#"{"kind": "PodList", "apiVersion": "v1", "items": []}"#,
+                "kind PodList of v1",
+            ),
+            (
+                r#"{"kind": "NodeList", "apiVersion": "v2", "items": []}"#,
+                "kind NodeList of v2",
+            ),
+        ] {
+            let why = format!("the response is not a NodeList of v1: it has {found}");
+            assert_eq!(names(body), Err(why), "{body}");
+        }
         let why = "the response is not a list: expected value at line 1 column 1";
         assert_eq!(names("<html>"), Err(why.into()));
-        for body in ["{}", r#"{"items": []}"#, r#"{"kind": "Status"}"#] {
-            let why = "the response is not a list";
-            assert_eq!(names(body), Err(why.into()), "{body}");
-        }
         let why = names("null").expect_err("null is no list");
         assert!(why.starts_with("the response is not a list"), "{why}");
+    }
+
+    #[test]
+    fn items_that_cannot_be_identified_leave_the_others() {
+        let body = r#"{"kind": "NodeList", "apiVersion": "v1", "items": [
+            {"metadata": {"name": 7}}, {"metadata": {"name": "a", "labels": 7}}, {}, "b"
+        ]}"#;
+        let page: Listed<Node> = page(body.as_bytes(), &nodes(), |_| {}).expect("a list");
+        let Outcome::Incomplete(items, why) = Outcome::from(page) else {
+            panic!("items are missing");
+        };
+        let names: Vec<&str> = items.iter().map(|node| node.name.as_str()).collect();
+        assert_eq!(names, ["a"]);
+        let wanted =
+            "3 items cannot be identified: a Node: metadata.name cannot be read (7) (and 2 more)";
+        assert_eq!(why.message, wanted);
     }
 }

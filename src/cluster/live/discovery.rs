@@ -8,9 +8,10 @@ use super::request::{Failure, get};
 use crate::api::ApiFlavor;
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 struct Resources {
     kind: String,
+    group_version: String,
     resources: Option<Vec<Resource>>,
 }
 
@@ -43,10 +44,21 @@ async fn serves(client: &kube::Client, flavor: ApiFlavor) -> Result<bool, LoadEr
     };
     let resources: Option<Resources> = serde_json::from_slice(&body).ok();
     let resources = resources.filter(|r| r.kind == "APIResourceList");
-    let Some(Resources { resources, .. }) = resources else {
+    let malformed = |why: String| LoadError::discovery(Failure::Malformed(why));
+    let Some(found) = resources else {
         let why = "the response is not from an API server; check --server and the proxy";
-        return Err(LoadError::discovery(Failure::Malformed(why.to_owned())));
+        return Err(malformed(why.to_owned()));
     };
-    let resources = resources.unwrap_or_default();
+    // An API server that serves a version of a group lists its resources. All others would prove an absence that is not.
+    let resources = found.resources.unwrap_or_default();
+    if found.group_version != flavor.api_version()
+        || resources.is_empty()
+        || resources.iter().any(|r| r.name.is_empty())
+    {
+        let version = flavor.api_version();
+        return Err(malformed(format!(
+            "the response does not list the resources of {version}; check --server and the proxy"
+        )));
+    }
     Ok(resources.iter().any(|r| r.name == flavor.plural()))
 }

@@ -38,6 +38,12 @@ pub enum LoadError {
     Discovery { server: Option<String>, why: String },
 }
 
+impl From<LoadError> for crate::error::Error {
+    fn from(error: LoadError) -> Self {
+        Self::failed(error)
+    }
+}
+
 impl LoadError {
     pub(super) fn discovery(failure: Failure) -> LoadError {
         match failure {

@@ -1,16 +1,17 @@
-//! One node that is asked about, and what bears on it where nothing is left to do there: then the others need not be read.
+//! Reads one finished node and its context: the other nodes do not matter then.
 
 use futures::join;
 
 use super::sources::Reader;
 use super::{Needs, wanted};
 use crate::api::ApiFlavor;
+use crate::cluster::acting;
 use crate::cluster::{Cluster, ClusterBuilder, Job, Pod, Read, Source};
 
-/// Reads the node and what runs on it, if that is all that the answer takes.
+/// Reads the node and its pods, if they suffice for the answer.
 ///
-/// Otherwise nothing, and what was read on the way is in the parts; no API is served by them where it is not known which. That
-/// a list of custom resources is answered tells that their API is served, so that it is not asked for by itself.
+/// Otherwise returns `None`, with the data read so far in `builder`; its list of served APIs is empty if unknown. A
+/// successful list of custom resources proves that their API is served.
 pub(super) async fn read<'a>(
     reader: &mut Reader<'a>,
     needs: &[Source],
@@ -29,9 +30,9 @@ pub(super) async fn read<'a>(
     let mut served = Vec::new();
     for (flavor, list) in ApiFlavor::ALL.into_iter().zip([old, new]) {
         match list {
-            Ok(mut items) => {
-                Reader::name_kind(&mut items, flavor);
-                builder.skyhooks[flavor as usize] = Read::Ok(items);
+            Ok(mut listed) => {
+                Reader::name_kind(&mut listed.items, flavor);
+                builder.skyhooks[flavor as usize] = listed.into();
                 served.push(flavor);
             }
             Err(failure) if failure.is_absence() => {}
@@ -43,6 +44,9 @@ pub(super) async fn read<'a>(
         }
     }
     (builder.served, builder.deployments) = (served, deployments);
+    if acting::undecided(&builder.operators().collect::<Vec<_>>()) {
+        return None;
+    }
     let asked_for = builder.asked_for;
     if asked_for.is_some_and(|g| !builder.served.contains(&g))
         || Needs::new(needs, builder).undecided
@@ -84,7 +88,7 @@ pub(super) async fn read<'a>(
         jobs
     });
     cluster.admission = admission;
-    // Events tell why something does not succeed.
+    // Events show why something does not succeed.
     let over = |pod: &Pod| pod.status.phase == "Succeeded";
     let complete = |job: &Job| job.finished().is_some() && job.failed().is_none();
     let at_work =

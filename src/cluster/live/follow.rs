@@ -1,6 +1,7 @@
 //! A cluster that is kept up to date by watches.
 
 mod kept;
+mod strays;
 
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use super::sources::Reader;
 use super::watch::watch;
 use crate::api::{ApiFlavor, DeploymentPolicy, Skyhook};
 use crate::cluster::admission::Admission;
-use crate::cluster::selections::Selections;
+use crate::cluster::indexes::Indexes;
 use crate::cluster::{Cluster, Deployment, Job, Node, Pod, Read, ResourceVersions, Source};
 
 /// Changes that follow within this time are reported together.
@@ -25,7 +26,7 @@ const SETTLE: Duration = Duration::from_millis(100);
 /// However many changes follow, they are not held back longer.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// What of a cluster can be watched.
+/// The sources that can be watched.
 pub const WATCHED: [Source; 6] = [
     Source::Skyhooks,
     Source::Legacy,
@@ -35,9 +36,9 @@ pub const WATCHED: [Source; 6] = [
     Source::Jobs,
 ];
 
-/// A cluster that is watched from the time it was loaded, as far as sources can be watched and were loaded.
+/// A cluster whose loaded sources are watched from their loaded version, where possible.
 ///
-/// The rest of it stays as it was loaded until [`Follow::refresh`].
+/// The others stay as loaded until [`Follow::refresh`].
 pub struct Follow {
     client: kube::Client,
     namespace: Option<String>,
@@ -48,16 +49,18 @@ pub struct Follow {
     legacy_policies: SourceState<DeploymentPolicy>,
     nodes: SourceState<Node>,
     pods: SourceState<Pod>,
+    /// Pods outside of the watched namespaces, once they were read.
+    strays: Vec<Pod>,
     jobs: SourceState<Job>,
     news: UnboundedReceiver<News>,
-    /// What was received and not yet reported: waiting for news may be interrupted.
+    /// An event that was received but not reported: waiting may be interrupted.
     changed: bool,
     away: Option<LoadError>,
     /// They end with this.
     _watches: JoinSet<()>,
 }
 
-/// What has happened.
+/// An update of the cluster.
 #[derive(Debug)]
 pub enum FollowEvent {
     Changed,
@@ -65,16 +68,16 @@ pub enum FollowEvent {
     Away(LoadError),
 }
 
-/// A change of a source, to be applied to what is known.
+/// A change of a source, to be applied.
 type News = Box<dyn FnOnce(&mut Follow) -> Effect + Send>;
 
-/// Where what is known of a source is, and what the cluster has of it.
+/// Accesses the state of a source and its items in the cluster.
 type SourceOf<T> = fn(&mut Follow) -> (&mut SourceState<T>, &mut Read<Vec<T>>);
 
 impl Follow {
-    /// Watches of what was loaded all that can be. Must be called within a tokio runtime.
+    /// Watches every loaded source that can be watched. Must be called within a tokio runtime.
     ///
-    /// `namespace` is where the user says the operator runs, as for [`super::load`].
+    /// `namespace` is `--namespace`, as for [`super::load`].
     pub fn begin(client: &kube::Client, cluster: Cluster, namespace: Option<&str>) -> Follow {
         let reader = reader(client, namespace, &cluster);
         let (ours, other) = (cluster.flavor(), cluster.flavor().other());
@@ -122,6 +125,7 @@ impl Follow {
             _watches: begin.watches,
             cluster,
             news,
+            strays: Vec::new(),
             changed: false,
             away: None,
         }
@@ -138,7 +142,7 @@ impl Follow {
             && self.jobs.ready()
     }
 
-    /// Waits for something to happen. It may be dropped at any moment, and nothing is lost.
+    /// Waits for an update. Cancel-safe.
     pub async fn news(&mut self) -> FollowEvent {
         while !self.changed && self.away.is_none() {
             let next = self.news.recv().await;
@@ -177,7 +181,7 @@ impl Follow {
         }
     }
 
-    /// The cluster as it is known now.
+    /// The current cluster.
     pub fn cluster(&mut self, now: Timestamp) -> &mut Cluster {
         let cluster = &mut self.cluster;
         cluster.taken_at = now;
@@ -187,32 +191,29 @@ impl Follow {
             (&mut self.legacy, &mut cluster.legacy, other),
         ] {
             if kept.renew(skyhooks)
-                && let Read::Ok(items) = skyhooks
+                && let Some(items) = skyhooks.held_mut()
             {
                 Reader::name_kind(items, flavor);
                 items.sort_by(|a, b| a.order().cmp(&b.order()));
             }
         }
-        if self.nodes.renew(&mut cluster.nodes) {
-            cluster.selections = Selections::default();
-        }
+        self.nodes.renew(&mut cluster.nodes);
         self.policies.renew(&mut cluster.policies);
         self.legacy_policies.renew(&mut cluster.legacy_policies);
         self.pods.renew(&mut cluster.pods);
         self.jobs.renew(&mut cluster.jobs);
-        cluster
+        self.add_strays();
+        self.cluster.indexes = Indexes::default();
+        &mut self.cluster
     }
 
-    /// Reads anew what was loaded and is not watched.
+    /// Reads the loaded sources that are not watched again.
     pub async fn refresh(&mut self, now: Timestamp) {
         self.cluster(now);
         let before = &self.cluster;
         let reader = reader(&self.client, self.namespace.as_deref(), before);
         let operators = again(&before.operators, reader.deployments()).await;
-        let operators = operators.map(|mut all| {
-            all.retain(Deployment::runs_operator);
-            all
-        });
+        let operators = operators.selected(Deployment::runs_operator);
         let admission = async {
             if before.admission.webhooks.was_asked() {
                 reader.admission().await
@@ -220,15 +221,17 @@ impl Follow {
                 Admission::default()
             }
         };
-        let (events, budgets, workloads, config_maps, of_nodes, managers, admission) = futures::join!(
+        let (events, budgets, workloads, config_maps, of_nodes, managers, strays, admission) = futures::join!(
             again(&before.events, reader.events(&operators)),
             again(&before.disruption_budgets, reader.disruption_budgets()),
             again(&before.workloads, reader.workloads(before)),
             again(&before.config_maps, reader.config_maps(&operators)),
             again(&before.node_metadata, reader.node_metadata(&operators)),
             again(&before.operator_pods, reader.operator_pods(&operators)),
+            reader.stray_pods(before, &operators),
             admission,
         );
+        self.take_strays(strays);
         let cluster = &mut self.cluster;
         cluster.config_maps = config_maps;
         cluster.node_metadata = of_nodes;
@@ -238,6 +241,7 @@ impl Follow {
         cluster.events = events;
         cluster.disruption_budgets = budgets;
         cluster.workloads = workloads;
+        cluster.indexes = Indexes::default();
     }
 }
 

@@ -1,30 +1,69 @@
-//! What is read of an installation beside what it works on.
+//! Reads the operator's installation, beside the objects that it works on.
 
 use std::collections::BTreeSet;
 
-use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::decode::Listed;
 use super::list::List;
 use super::request::{Failure, get};
-use super::sources::read as outcome;
-use crate::api::ApiFlavor;
-use crate::cluster::installation::{Definition, Installation, Lease};
-use crate::cluster::{Cluster, Deployment, Read};
+use super::sources::{self, Reader};
+use crate::api::{ApiFlavor, Object};
+use crate::cluster::installation::{ClusterRole, Definition, Installation, Lease, Namespace};
+use crate::cluster::{Cluster, Deployment, Read, lenient};
 
 /// Reads it. The operator's namespace is where its Deployments were found.
 pub async fn read(client: &kube::Client, cluster: &Cluster) -> Installation {
-    let (server, definitions, leases) =
-        futures::join!(server(client), definitions(client), leases(client, cluster));
+    let operators: Vec<&Deployment> = cluster.operators.items().iter().collect();
+    let reader = Reader::new(client, None);
+    let (server, definitions, leases) = futures::join!(
+        server(client),
+        definitions(client),
+        leases(&reader, &operators)
+    );
     Installation {
-        server: outcome(server),
-        definitions: outcome(definitions),
+        server: Read::from(server),
+        definitions: Read::from(definitions),
         leases,
+        ..cluster.installation.clone()
     }
 }
 
+/// Reads what remains of an installation without its operator, beside webhook configurations.
+pub async fn remains(client: &kube::Client) -> Installation {
+    let (definitions, roles) = futures::join!(definitions(client), roles(client));
+    Installation {
+        definitions: Read::from(definitions),
+        roles: match roles {
+            Ok(roles) => roles.into(),
+            Err(failure) => Read::Unreadable(failure.into()),
+        },
+        ..Installation::default()
+    }
+}
+
+async fn roles(client: &kube::Client) -> Result<Listed<ClusterRole>, Failure> {
+    let mut found = Listed::default();
+    for (kind, plural) in ClusterRole::KINDS {
+        let list = List::all("/apis/rbac.authorization.k8s.io/v1", plural, kind);
+        match list.read::<ClusterRole>(client).await {
+            Ok(mut roles) => {
+                let all = roles.items.iter_mut();
+                all.for_each(|role| role.kind = kind.to_owned());
+                found.append(roles);
+            }
+            // The server does not authorize by RBAC.
+            Err(failure) if failure.is_absence() => {}
+            Err(failure) => return Err(failure),
+        }
+    }
+    Ok(found)
+}
+
 async fn server(client: &kube::Client) -> Result<String, Failure> {
-    let version = object::<Value>(client, "/version").await?;
+    let body = get(client, "/version").await?;
+    let version: Value = serde_json::from_slice(&body).unwrap_or_default();
     let version = version["gitVersion"].as_str();
     version
         .map(str::to_owned)
@@ -44,29 +83,45 @@ async fn definitions(client: &kube::Client) -> Result<Vec<Definition>, Failure> 
     Ok(found)
 }
 
-/// Not requested where it is not known in which namespace to look.
-async fn leases(client: &kube::Client, cluster: &Cluster) -> Read<Vec<Lease>> {
-    let operators = cluster.operators.items();
-    let namespaces: BTreeSet<&str> = operators.iter().map(Deployment::namespace).collect();
+/// The Leases of these Deployments. Not requested without a Deployment: its namespace is unknown.
+pub(super) async fn leases(reader: &Reader<'_>, operators: &[&Deployment]) -> Read<Vec<Lease>> {
+    let namespaces: BTreeSet<&str> = operators.iter().map(|d| d.namespace()).collect();
     if namespaces.is_empty() {
         return Read::NotRequested;
     }
-    let mut found = Vec::new();
-    for namespace in namespaces {
-        let list = List::inside("/apis/coordination.k8s.io/v1", namespace, "leases", "lease");
-        match list.read::<Lease>(client).await {
-            Ok(leases) => found.extend(leases.into_iter().filter(|l| l.is_operators(operators))),
-            Err(failure) => return Read::Unreadable(failure.into()),
-        }
+    let api = "/apis/coordination.k8s.io/v1";
+    let lists: Vec<List> = namespaces
+        .iter()
+        .map(|namespace| List::inside(api, namespace, "leases", "Lease"))
+        .collect();
+    let held = |lease: &Lease| lease.is_operators(operators);
+    let mut found = sources::read(reader.all_that(&lists, &held).await);
+    if let Some(leases) = found.held_mut() {
+        leases.retain(held);
     }
-    Read::Ok(found)
+    found
 }
 
-async fn object<T: for<'de> Deserialize<'de>>(
+/// The namespaces of these names that exist.
+pub(super) async fn namespaces(
+    reader: &Reader<'_>,
+    names: BTreeSet<String>,
+) -> Read<Vec<Namespace>> {
+    let list = |name: &String| {
+        List::all("/api/v1", "namespaces", "Namespace")
+            .with_fields(&format!("metadata.name={name}"))
+    };
+    let lists: Vec<List> = names.iter().map(list).collect();
+    sources::read(reader.all_of(&lists).await)
+}
+
+async fn object<T: Object + DeserializeOwned>(
     client: &kube::Client,
     path: &str,
 ) -> Result<T, Failure> {
     let body = get(client, path).await?;
-    serde_json::from_slice(&body)
-        .map_err(|error| Failure::Malformed(format!("the response cannot be read: {error}")))
+    let object = lenient::decode_text(&body).map_err(|error| error.to_string());
+    object
+        .flatten()
+        .map_err(|why| Failure::Malformed(format!("the response cannot be read: {why}")))
 }

@@ -1,5 +1,9 @@
 //! Whole lists, read page by page.
 
+use std::collections::HashSet;
+use std::hash::BuildHasher;
+
+use foldhash::fast::RandomState;
 use kube::client::Body;
 use percent_encoding::{
     AsciiSet, NON_ALPHANUMERIC, PercentEncode, percent_decode_str, utf8_percent_encode,
@@ -7,13 +11,18 @@ use percent_encoding::{
 use serde::de::DeserializeOwned;
 use tokio::sync::oneshot;
 
-use super::decode::{self, ListEvent, ListPage};
+use super::decode::{self, ListEvent, ListKind, Listed};
 use super::request::{self, Failure, JSON, get_as};
 use super::{arriving, protobuf};
+use crate::api::Object;
 use crate::api::labels::Labelled;
 use crate::cluster::capture::{Keep, Tape};
 
-/// Items in one page, as kubectl asks for.
+/// More items than etcd can hold of any kind: the pages of such a list have no end.
+const MOST_ITEMS: usize = 1_000_000;
+/// Pages without items in one list: a server may filter out all items of a page.
+const MOST_EMPTY: usize = 100;
+/// Items per page, as in kubectl.
 const PAGE: usize = 500;
 /// How often a list is read again from its beginning because it expired while it was read.
 const RESTARTS: usize = 2;
@@ -25,24 +34,27 @@ pub(super) struct List {
     selector: String,
     /// The label that items have, where it is one.
     label: Option<String>,
-    /// What one item is called in messages.
-    singular: &'static str,
+    kind: ListKind,
 }
 
 impl List {
     /// A list of a resource in all namespaces, or of one that has none.
-    pub fn all(api: &str, plural: &str, singular: &'static str) -> List {
+    pub fn all(api: &str, plural: &str, kind: &'static str) -> List {
+        let version = api.strip_prefix("/apis/").or(api.strip_prefix("/api/"));
         List {
             path: format!("{api}/{plural}"),
             selector: String::new(),
             label: None,
-            singular,
+            kind: ListKind {
+                api_version: version.unwrap_or_default().to_owned(),
+                kind,
+            },
         }
     }
 
     /// A list of a resource in one namespace.
-    pub fn inside(api: &str, namespace: &str, plural: &str, singular: &'static str) -> List {
-        List::all(api, plural, singular).within(namespace)
+    pub fn inside(api: &str, namespace: &str, plural: &str, kind: &'static str) -> List {
+        List::all(api, plural, kind).within(namespace)
     }
 
     /// The same in one namespace, of a list of all.
@@ -70,18 +82,10 @@ impl List {
     ///
     /// A list that expires between two pages (410) is read again from its beginning, the last time in one piece,
     /// which cannot expire.
-    pub async fn read<T: DeserializeOwned + Send + 'static>(
+    pub async fn read<T: Object + DeserializeOwned + Send + 'static>(
         &self,
         client: &kube::Client,
-    ) -> Result<Vec<T>, Failure> {
-        Ok(self.read_at(client).await?.0)
-    }
-
-    /// [`List::read`], with the version that a watch goes on from.
-    pub async fn read_at<T: DeserializeOwned + Send + 'static>(
-        &self,
-        client: &kube::Client,
-    ) -> Result<(Vec<T>, String), Failure> {
+    ) -> Result<Listed<T>, Failure> {
         let accept = if protobuf::knows(&self.resource()) {
             protobuf::MEDIA_TYPES
         } else {
@@ -96,15 +100,15 @@ impl List {
         self.paged(client, accept, 0).await
     }
 
-    /// [`List::read`], with what is read kept on a tape: of each item as much as `keep` says. `on_start` is called
-    /// whenever the list is read from its beginning.
-    pub async fn record<T: DeserializeOwned>(
+    /// [`List::read`] with recording on a tape: of each item as much as `keep` returns. `on_start` is called whenever
+    /// the list is read from its beginning.
+    pub async fn record<T: Object + DeserializeOwned>(
         &self,
         client: &kube::Client,
         tape: &Tape,
         keep: &(dyn Fn(&T) -> Keep + Sync),
         on_start: impl Fn(),
-    ) -> Result<Vec<T>, Failure> {
+    ) -> Result<Listed<T>, Failure> {
         let mut tries = 0;
         loop {
             on_start();
@@ -120,15 +124,15 @@ impl List {
             match self.whole_pages(client, limit, &mut on_event).await {
                 Err(failure) if failure.code() == Some(410) && tries < RESTARTS => tries += 1,
                 Err(failure) => return Err(failure),
-                Ok(items) => {
+                Ok(listed) => {
                     segment.keep();
-                    return Ok(items);
+                    return Ok(listed);
                 }
             }
         }
     }
 
-    /// What it is a list of, as the files of a capture are named: `jobs.batch`.
+    /// The resource, as in file names of a capture: `jobs.batch`.
     fn resource(&self) -> String {
         let parts: Vec<&str> = self.path.split('/').collect();
         let plural = parts.last().copied().unwrap_or_default();
@@ -165,12 +169,7 @@ impl List {
             .is_none_or(|label| labels.value(label).is_some())
     }
 
-    /// What one item is called in messages.
-    pub fn singular(&self) -> &'static str {
-        self.singular
-    }
-
-    /// The path of the changes after a version, bookmarks among them, for so many seconds.
+    /// The URL path of a watch from this version, with bookmarks, for this many seconds.
     pub fn changes(&self, version: &str, seconds: u64) -> String {
         let selector = &self.selector;
         let version = encode(version);
@@ -182,14 +181,15 @@ impl List {
     }
 
     /// Page by page, each decoded while it is received. The next page is requested as soon as its token is known.
-    async fn paged<T: DeserializeOwned + Send + 'static>(
+    async fn paged<T: Object + DeserializeOwned + Send + 'static>(
         &self,
         client: &kube::Client,
         accept: &str,
         limit: usize,
-    ) -> Result<(Vec<T>, String), Failure> {
-        let mut items = Vec::new();
-        let (mut token, mut asked) = (None, None);
+    ) -> Result<Listed<T>, Failure> {
+        let mut listed = Listed::default();
+        let mut pages = Pages::default();
+        let (mut token, mut asked) = (None::<String>, None);
         loop {
             let url = self.url(limit, token.as_deref());
             let (sender, next_token) = oneshot::channel();
@@ -201,25 +201,23 @@ impl List {
                 Some(request::open(client, &url, accept).await)
             };
             let (page, ahead) = futures::join!(page, ahead);
-            let page: ListPage<T> = page?;
-            items.extend(page.items);
-            if !advance(&mut token, page.next)? {
-                return Ok((items, page.version));
+            token = pages.append(&mut listed, page?)?;
+            if token.is_none() {
+                return Ok(listed);
             }
             asked = ahead;
         }
     }
 
-    /// One page; `next` gets the token of the next page as soon as it is known.
-    async fn page<T: DeserializeOwned + Send + 'static>(
+    /// Reads one page; `next` receives the token of the next page as soon as it is known.
+    async fn page<T: Object + DeserializeOwned + Send + 'static>(
         &self,
         client: &kube::Client,
         url: &str,
         accept: &str,
         asked: Option<Result<Body, Failure>>,
         next: oneshot::Sender<String>,
-    ) -> Result<ListPage<T>, Failure> {
-        let singular = self.singular;
+    ) -> Result<Listed<T>, Failure> {
         let mut next = Some(next);
         let decode = |body| {
             let next = next.take();
@@ -228,27 +226,29 @@ impl List {
                     let _ = next.send(token.to_owned());
                 }
             };
-            arriving::decode(body, move |stream| decode::page(stream, singular, on_next))
+            let kind = self.kind.clone();
+            arriving::decode(body, move |stream| decode::page(stream, &kind, on_next))
         };
         request::read(client, url, accept, asked, decode).await
     }
 
     /// Page by page, each received as a whole before it is decoded.
-    async fn whole_pages<T: DeserializeOwned>(
+    async fn whole_pages<T: Object + DeserializeOwned>(
         &self,
         client: &kube::Client,
         limit: usize,
         on_event: &mut (dyn FnMut(ListEvent<'_, T>) + Send),
-    ) -> Result<Vec<T>, Failure> {
-        let mut items = Vec::new();
+    ) -> Result<Listed<T>, Failure> {
+        let mut listed = Listed::default();
+        let mut pages = Pages::default();
         let mut token = None;
         loop {
             let body = get_as(client, &self.url(limit, token.as_deref()), JSON).await?;
-            let page = decode::each(&body, self.singular, &mut *on_event);
+            let page = decode::each(&body, &self.kind, &mut *on_event);
             let page = page.map_err(Failure::Malformed)?;
-            items.extend(page.items);
-            if !advance(&mut token, page.next)? {
-                return Ok(items);
+            token = pages.append(&mut listed, page)?;
+            if token.is_none() {
+                return Ok(listed);
             }
         }
     }
@@ -268,14 +268,46 @@ impl List {
     }
 }
 
-/// Takes the token of the next page; gives whether there is one.
-fn advance(token: &mut Option<String>, next: Option<String>) -> Result<bool, Failure> {
-    if next.is_some() && next == *token {
-        let why = "the server keeps returning the same page".to_owned();
-        return Err(Failure::Malformed(why));
+/// The pages of a list so far, which must lead to its end.
+#[derive(Default)]
+struct Pages {
+    /// Hashes of their tokens, and of the first object of each.
+    seen: HashSet<u64, RandomState>,
+    /// Pages without items.
+    empty: usize,
+}
+
+impl Pages {
+    /// Appends a page; gives the token of the next one.
+    ///
+    /// No page is requested twice, and no object begins two pages. A server may return pages without items, but not
+    /// without end.
+    fn append<T: Object>(
+        &mut self,
+        listed: &mut Listed<T>,
+        mut page: Listed<T>,
+    ) -> Result<Option<String>, Failure> {
+        let token = page.next.take();
+        let hash = |key: (&str, &str)| self.seen.hasher().hash_one(key);
+        let first = page.items.first().map(|item| hash(item.key()));
+        let next = token.as_deref().map(|token| hash(("continue", token)));
+        self.empty += usize::from(first.is_none() && page.unidentified.is_empty());
+        listed.append(page);
+        let mut known = |hash: Option<u64>| hash.is_some_and(|hash| !self.seen.insert(hash));
+        let repeated = known(first) | known(next);
+        let why = match token {
+            None => return Ok(None),
+            Some(_) if repeated => "the server keeps returning the same page".to_owned(),
+            Some(_) if self.empty > MOST_EMPTY => {
+                "the server keeps returning pages without items".to_owned()
+            }
+            Some(_) if listed.items.len() > MOST_ITEMS => {
+                format!("the server returned more than {MOST_ITEMS} items")
+            }
+            Some(token) => return Ok(Some(token)),
+        };
+        Err(Failure::Malformed(why))
     }
-    *token = next;
-    Ok(token.is_some())
 }
 
 /// All but the unreserved characters of RFC 3986.
@@ -285,7 +317,7 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'_')
     .remove(b'~');
 
-/// Percent-encodes what may not stand in a part of a URL.
+/// Percent-encodes a part of a URL.
 pub(super) fn encode(text: &str) -> PercentEncode<'_> {
     utf8_percent_encode(text, RESERVED)
 }

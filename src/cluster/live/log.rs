@@ -18,7 +18,7 @@ pub struct Request {
     pub container: String,
     /// Of the run before the present one.
     pub previous: bool,
-    /// Go on as it is written.
+    /// Continue as the log is written.
     pub follow: bool,
     /// Each line behind the time it was written.
     pub timestamps: bool,
@@ -33,7 +33,7 @@ pub enum Since {
     #[default]
     Beginning,
     Seconds(u64),
-    /// The server counts whole seconds, so what was read of this one comes again.
+    /// The server counts whole seconds, so lines of this second are repeated.
     Time(Timestamp),
 }
 
@@ -48,7 +48,7 @@ pub struct LogStream {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{why}")]
 pub struct LogError {
-    /// What the server answered; none if it did not.
+    /// The HTTP status; `None` without a response.
     pub code: Option<u16>,
     pub why: String,
 }
@@ -59,18 +59,23 @@ impl LogError {
         self.code.is_none_or(|code| code >= 500 || code == 429)
     }
 
-    /// Whether there is just nothing to read: the pod is gone, or the container has not run.
+    /// Whether there is nothing to read: the pod is deleted, or the container has not run. Other answers mean that the
+    /// kubelet is unreachable: its node is not registered, or a proxy refuses the request.
     pub fn nothing_there(&self) -> bool {
-        matches!(self.code, Some(400 | 404))
+        match self.code {
+            Some(400) => self.why.contains("container"),
+            Some(404) => !self.why.contains("nodes \"") && !self.why.contains('<'),
+            _ => false,
+        }
     }
 }
 
 impl LogStream {
-    /// Asks for a log.
+    /// Requests a log.
     ///
     /// # Errors
     ///
-    /// The pod is gone, the container has not run, the server refuses or does not answer.
+    /// The pod is deleted, the container has not run, or the server refuses or does not respond.
     pub async fn open(client: &kube::Client, request: &Request) -> Result<LogStream, LogError> {
         let body = open(client, &request.path(), "*/*").await.map_err(error)?;
         Ok(LogStream {
@@ -89,11 +94,11 @@ impl LogStream {
         chunk(&mut self.body).await.map_err(error)
     }
 
-    /// The next line with its end; the last one may have none. `None` at the end.
+    /// The next line with its line end; the last one may have none. `None` at the end.
     ///
     /// # Errors
     ///
-    /// The connection broke off; half a line that had come is dropped, to be asked for again.
+    /// The connection broke; a partial line is dropped, and requested again.
     pub async fn line(&mut self) -> Result<Option<Bytes>, LogError> {
         loop {
             let end = self.rest.iter().position(|b| *b == b'\n').map(|at| at + 1);

@@ -1,4 +1,4 @@
-//! The logs that say why something does not go on: of containers that fail or hang, and of the operator.
+//! The logs that explain a failure: of failing or hanging containers, and of the operator.
 
 use bytes::{Buf, BytesMut};
 use futures::StreamExt;
@@ -28,7 +28,7 @@ const OPERATORS: u64 = 10;
 /// The length to which names are cut in paths.
 const NAME: usize = 60;
 
-/// Reads them, and before all others what a report asks for; gives what became of each, and of the whole.
+/// Reads the logs, those of the diagnosis first; returns the result for each log and for the source.
 pub(super) async fn read(
     reader: &Reader<'_>,
     recorder: Recorder<'_>,
@@ -180,7 +180,7 @@ async fn one(
     noted
 }
 
-/// What is kept of a log: its last lines, and of these the last bytes.
+/// The kept part of a log: its last lines, limited in bytes.
 async fn text(client: &kube::Client, request: &Request) -> Result<String, LogError> {
     let mut log = LogStream::open(client, request).await?;
     let (mut bytes, mut read) = (BytesMut::new(), 0);
@@ -191,7 +191,7 @@ async fn text(client: &kube::Client, request: &Request) -> Result<String, LogErr
         bytes.extend_from_slice(&chunk);
         let beyond = bytes.len().saturating_sub(MOST_BYTES);
         if beyond > 0 {
-            // A line of which the beginning is gone has lost its time with it.
+            // Drop the partial first line together with its timestamp.
             let rest = bytes[beyond..].iter().position(|b| *b == b'\n');
             bytes.advance(rest.map_or(beyond, |at| beyond + at + 1));
         }

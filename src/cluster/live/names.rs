@@ -5,22 +5,22 @@ use serde::Deserialize;
 use super::request::{Failure, get_as};
 use crate::api::Meta;
 
-/// What `kubectl get` asks for: the server prints the table itself.
+/// The Accept header of `kubectl get`: the server prints the table.
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 
-/// An object, and what `kubectl get` says of its status; empty where the server prints no tables.
+/// An object with its status column of `kubectl get`; empty if the server prints no tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Named {
     pub name: String,
     pub status: String,
 }
 
-/// Reads the names of all objects of a core kind without a namespace, `nodes` say: a hundred bytes for each, where a
-/// whole node has tens of thousands.
+/// Reads the names of all objects of a cluster-scoped core resource, such as `nodes`: a hundred bytes each, instead of
+/// tens of thousands for a whole node.
 ///
 /// # Errors
 ///
-/// Why the server gave nothing, in a few words.
+/// Why the request failed, in a few words.
 pub async fn names(client: &kube::Client, plural: &str) -> Result<Vec<Named>, String> {
     let path = format!("/api/v1/{plural}?includeObject=None");
     let body = get_as(client, &path, TABLE).await;
@@ -31,6 +31,7 @@ pub async fn names(client: &kube::Client, plural: &str) -> Result<Vec<Named>, St
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Answer {
+    kind: String,
     column_definitions: Vec<Column>,
     rows: Vec<NameRow>,
     items: Vec<ObjectHead>,
@@ -53,6 +54,12 @@ struct ObjectHead {
 
 fn decode(body: &[u8]) -> Result<Vec<Named>, String> {
     let answer: Answer = serde_json::from_slice(body).map_err(|e| e.to_string())?;
+    if answer.kind != "Table" && !answer.kind.ends_with("List") {
+        return Err(format!(
+            "the response is not a list, but of kind {:?}",
+            answer.kind
+        ));
+    }
     let column = |name| {
         answer
             .column_definitions
@@ -111,6 +118,8 @@ mod tests {
             decode(list.to_string().as_bytes()),
             Ok(vec![named("gpu-1", "")])
         );
-        assert!(decode(b"<html>").is_err());
+        for other in ["<html>", "{}", r#"{"kind": "Status"}"#] {
+            assert!(decode(other.as_bytes()).is_err(), "{other}");
+        }
     }
 }

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use super::decode::Listed;
 use super::list::List;
-use super::sources::{CORE, Reader, read, unreadable};
+use super::sources::{CORE, Reader, read};
 use crate::api::ApiFlavor;
 use crate::cluster::operator::MANAGER_LABEL;
 use crate::cluster::{Deployment, Pod, Read};
@@ -11,36 +12,36 @@ use crate::cluster::{Deployment, Pod, Read};
 const APPS: &str = "/apis/apps/v1";
 
 impl Reader<'_> {
-    /// The operator's Deployments. Without leave to read all namespaces those in which the charts
-    /// install, and `--namespace`, are tried; what is not found there may be elsewhere.
+    /// The operator's Deployments. Without permission for all namespaces, reads those of the charts and of
+    /// `--namespace`; others may exist elsewhere.
     pub async fn deployments(&self) -> Read<Vec<Deployment>> {
         let (key, value) = MANAGER_LABEL;
         let selector = format!("{key}={value}");
-        let list = List::all(APPS, "deployments", "deployment").labelled(&selector);
+        let list = List::all(APPS, "deployments", "Deployment").labelled(&selector);
         let failure = match self.list(&list).await {
             Err(failure) if failure.is_forbidden() => failure,
             done => return read(done),
         };
         let likely = ApiFlavor::ALL.map(ApiFlavor::default_namespace);
         let likely: BTreeSet<&str> = likely.into_iter().chain(self.namespace).collect();
-        let mut found: Vec<Deployment> = Vec::new();
+        let mut found: Listed<Deployment> = Listed::default();
         for namespace in likely {
-            let list = List::inside(APPS, namespace, "deployments", "deployment");
+            let list = List::inside(APPS, namespace, "deployments", "Deployment");
             let deployments = self.list(&list.labelled(&selector)).await;
-            found.extend(deployments.unwrap_or_default());
+            found.append(deployments.unwrap_or_default());
         }
-        if found.iter().any(Deployment::runs_operator) {
-            Read::Ok(found)
+        if found.items.iter().any(Deployment::runs_operator) {
+            found.into()
         } else {
             Read::Unreadable(failure.into())
         }
     }
 
-    /// The pods with the manager label where the operator is known, or said, to run.
+    /// The pods with the manager label in the operator's known or given namespaces.
     pub async fn operator_pods(&self, operators: &Read<Vec<Deployment>>) -> Read<Vec<Pod>> {
         let namespaces = self.operator_namespaces(operators);
         if namespaces.is_empty()
-            && let Some(why) = unreadable(operators)
+            && let Some(why) = operators.unread()
         {
             return Read::Unreadable(why.of("cannot tell where the operator runs"));
         }
@@ -48,7 +49,7 @@ impl Reader<'_> {
         let selector = format!("{key}={value}");
         let lists: Vec<List> = namespaces
             .iter()
-            .map(|namespace| List::inside(CORE, namespace, "pods", "pod").labelled(&selector))
+            .map(|namespace| List::inside(CORE, namespace, "pods", "Pod").labelled(&selector))
             .collect();
         read(self.all_of(&lists).await)
     }

@@ -1,4 +1,4 @@
-//! What tells one cluster from another.
+//! The identity of a cluster.
 
 use serde::Deserialize;
 

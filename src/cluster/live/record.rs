@@ -1,17 +1,18 @@
-//! Lists that are recorded as they are read, until a deadline.
+//! Lists that are recorded while they are read, until a deadline.
 
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout_at};
 
+use super::decode::Listed;
 use super::list::List;
 use super::request::Failure;
-use crate::api::{ApiFlavor, State, Status};
+use crate::api::{ApiFlavor, Object, State, Status};
 use crate::cluster::Node;
 use crate::cluster::capture::{Keep, Tape};
 
-/// Where what is read is recorded, and the deadline for it.
+/// The tape of a recording, and its deadline.
 #[derive(Clone, Copy)]
 pub(super) struct Recorder<'a> {
     pub tape: &'a Tape,
@@ -29,19 +30,19 @@ impl<'a> Recorder<'a> {
     }
 
     /// Reads a list, of whose items these are kept.
-    pub async fn list<T: DeserializeOwned>(
+    pub async fn list<T: Object + DeserializeOwned>(
         &self,
         client: &kube::Client,
         list: &List,
         keep: &(dyn Fn(&T) -> bool + Sync),
-    ) -> Result<Vec<T>, Failure> {
+    ) -> Result<Listed<T>, Failure> {
         let keep = |item: &T| if keep(item) { Keep::Whole } else { Keep::Not };
         self.within(list.record(client, self.tape, &keep, || {}))
             .await
     }
 
-    /// Reads the nodes. Notable ones are kept whole, the others as far as was asked for.
-    pub async fn nodes(&self, client: &kube::Client, list: &List) -> Result<Vec<Node>, Failure> {
+    /// Reads the nodes. Notable ones are kept whole, the others as requested.
+    pub async fn nodes(&self, client: &kube::Client, list: &List) -> Result<Listed<Node>, Failure> {
         let keep = |node: &Node| self.tape.node(is_notable(node));
         let as_new = || self.tape.recount_nodes();
         self.within(list.record(client, self.tape, &keep, as_new))

@@ -8,7 +8,7 @@ use kube::client::Body;
 use serde::Deserialize;
 
 use super::protobuf;
-use crate::cluster::read::Unread;
+use crate::cluster::read::{Read, Unread};
 use crate::connect::{self, RETRIES, ServedBy, TransportError, TransportErrorKind};
 use crate::reason::first_line;
 
@@ -28,7 +28,7 @@ pub(super) enum Failure {
     TransportError(TransportError),
     /// There are no credentials to ask with, though there were some at first.
     Credentials(String),
-    /// What it answered makes no sense; says what.
+    /// A malformed response, with the reason.
     Malformed(String),
 }
 
@@ -44,7 +44,7 @@ impl Failure {
         self.code() == Some(403)
     }
 
-    /// Whether the API server says that there is no such thing; what stands before it sends pages of its own.
+    /// Whether the API server itself reports that the resource does not exist; proxies send pages of their own.
     pub fn is_absence(&self) -> bool {
         matches!(self, Failure::Refused { code: 404, message, .. } if !message.starts_with('<'))
     }
@@ -54,7 +54,7 @@ impl Failure {
         matches!(self, Failure::TransportError(error) if error.kind == TransportErrorKind::Cut)
     }
 
-    /// The reason in a few words, for a list of what could not be read.
+    /// The reason in a few words, for a list of unreadable sources.
     pub fn short(&self) -> String {
         match self {
             Failure::Refused { code, message, .. } => match code {
@@ -74,6 +74,12 @@ impl Failure {
     }
 }
 
+impl<T> From<Result<T, Failure>> for Read<T> {
+    fn from(result: Result<T, Failure>) -> Read<T> {
+        result.map_or_else(|failure| Read::Unreadable(failure.into()), Read::Ok)
+    }
+}
+
 impl From<Failure> for Unread {
     fn from(failure: Failure) -> Unread {
         Unread {
@@ -83,9 +89,9 @@ impl From<Failure> for Unread {
     }
 }
 
-/// Reads a path; the body of the answer if it is a good one.
+/// Reads a path; returns the body of a successful response.
 ///
-/// Nothing is decoded here and kube's own checks are not used, as they copy the body.
+/// Nothing is decoded here, and kube's own checks are not used, as they copy the body.
 pub(super) async fn get(client: &kube::Client, path: &str) -> Result<Bytes, Failure> {
     get_as(client, path, JSON).await
 }
@@ -99,7 +105,7 @@ pub(super) async fn get_as(
     read(client, path, accept, None, whole).await
 }
 
-/// Reads the body of an answer, which may have been asked for before.
+/// Reads the body of a response, which may already be open.
 pub(super) async fn read<V, F: Future<Output = Result<V, Failure>>>(
     client: &kube::Client,
     path: &str,
@@ -114,7 +120,7 @@ pub(super) async fn read<V, F: Future<Output = Result<V, Failure>>>(
             None => open(client, path, accept).await?,
         };
         match read(body).await {
-            // The answer had begun, which is where a client does not try again by itself.
+            // The response had begun, and clients do not retry those on their own.
             Err(failure) if failure.was_cut() && retries < RETRIES => {
                 tokio::time::sleep(connect::wait(None, retries)).await;
                 retries += 1;
@@ -143,7 +149,7 @@ async fn whole(mut body: Body) -> Result<Bytes, Failure> {
     Ok(whole.freeze())
 }
 
-/// Asks for a path; the body of the answer, still to be read, if it is a good one.
+/// Requests a path; returns the unread body of a successful response.
 pub(super) async fn open(client: &kube::Client, path: &str, accept: &str) -> Result<Body, Failure> {
     let request = http::Request::get(path)
         .header(http::header::ACCEPT, accept)
@@ -163,7 +169,7 @@ pub(super) async fn open(client: &kube::Client, path: &str, accept: &str) -> Res
     })
 }
 
-/// What the server says of an error: a `Status` object, or plain text from what stands before it.
+/// The message of an error response: from a `Status` object, or plain text of a proxy.
 fn message(body: &[u8], status: http::StatusCode) -> String {
     #[derive(Default, Deserialize)]
     #[serde(default)]
@@ -231,7 +237,7 @@ fn failure(error: kube::Error) -> Failure {
 mod tests {
     use super::*;
 
-    /// As a real API server refuses whoever asks for protobuf.
+    /// As a real API server refuses protobuf requests.
     #[test]
     fn a_refusal_in_protobuf_says_why() {
         let body = include_bytes!("../../../tests/protobuf/refused.pb");

@@ -7,20 +7,21 @@ use futures::StreamExt;
 use serde::de::DeserializeOwned;
 
 use super::LoadError;
+use super::decode::Listed;
 use super::list::List;
 use super::record::Recorder;
 use super::request::Failure;
-use crate::api::{ApiFlavor, DeploymentPolicy, Meta, Skyhook};
+use crate::api::{ApiFlavor, DeploymentPolicy, Object, Skyhook};
 use crate::cluster::{
     Cluster, ConfigMap, Deployment, DisruptionBudget, Event, Job, Node, Pod, Read,
-    ResourceVersions, Unread, config_map,
+    ResourceVersions, config_map,
 };
 
 pub(super) const CORE: &str = "/api/v1";
 const BATCH: &str = "/apis/batch/v1";
 const POLICY: &str = "/apis/policy/v1";
 
-/// Up to so many nodes, their pods are asked for node by node.
+/// Below this many nodes, list pods per node.
 const FEW_NODES: usize = 50;
 /// Requests that are under way at once for that.
 const AT_ONCE: usize = 8;
@@ -33,7 +34,7 @@ pub(super) struct Reader<'a> {
     pub served: Vec<ApiFlavor>,
     /// The nodes to read; all, if none is named.
     pub only: &'a [String],
-    /// Where what is read is kept, too.
+    /// Records the lists, too.
     pub recorder: Option<Recorder<'a>>,
     /// At which versions lists were read.
     pub versions: Mutex<ResourceVersions>,
@@ -54,7 +55,7 @@ impl<'a> Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Waits for what says whether there is anything to read, no longer than there is time for all.
+    /// Runs a discovery request within the overall deadline.
     pub async fn within<T>(
         &self,
         request: impl Future<Output = Result<T, LoadError>>,
@@ -70,13 +71,13 @@ impl Reader<'_> {
 
     pub fn skyhooks_list(flavor: ApiFlavor) -> List {
         let api = format!("/apis/{}", flavor.api_version());
-        List::all(&api, flavor.plural(), flavor.name())
+        List::all(&api, flavor.plural(), flavor.kind())
     }
 
     pub async fn skyhooks(&self, flavor: ApiFlavor) -> Read<Vec<Skyhook>> {
         let list = Self::skyhooks_list(flavor);
         let mut read = self.read::<Skyhook>(&list).await;
-        if let Read::Ok(items) = &mut read {
+        if let Some(items) = read.held_mut() {
             Self::name_kind(items, flavor);
         }
         read
@@ -92,7 +93,7 @@ impl Reader<'_> {
 
     pub fn policies_list(flavor: ApiFlavor) -> List {
         let api = format!("/apis/{}", flavor.api_version());
-        List::all(&api, "deploymentpolicies", "deployment policy")
+        List::all(&api, "deploymentpolicies", "DeploymentPolicy")
     }
 
     pub async fn policies(&self, flavor: ApiFlavor) -> Read<Vec<DeploymentPolicy>> {
@@ -100,7 +101,7 @@ impl Reader<'_> {
     }
 
     pub fn nodes_list() -> List {
-        List::all(CORE, "nodes", "node")
+        List::all(CORE, "nodes", "Node")
     }
 
     /// All nodes, or those that are named: a server finds one by its name without reading the others.
@@ -119,16 +120,16 @@ impl Reader<'_> {
     }
 
     pub async fn disruption_budgets(&self) -> Read<Vec<DisruptionBudget>> {
-        let list = List::all(POLICY, "poddisruptionbudgets", "pod disruption budget");
+        let list = List::all(POLICY, "poddisruptionbudgets", "PodDisruptionBudget");
         self.read(&list).await
     }
 
-    fn all_pods() -> List {
-        List::all(CORE, "pods", "pod")
+    pub(super) fn all_pods() -> List {
+        List::all(CORE, "pods", "Pod")
     }
 
     fn all_jobs() -> List {
-        List::all(BATCH, "jobs", "job")
+        List::all(BATCH, "jobs", "Job")
     }
 
     /// The pods of packages, of every API that is served; on the one node, where one is named.
@@ -138,20 +139,18 @@ impl Reader<'_> {
             [node] => Self::all_pods().with_fields(&format!("spec.nodeName={node}")),
             _ => Self::all_pods(),
         };
-        self.of_packages(pods, &labels, operators, |p: &Pod| &p.metadata)
-            .await
+        self.of_packages(pods, &labels, operators).await
     }
 
     /// The Jobs of packages; only the newer API has them.
     pub async fn jobs(&self, operators: &Read<Vec<Deployment>>) -> Read<Vec<Job>> {
         let labels = self.package_labels(&[ApiFlavor::NodeWright]);
-        self.of_packages(Self::all_jobs(), &labels, operators, |j: &Job| &j.metadata)
-            .await
+        self.of_packages(Self::all_jobs(), &labels, operators).await
     }
 
-    /// The lists that [`Reader::pods`] reads: in the operator's namespaces where these are known, and everywhere else.
+    /// The lists of [`Reader::pods`]: in the operator's namespaces if known, and in all namespaces.
     ///
-    /// All package pods are there, and whoever may not read those of all namespaces may still watch them.
+    /// The first contain all package pods, and can be watched without permission for all namespaces.
     pub fn pods_lists(&self, operators: &Read<Vec<Deployment>>) -> Vec<List> {
         let labels = self.package_labels(&self.served);
         self.lists_of_packages(Self::all_pods(), &labels, operators)
@@ -191,13 +190,13 @@ impl Reader<'_> {
             .collect()
     }
 
-    /// The ConfigMaps of packages, of whatever API.
+    /// The ConfigMaps of packages, of either API.
     pub async fn config_maps(&self, operators: &Read<Vec<Deployment>>) -> Read<Vec<ConfigMap>> {
         let labels = ApiFlavor::ALL.map(config_map::package_label);
         self.config_maps_labelled(&labels, operators).await
     }
 
-    /// What packages are told of nodes, of whatever API.
+    /// The ConfigMaps with node metadata, of either API.
     pub async fn node_metadata(&self, operators: &Read<Vec<Deployment>>) -> Read<Vec<ConfigMap>> {
         let labels = ApiFlavor::ALL.map(config_map::node_label);
         self.config_maps_labelled(&labels, operators).await
@@ -208,16 +207,15 @@ impl Reader<'_> {
         labels: &[String],
         operators: &Read<Vec<Deployment>>,
     ) -> Read<Vec<ConfigMap>> {
-        let config_maps = List::all(CORE, "configmaps", "config map");
-        self.of_packages(config_maps, labels, operators, |c: &ConfigMap| &c.metadata)
-            .await
+        let config_maps = List::all(CORE, "configmaps", "ConfigMap");
+        self.of_packages(config_maps, labels, operators).await
     }
 
-    fn package_labels(&self, flavors: &[ApiFlavor]) -> Vec<String> {
+    pub(super) fn package_labels(&self, flavors: &[ApiFlavor]) -> Vec<String> {
         flavors.iter().map(|g| g.key("name")).collect()
     }
 
-    /// Events of cluster-scoped objects, which live in `default`, and of what the operator runs.
+    /// Events of cluster-scoped objects, which are in `default`, and of the operator's pods and Jobs.
     pub async fn events(&self, operators: &Read<Vec<Deployment>>) -> Read<Vec<Event>> {
         let mut namespaces = self.operator_namespaces(operators);
         if namespaces.is_empty() {
@@ -226,16 +224,16 @@ impl Reader<'_> {
         namespaces.insert("default".to_owned());
         let lists: Vec<List> = namespaces
             .iter()
-            .map(|namespace| List::inside(CORE, namespace, "events", "event"))
+            .map(|namespace| List::inside(CORE, namespace, "events", "Event"))
             .collect();
         read(self.all_of(&lists).await)
     }
 
-    /// Other pods on nodes that wait to be drained.
+    /// Workload pods on nodes that wait to be drained.
     ///
-    /// For few nodes each is asked for; a server of thousands answers one long list sooner.
+    /// Few nodes are listed one by one; for many, a server answers one long list faster.
     pub async fn workloads(&self, cluster: &Cluster) -> Read<Vec<Pod>> {
-        let why = unreadable(&cluster.skyhooks).or(unreadable(&cluster.nodes));
+        let why = cluster.skyhooks.unread().or(cluster.nodes.unread());
         if let Some(why) = why {
             return Read::Unreadable(why.of("cannot tell which nodes are waiting for a drain"));
         }
@@ -265,12 +263,11 @@ impl Reader<'_> {
     /// Things of packages in all namespaces; where that is forbidden, in the operator's, where all
     /// of them are. A namespace that is only likely to be the operator's will not do: nothing
     /// found in it proves nothing.
-    async fn of_packages<T: DeserializeOwned + Send + 'static>(
+    async fn of_packages<T: Object + DeserializeOwned + Send + 'static>(
         &self,
         things: List,
         labels: &[String],
         operators: &Read<Vec<Deployment>>,
-        meta: fn(&T) -> &Meta,
     ) -> Read<Vec<T>> {
         let mut found = self.all_of(&labelled(&things, labels)).await;
         if let Err(failure) = &found
@@ -283,10 +280,10 @@ impl Reader<'_> {
                 found = Ok(inside);
             }
         }
-        read(found).map(|items| unique(items, meta))
+        read(found).map(unique)
     }
 
-    /// The namespaces in which an operator is known to run, else the one it is said to run in.
+    /// The namespaces of the known operators, else that of `--namespace`.
     pub(super) fn operator_namespaces(
         &self,
         operators: &Read<Vec<Deployment>>,
@@ -304,86 +301,79 @@ impl Reader<'_> {
         }
     }
 
-    async fn read<T: DeserializeOwned + Send + 'static>(&self, list: &List) -> Read<Vec<T>> {
+    async fn read<T: Object + DeserializeOwned + Send + 'static>(
+        &self,
+        list: &List,
+    ) -> Read<Vec<T>> {
         read(self.list(list).await)
     }
 
-    pub async fn list<T: DeserializeOwned + Send + 'static>(
+    pub async fn list<T: Object + DeserializeOwned + Send + 'static>(
         &self,
         list: &List,
-    ) -> Result<Vec<T>, Failure> {
+    ) -> Result<Listed<T>, Failure> {
         self.list_that(list, &|_| true).await
     }
 
     /// A list, of which only these items are kept where all is recorded.
-    async fn list_that<T: DeserializeOwned + Send + 'static>(
+    async fn list_that<T: Object + DeserializeOwned + Send + 'static>(
         &self,
         list: &List,
         keep: &(dyn Fn(&T) -> bool + Sync),
-    ) -> Result<Vec<T>, Failure> {
+    ) -> Result<Listed<T>, Failure> {
         match &self.recorder {
             Some(recorder) => recorder.list(self.client, list, keep).await,
             None => {
-                let (items, version) = list.read_at(self.client).await?;
+                let listed = list.read(self.client).await?;
                 let versions = self.versions.lock();
                 let mut versions = versions.unwrap_or_else(PoisonError::into_inner);
-                versions.note(list.id(), version);
-                Ok(items)
+                versions.note(list.id(), listed.version.clone());
+                Ok(listed)
             }
         }
     }
 
     /// Several lists as one, in their order; the first failure fails it.
-    pub async fn all_of<T: DeserializeOwned + Send + 'static>(
+    pub async fn all_of<T: Object + DeserializeOwned + Send + 'static>(
         &self,
         lists: &[List],
-    ) -> Result<Vec<T>, Failure> {
+    ) -> Result<Listed<T>, Failure> {
         self.all_that(lists, &|_| true).await
     }
 
-    async fn all_that<T: DeserializeOwned + Send + 'static>(
+    pub(super) async fn all_that<T: Object + DeserializeOwned + Send + 'static>(
         &self,
         lists: &[List],
         keep: &(dyn Fn(&T) -> bool + Sync),
-    ) -> Result<Vec<T>, Failure> {
-        let mut items = Vec::new();
-        let mut pages = futures::stream::iter(lists)
+    ) -> Result<Listed<T>, Failure> {
+        let mut all = Listed::default();
+        let mut read = futures::stream::iter(lists)
             .map(|list| self.list_that(list, keep))
             .buffered(AT_ONCE);
-        while let Some(page) = pages.next().await {
-            items.extend(page?);
+        while let Some(listed) = read.next().await {
+            all.append(listed?);
         }
-        Ok(items)
+        Ok(all)
     }
 }
 
 /// A list for each of these labels.
-fn labelled(list: &List, labels: &[String]) -> Vec<List> {
+pub(super) fn labelled(list: &List, labels: &[String]) -> Vec<List> {
     let each = labels.iter();
     each.map(|label| list.clone().labelled(label)).collect()
 }
 
-pub(super) fn read<T>(result: Result<T, Failure>) -> Read<T> {
-    match result {
-        Ok(value) => Read::Ok(value),
-        Err(failure) => Read::Unreadable(failure.into()),
-    }
-}
-
-pub(super) fn unreadable<T>(read: &Read<T>) -> Option<&Unread> {
-    match read {
-        Read::Unreadable(why) => Some(why),
-        Read::Ok(_) | Read::NotRequested => None,
-    }
+pub(super) fn read<T>(result: Result<Listed<T>, Failure>) -> Read<Vec<T>> {
+    result.map_or_else(|failure| Read::Unreadable(failure.into()), Read::from)
 }
 
 /// Without what came twice because it carries the labels of both APIs.
-fn unique<T>(items: Vec<T>, meta: fn(&T) -> &Meta) -> Vec<T> {
+fn unique<T: Object>(items: Vec<T>) -> Vec<T> {
     let mut seen = HashSet::new();
     let mut unique = Vec::with_capacity(items.len());
     for item in items {
-        let meta = meta(&item);
-        if seen.insert((meta.namespace.clone(), meta.name.clone())) {
+        let (namespace, name) = item.key();
+        if seen.insert((namespace.to_owned(), name.to_owned())) {
             unique.push(item);
         }
     }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::log::{LogError, LogStream, Request};
 use crate::cluster::attempts::ContainerLog;
 
-/// What is read of one log at the most; where lines are so long the last of them are not reached.
+/// Maximum bytes read from one log; with longer lines its end is not reached.
 const MOST: usize = 1024 * 1024;
 
 impl ContainerLog {
@@ -21,11 +21,11 @@ impl ContainerLog {
     }
 }
 
-/// The last lines of the first of these logs that holds any, and which of them that is.
+/// The last lines of the first of these logs with any, and its index.
 ///
 /// # Errors
 ///
-/// The first log that could not be read; what is gone is no error.
+/// The first log that could not be read; a deleted pod is no error.
 pub async fn tail(
     client: &kube::Client,
     pieces: &[ContainerLog],

@@ -9,11 +9,13 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use tokio::time::{sleep, timeout};
 
-use super::decode;
+use super::decode::Listed;
 use super::list::List;
 use super::request::{Failure, JSON, chunk, open};
+use crate::api::Object;
+use crate::cluster::lenient;
 
-/// After so many seconds the server ends a watch, and it is begun again where it was.
+/// Seconds until the server ends a watch, which then continues at its version.
 const SECONDS: u64 = 60;
 /// A server that has not ended it this much later is taken to be gone.
 const GRACE: Duration = Duration::from_secs(10);
@@ -23,27 +25,27 @@ const LONGEST_WAIT: Duration = Duration::from_secs(5);
 /// The time between two reads of a list that may not be watched.
 const INSTEAD: Duration = Duration::from_secs(2);
 
-/// What a watch reports.
+/// An event of a watch.
 #[derive(Debug)]
 pub(super) enum WatchEvent<T> {
-    /// What was loaded is watched from then on, and is not listed again.
+    /// The watch continues from the loaded version, without a list.
     Begun,
     /// All items: at the start, and whenever changes may have been missed.
-    All(Vec<T>),
+    All(Listed<T>),
     /// An object is new, or has changed.
     Is(T),
-    /// An object is gone; namespace and name.
+    /// A deleted object: namespace and name.
     Gone(Id),
-    /// The server gives nothing, and why; it is asked again.
+    /// The request failed, and is retried.
     Failed(Failure),
 }
 
 /// Namespace and name.
 pub(super) type Id = (String, String);
 
-/// Reports what happens to a list until `send` returns false, as nobody receives it any more. Where the version at
-/// which the list was loaded is known, it is not read again, but watched from there.
-pub(super) async fn watch<T: DeserializeOwned + Send + 'static>(
+/// Reports the events of a list until `send` returns false, when the receiver is dropped. A list with a known version
+/// is not read again, but watched from it.
+pub(super) async fn watch<T: Object + DeserializeOwned + Send + 'static>(
     client: kube::Client,
     list: List,
     mut loaded: Option<String>,
@@ -54,10 +56,11 @@ pub(super) async fn watch<T: DeserializeOwned + Send + 'static>(
         let mut begins = loaded.is_some();
         let mut version = match loaded.take() {
             Some(version) => version,
-            None => match list.read_at::<T>(&client).await {
-                Ok((items, version)) => {
+            None => match list.read::<T>(&client).await {
+                Ok(listed) => {
                     tries = 0;
-                    if !send(WatchEvent::All(items)) {
+                    let version = listed.version.clone();
+                    if !send(WatchEvent::All(listed)) {
                         return;
                     }
                     version
@@ -99,7 +102,7 @@ pub(super) async fn watch<T: DeserializeOwned + Send + 'static>(
             }
             let mut received = false;
             while let Some(line) = stream.line().await {
-                let Some(line) = WatchLine::<T>::parse(&line, list.singular()) else {
+                let Some(line) = WatchLine::<T>::parse(&line) else {
                     tries = pause(tries).await;
                     continue 'list;
                 };
@@ -109,7 +112,7 @@ pub(super) async fn watch<T: DeserializeOwned + Send + 'static>(
                     return;
                 }
             }
-            // A stream that ends at once would otherwise be asked for again at once.
+            // Pause before the next request, or a stream that ends immediately would loop.
             tries = if received { 0 } else { pause(tries).await };
         }
     }
@@ -141,7 +144,7 @@ struct ObjectHead {
     metadata: Metadata,
 }
 
-/// What a bookmark has, too.
+/// The common part of objects and bookmarks.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Metadata {
@@ -150,14 +153,17 @@ struct Metadata {
     resource_version: Option<String>,
 }
 
-impl<T: DeserializeOwned> WatchLine<T> {
-    /// Reads a line; `None` where it says that the watch is over, by expiry (410) or otherwise, or makes no sense:
-    /// then the list is read anew, and says what is wrong if anything is.
-    fn parse(line: &[u8], singular: &str) -> Option<WatchLine<T>> {
+impl<T: Object + DeserializeOwned> WatchLine<T> {
+    /// Parses a line; `None` if the watch ended, by expiry (410) or otherwise, or the line is malformed: the list is
+    /// then read again, and reports any error.
+    fn parse(line: &[u8]) -> Option<WatchLine<T>> {
         let line: RawLine<'_> = serde_json::from_slice(line).ok()?;
         let ObjectHead { metadata } = serde_json::from_str(line.object.get()).ok()?;
         let event = match line.kind.as_str() {
-            "ADDED" | "MODIFIED" => Some(WatchEvent::Is(decode::item(line.object, singular).ok()?)),
+            "ADDED" | "MODIFIED" => {
+                let object = lenient::decode_text(line.object.get().as_bytes());
+                Some(WatchEvent::Is(object.ok()?.ok()?))
+            }
             "DELETED" => {
                 let namespace = metadata.namespace.unwrap_or_default();
                 Some(WatchEvent::Gone((namespace, metadata.name)))

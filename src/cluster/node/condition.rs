@@ -7,8 +7,9 @@ use serde::Deserialize;
 
 use crate::api::keys::NodeKey;
 use crate::api::{Name, Shared};
+use crate::cluster::taints::CONDITIONS;
 
-/// The condition by which a kubelet says that it is ready.
+/// The kubelet's readiness condition.
 pub const READY: &str = "Ready";
 
 /// A condition of a node.
@@ -42,7 +43,7 @@ impl Deref for NodeCondition {
     }
 }
 
-/// A condition as it stands in a node, with the times that are not kept.
+/// A decoded condition, with the timestamps that are dropped.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct ConditionObject {
@@ -58,7 +59,8 @@ pub(super) struct ConditionObject {
 impl ConditionObject {
     /// Whether it is used: kubelets and others write many more.
     pub fn is_used(&self) -> bool {
-        self.kind == READY || NodeKey::is_ours(&self.kind)
+        let taints = || CONDITIONS.iter().any(|(_, kind)| self.kind == *kind);
+        self.kind == READY || NodeKey::is_ours(&self.kind) || self.status == "True" && taints()
     }
 }
 

@@ -25,7 +25,7 @@ impl Taint {
         }
     }
 
-    /// As it stands in the node's spec.
+    /// The taint as in the node's spec.
     pub fn document(&self) -> Value {
         let mut taint = json!({"key": self.key, "effect": self.effect});
         if !self.value.is_empty() {

@@ -1,4 +1,4 @@
-//! What a node keeps, and what it tolerates.
+//! Decoding and tolerations of nodes.
 
 use serde_json::{Value, json};
 

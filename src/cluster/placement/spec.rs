@@ -1,11 +1,11 @@
-//! What a spec asks for, and how the operator counts what a node state holds of it.
+//! The intent of a spec, and the operator's interpretation of a node state.
 
 use super::{AskedBy, Desired, Phase};
 use crate::api::{Entry, NodeState, Package, Skyhook, Stage, State};
 use crate::cluster::NodeRecord;
 
 impl Skyhook {
-    /// Whether and by what the uninstall of a package is asked for.
+    /// The cause of a package's uninstall, if requested.
     pub fn uninstall_asked_by(&self, package: &Package) -> Option<AskedBy> {
         let uninstall = package.uninstall();
         let deletion = self.deleting().then_some(AskedBy::Deletion);
@@ -32,7 +32,7 @@ impl Skyhook {
         }
     }
 
-    /// Where a package of the spec stands in a node state.
+    /// The phase of a package of the spec by its node state.
     pub fn phase(&self, name: &str, state: Option<&NodeState>) -> Phase {
         let wanted = match self.package(name) {
             Some(package) => self.wants(name, &package.version),
@@ -99,7 +99,7 @@ impl Skyhook {
     }
 }
 
-/// Where a package stands that is recorded.
+/// The phase of a recorded package.
 pub(super) fn recorded(skyhook: Option<&Skyhook>, wanted: Desired, entry: &Entry) -> Phase {
     let (name, _) = entry.identity();
     match (&entry.state, entry.stage.is_uninstall()) {

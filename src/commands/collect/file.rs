@@ -20,11 +20,11 @@ pub struct File {
 }
 
 impl Target {
-    /// Checks that the file may be written, before anything is read from the cluster.
+    /// Checks that the file can be written, before the cluster is read.
     ///
     /// # Errors
     ///
-    /// A file is there already, or the directory is not.
+    /// The file exists, or its directory does not.
     pub fn of(path: PathBuf, force: bool) -> Result<Target> {
         if path == Path::new("-") {
             return Ok(Target::Stdout);
@@ -58,11 +58,11 @@ impl Target {
 }
 
 impl File {
-    /// Writes what `fill` writes.
+    /// Writes the output of `fill`.
     ///
     /// # Errors
     ///
-    /// It cannot be written; then nothing of it is there.
+    /// A write error; no partial file remains.
     pub fn fill(&self, fill: impl FnOnce(&mut dyn Write) -> std::io::Result<u64>) -> Result<u64> {
         let failed = |error: std::io::Error| {
             Error::failed(format!("cannot write {}: {error}", self.path.display()))

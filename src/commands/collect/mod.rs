@@ -17,7 +17,7 @@ use crate::error::{Error, Exit, Result};
 use crate::rules::{self, Scope};
 use crate::view::OutputFormat;
 
-/// Stands for no time limit.
+/// Means no time limit.
 const NO_LIMIT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// Collect into one file everything that a diagnosis reads

@@ -1,4 +1,4 @@
-//! What is in the capture, and what is not.
+//! The contents of a capture, and its gaps.
 
 use std::collections::BTreeMap;
 
@@ -56,7 +56,7 @@ fn held(index: &Index) -> String {
     parts.join(", ")
 }
 
-/// What is not in it, and why; logs with like reasons together.
+/// The missing sources with reasons; logs with equal reasons are combined.
 fn missing(index: &Index) -> Vec<(String, String)> {
     let is_missing = |outcome: ReadOutcome| !outcome.is_whole();
     let sources = index.sources.iter().filter(|s| is_missing(s.outcome));

@@ -17,7 +17,7 @@ const EXTENSION: &str = if cfg!(unix) { "" } else { ".cmd" };
 ///
 /// Installs kubectl_complete-skyhook, which kubectl calls, next to the plugin: a link to the plugin, or on Windows a
 /// batch file. The shell configuration is not changed: completion works wherever kubectl completion works, from kubectl
-/// 1.26 on. Run it once; the link survives upgrades of the plugin. A file that belongs to another program is never
+/// 1.26 on; in bash, that needs the package bash-completion. Run it once; the link survives upgrades of the plugin. A file that belongs to another program is never
 /// overwritten.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -53,7 +53,7 @@ pub struct Uninstall {
 pub fn install(ctx: &mut Ctx, args: &Install) -> Result<Exit> {
     let place = Place::of(args.dir.as_deref())?;
     let entries = place.entries(args.nodewright);
-    // All are looked at before the first is written.
+    // Check all files before the first write.
     let mut missing = Vec::new();
     for entry in entries {
         match entry.there()? {
@@ -72,6 +72,12 @@ pub fn install(ctx: &mut Ctx, args: &Install) -> Result<Exit> {
                 .hint("use --dir to specify a writable directory on the PATH")
         })?;
         ctx.print(&format!("{entry}\n"))?;
+    }
+    if ctx.global().dry_run == DryRun::None {
+        ctx.note(
+            "hint: completion of kubectl itself must be set up: see `kubectl completion --help`; in bash, it needs the \
+             package bash-completion",
+        );
     }
     if !on_path(&place.directory) {
         ctx.warn(format!(
@@ -129,7 +135,7 @@ impl Place {
         Ok(Place { plugin, directory })
     }
 
-    /// The name that kubectl asks, and with `nodewright` those of the other name.
+    /// The file for kubectl, and with `nodewright` those of the other name.
     fn entries(&self, nodewright: bool) -> Vec<Entry> {
         let own = Program::of(self.plugin.as_os_str()).plugin;
         let mut names = vec![format!("kubectl_complete-{own}")];
@@ -152,8 +158,8 @@ impl Place {
     }
 }
 
-/// Where the plugin is called from: what stands on the PATH, not what a link there leads to. A
-/// package manager exchanges the latter with each version.
+/// The path of the plugin on the PATH, without resolving links: a package manager replaces their target with each
+/// version.
 fn plugin() -> Result<PathBuf> {
     let called = std::env::args_os().next().unwrap_or_default();
     let called = PathBuf::from(called);
@@ -180,7 +186,7 @@ fn on_path(directory: &Path) -> bool {
     directories().any(|d| d == directory || (wanted.is_some() && real(&d) == wanted))
 }
 
-/// A completion file, and what it is to contain.
+/// A completion file with its content.
 struct Entry {
     path: PathBuf,
     plugin: PathBuf,
@@ -200,14 +206,14 @@ enum StandsFor {
     Script(String),
 }
 
-/// What is found at a name.
+/// The existing file of that name.
 enum There {
     Nothing,
     /// What would be put there, or does the same.
     Same,
     /// Of this plugin, but of another place or version.
     Ours,
-    /// Someone else's; what it is.
+    /// A file of another program, described.
     Other(String),
 }
 
@@ -285,7 +291,7 @@ impl std::fmt::Display for Entry {
     }
 }
 
-/// Whether a batch file is one that we write, whatever the place of the plugin in it.
+/// Whether a batch file is ours, with any path of the plugin.
 fn calls_us(script: &str) -> bool {
     let ends = ["kubectl-skyhook.exe\"", "kubectl-nodewright.exe\""];
     let call = script.trim_end().trim_end_matches(" %*");

@@ -2,7 +2,7 @@
 
 use clap_complete::env::{Bash, Elvish, EnvCompleter, Fish, Powershell, Zsh};
 
-/// The variable by which a script says that it asks, and for which shell.
+/// The variable with which a completion script names its shell.
 pub const ASKS: &str = "KUBECTL_SKYHOOK_COMPLETE";
 
 /// The shells that there are scripts for, each with the usual name of its script.

@@ -84,7 +84,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             let mut page = run_checks(ctx).await?;
             while !last.insert(page).passed {
                 tokio::time::sleep(PAUSE).await;
-                // A server that does not respond for a while is asked again.
+                // Retry while the server does not respond.
                 page = loop {
                     match run_checks(ctx).await {
                         Ok(page) => break page,

@@ -1,4 +1,4 @@
-//! `diagnose`: find out what is wrong.
+//! `diagnose`: finds problems.
 
 pub mod check;
 pub mod node;

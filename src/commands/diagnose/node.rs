@@ -1,15 +1,16 @@
 mod chain;
 mod relevant;
 mod report;
+mod same_cause;
 mod step;
 mod works;
 
 use self::chain::Chain;
 use self::report::NodeReport;
-use crate::args::named;
-use crate::cluster::{Cluster, Only, Read, Source};
+use crate::args::nodes::NodeArg;
+use crate::cluster::{Cluster, Node, Only, Read, Source};
 use crate::commands::shared::command::command;
-use crate::commands::shared::selection;
+use crate::commands::shared::nodes;
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::rules::{self, Scope, reason};
@@ -30,8 +31,8 @@ use crate::rules::{self, Scope, reason};
   kubectl skyhook diagnose node gpu-0001 --from capture.json")]
 pub struct Args {
     /// The node
-    #[arg(value_name = "NODE", value_parser = named::node)]
-    node: String,
+    #[arg(value_name = "NODE")]
+    node: NodeArg,
 }
 
 command! {
@@ -41,34 +42,32 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let only = Only {
-        nodes: vec![args.node.clone()],
-        explained: true,
-        ..Only::default()
+    let only = match args.node.names() {
+        Some([name]) => Only::few([name.clone()]).map(|only| Only {
+            explained: true,
+            ..only
+        }),
+        _ => None,
     };
-    let cluster = ctx.only(Some(only)).load(&Scope::default().needs()).await?;
-    selection::readable(&cluster, Source::Nodes)?;
-    selection::known_node(&cluster, &args.node)?;
-    let Some(page) = view(&cluster, &args.node) else {
-        return Ok(Exit::Failed);
-    };
+    let cluster = ctx.only(only).load(&Scope::default().needs()).await?;
+    let page = view(&cluster, nodes::single(&cluster, &args.node)?);
     ctx.show(&page)?;
     Ok(page.exit())
 }
 
-fn view<'a>(cluster: &'a Cluster, name: &str) -> Option<NodeReport<'a>> {
-    let node = cluster.node(name)?;
+fn view<'a>(cluster: &'a Cluster, node: &'a Node) -> NodeReport<'a> {
     let mut report = rules::diagnose(cluster, &Scope::default());
     reason::add(cluster, &mut report.findings);
+    same_cause::extend_to_all_nodes(cluster, &mut report.findings, node);
     let (unreadable, unseen) = (unreadable(cluster), unseen(cluster));
     let whole = unreadable.is_empty() && unseen.is_empty();
-    Some(NodeReport {
+    NodeReport {
         cluster,
         node,
         chain: Chain::of(cluster, node, report, whole),
         unreadable,
         unseen,
-    })
+    }
 }
 
 /// What shows how stages fare, and is not in the files.

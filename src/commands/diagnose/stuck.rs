@@ -1,4 +1,5 @@
 use crate::args::named;
+use crate::args::nodes::NodeFlags;
 use crate::cluster::Cluster;
 use crate::cluster::kept_logs;
 use crate::commands::shared::command::command;
@@ -36,9 +37,8 @@ pub struct Args {
     #[arg(value_name = "NAME", value_parser = named::skyhook)]
     names: Vec<String>,
 
-    /// Look only at this node; may be repeated
-    #[arg(long, value_name = "NODE", value_parser = named::node)]
-    node: Vec<String>,
+    #[command(flatten)]
+    on: NodeFlags,
 
     /// Run only this rule, by code or name; may be repeated
     #[arg(long, value_name = "CODE")]
@@ -74,9 +74,10 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let scope = args.scope()?;
-    let cluster = ctx.load(&scope.needs()).await?;
-    scope::known(&cluster, &scope)?;
+    let rules = args.rule.iter().map(|rule| find_rule(rule));
+    let rules = rules.collect::<Result<Vec<_>>>()?;
+    let cluster = ctx.load(&Scope::needs_of(&rules)).await?;
+    let scope = scope::of(&cluster, &args.names, &args.on, rules)?;
     let report = rules::diagnose(&cluster, &scope);
     let exit = args.fail_on.exit(&report, &cluster);
     let mut diagnosis = Diagnosis::new(&cluster, report).narrowed(scope.is_narrow());
@@ -88,20 +89,6 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     }
     ctx.show(&diagnosis.unfolded(args.all))?;
     Ok(exit)
-}
-
-impl Args {
-    fn scope(&self) -> Result<Scope> {
-        Ok(Scope {
-            skyhooks: self.names.clone(),
-            nodes: scope::node_names(&self.node)?,
-            rules: self
-                .rule
-                .iter()
-                .map(|r| find_rule(r))
-                .collect::<Result<_>>()?,
-        })
-    }
 }
 
 impl FailOn {

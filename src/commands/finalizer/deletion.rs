@@ -25,7 +25,7 @@ pub enum DeletionState {
     Slow,
     /// It does not finish until someone intervenes.
     Blocked,
-    /// The operator's finalizer is gone; only third-party finalizers are left.
+    /// The operator's finalizer was removed; only third-party finalizers remain.
     HeldByOthers,
     /// Package pods or Jobs that could not be read may be running.
     Unknown,
@@ -42,7 +42,7 @@ pub struct Deletion<'a> {
     pub pending: Vec<Pending<'a>>,
     /// All findings about the custom resource, most severe first.
     pub findings: Vec<Finding>,
-    /// What it waits for: first permanent blockers, then those that may resolve themselves.
+    /// The blockers: permanent ones first, then those that may resolve themselves.
     held_by: Vec<Finding>,
     /// No replica of the operator is up, or none is installed.
     pub operator_down: bool,
@@ -60,7 +60,7 @@ impl<'a> Deletion<'a> {
             skyhook,
             state: DeletionState::NotDeleting,
             reason: "no deletion was requested".to_owned(),
-            // Once the operator's finalizer is gone, the deletion waits for no uninstall.
+            // Without the operator's finalizer, the deletion waits for no uninstall.
             pending: if skyhook.deleting() && !skyhook.has_finalizer() {
                 Vec::new()
             } else {
@@ -83,12 +83,10 @@ impl<'a> Deletion<'a> {
 
     fn state(&self, blockers: &[&Finding], delays: &[&Finding]) -> (DeletionState, String) {
         let cluster = self.cluster;
-        let package_runs = cluster.package_runs();
-        let name = self.skyhook.name();
-        let mut all = package_runs.all().iter();
-        let alive = all.any(|e| e.skyhook == name && cluster.at_work(e));
-        let mut all = package_runs.all().iter();
-        let going = all.any(|e| e.skyhook == name && cluster.at_work(e) && e.trouble().is_none());
+        let package_runs = cluster.package_runs_for(self.skyhook.name());
+        let at_work = || package_runs.all().iter().filter(|e| cluster.at_work(e));
+        let alive = at_work().next().is_some();
+        let going = at_work().any(|e| e.trouble().is_none());
         let silent = |p: &Pending<'_>| cluster.not_ready_since(p.node).is_some();
         let mut pending = self.pending.iter();
         let moving = pending.any(|p| p.entry.state == State::InProgress && !silent(p));
@@ -151,7 +149,7 @@ impl<'a> Deletion<'a> {
         remedies
     }
 
-    /// The command that strips our finalizer, as it is not refused.
+    /// The command that strips the operator's finalizer, in a form that is not refused.
     fn strip(&self) -> Option<Remedy> {
         if !self.skyhook.deleting() || !self.skyhook.has_finalizer() {
             return None;
@@ -172,7 +170,7 @@ impl<'a> Deletion<'a> {
         })
     }
 
-    /// Why the finalizer is only stripped by force, with what to do instead.
+    /// Why stripping requires `--force`, with a better remedy.
     pub fn objection(&self) -> Option<Objection> {
         if self.operator_down {
             return None;
@@ -188,13 +186,15 @@ impl<'a> Deletion<'a> {
                 instead: self.show_finalizers().argv,
             });
         }
-        if let Some((finding, remedy)) = self.less_disruptive() {
+        let acts = self.milder(Finding::changing_remedy);
+        let exists = if acts.is_some() {
+            "a less disruptive remedy exists"
+        } else {
+            "the cause should be checked first"
+        };
+        if let Some((finding, remedy)) = acts.or_else(|| self.less_disruptive()) {
             return Some(Objection {
-                why: format!(
-                    "a less disruptive remedy exists for {}: {}",
-                    finding.rule.code,
-                    with_node(finding)
-                ),
+                why: format!("{exists} for {}: {}", finding.rule.code, with_node(finding)),
                 instead: remedy.argv.clone(),
             });
         }
@@ -221,11 +221,19 @@ impl<'a> Deletion<'a> {
 
     /// A less disruptive remedy, and its finding.
     fn less_disruptive(&self) -> Option<(&Finding, &Remedy)> {
-        let mut caused = self.held_by.iter().filter(|f| f.rule.code != WITHOUT_CAUSE);
-        caused.find_map(|f| Some((f, f.remedies.iter().find(|r| !r.runs(STRIP))?)))
+        self.milder(|f| f.remedies.iter().find(|r| !r.runs(STRIP)))
     }
 
-    /// Whether it may still end by itself.
+    /// The first remedy that is chosen and is no strip, with its finding.
+    fn milder<'f>(
+        &'f self,
+        choose: impl Fn(&'f Finding) -> Option<&'f Remedy>,
+    ) -> Option<(&'f Finding, &'f Remedy)> {
+        let mut caused = self.held_by.iter().filter(|f| f.rule.code != WITHOUT_CAUSE);
+        caused.find_map(|f| Some((f, choose(f).filter(|r| !r.runs(STRIP))?)))
+    }
+
+    /// Whether it may still end without help.
     fn may_finish(&self) -> bool {
         let may = matches!(
             self.state,

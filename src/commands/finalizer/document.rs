@@ -8,7 +8,7 @@ use crate::cluster::Cluster;
 use crate::cluster::deletion::Pending;
 use crate::rules::{Remedy, Severity, Subject};
 
-/// Whether a deletion is progressing, and what it waits for.
+/// Whether a deletion is progressing, and its blockers.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Document {
@@ -47,7 +47,7 @@ struct PendingPackage {
     restarts: i64,
 }
 
-/// What a rule says of the deletion.
+/// A rule's finding about the deletion.
 #[derive(Serialize, JsonSchema)]
 struct DeletionFinding {
     code: String,

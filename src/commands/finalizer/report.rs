@@ -13,7 +13,7 @@ use crate::commands::shared::rule::severity;
 use crate::commands::shared::shell_words::shell_words;
 use crate::rules::Remedy;
 use crate::view::text::{self, Label, Line, Text};
-use crate::view::{NodeSet, Table, View, age, cells, to_json};
+use crate::view::{NodeSet, Table, View, ago, cells, to_json};
 
 /// Runs of node names that are shown before the rest is only counted.
 const SHOWN: usize = 6;
@@ -48,17 +48,15 @@ impl FinalizerStatus<'_> {
         let (label, words) = self.deletion.state.words();
         let title = text::heading(skyhook.reference()) + ": " + label.on(words);
         match skyhook.metadata.deletion_timestamp {
-            // Clocks differ, and ages may be counted to a time that was given.
-            Some(at) if at > self.cluster.taken_at => title + text::dim("  requested just now"),
             Some(at) => {
-                let age = age(Some(at), self.cluster.taken_at);
-                title + text::dim(format!("  requested {age} ago"))
+                let ago = ago(Some(at), self.cluster.taken_at);
+                title + text::dim(format!("  requested {ago}"))
             }
             None => title,
         }
     }
 
-    /// What has to be uninstalled first; like ones of several nodes in one row, unless all is asked for.
+    /// The pending uninstalls; equal ones on several nodes share a row, unless `wide`.
     fn pending(&self, wide: bool) -> Table {
         let mut rows: BTreeMap<(String, String, String, String), Vec<&str>> = BTreeMap::new();
         for (at, p) in self.deletion.pending.iter().enumerate() {

@@ -215,7 +215,7 @@ fn pause(cluster: &Cluster, skyhook: &Skyhook, effects: &mut Consequences) -> Op
     let why = "so that the operator does not run its packages again";
     Some(PlanStage {
         steps: vec![Step::new(target, Change::Metadata(change), why)],
-        // The operator does not say of one that is being deleted that it is paused.
+        // The operator does not report a pause of a custom resource that is being deleted.
         until: None,
         ..PlanStage::default()
     })

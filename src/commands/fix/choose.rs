@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use super::merge::{Part, said};
 use crate::cluster::Cluster;
 use crate::commands::parse;
 use crate::commands::shared::command::Run as _;
@@ -22,34 +23,12 @@ pub struct FixLimits {
     pub no_pause: bool,
 }
 
-/// A remedy that is applied, with the plan of its command.
-pub struct Part {
-    pub rule: &'static Rule,
-    /// What it is about: `gpu-tune driver on node-1`.
-    pub subject: String,
-    /// The command of the remedy.
-    pub command: String,
-    pub plan: Plan,
-}
-
-/// What is applied, and what is skipped.
+/// The applied and the skipped remedies.
 #[derive(Default)]
 pub struct Chosen {
     pub parts: Vec<Part>,
     /// A line each.
     pub left: Vec<String>,
-}
-
-impl Part {
-    pub fn says(&self) -> String {
-        let what = said(self.rule, &self.subject);
-        format!("for {what}: {}", self.command)
-    }
-}
-
-/// `SKY201 package-erroring, gpu-tune driver on node-1`
-fn said(rule: &Rule, subject: &str) -> String {
-    format!("{} {}, {subject}", rule.code, rule.name)
 }
 
 /// Chooses a remedy for each cause, within the limits.
@@ -79,7 +58,7 @@ struct Alike<'a> {
     subject: String,
     /// With its words for all of the nodes.
     remedy: Option<(&'a Remedy, Vec<String>)>,
-    /// It is about something else than what the flags name.
+    /// It concerns objects outside the flags' selection.
     elsewhere: bool,
     /// The rule whose remedy is taken there already: of one place one remedy is taken.
     cured_by: Option<&'static str>,
@@ -89,11 +68,14 @@ struct Alike<'a> {
 const NAMED: usize = 8;
 
 impl Alike<'_> {
-    /// The command, for a reader: of many nodes, or of what takes a command each, one is named.
+    /// The command for display: of many nodes, or of one command per node, one node is named.
     fn command(&self, remedy: &Remedy, argv: &[String]) -> String {
         let number = self.findings.len();
         let joined = argv != remedy.argv && number <= NAMED;
-        let is_it = |f: &&Finding| first(f).is_some_and(|other| other.argv == remedy.argv);
+        let is_it = |f: &&Finding| {
+            f.changing_remedy()
+                .is_some_and(|other| other.argv == remedy.argv)
+        };
         if joined || self.findings.iter().all(is_it) {
             format!("`{}`", shell_words(argv))
         } else {
@@ -120,7 +102,7 @@ struct Choosing<'a> {
     told: Chosen,
     /// The packages, or all of them, that remedies work on already, with the codes of the rules.
     worked_on: HashMap<SkyhookOnNode, Vec<(Option<String>, &'static str)>>,
-    /// The codes of what may pass by itself, or stops nothing.
+    /// The codes of findings that may resolve themselves, or block nothing.
     passing: BTreeSet<&'static str>,
 }
 
@@ -130,13 +112,13 @@ impl Choosing<'_> {
         rules.is_empty() || rules.iter().any(|rule| rule.code == finding.rule.code)
     }
 
-    /// Whether it is about something else than what the flags name: it explains that, or holds it up.
+    /// Whether it concerns objects outside the flags' selection: it explains or blocks the selected ones.
     fn is_elsewhere(&self, finding: &Finding) -> bool {
         let scope = &self.limits.scope;
         let other = |named: &[String], own: &Option<String>| {
             !named.is_empty() && own.as_ref().is_some_and(|own| !named.contains(own))
         };
-        // What is about a custom resource as a whole sets off work on all of its nodes.
+        // A finding about a whole custom resource affects all of its nodes.
         let whole = !scope.nodes.is_empty() && finding.subject.node.is_none();
         whole
             || other(&scope.skyhooks, &finding.subject.skyhook)
@@ -145,13 +127,13 @@ impl Choosing<'_> {
 
     /// The findings of a cause that are meant, by the command that cures them.
     fn alike<'f>(&self, cause: &Cause, findings: &'f [Finding]) -> Vec<Alike<'f>> {
-        // Stands for the node.
+        // Placeholder for the node.
         const ANY: &str = "NODE";
         let meant = cause.findings.iter().copied();
         let meant = meant.filter(|at| self.is_meant(&findings[*at]));
         let by_command = meant.map(|at| {
             let finding = &findings[at];
-            let command = first(finding).map(|remedy| {
+            let command = finding.changing_remedy().map(|remedy| {
                 if remedy.own().is_none() {
                     return Vec::new();
                 }
@@ -173,7 +155,7 @@ impl Choosing<'_> {
                 .iter()
                 .filter_map(|f| f.subject.node.as_deref())
                 .collect();
-            let remedy = first(alike[0]);
+            let remedy = alike[0].changing_remedy();
             let argv = remedy.map(|remedy| {
                 let all = nodes.first().and_then(|node| remedy.on_nodes(node, &nodes));
                 all.unwrap_or_else(|| remedy.argv.clone())
@@ -256,13 +238,13 @@ impl Choosing<'_> {
         here.find(|(known, _)| meets(known)).map(|(_, code)| *code)
     }
 
-    /// Whether it may pass by itself or stops nothing, and its code is not named.
+    /// Whether it may resolve itself or blocks nothing, and its code is not named.
     fn passes(&self, finding: &Finding) -> bool {
         let stays = finding.severity > Severity::Info && finding.lasts;
         !stays && self.limits.rules.is_empty()
     }
 
-    /// What the command would change; nothing if it makes no plan.
+    /// The plan of the command; `None` if it makes no plan.
     fn plan(&self, argv: &[String]) -> Option<Result<Plan, String>> {
         let words = &argv[2..];
         // Commands that do not pause do not know the flag.
@@ -336,14 +318,29 @@ impl Choosing<'_> {
         });
     }
 
-    /// What follows from a cause is left to its cure.
+    /// Effects are left to the cure of their cause, unless they outlast it.
     fn effects(&mut self, cause: &Cause, findings: &[Finding]) {
         let code = findings[cause.findings[0]].rule.code;
         let effects = FindingGroup::of(cause, findings).effects();
         for effect in effects {
             let finding = effect.first();
-            if self.is_meant(finding) && !self.passes(finding) {
-                let subject = effect.subject(self.cluster, false);
+            if !self.is_meant(finding) || self.passes(finding) {
+                continue;
+            }
+            let subject = effect.subject(self.cluster, false);
+            let parts = &self.told.parts;
+            let cured = parts.iter().any(|part| part.rule.code == code);
+            let restarted = parts.iter().any(|part| part.restarts_batches_of(finding));
+            if finding.outlasts_cause && cured && !restarted {
+                let remedy = finding.changing_remedy();
+                self.of_cause(&Alike {
+                    findings: vec![finding],
+                    subject,
+                    remedy: remedy.map(|remedy| (remedy, remedy.argv.clone())),
+                    elsewhere: self.is_elsewhere(finding),
+                    cured_by: None,
+                });
+            } else {
                 self.leave(finding, &subject, &format!("it is caused by {code}"));
             }
         }
@@ -351,7 +348,7 @@ impl Choosing<'_> {
 
     fn leave(&mut self, finding: &Finding, subject: &str, why: &str) {
         let line = format!("skips {}, because {why}", said(finding.rule, subject));
-        // An effect of several causes stands with each.
+        // An effect of several causes is listed with each.
         if !self.told.left.contains(&line) {
             self.told.left.push(line);
         }
@@ -380,11 +377,4 @@ fn pointer(finding: &Finding) -> String {
         "kubectl skyhook diagnose stuck --rule {}",
         finding.rule.code
     )
-}
-
-/// The least disruptive remedy that changes something and is no choice; else the least disruptive that changes
-/// something.
-fn first(finding: &Finding) -> Option<&Remedy> {
-    let changing = || finding.remedies.iter().filter(|r| r.grade > Grade::B0);
-    changing().find(|r| !r.choice).or_else(|| changing().next())
 }

@@ -2,13 +2,40 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::choose::Part;
 use crate::api::Skyhook;
 use crate::cluster::Cluster;
 use crate::error::{Error, Result};
 use crate::plan::build::pause_guard;
 use crate::plan::{Change, Consequences, Plan, PlanStage, Step};
+use crate::rules::{Finding, Rule};
 use crate::view::list;
+
+/// A remedy that is applied, with the plan of its command.
+pub struct Part {
+    pub rule: &'static Rule,
+    /// The subject: `gpu-tune driver on node-1`.
+    pub subject: String,
+    /// The command of the remedy.
+    pub command: String,
+    pub plan: Plan,
+}
+
+impl Part {
+    pub fn says(&self) -> String {
+        let what = said(self.rule, &self.subject);
+        format!("for {what}: {}", self.command)
+    }
+
+    /// Whether it restarts the batches of the finding's custom resource.
+    pub fn restarts_batches_of(&self, finding: &Finding) -> bool {
+        restarts_batches(&self.plan) && finding.subject.skyhook.as_ref() == Some(&self.plan.subject)
+    }
+}
+
+/// `SKY201 package-erroring, gpu-tune driver on node-1`
+pub fn said(rule: &Rule, subject: &str) -> String {
+    format!("{} {}, {subject}", rule.code, rule.name)
+}
 
 /// One plan of all, with one pause of each custom resource around it.
 ///
@@ -19,6 +46,7 @@ pub fn merged(cluster: &Cluster, mut parts: Vec<Part>) -> Result<Plan> {
     refuse_contradictions(&parts)?;
     // Batches come last; else the gravest cause first.
     parts.sort_by_key(|part| MergeOrder::of(&part.plan));
+    restart_batches_last(&mut parts);
     let mut plan = Plan {
         title: title(&parts),
         subject: the_same(&parts, |plan| Some(plan.subject.as_str()))
@@ -69,8 +97,8 @@ pub fn merged(cluster: &Cluster, mut parts: Vec<Part>) -> Result<Plan> {
     Ok(plan)
 }
 
-/// What a remedy works on. Where it fails, or may not have been applied, nothing else is tried there: what the next remedy
-/// builds on is not known.
+/// The targets of a remedy. After a failed or unknown result, no other remedy runs on them: its precondition is
+/// unknown.
 struct Worked {
     /// The custom resource.
     subject: String,
@@ -93,7 +121,7 @@ impl Worked {
     }
 }
 
-/// When a plan has its turn.
+/// The order of plans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum MergeOrder {
     Nodes,
@@ -103,12 +131,39 @@ enum MergeOrder {
 
 impl MergeOrder {
     fn of(plan: &Plan) -> MergeOrder {
-        let batches = |step: &Step| matches!(step.change, Change::Status(_));
-        if plan.steps().any(batches) {
+        if restarts_batches(plan) {
             MergeOrder::Batches
         } else {
             MergeOrder::Nodes
         }
+    }
+}
+
+/// Whether a plan restarts the batches of its custom resource.
+fn restarts_batches(plan: &Plan) -> bool {
+    plan.steps()
+        .any(|step| matches!(step.change, Change::Status(_)))
+}
+
+/// Of several remedies that restart the same batches, the last one does it, after all that failed is repaired.
+fn restart_batches_last(parts: &mut [Part]) {
+    let mut restarted: Vec<Step> = Vec::new();
+    for part in parts.iter_mut().rev() {
+        for stage in part.plan.stages.iter_mut().rev() {
+            stage.steps.retain(|step| {
+                let restarts = matches!(step.change, Change::Status(_));
+                let again = restarts
+                    && restarted.iter().any(|later| {
+                        later.target.path() == step.target.path() && later.change == step.change
+                    });
+                if restarts && !again {
+                    restarted.push(step.clone());
+                }
+                !again
+            });
+        }
+        let stages = &mut part.plan.stages;
+        stages.retain(|stage| !stage.steps.is_empty() || stage.until.is_some());
     }
 }
 
@@ -127,7 +182,7 @@ fn title(parts: &[Part]) -> String {
     }
 }
 
-/// What all plans say alike.
+/// The value common to all plans.
 fn the_same<'a>(parts: &'a [Part], of: impl Fn(&'a Plan) -> Option<&'a str>) -> Option<&'a str> {
     let said: BTreeSet<Option<&str>> = parts.iter().map(|part| of(&part.plan)).collect();
     match said.len() {
@@ -136,7 +191,7 @@ fn the_same<'a>(parts: &'a [Part], of: impl Fn(&'a Plan) -> Option<&'a str>) -> 
     }
 }
 
-/// What they set off together. A node that several plans write to counts once.
+/// The combined side effects. A node in several plans counts once.
 fn consequences(cluster: &Cluster, parts: &[Part]) -> Consequences {
     let mut all = Consequences::default();
     let mut nodes: BTreeSet<&str> = BTreeSet::new();
@@ -155,7 +210,7 @@ fn consequences(cluster: &Cluster, parts: &[Part]) -> Consequences {
     all
 }
 
-/// A stage without the pauses that stand around the whole, and without what was done before.
+/// A stage without the surrounding pauses, and without earlier steps.
 fn without(
     mut stage: PlanStage,
     held: &BTreeMap<String, &Skyhook>,

@@ -5,8 +5,10 @@ mod merge;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use self::choose::{Chosen, FixLimits, Part, choose};
+use self::choose::{Chosen, FixLimits, choose};
+use self::merge::Part;
 use crate::args::named;
+use crate::args::nodes::NodeFlags;
 use crate::args::safety::Safety;
 use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::{Write, command};
@@ -28,7 +30,7 @@ use crate::view::{plural, text};
 /// Findings that are not fixed are listed with the reason: those that only a person can repair, such as an image, a
 /// script or a PodDisruptionBudget; those whose remedy needs a decision, such as pausing, resuming, ignoring a node,
 /// releasing a cordon, resetting, or canceling an uninstall; and those whose remedy is above --up-to. Findings that may
-/// resolve themselves are fixed only if their codes are named.
+/// resolve themselves are fixed only if their codes are named. With --node or --match, no other node is changed.
 ///
 /// Exits with 2 if nothing is fixed although there are errors.
 #[derive(Debug, clap::Args)]
@@ -50,9 +52,8 @@ pub struct Args {
     #[arg(long = "skyhook", value_name = "NAME", alias = "nodewright", value_parser = named::skyhook)]
     skyhooks: Vec<String>,
 
-    /// Only fix findings on this node, and change no other node; may be repeated
-    #[arg(long, value_name = "NODE", value_parser = named::node)]
-    node: Vec<String>,
+    #[command(flatten)]
+    on: NodeFlags,
 
     /// The highest grade to apply: B1 changes objects and runs nothing, B2 runs packages again, B3 restarts services
     /// and evicts pods, B4 reboots nodes or permanently removes a record
@@ -67,7 +68,7 @@ pub struct Args {
     safety: Safety,
 }
 
-/// The grades of what changes something.
+/// The grades above B0.
 fn grades() -> impl TypedValueParser<Value = Grade> {
     let names = Grade::ALL[1..].iter().map(Grade::to_string);
     PossibleValuesParser::new(names).map(|name| Grade::named(&name).expect("it is one of them"))
@@ -86,15 +87,22 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let limits = args.limits()?;
+    let rules = args.rules.iter().map(|rule| find_rule(rule));
+    let rules = rules.collect::<Result<Vec<_>>>()?;
     let cluster = ctx
         .load_to_change(&Scope::default().needs(), &Source::OF_WORK)
         .await?;
-    scope::known(&cluster, &limits.scope)?;
+    let limits = FixLimits {
+        // The causes of a finding are reported by other rules.
+        scope: scope::of(&cluster, &args.skyhooks, &args.on, Vec::new())?,
+        rules,
+        up_to: args.up_to,
+        no_pause: args.no_pause,
+    };
     let report = rules::diagnose(&cluster, &limits.scope);
     let plan = plan(&cluster, &report, &limits)?;
     if plan.is_empty() {
-        // There is no preview then to say what is left alone.
+        // An empty plan has no preview to list the skipped findings.
         let said = &plan.consequences;
         for line in said.notes.iter().chain(&said.warnings) {
             ctx.note(text::prose(line));
@@ -114,32 +122,11 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     Ok(exit)
 }
 
-impl Args {
-    fn limits(&self) -> Result<FixLimits> {
-        Ok(FixLimits {
-            scope: Scope {
-                skyhooks: self.skyhooks.clone(),
-                nodes: scope::node_names(&self.node)?,
-                // What a finding follows from is seen by the other rules.
-                rules: Vec::new(),
-            },
-            rules: self
-                .rules
-                .iter()
-                .map(|rule| find_rule(rule))
-                .collect::<Result<_>>()?,
-            up_to: self.up_to,
-            no_pause: self.no_pause,
-        })
-    }
-}
-
-/// The remedies of the findings as one plan, with the findings that are skipped.
+/// The remedies of the findings as one plan, with the skipped findings.
 ///
 /// # Errors
 ///
-/// Two remedies that contradict each other; or the input has no custom resources, and what is left of them may be
-/// wanted.
+/// Two contradictory remedies; or the input has no custom resources, whose leftovers may be in use.
 fn plan(cluster: &Cluster, report: &Report, limits: &FixLimits) -> Result<Plan> {
     selection::not_left_out(cluster, ", so it is unknown what is still in use")?;
     let Chosen { parts, left } = choose(cluster, &report.findings, limits);

@@ -5,6 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::cluster::leftover::{Leftover, LeftoverObject};
+use crate::cluster::remnants::Remnant;
 use crate::cluster::{Certainty, Cluster, NodeRecord};
 use crate::commands::shared::grouped::grouped;
 use crate::plan::build::node;
@@ -18,15 +19,17 @@ const SHOWN: usize = 6;
 pub struct Leftovers<'a> {
     pub cluster: &'a Cluster,
     pub left: Vec<Leftover<'a>>,
-    /// Some places could not be looked at.
+    /// The objects of a removed operator's installation.
+    pub remnants: Vec<Remnant<'a>>,
+    /// Some sources could not be read.
     pub unread: bool,
-    /// Nothing is left but records of packages, which only `--purge-state` removes.
+    /// Only package records remain, which require `--purge-state`.
     pub only_records: bool,
-    /// No custom resource in particular was asked about.
+    /// No custom resource was named.
     pub all: bool,
 }
 
-/// What custom resources that are gone left on nodes and in the cluster.
+/// Leftovers of deleted custom resources on nodes and in the cluster.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Document<'a> {
@@ -34,6 +37,9 @@ pub struct Document<'a> {
     /// Always `LeftoverList`.
     kind: &'static str,
     items: Vec<LeftoverEntry<'a>>,
+    /// Objects of the installation although the operator was removed. No command deletes them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    installation: Vec<RemnantEntry<'a>>,
     /// Nodes that keep the runtime-required taint, which no custom resource will lift.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tainted: Vec<&'a str>,
@@ -52,6 +58,9 @@ struct LeftoverEntry<'a> {
     api: String,
     reason: &'static str,
     object: ObjectRef<'a>,
+    /// Why the object is not proven to be created by the operator, so that it is never deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unproven: Option<String>,
     /// Annotations and labels, without prefix and name.
     keys: Vec<&'a str>,
     /// Types of node conditions, without prefix and name.
@@ -70,12 +79,37 @@ struct ObjectRef<'a> {
     name: &'a str,
 }
 
+/// An object of the installation, which no namespace holds.
+#[derive(Serialize, JsonSchema)]
+struct RemnantEntry<'a> {
+    kind: &'a str,
+    name: &'a str,
+}
+
+impl<'a> RemnantEntry<'a> {
+    fn of(remnant: &Remnant<'a>) -> RemnantEntry<'a> {
+        RemnantEntry {
+            kind: remnant.kind,
+            name: remnant.name,
+        }
+    }
+}
+
 #[derive(Serialize, JsonSchema)]
 struct Recorded<'a> {
     name: &'a str,
     version: &'a str,
     stage: &'a str,
     state: &'a str,
+}
+
+impl ObjectRef<'_> {
+    fn place(&self) -> String {
+        match self.namespace {
+            Some(namespace) => format!("{namespace}/{}", self.name),
+            None => self.name.to_owned(),
+        }
+    }
 }
 
 impl<'a> Leftover<'a> {
@@ -99,6 +133,12 @@ impl<'a> Leftover<'a> {
         }
     }
 
+    /// `configmap/skyhook/gpu-tune-driver-1.0.0`
+    pub fn reference(&self) -> String {
+        let object = self.object();
+        format!("{}/{}", object.kind.to_lowercase(), object.place())
+    }
+
     fn item(&self) -> LeftoverEntry<'a> {
         let record = |on: &'a NodeRecord| {
             let entries = on.entries().iter().map(|entry| Recorded {
@@ -118,6 +158,7 @@ impl<'a> Leftover<'a> {
             api: self.flavor.api_version(),
             reason: self.reason,
             object: self.object(),
+            unproven: self.unproven.as_ref().map(ToString::to_string),
             keys: on.map_or_else(Vec::new, NodeRecord::left),
             conditions: on.map_or(&[], |on| &on.conditions),
             cordoned: unschedulable && on.is_some_and(|on| on.cordon),
@@ -125,7 +166,7 @@ impl<'a> Leftover<'a> {
         }
     }
 
-    /// What it is, in one line that is the same for like things.
+    /// The leftover in one line, equal for equal leftovers.
     fn what(&self) -> String {
         let (node, on) = match self.place {
             LeftoverObject::Node(node, on) => (node, on),
@@ -167,8 +208,8 @@ impl<'a> Leftover<'a> {
 }
 
 impl Leftovers<'_> {
-    /// The runtime-required taints and their notes that nobody looks after. No command of ours takes them away: nodes
-    /// may be closed on purpose.
+    /// The runtime-required taints and their notes without an owner. No command removes them: nodes may be closed on
+    /// purpose.
     fn closed(&self) -> Text {
         let mut text = Text::new();
         if !self.all {
@@ -193,13 +234,42 @@ impl Leftovers<'_> {
         }
         text
     }
+
+    /// Objects that are never deleted, with the reason.
+    fn not_ours(&self) -> Text {
+        let mut text = Text::new();
+        for (why, objects) in super::unproven(&self.left) {
+            let set = NodeSet::of(&objects).limited(SHOWN);
+            text.blank();
+            text.paragraph(text::warning(format!(
+                "Labelled, but not created by the operator: {set} ({why}). These objects are never deleted."
+            )));
+        }
+        text
+    }
+
+    /// What remains of the installation, with the command that deletes it.
+    fn of_installation(&self) -> Text {
+        let mut text = Text::new();
+        let alike = self.remnants.iter().map(|one| (one.resource, one.name));
+        for (number, (resource, names)) in grouped(alike).into_iter().enumerate() {
+            if number == 0 {
+                text.blank();
+                let line = "The operator is gone, and objects of its installation remain. To delete them, if it will not be \
+                            installed again:";
+                text.paragraph(text::warning(line));
+            }
+            text.line(format!("  kubectl delete {resource} {}", names.join(" ")));
+        }
+        text
+    }
 }
 
 impl View for Leftovers<'_> {
     fn blocks(&self, wide: bool) -> Text {
         let mut text = Text::new();
         let closed = self.closed();
-        if self.left.is_empty() {
+        if self.left.is_empty() && self.remnants.is_empty() {
             let nodes = plural(self.cluster.nodes.items().len(), "node");
             if !closed.is_empty() {
                 text.append(closed);
@@ -212,20 +282,21 @@ impl View for Leftovers<'_> {
             text.line(text::dim(format!("Checked {nodes}.")));
             return text;
         }
-        let alike = self.left.iter().enumerate().map(|(at, one)| {
+        let proven = self.left.iter().filter(|one| one.unproven.is_none());
+        let alike = proven.enumerate().map(|(at, one)| {
             let alone = wide.then_some(at);
             let key = (one.owner, one.flavor, one.reason, one.what(), alone);
             (key, one)
         });
-        let presumed = self.cluster.skyhooks.absence() == Certainty::Presumed;
+        let presumed = self.cluster.skyhooks_absence() == Certainty::Presumed;
         // What wraps comes last.
         let owner = if presumed { "owner" } else { "former owner" };
         let headings = [owner, "on", "count", "left", "reason"];
         let shown = if wide { 5 } else { 4 };
         let mut table = Table::new(&headings[..shown]).prose();
         for ((owner, flavor, reason, what, _), all) in grouped(alike) {
-            let set = NodeSet::of(all.iter().map(|one| one.object().name));
-            // The names of pods are long, and would leave no room for what wraps.
+            let set = NodeSet::of(all.iter().map(|one| one.object().place()));
+            // Pod names are long, and would leave no room for wrapped columns.
             let (on, left) = match all[0].place {
                 LeftoverObject::Node(..) => (set.limited(SHOWN), what),
                 _ => (String::new(), format!("{what} {}", set.limited(SHOWN))),
@@ -240,6 +311,9 @@ impl View for Leftovers<'_> {
             table.row(row.into_iter().take(shown));
         }
         text.table(table);
+        text.append(self.not_ours());
+        text.append(self.of_installation());
+        let removable = self.left.iter().any(|one| one.unproven.is_none());
         let recorded = self
             .left
             .iter()
@@ -260,7 +334,7 @@ impl View for Leftovers<'_> {
                 flavor.kind(),
                 flavor.resource(),
             )));
-        } else {
+        } else if removable {
             let purge = if self.only_records {
                 " --purge-state"
             } else {
@@ -279,12 +353,14 @@ impl View for Leftovers<'_> {
 
     fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
-        for object in self.left.iter().map(Leftover::object) {
-            let name = format!("{}/{}", object.kind.to_lowercase(), object.name);
+        let proven = self.left.iter().filter(|one| one.unproven.is_none());
+        for name in proven.map(Leftover::reference) {
             if !names.contains(&name) {
                 names.push(name);
             }
         }
+        let remnants = self.remnants.iter();
+        names.extend(remnants.map(|one| format!("{}/{}", one.kind.to_lowercase(), one.name)));
         names
     }
 
@@ -298,6 +374,7 @@ impl View for Leftovers<'_> {
             api_version: API_VERSION,
             kind: "LeftoverList",
             items: self.left.iter().map(Leftover::item).collect(),
+            installation: self.remnants.iter().map(RemnantEntry::of).collect(),
             tainted,
             auto_tainted,
         })

@@ -1,20 +1,21 @@
 //! `node ignore` and `node unignore`: set and remove the ignore label, which applies to every custom resource.
 
-use crate::api::ApiFlavor;
-use crate::args::named;
+use crate::api::{ApiFlavor, Status};
+use crate::args::nodes::SomeNodes;
 use crate::args::safety::Safety;
 use crate::cluster::{Cluster, Node, Source};
 use crate::commands::shared::command::{Write, command};
-use crate::commands::shared::{migration, selection};
-use crate::ctx::Ctx;
+use crate::commands::shared::{migration, nodes};
+use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Exit, Result};
-use crate::plan::build::{batches, released};
+use crate::plan::build::{batches, node, released};
 use crate::plan::{Change, Edit, Metadata, Plan, Step, Target};
 use crate::view::{NodeSet, plural};
 
 /// Make the operator ignore nodes
 ///
 /// Applies to every custom resource. Nothing new is started on the nodes; running stages run to completion.
+/// Without a terminal, no confirmation is needed, unless --leave-batch lets the next batch start.
 ///
 /// With an operator before v0.20, an ignored node that is part of a batch keeps its place in it, and no other node is
 /// started until all nodes of the batch are complete.
@@ -35,7 +36,8 @@ pub struct Ignore {
 /// Make the operator work on ignored nodes again
 ///
 /// Also removes the label of the older API, which the operator might adopt again, and label values that
-/// have no effect.
+/// have no effect. If a custom resource is being deleted and waits for a node, the node's status is set to in_progress:
+/// once other nodes are uninstalled, the operator works only on nodes with that status. Without a terminal, a confirmation is needed only if packages run afterwards.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook node unignore gpu-0001")]
@@ -46,9 +48,8 @@ pub struct Unignore {
 
 #[derive(Debug, clap::Args)]
 struct IgnoreArgs {
-    /// Node names, or regular expressions that match full names
-    #[arg(value_name = "NODE", value_parser = named::node, required = true)]
-    nodes: Vec<String>,
+    #[command(flatten)]
+    on: SomeNodes,
 
     #[command(flatten)]
     safety: Safety,
@@ -86,7 +87,7 @@ enum Does {
 }
 
 async fn run(ctx: &mut Ctx, args: &IgnoreArgs, does: Does) -> Result<Exit> {
-    // To keep the operator off does not wait for a look at what it does; to let it in shows what begins then.
+    // Ignoring a node must work without reading the rollout; unignoring previews the work that starts.
     let required: &[Source] = if does == (Does::Ignore { leave_batch: false }) {
         &[Source::Nodes]
     } else {
@@ -97,23 +98,28 @@ async fn run(ctx: &mut Ctx, args: &IgnoreArgs, does: Does) -> Result<Exit> {
         Does::Unignore => &released::NEEDS,
     };
     let cluster = ctx
-        .only(selection::only(&args.nodes, None, None))
+        .only(nodes::only(args.on.query(), None, None))
         .load_to_change(needs, required)
         .await?;
-    let nodes = selection::nodes(&cluster, &args.nodes)?;
+    let nodes = nodes::selected(&cluster, args.on.query())?;
     let plan = plan(&cluster, &nodes, does);
-    ctx.execute(&plan, &args.safety).await
+    let options = CommandOptions {
+        unasked: true,
+        ..CommandOptions::default()
+    };
+    ctx.execute_with(&plan, &args.safety, options, None).await
 }
 
 fn plan(cluster: &Cluster, nodes: &[&Node], does: Does) -> Plan {
     let ignore = does != Does::Unignore;
     let mut steps = Vec::new();
     for node in nodes {
-        let change = change(cluster.flavor(), node, ignore);
+        let mut change = change(cluster.flavor(), node, ignore);
         if !change.is_empty() {
             let why = if ignore {
                 "the operator starts no new work on this node"
             } else {
+                change = choose_for_deletions(cluster, node, change);
                 "the operator resumes work on this node"
             };
             let target = Target::of_node(node);
@@ -170,6 +176,22 @@ fn leave_batches(cluster: &Cluster, nodes: &[&Node], plan: &mut Plan) {
         );
     }
     plan.stage(steps);
+}
+
+/// Also sets the node to in_progress for each deletion that waits for it: once other nodes have finished their uninstalls,
+/// the operator works only on nodes with that status.
+fn choose_for_deletions(cluster: &Cluster, node: &Node, mut change: Metadata) -> Metadata {
+    let deleting = cluster.skyhooks.items().iter().filter(|s| s.deleting());
+    for skyhook in deleting.filter(|s| s.runs() && s.selects(node)) {
+        let mut pending = cluster.pending_uninstalls_on(skyhook, node);
+        if let Some(waiting) = pending.find(|p| !p.begins_next()) {
+            let flavor = cluster.flavor();
+            let status = node::status(flavor, skyhook.name(), waiting.on, &Status::InProgress);
+            change.annotations.extend(status.annotations);
+            change.labels.extend(status.labels);
+        }
+    }
+    change
 }
 
 fn change(flavor: ApiFlavor, node: &Node, ignore: bool) -> Metadata {

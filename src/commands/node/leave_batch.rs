@@ -1,17 +1,17 @@
 //! `node leave-batch`: removes nodes from the current batch of a rollout.
 
-use crate::args::named;
+use crate::args::nodes::SomeNodes;
 use crate::args::safety::Safety;
 use crate::args::selection::OfSkyhook;
-use crate::cluster::{Cluster, Source};
+use crate::cluster::{Cluster, Node, Source};
 use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::migration::{self, Force};
-use crate::commands::shared::selection;
+use crate::commands::shared::{nodes, selection};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::plan::build::batches;
 use crate::plan::{Change, Plan, Step, Target};
-use crate::view::plural;
+use crate::view::{NodeSet, plural};
 
 /// Remove nodes from the current batch
 ///
@@ -21,9 +21,8 @@ use crate::view::plural;
 #[command(after_help = "Examples:
   kubectl skyhook node leave-batch gpu-0001 --skyhook gpu-tune")]
 pub struct Args {
-    /// Node names, or regular expressions that match full names
-    #[arg(value_name = "NODE", value_parser = named::node, required = true)]
-    nodes: Vec<String>,
+    #[command(flatten)]
+    on: SomeNodes,
 
     #[command(flatten)]
     of: OfSkyhook,
@@ -34,6 +33,9 @@ pub struct Args {
     #[command(flatten)]
     safety: Safety,
 }
+
+/// Runs of node names in a warning.
+const SHOWN: usize = 6;
 
 pub const NEEDS: [Source; 4] = [
     Source::Skyhooks,
@@ -50,7 +52,7 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let only = selection::only(&args.nodes, Some(&args.of.skyhook), None);
+    let only = nodes::only(args.on.query(), Some(&args.of.skyhook), None);
     let cluster = ctx
         .only(only)
         .load_to_change(&NEEDS, &Source::DECIDING)
@@ -60,7 +62,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 }
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
-    let nodes = selection::nodes(cluster, &args.nodes)?;
+    let nodes = nodes::selected(cluster, args.on.query())?;
     let skyhook = selection::existing(cluster, &args.of.skyhook)?;
     let names = nodes.iter().map(|n| n.name.as_str());
     let fields = batches::leave(skyhook, names);
@@ -74,8 +76,23 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         return Ok(plan);
     }
     plan.consequences.at_least(batches::grade_of_next(skyhook));
-    plan.consequences
-        .warn("the next batch starts immediately; the nodes may be chosen again later");
+    let leaving = |node: &&&Node| skyhook.status.node_priority.contains_key(&node.name);
+    let (kept, free): (Vec<&Node>, Vec<&Node>) = nodes
+        .iter()
+        .filter(leaving)
+        .partition(|node| batches::keeps_place(cluster, skyhook, node));
+    if !kept.is_empty() {
+        let names = NodeSet::of(kept.iter().map(|n| n.name.as_str())).limited(SHOWN);
+        let status = cluster.status_on(skyhook, kept[0]);
+        plan.consequences.warn(format!(
+            "the operator counts {names} as {status} and chooses such nodes first: the next batch does not start without {}",
+            if kept.len() == 1 { "it" } else { "them" }
+        ));
+    }
+    if !free.is_empty() {
+        plan.consequences
+            .warn("the next batch starts immediately; the nodes may be chosen again later");
+    }
     let why = "the next batch is formed without these nodes";
     let target = Target::of_skyhook(cluster.flavor(), skyhook);
     plan.stage(vec![Step::new(target, Change::Status(fields), why)]);

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::row::{self, NEEDS, NodeRow, Rows};
 use crate::args::listing::{Labels, Sorting};
 use crate::args::selection::OfSkyhook;
-use crate::cluster::{Cluster, Source};
+use crate::cluster::{Cluster, Node, Source};
 use crate::commands::shared::command::command;
 use crate::commands::shared::{scope, selection};
 use crate::ctx::Ctx;
@@ -54,7 +54,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 fn view(cluster: &Cluster, args: &Args) -> Result<NodeList> {
     selection::readable(cluster, Source::Nodes)?;
     selection::known_skyhook(cluster, &args.of.skyhook)?;
-    let all = selection::nodes(cluster, &[])?;
+    let all: Vec<&Node> = cluster.nodes.items().iter().collect();
     let labels = args.labels.show_labels;
     let mut rows = Rows::of(cluster, &all, Some(&args.of.skyhook), labels);
     rows.sort(&args.sorting, |row| to_json(&ListedNode::of(row)))?;
@@ -79,7 +79,7 @@ pub struct Document<'a> {
     nodes: Vec<ListedNode<'a>>,
 }
 
-/// What a custom resource did on a node.
+/// The record of a custom resource on a node.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct ListedNode<'a> {
@@ -93,7 +93,7 @@ struct ListedNode<'a> {
     restarts: i64,
     /// Whether the custom resource selects the node; null where it could not be read.
     selected: Option<bool>,
-    /// Whether the user told the operator to ignore the node.
+    /// Whether the node carries the ignore label.
     ignored: bool,
     /// Why the node state cannot be read; null where it can.
     malformed: Option<&'a str>,

@@ -1,12 +1,12 @@
 //! `node repair`: restores a node state that cannot be read from the operator's copy.
 
-use crate::args::named;
+use crate::args::nodes::SomeNodes;
 use crate::args::safety::Safety;
 use crate::args::selection::OfSkyhook;
 use crate::cluster::{Cluster, Node, Source};
 use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::migration::{self, Force};
-use crate::commands::shared::selection;
+use crate::commands::shared::{nodes, selection};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::node_state::{self, CannotRepair};
@@ -22,9 +22,8 @@ use crate::view::plural;
 #[command(after_help = "Examples:
   kubectl skyhook node repair gpu-0001 --skyhook gpu-tune --dry-run")]
 pub struct Args {
-    /// Node names, or regular expressions that match full names
-    #[arg(value_name = "NODE", value_parser = named::node, required = true)]
-    nodes: Vec<String>,
+    #[command(flatten)]
+    on: SomeNodes,
 
     #[command(flatten)]
     of: OfSkyhook,
@@ -52,7 +51,7 @@ command! {
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let cluster = ctx
-        .only(selection::only(&args.nodes, None, None))
+        .only(nodes::only(args.on.query(), None, None))
         .load_to_change(&NEEDS, &Source::DECIDING)
         .await?;
     let plan = plan(&cluster, args)?;
@@ -60,7 +59,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 }
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
-    let nodes = selection::nodes(cluster, &args.nodes)?;
+    let nodes = nodes::selected(cluster, args.on.query())?;
     let skyhook = selection::existing(cluster, &args.of.skyhook)?;
     let mut plan = Plan::new("", skyhook.name());
     let mut steps = Vec::new();

@@ -1,12 +1,12 @@
 //! `node reset`: the same as `reset`, with the nodes as positional arguments.
 
-use crate::args::named;
+use crate::args::nodes::SomeNodes;
 use crate::args::safety::Safety;
 use crate::args::selection::OfSkyhook;
 use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::command;
 use crate::commands::shared::migration::Force;
-use crate::commands::shared::{reset, selection};
+use crate::commands::shared::{nodes, reset, selection};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::plan::Plan;
@@ -18,11 +18,10 @@ use crate::plan::Plan;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook node reset gpu-0001 --skyhook gpu-tune
-  kubectl skyhook node reset 'gpu-00[2-5].*' --skyhook gpu-tune --dry-run")]
+  kubectl skyhook node reset 'gpu-00*' --skyhook gpu-tune --dry-run")]
 pub struct Args {
-    /// Node names, or regular expressions that match full names
-    #[arg(value_name = "NODE", value_parser = named::node, required = true)]
-    nodes: Vec<String>,
+    #[command(flatten)]
+    on: SomeNodes,
 
     #[command(flatten)]
     of: OfSkyhook,
@@ -45,7 +44,7 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let only = selection::only(&args.nodes, Some(&args.of.skyhook), None);
+    let only = nodes::only(args.on.query(), Some(&args.of.skyhook), None);
     let cluster = ctx
         .only(only)
         .load_to_change(&reset::NEEDS, &Source::DECIDING)
@@ -58,7 +57,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     selection::known_skyhook(cluster, &args.of.skyhook)?;
     let request = reset::ResetRequest {
         name: &args.of.skyhook,
-        nodes: selection::nodes(cluster, &args.nodes)?,
+        nodes: nodes::selected(cluster, args.on.query())?,
         package: None,
         failed_only: false,
         batches: false,

@@ -8,13 +8,13 @@ use crate::api::{Skyhook, Status};
 use crate::args::listing::Sorting;
 use crate::cluster::cordon::Holder;
 use crate::cluster::{Certainty, Cluster, Node, NodeRecord, PackageRuns, Placement, Source};
+use crate::commands::shared::drain::Drain;
 use crate::view::text::{Label, Line, Span};
 use crate::view::{FormatError, age};
 
 /// The sources that rows need.
 pub const NEEDS: [Source; 3] = [Source::Skyhooks, Source::Nodes, Source::Operator];
-/// What a custom resource did on a node. The names of the first seven fields are those of
-/// upstream's CLI.
+/// The record of a custom resource on a node. The names of the first seven fields are those of upstream's CLI.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeRow {
@@ -43,12 +43,15 @@ pub struct NodeRow {
     pub gone: bool,
     /// Whether the custom resource selects the node; `null` where it could not be read.
     pub selected: Option<bool>,
-    /// Whether the user told the operator to ignore the node.
+    /// Whether the node carries the ignore label.
     pub ignored: bool,
+    /// The drain in progress: its start and the remaining pods.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drain: Option<Drain>,
     /// Why the node state cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub malformed: Option<String>,
-    /// `key=value`, as kubectl shows them; empty unless --show-labels asks for them.
+    /// `key=value`, as in kubectl; empty without --show-labels.
     #[serde(skip)]
     pub labels: String,
 }
@@ -85,7 +88,7 @@ impl NodeRow {
         let keys = node.keys(cluster.flavor());
         let skyhook = cluster.skyhook(name);
         let on = cluster.on_node(node, name);
-        let gone = skyhook.is_none() && cluster.skyhooks.absence() == Certainty::Proven;
+        let gone = skyhook.is_none() && cluster.skyhooks_absence() == Certainty::Proven;
         let (packages_complete, packages_total) = progress(cluster, node, name);
         let placements = cluster.placements_on(name, node);
         let malformed = placements.iter().find_map(|p| p.malformed);
@@ -122,6 +125,9 @@ impl NodeRow {
                 None => gone.then_some(false),
             },
             ignored: node.ignored(cluster.flavor()),
+            drain: skyhook
+                .and_then(|skyhook| cluster.drain_progress(package_runs, skyhook, node))
+                .map(|drain| Drain::new(cluster, &drain)),
             malformed: malformed.map(str::to_owned),
             labels: String::new(),
         }
@@ -150,6 +156,7 @@ impl NodeRow {
         if self.cordoned && self.cordoned_by.is_empty() && !self.runtime_required_cordon {
             notes.push("cordoned by someone else");
         }
+        notes.extend(self.drain.as_ref().map(|drain| drain.summary.as_str()));
         notes.join(", ")
     }
 

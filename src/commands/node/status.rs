@@ -3,10 +3,11 @@ use serde_json::Value;
 use super::row::{self, NEEDS, NodeRow, Rows};
 use crate::args::listing::{Labels, Sorting};
 use crate::args::named;
+use crate::args::nodes::AnyNodes;
 use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::command;
 use crate::commands::shared::package_row::READS;
-use crate::commands::shared::{scope, selection};
+use crate::commands::shared::{nodes, scope, selection};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::view::text::{Label, Line, Text};
@@ -22,12 +23,11 @@ use crate::view::{OutputFormat, Table, View, cells, node_names, to_json};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook node status
-  kubectl skyhook node status gpu-0001 'gpu-00[2-5].*' --skyhook gpu-tune
+  kubectl skyhook node status gpu-0001 'gpu-01*' --skyhook gpu-tune
   kubectl skyhook node status -o wide")]
 pub struct Args {
-    /// Node names, or regular expressions that match full names
-    #[arg(value_name = "NODE", value_parser = named::node)]
-    nodes: Vec<String>,
+    #[command(flatten)]
+    on: AnyNodes,
 
     /// Show only this custom resource
     #[arg(long, value_name = "NAME", alias = "nodewright", value_parser = named::skyhook)]
@@ -45,7 +45,7 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let only = selection::only(&args.nodes, args.only_skyhook(), None);
+    let only = nodes::only(args.on.query(), args.only_skyhook(), None);
     // The plain table does not show since when stages run.
     let table = ctx.global().output.format == OutputFormat::Table;
     let needs: &[Source] = if table { &NEEDS } else { &READS };
@@ -72,7 +72,7 @@ fn view<'a>(cluster: &'a Cluster, args: &Args) -> Result<NodeStatus<'a>> {
         selection::known_skyhook(cluster, name)?;
     }
     let labels = args.labels.show_labels;
-    let nodes = selection::nodes(cluster, &args.nodes)?;
+    let nodes = nodes::selected(cluster, args.on.query())?;
     let mut rows = Rows::of(cluster, &nodes, only, labels);
     rows.sort(&args.sorting, to_json)?;
     Ok(NodeStatus { rows, labels })
@@ -188,7 +188,7 @@ fn cordon(row: &NodeRow) -> String {
     match (row.cordoned, holders.as_str()) {
         (cordoned, "") => yes(cordoned).to_owned(),
         (true, holders) => format!("for {holders}"),
-        // The marks are there, and somebody has uncordoned it.
+        // The marks remain, although the node was uncordoned.
         (false, holders) => format!("no, but still marked for {holders}"),
     }
 }

@@ -6,7 +6,7 @@ use crate::args::selection::OfSkyhook;
 use crate::cluster::{Cluster, Node, NodeRecord, Source};
 use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::migration::{self, Force};
-use crate::commands::shared::which_nodes::WhichNodes;
+use crate::commands::shared::nodes::PackageNodes;
 use crate::commands::shared::{held, reset, selection, stranding};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
@@ -34,7 +34,7 @@ pub struct Args {
     of: OfSkyhook,
 
     #[command(flatten)]
-    on: WhichNodes,
+    on: PackageNodes,
 
     /// Only nodes where the package fails
     #[arg(long)]
@@ -126,7 +126,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     plan.stage(steps);
     effects::stopped_rollout(cluster, skyhook, &nodes, &mut plan.consequences);
     batches::warn_of_counters(cluster, skyhook, &nodes, &mut plan.consequences);
-    warn_of_dependants(skyhook, &args.package, &targets, &mut plan);
+    effects::dependants_stay(skyhook, &args.package, &targets, &mut plan.consequences);
     warn_of_running(
         cluster,
         skyhook,
@@ -164,10 +164,10 @@ fn stage(args: &Args) -> Result<Option<Stage>> {
     }
 }
 
-/// Refuses where a package would count as uninstalled instead of running again.
+/// Refuses if a package would count as uninstalled instead of running again.
 ///
-/// Without its entry the operator takes a package for uninstalled wherever an uninstall is asked for: by the spec, or
-/// by a deletion.
+/// Without its entry the operator considers a package uninstalled wherever an uninstall is requested, by the spec or by
+/// a deletion.
 fn refuse_uninstalls(
     skyhook: &Skyhook,
     package: &str,
@@ -215,28 +215,7 @@ fn refuse_uninstalls(
         )))
 }
 
-/// Those that depend on the package and have not begun on any of the nodes are yet to run for the first time.
-fn warn_of_dependants(
-    skyhook: &Skyhook,
-    package: &str,
-    targets: &[(&Node, &NodeRecord)],
-    plan: &mut Plan,
-) {
-    let begun = |name: &&str| {
-        let key = skyhook.package(name).map(|p| p.entry_key(name));
-        key.is_some_and(|key| targets.iter().any(|(_, on)| on.entry(&key).is_some()))
-    };
-    let mut dependants = skyhook.dependants(package);
-    dependants.retain(begun);
-    if !dependants.is_empty() {
-        plan.consequences.warn(format!(
-            "packages that depend on {package} do not run again: {}",
-            dependants.join(", ")
-        ));
-    }
-}
-
-/// A pod that runs the stage already is left alone by the operator: the rerun would change nothing.
+/// The operator keeps a pod that runs the stage already: the rerun would change nothing.
 fn warn_of_running(
     cluster: &Cluster,
     skyhook: &Skyhook,
@@ -245,7 +224,7 @@ fn warn_of_running(
     nodes: &[&Node],
     plan: &mut Plan,
 ) {
-    let package_runs = cluster.package_runs();
+    let package_runs = cluster.package_runs_for(skyhook.name());
     let mut running = Vec::new();
     for node in nodes {
         for package_run in package_runs.on(skyhook.name(), &node.name) {

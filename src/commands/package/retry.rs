@@ -1,19 +1,21 @@
 //! `package retry`: runs a stage again that has failed permanently.
 
+use std::collections::BTreeSet;
+
 use crate::api::{Entry, Skyhook, Stage, State, Status};
 use crate::args::safety::Safety;
 use crate::args::selection::OfSkyhook;
+use crate::cluster::compartment::stopped_compartments;
 use crate::cluster::{Cluster, Node, NodeRecord, PackageRun, PackageRuns, Source};
 use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::migration::{self, Force};
-use crate::commands::shared::which_nodes::WhichNodes;
-use crate::commands::shared::{reset, selection};
+use crate::commands::shared::nodes::PackageNodes;
+use crate::commands::shared::selection;
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
-use crate::plan::build::effects;
-use crate::plan::build::node;
-use crate::plan::build::uninstalls::{self, Uninstalls};
-use crate::plan::{Change, Grade, Kind, Plan, Step, Target};
+use crate::plan::build::uninstalls::{self, ByPackage, Uninstalls};
+use crate::plan::build::{batch_restart, batches, effects, node};
+use crate::plan::{Change, Grade, Kind, Plan, PlanStage, Step, Target, WaitCondition, WaitFor};
 use crate::view::{NodeSet, list, plural};
 
 /// Retry a package stage that has failed permanently
@@ -21,7 +23,8 @@ use crate::view::{NodeSet, list, plural};
 /// Deletes the Job that has failed, or the pod that has ended, at the package's current stage: the operator
 /// creates a new one within seconds. The record of the package stays, so a failed uninstall runs again, too.
 /// If the custom resource is being deleted, the node is also set to in_progress: the operator then works only on nodes
-/// with that status. A stage that is still being retried is not changed.
+/// with that status. If the rollout has stopped because of failed nodes, its batches start again afterwards. A stage that
+/// is still being retried is not changed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook package retry driver --skyhook gpu-tune --node gpu-0001
@@ -35,7 +38,7 @@ pub struct Args {
     of: OfSkyhook,
 
     #[command(flatten)]
-    on: WhichNodes,
+    on: PackageNodes,
 
     #[command(flatten)]
     force: Force,
@@ -44,17 +47,31 @@ pub struct Args {
     safety: Safety,
 }
 
+/// The required sources: policies decide which nodes a stopped rollout concerns.
+const NEEDS: [Source; 7] = [
+    Source::Skyhooks,
+    Source::Legacy,
+    Source::Policies,
+    Source::Nodes,
+    Source::Operator,
+    Source::Pods,
+    Source::Jobs,
+];
+
+/// How long a deleted Job or pod may take to be gone, in seconds.
+const GONE_AT_MOST: u64 = 90;
+
 command! {
     "package retry": Args => run,
-    needs: reset::NEEDS,
-    writes: &[Write::Nodes, Write::DeletePods, Write::DeleteJobs],
+    needs: NEEDS,
+    writes: &[Write::Nodes, Write::SkyhookStatus, Write::DeletePods, Write::DeleteJobs],
     plans: plan,
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let cluster = ctx
         .only(args.on.only())
-        .load_to_change(&reset::NEEDS, &Source::OF_WORK)
+        .load_to_change(&NEEDS, &Source::OF_WORK)
         .await?;
     let plan = plan(&cluster, args)?;
     ctx.execute(&plan, &args.safety).await
@@ -63,19 +80,13 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     let skyhook = selection::existing(cluster, &args.of.skyhook)?;
     let nodes = args.on.nodes(cluster)?;
-    let package_runs = cluster.package_runs();
+    let package_runs = cluster.package_runs_for(skyhook.name());
     let stalled: Vec<Stalled<'_>> = nodes
         .iter()
         .filter_map(|node| Stalled::on(cluster, &package_runs, skyhook, node, &args.package))
         .collect();
     if stalled.is_empty() {
-        return Err(nothing_given_up(
-            cluster,
-            &package_runs,
-            skyhook,
-            &nodes,
-            &args.package,
-        ));
+        return nothing_given_up(cluster, &package_runs, skyhook, &nodes, &args.package);
     }
     let title = format!(
         "retry {} of {} on {}",
@@ -90,6 +101,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     let marks = stalled.iter().filter_map(|s| s.mark(cluster, skyhook));
     plan.stage(marks.collect());
     plan.stage(stalled.iter().flat_map(Stalled::deletions).collect());
+    continue_rollout(cluster, skyhook, &stalled, &mut plan);
     migration::refuse_held(cluster, &mut plan, args.force.force)?;
     Ok(plan)
 }
@@ -99,10 +111,10 @@ struct Stalled<'a> {
     node: &'a Node,
     on: &'a NodeRecord,
     entry: &'a Entry,
-    /// What has ended, and keeps the operator from starting it again.
+    /// Ended pods and Jobs that block a new start; only the operator's own are deleted.
     ended: Vec<Target>,
-    /// The operator has to be told to work on the node.
-    marked: bool,
+    /// The status that the operator needs to work on the node again.
+    status: Option<Status>,
 }
 
 impl<'a> Stalled<'a> {
@@ -114,38 +126,50 @@ impl<'a> Stalled<'a> {
         package: &str,
     ) -> Option<Stalled<'a>> {
         let on = cluster.on_node(node, skyhook.name())?;
-        let entry = on.entries().iter().find(|e| e.name == package)?;
-        let here: Vec<&PackageRun<'_>> = package_runs
-            .on(skyhook.name(), &node.name)
-            .filter(|e| is_of(e, entry))
-            .collect();
-        let at_work = here.iter().any(|e| e.alive());
-        let ended: Vec<Target> = here
-            .iter()
-            .filter(|e| !at_work && entry.state != State::Complete && e.given_up())
-            .flat_map(|e| objects(e))
-            .collect();
-        let marked = skyhook.deleting() && on.operator_status() != Status::InProgress;
-        let stalled = marked || !ended.is_empty();
-        stalled.then_some(Stalled {
-            node,
-            on,
-            entry,
-            ended,
-            marked,
-        })
+        let entries = on.entries_of(Some(skyhook), package).into_iter();
+        let mut stalled = entries.map(|entry| {
+            let here: Vec<&PackageRun<'_>> = package_runs
+                .on(skyhook.name(), &node.name)
+                .filter(|e| e.carries_out(entry))
+                .collect();
+            let at_work = here.iter().any(|e| e.alive());
+            let ended: Vec<Target> = here
+                .iter()
+                .filter(|e| !at_work && entry.state != State::Complete && e.given_up())
+                .filter(|e| e.unproven(cluster).is_none())
+                .flat_map(|e| objects(e))
+                .collect();
+            let status = if holds_deletion(skyhook, package, entry) {
+                Some(Status::InProgress)
+            } else {
+                let counted = !ended.is_empty() && on.operator_status() == Status::Erroring;
+                let stopped = counted && cluster.compartment_stopped(skyhook, node);
+                stopped.then_some(Status::Waiting)
+            };
+            Stalled {
+                node,
+                on,
+                entry,
+                ended,
+                status: status.filter(|status| *status != on.operator_status()),
+            }
+        });
+        stalled.find(|one| one.status.is_some() || !one.ended.is_empty())
     }
 
     fn mark(&self, cluster: &Cluster, skyhook: &Skyhook) -> Option<Step> {
-        let change = node::status(
-            cluster.flavor(),
-            skyhook.name(),
-            self.on,
-            &Status::InProgress,
-        );
-        let why = "during a deletion, the operator works only on nodes that are in progress";
-        self.marked
-            .then(|| Step::new(Target::of_node(self.node), Change::Metadata(change), why))
+        let status = self.status.as_ref()?;
+        let change = node::status(cluster.flavor(), skyhook.name(), self.on, status);
+        let why = if *status == Status::InProgress {
+            "during a deletion, the operator works only on nodes that are in progress"
+        } else {
+            "otherwise the operator would immediately count the node as failed again"
+        };
+        Some(Step::new(
+            Target::of_node(self.node),
+            Change::Metadata(change),
+            why,
+        ))
     }
 
     fn deletions(&self) -> impl Iterator<Item = Step> {
@@ -159,13 +183,48 @@ impl<'a> Stalled<'a> {
     }
 }
 
-/// Whether an execution is of the stage at which the entry stands. An interrupt may be of several packages.
-fn is_of(package_run: &PackageRun<'_>, entry: &Entry) -> bool {
-    let interrupts = package_run.interrupt && entry.stage.is_interrupt();
-    interrupts
-        || (package_run.package == entry.name
-            && package_run.version == entry.version
-            && package_run.stage == entry.stage)
+/// Restarts the batches of compartments whose rollout has stopped: until then nothing runs on their nodes. The failed Jobs
+/// must be gone first, or the operator counts their nodes as failed again and stops the rollout.
+fn continue_rollout(
+    cluster: &Cluster,
+    skyhook: &Skyhook,
+    stalled: &[Stalled<'_>],
+    plan: &mut Plan,
+) {
+    let nodes: Vec<&Node> = stalled.iter().map(|s| s.node).collect();
+    let is_in = |name: &&str| {
+        let mut nodes = nodes.iter();
+        nodes.any(|n| {
+            cluster
+                .compartment_of(skyhook, n)
+                .is_none_or(|own| own == *name)
+        })
+    };
+    let stopped: BTreeSet<&str> = stopped_compartments(skyhook).filter(is_in).collect();
+    if stopped.is_empty() {
+        return;
+    }
+    let targets = stalled.iter().flat_map(|s| &s.ended);
+    plan.stages.extend(targets.map(|target| PlanStage {
+        until: Some(WaitFor {
+            target: target.clone(),
+            condition: WaitCondition::Gone,
+            at_most: GONE_AT_MOST,
+        }),
+        ..PlanStage::default()
+    }));
+    batch_restart::add(cluster, skyhook, Some(&stopped), &nodes, plan);
+    plan.consequences.at_least(batches::grade_of_next(skyhook));
+    plan.consequences.warn(format!(
+        "the rollout of {} has stopped: its batches start again, on other nodes as well",
+        skyhook.reference()
+    ));
+}
+
+/// Whether a deletion waits for the uninstall of the package at this entry: nothing else of it runs in a deletion.
+fn holds_deletion(skyhook: &Skyhook, package: &str, entry: &Entry) -> bool {
+    let spec = skyhook.package(package);
+    skyhook.deleting() && spec.is_some_and(|p| p.uninstall().enabled && p.version == entry.version)
 }
 
 /// The Job, or the bare pods, of an execution.
@@ -192,18 +251,12 @@ fn consequences(
         reruns.add(one.node, package);
     }
     let mut effects = reruns.consequences(cluster, Some(skyhook));
-    let leaving = stalled.iter().filter(|s| !installs(s));
-    let (unfinished, uninstalls): (Vec<_>, Vec<_>) =
-        leaving.partition(|s| !s.entry.stage.is_uninstall() && s.entry.state != State::Complete);
-    for (some, when) in [
-        (uninstalls, Uninstalls::Now),
-        (unfinished, Uninstalls::OnceInstalled),
-    ] {
-        if !some.is_empty() {
-            let nodes: Vec<&Node> = some.iter().map(|s| s.node).collect();
-            uninstalls::uninstalls(cluster, skyhook, package, &nodes, when, &mut effects);
-        }
+    let mut leaving = ByPackage::new();
+    for one in stalled.iter().filter(|s| !installs(s)) {
+        let nodes = leaving.entry((package, Uninstalls::of(one.entry)));
+        nodes.or_default().push(one.node);
     }
+    uninstalls::uninstalls(cluster, skyhook, &leaving, &mut effects);
     effects.nodes = stalled.len();
     effects.gpus = stalled.iter().map(|s| s.node.gpus).sum();
     effects.at_least(Grade::B2);
@@ -224,26 +277,42 @@ fn consequences(
     effects
 }
 
-/// Why there is nothing to retry on any of the nodes.
+/// The empty plan that explains why no node has a failed stage to retry.
+///
+/// # Errors
+///
+/// The package is unknown, or recorded on none of the nodes.
 fn nothing_given_up(
     cluster: &Cluster,
     package_runs: &PackageRuns<'_>,
     skyhook: &Skyhook,
     nodes: &[&Node],
     package: &str,
-) -> Error {
+) -> Result<Plan> {
     let recorded: Vec<&&Node> = nodes
         .iter()
         .filter(|node| {
             let on = cluster.on_node(node, skyhook.name());
-            on.is_some_and(|on| on.entries().iter().any(|e| e.name == package))
+            on.is_some_and(|on| !on.entries_of(Some(skyhook), package).is_empty())
         })
         .collect();
     if recorded.is_empty() {
-        return match selection::package(skyhook, package) {
-            Err(unknown) => unknown,
-            Ok(_) => Error::unchanged(format!("{package} is not recorded on any of these nodes")),
-        };
+        selection::package(skyhook, package)?;
+        let reason = format!("{package} is not recorded on any of these nodes");
+        return Err(Error::unchanged(reason));
+    }
+    for node in &recorded {
+        let mut all = package_runs.on(skyhook.name(), &node.name);
+        let foreign = all.find_map(|e| {
+            let ended = e.package == package && e.given_up();
+            Some((e, e.unproven(cluster).filter(|_| ended)?))
+        });
+        if let Some((package_run, why)) = foreign {
+            return Err(Error::unchanged(format!(
+                "{} is labelled, but not created by the operator ({why}); not deleted",
+                package_run.reference()
+            )));
+        }
     }
     let mut running = Vec::new();
     for node in &recorded {
@@ -256,16 +325,11 @@ fn nothing_given_up(
     let set = NodeSet::of(recorded.iter().map(|n| n.name.as_str())).limited(6);
     running.truncate(3);
     let still: Vec<&str> = running.iter().map(String::as_str).collect();
-    Error::unchanged(if still.is_empty() {
-        format!("no stage of {package} has failed permanently on {set}")
+    let running = if still.is_empty() {
+        String::new()
     } else {
-        format!(
-            "no stage of {package} has failed permanently on {set}; still running: {}",
-            list(&still)
-        )
-    })
-    .hint(format!(
-        "kubectl skyhook package status {package} --skyhook {}",
-        skyhook.name()
-    ))
+        format!("; still running: {}", list(&still))
+    };
+    let why = format!("no stage of {package} has failed permanently on {set}{running}");
+    Ok(Plan::new(why, skyhook.name()))
 }

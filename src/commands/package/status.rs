@@ -3,11 +3,12 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::args::listing::Sorting;
-use crate::args::selection::{OfSkyhook, OnNodes};
+use crate::args::nodes::OnNodes;
+use crate::args::selection::OfSkyhook;
 use crate::cluster::{Cluster, Phase, Source};
 use crate::commands::shared::command::command;
 use crate::commands::shared::package_row::{PackageRow, READS, rows, words};
-use crate::commands::shared::{scope, selection};
+use crate::commands::shared::{nodes, scope, selection};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::view::text::{self, Label, Line, Text};
@@ -42,7 +43,7 @@ command! {
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let skyhook = Some(args.of.skyhook.as_str());
-    let only = selection::only(&args.on.nodes, skyhook, args.package.as_deref());
+    let only = nodes::only(args.on.query(), skyhook, args.package.as_deref());
     let cluster = ctx.only(only).load(&READS).await?;
     let status = view(&cluster, args)?;
     match status.rows.as_slice() {
@@ -64,7 +65,7 @@ fn view(cluster: &Cluster, args: &Args) -> Result<PackageStatus> {
     if let Some(package) = &args.package {
         scope::known_package(cluster, skyhook, package)?;
     }
-    let nodes = scope::nodes(cluster, &args.on.nodes, args.on.selector.as_ref())?;
+    let nodes = nodes::selected(cluster, args.on.query())?;
     let mut rows = rows(cluster, &nodes, skyhook, args.package.as_deref());
     args.sorting.sort(&mut rows, to_json)?;
     Ok(PackageStatus { rows })
@@ -143,10 +144,10 @@ impl View for PackageStatus {
     }
 }
 
-/// The state as recorded; where nothing is, why.
+/// The recorded state, or why there is none.
 fn state(row: &PackageRow) -> Line {
     match row.phase {
-        Phase::Malformed => text::error(words(row.phase)).into(),
+        Phase::Malformed | Phase::NeverInstalled => text::error(words(row.phase)).into(),
         Phase::NotStarted | Phase::Absent => text::dim(words(row.phase)).into(),
         Phase::Complete => text::good(&row.state).into(),
         Phase::Failing | Phase::UninstallFailing => text::error(&row.state).into(),

@@ -84,7 +84,7 @@ fn role(words: &[&str]) -> Role {
     }
 }
 
-/// Whether a word that `--for` takes stands for a command.
+/// Whether a value of `--for` names a command.
 fn is_meant(command: &CommandInfo, word: &str) -> bool {
     let in_group = |words: &str| {
         words

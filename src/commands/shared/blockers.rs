@@ -1,10 +1,11 @@
-//! Whether findings block what a command waits for. It asks again each time that it looks at the cluster.
+//! Whether findings block the goal of a command. Used again at each check of the cluster.
 
 use std::time::Duration;
 
 use super::diagnosis::Diagnosis;
 use crate::cluster::Cluster;
 use crate::ctx::Blocked;
+use crate::rules::blockers::BlockingFindings;
 use crate::rules::confirm::{Suspects, tolerated};
 use crate::rules::{self, Finding, Goal, Report, Scope};
 
@@ -24,16 +25,17 @@ impl Blockers {
         }
     }
 
-    /// Whether findings about these custom resources block the goal, both now and when last asked.
+    /// Whether findings about these custom resources block the goal, both now and at the last check.
     pub fn judge(&mut self, cluster: &Cluster, names: &[String], goal: Goal<'_>) -> Blocked {
         let scope = Scope {
             skyhooks: names.to_vec(),
             ..Scope::default()
         };
         let (_, report) = self.confirm(cluster, &scope, |report| {
+            let blocking = BlockingFindings::of(&report.findings);
             let skyhooks = names.iter().filter_map(|name| cluster.skyhook(name));
             skyhooks
-                .flat_map(|skyhook| rules::blockers(cluster, report, skyhook, goal))
+                .flat_map(|skyhook| blocking.of_goal(&report.findings, cluster, skyhook, goal))
                 .collect()
         });
         if report.findings.is_empty() {

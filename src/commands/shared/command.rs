@@ -6,7 +6,7 @@ use crate::error::{Exit, Result};
 use crate::plan::Plan;
 use crate::view::schema::Published;
 
-/// One command: its words, what it reads and changes, and what it prints.
+/// One command: its words, sources, writes and documents.
 #[derive(Debug)]
 pub struct CommandInfo {
     /// As after `kubectl skyhook`: `node status`.
@@ -21,7 +21,7 @@ pub struct CommandInfo {
     pub watches: &'static [Source],
     /// What its plans may change.
     pub writes: &'static [Write],
-    /// Whether it writes nothing unless a flag asks for it.
+    /// Whether it writes only with a flag.
     pub looks: bool,
     /// Its documents, except those of plans; see [`CommandInfo::documents`].
     pub prints: &'static [Published],
@@ -63,9 +63,9 @@ impl Write {
     ];
 }
 
-/// What a plan looks like before it is applied.
+/// The preview of a plan.
 const PLAN: Published = Published::of::<PlanDocument>("Plan");
-/// What came of a plan.
+/// The result of a plan.
 const OUTCOME: Published = Published::of::<OutcomeDocument>("Outcome");
 
 impl CommandInfo {
@@ -93,7 +93,7 @@ impl CommandInfo {
         !(self.only_reads() && (self.needs)().is_empty())
     }
 
-    /// What it prints with `-o json`.
+    /// Its documents with `-o json`.
     pub fn documents(&self) -> impl Iterator<Item = Published> {
         let of_plans = [PLAN, OUTCOME].into_iter();
         let own = self.prints.iter().copied();
@@ -106,11 +106,10 @@ pub trait Run {
     /// The command, or all commands of the group.
     fn all() -> Vec<&'static CommandInfo>;
 
-    /// The one command that was asked for.
+    /// The selected command.
     fn info(&self) -> &'static CommandInfo;
 
-    /// What it would change on a cluster, for `fix`, which makes one plan of several; `None` of a command that `fix` never
-    /// takes by itself.
+    /// Its plan for a cluster, for `fix`, which merges several; `None` for commands that `fix` never runs.
     fn plan(&self, _cluster: &Cluster) -> Option<Result<Plan>> {
         None
     }

@@ -1,4 +1,4 @@
-//! Items that are alike, to be shown once.
+//! Groups equal items, to be shown once.
 
 use std::collections::HashMap;
 use std::hash::Hash;

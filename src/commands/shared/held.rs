@@ -1,4 +1,5 @@
-//! Pauses that a command sets on a custom resource while it works on it. Other commands leave it alone meanwhile.
+//! A command's pause of a custom resource while it works. Other commands leave the custom resource alone during that
+//! time.
 
 use crate::api::Skyhook;
 use crate::cluster::hold::{Hold, HolderState};
@@ -7,7 +8,7 @@ use crate::commands::shared::shell_words::shell_words;
 use crate::error::{Error, Result};
 use crate::plan::build::pause_guard;
 use crate::plan::{Consequences, Plan};
-use crate::view::{NodeSet, age};
+use crate::view::{NodeSet, ago};
 
 /// Runs of node names in a message.
 const SHOWN: usize = 6;
@@ -56,7 +57,7 @@ pub fn around(cluster: &Cluster, mut plan: Plan, skyhook: &Skyhook) -> Result<Pl
     Ok(plan)
 }
 
-/// [`around`] where the operator could write to these nodes meanwhile, unless `--no-pause` forbids it.
+/// [`around`] if the operator could write to these nodes concurrently, unless `--no-pause` forbids it.
 ///
 /// # Errors
 ///
@@ -140,9 +141,8 @@ pub fn refuse_end(
 }
 
 fn words(cluster: &Cluster, skyhook: &Skyhook, hold: &Hold<'_>) -> String {
-    let since = hold.holder.as_ref().map(|h| h.since);
-    let since = since.map_or(String::new(), |since| {
-        format!(" (started {} ago)", age(Some(since), cluster.taken_at))
+    let since = hold.since().map_or(String::new(), |since| {
+        format!(" (started {})", ago(Some(since), cluster.taken_at))
     });
     format!(
         "{} is paused by {}{since}",

@@ -1,4 +1,4 @@
-//! What is refused while the operator migrates from one API to the other.
+//! Refusals during the operator's migration from one API to the other.
 
 use crate::api::Skyhook;
 use crate::cluster::{Cluster, Read, Source};
@@ -14,13 +14,13 @@ pub struct Force {
     pub force: bool,
 }
 
-/// Refuses what the operator would not act on: it has not taken the object over yet.
+/// Refuses a custom resource that the operator has not migrated yet.
 ///
 /// # Errors
 ///
-/// The name is one of an object of the older API alone.
+/// Only the older API has an object of that name.
 pub fn refuse_unmigrated(cluster: &Cluster, name: &str) -> Result<()> {
-    let old = cluster.legacy.items().iter().any(|s| s.name() == name);
+    let old = cluster.legacy_skyhook(name).is_some();
     if cluster.skyhook(name).is_some() || !old || !cluster.active_api.migrating() {
         return Ok(());
     }
@@ -33,12 +33,11 @@ pub fn refuse_unmigrated(cluster: &Cluster, name: &str) -> Result<()> {
     .hint("kubectl skyhook diagnose stuck"))
 }
 
-/// Refuses a plan that the operator would not act on, as unfinished objects of the older API hold it; forced,
-/// it warns.
+/// Refuses a plan while unfinished objects of the older API hold the operator; with `force`, warns.
 ///
 /// # Errors
 ///
-/// There are such objects, with what to do about the first of them.
+/// There are such objects; names a remedy for the first.
 pub fn refuse_held(cluster: &Cluster, plan: &mut Plan, force: bool) -> Result<()> {
     let Some(first) = cluster.holding().next().filter(|_| !plan.is_empty()) else {
         return Ok(());

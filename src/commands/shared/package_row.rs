@@ -7,7 +7,7 @@ use crate::api::Status;
 use crate::cluster::{Cluster, Node, NodeRecord, PackageRuns, Phase, Placement, Source};
 use crate::view::age;
 
-/// What is read: pods and Jobs tell since when a stage runs.
+/// The required sources: pods and Jobs show since when a stage runs.
 pub const READS: [Source; 5] = [
     Source::Skyhooks,
     Source::Nodes,
@@ -16,8 +16,8 @@ pub const READS: [Source; 5] = [
     Source::Jobs,
 ];
 
-/// A package on a node. The names of the first eight fields are those of upstream's CLI, which
-/// leaves out what is empty or zero.
+/// A package on a node. The names of the first eight fields are those of upstream's CLI, which omits empty and zero
+/// values.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PackageRow {
@@ -26,7 +26,7 @@ pub struct PackageRow {
     pub image: String,
     #[serde(rename = "containerSHA", skip_serializing_if = "String::is_empty")]
     pub container_sha: String,
-    /// Empty if nothing is recorded.
+    /// Empty without a record.
     pub stage: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub state: String,
@@ -50,10 +50,13 @@ pub struct PackageRow {
     pub node_status: String,
     /// Whether the custom resource selects the node.
     pub selected: bool,
-    /// Whether the user told the operator to ignore the node.
+    /// Whether the node carries the ignore label.
     pub ignored: bool,
     /// Whether the package is to be uninstalled at this version.
     pub uninstalling: bool,
+    /// Whether this version was never installed, and will not be as long as its uninstall is requested.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub never_installed: bool,
     /// Why the node's state cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub malformed: Option<String>,
@@ -100,6 +103,7 @@ impl PackageRow {
             selected: placement.selected,
             ignored: placement.ignored,
             uninstalling: placement.leaves(),
+            never_installed: placement.phase == Phase::NeverInstalled,
             malformed: placement.malformed.map(str::to_owned),
             phase: placement.phase,
         }
@@ -112,6 +116,7 @@ pub fn words(phase: Phase) -> &'static str {
         Phase::Malformed => "malformed",
         Phase::NotStarted => "not started",
         Phase::Absent => "absent",
+        Phase::NeverInstalled => "never installed",
         Phase::Running | Phase::Uninstalling => "in progress",
         Phase::Failing | Phase::UninstallFailing => "erroring",
         Phase::Complete => "complete",

@@ -1,12 +1,12 @@
-//! A remedy, as it is printed.
+//! The text of a remedy.
 
 use crate::commands::shared::shell_words::shell_words;
 use crate::plan::Grade;
 use crate::rules::Remedy;
 use crate::view::text::{self, Line, Text};
 
-/// What a remedy does, and how bad that may get, behind a mark such as `1. `; below it the command, on which nodes to
-/// repeat it, and what to mind.
+/// The effect and grade of a remedy, after a mark such as `1. `; below it the command, the nodes to repeat it on, and
+/// its caveats.
 pub fn remedy_text(mark: &str, remedy: &Remedy, argv: &[String], repeat: Option<String>) -> Text {
     let grade = format!("{}, {}", remedy.grade, remedy.grade.meaning());
     let grade = match remedy.grade {

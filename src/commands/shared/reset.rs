@@ -5,13 +5,15 @@ use std::collections::BTreeSet;
 use crate::api::{Entry, Skyhook, Stage, State, keys};
 use crate::cluster::{Cluster, Node, NodeRecord, Source};
 use crate::commands::shared::command::Write;
-use crate::commands::shared::{held, migration, node_filter, stranding};
+use crate::commands::shared::{held, migration, nodes, stranding};
 use crate::error::Result;
 use crate::plan::build::{batches, effects, node, pause_guard};
-use crate::plan::{Change, Edit, Metadata, OnConflict, Plan, PlanStage, Step, Target};
+use crate::plan::{
+    Change, Edit, Metadata, OnConflict, Plan, PlanStage, RemovedEntry, Step, Target,
+};
 use crate::view::plural;
 
-/// What is read: pods and jobs say whether the operator is at work on a node.
+/// The required sources: pods and jobs show whether the operator is working on a node.
 pub const NEEDS: [Source; 6] = [
     Source::Skyhooks,
     Source::Legacy,
@@ -21,7 +23,7 @@ pub const NEEDS: [Source; 6] = [
     Source::Jobs,
 ];
 
-/// What a reset changes: it also restarts batches, clears the conditions of custom resources that are gone, and deletes
+/// The writes of a reset: it also restarts batches, clears the conditions of deleted custom resources, and deletes
 /// failing pods that would record their state again.
 pub const WRITES: &[Write] = &[
     Write::Nodes,
@@ -31,12 +33,12 @@ pub const WRITES: &[Write] = &[
     Write::DeletePods,
 ];
 
-/// What is to be reset.
+/// The scope of a reset.
 #[derive(Debug)]
 pub struct ResetRequest<'a> {
     pub name: &'a str,
     pub nodes: Vec<&'a Node>,
-    /// A package, and perhaps one version of it.
+    /// A package, optionally at one version.
     pub package: Option<(&'a str, Option<&'a str>)>,
     pub failed_only: bool,
     /// The rollout's batches restart.
@@ -46,11 +48,11 @@ pub struct ResetRequest<'a> {
     pub force: bool,
 }
 
-/// What a reset does to a cluster.
+/// The plan of a reset.
 ///
 /// # Errors
 ///
-/// A migration in the way, or a package that would never run again.
+/// A pending migration, or a package that would never run again.
 pub fn plan<'a>(cluster: &'a Cluster, request: &'a ResetRequest<'a>) -> Result<Plan> {
     migration::refuse_unmigrated(cluster, request.name)?;
     refuse_stranding(cluster, request)?;
@@ -66,7 +68,7 @@ pub fn plan<'a>(cluster: &'a Cluster, request: &'a ResetRequest<'a>) -> Result<P
         recorded: 0,
     };
     for node in request.nodes.iter().copied() {
-        if request.failed_only && !making.on(node).is_some_and(node_filter::fails) {
+        if request.failed_only && !making.on(node).is_some_and(nodes::fails) {
             continue;
         }
         match request.package {
@@ -75,7 +77,7 @@ pub fn plan<'a>(cluster: &'a Cluster, request: &'a ResetRequest<'a>) -> Result<P
         }
     }
     let mut plan = making.finish()?;
-    // What is left of an object that is gone goes without the operator.
+    // Leftovers of a deleted object do not concern the operator.
     if cluster.skyhook(request.name).is_some() {
         migration::refuse_held(cluster, &mut plan, request.force)?;
     }
@@ -91,7 +93,7 @@ fn refuse_stranding(cluster: &Cluster, request: &ResetRequest<'_>) -> Result<()>
     let Some(spec) = skyhook.package(name) else {
         return Ok(());
     };
-    // What is being uninstalled or deleted is not meant to run again.
+    // A package being uninstalled or deleted should not run again.
     if skyhook.deleting() || spec.uninstall().apply || version.is_some_and(|v| v != spec.version) {
         return Ok(());
     }
@@ -102,7 +104,7 @@ fn refuse_stranding(cluster: &Cluster, request: &ResetRequest<'_>) -> Result<()>
         .filter(|node| skyhook.selects(node))
         .filter_map(|node| Some((*node, cluster.on_node(node, request.name)?)))
         .filter(|(_, on)| on.entry(&key).is_some_and(|e| !e.stage.is_uninstall()))
-        .filter(|(_, on)| !request.failed_only || node_filter::fails(on))
+        .filter(|(_, on)| !request.failed_only || nodes::fails(on))
         .collect();
     stranding::refuse(cluster, skyhook, name, &targets)
 }
@@ -118,7 +120,7 @@ struct ResetPlanner<'a> {
     packages: BTreeSet<&'a str>,
     /// Nodes whose state cannot be read.
     unreadable: usize,
-    /// Nodes that lose the record of what is installed, and on which nothing runs again.
+    /// Nodes that lose an installation record, and on which nothing runs again.
     recorded: usize,
 }
 
@@ -165,7 +167,7 @@ impl<'a> ResetPlanner<'a> {
             Some(_) => "packages run again from the start",
             None => "removes all state of the custom resource from the node",
         };
-        self.step(node, change, why);
+        self.step(node, change, why, None);
         if let Some(change) = conditions {
             let why = "the custom resource that the conditions belong to is gone";
             self.steps
@@ -206,16 +208,35 @@ impl<'a> ResetPlanner<'a> {
             (None, _) => self.recorded += usize::from(installed),
             _ => {}
         }
-        self.step(node, node::without(state, &keys), why);
+        self.step(node, node::without(state, &keys), why, Some(&keys));
     }
 
-    fn step(&mut self, node: &'a Node, change: Metadata, why: &str) {
+    /// The change of a node, which removes these entries of its state, or all.
+    fn step(&mut self, node: &'a Node, mut change: Metadata, why: &str, keys: Option<&[String]>) {
         self.touched.push(node);
-        if !change.is_empty() {
-            let target = Target::of_node(node);
-            self.steps
-                .push(Step::new(target, Change::Metadata(change), why));
+        if change.is_empty() {
+            return;
         }
+        let mut awaited = Vec::new();
+        if let Some(skyhook) = self.skyhook.filter(|s| s.deleting()) {
+            stranding::remove_whatever_is_recorded(&mut change);
+            let pending = self.cluster.pending_uninstalls_on(skyhook, node);
+            let removed =
+                pending.filter(|p| keys.is_none_or(|keys| keys.contains(&p.entry.key.to_string())));
+            awaited.extend(removed.filter_map(|p| {
+                let (annotation, _) = p.on.state.as_ref()?.annotation_of(&p.entry.key)?;
+                Some(RemovedEntry {
+                    annotation: annotation.to_owned(),
+                    entry: p.entry.key.to_string(),
+                })
+            }));
+        }
+        // Without an operator, nothing is written back.
+        if pause_guard::away(self.cluster) {
+            awaited.clear();
+        }
+        let step = Step::new(Target::of_node(node), Change::Metadata(change), why);
+        self.steps.push(step.stays_removed(awaited));
     }
 
     /// The custom resource, if the operator would run its packages on the node.
@@ -233,7 +254,7 @@ impl<'a> ResetPlanner<'a> {
         all.next().is_some_and(|s| s.name() == self.request.name) && all.next().is_none()
     }
 
-    /// The change that removes the conditions of a custom resource that is gone.
+    /// The change that removes the conditions of a deleted custom resource.
     fn without_orphaned_conditions(&self, node: &Node) -> Option<Change> {
         let gone = self.cluster.skyhooks.ok().is_some() && self.skyhook.is_none();
         node::without_conditions(node, &node::owned(self.cluster, self.request.name))
@@ -304,6 +325,11 @@ impl<'a> ResetPlanner<'a> {
         let mut effects = self.reruns.consequences(self.cluster, self.skyhook);
         effects.nodes = self.touched.len();
         effects.gpus = self.touched.iter().map(|n| n.gpus).sum();
+        if self.steps.iter().any(|step| !step.stays_removed.is_empty()) {
+            let checked =
+                "afterwards, checks that the operator does not record the removed state again";
+            effects.notes.push(checked.to_owned());
+        }
         if let Some(skyhook) = self.skyhook.filter(|s| !s.deleting())
             && !self.request.batches
         {
@@ -314,6 +340,16 @@ impl<'a> ResetPlanner<'a> {
             && effects::bypassed_uninstalls(skyhook, &self.packages, &mut effects)
         {
             effects.lose_record();
+        }
+        if let Some(skyhook) = self.skyhook
+            && let Some((package, _)) = self.request.package
+            && !effects.reruns.is_empty()
+        {
+            let touched = self.touched.iter();
+            let targets: Vec<(&Node, &NodeRecord)> = touched
+                .filter_map(|node| Some((*node, self.on(node)?)))
+                .collect();
+            effects::dependants_stay(skyhook, package, &targets, &mut effects);
         }
         if let Some(skyhook) = self.skyhook
             && self.request.retaint
@@ -345,7 +381,7 @@ impl<'a> ResetPlanner<'a> {
     }
 }
 
-/// Whether nothing of the package is left on the host, and no interrupt of its uninstall is to run.
+/// Whether the host has no files of the package, and no interrupt of its uninstall is pending.
 fn is_uninstalled(skyhook: Option<&Skyhook>, entry: &Entry) -> bool {
     let interrupts = skyhook.is_some_and(|s| {
         let spec = s.package(&entry.name);

@@ -1,4 +1,4 @@
-//! The permissions that a command may need: for what it reads, and for what its plans may change.
+//! The permissions of a command: for its sources, and for its possible writes.
 
 use std::collections::BTreeSet;
 
@@ -63,7 +63,7 @@ fn rights_to(command: &CommandInfo, writes: &[Write]) -> BTreeSet<Right> {
     let watched = watched.map(to("watch"));
     let gets = command.gets.iter();
     let gets = gets.map(|(group, resource)| Right::new("get", group, resource));
-    // What is written is journalled, and a journal says of which cluster it is.
+    // Writes are journalled with the identity of the cluster.
     let origin = (!writes.is_empty())
         .then(|| Right::new("get", "", "namespaces").named(live::origin::NAMESPACE));
     let writes = plan_of(writes).permissions().into_iter().map(|p| {
@@ -91,7 +91,7 @@ pub fn plan_of(writes: &[Write]) -> Plan {
     }
 }
 
-/// A step of every kind that a write stands for.
+/// A step for every kind that a write covers.
 fn steps(write: Write) -> Vec<Step> {
     let of = |kind, change: Change| {
         let target = Target {

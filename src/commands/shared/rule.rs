@@ -36,7 +36,8 @@ pub fn counted(errors: usize, warnings: usize) -> Vec<String> {
         .collect()
 }
 
-/// The headline where something could not be checked and no error was found: what was not checked, and what the rest found.
+/// The headline if some rules were not checked and no error was found: the unchecked part, and the findings of the
+/// rest.
 pub fn incomplete(unchecked: &str, nothing_left: bool, warnings: usize) -> String {
     let rest = match warnings {
         _ if nothing_left => "",
@@ -70,7 +71,7 @@ pub struct Document {
     needs: Vec<String>,
     /// Sources that make its findings more certain or better explained.
     optional_sources: Vec<String>,
-    /// What is blocked as long as a finding of the rule exists.
+    /// The operations blocked while a finding of the rule exists.
     blocks: Vec<Blocks>,
     /// Whether the failure is retried automatically.
     retried: bool,

@@ -2,51 +2,38 @@
 
 use std::collections::BTreeSet;
 
-use crate::api::LabelSelector;
-use crate::cluster::{Cluster, Node, Source};
-use crate::commands::shared::selection;
+use crate::args::nodes::NodeFlags;
+use crate::cluster::{Cluster, PackageRuns, Source};
+use crate::commands::shared::{nodes, selection};
 use crate::ctx::Ctx;
 use crate::error::{Error, Result};
-use crate::rules::Scope;
+use crate::rules::{Rule, Scope};
 
-/// The nodes that the words name and that have the labels; all, where neither is given.
+/// The custom resources, nodes and rules of a diagnosis.
 ///
 /// # Errors
 ///
-/// A name that is no node; see [`selection::nodes`].
-pub fn nodes<'a>(
-    cluster: &'a Cluster,
-    words: &[String],
-    labels: Option<&LabelSelector>,
-) -> Result<Vec<&'a Node>> {
-    let mut nodes = selection::nodes(cluster, words)?;
-    nodes.retain(|node| labels.is_none_or(|labels| labels.matches(&node.labels)));
-    Ok(nodes)
-}
-
-/// The names of nodes in words that may each be a set of them.
-///
-/// # Errors
-///
-/// A set that stands for none, or for too many.
-pub fn node_names(words: &[String]) -> Result<Vec<String>> {
-    let names: Result<Vec<Vec<String>>> = words.iter().map(|w| selection::expanded(w)).collect();
-    Ok(names?.concat())
-}
-
-/// Refuses names that are not there: the answer would look like "nothing stuck".
-///
-/// # Errors
-///
-/// The first of them, with the near names.
-pub fn known(cluster: &Cluster, scope: &Scope) -> Result<()> {
-    for name in &scope.skyhooks {
+/// A name that does not exist, or a pattern without match: the answer would look like "nothing stuck".
+pub fn of(
+    cluster: &Cluster,
+    skyhooks: &[String],
+    flags: &NodeFlags,
+    rules: Vec<&'static Rule>,
+) -> Result<Scope> {
+    for name in skyhooks {
         selection::known_skyhook(cluster, name)?;
     }
-    for node in &scope.nodes {
-        selection::known_node(cluster, node)?;
-    }
-    Ok(())
+    let query = flags.query();
+    let nodes = if query.is_empty() {
+        Vec::new()
+    } else {
+        nodes::selected(cluster, query)?
+    };
+    Ok(Scope {
+        skyhooks: skyhooks.to_vec(),
+        nodes: nodes.iter().map(|node| node.name.to_string()).collect(),
+        rules,
+    })
 }
 
 /// Refuses a package that is neither in the spec, nor recorded on a node, nor at work.
@@ -55,7 +42,7 @@ pub fn known(cluster: &Cluster, scope: &Scope) -> Result<()> {
 ///
 /// The name is not there, with the near names.
 pub fn known_package(cluster: &Cluster, skyhook: &str, package: &str) -> Result<()> {
-    let known = packages(cluster, skyhook);
+    let known = packages(cluster, &cluster.package_runs(), skyhook);
     if known.contains(package) {
         return Ok(());
     }
@@ -71,7 +58,11 @@ pub fn known_package(cluster: &Cluster, skyhook: &str, package: &str) -> Result<
 }
 
 /// The names of all packages of a custom resource: of its spec, recorded, and at work.
-pub fn packages(cluster: &Cluster, skyhook: &str) -> BTreeSet<String> {
+pub fn packages(
+    cluster: &Cluster,
+    package_runs: &PackageRuns<'_>,
+    skyhook: &str,
+) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     if let Some(skyhook) = cluster.skyhook(skyhook) {
         names.extend(skyhook.packages().map(|(name, _)| name.to_owned()));
@@ -79,15 +70,12 @@ pub fn packages(cluster: &Cluster, skyhook: &str) -> BTreeSet<String> {
     for (_, on) in cluster.tracked(skyhook) {
         names.extend(on.entries().iter().map(|e| e.identity().0.to_owned()));
     }
-    for package_run in cluster.package_runs().all() {
-        if package_run.skyhook == skyhook && !package_run.package.is_empty() {
-            names.insert(package_run.package.clone());
-        }
-    }
+    let at_work = package_runs.of(skyhook).map(|run| &run.package);
+    names.extend(at_work.filter(|package| !package.is_empty()).cloned());
     names
 }
 
-/// Says which of the sources could not be read, so that an answer without them is not taken for whole.
+/// Names the unreadable sources, so that the answer does not pass for complete.
 pub fn say_what_is_missing(ctx: &mut Ctx, cluster: &Cluster, needs: &[Source]) {
     for source in needs {
         if let Some(why) = cluster.missing(*source) {

@@ -3,6 +3,7 @@
 use crate::api::Skyhook;
 use crate::cluster::{Cluster, Node, NodeRecord, Phase};
 use crate::error::{Error, Result};
+use crate::plan::{Metadata, OnConflict};
 use crate::view::NodeSet;
 
 /// Refuses if the operator would never run the package again on one of the nodes.
@@ -50,4 +51,16 @@ pub fn refuse(
         nodes.limited(6)
     ))
     .hint(format!("kubectl skyhook reset {} --node {}", skyhook.name(), stranded[0])))
+}
+
+/// Removes entries even if the operator has updated them: during a deletion, it uninstalls the node's other packages
+/// and retries a failing one.
+pub fn remove_whatever_is_recorded(change: &mut Metadata) {
+    for edit in change.annotations.values_mut() {
+        match &mut edit.on_conflict {
+            OnConflict::MoveEntries(moves) => moves.iter_mut().for_each(|m| m.retried = true),
+            on_conflict @ OnConflict::IfStillFailing => *on_conflict = OnConflict::Overwrite,
+            _ => {}
+        }
+    }
 }

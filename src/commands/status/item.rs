@@ -1,16 +1,21 @@
 //! The summary of one custom resource.
 
+use std::cell::LazyCell;
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::findings::{FindingCounts, Findings};
 use crate::api::skyhook::CompartmentStatus;
 use crate::api::{Skyhook, Status};
 use crate::cluster::at_once::AtOnce;
-use crate::cluster::{Cluster, Node, NodeRecord, Phase, Placement};
+use crate::cluster::{Cluster, Node, NodeRecord, PackageRuns, Phase, Placement};
+use crate::commands::shared::drain::Drain;
 use crate::commands::shared::package_row::words;
-use crate::rules::{Report, Severity};
+use crate::commands::shared::progress::{Next, ResourceProgress};
+use crate::model::Model;
+use crate::rules::Report;
 use crate::view::age;
 
 /// How far a custom resource has got.
@@ -38,6 +43,9 @@ pub struct SkyhookProgress {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub deployment_policy: String,
     pub compartments: Vec<Compartment>,
+    /// The operator's next actions by node; only for named custom resources.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub progress: Option<ResourceProgress>,
     /// Number of findings of `diagnose stuck` about it.
     pub findings: Findings,
 }
@@ -47,7 +55,7 @@ pub struct SkyhookProgress {
 pub struct Nodes {
     /// Nodes that the custom resource selects.
     pub selected: usize,
-    /// Selected nodes that the operator was told to ignore.
+    /// Selected nodes with the ignore label.
     pub ignored: usize,
     /// Selected nodes whose state cannot be read.
     pub malformed: usize,
@@ -55,11 +63,22 @@ pub struct Nodes {
     pub left_behind: usize,
     /// Number of selected nodes by the status that the operator reports.
     pub by_status: BTreeMap<String, usize>,
+    /// Selected nodes that are being drained.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub draining: Vec<DrainingNode>,
     #[serde(skip)]
     pub names: BTreeMap<String, Vec<String>>,
 }
 
-/// A package at one version, over the selected nodes; if the custom resource is gone, over those that still have it.
+/// A selected node that is being drained.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct DrainingNode {
+    pub node: String,
+    #[serde(flatten)]
+    pub drain: Drain,
+}
+
+/// A package version over the selected nodes; for a deleted custom resource, over the nodes that still have it.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Package {
@@ -77,13 +96,13 @@ pub struct Package {
     pub stages: Vec<StageCount>,
 }
 
-/// The nodes on which a package stands at one stage and state.
+/// The nodes with a package at one stage and state.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StageCount {
-    /// Empty where nothing is recorded.
+    /// Empty without a record.
     pub stage: String,
-    /// `not started` or `absent` where nothing is recorded.
+    /// `not started` or `absent` without a record.
     pub state: String,
     pub nodes: usize,
     /// When the oldest running one was started, if that was read.
@@ -115,29 +134,38 @@ pub struct Compartment {
     pub failed: i64,
     /// Whether failures have stopped it.
     pub stopped: bool,
+    pub next_nodes: Next,
 }
 
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Findings {
-    pub errors: usize,
-    pub warnings: usize,
-    pub infos: usize,
+/// Computes the progress of custom resources, with their shared inputs.
+pub struct ProgressReader<'a> {
+    cluster: &'a Cluster,
+    model: Model<'a>,
+    package_runs: PackageRuns<'a>,
+    findings: FindingCounts<'a>,
 }
 
-impl SkyhookProgress {
-    pub fn new(cluster: &Cluster, name: &str, report: &Report) -> SkyhookProgress {
+impl<'a> ProgressReader<'a> {
+    pub fn new(cluster: &'a Cluster, report: &'a Report) -> ProgressReader<'a> {
+        ProgressReader {
+            cluster,
+            model: Model::new(cluster),
+            package_runs: cluster.package_runs(),
+            findings: FindingCounts::of(report),
+        }
+    }
+
+    /// The progress of a custom resource, or of a deleted one with keys on nodes. With `named`, its nodes are listed.
+    pub fn progress(&self, name: &str, named: bool) -> SkyhookProgress {
+        let cluster = self.cluster;
         let skyhook = cluster.skyhook(name);
-        let nodes: Vec<&Node> = cluster
-            .nodes
-            .items()
-            .iter()
-            .filter(|node| {
-                selects(skyhook, node)
-                    || cluster
-                        .on_node(node, name)
-                        .is_some_and(NodeRecord::has_keys)
-            })
-            .collect();
+        let has_keys = |node: &Node| {
+            let on = cluster.on_node(node, name);
+            on.is_some_and(NodeRecord::has_keys)
+        };
+        let nodes = cluster.nodes_of(name);
+        let nodes = nodes.filter(|node| selects(skyhook, node) || has_keys(node));
+        let nodes: Vec<&Node> = nodes.collect();
         let status = skyhook.and_then(|s| s.status.status.clone());
         SkyhookProgress {
             kind: cluster.flavor().kind().to_owned(),
@@ -152,23 +180,34 @@ impl SkyhookProgress {
             deleting_since: skyhook
                 .and_then(|s| s.metadata.deletion_timestamp)
                 .map(|t| t.to_string()),
-            packages: packages(cluster, name),
+            packages: packages(cluster, &self.package_runs, name),
             nodes: cluster
                 .nodes
                 .ok()
                 .map(|_| Nodes::new(cluster, &nodes, name)),
             deployment_policy: skyhook
                 .map_or_else(String::new, |s| s.spec.deployment_policy.clone()),
-            compartments: skyhook.map_or_else(Vec::new, |skyhook| compartments(cluster, skyhook)),
-            findings: Findings::of(report, Some(name)),
+            compartments: skyhook.map_or_else(Vec::new, |skyhook| {
+                compartments(cluster, &self.model, skyhook)
+            }),
+            progress: named
+                .then(|| ResourceProgress::of(&self.model, name))
+                .flatten(),
+            findings: self.findings.of_skyhook(name),
         }
     }
 }
 
-fn compartments(cluster: &Cluster, skyhook: &Skyhook) -> Vec<Compartment> {
+fn compartments(cluster: &Cluster, model: &Model<'_>, skyhook: &Skyhook) -> Vec<Compartment> {
+    let mut next = model.next_nodes(skyhook.name());
     let statuses = skyhook.status.compartment_statuses.iter();
     let compartment = |(name, status): (&String, _)| {
-        Compartment::new(name, status, cluster.nodes_at_once(skyhook, name))
+        let own = next.iter().position(|(compartment, _)| compartment == name);
+        let next = own.map(|own| next.swap_remove(own).1);
+        Compartment {
+            next_nodes: next.as_ref().map(Next::from).unwrap_or_default(),
+            ..Compartment::new(name, status, cluster.nodes_at_once(skyhook, name))
+        }
     };
     statuses.map(compartment).collect()
 }
@@ -188,6 +227,7 @@ fn selects(skyhook: Option<&Skyhook>, node: &Node) -> bool {
 impl Nodes {
     fn new(cluster: &Cluster, nodes: &[&Node], name: &str) -> Nodes {
         let skyhook = cluster.skyhook(name);
+        let package_runs = LazyCell::new(|| cluster.package_runs());
         let mut counts = Nodes::default();
         for node in nodes {
             if !selects(skyhook, node) {
@@ -198,6 +238,14 @@ impl Nodes {
             counts.ignored += usize::from(node.ignored(cluster.flavor()));
             let on = cluster.on_node(node, name);
             counts.malformed += usize::from(on.is_some_and(NodeRecord::is_malformed));
+            if let Some(skyhook) = skyhook.filter(|_| on.is_some_and(NodeRecord::may_drain))
+                && let Some(drain) = cluster.drain_progress(&package_runs, skyhook, node)
+            {
+                counts.draining.push(DrainingNode {
+                    node: node.name.to_string(),
+                    drain: Drain::new(cluster, &drain),
+                });
+            }
             let status = on
                 .map_or(Status::Unknown, NodeRecord::operator_status)
                 .to_string();
@@ -211,7 +259,7 @@ impl Nodes {
         counts
     }
 
-    /// The statuses with their counts: what is done first, then what needs a look.
+    /// The statuses with their counts: finished first, then those that need attention.
     pub fn histogram(&self) -> Vec<(&str, usize)> {
         let place = |status: &str| {
             let order = ["complete", "in_progress", "erroring", "blocked", "waiting"];
@@ -230,12 +278,15 @@ impl Nodes {
     }
 }
 
-/// Sums up by package and version; what the spec asks for comes first.
-fn packages(cluster: &Cluster, name: &str) -> Vec<Package> {
+/// Sums up by package and version, those of the spec first.
+fn packages<'a>(
+    cluster: &'a Cluster,
+    package_runs: &PackageRuns<'a>,
+    name: &'a str,
+) -> Vec<Package> {
     let mut packages: BTreeMap<(bool, &str, &str), Package> = BTreeMap::new();
-    let package_runs = cluster.package_runs();
     let readable = (cluster.placements(name)).filter(|p| p.phase != Phase::Malformed);
-    // Of a custom resource that is gone, what it left is all that there is.
+    // A deleted custom resource has only leftovers.
     let gone = cluster.skyhook(name).is_none();
     for placement in readable.filter(|p| p.selected || gone) {
         let in_spec = placement.in_spec() == Some(true);
@@ -306,25 +357,7 @@ impl Compartment {
             batch: batch.current_batch,
             failed: batch.failed_nodes,
             stopped: batch.should_stop,
+            next_nodes: Next::default(),
         }
-    }
-}
-
-impl Findings {
-    /// What is said about a custom resource, with what stops all of them; or about none in particular.
-    pub fn of(report: &Report, name: Option<&str>) -> Findings {
-        let about = report.findings.iter().filter(|f| {
-            let own = f.subject.skyhook.as_deref();
-            own == name || name.is_some() && own.is_some() && f.blocks_reconcile()
-        });
-        let mut counts = Findings::default();
-        for finding in about {
-            match finding.severity {
-                Severity::Error => counts.errors += 1,
-                Severity::Warning => counts.warnings += 1,
-                Severity::Info => counts.infos += 1,
-            }
-        }
-        counts
     }
 }

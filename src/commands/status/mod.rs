@@ -1,3 +1,4 @@
+mod findings;
 mod item;
 pub mod report;
 

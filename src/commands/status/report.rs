@@ -4,7 +4,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::item::{Findings, Nodes, Package, SkyhookProgress};
+use super::findings::Findings;
+use super::item::{Nodes, Package, ProgressReader, SkyhookProgress};
 use crate::api::deployment_policy::DEFAULT_COMPARTMENT;
 use crate::args::listing::Sorting;
 use crate::cluster::Cluster;
@@ -12,9 +13,9 @@ use crate::cluster::at_once::AtOnce;
 use crate::commands::shared::rule::counted;
 use crate::rules::Report;
 use crate::view::text::{self, Label, Line, Text};
-use crate::view::{FormatError, NodeSet, Table, View, age, cells, count, list, plural, to_json};
+use crate::view::{FormatError, NodeSet, Table, View, ago, cells, count, list, plural, to_json};
 
-/// Where the operator and its custom resources stand.
+/// The state of the operator and its custom resources.
 pub struct StatusReport<'a> {
     cluster: &'a Cluster,
     document: Document,
@@ -50,7 +51,7 @@ struct Operator {
     unknown_reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     namespace: Option<String>,
-    /// Whether its Deployment says that no replica is available.
+    /// Whether its Deployment has no available replica.
     down: bool,
 }
 
@@ -65,22 +66,23 @@ impl<'a> StatusReport<'a> {
         let shown = there
             .chain(gone)
             .filter(|name| names.is_empty() || names.iter().any(|n| n == name));
+        let reader = ProgressReader::new(cluster, report);
         let document = Document {
             api_version: crate::view::API_VERSION.to_owned(),
             kind: "Status".to_owned(),
             taken_at: cluster.taken_at.to_string(),
             operator: Operator::of(cluster),
             items: shown
-                .map(|name| SkyhookProgress::new(cluster, name, report))
+                .map(|name| reader.progress(name, !names.is_empty()))
                 .collect(),
             legacy: cluster.legacy.items().len(),
-            findings: Findings::of(report, None),
+            findings: Findings::about_none(report),
             not_checked: report.not_checked.len(),
         };
         StatusReport { cluster, document }
     }
 
-    /// Puts the custom resources in the order asked for.
+    /// Sorts the custom resources.
     ///
     /// # Errors
     ///
@@ -129,8 +131,8 @@ impl<'a> StatusReport<'a> {
             .skyhook(&item.name)
             .map(|s| s.metadata.deletion_timestamp);
         if let (true, Some(since)) = (item.deleting, deletion) {
-            let since = age(since, self.cluster.taken_at);
-            title = title + ", " + text::warning(format!("deletion started {since} ago"));
+            let ago = ago(since, self.cluster.taken_at);
+            title = title + ", " + text::warning(format!("deletion started {ago}"));
         }
         for (is, word) in [(item.paused, "paused"), (item.disabled, "disabled")] {
             if is && item.status != word {
@@ -147,7 +149,7 @@ impl<'a> StatusReport<'a> {
 impl Operator {
     fn of(cluster: &Cluster) -> Operator {
         let version = cluster.active_api.operator_version.as_ref();
-        let deployment = cluster.operators.items().first();
+        let deployment = cluster.operator();
         Operator {
             api: cluster.flavor().api_version(),
             reasons: cluster.active_api.reasons.clone(),
@@ -179,7 +181,8 @@ impl View for StatusReport<'_> {
         let document = &self.document;
         let mut text = Text::new();
         text.line(document.operator.line());
-        if document.legacy > 0 {
+        // Of two operators the older one acts on these.
+        if document.legacy > 0 && self.cluster.installations().len() < 2 {
             text.paragraph(text::dim(format!(
                 "This operator ignores {}.",
                 plural(
@@ -220,7 +223,10 @@ impl View for StatusReport<'_> {
     }
 }
 
-/// `3 nodes: 2 complete, 1 erroring; 1 ignored`, and with `wide` the names of what is not complete.
+/// Drains that are shown before the rest is only counted.
+const DRAINING: usize = 3;
+
+/// `3 nodes: 2 complete, 1 erroring; 1 ignored`, and with `wide` the names of unfinished nodes.
 fn node_counts(nodes: &Nodes, wide: bool) -> Text {
     let mut line = Line::from(plural(nodes.selected, "node"));
     for (at, (status, n)) in nodes.histogram().into_iter().enumerate() {
@@ -240,6 +246,15 @@ fn node_counts(nodes: &Nodes, wide: bool) -> Text {
     }
     let mut text = Text::new();
     text.line(line);
+    let shown = if wide { nodes.draining.len() } else { DRAINING };
+    for draining in nodes.draining.iter().take(shown) {
+        let summary = format!("{}: {}", draining.node, draining.drain.summary);
+        text.indented(2, Line::from(summary));
+    }
+    if nodes.draining.len() > shown {
+        let more = plural(nodes.draining.len() - shown, "more node");
+        text.indented(2, Line::from(format!("{more} being drained")));
+    }
     for (status, names) in nodes.names.iter().filter(|(s, _)| wide && *s != "complete") {
         let set = NodeSet::of(names);
         text.indented(2, Line::from(format!("{status}: {set}")));
@@ -299,7 +314,7 @@ fn done(package: &Package) -> Line {
     }
 }
 
-/// The parts of the rollout; a single one that goes on is only shown when asked for more.
+/// The compartments of the rollout; a single one without a stop only with `wide`.
 fn compartments(item: &SkyhookProgress, wide: bool) -> Table {
     let mut table = Table::new([
         "compartment",

@@ -9,17 +9,18 @@ use crate::cluster::Cluster;
 use crate::ctx::{self, AimProgress, AimState, Blocked};
 use crate::error::Exit;
 use crate::plan::{WaitCondition, WaitFor};
+use crate::rules::blockers::BlockingFindings;
 use crate::rules::{Finding, Report, Scope};
 use crate::view::text::{Line, Text};
 use crate::view::{View, count, plural};
 
-/// How long pods may take to end once their owner is gone.
+/// The time for pods to terminate after their owner is deleted.
 const PODS_GRACE: Duration = Duration::from_secs(120);
 /// Pending deletions that are listed at once.
 const LISTED: usize = 10;
 
 impl Planned {
-    /// What is left to do before it is gone.
+    /// The remaining work before the deletion.
     fn progress(&self, cluster: &Cluster) -> String {
         let Some(found) = self.item.find(cluster) else {
             return "the object cannot be read; still waiting".to_owned();
@@ -131,7 +132,7 @@ impl ctx::Aim for Teardown {
         }
     }
 
-    /// It is over once all that is awaited is blocked; until then each may go on again.
+    /// Blocked only if everything awaited is blocked; until then each may continue.
     fn blocked(&mut self, cluster: &Cluster) -> Blocked {
         if let Some(since) = self.all_gone_at {
             let waited = Duration::try_from(cluster.taken_at.duration_since(since));
@@ -143,13 +144,16 @@ impl ctx::Aim for Teardown {
         }
         let scope = Scope::default();
         let (report, confirmed) = self.confirmed.confirm(cluster, &scope, lasting);
+        let [blocking, confirmed_blocking] =
+            [&report, &confirmed].map(|report| BlockingFindings::of(&report.findings));
         let mut again = self.confirmed.look_again();
         let mut by = Vec::new();
         let mut all_blocked = true;
         for planned in self.items.iter_mut().filter(|p| p.awaited) {
-            let now = blocker::of(cluster, &report, &planned.item);
+            let now = blocker::of(cluster, &report, &blocking, &planned.item);
             let before = std::mem::replace(&mut planned.blockers, now);
-            let mut confirmed = blocker::of(cluster, &confirmed, &planned.item);
+            let mut confirmed =
+                blocker::of(cluster, &confirmed, &confirmed_blocking, &planned.item);
             // Its owner may remove a finalizer at any moment.
             confirmed.retain(|b| b.code.is_some() || before.contains(b));
             again |= planned

@@ -1,4 +1,4 @@
-//! What blocks the deletion of an object, and what is left afterwards. Pure.
+//! Blockers of a deletion, and leftovers after it. Pure.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -8,13 +8,14 @@ use crate::cluster::Cluster;
 use crate::commands::shared::diagnosis::group::on_all_nodes;
 use crate::commands::shared::grouped::grouped;
 use crate::commands::shared::shell_words::shell_words;
+use crate::rules::blockers::BlockingFindings;
 use crate::rules::{self, Blocks, Finding, Goal, Report, Scope};
 use crate::view::{NodeSet, plural, some_of};
 
 /// Nodes, pods and jobs that are named before the rest is only counted.
 const SHOWN: usize = 4;
 
-/// Something that blocks the deletion of an object, or is left afterwards.
+/// A blocker of a deletion, or a leftover after it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Blocker {
@@ -60,7 +61,12 @@ impl Blocker {
 }
 
 /// What keeps the object from going, gravest first. Whether anything does is not known where sources are not read.
-pub fn of(cluster: &Cluster, report: &Report, item: &DoomedObject) -> Vec<Blocker> {
+pub fn of(
+    cluster: &Cluster,
+    report: &Report,
+    blocking: &BlockingFindings,
+    item: &DoomedObject,
+) -> Vec<Blocker> {
     let Some(found) = item.find(cluster) else {
         return Vec::new();
     };
@@ -74,9 +80,9 @@ pub fn of(cluster: &Cluster, report: &Report, item: &DoomedObject) -> Vec<Blocke
     let mut blockers = Vec::new();
     if let Some(skyhook) = found.skyhook.filter(|_| !ours.is_empty()) {
         let findings = if item.flavor == cluster.flavor() {
-            rules::blockers(cluster, report, skyhook, Goal::Deletion)
+            blocking.of_goal(&report.findings, cluster, skyhook, Goal::Deletion)
         } else if cluster.active_api.migrating() {
-            // The newer operator takes the older finalizer off as soon as the deletion is asked for.
+            // The newer operator removes the older finalizer as soon as the deletion is requested.
             let stops = |f: &&Finding| {
                 f.blocks_for_good() && f.blocks_reconcile() && f.subject.skyhook.is_none()
             };
@@ -115,9 +121,9 @@ fn strip(name: &str) -> String {
     format!("kubectl skyhook finalizer strip {name}")
 }
 
-/// Findings, once for all nodes on which they are alike.
+/// Folds equal findings of several nodes.
 ///
-/// Their mildest step comes first. Before the deletion is asked for there is no finalizer to strip.
+/// The mildest remedy comes first. Before the deletion is requested, no finalizer needs stripping.
 fn folded<'f>(findings: impl IntoIterator<Item = &'f Finding>, may_strip: bool) -> Vec<Blocker> {
     let alike = findings.into_iter().enumerate().map(|(at, f)| {
         let alone = f.subject.node.is_none().then_some(at);
@@ -152,8 +158,17 @@ pub fn package_runs(cluster: &Cluster) -> Vec<String> {
     all.collect()
 }
 
-/// What is there once everything is said to be gone: first what needs the operator or keeps nodes closed for good, then
-/// what only tells of the past.
+/// The runtime-required taints that nothing removes.
+pub fn kept_taints(cluster: &Cluster) -> Vec<Blocker> {
+    let scope = Scope {
+        rules: vec![rules::find("SKY405").expect("the rule exists")],
+        ..Scope::default()
+    };
+    folded(&rules::diagnose(cluster, &scope).findings, true)
+}
+
+/// The leftovers after the last deletion: first those that need the operator or keep nodes closed permanently, then
+/// records of the past.
 pub fn left(cluster: &Cluster) -> (Vec<Blocker>, Vec<Blocker>) {
     let mut left = Vec::new();
     let made = items(cluster).into_iter().map(|item| item.target);

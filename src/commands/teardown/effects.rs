@@ -1,4 +1,4 @@
-//! What deletions trigger on nodes, and what they leave there. Pure.
+//! Effects of deletions on nodes, and their leftovers there. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::view::{NodeSet, list, plural};
 /// Runs of node names before the rest is only counted.
 const SHOWN: usize = 4;
 
-/// What a deletion makes happen on nodes, and what it leaves there.
+/// The effects of a deletion on nodes, and its leftovers there.
 #[derive(Debug, Clone, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeletionEffects {
@@ -27,7 +27,7 @@ pub struct DeletionEffects {
     pub reboots: usize,
     /// Number of `nvidia.com/gpu` on the affected nodes.
     pub gpus: u64,
-    /// What is installed and will not be uninstalled, with its nodes.
+    /// Installed packages that will not be uninstalled, with their nodes.
     pub stays_on_hosts: BTreeMap<String, Vec<String>>,
 }
 
@@ -74,8 +74,18 @@ impl DeletionEffects {
         effects.reboots += self.reboots;
         effects.gpus += self.gpus;
         effects.nodes += self.uninstalls.values().max().copied().unwrap_or(0);
-        if self.reboots > 0 {
-            effects.at_least(Grade::B4);
+        for (any, grade) in [
+            (!self.uninstalls.is_empty(), Grade::B2),
+            (self.drains + self.restarts > 0, Grade::B3),
+            (self.reboots > 0, Grade::B4),
+        ] {
+            if any {
+                effects.at_least(grade);
+            }
+        }
+        // The deletion removes the node states.
+        if !self.stays_on_hosts.is_empty() {
+            effects.lose_record();
         }
         for (package, on) in &self.stays_on_hosts {
             let set = NodeSet::of(on);

@@ -23,7 +23,7 @@ use crate::view::{list, plural};
 /// Delete all custom resources in order, before the operator is uninstalled
 ///
 /// First shows what would hang and why, what the deletions trigger on nodes, and what they leave on hosts; --dry-run
-/// stops here, with exit code 2 if something would hang. Then it deletes custom resources in reverse order of priority
+/// stops here, with exit code 2 if something would hang or nodes would stay unavailable. Then it deletes custom resources in reverse order of priority
 /// and deployment policies last, and waits until everything is gone: then the operator can be uninstalled without `helm
 /// uninstall` hanging.
 ///
@@ -81,8 +81,8 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 }
 
 impl Teardown {
-    /// Each deletion in a stage of its own, after those that have to be gone before. What is being deleted already is
-    /// only waited for.
+    /// Each deletion in a stage of its own, after those it depends on. An object that is already being deleted is only
+    /// awaited.
     fn plan(&self, cluster: &Cluster, timeout: Duration) -> Plan {
         let why = "the object must be deleted before the operator is uninstalled";
         let stage = |planned: &Planned| {
@@ -119,7 +119,7 @@ impl Teardown {
 
     fn consequences(&self, cluster: &Cluster) -> Consequences {
         let mut effects = Consequences::default();
-        effects.at_least(Grade::B3);
+        effects.at_least(Grade::B1);
         for planned in &self.items {
             planned.effects.add_to(&mut effects, &planned.item.target);
         }
@@ -150,7 +150,7 @@ impl Teardown {
     fn preview_exit(&self, cluster: &Cluster) -> Exit {
         if self.items.is_empty() {
             self.exit()
-        } else if self.items.iter().any(|p| !p.blockers.is_empty()) {
+        } else if self.items.iter().any(|p| !p.blockers.is_empty()) || !self.foreseen.is_empty() {
             Exit::Findings
         } else if self.unreadable.is_empty() || cluster.from_files {
             Exit::Done

@@ -35,7 +35,7 @@ fn in_full<S: Serializer>(flavor: &ApiFlavor, serializer: S) -> Result<S::Ok, S:
     serializer.serialize_str(&flavor.api_version())
 }
 
-/// The object of that name as it was read; it may be a new one.
+/// The object of that name at the last read; it may be a recreated one.
 #[derive(Debug, Clone, Copy)]
 pub struct LiveObject<'a> {
     pub metadata: &'a Meta,
@@ -58,7 +58,7 @@ impl DoomedObject {
         self.read(cluster).flatten()
     }
 
-    /// Whether it is known that no such object is there any more.
+    /// Whether the object is known not to exist.
     pub fn is_gone(&self, cluster: &Cluster) -> bool {
         let another = |found: LiveObject<'_>| found.metadata.uid != self.target.uid;
         let read = self.read(cluster);

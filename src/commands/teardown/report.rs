@@ -7,7 +7,7 @@ use super::state::{Planned, RemovalState, Teardown};
 use crate::view::text::{self, Label, Line, Text};
 use crate::view::{Table, View, cells, count, plural, to_json};
 
-/// What a teardown removes, what would keep it from that or does, and what is left.
+/// The objects of a teardown, their blockers, and the leftovers.
 pub struct TeardownReport<'a> {
     pub teardown: &'a Teardown,
     /// Whether it is still to come.
@@ -43,10 +43,16 @@ impl Teardown {
                 item(&mut text, name + ": " + line(blocker), &blocker.remedy);
             }
         }
+        if !self.foreseen.is_empty() {
+            text.blank().line(text::warning("would be left"));
+        }
+        for left in &self.foreseen {
+            item(&mut text, line(left), &left.remedy);
+        }
         text
     }
 
-    /// What has begun and is not gone, as far as so many.
+    /// The unfinished deletions, at most this many.
     pub fn under_way(&self, most: usize) -> Text {
         let mut table = Table::new(["object", "state", "reason", "next"]);
         let mut more = 0;

@@ -1,4 +1,4 @@
-//! The objects to delete, and what is known of them. Pure.
+//! The objects to delete, with their state. Pure.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,21 +12,24 @@ use super::effects::DeletionEffects;
 use super::order::{DoomedObject, items};
 use crate::cluster::{Cluster, Read, Source};
 use crate::commands::shared::blockers::Blockers;
+use crate::rules::blockers::BlockingFindings;
 use crate::rules::{self, Scope};
 use crate::view::API_VERSION;
 
-/// What a teardown removes, what would keep it from that or does, and what is left.
+/// The objects of a teardown, their blockers, and the leftovers.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Teardown {
     api_version: &'static str,
     /// Always `Teardown`.
     kind: &'static str,
-    /// Whether the operator can be uninstalled: nothing is left that needs it, and everything could be read.
+    /// Whether the operator can be uninstalled: no object needs it any more, and every source was read.
     pub safe: bool,
     pub items: Vec<Planned>,
     /// What remains after all deletions and still needs the operator or keeps nodes unavailable to workloads.
     pub remaining: Vec<Blocker>,
+    /// Runtime-required taints that no deletion removes, before the deletions.
+    pub foreseen: Vec<Blocker>,
     /// What else remains on nodes afterwards.
     pub leftovers: Vec<Blocker>,
     /// What could not be read, and why.
@@ -49,7 +52,7 @@ pub struct Planned {
     /// What blocks its deletion, or would block it.
     pub blockers: Vec<Blocker>,
     pub state: RemovalState,
-    /// What is left to do while the deletion is in progress.
+    /// The remaining work of a deletion in progress.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub progress: String,
     /// The command waits for its deletion now.
@@ -98,6 +101,7 @@ impl Teardown {
             safe: false,
             items,
             remaining: Vec::new(),
+            foreseen: foreseen_taints(cluster),
             leftovers: Vec::new(),
             unreadable: unread(cluster),
             confirmed: Blockers::new(cluster, tolerate),
@@ -109,7 +113,7 @@ impl Teardown {
         teardown
     }
 
-    /// Looks at what is left once all is gone.
+    /// Finds leftovers after the last deletion.
     pub fn close(&mut self, cluster: &Cluster) {
         (self.remaining, self.leftovers) = blocker::left(cluster);
         self.unreadable = unread(cluster);
@@ -117,7 +121,15 @@ impl Teardown {
     }
 }
 
-/// What would keep each from going, on the cluster as it is once those before it are gone.
+/// The runtime-required taints that remain after the last custom resource is deleted.
+fn foreseen_taints(cluster: &Cluster) -> Vec<Blocker> {
+    let all = cluster.skyhooks.items().iter();
+    let gone = all.map(|skyhook| skyhook.name()).collect();
+    let then = cluster.simulate_deletion(&gone, &BTreeSet::new());
+    blocker::kept_taints(&then)
+}
+
+/// The blockers of each deletion, in the cluster after the preceding deletions.
 fn foreseen_blockers(cluster: &Cluster, items: &[DoomedObject]) -> Vec<Vec<Blocker>> {
     let mut blockers = vec![Vec::new(); items.len()];
     let mut gone: BTreeSet<&str> = BTreeSet::new();
@@ -132,15 +144,16 @@ fn foreseen_blockers(cluster: &Cluster, items: &[DoomedObject]) -> Vec<Vec<Block
         let own: BTreeSet<&str> = own.map(|item| item.target.name.as_str()).collect();
         let then = cluster.simulate_deletion(&gone, &own);
         let report = rules::diagnose(&then, &Scope::default());
+        let blocking = BlockingFindings::of(&report.findings);
         for (at, item) in of_wave {
-            blockers[at] = blocker::of(&then, &report, item);
+            blockers[at] = blocker::of(&then, &report, &blocking, item);
         }
         gone.extend(own);
     }
     blockers
 }
 
-/// The sources without which one cannot tell what is there, and why they were not read.
+/// The unreadable sources that a teardown requires, with reasons.
 fn unread(cluster: &Cluster) -> Vec<String> {
     use Source::{Jobs, Legacy, Nodes, Operator, Pods, Policies, Skyhooks};
     let may_be_there = |source: &Source| !matches!(source, Legacy | Jobs) || cluster.has(*source);
@@ -148,7 +161,9 @@ fn unread(cluster: &Cluster) -> Vec<String> {
     let needed = needed.into_iter().filter(may_be_there);
     let mut unread: Vec<String> = needed
         .filter_map(|source| match cluster.source(source) {
-            Read::Unreadable(why) => Some(format!("cannot read {source}: {why}")),
+            Read::Incomplete(_, why) | Read::Unreadable(why) => {
+                Some(format!("cannot read {source}: {why}"))
+            }
             // Without the API there is nothing of it to read.
             Read::NotRequested if !cluster.active_api.served.is_empty() => {
                 Some(if cluster.may_leave_out() {
@@ -160,7 +175,7 @@ fn unread(cluster: &Cluster) -> Vec<String> {
             Read::NotRequested | Read::Ok(_) => None,
         })
         .collect();
-    if let Read::Unreadable(why) = &cluster.legacy_policies {
+    if let Some(why) = cluster.legacy_policies.unread() {
         unread.push(format!("cannot read {Policies} of the other API: {why}"));
     }
     unread

@@ -31,7 +31,7 @@ pub struct Recreation<'a> {
     pub skyhook: Skyhook,
     object: Value,
     stages: Vec<PlanStage>,
-    /// What will stand on nodes that are restored.
+    /// The restored node states.
     states: Vec<(&'a str, NodeState)>,
     /// The end of our own pause, of the old object or of the new one.
     release: Option<Hold>,
@@ -41,7 +41,7 @@ pub struct Recreation<'a> {
 impl<'a> Recreation<'a> {
     /// # Errors
     ///
-    /// What was saved is no custom resource.
+    /// The saved object is not a custom resource.
     pub fn of(cluster: &'a Cluster, was: &Value, reason: Option<&str>) -> Result<Recreation<'a>> {
         let flavor = cluster.flavor();
         let mut was = was.clone();
@@ -77,8 +77,8 @@ impl<'a> Recreation<'a> {
         Target::skyhook(self.flavor, self.skyhook.name(), uid)
     }
 
-    /// Puts back what was taken off the nodes. All else relies on it: the operator must not see the
-    /// new object before.
+    /// Restores the keys removed from nodes. Everything else requires this: the operator must not see the new object
+    /// before.
     pub fn restore(&mut self, steps: &[Step]) {
         let mut gone: Vec<&str> = Vec::new();
         let mut kept = Vec::new();
@@ -102,15 +102,7 @@ impl<'a> Recreation<'a> {
             ));
         }
         if !kept.is_empty() {
-            self.stages.push(PlanStage {
-                steps: kept,
-                until: Some(WaitFor {
-                    target: self.target(None),
-                    condition: WaitCondition::Gone,
-                    at_most: AT_MOST,
-                }),
-                ..PlanStage::default()
-            });
+            self.stages.push(PlanStage::of(kept));
         }
     }
 
@@ -133,7 +125,7 @@ impl<'a> Recreation<'a> {
         }
     }
 
-    /// Holds the old object, takes our finalizer off it, and waits until it is gone.
+    /// Holds the old object, removes the operator's finalizer, and waits until it is deleted.
     pub fn let_go(&mut self, old: &Skyhook, no_pause: bool) {
         if !no_pause
             && pause_guard::acts(self.cluster, old)
@@ -183,7 +175,9 @@ impl<'a> Recreation<'a> {
     /// Makes it, with the part of its status that the operator cannot find out again.
     pub fn make(&mut self) {
         let target = self.target(None);
+        let requires: Vec<usize> = (0..self.stages.len()).collect();
         let create = |object: Value, until: Option<WaitFor>| PlanStage {
+            requires: requires.clone(),
             steps: vec![Step::new(
                 target.clone(),
                 Change::Create(Box::new(object)),
@@ -247,7 +241,7 @@ impl<'a> Recreation<'a> {
             let state = restored.map(|(_, state)| state);
             let state = state.or(on.and_then(|on| on.state.as_deref()));
             for (name, _) in skyhook.packages() {
-                // Absent is only what is to be uninstalled.
+                // Absent implies a requested uninstall.
                 if !matches!(skyhook.phase(name, state), Phase::Complete | Phase::Absent) {
                     reruns.add(node, name);
                 }

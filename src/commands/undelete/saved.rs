@@ -8,9 +8,9 @@ use crate::cluster::Cluster;
 use crate::ctx::Ctx;
 use crate::error::{Error, Result};
 use crate::plan::{Change, Kind, Step};
-use crate::view::age;
+use crate::view::ago;
 
-/// A custom resource as it was, and the steps that put back what was taken off nodes with it.
+/// A saved custom resource, and the steps that restore the keys removed from nodes with it.
 pub struct SavedResource {
     pub object: Value,
     pub nodes: Vec<Step>,
@@ -18,11 +18,11 @@ pub struct SavedResource {
     pub origin: String,
 }
 
-/// Finds it in the journal named, or in the newest that holds it.
+/// Finds it in the named journal, or in the newest that contains it.
 ///
 /// # Errors
 ///
-/// No journal holds it; says which others there are.
+/// No journal contains it; names those of other custom resources.
 pub async fn find(
     ctx: &mut Ctx,
     cluster: &Cluster,
@@ -68,11 +68,11 @@ pub async fn find(
         .hint("kubectl skyhook journal list"))
 }
 
-/// What was saved, unless it is of another cluster.
+/// The saved object, unless it is from another cluster.
 ///
 /// # Errors
 ///
-/// It is; see [`Ctx::same_cluster`].
+/// It is from another cluster; see [`Ctx::same_cluster`].
 async fn of_this_cluster(
     ctx: &mut Ctx,
     cluster: &Cluster,
@@ -127,9 +127,9 @@ fn saved(record: &Record, kind: Kind, name: &str) -> Option<SavedResource> {
         object: object.clone(),
         nodes: nodes.cloned().collect(),
         origin: format!(
-            "journal {} ({} ago)",
+            "journal {} ({})",
             begun.id,
-            age(Some(begun.at), crate::ctx::now())
+            ago(Some(begun.at), crate::ctx::now())
         ),
     })
 }

@@ -1,4 +1,4 @@
-//! `uninstall NAME PACKAGE`: asks the operator to uninstall packages on all nodes, or cancels that.
+//! `uninstall NAME PACKAGE`: requests the uninstall of packages on all nodes, or cancels it.
 
 mod refuse;
 mod spec;
@@ -15,7 +15,7 @@ use crate::api::{Package, Skyhook};
 use crate::args::duration::duration;
 use crate::args::named;
 use crate::args::safety::{DryRun, Safety};
-use crate::cluster::{Cluster, Source};
+use crate::cluster::{Certainty, Cluster, Node, Source};
 use crate::commands::shared::{migration, selection};
 use crate::ctx::{CommandOptions, Ctx, PlanWait};
 use crate::error::{Error, Exit, Result};
@@ -79,16 +79,16 @@ pub struct Request {
     safety: Safety,
 }
 
-/// How long to wait, if nothing is said.
+/// The default timeout.
 const TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
 impl Request {
-    /// Whether it is waited for.
+    /// Whether to wait.
     fn waits(&self) -> bool {
         self.wait || self.remove || self.all_packages
     }
 
-    /// How long it is waited for; zero is for ever.
+    /// The timeout; zero means none.
     fn limit(&self) -> Duration {
         self.timeout.unwrap_or(TIMEOUT)
     }
@@ -130,6 +130,11 @@ pub async fn run(ctx: &mut Ctx, request: &Request) -> Result<Exit> {
         );
     }
     let packages: Vec<&str> = match request.package.as_deref() {
+        Some(package) if request.remove && is_removed(&cluster, skyhook, package) => {
+            let title = format!("{package} is no longer in the spec of {name} or on any node");
+            let plan = Plan::new(title, name);
+            return ctx.execute(&plan, &request.safety).await;
+        }
         Some(package) => {
             selection::package(skyhook, package)?;
             vec![package]
@@ -153,6 +158,17 @@ pub async fn run(ctx: &mut Ctx, request: &Request) -> Result<Exit> {
         Some(waiting),
     )
     .await
+}
+
+/// Whether a package is in the spec no longer and on no node either: it was uninstalled and removed, or was never there.
+fn is_removed(cluster: &Cluster, skyhook: &Skyhook, package: &str) -> bool {
+    let is_recorded = |node: &Node| {
+        let on = cluster.on_node(node, skyhook.name());
+        on.is_some_and(|on| on.is_malformed() || on.entries().iter().any(|e| e.name == package))
+    };
+    skyhook.package(package).is_none()
+        && cluster.nodes.absence() == Certainty::Proven
+        && !cluster.nodes.items().iter().any(is_recorded)
 }
 
 fn needs(request: &Request) -> Vec<Source> {

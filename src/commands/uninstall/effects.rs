@@ -1,12 +1,12 @@
-//! What an uninstall does on which nodes, as the preview says it.
+//! The preview of an uninstall's effects on nodes.
 
 use super::placement_summary::{PlacementSummary, first, nodes};
-use crate::api::{Package, Skyhook, Stage};
+use crate::api::{Executor, Package, Skyhook, Stage};
 use crate::cluster::{Cluster, Node};
 use crate::plan::{Consequences, Grade};
 use crate::view::{list, plural};
 
-/// A package, where it stands, and what is to be told of it.
+/// A package with its custom resource and nodes.
 #[derive(Clone, Copy)]
 pub(super) struct ImpactNotes<'a> {
     pub cluster: &'a Cluster,
@@ -17,7 +17,7 @@ pub(super) struct ImpactNotes<'a> {
 }
 
 impl ImpactNotes<'_> {
-    /// What the uninstall does on each node; `gone` are the packages that will be uninstalled by then.
+    /// Adds the effects of the uninstall on each node; `gone` are the packages uninstalled by then.
     pub fn uninstall(self, enables: bool, gone: &[&str], effects: &mut Consequences) {
         let ImpactNotes { name, survey, .. } = self;
         let version = &self.package.version;
@@ -187,7 +187,7 @@ impl ImpactNotes<'_> {
                 if survey.is_absent() { "" } else { " again" }
             ));
         }
-        let package_runs = cluster.package_runs();
+        let package_runs = cluster.package_runs_for(self.skyhook.name());
         let running = reset.iter().filter_map(|node| {
             let placement = cluster.placement(self.skyhook, name, node);
             let package_run = package_runs.uninstall_of(&placement)?;
@@ -201,10 +201,15 @@ impl ImpactNotes<'_> {
                 0 => String::new(),
                 more => format!(" and {more} more"),
             };
-            effects.warn(format!(
-                "the operator does not terminate running pods or jobs: {shown}{more} may finish the uninstall first, and any that \
-                 does not end blocks the cancellation on all nodes (SKY105)"
-            ));
+            match cluster.flavor().executor() {
+                Executor::Pod => effects.warn(format!(
+                    "the operator does not terminate running pods: {shown}{more} may finish the uninstall first, and any that \
+                     does not end blocks the cancellation on all nodes (SKY105)"
+                )),
+                Executor::Job => effects.notes.push(format!(
+                    "the operator deletes {shown}{more}; what has been uninstalled by then is installed again"
+                )),
+            }
         }
         if let Some(kind) = interrupt.filter(|_| !again.is_empty()) {
             effects.notes.push(format!(
@@ -233,7 +238,7 @@ fn weigh(nodes: &[&Node], interrupt: Option<&str>, effects: &mut Consequences) {
     }
 }
 
-/// What the interrupt does beyond the drain.
+/// The effects of the interrupt beyond the drain.
 fn interrupted(package: &Package, kind: &str) -> String {
     let services = package.interrupt.as_ref().map(|i| i.services.join(", "));
     match (kind, services.filter(|s| !s.is_empty())) {

@@ -23,6 +23,8 @@ use crate::rules::Scope;
 /// With --wait, it shows the progress of each node, and ends when the package is gone from all of them or the
 /// uninstall is blocked. Node reboots and a briefly unavailable API server do not end it. If the command is interrupted
 /// or times out, the uninstall continues in the cluster, and the same command resumes waiting for it.
+///
+/// For a custom resource called status, write skyhook/status.
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,

@@ -1,10 +1,10 @@
-//! The nodes by what an uninstall of a package does there.
+//! Nodes by the effect of an uninstall.
 
 use crate::api::{Entry, Package, Skyhook, State};
 use crate::cluster::{Cluster, Node, Phase};
 use crate::view::{NodeSet, plural};
 
-/// Nodes by what an uninstall does there.
+/// Nodes by the effect of an uninstall.
 #[derive(Debug, Default)]
 pub(super) struct PlacementSummary<'a> {
     /// Complete: it begins at once.
@@ -69,7 +69,7 @@ impl<'a> PlacementSummary<'a> {
         with_entry.chain(rest.copied())
     }
 
-    /// Whether the package is on no selected node, as far as can be read.
+    /// Whether the package is on no selected node, among the readable ones.
     pub fn is_absent(&self) -> bool {
         self.concerned().next().is_none() && self.malformed.is_empty()
     }

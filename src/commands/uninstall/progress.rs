@@ -18,17 +18,20 @@ use crate::view::{NodeSet, View, list};
 /// The packages of a custom resource on their way out.
 pub struct Progress {
     skyhook: String,
-    /// What is waited for, in order.
+    /// The packages to wait for, in order.
     packages: Vec<Package>,
-    /// The one that is waited for now.
+    /// The current package.
     current: usize,
-    /// The operator's webhook asks its mirror of the node states before it lets a package be removed.
+    /// Wait for the operator's mirror of the node states as well: its webhook checks it before a package may be
+    /// removed.
     mirror_too: bool,
+    /// Whether the current package is absent from all nodes, but still in that mirror.
+    in_mirror: bool,
     blockers: Blockers,
 }
 
 impl Progress {
-    /// What is to be waited for, from how it stands now on.
+    /// Starts the wait from the current state.
     pub fn new(
         cluster: &Cluster,
         skyhook: &str,
@@ -45,7 +48,7 @@ impl Progress {
                 at: BTreeMap::new(),
                 gone: false,
             };
-            // What is there before it begins is known to have been there when it has gone.
+            // Record the installed packages, so that their absence later counts as uninstalled.
             if let Some(cr) = cr {
                 package.look(cluster, cr);
             }
@@ -56,6 +59,7 @@ impl Progress {
             packages: packages.iter().map(package).collect(),
             current: 0,
             mirror_too,
+            in_mirror: false,
             blockers: Blockers::new(cluster, tolerate),
         }
     }
@@ -129,10 +133,11 @@ impl ctx::Aim for Progress {
         let whole = package.drawn(cluster.taken_at);
         package.gone = package.left().is_empty();
         let gone = package.gone;
-        let state = if gone && !self.mirrored(skyhook) {
-            AimState::Met
-        } else if gone {
+        self.in_mirror = gone && self.mirrored(skyhook);
+        let state = if self.in_mirror {
             AimState::NotYet
+        } else if gone {
+            AimState::Met
         } else if let Some(reason) = self.never(skyhook) {
             AimState::Never(reason)
         } else {
@@ -159,6 +164,19 @@ impl ctx::PlannedAim for Progress {
         let mut places = untils.iter().filter_map(|until| self.place(until));
         self.current = places.next().unwrap_or(self.current);
         self.blockers.clear();
+    }
+
+    fn awaited(&self, until: &WaitFor) -> String {
+        match self.place(until) {
+            Some(at) if at == self.current && self.in_mirror => {
+                let Package { name, version, .. } = &self.packages[at];
+                format!(
+                    "the operator has removed {name} {version} from status.nodeState of {}",
+                    self.skyhook
+                )
+            }
+            _ => until.describe(),
+        }
     }
 
     fn found(&self) -> Option<Box<dyn View + '_>> {

@@ -17,8 +17,9 @@ use crate::cluster::{AskedBy, Cluster, Node, PackageRun, PackageRuns, Phase, Pla
 use crate::commands::shared::command::command;
 use crate::commands::shared::{scope, selection};
 use crate::ctx::Ctx;
-use crate::error::{Exit, Result};
-use crate::rules::{Finding, Report, Scope};
+use crate::error::{Error, Exit, Result};
+use crate::rules::blockers::BlockingFindings;
+use crate::rules::{Finding, Report, Scope, uninstall_argument};
 use crate::view::{age, to_json};
 
 /// Show the progress of an uninstall on each node
@@ -65,17 +66,31 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     Ok(exit)
 }
 
+/// Hints at the other reading of `uninstall status NAME`: a package of the custom resource `status`.
+fn perhaps_package(cluster: &Cluster, args: &Args, error: Error) -> Error {
+    match (cluster.skyhook("status"), &args.skyhook, &args.package) {
+        (Some(status), Some(name), None) if status.package(name).is_some() => error.hint(format!(
+            "to uninstall {name} of {}: kubectl skyhook uninstall {} {name}",
+            status.reference(),
+            uninstall_argument(status.name())
+        )),
+        _ => error,
+    }
+}
+
 fn view(cluster: &Cluster, args: &Args) -> Result<UninstallStatus> {
     selection::readable(cluster, Source::Nodes)?;
     selection::readable(cluster, Source::Skyhooks)?;
     if let Some(name) = &args.skyhook {
-        selection::known_skyhook(cluster, name)?;
+        selection::known_skyhook(cluster, name)
+            .map_err(|error| perhaps_package(cluster, args, error))?;
         if let Some(package) = &args.package {
             scope::known_package(cluster, name, package)?;
         }
     }
     let package_runs = cluster.package_runs();
     let report = OnceCell::new();
+    let blocking = OnceCell::new();
     let mut rows = Vec::new();
     for name in names(cluster, args.skyhook.as_deref()) {
         let mut all: BTreeMap<&str, Vec<Placement<'_>>> = BTreeMap::new();
@@ -88,7 +103,7 @@ fn view(cluster: &Cluster, args: &Args) -> Result<UninstallStatus> {
                 all.entry(placement.package).or_default().push(placement);
             }
         }
-        let packages = scope::packages(cluster, name);
+        let packages = scope::packages(cluster, &package_runs, name);
         for package in &packages {
             let of = PackageUninstall {
                 cluster,
@@ -99,6 +114,7 @@ fn view(cluster: &Cluster, args: &Args) -> Result<UninstallStatus> {
                 placements: all.remove(package.as_str()).unwrap_or_default(),
                 malformed: &malformed,
                 report: &report,
+                blocking: &blocking,
                 blockers: OnceCell::new(),
             };
             let wanted = match &args.package {
@@ -114,7 +130,7 @@ fn view(cluster: &Cluster, args: &Args) -> Result<UninstallStatus> {
     Ok(UninstallStatus { rows })
 }
 
-/// The custom resources in question, also those that are gone and have left state behind.
+/// The selected custom resources, with deleted ones that left state behind.
 fn names<'a>(cluster: &'a Cluster, only: Option<&'a str>) -> Vec<&'a str> {
     if let Some(only) = only {
         return vec![only];
@@ -135,9 +151,9 @@ pub(super) enum Uninstall {
     /// Installed, and its uninstall has not started.
     NotStarted,
     InProgress,
-    /// It does not begin or continue until someone intervenes; the reason says why.
+    /// It does not begin or continue until someone intervenes, for this reason.
     Blocked,
-    /// Uninstalled but still recorded: the custom resource is gone.
+    /// Uninstalled but still recorded: the custom resource was deleted.
     Finished,
     Failing,
     /// Uninstalled.
@@ -185,8 +201,9 @@ struct PackageUninstall<'a> {
     package: &'a str,
     placements: Vec<Placement<'a>>,
     malformed: &'a [Placement<'a>],
-    /// What the rules find; worked out when it is first needed.
+    /// The findings, computed on first use.
     report: &'a OnceCell<Report>,
+    blocking: &'a OnceCell<BlockingFindings>,
     blockers: OnceCell<Vec<&'a Finding>>,
 }
 
@@ -279,7 +296,7 @@ impl<'a> PackageUninstall<'a> {
         }
     }
 
-    /// A package that is not recorded: what the traces of its past tell.
+    /// A package without a record, explained by the traces of its past.
     fn absent(&self, placement: &Placement<'a>, past: &Past) -> UninstallRow {
         let node = placement.node;
         if let Some(why) = placement.malformed {
@@ -321,9 +338,9 @@ impl<'a> PackageUninstall<'a> {
         }
     }
 
-    /// `DeletionBlocked=PausedWithPendingUninstall`, and only the type where the reason repeats it.
+    /// `DeletionBlocked=PausedWithPendingUninstall`, or only the type if the reason repeats it.
     ///
-    /// Conditions about other nodes are left out where a node is done.
+    /// Conditions about other nodes are left out on a finished node.
     fn conditions(&self, uninstall: Uninstall) -> Vec<String> {
         let kinds = [
             "DeletionBlocked",

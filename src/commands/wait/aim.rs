@@ -7,7 +7,7 @@ use crate::commands::shared::blockers::Blockers;
 use crate::ctx::{self, AimProgress, AimState, Blocked};
 use crate::view::text::Text;
 
-/// What is waited for, and what blocks it.
+/// The goal and its blockers.
 pub struct Aim {
     pub waited: Waited,
     /// `None` with --keep-going: blockers do not end the wait.

@@ -5,18 +5,19 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::api::{Skyhook, Status};
-use crate::cluster::{Cluster, Node, Phase, Placement, Read};
-use crate::rules::Goal;
-use crate::view::plural;
+use crate::cluster::{Cluster, Node, NodeRecord, Phase, Placement, Read};
+use crate::commands::shared::drain;
+use crate::rules::{Goal, uninstall_argument};
+use crate::view::{list, plural};
 
-/// What is waited for.
+/// The goal of a wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Condition {
     /// Every node is done with every package.
     Complete,
-    /// A package, or every one whose uninstall is asked for, is gone from all nodes.
+    /// A package, or every one with a requested uninstall, is absent from all nodes.
     Uninstalled(Option<String>),
-    /// The object is gone.
+    /// The object is deleted.
     Deleted,
     /// The operator reports the custom resource or one of its nodes as erroring.
     Erroring,
@@ -73,7 +74,7 @@ impl Condition {
         *self == Condition::Erroring
     }
 
-    /// The goal that findings may block; none if a failure is waited for.
+    /// The goal that findings may block; `None` when waiting for a failure.
     pub fn goal(&self) -> Option<Goal<'_>> {
         match self {
             Condition::Complete => Some(Goal::Install),
@@ -112,10 +113,22 @@ fn complete(cluster: &Cluster, skyhook: &Skyhook) -> ConditionState {
     let current = observed == 0 || observed >= skyhook.metadata.generation || skyhook.deleting();
     let says_so = status.status == Some(Status::Complete);
     let nodes: Vec<_> = cluster.selected(skyhook).collect();
+    // A selector that matches nothing, for example because of a typo, must not pass for an installation.
+    if nodes.is_empty() {
+        return ConditionState::Not("no node is selected".to_owned());
+    }
     let done = |node: &&&Node| cluster.is_complete_on(skyhook, node);
     let complete = nodes.iter().filter(done).count();
+    let never_installed = cluster.never_installed(skyhook);
     if says_so && current && complete == nodes.len() {
-        return ConditionState::Met;
+        return if never_installed.is_empty() {
+            ConditionState::Met
+        } else {
+            let packages = list(&never_installed);
+            ConditionState::Not(format!(
+                "the operator reports complete, but never installs {packages}"
+            ))
+        };
     }
     let status = status.status.clone().unwrap_or(Status::Unknown);
     let held = match (skyhook.paused(), skyhook.disabled()) {
@@ -124,9 +137,36 @@ fn complete(cluster: &Cluster, skyhook: &Skyhook) -> ConditionState {
         _ => "",
     };
     ConditionState::Not(format!(
-        "{status}{held}, {complete} of {} done",
-        plural(nodes.len(), "node")
+        "{status}{held}, {complete} of {} done{}",
+        plural(nodes.len(), "node"),
+        draining(cluster, skyhook, &nodes)
     ))
+}
+
+/// `, gpu-1 draining for 3m, 1 pod left`, with the number of further such nodes.
+fn draining(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node]) -> String {
+    let may_drain = |node: &&&Node| {
+        let record = cluster.on_node(node, skyhook.name());
+        record.is_some_and(NodeRecord::may_drain)
+    };
+    let mut candidates = nodes.iter().filter(may_drain).peekable();
+    if candidates.peek().is_none() {
+        return String::new();
+    }
+    let package_runs = cluster.package_runs();
+    let mut drains = candidates.filter_map(|node| {
+        let drain = cluster.drain_progress(&package_runs, skyhook, node)?;
+        Some(format!(
+            ", {} {}",
+            node.name,
+            drain::summary(cluster, &drain)
+        ))
+    });
+    match (drains.next(), drains.count()) {
+        (None, _) => String::new(),
+        (Some(first), 0) => first,
+        (Some(first), more) => format!("{first}; {} being drained", plural(more, "more node")),
+    }
 }
 
 fn erroring(cluster: &Cluster, skyhook: &Skyhook) -> ConditionState {
@@ -214,7 +254,10 @@ fn uninstalled(
                     "no uninstall of {package} was requested, but the package is still on {}",
                     plural(left, "node")
                 ),
-                Some(format!("kubectl skyhook uninstall {name} {package}")),
+                Some(format!(
+                    "kubectl skyhook uninstall {} {package}",
+                    uninstall_argument(name)
+                )),
             ),
             _ => ConditionState::Not(format!("still on {}", plural(left, "node"))),
         },

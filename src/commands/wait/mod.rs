@@ -23,7 +23,8 @@ use crate::view::duration_text;
 ///
 /// Waits until all of the custom resources meet the condition; with --for=erroring, until one does. Exits with 2, and
 /// prints the reason, as soon as the rules find, twice in a row, that someone has to intervene, and with 5 on timeout.
-/// It tolerates failures that are retried, node reboots and a temporarily unavailable API server.
+/// A custom resource that selects no node is not complete. It tolerates failures that are retried, node reboots and a
+/// temporarily unavailable API server.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   # After changing the spec
@@ -130,7 +131,7 @@ impl Args {
         if self.condition != Condition::Erroring && self.condition != Condition::Deleted {
             selection::readable(cluster, Source::Nodes)?;
         }
-        // What is gone already may have gone while its deletion was typed.
+        // The object may have been deleted before the command started.
         if self.condition != Condition::Deleted {
             for name in &self.names {
                 selection::known_skyhook(cluster, name)?;

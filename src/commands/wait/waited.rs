@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::view::text::{self, Text};
 use crate::view::{API_VERSION, View, to_json};
 
-/// The custom resources that are waited for, and how far they have got.
+/// The awaited custom resources and their progress.
 pub struct Waited {
     kind: &'static str,
     pub condition: Condition,
@@ -61,7 +61,7 @@ impl Waited {
         Ok(())
     }
 
-    /// The names that are still waited for.
+    /// The names still awaited.
     pub fn names(&self) -> Vec<String> {
         let items = self.items.iter();
         items
@@ -121,7 +121,7 @@ impl View for Waited {
     }
 }
 
-/// What has become of what was waited for.
+/// The results of a wait.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Document {
@@ -132,7 +132,7 @@ pub struct Document {
     items: Vec<WaitedResource>,
 }
 
-/// One custom resource that was waited for.
+/// The result for one custom resource.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct WaitedResource {

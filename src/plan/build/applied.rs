@@ -7,8 +7,8 @@ use crate::cluster::Cluster;
 use crate::cluster::applier::Applier;
 use crate::plan::{Change, Plan, Step, Target};
 
-/// Says of every custom resource that the plan edits, deletes, lets go or makes again who sets that back, and where to
-/// change it instead.
+/// Warns about every custom resource that the plan edits, deletes, releases or recreates and that a GitOps tool would
+/// revert, and names the source to edit instead.
 pub fn warn(cluster: &Cluster, plan: &mut Plan) {
     let flavor = cluster.flavor();
     warn_by(plan, |target| {
@@ -49,7 +49,7 @@ fn warning(
     };
     let meta = match &step.change {
         Change::Create(object) => serde_json::from_value(object["metadata"].clone()).ok()?,
-        // What the plan makes again does not go.
+        // The plan recreates the object.
         Change::Finalizer { .. } | Change::Delete { .. } if made(&step.target) => return None,
         Change::Spec(_) | Change::Finalizer { .. } | Change::Delete { .. } => {
             metadata(&step.target)?

@@ -8,10 +8,10 @@ use crate::cluster::{Cluster, Node};
 use crate::plan::{Consequences, Field, Grade};
 use crate::view::NodeSet;
 
-/// The fields of the status that make a rollout start anew, every zero spelled out.
+/// The status fields that restart a rollout, with explicit zeros.
 ///
-/// The operator leaves zeros out, and a patch that does so too changes nothing: `shouldStop` would
-/// stay. `None` if the operator has not written a status yet.
+/// The operator omits zeros, and a patch without them changes nothing: `shouldStop` would stay. `None` if the operator
+/// has not written a status yet.
 pub fn reset(skyhook: &Skyhook) -> Option<Vec<Field>> {
     skyhook.status.status.as_ref()?;
     let mut fields = Vec::new();
@@ -50,7 +50,17 @@ pub fn leave<'a>(skyhook: &Skyhook, nodes: impl Iterator<Item = &'a str>) -> Vec
     nodes.filter_map(place).collect()
 }
 
-/// What the next batch may do at worst to nodes that nobody knows yet.
+/// Whether a node keeps its place regardless of the status: the operator takes nodes in progress first, and with a
+/// policy the first waiting node.
+pub fn keeps_place(cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> bool {
+    match cluster.status_on(skyhook, node) {
+        Status::InProgress => true,
+        Status::Waiting => !skyhook.spec.deployment_policy.is_empty(),
+        _ => false,
+    }
+}
+
+/// The worst grade of the next batch, whose nodes are not known yet.
 pub fn grade_of_next(skyhook: &Skyhook) -> Grade {
     let grades = skyhook
         .packages()
@@ -58,8 +68,8 @@ pub fn grade_of_next(skyhook: &Skyhook) -> Grade {
     grades.max().unwrap_or(Grade::B2)
 }
 
-/// The same for one compartment alone, with the places of its nodes in the batch.
-pub fn reset_compartment(skyhook: &Skyhook, name: &str, nodes: &[&str]) -> Option<Vec<Field>> {
+/// The counters of one compartment alone.
+pub fn reset_compartment(skyhook: &Skyhook, name: &str) -> Option<Vec<Field>> {
     skyhook.status.status.as_ref()?;
     let mut fields = Vec::new();
     counters(
@@ -67,7 +77,6 @@ pub fn reset_compartment(skyhook: &Skyhook, name: &str, nodes: &[&str]) -> Optio
         name,
         skyhook.status.compartment_statuses.get(name)?,
     );
-    fields.extend(leave(skyhook, nodes.iter().copied()));
     Some(fields)
 }
 
@@ -126,8 +135,8 @@ pub fn begun(skyhook: &Skyhook) -> bool {
     !status.node_priority.is_empty() || status.node_order_offset != 0 || batches.any(moved)
 }
 
-/// Says that the counters still include nodes on which packages are to run again. An operator that does not correct them
-/// takes fewer nodes into a batch, and evaluates none, until the counters are no higher than the nodes.
+/// Warns that the counters still include nodes whose packages will run again. An operator that does not correct them
+/// takes fewer nodes into a batch, and evaluates none, until the counters are no higher than the number of nodes.
 pub fn warn_of_counters(
     cluster: &Cluster,
     skyhook: &Skyhook,
@@ -142,7 +151,7 @@ pub fn warn_of_counters(
         let all = skyhook.status.compartment_statuses.iter();
         let of = all.filter(|(name, _)| own.is_none_or(|own| own == name.as_str()));
         let batches = of.filter_map(|(_, compartment)| compartment.batch_state.as_ref());
-        // Of a rollout that has stopped more is said.
+        // A stopped rollout has a warning of its own.
         let mut batches = batches.filter(|batch| !batch.should_stop);
         let status = cluster.status_on(skyhook, node);
         // Erroring nodes keep their places in the batch, and only a policy sets a limit on failures.

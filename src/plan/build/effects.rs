@@ -1,10 +1,10 @@
-//! What a change to node states sets off.
+//! Side effects of changes to node states.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::api::{Entry, NodeState, Package, Skyhook, State};
-use crate::cluster::{Cluster, Node, Phase};
+use crate::cluster::{Cluster, Node, NodeRecord, Phase};
 use crate::plan::{Consequences, Grade};
 use crate::view::{NodeSet, list, plural};
 
@@ -82,7 +82,7 @@ pub fn rerun(
     effects
 }
 
-/// Says that nothing runs on ignored nodes.
+/// Notes that nothing runs on ignored nodes.
 pub(super) fn ignored_nodes(ignored: &[&str], effects: &mut Consequences) {
     let Some(first) = ignored.first() else {
         return;
@@ -99,7 +99,7 @@ pub(super) fn ignored_nodes(ignored: &[&str], effects: &mut Consequences) {
     ));
 }
 
-/// Says that nothing runs for a custom resource that is paused or disabled.
+/// Notes that nothing runs for a paused or disabled custom resource.
 pub(super) fn stands_still(skyhook: &Skyhook, effects: &mut Consequences) {
     let (what, command) = if skyhook.paused() {
         ("paused", "resume")
@@ -113,7 +113,7 @@ pub(super) fn stands_still(skyhook: &Skyhook, effects: &mut Consequences) {
     ));
 }
 
-/// Says that nothing starts where too many nodes have failed; of nodes on which packages are to run again.
+/// Notes that nothing starts in a stopped rollout, for the nodes whose packages should run again.
 pub fn stopped_rollout(
     cluster: &Cluster,
     skyhook: &Skyhook,
@@ -142,7 +142,7 @@ pub(super) fn interrupts(kinds: &BTreeSet<&str>, effects: &mut Consequences) {
     }
 }
 
-/// What the operator does with a package that waited for it.
+/// The operator's next step for a package that waited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Begins {
     Uninstall,
@@ -159,11 +159,11 @@ impl Begins {
     ) -> Option<Begins> {
         let leaves = skyhook.uninstalls(package);
         let over = if leaves {
-            Phase::Absent
+            phase.is_absent()
         } else {
-            Phase::Complete
+            phase == Phase::Complete
         };
-        if phase == over || (skyhook.deleting() && !leaves) {
+        if over || (skyhook.deleting() && !leaves) {
             return None;
         }
         let complete = |e: &Entry| e.state == State::Complete;
@@ -185,10 +185,30 @@ impl Begins {
     }
 }
 
-/// What begins on these nodes once nothing keeps the operator from working there on the custom resource; gives the nodes
-/// on which anything does.
+/// Warns that packages that depend on this one, and have begun on one of the nodes, do not run again with it.
+pub fn dependants_stay(
+    skyhook: &Skyhook,
+    package: &str,
+    targets: &[(&Node, &NodeRecord)],
+    effects: &mut Consequences,
+) {
+    let begun = |name: &&str| {
+        let key = skyhook.package(name).map(|p| p.entry_key(name));
+        key.is_some_and(|key| targets.iter().any(|(_, on)| on.entry(&key).is_some()))
+    };
+    let mut dependants = skyhook.dependants(package);
+    dependants.retain(begun);
+    if !dependants.is_empty() {
+        effects.warn(format!(
+            "packages that depend on {package} do not run again: {}",
+            dependants.join(", ")
+        ));
+    }
+}
+
+/// Adds the work that starts on these nodes once the custom resource is unblocked; returns the nodes with work.
 ///
-/// The notes say which one it is where that is not plain.
+/// The notes name the custom resource where it is not obvious.
 pub fn begins<'a>(
     cluster: &Cluster,
     skyhook: &Skyhook,
@@ -207,7 +227,8 @@ pub fn begins<'a>(
         let on = cluster.on_node(node, skyhook.name());
         let failed = on.filter(|on| on.entries().iter().any(|e| e.state == State::Erroring));
         let given_up = failed.map_or_else(Vec::new, |_| {
-            let package_runs = package_runs.get_or_init(|| cluster.package_runs());
+            let package_runs =
+                package_runs.get_or_init(|| cluster.package_runs_for(skyhook.name()));
             cluster.parked(package_runs, skyhook, node)
         });
         for (name, package) in skyhook.packages() {
@@ -246,7 +267,7 @@ pub fn begins<'a>(
     concerned
 }
 
-/// Says that a package does not continue on nodes where it has failed permanently.
+/// Notes that a permanently failed package does not continue on these nodes.
 fn stays_parked(skyhook: &Skyhook, package: &str, nodes: &[&str], effects: &mut Consequences) {
     let (name, first) = (skyhook.name(), nodes[0]);
     effects.warn(format!(

@@ -1,6 +1,7 @@
 //! The parts that plans of several commands are made of.
 
 pub mod applied;
+pub mod batch_restart;
 pub mod batches;
 pub mod effects;
 pub mod node;

@@ -1,4 +1,4 @@
-//! What becomes of the operator's keys on a node.
+//! Changes to the operator's keys on a node.
 
 use std::collections::BTreeSet;
 
@@ -9,11 +9,11 @@ use crate::cluster::node::Taint;
 use crate::cluster::{Cluster, Node, NodeRecord};
 use crate::plan::{At, Change, Edit, Metadata, Move, OnConflict};
 
-/// Removes everything that one custom resource left on a node, in one patch.
+/// Removes everything that one custom resource wrote on a node, in one patch.
 ///
-/// The cordon stays where the custom resource still selects the node: its re-run releases it. Where
-/// the custom resource is gone, the node is uncordoned, unless something else holds it too. While
-/// the older keys are still there, they go as well, or the operator would adopt them again.
+/// The cordon stays while the custom resource selects the node: the rerun releases it. If the custom resource was
+/// deleted, the node is uncordoned, unless another owner holds it too. Keys of the older API are removed as well, or
+/// the operator would adopt them again.
 pub fn clear_state(cluster: &Cluster, node: &Node, name: &str) -> Metadata {
     let taken = Removal {
         cordon: releases_cordon(cluster, node, name),
@@ -24,9 +24,9 @@ pub fn clear_state(cluster: &Cluster, node: &Node, name: &str) -> Metadata {
 
 /// Cleans a node as the operator does once a custom resource is deleted, in one patch.
 ///
-/// Nobody is left to release the cordon, so it goes, unless something else holds the node too. A
-/// node state with packages in it stays, with its version: it says that files may still be on the
-/// host. With `purge` it goes as well.
+/// No owner remains to release the cordon, so it is removed, unless another owner holds the node too. A node state with
+/// packages stays, together with its version: it records that files may still be on the host. `purge` removes it as
+/// well.
 pub fn clean(cluster: &Cluster, node: &Node, owners: &[Owner<'_>], purge: bool) -> Metadata {
     let taken = Removal {
         cordon: true,
@@ -47,12 +47,12 @@ pub fn owned<'a>(cluster: &Cluster, name: &'a str) -> Vec<Owner<'a>> {
     all.map(|flavor| (flavor, name)).collect()
 }
 
-/// What is taken off a node beyond status and drain.
+/// The keys to remove beyond status and drain.
 #[derive(Debug, Clone, Copy)]
 struct Removal {
     /// The cordon, and its mark.
     cordon: bool,
-    /// What is recorded of packages; what records none goes anyway.
+    /// The records of packages; empty records are always removed.
     records: bool,
 }
 
@@ -97,9 +97,9 @@ pub fn is_recorded(on: &NodeRecord) -> bool {
     !records(on).is_empty()
 }
 
-/// The conditions of custom resources on a node, taken off; nothing if there are none.
+/// Removes the conditions of custom resources from a node; `None` if there are no such conditions.
 ///
-/// They stand in the status, so they take a request of their own.
+/// Conditions are part of the status, and need a request of their own.
 pub fn without_conditions(node: &Node, owners: &[Owner<'_>]) -> Option<Change> {
     let prefixes: Vec<String> = owners
         .iter()
@@ -171,10 +171,19 @@ fn take_keys(
     change
 }
 
-/// The operator's status of a custom resource on a node set, and the label that repeats it.
+/// Sets the operator's status of a custom resource on a node, and its label.
+///
+/// Only `in_progress` overwrites a concurrent write by the operator: it makes the operator choose the node.
 pub fn status(flavor: ApiFlavor, name: &str, on: &NodeRecord, to: &Status) -> Metadata {
     let key = keys::status(flavor, name);
-    let set = |from: Option<&Status>| Edit::new(from.map(Status::as_str), Some(to.as_str()));
+    let on_conflict = || match to {
+        Status::InProgress => OnConflict::Overwrite,
+        _ => OnConflict::KeepLive,
+    };
+    let set = |from: Option<&Status>| {
+        let edit = Edit::new(from.map(Status::as_str), Some(to.as_str()));
+        edit.on_conflict(on_conflict())
+    };
     let mut change = Metadata::default();
     if on.status.as_ref() != Some(to) {
         change = change.annotation(&key, set(on.status.as_ref()));
@@ -205,7 +214,7 @@ pub fn without_taint(cluster: &Cluster, node: &Node) -> Option<Change> {
     })
 }
 
-/// Takes entries out of a node state; all others stay as they are.
+/// Removes entries from a node state and keeps all others.
 pub fn without(state: &NodeState, entries: &[String]) -> Metadata {
     edit(state, entries.iter().map(|entry| (entry.as_str(), None)))
 }
@@ -240,6 +249,7 @@ pub fn added(
             text: text.to_owned(),
         }),
         onward: false,
+        retried: false,
     };
     let after = one.on(annotation, now);
     let edit = Edit::new(now, after.as_deref()).on_conflict(OnConflict::MoveEntries(vec![one]));
@@ -262,13 +272,14 @@ fn edit<'a>(
             ..from.clone()
         });
         let (annotation, text) = state.annotation_of(key).expect("the entry is there");
-        // Two entries may stand in one annotation: the second goes onto what the first left.
+        // Both entries may be in one annotation: apply the second edit to the result of the first.
         let so_far = change.annotations.remove(annotation);
         let so_far = so_far.unwrap_or_else(|| Edit::new(Some(text), Some(text)));
         let one = Move {
             entry: key.to_owned(),
             from: Some(from),
             onward: to.is_none(),
+            retried: false,
             to,
         };
         let to = one.on(annotation, so_far.to.as_deref());

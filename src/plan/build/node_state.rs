@@ -24,7 +24,7 @@ pub enum CannotRepair {
 }
 
 impl Repaired {
-    /// What the operator does once it can read the state again.
+    /// The operator's work once the state is readable again.
     pub fn consequences(&self, skyhook: &Skyhook, node: &Node, effects: &mut Consequences) {
         effects::begins_from(skyhook, node, &self.state, effects);
     }
@@ -37,11 +37,11 @@ impl Repaired {
     }
 }
 
-/// Restores what cannot be read of a node state from the operator's copy.
+/// Restores the malformed part of a node state from the operator's copy.
 ///
 /// # Errors
 ///
-/// Nothing is malformed, or there is no copy: then only a reset is left.
+/// Nothing is malformed, or there is no copy: only a reset helps.
 pub fn repaired(skyhook: &Skyhook, node: &Node, on: &NodeRecord) -> Result<Repaired, CannotRepair> {
     let state = on.state.as_ref().ok_or(CannotRepair::NothingMalformed)?;
     if state.malformed().is_empty() {

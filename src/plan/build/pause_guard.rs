@@ -1,25 +1,25 @@
-//! Pause, act, resume: for writes to keys that the operator could write meanwhile.
+//! Pause, act, resume: for writes to keys that the operator may write concurrently.
 
 use crate::api::{ApiFlavor, Executor, Skyhook, State, Status};
-use crate::cluster::{Cluster, Node, Read, Source};
+use crate::cluster::{Cluster, Node, PackageRun, Read, Source};
 use crate::plan::{Change, Hold, Kind, Plan, PlanStage, Step, Target, WaitCondition, WaitFor};
 
 /// How long the operator may take to see that it is paused, in seconds.
 const AT_MOST: u64 = 20;
 /// How long a pod may take to end, in seconds.
 const POD_AT_MOST: u64 = 90;
-/// What a pod has to end where it says nothing, in seconds.
+/// The default termination grace period of a pod, in seconds.
 const DEFAULT_GRACE: i64 = 30;
 
 /// Whether the operator could be about to write the node state of one of these nodes.
 ///
-/// It writes whole maps, from what it read when its pass began: a change that falls into a pass
-/// can be reverted by it even though our own patch was guarded.
+/// It writes whole maps from its read at the start of a reconcile: it can revert a concurrent change although our patch
+/// was guarded.
 pub fn is_needed(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node]) -> bool {
     if !acts(cluster, skyhook) {
         return false;
     }
-    let package_runs = cluster.package_runs();
+    let package_runs = cluster.package_runs_for(skyhook.name());
     let at_work = |node: &&Node| {
         let moving = |e: &crate::api::Entry| matches!(e.state, State::InProgress | State::Erroring);
         let on = cluster.on_node(node, skyhook.name());
@@ -36,11 +36,11 @@ pub fn is_needed(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node]) -> bool 
         || unseen(Source::Jobs)
 }
 
-/// Ends the pods on these nodes that fail and start again, each time writing their entry anew: what is forgotten would
-/// come back. So it is in a deletion, which would wait for it again, and while the custom resource is paused or disabled:
-/// the operator then replaces no pod. A pod that is still at work is left alone and named, as it writes its entry, too.
+/// Deletes crash-looping pods on these nodes: each restart would record the removed entry again. This concerns
+/// deletions, which would wait for the entry again, and paused or disabled custom resources, whose pods the operator
+/// does not replace. A pod that is still working is kept and named: it records its entry, too.
 ///
-/// Jobs are stopped by a pause. A node that is not ready reports nothing, and ends no pod either.
+/// A pause stops Jobs. A node that is not ready reports no results, and terminates no pods.
 pub fn end_failing(
     cluster: &Cluster,
     skyhook: &Skyhook,
@@ -52,11 +52,12 @@ pub fn end_failing(
     if away(cluster) || !(skyhook.deleting() || stands_still) {
         return;
     }
-    let package_runs = cluster.package_runs();
-    let fails = |node: &Node, name: &str| {
+    let package_runs = cluster.package_runs_for(skyhook.name());
+    let fails = |node: &Node, package_run: &PackageRun<'_>| {
         let on = cluster.on_node(node, skyhook.name());
         let mut entries = on.into_iter().flat_map(|on| on.entries());
-        entries.any(|e| e.state == State::Erroring && (name.is_empty() || e.name == name))
+        let unnamed = package_run.package.is_empty();
+        entries.any(|e| e.state == State::Erroring && (unnamed || package_run.is_of_version(e)))
     };
     let (mut failing, mut at_work) = (Vec::new(), Vec::new());
     for node in nodes.iter().filter(|n| n.ready()) {
@@ -65,7 +66,8 @@ pub fn end_failing(
             .filter(|e| e.bare() && e.alive())
             .filter(|e| package.is_none_or(|p| e.interrupt || e.package == p));
         for package_run in bare {
-            if fails(node, &package_run.package) {
+            let ours = package_run.unproven(cluster).is_none();
+            if ours && fails(node, package_run) {
                 failing.extend(
                     package_run
                         .pods
@@ -103,8 +105,8 @@ pub fn end_failing(
     plan.stages.splice(0..0, stages);
 }
 
-/// Says how long the operator stands still where Jobs are at work on what is forgotten: it deletes them, and as long as
-/// one of them ends it does nothing for anybody.
+/// Warns how long the operator halts if Jobs run for the removed entries: it deletes them, and reconciles nothing until
+/// they have terminated.
 pub fn warn_of_halt(
     cluster: &Cluster,
     skyhook: &Skyhook,
@@ -112,7 +114,7 @@ pub fn warn_of_halt(
     package: Option<&str>,
     plan: &mut Plan,
 ) {
-    let package_runs = cluster.package_runs();
+    let package_runs = cluster.package_runs_for(skyhook.name());
     let at_work = nodes
         .iter()
         .flat_map(|n| package_runs.on(skyhook.name(), &n.name));
@@ -154,7 +156,7 @@ pub fn away(cluster: &Cluster) -> bool {
     })
 }
 
-/// Puts the stages of a plan between a pause that is waited for and its end, and says so.
+/// Wraps the stages of a plan between a confirmed pause and its end, with a warning.
 pub fn around(cluster: &Cluster, plan: Plan, skyhook: &Skyhook) -> Plan {
     let Some([first, last]) = ends(cluster, skyhook, &plan.title) else {
         return plan;
@@ -166,9 +168,9 @@ pub fn around(cluster: &Cluster, plan: Plan, skyhook: &Skyhook) -> Plan {
     let reference = skyhook.reference();
     consequences.warn(match skyhook.flavor().map(ApiFlavor::executor) {
         Some(Executor::Job) => format!(
-            "{reference} is paused while changes are applied: stages running on any node are stopped and restarted; --no-pause skips this"
+            "{reference} is paused while changes are applied: stages running on any node are stopped and restarted, and a pause set with kubectl annotate in the meantime ends with it; --no-pause skips this"
         ),
-        _ => format!("{reference} is paused while changes are applied; --no-pause skips this"),
+        _ => format!("{reference} is paused while changes are applied, and a pause set with kubectl annotate in the meantime ends with it; --no-pause skips this"),
     });
     Plan {
         stages,
@@ -177,8 +179,8 @@ pub fn around(cluster: &Cluster, plan: Plan, skyhook: &Skyhook) -> Plan {
     }
 }
 
-/// The nodes that the plan leaves alone and on which a Job has failed permanently: a pause makes the operator forget that, and call
-/// the node waiting for good.
+/// Nodes outside the plan with a permanently failed Job: a pause makes the operator forget the failure and leave the
+/// node waiting permanently.
 pub fn failed_elsewhere<'a>(
     cluster: &'a Cluster,
     skyhook: &'a Skyhook,
@@ -188,7 +190,7 @@ pub fn failed_elsewhere<'a>(
     if cluster.named_only {
         return Vec::new();
     }
-    let package_runs = cluster.package_runs();
+    let package_runs = cluster.package_runs_for(skyhook.name());
     let steps = || stages.iter().flat_map(|s| &s.steps);
     let nodes = cluster.selected(skyhook);
     let others =
@@ -205,7 +207,7 @@ pub fn failed_elsewhere<'a>(
 
 /// Whether anything is at work on the nodes of a plan.
 pub fn at_work(cluster: &Cluster, skyhook: &Skyhook, stages: &[PlanStage]) -> bool {
-    let package_runs = cluster.package_runs();
+    let package_runs = cluster.package_runs_for(skyhook.name());
     let mut nodes = stages.iter().flat_map(|s| &s.steps);
     nodes.any(|step| {
         step.target.kind == Kind::Node
@@ -215,7 +217,7 @@ pub fn at_work(cluster: &Cluster, skyhook: &Skyhook, stages: &[PlanStage]) -> bo
     })
 }
 
-/// A pause that is waited for, and its end.
+/// A stage that pauses and waits for it, and the stage that resumes.
 pub fn ends(cluster: &Cluster, skyhook: &Skyhook, title: &str) -> Option<[PlanStage; 2]> {
     let target = target(skyhook)?;
     let [hold, release] = pair(cluster, skyhook, title)?;
@@ -250,7 +252,7 @@ pub fn left_behind(cluster: &Cluster, skyhook: &Skyhook) -> Option<PlanStage> {
     Some(end(target(skyhook)?, Hold::end(&key, &hold)))
 }
 
-/// The end of a pause, whatever came of the stages before.
+/// The end of a pause, regardless of the results before.
 pub fn end(target: Target, release: Hold) -> PlanStage {
     let step = Step::new(target, Change::Release(release), "resume the operator");
     PlanStage {

@@ -1,15 +1,15 @@
-//! What the operator begins once a plan has taken away what keeps it from work, or has deleted a custom resource.
+//! The operator's work once a plan removes its obstacle or deletes a custom resource.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::effects;
-use super::uninstalls::{self, Uninstalls};
+use super::uninstalls::{self, ByPackage, Uninstalls};
 use crate::api::{ApiFlavor, Skyhook};
 use crate::cluster::hold::{HOLDER, REASON};
 use crate::cluster::{Cluster, Node, Read, Source};
 use crate::plan::{Change, Edit, Grade, Metadata, Plan, Step};
 
-/// What has to be read to tell. What has failed permanently on a node does not begin there.
+/// The required sources. Permanently failed packages do not start.
 pub const NEEDS: [Source; 5] = [
     Source::Nodes,
     Source::Skyhooks,
@@ -48,8 +48,9 @@ pub fn add(cluster: &Cluster, plan: &mut Plan) {
     let mut concerned: BTreeMap<&str, u64> = BTreeMap::new();
     for skyhook in cluster.skyhooks.items() {
         if edits.deleted.contains(skyhook.name()) {
-            let begins = uninstalls::deletion(cluster, skyhook, &mut consequences);
-            concerned.extend(begins.iter().map(|n| (&*n.name, n.gpus)));
+            let packages = uninstalls::of_deletion(cluster, skyhook);
+            uninstalls::uninstalls(cluster, skyhook, &packages, &mut consequences);
+            concerned.extend(packages.values().flatten().map(|n| (&*n.name, n.gpus)));
         } else if edits.runs_after(skyhook) {
             let nodes = if skyhook.runs() {
                 freed.clone()
@@ -68,9 +69,9 @@ pub fn add(cluster: &Cluster, plan: &mut Plan) {
             };
             let nodes: Vec<&Node> = all().filter(is_recorded).collect();
             if !nodes.is_empty() {
-                let now = Uninstalls::Now;
-                uninstalls::uninstalls(cluster, skyhook, package, &nodes, now, &mut consequences);
                 concerned.extend(nodes.iter().map(|n| (&*n.name, n.gpus)));
+                let packages = ByPackage::from([((*package, Uninstalls::Now), nodes)]);
+                uninstalls::uninstalls(cluster, skyhook, &packages, &mut consequences);
             }
         }
     }
@@ -128,7 +129,7 @@ pub fn edits_only_stops(plan: &Plan) -> bool {
     })
 }
 
-/// The edits of a plan that bear on whether the operator works, by the names of what they edit.
+/// The edits of a plan that affect whether the operator works, by the name of their target.
 struct Edits<'p> {
     flavor: ApiFlavor,
     stops: BTreeMap<&'p str, Vec<&'p Metadata>>,

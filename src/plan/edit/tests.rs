@@ -23,6 +23,7 @@ fn removal() -> Edit {
         }),
         to: None,
         onward: true,
+        retried: false,
     }]))
 }
 

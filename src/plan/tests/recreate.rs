@@ -1,4 +1,4 @@
-//! What is deleted, and made again.
+//! Deletions and recreations.
 
 use super::*;
 
@@ -46,13 +46,13 @@ proptest! {
         let mut again = gone;
         back.apply_to(&mut again).expect("it fits");
         prop_assert_eq!(sorted(&again), sorted(&made));
-        // The server fills in what is its own; then it is done, and not done again.
+        // The server adds its own metadata; then the step is done and not repeated.
         let mut as_new = object.clone();
         as_new["metadata"]["uid"] = json!("u-2");
         prop_assert_eq!(back.rebase(&as_new), Rebased::Done);
         as_new["spec"]["packages"]["driver"]["version"] = json!("2.0.0");
         prop_assert!(matches!(back.rebase(&as_new), Rebased::Moved(_)));
-        // And back once more: what was made goes again, and nothing that another one made.
+        // The inverse of the inverse deletes the created object, but no other one.
         let undone = back.inverse().expect("an inverse");
         prop_assert!(matches!(undone.rebase(&object), Rebased::Same(_)));
         prop_assert!(matches!(undone.rebase(&as_new), Rebased::Moved(_)));

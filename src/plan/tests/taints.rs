@@ -1,4 +1,4 @@
-//! Taints and finalizers, which stand in lists.
+//! Taints and finalizers, which are list items.
 
 use super::*;
 
@@ -100,7 +100,7 @@ fn a_custom_resource_that_goes_with_its_last_finalizer_is_made_again() {
         };
         Step::new(target.clone(), change, "a test")
     };
-    // Before it is read nobody knows what goes.
+    // The object is unknown before it is read.
     assert_eq!(strip("ours").inverse(), None);
     let Rebased::Same(step) = strip("ours").rebase(&object) else {
         panic!("it fits");

@@ -1,4 +1,4 @@
-//! How a pod differs from what the operator would create.
+//! Differences between a pod and the pod that the operator would create.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::cluster::PackageRun;
 use crate::cluster::attempts::containers;
 use crate::cluster::pod::{Container, EnvVar, Pod, Resources};
 
-/// What differs from what the operator asked for.
+/// A difference from the operator's pod.
 pub struct Change {
     pub what: &'static str,
     pub field: String,
@@ -21,17 +21,17 @@ pub struct Change {
 /// What helps, besides an exemption of the namespace.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Fix {
-    /// Nothing: the spec does not say it.
+    /// Only an exemption helps: the spec has no such field.
     Exempt,
-    /// The spec may ask for the same.
+    /// The spec can contain the same value.
     Spec,
-    /// The spec has to ask for the same: no exemption keeps the API server from its defaults.
+    /// The spec must contain the same value: no exemption prevents the API server's defaults.
     Defaults,
     /// The operator panics on the pod.
     DeletePod,
 }
 
-/// What the operator sees first as it compares one container after the other (its `podMatchesPackage`).
+/// The first difference in the operator's comparison, container by container (its `podMatchesPackage`).
 pub fn change(
     package: &Package,
     generation: i64,
@@ -51,7 +51,7 @@ pub fn change(
                 fix: Fix::Exempt,
             });
         }
-        // The others have the agent's, which the operator's settings say.
+        // The others have the agent's image, from the operator's settings.
         let image = package_run.image.as_ref().filter(|_| at == 0);
         if let Some(image) = image.filter(|i| !package_run.interrupt && container.image != **i) {
             return Some(Change {
@@ -68,7 +68,7 @@ pub fn change(
             }
             continue;
         }
-        // The spec may have asked for something else when it was made.
+        // The spec may have been different when the pod was created.
         if !of_generation {
             continue;
         }
@@ -96,7 +96,7 @@ pub fn change(
     })
 }
 
-/// The containers that the operator asks for: of a package the one with its files, the stage, and the check of the stage.
+/// The operator's containers for a package: the one with its files, the stage, and the check of the stage.
 fn names(package_run: &PackageRun<'_>) -> Vec<String> {
     let (package, interrupt) = (&package_run.package, package_run.interrupt);
     let files = (!interrupt).then(|| format!("{package}-init"));
@@ -104,7 +104,7 @@ fn names(package_run: &PackageRun<'_>) -> Vec<String> {
     files.into_iter().chain(stage).collect()
 }
 
-/// Variables that the operator sets in containers, and does not compare; it compares the last one, which says the generation.
+/// Variables that the operator sets without comparing them; it compares the last one, which contains the generation.
 const OWN_VARIABLES: [&str; 6] = [
     "SKYHOOK_LOG_DIR",
     "SKYHOOK_ROOT_DIR",
@@ -150,8 +150,8 @@ fn environment(asked: &[EnvVar], container: &Container, fix: Fix) -> Option<Chan
     })
 }
 
-/// The variables that are as in the spec but for what the API server sets where a reference leaves it out; nothing where
-/// anything else differs.
+/// Variables that differ from the spec only by the API server's defaults for references; `None` for any other
+/// difference.
 fn defaulted(asked: &[&EnvVar], given: &[&EnvVar]) -> Option<String> {
     let completed = |env: &EnvVar| {
         let mut env = env.clone();
@@ -202,7 +202,7 @@ fn resources(package: &Package, container: &Container, pod: &Pod) -> Option<Chan
 /// The resources for which a package has fields.
 const SETTABLE: [&str; 2] = ["cpu", "memory"];
 
-/// What the operator puts into each container for the fields of a package; nothing where all of them are zero.
+/// The operator's container resources for the fields of a package; empty if all are zero.
 fn asked_resources(fields: &Value) -> Resources {
     let of = |suffix: &str| -> BTreeMap<String, Value> {
         let fields = SETTABLE.iter().map(|name| {
@@ -240,14 +240,14 @@ fn quantities(all: &BTreeMap<String, Value>) -> String {
     all.join(", ")
 }
 
-/// Whether the operator made it from this generation of the spec, as the directory it copies to says.
+/// Whether the pod is from this generation of the spec, by the directory it copies to.
 fn is_of_generation(container: &Container, generation: i64) -> bool {
     let suffix = format!("-{generation}");
     let mut env = container.env.iter();
     env.any(|env| env.name == DIRECTORY && env.value.ends_with(&suffix))
 }
 
-/// The variables that the spec asks for.
+/// The variables in the spec.
 fn asked_variables(package: &Package) -> Vec<EnvVar> {
     let env = package.whole.get("env").cloned().unwrap_or_default();
     serde_json::from_value(env).unwrap_or_default()

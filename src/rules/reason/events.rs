@@ -1,4 +1,4 @@
-//! Events about an execution or the operator, those alike counted together.
+//! Events about a package run or the operator, equal ones counted together.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -31,7 +31,7 @@ pub struct Recurring {
     pub at: Option<Timestamp>,
 }
 
-/// The warnings, by kind and name of what they are about; those about pods also by the Job that a pod is named after.
+/// The warnings, by kind and name of their object; those about pods also by the pod's Job.
 pub fn by_object(cluster: &Cluster) -> HashMap<(&str, &str), Vec<&Event>> {
     let mut by_object: HashMap<(&str, &str), Vec<&Event>> = HashMap::new();
     for event in cluster.events.items().iter().filter(|e| e.warning) {

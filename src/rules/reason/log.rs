@@ -24,7 +24,7 @@ pub struct LogTail {
 }
 
 impl LogTail {
-    /// Nothing where the lines say nothing.
+    /// `None` for blank lines.
     pub fn of<'l>(from: String, lines: impl IntoIterator<Item = &'l str>) -> Option<LogTail> {
         let plain: Vec<String> = lines.into_iter().map(plain).collect();
         let mut lines = redact::log::lines(&plain);
@@ -41,7 +41,7 @@ impl LogTail {
         (!lines.is_empty()).then_some(LogTail { from, lines })
     }
 
-    /// The last lines, so many at the most: with the last that speaks of a failure, if it stands before them.
+    /// At most this many last lines, preceded by the last line with a failure.
     pub fn last(&self, most: usize) -> Vec<&str> {
         static TELLING: LazyLock<Regex> = LazyLock::new(|| {
             let words = "error|fail|failed|failure|fatal|cannot|can't|could not|unable|denied|not found|no such|killed|\
@@ -61,7 +61,7 @@ impl LogTail {
     }
 }
 
-/// A line without colours, and without what a progress bar has overwritten.
+/// A line without colours and overwritten progress bars.
 pub(super) fn plain(line: &str) -> String {
     static ESCAPES: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")

@@ -16,7 +16,7 @@ pub struct EvalError(String);
 /// Refuses a value that the segment cannot be taken of.
 pub(super) fn check(segment: &Segment, value: &Value) -> Result<(), EvalError> {
     match segment {
-        // Whatever is below the value is searched for what fits.
+        // Every value below is searched.
         Segment::Descendant(_) => Ok(()),
         Segment::Selector(selector) => selects(selector, value),
         Segment::Selectors(all) => all.iter().try_for_each(|s| selects(s, value)),
@@ -93,7 +93,7 @@ fn compares(filter: &Filter, item: &Value) -> Result<(), EvalError> {
     }
 }
 
-/// The kind of what stands on one side; `None` where it is missing or null.
+/// The type of one operand; `None` if missing or null.
 fn side(side: &Comparable, item: &Value) -> Option<&'static str> {
     match side {
         Comparable::Literal(Literal::Int(_) | Literal::Float(_)) => Some("a number"),

@@ -42,7 +42,7 @@ pub(super) fn whole(value: &Value) -> Value {
     }
 }
 
-/// Go's `%v`: the fewest digits that say it, with an exponent below 1e-4 and from 1e6 on.
+/// Go's `%v`: the shortest exact digits, with an exponent below 1e-4 and from 1e6 on.
 fn float(number: f64) -> String {
     let spelled = format!("{number:e}");
     let Some((digits, exponent)) = spelled.split_once('e') else {

@@ -1,12 +1,12 @@
 //! kubectl's JSONPath, evaluated by the RFC 9535 engine of `jsonpath-rust`.
 //!
-//! kubectl speaks a dialect of its own: templates of text and `{paths}`, `{range}…{end}`, names with escaped dots.
-//! It is parsed here and translated to the engine's own query model, so that nothing has to be quoted twice.
+//! kubectl has a dialect of its own: templates of text and `{paths}`, `{range}…{end}`, names with escaped dots. This
+//! module parses it and translates it to the engine's query model, so that nothing has to be quoted twice.
 //!
-//! It is a superset. Beyond kubectl: a template without braces is a path (`.metadata.name`), filters know `&&`,
-//! `||`, `!` and parentheses and compare integers with floats, keys in brackets may hold dots and double quotes,
-//! `[*]` and filters work on objects, `{.}` is the whole. Where the data is at fault kubectl is followed: a key that
-//! is missing prints nothing, an index out of range and a comparison of a string with a number fail.
+//! It is a superset. Beyond kubectl: a template without braces is a path (`.metadata.name`), filters have `&&`, `||`,
+//! `!` and parentheses and compare integers with floats, keys in brackets may contain dots and double quotes, `[*]` and
+//! filters work on objects, `{.}` is the whole. On unexpected data it follows kubectl: a missing key prints nothing, an
+//! index out of range and a comparison of a string with a number fail.
 
 mod eval_error;
 mod go;
@@ -38,7 +38,7 @@ enum Part {
     Range(Path, Vec<Part>),
 }
 
-/// One path, from whatever is the current object.
+/// One path, from the current object.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Path {
     steps: Vec<PathStep>,
@@ -47,7 +47,7 @@ pub(super) struct Path {
 #[derive(Debug, Clone, PartialEq)]
 enum PathStep {
     Query(JpQuery),
-    /// The second is asked where the first finds nothing: `['a.b']` is a key, or as in kubectl a path of two.
+    /// The second query runs if the first finds nothing: `['a.b']` is a key, or as in kubectl a path of two keys.
     Either(JpQuery, JpQuery),
     /// Text or a number inside of braces: `{"\n"}`.
     Literal(Value),
@@ -87,7 +87,7 @@ impl JsonPath {
     }
 }
 
-/// Data with what is harmful in its strings spelled out. What a template says in letters of its own is as the user wants.
+/// Escapes harmful characters in strings of the data. The template's own text is the user's choice.
 fn spelled(value: Value) -> Value {
     let letters = |text: &str| super::harmless_lines(text).into_owned();
     match value {

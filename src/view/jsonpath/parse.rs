@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::scan::{PathError, Scanner};
 use super::{Part, Path, PathStep};
 
-/// Ranges and filters nest this deep; nobody needs more, and the stack is finite.
+/// Maximum nesting of ranges and filters, as the stack is finite.
 pub(super) const MAX_DEPTH: usize = 32;
 
 /// Text with paths in braces; without any brace, a path.
@@ -86,7 +86,7 @@ fn close(scanner: &mut Scanner<'_>, start: &Scanner<'_>) -> Result<(), PathError
     }
 }
 
-/// Where a path stands: in a filter an operator ends it.
+/// The context of a path: in a filter an operator ends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ParseContext {
     Template,
@@ -233,7 +233,7 @@ enum Bracket {
     Dotted(Segment, Vec<Segment>),
 }
 
-/// What stands in brackets; the opening one is next.
+/// Parses the content of brackets; the opening one is next.
 fn bracket(scanner: &mut Scanner<'_>, place: ParseContext) -> Result<Bracket, PathError> {
     let start = *scanner;
     scanner.next();

@@ -1,6 +1,6 @@
 //! Characters of a template, one after the other, and errors that know their place.
 
-/// What is wrong with a template, and where.
+/// A template error with its position.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} at character {at}{}", after(.before))]
 pub struct PathError {
@@ -78,7 +78,7 @@ impl<'s> Scanner<'s> {
         }
     }
 
-    /// What stands here instead of what was expected.
+    /// An error with the found and the expected token.
     pub fn unexpected(&self, expected: &str) -> PathError {
         match self.peek() {
             Some(c) => self.error(format!("expected {expected}, found {c}")),

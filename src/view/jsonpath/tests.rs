@@ -228,13 +228,13 @@ fn templates() -> impl Strategy<Value = String> {
     ]
 }
 
-/// With the suite a few; FUZZ_CASES asks for more.
+/// A few cases in the suite; FUZZ_CASES sets more.
 fn cases() -> u32 {
     let asked = std::env::var("FUZZ_CASES").ok();
     asked.and_then(|n| n.parse().ok()).unwrap_or(2000)
 }
 
-/// Asks for all that a template may be used for.
+/// Evaluates every use of a template.
 fn used(template: &str) {
     if let Ok(path) = JsonPath::parse(template) {
         let _ = path.text(&node());

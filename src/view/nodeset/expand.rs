@@ -1,9 +1,9 @@
 //! A printed set of names read back: the inverse of [`super::NodeSet`].
 
-/// The most names that a text may stand for; no cluster has as many nodes.
+/// Maximum number of names in a set; no cluster has as many nodes.
 pub const MOST_NAMES: usize = 100_000;
 
-/// Why a text that is written as a set stands for none.
+/// Why a text in set notation is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoSet {
     #[error("range {0} is reversed")]
@@ -12,9 +12,9 @@ pub enum NoSet {
     TooMany,
 }
 
-/// The names that a text stands for: `cpu-9,gpu-[0001-0870,0901]`, in the order in which they are written.
+/// The names of a set: `cpu-9,gpu-[0001-0870,0901]`, in the written order.
 ///
-/// `None` where it is not written as a set is printed: a single name, or an expression.
+/// `None` without set notation: a single name, or an expression.
 pub fn expand(text: &str) -> Option<Result<Vec<String>, NoSet>> {
     let groups = groups(text)?;
     if groups.len() == 1 && groups[0].runs.is_empty() {
@@ -29,7 +29,7 @@ pub fn expand(text: &str) -> Option<Result<Vec<String>, NoSet>> {
     Some(Ok(names))
 }
 
-/// Names that share what stands around their numbers.
+/// Names with a common prefix and suffix around their numbers.
 struct NameGroup<'a> {
     prefix: &'a str,
     runs: Vec<(&'a str, &'a str)>,

@@ -21,7 +21,7 @@ impl Layout {
         headers: true,
     };
 
-    /// A terminal of so many columns.
+    /// The layout of a terminal of this width.
     pub fn columns(width: usize) -> Layout {
         Layout {
             width: Some(width),

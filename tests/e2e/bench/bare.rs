@@ -1,4 +1,4 @@
-//! A client that does no more than a server makes everybody do: it asks, and throws away what comes.
+//! A minimal client: it requests lists and discards the responses.
 
 use std::{fs::File, io::Read};
 
@@ -22,11 +22,11 @@ pub const MODE: &str = "bench-bare";
 pub const SERVER: &str = "KUBECTL_SKYHOOK_BENCH_SERVER";
 /// The file of the authority that the server is known by.
 pub const AUTHORITY: &str = "KUBECTL_SKYHOOK_BENCH_AUTHORITY";
-/// In one page of a list, as kubectl asks for.
+/// Items per page, as in kubectl.
 const PAGE: usize = 500;
-/// As many as a command of ours has in flight unless told otherwise.
+/// The default concurrency of our commands.
 const IN_FLIGHT: usize = 32;
-/// A page's token is JSON in base64, and stands before the items in each encoding. So do its first bytes.
+/// A page's token is JSON in base64, before the items in each encoding. These are its first bytes.
 const TOKEN_BEGINS: &[u8] = b"eyJ2Ijoi";
 const HEAD: usize = 4096;
 
@@ -58,13 +58,13 @@ fn connect() -> Result<Client> {
         token: Some("admin".to_owned().into()),
         ..AuthInfo::default()
     };
-    // With Nagle's algorithm, which kube leaves on, the first answer of a connection waits 40 ms for an acknowledgement
-    // that nobody is in a hurry to send.
+    // With Nagle's algorithm, which kube leaves on, the first response of a connection waits 40 ms for an
+    // acknowledgement.
     let mut connector = HttpConnector::new();
     connector.enforce_http(false);
     connector.set_nodelay(true);
     let connector = config.rustls_https_connector_with_connector(connector)?;
-    // Nothing asks for gzip here: the server is near.
+    // Without gzip: the server is near.
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
@@ -109,7 +109,7 @@ async fn get(client: &Client, path: &str, accept: &str) -> Result<Vec<u8>> {
         "{path}: {}",
         response.status()
     );
-    // A server that does not speak what was asked for answers in JSON, which would be measured in its stead.
+    // A server without the requested encoding responds in JSON, which would be measured instead.
     let content = response.headers().get(header::CONTENT_TYPE);
     let content = content.and_then(|value| value.to_str().ok());
     let protobuf = content.is_some_and(|content| content.contains("protobuf"));

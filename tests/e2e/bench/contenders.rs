@@ -56,7 +56,7 @@ impl Setting<'_> {
         let mut contenders = vec![
             self.ours(&["node", "status", "-o", "json"], DONE),
             self.ours(&["status"], DONE),
-            // Logs are no part of what is compared.
+            // Logs are not compared.
             self.ours(&["diagnose", "stuck", "--no-logs"], FOUND),
             self.upstream(&["node", "status", "-o", "json"]),
             bare("bare list, JSON", JSON),
@@ -118,7 +118,7 @@ impl Setting<'_> {
             vec![
                 // No operator is here that could pause.
                 self.ours(&["reset", &skyhook, "--no-pause", "--confirm"], DONE),
-                // Takes back the one before it, so that the next round finds what this one did.
+                // Undoes the preceding command for the next round.
                 self.ours(&["undo", "--confirm"], DONE),
                 self.patches(nodes),
                 self.bare("bare list, protobuf", &read, false),
@@ -126,7 +126,7 @@ impl Setting<'_> {
         ))
     }
 
-    /// Waits that time out. What the longer one costs more than the shorter one is what a minute of waiting costs.
+    /// Waits that time out. The difference between the longer and the shorter one is the cost of a minute of waiting.
     fn waiting(&self) -> Group {
         let skyhook = skyhook_name(0);
         let wait = |timeout: &str| {

@@ -238,7 +238,7 @@ fn pod_status(node: Node) -> Value {
     })
 }
 
-/// What the cluster holds, as `kubectl get -o json` prints it; says how many bytes.
+/// Writes the cluster as `kubectl get -o json` prints it; returns the number of bytes.
 pub fn capture(api: &Api, path: &Path) -> Result<u64> {
     let mut file = BufWriter::new(File::create(path)?);
     file.write_all(b"{\n    \"apiVersion\": \"v1\",\n    \"items\": [")?;
@@ -256,7 +256,7 @@ pub fn capture(api: &Api, path: &Path) -> Result<u64> {
             for mut item in items.unwrap_or_default() {
                 item["apiVersion"] = json!(version);
                 item["kind"] = json!(kind);
-                // As kubectl: who wrote which field is left out.
+                // As kubectl: without `managedFields`.
                 item["metadata"]
                     .as_object_mut()
                     .map(|metadata| metadata.remove("managedFields"));

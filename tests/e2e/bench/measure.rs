@@ -16,13 +16,13 @@ use serde::{Deserialize, Serialize};
 /// The mode of this program that runs another one.
 pub const MODE: &str = "bench-measure";
 
-/// A program with what it is told.
+/// A program with its arguments.
 #[derive(Clone, Debug)]
 pub struct Invocation {
     pub program: PathBuf,
     pub args: Vec<String>,
     pub env: Vec<(&'static str, String)>,
-    /// The exit codes that say it did what it was asked for.
+    /// The exit codes of success.
     pub exits: &'static [i32],
 }
 
@@ -38,8 +38,9 @@ pub struct Cost {
 }
 
 impl Invocation {
-    /// Runs it once. Between it and us stands a small process that runs nothing else: the kernel sums up what children
-    /// took, and a new process counts the memory of the one that started it as its own.
+    /// Runs it once, under a small process without other children: the kernel sums up the usage of children, and a new
+    /// process
+    /// counts the memory of its parent as its own.
     pub fn cost(&self) -> Result<Cost> {
         let out = Command::new(std::env::current_exe()?)
             .arg(MODE)
@@ -57,7 +58,7 @@ impl Invocation {
     }
 }
 
-/// Runs a program, whose output nobody reads, and prints what it cost.
+/// Runs a program without reading its output, and prints its cost.
 pub fn this(args: &[String]) -> Result<()> {
     let (program, args) = args.split_first().context("a program to measure")?;
     let mut command = Command::new(program);

@@ -1,5 +1,5 @@
-//! The bench: what our binary costs beside upstream's CLI and beside a client that only reads, on one real API server.
-//! `tests/bench/run` starts it and says what it measures.
+//! The bench: the cost of our binary beside upstream's CLI and a client that only reads, on one real API server.
+//! `tests/bench/run` starts it and describes the measurements.
 
 mod bare;
 mod contenders;
@@ -19,7 +19,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::{control_plane::ControlPlane, kubelet::logs::Logs, operator, tools::Tools};
 
-/// What is asked of this program in place of tests, if anything.
+/// The bench command, if the program was started with one instead of tests.
 pub fn asked() -> Option<ExitCode> {
     let mut args = std::env::args().skip(1);
     let mode = args.next()?;
@@ -40,7 +40,7 @@ pub fn asked() -> Option<ExitCode> {
 }
 
 struct Asked {
-    /// Our binary, as it is shipped.
+    /// Our binary in release form.
     ours: PathBuf,
     /// A program that does nothing.
     empty: PathBuf,
@@ -95,7 +95,7 @@ impl Asked {
         let mut all = results::Results::begin(&self.ours, self.rounds)?;
         for &count in &self.counts {
             all.clusters.push(self.measure(&tools, count)?);
-            // After each, so that a run that is cut short has told something.
+            // Written after each group, so that an interrupted run has results.
             let json = serde_json::to_string_pretty(&all)? + "\n";
             let table = table::markdown(&all);
             std::fs::write(self.out.join("bench.json"), json)?;

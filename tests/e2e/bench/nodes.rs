@@ -1,4 +1,4 @@
-//! Nodes as a large cluster of GPUs has them: what stands on them, and what their packages are doing.
+//! Nodes of a large GPU cluster: their content, and the states of their packages.
 
 use serde_json::{Map, Value, json};
 
@@ -73,7 +73,7 @@ impl Node {
         }
     }
 
-    /// What the operator writes down of the packages, on the node and in the CR's status.
+    /// The operator's record of the packages, on the node and in the CR's status.
     pub fn state(self) -> Value {
         let mut state = Map::new();
         for (place, (name, version)) in PACKAGES.into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What was measured, as `bench.json` holds it.
+//! The measurements, as stored in `bench.json`.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::api::Api;
 
-/// What is over in milliseconds is run so many times as often.
+/// The factor of repetitions for commands of a few milliseconds.
 const QUICK: usize = 4;
 
 #[derive(Serialize)]
@@ -32,13 +32,13 @@ pub struct Measured {
     pub skyhooks: usize,
     pub pods: usize,
     pub node_bytes: usize,
-    /// Of one, five and fifteen minutes, with what the bench itself has caused.
+    /// Load averages of one, five and fifteen minutes, including the bench itself.
     pub load_before: String,
     pub load_after: String,
     pub groups: Vec<Done>,
 }
 
-/// What is run side by side.
+/// Commands measured alternately.
 pub struct Group {
     pub title: String,
     pub contenders: Vec<Contender>,
@@ -51,7 +51,7 @@ pub struct Contender {
     pub name: String,
     /// One of the bare ones, the quickest of which the others are compared with.
     pub floor: bool,
-    /// It takes so long that it runs in the round that is counted, and not again.
+    /// Slow: runs only in the counted round.
     pub once: bool,
     /// The file that it writes, if it writes one.
     pub writes: Option<PathBuf>,
@@ -90,7 +90,7 @@ pub struct Row {
     pub wall_seconds: f64,
     pub cpu_seconds: f64,
     pub peak_bytes: f64,
-    /// As the server counts them: what all got that was read from it, as it was sent.
+    /// Requests and bytes by the server's metrics.
     pub requests: u64,
     pub received_bytes: u64,
     /// Of the file that it wrote.
@@ -138,8 +138,7 @@ impl Group {
         }
     }
 
-    /// Each once that is only counted, then all in turn, again and again, so that what else the machine does meanwhile
-    /// meets all of them.
+    /// Runs each once for the counts, then all alternately, so that other load on the machine affects all of them.
     pub fn measure(&self, api: &Api, rounds: usize) -> Result<Done> {
         let rounds = if self.quick { QUICK * rounds } else { rounds };
         let idle = Served::between(api, || Ok(()))?;
@@ -219,7 +218,7 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     }
 }
 
-/// What the server says it has served.
+/// The server's metrics of served requests.
 struct Served {
     requests: u64,
     bytes: u64,
@@ -230,7 +229,7 @@ impl Served {
         let text = api.text("/metrics")?;
         let sum = |metric: &str| -> f64 {
             let lines = text.lines().filter_map(|line| line.strip_prefix(metric));
-            // Servers renew the leases by which they are known, whoever else asks for something.
+            // Servers renew their own leases.
             let lines = lines.filter(|line| !line.contains("resource=\"leases\""));
             lines
                 .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())

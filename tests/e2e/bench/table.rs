@@ -1,4 +1,4 @@
-//! `bench.md`: what was measured, for people.
+//! `bench.md`: the measurements for people.
 
 use std::fmt::Write as _;
 

@@ -22,12 +22,12 @@ use tokio_rustls::rustls::{
 use super::note;
 use crate::api::{Access, Api};
 
-/// Stands in every line that is a secret, and must be shown nowhere.
+/// Part of every secret line; must never appear in output.
 pub const SECRET: &str = "HUNTERTWO";
-/// Begins the line in which a failing script says why it fails.
+/// Prefix of the line with which a failing script reports its failure.
 pub const FAILURE: &str = "mkdir: cannot create directory";
 
-/// Lines before anything is said that matters.
+/// Number of unimportant lines at the start.
 const UNPACKED: usize = 600;
 
 pub struct Logs {
@@ -69,7 +69,7 @@ impl Drop for Logs {
     }
 }
 
-/// API servers take the certificate of a kubelet for what it is unless they are told an authority.
+/// API servers do not verify the kubelet's certificate without a configured authority.
 fn tls() -> Result<ServerConfig> {
     let key = KeyPair::generate()?;
     let certificate = CertificateParams::new(vec!["127.0.0.1".to_owned()])?.self_signed(&key)?;
@@ -128,7 +128,7 @@ fn log(path: &str, api: &Api) -> Result<String, String> {
     Ok(lines.collect())
 }
 
-/// How the run of a container ended whose log is asked for: `None` while it runs. A kubelet chooses like this.
+/// The end of the container run whose log is requested: `None` while it runs. As in a kubelet.
 fn end(pod: &Value, container: &str, previous: bool) -> Result<Option<Value>, String> {
     let name = pod["metadata"]["name"].as_str().unwrap_or_default();
     let all = ["initContainerStatuses", "containerStatuses"]
@@ -166,7 +166,7 @@ fn end(pod: &Value, container: &str, previous: bool) -> Result<Option<Value>, St
     }
 }
 
-/// Scripts tell more than they should; one that fails says why, and cleans up.
+/// Scripts print secrets; a failing one prints its reason, and cleans up.
 fn lines(pod: &Value, ended: Option<&Value>) -> Vec<String> {
     let note = note(pod);
     let (package, stage) = (&note["name"], &note["stage"]);

@@ -140,7 +140,7 @@ fn refusal(container: &Value) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// What is left when the init containers are done: a Job's pod ends, any other runs on.
+/// The main containers after the init containers: a Job's pod ends, any other runs on.
 fn main_containers(pod: &Value, result: StepResult, init: Vec<Value>) -> Option<Value> {
     let of_job = pod["metadata"]["ownerReferences"][0]["kind"] == "Job";
     let mut containers = statuses(pod, "containers", "containerStatuses");

@@ -6,7 +6,7 @@ use super::{NAMESPACE, PREFIX, Played};
 
 const AGENT: &str = "ghcr.io/nvidia/nodewright/agent:v7.0.0";
 
-/// How a Job tries again what has failed.
+/// How a Job retries.
 enum Attempts {
     /// A stage: one pod for each attempt.
     PodEach,
@@ -36,7 +36,7 @@ impl Attempts {
     }
 }
 
-/// The interrupt as the agent is told of it: JSON in base64.
+/// The agent's argument for an interrupt: JSON in base64.
 fn interrupt_argument(kind: &str) -> &'static str {
     match kind {
         "reboot" => "eyJ0eXBlIjoibm9kZV9yZXN0YXJ0In0=",
@@ -82,7 +82,7 @@ impl Played<'_> {
         let mut annotations = json!({
             format!("{PREFIX}/resource-id"): resource, format!("{PREFIX}/package"): record.to_string(),
         });
-        // What the name ends with is a hash; of what is of no concern here.
+        // The name ends with an arbitrary hash.
         let hash = &uid[..8];
         let (name_of_job, attempts, init) = if stage == "interrupt" {
             labels[format!("{PREFIX}/interrupt")] = json!("True");
@@ -168,7 +168,7 @@ impl Played<'_> {
             .expect("the API server responds")
     }
 
-    /// What the operator does once it has written a Job's outcome down.
+    /// The operator's steps after it has recorded a Job's result.
     pub fn record(&self, job: &str, keep_for: u32) {
         let path = format!("/apis/batch/v1/namespaces/{NAMESPACE}/jobs/{job}");
         let patch = json!({
@@ -181,7 +181,7 @@ impl Played<'_> {
             .expect("a Job can be stamped");
     }
 
-    /// Whether a Job is there.
+    /// Whether a Job exists.
     pub fn has_job(&self, job: &str) -> bool {
         let path = format!("/apis/batch/v1/namespaces/{NAMESPACE}/jobs/{job}");
         let found = self.cluster.api.get(&path);
@@ -196,8 +196,8 @@ impl Played<'_> {
             .expect("a Job can be suspended and resumed");
     }
 
-    /// What the operator does to the Job of an interrupt whose container was started again too often: the pod goes, and the
-    /// end of its log is kept.
+    /// The operator's steps for the Job of an interrupt with too many restarts: it deletes the pod, and keeps the end
+    /// of the log.
     pub fn end_at_restart_limit(&self, job: &str, log: &str) {
         let path = format!("/apis/batch/v1/namespaces/{NAMESPACE}/jobs/{job}");
         let patch = json!({

@@ -15,7 +15,7 @@ use crate::{
     manifest::{package, skyhook},
     ours,
     rollout::{Rollout, pods},
-    view::{View, complete, condition, entry, gone, pod, that},
+    view::{Condition, View, complete, condition, entry, gone, pod, status, that},
 };
 
 /// The operator comes round every two seconds while there is work; this is several of its passes.
@@ -37,20 +37,33 @@ fn deleted_and_cured(gpu: &Rollout<'_>, code: &str, subject: Value, words: &[&st
     gpu.until(gone());
 }
 
-/// Deletes, frees node-2 as printed, and finds that the operator passes it over: the others are in progress for ever.
-#[track_caller]
-fn deleted_and_passed_over(gpu: &Rollout<'_>, code: &str, words: &[&str]) {
+/// Deletes, and waits until node-2 alone is left to uninstall.
+fn deleted_but_for_one(gpu: &Rollout<'_>) {
     gpu.delete().until(that("the others are clean", |view| {
         view.entries(DRIVER).len() == 1
     }));
-    let still = that("still there", |view: &View| view.object.is_some());
-    gpu.stays(&still, LONG_ENOUGH)
-        .diagnosed(code, json!({"node": "node-2"}));
-    cure(gpu, code, json!({"node": "node-2"}), words);
-    gpu.stays(&still, LONG_ENOUGH)
+    gpu.stays(&still_there(), LONG_ENOUGH);
+}
+
+fn still_there() -> Condition {
+    that("still there", |view: &View| view.object.is_some())
+}
+
+/// The operator passes node-2 over, and works on it once the remedy has been applied.
+fn passed_over_and_cured(gpu: &Rollout<'_>) {
+    gpu.stays(&still_there(), LONG_ENOUGH)
         .diagnosed("SKY114", json!({"node": "node-2", "package": "driver"}));
     cure(gpu, "SKY114", json!({"node": "node-2"}), &["retry"]);
     gpu.until(pod("driver", "uninstall")).until(gone());
+}
+
+/// Deletes, frees node-2 as printed, and finds that the operator passes it over: the others are in progress for ever.
+#[track_caller]
+fn deleted_and_passed_over(gpu: &Rollout<'_>, code: &str, words: &[&str]) {
+    deleted_but_for_one(gpu);
+    gpu.diagnosed(code, json!({"node": "node-2"}));
+    cure(gpu, code, json!({"node": "node-2"}), words);
+    passed_over_and_cured(gpu);
 }
 
 /// SKY102, the way that runs the interrupt.
@@ -105,12 +118,50 @@ pub fn entry_of_an_unreachable_node_is_removed(cluster: &Cluster) {
     deleted_and_cured(&gpu, "SKY205", json!({"node": "node-2"}), &["reset"]);
 }
 
-/// SKY304.
+/// SKY304: the remedy also makes the operator choose the node, although the others are done.
 pub fn ignored_node_is_unignored(cluster: &Cluster) {
     let gpu = cluster.apply(&uninstallable("gpu"));
     gpu.until(complete());
     ignore(cluster, "node-2");
-    deleted_and_passed_over(&gpu, "SKY304", &["unignore"]);
+    deleted_but_for_one(&gpu);
+    gpu.diagnosed("SKY304", json!({"node": "node-2"}));
+    cure(&gpu, "SKY304", json!({"node": "node-2"}), &["unignore"]);
+    gpu.until(pod("driver", "uninstall")).until(gone());
+}
+
+/// SKY114 where all nodes are waiting: after a pause and a resume, the operator keeps to the batch that it chose before.
+pub fn paused_deletion_passes_over_a_node(cluster: &Cluster) {
+    let gpu = cluster.apply(&uninstallable("gpu"));
+    gpu.until(complete());
+    ignore(cluster, "node-2");
+    deleted_but_for_one(&gpu);
+    gpu.annotate("pause", json!("true")).until(status("paused"));
+    gpu.annotate("pause", Value::Null).until(status("waiting"));
+    cluster.patch_node(
+        "node-2",
+        json!({"metadata": {"labels": {"skyhook.nvidia.com/ignore": null}}}),
+    );
+    passed_over_and_cured(&gpu);
+}
+
+/// The documented way out of SKY101 while the other package is uninstalled on the same node: a reset that answers 0 has
+/// freed the deletion.
+pub fn node_is_reset_while_another_package_is_uninstalled(cluster: &Cluster) {
+    cluster.result(pods("driver", "apply").on("node-2"), StepResult::Exit(3));
+    for _ in 0..5 {
+        let both = skyhook("gpu")
+            .with(package("driver", "2.0.1").uninstallable())
+            .with(package("tuning", "1.2.0").uninstallable());
+        let gpu = cluster.apply(&both);
+        gpu.until(entry("node-2", DRIVER, "apply", "erroring"))
+            .until(entry("node-2", "tuning|1.2.0", "config", "complete"));
+        gpu.delete().until(pod("tuning", "uninstall"));
+        let admin = cluster.kubeconfig("admin");
+        let words = ["reset", "gpu", "--node", "node-2", "--confirm"];
+        let said = ours::run(&admin, &words);
+        assert_eq!(said.exit, Some(0), "{}{}", said.stdout, said.stderr);
+        gpu.until(gone());
+    }
 }
 
 /// SKY403.

@@ -77,14 +77,21 @@ impl RealApiServer {
         let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clusters");
         let text = std::fs::read(directory.join(name).join("cluster.json")).expect("a capture");
         let all: Value = serde_json::from_slice(&text).expect("a capture is JSON");
-        for object in all["items"].as_array().expect("a list") {
-            let collection = match object["kind"].as_str() {
-                Some("Node") => NODES,
-                Some("Skyhook") => SKYHOOKS,
-                Some("DeploymentPolicy") => POLICIES,
-                Some("Pod") if object["status"]["phase"] == "Failed" => PODS,
-                _ => continue,
-            };
+        let objects = all["items"].as_array().expect("a list");
+        // Owners before what they own.
+        let kinds = [
+            ("Node", NODES),
+            ("Skyhook", SKYHOOKS),
+            ("DeploymentPolicy", POLICIES),
+            ("Pod", PODS),
+        ];
+        for (object, collection) in kinds.iter().flat_map(|(kind, collection)| {
+            let of_kind = objects.iter().filter(move |object| object["kind"] == *kind);
+            of_kind.map(move |object| (object, *collection))
+        }) {
+            if collection == PODS && object["status"]["phase"] != "Failed" {
+                continue;
+            }
             let name = object["metadata"]["name"].as_str().expect("a name");
             let path = format!("{collection}/{name}");
             let mut created = self.create(&path, object);
@@ -102,6 +109,14 @@ impl RealApiServer {
         let metadata = new["metadata"].as_object_mut().expect("metadata");
         let kept = ["name", "labels", "annotations", "finalizers"];
         metadata.retain(|key, _| kept.contains(&key.as_str()));
+        let owners = &object["metadata"]["ownerReferences"];
+        let owned: Vec<Value> = owners
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|owner| self.adopted(owner))
+            .collect();
+        new["metadata"]["ownerReferences"] = json!(owned);
         let collection = path.rsplit_once('/').expect("a path").0;
         let created = api.post(collection, &new).expect("it can be created");
         if object["status"].is_null() {
@@ -110,6 +125,19 @@ impl RealApiServer {
         let status = format!("{path}/status");
         let status = api.merge(&status, &json!({"status": object["status"]}));
         status.expect("its status can be written")
+    }
+
+    /// The owner reference with the uid that its custom resource has here; none where there is no such custom resource.
+    fn adopted(&self, owner: &Value) -> Option<Value> {
+        let name = owner["name"].as_str()?;
+        let here = self
+            .cluster
+            .api
+            .find(&format!("{SKYHOOKS}/{name}"))
+            .expect("it answers")?;
+        let mut owner = owner.clone();
+        owner["uid"] = here["metadata"]["uid"].clone();
+        Some(owner)
     }
 
     fn delete_like_capture(&self, path: &str) {

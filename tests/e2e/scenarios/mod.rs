@@ -446,6 +446,14 @@ const TEARDOWN: Group = &[
         "ignored_node_is_unignored",
         deletion_remedies::ignored_node_is_unignored,
     ),
+    (
+        "paused_deletion_passes_over_a_node",
+        deletion_remedies::paused_deletion_passes_over_a_node,
+    ),
+    (
+        "node_is_reset_while_another_package_is_uninstalled",
+        deletion_remedies::node_is_reset_while_another_package_is_uninstalled,
+    ),
     ("taint_is_tolerated", deletion_remedies::taint_is_tolerated),
     (
         "missing_policy_is_restored",

@@ -108,8 +108,12 @@ fn not_here((_, group, resource): &Right) -> bool {
 /// What the plan of a command holds only at times: what runs packages again holds the operator while something is under
 /// way, starts batches anew where there is a policy, and clears conditions where the custom resource is gone; what
 /// others planned, or are gone for, may be of any kind.
-fn needed_at_times(command: &str, (verb, _, resource): &Right) -> bool {
+fn needed_at_times(command: &str, (verb, group, resource): &Right) -> bool {
     let changes = verb != "list";
+    if resource == "leases" || resource == "namespaces" && verb == "list" {
+        // They tell which of several operators acts, or which namespaces are left of one, and here there is one.
+        return true;
+    }
     if resource == "namespaces" {
         // Which cluster it is is noted with a change, and compared where something noted is carried out.
         return !matches!(command, "undo" | "apply-plan" | "undelete");
@@ -131,6 +135,8 @@ fn needed_at_times(command: &str, (verb, _, resource): &Right) -> bool {
         // A node leaves its batches only where that is asked for.
         "node ignore" => changes && resource != "nodes",
         "deployment-policy reset" => changes && resource == "nodes",
+        // What remains of an installation is looked for once its operator is gone, and not deleted.
+        "leftovers" if group.starts_with("apiextensions") || group.starts_with("rbac") => true,
         "leftovers" => changes && matches!(resource.as_str(), "pods" | "configmaps"),
         "undelete" => changes && verb != "create",
         // It lists nodes where it takes back what was done on several.

@@ -4,9 +4,10 @@ use crate::{
     cluster::Cluster,
     kubelet::StepResult,
     manifest::{package, skyhook},
+    operator::NAMESPACE,
     rollout::pods,
     transcript::Transcript,
-    view::{absent, complete, entry, gone, status, that},
+    view::{PREFIX, absent, complete, entry, gone, status, that},
 };
 
 /// Stuck because of a failing install under a deletion; reset on that node, it goes on.
@@ -59,12 +60,17 @@ pub fn force_a_deletion(cluster: &Cluster) {
     gpu.until(complete());
     cluster.remove_operator();
     gpu.delete();
-    Transcript::of(cluster, "force")
+    let mut transcript = Transcript::of(cluster, "force");
+    transcript
         .run("finalizer status gpu-tune", 0)
-        .run("finalizer strip gpu-tune --confirm", 0)
-        .run("leftovers", 0)
-        .is_shown();
+        .run("finalizer strip gpu-tune --confirm", 0);
     gpu.until(gone());
+    let path =
+        format!("/api/v1/namespaces/{NAMESPACE}/configmaps?labelSelector={PREFIX}/name%3Dgpu-tune");
+    cluster.await_that("its config maps are garbage collected", || {
+        cluster.api.items(&path).expect("a list").is_empty()
+    });
+    transcript.run("leftovers", 0).is_shown();
 }
 
 fn driver() -> crate::manifest::Skyhook {

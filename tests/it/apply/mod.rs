@@ -89,6 +89,7 @@ fn rerun(name: &str) -> Step {
         from: Some(at),
         to: None,
         onward: true,
+        retried: false,
     };
     let gone = || Edit::new(Some("erroring"), None).on_conflict(OnConflict::Overwrite);
     let edit =

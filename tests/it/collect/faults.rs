@@ -5,6 +5,7 @@ use std::time::Instant;
 use super::{Scene, outcomes, timeless};
 use crate::support::clusters;
 use crate::support::fake_api::{FakeApi, Reply};
+use crate::support::object_builder::NODEWRIGHT;
 
 fn cluster() -> FakeApi {
     clusters::named("nodewright-in-progress").served()
@@ -93,6 +94,50 @@ fn read_failures_are_recorded_in_the_capture() {
             assert_eq!(from.code, live.code, "{place}");
         }
     }
+}
+
+/// Two operators run in one namespace; the Lease shows that the older one leads.
+fn two_operators() -> FakeApi {
+    let fake = cluster();
+    let namespace = NODEWRIGHT.namespace();
+    for (name, version) in [("operator", "v0.20.0"), ("older", "v0.19.0")] {
+        let mut operator = NODEWRIGHT.operator();
+        operator["metadata"]["name"] = name.into();
+        let container = &mut operator["spec"]["template"]["spec"]["containers"][0];
+        container["image"] = format!("ghcr.io/nvidia/nodewright/operator:{version}").into();
+        fake.load(operator);
+    }
+    fake.load(serde_json::json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": "3c22c1ae.nvidia.com", "namespace": namespace},
+        "spec": {"holderIdentity": "older-7c4-x2", "leaseDurationSeconds": 15, "renewTime": "9999-01-01T00:00:00.000000Z"},
+    }));
+    fake
+}
+
+#[test]
+fn leases_that_decide_which_operator_acts_are_in_the_capture() {
+    let scene = Scene::of(&two_operators());
+    scene.collect("").expect_code(0);
+    assert_eq!(outcomes(&scene.index())["leases"], "read");
+    let live = scene.live("status -o json");
+    assert_eq!(live.json()["operator"]["version"], "v0.19.0");
+    assert_eq!(timeless(&scene.from("status -o json")), timeless(&live));
+}
+
+/// Without the leases it is not known which operator acts.
+#[test]
+fn refused_leases_are_reported() {
+    let fake = two_operators();
+    fake.on("LIST leases").reply(403);
+    let scene = Scene::of(&fake);
+    scene.collect("").expect_code(4);
+    assert_eq!(outcomes(&scene.index())["leases"], "refused");
+    let words = "diagnose stuck --fail-on never -o json";
+    let live = scene.live(words);
+    let unchecked = live.json()["notChecked"].to_string();
+    assert!(unchecked.contains("leases"), "{unchecked}");
+    assert_eq!(timeless(&scene.from(words)), timeless(&live));
 }
 
 /// An expired list is restarted, and holds nothing twice.

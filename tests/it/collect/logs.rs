@@ -324,7 +324,7 @@ fn package_logs_are_the_same_from_a_capture() {
     fake.on("GET pods/log").reply(403);
     assert_eq!(scene.collect("--force").code, Some(4));
     let ran = scene.from(&format!("{words} --node node-001"));
-    let said = "cannot read the log of driver-apply in pod/apply-001: forbidden: ";
+    let said = "cannot read the log of driver-apply in pod/skyhook/apply-001: forbidden: ";
     ran.expect_code(1);
     ran.expect_stderr(said);
 }

@@ -59,6 +59,13 @@ fn done(stdout: &str) -> (String, String, Option<i32>) {
     (stdout.to_owned(), String::new(), Some(0))
 }
 
+/// [`done`], after an installation.
+fn installed(stdout: &str) -> (String, String, Option<i32>) {
+    let hint = "hint: completion of kubectl itself must be set up: see `kubectl completion --help`; in bash, it needs the \
+                package bash-completion\n";
+    (stdout.to_owned(), hint.to_owned(), Some(0))
+}
+
 const SKYHOOK: &str = "kubectl_complete-skyhook: linked to kubectl-skyhook";
 
 #[test]
@@ -68,10 +75,13 @@ fn completion_links_are_installed_and_removed() {
     let would = format!("{SKYHOOK} (dry run)\n");
     assert_eq!(call("completion install --dry-run"), done(&would));
     assert_eq!(here.names(), ["kubectl-skyhook"]);
-    assert_eq!(call("completion install"), done(&format!("{SKYHOOK}\n")));
+    assert_eq!(
+        call("completion install"),
+        installed(&format!("{SKYHOOK}\n"))
+    );
     assert_eq!(
         call("completion install --nodewright"),
-        done(&format!(
+        installed(&format!(
             "{SKYHOOK} already\n\
              kubectl-nodewright: linked to kubectl-skyhook\n\
              kubectl_complete-nodewright: linked to kubectl-skyhook\n"
@@ -120,7 +130,10 @@ fn dangling_link_is_replaced() {
     )
     .expect("a link");
     let call = |words| here.call("kubectl-skyhook", words);
-    assert_eq!(call("completion install"), done(&format!("{SKYHOOK}\n")));
+    assert_eq!(
+        call("completion install"),
+        installed(&format!("{SKYHOOK}\n"))
+    );
     let target = std::fs::read_link(here.path("kubectl_complete-skyhook")).expect("a link");
     assert_eq!(target, Path::new("kubectl-skyhook"));
 }

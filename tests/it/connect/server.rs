@@ -132,9 +132,31 @@ async fn plain_http_to_a_tls_server_is_reported() {
     let served = fake().serve_tls();
     let url = served.url.replace("https://", "http://");
     let expected = format!(
-        "the server at {url} does not accept plain HTTP; check --server, or use an https:// URL"
+        "the server at {url} does not answer in HTTP/1.1: it may need TLS or accept only HTTP/2; check \
+         --server, or use an https:// URL"
     );
     assert_eq!(failure(&["--server", &url]).await, expected);
+}
+
+#[tokio::test]
+async fn server_that_accepts_only_http2_is_reported() {
+    use std::io::{Read, Write};
+
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    // An empty SETTINGS frame, the first that a server sends.
+    let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    std::thread::spawn(move || {
+        for mut connection in listener.incoming().flatten() {
+            let _ = connection.write_all(&settings);
+            let _ = connection.read_to_end(&mut Vec::new());
+        }
+    });
+    let message = format!(
+        "the server at {url} does not answer in HTTP/1.1: it may need TLS or accept only HTTP/2; check \
+         --server, or use an https:// URL"
+    );
+    assert_eq!(failure(&["--server", &url]).await, message);
 }
 
 #[tokio::test]

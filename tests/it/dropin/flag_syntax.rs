@@ -33,7 +33,7 @@ fn upstream_commands_and_flags_are_accepted() {
         "node reset node-1 --skyhook gpu --dry-run",
         "node ignore node-1 --dry-run",
         "node unignore node-1",
-        "package status driver --skyhook gpu --node node-1 --node node-.*",
+        "package status driver --skyhook gpu --node node-1 --node node-*",
         "package rerun driver --skyhook gpu --node node-1 --stage apply --dry-run",
         "package rerun driver --skyhook gpu --node node-1 --stage= --dry-run",
         "package logs driver --skyhook gpu --node node-1 --stage apply --tail -1",

@@ -116,7 +116,9 @@ fn p4_pod_running_the_stage_is_named() {
     let node = SKYHOOK.node("node-1", "erroring", &["a|1.0.0 apply erroring"]);
     let cluster = TestCluster::serving(complete_cluster(packages()).with(node).with(pod));
     let ran = cluster.ok("package rerun a --skyhook gpu --node node-1 --stage apply --dry-run");
-    ran.expect_stdout("this stage is already running and will not restart: pod/gpu-a on node-1");
+    ran.expect_stdout(
+        "this stage is already running and will not restart: pod/skyhook/gpu-a on node-1",
+    );
 }
 
 #[test]

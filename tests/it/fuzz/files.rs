@@ -263,8 +263,8 @@ fn plan_files_round_trip_or_are_refused() {
                 which.get(&texts).as_bytes(),
                 &mutations,
             ))) {
-                // A plan that can be read equals the written one in everything that is applied.
-                prop_assert_eq!(saved.plan.digest(), which.get(&plans).digest());
+                // A plan that can be read is the written one.
+                prop_assert_eq!(&saved.plan, which.get(&plans));
             }
             Ok(())
         },

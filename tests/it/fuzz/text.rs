@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use kubectl_skyhook::api::object_name::is_object_name;
 use kubectl_skyhook::api::{LabelSelector, NodeState, Stage, State};
 use kubectl_skyhook::args::labels::selector;
-use kubectl_skyhook::plan::is_object_name;
 use kubectl_skyhook::view::{NodeSet, expand};
 use proptest::prelude::*;
 use serde_json::Value;

@@ -102,6 +102,7 @@ fn page(command: Command) -> String {
     let title = command.get_display_name().unwrap_or(NAME).to_uppercase();
     let version = env!("CARGO_PKG_VERSION");
     let tasks = if top { tasks(&command) } else { String::new() };
+    let synopsis = synopsis(&command);
     let man = Man::new(command);
     let mut text = PREAMBLE.to_owned();
     // The renderer would omit the date and shift the arguments after it.
@@ -111,7 +112,7 @@ fn page(command: Command) -> String {
     ));
     text.push_str(&without_preamble(&rendered(|bytes| {
         man.render_name_section(bytes)?;
-        man.render_synopsis_section(bytes)?;
+        bytes.extend_from_slice(synopsis.as_bytes());
         man.render_description_section(bytes)?;
         man.render_options_section(bytes)?;
         if subcommands && !top {
@@ -138,6 +139,58 @@ fn page(command: Command) -> String {
         text.push_str(".fi\n");
     }
     text
+}
+
+/// The synopsis with the values of options, which the renderer leaves out.
+fn synopsis(command: &Command) -> String {
+    let mut command = command.clone();
+    command.build();
+    let bold = |text: &str| format!("\\fB{}\\fR", escaped(text));
+    let italic = |text: &str| format!("\\fI{}\\fR", escaped(text));
+    let mut words = vec![bold(command.get_bin_name().expect("a name"))];
+    let visible = || {
+        command
+            .get_arguments()
+            .filter(|argument| !argument.is_hide_set())
+    };
+    for option in visible().filter(|argument| !argument.is_positional()) {
+        let short = option.get_short().map(|short| bold(&format!("-{short}")));
+        let long = option.get_long().map(|long| bold(&format!("--{long}")));
+        let mut word = short.into_iter().chain(long).collect::<Vec<_>>().join("|");
+        let values = option.get_num_args().unwrap_or_default();
+        if values.min_values() > 0 && option.get_action().takes_values() {
+            let names = option.get_value_names().unwrap_or_default();
+            word.extend(names.iter().map(|name| format!(" {}", italic(name))));
+        }
+        words.push(bracketed(word, option));
+    }
+    for positional in visible().filter(|argument| argument.is_positional()) {
+        let names = positional.get_value_names().unwrap_or_default();
+        let name = names
+            .first()
+            .map_or(positional.get_id().as_str(), |name| name.as_str());
+        words.push(bracketed(italic(name), positional));
+    }
+    if command.has_subcommands() {
+        let word = italic("COMMAND");
+        let required =
+            command.is_subcommand_required_set() || command.is_arg_required_else_help_set();
+        words.push(if required { word } else { format!("[{word}]") });
+    }
+    format!(".SH SYNOPSIS\n{}\n", words.join(" "))
+}
+
+/// A word of a synopsis, in brackets unless it is required, with an ellipsis if it may be repeated.
+fn bracketed(word: String, argument: &clap::Arg) -> String {
+    let word = if argument.is_required_set() {
+        word
+    } else {
+        format!("[{word}]")
+    };
+    let values = argument.get_num_args().unwrap_or_default();
+    let repeats =
+        matches!(argument.get_action(), clap::ArgAction::Append) || values.max_values() > 1;
+    if repeats { format!("{word}...") } else { word }
 }
 
 fn rendered(render: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> Vec<u8> {

@@ -136,7 +136,11 @@ async fn cluster_without_the_operator_is_an_error() {
     // A policy CRD alone is not an API flavor.
     let policy = FakeApi::new();
     let path = format!("GET /apis/{}", Skyhook.api_version());
-    let body = json!({"kind": "APIResourceList", "resources": [{"name": "deploymentpolicies"}]});
+    let body = json!({
+        "kind": "APIResourceList",
+        "groupVersion": Skyhook.api_version(),
+        "resources": [{"name": "deploymentpolicies"}],
+    });
     let body = body.to_string();
     policy
         .on(&path)

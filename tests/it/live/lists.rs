@@ -70,8 +70,11 @@ async fn large_pages_are_complete_and_ordered() {
         json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-0003", "labels": 7}}),
     );
     let cluster = read(&fake, &[Source::Nodes]).await.expect("a cluster");
-    let why = "node node-0003: invalid type: integer `7`, expected a map";
-    assert_eq!(cluster.source(Source::Nodes), unreadable(None, why));
+    assert_eq!(cluster.source(Source::Nodes), Read::Ok(1201));
+    let unknown = cluster.unknown_values(Source::Nodes);
+    assert_eq!(unknown.len(), 1);
+    assert_eq!(unknown[0].name, "node-0003");
+    assert_eq!(unknown[0].fields[0].path, "metadata.labels");
 }
 
 #[tokio::test]
@@ -102,21 +105,23 @@ async fn repeatedly_expired_list_is_read_unpaged() {
 }
 
 #[tokio::test]
-async fn missing_or_null_items_are_an_empty_list() {
-    for body in [
-        r#"{"kind": "NodeList", "items": null}"#,
-        r#"{"kind": "NodeList", "items": []}"#,
-        r#"{"kind": "NodeList"}"#,
+async fn missing_or_null_items_are_no_list() {
+    let nodes = |rest: &str| format!(r#"{{"kind": "NodeList", "apiVersion": "v1"{rest}}}"#);
+    let without = unreadable(None, "the response is a NodeList without items");
+    for (body, outcome) in [
+        (nodes(r#", "items": []"#), Read::Ok(0)),
+        (nodes(r#", "items": null"#), without.clone()),
+        (nodes(""), without),
     ] {
         let fake = fleet(ApiFlavor::Skyhook);
-        fake.on("LIST nodes").reply(Reply::Body(body.into()));
+        fake.on("LIST nodes").reply(Reply::Body(body.clone()));
         let cluster = read(&fake, &[Source::Nodes]).await.expect("a cluster");
-        assert_eq!(cluster.source(Source::Nodes), Read::Ok(0), "{body}");
+        assert_eq!(cluster.source(Source::Nodes), outcome, "{body}");
     }
 }
 
 #[tokio::test]
-async fn undecodable_item_is_named_and_nulls_are_accepted() {
+async fn rejected_values_are_named_and_nulls_are_accepted() {
     let fake = fleet(ApiFlavor::Skyhook);
     fake.load(json!({
         "apiVersion": ApiFlavor::Skyhook.api_version(),
@@ -136,8 +141,9 @@ async fn undecodable_item_is_named_and_nulls_are_accepted() {
     let cluster = read(&fake, &[Source::Skyhooks, Source::Nodes])
         .await
         .expect("a cluster");
-    let why = "skyhook odd: invalid type: sequence, expected a map";
-    assert_eq!(cluster.source(Source::Skyhooks), unreadable(None, why));
+    assert_eq!(cluster.source(Source::Skyhooks), Read::Ok(3));
+    let why = "skyhook/odd: spec.packages cannot be read (a list)";
+    assert_eq!(cluster.undecoded(Source::Skyhooks).as_deref(), Some(why));
     assert_eq!(cluster.source(Source::Nodes), Read::Ok(1));
 }
 

@@ -202,7 +202,7 @@ fn new_attempts_are_followed_until_the_job_fails() {
         (
             "first\nsecond\n",
             "node-1 driver-apply:\n\
-             node-1 apply (job/apply-1): driver-apply Error, exit code 3; the job has failed: BackoffLimitExceeded; 1 \
+             node-1 apply (job/nodewright/apply-1): driver-apply Error, exit code 3; the job has failed: BackoffLimitExceeded; 1 \
              earlier attempt kept: --previous\n\
              No more output from driver on 1 node.\n",
             Some(0)

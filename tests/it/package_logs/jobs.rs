@@ -93,7 +93,7 @@ fn nodes_are_interleaved_by_time_with_name_prefixes() {
              node-2 driver-apply      │ latest attempt\n\
              node-1 driver-apply      │ two\n\
              node-1 driver-applycheck │ fine\n",
-            "node-2 apply (job/apply-2): driver-apply Error, exit code 3; the job has failed: BackoffLimitExceeded: \
+            "node-2 apply (job/nodewright/apply-2): driver-apply Error, exit code 3; the job has failed: BackoffLimitExceeded: \
              no more attempts; 1 earlier attempt kept: --previous\n",
             Some(0)
         )
@@ -132,7 +132,7 @@ fn deleted_pods_fall_back_to_the_operator_log_tail() {
         (
             "the last words\n",
             "node-1 apply:\n\
-             node-1 apply (job/apply-1): its pods are gone; these are the last lines of the log, kept by the operator; the job has \
+             node-1 apply (job/nodewright/apply-1): its pods are gone; these are the last lines of the log, kept by the operator; the job has \
              failed: BackoffLimitExceeded: no more attempts\n",
             Some(0)
         )
@@ -159,7 +159,7 @@ fn pod_that_cannot_start_shows_the_reason() {
         logs(&fake, "driver").parts(),
         (
             "",
-            "node-1 apply (job/apply-1): driver-init waits: ImagePullBackOff\n",
+            "node-1 apply (job/nodewright/apply-1): driver-init waits: ImagePullBackOff\n",
             Some(0)
         )
     );

@@ -50,7 +50,7 @@ fn container_in_back_off_shows_its_last_run() {
         (
             "probing\nno such device\n",
             "node-2 driver-apply:\n\
-             node-2 apply (pod/gpu-driver-apply-node-2): driver-apply CrashLoopBackOff, exit code 3\n",
+             node-2 apply (pod/skyhook/gpu-driver-apply-node-2): driver-apply CrashLoopBackOff, exit code 3\n",
             Some(0)
         )
     );

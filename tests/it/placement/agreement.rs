@@ -82,9 +82,9 @@ fn all_views_agree_on_every_capture() {
 
             for node in rows.iter().filter(|row| row["status"] != "malformed") {
                 let done = list(&packages).iter().filter(|row| {
-                    // A package to be uninstalled is done once it is absent.
+                    // A package to be uninstalled is done once it is absent, unless it was never installed.
                     let done = if row["uninstalling"] == true {
-                        row["recorded"] == false
+                        row["recorded"] == false && row["neverInstalled"] != true
                     } else {
                         row["complete"] == true
                     };

@@ -57,6 +57,33 @@ pub struct State {
     token: Option<String>,
 }
 
+/// The object with the field manager that a server records where the operator cordoned a node; fixtures lack it, as kubectl
+/// leaves it out.
+pub fn with_managers(mut object: Value) -> Value {
+    if !object.is_object() {
+        return object;
+    }
+    if let Some(items) = object.get_mut("items").and_then(Value::as_array_mut) {
+        let whole = std::mem::take(items).into_iter().map(with_managers);
+        *items = whole.collect();
+        return object;
+    }
+    let annotations = object["metadata"]["annotations"].as_object();
+    let key = annotations.and_then(|all| {
+        let mut keys = all.keys();
+        keys.find(|key| key.contains("/cordon_") || key.ends_with("/runtimeRequiredCordon"))
+    });
+    let cordoned = object["kind"] == "Node" && object["spec"]["unschedulable"] == true;
+    if let Some(key) = key.filter(|_| cordoned && object["metadata"]["managedFields"].is_null()) {
+        let annotation = format!("f:{key}");
+        object["metadata"]["managedFields"] = json!([{
+            "manager": "manager", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1",
+            "fieldsV1": {"f:metadata": {"f:annotations": {annotation: {}}}, "f:spec": {"f:unschedulable": {}}},
+        }]);
+    }
+    object
+}
+
 impl FakeApi {
     /// A server with Kubernetes' own kinds and no objects, but for the namespace that tells clusters apart.
     pub fn new() -> FakeApi {
@@ -80,7 +107,7 @@ impl FakeApi {
 
     /// Adds an object, or all of a list's.
     pub fn load(&self, object: Value) {
-        self.state().store.load(object);
+        self.state().store.load(with_managers(object));
     }
 
     /// Adds what a JSON file or a multi-document YAML file holds.

@@ -6,6 +6,8 @@ use std::path::Path;
 use kubectl_skyhook::plan::{PlanStage, Rebased};
 use serde_json::Value;
 
+use super::fake_api::with_managers;
+
 /// Objects by the URL path that plans know them by.
 pub type Objects = BTreeMap<String, Value>;
 
@@ -58,7 +60,7 @@ pub fn execute(stages: &[PlanStage], objects: &mut Objects) -> Result<(), String
         let object = objects.entry(step.target.path()).or_default();
         let mut step = step.clone();
         step.change.sign("a test");
-        match step.rebase(object) {
+        match step.rebase(&with_managers(object.clone())) {
             Rebased::Same(step) => step.apply_to(object).map_err(|e| e.to_string())?,
             Rebased::Done => {}
             Rebased::Moved(why) => return Err(format!("{}: {why}", step.target)),

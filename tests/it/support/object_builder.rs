@@ -163,11 +163,14 @@ impl ObjectBuilder {
         if place.interrupt {
             labels[self.0.key("interrupt")] = "True".into();
         }
+        let owner = json!({"kind": self.0.kind(), "name": NAME, "uid": "11111111-0000-4000-8000-000000000000",
+            "controller": true});
         json!({
             "name": name,
             "namespace": self.namespace(),
             "uid": format!("uid-{name}"),
             "creationTimestamp": place.at,
+            "ownerReferences": [owner],
             "labels": labels,
             "annotations": {self.0.key("package"): note.to_string()},
         })

@@ -230,7 +230,8 @@ impl RunOutput {
 
     /// The document on stdout.
     pub fn json(&self) -> serde_json::Value {
-        serde_json::from_str(&self.stdout).expect("JSON on stdout")
+        let document = serde_json::from_str(&self.stdout);
+        document.unwrap_or_else(|error| panic!("{error}: {}", self.transcript()))
     }
 }
 

@@ -52,6 +52,33 @@ fn package_leaves_the_spec_once_uninstalled_and_undo_restores_it() {
     assert_eq!(packages(&fake), driver(false));
 }
 
+#[test]
+fn repeated_removal_has_nothing_to_do() {
+    let fake = installed(SKYHOOK);
+    fake.on("WATCH nodes").nth(1).after(gone(SKYHOOK));
+    uninstall(&fake, "--remove").expect_code(0);
+    let writes = fake.writes().len();
+    let again = uninstall(&fake, "--remove");
+    assert_eq!(
+        again.parts(),
+        (
+            "",
+            "driver is no longer in the spec of gpu or on any node: nothing to do\n",
+            Some(0)
+        )
+    );
+    // While a node records it, it is not gone.
+    fake.load(SKYHOOK.node(
+        "node-1",
+        "in_progress",
+        &["driver|1.0.0 uninstall in_progress"],
+    ));
+    let recorded = uninstall(&fake, "--remove");
+    recorded.expect_code(1);
+    recorded.expect_stderr("package \"driver\" not found");
+    assert_eq!(fake.writes().len(), writes);
+}
+
 /// The operator's webhook reads the copy in the status, which is written a little later.
 #[test]
 fn status_copy_of_node_states_is_awaited() {

@@ -92,6 +92,28 @@ fn timeout_is_reported() {
     );
 }
 
+/// The record on the nodes is gone, but the operator's copy in the status is not: the message does not contradict itself.
+#[test]
+fn timeout_names_the_part_that_is_missing() {
+    let fake = installed(SKYHOOK);
+    fake.on("PATCH skyhooks").nth(1).after(|it| {
+        super::gone(SKYHOOK)(it);
+        let mut skyhook = it
+            .store
+            .find("skyhooks", "", "gpu")
+            .cloned()
+            .expect("it is there");
+        skyhook["status"]["nodeState"] = json!({"node-1": {"driver|1.0.0": {}}});
+        it.store.load(skyhook);
+    });
+    let ran = uninstall(&fake, "--remove --timeout 2s");
+    ran.expect_code(5);
+    ran.expect_stdout(
+        "timed out waiting until the operator has removed driver 1.0.0 from status.nodeState of gpu\n\
+         driver 1.0.0 is gone from all nodes\n",
+    );
+}
+
 #[test]
 fn interrupt_leaves_the_uninstall_running() {
     let fake = installed(SKYHOOK);

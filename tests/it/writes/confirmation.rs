@@ -18,8 +18,10 @@ enum Does {
     Refuses,
     /// It prints "Aborted." and exits with 0, as scripts of upstream's CLI expect.
     Aborts,
+    /// It proceeds without a terminal and does not read standard input, like upstream's CLI.
+    Proceeds,
 }
-use Does::{Aborts, Refuses};
+use Does::{Aborts, Proceeds, Refuses};
 use Grade::{B1, B2, B3, B4};
 
 /// A command that writes.
@@ -68,8 +70,8 @@ pub const COMMANDS: &[Writes] = &[
     writes("enable", "complete", "disable gpu-tune -y", "enable gpu-tune", B1, Aborts),
     writes("enable", "drain-blocked", "disable gpu-tune -y", "enable gpu-tune", B4, Aborts),
     writes("node reset", "apply-erroring", "", "node reset node-2 --skyhook gpu-tune", B4, Refuses),
-    writes("node ignore", "complete", "", "node ignore node-2", B1, Refuses),
-    writes("node unignore", "complete", "node ignore node-2 -y", "node unignore node-2", B1, Refuses),
+    writes("node ignore", "complete", "", "node ignore node-2", B1, Proceeds),
+    writes("node unignore", "complete", "node ignore node-2 -y", "node unignore node-2", B1, Proceeds),
     writes("node unignore", "drain-blocked", "node ignore node-2 -y", "node unignore node-2", B4, Refuses),
     writes("package rerun", "apply-erroring", "", "package rerun driver --skyhook gpu-tune --node node-2", B2, Refuses),
     writes("package retry", "v0.17-pod-rejected", "", "package retry driver --skyhook gpu --node node-2", B2, Refuses),
@@ -82,9 +84,9 @@ pub const COMMANDS: &[Writes] = &[
     writes("cordon release", "finalizer-stripped", "", "cordon release", B1, Refuses),
     writes("apply-plan", "complete", "pause gpu-tune --plan-out PLAN", "apply-plan PLAN", B1, Refuses),
     writes("undo", "complete", "pause gpu-tune -y", "undo", B1, Refuses),
-    writes("leftovers", "finalizer-stripped", "", "leftovers --clean", B2, Refuses),
+    writes("leftovers", "finalizer-stripped", "", "leftovers --clean --namespace skyhook", B2, Refuses),
     writes("undelete", "deleted-while-erroring", "", "undelete gpu-tune", B2, Refuses),
-    writes("teardown", "complete", "", "teardown --timeout 1s", B3, Refuses),
+    writes("teardown", "complete", "", "teardown --timeout 1s", B4, Refuses),
 ];
 
 impl Writes {
@@ -205,9 +207,15 @@ fn unconfirmed_commands_write_nothing() {
                 None => run,
             }
             .output();
+            if command.does == Proceeds {
+                prepared.assert_something_written(&ran.transcript());
+                ran.expect_code(0);
+                continue;
+            }
             prepared.assert_nothing_written(&ran.transcript());
             assert_eq!(ran.stdout, "", "{}", ran.transcript());
             let (code, says) = match command.does {
+                Proceeds => continue,
                 Refuses => (3, NOBODY),
                 Aborts => (0, "\nAborted.\n"),
             };

@@ -54,9 +54,7 @@ fn missing_resume_target_is_no_failure() {
         "applied": 3, "unchanged": 0, "gone": 1, "skipped": 0, "failed": 0, "notReached": 0
     });
     assert_eq!(ran.json()["counts"], counts);
-    ran.expect_stderr(
-        "their purpose: the rollout starts again from the first batch; resume the operator\n",
-    );
+    ran.expect_stderr("their purpose: the rollout starts again from the first batch\n");
 }
 
 /// A recreated object of the same name is not the one that was planned for.

@@ -139,7 +139,7 @@ fn resume_with_two_executors_needs_force() {
     let ran = held.run("resume gpu");
     ran.expect_code(3);
     ran.expect_stderr(
-        "pods of the older operator are still running for gpu: pod/gpu-driver-2-0-1-",
+        "pods of the older operator are still running for gpu: pod/skyhook/gpu-driver-2-0-1-",
     );
     held.0.fake.on("LIST pods").reply(403);
     let unseen = held.run("resume gpu");

@@ -137,15 +137,15 @@ fn reset_of_an_unknown_name_is_no_error() {
 }
 
 #[test]
-fn selection_that_matches_no_node_is_reported() {
+fn selector_that_matches_no_node_is_reported() {
     let cluster = TestCluster::captured("apply-erroring");
-    for selection in ["--match nope.*", "-l no=such"] {
+    for selection in ["-l no=such", "--node node-1 -l no=such"] {
         let ran = cluster.run(&format!("reset gpu-tune {selection} --confirm"));
         ran.expect_code(0);
-        ran.expect_stderr("warning: no node matches --node, --match and -l, so no node is reset");
+        ran.expect_stderr("warning: no selected node matches -l, so no node is reset");
     }
     let ran = cluster.run("reset gpu-tune -l no=such --reset-batches --confirm");
     ran.expect_code(0);
-    ran.expect_stderr("warning: no node matches");
+    ran.expect_stderr("warning: no selected node matches -l");
     ran.expect_stdout("reset the batches of gpu-tune: 1 changed");
 }

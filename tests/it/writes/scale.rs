@@ -94,11 +94,8 @@ fn reset_of_1000_nodes_survives_server_errors() {
     }
     assert_eq!(failed, 150);
     assert_eq!(json["counts"]["failed"], json!(failed));
-    assert_eq!(
-        json["counts"]["applied"],
-        json!(NODES - failed + 1),
-        "and the batches"
-    );
+    assert_eq!(json["counts"]["applied"], json!(NODES - failed));
+    assert_eq!(json["counts"]["unchanged"], json!(1), "the batches");
     let version = |number: usize| {
         fake.get("nodes", "", &format!("node-{number:04}"))
             .expect("it is there")["metadata"]["resourceVersion"]
@@ -133,9 +130,9 @@ fn undo_reads_only_the_affected_nodes() {
     let cluster = TestCluster::serving(fake);
     // The first page is as long as the number of nodes needed, and tells how many more there are.
     for (nodes, gets, lists) in [
-        ("node-15[0-9]{2}", 100, 1 + 4),
-        ("node-00[0-4][0-9]", 0, 1 + 50),
-        ("node-.*", 0, 4 + 4),
+        ("node-15*", 100, 1 + 4),
+        ("node-00[0-4]?", 0, 1 + 50),
+        ("node-*", 0, 4 + 4),
     ] {
         cluster
             .run(&format!("node ignore {nodes} --confirm --max-nodes 2000"))

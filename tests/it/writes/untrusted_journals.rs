@@ -1,7 +1,7 @@
 //! A journal directory with other files in it, or writable by others.
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
@@ -88,4 +88,93 @@ fn journal_directory_writable_by_others_is_refused() {
     cluster.run("undo --confirm").expect_code(0);
     assert_eq!(cluster.cr_annotation("pause"), Value::Null);
     assert_eq!(cluster.cr_annotation("disable"), Value::Null);
+}
+
+fn mode(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("it is ours");
+}
+
+/// The one journal.
+fn journal(cluster: &TestCluster) -> PathBuf {
+    let mut files = std::fs::read_dir(directory(cluster)).expect("journals");
+    files.next().expect("a journal").expect("an entry").path()
+}
+
+/// Whoever can write to a parent directory can put another directory in its place.
+#[test]
+fn journal_below_a_directory_writable_by_others_is_refused() {
+    let cluster = TestCluster::captured("complete");
+    cluster.run("pause gpu-tune --confirm").expect_code(0);
+    let parent = cluster.state.path().join("kubectl-skyhook");
+    mode(&parent, 0o777);
+    let so_far = cluster.writes();
+    for words in ["undo --confirm", "disable gpu-tune --confirm"] {
+        let ran = cluster.run(words);
+        ran.expect_code(1);
+        let parent = parent.display();
+        ran.expect_stderr(format!("other users can write to {parent} (mode 0777), so"));
+        ran.expect_stderr(format!("chmod go-w {parent}"));
+    }
+    assert_eq!(cluster.writes(), so_far);
+    // With the sticky bit, as /tmp has it, files can be replaced by their owners alone.
+    mode(&parent, 0o1777);
+    cluster.run("undo --confirm").expect_code(0);
+    assert_eq!(cluster.cr_annotation("pause"), Value::Null);
+}
+
+/// Only root can give files away; who is not root tests the rule itself alone (`apply::trust`).
+#[test]
+fn journal_of_another_user_is_refused() {
+    let cluster = TestCluster::captured("complete");
+    cluster.run("pause gpu-tune --confirm").expect_code(0);
+    let journal = journal(&cluster);
+    if std::os::unix::fs::chown(&journal, Some(1000), None).is_err() {
+        return;
+    }
+    let id = journal
+        .file_stem()
+        .expect("an id")
+        .to_string_lossy()
+        .into_owned();
+    let says = format!(
+        "{} belongs to user 1000, not to you (user 0)",
+        journal.display()
+    );
+    let so_far = cluster.writes();
+    for words in [format!("undo {id} --confirm"), "undo --confirm".to_owned()] {
+        let ran = cluster.run(&words);
+        ran.expect_code(1);
+        ran.expect_stderr(&says);
+    }
+    let list = cluster.run("journal list -o json");
+    list.expect_code(0);
+    list.expect_stderr(&says);
+    assert_eq!(list.json()["items"], serde_json::json!([]));
+    assert_eq!(cluster.writes(), so_far);
+}
+
+/// The digest that was printed binds the content, whoever could have written the file.
+#[test]
+fn plan_writable_by_others_is_refused_without_its_digest() {
+    let cluster = TestCluster::captured("complete");
+    let file = cluster.state.path().join("plan.json");
+    let name = file.display();
+    let saved = cluster.run(&format!("pause gpu-tune --plan-out {name} -o json"));
+    saved.expect_code(0);
+    let digest = saved.json()["digest"]
+        .as_str()
+        .expect("a digest")
+        .to_owned();
+    mode(&file, 0o666);
+    let ran = cluster.run(&format!("apply-plan {name} --confirm"));
+    let error = format!(
+        "error: other users can write to {name} (mode 0666), so its content cannot be trusted; if it is yours, run: chmod go-w \
+         {name}\nhint: pass --digest with the digest that was printed when the plan was made\n"
+    );
+    assert_eq!(ran.parts(), ("", error.as_str(), Some(1)));
+    assert_eq!(cluster.writes(), [""; 0]);
+    cluster
+        .run(&format!("apply-plan {name} --digest {digest} --confirm"))
+        .expect_code(0);
+    assert_eq!(cluster.cr_annotation("pause"), serde_json::json!("true"));
 }

@@ -2,50 +2,70 @@
 
 use std::io::{BufRead, Read, Take};
 
+use serde::Deserialize;
 use serde::de::value::Error;
 use serde::de::{DeserializeOwned, Error as _};
+use serde_json::Value as Json;
 
 use super::schema::Kind;
 use super::wire::{Fields, Value, cut_off, unknown_wire_type, varint};
 use super::{Member, message};
+use crate::api::Object;
+use crate::cluster::lenient;
 
-/// Decodes a list whose [magic](super::MAGIC) was taken. `begins` is shown its metadata, which servers write before the items.
-pub fn list<T: DeserializeOwned, M: DeserializeOwned>(
+/// Of which kind a list is.
+#[derive(Default)]
+pub struct Head {
+    pub api_version: String,
+    pub kind: String,
+}
+
+/// Decodes a list whose [magic](super::MAGIC) was taken. `begins` is shown its metadata, which servers write before the
+/// items, and `item` each item, or why it is not known which object it is.
+pub fn list<T: Object + DeserializeOwned, M: DeserializeOwned>(
     stream: impl BufRead,
     mut begins: impl FnMut(M),
-) -> Result<Vec<T>, Error> {
+    mut item: impl FnMut(Result<T, String>),
+) -> Result<Head, Error> {
     let mut packed = Message::new(stream);
-    let (mut kind, mut items) = (String::new(), None);
+    let (mut head, mut whole) = (Head::default(), false);
     while let Some((number, content)) = packed.field()? {
         match (number, content) {
             (1, Content::Bytes(length)) => {
-                kind = packed.bytes(length, |head| Ok(Fields(head).text(2)?.to_owned()))?;
+                head = packed.bytes(length, |head| {
+                    let text = |number| Fields(head).text(number).map(str::to_owned);
+                    Ok(Head {
+                        api_version: text(1)?,
+                        kind: text(2)?,
+                    })
+                })?;
             }
             (2, Content::Bytes(length)) => {
-                items = Some(unpacked(&kind, packed.inner(length), &mut begins)?);
+                unpacked(&head.kind, packed.inner(length), &mut begins, &mut item)?;
+                whole = true;
             }
             (_, content) => packed.skip(content)?,
         }
     }
-    match items {
-        Some(items) => Ok(items),
-        None => Err(message(&kind).err().unwrap_or_else(cut_off)),
+    if whole {
+        Ok(head)
+    } else {
+        Err(message(&head.kind).err().unwrap_or_else(cut_off))
     }
 }
 
-fn unpacked<T: DeserializeOwned, M: DeserializeOwned>(
+fn unpacked<T: Object + DeserializeOwned, M: DeserializeOwned>(
     kind: &str,
     mut list: Message<Take<impl BufRead>>,
     mut begins: impl FnMut(M),
-) -> Result<Vec<T>, Error> {
+    mut take: impl FnMut(Result<T, String>),
+) -> Result<(), Error> {
     let fields = message(kind)?;
-    let mut items = Vec::new();
     while let Some((number, content)) = list.field()? {
         let known = fields.iter().find(|(at, ..)| *at == number);
         match (known, content) {
             (Some((.., Kind::Each(kind))), Content::Bytes(length)) => {
-                let item = |item: &[u8]| T::deserialize(Member::One(**kind, Value::Bytes(item)));
-                items.push(list.bytes(length, item)?);
+                take(list.bytes(length, |bytes| Ok(item(**kind, bytes)))?);
             }
             (Some((.., kind)), Content::Bytes(length)) => {
                 let head = |head: &[u8]| M::deserialize(Member::One(*kind, Value::Bytes(head)));
@@ -55,8 +75,20 @@ fn unpacked<T: DeserializeOwned, M: DeserializeOwned>(
         }
     }
     match list.stream.limit() {
-        0 => Ok(items),
+        0 => Ok(()),
         _ => Err(cut_off()),
+    }
+}
+
+/// Decodes an item, by way of JSON where some of its values are rejected.
+fn item<T: Object + DeserializeOwned>(kind: Kind, bytes: &[u8]) -> Result<T, String> {
+    let member = || Member::One(kind, Value::Bytes(bytes));
+    match T::deserialize(member()) {
+        Ok(item) if !item.key().1.is_empty() => Ok(item),
+        _ => {
+            let json = Json::deserialize(member()).map_err(|error| error.to_string())?;
+            lenient::decode(json)
+        }
     }
 }
 
@@ -66,7 +98,7 @@ struct Message<R> {
     buffer: Vec<u8>,
 }
 
-/// What a field holds; bytes are still to be taken.
+/// The content of a field; bytes are read separately.
 enum Content {
     Number,
     Bytes(usize),
@@ -80,12 +112,12 @@ impl<R: BufRead> Message<R> {
         }
     }
 
-    /// The message of so many bytes that comes next.
+    /// The next message of this length.
     fn inner(&mut self, length: usize) -> Message<Take<&mut R>> {
         Message::new(self.stream.by_ref().take(length as u64))
     }
 
-    /// The number of the next field, and what it holds; nothing at the end.
+    /// The number and content of the next field; `None` at the end.
     fn field(&mut self) -> Result<Option<(u64, Content)>, Error> {
         if self.buffered()?.is_empty() {
             return Ok(None);

@@ -1,6 +1,6 @@
 //! The fields that are read of each kind, by their numbers in Kubernetes' `generated.proto`.
 
-/// What a field holds, and when the same field is left out of JSON.
+/// The type of a field, and when it is omitted from JSON.
 #[derive(Debug, Clone, Copy)]
 pub enum Kind {
     /// Left out where it is empty.
@@ -15,7 +15,7 @@ pub enum Kind {
     Time,
     /// A `Quantity`, which is text in JSON.
     Quantity,
-    /// A `FieldsV1`: JSON, packed as it is.
+    /// A `FieldsV1`: JSON in a bytes field.
     Json,
     Message(&'static Message),
     Each(&'static Kind),
@@ -49,7 +49,7 @@ const LISTS: [(&str, &str, &Message); 4] = [
     ("jobs.batch", "JobList", &list(&JOB)),
 ];
 
-/// Why the server refuses; whoever asks for protobuf is told so in protobuf.
+/// The reason of a refusal; protobuf requests are refused in protobuf.
 const STATUS: &Message = &[(3, "message", Text)];
 
 const fn list(items: &'static Kind) -> [(u64, &'static str, Kind); 2] {
@@ -109,7 +109,7 @@ const NODE_STATUS: Kind = Kind::Message(&[
     (7, "nodeInfo", NODE_INFO),
 ]);
 
-/// Of nodes, whose conditions do not tell a generation, and of Jobs.
+/// Conditions of Jobs, and of nodes, which have no generation.
 const CONDITION: Kind = Kind::Message(&[
     (1, "type", Text),
     (2, "status", Text),

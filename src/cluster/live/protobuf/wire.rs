@@ -1,5 +1,8 @@
 //! The fields of a message, as protobuf writes them down.
 
+use std::borrow::Cow;
+
+use jiff::civil::DateTime;
 use jiff::{SignedDuration, Timestamp};
 use serde::de::Error as _;
 use serde::de::value::Error;
@@ -39,6 +42,11 @@ pub enum Value<'de> {
 impl<'de> Value<'de> {
     pub fn text(self) -> Result<&'de str, Error> {
         std::str::from_utf8(self.bytes()?).map_err(Error::custom)
+    }
+
+    /// The text as JSON has it: no server makes sure that it is UTF-8.
+    pub fn lossy_text(self) -> Result<Cow<'de, str>, Error> {
+        Ok(String::from_utf8_lossy(self.bytes()?))
     }
 
     pub fn bytes(self) -> Result<&'de [u8], Error> {
@@ -91,7 +99,7 @@ impl<'de> Fields<'de> {
         Ok(taken)
     }
 
-    /// The value of a field, where it is there.
+    /// The value of a field, if present.
     pub fn find(mut self, number: u64) -> Result<Option<Value<'de>>, Error> {
         while let Some((at, value)) = self.next()? {
             if at == number {
@@ -106,12 +114,19 @@ impl<'de> Fields<'de> {
         self.find(number)?.map_or(Ok(""), Value::text)
     }
 
-    /// Of a `Time`, as JSON has it: without fractions of a microsecond.
-    pub fn time(self) -> Result<Timestamp, Error> {
+    /// A `Time` as JSON has it: without fractions of a microsecond. Servers hold a day more than [`Timestamp`] does.
+    pub fn time(self) -> Result<String, Error> {
         let part = |number| self.find(number)?.map_or(Ok(0), Value::number);
         let (seconds, nanoseconds): (i64, i64) = (part(1)?, part(2)?);
-        Timestamp::from_second(seconds)
-            .and_then(|time| time.checked_add(SignedDuration::from_micros(nanoseconds / 1000)))
-            .map_err(Error::custom)
+        let fraction = SignedDuration::from_micros(nanoseconds / 1000);
+        let time = Timestamp::from_second(seconds).and_then(|time| time.checked_add(fraction));
+        let beyond = || {
+            let epoch = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
+            match epoch.checked_add(SignedDuration::from_secs(seconds)) {
+                Ok(time) => format!("{time}Z"),
+                Err(_) => format!("{seconds} seconds since 1970"),
+            }
+        };
+        Ok(time.map_or_else(|_| beyond(), |time| time.to_string()))
     }
 }

@@ -20,13 +20,12 @@ pub fn every_change(cluster: &Cluster) -> Plan {
     on(cluster, Write::ALL)
 }
 
-/// Only for the APIs that are served, and where the operator keeps what has a namespace: there a role may do.
+/// Only for the served APIs, and namespaced objects only in the operator's namespace: a role may suffice there.
 fn on(cluster: &Cluster, writes: &[Write]) -> Plan {
     let mut plan = plan_of(writes);
     let served = &cluster.active_api.served;
-    let operators = cluster.operators.items().iter();
-    let mut namespaces = operators.map(|d| d.namespace().to_owned());
-    let namespace = namespaces.next();
+    let namespaces = cluster.operator_namespaces();
+    let namespace = namespaces.first().map(|&namespace| namespace.to_owned());
     for stage in &mut plan.stages {
         stage.steps.retain(|step| {
             let group = step.target.kind.resource().0;
@@ -41,7 +40,7 @@ fn on(cluster: &Cluster, writes: &[Write]) -> Plan {
     plan
 }
 
-/// What the answers mean for these commands.
+/// The result of the access reviews for these commands.
 pub fn changes(
     cluster: &Cluster,
     commands: &[&'static CommandInfo],
@@ -96,8 +95,11 @@ mod tests {
 
     #[test]
     fn rights_that_could_not_be_asked_are_not_called_good() {
-        let cluster =
-            ClusterBuilder::of_leftovers(Read::Ok(Vec::new()), None, jiff::Timestamp::UNIX_EPOCH);
+        let cluster = ClusterBuilder {
+            nodes: Read::Ok(Vec::new()),
+            ..ClusterBuilder::default()
+        }
+        .of_leftovers();
         let answers = |unknown: Option<&str>| PermissionCheck {
             unknown: unknown.map(str::to_owned),
             ..PermissionCheck::default()

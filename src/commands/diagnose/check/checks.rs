@@ -8,7 +8,7 @@ use super::versions::{certificates, image_and_chart, operator_and_api, uninstall
 use crate::cluster::installation::{Definition, Installation};
 use crate::cluster::{Cluster, Deployment, Read, Source};
 use crate::rules::{Blocks, Finding, Report, Rule, Scope, diagnose};
-use crate::view::{age, list, plural};
+use crate::view::{ago, list, plural};
 
 pub fn checks(cluster: &Cluster, installation: &Installation, changes: Check) -> Vec<Check> {
     let report = diagnose(
@@ -38,7 +38,7 @@ fn server(installation: &Installation) -> Check {
     let expected = Expectation("server", "the API server responds");
     match &installation.server {
         Read::Ok(version) => expected.good(format!("Kubernetes {version}")),
-        Read::Unreadable(why) => expected.unread(why),
+        Read::Incomplete(_, why) | Read::Unreadable(why) => expected.unread(why),
         Read::NotRequested => expected.not_checked("files are read"),
     }
 }
@@ -50,7 +50,7 @@ fn definitions(cluster: &Cluster, installation: &Installation) -> Check {
     );
     let found = match &installation.definitions {
         Read::Ok(found) => found,
-        Read::Unreadable(why) => return expected.unread(why),
+        Read::Incomplete(_, why) | Read::Unreadable(why) => return expected.unread(why),
         Read::NotRequested => return expected.not_asked(cluster),
     };
     let flavor = cluster.flavor();
@@ -82,7 +82,7 @@ fn operator(cluster: &Cluster, findings: &[Finding]) -> Vec<Check> {
     let expected = Expectation("operator", "the operator runs");
     let operators = match &cluster.operators {
         Read::Ok(operators) => operators,
-        Read::Unreadable(why) => return vec![expected.unread(why)],
+        Read::Incomplete(_, why) | Read::Unreadable(why) => return vec![expected.unread(why)],
         Read::NotRequested => return vec![expected.not_asked(cluster)],
     };
     if let Some(check) = expected.by(findings, &["SKY501"]) {
@@ -92,7 +92,17 @@ fn operator(cluster: &Cluster, findings: &[Finding]) -> Vec<Check> {
         let check = expected.error("no deployment of the operator was found");
         return vec![check.hint("kubectl get deployments -A -l control-plane=controller-manager")];
     }
-    operators.iter().map(|d| replicas(d, expected)).collect()
+    let acting = cluster.acting_operators();
+    let acts = |d: &Deployment| acting.iter().any(|acting| std::ptr::eq(*acting, d));
+    let several = expected.by(findings, &["SKY508"]);
+    let each = operators.iter().map(|deployment| {
+        if acts(deployment) || acting.is_empty() {
+            replicas(deployment, expected)
+        } else {
+            expected.good(format!("{deployment} does not act"))
+        }
+    });
+    several.into_iter().chain(each).collect()
 }
 
 fn replicas(deployment: &Deployment, expected: Expectation) -> Check {
@@ -121,7 +131,7 @@ fn leader(cluster: &Cluster, installation: &Installation) -> Check {
     let expected = Expectation("operator", "a replica leads");
     let leases = match &installation.leases {
         Read::Ok(leases) => leases,
-        Read::Unreadable(why) => return expected.unread(why),
+        Read::Incomplete(_, why) | Read::Unreadable(why) => return expected.unread(why),
         Read::NotRequested => return expected.not_asked(cluster),
     };
     let Some(lease) = leases.iter().max_by_key(|l| l.renewed()) else {
@@ -142,7 +152,7 @@ fn leader(cluster: &Cluster, installation: &Installation) -> Check {
         return expected.warning(format!("lease {name} has never been renewed"));
     };
     let holder = lease.holder();
-    let since = age(lease.renewed(), cluster.taken_at);
+    let since = ago(lease.renewed(), cluster.taken_at);
     if since_renewed < -lease.patience() {
         return expected
             .not_checked(format!(
@@ -153,7 +163,7 @@ fn leader(cluster: &Cluster, installation: &Installation) -> Check {
     if since_renewed > lease.patience() {
         return expected
             .error(format!(
-                "lease {name} was last renewed {since} ago, by {holder:?}"
+                "lease {name} was last renewed {since}, by {holder:?}"
             ))
             .hint("see the log of the operator; if its replicas hang, restart them");
     }
@@ -162,7 +172,7 @@ fn leader(cluster: &Cluster, installation: &Installation) -> Check {
             .error(format!("lease {name} has no holder"))
             .hint("see the log of the operator")
     } else {
-        expected.good(format!("{holder} holds lease {name}, renewed {since} ago"))
+        expected.good(format!("{holder} holds lease {name}, renewed {since}"))
     }
 }
 
@@ -176,8 +186,12 @@ fn rights(cluster: &Cluster) -> Check {
     let mut failed = Vec::new();
     for source in Scope::default().needs() {
         match cluster.source(source) {
-            Read::Unreadable(why) if why.is_forbidden() => refused.push(source.to_string()),
-            Read::Unreadable(why) => failed.push(format!("{source}: {why}")),
+            Read::Incomplete(_, why) | Read::Unreadable(why) if why.is_forbidden() => {
+                refused.push(source.to_string())
+            }
+            Read::Incomplete(_, why) | Read::Unreadable(why) => {
+                failed.push(format!("{source}: {why}"))
+            }
             Read::Ok(_) | Read::NotRequested => {}
         }
     }
@@ -204,7 +218,7 @@ fn webhooks(cluster: &Cluster, findings: &[Finding]) -> Check {
     match cluster.source(Source::Webhooks) {
         Read::Ok(0) => expected.good("no webhooks exist for custom resources"),
         Read::Ok(n) => expected.good(plural(n, "configuration")),
-        Read::Unreadable(why) => Check {
+        Read::Incomplete(_, why) | Read::Unreadable(why) => Check {
             withheld: !cluster.from_files,
             ..expected.unread(&why)
         },
@@ -270,7 +284,7 @@ fn sizes(cluster: &Cluster, findings: &[Finding]) -> Check {
 fn of_skyhooks(cluster: &Cluster, expected: Expectation, message: &str) -> Check {
     match &cluster.skyhooks {
         Read::Ok(_) => expected.good(message),
-        Read::Unreadable(why) => expected.unread(why),
+        Read::Incomplete(_, why) | Read::Unreadable(why) => expected.unread(why),
         Read::NotRequested => expected.not_asked(cluster),
     }
 }

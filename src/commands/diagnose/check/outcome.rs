@@ -8,7 +8,7 @@ use crate::commands::shared::shell_words::shell_words;
 use crate::rules::{Finding, Severity};
 use crate::view::plural;
 
-/// What came of a check.
+/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum CheckResult {
@@ -16,24 +16,24 @@ pub enum CheckResult {
     /// May cause a problem later, or may be intended.
     Warning,
     Error,
-    /// What the check needs could not be read.
+    /// A required source could not be read.
     NotChecked,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Check {
-    /// What was checked: `operator`, `webhooks` …
+    /// The subject: `operator`, `webhooks` …
     pub subject: &'static str,
     /// The expected state.
     pub title: &'static str,
     pub outcome: CheckResult,
-    /// What was observed, or why the check could not run.
+    /// The observation, or why the check could not run.
     pub message: String,
     /// What to do, where it is not good.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
-    /// The cluster did not return what the check needs.
+    /// The cluster did not return a required source.
     #[serde(skip)]
     pub withheld: bool,
 }
@@ -47,7 +47,7 @@ impl Check {
     }
 }
 
-/// What a check is about, and the state that it expects.
+/// The subject of a check and its expected state.
 #[derive(Clone, Copy)]
 pub struct Expectation(pub &'static str, pub &'static str);
 
@@ -87,7 +87,7 @@ impl Expectation {
         }
     }
 
-    /// What the check needs was not read: the input lacks it, or it is not known where it is.
+    /// A required source was not read: the input lacks it, or its location is unknown.
     pub fn not_asked(self, cluster: &Cluster) -> Check {
         let message = if cluster.from_files {
             "the objects needed for this check were not read from the input"

@@ -16,7 +16,7 @@ pub fn certificates(cluster: &Cluster) -> Check {
     let expected = Expectation("webhooks", "the webhook certificates are valid");
     let configurations = match &cluster.admission.webhooks {
         Read::Ok(configurations) => configurations,
-        Read::Unreadable(why) => return expected.unread(why),
+        Read::Incomplete(_, why) | Read::Unreadable(why) => return expected.unread(why),
         Read::NotRequested => return expected.not_asked(cluster),
     };
     let own = configurations.iter().filter(|c| c.is_operators());
@@ -69,11 +69,11 @@ pub fn certificates(cluster: &Cluster) -> Check {
 /// A tag that was set by hand leaves the chart's other parts behind.
 pub fn image_and_chart(cluster: &Cluster) -> Check {
     let expected = Expectation("versions", "the operator has the same version as its chart");
-    let Some(operators) = cluster.operators.ok() else {
+    if cluster.operators.ok().is_none() {
         return expected.not_asked(cluster);
-    };
+    }
     let mut seen = Vec::new();
-    for deployment in operators {
+    for deployment in cluster.acting_operators() {
         let versions = deployment
             .operator_version()
             .zip(deployment.chart_version());
@@ -125,7 +125,7 @@ pub fn uninstall(cluster: &Cluster, installation: &Installation) -> Check {
     );
     let found = match &installation.definitions {
         Read::Ok(found) => found,
-        Read::Unreadable(why) => return expected.unread(why),
+        Read::Incomplete(_, why) | Read::Unreadable(why) => return expected.unread(why),
         Read::NotRequested => return expected.not_asked(cluster),
     };
     let Some(version) = &cluster.active_api.operator_version else {

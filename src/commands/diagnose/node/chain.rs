@@ -9,6 +9,8 @@ use super::relevant::{concerns_all, relevant};
 use super::step::{Inspection, NextStep};
 use crate::api::Skyhook;
 use crate::cluster::{Cluster, Node, NodeRecord};
+use crate::commands::shared::drain;
+use crate::model::{Action, Model, NodeProgress};
 use crate::rules::{Finding, Report, Severity};
 use crate::view::{NodeSet, list};
 
@@ -37,6 +39,17 @@ pub struct Link<'a> {
     /// Why it is not done, in a sentence.
     pub reason: String,
     pub packages: Vec<NextStep>,
+    /// `None` where it does not select the node.
+    pub progress: Option<NodeProgress<'a>>,
+}
+
+impl<'a> Link<'a> {
+    /// The operator's next action here, unless someone has to intervene first.
+    pub fn next_action(&self) -> Option<&Action<'a>> {
+        let goes_on = matches!(self.state, LinkState::Working | LinkState::Waiting);
+        let progress = self.progress.as_ref().filter(|_| goes_on)?;
+        progress.next_action.as_ref()
+    }
 }
 
 /// All of it, with the findings that have to do with the node, causes first.
@@ -48,13 +61,15 @@ pub struct Chain<'a> {
 }
 
 impl<'a> Chain<'a> {
-    /// `whole` says that nothing is missing, without which nothing is called fine.
+    /// `whole`: no source is missing, without which nothing counts as fine.
     pub fn of(cluster: &'a Cluster, node: &'a Node, report: Report, whole: bool) -> Chain<'a> {
         let package_runs = cluster.package_runs();
+        let model = Model::new(cluster);
         let look = Inspection {
             cluster,
             node,
             package_runs: &package_runs,
+            model: &model,
             findings: &report.findings,
             whole,
         };
@@ -138,12 +153,13 @@ impl<'a> Inspection<'_, 'a> {
             state,
             reason,
             packages: steps,
+            progress: self.model.progress(skyhook.name(), &self.node.name),
         })
     }
 
     /// A custom resource that no longer exists, or could not be read.
     fn gone(&self, name: &'a str) -> Link<'a> {
-        // What it left behind may need an intervention.
+        // Its leftovers may need an intervention.
         let worst = self.worst(name);
         let (state, reason) = match self.cluster.skyhooks.ok() {
             Some(_) => (
@@ -161,6 +177,7 @@ impl<'a> Inspection<'_, 'a> {
             state,
             reason: reason.to_owned(),
             packages: Vec::new(),
+            progress: None,
         }
     }
 
@@ -168,7 +185,8 @@ impl<'a> Inspection<'_, 'a> {
     fn stands(&self, skyhook: &'a Skyhook, before: &[Link<'_>]) -> (LinkState, String) {
         let (cluster, node) = (self.cluster, self.node);
         let on = cluster.on_node(node, skyhook.name());
-        if cluster.is_complete_on(skyhook, node) && !skyhook.deleting() {
+        let done = cluster.is_complete_on(skyhook, node) && !skyhook.deleting();
+        if done && cluster.never_installed(skyhook).is_empty() {
             let says = if on.is_some_and(|on| on.cordon) {
                 "all of its packages are done, but the operator has not removed its cordon from the node yet"
             } else {
@@ -222,7 +240,7 @@ impl<'a> Inspection<'_, 'a> {
             let says = format!("it does not tolerate the taint {spelled} on the node");
             return (LinkState::Stuck, says);
         }
-        // Of a taint that comes and goes with the node, the rule tells whether it keeps the custom resource.
+        // For a taint that comes and goes with the node, the rule decides whether it blocks the custom resource.
         if let Some(finding) = self.found(skyhook) {
             return (self.state(finding), self.told(finding));
         }
@@ -243,8 +261,12 @@ impl<'a> Inspection<'_, 'a> {
         let here: Vec<&str> = here.iter().map(|p| p.name).collect();
         if !here.is_empty() {
             let here = list(&here);
-            let says =
-                format!("it is being deleted, and {here} must still be uninstalled from this node");
+            let drain = self.drain(skyhook);
+            let drain = drain.map(|drain| format!("; {}", drain::sentence(self.cluster, &drain)));
+            let says = format!(
+                "it is being deleted, and {here} must still be uninstalled from this node{}",
+                drain.unwrap_or_default()
+            );
             return (LinkState::Working, says);
         }
         let state = self.worst(skyhook.name()).max(LinkState::Waiting);
@@ -260,7 +282,7 @@ impl<'a> Inspection<'_, 'a> {
         }
     }
 
-    /// How a custom resource stands behind another one: as badly as that one does here, or as what is found of its own.
+    /// The state of a custom resource behind another one: as bad as that one here, or as its own findings.
     fn gated(&self, skyhook: &Skyhook, root: &str, before: &[Link<'_>]) -> LinkState {
         let root = before.iter().find(|link| link.name == root);
         let own = self.holding(skyhook).map(|(f, _)| self.state(f));
@@ -268,7 +290,7 @@ impl<'a> Inspection<'_, 'a> {
             .fold(LinkState::Waiting, LinkState::max)
     }
 
-    /// How bad what is found of a custom resource is, on whatever node.
+    /// The worst finding about a custom resource, on any node.
     fn worst(&self, name: &str) -> LinkState {
         let about = self.findings.iter();
         let about = about.filter(|f| f.subject.skyhook.as_deref() == Some(name));
@@ -277,7 +299,7 @@ impl<'a> Inspection<'_, 'a> {
         all.max().unwrap_or(LinkState::Done)
     }
 
-    /// How a finding leaves what it is about.
+    /// The state that follows from a finding.
     fn state(&self, finding: &Finding) -> LinkState {
         let here = finding.subject.node.as_deref() == Some(&self.node.name);
         match finding.severity {
@@ -288,9 +310,9 @@ impl<'a> Inspection<'_, 'a> {
         }
     }
 
-    /// What keeps a custom resource from getting on here: the gravest, and of these what is nearest to the node.
+    /// The blocker of a custom resource here: the gravest finding, and of these the closest to the node.
     fn found(&self, skyhook: &Skyhook) -> Option<&Finding> {
-        // Of equals the first: the findings stand with the causes first.
+        // Findings are sorted with causes first, so the first of equal ones wins.
         let all: Vec<_> = self.holding(skyhook).collect();
         let best = all.iter().rev().max_by_key(|(f, near)| (f.severity, *near));
         best.map(|(finding, _)| *finding)
@@ -314,7 +336,7 @@ impl<'a> Inspection<'_, 'a> {
         all.filter_map(move |f| near(f).map(|near| (f, near)))
     }
 
-    /// Its message, with the node where that is another. Whatever ends the operator's reconciles says so itself.
+    /// Its message, with the node if it is another one. Findings that halt the operator name their node themselves.
     fn told(&self, finding: &Finding) -> String {
         match finding.subject.node.as_deref() {
             Some(node) if node != self.node.name => format!("{node}: {}", finding.message),

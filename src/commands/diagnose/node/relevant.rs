@@ -6,10 +6,10 @@ use crate::cluster::Node;
 use crate::rules::causes::Causes;
 use crate::rules::{Finding, Severity};
 
-/// The findings about the node, about what holds it up, and what explains these. Where nothing is left to do there, nothing
-/// about another node or a custom resource holds it up, though it may stop the operator.
+/// The findings about the node, about its blockers, and those that explain either. On a finished node, no finding about
+/// another node or a custom resource blocks it, though one may stop the operator.
 ///
-/// `open` are the custom resources that are not done on it, `anywhere` those for which it waits on whatever node.
+/// `open` are the custom resources unfinished on the node, `anywhere` those for which it waits on any node.
 pub fn relevant(
     node: &Node,
     findings: Vec<Finding>,
@@ -22,8 +22,7 @@ pub fn relevant(
         let on = subject.node.as_deref();
         on == Some(node.name.as_str())
             || f.holds_up.iter().any(|name| node.name == *name)
-            || f.blocks_reconcile()
-                && (!open.is_empty() || on.is_none() && subject.skyhook.is_none())
+            || f.comes_first() && (!open.is_empty() || on.is_none() && subject.skyhook.is_none())
             || subject.skyhook.as_deref().is_some_and(|name| {
                 concerns_all(f) && open.contains(name)
                     || f.severity > Severity::Info && anywhere.contains(name)

@@ -9,7 +9,9 @@ use serde_json::Value;
 use super::chain::{Chain, Link, LinkState};
 use super::step::NextStep;
 use crate::cluster::{Cluster, Node};
+use crate::commands::shared::drain;
 use crate::commands::shared::grouped::grouped;
+use crate::commands::shared::progress::Progress;
 use crate::commands::shared::remedy::remedy_text;
 use crate::commands::shared::rule::label_of;
 use crate::commands::shared::shell_words::shell_words;
@@ -57,12 +59,15 @@ pub struct Document<'a> {
 struct LinkDocument<'a> {
     kind: &'static str,
     name: &'a str,
-    /// Lower runs first; absent of one that is gone.
+    /// Lower runs first; absent for a deleted custom resource.
     #[serde(skip_serializing_if = "Option::is_none")]
     priority: Option<i64>,
     state: LinkState,
     /// Why it is not complete here, or that it is complete.
     reason: &'a str,
+    /// The operator's next action here; absent if the custom resource does not select the node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    progress: Option<Progress>,
     packages: &'a [NextStep],
 }
 
@@ -96,7 +101,7 @@ impl NodeReport<'_> {
         here.any(|run| run.node == self.node.name && run.alive() && run.unacknowledged().is_some())
     }
 
-    /// What is more than worth knowing.
+    /// The findings above info.
     fn grave(&self) -> Vec<&Finding> {
         let all = self.chain.findings.iter();
         all.filter(|f| f.severity > Severity::Info).collect()
@@ -111,9 +116,9 @@ impl NodeReport<'_> {
         told
     }
 
-    /// The remedies of what keeps the first custom resource that is not done, or of what explains that: the first, and the
-    /// mildest that changes something. Then the remedy of an error that it explains: such an error may stay after its cause is gone.
-    /// Of what is only worth knowing, and explains nothing worse, where nothing worse is found.
+    /// The remedies of the first unfinished custom resource's blocker, or of its cause: the first, and the mildest that
+    /// changes something. Then the remedy of an error that it explains: such an error may outlast its cause. Remedies
+    /// of info findings that explain nothing worse, only if there is nothing worse.
     fn next(&self) -> Vec<&Remedy> {
         if self.chain.state(self.node) < LinkState::Held {
             return Vec::new();
@@ -128,9 +133,12 @@ impl NodeReport<'_> {
         let behind: BTreeSet<usize> = behind
             .flat_map(|at| causes.explaining(at).to_vec())
             .collect();
+        // Until the operator works and changes are accepted, no other remedy helps.
         let near = |at: &usize| {
-            let here = findings[*at].subject.node.as_deref() == Some(&self.node.name);
-            (own(at) || behind.contains(at), here)
+            let finding = &findings[*at];
+            let here = finding.subject.node.as_deref() == Some(&self.node.name);
+            let first = finding.severity == Severity::Error && finding.comes_first();
+            (first, own(at) || behind.contains(at), here)
         };
         let mut all: Vec<usize> = (0..findings.len()).collect();
         all.retain(|at| !findings[*at].remedies.is_empty());
@@ -147,10 +155,20 @@ impl NodeReport<'_> {
         let mut own = findings[*first].remedies.iter();
         let mut next: Vec<&Remedy> = own.next().into_iter().collect();
         next.extend(own.find(|r| r.grade > Grade::B0));
-        let then = left
-            .flat_map(|(f, _)| &f.remedies)
-            .find(|r| r.grade > Grade::B0 && !r.choice && next.iter().all(|n| n.argv != r.argv));
-        next.extend(then);
+        let offers = |remedy: &&Remedy| remedy.grade > Grade::B0 && !remedy.choice;
+        let mut then: Option<&'static str> = None;
+        for (finding, _) in left {
+            let is_new = |r: &&Remedy| offers(r) && next.iter().all(|n| n.argv != r.argv);
+            let Some(remedy) = finding.remedies.iter().find(is_new) else {
+                continue;
+            };
+            // Each of several objects of one rule has its own remedy: two webhook configurations.
+            let of_object = finding.subject.node.is_none() && then == Some(finding.rule.code);
+            if then.is_none() || of_object {
+                then = Some(finding.rule.code);
+                next.push(remedy);
+            }
+        }
         next
     }
 
@@ -199,6 +217,9 @@ impl NodeReport<'_> {
         text.line(text::heading(link.name) + text::dim(priority) + ": " + label.on(word));
         let mut body = Text::new();
         body.paragraph(link.reason.as_str());
+        if let Some(next) = link.next_action() {
+            body.paragraph(text::dim("next: ") + format!("the operator {next}").as_str());
+        }
         for package in link
             .packages
             .iter()
@@ -265,6 +286,18 @@ impl NodeReport<'_> {
                     } else if self.waits_for_kubelet() {
                         "Nothing to do yet. If the kubelet does not start the pod within ten minutes, this command reports it."
                             .into()
+                    } else if let Some(pod) = drain::first_pod(self.cluster, self.node) {
+                        let words = [
+                            "kubectl",
+                            "describe",
+                            "pod",
+                            "-n",
+                            pod.namespace(),
+                            pod.name(),
+                        ];
+                        Line::from(
+                            "Nothing to do yet: the drain ends with these pods. If one does not end, see why: ",
+                        ) + text::command(shell_words(&words))
                     } else if let Some(name) = &self.chain.failing_elsewhere {
                         let command =
                             shell_words(&["kubectl", "skyhook", "diagnose", "stuck", name]);
@@ -286,7 +319,7 @@ impl NodeReport<'_> {
             text.append(remedy_text(&mark, remedy, &remedy.argv, None));
         }
         if self.chain.state(self.node) >= LinkState::Held || !self.grave().is_empty() {
-            // What stands on other nodes is left out of a report on this one.
+            // Findings on other nodes do not belong in a report on this one.
             let elsewhere = |f: &&Finding| {
                 let on = f.subject.node.as_deref();
                 on.is_some_and(|on| on != self.node.name)
@@ -301,7 +334,7 @@ impl NodeReport<'_> {
     }
 }
 
-/// The places of what is more than worth knowing, and of what explains it.
+/// The indices of the findings above info, and of their causes.
 fn grave_or_explaining(findings: &[Finding]) -> BTreeSet<usize> {
     let causes = Causes::of(findings);
     let grave = |at: &usize| findings[*at].severity > Severity::Info;
@@ -339,6 +372,7 @@ impl View for NodeReport<'_> {
             priority: link.priority,
             state: link.state,
             reason: &link.reason,
+            progress: link.progress.as_ref().map(Progress::from),
             packages: &link.packages,
         });
         let findings = self.chain.findings.iter().map(|f| FindingDocument {

@@ -6,8 +6,9 @@ use serde::Serialize;
 use crate::api::{Package, Skyhook, Stage, State};
 use crate::cluster::{Cluster, Node, PackageRuns, Phase, Placement};
 use crate::commands::shared::package_row::words;
+use crate::model::Model;
 use crate::rules::Finding;
-use crate::view::{age, list};
+use crate::view::{ago, for_how_long, list};
 
 /// One package on the node.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -17,17 +18,18 @@ pub struct NextStep {
     /// The phase, as in `package status`.
     pub phase: String,
     pub done: bool,
-    /// Stage, what it waits for, or why it fails.
+    /// The stage, the reason it waits, or the reason it fails.
     pub message: String,
 }
 
-/// A node, and what was read and found of it.
+/// A node with its sources and findings.
 pub struct Inspection<'l, 'a> {
     pub cluster: &'a Cluster,
     pub node: &'a Node,
     pub package_runs: &'l PackageRuns<'a>,
+    pub model: &'l Model<'a>,
     pub findings: &'l [Finding],
-    /// Nothing that was asked for is missing.
+    /// No requested source is missing.
     pub whole: bool,
 }
 
@@ -58,15 +60,15 @@ impl<'a> Inspection<'_, 'a> {
                     }
                     (None, _) => format!("at stage {stage}"),
                 };
-                let ago = |at| age(Some(at), self.cluster.taken_at);
+                let now = self.cluster.taken_at;
                 let since = match self.package_runs.unacknowledged_since(placement) {
                     Some(at) => Some(format!(
-                        ", pod assigned {} ago but not started by the kubelet",
-                        ago(at)
+                        ", pod assigned {} but not started by the kubelet",
+                        ago(Some(at), now)
                     )),
                     None => {
                         let since = self.package_runs.since(placement);
-                        since.map(|at| format!(" for {}", ago(at)))
+                        since.map(|at| format!(" {}", for_how_long(at, now)))
                     }
                 };
                 let outcome = self.outcome(placement).map(|o| format!(", {o}"));

@@ -1,12 +1,15 @@
-//! What a node does that nothing keeps from making progress.
+//! Progress on a node without a blocker.
 
 use super::chain::LinkState;
 use super::step::Inspection;
 use crate::api::{Skyhook, Status};
 use crate::cluster::PackageRun;
 use crate::cluster::at_once::AtOnce;
+use crate::cluster::drain::progress::DrainProgress;
+use crate::commands::shared::drain;
+use crate::model::WaitReason;
 use crate::rules::Severity;
-use crate::view::{age, count, plural};
+use crate::view::{ago, count, for_how_long, plural};
 
 impl<'a> Inspection<'_, 'a> {
     /// What runs on the node.
@@ -15,24 +18,39 @@ impl<'a> Inspection<'_, 'a> {
         here.find(|e| e.alive())
     }
 
-    /// What is at work on the node, or what it waits for in the queue.
+    /// The drain of the node in progress.
+    pub fn drain(&self, skyhook: &Skyhook) -> Option<DrainProgress<'a>> {
+        let cluster = self.cluster;
+        cluster.drain_progress(self.package_runs, skyhook, self.node)
+    }
+
+    /// The running work on the node, or its place in the queue.
     pub fn works(&self, skyhook: &'a Skyhook) -> (LinkState, String) {
         if let Some(package_run) = self.running(skyhook) {
             let (stage, package) = (&package_run.stage, &package_run.package);
-            let ago = |at| age(at, self.cluster.taken_at);
+            let now = self.cluster.taken_at;
             if let Some(pod) = package_run.unacknowledged() {
-                let since = ago(pod.metadata.creation_timestamp);
+                let ago = ago(pod.metadata.creation_timestamp, now);
                 let says = format!(
-                    "the pod for stage {stage} of {package} was assigned to the node {since} ago, but the kubelet has not \
+                    "the pod for stage {stage} of {package} was assigned to the node {ago}, but the kubelet has not \
                      started it"
                 );
                 return (LinkState::Waiting, says);
             }
-            let since = ago(package_run.created());
-            let says = format!("stage {stage} of {package} has been running for {since}");
+            let created = package_run.created();
+            let lasts = created.map_or("for <unknown>".to_owned(), |at| for_how_long(at, now));
+            let says = format!("stage {stage} of {package} has been running {lasts}");
             return (LinkState::Working, says);
         }
-        if let Some(turn) = self.cluster.turn(skyhook, self.node) {
+        if let Some(drain) = self.drain(skyhook) {
+            return (LinkState::Working, drain::sentence(self.cluster, &drain));
+        }
+        let progress = self.model.progress(skyhook.name(), &self.node.name);
+        if let Some(WaitReason::Unread(source)) = progress.as_ref().map(|p| &p.reason) {
+            let says = format!("{source} were not read, so its place in the queue is unknown");
+            return (LinkState::Unknown, says);
+        }
+        if let Some(turn) = progress.and_then(|progress| progress.queue) {
             let place = match (turn.number, turn.waiting) {
                 (_, 1) => "the node is the only one waiting in".to_owned(),
                 (Some(number), all) => format!(
@@ -46,7 +64,7 @@ impl<'a> Inspection<'_, 'a> {
                 ),
             };
             let compartment = format!("compartment {}", turn.compartment);
-            let at_once = match turn.at_once {
+            let at_once = match self.cluster.nodes_at_once(skyhook, turn.compartment) {
                 AtOnce::UpTo(1) => ", which processes one node at a time".to_owned(),
                 AtOnce::UpTo(n) => format!(", which processes {n} nodes at a time"),
                 AtOnce::Varies => {
@@ -90,7 +108,7 @@ impl<'a> Inspection<'_, 'a> {
         )
     }
 
-    /// That nothing is wrong is said only where all was read, nothing is found that keeps the node, and the operator does
+    /// States that nothing is wrong only if every source was read, no finding blocks the node, and the operator does
     /// not report it as failing.
     fn unless_something_is_wrong(&self, skyhook: &Skyhook, says: String) -> String {
         if self.cluster.status_on(skyhook, self.node) == Status::Erroring {

@@ -1,4 +1,4 @@
-//! What a custom resource leaves on nodes and hosts once its finalizer is stripped.
+//! Leftovers on nodes and hosts after a finalizer is stripped.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::view::{NodeSet, plural};
 /// Runs of node names in a warning.
 const SHOWN: usize = 6;
 
-/// The nodes on which something is left to clean, selected or not.
+/// The nodes with leftovers, selected or not.
 pub fn of<'a>(cluster: &'a Cluster, name: &str, purge: bool) -> Vec<&'a Node> {
     let owners = node::owned(cluster, name);
     let left = |n: &&Node| {
@@ -25,8 +25,7 @@ pub fn of<'a>(cluster: &'a Cluster, name: &str, purge: bool) -> Vec<&'a Node> {
 
 /// Whether the node carries the runtime-required taint for this custom resource and for no other.
 ///
-/// The operator lifts it once all that require it are complete there; where none is left that does,
-/// it never would.
+/// The operator removes it once every custom resource that requires it is complete there; without any, it never would.
 pub fn needs_no_taint(cluster: &Cluster, node: &Node, name: &str) -> bool {
     cluster.runtime_required_taint(node).is_some()
         && cluster
@@ -35,7 +34,7 @@ pub fn needs_no_taint(cluster: &Cluster, node: &Node, name: &str) -> bool {
         && !cluster.taint_kept_by_others(node, name)
 }
 
-/// The consequences, and what no API can undo.
+/// The consequences, and those that no API can undo.
 pub fn consequences(cluster: &Cluster, args: &Args, nodes: &[&Node], effects: &mut Consequences) {
     effects.at_least(Grade::B4);
     effects.nodes = nodes.len();
@@ -133,7 +132,7 @@ fn at_work(cluster: &Cluster, name: &str, effects: &mut Consequences) {
             skyhook.reference()
         )
     });
-    // Where it runs bare pods, what watches them asks neither for a pause nor for the custom resource.
+    // The operator's pod controller respects neither a pause nor a deleted custom resource.
     if cluster.flavor().executor() == Executor::Pod && !pause_guard::away(cluster) {
         effects.warn(format!(
             "the operator may still record the progress of package pods on {on}: once these pods are gone, run `kubectl skyhook leftovers`"

@@ -58,7 +58,7 @@ impl LogSelection<'_> {
     }
 }
 
-/// What is still to come of a package on the nodes, in words; nothing if it is done for good.
+/// The pending runs of a package on the nodes, in words; empty if it is finished.
 pub fn to_come(cluster: &Cluster, nodes: &[&Node], wanted: LogSelection<'_>) -> Vec<String> {
     let Some(skyhook) = cluster.skyhook(wanted.skyhook) else {
         return Vec::new();

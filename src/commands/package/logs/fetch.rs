@@ -1,11 +1,13 @@
 //! `package logs` without `-f`: prints the logs that exist now.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use futures::StreamExt;
 use jiff::Timestamp;
 
 use super::printer::Printer;
+use super::spool::{Name, Spool};
 use super::{Args, no_log, warn_unreadable};
 use crate::cluster::KeptLogs;
 use crate::cluster::attempts::{Choice, ContainerLog};
@@ -17,21 +19,15 @@ use crate::error::{Exit, Result};
 /// Logs that are read at once.
 const AT_ONCE: usize = 8;
 
-/// What was read of one stage on one node.
+/// The log of one stage on one node.
+#[derive(Default)]
 struct Fetched {
-    lines: Vec<Read>,
     /// The attempt that it is of.
     attempt: Option<usize>,
-    /// Containers whose logs could not be read; what is gone is no error, but what there is to say.
+    /// Containers with unreadable logs; a deleted pod is no error.
     errors: Vec<(String, LogError)>,
-}
-
-/// A line, and where it comes from.
-struct Read {
-    at: Option<Timestamp>,
-    node: String,
-    container: String,
-    line: Vec<u8>,
+    /// The reader has closed the pipe.
+    reader_gone: bool,
 }
 
 /// Where logs are read.
@@ -44,35 +40,34 @@ pub enum LogSource<'a> {
     },
 }
 
+/// Receives the lines of one stage on one node while they are read.
+trait Lines {
+    /// The lines of a log follow, which is one of these of an attempt.
+    fn open(&mut self, log: Name, attempt: &[ContainerLog]);
+
+    /// Receives a line; `false` when the reader has closed the pipe.
+    fn take(&mut self, at: Option<Timestamp>, line: &[u8]) -> Result<bool>;
+}
+
 pub async fn run(
     ctx: &mut Ctx,
     origin: &LogSource<'_>,
     args: &Args,
     choices: &[Choice],
 ) -> Result<Exit> {
-    let prefixed = args.prefix || choices.len() > 1;
-    let timed = args.timestamps || choices.len() > 1;
-    let mut fetched: Vec<Fetched> = futures::stream::iter(choices)
-        .map(|choice| fetch(origin, args, choice, timed))
-        .buffered(AT_ONCE)
-        .collect()
-        .await;
-    let mut lines: Vec<Read> = fetched.iter_mut().flat_map(|f| f.lines.drain(..)).collect();
-    if choices.len() > 1 {
-        // Equal times keep the order of nodes.
-        lines.sort_by_key(|read| read.at);
-    }
-    let pieces: Vec<&ContainerLog> = choices
-        .iter()
-        .zip(&fetched)
-        .flat_map(|(choice, f)| f.attempt.map(|at| &choice.attempts[at].pieces))
-        .flatten()
-        .collect();
-    let mut printer = Printer::new(prefixed, pieces.into_iter());
-    for read in &lines {
-        if !printer.line(ctx, &read.node, &read.container, &read.line)? {
-            return Ok(Exit::Done);
+    let fetched = match choices {
+        [only] => {
+            let mut lines = Printed {
+                printer: Printer::new(args.prefix, std::iter::empty()),
+                ctx,
+                log: None,
+            };
+            vec![fetch(origin, args, only, args.timestamps, &mut lines).await?]
         }
+        many => merge(ctx, origin, args, many).await?,
+    };
+    if fetched.iter().any(|f| f.reader_gone) {
+        return Ok(Exit::Done);
     }
     let mut failed = BTreeMap::new();
     for (choice, fetched) in choices.iter().zip(&fetched) {
@@ -89,122 +84,236 @@ pub async fn run(
     }
 }
 
-/// The first attempt that gives anything, else what the operator has kept.
-async fn fetch(origin: &LogSource<'_>, args: &Args, choice: &Choice, timed: bool) -> Fetched {
-    let mut fetched = Fetched {
-        lines: Vec::new(),
-        attempt: None,
-        errors: Vec::new(),
-    };
+/// Reads several logs at once and prints their lines by time.
+async fn merge(
+    ctx: &mut Ctx,
+    origin: &LogSource<'_>,
+    args: &Args,
+    choices: &[Choice],
+) -> Result<Vec<Fetched>> {
+    let spool = RefCell::new(Spool::new());
+    let each = choices.iter().enumerate().map(|(number, choice)| {
+        let mut lines = Spooled {
+            spool: &spool,
+            order: (number, 0),
+            log: None,
+        };
+        async move { fetch(origin, args, choice, true, &mut lines).await }
+    });
+    let fetched: Vec<Result<Fetched>> = futures::stream::iter(each)
+        .buffered(AT_ONCE)
+        .collect()
+        .await;
+    let mut fetched = fetched.into_iter().collect::<Result<Vec<Fetched>>>()?;
+    let shown = choices.iter().zip(&fetched);
+    let pieces = shown.filter_map(|(choice, f)| Some(&choice.attempts[f.attempt?].pieces));
+    let mut printer = Printer::new(true, pieces.flatten());
+    let mut reader_gone = false;
+    spool.into_inner().merge(|line| {
+        let goes_on = printer.line(ctx, &line.name.node, &line.name.container, line.text)?;
+        reader_gone = !goes_on;
+        Ok(goes_on)
+    })?;
+    if let Some(first) = fetched.first_mut() {
+        first.reader_gone = reader_gone;
+    }
+    Ok(fetched)
+}
+
+/// Prints lines as they come.
+struct Printed<'a> {
+    ctx: &'a mut Ctx,
+    printer: Printer,
+    log: Option<Name>,
+}
+
+impl Lines for Printed<'_> {
+    fn open(&mut self, log: Name, attempt: &[ContainerLog]) {
+        for piece in attempt {
+            self.printer.note_source(&piece.node, &piece.container);
+        }
+        self.log = Some(log);
+    }
+
+    fn take(&mut self, _: Option<Timestamp>, line: &[u8]) -> Result<bool> {
+        let Some(log) = &self.log else {
+            return Ok(true);
+        };
+        self.printer.line(self.ctx, &log.node, &log.container, line)
+    }
+}
+
+/// Buffers lines until all logs are read.
+struct Spooled<'a> {
+    spool: &'a RefCell<Spool>,
+    /// The number of the choice, and of the next log of it.
+    order: (usize, usize),
+    log: Option<usize>,
+}
+
+impl Lines for Spooled<'_> {
+    fn open(&mut self, log: Name, _: &[ContainerLog]) {
+        self.log = Some(self.spool.borrow_mut().open(self.order, log));
+        self.order.1 += 1;
+    }
+
+    fn take(&mut self, at: Option<Timestamp>, line: &[u8]) -> Result<bool> {
+        if let Some(log) = self.log {
+            self.spool.borrow_mut().push(log, at, line)?;
+        }
+        Ok(true)
+    }
+}
+
+/// The first attempt with any lines, else the tail kept by the operator.
+async fn fetch(
+    origin: &LogSource<'_>,
+    args: &Args,
+    choice: &Choice,
+    timed: bool,
+    lines: &mut impl Lines,
+) -> Result<Fetched> {
+    let mut fetched = Fetched::default();
     for (at, attempt) in choice.attempts.iter().enumerate() {
         let mut any = false;
         for piece in &attempt.pieces {
-            match read(origin, args, piece, timed).await {
-                Ok(lines) => {
-                    any = true;
-                    fetched.lines.extend(lines);
-                }
+            let mut read = PieceReader {
+                args,
+                timed,
+                lines: &mut *lines,
+                piece,
+                attempt: &attempt.pieces,
+                begun: false,
+            };
+            let end = read.read(origin).await?;
+            any |= read.begun;
+            match end {
+                Ok(goes_on) => fetched.reader_gone = !goes_on,
                 Err(error) if error.nothing_there() => {}
                 Err(error) => {
-                    let what = format!("{} in pod/{}", piece.container, piece.pod);
+                    let what = piece.place();
                     fetched.errors.push((what, error));
                 }
+            }
+            if fetched.reader_gone {
+                break;
             }
         }
         if any {
             fetched.attempt = Some(at);
-            return fetched;
+            return Ok(fetched);
         }
     }
     if let Some(kept) = choice.last_logs.as_ref().filter(|_| !args.previous) {
-        fetched.lines = kept
-            .split_inclusive('\n')
-            .map(|line| Read {
-                at: None,
-                node: choice.node.clone(),
-                container: choice.stage.clone(),
-                line: line.as_bytes().to_vec(),
-            })
-            .collect();
-    }
-    fetched
-}
-
-/// The lines of one container.
-async fn read(
-    origin: &LogSource<'_>,
-    args: &Args,
-    piece: &ContainerLog,
-    with_times: bool,
-) -> std::result::Result<Vec<Read>, LogError> {
-    match origin {
-        LogSource::Server(client) => from_server(client, args, piece, with_times).await,
-        LogSource::Capture { logs, now } => from_capture(logs, *now, args, piece),
-    }
-}
-
-async fn from_server(
-    client: &kube::Client,
-    args: &Args,
-    piece: &ContainerLog,
-    with_times: bool,
-) -> std::result::Result<Vec<Read>, LogError> {
-    let request = Request {
-        timestamps: with_times,
-        tail: args.lines(),
-        since: args.since(),
-        ..piece.request()
-    };
-    let mut log = LogStream::open(client, &request).await?;
-    let mut lines = Vec::new();
-    while let Some(line) = log.line().await? {
-        if with_times {
-            add_timed(&mut lines, args, piece, &line);
-        } else {
-            lines.push(Read::of(piece, None, line.to_vec()));
+        let name = Name {
+            node: choice.node.clone(),
+            container: choice.stage.clone(),
+        };
+        lines.open(name, &[]);
+        for line in kept.split_inclusive('\n') {
+            if !lines.take(None, line.as_bytes())? {
+                fetched.reader_gone = true;
+                break;
+            }
         }
     }
-    Ok(lines)
+    Ok(fetched)
 }
 
-fn from_capture(
-    logs: &KeptLogs,
-    now: Timestamp,
-    args: &Args,
-    piece: &ContainerLog,
-) -> std::result::Result<Vec<Read>, LogError> {
-    let kept = logs
-        .log(piece)
-        .map_err(|why| LogError { code: None, why })?;
-    let mut lines = Vec::new();
-    for line in kept {
-        add_timed(&mut lines, args, piece, line.as_bytes());
-    }
-    let oldest = args.since.map(|since| now.saturating_sub(since));
-    if let Some(Ok(oldest)) = oldest {
-        lines.retain(|line| line.at.is_none_or(|at| at >= oldest));
-    }
-    let last = args.lines().map_or(lines.len(), |n| {
-        usize::try_from(n).unwrap_or(usize::MAX).min(lines.len())
-    });
-    Ok(lines.split_off(lines.len() - last))
+/// Reads the log of one container.
+struct PieceReader<'r, L> {
+    args: &'r Args,
+    /// Read the lines with their times.
+    timed: bool,
+    lines: &'r mut L,
+    piece: &'r ContainerLog,
+    attempt: &'r [ContainerLog],
+    /// The log exists: its lines follow.
+    begun: bool,
 }
 
-/// A line without a time belongs to the line before it.
-fn add_timed(lines: &mut Vec<Read>, args: &Args, piece: &ContainerLog, line: &[u8]) {
-    let (at, bare) = timed(line);
-    let at = at.or_else(|| lines.last().and_then(|l| l.at));
-    let shown = if args.timestamps { line } else { bare };
-    lines.push(Read::of(piece, at, shown.to_vec()));
-}
+/// Whether somebody reads on, or why the log could not be read to its end.
+type ReadEnd = std::result::Result<bool, LogError>;
 
-impl Read {
-    fn of(piece: &ContainerLog, at: Option<Timestamp>, line: Vec<u8>) -> Read {
-        Read {
-            at,
-            node: piece.node.clone(),
-            container: piece.container.clone(),
-            line,
+impl<L: Lines> PieceReader<'_, L> {
+    async fn read(&mut self, origin: &LogSource<'_>) -> Result<ReadEnd> {
+        match origin {
+            LogSource::Server(client) => self.read_server(client).await,
+            LogSource::Capture { logs, now } => self.read_capture(logs, *now),
         }
+    }
+
+    async fn read_server(&mut self, client: &kube::Client) -> Result<ReadEnd> {
+        let request = Request {
+            timestamps: self.timed,
+            tail: self.args.lines(),
+            since: self.args.since(),
+            ..self.piece.request()
+        };
+        let mut log = match LogStream::open(client, &request).await {
+            Ok(log) => log,
+            Err(error) => return Ok(Err(error)),
+        };
+        self.begin();
+        let mut last = None;
+        loop {
+            let line = match log.line().await {
+                Ok(Some(line)) => line,
+                Ok(None) => return Ok(Ok(true)),
+                Err(error) => return Ok(Err(error)),
+            };
+            let goes_on = if self.timed {
+                self.take_timed(&mut last, &line)?
+            } else {
+                self.lines.take(None, &line)?
+            };
+            if !goes_on {
+                return Ok(Ok(false));
+            }
+        }
+    }
+
+    fn read_capture(&mut self, logs: &KeptLogs, now: Timestamp) -> Result<ReadEnd> {
+        let kept = match logs.log(self.piece) {
+            Ok(kept) => kept,
+            Err(why) => return Ok(Err(LogError { code: None, why })),
+        };
+        self.begin();
+        let oldest = self.args.since.map(|since| now.saturating_sub(since));
+        let oldest = oldest.and_then(std::result::Result::ok);
+        let mut at = None;
+        let mut recent: Vec<&String> = Vec::new();
+        for line in kept {
+            at = timed(line.as_bytes()).0.or(at);
+            if at.zip(oldest).is_none_or(|(at, oldest)| at >= oldest) {
+                recent.push(line);
+            }
+        }
+        let most = self.args.lines().map(usize::try_from);
+        let most = most.map_or(usize::MAX, |n| n.unwrap_or(usize::MAX));
+        let mut last = None;
+        for line in &recent[recent.len().saturating_sub(most)..] {
+            if !self.take_timed(&mut last, line.as_bytes())? {
+                return Ok(Ok(false));
+            }
+        }
+        Ok(Ok(true))
+    }
+
+    fn begin(&mut self) {
+        self.begun = true;
+        let name = Name {
+            node: self.piece.node.clone(),
+            container: self.piece.container.clone(),
+        };
+        self.lines.open(name, self.attempt);
+    }
+
+    /// Passes on a line behind its time. One without a time belongs to the line before it.
+    fn take_timed(&mut self, last: &mut Option<Timestamp>, line: &[u8]) -> Result<bool> {
+        let (at, bare) = timed(line);
+        *last = at.or(*last);
+        let shown = if self.args.timestamps { line } else { bare };
+        self.lines.take(*last, shown)
     }
 }

@@ -24,7 +24,7 @@ use crate::view::plural;
 const AT_ONCE: usize = 64;
 /// Lines that wait to be printed.
 const QUEUE: usize = 1024;
-/// A log that broke off while its container runs is asked for again after this.
+/// The pause before a broken log of a running container is requested again.
 const AGAIN: Duration = Duration::from_secs(2);
 
 pub async fn run(
@@ -97,7 +97,7 @@ struct Following<'a> {
     sender: Sender<LogEvent>,
     slots: Arc<Semaphore>,
     runs: HashMap<Key, FollowedLog>,
-    /// What was said on stderr, so as to say it once.
+    /// The messages already printed on stderr.
     said: HashSet<String>,
     printer: Printer,
     printed: bool,
@@ -114,7 +114,7 @@ struct FollowedLog {
 }
 
 impl Following<'_> {
-    /// Follows what is new, and what was cut off while its container runs on.
+    /// Follows new logs, and logs that broke while their container runs.
     fn begin(&mut self, ctx: &mut Ctx, choices: &[Choice]) {
         for choice in choices {
             let best = choice.attempts.first();
@@ -176,7 +176,7 @@ impl Following<'_> {
         self.runs.values().filter(|run| run.ended.is_none()).count()
     }
 
-    /// Prints a line or notes an end; `false` when nobody reads on.
+    /// Prints a line or records an end; `false` when the reader has closed the pipe.
     fn take(&mut self, ctx: &mut Ctx, event: LogEvent) -> Result<bool> {
         match event {
             LogEvent::Line { key, line } => {
@@ -189,7 +189,7 @@ impl Following<'_> {
                 error,
             } => {
                 if let Some(error) = error.filter(|e| !e.nothing_there()) {
-                    let what = format!("{} in pod/{}", key.container, key.pod);
+                    let what = format!("{} in pod/{}/{}", key.container, key.namespace, key.pod);
                     if self.said.insert(format!("{what}: {error}")) {
                         warn_unreadable(ctx, &what, &error);
                     }

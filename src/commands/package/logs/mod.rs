@@ -3,6 +3,7 @@ mod fetch;
 mod follow;
 mod no_log;
 mod printer;
+mod spool;
 mod stream;
 
 use std::time::Duration;
@@ -11,12 +12,13 @@ use self::choose::LogSelection;
 use self::fetch::LogSource;
 use crate::api::Stage;
 use crate::args::duration::duration;
-use crate::args::selection::{OfSkyhook, OnNodes};
+use crate::args::nodes::OnNodes;
+use crate::args::selection::OfSkyhook;
 use crate::cluster::attempts::Choice;
 use crate::cluster::live::log::{LogError, Since};
 use crate::cluster::{Cluster, Node, Source};
 use crate::commands::shared::command::command;
-use crate::commands::shared::{scope, selection};
+use crate::commands::shared::{nodes, scope, selection};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 
@@ -104,7 +106,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let only = if args.follow {
         None
     } else {
-        selection::only(&args.on.nodes, Some(&args.of.skyhook), Some(&args.package))
+        nodes::only(args.on.query(), Some(&args.of.skyhook), Some(&args.package))
     };
     let cluster = ctx.only(only).load(&NEEDS).await?;
     let choices = view(&cluster, args)?;
@@ -151,14 +153,14 @@ fn view(cluster: &Cluster, args: &Args) -> Result<Vec<Choice>> {
 
 impl Args {
     fn nodes<'a>(&self, cluster: &'a Cluster) -> Result<Vec<&'a Node>> {
-        scope::nodes(cluster, &self.on.nodes, self.on.selector.as_ref())
+        nodes::selected(cluster, self.on.query())
     }
 
     fn wanted(&self) -> LogSelection<'_> {
         LogSelection {
             skyhook: &self.of.skyhook,
             package: &self.package,
-            // `--stage=` asks for none.
+            // `--stage=` selects all stages.
             stage: self.stage.as_ref().filter(|s| !s.as_str().is_empty()),
             previous: self.previous,
         }
@@ -184,7 +186,7 @@ fn stage(text: &str) -> std::result::Result<Stage, String> {
     }
 }
 
-/// Says that a log cannot be read, and why.
+/// Warns about an unreadable log.
 fn warn_unreadable(ctx: &mut Ctx, what: &str, error: &LogError) {
     if error.code == Some(403) {
         ctx.note_refusal();

@@ -9,7 +9,7 @@ use crate::error::{Exit, Result};
 use crate::view::text::{self, Text};
 use crate::view::{NodeSet, plural};
 
-/// Why nothing is left in the cluster, and where the hosts keep it.
+/// Why the cluster has no logs, and where the hosts keep them.
 pub fn nothing(cluster: &Cluster, nodes: &[&Node], wanted: LogSelection<'_>) -> Text {
     let what = match wanted.stage {
         Some(stage) => format!("stage {stage} of {}", wanted.package),
@@ -56,24 +56,26 @@ pub fn nothing(cluster: &Cluster, nodes: &[&Node], wanted: LogSelection<'_>) -> 
     note
 }
 
-/// What is recorded of the package on a node.
+/// The record of the package on a node.
 fn entry<'a>(cluster: &'a Cluster, node: &'a Node, wanted: LogSelection<'_>) -> Option<&'a Entry> {
-    let entries = cluster.on_node(node, wanted.skyhook)?.entries();
-    entries.iter().find(|e| e.name == wanted.package)
+    let skyhook = cluster.skyhook(wanted.skyhook);
+    let entries = cluster
+        .on_node(node, wanted.skyhook)?
+        .entries_of(skyhook, wanted.package);
+    entries.first().copied()
 }
 
-/// Where the agent logs to on a host, as the operator is told.
+/// The agent's log directory on a host, as configured in the operator.
 fn directory(cluster: &Cluster, skyhook: &str) -> String {
-    let operators = cluster.operators.items().iter();
-    let root = operators.filter_map(|d| d.env("AGENT_LOG_ROOT")).next();
+    let root = cluster.operator_setting("AGENT_LOG_ROOT");
     format!(
         "{}/{skyhook}",
         root.unwrap_or("/var/log/skyhook").trim_end_matches('/')
     )
 }
 
-/// What the objects say of a stage beside its log, and that there are other attempts; `unread` if a log could not be
-/// read, so that nobody knows whether it has written anything.
+/// Prints the facts about a stage beside its log, and the other attempts; `unread` if a log could not be read, so that
+/// it may have lines.
 pub fn about(ctx: &mut Ctx, choice: &Choice, attempt: Option<usize>, unread: bool) {
     let shown = attempt.map(|at| &choice.attempts[at]);
     let others = choice
@@ -112,7 +114,7 @@ pub fn about(ctx: &mut Ctx, choice: &Choice, attempt: Option<usize>, unread: boo
     ctx.note(note);
 }
 
-/// Files that are no capture hold what the objects say, and of logs the tails that the operator keeps on its Jobs.
+/// Files other than a capture contain only the objects, and the log tails that the operator keeps on its Jobs.
 pub fn from_files(ctx: &mut Ctx, choices: &[Choice]) -> Result<Exit> {
     for choice in choices {
         for line in choice

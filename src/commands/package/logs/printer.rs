@@ -5,14 +5,14 @@ use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::view::text::{self, Label, Line};
 
-/// Prints lines of several pods so that one can tell them apart, or of one pod as they are.
+/// Prints lines of several pods with prefixes, or of one pod unchanged.
 pub struct Printer {
     prefixed: bool,
     /// The nodes in the order in which they came; each has its colour.
     nodes: Vec<String>,
     /// The widest node and container so far.
     width: (usize, usize),
-    /// What the last line came from, where it has no prefix to say so.
+    /// The source of the last line, if lines have no prefix.
     last: Option<(String, String)>,
     /// The last line had no end.
     open: bool,
@@ -33,7 +33,7 @@ impl Printer {
         printer
     }
 
-    /// Prints a line; `false` when nobody reads on.
+    /// Prints a line; `false` when the reader has closed the pipe.
     pub fn line(
         &mut self,
         ctx: &mut Ctx,
@@ -58,7 +58,7 @@ impl Printer {
         }
     }
 
-    /// Says on stderr what follows, where lines do not.
+    /// Announces the source on stderr if lines have no prefix.
     fn announce(&mut self, ctx: &mut Ctx, node: &str, container: &str) -> Result<()> {
         let now = (node.to_owned(), container.to_owned());
         if self.last.as_ref() == Some(&now) {
@@ -74,7 +74,8 @@ impl Printer {
         Ok(())
     }
 
-    fn note_source(&mut self, node: &str, container: &str) {
+    /// Makes room for the names of a log.
+    pub fn note_source(&mut self, node: &str, container: &str) {
         if !self.nodes.iter().any(|n| n == node) {
             self.nodes.push(node.to_owned());
         }

@@ -20,6 +20,7 @@ const FIRST_WAIT: Duration = Duration::from_millis(200);
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Key {
     pub node: String,
+    pub namespace: String,
     pub pod: String,
     pub uid: String,
     pub container: String,
@@ -129,7 +130,7 @@ impl LogPosition {
     }
 }
 
-/// Tells lines that come again from new ones.
+/// Drops repeated lines after a reconnect.
 struct RepeatFilter {
     until: LogPosition,
     same: usize,
@@ -155,6 +156,7 @@ impl ContainerLog {
     pub fn key(&self) -> Key {
         Key {
             node: self.node.clone(),
+            namespace: self.namespace.clone(),
             pod: self.pod.clone(),
             uid: self.uid.clone(),
             container: self.container.clone(),

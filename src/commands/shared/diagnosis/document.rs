@@ -10,7 +10,7 @@ use crate::rules::causes::Causes;
 use crate::rules::{Blocks, Counts, Evidence, Reason, Remedy, Severity, Subject, Verdict};
 use crate::view::API_VERSION;
 
-/// What is stuck, by which evidence, and the ways out; and what could not be checked.
+/// The findings with evidence and remedies, and the rules that could not be checked.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Document {
@@ -49,13 +49,13 @@ struct FindingDocument {
     severity: Severity,
     subject: Subject,
     message: String,
-    /// What is blocked as long as the finding exists.
+    /// The operations blocked while the finding exists.
     blocks: Vec<Blocks>,
     #[serde(skip_serializing_if = "Option::is_none")]
     since: Option<String>,
     evidence: Vec<Evidence>,
     remedies: Vec<Remedy>,
-    /// What the attempt at the stage says, of a package on a node.
+    /// How the stage of a package ended on a node.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<Box<Reason>>,
     /// The findings that explain this one, by their place in `findings`, from 0. Absent for a cause.
@@ -75,7 +75,7 @@ struct CauseDocument {
     findings: Vec<usize>,
     /// Findings that they explain, directly or through others, as indexes into `findings`.
     explains: Vec<usize>,
-    /// What the failing nodes have in common and the healthy ones lack, best match first.
+    /// Attributes that the failing nodes have and the healthy ones lack, best match first.
     contrasts: Vec<Contrast>,
 }
 

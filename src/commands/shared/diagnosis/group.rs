@@ -18,7 +18,7 @@ use crate::view::{NodeSet, age, list, plural};
 /// Findings of the same problem on several nodes, and their effects.
 pub struct FindingGroup<'a> {
     pub(super) findings: Vec<&'a Finding>,
-    effects: Vec<&'a Finding>,
+    pub(super) effects: Vec<&'a Finding>,
 }
 
 /// How much of a group is shown.
@@ -27,7 +27,7 @@ pub enum Detail {
     Full,
     /// No evidence, and two remedies at the most.
     Brief,
-    /// What is wrong, and the command that says more.
+    /// The problem, and the command for details.
     Short,
 }
 
@@ -146,24 +146,9 @@ impl<'a> FindingGroup<'a> {
         let skyhook = self.findings[0].subject.skyhook.as_deref();
         let words = OWN.into_iter().chain(["diagnose", "stuck"]).chain(skyhook);
         let argv: Vec<&str> = words.chain(["--rule", rule]).collect();
-        let effects = self.effects.iter().map(|effect| {
-            let subject = &effect.subject;
-            let name = subject.skyhook.as_deref().unwrap_or(&subject.name);
-            (name, subject.node.as_deref())
-        });
-        let held = grouped(effects).into_iter();
-        let held = held.map(|(name, nodes)| (name, nodes.into_iter().flatten().collect()));
-        let mut held: Vec<(&str, BTreeSet<&str>)> = held.collect();
-        held.sort_by_key(|(_, nodes)| std::cmp::Reverse(nodes.len()));
-        let held = held.iter().map(|(name, nodes)| match nodes.len() {
-            0 => (*name).to_owned(),
-            nodes => format!("{name} on {}", plural(nodes, "node")),
-        });
-        let held: Vec<String> = held.collect();
-        let more = if held.is_empty() {
-            "see ".to_owned()
-        } else {
-            format!("holds up {}; see ", list(&held))
+        let more = match self.held() {
+            Some(held) => format!("holds up {held}; see "),
+            None => "see ".to_owned(),
         };
         text::dim(more) + text::command(shell_words(&argv))
     }
@@ -202,7 +187,8 @@ impl<'a> FindingGroup<'a> {
         if effects.is_empty() {
             return text;
         }
-        text.line(text::dim("holds up"));
+        let held = self.held().unwrap_or_default();
+        text.line(text::dim(format!("holds up {held}").trim_end()));
         let mut rules: BTreeMap<&str, Vec<&FindingGroup<'_>>> = BTreeMap::new();
         for effect in &effects {
             let code = effect.findings[0].rule.code;
@@ -224,20 +210,24 @@ impl<'a> FindingGroup<'a> {
             }
             let rule = text::name(code) + " " + effects[0].findings[0].rule.name;
             text.item("- ", rule + "  " + list(&subjects));
-            // What is an error in itself may stay once its cause is gone.
+            // An effect that is an error by itself may outlast its cause.
             let own = effects
                 .iter()
                 .filter(|e| e.findings[0].severity == Severity::Error);
-            let mut steps =
-                own.flat_map(|e| e.remedies(Detail::Full).into_iter().map(move |r| (e, r)));
-            if let Some((effect, remedy)) = steps.find(|(_, remedy)| changes(remedy)) {
-                text.indented(2, effect.remedy("", remedy));
+            let mut shown: Vec<&[String]> = Vec::new();
+            for effect in own.take(EFFECTS) {
+                let remedies = effect.remedies(Detail::Full);
+                let remedy = remedies.into_iter().find(changes);
+                if let Some(remedy) = remedy.filter(|r| !shown.contains(&r.argv.as_slice())) {
+                    shown.push(&remedy.argv);
+                    text.indented(2, effect.remedy("", remedy));
+                }
             }
         }
         text
     }
 
-    /// What the nodes on which it fails have, and others lack.
+    /// Attributes of the failing nodes that others lack.
     pub fn contrasts(&self, cluster: &Cluster) -> Vec<Contrast> {
         let subject = &self.findings[0].subject;
         let named = subject.skyhook.as_deref().and_then(|s| cluster.skyhook(s));
@@ -296,8 +286,8 @@ impl<'a> FindingGroup<'a> {
     }
 }
 
-/// Whether a remedy of the first of these findings, which tell the same of several nodes, names the node, or what is on
-/// it, and so is another command on the next node.
+/// Whether a remedy of the first of these equal findings names its node or an object on it, and so differs on the next
+/// node.
 fn is_for_one_of_many(findings: &[&Finding], remedy: &Remedy) -> bool {
     let Some(node) = &findings[0].subject.node else {
         return false;
@@ -309,13 +299,22 @@ fn is_for_one_of_many(findings: &[&Finding], remedy: &Remedy) -> bool {
             || changes(&remedy) && same.any(|other| other.argv != remedy.argv))
 }
 
-/// The command that does on all nodes of these findings, which tell the same of them, what a remedy of the first does on
-/// its node; our own commands take several nodes.
+/// The command that applies a remedy of the first of these equal findings to all of their nodes; our own commands
+/// accept several nodes.
 pub fn on_all_nodes(findings: &[&Finding], remedy: &Remedy) -> Option<Vec<String>> {
+    on_node_set(findings, remedy, FOLDED)
+}
+
+/// The same, with a set of at most this many runs of node names.
+pub fn on_node_set(
+    findings: &[&Finding],
+    remedy: &Remedy,
+    most_runs: usize,
+) -> Option<Vec<String>> {
     if remedy.own().is_none() || !is_for_one_of_many(findings, remedy) {
         return None;
     }
-    if findings.len() > FOLDED {
+    if findings.len() > FOLDED && remedy.for_all_nodes.is_some() {
         return remedy.for_all_nodes.clone();
     }
     let nodes: Vec<&str> = findings
@@ -330,14 +329,19 @@ pub fn on_all_nodes(findings: &[&Finding], remedy: &Remedy) -> Option<Vec<String
     if !findings.iter().zip(&nodes).all(offers) {
         return None;
     }
-    remedy.on_nodes(nodes[0], &nodes)
+    if nodes.len() <= FOLDED {
+        return remedy.on_nodes(nodes[0], &nodes);
+    }
+    let set = NodeSet::of(&nodes);
+    let few = set.runs() <= most_runs;
+    few.then(|| remedy.on_nodes(nodes[0], &[&set.to_string()]))?
 }
 
 fn changes(remedy: &&Remedy) -> bool {
     remedy.grade > Grade::B0
 }
 
-/// The label that exactly these nodes have, `pool=a100`: what tells them apart where their names do not fold.
+/// The label of exactly these nodes, `pool=a100`: identifies them where their names do not fold.
 fn label_of(cluster: &Cluster, nodes: &[&str]) -> Option<String> {
     let first = cluster.node(nodes[0])?;
     let exactly = |key: &str, value: &str| {

@@ -1,5 +1,7 @@
 //! The logs that a report needs, and which of them could not be read.
 
+use std::collections::HashMap;
+
 use super::Diagnosis;
 use super::group::FindingGroup;
 use crate::cluster::attempts::ContainerLog;
@@ -9,11 +11,11 @@ use crate::rules::Finding;
 use crate::view::text::{self, Line};
 use crate::view::{list, plural};
 
-/// Logs that are asked for at the most.
+/// Maximum number of log requests.
 const MOST: usize = 50;
 
 impl Diagnosis<'_> {
-    /// The logs to ask for: of one finding of each group, the causes first. Each is what to try, best first.
+    /// The logs to request: of one finding of each group, causes first. Each item lists candidates, best first.
     pub fn logs(&self) -> Vec<Vec<ContainerLog>> {
         self.log_requests()
             .into_iter()
@@ -21,7 +23,7 @@ impl Diagnosis<'_> {
             .collect()
     }
 
-    /// Adds what became of the logs asked for, in their order.
+    /// Adds the results of the log requests, in order.
     pub fn with_logs(mut self, tails: Vec<Tail>) -> Self {
         for ((findings, pieces), tail) in self.log_requests().into_iter().zip(&tails) {
             for at in findings {
@@ -40,9 +42,12 @@ impl Diagnosis<'_> {
         self
     }
 
-    /// The findings with the logs to ask for; those with the same logs together.
+    /// The findings with the logs to request; findings with the same logs share a request.
     fn log_requests(&self) -> Vec<(Vec<usize>, Vec<ContainerLog>)> {
-        let findings = &self.report.findings;
+        let findings = self.report.findings.iter().enumerate();
+        let places: HashMap<*const Finding, usize> = findings
+            .map(|(at, finding)| (std::ptr::from_ref(finding), at))
+            .collect();
         let causes = self.causes();
         let effects: Vec<_> = causes.iter().flat_map(FindingGroup::effects).collect();
         let mut asked: Vec<(Vec<usize>, Vec<ContainerLog>)> = Vec::new();
@@ -51,7 +56,7 @@ impl Diagnosis<'_> {
             let Some(finding) = group.findings.iter().find(with_logs) else {
                 continue;
             };
-            let at = findings.iter().position(|f| std::ptr::eq(f, *finding));
+            let at = places.get(&std::ptr::from_ref(*finding)).copied();
             let (Some(at), Some(reason)) = (at, &finding.reason) else {
                 continue;
             };

@@ -3,14 +3,17 @@
 mod contrast;
 mod document;
 pub mod group;
+mod held;
 mod logs;
 mod reason;
+
+use std::collections::HashSet;
 
 use serde_json::Value;
 
 pub use self::document::Document;
 use self::group::{Detail, FindingGroup};
-use crate::cluster::Cluster;
+use crate::cluster::{Clock, Cluster};
 use crate::commands::shared::grouped::grouped;
 use crate::commands::shared::rule::{counted, incomplete};
 use crate::ctx::Tail;
@@ -25,11 +28,11 @@ pub struct Diagnosis<'a> {
     report: Report,
     narrowed: bool,
     unfolded: bool,
-    /// What became of the logs that were asked for.
+    /// The results of the log requests.
     tails: Vec<Tail>,
 }
 
-/// How many lines the report takes at the most, unless all of it is asked for.
+/// Maximum lines of the report without `--all`.
 const LINES: usize = 40;
 /// The width of the terminal for which its lines are counted.
 const COLUMNS: usize = 100;
@@ -46,7 +49,7 @@ impl<'a> Diagnosis<'a> {
         }
     }
 
-    /// Says that the answer is about a part of the cluster, or of the rules.
+    /// Marks the answer as covering a part of the cluster, or of the rules.
     pub fn narrowed(self, narrowed: bool) -> Diagnosis<'a> {
         Diagnosis { narrowed, ..self }
     }
@@ -63,7 +66,7 @@ impl<'a> Diagnosis<'a> {
         causes.map(|c| FindingGroup::of(&c, findings)).collect()
     }
 
-    /// What is shown: the causes; with `--all` also each of their effects on its own.
+    /// The displayed findings: causes; with `--all` also each of their effects.
     fn groups(&self) -> Vec<FindingGroup<'_>> {
         let mut groups = Vec::new();
         for cause in self.causes() {
@@ -76,32 +79,35 @@ impl<'a> Diagnosis<'a> {
         groups
     }
 
-    /// The groups, those at the top in more detail, on at most so many lines unless all is asked for.
+    /// The groups, the first in more detail, within the limit of lines unless `--all`.
     fn findings(&self, wide: bool, lines: usize) -> Text {
         let groups = self.groups();
-        let render = |detail| {
-            let each = groups.iter().map(move |group| {
-                let mut text = Text::new();
-                text.blank().append(group.text(self.cluster, wide, detail));
-                text
-            });
-            each.collect::<Vec<Text>>()
+        let render = |group: &FindingGroup<'_>, detail| {
+            let mut text = Text::new();
+            text.blank().append(group.text(self.cluster, wide, detail));
+            text
         };
-        let full = render(Detail::Full);
-        if self.unfolded || height(&full) <= lines {
+        let all = |detail| groups.iter().map(move |group| render(group, detail));
+        if self.unfolded {
+            return joined(all(Detail::Full).collect());
+        }
+        let full = fitting(all(Detail::Full), lines);
+        if full.len() == groups.len() {
             return joined(full);
         }
-        let mut shown = render(Detail::Short);
         let lines = lines.saturating_sub(2);
-        while height(&shown) > lines && shown.len() > 1 {
-            shown.pop();
+        let mut shown = fitting(all(Detail::Short), lines);
+        if shown.is_empty() {
+            shown.extend(all(Detail::Short).next());
         }
-        for (at, more) in render(Detail::Brief).into_iter().chain(full).enumerate() {
-            let at = at % groups.len();
-            if at < shown.len() {
-                let before = std::mem::replace(&mut shown[at], more);
-                if height(&shown) > lines {
-                    shown[at] = before;
+        let mut taken: usize = shown.iter().map(height).sum();
+        for detail in [Detail::Brief, Detail::Full] {
+            for (group, text) in groups.iter().zip(&mut shown) {
+                let more = render(group, detail);
+                let would_take = taken - height(text) + height(&more);
+                if would_take <= lines {
+                    taken = would_take;
+                    *text = more;
                 }
             }
         }
@@ -154,7 +160,7 @@ impl<'a> Diagnosis<'a> {
         }
     }
 
-    /// What the rules ran over. Their number is said only where it was chosen: it grows with every release.
+    /// The scope of the rules. The number of rules appears only if it was chosen: it grows with every release.
     fn checked(&self) -> String {
         let counts = &self.report.counts;
         let mut things = vec![
@@ -171,7 +177,7 @@ impl<'a> Diagnosis<'a> {
         } else {
             format!(" against {}", plural(counts.rules, "rule"))
         };
-        let ages = if self.cluster.from_files {
+        let ages = if self.cluster.from_files && self.cluster.clock != Clock::Unknown {
             format!(
                 " Ages are relative to {}, {}.",
                 self.cluster.taken_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -220,15 +226,12 @@ impl View for Diagnosis<'_> {
     }
 
     fn names(&self) -> Vec<String> {
-        let mut names: Vec<String> = Vec::new();
-        for finding in &self.report.findings {
+        let names = self.report.findings.iter().map(|finding| {
             let subject = &finding.subject;
-            let name = format!("{}/{}", subject.kind.to_lowercase(), subject.name);
-            if !names.contains(&name) {
-                names.push(name);
-            }
-        }
-        names
+            format!("{}/{}", subject.kind.to_lowercase(), subject.name)
+        });
+        let mut seen = HashSet::new();
+        names.filter(|name| seen.insert(name.clone())).collect()
     }
 
     fn document(&self) -> Value {
@@ -236,13 +239,22 @@ impl View for Diagnosis<'_> {
     }
 }
 
-/// Lines of texts, each with the empty line before it.
-fn height(texts: &[Text]) -> usize {
-    let each = texts.iter().map(|text| rows(text) + 1);
-    each.sum()
+/// As many texts from the beginning as fit into these lines.
+fn fitting(texts: impl Iterator<Item = Text>, lines: usize) -> Vec<Text> {
+    let mut taken = 0;
+    let fits = |text: &Text| {
+        taken += height(text);
+        taken <= lines
+    };
+    texts.take_while(fits).collect()
 }
 
-/// Lines on a terminal of [`COLUMNS`]; what is not wrapped, as commands are not, goes on in the next line there.
+/// Lines of a text, with the empty line before it.
+fn height(text: &Text) -> usize {
+    rows(text) + 1
+}
+
+/// Lines on a terminal of [`COLUMNS`]; text without wrapping, such as commands, continues on the next line there.
 fn rows(text: &Text) -> usize {
     let lines = text.lines(Layout::columns(COLUMNS)).into_iter();
     let rows = lines.map(|line| line.plain().chars().count().div_ceil(COLUMNS).max(1));

@@ -3,7 +3,7 @@
 use crate::cluster::Cluster;
 use crate::rules::reason::Recurring;
 use crate::rules::{Finding, Reason};
-use crate::view::age;
+use crate::view::ago;
 use crate::view::text::{self, Line, Text};
 
 /// The most informative of findings of the same problem: the one with a log, else the first that describes an attempt.
@@ -15,9 +15,9 @@ fn most_informative<'f>(findings: &[&'f Finding]) -> Option<(&'f Finding, &'f Re
     logged.next().or_else(|| all.next())
 }
 
-/// What the attempt says: how it ended, its last lines, and what happened to it.
+/// The attempt: how it ended, its last lines, and its disruptions.
 ///
-/// In full beside the evidence, with so many lines of the log at the most; else with what the evidence would say.
+/// In full beside the evidence, with at most this many log lines; else only the parts that the evidence would have.
 pub fn text(findings: &[&Finding], cluster: &Cluster, full: bool, lines: usize) -> Text {
     let mut text = Text::new();
     let Some((finding, reason)) = most_informative(findings) else {
@@ -27,7 +27,7 @@ pub fn text(findings: &[&Finding], cluster: &Cluster, full: bool, lines: usize) 
         (2.., Some(node)) => format!(" on {node}"),
         _ => String::new(),
     };
-    // The evidence says it, where it is shown.
+    // The evidence has the outcome, if displayed.
     if !full && let Some(outcome) = reason.outcome() {
         text.paragraph(outcome);
     }
@@ -51,11 +51,11 @@ pub fn text(findings: &[&Finding], cluster: &Cluster, full: bool, lines: usize) 
                 1 => String::new(),
                 n => format!(" {n} times,"),
             };
-            let age = age(event.at, cluster.taken_at);
+            let ago = ago(event.at, cluster.taken_at);
             let what = Line::from(event.object.as_str()) + ": " + event.reason.as_str();
             text.item(
                 "- ",
-                what + text::dim(format!(",{times} {age} ago: ")) + event.message.as_str(),
+                what + text::dim(format!(",{times} {ago}: ")) + event.message.as_str(),
             );
         }
     }

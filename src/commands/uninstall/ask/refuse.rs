@@ -1,4 +1,4 @@
-//! Uninstall requests that are refused, with what to do instead.
+//! Refused uninstall requests, with a better remedy.
 
 use super::Request;
 use crate::api::{Package, Skyhook};
@@ -6,6 +6,7 @@ use crate::cluster::Cluster;
 use crate::cluster::history::History;
 use crate::commands::uninstall::placement_summary::{PlacementSummary, first, nodes};
 use crate::error::{Error, Result};
+use crate::rules::uninstall_argument;
 use crate::view::list;
 
 /// Refuses what would hang, strand the package, or do nothing.
@@ -21,7 +22,7 @@ pub(super) fn refuse_traps(
     survey: &PlacementSummary<'_>,
     request: &Request,
 ) -> Result<()> {
-    let cr = skyhook.name();
+    let cr = uninstall_argument(skyhook.name());
     let force = "to request the uninstall anyway, add --force";
     undeclared(skyhook, name, package, request)?;
     if let Some((node, entry)) = first(&survey.other).filter(|_| !request.force) {
@@ -36,7 +37,7 @@ pub(super) fn refuse_traps(
                 .hint("kubectl skyhook explain SKY104")
         } else {
             Error::unchanged(why)
-                .hint(format!("kubectl skyhook wait {cr}"))
+                .hint(format!("kubectl skyhook wait {}", skyhook.name()))
                 .hint(force)
         });
     }
@@ -70,7 +71,7 @@ pub(super) fn refuse_at_rest(
     skyhook: &Skyhook,
     request: &Request,
 ) -> Result<()> {
-    let cr = skyhook.name();
+    let cr = uninstall_argument(skyhook.name());
     let reference = skyhook.reference();
     if !cluster.knows_uninstall() {
         return Err(Error::unchanged(
@@ -109,7 +110,7 @@ fn undeclared(skyhook: &Skyhook, name: &str, package: &Package, request: &Reques
     if package.uninstall().enabled || request.enable {
         return Ok(());
     }
-    let cr = skyhook.name();
+    let cr = uninstall_argument(skyhook.name());
     let mut again = if request.all_packages {
         format!("kubectl skyhook uninstall {cr} --all-packages --enable")
     } else {
@@ -136,7 +137,7 @@ fn never_installed(
     package: &Package,
     request: &Request,
 ) -> Result<()> {
-    let cr = skyhook.name();
+    let cr = uninstall_argument(skyhook.name());
     let version = &package.version;
     let cancel = format!("kubectl skyhook uninstall {cr} {name} --cancel");
     let nowhere = match cluster.selected(skyhook).count() {
@@ -154,10 +155,10 @@ fn never_installed(
             "SKY103: {nowhere}: the operator would consider {name} uninstalled and never install it; if {name} is still to \
              be installed, wait until the installation is complete"
         ))
-        .hint(format!("kubectl skyhook wait {cr}"))
+        .hint(format!("kubectl skyhook wait {}", skyhook.name()))
         .hint("to prevent the installation anyway, add --force"));
     }
-    // It is asked for already: taking the package out of the spec is a way out, too.
+    // Already requested: removing the package from the spec helps, too.
     if request.remove || request.force {
         return Ok(());
     }

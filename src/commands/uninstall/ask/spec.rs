@@ -15,20 +15,20 @@ pub fn step(cluster: &Cluster, skyhook: &Skyhook, change: Change) -> Step {
     )
 }
 
-/// Where a field of a package stands in the spec.
+/// The path of a package's field in the spec.
 pub fn path(package: &str, field: &[&str]) -> Vec<String> {
     let start = ["spec", "packages", package];
     let whole = start.iter().chain(field);
     whole.map(|part| (*part).to_owned()).collect()
 }
 
-/// The version is still the one that was looked at.
+/// Guard the version: another version is another uninstall.
 pub fn same(name: &str, package: &Package) -> Guard {
     let version = format!("/spec/packages/{name}/version");
     Guard::none().value(version, json!(package.version))
 }
 
-/// The fields that ask for an uninstall, as far as they do not yet.
+/// The missing fields of an uninstall request.
 pub fn request(name: &str, package: &Package) -> Vec<Field> {
     let now = package.uninstall();
     if package.uninstall.is_none() {
@@ -45,10 +45,10 @@ pub fn request(name: &str, package: &Package) -> Vec<Field> {
         .collect()
 }
 
-/// Removes an uninstalled package from the spec, if only packages depend on it that are gone by then, too.
+/// Removes an uninstalled package from the spec, if its only dependents are removed by then, too.
 ///
-/// That its uninstall is asked for still, at the same version, says that it has not come back: the operator does not
-/// install what is to be uninstalled.
+/// A request that still stands at the same version proves that the package has not been reinstalled: the operator does
+/// not install a package with a requested uninstall.
 pub fn out_of_the_spec(
     cluster: &Cluster,
     skyhook: &Skyhook,
@@ -69,7 +69,7 @@ pub fn out_of_the_spec(
     let mut guard = same(name, package).value(apply, json!(true)).not_deleting();
     let others = skyhook.packages();
     for (other, package) in others.filter(|(other, _)| *other != name && !gone.contains(other)) {
-        // A server cannot test for what is in a map that is not there.
+        // A JSON Patch test fails inside a missing map.
         let within = if package.whole["dependsOn"].is_object() {
             format!("/{name}")
         } else {

@@ -12,7 +12,7 @@ use crate::view::{NodeSet, Table, age, cells, count, plural};
 /// Nodes that are named as the slowest.
 const SLOWEST: usize = 3;
 
-/// One package, and where it stands.
+/// One package and its state per node.
 pub(super) struct Package {
     pub name: String,
     pub version: String,
@@ -21,12 +21,12 @@ pub(super) struct Package {
     pub gone: bool,
 }
 
-/// Where the uninstall stands on a node.
+/// The state of the uninstall on a node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Point {
     /// Not begun, and at which stage and state the package is.
     NotStarted(String),
-    /// At a stage of the uninstall, and what is to be said of it.
+    /// At a stage of the uninstall, described.
     At(String),
     Unreadable,
     /// Gone from the node state, but its pod or job has not ended.
@@ -48,13 +48,13 @@ impl Point {
 }
 
 impl Package {
-    /// Takes in where it stands now; what has changed, by where it stands.
+    /// Updates the state per node; returns the changed nodes by state.
     pub(super) fn look(
         &mut self,
         cluster: &Cluster,
         skyhook: &Skyhook,
     ) -> BTreeMap<Point, Vec<String>> {
-        let package_runs = cluster.package_runs();
+        let package_runs = cluster.package_runs_for(skyhook.name());
         let mut news: BTreeMap<Point, Vec<String>> = BTreeMap::new();
         for node in cluster.selected(skyhook) {
             let (point, since) = self.point(cluster, &package_runs, skyhook, node);
@@ -68,7 +68,7 @@ impl Package {
             let since = since.unwrap_or(cluster.taken_at);
             self.at.insert(node.name.to_string(), (point, Some(since)));
         }
-        // A node that has left the cluster, or is not selected any more, is not waited for.
+        // A removed or deselected node is not awaited.
         let stays = |name: &String| {
             let node = cluster.node(name);
             node.is_some_and(|n| skyhook.selects(n))
@@ -77,7 +77,7 @@ impl Package {
         news
     }
 
-    /// Where the package stands on a node, at whatever version, and since when.
+    /// The state of the package on a node, at any version, and since when.
     fn point<'a>(
         &self,
         cluster: &'a Cluster,
@@ -149,7 +149,7 @@ impl Package {
         )
     }
 
-    /// The nodes that are not done, by where they stand.
+    /// The unfinished nodes by state.
     pub(super) fn left(&self) -> BTreeMap<&Point, Vec<&str>> {
         let mut left: BTreeMap<&Point, Vec<&str>> = BTreeMap::new();
         for (node, (point, _)) in &self.at {

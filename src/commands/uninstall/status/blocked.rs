@@ -2,6 +2,7 @@
 
 use super::PackageUninstall;
 use crate::cluster::Placement;
+use crate::rules::blockers::BlockingFindings;
 use crate::rules::{self, Finding, Goal, Scope};
 
 impl<'a> PackageUninstall<'a> {
@@ -18,12 +19,11 @@ impl<'a> PackageUninstall<'a> {
             let report = self
                 .report
                 .get_or_init(|| rules::diagnose(cluster, &Scope::default()));
-            rules::blockers(
-                cluster,
-                report,
-                skyhook,
-                Goal::Uninstall(Some(self.package)),
-            )
+            let findings = &report.findings;
+            let blocking = self.blocking;
+            let blocking = blocking.get_or_init(|| BlockingFindings::of(findings));
+            let goal = Goal::Uninstall(Some(self.package));
+            blocking.of_goal(findings, cluster, skyhook, goal)
         });
         let node = placement.node.name.as_str();
         let here = |f: &&&Finding| {

@@ -1,4 +1,4 @@
-//! What is known of a package that is no longer recorded on a node.
+//! The past of a package without a record on a node.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use crate::api::Skyhook;
 use crate::cluster::Cluster;
 use crate::cluster::history::{History, StageTrace};
 
-/// What is known of a package that is not there, worked out once for all nodes.
+/// The past of an absent package, computed once for all nodes.
 pub(super) struct Past {
     /// By node, the last trace of the package on it.
     by_node: HashMap<String, StageTrace>,

@@ -9,7 +9,7 @@ use crate::view::text::{self, Line, Text};
 use crate::view::{API_VERSION, Table, View, cells, to_json};
 
 impl UninstallRow {
-    /// How far it has got. What was never there is this version: another one may have been.
+    /// The progress column. "Never installed" names the version: another one may have been installed.
     fn progress(&self) -> Line {
         match (self.uninstall, self.version.as_str()) {
             (Uninstall::NeverInstalled, version) if !version.is_empty() => {
@@ -19,7 +19,7 @@ impl UninstallRow {
         }
     }
 
-    /// The type of the gravest condition, where it says more than the column before.
+    /// The type of the gravest condition, unless the previous column implies it.
     fn condition(&self) -> &str {
         let first = self.conditions.first().map_or("", String::as_str);
         let kind = first.split('=').next().unwrap_or_default();

@@ -24,6 +24,8 @@ pub struct Store {
     objects: BTreeMap<Key, Value>,
     /// What those who watch are told.
     pub history: History,
+    /// Members of packages that the CustomResourceDefinition lacks: they are dropped from what is written.
+    pub pruned: Vec<&'static str>,
     version: u64,
     made: u64,
 }
@@ -249,6 +251,13 @@ impl Store {
             }
             ("status", false) => restore(&mut new, &old, "spec"),
             _ => restore(&mut new, &old, "status"),
+        }
+        let packages = new
+            .pointer_mut("/spec/packages")
+            .and_then(Value::as_object_mut);
+        for package in packages.into_iter().flat_map(|all| all.values_mut()) {
+            let members = package.as_object_mut().into_iter();
+            members.for_each(|all| all.retain(|member, _| !self.pruned.contains(&member.as_str())));
         }
         if new == old {
             return Ok(old);

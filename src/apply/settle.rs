@@ -1,0 +1,90 @@
+//! State that must stay removed: the operator may write back a copy that it read before.
+
+use std::time::Duration;
+
+use super::step::{Next, Tries};
+use super::{ApplyEvent, PlanRun, StepResult};
+use crate::plan::{Rebased, Step};
+use crate::view::list;
+
+/// How long a copy that the operator read before the removal may take to be written: longer than one of its reconciles.
+const SETTLES_WITHIN: Duration = Duration::from_secs(3);
+/// How often a state that was written back is removed again.
+const MOST_REMOVALS: u32 = 3;
+
+impl PlanRun<'_, '_> {
+    /// What follows a step that was taken: where the removed state must not return, the object is read again, and the step is
+    /// repeated if the operator has written the state back.
+    pub(super) async fn settled(
+        &self,
+        result: StepResult,
+        step: &mut Step,
+        tries: &mut Tries,
+        place: (usize, usize),
+    ) -> Next {
+        if self.options.dry_run {
+            return Next::End(result);
+        }
+        let unverified = |why: &str| {
+            Next::End(StepResult::Unknown {
+                reason: format!("it was not verified that the state stays removed: {why}"),
+            })
+        };
+        let settling = tokio::time::sleep(SETTLES_WITHIN);
+        if self.stop.during(settling).await.is_none() {
+            return unverified("interrupted");
+        }
+        let object = match self.api.read(&step.target).await {
+            Ok(object) => object,
+            Err(reason) => return unverified(&reason),
+        };
+        let back = step.written_back(&object);
+        if back.is_empty() {
+            return Next::End(result);
+        }
+        let back = list(&back);
+        let again = match step.rebase(&object) {
+            Rebased::Same(again) => again,
+            Rebased::Moved(reason) => {
+                let reason = format!("the operator recorded {back} again: {reason}");
+                return Next::End(StepResult::Failed { reason });
+            }
+            Rebased::Done => return Next::End(result),
+        };
+        if tries.removals == MOST_REMOVALS && !tries.orphaned {
+            tries.orphaned = self.deletion_ended(step).await;
+            if tries.orphaned {
+                tries.removals = 0;
+            }
+        }
+        if tries.removals == MOST_REMOVALS {
+            let times = tries.removals + 1;
+            let why = if tries.orphaned {
+                "its custom resource is deleted, and a pod of it still runs"
+            } else {
+                "the deletion still waits for it"
+            };
+            let reason =
+                format!("the operator recorded {back} again after each of {times} removals; {why}");
+            return Next::End(StepResult::Failed { reason });
+        }
+        tries.removals += 1;
+        tries.replans = 0;
+        self.emit(&ApplyEvent::Replanned {
+            place,
+            step: &again,
+        });
+        *step = again;
+        Next::Again
+    }
+
+    /// Whether the custom resource that waited for the removed entries is deleted. Until its pods are garbage
+    /// collected, the operator still records their results.
+    async fn deletion_ended(&self, step: &Step) -> bool {
+        let Some(owner) = step.owner_of_removed() else {
+            return false;
+        };
+        let owner = self.api.read(&owner).await;
+        owner.is_ok_and(|owner| owner["metadata"]["deletionTimestamp"].is_null())
+    }
+}

@@ -1,0 +1,145 @@
+//! (edge) Whether other users can write to a file, as ssh and sudo check theirs.
+
+use std::fs::Metadata;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+/// Why a file is not trusted.
+#[derive(Debug, PartialEq, Eq, Error)]
+pub enum Untrusted {
+    #[error(
+        "{0} belongs to user {owner}, not to you (user {you}), so its content cannot be trusted",
+        path.display()
+    )]
+    Owner { path: PathBuf, owner: u32, you: u32 },
+    #[error(
+        "other users can write to {0} (mode {mode:04o}), so its content cannot be trusted; if it is yours, run: chmod go-w \
+         {0}",
+        path.display()
+    )]
+    Writable { path: PathBuf, mode: u32 },
+}
+
+/// Tests a file or directory, and all directories above it: whoever can write to one of them can replace the file.
+///
+/// # Errors
+///
+/// A user other than root and this one owns or can write to one of them. Directories with the sticky bit, such as
+/// `/tmp`, may be world-writable: only the owner can replace files in them.
+#[cfg(unix)]
+pub fn check(path: &Path, metadata: &Metadata) -> anyhow::Result<()> {
+    let you = rustix::process::geteuid().as_raw();
+    judge(you, path, Attributes::of(metadata))?;
+    for directory in std::fs::canonicalize(path)?.ancestors().skip(1) {
+        let attributes = Attributes::of(&std::fs::metadata(directory)?);
+        judge(you, directory, attributes.allowing_sticky())?;
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+pub fn check(_path: &Path, _metadata: &Metadata) -> anyhow::Result<()> {
+    Ok(())
+}
+
+/// The owner and permissions of a file.
+#[cfg(unix)]
+#[derive(Debug, Clone, Copy)]
+struct Attributes {
+    owner: u32,
+    mode: u32,
+    /// The group has no other member than the owner.
+    private_group: bool,
+}
+
+#[cfg(unix)]
+impl Attributes {
+    fn of(metadata: &Metadata) -> Attributes {
+        use std::os::unix::fs::MetadataExt;
+
+        let (owner, group) = (metadata.uid(), metadata.gid());
+        let mode = metadata.mode() & 0o7777;
+        let groups = || std::fs::read_to_string("/etc/group").unwrap_or_default();
+        Attributes {
+            owner,
+            mode,
+            // Linux distributions give each user a group of the same number, and such users often have umask 002.
+            private_group: mode & 0o020 != 0
+                && owner == group
+                && has_no_other_member(&groups(), group),
+        }
+    }
+
+    /// Without the permissions by which others cannot replace files in a directory with the sticky bit.
+    fn allowing_sticky(self) -> Attributes {
+        let mode = match self.mode & 0o1000 {
+            0 => self.mode,
+            _ => self.mode & !0o022,
+        };
+        Attributes { mode, ..self }
+    }
+
+    fn others_write(self) -> bool {
+        let forbidden = if self.private_group { 0o002 } else { 0o022 };
+        self.mode & forbidden != 0
+    }
+}
+
+#[cfg(unix)]
+fn judge(you: u32, path: &Path, attributes: Attributes) -> Result<(), Untrusted> {
+    let path = path.to_path_buf();
+    let Attributes { owner, mode, .. } = attributes;
+    if owner != you && owner != 0 {
+        Err(Untrusted::Owner { path, owner, you })
+    } else if attributes.others_write() {
+        Err(Untrusted::Writable { path, mode })
+    } else {
+        Ok(())
+    }
+}
+
+/// Whether `/etc/group` lists a group without members, or with the user of the same name alone.
+#[cfg(unix)]
+fn has_no_other_member(groups: &str, number: u32) -> bool {
+    groups.lines().any(|line| {
+        let fields: Vec<&str> = line.split(':').collect();
+        matches!(fields.as_slice(), [name, _, id, members]
+            if id.parse() == Ok(number) && (members.is_empty() || members == name))
+    })
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_files_of_the_user_or_root_that_nobody_else_can_write_to_are_trusted() {
+        for (you, owner, mode, private_group, trusted) in [
+            (1000, 1000, 0o600, false, true),
+            (1000, 1000, 0o755, false, true),
+            (1000, 0, 0o755, false, true),
+            (1000, 1001, 0o600, false, false),
+            (0, 1000, 0o600, true, false),
+            (1000, 1000, 0o775, false, false),
+            (1000, 1000, 0o775, true, true),
+            (1000, 1000, 0o777, true, false),
+            (1000, 0, 0o777, true, false),
+        ] {
+            let attributes = Attributes {
+                owner,
+                mode,
+                private_group,
+            };
+            let judged = judge(you, Path::new("file"), attributes);
+            assert_eq!(judged.is_ok(), trusted, "{you} {attributes:?}: {judged:?}");
+        }
+    }
+
+    #[test]
+    fn a_private_group_has_no_other_member() {
+        let groups = "root:x:0:\nann:x:1000:\nbob:x:1001:bob\neve:x:1002:ann\nfox:x:1003:fox,ann\n";
+        let private = [0, 1000, 1001, 1002, 1003, 1004].map(|n| has_no_other_member(groups, n));
+        assert_eq!(private, [true, true, true, false, false, false]);
+    }
+}

@@ -1,0 +1,301 @@
+//! Node arguments: names, folded sets and globs, narrowed by regular expression and labels.
+
+use std::fmt;
+use std::str::FromStr;
+
+use glob::Pattern;
+use regex::Regex;
+
+use super::labels::selector;
+use super::named;
+use crate::api::LabelSelector;
+use crate::view::expand;
+
+/// One node argument: `gpu-0001`, `gpu-[0001-0870]`, `gpu-00*`; each may follow `node/`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeArg {
+    text: String,
+    form: Form,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Form {
+    /// A single name, or those of a folded set: each node must exist.
+    Names(Vec<String>),
+    Glob(Pattern),
+}
+
+impl NodeArg {
+    /// The named nodes; `None` for a glob.
+    pub fn names(&self) -> Option<&[String]> {
+        match &self.form {
+            Form::Names(names) => Some(names),
+            Form::Glob(_) => None,
+        }
+    }
+
+    pub fn matches(&self, node: &str) -> bool {
+        match &self.form {
+            Form::Names(names) => names.iter().any(|name| name == node),
+            Form::Glob(glob) => glob.matches(node),
+        }
+    }
+}
+
+impl fmt::Display for NodeArg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl FromStr for NodeArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<NodeArg, String> {
+        let text = named::node(text)?;
+        let form = if let Some(names) = expand(&text) {
+            Form::Names(names.map_err(|why| format!("not a valid set of nodes: {why}"))?)
+        } else if text.contains(['*', '?', '[']) {
+            Form::Glob(glob(&text)?)
+        } else if text.chars().all(is_name_char) {
+            Form::Names(vec![text.clone()])
+        } else {
+            return Err(EXPECTED.to_owned());
+        };
+        Ok(NodeArg { text, form })
+    }
+}
+
+const EXPECTED: &str = "expected a node name, a set such as gpu-[01-12], or a glob such as 'gpu-*'; \
+                        --match takes regular expressions";
+
+/// A glob whose brackets each match one character.
+fn glob(text: &str) -> Result<Pattern, String> {
+    let outside_brackets = |c: char| is_name_char(c) || matches!(c, '*' | '?');
+    let mut rest = text;
+    while let Some((before, inside)) = rest.split_once('[') {
+        let (class, after) = inside.split_once(']').ok_or(EXPECTED)?;
+        let characters = class.strip_prefix('!').unwrap_or(class);
+        if !before.chars().all(outside_brackets)
+            || characters.is_empty()
+            || !characters.chars().all(is_name_char)
+        {
+            return Err(EXPECTED.to_owned());
+        }
+        if is_number_range(characters) {
+            return Err(format!(
+                "[{class}] is a range of numbers, but in a glob, brackets match one character"
+            ));
+        }
+        rest = after;
+    }
+    if !rest.chars().all(outside_brackets) {
+        return Err(EXPECTED.to_owned());
+    }
+    Pattern::new(text).map_err(|error| error.msg.to_owned())
+}
+
+/// Whether brackets hold numbers of several digits: `0001-0870`. As a class, that would match 0, 7 and 8.
+fn is_number_range(class: &str) -> bool {
+    class.split_once('-').is_some_and(|(first, last)| {
+        let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        digits(first) && digits(last) && first.len() + last.len() > 2
+    })
+}
+
+fn is_name_char(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '-' | '.')
+}
+
+/// A regular expression over a whole name.
+fn pattern(text: &str) -> Result<Regex, String> {
+    whole(text).map_err(|e| e.to_string())
+}
+
+/// The regular expression that matches whole names.
+///
+/// # Errors
+///
+/// The text is not a regular expression.
+pub fn whole(text: &str) -> Result<Regex, regex::Error> {
+    Regex::new(&format!("^(?:{text})$"))
+}
+
+/// The nodes that the arguments of a command select; all nodes if it is empty.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NodeQuery<'a> {
+    pub named: &'a [NodeArg],
+    pub pattern: Option<&'a Regex>,
+    pub selector: Option<&'a LabelSelector>,
+}
+
+impl NodeQuery<'_> {
+    pub fn is_empty(&self) -> bool {
+        self.named.is_empty() && self.pattern.is_none() && self.selector.is_none()
+    }
+}
+
+/// Nodes as positional arguments.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct AnyNodes {
+    /// Node names, sets such as gpu-[01-12], or globs such as 'gpu-*'; default: all nodes
+    #[arg(value_name = "NODE")]
+    pub nodes: Vec<NodeArg>,
+
+    /// Only nodes whose full name matches the regular expression
+    #[arg(long = "match", value_name = "REGEX", value_parser = pattern)]
+    pub pattern: Option<Regex>,
+}
+
+impl AnyNodes {
+    pub fn query(&self) -> NodeQuery<'_> {
+        NodeQuery {
+            named: &self.nodes,
+            pattern: self.pattern.as_ref(),
+            selector: None,
+        }
+    }
+}
+
+/// [`AnyNodes`] of a command that needs them.
+#[derive(Debug, Clone, clap::Args)]
+#[command(mut_arg("nodes", |nodes| {
+    nodes
+        .required_unless_present("pattern")
+        .help("Node names, sets such as gpu-[01-12], or globs such as 'gpu-*'")
+}))]
+pub struct SomeNodes {
+    #[command(flatten)]
+    nodes: AnyNodes,
+}
+
+impl SomeNodes {
+    pub fn query(&self) -> NodeQuery<'_> {
+        self.nodes.query()
+    }
+}
+
+/// Nodes as flags.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct NodeFlags {
+    /// Only this node, a set such as gpu-[01-12], or a glob such as 'gpu-*'; may be repeated
+    #[arg(long, value_name = "NODE")]
+    pub node: Vec<NodeArg>,
+
+    /// Only nodes whose full name matches the regular expression
+    #[arg(long = "match", value_name = "REGEX", value_parser = pattern)]
+    pub pattern: Option<Regex>,
+}
+
+impl NodeFlags {
+    pub fn query(&self) -> NodeQuery<'_> {
+        NodeQuery {
+            named: &self.node,
+            pattern: self.pattern.as_ref(),
+            selector: None,
+        }
+    }
+}
+
+/// Nodes as flags, with a label selector.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct OnNodes {
+    #[command(flatten)]
+    pub flags: NodeFlags,
+
+    /// Only nodes with these labels
+    #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = selector)]
+    pub selector: Option<LabelSelector>,
+}
+
+impl OnNodes {
+    pub fn query(&self) -> NodeQuery<'_> {
+        NodeQuery {
+            selector: self.selector.as_ref(),
+            ..self.flags.query()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<NodeArg, String> {
+        text.parse()
+    }
+
+    #[test]
+    fn names_and_sets_name_each_node() {
+        for (text, names) in [
+            ("gpu-1", &["gpu-1"][..]),
+            (
+                "node/ip-10-0-0-1.ec2.internal",
+                &["ip-10-0-0-1.ec2.internal"],
+            ),
+            ("n[08-10]", &["n08", "n09", "n10"]),
+            ("a,n[0-1]", &["a", "n0", "n1"]),
+        ] {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            assert_eq!(
+                parse(text).map(|arg| arg.names().map(<[_]>::to_vec)),
+                Ok(Some(names))
+            );
+        }
+    }
+
+    #[test]
+    fn globs_match_whole_names() {
+        let nodes = ["n1", "n02", "n020", "n29", "xn02", "n02.example"];
+        for (text, expected) in [
+            ("n02*", &["n02", "n020", "n02.example"][..]),
+            ("n??", &["n02", "n29"]),
+            ("*.example", &["n02.example"]),
+            ("n[02]?", &["n02", "n29"]),
+            ("n[!0]?", &["n29"]),
+            ("n[1-2]*", &["n1", "n29"]),
+            ("*", &nodes),
+            ("n02.*", &["n02.example"]),
+        ] {
+            let arg = parse(text).expect(text);
+            assert_eq!(arg.names(), None, "{text}");
+            let matched: Vec<&str> = nodes.into_iter().filter(|n| arg.matches(n)).collect();
+            assert_eq!(matched, expected, "{text}");
+        }
+    }
+
+    /// A regular expression would select other nodes as a glob, so one that can be recognised is refused.
+    #[test]
+    fn other_patterns_are_refused() {
+        for text in [
+            "a|b",
+            "(a)",
+            "a+",
+            "^a$",
+            "a\\d",
+            "n[0-9]{2}",
+            "n[0-9]+",
+            "n[^1]",
+            "n[[:digit:]]",
+            "n(1|2)*",
+            "a,b*",
+            "n[1-",
+            "n[]",
+            "a_b",
+            "a b",
+        ] {
+            assert_eq!(parse(text), Err(EXPECTED.to_owned()), "{text}");
+        }
+        assert_eq!(
+            parse("n[0001-0870]*"),
+            Err(
+                "[0001-0870] is a range of numbers, but in a glob, brackets match one character"
+                    .to_owned()
+            )
+        );
+        assert_eq!(
+            parse("n[21-13]"),
+            Err("not a valid set of nodes: range 21-13 is reversed".to_owned())
+        );
+    }
+}

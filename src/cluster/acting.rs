@@ -1,0 +1,153 @@
+//! Which Deployment of the operator acts on the custom resources, and where the operator lives.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+
+use super::installation::Lease;
+use super::{Cluster, Deployment, Read};
+use crate::api::Version;
+
+/// The Deployments that act: normally one. Two operators in different namespaces both act, as each elects its leader in
+/// its own namespace.
+///
+/// Ready replicas decide. Where several Deployments have them, those that hold a Lease act. Where none has them, the one
+/// that is starting acts next; a Deployment that is scaled to zero never acts.
+pub fn acting<'a>(
+    operators: impl Iterator<Item = &'a Deployment>,
+    leases: &[Lease],
+    now: Timestamp,
+) -> Vec<&'a Deployment> {
+    let wanted: Vec<&Deployment> = operators.filter(|d| d.replicas() > 0).collect();
+    let mut acting: Vec<&Deployment> = ready(&wanted);
+    if acting.is_empty() {
+        acting = wanted;
+    }
+    if acting.len() > 1 {
+        let leads = |d: &&Deployment| {
+            let elects = d.env("LEADER_ELECTION") != Some("false");
+            !elects || leases.iter().any(|lease| lease.is_held_by(d, now))
+        };
+        let leaders: Vec<&Deployment> = acting.iter().copied().filter(leads).collect();
+        if !leaders.is_empty() {
+            acting = leaders;
+        }
+    }
+    acting
+}
+
+/// Those with ready replicas.
+fn ready<'a>(all: &[&'a Deployment]) -> Vec<&'a Deployment> {
+    let ready = all.iter().copied().filter(|d| d.ready_replicas() > 0);
+    ready.collect()
+}
+
+/// The version of the operator, where all Deployments that act have the same.
+pub fn version(acting: &[&Deployment]) -> Option<Version> {
+    let mut versions = acting.iter().map(|d| d.operator_version());
+    let first = versions.next()??;
+    let agreed = versions.all(|version| version.as_ref() == Some(&first));
+    agreed.then_some(first)
+}
+
+/// Whether several Deployments could act, so that their Leases decide.
+pub fn undecided(operators: &[&Deployment]) -> bool {
+    let wanted: Vec<&Deployment> = operators
+        .iter()
+        .copied()
+        .filter(|d| d.replicas() > 0)
+        .collect();
+    let ready = ready(&wanted);
+    let candidates = if ready.is_empty() { wanted } else { ready };
+    candidates.len() > 1
+}
+
+impl Cluster {
+    /// The Deployments that act on the custom resources; see [`acting`].
+    pub fn acting_operators(&self) -> Vec<&Deployment> {
+        acting(
+            self.operators.items().iter(),
+            self.installation.leases.items(),
+            self.taken_at,
+        )
+    }
+
+    /// The Deployment of the operator: the one that acts, or else the only one. None where several act.
+    pub fn operator(&self) -> Option<&Deployment> {
+        match (self.acting_operators().as_slice(), self.operators.items()) {
+            ([one], _) => Some(one),
+            ([], [one]) => Some(one),
+            _ => None,
+        }
+    }
+
+    /// The operator's Deployments with ready replicas, one for each namespace: each is an installation.
+    pub fn installations(&self) -> Vec<&Deployment> {
+        let all: Vec<&Deployment> = self.operators.items().iter().collect();
+        let mut ready = ready(&all);
+        ready.sort_by_key(|operator| operator.namespace());
+        // Within one namespace they elect one leader.
+        ready.dedup_by_key(|operator| operator.namespace());
+        ready
+    }
+
+    /// An environment variable of the operator's manager.
+    pub fn operator_setting(&self, name: &str) -> Option<&str> {
+        self.operator()?.env(name)
+    }
+
+    /// The namespaces in which the operator creates its objects: that of `--namespace`, else those of the acting
+    /// Deployments, else those of the Services in its webhook configurations. Empty if none of these is known.
+    pub fn operator_namespaces(&self) -> BTreeSet<&str> {
+        if let Some(namespace) = &self.given_namespace {
+            return [namespace.as_str()].into();
+        }
+        let acting = self.acting_operators();
+        if !acting.is_empty() {
+            return acting.into_iter().map(Deployment::namespace).collect();
+        }
+        let webhooks = self.admission.webhooks.items().iter();
+        let services = webhooks
+            .filter(|configuration| configuration.is_operators())
+            .flat_map(|configuration| configuration.services());
+        services.map(|service| service.namespace.as_str()).collect()
+    }
+
+    /// Why the version of the operator is not known, where it is not.
+    pub fn why_no_operator_version(&self) -> Option<String> {
+        if self.active_api.operator_version.is_some() {
+            return None;
+        }
+        let operators = match &self.operators {
+            Read::Incomplete(_, why) | Read::Unreadable(why) => return Some(why.to_string()),
+            Read::NotRequested => return Some("the input has no Deployments".to_owned()),
+            Read::Ok(operators) => operators,
+        };
+        let acting = self.acting_operators();
+        Some(match (operators.as_slice(), acting.as_slice()) {
+            ([], _) => "no operator Deployment was found".to_owned(),
+            ([first, ..], []) => format!("{first} is scaled to zero"),
+            (_, [_]) => {
+                "neither the image nor the labels of its Deployment contain a version".to_owned()
+            }
+            (_, several) => {
+                let mut named: Vec<(&str, String)> = several
+                    .iter()
+                    .map(|d| (d.namespace(), d.installed()))
+                    .collect();
+                named.sort();
+                let named: Vec<String> = named.into_iter().map(|(_, named)| named).collect();
+                format!("{} operators act: {}", several.len(), named.join(", "))
+            }
+        })
+    }
+}
+
+impl Deployment {
+    /// `v0.17.0 in namespace skyhook`
+    pub fn installed(&self) -> String {
+        let version = self.operator_version();
+        let version = version.map_or_else(|| "unknown version".to_owned(), |v| v.to_string());
+        format!("{version} in namespace {}", self.namespace())
+    }
+}

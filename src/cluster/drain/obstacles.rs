@@ -1,0 +1,128 @@
+//! What keeps the pods of a drain on their node.
+
+use std::collections::{BTreeMap, HashMap};
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::Drain;
+use super::eviction::{EvictionBlock, EvictionWebhook};
+use super::refusal::Refusal;
+use crate::cluster::{Certainty, Cluster, DisruptionBudget, Pod};
+
+/// How long after the end of its grace period a pod may still be there: the kubelet kills and removes it.
+const REMOVED_WITHIN: SignedDuration = SignedDuration::from_mins(2);
+/// How long an eviction may go without a visible effect: the operator retries it every half a minute.
+const EVICTED_WITHIN: SignedDuration = SignedDuration::from_mins(10);
+
+/// What keeps pods on the node of a drain.
+#[derive(Debug, Default)]
+pub struct Obstacles<'a> {
+    /// The refusals that the operator recorded and that still hold.
+    pub noted: Vec<Refusal>,
+    /// The budgets that refuse evictions, by path, each with the pods that it holds.
+    pub budgets: BTreeMap<String, (&'a DisruptionBudget, Vec<&'a Pod>)>,
+    /// Pods that several budgets select, with these.
+    pub overlaps: Vec<(&'a Pod, Vec<&'a DisruptionBudget>)>,
+    /// Pods that were evicted and should have ended some time ago.
+    pub overdue: Vec<&'a Pod>,
+    /// Pods that are not evicted although the drain began some time ago and nothing else in here explains it.
+    pub unexplained: Vec<&'a Pod>,
+    /// The webhooks that may refuse to evict those.
+    pub webhooks: Vec<EvictionWebhook<'a>>,
+    /// The refusal of one of those, as an event quotes it.
+    pub quoted: Option<&'a str>,
+}
+
+/// Reads the obstacles of drains.
+pub struct ObstacleReader<'a> {
+    cluster: &'a Cluster,
+    pods: HashMap<&'a str, Vec<&'a Pod>>,
+    /// Budgets and pods were read, and what runs on the nodes is known.
+    whole: bool,
+}
+
+impl<'a> ObstacleReader<'a> {
+    pub fn new(cluster: &'a Cluster) -> ObstacleReader<'a> {
+        ObstacleReader {
+            cluster,
+            pods: cluster.evictable_by_node(),
+            whole: cluster.workloads.ok().is_some()
+                && cluster.disruption_budgets.ok().is_some()
+                && cluster.certainty_of_no_package_run() != Certainty::Unknown,
+        }
+    }
+
+    pub fn of(&self, drain: &Drain<'a>) -> Obstacles<'a> {
+        let cluster = self.cluster;
+        let on = cluster.on_node(drain.node, drain.skyhook.name());
+        let mut obstacles = Obstacles {
+            noted: on.map_or_else(Vec::new, |on| {
+                cluster.refusals_in_force(drain.skyhook, drain.node, on)
+            }),
+            ..Obstacles::default()
+        };
+        let evicts = drain.skyhook.spec.drain_config.disable_eviction != Some(true);
+        let draining = on.is_some_and(|on| on.cordon || on.drain_start.is_some());
+        let began = on.and_then(|on| on.draining_since());
+        let pods = self.pods.get(drain.node.name.as_str());
+        for pod in pods.into_iter().flatten().copied() {
+            if pod.metadata.deleting() {
+                // Before v0.19 the operator does not wait for the end of the pods.
+                let waits = draining && !cluster.operator_before(0, 19);
+                let due = pod.metadata.deletion_timestamp;
+                if waits && self.older(due, REMOVED_WITHIN) {
+                    obstacles.overdue.push(pod);
+                }
+                continue;
+            }
+            match cluster.eviction_block(pod).filter(|_| self.whole && evicts) {
+                Some(EvictionBlock::Budget(budget)) => {
+                    let held = obstacles.budgets.entry(budget.path());
+                    held.or_insert((budget, Vec::new())).1.push(pod);
+                }
+                Some(EvictionBlock::Overlap(budgets)) => obstacles.overlaps.push((pod, budgets)),
+                None if self.whole && self.refused_silently(pod, began, &obstacles.noted) => {
+                    obstacles.unexplained.push(pod);
+                }
+                None => {}
+            }
+        }
+        if !obstacles.unexplained.is_empty() {
+            obstacles.webhooks = cluster.eviction_webhooks().collect();
+            let mut pods = obstacles.unexplained.iter();
+            let event = pods.find_map(|pod| cluster.eviction_event(pod));
+            obstacles.quoted = event.map(|event| event.message.as_str());
+        }
+        obstacles
+    }
+
+    /// Whether a pod from before the drain has not been evicted for long, without a refusal reported by the operator.
+    fn refused_silently(&self, pod: &Pod, began: Option<Timestamp>, noted: &[Refusal]) -> bool {
+        let before = pod.metadata.creation_timestamp.zip(began);
+        let noted = noted.iter().any(|refusal| refusal.pod() == pod.path());
+        before.is_some_and(|(created, began)| created < began)
+            && !noted
+            && self.older(began, EVICTED_WITHIN)
+    }
+
+    fn older(&self, at: Option<Timestamp>, than: SignedDuration) -> bool {
+        at.is_some_and(|at| self.cluster.taken_at.duration_since(at) >= than)
+    }
+}
+
+impl Obstacles<'_> {
+    pub fn is_empty(&self) -> bool {
+        self.noted.is_empty()
+            && self.budgets.is_empty()
+            && self.overlaps.is_empty()
+            && self.overdue.is_empty()
+            && self.unexplained.is_empty()
+    }
+
+    /// Whether pods that are not ready, do not end or are not evicted are in the way, rather than a budget that will allow
+    /// a disruption again.
+    pub fn are_pods(&self) -> bool {
+        let mut held = self.budgets.values().flat_map(|(_, pods)| pods);
+        !self.overdue.is_empty() || !self.unexplained.is_empty() || held.any(|pod| !pod.ready())
+    }
+}

@@ -1,0 +1,187 @@
+//! Sources that are watched by several lists.
+
+use serde_json::json;
+
+use super::super::super::decode::Listed;
+use super::*;
+
+fn pod(name: &str, phase: &str) -> Pod {
+    let pod = json!({"metadata": {"namespace": "ns", "name": name}, "status": {"phase": phase}});
+    serde_json::from_value(pod).expect("a pod")
+}
+
+fn node(name: &str, heartbeat: &str) -> Node {
+    let ready = json!({"type": "Ready", "status": "True", "lastHeartbeatTime": heartbeat});
+    let node = json!({"metadata": {"name": name}, "status": {"conditions": [ready]}});
+    serde_json::from_value(node).expect("a node")
+}
+
+fn id(name: &str) -> Id {
+    ("ns".to_owned(), name.to_owned())
+}
+
+/// Two lists that were loaded, with these pods in each.
+fn two_lists(lists: [&[&str]; 2]) -> SourceState<Pod> {
+    let ids = |names: &[&str]| Some(names.iter().map(|name| id(name)).collect());
+    let mut state = SourceState::of(lists.into_iter().map(ids));
+    for list in 0..2 {
+        state.on_event(list, WatchEvent::Begun, &mut Read::Ok(Vec::new()));
+    }
+    state
+}
+
+fn listed(items: Vec<Pod>) -> Listed<Pod> {
+    Listed {
+        items,
+        ..Listed::default()
+    }
+}
+
+#[test]
+fn a_list_lacks_items_until_it_is_read_again() {
+    let mut source = Read::Ok(vec![pod("a", "Running")]);
+    let mut state = two_lists([&["a"], &[]]);
+    let lacking = Listed {
+        unidentified: vec!["a Pod: it has no name".to_owned()],
+        ..listed(vec![pod("b", "Running")])
+    };
+    state.on_event(1, WatchEvent::All(lacking), &mut source);
+    assert!(state.renew(&mut source));
+    assert_eq!(phases(&source), ["a Running", "b Running"]);
+    assert!(matches!(&source, Read::Incomplete(..)));
+    state.on_event(0, WatchEvent::Is(pod("a", "Failed")), &mut source);
+    assert!(state.renew(&mut source));
+    assert_eq!(phases(&source), ["a Failed", "b Running"]);
+    assert!(matches!(&source, Read::Incomplete(..)));
+    state.on_event(1, WatchEvent::All(listed(Vec::new())), &mut source);
+    assert!(state.renew(&mut source));
+    assert!(matches!(&source, Read::Ok(_)));
+    assert_eq!(phases(&source), ["a Failed"]);
+}
+
+fn phases(source: &Read<Vec<Pod>>) -> Vec<String> {
+    let pods = source.items().iter();
+    pods.map(|pod| format!("{} {}", pod.metadata.name, pod.status.phase))
+        .collect()
+}
+
+#[test]
+fn what_is_in_two_lists_is_there_once_and_until_it_is_in_neither() {
+    let mut source = Read::Ok(vec![pod("b", "Pending"), pod("a", "Pending")]);
+    let mut state = two_lists([&["a", "b"], &["a"]]);
+    state.on_event(1, WatchEvent::Is(pod("a", "Running")), &mut source);
+    state.on_event(0, WatchEvent::Is(pod("c", "Pending")), &mut source);
+    assert!(state.renew(&mut source));
+    assert_eq!(phases(&source), ["a Running", "b Pending", "c Pending"]);
+    state.on_event(0, WatchEvent::Gone(id("a")), &mut source);
+    state.on_event(0, WatchEvent::Gone(id("b")), &mut source);
+    assert!(state.renew(&mut source));
+    assert_eq!(phases(&source), ["a Running", "c Pending"]);
+    state.on_event(1, WatchEvent::All(listed(Vec::new())), &mut source);
+    assert!(state.renew(&mut source));
+    assert_eq!(phases(&source), ["c Pending"]);
+    assert!(!state.renew(&mut source));
+}
+
+#[test]
+fn a_list_that_cannot_be_read_for_a_while_loses_nothing_of_the_others() {
+    let mut source = Read::Ok(vec![pod("a", "Running"), pod("b", "Running")]);
+    let mut state = two_lists([&["a"], &["b"]]);
+    let malformed = || Failure::Malformed("no sense".to_owned());
+    state.on_event(0, WatchEvent::Failed(malformed()), &mut source);
+    assert!(state.renew(&mut source));
+    assert!(matches!(&source, Read::Unreadable(why) if *why == malformed().into()));
+    state.on_event(1, WatchEvent::Is(pod("b", "Failed")), &mut source);
+    state.on_event(
+        0,
+        WatchEvent::All(listed(vec![pod("c", "Running")])),
+        &mut source,
+    );
+    assert!(state.renew(&mut source));
+    assert_eq!(phases(&source), ["b Failed", "c Running"]);
+}
+
+#[test]
+fn what_was_not_loaded_is_there_once_all_lists_were_read() {
+    let mut source = Read::Unreadable("timed out".to_owned().into());
+    let mut state = SourceState::of([None, None].into_iter());
+    state.on_event(
+        0,
+        WatchEvent::All(listed(vec![pod("a", "Running")])),
+        &mut source,
+    );
+    assert!(!state.renew(&mut source) && !state.ready());
+    assert_eq!(phases(&source), [""; 0]);
+    state.on_event(
+        1,
+        WatchEvent::All(listed(vec![pod("b", "Running")])),
+        &mut source,
+    );
+    assert!(state.renew(&mut source) && state.ready());
+    assert_eq!(phases(&source), ["a Running", "b Running"]);
+}
+
+#[test]
+fn a_heartbeat_is_no_news() {
+    let mut source = Read::Ok(vec![node("b", "2026-11-20T10:00:00Z")]);
+    let known = BTreeSet::from([(String::new(), "b".to_owned())]);
+    let mut state = SourceState::of([Some(known)].into_iter());
+    let again = WatchEvent::Is(node("b", "2026-11-20T10:05:00Z"));
+    assert!(matches!(
+        state.on_event(0, again, &mut source),
+        Effect::None
+    ));
+    let new = WatchEvent::Is(node("a", "2026-11-20T10:05:00Z"));
+    assert!(matches!(
+        state.on_event(0, new, &mut source),
+        Effect::Changed
+    ));
+    assert!(state.renew(&mut source));
+    let names: Vec<&str> = source.items().iter().map(|node| &*node.name).collect();
+    assert_eq!(names, ["a", "b"]);
+}
+
+fn version(uid: &str, version: u64, phase: &str) -> Pod {
+    let pod = json!({
+        "metadata": {"namespace": "ns", "name": "a", "uid": uid, "resourceVersion": version.to_string()},
+        "status": {"phase": phase},
+    });
+    serde_json::from_value(pod).expect("a pod")
+}
+
+#[test]
+fn a_list_that_lags_behind_takes_nothing_back() {
+    let mut source = Read::Ok(vec![version("u1", 4, "Running")]);
+    let mut state = two_lists([&["a"], &["a"]]);
+    // At 6 the pod has lost the label of the second list.
+    let newest = version("u1", 6, "Succeeded");
+    state.on_event(0, WatchEvent::Is(newest), &mut source);
+    let behind = version("u1", 5, "Running");
+    state.on_event(1, WatchEvent::Is(behind), &mut source);
+    state.on_event(1, WatchEvent::Gone(id("a")), &mut source);
+    assert!(state.renew(&mut source));
+    assert_eq!(phases(&source), ["a Succeeded"]);
+}
+
+#[test]
+fn a_pod_made_again_is_not_taken_for_the_one_before() {
+    let mut source = Read::Ok(vec![version("u1", 4, "Running")]);
+    let mut state = two_lists([&["a"], &["a"]]);
+    state.on_event(0, WatchEvent::Gone(id("a")), &mut source);
+    state.on_event(0, WatchEvent::Is(version("u2", 7, "Pending")), &mut source);
+    state.on_event(1, WatchEvent::Is(version("u1", 5, "Failed")), &mut source);
+    state.on_event(1, WatchEvent::Gone(id("a")), &mut source);
+    assert!(state.renew(&mut source));
+    assert_eq!(phases(&source), ["a Pending"]);
+}
+
+#[test]
+fn a_list_that_is_read_again_counts_as_it_is() {
+    let mut source = Read::Ok(vec![version("u1", 9, "Running")]);
+    let mut state = two_lists([&["a"], &[]]);
+    // After a restore of etcd versions are lower.
+    let all = vec![version("u1", 3, "Pending")];
+    state.on_event(0, WatchEvent::All(listed(all)), &mut source);
+    assert!(state.renew(&mut source));
+    assert_eq!(phases(&source), ["a Pending"]);
+}

@@ -1,0 +1,210 @@
+//! All executions of a cluster, and which of them belong together.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::package_run::{PackageRun, StageOfPackage};
+use super::{Certainty, Cluster, Job, Node, Placement, Pod};
+use crate::api::{ApiFlavor, Executor, Skyhook};
+
+/// All executions of a cluster, found by custom resource and node.
+#[derive(Debug)]
+pub struct PackageRuns<'a> {
+    all: Vec<PackageRun<'a>>,
+    by_skyhook: HashMap<String, SkyhookRuns<'a>>,
+    longest: OnceLock<HashMap<StageOfPackage, SignedDuration>>,
+}
+
+/// The executions of one custom resource, as positions in the list of all.
+#[derive(Debug, Default)]
+struct SkyhookRuns<'a> {
+    all: Vec<usize>,
+    by_node: HashMap<&'a str, Vec<usize>>,
+}
+
+/// The positions of Jobs and of pods, by custom resource.
+pub(super) type RunObjects = HashMap<String, [Vec<usize>; 2]>;
+
+impl<'a> PackageRuns<'a> {
+    fn new(all: Vec<PackageRun<'a>>) -> PackageRuns<'a> {
+        let mut by_skyhook: HashMap<String, SkyhookRuns<'_>> = HashMap::new();
+        for (at, run) in all.iter().enumerate() {
+            let runs = by_skyhook.entry(run.skyhook.clone()).or_default();
+            runs.all.push(at);
+            runs.by_node.entry(run.node).or_default().push(at);
+        }
+        PackageRuns {
+            all,
+            by_skyhook,
+            longest: OnceLock::new(),
+        }
+    }
+
+    pub fn all(&self) -> &[PackageRun<'a>] {
+        &self.all
+    }
+
+    /// Those of a custom resource.
+    pub fn of<'s>(
+        &'s self,
+        skyhook: &str,
+    ) -> impl Iterator<Item = &'s PackageRun<'a>> + use<'s, 'a> {
+        let places = self.by_skyhook.get(skyhook).map(|runs| &runs.all);
+        places.into_iter().flatten().map(|&at| &self.all[at])
+    }
+
+    /// Those of a custom resource on a node.
+    pub fn on<'s>(
+        &'s self,
+        skyhook: &str,
+        node: &str,
+    ) -> impl Iterator<Item = &'s PackageRun<'a>> + use<'s, 'a> {
+        let runs = self.by_skyhook.get(skyhook);
+        let places = runs.and_then(|runs| runs.by_node.get(node));
+        places.into_iter().flatten().map(|&at| &self.all[at])
+    }
+
+    /// The longest duration of the same stage of the package on any node.
+    pub(super) fn longest_of(&self, package_run: &PackageRun<'_>) -> Option<SignedDuration> {
+        let longest = self.longest.get_or_init(|| {
+            let mut longest: HashMap<StageOfPackage, SignedDuration> = HashMap::new();
+            let ended = self.all.iter().filter_map(|run| Some((run, run.took()?)));
+            for (run, took) in ended {
+                let known = longest.entry(run.stage_of_package()).or_insert(took);
+                *known = took.max(*known);
+            }
+            longest
+        });
+        longest.get(&package_run.stage_of_package()).copied()
+    }
+
+    /// Whether anything of a custom resource is alive.
+    pub fn any_alive(&self, skyhook: &str) -> bool {
+        self.of(skyhook).any(PackageRun::alive)
+    }
+
+    /// The same on one node.
+    pub fn any_alive_on(&self, skyhook: &Skyhook, node: &'a Node) -> bool {
+        self.on(skyhook.name(), &node.name).any(PackageRun::alive)
+    }
+
+    /// The uninstall of a package that is at work on the node.
+    pub fn uninstall_of(&self, placement: &Placement<'a>) -> Option<&PackageRun<'a>> {
+        let mut here = self.on(placement.skyhook, &placement.node.name);
+        here.find(|e| e.package == placement.package && e.stage.is_uninstall() && e.alive())
+    }
+
+    /// Since when a package is at its current stage, from its running pods and Jobs.
+    pub fn since(&self, placement: &Placement<'a>) -> Option<Timestamp> {
+        let here = self.at_stage(placement)?;
+        let suspended = |e: &&PackageRun<'_>| e.job.is_some_and(|j| j.spec.suspend);
+        here.filter(|e| !suspended(e))
+            .filter_map(PackageRun::created)
+            .min()
+    }
+
+    /// Since when the pod of a package's stage waits for the kubelet to acknowledge it.
+    pub fn unacknowledged_since(&self, placement: &Placement<'a>) -> Option<Timestamp> {
+        let mut pods = self.at_stage(placement)?.filter_map(|e| e.unacknowledged());
+        pods.find_map(|pod| pod.metadata.creation_timestamp)
+    }
+
+    /// What carries out the recorded stage of a package.
+    fn at_stage(&self, placement: &Placement<'a>) -> Option<impl Iterator<Item = &PackageRun<'a>>> {
+        let entry = placement.entry?;
+        let here = self.on(placement.skyhook, &placement.node.name);
+        Some(here.filter(move |e| e.is_of_version(entry) && e.stage == entry.stage && e.alive()))
+    }
+}
+
+impl Cluster {
+    /// Everything that carries out a stage in the active API.
+    pub fn package_runs(&self) -> PackageRuns<'_> {
+        PackageRuns::new(self.package_runs_of(self.flavor()))
+    }
+
+    /// What carries out a stage of one custom resource in the active API, in time that does not depend on the others.
+    pub fn package_runs_for(&self, skyhook: &str) -> PackageRuns<'_> {
+        let objects = self.indexes.run_objects.get_or_init(|| self.run_objects());
+        let [jobs, pods] = objects.get(skyhook).cloned().unwrap_or_default();
+        let jobs = jobs.into_iter().map(|at| &self.jobs.indexed()[at]);
+        let pods = pods.into_iter().map(|at| &self.pods.indexed()[at]);
+        PackageRuns::new(joined(self.flavor(), jobs, pods))
+    }
+
+    fn run_objects(&self) -> RunObjects {
+        let mut objects = RunObjects::new();
+        let (all_jobs, all_pods) = (self.jobs.indexed(), self.pods.indexed());
+        for run in self.package_runs().all {
+            let [jobs, pods] = objects.entry(run.skyhook).or_default();
+            jobs.extend(run.job.map(|job| position(all_jobs, job)));
+            pods.extend(run.pods.into_iter().map(|pod| position(all_pods, pod)));
+        }
+        for positions in objects.values_mut().flatten() {
+            positions.sort_unstable();
+        }
+        objects
+    }
+
+    /// How sure we are that an execution we do not see does not exist.
+    pub fn certainty_of_no_package_run(&self) -> Certainty {
+        match self.active_api.flavor.executor() {
+            Executor::Pod => self.pods.absence(),
+            Executor::Job => self.pods.absence().min(self.jobs.absence()),
+        }
+    }
+
+    /// Everything that carries out a stage in an API, Jobs with their pods, then bare pods.
+    pub fn package_runs_of(&self, flavor: ApiFlavor) -> Vec<PackageRun<'_>> {
+        joined(flavor, self.jobs.items().iter(), self.pods.items().iter())
+    }
+}
+
+/// The position of an item of a list.
+fn position<T>(list: &[T], item: &T) -> usize {
+    (std::ptr::from_ref(item).addr() - list.as_ptr().addr()) / size_of::<T>()
+}
+
+/// Groups Jobs with their pods, then bare pods, into package runs.
+fn joined<'a>(
+    flavor: ApiFlavor,
+    jobs: impl Iterator<Item = &'a Job>,
+    pods: impl Iterator<Item = &'a Pod>,
+) -> Vec<PackageRun<'a>> {
+    let jobs = jobs.filter_map(|job| PackageRun::from_job(flavor, job));
+    let mut package_runs: Vec<PackageRun<'_>> = jobs.collect();
+    let mut by_uid = HashMap::new();
+    for (at, package_run) in package_runs.iter().enumerate() {
+        if let Some(uid) = package_run.job.and_then(|j| j.metadata.uid.as_deref()) {
+            by_uid.insert(uid, at);
+        }
+    }
+    let mut bare = Vec::new();
+    for pod in pods {
+        let uid = pod.metadata.controller_uid();
+        if let Some(&at) = uid.and_then(|uid| by_uid.get(uid)) {
+            package_runs[at].pods.push(pod);
+            continue;
+        }
+        let Some(mut package_run) = PackageRun::from_pod(flavor, pod) else {
+            continue;
+        };
+        match uid.filter(|_| pod.metadata.is_of_job()) {
+            Some(uid) => {
+                by_uid.insert(uid, package_runs.len());
+                package_run.job_unseen = true;
+                package_runs.push(package_run);
+            }
+            None => bare.push(package_run),
+        }
+    }
+    for package_run in &mut package_runs {
+        package_run
+            .pods
+            .sort_by_key(|p| std::cmp::Reverse(p.metadata.creation_timestamp));
+    }
+    package_runs.extend(bare);
+    package_runs
+}

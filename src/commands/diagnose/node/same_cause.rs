@@ -1,0 +1,42 @@
+//! Remedies for all nodes that a cause affects: after the repair of one node the rollout stops again on the next.
+
+use crate::cluster::{Cluster, Node};
+use crate::commands::shared::diagnosis::group::{on_all_nodes, on_node_set};
+use crate::rules::causes::Causes;
+use crate::rules::{Finding, Grade};
+use crate::view::plural;
+
+/// Extends the remedies of each cause to all affected nodes: those of the finding on this node, or of the first.
+/// Leftovers of a deleted custom resource stop no rollout.
+pub fn extend_to_all_nodes(cluster: &Cluster, findings: &mut [Finding], node: &Node) {
+    let causes = Causes::of(findings).ranked(findings);
+    let mut extended = Vec::new();
+    let exists = |name: &String| cluster.skyhook(name).is_some();
+    for cause in causes.iter().filter(|cause| cause.findings.len() > 1) {
+        let skyhook = &findings[cause.findings[0]].subject.skyhook;
+        if !skyhook.as_ref().is_some_and(exists) {
+            continue;
+        }
+        let mut places = cause.findings.clone();
+        let here = |at: &usize| findings[*at].subject.node.as_deref() == Some(&node.name);
+        if let Some(own) = places.iter().position(here) {
+            places[..=own].rotate_right(1);
+        }
+        let group: Vec<&Finding> = places.iter().map(|at| &findings[*at]).collect();
+        for (number, remedy) in group[0].remedies.iter().enumerate() {
+            // A command that changes something is needed whole, however long it is.
+            let argv = match remedy.grade {
+                Grade::B0 => on_all_nodes(&group, remedy),
+                _ => on_node_set(&group, remedy, usize::MAX),
+            };
+            extended.extend(argv.map(|argv| (places[0], number, argv, group.len())));
+        }
+    }
+    for (at, number, argv, nodes) in extended {
+        let remedy = &mut findings[at].remedies[number];
+        remedy.argv = argv;
+        let note = format!("for all {} with this cause", plural(nodes, "node"));
+        let caveat = remedy.caveat.take();
+        remedy.caveat = Some(caveat.map_or(note.clone(), |caveat| format!("{note}; {caveat}")));
+    }
+}

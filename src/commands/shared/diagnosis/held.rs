@@ -1,0 +1,42 @@
+//! The nodes that wait for a cause.
+
+use std::collections::BTreeSet;
+
+use super::group::FindingGroup;
+use crate::commands::shared::grouped::grouped;
+use crate::rules::Finding;
+use crate::view::{list, plural};
+
+impl FindingGroup<'_> {
+    /// The custom resources and numbers of nodes that wait for it: those of its effects, and those that are not chosen
+    /// because of it or of them. The nodes on which it is found itself do not count.
+    pub(super) fn held(&self) -> Option<String> {
+        let own: BTreeSet<_> = self.findings.iter().filter_map(|f| place(f)).collect();
+        let subjects = self.effects.iter().filter_map(|effect| place(effect));
+        let all = self.findings.iter().chain(&self.effects);
+        let not_chosen = all.flat_map(|f| {
+            let skyhook = f.subject.skyhook.as_deref();
+            let nodes = f.holds_up.iter().map(|node| Some(node.as_str()));
+            nodes.filter_map(move |node| Some((skyhook?, node)))
+        });
+        let places = subjects
+            .chain(not_chosen)
+            .filter(|held| !own.contains(held));
+        let held = grouped(places).into_iter();
+        let held = held.map(|(name, nodes)| (name, nodes.into_iter().flatten().collect()));
+        let mut held: Vec<(&str, BTreeSet<&str>)> = held.collect();
+        held.sort_by_key(|(_, nodes)| std::cmp::Reverse(nodes.len()));
+        let held = held.iter().map(|(name, nodes)| match nodes.len() {
+            0 => (*name).to_owned(),
+            nodes => format!("{name} on {}", plural(nodes, "node")),
+        });
+        let held: Vec<String> = held.collect();
+        (!held.is_empty()).then(|| list(&held))
+    }
+}
+
+/// The custom resource and the node of a finding.
+fn place(finding: &Finding) -> Option<(&str, Option<&str>)> {
+    let subject = &finding.subject;
+    Some((subject.skyhook.as_deref()?, subject.node.as_deref()))
+}

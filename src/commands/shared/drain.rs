@@ -1,0 +1,101 @@
+//! A drain in progress, in words and as a part of documents.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::cluster::drain::progress::DrainProgress;
+use crate::cluster::{Cluster, Node, Pod};
+use crate::view::{age, list, plural};
+
+/// A drain in progress.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Drain {
+    /// When the operator began; absent with operators before v0.18.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
+    /// `namespace/name` of the pods that the drain still evicts or waits for; null if they were not read.
+    pub pods: Option<Vec<String>>,
+    /// Whether some evictions are refused, judged by the operator's notes or the budgets.
+    pub refused: bool,
+    /// `draining for 3m, 1 pod left`.
+    #[serde(skip)]
+    pub summary: String,
+}
+
+impl Drain {
+    pub fn new(cluster: &Cluster, drain: &DrainProgress<'_>) -> Drain {
+        let pods = drain.pods.as_ref();
+        Drain {
+            since: drain.since.map(|at| at.to_string()),
+            pods: pods.map(|pods| pods.iter().map(|pod| pod.path()).collect()),
+            refused: drain.refused,
+            summary: summary(cluster, drain),
+        }
+    }
+}
+
+/// Pods that are named before the rest is only counted.
+const NAMED: usize = 3;
+
+/// `draining for 3m, 2 pods left`
+pub fn summary(cluster: &Cluster, drain: &DrainProgress<'_>) -> String {
+    let pods = match drain.pods.as_ref().map(Vec::len) {
+        None => String::new(),
+        Some(0) => ", no pods left".to_owned(),
+        Some(n) => format!(", {} left", plural(n, "pod")),
+    };
+    let refused = if drain.refused {
+        ", eviction refused"
+    } else {
+        ""
+    };
+    format!("{}{pods}{refused}", draining(cluster, drain))
+}
+
+/// The same with the pods and what each waits for.
+pub fn sentence(cluster: &Cluster, drain: &DrainProgress<'_>) -> String {
+    let draining = draining(cluster, drain);
+    let Some(pods) = &drain.pods else {
+        return format!("the node has been {draining}");
+    };
+    if pods.is_empty() {
+        return format!(
+            "the node has been {draining}, its pods have ended, and the operator continues in its next reconcile"
+        );
+    }
+    let named = pods.iter().take(NAMED).map(|pod| {
+        let meta = &pod.metadata;
+        let state = match (meta.deletion_timestamp, meta.finalizers.as_slice()) {
+            (None, _) => "not evicted yet".to_owned(),
+            (Some(_), []) => "terminating".to_owned(),
+            (Some(_), finalizers) => format!("terminating, finalizers: {}", finalizers.join(", ")),
+        };
+        format!("{} ({state})", pod.path())
+    });
+    let mut named: Vec<String> = named.collect();
+    if pods.len() > NAMED {
+        named.push(format!("{} more", pods.len() - NAMED));
+    }
+    let noun = if pods.len() == 1 { "pod" } else { "pods" };
+    format!(
+        "the node has been {draining} and waits for {noun} {}",
+        list(&named)
+    )
+}
+
+/// The first pod that a drain of the node waits for.
+pub fn first_pod<'a>(cluster: &'a Cluster, node: &'a Node) -> Option<&'a Pod> {
+    let package_runs = cluster.package_runs();
+    cluster.skyhooks.items().iter().find_map(|skyhook| {
+        let drain = cluster.drain_progress(&package_runs, skyhook, node)?;
+        drain.pods?.into_iter().next()
+    })
+}
+
+fn draining(cluster: &Cluster, drain: &DrainProgress<'_>) -> String {
+    match drain.since {
+        Some(since) => format!("draining for {}", age(Some(since), cluster.taken_at)),
+        None => "draining".to_owned(),
+    }
+}

@@ -1,0 +1,158 @@
+//! Progress as the model reports it, in documents and text.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::model::{Action, Model, NextNodes, NodeProgress, ProgressState, QueuePosition};
+
+/// How far a custom resource is on a node.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Progress {
+    pub state: ProgressState,
+    /// Why it is not further.
+    reason: Reason,
+    /// The operator's next action here, before any other event in the cluster; null if it waits.
+    next_action: Option<NextAction>,
+    /// When the running stage or the drain began.
+    since: Option<String>,
+    /// The place among the nodes that wait for a batch.
+    queue: Option<Queue>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Reason {
+    /// `Nothing` if it is complete, or if the operator acts in its next reconcile.
+    #[serde(rename = "type")]
+    kind: &'static str,
+    /// The object that is responsible.
+    object: Option<String>,
+    message: String,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct NextAction {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    package: Option<String>,
+    stage: Option<String>,
+    message: String,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Queue {
+    compartment: String,
+    /// Counted from 1; null where the operator takes nodes in an arbitrary order.
+    position: Option<usize>,
+    /// Nodes that wait, this one included.
+    waiting: usize,
+    /// Nodes of the next batch.
+    batch_size: usize,
+    /// Nodes of the current batch that are not complete.
+    in_progress: usize,
+}
+
+/// The progress of a custom resource on all of its nodes.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceProgress {
+    /// Of the node that is named by `node`: one that runs, or else the one that is furthest from complete.
+    #[serde(flatten)]
+    leading: Progress,
+    node: Option<String>,
+    nodes: Vec<NodeEntry>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct NodeEntry {
+    node: String,
+    #[serde(flatten)]
+    progress: Progress,
+}
+
+/// The nodes that the operator takes next in a compartment, once the current batch is complete.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub struct Next {
+    /// If `ordered`, the nodes of the next batch in the order in which the operator takes them; otherwise all candidates.
+    nodes: Vec<String>,
+    /// Whether the operator takes nodes in a defined order: by creation time and name, with a deployment policy.
+    ordered: bool,
+    /// How many of the nodes are in the next batch.
+    count: usize,
+}
+
+impl From<&NodeProgress<'_>> for Progress {
+    fn from(progress: &NodeProgress<'_>) -> Progress {
+        Progress {
+            state: progress.state,
+            reason: Reason {
+                kind: progress.reason.code(),
+                object: progress.reason.object(),
+                message: progress.reason.to_string(),
+            },
+            next_action: progress.next_action.as_ref().map(NextAction::from),
+            since: progress.since.map(|at| at.to_string()),
+            queue: progress.queue.map(Queue::from),
+        }
+    }
+}
+
+impl From<&Action<'_>> for NextAction {
+    fn from(action: &Action<'_>) -> NextAction {
+        NextAction {
+            kind: action.kind(),
+            package: action.package().map(str::to_owned),
+            stage: action.stage().map(|stage| stage.to_string()),
+            message: format!("the operator {action}"),
+        }
+    }
+}
+
+impl From<QueuePosition<'_>> for Queue {
+    fn from(queue: QueuePosition<'_>) -> Queue {
+        Queue {
+            compartment: queue.compartment.to_owned(),
+            position: queue.number,
+            waiting: queue.waiting,
+            batch_size: queue.batch,
+            in_progress: queue.working,
+        }
+    }
+}
+
+impl From<&NextNodes<'_>> for Next {
+    fn from(next: &NextNodes<'_>) -> Next {
+        Next {
+            nodes: next
+                .nodes
+                .iter()
+                .map(|node| node.name.to_string())
+                .collect(),
+            ordered: next.ordered,
+            count: next.count,
+        }
+    }
+}
+
+impl ResourceProgress {
+    /// `None` where the custom resource selects no node.
+    pub fn of(model: &Model<'_>, skyhook: &str) -> Option<ResourceProgress> {
+        let all: Vec<_> = model.all_progress(skyhook).collect();
+        let running = all.iter().find(|(_, p)| p.state == ProgressState::Running);
+        let (node, leading) = running.or_else(|| all.iter().max_by_key(|(_, p)| p.state))?;
+        Some(ResourceProgress {
+            leading: leading.into(),
+            node: Some(node.name.to_string()),
+            nodes: all
+                .iter()
+                .map(|(node, progress)| NodeEntry {
+                    node: node.name.to_string(),
+                    progress: progress.into(),
+                })
+                .collect(),
+        })
+    }
+}

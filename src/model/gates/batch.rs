@@ -1,0 +1,59 @@
+//! Only the nodes of the batch are worked on.
+
+use super::At;
+use crate::cluster::Source;
+use crate::model::next_nodes;
+use crate::model::place::NONE;
+use crate::model::progress::{NodeProgress, ProgressState, QueuePosition};
+use crate::model::reason::WaitReason;
+use crate::model::selection::Selection;
+
+/// Operator `GetNodesForNextBatch`.
+pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
+    let unread = |source| NodeProgress::held(ProgressState::Unknown, WaitReason::Unread(source));
+    if at.model.cluster.named_only {
+        return Some(unread(Source::Nodes));
+    }
+    let index = usize::from(at.place.compartment);
+    let Some(compartment) = at.resource.compartments.get(index) else {
+        return Some(unread(Source::Policies));
+    };
+    if at.place.chosen {
+        return None;
+    }
+    let places = &at.resource.places;
+    let batch = match &at.resource.selections[index] {
+        Selection::Stopped => {
+            let reason = WaitReason::RolloutStopped(compartment.name);
+            return Some(NodeProgress::held(ProgressState::Blocked, reason));
+        }
+        Selection::Current(batch) => batch.as_slice(),
+        Selection::New { joining, .. } => joining,
+    };
+    let node = batch
+        .first()
+        .map(|at_work| at.resource.nodes[*at_work as usize]);
+    if at.place.picked
+        && let Some(node) = node
+    {
+        let reason = WaitReason::BatchSibling(node);
+        return Some(NodeProgress::held(ProgressState::Waiting, reason));
+    }
+    let members = compartment.members.iter().map(|m| &places[*m as usize]);
+    let queue = QueuePosition {
+        compartment: compartment.name,
+        number: (at.resource.ordered && at.place.queued != NONE)
+            .then(|| at.place.queued as usize + 1),
+        waiting: members.filter(|place| place.queued != NONE).count(),
+        batch: next_nodes::of(at.model, at.resource, index).count,
+        working: batch.len(),
+    };
+    let reason = WaitReason::Batch {
+        compartment: compartment.name,
+        node,
+    };
+    Some(NodeProgress {
+        queue: Some(queue),
+        ..NodeProgress::held(ProgressState::Waiting, reason)
+    })
+}

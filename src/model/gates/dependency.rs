@@ -1,0 +1,28 @@
+//! A package waits for those that it depends on.
+
+use super::At;
+use crate::model::progress::{NodeProgress, ProgressState};
+use crate::model::reason::WaitReason;
+
+/// No package is due on the node: a dependency is missing, uninstalled, or part of a cycle, or the operator overlooks a
+/// package (operator `RunNext`).
+pub fn check<'a>(at: &At<'_, 'a>) -> NodeProgress<'a> {
+    let name = |index: usize| at.resource.packages[index].name;
+    let reason = match at.profile.waits {
+        Some((package, dependency)) => WaitReason::Dependency {
+            package: name(package),
+            dependency: name(dependency),
+        },
+        None => {
+            let open = |index: &usize| {
+                !at.profile
+                    .package_complete(&at.model.operator, &at.resource.packages, *index)
+            };
+            let overlooked = (0..at.resource.packages.len()).find(open);
+            overlooked.map_or(WaitReason::Nothing, |index| {
+                WaitReason::NeverScheduled(name(index))
+            })
+        }
+    };
+    NodeProgress::held(ProgressState::Blocked, reason)
+}

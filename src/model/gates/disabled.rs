@@ -1,0 +1,11 @@
+//! A disabled custom resource starts nothing. Its running stages end.
+
+use super::At;
+use crate::model::progress::{NodeProgress, ProgressState};
+use crate::model::reason::WaitReason;
+
+/// Operator `processSkyhooksPerNode`.
+pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
+    let disabled = at.resource.skyhook.disabled();
+    disabled.then(|| NodeProgress::held(ProgressState::Suspended, WaitReason::Disabled))
+}

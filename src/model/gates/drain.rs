@@ -1,0 +1,45 @@
+//! A package with an interrupt starts on a cordoned node that is drained.
+
+use jiff::Timestamp;
+
+use super::At;
+use crate::cluster::Pod;
+use crate::cluster::drain::is_evicted;
+use crate::model::action::Action;
+use crate::model::progress::{NodeProgress, ProgressState};
+use crate::model::reason::WaitReason;
+
+/// Operator `EnsureNodeIsReadyForInterrupt`: cordon, wait for protected pods, drain.
+pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
+    let record = at.profile.record;
+    let own = record.is_some_and(|record| record.cordon);
+    // Since v0.20 a foreign cordon is left alone.
+    let cordoned = at.node.unschedulable && (own || !at.model.operator.before(0, 20));
+    if !cordoned {
+        return Some(NodeProgress::acts(Action::Cordon));
+    }
+    let runs = |pod: &&Pod| matches!(pod.status.phase.as_str(), "Running" | "Pending");
+    let pods = at.model.workloads_on(&at.node.name).iter().copied();
+    let pods: Vec<&'a Pod> = pods.filter(|pod| runs(pod)).collect();
+    let protected = &at.resource.skyhook.spec.pod_non_interrupt_labels;
+    if !protected.is_empty() {
+        let mut pods = pods.iter();
+        let pod = pods.find(|pod| protected.matches(&pod.metadata.labels));
+        if let Some(pod) = pod {
+            let reason = WaitReason::ProtectedPod(pod);
+            return Some(NodeProgress::held(ProgressState::Waiting, reason));
+        }
+    }
+    let remaining: Vec<&'a Pod> = pods.into_iter().filter(|pod| is_evicted(pod)).collect();
+    let evicts = remaining.iter().any(|pod| !pod.metadata.deleting());
+    // Before v0.19 an accepted eviction is enough; since then the pods have to be gone.
+    if remaining.is_empty() || !evicts && at.model.operator.before(0, 19) {
+        return None;
+    }
+    let since = record.and_then(|record| record.drain_start.as_deref());
+    Some(NodeProgress {
+        next_action: evicts.then_some(Action::Drain),
+        since: since.and_then(|at| at.parse::<Timestamp>().ok()),
+        ..NodeProgress::held(ProgressState::Waiting, WaitReason::Drain(remaining))
+    })
+}

@@ -1,0 +1,23 @@
+//! A custom resource that is being deleted goes once its enabled packages are uninstalled on all selected nodes.
+
+use super::At;
+use crate::model::action::Action;
+use crate::model::progress::{NodeProgress, ProgressState};
+use crate::model::reason::WaitReason;
+
+/// Operator `HandleFinalizer`.
+pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
+    if !at.resource.skyhook.deleting() || at.model.halt.is_some() {
+        return None;
+    }
+    // Its own uninstalls, and installations that are under way, pass the other gates.
+    let done = at.place.complete || at.profile.due.is_empty() && !at.profile.pending;
+    match at.resource.pending {
+        None => Some(NodeProgress::acts(Action::Finalize)),
+        Some(node) if done => Some(NodeProgress::held(
+            ProgressState::Waiting,
+            WaitReason::Deletion(node),
+        )),
+        Some(_) => None,
+    }
+}

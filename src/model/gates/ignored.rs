@@ -1,0 +1,11 @@
+//! Nothing new starts on a node with the ignore label.
+
+use super::At;
+use crate::model::progress::{NodeProgress, ProgressState};
+use crate::model::reason::WaitReason;
+
+/// Operator `selectNodesWithCompartments`.
+pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
+    let ignored = at.place.ignored;
+    ignored.then(|| NodeProgress::held(ProgressState::Blocked, WaitReason::Ignored))
+}

@@ -1,0 +1,13 @@
+//! An interrupt waits until no package stage runs on the node, of any custom resource.
+
+use super::At;
+use crate::model::progress::{NodeProgress, ProgressState};
+use crate::model::reason::WaitReason;
+
+/// Operator `Interrupt` and `HasRunningPackages`.
+pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
+    let mut runs = at.model.runs.on(&at.node.name);
+    let other = runs.find(|run| run.delays_interrupts())?;
+    let reason = WaitReason::OtherRun(other.reference());
+    Some(NodeProgress::held(ProgressState::Waiting, reason))
+}

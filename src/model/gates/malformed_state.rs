@@ -1,0 +1,29 @@
+//! A node state that cannot be read ends the operator's reconcile before any package work.
+
+use super::At;
+use crate::cluster::NodeRecord;
+use crate::model::Model;
+use crate::model::progress::{NodeProgress, ProgressState};
+use crate::model::reason::WaitReason;
+
+/// Operator `validateAndUpsertSkyhookData`, which a paused custom resource does not reach; and `HandleFinalizer`.
+pub fn halt<'a>(model: &Model<'a>) -> Option<WaitReason<'a>> {
+    let mut resources = model.resources.iter();
+    resources.find_map(|resource| {
+        let skyhook = resource.skyhook;
+        let node = resource.malformed?;
+        let reached = !skyhook.paused() || skyhook.deleting();
+        reached.then_some(WaitReason::MalformedState { skyhook, node })
+    })
+}
+
+pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
+    let malformed = at.profile.record.is_some_and(NodeRecord::is_malformed);
+    malformed.then(|| {
+        let reason = WaitReason::MalformedState {
+            skyhook: at.resource.skyhook,
+            node: at.node,
+        };
+        NodeProgress::held(ProgressState::Blocked, reason)
+    })
+}

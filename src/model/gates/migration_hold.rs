@@ -1,0 +1,21 @@
+//! The newer operator does nothing while an object of the older API is rolled out.
+
+use super::At;
+use crate::model::Model;
+use crate::model::progress::{NodeProgress, ProgressState};
+use crate::model::reason::WaitReason;
+
+/// The first thing in each reconcile of v0.18 to v0.20.
+pub fn halt<'a>(model: &Model<'a>) -> Option<WaitReason<'a>> {
+    model
+        .cluster
+        .holding()
+        .next()
+        .map(WaitReason::MigrationHold)
+}
+
+/// Conditions that halt the operator as a whole: a missing replica, the hold, a malformed state.
+pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
+    let halt = at.model.halt.clone()?;
+    Some(NodeProgress::held(ProgressState::Blocked, halt))
+}

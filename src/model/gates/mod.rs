@@ -1,0 +1,81 @@
+//! What keeps a custom resource from its next action on a node, one gate per file, in the operator's order.
+
+mod batch;
+pub mod dependency;
+mod disabled;
+pub mod drain;
+mod finalizer;
+mod ignored;
+pub mod interrupt;
+mod malformed_state;
+mod migration_hold;
+mod paused;
+mod policy;
+mod priority;
+mod taint;
+
+use super::Model;
+use super::place::Place;
+use super::profile::Profile;
+use super::progress::NodeProgress;
+use super::reason::WaitReason;
+use super::resource::Resource;
+use crate::cluster::{Node, PackageRun};
+
+/// A custom resource on a node.
+pub(super) struct At<'m, 'a> {
+    pub model: &'m Model<'a>,
+    pub resource: &'m Resource<'a>,
+    pub place: &'m Place,
+    pub profile: &'m Profile<'a>,
+    pub node: &'a Node,
+}
+
+impl<'m, 'a> At<'m, 'a> {
+    pub fn new(model: &'m Model<'a>, resource: &'m Resource<'a>, index: usize) -> At<'m, 'a> {
+        let place = &resource.places[index];
+        At {
+            model,
+            resource,
+            place,
+            profile: resource.profile(place),
+            node: resource.nodes[index],
+        }
+    }
+
+    /// Jobs and Pods of the custom resource on the node.
+    pub fn runs(&self) -> impl Iterator<Item = &'m PackageRun<'a>> + use<'m, 'a> {
+        let runs: &'m super::Runs<'a> = &self.model.runs;
+        runs.of(self.resource.skyhook.name(), &self.node.name)
+    }
+}
+
+type Gate = for<'m, 'a> fn(&At<'m, 'a>) -> Option<NodeProgress<'a>>;
+
+/// Gates of the node as a whole. The gates of its packages follow in `work.rs`: dependency, drain, interrupt.
+const GATES: [Gate; 10] = [
+    finalizer::check,
+    paused::check,
+    disabled::check,
+    migration_hold::check,
+    malformed_state::check,
+    ignored::check,
+    taint::check,
+    priority::check,
+    policy::check,
+    batch::check,
+];
+
+/// The first gate that is closed.
+pub(super) fn first<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
+    GATES.iter().find_map(|gate| gate(at))
+}
+
+/// Why the operator works on no custom resource at all.
+pub(super) fn halt<'a>(model: &Model<'a>) -> Option<WaitReason<'a>> {
+    let cluster = model.cluster;
+    if cluster.operator_down() || cluster.operator_absent() {
+        return Some(WaitReason::OperatorDown);
+    }
+    migration_hold::halt(model).or_else(|| malformed_state::halt(model))
+}

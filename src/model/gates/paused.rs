@@ -1,0 +1,25 @@
+//! A paused custom resource starts nothing.
+
+use super::At;
+use crate::model::action::Action;
+use crate::model::progress::{NodeProgress, ProgressState};
+use crate::model::reason::WaitReason;
+
+/// Operator `Reconcile`: a paused custom resource is excluded from the package work. Since v0.18 its Jobs are
+/// suspended; Pods of earlier operators run to their end.
+pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
+    if !at.resource.skyhook.paused() {
+        return None;
+    }
+    let held = NodeProgress::held(ProgressState::Suspended, WaitReason::Paused);
+    let mut runs = at.runs().filter(|run| run.alive());
+    let running = runs.find(|run| run.job.is_some_and(|job| !job.spec.suspend));
+    let suspend = running.map(|run| Action::Suspend {
+        package: run.package.clone(),
+        stage: run.stage.clone(),
+    });
+    Some(NodeProgress {
+        next_action: suspend.filter(|_| at.model.halt.is_none()),
+        ..held
+    })
+}

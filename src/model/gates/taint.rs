@@ -1,0 +1,24 @@
+//! Nothing new starts on a node with a taint that the custom resource does not tolerate, of any effect.
+
+use super::At;
+use crate::model::progress::{NodeProgress, ProgressState};
+use crate::model::reason::WaitReason;
+
+/// Operator `CheckTaintToleration`.
+pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
+    if at.place.tolerated {
+        return None;
+    }
+    let taints = at
+        .model
+        .cluster
+        .untolerated_by(at.resource.skyhook, at.node);
+    let lasting = taints.iter().find(|taint| !taint.of_lifecycle());
+    // A taint that comes and goes with the node is expected to go.
+    let state = match lasting {
+        Some(_) => ProgressState::Blocked,
+        None => ProgressState::Waiting,
+    };
+    let taint = lasting.or(taints.first())?;
+    Some(NodeProgress::held(state, WaitReason::Taint(taint)))
+}

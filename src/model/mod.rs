@@ -1,0 +1,129 @@
+//! An executable model of the operator: one reconcile of a cluster that was read, without side effects.
+//!
+//! [`Model::new`] runs the reconcile of the operator's version over all custom resources, in its order.
+//! [`Model::progress`] then answers, for a custom resource on a node, how far it is, which action of the operator comes
+//! next, or which object it waits for. [`Model::next_nodes`] names the nodes that a compartment takes next.
+//!
+//! | Question | File |
+//! | --- | --- |
+//! | in which order the operator takes nodes, how large a batch is | `batch.rs`, `selection.rs` |
+//! | to which compartment a node belongs | `compartment.rs` |
+//! | which packages of a node run next | `order.rs` |
+//! | which stage follows | `stage.rs` |
+//! | what a new version, an uninstall or a changed configMap sets off | `profile.rs`, `config_change.rs` |
+//! | what keeps a node from its next stage | one file per gate in `gates/`, in the operator's order |
+//!
+//! Differences between versions are written `if operator.before(0, 20)`, beside the statement that they change, with the
+//! function of the operator. An unknown version counts as the newest known one.
+
+mod action;
+mod batch;
+mod compartment;
+mod config_change;
+mod gates;
+mod next_nodes;
+mod operator;
+mod order;
+mod place;
+mod profile;
+mod progress;
+mod reason;
+mod resource;
+mod runs;
+mod selection;
+mod stage;
+mod strategy;
+mod work;
+
+use std::cell::OnceCell;
+use std::collections::HashMap;
+
+use crate::api::Skyhook;
+use crate::cluster::{Cluster, Node, Pod};
+pub use action::Action;
+pub use next_nodes::NextNodes;
+use operator::Operator;
+pub use progress::{NodeProgress, ProgressState, QueuePosition};
+pub use reason::WaitReason;
+use resource::Resource;
+use runs::Runs;
+
+/// One reconcile of the operator over a cluster.
+pub struct Model<'a> {
+    cluster: &'a Cluster,
+    operator: Operator<'a>,
+    runs: Runs<'a>,
+    /// In the order in which the operator takes them.
+    resources: Vec<Resource<'a>>,
+    /// Why the operator works on no custom resource at all.
+    halt: Option<WaitReason<'a>>,
+    /// Pods that are not package stages, by node.
+    workloads: OnceCell<HashMap<&'a str, Vec<&'a Pod>>>,
+}
+
+impl<'a> Model<'a> {
+    pub fn new(cluster: &'a Cluster) -> Model<'a> {
+        let operator = Operator::new(cluster);
+        let runs = Runs::new(cluster);
+        let mut skyhooks: Vec<&'a Skyhook> = cluster.skyhooks.items().iter().collect();
+        // Operator `BuildState`: by priority, then by name.
+        skyhooks.sort_by_key(|s| s.order());
+        let resources = resource::build(cluster, operator, &runs, skyhooks);
+        let mut model = Model {
+            cluster,
+            operator,
+            runs,
+            resources,
+            halt: None,
+            workloads: OnceCell::new(),
+        };
+        model.halt = gates::halt(&model);
+        model
+    }
+
+    /// The progress of a custom resource on a node; `None` where the resource does not select the node.
+    pub fn progress(&self, skyhook: &str, node: &str) -> Option<NodeProgress<'a>> {
+        let resource = self.resource(skyhook)?;
+        let at = resource.nodes.iter().position(|n| n.name == *node)?;
+        Some(work::progress(self, resource, at))
+    }
+
+    /// The progress of a custom resource on each node that it selects, in the operator's order of nodes.
+    pub fn all_progress(
+        &self,
+        skyhook: &str,
+    ) -> impl Iterator<Item = (&'a Node, NodeProgress<'a>)> {
+        let resource = self.resource(skyhook);
+        resource.into_iter().flat_map(move |resource| {
+            let nodes = resource.nodes.iter().enumerate();
+            nodes.map(move |(at, node)| (*node, work::progress(self, resource, at)))
+        })
+    }
+
+    /// The nodes that each compartment of a custom resource takes next, by the name of the compartment.
+    pub fn next_nodes(&self, skyhook: &str) -> Vec<(&'a str, NextNodes<'a>)> {
+        let Some(resource) = self.resource(skyhook) else {
+            return Vec::new();
+        };
+        let compartments = resource.compartments.iter().enumerate();
+        compartments
+            .map(|(at, c)| (c.name, next_nodes::of(self, resource, at)))
+            .collect()
+    }
+
+    fn resource(&self, skyhook: &str) -> Option<&Resource<'a>> {
+        self.resources.iter().find(|r| r.skyhook.name() == skyhook)
+    }
+
+    /// Pods on a node that are not package stages.
+    fn workloads_on(&self, node: &str) -> &[&'a Pod] {
+        let by_node = self.workloads.get_or_init(|| {
+            let mut by_node: HashMap<&str, Vec<&Pod>> = HashMap::new();
+            for pod in self.cluster.workloads.items() {
+                by_node.entry(&pod.spec.node_name).or_default().push(pod);
+            }
+            by_node
+        });
+        by_node.get(node).map_or(&[], Vec::as_slice)
+    }
+}

@@ -1,0 +1,100 @@
+//! The nodes that a compartment takes next.
+
+use super::Model;
+use super::batch::Counts;
+use super::place::{Place, Status};
+use super::resource::Resource;
+use super::selection::{Selection, candidates};
+use crate::cluster::Node;
+
+/// The nodes that the operator takes next: those of the current batch that it has not begun, or those of the next batch
+/// once the current one is complete.
+#[derive(Debug, Clone, Default)]
+pub struct NextNodes<'a> {
+    /// In the operator's order where that is defined; otherwise all candidates.
+    pub nodes: Vec<&'a Node>,
+    /// A deployment policy defines the order: by age, then by name. An `interruptionBudget` alone does not.
+    pub ordered: bool,
+    /// How many of these nodes are taken.
+    pub count: usize,
+}
+
+pub(super) fn of<'a>(model: &Model<'a>, resource: &Resource<'a>, index: usize) -> NextNodes<'a> {
+    let compartment = &resource.compartments[index];
+    let none = NextNodes {
+        ordered: resource.ordered,
+        ..NextNodes::default()
+    };
+    if model.halt.is_some() || !resource.acts() {
+        return none;
+    }
+    let operator = &model.operator;
+    let place = |at: &u32| &resource.places[*at as usize];
+    let names = |nodes: Vec<u32>, count: usize| {
+        let eligible = nodes.into_iter().filter(|at| place(at).eligible());
+        let nodes: Vec<&Node> = eligible.map(|at| resource.nodes[at as usize]).collect();
+        NextNodes {
+            count: count.min(nodes.len()),
+            ordered: resource.ordered,
+            nodes,
+        }
+    };
+    let take = |mut candidates: Vec<u32>, size: usize| {
+        if resource.ordered {
+            candidates.truncate(size);
+        }
+        names(candidates, size)
+    };
+    // A new version, a new configuration and an uninstall begin on all nodes, regardless of the batch.
+    let members = compartment.members.iter().copied();
+    let begins =
+        |place: &Place| resource.profile(place).begins && place.recorded != Status::InProgress;
+    let begin: Vec<u32> = members.filter(|at| begins(place(at))).collect();
+    if !begin.is_empty() {
+        let count = begin.len();
+        return names(begin, count);
+    }
+    let begun =
+        |at: &u32| place(at).recorded == Status::InProgress || place(at).status == Status::Erroring;
+    let batch = match &resource.selections[index] {
+        Selection::Stopped => return none,
+        Selection::New {
+            candidates,
+            size,
+            joining,
+        } => {
+            let mut nodes: Vec<u32> = joining.iter().copied().filter(|at| !begun(at)).collect();
+            let size = nodes.len() + (*size).min(candidates.len());
+            nodes.extend(candidates);
+            if size > 0 {
+                return take(nodes, size);
+            }
+            joining
+        }
+        Selection::Current(batch) => batch,
+    };
+    let rest: Vec<u32> = batch.iter().copied().filter(|at| !begun(at)).collect();
+    if !rest.is_empty() {
+        let count = rest.len();
+        return names(rest, count);
+    }
+    // A permanently failed node keeps its slot, and the batch never ends.
+    let picked = compartment.members.iter().filter(|at| place(at).picked);
+    let batch_of = |at: &u32| !place(at).complete;
+    if picked
+        .chain(batch)
+        .any(|at| batch_of(at) && place(at).given_up)
+    {
+        return none;
+    }
+    let members = compartment.members.iter();
+    let in_batch = |at: &&u32| batch.contains(at) || place(at).picked && !place(at).complete;
+    let in_batch: Vec<u32> = members.filter(in_batch).copied().collect();
+    let counts = Counts::new(compartment.members.iter().map(place));
+    let state = compartment.evaluated(operator, counts.after_batch(in_batch.len()));
+    let size = compartment.batch_size(compartment.members.len() as i64, &state);
+    take(
+        candidates(operator, compartment, &resource.places, &in_batch),
+        size,
+    )
+}

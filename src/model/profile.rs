@@ -1,0 +1,227 @@
+//! Node states: their change by a reconcile before it works on any node.
+
+use super::operator::Operator;
+use super::order::Order;
+use super::stage::{Slot, Step, step};
+use crate::api::{Package, Skyhook, Stage, State, Version};
+use crate::cluster::NodeRecord;
+
+/// A package of the spec.
+pub(super) struct SpecPackage<'a> {
+    pub name: &'a str,
+    pub package: &'a Package,
+    key: String,
+    /// The type of interrupt that follows its installation now.
+    pub interrupt: Option<&'a str>,
+    /// It is to be uninstalled, by `uninstall.apply` or with the custom resource.
+    uninstalls: bool,
+    /// `uninstall.apply` is set.
+    applies_uninstall: bool,
+}
+
+impl<'a> SpecPackage<'a> {
+    pub fn new(skyhook: &'a Skyhook, name: &'a str, package: &'a Package) -> SpecPackage<'a> {
+        let uninstall = package.uninstall();
+        SpecPackage {
+            name,
+            package,
+            key: package.entry_key(name),
+            interrupt: skyhook.pending_interrupt(name, package),
+            uninstalls: skyhook.uninstalls(package),
+            applies_uninstall: uninstall.enabled && uninstall.apply,
+        }
+    }
+
+    pub fn interrupts(&self) -> bool {
+        self.interrupt.is_some()
+    }
+}
+
+/// A distinct node state of a custom resource; thousands of nodes share a few.
+pub(super) struct Profile<'a> {
+    pub record: Option<&'a NodeRecord>,
+    /// By the index of the package, as the operator's handlers leave it.
+    pub slots: Vec<Option<Slot>>,
+    /// The handlers set the node to in progress, regardless of the batch.
+    pub begins: bool,
+    /// A package whose entry the operator removes: its uninstall is over.
+    pub removes: Option<usize>,
+    /// A package that the finalizer waits for is recorded.
+    pub pending: bool,
+    pub complete: bool,
+    /// The packages that the operator takes up on a chosen node, in its order.
+    pub due: Vec<(usize, Step)>,
+    /// A package that waits, and the dependency that it waits for.
+    pub waits: Option<(usize, usize)>,
+    /// Older packages that are uninstalled (before v0.16).
+    removing: bool,
+}
+
+impl<'a> Profile<'a> {
+    /// The node state after the handlers for uninstalls and versions (operator `HandleUninstallRequests`,
+    /// `HandleCancelledUninstalls`, `HandleVersionChange`). `handled` is false where they do not run.
+    pub fn new(
+        operator: &Operator<'_>,
+        packages: &[SpecPackage<'a>],
+        record: Option<&'a NodeRecord>,
+        handled: bool,
+    ) -> Profile<'a> {
+        let mut profile = Profile {
+            record,
+            slots: Vec::with_capacity(packages.len()),
+            begins: false,
+            removes: None,
+            pending: false,
+            complete: false,
+            due: Vec::new(),
+            waits: None,
+            removing: false,
+        };
+        for (at, package) in packages.iter().enumerate() {
+            let entry = record.and_then(|record| record.entry(&package.key));
+            let slot = entry.map(Slot::read);
+            profile.pending |= slot.is_some() && package.package.uninstall().enabled;
+            let slot = match slot {
+                Some(slot) if handled && !operator.before(0, 16) => {
+                    profile.uninstalled(at, package, slot)
+                }
+                slot => slot,
+            };
+            profile.slots.push(slot);
+        }
+        for entry in record.into_iter().flat_map(NodeRecord::entries) {
+            let (name, version) = entry.identity();
+            let known = packages.iter().position(|p| p.name == name);
+            let same = known.is_some_and(|at| packages[at].package.version == version);
+            if !same {
+                let uninstalling = entry.stage == Stage::Uninstall;
+                profile.removing |= uninstalling && operator.before(0, 16);
+                if handled {
+                    profile.version_changed(operator, packages, known, version);
+                }
+            }
+        }
+        profile
+    }
+
+    /// The slot of a recorded package once its uninstall has begun, ended or been cancelled.
+    fn uninstalled(&mut self, at: usize, package: &SpecPackage<'_>, slot: Slot) -> Option<Slot> {
+        let begun = match slot.stage {
+            Stage::UninstallInterrupt if slot.state == State::Complete => {
+                self.removes = Some(at);
+                self.begins = true;
+                return None;
+            }
+            Stage::Uninstall if !package.uninstalls && slot.active() => Stage::Apply,
+            Stage::Uninstall | Stage::UninstallInterrupt => return Some(slot),
+            _ if package.uninstalls && slot.state == State::Complete => Stage::Uninstall,
+            _ => return Some(slot),
+        };
+        self.begins = true;
+        Some(Slot::new(begun, State::InProgress))
+    }
+
+    /// A package is recorded at another version than that of the spec.
+    fn version_changed(
+        &mut self,
+        operator: &Operator<'_>,
+        packages: &[SpecPackage<'_>],
+        known: Option<usize>,
+        recorded: &str,
+    ) {
+        let Some(at) = known else {
+            // Since v0.16 the entry of a package that left the spec stays.
+            self.begins |= operator.before(0, 16);
+            return;
+        };
+        let slot = &mut self.slots[at];
+        if slot.as_ref().is_some_and(|slot| slot.stage.is_uninstall()) {
+            return;
+        }
+        let spec = Version::parse(&packages[at].package.version);
+        let (Some(spec), Some(recorded)) = (spec, Version::parse(recorded)) else {
+            return;
+        };
+        let upgrades = slot.as_ref().is_some_and(|s| s.stage == Stage::Upgrade);
+        if spec > recorded && !upgrades {
+            *slot = Some(Slot::new(Stage::Upgrade, State::InProgress));
+            self.begins = true;
+        } else if spec < recorded && operator.before(0, 16) {
+            // The newer version is uninstalled first.
+            *slot = Some(Slot::new(Stage::Uninstall, State::Skipped));
+            self.begins = true;
+        }
+    }
+
+    /// Puts a package whose configMap has changed back to stage config.
+    pub fn reconfigure(&mut self, at: usize) {
+        self.slots[at] = Some(Slot::new(Stage::Config, State::InProgress));
+        self.begins = true;
+    }
+
+    /// Whether a package is complete.
+    pub fn package_complete(
+        &self,
+        operator: &Operator<'_>,
+        packages: &[SpecPackage<'_>],
+        at: usize,
+    ) -> bool {
+        let slot = self.slots[at].as_ref();
+        slot.is_some_and(|slot| slot.complete(operator, packages[at].interrupts()))
+    }
+
+    /// Completeness and due packages, once all slots are final.
+    pub fn finish(&mut self, operator: &Operator<'_>, packages: &[SpecPackage<'a>], order: &Order) {
+        let complete: Vec<bool> = (0..packages.len())
+            .map(|at| self.package_complete(operator, packages, at))
+            .collect();
+        let in_cycle = |slot: &Option<Slot>| slot.as_ref().is_some_and(|s| s.stage.is_uninstall());
+        let malformed = self.record.is_some_and(NodeRecord::is_malformed);
+        // Operator `IsComplete`: a package that is uninstalled by `uninstall.apply` does not count.
+        let done = (0..packages.len())
+            .all(|at| complete[at] || self.slots[at].is_none() && packages[at].applies_uninstall);
+        self.complete = done && !malformed && !self.removing && !self.slots.iter().any(in_cycle);
+        if self.complete || malformed {
+            return;
+        }
+        let leaves = (0..packages.len()).filter(|at| in_cycle(&self.slots[*at]));
+        let next = order.next(operator, &complete).into_iter();
+        // Operator `shouldSkipApplyForUninstall`.
+        let installs = next.filter(|at| match &self.slots[*at] {
+            Some(slot) => !slot.stage.is_uninstall(),
+            None => !packages[*at].uninstalls,
+        });
+        let due: Vec<usize> = leaves.chain(installs).collect();
+        let winner = winner(packages, &due);
+        self.due = due
+            .iter()
+            .map(|at| {
+                let wins = winner == Some(*at);
+                let slot = self.slots[*at].as_ref();
+                (*at, step(operator, slot, packages[*at].interrupts(), wins))
+            })
+            .collect();
+        let open = (0..packages.len()).filter(|at| !complete[*at] && !due.contains(at));
+        self.waits = open
+            .filter_map(|at| {
+                let mut missing = order.depends_on[at].iter().flatten();
+                Some((at, *missing.find(|on| !complete[**on])?))
+            })
+            .next();
+    }
+}
+
+/// The package whose interrupt serves all that are due: the strongest one, by name (operator
+/// `fudgeInterruptWithPriority`).
+fn winner(packages: &[SpecPackage<'_>], due: &[usize]) -> Option<usize> {
+    let strength = |kind: &str| match kind {
+        "reboot" => 0,
+        "restartAllServices" => 1,
+        "service" => 2,
+        _ => 3,
+    };
+    due.iter()
+        .filter_map(|at| Some((strength(packages[*at].interrupt?), packages[*at].name, *at)))
+        .min()
+        .map(|(_, _, at)| at)
+}

@@ -1,0 +1,228 @@
+//! Reasons for which a custom resource is not further on a node.
+
+use std::fmt;
+
+use crate::api::{Skyhook, Stage};
+use crate::cluster::node::Taint;
+use crate::cluster::{Node, Pod, Source};
+
+/// Why a custom resource is not further on a node, with the object that is responsible.
+#[derive(Debug, Clone)]
+pub enum WaitReason<'a> {
+    /// Nothing: it is complete, or the next reconcile acts.
+    Nothing,
+    Paused,
+    Disabled,
+    /// The operator has no available replica, or no Deployment.
+    OperatorDown,
+    /// The newer operator waits for the rollout of an object of the older API.
+    MigrationHold(&'a Skyhook),
+    /// A node state that cannot be read ends every reconcile.
+    MalformedState {
+        skyhook: &'a Skyhook,
+        node: &'a Node,
+    },
+    /// The node has the ignore label.
+    Ignored,
+    Taint(&'a Taint),
+    /// An earlier custom resource has to finish first, here or on all of its nodes.
+    Earlier {
+        skyhook: &'a Skyhook,
+        node: &'a Node,
+        everywhere: bool,
+    },
+    PolicyMissing(&'a str),
+    /// Failures have stopped the rollout of the compartment.
+    RolloutStopped(&'a str),
+    /// The node is not in the batch.
+    Batch {
+        compartment: &'a str,
+        /// A node that the batch waits for.
+        node: Option<&'a Node>,
+    },
+    /// Before v0.20: nodes of the batch that are not in progress wait for those that are.
+    BatchSibling(&'a Node),
+    /// A package waits for one that is not complete and does not run.
+    Dependency {
+        package: &'a str,
+        dependency: &'a str,
+    },
+    /// Before v0.18 the operator does not consider a package without dependencies again once more packages are complete
+    /// than there are packages without dependencies.
+    NeverScheduled(&'a str),
+    /// A stage runs.
+    Stage {
+        package: String,
+        stage: Stage,
+    },
+    /// The kubelet has not started the pod of a stage.
+    Kubelet(&'a Pod),
+    /// A stage whose Job has failed permanently, or whose pod has ended.
+    GivenUp {
+        package: String,
+        stage: Stage,
+        run: String,
+    },
+    /// Pods that forbid an interrupt run on the node.
+    ProtectedPod(&'a Pod),
+    /// Pods have to leave the node first.
+    Drain(Vec<&'a Pod>),
+    /// The interrupt waits for another package stage on the node.
+    OtherRun(String),
+    /// An interrupt of another package on the node comes first.
+    OtherInterrupt(&'a str),
+    /// The deletion waits for uninstalls on another node.
+    Deletion(&'a Node),
+    /// A source that decides was not read.
+    Unread(Source),
+}
+
+impl WaitReason<'_> {
+    /// The name of the reason in documents.
+    pub fn code(&self) -> &'static str {
+        match self {
+            WaitReason::Nothing => "Nothing",
+            WaitReason::Paused => "Paused",
+            WaitReason::Disabled => "Disabled",
+            WaitReason::OperatorDown => "OperatorDown",
+            WaitReason::MigrationHold(_) => "MigrationHold",
+            WaitReason::MalformedState { .. } => "MalformedState",
+            WaitReason::Ignored => "Ignored",
+            WaitReason::Taint(_) => "Taint",
+            WaitReason::Earlier { .. } => "Earlier",
+            WaitReason::PolicyMissing(_) => "PolicyMissing",
+            WaitReason::RolloutStopped(_) => "RolloutStopped",
+            WaitReason::Batch { .. } => "Batch",
+            WaitReason::BatchSibling(_) => "BatchSibling",
+            WaitReason::Dependency { .. } => "Dependency",
+            WaitReason::NeverScheduled(_) => "NeverScheduled",
+            WaitReason::Stage { .. } => "Stage",
+            WaitReason::Kubelet(_) => "Kubelet",
+            WaitReason::GivenUp { .. } => "GivenUp",
+            WaitReason::ProtectedPod(_) => "ProtectedPod",
+            WaitReason::Drain(_) => "Drain",
+            WaitReason::OtherRun(_) => "OtherRun",
+            WaitReason::OtherInterrupt(_) => "OtherInterrupt",
+            WaitReason::Deletion(_) => "Deletion",
+            WaitReason::Unread(_) => "Unread",
+        }
+    }
+
+    /// The responsible object, as `kind/name`, or its name where it is no object.
+    pub fn object(&self) -> Option<String> {
+        Some(match self {
+            WaitReason::Nothing
+            | WaitReason::Paused
+            | WaitReason::Disabled
+            | WaitReason::OperatorDown
+            | WaitReason::Ignored => return None,
+            WaitReason::MigrationHold(skyhook) => skyhook.reference(),
+            WaitReason::MalformedState { node, .. } => node.reference(),
+            WaitReason::Taint(taint) => taint.spelled(),
+            WaitReason::Earlier { skyhook, .. } => skyhook.reference(),
+            WaitReason::PolicyMissing(name) => format!("deploymentpolicy/{name}"),
+            WaitReason::RolloutStopped(compartment) => (*compartment).to_owned(),
+            WaitReason::Batch { compartment, node } => match node {
+                Some(node) => node.reference(),
+                None => (*compartment).to_owned(),
+            },
+            WaitReason::BatchSibling(node) | WaitReason::Deletion(node) => node.reference(),
+            WaitReason::Dependency { dependency, .. } => (*dependency).to_owned(),
+            WaitReason::NeverScheduled(package) => (*package).to_owned(),
+            WaitReason::Stage { package, .. } => package.clone(),
+            WaitReason::Kubelet(pod) | WaitReason::ProtectedPod(pod) => pod.to_string(),
+            WaitReason::GivenUp { run, .. } | WaitReason::OtherRun(run) => run.clone(),
+            WaitReason::Drain(pods) => pods.first()?.to_string(),
+            WaitReason::OtherInterrupt(package) => (*package).to_owned(),
+            WaitReason::Unread(source) => source.to_string(),
+        })
+    }
+}
+
+/// A clause that follows "because" or is used alone.
+impl fmt::Display for WaitReason<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WaitReason::Nothing => f.write_str("nothing keeps it"),
+            WaitReason::Paused => f.write_str("it is paused"),
+            WaitReason::Disabled => f.write_str("it is disabled"),
+            WaitReason::OperatorDown => f.write_str("the operator is not running"),
+            WaitReason::MigrationHold(skyhook) => {
+                write!(f, "the operator waits for the rollout of {skyhook}")
+            }
+            WaitReason::MalformedState { skyhook, node } => {
+                write!(f, "the node state of {skyhook} on {node} cannot be read")
+            }
+            WaitReason::Ignored => f.write_str("the node is ignored"),
+            WaitReason::Taint(taint) => {
+                write!(f, "it does not tolerate the taint {}", taint.spelled())
+            }
+            WaitReason::Earlier {
+                skyhook,
+                node,
+                everywhere: true,
+            } => write!(
+                f,
+                "{skyhook} must first finish on all of its nodes, and has not on {node}"
+            ),
+            WaitReason::Earlier { skyhook, .. } => write!(f, "{skyhook} runs first on the node"),
+            WaitReason::PolicyMissing(name) => {
+                write!(f, "its deployment policy {name} does not exist")
+            }
+            WaitReason::RolloutStopped(compartment) => {
+                write!(
+                    f,
+                    "failures have stopped the rollout of compartment {compartment}"
+                )
+            }
+            WaitReason::Batch { compartment, node } => match node {
+                Some(node) => write!(
+                    f,
+                    "the batch of compartment {compartment} is at work, on {node}"
+                ),
+                None => write!(
+                    f,
+                    "the next batch of compartment {compartment} is not chosen yet"
+                ),
+            },
+            WaitReason::BatchSibling(node) => {
+                write!(
+                    f,
+                    "the operator continues once {node} is no longer in progress"
+                )
+            }
+            WaitReason::Dependency {
+                package,
+                dependency,
+            } => write!(
+                f,
+                "{package} depends on {dependency}, which is not complete"
+            ),
+            WaitReason::NeverScheduled(package) => {
+                write!(f, "the operator does not look at {package} again")
+            }
+            WaitReason::Stage { package, stage } => write!(f, "stage {stage} of {package} runs"),
+            WaitReason::Kubelet(pod) => write!(f, "the kubelet has not started {pod}"),
+            WaitReason::GivenUp {
+                package,
+                stage,
+                run,
+            } => write!(f, "stage {stage} of {package} has failed for good: {run}"),
+            WaitReason::ProtectedPod(pod) => {
+                write!(f, "{pod} forbids an interrupt while it runs on the node")
+            }
+            WaitReason::Drain(pods) => match pods.as_slice() {
+                [pod] => write!(f, "{pod} has to leave the node"),
+                pods => write!(f, "{} pods have to leave the node", pods.len()),
+            },
+            WaitReason::OtherRun(run) => write!(f, "the interrupt waits for {run}"),
+            WaitReason::OtherInterrupt(package) => {
+                write!(f, "the interrupt of {package} comes first")
+            }
+            WaitReason::Deletion(node) => {
+                write!(f, "packages must first be uninstalled from {node}")
+            }
+            WaitReason::Unread(source) => write!(f, "{source} were not read"),
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! A custom resource in a reconcile: its nodes, their states and its compartments.
+
+use std::collections::HashMap;
+
+use super::compartment::{self, Compartment};
+use super::config_change;
+use super::operator::Operator;
+use super::order::Order;
+use super::place::{NONE, Place, Status};
+use super::profile::{Profile, SpecPackage};
+use super::runs::Runs;
+use super::selection::{Selection, select};
+use crate::api::{DeploymentPolicy, Skyhook};
+use crate::cluster::{Cluster, Node, NodeRecord};
+
+pub(super) struct Resource<'a> {
+    pub skyhook: &'a Skyhook,
+    pub packages: Vec<SpecPackage<'a>>,
+    profiles: Vec<Profile<'a>>,
+    /// The selected nodes, in the operator's order: by creation, then by name.
+    pub nodes: Vec<&'a Node>,
+    /// By the index of the node.
+    pub places: Vec<Place>,
+    pub compartments: Vec<Compartment<'a>>,
+    /// By the index of the compartment.
+    pub selections: Vec<Selection>,
+    /// Whether batches take nodes in the order of `nodes`: only with a deployment policy (operator `BuildState` sorts the
+    /// nodes after it has filled the compartment of an `interruptionBudget`).
+    pub ordered: bool,
+    /// An earlier custom resource with `sequencing: all` and a node on which it is not complete.
+    pub gate: Option<(&'a Skyhook, &'a Node)>,
+    /// The deployment policy does not exist.
+    pub policy_missing: bool,
+    /// A node with a package that the finalizer waits for.
+    pub pending: Option<&'a Node>,
+    /// The first node whose state cannot be read.
+    pub malformed: Option<&'a Node>,
+}
+
+impl<'a> Resource<'a> {
+    pub fn profile(&self, place: &Place) -> &Profile<'a> {
+        &self.profiles[place.profile as usize]
+    }
+
+    /// Whether the operator starts anything for it.
+    pub fn acts(&self) -> bool {
+        self.skyhook.runs() && !self.policy_missing
+    }
+}
+
+/// Builds all custom resources, in the operator's order.
+pub(super) fn build<'a>(
+    cluster: &'a Cluster,
+    operator: Operator<'a>,
+    runs: &Runs<'a>,
+    skyhooks: Vec<&'a Skyhook>,
+) -> Vec<Resource<'a>> {
+    let mut earlier = vec![u16::MAX; cluster.nodes.items().len()];
+    let mut gate = None;
+    let mut resources = Vec::with_capacity(skyhooks.len());
+    for (at, skyhook) in skyhooks.into_iter().enumerate() {
+        let resource = Builder {
+            cluster,
+            operator,
+            runs,
+            skyhook,
+        }
+        .build(&mut earlier, at as u16, gate);
+        // Operator `IsNodeReadyForSkyhook`: a disabled custom resource blocks no other one.
+        if !skyhook.disabled() && skyhook.gates_everywhere() && gate.is_none() {
+            let mut places = resource.places.iter();
+            let open = places.position(|place| !place.complete);
+            gate = open.map(|open| (skyhook, resource.nodes[open]));
+        }
+        resources.push(resource);
+    }
+    resources
+}
+
+struct Builder<'b, 'a> {
+    cluster: &'a Cluster,
+    operator: Operator<'a>,
+    runs: &'b Runs<'a>,
+    skyhook: &'a Skyhook,
+}
+
+impl<'a> Builder<'_, 'a> {
+    fn build(
+        &self,
+        earlier: &mut [u16],
+        index: u16,
+        gate: Option<(&'a Skyhook, &'a Node)>,
+    ) -> Resource<'a> {
+        let skyhook = self.skyhook;
+        let nodes = self.nodes();
+        let packages = skyhook.packages();
+        let mut packages: Vec<SpecPackage<'a>> = packages
+            .map(|(name, package)| SpecPackage::new(skyhook, name, package))
+            .collect();
+        let (profile_of, mut profiles) = self.profiles(&nodes, &packages);
+        if skyhook.runs() {
+            config_change::apply(
+                self.cluster,
+                &self.operator,
+                self.runs,
+                skyhook,
+                &nodes,
+                &mut packages,
+                &mut profiles,
+            );
+        }
+        let order = order(&packages);
+        for profile in &mut profiles {
+            profile.finish(&self.operator, &packages, &order);
+        }
+        let policy = self.policy();
+        let mut compartments = compartment::compartments(skyhook, policy, nodes.len());
+        let compartment_of = compartment::assign(&mut compartments, &nodes);
+        let mut resource = Resource {
+            skyhook,
+            packages,
+            profiles,
+            places: Vec::with_capacity(nodes.len()),
+            nodes,
+            compartments,
+            selections: Vec::new(),
+            ordered: !skyhook.spec.deployment_policy.is_empty(),
+            gate,
+            policy_missing: self.cluster.policy_missing(skyhook),
+            pending: None,
+            malformed: None,
+        };
+        for (at, compartment) in compartment_of.into_iter().enumerate() {
+            let node = resource.nodes[at];
+            let earlier = &mut earlier[index_of(self.cluster.nodes.items(), node)];
+            let place = self.place(&resource, node, profile_of[at], compartment, *earlier);
+            let profile = resource.profile(&place);
+            let pending = profile.pending && skyhook.deleting();
+            let malformed = profile.record.is_some_and(NodeRecord::is_malformed);
+            if pending {
+                resource.pending.get_or_insert(node);
+            }
+            if malformed {
+                resource.malformed.get_or_insert(node);
+            }
+            if !place.complete && !skyhook.disabled() && *earlier == u16::MAX {
+                *earlier = index;
+            }
+            resource.places.push(place);
+        }
+        self.select(&mut resource);
+        resource
+    }
+
+    /// The selected nodes, oldest first; those of one second by name.
+    fn nodes(&self) -> Vec<&'a Node> {
+        let selector = &self.skyhook.spec.node_selectors;
+        let mut nodes: Vec<&Node> = if self.cluster.named_only {
+            let nodes = self.cluster.nodes.items().iter();
+            nodes.filter(|n| selector.matches(&n.labels)).collect()
+        } else {
+            self.cluster.selected(self.skyhook).collect()
+        };
+        // Stable, and they are sorted by name.
+        nodes.sort_by_key(|node| node.created);
+        nodes
+    }
+
+    /// The distinct node states, and the index of the state of each node. Equal records of nodes share their memory.
+    fn profiles(
+        &self,
+        nodes: &[&'a Node],
+        packages: &[SpecPackage<'a>],
+    ) -> (Vec<u32>, Vec<Profile<'a>>) {
+        let mut known: HashMap<Option<*const NodeRecord>, u32, foldhash::fast::RandomState> =
+            HashMap::default();
+        let mut profiles = Vec::new();
+        let profile_of = nodes.iter().map(|node| {
+            let record = self.cluster.on_node(node, self.skyhook.name());
+            let key = record.map(std::ptr::from_ref);
+            *known.entry(key).or_insert_with(|| {
+                let handled = self.skyhook.runs();
+                profiles.push(Profile::new(&self.operator, packages, record, handled));
+                profiles.len() as u32 - 1
+            })
+        });
+        (profile_of.collect(), profiles)
+    }
+
+    fn policy(&self) -> Option<&'a DeploymentPolicy> {
+        self.cluster.policy(&self.skyhook.spec.deployment_policy)
+    }
+
+    fn place(
+        &self,
+        resource: &Resource<'a>,
+        node: &'a Node,
+        profile: u32,
+        compartment: u16,
+        earlier: u16,
+    ) -> Place {
+        let skyhook = self.skyhook;
+        let state = &resource.profiles[profile as usize];
+        let mut place = Place {
+            profile,
+            compartment,
+            earlier,
+            status: Status::Unknown,
+            recorded: Status::read(&self.cluster.status_on(skyhook, node)),
+            complete: state.complete,
+            ignored: node.ignored(self.cluster.flavor()),
+            tolerated: self.cluster.untolerated_by(skyhook, node).is_empty(),
+            picked: skyhook.status.node_priority.contains_key(&node.name),
+            at_work: false,
+            given_up: false,
+            chosen: false,
+            queued: NONE,
+        };
+        for run in self.runs.of(skyhook.name(), &node.name) {
+            place.at_work |= run.alive() || resource.unrecorded(self.runs, state, run);
+            place.given_up |= resource.gives_up(state, run);
+        }
+        place.status = self.status(&place, state);
+        place
+    }
+
+    /// The status that the operator gives the node in this reconcile (operator `IntrospectNode`, and the handlers).
+    fn status(&self, place: &Place, state: &Profile<'a>) -> Status {
+        if place.complete {
+            Status::Complete
+        } else if !place.eligible() && !self.operator.before(0, 20) {
+            // Since v0.20 blocked comes before waiting, and ends with its cause.
+            Status::Blocked
+        } else if state.begins {
+            Status::InProgress
+        } else if place.earlier != u16::MAX {
+            Status::Waiting
+        } else {
+            match place.recorded {
+                Status::Unknown | Status::Complete => Status::Waiting,
+                Status::Blocked if !self.operator.before(0, 20) => Status::Waiting,
+                recorded => recorded,
+            }
+        }
+    }
+
+    /// Selects the nodes of each compartment and numbers those that wait.
+    fn select(&self, resource: &mut Resource<'a>) {
+        for at in 0..resource.compartments.len() {
+            let compartment = &resource.compartments[at];
+            let selection = select(&self.operator, compartment, &resource.places);
+            let (chosen, waiting): (Vec<u32>, Vec<u32>) = match &selection {
+                Selection::Stopped => (Vec::new(), Vec::new()),
+                Selection::Current(batch) => {
+                    let candidates = super::selection::candidates(
+                        &self.operator,
+                        compartment,
+                        &resource.places,
+                        batch,
+                    );
+                    let places = &resource.places;
+                    let outside = candidates.into_iter();
+                    let outside = outside.filter(|at| !places[*at as usize].picked);
+                    (batch.clone(), outside.collect())
+                }
+                Selection::New {
+                    candidates,
+                    size,
+                    joining,
+                } => {
+                    let size = (*size).min(candidates.len());
+                    // Of an arbitrary order only a batch that takes all is certain.
+                    let certain = resource.ordered || size == candidates.len();
+                    let (taken, rest) = candidates.split_at(if certain { size } else { 0 });
+                    ([taken, joining].concat(), rest.to_vec())
+                }
+            };
+            for at in chosen {
+                resource.places[at as usize].chosen = true;
+            }
+            for (number, at) in waiting.into_iter().enumerate() {
+                resource.places[at as usize].queued = number as u32;
+            }
+            resource.selections.push(selection);
+        }
+    }
+}
+
+fn order(packages: &[SpecPackage<'_>]) -> Order {
+    let depends_on = packages.iter().map(|package| {
+        let depends_on = package.package.depends_on.iter();
+        let found = depends_on.map(|(name, version)| {
+            let same = |p: &SpecPackage<'_>| p.name == name && p.package.version == *version;
+            packages.iter().position(same)
+        });
+        found.collect()
+    });
+    Order {
+        depends_on: depends_on.collect(),
+    }
+}
+
+/// The index of a node in the slice that it is in.
+fn index_of(nodes: &[Node], node: &Node) -> usize {
+    let offset = std::ptr::from_ref(node).addr() - nodes.as_ptr().addr();
+    offset / size_of::<Node>()
+}

@@ -1,0 +1,129 @@
+//! Selection: the nodes of a compartment that the operator works on in a reconcile.
+
+use super::batch::Counts;
+use super::compartment::Compartment;
+use super::operator::Operator;
+use super::place::{Place, Status};
+use crate::api::skyhook::BatchState;
+
+/// The nodes of a compartment that the operator takes up. Nodes are indexes in the resource.
+#[derive(Debug, Clone)]
+pub(super) enum Selection {
+    /// None: failures have stopped the rollout, or there are no compartments.
+    Stopped,
+    /// Those of the batch that is not complete yet.
+    Current(Vec<u32>),
+    /// A new batch of `size` nodes, in the order of the candidates where the order is defined.
+    New {
+        candidates: Vec<u32>,
+        size: usize,
+        /// Nodes that the operator is adding to this batch right now: their stages exist, the batch is not recorded yet.
+        joining: Vec<u32>,
+    },
+}
+
+/// Operator `GetNodesForNextBatch`.
+pub(super) fn select(
+    operator: &Operator<'_>,
+    compartment: &Compartment<'_>,
+    places: &[Place],
+) -> Selection {
+    let members = || compartment.members.iter().copied();
+    let place = |at: &u32| &places[*at as usize];
+    let counts = Counts::new(members().map(|at| &places[at as usize]));
+    let state = compartment.evaluated(operator, counts);
+    if state.should_stop && compartment.strategy.is_some() {
+        return Selection::Stopped;
+    }
+    // Before v0.20 nodes that are ignored or not tolerated are chosen as well, keep their slots and get no work.
+    let admitted = |at: &u32| operator.before(0, 20) || place(at).eligible();
+    let in_progress = members().filter(|at| place(at).status == Status::InProgress);
+    let in_progress: Vec<u32> = in_progress.filter(admitted).collect();
+    let waits_in_batch = |at: &u32| {
+        let place = place(at);
+        place.picked && place.status != Status::Complete && place.status != Status::InProgress
+    };
+    let sticky: Vec<u32> = members().filter(waits_in_batch).filter(admitted).collect();
+    let total = compartment.members.len() as i64;
+    if let Some(joining) = joining(compartment, places, &state, total) {
+        return new_batch(operator, compartment, places, &state, joining);
+    }
+    if !in_progress.is_empty() {
+        // Since v0.20 the other nodes of the batch proceed beside those in progress, within the limit.
+        if operator.before(0, 20) {
+            return Selection::Current(in_progress);
+        }
+        let size = compartment.batch_size(total, &state);
+        let room = size.saturating_sub(in_progress.len());
+        let mut nodes = in_progress;
+        nodes.extend(sticky.into_iter().take(room));
+        return Selection::Current(nodes);
+    }
+    if !sticky.is_empty() {
+        return Selection::Current(sticky);
+    }
+    new_batch(operator, compartment, places, &state, Vec::new())
+}
+
+/// The nodes of a batch that the operator is creating: their stages exist, or they are in progress, but none of the
+/// compartment is recorded in the batch yet.
+fn joining(
+    compartment: &Compartment<'_>,
+    places: &[Place],
+    state: &BatchState,
+    total: i64,
+) -> Option<Vec<u32>> {
+    let mut joining = Vec::new();
+    for at in &compartment.members {
+        let place = &places[*at as usize];
+        if place.complete {
+            continue;
+        }
+        if place.picked {
+            return None;
+        }
+        if place.at_work || place.recorded == Status::InProgress {
+            joining.push(*at);
+        }
+    }
+    let fits = !joining.is_empty() && joining.len() <= compartment.batch_size(total, state);
+    fits.then_some(joining)
+}
+
+/// Operator `createNewBatch`.
+fn new_batch(
+    operator: &Operator<'_>,
+    compartment: &Compartment<'_>,
+    places: &[Place],
+    state: &BatchState,
+    joining: Vec<u32>,
+) -> Selection {
+    let total = compartment.members.len() as i64;
+    let size = compartment.batch_size(total, state);
+    let candidates = candidates(operator, compartment, places, &joining);
+    Selection::New {
+        size: size.saturating_sub(joining.len()),
+        candidates,
+        joining,
+    }
+}
+
+/// The nodes that a new batch may take, in the order in which it takes them.
+pub(super) fn candidates(
+    operator: &Operator<'_>,
+    compartment: &Compartment<'_>,
+    places: &[Place],
+    without: &[u32],
+) -> Vec<u32> {
+    let members = compartment.members.iter().copied();
+    let ranked = members.filter_map(|at| {
+        let place = &places[at as usize];
+        let open = !place.complete && !without.contains(&at);
+        let admitted = operator.before(0, 20) || place.eligible();
+        Some((place.status.rank()?, at)).filter(|_| open && admitted)
+    });
+    let mut ranked: Vec<(u8, u32)> = ranked.collect();
+    // Members are in the operator's order of nodes.
+    ranked.sort_unstable();
+    ranked.into_iter().map(|(_, at)| at).collect()
+}

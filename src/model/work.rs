@@ -1,0 +1,216 @@
+//! Progress of a custom resource on a node: gates first, then the packages that are due.
+
+use super::Model;
+use super::action::Action;
+use super::gates::{self, At};
+use super::place::Status;
+use super::profile::{Profile, SpecPackage};
+use super::progress::{NodeProgress, ProgressState};
+use super::reason::WaitReason;
+use super::resource::Resource;
+use super::runs::Runs;
+use super::stage::{Slot, Step};
+use crate::api::State;
+use crate::cluster::{Certainty, PackageRun, Source};
+
+impl<'a> NodeProgress<'a> {
+    /// Something keeps the custom resource from its next action.
+    pub(super) fn held(state: ProgressState, reason: WaitReason<'a>) -> NodeProgress<'a> {
+        NodeProgress {
+            state,
+            next_action: None,
+            reason,
+            since: None,
+            queue: None,
+        }
+    }
+
+    /// The next reconcile acts.
+    pub(super) fn acts(action: Action<'a>) -> NodeProgress<'a> {
+        NodeProgress {
+            next_action: Some(action),
+            ..NodeProgress::held(ProgressState::Running, WaitReason::Nothing)
+        }
+    }
+}
+
+pub(super) fn progress<'a>(
+    model: &Model<'a>,
+    resource: &Resource<'a>,
+    index: usize,
+) -> NodeProgress<'a> {
+    let at = At::new(model, resource, index);
+    if at.place.complete && !resource.skyhook.deleting() {
+        return complete(&at);
+    }
+    if let Some(progress) = runs(&at) {
+        return progress;
+    }
+    let progress = gates::first(&at).unwrap_or_else(|| due(&at));
+    match running(&at) {
+        Some(run) => NodeProgress {
+            next_action: progress.next_action,
+            ..run
+        },
+        None => progress,
+    }
+}
+
+/// A complete node: the operator marks it, and lifts its cordon.
+fn complete<'a>(at: &At<'_, 'a>) -> NodeProgress<'a> {
+    let cordoned = at.profile.record.is_some_and(|record| record.cordon);
+    let marked = at.place.recorded == Status::Complete;
+    let next_action = match (cordoned, marked) {
+        _ if at.model.halt.is_some() || at.resource.skyhook.paused() => None,
+        (true, _) => Some(Action::Release),
+        (false, true) => None,
+        (false, false) => Some(Action::MarkComplete),
+    };
+    NodeProgress {
+        next_action,
+        ..NodeProgress::held(ProgressState::Complete, WaitReason::Nothing)
+    }
+}
+
+/// The operator's action on Jobs and Pods of the custom resource, before any gate.
+fn runs<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
+    let skyhook = at.resource.skyhook;
+    let mut restarts = None;
+    for run in at.runs() {
+        let (package, stage) = (run.package.clone(), run.stage.clone());
+        if at.resource.unrecorded(&at.model.runs, at.profile, run) {
+            return Some(NodeProgress::acts(Action::Record { package, stage }));
+        }
+        if at.model.halt.is_some() || !skyhook.runs() || !run.alive() {
+            continue;
+        }
+        if at.model.runs.outdated(run, skyhook) {
+            restarts = Some(Action::Restart { package, stage });
+        } else if suspended(run) && restarts.is_none() {
+            restarts = Some(Action::Resume { package, stage });
+        }
+    }
+    restarts.map(NodeProgress::acts)
+}
+
+fn suspended(run: &PackageRun<'_>) -> bool {
+    run.job.is_some_and(|job| job.spec.suspend)
+}
+
+/// The stage that runs on the node.
+fn running<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
+    let run = at.runs().find(|run| run.alive() && !suspended(run))?;
+    let reason = match run.unacknowledged() {
+        Some(pod) => WaitReason::Kubelet(pod),
+        None => WaitReason::Stage {
+            package: run.package.clone(),
+            stage: run.stage.clone(),
+        },
+    };
+    Some(NodeProgress {
+        since: run.created(),
+        ..NodeProgress::held(ProgressState::Running, reason)
+    })
+}
+
+/// The first action among the packages that are due on a chosen node (operator `RunSkyhookPackages`).
+fn due<'a>(at: &At<'_, 'a>) -> NodeProgress<'a> {
+    if let Some(package) = at.profile.removes {
+        let package = at.resource.packages[package].name;
+        return NodeProgress::acts(Action::RemoveEntry { package });
+    }
+    if at.model.cluster.certainty_of_no_package_run() == Certainty::Unknown {
+        let unread = match at.model.cluster.jobs.absence() {
+            Certainty::Unknown if at.model.operator.jobs => Source::Jobs,
+            _ => Source::Pods,
+        };
+        return NodeProgress::held(ProgressState::Unknown, WaitReason::Unread(unread));
+    }
+    let mut held = None;
+    for (package, step) in &at.profile.due {
+        let progress = take_up(at, *package, step);
+        if progress.next_action.is_some() {
+            return progress;
+        }
+        held.get_or_insert(progress);
+    }
+    held.unwrap_or_else(|| gates::dependency::check(at))
+}
+
+/// The operator's action on one package.
+fn take_up<'a>(at: &At<'_, 'a>, index: usize, step: &Step) -> NodeProgress<'a> {
+    let package = &at.resource.packages[index];
+    let name = package.name;
+    let own = |run: &&PackageRun<'a>| run.package == name && run.version == package.package.version;
+    // Operator `PodExists`: of Pods also those that have ended.
+    let exists = at.runs().filter(own).find(|run| run.delays_interrupts());
+    if let Some(run) = exists.filter(|run| run.alive()) {
+        let reason = WaitReason::Stage {
+            package: run.package.clone(),
+            stage: run.stage.clone(),
+        };
+        return NodeProgress::held(ProgressState::Running, reason);
+    }
+    let mut own = at.runs().filter(own);
+    if let Some(run) = own.find(|run| at.resource.gives_up(at.profile, run)) {
+        let reason = WaitReason::GivenUp {
+            package: run.package.clone(),
+            stage: run.stage.clone(),
+            run: run.reference(),
+        };
+        return NodeProgress::held(ProgressState::Blocked, reason);
+    }
+    match step {
+        Step::Start { stage, drains } => {
+            if *drains && let Some(held) = gates::drain::check(at) {
+                return held;
+            }
+            NodeProgress::acts(Action::StartStage {
+                package: name,
+                stage: stage.clone(),
+            })
+        }
+        Step::Interrupt => gates::interrupt::check(at).unwrap_or_else(|| {
+            NodeProgress::acts(Action::Interrupt {
+                package: name,
+                kind: package.interrupt.unwrap_or_default(),
+            })
+        }),
+        Step::Skip | Step::Promote => NodeProgress::acts(Action::SkipInterrupt { package: name }),
+        Step::Wait => {
+            let due = at.profile.due.iter();
+            let other = due.map(|(at, _)| *at).find(|at| *at != index);
+            let other = other.map_or(name, |other| at.resource.packages[other].name);
+            NodeProgress::held(ProgressState::Waiting, WaitReason::OtherInterrupt(other))
+        }
+    }
+}
+
+impl<'a> Resource<'a> {
+    /// Whether a stage is over without success and nothing repeats it: its Job has failed and the node state has it as
+    /// erroring at this stage, or its Pod has ended.
+    pub fn gives_up(&self, state: &Profile<'a>, run: &PackageRun<'a>) -> bool {
+        run.given_up()
+            && (run.job.is_none() || self.is_at(state, run, |slot| slot.state == State::Erroring))
+    }
+
+    /// Whether a stage has ended and the operator has not recorded the outcome in the node state.
+    pub fn unrecorded(&self, runs: &Runs<'a>, state: &Profile<'a>, run: &PackageRun<'a>) -> bool {
+        runs.ended(run) && self.is_at(state, run, Slot::active)
+    }
+
+    /// Whether the package of a run is recorded at its stage, in such a state.
+    fn is_at(
+        &self,
+        state: &Profile<'a>,
+        run: &PackageRun<'a>,
+        such: impl Fn(&Slot) -> bool,
+    ) -> bool {
+        let mut packages = self.packages.iter();
+        let own = |p: &SpecPackage<'a>| p.name == run.package && p.package.version == run.version;
+        let slot = packages
+            .position(own)
+            .and_then(|at| state.slots[at].as_ref());
+        slot.is_some_and(|slot| slot.stage == run.stage && such(slot))
+    }
+}

@@ -1,0 +1,90 @@
+//! The restart of a rollout's batches.
+
+use std::collections::BTreeSet;
+
+use super::{batches, node};
+use crate::api::{Skyhook, Status};
+use crate::cluster::{Cluster, Node};
+use crate::plan::{Change, Field, Plan, Step, Target};
+
+/// Adds the restart of the batches of these compartments, or of all, to a plan; returns the number of nodes that change.
+///
+/// Erroring nodes are set to waiting first: otherwise the operator counts them as failed again and stops the rollout. A
+/// node on which a Job has failed permanently stays erroring, as it would hold its batch forever. The status of the
+/// nodes in `handled` is changed by the rest of the plan.
+pub fn add(
+    cluster: &Cluster,
+    skyhook: &Skyhook,
+    compartments: Option<&BTreeSet<&str>>,
+    handled: &[&Node],
+    plan: &mut Plan,
+) -> usize {
+    let within = |node: &&Node| {
+        let own = || cluster.compartment_of(skyhook, node);
+        compartments.is_none_or(|wanted| own().is_some_and(|own| wanted.contains(own)))
+    };
+    let nodes: Vec<&Node> = cluster.selected(skyhook).filter(within).collect();
+    let package_runs = cluster.package_runs();
+    let mut parked = 0;
+    let mut steps = Vec::new();
+    for one in &nodes {
+        let Some(on) = cluster.on_node(one, skyhook.name()) else {
+            continue;
+        };
+        let is_handled = handled.iter().any(|node| node.name == one.name);
+        if is_handled || on.status != Some(Status::Erroring) {
+            continue;
+        }
+        if !cluster.parked(&package_runs, skyhook, one).is_empty() {
+            parked += 1;
+            continue;
+        }
+        let change = node::status(cluster.flavor(), skyhook.name(), on, &Status::Waiting);
+        let why = "otherwise the operator would immediately count the node as failed again";
+        steps.push(Step::new(
+            Target::of_node(one),
+            Change::Metadata(change),
+            why,
+        ));
+    }
+    let changed = steps.len();
+    if changed > 0 {
+        plan.stage(steps);
+        plan.consequences.warn(
+            "erroring nodes are set to waiting and may be chosen again; if the cause remains, they will fail again",
+        );
+    }
+    if parked > 0 {
+        plan.consequences.warn(format!(
+            "{parked} {} in status erroring because a job has failed permanently: first retry the package with `kubectl skyhook package retry`, or the \
+             rollout stops again",
+            if parked == 1 { "node stays" } else { "nodes stay" },
+        ));
+    }
+    let fields = match compartments {
+        Some(compartments) => of_compartments(skyhook, compartments, &nodes),
+        None => batches::reset(skyhook),
+    };
+    if let Some(fields) = fields.filter(|_| batches::begun(skyhook) || !plan.is_empty()) {
+        let target = Target::of_skyhook(cluster.flavor(), skyhook);
+        let why = "the rollout starts again from the first batch";
+        plan.stage(vec![Step::new(target, Change::Status(fields), why)]);
+    }
+    changed
+}
+
+fn of_compartments(
+    skyhook: &Skyhook,
+    compartments: &BTreeSet<&str>,
+    nodes: &[&Node],
+) -> Option<Vec<Field>> {
+    let mut fields = Vec::new();
+    for compartment in compartments {
+        fields.extend(batches::reset_compartment(skyhook, compartment)?);
+    }
+    fields.extend(batches::leave(
+        skyhook,
+        nodes.iter().map(|n| n.name.as_str()),
+    ));
+    Some(fields)
+}

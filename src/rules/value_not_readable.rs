@@ -1,0 +1,82 @@
+use std::collections::BTreeSet;
+
+use super::{Findings, Grade, Subject};
+use crate::cluster::{Cluster, Source};
+use crate::view::plural;
+
+rule! {
+    /// A field of an object has a value that cannot be read, so the field counts as unknown.
+    ///
+    /// # What it means
+    ///
+    /// All other fields of the object and all other objects are used. What depends on the field is not decided: its
+    /// finding is missing or its age is unknown. If the value is not a time, rules that read such objects are reported as not
+    /// checked, and commands that change custom resources or nodes refuse.
+    ///
+    /// # What causes it
+    ///
+    /// The API server accepts times up to 9999-12-31T23:59:59Z, and anyone who may write the status of an object can
+    /// write one: a kubelet whose clock is wrong, or a controller that means "never". Times after 9999-12-30T22:00:00Z are
+    /// beyond the range that this program can hold. Other values are only wrong in files, or where the definition of a custom resource has another schema.
+    ///
+    /// # How to confirm
+    ///
+    /// The evidence names the object, the field and the value.
+    ///
+    /// # How to fix
+    ///
+    /// Correct the value where it is written: the clock of the node, or the controller. A condition is replaced at the
+    /// next heartbeat.
+    ///
+    /// # Since
+    ///
+    /// All operators.
+    SKY511 "value-not-readable" Warning needs Skyhooks Nodes,
+        also Legacy Policies Pods Workloads Jobs Events DisruptionBudgets Operator OperatorPods Webhooks ConfigMaps
+            NodeMetadata,
+        finds Unknowns
+}
+
+/// Fields of one object that are named; the others are counted.
+const NAMED: usize = 5;
+
+fn detect(cluster: &Cluster, findings: &mut Findings) {
+    let mut known = BTreeSet::new();
+    for object in Source::ALL
+        .iter()
+        .flat_map(|source| cluster.unknown_values(*source))
+    {
+        // The operator's pods are among all pods of a file.
+        if !known.insert((object.kind.to_owned(), object.to_string())) {
+            continue;
+        }
+        let subject = match object.source {
+            Source::Nodes => Subject::node(object.name, None),
+            Source::Skyhooks => Subject {
+                skyhook: Some(object.name.to_owned()),
+                ..Subject::object(object.kind, object.name)
+            },
+            _ => Subject::object(object.kind, object.name),
+        };
+        let message = match object.fields.as_slice() {
+            [one] => format!("{} cannot be read, so it is unknown", one.path),
+            [first, rest @ ..] => format!(
+                "{} and {} cannot be read, so they are unknown",
+                first.path,
+                plural(rest.len(), "other field")
+            ),
+            [] => continue,
+        };
+        let reference = object.to_string();
+        let finding = findings.report(subject, message);
+        for field in object.fields.iter().take(NAMED) {
+            finding.evidence(&reference, &field.path, &field.value);
+        }
+        let kind = object.kind.to_lowercase();
+        let mut words = vec!["get", &kind, object.name, "-o", "yaml"];
+        if !object.namespace.is_empty() {
+            words.extend(["--namespace", object.namespace]);
+        }
+        finding.kubectl(Grade::B0, "Show the object", words);
+    }
+}

@@ -1,0 +1,290 @@
+//! Drains in progress: every command says since when, which pods are left and what keeps them there.
+
+use jiff::{SignedDuration, Timestamp};
+use kubectl_skyhook::api::keys;
+use serde_json::{Value, json};
+
+use crate::support::fake_api::FakeApi;
+use crate::support::object_builder::{NAME, NODEWRIGHT};
+use crate::support::run::run;
+
+const NOW: &str = "2026-11-20T12:00:00Z";
+const SHOP: &str = "shop";
+
+/// A custom resource whose second package needs an interrupt, and a node that is drained for it since then.
+fn draining_since(start: &str) -> Vec<Value> {
+    let packages = json!({
+        "setup": {"version": "1.0.0", "image": "example.com/setup"},
+        "tuned": {"version": "1.0.0", "image": "example.com/tuned", "interrupt": {"type": "reboot"},
+            "dependsOn": {"setup": "1.0.0"}},
+    });
+    let mut node = NODEWRIGHT.node("gpu-1", "in_progress", &["setup|1.0.0 config complete"]);
+    let flavor = NODEWRIGHT.0;
+    node["spec"] = json!({"unschedulable": true});
+    node["metadata"]["annotations"][keys::cordon(flavor, NAME)] = "true".into();
+    node["metadata"]["annotations"][flavor.key(&format!("drainStart_{NAME}"))] = start.into();
+    let mut skyhook = NODEWRIGHT.skyhook("in_progress", packages);
+    skyhook["status"]["nodePriority"] = json!({"gpu-1": start});
+    // No package runs, and another workload is elsewhere.
+    let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "backup", "namespace": "ops"}});
+    let far = pod("web-far", "cpu-1", json!({"namespace": "ops"}), json!({}));
+    vec![skyhook, node, NODEWRIGHT.operator(), job, far]
+}
+
+fn pod(name: &str, node: &str, metadata: Value, status: Value) -> Value {
+    let mut pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "namespace": SHOP, "uid": name, "creationTimestamp": "2026-11-19T00:00:00Z",
+            "labels": {"app": "web", "tier": "front"},
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "w", "controller": true}]},
+        "spec": {"nodeName": node, "containers": [{"name": "main", "image": "example.com/web"}]},
+        "status": {"phase": "Running"},
+    });
+    for (part, more) in [("metadata", metadata), ("status", status)] {
+        let more = more.as_object().expect("an object").clone();
+        pod[part].as_object_mut().expect("an object").extend(more);
+    }
+    pod
+}
+
+fn budget(name: &str, labels: Value, status: Value) -> Value {
+    json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+        "metadata": {"name": name, "namespace": SHOP, "creationTimestamp": "2026-11-01T00:00:00Z"},
+        "spec": {"selector": {"matchLabels": labels}},
+        "status": status,
+    })
+}
+
+fn allows_one() -> Value {
+    json!({"observedGeneration": 1, "disruptionsAllowed": 1, "currentHealthy": 2, "desiredHealthy": 1, "expectedPods": 2})
+}
+
+fn webhook() -> Value {
+    json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "vm-validator"},
+        "webhooks": [{"name": "evictions.vm.example", "failurePolicy": "Ignore",
+            "clientConfig": {"url": "https://vm.example"},
+            "rules": [{"apiGroups": [""], "operations": ["*"], "resources": ["pods/eviction"]}]}],
+    })
+}
+
+fn with(mut items: Vec<Value>, more: impl IntoIterator<Item = Value>) -> Vec<Value> {
+    items.extend(more);
+    items
+}
+
+/// The output of each reading command over these objects.
+fn transcript(items: &[Value]) -> String {
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
+    let commands = [
+        "diagnose stuck",
+        "diagnose node gpu-1",
+        "status",
+        "node status",
+    ];
+    let ran = commands.map(|command| {
+        let ran = run(&format!("{command} --from - --now {NOW}"))
+            .stdin(list.as_str())
+            .output();
+        ran.transcript()
+    });
+    ran.join("\n")
+}
+
+/// One pod in its grace period.
+fn normal() -> Vec<Value> {
+    let terminating =
+        json!({"deletionTimestamp": "2026-11-20T11:59:30Z", "deletionGracePeriodSeconds": 30});
+    let leaving = pod("web-1", "gpu-1", terminating, json!({}));
+    with(
+        draining_since("2026-11-20T11:57:00Z"),
+        [leaving, budget("web", json!({"app": "web"}), allows_one())],
+    )
+}
+
+#[test]
+fn a_normal_drain_is_no_finding_and_says_what_it_waits_for() {
+    let transcript = transcript(&normal());
+    insta::assert_snapshot!(&transcript);
+    assert!(
+        !transcript.contains("SKY222") && !transcript.contains("SKY401 "),
+        "{transcript}"
+    );
+}
+
+#[test]
+fn two_budgets_on_one_pod_are_both_named() {
+    let budgets = [
+        budget("web", json!({"app": "web"}), allows_one()),
+        budget("front", json!({"tier": "front"}), allows_one()),
+    ];
+    let here = pod("web-1", "gpu-1", json!({}), json!({}));
+    let items = with(
+        with(draining_since("2026-11-20T10:40:00Z"), [here]),
+        budgets,
+    );
+    insta::assert_snapshot!(transcript(&items));
+}
+
+#[test]
+fn a_budget_protects_pods_that_are_not_ready() {
+    let condition = json!([{"type": "DisruptionAllowed", "status": "False", "reason": "InsufficientPods",
+        "lastTransitionTime": "2026-11-20T02:00:00Z"}]);
+    let status = json!({"observedGeneration": 1, "disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 1,
+        "expectedPods": 2, "conditions": condition});
+    let unready = json!({"conditions": [{"type": "Ready", "status": "False", "reason": "ContainersNotReady"}]});
+    let here = pod("web-1", "gpu-1", json!({}), unready);
+    let start = draining_since("2026-11-20T08:40:00Z");
+    let items = with(
+        start,
+        [here, budget("web", json!({"app": "web"}), status.clone())],
+    );
+    insta::assert_snapshot!(transcript(&items));
+    // A budget that spares only healthy pods is not in the way.
+    let mut spares = budget("web", json!({"app": "web"}), status);
+    spares["spec"]["unhealthyPodEvictionPolicy"] = "AlwaysAllow".into();
+    let terminating = json!({"deletionTimestamp": "2026-11-20T11:59:30Z"});
+    let leaving = pod("web-1", "gpu-1", terminating, json!({}));
+    let items = with(draining_since("2026-11-20T11:58:00Z"), [leaving, spares]);
+    assert!(!self::transcript(&items).contains("SKY401 "));
+}
+
+#[test]
+fn a_webhook_that_refuses_evictions_is_named() {
+    let here = pod("vm-1", "gpu-1", json!({}), json!({}));
+    let far = budget("other", json!({"app": "other"}), allows_one());
+    let items = with(
+        draining_since("2026-11-20T09:30:00Z"),
+        [here, far, webhook()],
+    );
+    insta::assert_snapshot!(transcript(&items));
+}
+
+#[test]
+fn a_refusal_that_an_event_quotes_is_repeated() {
+    let here = pod("vm-1", "gpu-1", json!({}), json!({}));
+    let far = budget("other", json!({"app": "other"}), allows_one());
+    let event = json!({
+        "apiVersion": "v1", "kind": "Event", "metadata": {"name": "refused", "namespace": "default"},
+        "involvedObject": {"kind": "Node", "name": "gpu-1"}, "type": "Warning", "reason": "Drain",
+        "message": "error evicting pod [shop:vm-1]: admission webhook \"evictions.vm.example\" denied the request: not migratable",
+        "lastTimestamp": "2026-11-20T11:59:00Z",
+    });
+    let items = with(
+        draining_since("2026-11-20T09:30:00Z"),
+        [here, far, webhook(), event],
+    );
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
+    let ran = run(&format!(
+        "diagnose stuck --rule SKY401 --from - --now {NOW}"
+    ))
+    .stdin(list)
+    .output();
+    ran.expect_code(2);
+    ran.expect_stdout(
+        "pod shop/vm-1 is not evicted: error evicting pod [shop:vm-1]: admission webhook",
+    );
+    ran.expect_stdout("denied the request: not migratable");
+}
+
+#[test]
+fn a_pod_that_does_not_end_is_named_from_the_start() {
+    let leaving = |end: &str| {
+        let metadata = json!({"deletionTimestamp": end, "finalizers": ["example.com/hold"]});
+        pod("web-1", "gpu-1", metadata, json!({}))
+    };
+    let far = || budget("other", json!({"app": "other"}), allows_one());
+    let start = draining_since("2026-11-20T11:59:40Z");
+    insta::assert_snapshot!(transcript(&with(
+        start,
+        [leaving("2026-11-20T11:59:48Z"), far()]
+    )));
+    // After two minutes it is a warning, after ten an error.
+    for (end, code, found) in [
+        ("2026-11-20T11:57:00Z", 0, "warning SKY401"),
+        ("2026-11-20T11:49:00Z", 2, "error SKY401"),
+    ] {
+        let items = with(
+            draining_since("2026-11-20T11:48:00Z"),
+            [leaving(end), far()],
+        );
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
+        let ran = run(&format!(
+            "diagnose stuck --rule SKY401 --from - --now {NOW}"
+        ))
+        .stdin(list)
+        .output();
+        ran.expect_code(code);
+        ran.expect_stdout(found);
+        ran.expect_stdout("pod shop/web-1 was evicted but does not terminate");
+    }
+}
+
+/// A server with these objects.
+fn served(items: Vec<Value>) -> FakeApi {
+    let fake = FakeApi::new().serving(NODEWRIGHT.0);
+    items.into_iter().for_each(|item| fake.load(item));
+    fake
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the clock of the program under test"
+)]
+fn minutes_ago(minutes: i64) -> String {
+    let at = Timestamp::now() - SignedDuration::from_mins(minutes);
+    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+#[test]
+fn wait_says_what_a_drain_waits_for_and_ends_where_it_is_refused() {
+    let here = || pod("web-1", "gpu-1", json!({}), json!({}));
+    let fake = served(with(draining_since(&minutes_ago(20)), [here()]));
+    let kubeconfig = fake.serve();
+    let ran = run("wait gpu --timeout 300ms")
+        .kubeconfig(&kubeconfig.kubeconfig())
+        .output();
+    assert_eq!(
+        ran.parts(),
+        (
+            "",
+            "error: timed out after 300ms: gpu: in_progress, 0 of 1 node done, gpu-1 draining for 20m, 1 pod left\n\
+             hint: kubectl skyhook diagnose stuck gpu\n",
+            Some(5)
+        )
+    );
+    let budgets = [
+        budget("web", json!({"app": "web"}), allows_one()),
+        budget("front", json!({"tier": "front"}), allows_one()),
+    ];
+    let fake = served(with(
+        with(draining_since(&minutes_ago(40)), [here()]),
+        budgets,
+    ));
+    let kubeconfig = fake.serve();
+    let ran = run("wait gpu --timeout 20s")
+        .kubeconfig(&kubeconfig.kubeconfig())
+        .output();
+    ran.expect_code(2);
+    ran.expect_stdout(
+        "pod shop/web-1 is selected by 2 PodDisruptionBudgets (shop/front and shop/web)",
+    );
+}
+
+#[test]
+fn evictions_webhooks_are_read_from_a_server() {
+    let far = budget("other", json!({"app": "other"}), allows_one());
+    let here = pod("vm-1", "gpu-1", json!({}), json!({}));
+    let fake = served(with(
+        draining_since("2026-11-20T09:30:00Z"),
+        [here, far, webhook()],
+    ));
+    let kubeconfig = fake.serve();
+    let ran = run("diagnose stuck --rule SKY401")
+        .kubeconfig(&kubeconfig.kubeconfig())
+        .output();
+    ran.expect_code(2);
+    ran.expect_stdout("admission webhook evictions.vm.example can refuse evictions");
+}

@@ -1,0 +1,356 @@
+//! The model of the operator: against recordings, and where versions differ.
+
+mod recording;
+mod score;
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use kubectl_skyhook::api::ApiFlavor;
+use kubectl_skyhook::cluster::{Cluster, dump};
+use kubectl_skyhook::model::{Action, Model, NodeProgress, ProgressState};
+use serde_json::{Value, json};
+
+use recording::Recording;
+use score::{Rate, Score};
+
+/// Frames per recording in the test; `FRAMES` overrides it.
+const FRAMES: usize = 16;
+const WANTED: f64 = 95.0;
+const BEGIN: &str = "<!-- figures -->\n";
+const END: &str = "<!-- /figures -->";
+
+/// `RECORDINGS` names another directory of recordings.
+fn recordings() -> Vec<PathBuf> {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/model/recordings");
+    let directory = std::env::var_os("RECORDINGS").map_or(own, PathBuf::from);
+    let entries = std::fs::read_dir(directory).expect("a directory of recordings");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let mut paths: Vec<PathBuf> = paths
+        .filter(|path| path.to_string_lossy().ends_with(".ndjson.gz"))
+        .collect();
+    paths.sort();
+    paths
+}
+
+fn row(table: &mut String, name: &str, score: &Score) {
+    let rate = |rate: Rate| match rate.all {
+        0 => String::new(),
+        all => format!("{}/{all}", rate.right),
+    };
+    let cells = [
+        rate(score.next_nodes),
+        rate(score.actions),
+        rate(score.acting),
+        rate(score.drains),
+        rate(score.running),
+    ];
+    writeln!(table, "| {name} | {} |", cells.join(" | ")).expect("a string");
+}
+
+#[test]
+fn predictions_agree_with_recordings() {
+    let frames = std::env::var("FRAMES").ok().and_then(|n| n.parse().ok());
+    let frames = frames.unwrap_or(FRAMES);
+    let mut table = String::from(
+        "| Recording | Next nodes | Next actions | of these, with an action | During drains | Running stages |\n\
+         | --- | --: | --: | --: | --: | --: |\n",
+    );
+    let mut total = Score::default();
+    for path in recordings() {
+        let recording = Recording::read(&path);
+        let score = Score::of(&recording, frames);
+        row(&mut table, &recording.name, &score);
+        assert_eq!(score.forbidden, Vec::<String>::new());
+        total = total.plus(score);
+    }
+    row(&mut table, "**all**", &total);
+    let percent = [total.next_nodes, total.actions, total.drains].map(Rate::percent);
+    let baseline = total.baseline.percent();
+    writeln!(
+        table,
+        "\nNext nodes: {:.1} percent right. Next actions: {:.1} percent; a prediction of no action is right in \
+         {baseline:.1} percent. During drains: {:.1} percent.",
+        percent[0], percent[1], percent[2]
+    )
+    .expect("a string");
+    let misses = total.misses.join("\n");
+    assert!(percent.iter().all(|p| *p >= WANTED), "{table}\n{misses}");
+    assert!(total.actions.percent() > baseline, "{table}\n{misses}");
+    if frames != FRAMES || std::env::var_os("RECORDINGS").is_some() {
+        panic!("not the recordings of the documentation:\n{table}\n{misses}");
+    }
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/model.md");
+    let text = std::fs::read_to_string(&page).expect("docs/model.md");
+    let (before, rest) = text.split_once(BEGIN).expect("a begin mark");
+    let (_, after) = rest.split_once(END).expect("an end mark");
+    let fresh = format!("{before}{BEGIN}{table}{END}{after}");
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&page, &fresh).expect("written");
+    }
+    assert!(
+        text == fresh || std::env::var_os("UPDATE").is_some(),
+        "the figures in docs/model.md are stale: run this test with UPDATE=1\n{table}\n{misses}"
+    );
+}
+
+/// A cluster with an operator of that version.
+struct Setting {
+    flavor: ApiFlavor,
+    objects: Vec<Value>,
+}
+
+impl Setting {
+    fn new(version: &str) -> Setting {
+        let newer = version >= "v0.18";
+        let flavor = if newer {
+            ApiFlavor::NodeWright
+        } else {
+            ApiFlavor::Skyhook
+        };
+        let operator = json!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {
+                "name": "operator", "namespace": "system",
+                "labels": {"control-plane": "controller-manager"},
+            },
+            "spec": {"replicas": 1, "template": {"spec": {"containers": [
+                {"name": "manager", "image": format!("example.com/{}-operator:{version}", flavor.name())},
+            ]}}},
+            "status": {"availableReplicas": 1, "replicas": 1, "readyReplicas": 1},
+        });
+        Setting {
+            flavor,
+            objects: vec![operator],
+        }
+    }
+
+    fn skyhook(mut self, name: &str, spec: Value, status: Value) -> Setting {
+        self.objects.push(json!({
+            "apiVersion": self.flavor.api_version(), "kind": self.flavor.kind(),
+            "metadata": {"name": name, "generation": 1}, "spec": spec, "status": status,
+        }));
+        self
+    }
+
+    fn deleted(mut self) -> Setting {
+        let last = self.objects.last_mut().expect("an object");
+        last["metadata"]["deletionTimestamp"] = json!("2026-11-25T12:00:00Z");
+        last["metadata"]["finalizers"] = json!([self.flavor.finalizer()]);
+        self
+    }
+
+    /// A node with the status and the node state of one custom resource.
+    fn node(mut self, name: &str, skyhook: &str, status: &str, state: &Value) -> Setting {
+        let key = |key: &str| self.flavor.key(&format!("{key}_{skyhook}"));
+        let state = match state {
+            Value::String(text) => text.clone(),
+            state => state.to_string(),
+        };
+        self.objects.push(json!({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": {
+                "name": name, "creationTimestamp": "2026-11-25T10:00:00Z", "labels": {"pool": name},
+                "annotations": {key("status"): status, key("nodeState"): state},
+            },
+            "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+        }));
+        self
+    }
+
+    fn policy(mut self, spec: Value) -> Setting {
+        self.objects.push(json!({
+            "apiVersion": self.flavor.api_version(), "kind": "DeploymentPolicy",
+            "metadata": {"name": "policy"}, "spec": spec,
+        }));
+        self
+    }
+
+    fn cluster(self) -> Cluster {
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": self.objects});
+        let file = tempfile::Builder::new().suffix(".json").tempfile();
+        let file = file.expect("a file");
+        std::fs::write(file.path(), list.to_string()).expect("written");
+        dump::load(&[file.path().to_owned()], Some(self.flavor)).expect("a cluster")
+    }
+}
+
+/// A node state: each package at version 1.0.0 with its stage and state.
+fn state(packages: &[(&str, &str, &str)]) -> Value {
+    let entry = |(name, stage, state): &(&str, &str, &str)| {
+        let value = json!({
+            "name": name, "version": "1.0.0", "image": "example.com/package", "stage": stage, "state": state,
+        });
+        (format!("{name}|1.0.0"), value)
+    };
+    Value::Object(packages.iter().map(entry).collect())
+}
+
+fn package(depends_on: &[&str]) -> Value {
+    let depends_on = depends_on
+        .iter()
+        .map(|name| ((*name).to_owned(), json!("1.0.0")));
+    let depends_on: serde_json::Map<String, Value> = depends_on.collect();
+    json!({"version": "1.0.0", "image": "example.com/package", "dependsOn": depends_on})
+}
+
+/// The progress of the custom resource `tune` on a node, as state, reason and next action.
+fn progress(cluster: &Cluster, node: &str) -> (ProgressState, &'static str, Option<String>) {
+    let model = Model::new(cluster);
+    let progress: NodeProgress<'_> = model.progress("tune", node).expect("a selected node");
+    let action = progress.next_action.as_ref().map(Action::to_string);
+    (progress.state, progress.reason.code(), action)
+}
+
+#[test]
+fn before_v0_20_a_node_of_the_batch_waits_for_those_in_progress() {
+    let at = |version| {
+        Setting::new(version)
+            .skyhook(
+                "tune",
+                json!({"packages": {"a": package(&[])}, "interruptionBudget": {"count": 2}}),
+                json!({"nodePriority": {"n1": null, "n2": null}}),
+            )
+            .node(
+                "n1",
+                "tune",
+                "in_progress",
+                &state(&[("a", "apply", "in_progress")]),
+            )
+            .node(
+                "n2",
+                "tune",
+                "waiting",
+                &state(&[("a", "apply", "complete")]),
+            )
+            .cluster()
+    };
+    let waits = (ProgressState::Waiting, "BatchSibling", None);
+    assert_eq!(progress(&at("v0.17.0"), "n2"), waits);
+    let next = Some("starts stage config of a".to_owned());
+    assert_eq!(
+        progress(&at("v0.20.0"), "n2"),
+        (ProgressState::Running, "Nothing", next)
+    );
+}
+
+#[test]
+fn before_v0_18_a_late_package_without_dependencies_never_runs() {
+    let at = |version| {
+        let packages = json!({"a": package(&[]), "b": package(&["a"]), "c": package(&["b"]), "late": package(&[])});
+        let done = ["a", "b", "c"].map(|name| (name, "config", "complete"));
+        Setting::new(version)
+            .skyhook("tune", json!({"packages": packages}), json!({}))
+            .node("n1", "tune", "waiting", &state(&done))
+            .cluster()
+    };
+    let never = (ProgressState::Blocked, "NeverScheduled", None);
+    assert_eq!(progress(&at("v0.17.0"), "n1"), never);
+    let next = Some("starts stage apply of late".to_owned());
+    assert_eq!(
+        progress(&at("v0.18.0"), "n1"),
+        (ProgressState::Running, "Nothing", next)
+    );
+}
+
+#[test]
+fn since_v0_17_a_package_after_its_interrupt_is_complete_though_the_spec_has_none() {
+    let at = |version| {
+        Setting::new(version)
+            .skyhook("tune", json!({"packages": {"a": package(&[])}}), json!({}))
+            .node(
+                "n1",
+                "tune",
+                "complete",
+                &state(&[("a", "post-interrupt", "complete")]),
+            )
+            .cluster()
+    };
+    let complete = (ProgressState::Complete, "Nothing", None);
+    assert_eq!(progress(&at("v0.17.0"), "n1"), complete);
+    let again = Some("starts stage apply of a".to_owned());
+    assert_eq!(
+        progress(&at("v0.16.0"), "n1"),
+        (ProgressState::Running, "Nothing", again)
+    );
+}
+
+#[test]
+fn a_malformed_state_halts_every_custom_resource() {
+    let cluster = Setting::new("v0.20.0")
+        .skyhook(
+            "other",
+            json!({"packages": {"a": package(&[])}, "priority": 900}),
+            json!({}),
+        )
+        .skyhook("tune", json!({"packages": {"a": package(&[])}}), json!({}))
+        .node("n1", "tune", "waiting", &state(&[]))
+        .node("n2", "other", "waiting", &json!("{"))
+        .cluster();
+    let blocked = (ProgressState::Blocked, "MalformedState", None);
+    assert_eq!(progress(&cluster, "n1"), blocked);
+    let model = Model::new(&cluster);
+    let next = model.next_nodes("tune");
+    assert_eq!(next[0].1.count, 0, "{next:?}");
+}
+
+#[test]
+fn a_deletion_waits_for_uninstalls_on_other_nodes() {
+    let mut enabled = package(&[]);
+    enabled["uninstall"] = json!({"enabled": true, "apply": false});
+    let cluster = Setting::new("v0.20.0")
+        .skyhook("tune", json!({"packages": {"a": enabled}}), json!({}))
+        .deleted()
+        .node(
+            "n1",
+            "tune",
+            "complete",
+            &state(&[("a", "config", "complete")]),
+        )
+        .node("n2", "tune", "complete", &state(&[]))
+        .cluster();
+    let next = Some("starts stage uninstall of a".to_owned());
+    assert_eq!(
+        progress(&cluster, "n1"),
+        (ProgressState::Running, "Nothing", next)
+    );
+    let waits = (ProgressState::Waiting, "Deletion", None);
+    assert_eq!(progress(&cluster, "n2"), waits);
+}
+
+#[test]
+fn a_node_that_two_compartments_select_belongs_to_the_safer_one() {
+    let compartment = |name: &str, strategy: &str| {
+        json!({
+            "name": name, "selector": {"matchLabels": {"pool": "n1"}}, "budget": {"count": 1},
+            "strategy": {strategy: {"initialBatch": 1}},
+        })
+    };
+    let cluster = Setting::new("v0.20.0")
+        .policy(json!({
+            "default": {"budget": {"count": 1}, "strategy": {"fixed": {"initialBatch": 1}}},
+            "compartments": [compartment("fast", "exponential"), compartment("slow", "fixed")],
+        }))
+        .skyhook(
+            "tune",
+            json!({"packages": {"a": package(&[])}, "deploymentPolicy": "policy"}),
+            json!({}),
+        )
+        .node("n1", "tune", "waiting", &state(&[]))
+        .node("n2", "tune", "waiting", &state(&[]))
+        .cluster();
+    let model = Model::new(&cluster);
+    let next = model.next_nodes("tune");
+    let names = next.iter().map(|(compartment, next)| {
+        let nodes: Vec<&str> = next.nodes.iter().map(|n| n.name.as_str()).collect();
+        (*compartment, nodes, next.ordered)
+    });
+    assert_eq!(
+        names.collect::<Vec<_>>(),
+        [
+            ("fast", vec![], true),
+            ("slow", vec!["n1"], true),
+            ("__default__", vec!["n2"], true)
+        ]
+    );
+}

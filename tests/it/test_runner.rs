@@ -1,0 +1,35 @@
+//! `tests/run` reports a step that did not run as skipped, not as passed.
+
+use crate::support::run::Run;
+
+/// Runs a Bash script in the repository.
+fn bash(script: &str) -> (String, Option<i32>) {
+    let script = format!("cd '{}' && {script}", env!("CARGO_MANIFEST_DIR"));
+    let ran = Run::program("bash", ["-c", &script]).output();
+    (ran.stdout, ran.code)
+}
+
+#[test]
+fn steps_pass_fail_or_are_skipped() {
+    let step = |code: u8| {
+        let (out, failed) = bash(&format!(
+            "source tests/step; step it sh -c 'exit {code}'; exit $failed"
+        ));
+        let verdict = out.lines().last().expect("a verdict");
+        (verdict.replace(|c: char| c.is_ascii_digit(), ""), failed)
+    };
+    assert_eq!(step(0), ("== it: passed in  s".to_owned(), Some(0)));
+    assert_eq!(step(77), ("== it: SKIPPED, not tested".to_owned(), Some(0)));
+    assert_eq!(step(3), ("== it: FAILED after  s".to_owned(), Some(1)));
+}
+
+#[test]
+fn packaging_without_kubectl_is_skipped() {
+    let programs =
+        "bin=$(mktemp -d) && ln -s \"$(command -v bash)\" \"$(command -v dirname)\" \"$bin\"";
+    let (out, code) = bash(&format!("{programs}; PATH=$bin tests/packaging/run"));
+    assert_eq!(
+        (out.as_str(), code),
+        ("not tested: there is no kubectl on the PATH\n", Some(77))
+    );
+}

@@ -1,0 +1,166 @@
+//! Saved plans that were edited.
+
+use kubectl_skyhook::plan::SavedPlan;
+use serde_json::{Value, json};
+
+use super::TestCluster;
+
+/// A plan of grade B4 with warnings, saved for a cluster; with the digest that was printed.
+fn saved(cluster: &TestCluster) -> (String, Value, String) {
+    let file = cluster.state.path().join("plan.json").display().to_string();
+    let ran = cluster.run(&format!("reset gpu-tune --plan-out {file} -o json"));
+    ran.expect_code(0);
+    let printed = ran.json();
+    assert_eq!(printed["grade"], json!("B4"), "{}", ran.transcript());
+    let text = std::fs::read_to_string(&file).expect("a plan");
+    let plan: Value = serde_json::from_str(&text).expect("JSON");
+    let digest = printed["digest"].as_str().expect("a digest").to_owned();
+    assert_eq!(plan["digest"], json!(digest));
+    (file, plan, digest)
+}
+
+/// The JSON pointers of all values, objects and lists included.
+fn pointers(value: &Value) -> Vec<String> {
+    fn walk(value: &Value, at: &str, all: &mut Vec<String>) {
+        let mut member = |name: &str, value: &Value| {
+            let below = format!("{at}/{}", name.replace('~', "~0").replace('/', "~1"));
+            all.push(below.clone());
+            walk(value, &below, all);
+        };
+        match value {
+            Value::Object(members) => members.iter().for_each(|(name, v)| member(name, v)),
+            Value::Array(items) => {
+                let numbered = items.iter().enumerate();
+                numbered.for_each(|(number, v)| member(&number.to_string(), v));
+            }
+            _ => {}
+        }
+    }
+    let mut all = Vec::new();
+    walk(value, "", &mut all);
+    all
+}
+
+/// Other values of the same type, where there are any.
+fn others(value: &Value) -> Vec<Value> {
+    let mut others = match value {
+        Value::Null => vec![json!("x")],
+        Value::Bool(value) => vec![json!(!value)],
+        Value::Number(number) => vec![json!(number.as_u64().expect("a count") + 1)],
+        Value::String(text) => vec![json!(""), json!(format!("{text}x"))],
+        Value::Array(items) => vec![items.iter().chain(items).cloned().collect()],
+        Value::Object(_) => vec![json!({})],
+    };
+    others.push(Value::Null);
+    others.retain(|other| other != value);
+    others
+}
+
+#[test]
+fn every_edit_of_a_saved_plan_is_refused() {
+    let cluster = TestCluster::captured("apply-erroring");
+    let (_, plan, _) = saved(&cluster);
+    assert!(SavedPlan::parse(&plan.to_string()).is_ok());
+    let all = pointers(&plan);
+    for part in [
+        "/digest",
+        "/format",
+        "/title",
+        "/subject",
+        "/cluster/server",
+        "/cluster/uid",
+        "/specs/0/generation",
+        "/consequences/grade",
+        "/consequences/warnings/0",
+        "/erroring",
+    ] {
+        assert!(all.iter().any(|pointer| pointer == part), "{part}: {all:?}");
+    }
+    for pointer in &all {
+        let here = plan.pointer(pointer).expect("it is there");
+        for other in others(here) {
+            let mut edited = plan.clone();
+            *edited.pointer_mut(pointer).expect("it is there") = other;
+            let read = SavedPlan::parse(&edited.to_string());
+            assert!(read.is_err(), "{pointer}: {here}");
+        }
+        let (parent, name) = pointer.rsplit_once('/').expect("a pointer");
+        let mut edited = plan.clone();
+        match edited.pointer_mut(parent).expect("it is there") {
+            Value::Object(members) => {
+                members.shift_remove(&name.replace("~1", "/").replace("~0", "~"));
+            }
+            Value::Array(items) => {
+                items.remove(name.parse().expect("a number"));
+            }
+            _ => unreachable!("a parent has members"),
+        }
+        let read = SavedPlan::parse(&edited.to_string());
+        assert!(read.is_err(), "{pointer} removed");
+    }
+    let mut edited = plan;
+    edited["novel"] = json!(true);
+    assert!(SavedPlan::parse(&edited.to_string()).is_err());
+}
+
+/// The layout of the file is not bound: an editor may reformat it.
+#[test]
+fn a_reformatted_plan_is_the_same_plan() {
+    let cluster = TestCluster::captured("apply-erroring");
+    let (file, mut plan, digest) = saved(&cluster);
+    plan.sort_all_objects();
+    std::fs::write(&file, plan.to_string()).expect("a file");
+    let ran = cluster.run(&format!(
+        "apply-plan {file} --digest {digest} --dry-run -o json"
+    ));
+    ran.expect_code(0);
+    assert_eq!(ran.json()["digest"], json!(digest));
+}
+
+#[test]
+fn an_edited_plan_is_not_applied() {
+    type Edit = fn(&mut Value);
+    let edits: [Edit; 4] = [
+        // Otherwise a piped yes would apply it.
+        |plan| plan["consequences"]["grade"] = json!("B1"),
+        |plan| plan["consequences"]["warnings"] = json!([]),
+        |plan| plan["cluster"] = Value::Null,
+        |plan| plan["specs"] = json!([]),
+    ];
+    for edit in edits {
+        let cluster = TestCluster::captured("apply-erroring");
+        let (file, mut plan, digest) = saved(&cluster);
+        edit(&mut plan);
+        std::fs::write(&file, plan.to_string()).expect("a file");
+        // The spec is changed since.
+        let mut cr = cluster.cr().expect("it is there");
+        cr["metadata"]["generation"] = json!(99);
+        cluster.fake.load(cr);
+        for flags in ["", " --confirm", &format!(" --confirm --digest {digest}")] {
+            let ran = cluster.command(&format!("apply-plan {file}{flags}"));
+            let ran = ran.stdin("yes\n").output();
+            let error = format!(
+                "error: {file}: the plan does not match its digest: the file was edited or truncated\n\
+                 hint: run the planned command again, with --plan-out\n"
+            );
+            assert_eq!(ran.parts(), ("", error.as_str(), Some(1)), "{flags}");
+        }
+        assert_eq!(cluster.writes(), [""; 0]);
+    }
+}
+
+#[test]
+fn a_plan_of_another_format_is_refused_with_what_to_do() {
+    let cluster = TestCluster::captured("apply-erroring");
+    let (file, mut plan, _) = saved(&cluster);
+    for format in ["kubectl-skyhook/plan/v1", "kubectl-skyhook/plan/v9"] {
+        plan["format"] = json!(format);
+        std::fs::write(&file, plan.to_string()).expect("a file");
+        let ran = cluster.run(&format!("apply-plan {file} --confirm"));
+        let error = format!(
+            "error: {file}: unsupported plan format \"{format}\"; this version reads only \"kubectl-skyhook/plan/v2\"\n\
+             hint: run the planned command again, with --plan-out\n"
+        );
+        assert_eq!(ran.parts(), ("", error.as_str(), Some(1)));
+    }
+}
