@@ -3,6 +3,7 @@
 mod estimate;
 mod recording;
 mod score;
+mod timeline;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
