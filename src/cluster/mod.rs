@@ -8,6 +8,7 @@ mod acting;
 pub mod active_api;
 pub mod admission;
 mod annotations;
+pub mod applied;
 pub mod applier;
 pub mod at_once;
 pub mod attempts;
