@@ -7,10 +7,10 @@ use super::progress::ProgressState;
 use super::reason::WaitReason;
 use super::resource::Resource;
 use super::timeline::{Happening, Moment, Remaining};
-use crate::api::{Skyhook, Stage};
+use crate::api::{Package, Skyhook, Stage};
 use crate::cluster::applied::changes;
 use crate::cluster::drain::eviction::EvictionBlock;
-use crate::cluster::{Cluster, Node};
+use crate::cluster::{Cluster, Node, Pod};
 
 /// What the operator does for a custom resource once it has an edited spec.
 #[derive(Debug)]
@@ -83,46 +83,78 @@ impl Change<'_> {
     }
 }
 
-/// The effects of an edit of a custom resource. `before` is its spec until then, if it exists; `edited` holds the cluster
-/// with the edit. `None` where the edited cluster lacks the custom resource, or its nodes were not read.
-pub fn effects<'a>(
-    before: Option<&'a Skyhook>,
-    edited: &'a Cluster,
-    skyhook: &str,
-) -> Option<Effects<'a>> {
-    edited.nodes.ok()?;
-    let now = edited.skyhook(skyhook)?;
+/// The effects of an edit on custom resources. `live` is the cluster until then, `edited` the same with the edit; those that
+/// `edited` lacks have none, and so have all where the nodes were not read.
+pub fn effects<'a>(live: &'a Cluster, edited: &'a Cluster, skyhooks: &[&str]) -> Vec<Effects<'a>> {
+    if edited.nodes.ok().is_none() {
+        return Vec::new();
+    }
     let model = Model::new(edited);
-    let resource = model.resource(skyhook)?;
-    let totals = resource.compartments.iter();
-    let allowed = totals
-        .map(|c| c.batch_size(c.members.len() as i64, &c.state))
-        .sum();
-    let interrupts = resource.packages.iter().map(|p| (p.name, p.interrupt));
-    let interrupts: HashMap<&str, Option<&str>> = interrupts.collect();
-    let waiting = waiting(&model, skyhook);
-    let stuck = stuck(&model, skyhook);
+    let known = skyhooks.iter().filter_map(|name| model.resource(name));
+    let mut all: Vec<Effects<'a>> = known.map(|resource| at_first(&model, resource)).collect();
+    let interrupts: Vec<HashMap<&str, &str>> = all
+        .iter()
+        .filter_map(|effects| model.resource(effects.skyhook))
+        .map(|resource| {
+            let packages = resource.packages.iter();
+            packages.filter_map(|p| Some((p.name, p.interrupt?))).collect()
+        })
+        .collect();
     let timeline = model.timeline();
-    let moments = timeline.moments.iter().filter(|m| m.skyhook == skyhook);
-    let own = Moments(moments.collect());
-    let mut names: BTreeSet<&str> = now.packages().map(|(name, _)| name).collect();
-    names.extend(
-        before
-            .into_iter()
-            .flat_map(Skyhook::packages)
-            .map(|(name, _)| name),
-    );
-    let packages = names.into_iter().map(|name| {
-        let interrupt = interrupts.get(name).copied().flatten();
-        own.package(before, now, name, interrupt)
-    });
-    let packages = packages.collect();
-    let cordoned = own.cordoned();
-    let mut refusing: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     let pods = edited.evictable_by_node();
-    for node in &cordoned {
+    for (effects, interrupts) in all.iter_mut().zip(&interrupts) {
+        let moments = timeline.moments.iter();
+        let own = Moments(moments.filter(|m| m.skyhook == effects.skyhook).collect());
+        let was = live.skyhook(effects.skyhook);
+        let is = edited.skyhook(effects.skyhook);
+        let (before, after) = (was.into_iter(), is.into_iter());
+        let names = before.chain(after).flat_map(Skyhook::packages);
+        let names: BTreeSet<&str> = names.map(|(name, _)| name).collect();
+        for name in names {
+            let package = |skyhook: Option<&'a Skyhook>| skyhook.and_then(|s| s.package(name));
+            let kind = interrupts.get(name).copied();
+            let effect = own.package(name, package(was), package(is), kind);
+            effects.packages.push(effect);
+        }
+        effects.cordoned = own.cordoned();
+        effects.evicted = own.evicted();
+        effects.refusing = refusing(edited, &pods, &effects.cordoned);
+        effects.remaining = timeline.remaining(effects.skyhook);
+        if !timeline.stuck.contains(&effects.skyhook) {
+            effects.stuck = None;
+        }
+    }
+    all
+}
+
+/// What is known of the effects before the timeline.
+fn at_first<'a>(model: &Model<'a>, resource: &Resource<'a>) -> Effects<'a> {
+    let sizes = resource.compartments.iter();
+    let sizes = sizes.map(|c| c.batch_size(c.members.len() as i64, &c.state));
+    let skyhook = resource.skyhook.name();
+    Effects {
+        skyhook,
+        packages: Vec::new(),
+        cordoned: Vec::new(),
+        evicted: 0,
+        refusing: BTreeMap::new(),
+        allowed: sizes.sum(),
+        waiting: waiting(model, skyhook),
+        stuck: stuck(model, skyhook),
+        remaining: None,
+    }
+}
+
+/// The budgets that refuse to evict pods of these nodes now.
+fn refusing<'a>(
+    cluster: &'a Cluster,
+    pods: &HashMap<&str, Vec<&Pod>>,
+    nodes: &[&'a Node],
+) -> BTreeMap<String, BTreeSet<&'a str>> {
+    let mut refusing: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    for node in nodes {
         for pod in pods.get(node.name.as_str()).into_iter().flatten() {
-            let budgets = match edited.eviction_block(pod) {
+            let budgets = match cluster.eviction_block(pod) {
                 Some(EvictionBlock::Budget(budget)) => vec![budget],
                 Some(EvictionBlock::Overlap(budgets)) => budgets,
                 None => Vec::new(),
@@ -133,17 +165,7 @@ pub fn effects<'a>(
             }
         }
     }
-    Some(Effects {
-        skyhook: now.name(),
-        packages,
-        evicted: own.evicted(),
-        cordoned,
-        refusing,
-        allowed,
-        waiting,
-        stuck: stuck.filter(|_| timeline.stuck.contains(&skyhook)),
-        remaining: timeline.remaining(skyhook),
-    })
+    refusing
 }
 
 /// The custom resources that wait for this one, on a node or everywhere.
@@ -181,13 +203,11 @@ struct Moments<'m, 'a>(Vec<&'m Moment<'a>>);
 impl<'a> Moments<'_, 'a> {
     fn package(
         &self,
-        before: Option<&'a Skyhook>,
-        now: &'a Skyhook,
         name: &'a str,
+        was: Option<&'a Package>,
+        is: Option<&'a Package>,
         interrupt: Option<&'a str>,
     ) -> PackageEffect<'a> {
-        let was = before.and_then(|before| before.package(name));
-        let is = now.package(name);
         let mut nodes: Vec<&'a Node> = Vec::new();
         let mut seen: BTreeSet<&str> = BTreeSet::new();
         let mut stages: Vec<Stage> = Vec::new();
