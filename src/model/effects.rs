@@ -97,7 +97,9 @@ pub fn effects<'a>(live: &'a Cluster, edited: &'a Cluster, skyhooks: &[&str]) ->
         .filter_map(|effects| model.resource(effects.skyhook))
         .map(|resource| {
             let packages = resource.packages.iter();
-            packages.filter_map(|p| Some((p.name, p.interrupt?))).collect()
+            packages
+                .filter_map(|p| Some((p.name, p.interrupt?)))
+                .collect()
         })
         .collect();
     let timeline = model.timeline();

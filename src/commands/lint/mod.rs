@@ -1,3 +1,4 @@
+mod effects;
 mod junit;
 mod report;
 
@@ -17,8 +18,9 @@ use crate::lint::{self, Documents, Input, files};
 /// Finds what the API server, the webhook or the operator would refuse (errors), and what they accept but hurts
 /// (warnings). Objects of other kinds are skipped.
 ///
-/// The manifests are checked against the cluster of the kubeconfig, or a capture with --from. Without a kubeconfig or
-/// with --offline, checks that require a cluster are skipped.
+/// The manifests are checked against the cluster of the kubeconfig, or a capture with --from, and the report says what the
+/// operator will do once they are applied: which stages run on which nodes, how many at once, and what they evict. Without a
+/// kubeconfig or with --offline, this and the checks that require a cluster are skipped.
 ///
 /// A comment suppresses a finding in the field below or beside it: `# kubectl-skyhook: allow SKY840 reason`.
 ///
@@ -82,7 +84,13 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let input = Input::new(documents, cluster.as_ref(), args.operator_version.clone());
     let report = lint::lint(&input);
     let failed = report.open().any(|f| args.fail_on.includes(f.severity));
-    ctx.show(&LintView::new(&report, cluster.as_ref()))?;
+    let applied = effects::applied(&input);
+    let effects = applied.as_ref().map(|applied| effects::of(&input, applied));
+    ctx.show(&LintView::new(
+        &report,
+        cluster.as_ref(),
+        effects.unwrap_or_default(),
+    ))?;
     Ok(match (failed, unread) {
         (true, _) => Exit::Findings,
         (false, true) => Exit::Failed,

@@ -4,10 +4,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::effects::{self, PackageDocument, RolloutDocument};
 use super::junit;
 use crate::cluster::Cluster;
 use crate::commands::shared::rule::{counted, label_of};
 use crate::lint::{LintFinding, LintReport};
+use crate::model::Effects;
 use crate::rules::{Evidence, Severity, Subject};
 use crate::view::text::{self, Line, Text};
 use crate::view::{API_VERSION, View, list, plural, to_json};
@@ -26,6 +28,10 @@ pub struct Document {
     /// Findings that a comment suppresses.
     suppressed: Vec<FindingDocument>,
     counts: Counts,
+    /// What happens to packages once the manifests are applied; empty without a cluster.
+    effects: Vec<PackageDocument>,
+    /// What happens to nodes.
+    rollouts: Vec<RolloutDocument>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -70,11 +76,20 @@ struct Counts {
 pub struct LintView<'a> {
     report: &'a LintReport,
     cluster: Option<&'a Cluster>,
+    effects: Vec<Effects<'a>>,
 }
 
 impl<'a> LintView<'a> {
-    pub fn new(report: &'a LintReport, cluster: Option<&'a Cluster>) -> LintView<'a> {
-        LintView { report, cluster }
+    pub fn new(
+        report: &'a LintReport,
+        cluster: Option<&'a Cluster>,
+        effects: Vec<Effects<'a>>,
+    ) -> LintView<'a> {
+        LintView {
+            report,
+            cluster,
+            effects,
+        }
     }
 
     fn suppressed(&self) -> usize {
@@ -189,6 +204,7 @@ impl View for LintView<'_> {
             body.blank()
                 .line(text::dim("Explain a rule: ") + text::command(command));
         }
+        body.append(effects::text(&self.effects));
         body
     }
 
@@ -225,6 +241,8 @@ impl View for LintView<'_> {
                 infos: report.count(Severity::Info),
                 suppressed: self.suppressed(),
             },
+            effects: self.effects.iter().flat_map(effects::packages).collect(),
+            rollouts: self.effects.iter().map(effects::rollout).collect(),
         })
     }
 
