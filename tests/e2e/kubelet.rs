@@ -120,6 +120,11 @@ impl Kubelet {
         begun.iter().filter(asked).count()
     }
 
+    /// Package, stage and node of all pods that have been begun, in this order.
+    pub fn all_begun(&self) -> Vec<[String; 3]> {
+        self.begun.lock().expect("no holder panics").clone()
+    }
+
     /// How long each step of a pod takes at least.
     pub fn pace(&self, step: Duration) {
         self.pace.store(

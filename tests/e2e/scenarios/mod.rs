@@ -4,6 +4,7 @@ mod blocked_by_spec;
 mod blocked_rollouts;
 mod deletion;
 mod deletion_remedies;
+mod edit_effects;
 mod encodings;
 mod excluded_nodes;
 mod failed_jobs;
@@ -50,6 +51,7 @@ const OLD: Group = &[
     ("rollout", healthy::rollout),
     ("rollout_with_a_budget", healthy::rollout_with_a_budget),
     ("upgrade", healthy::upgrade),
+    ("edit_effects", edit_effects::of_all_kinds),
     ("config_change", healthy::config_change),
     ("uninstall_and_reinstall", healthy::uninstall_and_reinstall),
     ("reboot", healthy::reboot),

@@ -1,0 +1,233 @@
+//! The effects that `lint` announces for an edit, beside what the operator then does.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::{
+    cluster::Cluster,
+    manifest::{Skyhook, package, skyhook},
+    rollout::Rollout,
+    view::complete,
+};
+
+/// For so long nothing has to happen before an edit counts as over: the operator takes it up within a second.
+const QUIET: Duration = Duration::from_secs(3);
+
+/// Per package: the stages and the nodes on which they run.
+type Outcome = BTreeMap<String, (BTreeSet<String>, BTreeSet<String>)>;
+
+/// One custom resource through all kinds of edits.
+pub fn of_all_kinds(cluster: &Cluster) {
+    for number in 4..=6 {
+        let labels = json!({"kubernetes.io/os": "linux", "half": "second"});
+        cluster.add_node(&format!("node-{number}"), labels);
+    }
+    let tuning = || package("tuning", "1.0.0");
+    let driver = || package("driver", "2.0.0").after("tuning", "1.0.0");
+    let of = |packages: Vec<crate::manifest::Package>| {
+        let whole = skyhook("gpu").set("interruptionBudget", json!({"count": 2}));
+        packages.into_iter().fold(whole, Skyhook::with)
+    };
+    let step = |what: &str, edit: Skyhook| follows(cluster, what, &edit);
+
+    step("a new custom resource", of(vec![tuning(), driver()]));
+    step("nothing", of(vec![tuning(), driver()]));
+    let env = json!([{"name": "MODE", "value": "fast"}]);
+    step("env", of(vec![tuning().set("env", env), driver()]));
+    let resources = json!({
+        "cpuRequest": "50m", "cpuLimit": "100m", "memoryRequest": "32Mi", "memoryLimit": "64Mi",
+    });
+    step(
+        "resources",
+        of(vec![tuning().set("resources", resources), driver()]),
+    );
+    step(
+        "a newer version",
+        of(vec![
+            tuning(),
+            package("driver", "2.1.0").after("tuning", "1.0.0"),
+        ]),
+    );
+    let driver = || package("driver", "2.1.0").after("tuning", "1.0.0");
+    let config = |value: &str| json!({"grub.conf": value, "motd": "hello"});
+    step(
+        "a configMap",
+        of(vec![tuning().set("configMap", config("a")), driver()]),
+    );
+    step(
+        "a key of the configMap",
+        of(vec![tuning().set("configMap", config("b")), driver()]),
+    );
+    let interrupts = json!({"grub.conf": {"type": "service", "services": ["containerd"]}});
+    let tuned = |value: &str| {
+        let whole = tuning().set("configMap", config(value));
+        whole.set("configInterrupts", interrupts.clone())
+    };
+    step("configInterrupts", of(vec![tuned("b"), driver()]));
+    step("a key with an interrupt", of(vec![tuned("c"), driver()]));
+    let agent = || package("agent", "1.0.0").uninstallable();
+    step("another package", of(vec![tuned("c"), driver(), agent()]));
+    step(
+        "priority",
+        of(vec![tuned("c"), driver(), agent()]).set("priority", json!(10)),
+    );
+    step(
+        "budget",
+        of(vec![tuned("c"), driver(), agent()]).set("interruptionBudget", json!({"count": 1})),
+    );
+    step(
+        "a dependency",
+        of(vec![tuned("c"), driver(), agent().after("tuning", "1.0.0")]),
+    );
+    let narrow = json!({"matchExpressions": [{"key": "half", "operator": "DoesNotExist"}]});
+    let half = of(vec![
+        tuned("c"),
+        driver(),
+        agent(),
+        package("extra", "1.0.0"),
+    ]);
+    step(
+        "a narrower selector and a package",
+        half.set("nodeSelectors", narrow),
+    );
+    let all = || vec![tuned("c"), driver(), agent(), package("extra", "1.0.0")];
+    step("a wider selector", of(all()));
+    step(
+        "a package leaves the spec",
+        of(vec![tuned("c"), driver(), agent()]),
+    );
+    step(
+        "uninstall.apply",
+        of(vec![
+            tuned("c"),
+            driver(),
+            package("agent", "1.0.0").uninstalling(),
+        ]),
+    );
+    step(
+        "an uninstalled package leaves the spec",
+        of(vec![tuned("c"), driver()]),
+    );
+    let rebooting = || driver().interrupts("reboot");
+    step("an interrupt", of(vec![tuned("c"), rebooting()]));
+    let newer = package("driver", "2.2.0")
+        .after("tuning", "1.0.0")
+        .interrupts("reboot");
+    step(
+        "a newer version with an interrupt",
+        of(vec![tuned("c"), newer]),
+    );
+}
+
+/// Lints an edit, makes it, and compares.
+#[track_caller]
+fn follows(cluster: &Cluster, what: &str, edit: &Skyhook) {
+    let file = tempfile::Builder::new()
+        .suffix(".json")
+        .tempfile()
+        .expect("a file");
+    std::fs::write(file.path(), edit.body().to_string()).expect("written");
+    let path = file.path().to_str().expect("text");
+    let lint = cluster.ours(&["lint", "--fail-on", "never", "-f", path]);
+    let predicted = predicted(&lint);
+
+    let before = cluster.kubelet.all_begun().len();
+    let gpu = replaced(cluster, edit);
+    quiet(cluster, &gpu);
+    let begun = cluster.kubelet.all_begun().split_off(before);
+    assert_eq!(predicted, actual(&begun), "{what}: {:#}", lint["effects"]);
+    for effect in lint["effects"].as_array().into_iter().flatten() {
+        let name = effect["package"].as_str().expect("a name");
+        let most = at_once(&begun, name);
+        let allowed = effect["atOnce"].as_u64().expect("a number") as usize;
+        // A node whose only stage is over is no longer seen to be at work.
+        assert!(
+            most <= allowed,
+            "{what}: {name} on {most} nodes at once, {allowed} announced: {begun:?}"
+        );
+    }
+}
+
+/// Creates the custom resource, or replaces its spec.
+fn replaced<'a>(cluster: &'a Cluster, edit: &Skyhook) -> Rollout<'a> {
+    let rollout = cluster.rollout(&edit.name);
+    let live = cluster
+        .api
+        .find(&rollout.path())
+        .expect("the API server responds");
+    let Some(mut live) = live else {
+        return cluster.apply(edit);
+    };
+    live["spec"] = edit.spec.clone();
+    cluster
+        .api
+        .put(&rollout.path(), &live)
+        .expect("the edit is accepted");
+    rollout
+}
+
+/// Waits until the custom resource is complete and no pod has been begun for a while.
+#[track_caller]
+fn quiet(cluster: &Cluster, gpu: &Rollout<'_>) {
+    let mut begun = usize::MAX;
+    let mut since = Instant::now();
+    cluster.await_that("the edit is carried out", || {
+        let now = cluster.kubelet.all_begun().len();
+        if now != begun || !(complete().holds)(&gpu.view()) {
+            (begun, since) = (now, Instant::now());
+        }
+        since.elapsed() >= QUIET
+    });
+}
+
+fn predicted(lint: &Value) -> Outcome {
+    let effects = lint["effects"].as_array().expect("effects");
+    let texts = |list: &Value| -> BTreeSet<String> {
+        let all = list.as_array().expect("a list").iter();
+        all.map(|text| text.as_str().expect("text").to_owned())
+            .collect()
+    };
+    let all = effects.iter().map(|effect| {
+        let name = effect["package"].as_str().expect("a name").to_owned();
+        (name, (texts(&effect["stages"]), texts(&effect["nodes"])))
+    });
+    all.filter(|(_, (stages, _))| !stages.is_empty()).collect()
+}
+
+fn actual(begun: &[[String; 3]]) -> Outcome {
+    let mut outcome = Outcome::new();
+    for [package, stage, node] in begun {
+        let (stages, nodes) = outcome.entry(package.clone()).or_default();
+        stages.insert(stage.clone());
+        nodes.insert(node.clone());
+    }
+    outcome
+}
+
+/// The most nodes that are between the first and the last stage of a package at the same time.
+fn at_once(begun: &[[String; 3]], package: &str) -> usize {
+    let own = || {
+        begun
+            .iter()
+            .enumerate()
+            .filter(|(_, [name, ..])| name == package)
+    };
+    let nodes: BTreeSet<&String> = own().map(|(_, [_, _, node])| node).collect();
+    let spans = nodes.iter().map(|node| {
+        let mut of_node = own()
+            .filter(|(_, [_, _, on])| on == *node)
+            .map(|(at, _)| at);
+        let first = of_node.next().expect("a stage");
+        (first, of_node.last().unwrap_or(first))
+    });
+    let spans: Vec<(usize, usize)> = spans.collect();
+    let working = |at: usize| {
+        spans
+            .iter()
+            .filter(|(first, last)| (*first..=*last).contains(&at))
+            .count()
+    };
+    (0..begun.len()).map(working).max().unwrap_or(0)
+}
