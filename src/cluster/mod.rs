@@ -80,6 +80,7 @@ use indexes::Indexes;
 use installation::Installation;
 pub use job::Job;
 pub use kept_logs::KeptLogs;
+pub use lenient::decode as decode_leniently;
 pub use named_nodes::Only;
 pub use node::{Node, NodeRecord};
 pub use operator::Deployment;

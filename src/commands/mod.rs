@@ -15,6 +15,7 @@ pub mod fix;
 pub mod journal;
 pub mod leftovers;
 pub mod lifecycle;
+pub mod lint;
 pub mod node;
 pub mod package;
 pub mod rbac;
@@ -57,6 +58,7 @@ table! {
         Diagnose(diagnose::Args),
         Explain(explain::Args),
         Rules(rules::Args),
+        Lint(lint::Args),
         Wait(wait::Args),
         Collect(collect::Args),
         #[command(subcommand)]

@@ -5,6 +5,7 @@ pub mod blockers;
 pub mod command;
 pub mod diagnosis;
 pub mod drain;
+pub mod fail_on;
 pub mod grouped;
 pub mod held;
 pub mod migration;
