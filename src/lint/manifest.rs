@@ -5,6 +5,7 @@ use std::rc::Rc;
 use serde_json::Value;
 
 use super::finding::LintFinding;
+use super::schema::{self, Violation};
 use super::suppression::Suppression;
 use super::yaml::{self, Parsed, Range};
 use crate::api::{ApiFlavor, DeploymentPolicy, Skyhook};
@@ -31,6 +32,8 @@ pub struct Manifest {
     /// The object as kubectl sends it.
     pub value: Value,
     pub object: ManifestObject,
+    /// Where it violates the schema of its kind.
+    pub(super) violations: Vec<Violation>,
     document: Rc<Parsed>,
     /// JSON pointer of the object in its document: empty except for items of lists.
     base: String,
@@ -154,7 +157,7 @@ impl Documents {
             }
             return;
         }
-        self.manifests.push(Manifest {
+        let mut manifest = Manifest {
             file: file.to_owned(),
             api_version: text("apiVersion"),
             name: value["metadata"]["name"]
@@ -168,7 +171,10 @@ impl Documents {
             base: base.to_owned(),
             first_line,
             suppressions: Rc::clone(suppressions),
-        });
+            violations: Vec::new(),
+        };
+        manifest.violations = schema::violations(&manifest);
+        self.manifests.push(manifest);
     }
 }
 
@@ -217,6 +223,25 @@ impl Manifest {
                 }
             }
         }
+    }
+
+    /// Whether the API has this kind.
+    pub fn is_known_kind(&self) -> bool {
+        let kinds = self
+            .flavor()
+            .map(|flavor| [flavor.kind(), "DeploymentPolicy"]);
+        kinds.is_some_and(|kinds| kinds.contains(&self.kind.as_str()))
+    }
+
+    /// Whether a field violates the schema, or one in it, or one that it is in. Its value may then have been replaced by
+    /// a default.
+    pub(super) fn violates_schema(&self, path: &[&str]) -> bool {
+        let package = matches!(path, ["spec", "packages", _]);
+        self.violations.iter().any(|violation| {
+            let (at, common) = (&violation.path, violation.path.len().min(path.len()));
+            let related = at[..common].iter().eq(path[..common].iter());
+            related && (!package || at.len() <= path.len())
+        })
     }
 
     /// The reason of the comment in this object's document that suppresses a finding.

@@ -13,6 +13,7 @@ mod finding;
 mod input;
 mod manifest;
 mod rules;
+mod schema;
 mod suppression;
 mod yaml;
 

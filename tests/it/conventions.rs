@@ -24,7 +24,24 @@ const USES: &[(&str, &[&str])] = &[
     ("model", &["api", "cluster"]),
     ("view", &["error"]),
     ("plan", &["api", "cluster", "view"]),
-    ("rules", &["api", "cluster", "plan", "redact", "view"]),
+    (
+        "rules",
+        &["api", "cluster", "model", "plan", "redact", "view"],
+    ),
+    (
+        "lint",
+        &[
+            "api",
+            "bounded",
+            "cluster",
+            "error",
+            "model",
+            "reason",
+            "rules",
+            "suggestions",
+            "view",
+        ],
+    ),
     ("args", &["api", "redact", "view"]),
     (
         "connect",
@@ -54,7 +71,8 @@ const USES: &[(&str, &[&str])] = &[
     (
         "commands",
         &[
-            "api", "args", "cluster", "ctx", "error", "model", "plan", "program", "rules", "view",
+            "api", "args", "cluster", "ctx", "error", "lint", "model", "plan", "program", "rules",
+            "view",
         ],
     ),
     (
@@ -98,6 +116,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "args/output.rs",
             "bounded.rs",
             "cluster/dump",
+            "lint/files.rs",
             "connect",
             "commands/collect/file.rs",
             "commands/completion/install.rs",

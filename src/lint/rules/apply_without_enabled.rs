@@ -1,4 +1,5 @@
-use super::{Input, LintFindings};
+use super::{Input, LintFindings, spec_errors};
+use crate::model::spec_errors::SpecErrorKind;
 
 lint_rule! {
     /// `uninstall.apply` is set without `uninstall.enabled`.
@@ -14,19 +15,13 @@ lint_rule! {
 }
 
 fn check(input: &Input<'_>, findings: &mut LintFindings) {
-    for (manifest, skyhook) in input.skyhooks() {
-        for (name, package) in skyhook.packages() {
-            let uninstall = package.uninstall();
-            if uninstall.apply && !uninstall.enabled {
-                let path = ["spec", "packages", name, "uninstall", "apply"];
-                findings
-                    .report(
-                        manifest,
-                        &path,
-                        "uninstall.apply requires uninstall.enabled: true",
-                    )
-                    .fix("Set uninstall.enabled: true, or remove uninstall.apply");
-            }
-        }
+    for (manifest, _, error) in spec_errors(input, SpecErrorKind::ApplyWithoutEnabled) {
+        findings
+            .report(
+                manifest,
+                &error.path_with_key(),
+                "uninstall.apply requires uninstall.enabled: true",
+            )
+            .fix("Set uninstall.enabled: true, or remove uninstall.apply");
     }
 }
