@@ -6,6 +6,7 @@ use crate::commands::shared::command::command;
 use crate::commands::shared::rule::{Document, find_rule, severity};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
+use crate::lint::{self, LintRule};
 use crate::plan::Grade;
 use crate::rules::Rule;
 use crate::view::text::{self, Text};
@@ -39,6 +40,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 
 enum Topic {
     Rule(&'static Rule),
+    Lint(&'static LintRule),
     Grade(Grade),
 }
 
@@ -51,8 +53,11 @@ struct GradeDocument {
 
 impl Topic {
     fn named(name: &str) -> Result<Topic> {
-        match Grade::named(name) {
-            Some(grade) => Ok(Topic::Grade(grade)),
+        if let Some(grade) = Grade::named(name) {
+            return Ok(Topic::Grade(grade));
+        }
+        match lint::find(name) {
+            Some(rule) => Ok(Topic::Lint(rule)),
             None => find_rule(name).map(Topic::Rule),
         }
     }
@@ -66,6 +71,13 @@ impl Topic {
                 if !rule.blocks.is_empty() {
                     text.line(text::dim(blocks(rule)));
                 }
+                text.blank();
+                text.indented(2, Text::markdown(rule.docs));
+            }
+            Topic::Lint(rule) => {
+                let title = text::name(rule.code) + " " + text::heading(rule.name);
+                text.line(title + " (" + severity(rule.severity) + ")");
+                text.line(text::dim("checked by lint, before a manifest is applied"));
                 text.blank();
                 text.indented(2, Text::markdown(rule.docs));
             }
@@ -88,6 +100,7 @@ impl Topic {
     fn reference(&self) -> String {
         match self {
             Topic::Rule(rule) => format!("rule/{}", rule.code),
+            Topic::Lint(rule) => format!("rule/{}", rule.code),
             Topic::Grade(grade) => format!("grade/{grade}"),
         }
     }
@@ -95,6 +108,7 @@ impl Topic {
     fn document(&self) -> Value {
         match self {
             Topic::Rule(rule) => to_json(&Document::of(rule)),
+            Topic::Lint(rule) => to_json(&Document::of_lint(rule)),
             Topic::Grade(grade) => to_json(&GradeDocument {
                 grade: *grade,
                 meaning: grade.meaning(),

@@ -41,6 +41,11 @@ impl LintFindings {
         self.found
     }
 
+    /// The findings so far.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut LintFinding> {
+        self.found.iter_mut()
+    }
+
     /// Reports the field at a path of keys and indexes; if it does not exist, the line is that of the nearest field
     /// above it.
     ///

@@ -225,6 +225,12 @@ impl Manifest {
         }
     }
 
+    /// Whether a line belongs to this object.
+    pub fn contains_line(&self, line: usize) -> bool {
+        let range = self.range(&[]);
+        (range.first..=range.last).contains(&line)
+    }
+
     /// Whether the API has this kind.
     pub fn is_known_kind(&self) -> bool {
         let kinds = self
@@ -308,14 +314,14 @@ pub(super) fn path_text<S: AsRef<str>>(path: &[S]) -> String {
         if key.bytes().all(|b| b.is_ascii_digit()) && !key.is_empty() {
             text += &format!("[{key}]");
         } else {
+            if key.contains('.') {
+                text += &format!("[{key:?}]");
+                continue;
+            }
             if !text.is_empty() {
                 text.push('.');
             }
-            if key.contains('.') {
-                text += &format!("[{key:?}]");
-            } else {
-                text += key;
-            }
+            text += key;
         }
     }
     text

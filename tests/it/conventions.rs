@@ -94,6 +94,7 @@ const FILE_USES: &[(&str, &str)] = &[
     // Object names are completed from the cluster.
     ("cli/completion", "api"),
     ("cli/completion", "cluster"),
+    ("cli/completion", "lint"),
     ("cli/completion", "rules"),
     ("cli/completion", "view"),
     // Journals and plans are files.

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::api::{Skyhook, Status};
 use crate::cluster::live::Named;
 use crate::cluster::{Cluster, Node, NodeRecord};
-use crate::rules::{self, Rule};
+use crate::lint;
+use crate::rules;
 use crate::view::list;
 
 /// A word, and its description, which may be empty.
@@ -32,16 +33,29 @@ pub fn plain<S: AsRef<str>>(words: impl IntoIterator<Item = S>) -> Vec<Candidate
 
 /// The codes of all rules; their names once something is typed that no code begins with.
 pub fn rules(current: &str) -> Vec<Candidate> {
-    let by_code = rules::ALL.iter().any(|r| r.code.starts_with(current));
-    let candidate = |rule: &&Rule| {
-        let (word, other) = if by_code {
-            (rule.code, rule.name)
-        } else {
-            (rule.name, rule.code)
-        };
-        Candidate::new(word, format!("{other}: {}", rule.summary()))
-    };
-    rules::ALL.iter().map(candidate).collect()
+    let rules = rules::ALL.iter().map(|r| (r.code, r.name, r.summary()));
+    candidates(current, rules)
+}
+
+/// The same with the rules of `lint`.
+pub fn all_rules(current: &str) -> Vec<Candidate> {
+    let rules = rules::ALL.iter().map(|r| (r.code, r.name, r.summary()));
+    let of_lint = lint::ALL.iter().map(|r| (r.code, r.name, r.summary()));
+    candidates(current, rules.chain(of_lint))
+}
+
+/// Candidates of codes, names and summaries.
+fn candidates<'a>(
+    current: &str,
+    rules: impl Iterator<Item = (&'a str, &'a str, &'a str)> + Clone,
+) -> Vec<Candidate> {
+    let by_code = rules.clone().any(|(code, ..)| code.starts_with(current));
+    rules
+        .map(|(code, name, summary)| {
+            let (word, other) = if by_code { (code, name) } else { (name, code) };
+            Candidate::new(word, format!("{other}: {summary}"))
+        })
+        .collect()
 }
 
 /// The formats of `-o`.

@@ -78,6 +78,7 @@ impl Lookup {
                 candidates::versions(cluster, skyhook, self.typed.package.as_deref())
             }),
             CandidateKind::Rule => candidates::rules(current),
+            CandidateKind::Topic => candidates::all_rules(current),
             CandidateKind::Stage => candidates::plain(Stage::KNOWN),
             CandidateKind::State => candidates::plain(State::KNOWN),
             CandidateKind::Format => candidates::formats(),

@@ -14,6 +14,8 @@ pub enum CandidateKind {
     Version,
     /// The code of a rule, or its name.
     Rule,
+    /// The same with the rules of `lint`.
+    Topic,
     Stage,
     State,
     /// `-o`
@@ -47,7 +49,8 @@ impl CandidateKind {
             "node" | "nodes" | "force_uncordon" => CandidateKind::Node,
             "package" | "packages" => CandidateKind::Package,
             "version" => CandidateKind::Version,
-            "rule" | "rules" | "topics" => CandidateKind::Rule,
+            "rule" | "rules" => CandidateKind::Rule,
+            "topics" => CandidateKind::Topic,
             "stage" => CandidateKind::Stage,
             "state" => CandidateKind::State,
             "format" if value_name(arg) == "FILE" => CandidateKind::File,

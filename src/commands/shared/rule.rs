@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::error::{Error, Exit, Result};
+use crate::lint::LintRule;
 use crate::rules::{self, Blocks, Rule, Severity};
 use crate::view::text::{self, Label, Text};
 use crate::view::{Table, cells, plural};
@@ -80,6 +81,21 @@ pub struct Document {
 }
 
 impl Document {
+    /// A rule of `lint`.
+    pub fn of_lint(rule: &LintRule) -> Document {
+        Document {
+            code: rule.code.to_owned(),
+            name: rule.name.to_owned(),
+            severity: rule.severity,
+            summary: rule.summary().to_owned(),
+            needs: Vec::new(),
+            optional_sources: Vec::new(),
+            blocks: Vec::new(),
+            retried: false,
+            explanation: Text::markdown(rule.docs).plain(),
+        }
+    }
+
     pub fn of(rule: &Rule) -> Document {
         let sources = |sources: &[crate::cluster::Source]| -> Vec<String> {
             sources.iter().map(ToString::to_string).collect()

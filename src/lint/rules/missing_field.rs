@@ -1,4 +1,4 @@
-use super::{Input, LintFindings, schema_violations};
+use super::{Input, LintFindings, Severity, schema_violations};
 use crate::lint::schema::ViolationKind;
 
 lint_rule! {
@@ -6,7 +6,8 @@ lint_rule! {
     ///
     /// # What it means
     ///
-    /// The API server rejects the object.
+    /// The API server rejects the object. A compartment without `selector` is a warning: the webhook adds an empty
+    /// selector, which matches every node.
     ///
     /// # How to fix
     ///
@@ -16,4 +17,10 @@ lint_rule! {
 
 fn check(input: &Input<'_>, findings: &mut LintFindings) {
     schema_violations(input, findings, ViolationKind::MissingField);
+    for finding in findings.iter_mut() {
+        if finding.subject.compartment.is_some() && finding.path.ends_with(".selector") {
+            finding.severity(Severity::Warning);
+            finding.message += "; the webhook adds an empty one, which matches every node";
+        }
+    }
 }

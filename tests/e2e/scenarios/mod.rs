@@ -14,6 +14,7 @@ mod flavors;
 mod healthy;
 mod job_timeouts;
 mod kubectl_parity;
+mod lint;
 mod migration;
 mod nodewright;
 mod operator_behavior;
@@ -552,6 +553,8 @@ const WEBHOOKS: Group = &[
     ("server_dry_run", uninstall::server_dry_run),
     ("operator_gone", strip::webhooks_without_an_operator),
     ("teardown_refused", teardown::refused_by_a_webhook),
+    ("lint_agrees", lint::webhook_agrees),
+    ("lint_schemas", lint::schemas_are_current),
 ];
 
 /// The newer API, simulated by `model`.

@@ -6,6 +6,7 @@ use clap::Command;
 use clap_mangen::Man;
 use kubectl_skyhook::cli::by_task;
 use kubectl_skyhook::error::Exit;
+use kubectl_skyhook::lint;
 use kubectl_skyhook::program::Program;
 use kubectl_skyhook::rules;
 
@@ -288,7 +289,15 @@ fn rules() -> String {
         let name = format!(" {} ({})", rule.name, rule.severity);
         item(rule.code, &name, rule.summary())
     });
-    format!(".SH RULES\n{}", rules.collect::<String>())
+    let of_lint = lint::ALL.iter().map(|rule| {
+        let name = format!(" {} ({})", rule.name, rule.severity);
+        item(rule.code, &name, rule.summary())
+    });
+    format!(
+        ".SH RULES\n{}.SS \"Rules of lint\"\n{}",
+        rules.collect::<String>(),
+        of_lint.collect::<String>()
+    )
 }
 
 fn environment() -> String {

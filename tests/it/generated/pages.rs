@@ -2,17 +2,19 @@
 
 use clap::Command;
 use kubectl_skyhook::error::Exit;
+use kubectl_skyhook::lint;
 use kubectl_skyhook::program::Program;
-use kubectl_skyhook::rules;
+use kubectl_skyhook::rules::{self, Severity};
 
 /// The pages that hold something generated.
-pub const PAGES: [&str; 2] = ["docs/commands.md", "docs/rules.md"];
+pub const PAGES: [&str; 3] = ["docs/commands.md", "docs/lint.md", "docs/rules.md"];
 
 /// The text with every section between markers regenerated.
 pub fn filled(text: &str) -> String {
     let sections = [
         ("commands", commands()),
         ("rules", rules()),
+        ("lint-rules", lint_rules()),
         ("exit-codes", exit_codes()),
     ];
     sections
@@ -58,14 +60,22 @@ fn row(command: &Command, before: &str, rows: &mut String) {
 }
 
 fn rules() -> String {
+    let rules = rules::ALL.iter();
+    rule_table(rules.map(|r| (r.code, r.name, r.severity, r.summary())))
+}
+
+fn lint_rules() -> String {
+    let rules = lint::ALL.iter();
+    rule_table(rules.map(|r| (r.code, r.name, r.severity, r.summary())))
+}
+
+/// A table of codes, names, severities and summaries.
+fn rule_table<'a>(rules: impl Iterator<Item = (&'a str, &'a str, Severity, &'a str)>) -> String {
     let mut rows =
         String::from("| Code | Name | Severity | What it means |\n| --- | --- | --- | --- |\n");
-    for rule in rules::ALL {
-        let summary = rule.summary().replace('|', "\\|");
-        rows.push_str(&format!(
-            "| {} | `{}` | {} | {summary} |\n",
-            rule.code, rule.name, rule.severity
-        ));
+    for (code, name, severity, summary) in rules {
+        let summary = summary.replace('|', "\\|");
+        rows.push_str(&format!("| {code} | `{name}` | {severity} | {summary} |\n"));
     }
     rows
 }

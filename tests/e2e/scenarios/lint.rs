@@ -1,0 +1,174 @@
+//! What `lint` calls an error is what the API server and the operator's webhooks refuse.
+
+use std::path::{Path, PathBuf};
+
+use kubectl_skyhook::{
+    api::{ApiFlavor, Version},
+    lint::{self, Documents, Input, Manifest, ManifestFile},
+};
+use serde_json::{Map, Value};
+
+use crate::{
+    cluster::{Cluster, SKYHOOKS},
+    operator::{VERSION, document},
+};
+
+const POLICIES: &str = "/apis/skyhook.nvidia.com/v1alpha1/deploymentpolicies";
+/// The last code that stands for a refusal on creation; later ones are not of the API server or its webhooks.
+const LAST_REFUSAL: &str = "SKY829";
+
+/// The manifests of all fixtures that need no capture.
+fn fixtures() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/lint");
+    let entries = |path: &Path| -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(path).expect("a directory of fixtures");
+        entries
+            .map(|entry| entry.expect("an entry").path())
+            .collect()
+    };
+    let directories = entries(&root).into_iter();
+    let offline = directories.filter(|path| !path.join("cluster.yaml").exists());
+    let files = offline.flat_map(|path| entries(&path));
+    let mut files: Vec<PathBuf> = files
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "yaml")
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+/// The path to create an object of this kind.
+fn collection(manifest: &Manifest) -> Option<&'static str> {
+    match (manifest.flavor()?, manifest.kind.as_str()) {
+        (ApiFlavor::Skyhook, "Skyhook") => Some(SKYHOOKS),
+        (ApiFlavor::Skyhook, "DeploymentPolicy") => Some(POLICIES),
+        _ => None,
+    }
+}
+
+pub fn webhook_agrees(cluster: &Cluster) {
+    let mut wrong = Vec::new();
+    let mut compared = 0;
+    for path in fixtures() {
+        let file = ManifestFile {
+            path: path.display().to_string(),
+            text: std::fs::read_to_string(&path).expect("a fixture"),
+        };
+        let input = Input::new(Documents::parse(&[file]), None, Version::parse(VERSION));
+        let report = lint::lint(&input);
+        let mut created = Vec::new();
+        // Policies first: the webhook rejects custom resources without their policy.
+        let mut manifests: Vec<&Manifest> = input.manifests().collect();
+        manifests.sort_by_key(|manifest| manifest.kind.clone());
+        for manifest in manifests {
+            let Some(collection) = collection(manifest) else {
+                continue;
+            };
+            let is_policy = collection == POLICIES;
+            let dry_run = if is_policy { "" } else { "&dryRun=All" };
+            let url = format!("{collection}?fieldValidation=Strict{dry_run}");
+            let answer = cluster.api.post(&url, &manifest.value);
+            let errors: Vec<String> = report
+                .findings
+                .iter()
+                .filter(|f| f.severity == kubectl_skyhook::rules::Severity::Error)
+                .filter(|f| f.rule.code <= LAST_REFUSAL && manifest.contains_line(f.line))
+                .map(|f| format!("{} {}", f.rule.code, f.message))
+                .collect();
+            compared += 1;
+            match &answer {
+                Ok(_) if !errors.is_empty() => {
+                    wrong.push(format!(
+                        "{} {}: accepted, but {errors:?}",
+                        path.display(),
+                        manifest.name
+                    ));
+                }
+                Err(refused) if errors.is_empty() => wrong.push(format!(
+                    "{} {}: not an error, but {}",
+                    path.display(),
+                    manifest.name,
+                    refused.message
+                )),
+                _ => {}
+            }
+            if is_policy && answer.is_ok() {
+                created.push(format!("{collection}/{}", manifest.name));
+            }
+        }
+        for path in created {
+            cluster
+                .api
+                .delete(&path, &Value::Null)
+                .expect("an unused policy");
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(compared > 100, "{compared} manifests were compared");
+}
+
+/// Keeps the structure of a schema: no descriptions, no examples.
+fn structure(schema: &Value) -> Value {
+    const KEPT: [&str; 15] = [
+        "type",
+        "default",
+        "format",
+        "enum",
+        "pattern",
+        "minimum",
+        "maximum",
+        "minLength",
+        "maxLength",
+        "minItems",
+        "maxItems",
+        "nullable",
+        "required",
+        "x-kubernetes-int-or-string",
+        "x-kubernetes-validations",
+    ];
+    let mut kept = Map::new();
+    for (key, value) in schema.as_object().into_iter().flatten() {
+        match key.as_str() {
+            "properties" => {
+                let properties = value.as_object().into_iter().flatten();
+                let properties = properties.map(|(name, schema)| (name.clone(), structure(schema)));
+                kept.insert(key.clone(), properties.collect::<Map<_, _>>().into());
+            }
+            "items" | "additionalProperties" => {
+                kept.insert(key.clone(), structure(value));
+            }
+            name if KEPT.contains(&name) || name == "x-kubernetes-preserve-unknown-fields" => {
+                kept.insert(key.clone(), value.clone());
+            }
+            _ => {}
+        }
+    }
+    kept.into()
+}
+
+/// The embedded schemas are those of the operator; `UPDATE=1` writes them.
+pub fn schemas_are_current(cluster: &Cluster) {
+    for (file, name) in [
+        ("skyhooks", "skyhook"),
+        ("deploymentpolicies", "deploymentpolicy"),
+    ] {
+        let crd = format!("crd/bases/skyhook.nvidia.com_{file}.yaml");
+        let text = cluster
+            .tools()
+            .operator_config(VERSION, &crd)
+            .expect("a CRD");
+        let crd = document(&text).expect("YAML");
+        let root = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+        let expected = structure(&root["properties"]["spec"]);
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("src/lint/crd/{name}.json"));
+        if std::env::var_os("UPDATE").is_some() {
+            let text = serde_json::to_string_pretty(&expected).expect("JSON") + "\n";
+            std::fs::write(&path, text).expect("a writable schema");
+        }
+        let embedded = std::fs::read_to_string(&path).expect("an embedded schema");
+        let embedded: Value = serde_json::from_str(&embedded).expect("JSON");
+        assert_eq!(embedded, expected, "{name}");
+    }
+}
