@@ -2,6 +2,7 @@
 
 pub mod admission;
 pub mod blockers;
+pub mod cause_table;
 pub mod command;
 pub mod diagnosis;
 pub mod drain;

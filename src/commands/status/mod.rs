@@ -1,6 +1,10 @@
+mod assessment;
 mod findings;
 mod item;
+mod overview;
+mod page;
 pub mod report;
+mod tree;
 
 use self::report::StatusReport;
 use crate::args::listing::Sorting;
@@ -14,14 +18,17 @@ use crate::rules::{self, Scope};
 
 /// Show the progress of each custom resource, on one page
 ///
-/// Shows for each: the status set by the operator, its nodes by status, its packages by stage, the batches of its
-/// rollout, and whether `diagnose stuck` has findings about it. The operator's version and the API that it acts on are
-/// shown at the top. With -o wide, the nodes that are not complete are listed.
+/// Without a name: one row per custom resource with its assessment, complete and failed nodes, the estimated remaining
+/// time, and the cause or the object that it waits for; then the causes. The glossary explains the assessments. With
+/// -o wide, more columns.
+///
+/// With a name: its compartments with the nodes that are next, packages by stage, pods and jobs at work, latest events
+/// and causes. With -o wide, nothing is left out.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook status
-  kubectl skyhook status gpu-tune -o wide
-  kubectl skyhook status -o jsonpath='{.items[?(@.status!=\"complete\")].name}'")]
+  kubectl skyhook status gpu-tune
+  kubectl skyhook status -o jsonpath='{.items[?(@.assessment!=\"Complete\")].name}'")]
 pub struct Args {
     /// Show only these custom resources
     #[arg(value_name = "NAME", value_parser = named::skyhook)]
@@ -55,5 +62,5 @@ fn view<'a>(cluster: &'a Cluster, args: &Args) -> Result<StatusReport<'a>> {
         selection::known_skyhook(cluster, name)?;
     }
     let report = rules::diagnose(cluster, &Scope::default());
-    Ok(StatusReport::new(cluster, &report, &args.names))
+    Ok(StatusReport::new(cluster, report, &args.names))
 }

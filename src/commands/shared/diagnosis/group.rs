@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
+
 use super::{contrast, reason};
 use crate::api::keys::NodeKey;
 use crate::cluster::contrast::{Contrast, contrasts};
@@ -118,13 +120,45 @@ impl<'a> FindingGroup<'a> {
     }
 
     /// The message, in words that are true of all findings.
-    fn message(&self) -> &'a str {
+    pub fn message(&self) -> &'a str {
         let first = self.findings[0];
         if self.findings.iter().all(|f| f.message == first.message) {
             &first.message
         } else {
             first.trouble()
         }
+    }
+
+    /// Since when the oldest of the findings exists.
+    pub fn since(&self) -> Option<Timestamp> {
+        self.findings.iter().filter_map(|f| f.since).min()
+    }
+
+    /// Nodes on which it is found.
+    pub fn node_count(&self) -> usize {
+        self.nodes().collect::<BTreeSet<_>>().len()
+    }
+
+    /// `gpu-tune driver`, without nodes; the object's name where no custom resource is concerned.
+    pub fn place(&self) -> String {
+        let subject = &self.findings[0].subject;
+        let words: Vec<&str> = subject
+            .skyhook
+            .iter()
+            .chain(&subject.package)
+            .map(String::as_str)
+            .collect();
+        if words.is_empty() {
+            return match subject.node {
+                Some(_) => self.node_set().limited(1),
+                None => subject.name.clone(),
+            };
+        }
+        words.join(" ")
+    }
+
+    fn node_set(&self) -> NodeSet {
+        NodeSet::of(&self.nodes().collect::<Vec<_>>())
     }
 
     /// All of them; in brief the first, and the least disruptive that changes something.
@@ -158,7 +192,7 @@ impl<'a> FindingGroup<'a> {
         let title =
             severity(first.severity) + " " + text::name(first.rule.code) + " " + first.rule.name;
         let title = title + "  " + text::heading(self.subject(cluster, wide));
-        match self.findings.iter().filter_map(|f| f.since).min() {
+        match self.since() {
             Some(since) => title + text::dim(format!("  {}", age(Some(since), cluster.taken_at))),
             None => title,
         }
