@@ -13,7 +13,8 @@ use crate::rules::{self, Report, Scope, Severity};
 /// Find what is stuck, why, and how to fix it
 ///
 /// Runs every rule against the cluster and prints the verdict first, then each finding with its evidence and remedies,
-/// least disruptive first. What could not be read is listed; the verdict then says how many rules could not be checked.
+/// least disruptive first. More than three causes are listed in a table with the next command of each; a cause's number
+/// shows it in full. What could not be read is listed; the verdict then says how many rules could not be checked.
 ///
 /// For a package that fails or hangs, it shows how the container ended and its last log lines, with secrets masked.
 /// Logs that do not arrive within a second are left out. With --from, logs are available only from a file written by
@@ -27,14 +28,17 @@ use crate::rules::{self, Report, Scope, Severity};
   # What is stuck, and how to fix it
   kubectl skyhook diagnose stuck
 
+  # The second of many causes in full
+  kubectl skyhook diagnose stuck 2
+
   # One custom resource, one node
   kubectl skyhook diagnose stuck gpu-tune --node gpu-0001
 
   # From files, without a cluster
   kubectl get nodes,skyhooks,pods,jobs,events -A -o json | kubectl skyhook diagnose stuck --from -")]
 pub struct Args {
-    /// Look only at these custom resources
-    #[arg(value_name = "NAME", value_parser = named::skyhook)]
+    /// Look only at these custom resources; or show the cause of this number in full
+    #[arg(value_name = "NAME|N", value_parser = named::skyhook)]
     names: Vec<String>,
 
     #[command(flatten)]
@@ -77,10 +81,13 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let rules = args.rule.iter().map(|rule| find_rule(rule));
     let rules = rules.collect::<Result<Vec<_>>>()?;
     let cluster = ctx.load(&Scope::needs_of(&rules)).await?;
-    let scope = scope::of(&cluster, &args.names, &args.on, rules)?;
+    let (names, number) = args.subjects(&cluster);
+    let scope = scope::of(&cluster, names, &args.on, rules)?;
     let report = rules::diagnose(&cluster, &scope);
     let exit = args.fail_on.exit(&report, &cluster);
-    let mut diagnosis = Diagnosis::new(&cluster, report).narrowed(scope.is_narrow());
+    let mut diagnosis = Diagnosis::new(&cluster, report)
+        .narrowed(scope.is_narrow())
+        .only(number)?;
     if !args.no_logs {
         let tails = ctx
             .tails(&cluster, &diagnosis.logs(), kept_logs::LINES)
@@ -89,6 +96,19 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     }
     ctx.show(&diagnosis.unfolded(args.all))?;
     Ok(exit)
+}
+
+impl Args {
+    /// The names of custom resources, or the number of a cause.
+    fn subjects(&self, cluster: &Cluster) -> (&[String], Option<usize>) {
+        match self.names.as_slice() {
+            [name] if cluster.skyhook(name).is_none() => match name.parse() {
+                Ok(number) => (&[], Some(number)),
+                Err(_) => (&self.names, None),
+            },
+            names => (names, None),
+        }
+    }
 }
 
 impl FailOn {

@@ -176,7 +176,7 @@ impl<'a> Assessor<'_, 'a> {
             () if skyhook.deleting() => Assessment::Deleting,
             () if skyhook.disabled() => Assessment::Disabled,
             () if skyhook.paused() => Assessment::Paused,
-            () if stuck && states.running > 0 => Assessment::Degraded,
+            () if stuck && tally.advancing > 0 => Assessment::Degraded,
             () if stuck => Assessment::Stuck,
             () if states.all() == 0 => Assessment::Waiting,
             () if open == 0 => Assessment::Complete,
@@ -236,6 +236,8 @@ pub fn stop_reason(skyhook: &Skyhook) -> Option<String> {
 struct Tally {
     states: NodeStates,
     failed: usize,
+    /// Nodes that run and do not fail.
+    advancing: usize,
     since: Option<Timestamp>,
     /// Nodes by what runs there.
     running: BTreeMap<String, usize>,
@@ -265,6 +267,7 @@ impl Tally {
         match state {
             ProgressState::Complete => {}
             ProgressState::Running => {
+                self.advancing += usize::from(!erroring);
                 if let Some(since) = progress.since {
                     self.since = Some(self.since.map_or(since, |first| first.min(since)));
                 }

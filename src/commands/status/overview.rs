@@ -119,7 +119,7 @@ pub fn causes(status: &StatusReport<'_>, name: Option<&str>, most: usize) -> Tex
         Some(blocked) if name.is_none() => cause_table::stuck(&blocked),
         _ => Line::from(list(&counted(findings.errors, findings.warnings))),
     };
-    text.line(headline + "; " + text::command(command));
+    text.line(headline + ": " + text::command(command));
     let fits = if shown.len() > most { most.saturating_sub(1).max(1) } else { shown.len() };
     for at in &shown[..fits] {
         let impact = &status.impact.causes[*at];

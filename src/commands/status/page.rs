@@ -1,6 +1,6 @@
 //! The screen of `status NAME`: header, compartments, packages, what happens on the nodes, events, causes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
@@ -29,7 +29,7 @@ pub fn text(status: &StatusReport<'_>, wide: bool) -> Text {
         text.blank();
         text.append(page(status, item, wide));
     }
-    text.append(overview::not_checked(document.not_checked));
+    text.blank().append(overview::not_checked(document.not_checked));
     text
 }
 
@@ -258,27 +258,53 @@ fn done(package: &Package) -> Line {
 
 /// The latest events about a custom resource and its pods; equal messages are one row.
 fn events(cluster: &Cluster, name: &str, most: usize) -> Table {
-    let mut alike: BTreeMap<(&str, &str), (Option<Timestamp>, i64, &Event)> = BTreeMap::new();
+    let mut alike: BTreeMap<(&str, &str), Alike<'_>> = BTreeMap::new();
     for event in cluster.events_mentioning(name) {
         let key = (event.reason.as_str(), event.message.as_str());
-        let (last, times, latest) = alike.entry(key).or_insert((None, 0, event));
-        *times += event.count;
-        if event.last >= *last {
-            (*last, *latest) = (event.last, event);
-        }
+        alike.entry(key).or_default().add(event);
     }
-    let mut alike: Vec<_> = alike.into_values().collect();
-    alike.sort_by_key(|(last, _, event)| std::cmp::Reverse((*last, event.warning)));
-    let mut table = Table::new(["last", "count", "reason", "object", "event"]).cut();
-    for (last, times, event) in alike.into_iter().take(most) {
-        let label = if event.warning { Label::Warning } else { Label::Plain };
+    let mut alike: Vec<(_, Alike<'_>)> = alike.into_iter().collect();
+    alike.sort_by_key(|(_, alike)| std::cmp::Reverse((alike.last, alike.warning)));
+    let mut table = Table::new(["last", "count", "reason", "event"]).cut();
+    for ((reason, message), alike) in alike.into_iter().take(most) {
+        let label = if alike.warning { Label::Warning } else { Label::Plain };
         table.row(cells![
-            age(last, cluster.taken_at),
-            times,
-            label.on(&event.reason),
-            format!("{}/{}", event.kind.to_lowercase(), event.name),
-            event.message.as_str()
+            age(alike.last, cluster.taken_at),
+            alike.count,
+            label.on(reason),
+            format!("{}{message}", alike.objects(message))
         ]);
     }
     table
+}
+
+/// Events of one message.
+#[derive(Default)]
+struct Alike<'a> {
+    last: Option<Timestamp>,
+    count: i64,
+    warning: bool,
+    objects: BTreeSet<(&'a str, &'a str)>,
+}
+
+impl<'a> Alike<'a> {
+    fn add(&mut self, event: &'a Event) {
+        self.last = self.last.max(event.last);
+        self.count += event.count;
+        self.warning |= event.warning;
+        self.objects.insert((&event.kind, &event.name));
+    }
+
+    /// `node/gpu-1 and 2 more: `; nothing if the message names the object.
+    fn objects(&self, message: &str) -> String {
+        let Some((kind, name)) = self.objects.first() else {
+            return String::new();
+        };
+        let kind = kind.to_lowercase();
+        match self.objects.len() {
+            1 if message.contains(name) => String::new(),
+            1 => format!("{kind}/{name}: "),
+            n => format!("{kind}/{name} and {} more: ", n - 1),
+        }
+    }
 }

@@ -137,10 +137,10 @@ fn branches(cluster: &Cluster, groups: BTreeMap<Key, Group<'_>>) -> Vec<Line> {
     let last = groups.len() - 1;
     for (at, (key, mut group)) in groups.into_iter().enumerate() {
         let (branch, below) = if at == last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
-        let set = NodeSet::of(&group.nodes).limited(RUNS);
-        let count = match group.nodes.len() {
-            1 => String::new(),
-            n => format!(" ({})", plural(n, "node")),
+        let set = NodeSet::of(&group.nodes);
+        let set = match set.len() {
+            1 => set.to_string(),
+            n => format!("{}: {}", plural(n, "node"), set.limited(RUNS)),
         };
         let since = match (group.since, key.stages.is_empty()) {
             (Some(since), true) => format!(" ({})", age(Some(since), cluster.taken_at)),
@@ -152,7 +152,7 @@ fn branches(cluster: &Cluster, groups: BTreeMap<Key, Group<'_>>) -> Vec<Line> {
             2 => Label::Plain,
             _ => Label::Dim,
         };
-        let head = branch + text::name(set) + count + "  ";
+        let head = branch + text::name(set) + "  ";
         lines.push(head + label.on(key.state) + text::dim(since));
         group.runs.sort();
         let run = group.runs.first().map(|(_, run)| match group.runs.len() {

@@ -157,6 +157,19 @@ impl<'a> FindingGroup<'a> {
         words.join(" ")
     }
 
+    /// The command of the first remedy, for all nodes where there is such a one; otherwise the manual of the rule.
+    pub fn first_command(&self) -> Vec<String> {
+        match self.first().remedies.first() {
+            Some(remedy) => {
+                on_all_nodes(&self.findings, remedy).unwrap_or_else(|| remedy.argv.clone())
+            }
+            None => {
+                let words = ["explain", self.first().rule.code];
+                OWN.into_iter().chain(words).map(str::to_owned).collect()
+            }
+        }
+    }
+
     fn node_set(&self) -> NodeSet {
         NodeSet::of(&self.nodes().collect::<Vec<_>>())
     }
@@ -277,7 +290,7 @@ impl<'a> FindingGroup<'a> {
         contrasts(&failing, &healthy.collect::<Vec<_>>())
     }
 
-    fn nodes(&self) -> impl Iterator<Item = &'a str> {
+    pub(super) fn nodes(&self) -> impl Iterator<Item = &'a str> {
         self.findings
             .iter()
             .filter_map(|f| f.subject.node.as_deref())
