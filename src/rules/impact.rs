@@ -45,23 +45,27 @@ impl<'a> Impact<'a> {
             .collect();
         // The model may give no reason for a wait that a rule explains.
         let explained: HashSet<Place<'a>> = closures.iter().flatten().copied().collect();
-        let causes = ranked.into_iter().zip(closures).map(|(cause, mut closure)| {
-            let effects = cause.effects.iter();
-            let seeds = effects.flat_map(|at| places.seeds(cluster, &findings[*at]));
-            let rest = seeds.filter(|place| places.is_held(place) && !explained.contains(place));
-            closure.extend(places.closure(rest));
-            let mut blocked: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-            for (skyhook, node) in closure {
-                blocked.entry(skyhook).or_default().insert(node);
-            }
-            let all = cause.findings.iter().chain(&cause.effects);
-            let severity = all.map(|at| findings[*at].severity).max();
-            CauseImpact {
-                severity: severity.unwrap_or(Severity::Info),
-                blocked,
-                cause,
-            }
-        });
+        let causes = ranked
+            .into_iter()
+            .zip(closures)
+            .map(|(cause, mut closure)| {
+                let effects = cause.effects.iter();
+                let seeds = effects.flat_map(|at| places.seeds(cluster, &findings[*at]));
+                let rest =
+                    seeds.filter(|place| places.is_held(place) && !explained.contains(place));
+                closure.extend(places.closure(rest));
+                let mut blocked: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+                for (skyhook, node) in closure {
+                    blocked.entry(skyhook).or_default().insert(node);
+                }
+                let all = cause.findings.iter().chain(&cause.effects);
+                let severity = all.map(|at| findings[*at].severity).max();
+                CauseImpact {
+                    severity: severity.unwrap_or(Severity::Info),
+                    blocked,
+                    cause,
+                }
+            });
         Impact {
             causes: causes.collect(),
             selected: places.selected,
@@ -103,6 +107,9 @@ struct Places<'a> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Standing {
     Held,
+    /// The operator's next reconcile acts.
+    Due,
+    /// A stage runs.
     Running,
 }
 
@@ -120,9 +127,10 @@ impl<'a> Places<'a> {
             for (node, progress) in model.all_progress(name) {
                 let place = (name, node.name.as_str());
                 selected.insert(place.1);
-                let standing = match progress.state {
-                    ProgressState::Complete => continue,
-                    ProgressState::Running => Standing::Running,
+                let standing = match (progress.state, &progress.reason) {
+                    (ProgressState::Complete, _) => continue,
+                    (ProgressState::Running, WaitReason::Nothing) => Standing::Due,
+                    (ProgressState::Running, _) => Standing::Running,
                     _ => Standing::Held,
                 };
                 places.open.insert(place, standing);
@@ -153,17 +161,24 @@ impl<'a> Places<'a> {
     /// The places that a finding is about.
     fn seeds(&self, cluster: &'a Cluster, finding: &Finding) -> Vec<Place<'a>> {
         let held = |place: &&Place<'a>| self.is_held(place);
-        if finding.blocks_reconcile() {
-            return self.of_skyhook.values().flatten().filter(held).copied().collect();
-        }
         let subject = &finding.subject;
         let node = |name: &str| cluster.node(name).map(|node| node.name.as_str());
         let skyhook = subject.skyhook.as_deref().and_then(|s| cluster.skyhook(s));
         let skyhook = skyhook.map(|skyhook| skyhook.name());
         let own = subject.node.as_deref().and_then(node);
+        if finding.blocks_reconcile() {
+            let open = self.of_skyhook.values().flatten().copied();
+            let idle = open.filter(|place| self.open[place] != Standing::Running);
+            let own = own.map(|node| (skyhook.unwrap_or_default(), node));
+            return idle.chain(own).collect();
+        }
         match (skyhook, own) {
             (Some(skyhook), _) => {
-                let named = finding.holds_up.iter().filter_map(|name| node(name)).chain(own);
+                let named = finding
+                    .holds_up
+                    .iter()
+                    .filter_map(|name| node(name))
+                    .chain(own);
                 let named: Vec<Place<'a>> = named.map(|node| (skyhook, node)).collect();
                 if !named.is_empty() {
                     return named;

@@ -24,7 +24,10 @@ const USES: &[(&str, &[&str])] = &[
     ("model", &["api", "cluster"]),
     ("view", &["error"]),
     ("plan", &["api", "cluster", "view"]),
-    ("rules", &["api", "cluster", "plan", "redact", "view"]),
+    (
+        "rules",
+        &["api", "cluster", "model", "plan", "redact", "view"],
+    ),
     ("args", &["api", "redact", "view"]),
     (
         "connect",

@@ -58,6 +58,7 @@ mod rules;
 mod scale;
 mod schema;
 mod scope;
+mod screens;
 mod secrets;
 mod status;
 mod strip;

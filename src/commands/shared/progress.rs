@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::view::{NodeSet, count};
 use crate::model::{Action, Model, NextNodes, NodeProgress, ProgressState, QueuePosition};
+use crate::view::{NodeSet, count};
 
 /// How far a custom resource is on a node.
 #[derive(Debug, Serialize, JsonSchema)]

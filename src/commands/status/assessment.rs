@@ -141,11 +141,13 @@ impl<'a> Assessor<'_, 'a> {
             tally.add(&progress, record, skyhook.is_some_and(Skyhook::deleting));
         }
         let error = self.error(name);
-        let stuck = error.is_some();
+        if error.as_ref().is_some_and(|error| error.stops_operator) {
+            tally.advancing -= tally.due;
+        }
         let assessment = match skyhook {
             None if self.cluster.skyhooks_absence() == Certainty::Proven => Assessment::Gone,
             None => Assessment::Unknown,
-            Some(skyhook) => self.assessment(skyhook, &tally, stuck),
+            Some(skyhook) => self.assessment(skyhook, &tally, error.is_some()),
         };
         let states = tally.states;
         let known = self.cluster.nodes.ok().is_some() && states.all() > 0;
@@ -157,7 +159,7 @@ impl<'a> Assessor<'_, 'a> {
             running_since: tally.since.map(|at| at.to_string()),
             remaining: None,
             message: match (skyhook, error) {
-                (Some(_), Some(error)) => error,
+                (Some(_), Some(error)) => error.message,
                 (Some(skyhook), None) => self.message(skyhook, assessment, &tally),
                 (None, _) => self.gone(name),
             },
@@ -189,13 +191,16 @@ impl<'a> Assessor<'_, 'a> {
     }
 
     /// The gravest error about the custom resource, or one that stops the operator: `SKY201 package driver fails`.
-    fn error(&self, name: &str) -> Option<String> {
+    fn error(&self, name: &str) -> Option<Trouble> {
         let mut causes = self.impact.causes.iter();
         let cause = causes.find(|cause| {
             cause.severity == Severity::Error && concerns(cause, self.findings, name)
         })?;
         let group = FindingGroup::of(&cause.cause, self.findings);
-        Some(format!("{} {}", group.first().rule.code, group.message()))
+        Some(Trouble {
+            message: format!("{} {}", group.first().rule.code, group.message()),
+            stops_operator: group.first().blocks_reconcile(),
+        })
     }
 
     fn message(&self, skyhook: &Skyhook, assessment: Assessment, tally: &Tally) -> String {
@@ -231,6 +236,13 @@ pub fn stop_reason(skyhook: &Skyhook) -> Option<String> {
     Some(reason.to_owned())
 }
 
+/// An error that keeps a custom resource from progress.
+struct Trouble {
+    message: String,
+    /// The operator acts nowhere; running stages still end.
+    stops_operator: bool,
+}
+
 /// Counts over the nodes of a custom resource.
 #[derive(Default)]
 struct Tally {
@@ -238,6 +250,8 @@ struct Tally {
     failed: usize,
     /// Nodes that run and do not fail.
     advancing: usize,
+    /// Of these, nodes on which the operator's next reconcile acts.
+    due: usize,
     since: Option<Timestamp>,
     /// Nodes by what runs there.
     running: BTreeMap<String, usize>,
@@ -248,12 +262,7 @@ struct Tally {
 }
 
 impl Tally {
-    fn add(
-        &mut self,
-        progress: &NodeProgress<'_>,
-        record: Option<&NodeRecord>,
-        deleting: bool,
-    ) {
+    fn add(&mut self, progress: &NodeProgress<'_>, record: Option<&NodeRecord>, deleting: bool) {
         let cleaned = matches!(progress.next_action, Some(Action::Finalize))
             || matches!(progress.reason, WaitReason::Deletion(_));
         let state = match progress.state {
@@ -267,7 +276,9 @@ impl Tally {
         match state {
             ProgressState::Complete => {}
             ProgressState::Running => {
+                let due = matches!(progress.reason, WaitReason::Nothing);
                 self.advancing += usize::from(!erroring);
+                self.due += usize::from(!erroring && due);
                 if let Some(since) = progress.since {
                     self.since = Some(self.since.map_or(since, |first| first.min(since)));
                 }

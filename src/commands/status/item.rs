@@ -191,12 +191,9 @@ impl<'c, 'a> ProgressReader<'c, 'a> {
                 .map(|_| Nodes::new(cluster, &nodes, name)),
             deployment_policy: skyhook
                 .map_or_else(String::new, |s| s.spec.deployment_policy.clone()),
-            compartments: skyhook.map_or_else(Vec::new, |skyhook| {
-                compartments(cluster, model, skyhook)
-            }),
-            progress: named
-                .then(|| ResourceProgress::of(model, name))
-                .flatten(),
+            compartments: skyhook
+                .map_or_else(Vec::new, |skyhook| compartments(cluster, model, skyhook)),
+            progress: named.then(|| ResourceProgress::of(model, name)).flatten(),
             summary: self.assessor.summary(name),
             findings: Findings::about(name, impact, findings),
         }

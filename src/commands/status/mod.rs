@@ -4,6 +4,7 @@ mod item;
 mod overview;
 mod page;
 pub mod report;
+mod screen;
 mod tree;
 
 use self::report::StatusReport;

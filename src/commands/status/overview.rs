@@ -26,7 +26,11 @@ pub fn text(status: &StatusReport<'_>, wide: bool) -> Text {
     text.blank();
     text.table(items(status, wide));
     let used = text.height() + 2 + usize::from(document.not_checked > 0);
-    let most = if wide { usize::MAX } else { LINES.saturating_sub(used).max(CAUSES) };
+    let most = if wide {
+        usize::MAX
+    } else {
+        LINES.saturating_sub(used).max(CAUSES)
+    };
     text.blank();
     text.append(causes(status, None, most));
     text.append(not_checked(document.not_checked));
@@ -47,12 +51,17 @@ fn items(status: &StatusReport<'_>, wide: bool) -> Table {
         };
         let cells = cells![
             item.name.as_str(),
-            summary.assessment.label().on(format!("{:?}", summary.assessment)),
+            summary
+                .assessment
+                .label()
+                .on(format!("{:?}", summary.assessment)),
             summary.complete(),
             failed,
             summary.remaining.as_deref().unwrap_or("-"),
         ];
-        let since = summary.since.map(|at| age(Some(at), status.cluster.taken_at));
+        let since = summary
+            .since
+            .map(|at| age(Some(at), status.cluster.taken_at));
         let more = cells![
             count(states.running),
             count(states.all() - states.complete - states.running),
@@ -68,7 +77,11 @@ fn items(status: &StatusReport<'_>, wide: bool) -> Table {
 }
 
 fn or_dash(text: String) -> String {
-    if text.is_empty() { "-".to_owned() } else { text }
+    if text.is_empty() {
+        "-".to_owned()
+    } else {
+        text
+    }
 }
 
 /// `driver 31/40,net 40/40`
@@ -89,9 +102,18 @@ fn packages(packages: &[Package]) -> String {
 fn compartments(item: &SkyhookProgress) -> String {
     let one = |part: &Compartment| {
         let stopped = if part.stopped { " stopped" } else { "" };
-        format!("{} {}/{}{stopped}", part.title(), part.completed, part.nodes)
+        format!(
+            "{} {}/{}{stopped}",
+            part.title(),
+            part.completed,
+            part.nodes
+        )
     };
-    item.compartments.iter().map(one).collect::<Vec<_>>().join(",")
+    item.compartments
+        .iter()
+        .map(one)
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 /// The headline, then one line per cause, of one custom resource or of all.
@@ -100,7 +122,8 @@ pub fn causes(status: &StatusReport<'_>, name: Option<&str>, most: usize) -> Tex
     let all = 0..status.impact.causes.len();
     let about = |at: &usize| {
         let cause = &status.impact.causes[*at];
-        let concerned = name.is_none_or(|name| super::findings::concerns(cause, &status.findings, name));
+        let concerned =
+            name.is_none_or(|name| super::findings::concerns(cause, &status.findings, name));
         concerned && status.is_grave(*at)
     };
     let shown: Vec<usize> = all.filter(about).collect();
@@ -120,7 +143,11 @@ pub fn causes(status: &StatusReport<'_>, name: Option<&str>, most: usize) -> Tex
         _ => Line::from(list(&counted(findings.errors, findings.warnings))),
     };
     text.line(headline + ": " + text::command(command));
-    let fits = if shown.len() > most { most.saturating_sub(1).max(1) } else { shown.len() };
+    let fits = if shown.len() > most {
+        most.saturating_sub(1).max(1)
+    } else {
+        shown.len()
+    };
     for at in &shown[..fits] {
         let impact = &status.impact.causes[*at];
         let group = FindingGroup::of(&impact.cause, &status.findings);
@@ -138,7 +165,10 @@ pub fn causes(status: &StatusReport<'_>, name: Option<&str>, most: usize) -> Tex
         );
     }
     if shown.len() > fits {
-        text.line(text::dim(format!("   {}", plural(shown.len() - fits, "more cause"))));
+        text.line(text::dim(format!(
+            "   {}",
+            plural(shown.len() - fits, "more cause")
+        )));
     }
     text
 }

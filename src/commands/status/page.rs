@@ -29,7 +29,8 @@ pub fn text(status: &StatusReport<'_>, wide: bool) -> Text {
         text.blank();
         text.append(page(status, item, wide));
     }
-    text.blank().append(overview::not_checked(document.not_checked));
+    text.blank()
+        .append(overview::not_checked(document.not_checked));
     text
 }
 
@@ -52,7 +53,9 @@ fn page(status: &StatusReport<'_>, item: &SkyhookProgress, wide: bool) -> Text {
     if !causes.is_empty() {
         end.blank().append(causes);
     }
-    let left = LINES.saturating_sub(head.height() + end.height() + 2).max(CAUSES);
+    let left = LINES
+        .saturating_sub(head.height() + end.height() + 2)
+        .max(CAUSES);
     let tree = tree::text(cluster, &status.model, &item.name, most(left));
     if !tree.is_empty() {
         head.blank().append(tree);
@@ -64,7 +67,10 @@ fn page(status: &StatusReport<'_>, item: &SkyhookProgress, wide: bool) -> Text {
 /// `gpu-tune  Degraded, 78% (31/40), 2 failed, ~6m left`
 fn title(item: &SkyhookProgress) -> Line {
     let summary = &item.summary;
-    let assessment = summary.assessment.label().on(format!("{:?}", summary.assessment));
+    let assessment = summary
+        .assessment
+        .label()
+        .on(format!("{:?}", summary.assessment));
     let mut title = text::heading(&item.name) + "  " + assessment;
     if summary.complete_percent.is_some() {
         title = title + ", " + summary.complete();
@@ -92,7 +98,10 @@ fn facts(cluster: &Cluster, item: &SkyhookProgress) -> Text {
     let status = Label::of_status(&item.status).on(&item.status);
     let mut line = "operator status " + status;
     if item.deleting {
-        let since = item.deleting_since.as_deref().and_then(|at| at.parse().ok());
+        let since = item
+            .deleting_since
+            .as_deref()
+            .and_then(|at| at.parse().ok());
         let since = ago(since, cluster.taken_at);
         line = line + ", " + text::warning(format!("deletion started {since}"));
     }
@@ -152,15 +161,20 @@ fn node_counts(nodes: &Nodes, wide: bool) -> Text {
 fn tables(text: &mut Text, item: &SkyhookProgress, rows: usize) {
     let parts = &item.compartments;
     if !parts.is_empty() {
-        text.blank().table(compartments(&parts[..parts.len().min(rows)]));
+        text.blank()
+            .table(compartments(&parts[..parts.len().min(rows)]));
     }
     let packages = &item.packages;
     if !packages.is_empty() {
-        text.blank().table(package_table(item, &packages[..packages.len().min(rows)]));
+        text.blank()
+            .table(package_table(item, &packages[..packages.len().min(rows)]));
     }
     let hidden = parts.len().saturating_sub(rows) + packages.len().saturating_sub(rows);
     if hidden > 0 {
-        text.line(text::dim(format!("{}; -o wide shows all", plural(hidden, "more row"))));
+        text.line(text::dim(format!(
+            "{}; -o wide shows all",
+            plural(hidden, "more row")
+        )));
     }
 }
 
@@ -267,7 +281,11 @@ fn events(cluster: &Cluster, name: &str, most: usize) -> Table {
     alike.sort_by_key(|(_, alike)| std::cmp::Reverse((alike.last, alike.warning)));
     let mut table = Table::new(["last", "count", "reason", "event"]).cut();
     for ((reason, message), alike) in alike.into_iter().take(most) {
-        let label = if alike.warning { Label::Warning } else { Label::Plain };
+        let label = if alike.warning {
+            Label::Warning
+        } else {
+            Label::Plain
+        };
         table.row(cells![
             age(alike.last, cluster.taken_at),
             alike.count,

@@ -1,20 +1,18 @@
-//! The document of `status`, and which of its two screens is shown.
+//! The document of `status`.
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
 
 use super::assessment::Assessor;
 use super::findings::Findings;
 use super::item::{ProgressReader, SkyhookProgress};
-use super::{overview, page};
 use crate::args::listing::Sorting;
 use crate::cluster::Cluster;
 use crate::model::Model;
 use crate::rules::impact::Impact;
 use crate::rules::{Finding, Report, Severity, Verdict};
-use crate::view::text::{self, Line, Text};
-use crate::view::{FormatError, View, to_json};
+use crate::view::text::{self, Line};
+use crate::view::{FormatError, to_json};
 
 /// The state of the operator and its custom resources.
 pub struct StatusReport<'a> {
@@ -24,7 +22,7 @@ pub struct StatusReport<'a> {
     pub(super) impact: Impact<'a>,
     pub(super) document: Document,
     /// Whether custom resources were named: each has a page of its own.
-    named: bool,
+    pub(super) named: bool,
 }
 
 /// The operator, and the progress of each custom resource.
@@ -156,26 +154,5 @@ impl Operator {
             line = line + ", " + text::error("no replica available");
         }
         line + format!(", acting on {}", self.api)
-    }
-}
-
-impl View for StatusReport<'_> {
-    fn blocks(&self, wide: bool) -> Text {
-        if self.named {
-            page::text(self, wide)
-        } else {
-            overview::text(self, wide)
-        }
-    }
-
-    fn names(&self) -> Vec<String> {
-        let items = self.document.items.iter().filter(|item| item.exists);
-        items
-            .map(|item| format!("{}/{}", item.kind.to_lowercase(), item.name))
-            .collect()
-    }
-
-    fn document(&self) -> Value {
-        to_json(&self.document)
     }
 }

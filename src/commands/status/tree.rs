@@ -57,7 +57,11 @@ pub fn text<'a>(cluster: &'a Cluster, model: &Model<'a>, name: &str, lines: usiz
             all.extend(branches(cluster, groups));
         }
     }
-    let shown = if all.len() > lines { lines.saturating_sub(1) } else { all.len() };
+    let shown = if all.len() > lines {
+        lines.saturating_sub(1)
+    } else {
+        all.len()
+    };
     let hidden = all.len() - shown;
     let mut text = Text::new();
     for line in all.into_iter().take(shown) {
@@ -80,7 +84,9 @@ fn add<'a>(
 ) {
     let record = cluster.on_node(node, name);
     let entries = record.map_or(&[][..], |record| record.entries());
-    let active = entries.iter().filter(|e| matches!(e.state, State::InProgress | State::Erroring));
+    let active = entries
+        .iter()
+        .filter(|e| matches!(e.state, State::InProgress | State::Erroring));
     let stages: Vec<(String, bool)> = active
         .map(|entry| {
             let (package, version) = entry.identity();
@@ -128,7 +134,10 @@ fn at_work(cluster: &Cluster, run: &PackageRun<'_>) -> (bool, String) {
         format!(": {}{restarts}", trouble.reason)
     });
     let age = age(run.created(), cluster.taken_at);
-    (trouble.is_none(), format!("{}{fails} ({age})", run.reference()))
+    (
+        trouble.is_none(),
+        format!("{}{fails} ({age})", run.reference()),
+    )
 }
 
 /// The lines of a compartment's groups, drawn as a tree.
@@ -136,7 +145,11 @@ fn branches(cluster: &Cluster, groups: BTreeMap<Key, Group<'_>>) -> Vec<Line> {
     let mut lines = Vec::new();
     let last = groups.len() - 1;
     for (at, (key, mut group)) in groups.into_iter().enumerate() {
-        let (branch, below) = if at == last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+        let (branch, below) = if at == last {
+            ("└─ ", "   ")
+        } else {
+            ("├─ ", "│  ")
+        };
         let set = NodeSet::of(&group.nodes);
         let set = match set.len() {
             1 => set.to_string(),
@@ -161,7 +174,11 @@ fn branches(cluster: &Cluster, groups: BTreeMap<Key, Group<'_>>) -> Vec<Line> {
         });
         let stages = key.stages.len();
         for (at, (stage, fails)) in key.stages.into_iter().enumerate() {
-            let (branch, below_stage) = if at + 1 == stages { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+            let (branch, below_stage) = if at + 1 == stages {
+                ("└─ ", "   ")
+            } else {
+                ("├─ ", "│  ")
+            };
             let label = if fails { Label::Error } else { Label::Plain };
             let since = group.since.map_or(String::new(), |since| {
                 format!(" ({})", age(Some(since), cluster.taken_at))

@@ -69,7 +69,11 @@ impl Diagnosis<'_> {
             let nodes: Vec<&str> = group.nodes().collect();
             match nodes.len() {
                 0 => format!("{} {object}", group.first().rule.code),
-                _ => format!("{} {object} {}", group.first().rule.code, NodeSet::of(&nodes)),
+                _ => format!(
+                    "{} {object} {}",
+                    group.first().rule.code,
+                    NodeSet::of(&nodes)
+                ),
             }
         };
         chosen.map(name).collect()

@@ -7,6 +7,7 @@ mod held;
 mod index;
 mod logs;
 mod reason;
+mod summary;
 
 use serde_json::Value;
 
@@ -89,7 +90,9 @@ impl<'a> Diagnosis<'a> {
     fn causes(&self) -> Vec<FindingGroup<'_>> {
         let findings = &self.report.findings;
         let causes = self.impact.causes.iter();
-        causes.map(|c| FindingGroup::of(&c.cause, findings)).collect()
+        causes
+            .map(|c| FindingGroup::of(&c.cause, findings))
+            .collect()
     }
 
     /// The displayed findings: causes; with `--all` also each of their effects.
