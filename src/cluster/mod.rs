@@ -154,7 +154,13 @@ impl Cluster {
         Some(&self.nodes.indexed()[self.node_position(name)?])
     }
 
-    /// The position of a node in the list.
+    /// The position of a node of this cluster in the list.
+    pub fn node_index(&self, node: &Node) -> usize {
+        let first = self.nodes.items().as_ptr();
+        (std::ptr::from_ref(node).addr() - first.addr()) / size_of::<Node>()
+    }
+
+    /// The position of a node in the list, by its name.
     fn node_position(&self, name: &str) -> Option<usize> {
         let nodes = self.nodes.indexed();
         nodes.binary_search_by(|n| n.name.as_str().cmp(name)).ok()

@@ -25,6 +25,16 @@ pub enum Unproven {
     Name,
 }
 
+impl Unproven {
+    /// What is said of the object. Where the operator's namespace is not known, the operator may well have created it.
+    pub fn verdict(&self) -> &'static str {
+        match self {
+            Unproven::OperatorUnknown => "labelled, and perhaps created by the operator",
+            _ => "labelled, but not created by the operator",
+        }
+    }
+}
+
 impl fmt::Display for Unproven {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

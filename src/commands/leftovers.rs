@@ -188,9 +188,7 @@ fn plan(cluster: &Cluster, left: &[Leftover<'_>], names: &[String], purge: bool)
     }
     for (why, objects) in unproven(left) {
         let set = NodeSet::of(&objects).limited(SHOWN);
-        effects.warn(format!(
-            "{set}: labelled, but not created by the operator ({why}); not deleted"
-        ));
+        effects.warn(format!("{set}: {} ({why}); not deleted", why.verdict()));
     }
     let mut steps = Vec::new();
     for (node, owners) in nodes.values() {

@@ -17,6 +17,7 @@
 //! function of the operator. An unknown version counts as the newest known one.
 
 mod action;
+mod advance;
 mod batch;
 mod compartment;
 mod config_change;
@@ -24,6 +25,7 @@ mod gates;
 mod next_nodes;
 mod operator;
 mod order;
+mod pace;
 mod place;
 mod profile;
 mod progress;
@@ -33,6 +35,7 @@ mod runs;
 mod selection;
 mod stage;
 mod strategy;
+mod timeline;
 mod work;
 
 use std::cell::OnceCell;
@@ -47,6 +50,7 @@ pub use progress::{NodeProgress, ProgressState, QueuePosition};
 pub use reason::WaitReason;
 use resource::Resource;
 use runs::Runs;
+pub use timeline::{Happening, Moment, Remaining, Timeline, remaining};
 
 /// One reconcile of the operator over a cluster.
 pub struct Model<'a> {

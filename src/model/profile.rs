@@ -35,6 +35,17 @@ impl<'a> SpecPackage<'a> {
     pub fn interrupts(&self) -> bool {
         self.interrupt.is_some()
     }
+
+    /// The stages of its installation.
+    pub fn stages(&self) -> &'static [Stage] {
+        const ALL: [Stage; 4] = [
+            Stage::Apply,
+            Stage::Config,
+            Stage::Interrupt,
+            Stage::PostInterrupt,
+        ];
+        if self.interrupts() { &ALL } else { &ALL[..2] }
+    }
 }
 
 /// A distinct node state of a custom resource; thousands of nodes share a few.
@@ -168,6 +179,34 @@ impl<'a> Profile<'a> {
     ) -> bool {
         let slot = self.slots[at].as_ref();
         slot.is_some_and(|slot| slot.complete(operator, packages[at].interrupts()))
+    }
+
+    /// The same node with a package at another slot.
+    pub fn with_slot(
+        &self,
+        operator: &Operator<'_>,
+        packages: &[SpecPackage<'a>],
+        order: &Order,
+        package: usize,
+        slot: Option<Slot>,
+    ) -> Profile<'a> {
+        let mut profile = Profile {
+            record: self.record,
+            slots: self.slots.clone(),
+            begins: false,
+            removes: self.removes.filter(|at| *at != package),
+            pending: false,
+            complete: false,
+            due: Vec::new(),
+            waits: None,
+            removing: false,
+        };
+        profile.slots[package] = slot;
+        let enabled = |at: usize| packages[at].package.uninstall().enabled;
+        let mut slots = profile.slots.iter().enumerate();
+        profile.pending = slots.any(|(at, slot)| slot.is_some() && enabled(at));
+        profile.finish(operator, packages, order);
+        profile
     }
 
     /// Completeness and due packages, once all slots are final.

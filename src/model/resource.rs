@@ -16,7 +16,8 @@ use crate::cluster::{Cluster, Node, NodeRecord};
 pub(super) struct Resource<'a> {
     pub skyhook: &'a Skyhook,
     pub packages: Vec<SpecPackage<'a>>,
-    profiles: Vec<Profile<'a>>,
+    pub order: Order,
+    pub profiles: Vec<Profile<'a>>,
     /// The selected nodes, in the operator's order: by creation, then by name.
     pub nodes: Vec<&'a Node>,
     /// By the index of the node.
@@ -119,6 +120,7 @@ impl<'a> Builder<'_, 'a> {
         let mut resource = Resource {
             skyhook,
             packages,
+            order,
             profiles,
             places: Vec::with_capacity(nodes.len()),
             nodes,
@@ -132,7 +134,7 @@ impl<'a> Builder<'_, 'a> {
         };
         for (at, compartment) in compartment_of.into_iter().enumerate() {
             let node = resource.nodes[at];
-            let earlier = &mut earlier[index_of(self.cluster.nodes.items(), node)];
+            let earlier = &mut earlier[self.cluster.node_index(node)];
             let place = self.place(&resource, node, profile_of[at], compartment, *earlier);
             let profile = resource.profile(&place);
             let pending = profile.pending && skyhook.deleting();
@@ -298,10 +300,4 @@ fn order(packages: &[SpecPackage<'_>]) -> Order {
     Order {
         depends_on: depends_on.collect(),
     }
-}
-
-/// The index of a node in the slice that it is in.
-fn index_of(nodes: &[Node], node: &Node) -> usize {
-    let offset = std::ptr::from_ref(node).addr() - nodes.as_ptr().addr();
-    offset / size_of::<Node>()
 }

@@ -4,7 +4,7 @@ use super::operator::Operator;
 use crate::api::{Entry, Stage, State};
 
 /// Stage and state of a package on a node.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Slot {
     pub stage: Stage,
     pub state: State,

@@ -302,20 +302,18 @@ fn start_again(cluster: &Cluster, finding: &mut Finding, package_run: &PackageRu
 fn not_ours(cluster: &Cluster, finding: &mut Finding, pod: &Pod, why: &Unproven) {
     let label = cluster.flavor().key("name");
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-    finding
-        .evidence(pod, "labelled, but not created by the operator", why)
-        .kubectl(
-            Grade::B1,
-            "Remove the label if the pod belongs to something else",
-            [
-                "label",
-                "pod",
-                "-n",
-                namespace,
-                pod.name(),
-                &format!("{label}-"),
-            ],
-        );
+    finding.evidence(pod, why.verdict(), why).kubectl(
+        Grade::B1,
+        "Remove the label if the pod belongs to something else",
+        [
+            "label",
+            "pod",
+            "-n",
+            namespace,
+            pod.name(),
+            &format!("{label}-"),
+        ],
+    );
 }
 
 /// The newest attempt, if the kubelet turned it away before it made a container.

@@ -74,10 +74,10 @@ fn clean_deletes_only_what_the_operator_created() {
     listed.expect_stdout("pod skyhook/gone-driver-1-0-0-apply-node-1-0a1b2c3d");
     listed.expect_stdout("config map skyhook/gone-driver-1.0.0");
     for line in [
-        "Labelled, but not created by the operator: configmap/team-a/gone-driver-1.0.0,pod/team-a/gone-driver-1-0-0-apply-node-1-0a1b2c3d (not in the operator's namespace). These objects are never deleted.",
-        "Labelled, but not created by the operator: configmap/skyhook/gone-driver-2.0.0 (no owner reference to its custom resource). These objects are never deleted.",
-        "Labelled, but not created by the operator: pod/skyhook/copied (without the operator's annotations). These objects are never deleted.",
-        "Labelled, but not created by the operator: pod/skyhook/debug-shell (its name is not one that the operator gives). These objects are never deleted.",
+        "configmap/team-a/gone-driver-1.0.0,pod/team-a/gone-driver-1-0-0-apply-node-1-0a1b2c3d: labelled, but not created by the operator (not in the operator's namespace); never deleted",
+        "configmap/skyhook/gone-driver-2.0.0: labelled, but not created by the operator (no owner reference to its custom resource); never deleted",
+        "pod/skyhook/copied: labelled, but not created by the operator (without the operator's annotations); never deleted",
+        "pod/skyhook/debug-shell: labelled, but not created by the operator (its name is not one that the operator gives); never deleted",
     ] {
         assert!(
             unwrapped(&listed.stdout).contains(line),

@@ -1,5 +1,6 @@
 //! The model of the operator: against recordings, and where versions differ.
 
+mod estimate;
 mod recording;
 mod score;
 
@@ -17,8 +18,6 @@ use score::{Rate, Score};
 /// Frames per recording in the test; `FRAMES` overrides it.
 const FRAMES: usize = 16;
 const WANTED: f64 = 95.0;
-const BEGIN: &str = "<!-- figures -->\n";
-const END: &str = "<!-- /figures -->";
 
 /// `RECORDINGS` names another directory of recordings.
 fn recordings() -> Vec<PathBuf> {
@@ -77,20 +76,71 @@ fn predictions_agree_with_recordings() {
     let misses = total.misses.join("\n");
     assert!(percent.iter().all(|p| *p >= WANTED), "{table}\n{misses}");
     assert!(total.actions.percent() > baseline, "{table}\n{misses}");
-    if frames != FRAMES || std::env::var_os("RECORDINGS").is_some() {
-        panic!("not the recordings of the documentation:\n{table}\n{misses}");
+    assert_eq!(
+        frames, FRAMES,
+        "not the frames of the documentation:\n{table}\n{misses}"
+    );
+    if std::env::var_os("RECORDINGS").is_some() {
+        println!("{misses}");
+    }
+    is_documented("figures", &table);
+}
+
+/// Nine of ten estimates of steady rollouts are within 20 percent of the truth, or give a range that holds it.
+#[test]
+fn estimates_agree_with_recordings() {
+    let mut table = String::from(
+        "| Recording | Custom resource | after 25 % | after 50 % | after 75 % | |\n| --- | --- | --- | --- | --- | --- |\n",
+    );
+    let mut rate = Rate::default();
+    for path in recordings() {
+        for rollout in estimate::estimates(&Recording::read(&path)) {
+            let cells: Vec<String> = rollout.estimates.iter().map(ToString::to_string).collect();
+            let unsteady = if rollout.steady {
+                ""
+            } else {
+                "stage times vary"
+            };
+            let (recording, skyhook) = (&rollout.recording, &rollout.skyhook);
+            writeln!(
+                table,
+                "| {recording} | {skyhook} | {} | {unsteady} |",
+                cells.join(" | ")
+            )
+            .expect("a string");
+            for estimate in rollout.estimates.iter().filter(|_| rollout.steady) {
+                rate.add(estimate.right());
+            }
+        }
+    }
+    let (right, all) = (rate.right, rate.all);
+    write!(
+        table,
+        "\nWhere stage times are steady, {right} of {all} are right.\n"
+    )
+    .expect("a string");
+    assert!(rate.percent() >= 90.0, "{table}");
+    is_documented("estimates", &table);
+}
+
+/// Whether docs/model.md has this text between two marks; with UPDATE set it is written there.
+fn is_documented(mark: &str, text: &str) {
+    if std::env::var_os("RECORDINGS").is_some() {
+        panic!("not the recordings of the documentation:\n{text}");
     }
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/model.md");
-    let text = std::fs::read_to_string(&page).expect("docs/model.md");
-    let (before, rest) = text.split_once(BEGIN).expect("a begin mark");
-    let (_, after) = rest.split_once(END).expect("an end mark");
-    let fresh = format!("{before}{BEGIN}{table}{END}{after}");
+    let whole = std::fs::read_to_string(&page).expect("docs/model.md");
+    let (begin, end) = (format!("<!-- {mark} -->\n"), format!("<!-- /{mark} -->"));
+    let (before, rest) = whole.split_once(&begin).expect("a begin mark");
+    let (_, after) = rest.split_once(&end).expect("an end mark");
+    let fresh = format!("{before}{begin}{text}{end}{after}");
     if std::env::var_os("UPDATE").is_some() {
         std::fs::write(&page, &fresh).expect("written");
+        return;
     }
     assert!(
-        text == fresh || std::env::var_os("UPDATE").is_some(),
-        "the figures in docs/model.md are stale: run this test with UPDATE=1\n{table}\n{misses}"
+        whole == fresh,
+        "docs/model.md is stale: run this test with UPDATE=1\n{text}"
     );
 }
 

@@ -242,7 +242,8 @@ impl Leftovers<'_> {
             let set = NodeSet::of(&objects).limited(SHOWN);
             text.blank();
             text.paragraph(text::warning(format!(
-                "Labelled, but not created by the operator: {set} ({why}). These objects are never deleted."
+                "{set}: {} ({why}); never deleted",
+                why.verdict()
             )));
         }
         text

@@ -309,8 +309,9 @@ fn nothing_given_up(
         });
         if let Some((package_run, why)) = foreign {
             return Err(Error::unchanged(format!(
-                "{} is labelled, but not created by the operator ({why}); not deleted",
-                package_run.reference()
+                "{} is {} ({why}); not deleted",
+                package_run.reference(),
+                why.verdict()
             )));
         }
     }

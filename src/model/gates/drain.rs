@@ -18,9 +18,7 @@ pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     if !cordoned {
         return Some(NodeProgress::acts(Action::Cordon));
     }
-    let runs = |pod: &&Pod| matches!(pod.status.phase.as_str(), "Running" | "Pending");
-    let pods = at.model.workloads_on(&at.node.name).iter().copied();
-    let pods: Vec<&'a Pod> = pods.filter(|pod| runs(pod)).collect();
+    let pods = workloads(at);
     let protected = &at.resource.skyhook.spec.pod_non_interrupt_labels;
     if !protected.is_empty() {
         let mut pods = pods.iter();
@@ -42,4 +40,22 @@ pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
         since: since.and_then(|at| at.parse::<Timestamp>().ok()),
         ..NodeProgress::held(ProgressState::Waiting, WaitReason::Drain(remaining))
     })
+}
+
+/// How many pods a drain of the node evicts; `None` while one of its pods forbids the interrupt.
+pub fn pods(at: &At<'_, '_>) -> Option<usize> {
+    let pods = workloads(at);
+    let protected = &at.resource.skyhook.spec.pod_non_interrupt_labels;
+    let forbids = |pod: &&Pod| protected.matches(&pod.metadata.labels);
+    if !protected.is_empty() && pods.iter().copied().any(|pod| forbids(&pod)) {
+        return None;
+    }
+    Some(pods.into_iter().filter(|pod| is_evicted(pod)).count())
+}
+
+/// The pods on the node that run or wait, and are not package stages.
+fn workloads<'a>(at: &At<'_, 'a>) -> Vec<&'a Pod> {
+    let runs = |pod: &&Pod| matches!(pod.status.phase.as_str(), "Running" | "Pending");
+    let pods = at.model.workloads_on(&at.node.name).iter().copied();
+    pods.filter(runs).collect()
 }

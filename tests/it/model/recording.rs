@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 
 use flate2::read::GzDecoder;
+use jiff::{SignedDuration, Timestamp};
 use kubectl_skyhook::api::{ApiFlavor, DeploymentPolicy};
 use kubectl_skyhook::cluster::{Cluster, dump};
 use serde_json::{Value, json};
@@ -112,6 +113,21 @@ impl Recording {
             .expect("written");
         let paths = [file.path().to_owned()];
         dump::load(&paths, Some(ApiFlavor::NodeWright)).expect("a cluster")
+    }
+}
+
+impl Recording {
+    /// The cluster at a time, with the time of day of then.
+    pub fn cluster_then(&self, at: f64) -> Cluster {
+        let start = self
+            .lines
+            .iter()
+            .find_map(|(_, line)| line["time"].as_str());
+        let start = start.expect("a time of day");
+        let start: Timestamp = start.parse().expect("a time");
+        let mut cluster = self.cluster(at);
+        cluster.taken_at = start + SignedDuration::from_millis((at * 1000.0) as i64);
+        cluster
     }
 }
 

@@ -1,0 +1,300 @@
+//! Durations of stages and drains, measured on nodes that have finished.
+
+use std::collections::HashMap;
+
+use jiff::Timestamp;
+
+use super::resource::Resource;
+use super::runs::Runs;
+use crate::api::Stage;
+use crate::cluster::{Cluster, Node, PackageRun};
+
+/// Seconds that evicted pods take to end, without a measurement.
+const GRACE: f64 = 5.0;
+/// The shortest stage, in seconds.
+const LEAST: f64 = 0.5;
+/// Durations of which there are fewer do not show how much they vary.
+const FEW: usize = 3;
+/// Durations that vary more than this, as standard deviation over mean, give a range instead of one figure.
+const STEADY: f64 = 0.2;
+
+/// Durations in seconds. A stage lasts from the creation of its Job until the operator starts what follows.
+pub(super) struct Pace {
+    /// Of a stage of a package, of the same stage of all packages of a custom resource, and of all.
+    stages: HashMap<Key, Vec<f64>>,
+    /// The time of each finished node in proportion to the mean, in ascending order.
+    ratios: Vec<f64>,
+    /// Between the end of a batch and the first stage on a node of the next one, drains included, by custom resource.
+    pauses: HashMap<usize, Vec<f64>>,
+}
+
+/// The indexes of a custom resource and of its package, and the stage; `None` for any.
+type Key = (Option<usize>, Option<usize>, Option<Stage>);
+
+/// A finished stage on a node.
+struct Sample {
+    package: usize,
+    stage: Stage,
+    start: Timestamp,
+    seconds: f64,
+}
+
+/// What is known of the times of a node.
+struct Times {
+    samples: Vec<Sample>,
+    /// When the custom resource became complete here.
+    end: Option<Timestamp>,
+}
+
+impl Pace {
+    pub fn measure(cluster: &Cluster, runs: &Runs<'_>, resources: &[Resource<'_>]) -> Pace {
+        let mut pace = Pace {
+            stages: HashMap::new(),
+            ratios: Vec::new(),
+            pauses: HashMap::new(),
+        };
+        let times = |resource: &Resource<'_>| -> Vec<Times> {
+            let nodes = resource.nodes.iter();
+            nodes
+                .map(|node| times(cluster, runs, resource, node))
+                .collect()
+        };
+        let all: Vec<Vec<Times>> = resources.iter().map(times).collect();
+        for (at, (resource, nodes)) in resources.iter().zip(&all).enumerate() {
+            for sample in nodes.iter().flat_map(|node| &node.samples) {
+                pace.add(at, sample.package, &sample.stage, sample.seconds);
+            }
+            if nodes.iter().all(|node| node.samples.is_empty()) {
+                pace.learn_from_batches(at, resource, nodes);
+            }
+            let pauses = pauses_between_batches(resource, nodes).collect();
+            pace.pauses.insert(at, pauses);
+        }
+        let pauses = pace.pauses.values_mut();
+        for durations in pace.stages.values_mut().chain(pauses) {
+            durations.sort_by(f64::total_cmp);
+        }
+        for (at, nodes) in all.iter().enumerate() {
+            pace.compare_nodes(at, nodes);
+        }
+        pace.ratios.sort_by(f64::total_cmp);
+        pace
+    }
+
+    fn add(&mut self, resource: usize, package: usize, stage: &Stage, seconds: f64) {
+        for key in keys(resource, package, stage) {
+            self.stages.entry(key).or_default().push(seconds);
+        }
+    }
+
+    /// How long a stage usually lasts; `None` where no stage of any kind has finished.
+    pub fn of(&self, resource: usize, package: usize, stage: &Stage) -> Option<f64> {
+        let keys = keys(resource, package, stage);
+        let known = keys.iter().find_map(|key| self.stages.get(key));
+        let usual = quantile(known?, 0.5);
+        usual.map(|seconds| seconds.max(LEAST))
+    }
+
+    /// The factor of a node that is slower than this part of the others.
+    pub fn factor(&self, slower_than: f64) -> f64 {
+        quantile(&self.ratios, slower_than).unwrap_or(1.0)
+    }
+
+    /// The time before the first stage on a node that starts a batch and is slower than this part of the others.
+    pub fn pause(&self, resource: usize, slower_than: f64, drains: bool) -> f64 {
+        let measured = self.pauses.get(&resource);
+        let measured = measured.and_then(|pauses| quantile(pauses, slower_than));
+        measured.unwrap_or(if drains { GRACE } else { 0.0 })
+    }
+
+    /// How far off an estimate may be, in proportion; 0 where durations are steady.
+    pub fn uncertainty(&self) -> f64 {
+        let own = self.stages.iter().filter(|(key, _)| key.1.is_some());
+        let stages = own.map(|(_, durations)| durations).chain([&self.ratios]);
+        let known = stages.filter(|durations| durations.len() >= FEW);
+        let known = known.map(|durations| deviation(durations));
+        let pauses = self
+            .pauses
+            .iter()
+            .filter_map(|(at, pauses)| self.variation(*at, pauses));
+        match known.chain(pauses).reduce(f64::max) {
+            Some(deviation) if deviation <= STEADY => 0.0,
+            // Two standard deviations.
+            Some(deviation) => (2.0 * deviation).min(0.75),
+            None => 0.75,
+        }
+    }
+
+    /// How much the pauses between batches vary, in proportion to the time that the stages of a node take.
+    fn variation(&self, resource: usize, pauses: &[f64]) -> Option<f64> {
+        let own = self.stages.iter();
+        let own = own.filter(|((at, package, _), _)| *at == Some(resource) && package.is_some());
+        let stages: f64 = own
+            .filter_map(|(_, durations)| quantile(durations, 0.5))
+            .sum();
+        Some((quantile(pauses, 0.9)? - quantile(pauses, 0.1)?) / 2.0 / stages.max(LEAST))
+    }
+
+    /// Adds the time of each finished node in proportion to the mean of its stages.
+    fn compare_nodes(&mut self, resource: usize, nodes: &[Times]) {
+        let finished = |node: &&Times| node.end.is_some() && !node.samples.is_empty();
+        for node in nodes.iter().filter(finished) {
+            let samples = node.samples.iter();
+            let means = samples.filter_map(|s| self.of(resource, s.package, &s.stage));
+            let took: f64 = node.samples.iter().map(|sample| sample.seconds).sum();
+            self.ratios.push(took / means.sum::<f64>());
+        }
+    }
+
+    /// Raw pods are deleted when they have ended. The last finished batch shows how long the stages of a node take
+    /// together.
+    fn learn_from_batches(&mut self, at: usize, resource: &Resource<'_>, nodes: &[Times]) {
+        for compartment in &resource.compartments {
+            let members = compartment.members.iter();
+            let mut ends: Vec<Timestamp> = members
+                .filter_map(|member| nodes[*member as usize].end)
+                .collect();
+            ends.sort_unstable();
+            let size = usize::try_from(compartment.state.last_batch_size).unwrap_or(0);
+            if size == 0 || size > ends.len() {
+                continue;
+            }
+            let (before, batch) = ends.split_at(ends.len() - size);
+            let created = resource.skyhook.metadata.creation_timestamp;
+            let Some(start) = before.last().copied().or(created) else {
+                continue;
+            };
+            let took: Vec<f64> = batch.iter().map(|end| seconds(start, *end)).collect();
+            let mean = took.iter().sum::<f64>() / took.len() as f64;
+            if mean <= 0.0 {
+                continue;
+            }
+            let in_a_row = longest_chain(resource) as f64;
+            for package in 0..resource.packages.len() {
+                for stage in resource.packages[package].stages() {
+                    self.add(at, package, stage, mean / in_a_row);
+                }
+            }
+            self.ratios.extend(took.iter().map(|took| took / mean));
+        }
+    }
+}
+
+/// The keys under which a duration is kept, the most specific first.
+fn keys(resource: usize, package: usize, stage: &Stage) -> [Key; 5] {
+    let stage = Some(stage.clone());
+    [
+        (Some(resource), Some(package), stage.clone()),
+        (Some(resource), None, stage.clone()),
+        (None, None, stage),
+        (Some(resource), None, None),
+        (None, None, None),
+    ]
+}
+
+fn times<'a>(cluster: &Cluster, runs: &Runs<'a>, resource: &Resource<'a>, node: &Node) -> Times {
+    let skyhook = resource.skyhook.name();
+    let end = completed(cluster, skyhook, node);
+    let mut jobs: Vec<(Timestamp, &PackageRun<'a>)> = runs
+        .of(skyhook, &node.name)
+        .filter_map(|run| Some((run.created().filter(|_| run.job.is_some())?, run)))
+        .collect();
+    jobs.sort_by_key(|(created, _)| *created);
+    let over = jobs.iter().enumerate().filter_map(|(at, (start, run))| {
+        let completed = run.job?.status.completion_time?;
+        let package = resource
+            .packages
+            .iter()
+            .position(|p| p.name == run.package)?;
+        let mut later = jobs[at + 1..].iter();
+        let follows =
+            |next: &PackageRun<'_>| next.package == run.package && follows(&run.stage, &next.stage);
+        let next = later.find(|(_, next)| follows(next));
+        let last = at + 1 == jobs.len();
+        let next = next.map(|(created, _)| *created).or(end.filter(|_| last));
+        let until = next.filter(|next| *next >= completed).unwrap_or(completed);
+        Some(Sample {
+            package,
+            stage: run.stage.clone(),
+            start: *start,
+            seconds: seconds(*start, until),
+        })
+    });
+    Times {
+        samples: over.collect(),
+        end,
+    }
+}
+
+/// Whether a stage follows another one without a pause.
+fn follows(stage: &Stage, next: &Stage) -> bool {
+    match stage {
+        Stage::Apply | Stage::Upgrade => *next == Stage::Config,
+        Stage::Config => *next == Stage::Interrupt,
+        Stage::Interrupt => *next == Stage::PostInterrupt,
+        Stage::Uninstall => *next == Stage::UninstallInterrupt,
+        _ => false,
+    }
+}
+
+/// When the custom resource became complete on a node.
+fn completed(cluster: &Cluster, skyhook: &str, node: &Node) -> Option<Timestamp> {
+    let kind = cluster.flavor().key(&format!("{skyhook}/NotReady"));
+    let mut conditions = node.conditions.iter();
+    let condition = conditions.find(|condition| condition.kind == *kind)?;
+    condition
+        .last_transition_time
+        .filter(|_| condition.status == "False")
+}
+
+/// The seconds between the first stage of each node and the last node that was complete before it.
+fn pauses_between_batches<'n>(
+    resource: &'n Resource<'_>,
+    nodes: &'n [Times],
+) -> impl Iterator<Item = f64> + 'n {
+    resource.compartments.iter().flat_map(|compartment| {
+        let members = || compartment.members.iter().map(|at| &nodes[*at as usize]);
+        let mut ends: Vec<Timestamp> = members().filter_map(|node| node.end).collect();
+        ends.sort_unstable();
+        members().filter_map(move |node| {
+            let start = node.samples.first()?.start;
+            let before = ends.partition_point(|end| *end <= start);
+            let end = ends.get(before.checked_sub(1)?)?;
+            Some(seconds(*end, start))
+        })
+    })
+}
+
+/// The most stages that follow each other on a node.
+fn longest_chain(resource: &Resource<'_>) -> usize {
+    let packages = 0..resource.packages.len();
+    let mut chains = vec![0; packages.len()];
+    // As often as a chain can be long; circles end too.
+    for _ in packages.clone() {
+        for at in packages.clone() {
+            let depends_on = resource.order.depends_on[at].iter().flatten();
+            let before = depends_on.map(|on| chains[*on]).max().unwrap_or(0);
+            let own = resource.packages[at].stages().len();
+            chains[at] = own + before;
+        }
+    }
+    chains.into_iter().max().unwrap_or(0).max(1)
+}
+
+/// The standard deviation in proportion to the mean.
+fn deviation(durations: &[f64]) -> f64 {
+    let count = durations.len() as f64;
+    let mean = durations.iter().sum::<f64>() / count;
+    let squares = durations.iter().map(|seconds| (seconds - mean).powi(2));
+    (squares.sum::<f64>() / count).sqrt() / mean.max(LEAST)
+}
+
+/// Of durations in ascending order.
+fn quantile(sorted: &[f64], part: f64) -> Option<f64> {
+    let last = sorted.len().checked_sub(1)?;
+    Some(sorted[(part * last as f64).round() as usize])
+}
+
+fn seconds(from: Timestamp, until: Timestamp) -> f64 {
+    until.duration_since(from).as_secs_f64()
+}

@@ -1,0 +1,101 @@
+//! What the operator will do until nothing is left, and how long it takes.
+
+use std::fmt;
+
+use jiff::SignedDuration;
+
+use super::Model;
+use crate::api::Stage;
+use crate::cluster::{Cluster, Node};
+
+/// A rollout as it goes on if nobody intervenes and every stage succeeds.
+#[derive(Debug)]
+pub struct Timeline<'a> {
+    /// In order of time.
+    pub moments: Vec<Moment<'a>>,
+    /// The custom resources that do not get to their end.
+    pub stuck: Vec<&'a str>,
+    /// Durations are unknown: no stage has finished anywhere.
+    pub untimed: bool,
+    /// How far off the times may be, in proportion.
+    pub uncertainty: f64,
+}
+
+/// An action for a custom resource on a node.
+#[derive(Debug, Clone)]
+pub struct Moment<'a> {
+    /// From the time of the cluster.
+    pub seconds: f64,
+    pub skyhook: &'a str,
+    pub node: &'a Node,
+    pub what: Happening<'a>,
+}
+
+/// What happens to a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Happening<'a> {
+    /// Cordons the node, and evicts this many pods.
+    Cordon {
+        pods: usize,
+    },
+    Start {
+        package: &'a str,
+        stage: Stage,
+    },
+    /// The custom resource is complete on the node, and its cordon lifted.
+    Complete,
+}
+
+/// The time until a custom resource is complete on all of its nodes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Remaining {
+    /// The estimate, in seconds.
+    pub seconds: f64,
+    /// How far off it may be, in proportion; 0 where the times of nodes are steady.
+    pub uncertainty: f64,
+}
+
+impl Timeline<'_> {
+    /// The time until a custom resource is complete; `None` where it will not be, or durations are unknown.
+    pub fn remaining(&self, skyhook: &str) -> Option<Remaining> {
+        if self.untimed || self.stuck.contains(&skyhook) {
+            return None;
+        }
+        let mut moments = self.moments.iter().rev();
+        let last = moments.find(|moment| moment.skyhook == skyhook)?;
+        Some(Remaining {
+            seconds: last.seconds,
+            uncertainty: self.uncertainty,
+        })
+    }
+}
+
+/// The time until a custom resource is complete on all of its nodes, if nobody intervenes; `None` where it is complete, will
+/// not be, or no stage has finished yet that shows how long one takes.
+pub fn remaining(cluster: &Cluster, skyhook: &str) -> Option<Remaining> {
+    Model::new(cluster).timeline().remaining(skyhook)
+}
+
+/// `~6m`, or a range where the times of nodes vary: `5m to 20m`.
+impl fmt::Display for Remaining {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [low, high] =
+            [1.0 - self.uncertainty, 1.0 + self.uncertainty].map(|x| rounded(self.seconds * x));
+        if self.uncertainty == 0.0 || low == high {
+            return write!(f, "~{:#}", rounded(self.seconds));
+        }
+        write!(f, "{low:#} to {high:#}")
+    }
+}
+
+/// To a figure that claims no more than an estimate can: whole seconds up to a minute, minutes up to two hours.
+fn rounded(seconds: f64) -> SignedDuration {
+    let unit = match seconds {
+        ..60.0 => 1.0,
+        ..7200.0 => 60.0,
+        ..172_800.0 => 3600.0,
+        _ => 86_400.0,
+    };
+    let units = (seconds / unit).round().max(1.0);
+    SignedDuration::from_secs((units * unit) as i64)
+}

@@ -1,0 +1,145 @@
+//! Compares estimates of the remaining time with the time that a recorded rollout took.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use kubectl_skyhook::model::{Remaining, remaining};
+
+use super::recording::{Event, Recording};
+
+/// The parts of a rollout after which its rest is estimated.
+pub const PASSED: [f64; 3] = [0.25, 0.5, 0.75];
+/// Times in recordings have a resolution of a second, so that shorter rollouts show nothing.
+const SHORTEST: f64 = 20.0;
+/// Recordings in which a stage takes up to three times as long as the same stage on other nodes, without a visible cause.
+const UNSTEADY: [&str; 3] = ["pause_resume", "policy_changed", "two_sequencing_all"];
+/// Recordings in which budgets refuse evictions, or a node runs all of its stages twice.
+const LEFT_OUT: [&str; 2] = ["drain_pdb_delay", "upgrade_service"];
+
+/// Work on a custom resource that nobody disturbs: from its first action to the moment when it is complete everywhere.
+#[derive(Debug)]
+struct Rollout {
+    skyhook: String,
+    begin: f64,
+    end: f64,
+}
+
+/// A rollout with its estimates, at the times of [`PASSED`].
+#[derive(Debug)]
+pub struct Estimated {
+    pub recording: String,
+    pub skyhook: String,
+    /// Whether the durations of its stages are steady.
+    pub steady: bool,
+    pub estimates: Vec<Estimate>,
+}
+
+/// An estimate and the truth, in seconds.
+#[derive(Debug)]
+pub struct Estimate {
+    pub predicted: Option<Remaining>,
+    pub truth: f64,
+}
+
+impl Estimate {
+    /// Whether the truth is within 20 percent of the estimate, or in its range.
+    pub fn right(&self) -> bool {
+        self.predicted.is_some_and(|p| {
+            let off = (p.seconds - self.truth).abs();
+            off <= 0.2 * self.truth || off <= p.uncertainty * p.seconds
+        })
+    }
+}
+
+/// `53 of 47`
+impl fmt::Display for Estimate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let truth = self.truth;
+        match self.predicted {
+            None => write!(f, "none, {truth:.0}"),
+            Some(p) if p.uncertainty == 0.0 => write!(f, "{:.0}, {truth:.0}", p.seconds),
+            Some(p) => {
+                let [low, high] = [1.0 - p.uncertainty, 1.0 + p.uncertainty];
+                write!(
+                    f,
+                    "{:.0} to {:.0}, {truth:.0}",
+                    p.seconds * low,
+                    p.seconds * high
+                )
+            }
+        }
+    }
+}
+
+pub fn estimates(recording: &Recording) -> Vec<Estimated> {
+    if LEFT_OUT.contains(&recording.name.as_str()) {
+        return Vec::new();
+    }
+    let rollouts = rollouts(recording).into_iter();
+    let long = rollouts.filter(|rollout| rollout.end - rollout.begin >= SHORTEST);
+    long.map(|rollout| Estimated {
+        recording: recording.name.clone(),
+        steady: !UNSTEADY.contains(&recording.name.as_str()),
+        estimates: PASSED
+            .map(|part| estimate(recording, &rollout, part))
+            .into(),
+        skyhook: rollout.skyhook,
+    })
+    .collect()
+}
+
+fn estimate(recording: &Recording, rollout: &Rollout, part: f64) -> Estimate {
+    let at = rollout.begin + part * (rollout.end - rollout.begin);
+    let cluster = recording.cluster_then(at);
+    Estimate {
+        predicted: remaining(&cluster, &rollout.skyhook),
+        truth: rollout.end - at,
+    }
+}
+
+fn rollouts(recording: &Recording) -> Vec<Rollout> {
+    let edits = recording
+        .events
+        .iter()
+        .filter(|(_, event)| *event == Event::Edit);
+    let mut bounds: Vec<f64> = edits.map(|(at, _)| *at).collect();
+    bounds.insert(0, 0.0);
+    bounds.push(recording.end());
+    let mut statuses: BTreeMap<(&str, &str), &str> = BTreeMap::new();
+    let mut rollouts = Vec::new();
+    for bound in bounds.windows(2) {
+        let within = recording
+            .after(bound[0])
+            .take_while(|(at, _)| *at <= bound[1]);
+        let mut times: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
+        for (at, event) in within {
+            match event {
+                Event::Action { skyhook, .. } if !skyhook.is_empty() => {
+                    times.entry(skyhook).or_insert((*at, *at));
+                }
+                Event::Status {
+                    skyhook,
+                    node,
+                    status,
+                } => {
+                    statuses.insert((skyhook, node), status);
+                    if let Some((_, end)) = times.get_mut(skyhook.as_str()) {
+                        *end = *at;
+                    }
+                }
+                _ => {}
+            }
+        }
+        for (skyhook, (begin, end)) in times {
+            let mut own = statuses.iter().filter(|((name, _), _)| *name == skyhook);
+            if own.all(|(_, status)| *status == "complete") && end > begin {
+                rollouts.push(Rollout {
+                    skyhook: skyhook.to_owned(),
+                    begin,
+                    end,
+                });
+            }
+        }
+    }
+    rollouts
+}
