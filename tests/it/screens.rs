@@ -67,6 +67,7 @@ impl Fleet {
             .filter(|line| line.chars().count() > 80)
             .collect();
         let commands = wide.iter().all(|line| line.contains("kubectl skyhook"));
+        let commands = commands || words.contains("-o wide");
         assert!(commands, "{words}: {}", wide.join("\n"));
         let lines = screen.lines().count();
         (format!("$ kubectl skyhook {words}\n{screen}"), lines)
@@ -166,7 +167,18 @@ fn work(skyhook: &str, node: &str, name: &str, state: &str) -> [Value; 2] {
         _ => (json!({"active": 1}), "Pending"),
     };
     let job = NODEWRIGHT.job(&run, status);
-    let pod = NODEWRIGHT.pod(name, &run, phase, &[&format!("{skyhook}-apply {state}")]);
+    let container = match state {
+        "waiting:ImagePullBackOff" => "init",
+        _ => "apply",
+    };
+    let mut pod = NODEWRIGHT.pod(
+        name,
+        &run,
+        phase,
+        &[&format!("{skyhook}-{container} {state}")],
+    );
+    pod["status"]["initContainerStatuses"][0]["image"] =
+        format!("registry.example/{skyhook}:1.0.0").into();
     [job, pod].map(|mut object| {
         let metadata = &mut object["metadata"];
         metadata["labels"][API.key("name")] = skyhook.into();
@@ -175,6 +187,10 @@ fn work(skyhook: &str, node: &str, name: &str, state: &str) -> [Value; 2] {
             "image": format!("registry.example/{skyhook}"),
         });
         metadata["annotations"][API.key("package")] = note.to_string().into();
+        // The operator has recorded the failure.
+        if state == "failed" {
+            metadata["annotations"][API.key("state-recorded")] = "true".into();
+        }
         if metadata["ownerReferences"][0]["kind"] != "Job" {
             metadata["ownerReferences"][0]["name"] = skyhook.into();
         }

@@ -10,7 +10,7 @@ use super::findings::concerns;
 use crate::api::{Skyhook, Status};
 use crate::cluster::{Certainty, Cluster, NodeRecord};
 use crate::commands::shared::diagnosis::group::FindingGroup;
-use crate::model::{Action, Model, NodeProgress, ProgressState, WaitReason};
+use crate::model::{Action, Model, NodeProgress, ProgressState, Timeline, WaitReason};
 use crate::rules::impact::Impact;
 use crate::rules::{Finding, Severity};
 use crate::view::text::Label;
@@ -130,6 +130,7 @@ pub struct Assessor<'c, 'a> {
     pub model: &'c Model<'a>,
     pub findings: &'c [Finding],
     pub impact: &'c Impact<'a>,
+    pub timeline: Timeline<'a>,
 }
 
 impl<'a> Assessor<'_, 'a> {
@@ -157,7 +158,7 @@ impl<'a> Assessor<'_, 'a> {
             node_states: states,
             failed_nodes: tally.failed,
             running_since: tally.since.map(|at| at.to_string()),
-            remaining: None,
+            remaining: self.remaining(name, assessment),
             message: match (skyhook, error) {
                 (Some(_), Some(error)) => error.message,
                 (Some(skyhook), None) => self.message(skyhook, assessment, &tally),
@@ -188,6 +189,19 @@ impl<'a> Assessor<'_, 'a> {
             () if states.blocked > 0 => Assessment::Blocked,
             () => Assessment::Waiting,
         }
+    }
+
+    /// The estimate of a custom resource that makes progress, or waits for such a one.
+    fn remaining(&self, name: &str, assessment: Assessment) -> Option<String> {
+        let progresses = matches!(
+            assessment,
+            Assessment::Progressing | Assessment::Degraded | Assessment::Waiting
+        );
+        let mut causes = self.impact.causes.iter();
+        let blocked = causes
+            .any(|cause| cause.severity == Severity::Error && cause.blocked.contains_key(name));
+        let remaining = self.timeline.remaining(name)?;
+        (progresses && !blocked).then(|| remaining.to_string())
     }
 
     /// The gravest error about the custom resource, or one that stops the operator: `SKY201 package driver fails`.

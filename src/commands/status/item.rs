@@ -161,6 +161,7 @@ impl<'c, 'a> ProgressReader<'c, 'a> {
             model,
             findings,
             impact,
+            ..
         } = self.assessor;
         let skyhook = cluster.skyhook(name);
         let has_keys = |node: &Node| {

@@ -23,7 +23,6 @@ pub fn text(status: &StatusReport<'_>, wide: bool) -> Text {
         let ignored = plural(document.legacy, &format!("{kind} object"));
         text.paragraph(text::dim(format!("This operator ignores {ignored}.")));
     }
-    text.blank();
     text.table(items(status, wide));
     let used = text.height() + 2 + usize::from(document.not_checked > 0);
     let most = if wide {

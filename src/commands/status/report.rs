@@ -83,6 +83,7 @@ impl<'a> StatusReport<'a> {
             model: &model,
             findings: &findings,
             impact: &impact,
+            timeline: Model::new(cluster).timeline(),
         });
         let named = !names.is_empty();
         let document = Document {
