@@ -252,6 +252,11 @@ impl Ctx {
         }
     }
 
+    /// Whether the answer goes to a terminal.
+    pub fn on_terminal(&self) -> bool {
+        self.screen.out.terminal
+    }
+
     /// Prints text in a format of its own on stdout, such as a script.
     pub fn print(&mut self, text: &str) -> Result<()> {
         match self.screen.print(text)? {
