@@ -13,21 +13,23 @@ use crate::view::{View, to_json};
 
 /// Explain a rule: what it means, how to confirm it, how to fix it
 ///
-/// Also explains the grades that previews and remedies carry, from B0 to B4. Needs no cluster.
+/// Also explains the grades that previews and remedies carry, from B0 to B4, and the terms of the glossary. Needs no
+/// cluster.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook explain SKY101
   kubectl skyhook explain migration-hold
-  kubectl skyhook explain B4")]
+  kubectl skyhook explain B4
+  kubectl skyhook explain compartment")]
 pub struct Args {
-    /// Code or name of the rule, or a grade
-    #[arg(value_name = "CODE|NAME", required = true)]
+    /// Code or name of the rule, a grade, or a term of the glossary
+    #[arg(value_name = "CODE|NAME|TERM", required = true)]
     topics: Vec<String>,
 }
 
 command! {
     "explain": Args => run,
-    prints: { "Rule": Document, "Rules": Vec<Document>, "Grade": GradeDocument },
+    prints: { "Rule": Document, "Rules": Vec<Document>, "Grade": GradeDocument, "Term": TermDocument },
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
@@ -40,6 +42,28 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 enum Topic {
     Rule(&'static Rule),
     Grade(Grade),
+    Term(TermDocument),
+}
+
+/// A term of the glossary.
+#[derive(Clone, Serialize, JsonSchema)]
+struct TermDocument {
+    term: &'static str,
+    meaning: String,
+}
+
+/// The terms of `docs/glossary.md`.
+fn glossary() -> impl Iterator<Item = TermDocument> {
+    let entries = include_str!("../../docs/glossary.md")
+        .split("\n- **")
+        .skip(1);
+    entries.filter_map(|entry| {
+        let (term, meaning) = entry.split_once("**: ")?;
+        Some(TermDocument {
+            term,
+            meaning: meaning.split_whitespace().collect::<Vec<_>>().join(" "),
+        })
+    })
 }
 
 /// The worst effect of a command on the cluster.
@@ -53,7 +77,13 @@ impl Topic {
     fn named(name: &str) -> Result<Topic> {
         match Grade::named(name) {
             Some(grade) => Ok(Topic::Grade(grade)),
-            None => find_rule(name).map(Topic::Rule),
+            None => {
+                let term = glossary().find(|term| term.term.eq_ignore_ascii_case(name));
+                match term {
+                    Some(term) => Ok(Topic::Term(term)),
+                    None => find_rule(name).map(Topic::Rule),
+                }
+            }
         }
     }
 
@@ -81,6 +111,9 @@ impl Topic {
                 }
                 text.indented(2, all);
             }
+            Topic::Term(term) => {
+                text.paragraph(text::name(term.term) + ": " + text::prose(&term.meaning));
+            }
         }
         text
     }
@@ -89,6 +122,7 @@ impl Topic {
         match self {
             Topic::Rule(rule) => format!("rule/{}", rule.code),
             Topic::Grade(grade) => format!("grade/{grade}"),
+            Topic::Term(term) => format!("term/{}", term.term),
         }
     }
 
@@ -99,6 +133,7 @@ impl Topic {
                 grade: *grade,
                 meaning: grade.meaning(),
             }),
+            Topic::Term(term) => to_json(term),
         }
     }
 }

@@ -67,7 +67,7 @@ impl Fleet {
             .filter(|line| line.chars().count() > 80)
             .collect();
         let commands = wide.iter().all(|line| line.contains("kubectl skyhook"));
-        let commands = commands || words.contains("-o wide");
+        let commands = commands || words.contains("-o wide") || words.contains("diagnose");
         assert!(commands, "{words}: {}", wide.join("\n"));
         let lines = screen.lines().count();
         (format!("$ kubectl skyhook {words}\n{screen}"), lines)

@@ -37,7 +37,7 @@ use crate::rules::{self, Report, Scope, Severity};
   # From files, without a cluster
   kubectl get nodes,skyhooks,pods,jobs,events -A -o json | kubectl skyhook diagnose stuck --from -")]
 pub struct Args {
-    /// Look only at these custom resources; or show the cause of this number in full
+    /// Look only at these custom resources, or at this node; or show the cause of this number in full
     #[arg(value_name = "NAME|N", value_parser = named::skyhook)]
     names: Vec<String>,
 
@@ -81,13 +81,14 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let rules = args.rule.iter().map(|rule| find_rule(rule));
     let rules = rules.collect::<Result<Vec<_>>>()?;
     let cluster = ctx.load(&Scope::needs_of(&rules)).await?;
-    let (names, number) = args.subjects(&cluster);
-    let scope = scope::of(&cluster, names, &args.on, rules)?;
+    let subjects = args.subjects(&cluster);
+    let mut scope = scope::of(&cluster, subjects.skyhooks, &args.on, rules)?;
+    scope.nodes.extend(subjects.nodes);
     let report = rules::diagnose(&cluster, &scope);
     let exit = args.fail_on.exit(&report, &cluster);
     let mut diagnosis = Diagnosis::new(&cluster, report)
         .narrowed(scope.is_narrow())
-        .only(number)?;
+        .only(subjects.cause)?;
     if !args.no_logs {
         let tails = ctx
             .tails(&cluster, &diagnosis.logs(), kept_logs::LINES)
@@ -98,15 +99,34 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     Ok(exit)
 }
 
+/// What the positional arguments name.
+#[derive(Default)]
+struct Subjects<'a> {
+    skyhooks: &'a [String],
+    nodes: Vec<String>,
+    /// The number of a cause.
+    cause: Option<usize>,
+}
+
 impl Args {
-    /// The names of custom resources, or the number of a cause.
-    fn subjects(&self, cluster: &Cluster) -> (&[String], Option<usize>) {
+    /// A custom resource comes before a node of that name, and a node before a number.
+    fn subjects(&self, cluster: &Cluster) -> Subjects<'_> {
+        let known = |name: &String| cluster.node(name).is_some();
         match self.names.as_slice() {
-            [name] if cluster.skyhook(name).is_none() => match name.parse() {
-                Ok(number) => (&[], Some(number)),
-                Err(_) => (&self.names, None),
+            [name] if cluster.skyhook(name).is_none() && known(name) => Subjects {
+                nodes: vec![name.clone()],
+                ..Subjects::default()
             },
-            names => (names, None),
+            [name] if cluster.skyhook(name).is_none() && name.parse::<usize>().is_ok() => {
+                Subjects {
+                    cause: name.parse().ok(),
+                    ..Subjects::default()
+                }
+            }
+            skyhooks => Subjects {
+                skyhooks,
+                ..Subjects::default()
+            },
         }
     }
 }

@@ -6,6 +6,7 @@ pub mod cause_table;
 pub mod command;
 pub mod diagnosis;
 pub mod drain;
+pub mod event_row;
 pub mod folded;
 pub mod grouped;
 pub mod held;

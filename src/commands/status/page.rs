@@ -1,16 +1,13 @@
 //! The screen of `status NAME`: header, compartments, packages, what happens on the nodes, events, causes.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use jiff::Timestamp;
-
 use super::item::{Compartment, Nodes, Package, SkyhookProgress};
 use super::report::StatusReport;
 use super::{overview, tree};
+use crate::cluster::Cluster;
 use crate::cluster::at_once::AtOnce;
-use crate::cluster::{Cluster, Event};
+use crate::commands::shared::event_row;
 use crate::view::text::{self, Label, Line, Text};
-use crate::view::{NodeSet, Table, age, ago, cells, count, plural};
+use crate::view::{NodeSet, Table, ago, cells, count, plural};
 
 /// Lines of a page without -o wide.
 const LINES: usize = 39;
@@ -270,59 +267,10 @@ fn done(package: &Package) -> Line {
     }
 }
 
-/// The latest events about a custom resource and its pods; equal messages are one row.
+/// The latest events about a custom resource, its pods and jobs.
 fn events(cluster: &Cluster, name: &str, most: usize) -> Table {
-    let mut alike: BTreeMap<(&str, &str), Alike<'_>> = BTreeMap::new();
-    for event in cluster.events_mentioning(name) {
-        let key = (event.reason.as_str(), event.message.as_str());
-        alike.entry(key).or_default().add(event);
-    }
-    let mut alike: Vec<(_, Alike<'_>)> = alike.into_iter().collect();
-    alike.sort_by_key(|(_, alike)| std::cmp::Reverse((alike.last, alike.warning)));
-    let mut table = Table::new(["last", "count", "reason", "event"]).cut();
-    for ((reason, message), alike) in alike.into_iter().take(most) {
-        let label = if alike.warning {
-            Label::Warning
-        } else {
-            Label::Plain
-        };
-        table.row(cells![
-            age(alike.last, cluster.taken_at),
-            alike.count,
-            label.on(reason),
-            format!("{}{message}", alike.objects(message))
-        ]);
-    }
-    table
-}
-
-/// Events of one message.
-#[derive(Default)]
-struct Alike<'a> {
-    last: Option<Timestamp>,
-    count: i64,
-    warning: bool,
-    objects: BTreeSet<(&'a str, &'a str)>,
-}
-
-impl<'a> Alike<'a> {
-    fn add(&mut self, event: &'a Event) {
-        self.last = self.last.max(event.last);
-        self.count += event.count;
-        self.warning |= event.warning;
-        self.objects.insert((&event.kind, &event.name));
-    }
-
-    /// `node/gpu-1 and 2 more: `; nothing if the message names the object.
-    fn objects(&self, message: &str) -> String {
-        let Some((kind, name)) = self.objects.first() else {
-            return String::new();
-        };
-        let kind = kind.to_lowercase();
-        match self.objects.len() {
-            1 if message.contains(name) => String::new(),
-            1 => format!("{kind}/{name}: "),
-            n => format!("{kind}/{name} and {} more: ", n - 1),
-        }
-    }
+    let mut rows = event_row::rows(cluster, &[name]);
+    rows.reverse();
+    rows.truncate(most);
+    event_row::table(&rows, cluster.taken_at)
 }
