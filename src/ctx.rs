@@ -257,6 +257,11 @@ impl Ctx {
         self.screen.out.terminal
     }
 
+    /// Whether the answer can be drawn again in place.
+    pub fn redraws(&self) -> bool {
+        self.screen.out.redraws
+    }
+
     /// Prints text in a format of its own on stdout, such as a script.
     pub fn print(&mut self, text: &str) -> Result<()> {
         match self.screen.print(text)? {

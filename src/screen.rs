@@ -31,6 +31,8 @@ pub struct OutputStream<W> {
     /// Columns, if it is a terminal.
     pub width: Option<usize>,
     pub terminal: bool,
+    /// Whether lines can be drawn again in place.
+    pub redraws: bool,
     pub colour: bool,
 }
 
@@ -69,12 +71,14 @@ impl Screen {
             out: OutputStream {
                 width: columns(terminal_size::terminal_size_of(&stdout)),
                 terminal: out_terminal,
+                redraws: out_terminal && !settings.dumb,
                 colour: settings.colour(choice, out_terminal),
                 writer: Box::new(stdout),
             },
             err: OutputStream {
                 width: columns(terminal_size::terminal_size_of(&stderr)),
                 terminal: err_terminal,
+                redraws: err_terminal && !settings.dumb,
                 colour: settings.colour(choice, err_terminal),
                 writer: Box::new(stderr),
             },
@@ -197,6 +201,22 @@ impl<O: Write, E: Write> Screen<O, E> {
         drawn.trim_end_matches('\n').to_owned()
     }
 
+    /// A text as shown on stdout, for callers that redraw it; follows the size of the terminal.
+    pub fn drawn_out(&mut self, text: &Text) -> String {
+        if let Some((width, _)) = terminal_size::terminal_size_of(io::stdout()) {
+            self.out.width = Some(usize::from(width.0)).filter(|width| *width > 0);
+        }
+        let drawn = self.out.render(text, true);
+        drawn.trim_end_matches('\n').to_owned()
+    }
+
+    /// Prints a line of an answer that grows.
+    pub fn line(&mut self, line: impl Into<Line>) -> anyhow::Result<Shown> {
+        let mut text = Text::new();
+        text.line(line);
+        self.out.text(&text, true)
+    }
+
     /// Ignore errors of stderr: they cannot be reported.
     fn aside(&mut self, text: &Text) {
         let _ = self.err.text(text, true);
@@ -210,6 +230,7 @@ impl<W: Write> OutputStream<W> {
             writer,
             width: None,
             terminal: false,
+            redraws: false,
             colour: false,
         }
     }

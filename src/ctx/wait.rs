@@ -25,6 +25,9 @@ const ANYWAY: Duration = Duration::from_secs(5);
 /// What blocks must be there still so much later: sources are read side by side, and one look may see two moments.
 const CONFIRMED_AFTER: Duration = Duration::from_secs(1);
 
+/// A screen is drawn again no sooner.
+const REDRAWN_AFTER: Duration = Duration::from_secs(1);
+
 /// The goal of a wait.
 pub trait Aim {
     /// How far it is.
@@ -32,6 +35,12 @@ pub trait Aim {
 
     /// Whether the goal is blocked, by all sources of the rules.
     fn blocked(&mut self, cluster: &Cluster) -> Blocked;
+
+    /// Whether its progress is a screen on stdout, which takes long to compute and shows ages: it is drawn again now and
+    /// then, and not at each change.
+    fn is_screen(&self) -> bool {
+        false
+    }
 }
 
 /// The goals of a plan's stages, with their preview and summary.
@@ -130,7 +139,8 @@ impl Ctx {
         cluster: Cluster,
         timeout: Option<Duration>,
     ) -> Result<Awaited> {
-        match aim.look(&cluster).state {
+        let first = aim.look(&cluster);
+        match first.state {
             AimState::Met => return Ok(Awaited::Met),
             AimState::Never(reason) => return Ok(Awaited::Never(reason)),
             AimState::NotYet => {}
@@ -139,7 +149,14 @@ impl Ctx {
         let _ = aim.blocked(&cluster);
         let deadline = timeout.map(|timeout| Instant::now() + timeout);
         let mut watch = self.watch(cluster).await?;
-        let mut shown = Display::new(&mut self.screen);
+        let mut shown = if aim.is_screen() {
+            Display::on_stdout(&mut self.screen)
+        } else {
+            Display::new(&mut self.screen)
+        };
+        if aim.is_screen() {
+            shown.look(first);
+        }
         Ok(wait(aim, &mut watch, CONFIRMED_AFTER, deadline, &mut shown).await)
     }
 }
@@ -169,13 +186,19 @@ async fn watch_for(
 ) -> Awaited {
     let mut last = Instant::now();
     let mut next = last + first;
+    let mut next_look = last;
     let mut changed = true;
     shown.bar.enable_steady_tick(Duration::from_millis(250));
     loop {
         // There is nothing to judge before all was read.
         let ready = watch.ready();
-        if ready && std::mem::take(&mut changed) {
+        if ready && changed && Instant::now() >= next_look {
+            changed = false;
+            let begin = Instant::now();
             let look = aim.look(watch.cluster());
+            if aim.is_screen() {
+                next_look = Instant::now() + pause_after(begin.elapsed(), REDRAWN_AFTER);
+            }
             match shown.look(look) {
                 AimState::Met => return Awaited::Met,
                 AimState::Never(reason) => return Awaited::Never(reason),
@@ -191,6 +214,7 @@ async fn watch_for(
                 Blocked::No => pause_after(last.elapsed(), ANYWAY),
             };
             next = last + pause;
+            changed |= aim.is_screen();
         }
         tokio::select! {
             news = watch.news() => match news {
@@ -202,6 +226,7 @@ async fn watch_for(
                 WatchUpdate::Lost(error) => return Awaited::Lost(error),
             },
             () = sleep_until(next), if ready => {}
+            () = sleep_until(next_look), if ready && changed => {}
         }
     }
 }
@@ -210,27 +235,70 @@ async fn watch_for(
 struct Display<'a> {
     screen: &'a mut Screen,
     bar: ProgressBar,
+    /// Whether it is the answer, on stdout; otherwise stderr.
+    answers: bool,
 }
 
 impl<'a> Display<'a> {
     fn new(screen: &'a mut Screen) -> Display<'a> {
-        let target = if screen.err.terminal {
+        let target = if screen.err.redraws {
             ProgressDrawTarget::stderr()
         } else {
             ProgressDrawTarget::hidden()
         };
+        Display::drawn(
+            screen,
+            target,
+            "{msg}\n{elapsed} so far; Ctrl-C stops waiting",
+            false,
+        )
+    }
+
+    fn on_stdout(screen: &'a mut Screen) -> Display<'a> {
+        let target = if screen.out.redraws {
+            ProgressDrawTarget::stdout()
+        } else {
+            ProgressDrawTarget::hidden()
+        };
+        Display::drawn(
+            screen,
+            target,
+            "{msg}\n{elapsed} so far; Ctrl-C stops watching",
+            true,
+        )
+    }
+
+    fn drawn(
+        screen: &'a mut Screen,
+        target: ProgressDrawTarget,
+        template: &str,
+        answers: bool,
+    ) -> Display<'a> {
         let bar = ProgressBar::with_draw_target(None, target);
-        let style = ProgressStyle::with_template("{msg}\n{elapsed} so far; Ctrl-C stops waiting");
+        let style = ProgressStyle::with_template(template);
         bar.set_style(style.expect("the template is sound"));
-        Display { screen, bar }
+        Display {
+            screen,
+            bar,
+            answers,
+        }
     }
 
     fn look(&mut self, look: AimProgress) -> AimState {
-        if self.screen.err.terminal {
-            self.bar.set_message(self.screen.drawn(&look.whole))
-        } else {
-            let news = look.news.into_iter();
-            news.for_each(|line| self.screen.note(line))
+        let screen = &mut *self.screen;
+        match (self.answers, screen.out.redraws, screen.err.redraws) {
+            (true, true, _) => self.bar.set_message(screen.drawn_out(&look.whole)),
+            (false, _, true) => self.bar.set_message(screen.drawn(&look.whole)),
+            (false, _, false) => {
+                let news = look.news.into_iter();
+                news.for_each(|line| screen.note(line));
+            }
+            (true, false, _) => {
+                for line in look.news {
+                    // A closed pipe is noticed at the end.
+                    let _ = screen.line(line);
+                }
+            }
         }
         look.state
     }
