@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::Ctx;
+use super::display::{AimProgress, AimState, Display};
 use super::watch::{Watch, WatchUpdate, pause_after};
 use crate::apply::{StopReason, WaitStrategy};
 use crate::cluster::live::LoadError;
@@ -15,7 +15,6 @@ use crate::cluster::{Cluster, ResourceVersions};
 use crate::error::{Exit, Result};
 use crate::plan::WaitFor;
 use crate::screen::Screen;
-use crate::view::text::{Line, Text};
 use crate::view::{View, list};
 
 /// Blockers are looked for this long after a change.
@@ -104,24 +103,6 @@ pub enum Blocked {
     By(Vec<String>),
 }
 
-/// How far something is.
-pub struct AimProgress {
-    pub state: AimState,
-    /// The whole progress, redrawn in place on a terminal.
-    pub whole: Text,
-    /// Changes since the last check, for scrolling output.
-    pub news: Vec<Line>,
-}
-
-/// The state of the goal.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AimState {
-    Met,
-    NotYet,
-    /// It will not, and why.
-    Never(String),
-}
-
 /// The wait of a plan: goals, start, timeout.
 pub struct PlanWait<'a> {
     pub aim: &'a mut dyn PlannedAim,
@@ -188,7 +169,7 @@ async fn watch_for(
     let mut next = last + first;
     let mut next_look = last;
     let mut changed = true;
-    shown.bar.enable_steady_tick(Duration::from_millis(250));
+    shown.tick();
     loop {
         // There is nothing to judge before all was read.
         let ready = watch.ready();
@@ -228,93 +209,6 @@ async fn watch_for(
             () = sleep_until(next), if ready => {}
             () = sleep_until(next_look), if ready && changed => {}
         }
-    }
-}
-
-/// How far it is, on the screen.
-struct Display<'a> {
-    screen: &'a mut Screen,
-    bar: ProgressBar,
-    /// Whether it is the answer, on stdout; otherwise stderr.
-    answers: bool,
-}
-
-impl<'a> Display<'a> {
-    fn new(screen: &'a mut Screen) -> Display<'a> {
-        let target = if screen.err.redraws {
-            ProgressDrawTarget::stderr()
-        } else {
-            ProgressDrawTarget::hidden()
-        };
-        Display::drawn(
-            screen,
-            target,
-            "{msg}\n{elapsed} so far; Ctrl-C stops waiting",
-            false,
-        )
-    }
-
-    fn on_stdout(screen: &'a mut Screen) -> Display<'a> {
-        let target = if screen.out.redraws {
-            ProgressDrawTarget::stdout()
-        } else {
-            ProgressDrawTarget::hidden()
-        };
-        Display::drawn(
-            screen,
-            target,
-            "{msg}\n{elapsed} so far; Ctrl-C stops watching",
-            true,
-        )
-    }
-
-    fn drawn(
-        screen: &'a mut Screen,
-        target: ProgressDrawTarget,
-        template: &str,
-        answers: bool,
-    ) -> Display<'a> {
-        let bar = ProgressBar::with_draw_target(None, target);
-        let style = ProgressStyle::with_template(template);
-        bar.set_style(style.expect("the template is sound"));
-        Display {
-            screen,
-            bar,
-            answers,
-        }
-    }
-
-    fn look(&mut self, look: AimProgress) -> AimState {
-        let screen = &mut *self.screen;
-        match (self.answers, screen.out.redraws, screen.err.redraws) {
-            (true, true, _) => self.bar.set_message(screen.drawn_out(&look.whole)),
-            (false, _, true) => self.bar.set_message(screen.drawn(&look.whole)),
-            (false, _, false) => {
-                let news = look.news.into_iter();
-                news.for_each(|line| screen.note(line));
-            }
-            (true, false, _) => {
-                for line in look.news {
-                    // A closed pipe is noticed at the end.
-                    let _ = screen.line(line);
-                }
-            }
-        }
-        look.state
-    }
-
-    fn warn(&mut self, warning: Option<String>) {
-        if let Some(warning) = warning {
-            let screen = &mut self.screen;
-            self.bar.suspend(|| screen.warn(warning.as_str()));
-        }
-    }
-}
-
-impl Drop for Display<'_> {
-    /// Clears a half-drawn line when the user interrupts.
-    fn drop(&mut self) {
-        self.bar.finish_and_clear();
     }
 }
 

@@ -61,6 +61,7 @@ mod scope;
 mod screens;
 mod secrets;
 mod status;
+mod status_watch;
 mod strip;
 mod suggestions;
 mod supply_chain;
