@@ -18,6 +18,8 @@ use crate::view::{Layout, View, go_json, harmless_lines};
 
 /// Maximum bytes buffered of a streamed list.
 const HELD: usize = 1 << 16;
+/// Lines at the end of a screen that stay where it is too long for the terminal.
+const LAST_LINES: usize = 5;
 
 /// The output of a command.
 pub struct Screen<O = Box<dyn Write + Send>, E = Box<dyn Write + Send>> {
@@ -201,13 +203,26 @@ impl<O: Write, E: Write> Screen<O, E> {
         drawn.trim_end_matches('\n').to_owned()
     }
 
-    /// A text as shown on stdout, for callers that redraw it; follows the size of the terminal.
+    /// A text as shown on stdout, for callers that redraw it: cut to the current size of the terminal, the middle first.
     pub fn drawn_out(&mut self, text: &Text) -> String {
-        if let Some((width, _)) = terminal_size::terminal_size_of(io::stdout()) {
-            self.out.width = Some(usize::from(width.0)).filter(|width| *width > 0);
+        let size = terminal_size::terminal_size_of(io::stdout());
+        let (columns, rows) = size.map_or((80, 24), |(width, height)| {
+            (usize::from(width.0), usize::from(height.0))
+        });
+        self.out.width = Some(columns);
+        let mut lines = text.lines(Layout::columns(columns));
+        // One row for the line below the text, and one for the cursor.
+        let room = rows.saturating_sub(2).max(3);
+        if lines.len() > room {
+            let end = (room / 3).min(LAST_LINES);
+            let hidden = room - end - 1..lines.len() - end;
+            lines.splice(hidden, [Line::from(text::dim("…"))]);
         }
-        let drawn = self.out.render(text, true);
-        drawn.trim_end_matches('\n').to_owned()
+        let lines = lines.into_iter().map(|line| match line.cut(columns) {
+            line if self.out.colour => coloured(&line),
+            line => line.plain(),
+        });
+        lines.collect::<Vec<_>>().join("\n")
     }
 
     /// Prints a line of an answer that grows.
