@@ -113,6 +113,22 @@ impl Ctx {
         Ok(cluster)
     }
 
+    /// Like [`Ctx::load`]; `None` if neither files nor a cluster are configured.
+    ///
+    /// # Errors
+    ///
+    /// The configured cluster or files cannot be read.
+    pub async fn load_if_configured(&mut self, needs: &[Source]) -> Result<Option<Cluster>> {
+        if self.global.reading.from.is_empty() && self.connected.is_none() {
+            match self.connect().await {
+                Ok(connected) => self.connected = Some(connected),
+                Err(connect::Error::NoKubeconfig(_)) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.load_or(needs, false).await.map(Some)
+    }
+
     /// [`Ctx::load`] for a command that changes something. It refuses without the required sources; a warning names
     /// other unreadable ones when the plan is applied.
     ///
@@ -224,14 +240,14 @@ impl Ctx {
         Ok(self.connected.as_ref().expect("it was just made"))
     }
 
-    async fn connect(&self) -> Result<Connected> {
+    async fn connect(&self) -> std::result::Result<Connected, connect::Error> {
         let level = self.global.reading.verbose.0;
         let trace = (level >= HttpTrace::FROM).then(|| HttpTrace {
             level,
             say: Arc::new(crate::screen::trace),
         });
         let environment = Environment::of_process();
-        Ok(connect::connect(&environment, &self.global.connection, self.verb, trace).await?)
+        connect::connect(&environment, &self.global.connection, self.verb, trace).await
     }
 
     /// The client, once something was loaded; `None` for files.

@@ -49,6 +49,8 @@ pub mod model;
 pub mod plan;
 pub mod rules;
 
+pub mod lint;
+
 pub mod apply;
 pub mod screen;
 

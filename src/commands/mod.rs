@@ -16,6 +16,7 @@ pub mod fix;
 pub mod journal;
 pub mod leftovers;
 pub mod lifecycle;
+pub mod lint;
 pub mod node;
 pub mod package;
 pub mod rbac;
@@ -58,6 +59,7 @@ table! {
         Diagnose(diagnose::Args),
         Events(events::Args),
         Explain(explain::Args),
+        Lint(lint::Args),
         Wait(wait::Args),
         Collect(collect::Args),
         #[command(subcommand)]
@@ -105,11 +107,12 @@ table! {
 }
 
 /// The commands that `-h` lists.
-pub const EVERYDAY: [&str; 15] = [
+pub const EVERYDAY: [&str; 16] = [
     "status",
     "diagnose",
     "events",
     "explain",
+    "lint",
     "wait",
     "collect",
     "node",

@@ -2,8 +2,8 @@ use std::collections::BTreeSet;
 
 use super::evidence::some_of;
 use super::{Findings, Grade, Subject};
-use crate::api::Skyhook;
 use crate::cluster::Cluster;
+use crate::model::dependencies::cycle_from;
 
 rule! {
     /// Packages depend on each other in a cycle.
@@ -66,24 +66,4 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .caveat("the packages then run on every selected node");
         }
     }
-}
-
-/// The shortest path along `dependsOn` from a package back to itself.
-fn cycle_from<'a>(skyhook: &'a Skyhook, start: &'a str) -> Option<Vec<&'a str>> {
-    let mut seen = BTreeSet::new();
-    let mut paths = std::collections::VecDeque::from([vec![start]]);
-    while let Some(path) = paths.pop_front() {
-        let package = skyhook.package(path[path.len() - 1])?;
-        for next in package.depends_on.keys().map(String::as_str) {
-            if next == start {
-                return Some(path);
-            }
-            if skyhook.package(next).is_some() && seen.insert(next) {
-                let mut longer = path.clone();
-                longer.push(next);
-                paths.push_back(longer);
-            }
-        }
-    }
-    None
 }

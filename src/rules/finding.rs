@@ -8,11 +8,9 @@ use serde::Serialize;
 
 use super::causes::Awaited;
 use super::remedy::Remedy;
-use super::{Blocks, Reason, Rule};
-use crate::api::Skyhook;
+use super::{Blocks, Reason, Rule, Subject};
 use crate::api::object_name::is_word;
 use crate::cluster::priority::Gate;
-use crate::cluster::{Deployment, Node, PackageRun};
 use crate::plan::Grade;
 
 /// How bad a finding is.
@@ -34,77 +32,6 @@ impl fmt::Display for Severity {
             Severity::Warning => "warning",
             Severity::Error => "error",
         })
-    }
-}
-
-/// The subject of a finding.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
-pub struct Subject {
-    /// Kind of the object: `Skyhook`, `NodeWright`, `Node` …
-    pub kind: String,
-    /// The name of the object.
-    pub name: String,
-    /// The custom resource concerned.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub skyhook: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub node: Option<String>,
-    /// The package concerned, without version.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub package: Option<String>,
-}
-
-impl Subject {
-    /// A custom resource.
-    pub fn skyhook(skyhook: &Skyhook) -> Subject {
-        Subject {
-            kind: skyhook.kind.clone(),
-            name: skyhook.name().to_owned(),
-            skyhook: Some(skyhook.name().to_owned()),
-            ..Subject::default()
-        }
-    }
-
-    /// A Deployment of the operator.
-    pub fn deployment(deployment: &Deployment) -> Subject {
-        Subject::object("Deployment", deployment.name())
-    }
-
-    /// An object that belongs to no custom resource and no node.
-    pub fn object(kind: impl Into<String>, name: impl Into<String>) -> Subject {
-        Subject {
-            kind: kind.into(),
-            name: name.into(),
-            ..Subject::default()
-        }
-    }
-
-    /// A custom resource on a node.
-    pub fn on(skyhook: &Skyhook, node: &Node) -> Subject {
-        Subject::node(&node.name, Some(skyhook.name()))
-    }
-
-    /// What runs, or ran, on a node.
-    pub fn package_run(package_run: &PackageRun<'_>) -> Subject {
-        Subject::node(package_run.node, Some(&package_run.skyhook)).package(&package_run.package)
-    }
-
-    /// A node, with regard to a custom resource that may no longer exist.
-    pub fn node(node: &str, skyhook: Option<&str>) -> Subject {
-        Subject {
-            kind: "Node".to_owned(),
-            name: node.to_owned(),
-            node: Some(node.to_owned()),
-            skyhook: skyhook.map(str::to_owned),
-            ..Subject::default()
-        }
-    }
-
-    pub fn package(self, package: &str) -> Subject {
-        Subject {
-            package: Some(package.to_owned()),
-            ..self
-        }
     }
 }
 

@@ -14,14 +14,16 @@ mod node_troubles;
 pub mod reason;
 mod remedy;
 mod report;
+mod subject;
 
 pub use crate::plan::Grade;
 pub use blockers::{Blocks, Goal, blockers};
-pub use finding::{Evidence, Finding, Severity, Subject};
+pub use finding::{Evidence, Finding, Severity};
 pub use findings::Findings;
 pub use reason::Reason;
 pub use remedy::{Remedy, Undo, uninstall_argument};
 pub use report::{Counts, NotChecked, Report, Scope, Verdict, diagnose};
+pub use subject::Subject;
 
 use crate::cluster::{Cluster, Source};
 

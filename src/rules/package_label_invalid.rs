@@ -1,7 +1,7 @@
-use super::spec_rejected_by_operator::{is_package_name, is_version};
 use super::{Findings, Grade, Subject};
 use crate::api::{Package, Skyhook};
 use crate::cluster::Cluster;
+use crate::model::spec_errors::{is_package_name, is_version};
 
 rule! {
     /// No pod can be created for a package: its name and version do not form a valid label.

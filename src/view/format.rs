@@ -25,6 +25,8 @@ pub enum OutputFormat {
     JsonPath(JsonPath),
     JsonPathAsJson(JsonPath),
     CustomColumns(Columns),
+    /// A JUnit report, for views that have one.
+    Junit,
     /// The output file of the command; notices are for people.
     File(std::path::PathBuf),
 }
@@ -84,6 +86,9 @@ impl OutputFormat {
             }
             OutputFormat::Json => Rendered::Data(json(&view.document())),
             OutputFormat::Yaml => Rendered::Data(yaml(&view.document())?),
+            OutputFormat::Junit => Rendered::Data(view.junit().ok_or_else(|| {
+                FormatError("this command has no JUnit report; `lint` has one".to_owned())
+            })?),
             OutputFormat::JsonPath(path) => Rendered::Data(path.text(&view.document())?),
             OutputFormat::JsonPathAsJson(path) => Rendered::Data(path.json(&view.document())?),
             OutputFormat::CustomColumns(columns) => {
@@ -131,6 +136,7 @@ impl FromStr for OutputFormat {
             ("json", None) => Ok(OutputFormat::Json),
             ("yaml", None) => Ok(OutputFormat::Yaml),
             ("name", None) => Ok(OutputFormat::Name),
+            ("junit", None) => Ok(OutputFormat::Junit),
             ("jsonpath" | "jsonpath-as-json", None | Some("")) => Err(FormatError(format!(
                 "a template is required, as in {word}='{{.kind}}'"
             ))),

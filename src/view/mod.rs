@@ -47,6 +47,11 @@ pub trait View {
     /// For machines: what `-o json`, `yaml`, `jsonpath` and `custom-columns` print.
     fn document(&self) -> serde_json::Value;
 
+    /// For continuous integration: what `-o junit` prints, if there is such a report.
+    fn junit(&self) -> Option<String> {
+        None
+    }
+
     /// The items of a list document that may be long enough to be printed one by one.
     fn items(&self) -> Option<Box<dyn Iterator<Item = serde_json::Value> + '_>> {
         None

@@ -28,6 +28,20 @@ const USES: &[(&str, &[&str])] = &[
         "rules",
         &["api", "cluster", "model", "plan", "redact", "view"],
     ),
+    (
+        "lint",
+        &[
+            "api",
+            "bounded",
+            "cluster",
+            "error",
+            "model",
+            "reason",
+            "rules",
+            "suggestions",
+            "view",
+        ],
+    ),
     ("args", &["api", "redact", "view"]),
     (
         "connect",
@@ -57,7 +71,8 @@ const USES: &[(&str, &[&str])] = &[
     (
         "commands",
         &[
-            "api", "args", "cluster", "ctx", "error", "model", "plan", "program", "rules", "view",
+            "api", "args", "cluster", "ctx", "error", "lint", "model", "plan", "program", "rules",
+            "view",
         ],
     ),
     (
@@ -101,6 +116,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "args/output.rs",
             "bounded.rs",
             "cluster/dump",
+            "lint/files.rs",
             "connect",
             "commands/collect/file.rs",
             "commands/completion/install.rs",

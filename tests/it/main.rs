@@ -33,6 +33,7 @@ mod jsonpath;
 mod krew;
 mod least_privilege;
 mod leftovers;
+mod lint;
 mod live;
 mod man_pages;
 mod messages;

@@ -1,8 +1,10 @@
 //! The model of the operator: against recordings, and where versions differ.
 
+mod effects;
 mod estimate;
 mod recording;
 mod score;
+mod timeline;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -121,6 +123,24 @@ fn estimates_agree_with_recordings() {
     .expect("a string");
     assert!(rate.percent() >= 90.0, "{table}");
     is_documented("estimates", &table);
+}
+
+/// Which packages run which stages on which nodes after an edit, and on how many at once.
+#[test]
+fn effects_agree_with_recordings() {
+    let all: Vec<effects::Edit> = recordings()
+        .iter()
+        .flat_map(|path| effects::edits(&Recording::read(path)))
+        .collect();
+    let undisturbed = all.iter().filter(|edit| edit.undisturbed).count();
+    assert!(undisturbed >= 15, "{undisturbed} edits");
+    for edit in &all {
+        let (place, predicted, actual) = (&edit.place, &edit.predicted, &edit.actual);
+        assert!(
+            edit.right(),
+            "{place}: predicted {predicted:?}, actual {actual:?}"
+        );
+    }
 }
 
 /// Whether docs/model.md has this text between two marks; with UPDATE set it is written there.

@@ -4,11 +4,12 @@ use crate::cluster::Cluster;
 use crate::cluster::kept_logs;
 use crate::commands::shared::command::command;
 use crate::commands::shared::diagnosis::{self, Diagnosis};
+use crate::commands::shared::fail_on::FailOn;
 use crate::commands::shared::rule::find_rule;
 use crate::commands::shared::scope;
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::rules::{self, Report, Scope, Severity};
+use crate::rules::{self, Report, Scope};
 
 /// Find what is stuck, why, and how to fix it
 ///
@@ -61,15 +62,6 @@ pub struct Args {
     fail_on: FailOn,
 }
 
-/// From which severity on the exit code is 2.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum FailOn {
-    Error,
-    Warning,
-    Info,
-    Never,
-}
-
 command! {
     "diagnose stuck": Args => run,
     needs: Scope::default().needs(),
@@ -85,7 +77,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let mut scope = scope::of(&cluster, subjects.skyhooks, &args.on, rules)?;
     scope.nodes.extend(subjects.nodes);
     let report = rules::diagnose(&cluster, &scope);
-    let exit = args.fail_on.exit(&report, &cluster);
+    let exit = exit(args.fail_on, &report, &cluster);
     let mut diagnosis = Diagnosis::new(&cluster, report)
         .narrowed(scope.is_narrow())
         .only(subjects.cause)?;
@@ -131,27 +123,22 @@ impl Args {
     }
 }
 
-impl FailOn {
-    /// Findings at the threshold fail, and so does an answer from which a source is missing: a script must not take it for
-    /// "nothing stuck".
-    fn exit(self, report: &Report, cluster: &Cluster) -> Exit {
-        let threshold = match self {
-            FailOn::Error => Severity::Error,
-            FailOn::Warning => Severity::Warning,
-            FailOn::Info => Severity::Info,
-            FailOn::Never => return Exit::Done,
-        };
-        let mut unchecked = report
-            .not_checked
-            .iter()
-            .flat_map(|n| n.rule.needs.iter().chain(n.rule.optional_sources));
-        let nothing_checked = report.not_checked.len() == report.counts.rules;
-        if report.findings.iter().any(|f| f.severity >= threshold) {
-            Exit::Findings
-        } else if nothing_checked || unchecked.any(|s| cluster.missing(*s).is_some()) {
-            Exit::Failed
-        } else {
-            Exit::Done
-        }
+/// Findings at the threshold fail, and so does an answer from which a source is missing: a script must not take it for
+/// "nothing stuck".
+fn exit(fail_on: FailOn, report: &Report, cluster: &Cluster) -> Exit {
+    if fail_on == FailOn::Never {
+        return Exit::Done;
+    }
+    let mut unchecked = report
+        .not_checked
+        .iter()
+        .flat_map(|n| n.rule.needs.iter().chain(n.rule.optional_sources));
+    let nothing_checked = report.not_checked.len() == report.counts.rules;
+    if report.findings.iter().any(|f| fail_on.includes(f.severity)) {
+        Exit::Findings
+    } else if nothing_checked || unchecked.any(|s| cluster.missing(*s).is_some()) {
+        Exit::Failed
+    } else {
+        Exit::Done
     }
 }

@@ -7,6 +7,7 @@ pub mod command;
 pub mod diagnosis;
 pub mod drain;
 pub mod event_row;
+pub mod fail_on;
 pub mod folded;
 pub mod grouped;
 pub mod held;

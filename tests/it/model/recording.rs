@@ -131,6 +131,25 @@ impl Recording {
     }
 }
 
+impl Recording {
+    /// The custom resources at a time, without status, by name.
+    pub fn specs_at(&self, at: f64) -> BTreeMap<String, Value> {
+        let objects = self.objects(at).into_iter();
+        let own = objects.filter(|object| object["kind"] == "NodeWright");
+        own.map(|object| {
+            let mut metadata = json!({"name": object["metadata"]["name"]});
+            if let Some(annotations) = object["metadata"].get("annotations") {
+                metadata["annotations"] = annotations.clone();
+            }
+            let whole = json!({
+                "apiVersion": object["apiVersion"], "kind": "NodeWright", "metadata": metadata, "spec": object["spec"],
+            });
+            (name(object), whole)
+        })
+        .collect()
+    }
+}
+
 /// Reads events off a stream.
 #[derive(Default)]
 struct Reader {

@@ -1,0 +1,252 @@
+//! The effects of manifests, as text and as a document.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::api::Stage;
+use crate::cluster::Cluster;
+use crate::lint::Input;
+use crate::model::{Change, Effects, PackageEffect, effects};
+use crate::view::text::Text;
+use crate::view::{Table, cells, list, plural};
+
+/// What the operator does to a package once the manifest is applied.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PackageDocument {
+    skyhook: String,
+    package: String,
+    /// `unchanged`, `withoutEffect` (edited, but nothing runs), `install`, `upgrade`, `configure`, `uninstall`, or
+    /// `leftSpec` (stays installed).
+    change: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    to: Option<String>,
+    /// Where stages run, in the order in which they begin.
+    nodes: Vec<String>,
+    /// In the order in which they run.
+    stages: Vec<String>,
+    /// The type of the interrupt of these nodes.
+    interrupt: Option<String>,
+    /// The most nodes at work at the same time.
+    at_once: usize,
+    /// The time until the custom resource is complete, in seconds; null where it is unknown.
+    estimate: Option<f64>,
+}
+
+/// What happens to the nodes of a custom resource.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RolloutDocument {
+    skyhook: String,
+    /// The nodes that one batch may have.
+    batch: usize,
+    cordoned: Vec<String>,
+    evicted_pods: usize,
+    refusing_budgets: Vec<RefusingBudget>,
+    /// Custom resources that wait for this one.
+    waiting: Vec<String>,
+    /// What keeps the rollout from its end; null if it comes to its end.
+    stuck: Option<String>,
+    /// The time until the custom resource is complete, in seconds; null where it is unknown.
+    estimate: Option<f64>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct RefusingBudget {
+    /// `NAMESPACE/NAME`.
+    budget: String,
+    nodes: Vec<String>,
+}
+
+/// The cluster once the manifests are applied to it.
+pub fn applied(input: &Input<'_>) -> Option<Cluster> {
+    let skyhooks = input.skyhooks().map(|(_, skyhook)| skyhook.clone());
+    let policies = input.policies().map(|(_, policy)| policy.clone());
+    Some(
+        input
+            .cluster?
+            .with_applied(skyhooks.collect(), policies.collect()),
+    )
+}
+
+/// The effects on the custom resources of the manifests, and on those that use their policies.
+pub fn of<'a>(input: &Input<'a>, applied: &'a Cluster) -> Vec<Effects<'a>> {
+    let Some(cluster) = input.cluster else {
+        return Vec::new();
+    };
+    let own: Vec<&str> = input
+        .skyhooks()
+        .map(|(_, skyhook)| skyhook.name())
+        .collect();
+    let policies: Vec<&str> = input
+        .policies()
+        .map(|(_, p)| p.metadata.name.as_str())
+        .collect();
+    let concerned = applied.skyhooks.items().iter().filter(|skyhook| {
+        let policy = skyhook.spec.deployment_policy.as_str();
+        own.contains(&skyhook.name()) || policies.contains(&policy)
+    });
+    let names: Vec<&str> = concerned.map(|skyhook| skyhook.name()).collect();
+    effects(cluster, applied, &names)
+}
+
+/// The effects as a paragraph for each custom resource.
+pub fn text(effects: &[Effects<'_>]) -> Text {
+    let mut body = Text::new();
+    for effects in effects {
+        let mut table = Table::as_given([effects.skyhook, "ONCE APPLIED"]).prose();
+        for package in &effects.packages {
+            table.row(cells![title(package), outcome(effects, package)]);
+        }
+        for (term, description) in of_nodes(effects) {
+            table.row(cells![term, description]);
+        }
+        body.blank().table(table);
+    }
+    body
+}
+
+/// `driver 2.0.1 → 2.1.0`
+fn title(package: &PackageEffect<'_>) -> String {
+    match package.change {
+        Change::Upgrade { from, to } => format!("{} {from} → {to}", package.package),
+        _ => package.package.to_owned(),
+    }
+}
+
+/// `upgrade and reboot on 870 nodes, ALL AT ONCE: the budget (10) does not apply to upgrades`
+fn outcome(effects: &Effects<'_>, package: &PackageEffect<'_>) -> String {
+    let (verb, plural_noun) = match package.change {
+        Change::Unchanged => return "unchanged".to_owned(),
+        Change::WithoutEffect => {
+            return "changed, but nothing runs on nodes where it is complete".to_owned();
+        }
+        Change::LeftSpec => return "left the spec; it stays installed".to_owned(),
+        Change::Install => ("install", "installs"),
+        Change::Upgrade { .. } if package.stages.contains(&Stage::Upgrade) => {
+            ("upgrade", "upgrades")
+        }
+        Change::Upgrade { .. } => ("install", "installs"),
+        Change::Configure => ("configure", "changes of a configMap"),
+        Change::Uninstall => ("uninstall", "uninstalls"),
+    };
+    let interrupt = package.interrupt.map(|kind| match kind {
+        "reboot" => " and reboot".to_owned(),
+        "service" => " and restart services".to_owned(),
+        "restartAllServices" => " and restart all services".to_owned(),
+        kind => format!(" and {kind} interrupt"),
+    });
+    let nodes = package.nodes.len();
+    let pace = match package.at_once {
+        at_once if at_once <= 1 || nodes <= 1 => String::new(),
+        at_once if at_once > effects.allowed => {
+            format!(
+                ", ALL AT ONCE: the budget ({}) does not apply to {plural_noun}",
+                effects.allowed
+            )
+        }
+        at_once if at_once == nodes => ", all at once".to_owned(),
+        at_once => format!(", at most {at_once} at once"),
+    };
+    format!(
+        "{verb}{} on {}{pace}",
+        interrupt.unwrap_or_default(),
+        plural(nodes, "node")
+    )
+}
+
+/// Drains, custom resources that wait, the end.
+fn of_nodes(effects: &Effects<'_>) -> Vec<(String, String)> {
+    let mut lines = Vec::new();
+    if !effects.cordoned.is_empty() {
+        let nodes = plural(effects.cordoned.len(), "node");
+        let mut drains = format!(
+            "{nodes} cordoned, {} evicted",
+            plural(effects.evicted, "pod")
+        );
+        for (budget, nodes) in &effects.refusing {
+            drains += &format!(
+                "; budget {budget} refuses on {}",
+                plural(nodes.len(), "node")
+            );
+        }
+        lines.push(("drains".to_owned(), drains));
+    }
+    if !effects.waiting.is_empty() {
+        let names: Vec<String> = effects
+            .waiting
+            .iter()
+            .map(|name| (*name).to_owned())
+            .collect();
+        lines.push((
+            "later".to_owned(),
+            format!("{} wait until it is complete", list(&names)),
+        ));
+    }
+    if let Some(stuck) = &effects.stuck {
+        lines.push(("end".to_owned(), format!("never, as it is now: {stuck}")));
+    } else if let Some(remaining) = effects.remaining {
+        lines.push((
+            "time".to_owned(),
+            format!("{remaining}, at the pace of earlier stages"),
+        ));
+    }
+    lines
+}
+
+pub fn packages(effects: &Effects<'_>) -> Vec<PackageDocument> {
+    let estimate = effects.remaining.map(|remaining| remaining.seconds);
+    let document = |package: &PackageEffect<'_>| {
+        let (from, to) = match package.change {
+            Change::Upgrade { from, to } => (Some(from.to_owned()), Some(to.to_owned())),
+            _ => (None, None),
+        };
+        PackageDocument {
+            skyhook: effects.skyhook.to_owned(),
+            package: package.package.to_owned(),
+            change: package.change.kind().to_owned(),
+            from,
+            to,
+            nodes: package
+                .nodes
+                .iter()
+                .map(|node| node.name.to_string())
+                .collect(),
+            stages: package.stages.iter().map(ToString::to_string).collect(),
+            interrupt: package.interrupt.map(str::to_owned),
+            at_once: package.at_once,
+            estimate: estimate.filter(|_| !package.nodes.is_empty()),
+        }
+    };
+    effects.packages.iter().map(document).collect()
+}
+
+pub fn rollout(effects: &Effects<'_>) -> RolloutDocument {
+    let refusing = effects
+        .refusing
+        .iter()
+        .map(|(budget, nodes)| RefusingBudget {
+            budget: budget.clone(),
+            nodes: nodes.iter().map(|node| (*node).to_owned()).collect(),
+        });
+    RolloutDocument {
+        skyhook: effects.skyhook.to_owned(),
+        batch: effects.allowed,
+        cordoned: effects
+            .cordoned
+            .iter()
+            .map(|node| node.name.to_string())
+            .collect(),
+        evicted_pods: effects.evicted,
+        refusing_budgets: refusing.collect(),
+        waiting: effects
+            .waiting
+            .iter()
+            .map(|name| (*name).to_owned())
+            .collect(),
+        stuck: effects.stuck.as_ref().map(ToString::to_string),
+        estimate: effects.remaining.map(|remaining| remaining.seconds),
+    }
+}

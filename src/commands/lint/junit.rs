@@ -1,0 +1,56 @@
+//! The report of `lint` for continuous integration.
+
+use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
+
+use super::report::subject_text;
+use crate::lint::{LintFinding, LintReport};
+use crate::rules::Severity;
+
+/// A JUnit report: one suite for each file, and one test case for each finding. Errors and warnings are failures,
+/// suppressed findings are skipped tests. A file without findings has one passed test case.
+pub(super) fn report(lint: &LintReport) -> String {
+    let mut report = Report::new("kubectl skyhook lint");
+    for file in &lint.files {
+        let mut suite = TestSuite::new(file.as_str());
+        let findings = lint.findings.iter().filter(|f| f.file == *file);
+        suite.add_test_cases(findings.map(test_case));
+        if suite.test_cases.is_empty() {
+            suite.add_test_case(TestCase::new("no findings", TestCaseStatus::success()));
+        }
+        report.add_test_suite(suite);
+    }
+    report.to_string().expect("text is valid XML")
+}
+
+fn test_case(finding: &LintFinding) -> TestCase {
+    let subject = subject_text(&finding.subject);
+    let mut status = match (&finding.suppressed, finding.severity) {
+        (Some(_), _) => TestCaseStatus::skipped(),
+        (None, Severity::Info) => TestCaseStatus::success(),
+        (None, _) => TestCaseStatus::non_success(NonSuccessKind::Failure),
+    };
+    status.set_message(
+        finding
+            .suppressed
+            .as_ref()
+            .unwrap_or(&finding.message)
+            .as_str(),
+    );
+    status.set_type(finding.severity.to_string());
+    if finding.suppressed.is_none() {
+        let fix = finding
+            .fix
+            .as_ref()
+            .map_or_else(String::new, |fix| format!("\n{fix}"));
+        let place = format!("{}:{}", finding.file, finding.line);
+        status.set_description(format!("{place}: {subject}: {}{fix}", finding.message));
+    }
+    let name = format!("{} {}: {subject}", finding.rule.code, finding.rule.name);
+    let mut case = TestCase::new(name, status);
+    case.set_classname(finding.file.as_str());
+    case.extra
+        .insert("file".into(), finding.file.as_str().into());
+    case.extra
+        .insert("line".into(), finding.line.to_string().as_str().into());
+    case
+}

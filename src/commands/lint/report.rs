@@ -1,0 +1,268 @@
+//! The report of `lint`, as text and as a document.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::effects::{self, PackageDocument, RolloutDocument};
+use super::junit;
+use crate::cluster::Cluster;
+use crate::commands::shared::rule::{counted, label_of};
+use crate::lint::{LintFinding, LintReport};
+use crate::model::Effects;
+use crate::rules::{Evidence, Severity, Subject};
+use crate::view::text::{self, Line, Text};
+use crate::view::{API_VERSION, View, list, plural, to_json};
+
+/// The findings about manifests.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Document {
+    api_version: String,
+    /// Always `Lint`.
+    kind: String,
+    /// What the manifests were checked against: `cluster`, `capture` or `none`.
+    checked_against: String,
+    /// By file and line, without suppressed ones.
+    findings: Vec<FindingDocument>,
+    /// Findings that a comment suppresses.
+    suppressed: Vec<FindingDocument>,
+    counts: Counts,
+    /// What happens to packages once the manifests are applied; empty without a cluster.
+    effects: Vec<PackageDocument>,
+    /// What happens to nodes.
+    rollouts: Vec<RolloutDocument>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct FindingDocument {
+    code: String,
+    name: String,
+    severity: Severity,
+    subject: Subject,
+    message: String,
+    /// How to fix it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fix: Option<String>,
+    evidence: Vec<Evidence>,
+    /// Path of the file, or `stdin`.
+    file: String,
+    /// From 1.
+    line: usize,
+    /// The field; empty for a whole document.
+    path: String,
+    /// The reason in the comment that suppresses it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    suppressed: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Counts {
+    /// Checked objects.
+    manifests: usize,
+    /// Objects of other kinds, which are not checked.
+    skipped: usize,
+    /// Templates that mention neither API.
+    skipped_templates: usize,
+    errors: usize,
+    warnings: usize,
+    infos: usize,
+    suppressed: usize,
+}
+
+/// What `lint` answers.
+pub struct LintView<'a> {
+    report: &'a LintReport,
+    cluster: Option<&'a Cluster>,
+    effects: Vec<Effects<'a>>,
+}
+
+impl<'a> LintView<'a> {
+    pub fn new(
+        report: &'a LintReport,
+        cluster: Option<&'a Cluster>,
+        effects: Vec<Effects<'a>>,
+    ) -> LintView<'a> {
+        LintView {
+            report,
+            cluster,
+            effects,
+        }
+    }
+
+    fn suppressed(&self) -> usize {
+        self.report.findings.len() - self.report.open().count()
+    }
+
+    fn verdict(&self) -> Line {
+        let report = self.report;
+        let count = |severity| report.count(severity);
+        let (errors, warnings, infos) = (
+            count(Severity::Error),
+            count(Severity::Warning),
+            count(Severity::Info),
+        );
+        let mut found = counted(errors, warnings);
+        if infos > 0 {
+            found.push(format!("{infos} info"));
+        }
+        let manifests = format!(" in {}", plural(report.manifests, "manifest"));
+        if found.is_empty() {
+            return match report.manifests {
+                0 => text::warning("No manifests of the operator found").into(),
+                _ => text::good("No problems found") + manifests,
+            };
+        }
+        let label = match (errors, warnings) {
+            (0, 0) => label_of(Severity::Info),
+            (0, _) => label_of(Severity::Warning),
+            _ => label_of(Severity::Error),
+        };
+        label.on(list(&found)) + manifests
+    }
+
+    /// The scope of the check.
+    fn scope(&self) -> String {
+        let mut sentences = vec![match self.cluster {
+            Some(cluster) if cluster.from_files => "Checked against the capture.".to_owned(),
+            Some(_) => "Checked against the cluster.".to_owned(),
+            None => "Checked without a cluster.".to_owned(),
+        }];
+        let skipped = [
+            (
+                self.report.others,
+                "object of other kinds",
+                "objects of other kinds",
+            ),
+            (
+                self.report.templates_skipped,
+                "template of other kinds",
+                "templates of other kinds",
+            ),
+        ];
+        for (number, one, many) in skipped {
+            match number {
+                0 => {}
+                1 => sentences.push(format!("1 {one} skipped.")),
+                _ => sentences.push(format!("{number} {many} skipped.")),
+            }
+        }
+        match self.suppressed() {
+            0 => {}
+            number => sentences.push(format!("{} suppressed.", plural(number, "finding"))),
+        }
+        sentences.join(" ")
+    }
+}
+
+/// `gpu.yaml:14: error SKY819: skyhook gpu-tune, package driver: …`
+fn heading(finding: &LintFinding) -> Line {
+    let place = format!("{}:{}: ", finding.file, finding.line);
+    let severity = label_of(finding.severity).on(finding.severity);
+    let subject = match &finding.subject {
+        Subject { kind, .. } if kind == "File" => String::new(),
+        subject => format!("{}: ", subject_text(subject)),
+    };
+    text::name(place)
+        + severity
+        + " "
+        + text::name(finding.rule.code)
+        + ": "
+        + subject
+        + finding.message.as_str()
+}
+
+/// `Skyhook gpu-tune, package driver`
+pub(super) fn subject_text(subject: &Subject) -> String {
+    let mut text = format!("{} {}", subject.kind, subject.name);
+    if let Some(package) = &subject.package {
+        text += &format!(", package {package}");
+    }
+    if let Some(compartment) = &subject.compartment {
+        text += &format!(", compartment {compartment}");
+    }
+    text
+}
+
+impl View for LintView<'_> {
+    fn blocks(&self, _wide: bool) -> Text {
+        let mut body = Text::new();
+        body.line(self.verdict());
+        body.line(text::dim(self.scope()));
+        for finding in self.report.open() {
+            body.blank().item("", heading(finding));
+            if let Some(fix) = &finding.fix {
+                let mut indented = Text::new();
+                indented.paragraph(text::prose(fix));
+                body.indented(2, indented);
+            }
+        }
+        if let Some(first) = self.report.open().next() {
+            let command = format!("kubectl skyhook explain {}", first.rule.code);
+            body.blank()
+                .line(text::dim("Explain a rule: ") + text::command(command));
+        }
+        body.append(effects::text(&self.effects));
+        body
+    }
+
+    fn names(&self) -> Vec<String> {
+        let subjects = self.report.open().map(|f| &f.subject);
+        let mut names: Vec<String> = subjects
+            .map(|s| format!("{}/{}", s.kind.to_lowercase(), s.name))
+            .collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    fn document(&self) -> Value {
+        let report = self.report;
+        let suppressed = report.findings.iter().filter(|f| f.suppressed.is_some());
+        to_json(&Document {
+            api_version: API_VERSION.to_owned(),
+            kind: "Lint".to_owned(),
+            checked_against: match self.cluster {
+                Some(cluster) if cluster.from_files => "capture",
+                Some(_) => "cluster",
+                None => "none",
+            }
+            .to_owned(),
+            findings: report.open().map(document).collect(),
+            suppressed: suppressed.map(document).collect(),
+            counts: Counts {
+                manifests: report.manifests,
+                skipped: report.others,
+                skipped_templates: report.templates_skipped,
+                errors: report.count(Severity::Error),
+                warnings: report.count(Severity::Warning),
+                infos: report.count(Severity::Info),
+                suppressed: self.suppressed(),
+            },
+            effects: self.effects.iter().flat_map(effects::packages).collect(),
+            rollouts: self.effects.iter().map(effects::rollout).collect(),
+        })
+    }
+
+    fn junit(&self) -> Option<String> {
+        Some(junit::report(self.report))
+    }
+}
+
+fn document(finding: &LintFinding) -> FindingDocument {
+    FindingDocument {
+        code: finding.rule.code.to_owned(),
+        name: finding.rule.name.to_owned(),
+        severity: finding.severity,
+        subject: finding.subject.clone(),
+        message: finding.message.clone(),
+        fix: finding.fix.clone(),
+        evidence: finding.evidence.clone(),
+        file: finding.file.clone(),
+        line: finding.line,
+        path: finding.path.clone(),
+        suppressed: finding.suppressed.clone(),
+    }
+}

@@ -1,0 +1,156 @@
+//! Findings about manifests.
+
+use super::LintRule;
+use super::manifest::{Manifest, path_text};
+use crate::rules::{Evidence, Severity, Subject};
+
+/// A rule that fired on a manifest.
+#[derive(Debug, Clone)]
+pub struct LintFinding {
+    pub rule: &'static LintRule,
+    pub severity: Severity,
+    pub subject: Subject,
+    pub message: String,
+    /// How to fix it, as one imperative sentence without a full stop.
+    pub fix: Option<String>,
+    pub evidence: Vec<Evidence>,
+    pub file: String,
+    pub line: usize,
+    /// The field, as in `spec.packages.driver.version`.
+    pub path: String,
+    /// The reason of the comment that suppresses it.
+    pub suppressed: Option<String>,
+}
+
+/// Collects the findings of one rule.
+#[derive(Debug)]
+pub struct LintFindings {
+    rule: &'static LintRule,
+    found: Vec<LintFinding>,
+}
+
+impl LintFindings {
+    pub(super) fn of(rule: &'static LintRule) -> LintFindings {
+        LintFindings {
+            rule,
+            found: Vec::new(),
+        }
+    }
+
+    pub(super) fn into_vec(self) -> Vec<LintFinding> {
+        self.found
+    }
+
+    /// Reports the field at a path of keys and indexes; if it does not exist, the line is that of the nearest field
+    /// above it.
+    ///
+    /// The subject is the object; with a path below `spec.packages` also the package. The message begins in lower case
+    /// and has no full stop.
+    pub fn report(
+        &mut self,
+        manifest: &Manifest,
+        path: &[&str],
+        message: impl Into<String>,
+    ) -> &mut LintFinding {
+        let line = manifest.range(path).first;
+        let finding = self.report_at(&manifest.file, line, subject(manifest), message);
+        finding.path = path_text(path);
+        if let ["spec", "packages", package, ..] = path {
+            finding.subject.package = Some((*package).to_owned());
+        }
+        if let ["spec", "compartments", index, ..] = path {
+            finding.subject.compartment = compartment(manifest, index);
+        }
+        finding
+    }
+
+    /// Reports a line of a file.
+    pub fn report_at(
+        &mut self,
+        file: &str,
+        line: usize,
+        subject: Subject,
+        message: impl Into<String>,
+    ) -> &mut LintFinding {
+        self.found.push(LintFinding {
+            rule: self.rule,
+            severity: self.rule.severity,
+            subject,
+            message: message.into(),
+            fix: None,
+            evidence: Vec::new(),
+            file: file.to_owned(),
+            line,
+            path: String::new(),
+            suppressed: None,
+        });
+        self.found.last_mut().expect("it was just added")
+    }
+}
+
+impl LintFinding {
+    /// How to fix it: an imperative sentence without a full stop.
+    pub fn fix(&mut self, fix: impl Into<String>) -> &mut Self {
+        self.fix = Some(fix.into());
+        self
+    }
+
+    pub fn severity(&mut self, severity: Severity) -> &mut Self {
+        self.severity = severity;
+        self
+    }
+
+    /// Sets line and path where the field has no unique place.
+    pub(super) fn at(&mut self, line: usize, path: &str) -> &mut Self {
+        self.line = line;
+        path.clone_into(&mut self.path);
+        self
+    }
+
+    /// Names the compartment of a policy that the finding is about.
+    pub fn compartment(&mut self, name: &str) -> &mut Self {
+        self.subject.compartment = Some(name.to_owned());
+        self
+    }
+
+    /// Adds an observation: the object as `kind/name`, a field, and its value.
+    pub fn evidence(
+        &mut self,
+        object: impl ToString,
+        field: impl ToString,
+        value: impl ToString,
+    ) -> &mut Self {
+        self.evidence.push(Evidence {
+            object: object.to_string(),
+            field: field.to_string(),
+            value: value.to_string(),
+        });
+        self
+    }
+}
+
+/// The object of a manifest. Objects without a name are named by their file.
+fn subject(manifest: &Manifest) -> Subject {
+    let name = match manifest.name.as_str() {
+        "" => &manifest.file,
+        name => name,
+    };
+    let kind = match manifest.kind.as_str() {
+        "" => "object",
+        kind => kind,
+    };
+    let skyhook = manifest.skyhook().map(|skyhook| skyhook.name().to_owned());
+    Subject {
+        skyhook,
+        ..Subject::object(kind, name)
+    }
+}
+
+/// The name of the compartment at this index, or the index.
+fn compartment(manifest: &Manifest, index: &str) -> Option<String> {
+    let name = manifest.get(&["spec", "compartments", index, "name"]);
+    let name = name
+        .and_then(|name| name.as_str())
+        .filter(|name| !name.is_empty());
+    Some(name.unwrap_or(index).to_owned())
+}

@@ -1,0 +1,101 @@
+//! What rules of `lint` see: manifests, and the cluster that they will be applied to if it is known.
+
+use super::manifest::{Documents, Manifest};
+use crate::api::{DeploymentPolicy, Skyhook, Version};
+use crate::cluster::{Cluster, Node};
+
+/// The manifests to check, and the cluster or capture if there is one.
+#[derive(Debug)]
+pub struct Input<'a> {
+    pub documents: Documents,
+    pub cluster: Option<&'a Cluster>,
+    /// The version of the operator: the given one, or that of the cluster.
+    pub operator: Option<Version>,
+}
+
+impl<'a> Input<'a> {
+    pub fn new(
+        documents: Documents,
+        cluster: Option<&'a Cluster>,
+        operator: Option<Version>,
+    ) -> Input<'a> {
+        let running = cluster.and_then(|cluster| cluster.active_api.operator_version.clone());
+        Input {
+            documents,
+            cluster,
+            operator: operator.or(running),
+        }
+    }
+
+    /// The manifests of objects of either API.
+    pub fn manifests(&self) -> impl Iterator<Item = &Manifest> {
+        let all = self.documents.manifests.iter();
+        all.filter(|manifest| manifest.flavor().is_some())
+    }
+
+    /// The manifests of all other objects, such as Secrets and ConfigMaps.
+    pub fn others(&self) -> impl Iterator<Item = &Manifest> {
+        let all = self.documents.manifests.iter();
+        all.filter(|manifest| manifest.flavor().is_none())
+    }
+
+    /// The main custom resources among the manifests.
+    pub fn skyhooks(&self) -> impl Iterator<Item = (&Manifest, &Skyhook)> {
+        self.manifests().filter_map(|m| Some((m, m.skyhook()?)))
+    }
+
+    /// The DeploymentPolicies among the manifests.
+    pub fn policies(&self) -> impl Iterator<Item = (&Manifest, &DeploymentPolicy)> {
+        self.manifests().filter_map(|m| Some((m, m.policy()?)))
+    }
+
+    /// The custom resources after the manifests are applied: those of the manifests, then the others of the cluster.
+    pub fn all_skyhooks(&self) -> Vec<&Skyhook> {
+        let mut all: Vec<&Skyhook> = self.skyhooks().map(|(_, skyhook)| skyhook).collect();
+        let live = self
+            .cluster
+            .into_iter()
+            .flat_map(|cluster| cluster.skyhooks.items());
+        for skyhook in live {
+            if all.iter().all(|s| s.name() != skyhook.name()) {
+                all.push(skyhook);
+            }
+        }
+        all
+    }
+
+    /// The policy of this name after the manifests are applied.
+    pub fn policy(&self, name: &str) -> Option<&DeploymentPolicy> {
+        let mut own = self.policies().map(|(_, policy)| policy);
+        own.find(|policy| policy.metadata.name == name).or_else(|| {
+            let mut live = self.cluster?.policies.items().iter();
+            live.find(|policy| policy.metadata.name == name)
+        })
+    }
+
+    /// The nodes of the cluster, if they were read completely.
+    pub fn nodes(&self) -> Option<&'a [Node]> {
+        let cluster = self.cluster?;
+        cluster.nodes.ok().map(Vec::as_slice)
+    }
+
+    /// The object in the cluster that a manifest of a main custom resource will change.
+    pub fn live(&self, manifest: &Manifest) -> Option<&'a Skyhook> {
+        let (cluster, flavor) = (self.cluster?, manifest.flavor()?);
+        let read = match flavor == cluster.flavor() {
+            true => &cluster.skyhooks,
+            false => &cluster.legacy,
+        };
+        read.items()
+            .iter()
+            .find(|skyhook| skyhook.name() == manifest.name)
+    }
+
+    /// Whether the operator is known to be at least this version, pre-releases included; `None` if the version is
+    /// unknown.
+    pub fn operator_at_least(&self, major: u64, minor: u64) -> Option<bool> {
+        self.operator
+            .as_ref()
+            .map(|version| version.at_least(major, minor))
+    }
+}

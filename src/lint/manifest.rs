@@ -1,0 +1,341 @@
+//! Manifests: the objects of YAML and JSON documents, with file and line.
+
+use std::rc::Rc;
+
+use serde_json::Value;
+
+use super::finding::LintFinding;
+use super::schema::{self, Violation};
+use super::suppression::Suppression;
+use super::yaml::{self, Parsed, Range};
+use crate::api::{ApiFlavor, DeploymentPolicy, Skyhook};
+use crate::cluster::decode_leniently;
+
+/// A text and its label: the path of its file, or `stdin`.
+#[derive(Debug, Clone)]
+pub struct ManifestFile {
+    pub path: String,
+    pub text: String,
+}
+
+/// One object of a document.
+#[derive(Debug)]
+pub struct Manifest {
+    /// Path of its file, or `stdin`.
+    pub file: String,
+    /// Empty if it is no text.
+    pub api_version: String,
+    /// Empty if it is no text.
+    pub kind: String,
+    /// Empty if it is absent.
+    pub name: String,
+    /// The object as kubectl sends it.
+    pub value: Value,
+    pub object: ManifestObject,
+    /// Where it violates the schema of its kind.
+    pub(super) violations: Vec<Violation>,
+    document: Rc<Parsed>,
+    /// JSON pointer of the object in its document: empty except for items of lists.
+    base: String,
+    first_line: usize,
+    pub(super) suppressions: Rc<Vec<Suppression>>,
+}
+
+/// An object as its type. Fields whose values have the wrong type are at their default.
+#[derive(Debug)]
+pub enum ManifestObject {
+    Skyhook(Box<Skyhook>),
+    Policy(Box<DeploymentPolicy>),
+    /// A kind of Kubernetes or of another operator; or an object of ours that cannot be decoded at all.
+    Other,
+}
+
+/// A document without an object.
+#[derive(Debug)]
+pub struct Unreadable {
+    pub file: String,
+    pub line: usize,
+    pub reason: UnreadableReason,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum UnreadableReason {
+    /// Neither YAML nor JSON.
+    Syntax(String),
+    /// A Go template of an object of ours, such as a file of a Helm chart before it is rendered.
+    Template,
+    /// A list, a number or a text.
+    NotAnObject,
+}
+
+/// The documents of files.
+#[derive(Debug, Default)]
+pub struct Documents {
+    /// Paths in the order in which they were read.
+    pub files: Vec<String>,
+    /// Objects of all kinds.
+    pub manifests: Vec<Manifest>,
+    pub unreadable: Vec<Unreadable>,
+    /// Templates that mention neither API.
+    pub templates_skipped: usize,
+}
+
+impl Documents {
+    /// Parses the documents of all files.
+    pub fn parse(files: &[ManifestFile]) -> Documents {
+        let mut documents = Documents::default();
+        for file in files {
+            documents.files.push(file.path.clone());
+            let text = file.text.trim_start_matches('\u{feff}');
+            for (line, text) in yaml::split(text) {
+                documents.add(&file.path, text, line);
+            }
+        }
+        documents
+    }
+
+    fn add(&mut self, file: &str, text: &str, first_line: usize) {
+        let parsed = yaml::parse(text, first_line);
+        let template = text.contains("{{") && text.contains("}}");
+        if template
+            && parsed
+                .as_ref()
+                .map_or(true, |parsed| is_template(&parsed.value))
+        {
+            if mentions_api(text) {
+                self.unreadable(
+                    file,
+                    template_line(text, first_line),
+                    UnreadableReason::Template,
+                );
+            } else {
+                self.templates_skipped += 1;
+            }
+            return;
+        }
+        match parsed {
+            Ok(parsed) if parsed.value.is_object() => {
+                let suppressions = Rc::new(Suppression::all(&parsed));
+                let document = Rc::new(parsed);
+                self.objects(file, &document, first_line, "", &suppressions);
+            }
+            Ok(Parsed {
+                value: Value::Null, ..
+            }) => {}
+            Ok(_) => self.unreadable(file, first_line, UnreadableReason::NotAnObject),
+            Err(error) => {
+                let reason = UnreadableReason::Syntax(error.reason);
+                self.unreadable(file, error.line, reason);
+            }
+        }
+    }
+
+    fn unreadable(&mut self, file: &str, line: usize, reason: UnreadableReason) {
+        self.unreadable.push(Unreadable {
+            file: file.to_owned(),
+            line,
+            reason,
+        });
+    }
+
+    /// The object at this pointer, or the items of a list.
+    fn objects(
+        &mut self,
+        file: &str,
+        document: &Rc<Parsed>,
+        first_line: usize,
+        base: &str,
+        suppressions: &Rc<Vec<Suppression>>,
+    ) {
+        let value = document.value.pointer(base).cloned().unwrap_or_default();
+        let text = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
+        let kind = text("kind");
+        if let (true, Some(items)) = (kind.ends_with("List"), value["items"].as_array()) {
+            for item in 0..items.len() {
+                let base = format!("{base}/items/{item}");
+                self.objects(file, document, first_line, &base, suppressions);
+            }
+            return;
+        }
+        let mut manifest = Manifest {
+            file: file.to_owned(),
+            api_version: text("apiVersion"),
+            name: value["metadata"]["name"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned(),
+            object: ManifestObject::of(&value),
+            kind,
+            value,
+            document: Rc::clone(document),
+            base: base.to_owned(),
+            first_line,
+            suppressions: Rc::clone(suppressions),
+            violations: Vec::new(),
+        };
+        manifest.violations = schema::violations(&manifest);
+        self.manifests.push(manifest);
+    }
+}
+
+impl Manifest {
+    /// The API whose group it names, whether or not it knows the kind.
+    pub fn flavor(&self) -> Option<ApiFlavor> {
+        ApiFlavor::of_group(self.api_version.split('/').next()?)
+    }
+
+    pub fn skyhook(&self) -> Option<&Skyhook> {
+        match &self.object {
+            ManifestObject::Skyhook(skyhook) => Some(skyhook),
+            _ => None,
+        }
+    }
+
+    pub fn policy(&self) -> Option<&DeploymentPolicy> {
+        match &self.object {
+            ManifestObject::Policy(policy) => Some(policy),
+            _ => None,
+        }
+    }
+
+    /// Whether the manifest has a field at this path, even with a null value.
+    pub fn has(&self, path: &[&str]) -> bool {
+        self.get(path).is_some()
+    }
+
+    /// The value at a path of keys and indexes.
+    pub fn get(&self, path: &[&str]) -> Option<&Value> {
+        self.value.pointer(&pointer(path))
+    }
+
+    /// The lines of the field at this path, or of the nearest field above it.
+    pub(super) fn range(&self, path: &[&str]) -> Range {
+        let mut at = self.base.clone() + &pointer(path);
+        loop {
+            match (self.document.ranges.get(&at), at.rfind('/')) {
+                (Some(range), _) => return *range,
+                (None, Some(end)) => at.truncate(end),
+                (None, None) => {
+                    return Range {
+                        first: self.first_line,
+                        last: self.first_line,
+                    };
+                }
+            }
+        }
+    }
+
+    /// Whether the API has this kind.
+    pub fn is_known_kind(&self) -> bool {
+        let kinds = self
+            .flavor()
+            .map(|flavor| [flavor.kind(), "DeploymentPolicy"]);
+        kinds.is_some_and(|kinds| kinds.contains(&self.kind.as_str()))
+    }
+
+    /// Whether a field violates the schema, or one in it, or one that it is in. Its value may then have been replaced by
+    /// a default.
+    pub(super) fn violates_schema(&self, path: &[&str]) -> bool {
+        let package = matches!(path, ["spec", "packages", _]);
+        self.violations.iter().any(|violation| {
+            let (at, common) = (&violation.path, violation.path.len().min(path.len()));
+            let related = at[..common].iter().eq(path[..common].iter());
+            related && (!package || at.len() <= path.len())
+        })
+    }
+
+    /// The reason of the comment in this object's document that suppresses a finding.
+    pub(super) fn suppression_of(&self, finding: &LintFinding) -> Option<String> {
+        let (rule, line) = (finding.rule, finding.line);
+        let mut comments = self
+            .suppressions
+            .iter()
+            .filter(|_| self.file == finding.file);
+        let comment = comments.find(|comment| comment.covers(rule.code, rule.name, line))?;
+        (!comment.reason.is_empty()).then(|| comment.reason.clone())
+    }
+
+    /// Keys that appear more than once in a mapping: the path of the mapping, the key and the line of the repetition.
+    pub(super) fn duplicates(&self) -> impl Iterator<Item = (String, usize)> {
+        let duplicates = self.document.duplicates.iter();
+        duplicates.filter_map(|(pointer, line)| {
+            let path = pointer.strip_prefix(&self.base)?;
+            path.starts_with('/').then(|| (dotted(path), *line))
+        })
+    }
+}
+
+impl ManifestObject {
+    fn of(value: &Value) -> ManifestObject {
+        let group = value["apiVersion"]
+            .as_str()
+            .unwrap_or_default()
+            .split('/')
+            .next();
+        let Some(flavor) = group.and_then(ApiFlavor::of_group) else {
+            return ManifestObject::Other;
+        };
+        match value["kind"].as_str() {
+            Some(kind) if kind == flavor.kind() => decode_leniently(value.clone())
+                .map_or(ManifestObject::Other, |s| {
+                    ManifestObject::Skyhook(Box::new(s))
+                }),
+            Some("DeploymentPolicy") => decode_leniently(value.clone())
+                .map_or(ManifestObject::Other, |p| {
+                    ManifestObject::Policy(Box::new(p))
+                }),
+            _ => ManifestObject::Other,
+        }
+    }
+}
+
+fn pointer(path: &[&str]) -> String {
+    path.iter()
+        .fold(String::new(), |at, key| yaml::child(&at, key))
+}
+
+/// `spec.packages.driver` of `/spec/packages/driver`.
+fn dotted(pointer: &str) -> String {
+    let keys = pointer.split('/').skip(1);
+    let keys = keys.map(|key| key.replace("~1", "/").replace("~0", "~"));
+    path_text(&keys.collect::<Vec<_>>())
+}
+
+/// A path as text: `spec.compartments[0].name`.
+pub(super) fn path_text<S: AsRef<str>>(path: &[S]) -> String {
+    let mut text = String::new();
+    for key in path.iter().map(AsRef::as_ref) {
+        if key.bytes().all(|b| b.is_ascii_digit()) && !key.is_empty() {
+            text += &format!("[{key}]");
+        } else {
+            if !text.is_empty() {
+                text.push('.');
+            }
+            if key.contains('.') {
+                text += &format!("[{key:?}]");
+            } else {
+                text += key;
+            }
+        }
+    }
+    text
+}
+
+/// Whether actions of a template are left where an API object has its identity, or as unquoted mappings.
+fn is_template(value: &Value) -> bool {
+    let action =
+        |value: &Value| value.is_object() || value.as_str().is_some_and(|t| t.contains("{{"));
+    !value.is_object() || action(&value["kind"]) || action(&value["apiVersion"])
+}
+
+/// Whether a text is about objects of either API.
+fn mentions_api(text: &str) -> bool {
+    let mut flavors = ApiFlavor::ALL.into_iter();
+    flavors.any(|flavor| text.contains(flavor.group()))
+}
+
+/// The line of the first template action.
+fn template_line(text: &str, first_line: usize) -> usize {
+    let before = text.split("{{").next().unwrap_or_default();
+    first_line + before.matches('\n').count()
+}

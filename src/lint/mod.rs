@@ -1,0 +1,116 @@
+//! Checks of manifests before they are applied.
+//!
+//! ```text
+//! files ─parse─► Documents ─┐
+//!               Cluster ────┴─► Input ─rules─► LintReport
+//! ```
+//!
+//! To add a rule: write `src/lint/rules/NAME.rs` with `lint_rule!` and `check`, list it in `rules/mod.rs`, and write
+//! `tests/lint/NAME/bad.yaml` and `good.yaml`.
+
+pub mod files;
+mod finding;
+mod input;
+mod manifest;
+mod rules;
+mod schema;
+mod suppression;
+mod yaml;
+
+use crate::rules::Severity;
+use crate::suggestions::near;
+
+pub use finding::{LintFinding, LintFindings};
+pub use input::Input;
+pub use manifest::{
+    Documents, Manifest, ManifestFile, ManifestObject, Unreadable, UnreadableReason,
+};
+pub use rules::ALL;
+
+/// One rule about manifests.
+#[derive(Debug)]
+pub struct LintRule {
+    /// `SKY801`: never renumbered or reused. SKY801 to SKY839 are refused by the API server, the webhook or the
+    /// operator; from SKY840 on the manifest is accepted and causes a problem.
+    pub code: &'static str,
+    /// The bad thing in a few words: `apply-without-enabled`.
+    pub name: &'static str,
+    /// How bad it is where the rule is sure of it.
+    pub severity: Severity,
+    /// The full text: meaning, fix, sources.
+    pub docs: &'static str,
+    pub check: fn(&Input<'_>, &mut LintFindings),
+}
+
+impl LintRule {
+    /// The first line of the documentation.
+    pub fn summary(&self) -> &'static str {
+        self.docs.lines().next().unwrap_or_default().trim()
+    }
+}
+
+/// The rule with this code or name.
+pub fn find(code_or_name: &str) -> Option<&'static LintRule> {
+    let mut all = ALL.iter().copied();
+    all.find(|rule| rule.code.eq_ignore_ascii_case(code_or_name) || rule.name == code_or_name)
+}
+
+/// The result of all rules for the given manifests.
+#[derive(Debug)]
+pub struct LintReport {
+    /// All files that were read.
+    pub files: Vec<String>,
+    /// By file, line and code. Suppressed ones are included.
+    pub findings: Vec<LintFinding>,
+    /// Objects of either API.
+    pub manifests: usize,
+    /// Objects of other kinds, which are not checked.
+    pub others: usize,
+    /// Templates that mention neither API.
+    pub templates_skipped: usize,
+}
+
+impl LintReport {
+    /// The findings that no comment suppresses.
+    pub fn open(&self) -> impl Iterator<Item = &LintFinding> {
+        self.findings.iter().filter(|f| f.suppressed.is_none())
+    }
+
+    /// The number of open findings with this severity.
+    pub fn count(&self, severity: Severity) -> usize {
+        self.open().filter(|f| f.severity == severity).count()
+    }
+}
+
+/// Runs all rules.
+pub fn lint(input: &Input<'_>) -> LintReport {
+    let mut findings: Vec<LintFinding> = Vec::new();
+    for rule in ALL.iter().copied() {
+        let mut found = LintFindings::of(rule);
+        (rule.check)(input, &mut found);
+        findings.extend(found.into_vec());
+    }
+    for finding in &mut findings {
+        let mut manifests = input.documents.manifests.iter();
+        finding.suppressed = manifests.find_map(|manifest| manifest.suppression_of(finding));
+    }
+    findings.sort_by(|a, b| {
+        let key = |f: &LintFinding| (f.line, f.rule.code, f.subject.clone(), f.message.clone());
+        a.file.cmp(&b.file).then_with(|| key(a).cmp(&key(b)))
+    });
+    LintReport {
+        files: input.documents.files.clone(),
+        manifests: input.manifests().count(),
+        others: input.others().count(),
+        templates_skipped: input.documents.templates_skipped,
+        findings,
+    }
+}
+
+/// `; did you mean "driver"?`, or nothing without a similar name.
+fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    match near(name, known).first() {
+        Some(near) => format!("; did you mean {near:?}?"),
+        None => String::new(),
+    }
+}

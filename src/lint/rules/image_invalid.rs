@@ -1,0 +1,113 @@
+use super::{Input, LintFindings, Severity};
+use crate::api::ApiFlavor;
+use crate::lint::Manifest;
+
+lint_rule! {
+    /// The image of a package contains a tag, a digest or a registry port that the operator does not accept.
+    ///
+    /// # What it means
+    ///
+    /// The tag of the image is the version of the package. Operators from v0.18 on reject a tag or digest in `image`.
+    /// Older ones silently cut the image at the first colon: a tag is replaced by the version, and a registry port or a
+    /// digest leaves an image that does not exist.
+    ///
+    /// # How to fix
+    ///
+    /// Write the repository alone. A digest belongs in `containerSHA`.
+    ///
+    /// # Since
+    ///
+    /// An error for `NodeWright`. A warning for `Skyhook`, whose webhook accepts the image.
+    SKY813 "image-invalid" Error
+}
+
+fn check(input: &Input<'_>, findings: &mut LintFindings) {
+    for (manifest, skyhook) in input.skyhooks() {
+        let older = manifest.flavor() == Some(ApiFlavor::Skyhook);
+        for (name, package) in skyhook.packages() {
+            let path = ["spec", "packages", name, "image"];
+            let parts = ImageParts::of(&package.image);
+            if manifest.violates_schema(&path) || package.image.is_empty() {
+                continue;
+            }
+            let message = match &parts {
+                ImageParts { digest: Some(_), .. } if older => {
+                    "the operator cuts the image at the colon of its digest, so that it cannot be pulled".to_owned()
+                }
+                ImageParts { port: true, .. } if older => {
+                    "operators up to v0.17 cut the image at the colon of the registry port, so that it cannot be pulled"
+                        .to_owned()
+                }
+                ImageParts { digest: Some(_), .. } => "the image must not contain a digest".to_owned(),
+                ImageParts { tag: Some(tag), .. } if older && *tag != package.version => {
+                    format!("the tag {tag} is ignored; the tag is the version, {}", package.version)
+                }
+                ImageParts { tag: Some(_), .. } if !older => "the image must not contain a tag".to_owned(),
+                _ => continue,
+            };
+            let finding = findings.report(manifest, &path, message);
+            if older {
+                finding.severity(Severity::Warning);
+            }
+            if parts.digest.is_some() {
+                finding.fix("Write the repository alone, and the digest in containerSHA");
+            } else if parts.tag.is_some() {
+                finding.fix("Write the repository alone; the version is the tag");
+            } else {
+                finding.fix("Use a registry without a port, or operator v0.18 or newer");
+            }
+        }
+    }
+    for (manifest, skyhook) in input
+        .skyhooks()
+        .filter(|(m, _)| m.flavor() == Some(ApiFlavor::Skyhook))
+    {
+        for (name, _) in skyhook.packages() {
+            digest(
+                manifest,
+                &["spec", "packages", name, "containerSHA"],
+                findings,
+            );
+        }
+    }
+}
+
+/// Reports a digest that no registry knows. Newer CustomResourceDefinitions have a pattern for it.
+fn digest(manifest: &Manifest, path: &[&str], findings: &mut LintFindings) {
+    let Some(digest) = manifest.get(path).and_then(|value| value.as_str()) else {
+        return;
+    };
+    let hex = digest.strip_prefix("sha256:");
+    let valid = |hex: &str| {
+        hex.len() == 64
+            && hex
+                .bytes()
+                .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+    };
+    if !digest.is_empty() && !hex.is_some_and(valid) {
+        findings
+            .report(manifest, path, "containerSHA is not sha256: and 64 hexadecimal digits, so that no image can be pulled")
+            .severity(Severity::Warning);
+    }
+}
+
+struct ImageParts<'i> {
+    port: bool,
+    tag: Option<&'i str>,
+    digest: Option<&'i str>,
+}
+
+impl ImageParts<'_> {
+    fn of(image: &str) -> ImageParts<'_> {
+        let (name, digest) = match image.split_once('@') {
+            Some((name, digest)) => (name, Some(digest)),
+            None => (image, None),
+        };
+        let (registry, last) = name.rsplit_once('/').unwrap_or(("", name));
+        ImageParts {
+            port: registry.contains(':'),
+            tag: last.split_once(':').map(|(_, tag)| tag),
+            digest,
+        }
+    }
+}

@@ -1,0 +1,56 @@
+use super::{Input, LintFindings};
+use crate::api::ApiFlavor;
+
+lint_rule! {
+    /// The spec of a `Skyhook` changes although the operator only accepts changes of `NodeWright` objects.
+    ///
+    /// # What it means
+    ///
+    /// Operators from v0.18 on reject changes to the spec of existing objects of the older API. Checked with a cluster or
+    /// capture only.
+    ///
+    /// # How to fix
+    ///
+    /// Change `apiVersion` and `kind` of the manifest to the newer API.
+    SKY827 "legacy-read-only" Error
+}
+
+fn check(input: &Input<'_>, findings: &mut LintFindings) {
+    if input.operator_at_least(0, 18) != Some(true) {
+        return;
+    }
+    for (manifest, _) in input
+        .skyhooks()
+        .filter(|(m, _)| m.flavor() == Some(ApiFlavor::Skyhook))
+    {
+        let Some(live) = input.live(manifest) else {
+            continue;
+        };
+        // Defaults and fields of other owners are only in the live object.
+        let wanted = manifest.get(&["spec"]).unwrap_or(&serde_json::Value::Null);
+        if !is_part_of(wanted, &live.whole["spec"]) {
+            let newer = ApiFlavor::NodeWright;
+            findings
+                .report(
+                    manifest,
+                    &["spec"],
+                    "the operator rejects changes to the spec of objects of this API",
+                )
+                .fix(format!(
+                    "Write apiVersion: {} and kind: {}",
+                    newer.api_version(),
+                    newer.kind()
+                ));
+        }
+    }
+}
+
+/// Whether every value is also in the live object.
+fn is_part_of(wanted: &serde_json::Value, live: &serde_json::Value) -> bool {
+    match wanted.as_object() {
+        Some(members) => members
+            .iter()
+            .all(|(key, value)| is_part_of(value, &live[key])),
+        None => wanted == live,
+    }
+}

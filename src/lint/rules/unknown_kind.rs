@@ -1,0 +1,56 @@
+use super::{Input, LintFindings};
+use crate::api::ApiFlavor;
+use crate::suggestions::near;
+
+lint_rule! {
+    /// The API group has no such kind or version.
+    ///
+    /// # What it means
+    ///
+    /// The API server rejects the object: `no matches for kind`.
+    ///
+    /// # How to fix
+    ///
+    /// Correct `kind` and `apiVersion`. `Skyhook` belongs to the older group, `NodeWright` to the newer one.
+    SKY805 "unknown-kind" Error
+}
+
+fn check(input: &Input<'_>, findings: &mut LintFindings) {
+    for manifest in input.manifests() {
+        let Some(flavor) = manifest.flavor() else {
+            continue;
+        };
+        let kinds = [flavor.kind(), "DeploymentPolicy"];
+        if !kinds.contains(&manifest.kind.as_str()) {
+            let message = format!("{} has no kind {:?}", flavor.group(), manifest.kind);
+            let finding = findings.report(manifest, &["kind"], message);
+            if manifest.kind == flavor.other().kind() {
+                finding.fix(format!(
+                    "Write {}, or kind {}",
+                    flavor.other().api_version(),
+                    flavor.kind()
+                ));
+            } else if let Some(kind) = near(&manifest.kind, kinds).first() {
+                finding.fix(format!("Did you mean {kind}?"));
+            }
+        } else if manifest.api_version != flavor.api_version() {
+            let message = format!("{} is not served", manifest.api_version);
+            let finding = findings.report(manifest, &["apiVersion"], message);
+            finding.fix(format!("Write {}", flavor.api_version()));
+        }
+    }
+    for manifest in input.others() {
+        let flavors = ApiFlavor::ALL.into_iter();
+        let of_kind = flavors.filter(|flavor| flavor.kind() == manifest.kind);
+        for flavor in of_kind.filter(|flavor| {
+            near(&manifest.api_version, [flavor.api_version().as_str()]).len() == 1
+        }) {
+            let message = format!(
+                "{:?} is not the API of {}",
+                manifest.api_version, manifest.kind
+            );
+            let finding = findings.report(manifest, &["apiVersion"], message);
+            finding.fix(format!("Write {}", flavor.api_version()));
+        }
+    }
+}

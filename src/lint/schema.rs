@@ -1,0 +1,310 @@
+//! Structural validation of manifests, as the API server does it with the schema of the CustomResourceDefinition.
+//!
+//! `crd/` has the specs of operator v0.17 without their descriptions; an end-to-end test derives them again from the
+//! operator's own files. Fields of later operators are added below.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde_json::{Value, json};
+
+use super::manifest::{Manifest, path_text};
+use crate::api::ApiFlavor;
+use crate::suggestions::near;
+
+/// A part of a manifest that violates its schema.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// Keys and indexes from the root of the object.
+    pub path: Vec<String>,
+    pub kind: ViolationKind,
+    /// What is wrong, with the path.
+    pub message: String,
+    pub fix: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ViolationKind {
+    UnknownField,
+    WrongType,
+    MissingField,
+    Value,
+}
+
+static SKYHOOK: LazyLock<Value> = LazyLock::new(|| embedded(include_str!("crd/skyhook.json")));
+static POLICY: LazyLock<Value> =
+    LazyLock::new(|| object(embedded(include_str!("crd/deploymentpolicy.json")), None));
+static OLDER: LazyLock<Value> = LazyLock::new(|| object(SKYHOOK.clone(), Some(status())));
+static NEWER: LazyLock<Value> = LazyLock::new(|| object(nodewright_spec(), Some(status())));
+
+fn embedded(text: &str) -> Value {
+    serde_json::from_str(text).expect("an embedded schema")
+}
+
+/// The fields that operators from v0.18 to v0.20 added, and their stricter patterns.
+fn nodewright_spec() -> Value {
+    let boolean = json!({"type": "boolean", "nullable": true});
+    let duration = json!({"type": "string", "nullable": true});
+    let mut spec = SKYHOOK.clone();
+    spec["properties"]["drainConfig"] = json!({"type": "object", "properties": {
+        "disableEviction": boolean, "deleteEmptyDirData": boolean, "force": boolean, "ignoreDaemonSets": boolean,
+        "timeout": duration, "gracePeriod": duration,
+    }});
+    spec["properties"]["runtimeRequiredCordonAfter"] = json!({"type": "boolean"});
+    let package = &mut spec["properties"]["packages"]["additionalProperties"]["properties"];
+    package["stageTimeout"] = json!({"type": "string", "nullable": true});
+    package["image"]["pattern"] = json!(r"^\S+$");
+    package["containerSHA"]["pattern"] = json!("^sha256:[0-9a-f]{64}$");
+    spec
+}
+
+fn status() -> Value {
+    json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
+}
+
+/// The whole object: metadata as every API server checks it.
+fn object(spec: Value, status: Option<Value>) -> Value {
+    let text = json!({"type": "string"});
+    let texts = json!({"type": "object", "additionalProperties": text});
+    let any = json!({"x-kubernetes-preserve-unknown-fields": true});
+    let mut object = json!({"type": "object", "properties": {
+        "apiVersion": text, "kind": text, "spec": spec,
+        "metadata": {"type": "object", "properties": {
+            "name": text, "generateName": text, "namespace": text, "labels": texts, "annotations": texts,
+            "finalizers": {"type": "array", "items": text}, "ownerReferences": any, "managedFields": any,
+            "creationTimestamp": any, "deletionTimestamp": any, "deletionGracePeriodSeconds": any,
+            "generation": any, "resourceVersion": text, "selfLink": text, "uid": text,
+        }},
+    }});
+    if let Some(status) = status {
+        object["properties"]["status"] = status;
+    }
+    object
+}
+
+/// Every violation in a manifest of either API; none for kinds that have no schema.
+pub fn violations(manifest: &Manifest) -> Vec<Violation> {
+    let Some(flavor) = manifest.flavor() else {
+        return Vec::new();
+    };
+    let schema = match manifest.kind.as_str() {
+        "DeploymentPolicy" => &*POLICY,
+        kind if kind == flavor.kind() && flavor == ApiFlavor::Skyhook => &*OLDER,
+        kind if kind == flavor.kind() => &*NEWER,
+        _ => return Vec::new(),
+    };
+    let mut walk = Walk {
+        root: schema,
+        path: Vec::new(),
+        found: Vec::new(),
+    };
+    walk.value(schema, &manifest.value);
+    walk.found
+}
+
+struct Walk<'s> {
+    root: &'s Value,
+    path: Vec<String>,
+    found: Vec<Violation>,
+}
+
+impl Walk<'_> {
+    fn add(&mut self, kind: ViolationKind, message: String, fix: Option<String>) {
+        self.found.push(Violation {
+            path: self.path.clone(),
+            kind,
+            message,
+            fix,
+        });
+    }
+
+    fn below(&mut self, key: &str, schema: &Value, value: &Value) {
+        self.path.push(key.to_owned());
+        self.value(schema, value);
+        self.path.pop();
+    }
+
+    fn value(&mut self, schema: &Value, value: &Value) {
+        if schema["x-kubernetes-int-or-string"] == true {
+            if !(value.is_string() || is_integer(value)) {
+                self.wrong_type("an integer or a string", value);
+            } else {
+                self.limits(schema, value);
+            }
+            return;
+        }
+        let expected = match schema["type"].as_str() {
+            Some("string") if !value.is_string() => "a string",
+            Some("boolean") if !value.is_boolean() => "true or false",
+            Some("integer") if !is_integer(value) => "an integer",
+            Some("number") if !value.is_number() => "a number",
+            Some("object") if !value.is_object() => "a mapping",
+            Some("array") if !value.is_array() => "a list",
+            _ => {
+                self.limits(schema, value);
+                match value {
+                    Value::Object(_) => self.members(schema, value),
+                    Value::Array(items) => {
+                        for (index, item) in items.iter().enumerate() {
+                            self.below(&index.to_string(), &schema["items"], item);
+                        }
+                    }
+                    _ => {}
+                }
+                return;
+            }
+        };
+        self.wrong_type(expected, value);
+    }
+
+    fn wrong_type(&mut self, expected: &str, value: &Value) {
+        let field = path_text(&self.path);
+        let found = match value {
+            Value::Null => "empty".to_owned(),
+            Value::Bool(_) | Value::Number(_) => value.to_string(),
+            Value::String(_) => "a string".to_owned(),
+            Value::Array(_) => "a list".to_owned(),
+            Value::Object(_) => "a mapping".to_owned(),
+        };
+        let quoted = expected == "a string" && (value.is_number() || value.is_boolean());
+        let fix = match value {
+            _ if quoted => Some("Quote the value".to_owned()),
+            Value::String(_) => Some("Remove the quotes".to_owned())
+                .filter(|_| matches!(expected, "an integer" | "true or false")),
+            _ => None,
+        };
+        let message = format!("{field} must be {expected}, but is {found}");
+        self.add(ViolationKind::WrongType, message, fix);
+    }
+
+    fn members(&mut self, schema: &Value, value: &Value) {
+        let members = value.as_object().into_iter().flatten();
+        let properties = &schema["properties"];
+        let any = &schema["additionalProperties"];
+        // The API server drops nulls where the schema does not allow them.
+        let given = |schema: &Value, value: &Value| !value.is_null() || schema["nullable"] == true;
+        for (key, value) in members {
+            match properties.get(key) {
+                Some(schema) if value.is_null() && schema["nullable"] == true => {}
+                Some(schema) if given(schema, value) => self.below(key, schema, value),
+                Some(_) => {}
+                None if any.is_object() && given(any, value) => self.below(key, any, value),
+                None if any.is_object() || any == true => {}
+                None if schema["x-kubernetes-preserve-unknown-fields"] == true => {}
+                None => self.unknown_field(key, properties),
+            }
+        }
+        let required = schema["required"].as_array().into_iter().flatten();
+        for key in required.filter_map(Value::as_str) {
+            let has_default = !properties[key]["default"].is_null();
+            if !has_default && value[key].is_null() {
+                self.path.push(key.to_owned());
+                let message = format!("{} is required", path_text(&self.path));
+                self.add(ViolationKind::MissingField, message, None);
+                self.path.pop();
+            }
+        }
+    }
+
+    fn unknown_field(&mut self, key: &str, properties: &Value) {
+        let known = properties.as_object().into_iter().flatten();
+        let known: Vec<&str> = known.map(|(key, _)| key.as_str()).collect();
+        let same = known.iter().find(|name| name.eq_ignore_ascii_case(key));
+        let place = || place_of(self.root, key);
+        let fix = if let Some(name) = same {
+            Some(format!("Write {name}: field names are case-sensitive"))
+        } else if let Some(place) = place() {
+            Some(format!("Move it: the field belongs in {place}"))
+        } else {
+            let near = near(key, known.iter().copied());
+            near.first().map(|name| format!("Did you mean {name}?"))
+        };
+        self.path.push(key.to_owned());
+        let message = format!("unknown field {}", path_text(&self.path));
+        self.add(ViolationKind::UnknownField, message, fix);
+        self.path.pop();
+    }
+
+    fn limits(&mut self, schema: &Value, value: &Value) {
+        let field = path_text(&self.path);
+        let length = value.as_str().map(|text| text.chars().count());
+        let limit = |name: &str| schema[name].as_f64();
+        let number = value.as_f64();
+        let mut wrong = None;
+        if let Some(allowed) = schema["enum"].as_array()
+            && !allowed.contains(value)
+        {
+            let words: Vec<&str> = allowed.iter().filter_map(Value::as_str).collect();
+            let value = value.as_str().unwrap_or_default();
+            let near = near(value, words.iter().copied());
+            let fix = near.first().map(|word| format!("Did you mean {word}?"));
+            let message = format!(
+                "{field} must be one of {}, but is {value:?}",
+                words.join(", ")
+            );
+            self.add(ViolationKind::Value, message, fix);
+        }
+        if let (Some(number), Some(minimum)) = (number, limit("minimum"))
+            && number < minimum
+        {
+            wrong = Some(format!("must be at least {minimum}, but is {number}"));
+        }
+        if let (Some(number), Some(maximum)) = (number, limit("maximum"))
+            && number > maximum
+        {
+            wrong = Some(format!("must be at most {maximum}, but is {number}"));
+        }
+        if let (Some(length), Some(least)) = (length, schema["minLength"].as_u64())
+            && (length as u64) < least
+        {
+            wrong = Some("must not be empty".to_owned());
+        }
+        if let (Some(length), Some(most)) = (length, schema["maxLength"].as_u64())
+            && length as u64 > most
+        {
+            wrong = Some(format!(
+                "has {length} characters; at most {most} are allowed"
+            ));
+        }
+        if let (Some(text), Some(pattern)) = (value.as_str(), schema["pattern"].as_str())
+            && Regex::new(pattern).is_ok_and(|pattern| !pattern.is_match(text))
+        {
+            wrong = Some(match pattern {
+                pattern if pattern.starts_with(r"^(\+|-)?") => {
+                    format!("must be a quantity such as 500m or 256Mi, but is {text:?}")
+                }
+                pattern => format!("must match {pattern}"),
+            });
+        }
+        if let Some(wrong) = wrong {
+            self.add(ViolationKind::Value, format!("{field} {wrong}"), None);
+        }
+    }
+}
+
+/// An integer of 64 bits.
+fn is_integer(value: &Value) -> bool {
+    value.is_i64() || value.is_u64()
+}
+
+/// The mapping that knows this field, `spec` or `spec.packages.NAME`, if exactly one does.
+fn place_of(root: &Value, key: &str) -> Option<String> {
+    let spec = &root["properties"]["spec"]["properties"];
+    let places = [
+        ("spec", spec),
+        (
+            "spec.packages.NAME",
+            &spec["packages"]["additionalProperties"]["properties"],
+        ),
+        (
+            "spec.compartments[]",
+            &spec["compartments"]["items"]["properties"],
+        ),
+        ("metadata", &root["properties"]["metadata"]["properties"]),
+    ];
+    let mut known = places
+        .into_iter()
+        .filter(|(_, properties)| properties.get(key).is_some());
+    let (place, _) = known.next()?;
+    known.next().is_none().then(|| place.to_owned())
+}

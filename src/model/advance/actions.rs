@@ -1,0 +1,199 @@
+//! Actions of the operator on one node, and the ends of stages.
+
+use super::{Advance, Drain, End};
+use crate::api::{Stage, State};
+use crate::cluster::Node;
+use crate::model::gates::{At, drain};
+use crate::model::place::Status;
+use crate::model::stage::{Slot, Step};
+use crate::model::timeline::{Happening, Moment};
+
+impl<'a> Advance<'a> {
+    /// One action of the operator for a custom resource on a node. Returns whether another one may follow at once.
+    pub(super) fn step(&mut self, number: usize, at: u32) -> bool {
+        let resource = &self.model.resources[number];
+        let place = &resource.places[at as usize];
+        let deleting = resource.skyhook.deleting();
+        let held = resource.gate.is_some() || place.earlier != u16::MAX || !place.chosen;
+        // Stages that run end also where nothing new starts.
+        if !resource.acts() || place.given_up || place.complete && !deleting {
+            return false;
+        }
+        if held || !place.eligible() {
+            return false;
+        }
+        let profile = resource.profile(place);
+        if let Some(package) = profile.removes {
+            self.change(number, at, package, None);
+            return true;
+        }
+        let work = self.works[number][at as usize];
+        let free = |package: usize| work.running & bit(package) == 0;
+        let step = profile.due.iter().find_map(|(package, step)| match step {
+            _ if !free(*package) => None,
+            Step::Wait => None,
+            Step::Start { drains: true, .. } if work.drain == Drain::Forbidden => None,
+            Step::Interrupt if self.nodes[work.node as usize].running > 0 => None,
+            step => Some((*package, step.clone())),
+        });
+        let Some((package, step)) = step else {
+            return false;
+        };
+        match step {
+            Step::Start { drains: true, .. } if work.drain == Drain::Open => self.drain(number, at),
+            Step::Start { stage, .. } => self.start(number, at, package, &stage, 0.0),
+            Step::Interrupt => {
+                let slot = profile.slots[package].as_ref();
+                let uninstalls = slot.is_some_and(|slot| slot.stage.is_uninstall());
+                let stage = if uninstalls {
+                    Stage::UninstallInterrupt
+                } else {
+                    Stage::Interrupt
+                };
+                self.start(number, at, package, &stage, 0.0);
+            }
+            Step::Skip => self.change(
+                number,
+                at,
+                package,
+                Some(Slot::new(Stage::Interrupt, State::Skipped)),
+            ),
+            Step::Promote => self.change(
+                number,
+                at,
+                package,
+                Some(Slot::new(Stage::Interrupt, State::Complete)),
+            ),
+            Step::Wait => return false,
+        }
+        true
+    }
+
+    /// Cordons the node, and evicts its pods.
+    pub(super) fn drain(&mut self, number: usize, at: u32) {
+        let resource = &self.model.resources[number];
+        let pods = drain::pods(&At::new(&self.model, resource, at as usize));
+        let drain = match pods {
+            None => Drain::Forbidden,
+            Some(0) => Drain::Done,
+            Some(_) => Drain::Evicts,
+        };
+        self.works[number][at as usize].drain = drain;
+        if let Some(pods) = pods {
+            self.note(number, at, Happening::Cordon { pods });
+        }
+    }
+
+    /// Starts a stage, or takes over one that has run for some seconds.
+    pub(super) fn start(
+        &mut self,
+        number: usize,
+        at: u32,
+        package: usize,
+        stage: &Stage,
+        elapsed: f64,
+    ) {
+        let slot = Slot::new(stage.clone(), State::InProgress);
+        self.change(number, at, package, Some(slot));
+        let lasts = self.pace.of(number, package, stage);
+        self.untimed |= lasts.is_none();
+        let work = &mut self.works[number][at as usize];
+        let slower_than = f64::from(work.slower_than);
+        let evicts = work.drain == Drain::Evicts;
+        let pause = match elapsed == 0.0 && (work.fresh || evicts) {
+            true => self.pace.pause(number, slower_than, evicts),
+            false => 0.0,
+        };
+        let lasts = lasts.unwrap_or_default() * self.pace.factor(slower_than);
+        work.running |= bit(package);
+        work.fresh = false;
+        work.drain = if evicts { Drain::Done } else { work.drain };
+        self.nodes[work.node as usize].running += 1;
+        let place = &mut self.model.resources[number].places[at as usize];
+        place.status = Status::InProgress;
+        place.recorded = Status::InProgress;
+        place.picked = true;
+        if elapsed == 0.0 {
+            let package = self.model.resources[number].packages[package].name;
+            let stage = stage.clone();
+            self.note(number, at, Happening::Start { package, stage });
+        }
+        let seconds = pause + (lasts - elapsed).max(0.0);
+        let end = self.now + (seconds * 1000.0).round() as u64;
+        let ends = self.ends.entry(end).or_default();
+        ends.push(End {
+            resource: number,
+            at,
+            package,
+        });
+    }
+
+    pub(super) fn end(&mut self, end: End) {
+        let (number, at) = (end.resource, end.at);
+        self.due.push((number, at));
+        let work = &mut self.works[number][at as usize];
+        let package = end.package;
+        work.running &= !bit(package);
+        let node = &mut self.nodes[work.node as usize];
+        node.running -= 1;
+        if node.running == 0 {
+            // Interrupts of others wait for it.
+            self.due.extend(&node.resources);
+        }
+        let resource = &self.model.resources[number];
+        let profile = resource.profile(&resource.places[at as usize]);
+        let stage = profile.slots[package]
+            .as_ref()
+            .map(|slot| slot.stage.clone());
+        let slot = match stage {
+            Some(Stage::Uninstall) if resource.packages[package].interrupts() => {
+                Some(Slot::new(Stage::UninstallInterrupt, State::InProgress))
+            }
+            Some(Stage::Uninstall | Stage::UninstallInterrupt) | None => None,
+            Some(stage) => Some(Slot::new(stage, State::Complete)),
+        };
+        self.change(number, at, package, slot);
+        self.complete(number, at);
+    }
+
+    /// Puts a package of a node to another slot.
+    pub(super) fn change(&mut self, number: usize, at: u32, package: usize, slot: Option<Slot>) {
+        let resource = &mut self.model.resources[number];
+        let from = resource.places[at as usize].profile;
+        let key = (number, from, package, slot);
+        let known = self.changes.get(&key).copied();
+        let to = known.unwrap_or_else(|| {
+            let profile = resource.profiles[from as usize].with_slot(
+                &self.model.operator,
+                &resource.packages,
+                &resource.order,
+                package,
+                key.3.clone(),
+            );
+            resource.profiles.push(profile);
+            let to = resource.profiles.len() as u32 - 1;
+            self.changes.insert(key, to);
+            to
+        });
+        resource.places[at as usize].profile = to;
+    }
+
+    pub(super) fn node(&self, number: usize, at: u32) -> &'a Node {
+        self.model.resources[number].nodes[at as usize]
+    }
+
+    pub(super) fn note(&mut self, number: usize, at: u32, what: Happening<'a>) {
+        let resource = &self.model.resources[number];
+        self.moments.push(Moment {
+            seconds: self.now as f64 / 1000.0,
+            skyhook: resource.skyhook.name(),
+            node: resource.nodes[at as usize],
+            what,
+        });
+    }
+}
+
+fn bit(package: usize) -> u64 {
+    // A node with more than 64 packages is not worth exactness.
+    1 << (package % 64)
+}

@@ -1,0 +1,134 @@
+//! Nodes that are complete, and who proceeds because of them.
+
+use super::Advance;
+use crate::model::batch::Counts;
+use crate::model::place::Status;
+use crate::model::timeline::Happening;
+
+impl Advance<'_> {
+    /// Marks a node on which nothing is left to do, and lets others proceed.
+    pub(super) fn complete(&mut self, number: usize, at: u32) {
+        let work = self.works[number][at as usize];
+        let resource = &mut self.model.resources[number];
+        let profile = &resource.profiles[resource.places[at as usize].profile as usize];
+        let uninstalled = resource.skyhook.deleting() && !profile.pending;
+        if !profile.complete && !uninstalled || work.running != 0 {
+            return;
+        }
+        let place = &mut resource.places[at as usize];
+        let compartment = usize::from(place.compartment);
+        if place.chosen && !place.complete {
+            // Without its policy, a custom resource has no compartments.
+            let batch = self.batches[number].get_mut(compartment);
+            batch.into_iter().for_each(|batch| batch.open -= 1);
+        }
+        self.open[number] -= usize::from(!place.complete);
+        place.complete = true;
+        place.status = Status::Complete;
+        place.recorded = Status::Complete;
+        place.picked = false;
+        place.chosen = false;
+        self.settle.insert((number, compartment));
+        self.note(number, at, Happening::Complete);
+        self.release(number, work.node as usize);
+        if self.open[number] == 0 {
+            self.open_gates(number);
+        }
+    }
+
+    /// Lets the custom resources proceed that wait for this one on a node.
+    pub(super) fn release(&mut self, number: usize, node: usize) {
+        let mut earlier = u16::MAX;
+        for (later, at) in &self.nodes[node].resources {
+            let resource = &mut self.model.resources[*later];
+            let place = &mut resource.places[*at as usize];
+            if *later > number && place.earlier != earlier {
+                place.earlier = earlier;
+                self.due.push((*later, *at));
+            }
+            if !place.complete && !resource.skyhook.disabled() && earlier == u16::MAX {
+                earlier = *later as u16;
+            }
+        }
+    }
+
+    /// A custom resource with `sequencing: all` that is complete everywhere lets the later ones proceed.
+    pub(super) fn open_gates(&mut self, number: usize) {
+        if !self.model.resources[number].skyhook.gates_everywhere() {
+            return;
+        }
+        let mut gate = None;
+        for (later, resource) in self.model.resources.iter_mut().enumerate() {
+            if later > number {
+                resource.gate = gate;
+                self.due
+                    .extend((0..resource.nodes.len() as u32).map(|at| (later, at)));
+            }
+            if gate.is_none() && !resource.skyhook.disabled() && resource.skyhook.gates_everywhere()
+            {
+                let open = resource.places.iter().position(|place| !place.complete);
+                gate = open.map(|open| (resource.skyhook, resource.nodes[open]));
+            }
+        }
+    }
+
+    /// Chooses the nodes of the next batch of a compartment once its batch is over.
+    pub(super) fn select(&mut self, number: usize, compartment: usize) {
+        let batch = self.batches[number].get(compartment);
+        if batch.is_none_or(|batch| batch.open > 0 || batch.queue.is_empty()) {
+            return;
+        }
+        let resource = &mut self.model.resources[number];
+        let own = &mut resource.compartments[compartment];
+        let members = own.members.iter();
+        let counts = Counts::new(members.map(|at| &resource.places[*at as usize]));
+        own.state = own.evaluated(&self.model.operator, counts);
+        if own.state.should_stop && own.strategy.is_some() {
+            return;
+        }
+        let size = own.batch_size(own.members.len() as i64, &own.state);
+        self.choose(number, compartment, size);
+    }
+
+    /// Adds nodes to the batch of a compartment, in the operator's order.
+    pub(super) fn choose(&mut self, number: usize, compartment: usize, size: usize) {
+        let places = &mut self.model.resources[number].places;
+        let batch = &mut self.batches[number][compartment];
+        let mut chosen = Vec::with_capacity(size);
+        while chosen.len() < size
+            && let Some(at) = batch.queue.pop_front()
+        {
+            let place = &mut places[at as usize];
+            if !place.complete && !place.chosen {
+                place.chosen = true;
+                chosen.push(at);
+            }
+        }
+        batch.open += chosen.len();
+        for (place, at) in chosen.iter().enumerate() {
+            let work = &mut self.works[number][*at as usize];
+            work.fresh = true;
+            work.slower_than = (place as f32 + 0.5) / chosen.len() as f32;
+            self.due.push((number, *at));
+        }
+    }
+
+    /// Gives the nodes that are at work the speeds of those that are not complete in such a batch.
+    pub(super) fn spread(&mut self, number: usize) {
+        let resource = &self.model.resources[number];
+        for compartment in &resource.compartments {
+            let place = |at: &u32| &resource.places[*at as usize];
+            let at_work = |at: &&u32| place(at).chosen && place(at).at_work;
+            let batch: Vec<u32> = compartment
+                .members
+                .iter()
+                .filter(at_work)
+                .copied()
+                .collect();
+            for (number_in_batch, at) in batch.iter().enumerate() {
+                let slower_than = (number_in_batch as f64 + 0.5) / batch.len() as f64;
+                self.works[number][*at as usize].slower_than = slower_than as f32;
+            }
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Dependencies between the packages of a custom resource.
+
+use std::collections::BTreeSet;
+
+use crate::api::Skyhook;
+
+/// The shortest path along `dependsOn` from a package back to itself.
+pub fn cycle_from<'a>(skyhook: &'a Skyhook, start: &'a str) -> Option<Vec<&'a str>> {
+    let mut seen = BTreeSet::new();
+    let mut paths = std::collections::VecDeque::from([vec![start]]);
+    while let Some(path) = paths.pop_front() {
+        let package = skyhook.package(path[path.len() - 1])?;
+        for next in package.depends_on.keys().map(String::as_str) {
+            if next == start {
+                return Some(path);
+            }
+            if skyhook.package(next).is_some() && seen.insert(next) {
+                let mut longer = path.clone();
+                longer.push(next);
+                paths.push_back(longer);
+            }
+        }
+    }
+    None
+}

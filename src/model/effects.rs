@@ -1,0 +1,296 @@
+//! What a cluster does after an edit: which packages change on which nodes, how many at once, and who waits.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::Model;
+use super::progress::ProgressState;
+use super::reason::WaitReason;
+use super::resource::Resource;
+use super::timeline::{Happening, Moment, Remaining};
+use crate::api::{Package, Skyhook, Stage};
+use crate::cluster::applied::changes;
+use crate::cluster::drain::eviction::EvictionBlock;
+use crate::cluster::{Cluster, Node, Pod};
+
+/// What the operator does for a custom resource once it has an edited spec.
+#[derive(Debug)]
+pub struct Effects<'a> {
+    pub skyhook: &'a str,
+    /// By the name of the package, those that left the spec included.
+    pub packages: Vec<PackageEffect<'a>>,
+    /// The nodes that are cordoned.
+    pub cordoned: Vec<&'a Node>,
+    /// The pods that are evicted from them.
+    pub evicted: usize,
+    /// Budgets that refuse evictions now, by path, with the nodes of those pods.
+    pub refusing: BTreeMap<String, BTreeSet<&'a str>>,
+    /// Nodes that one batch may have, of all compartments.
+    pub allowed: usize,
+    /// Custom resources that wait for this one on nodes that they share.
+    pub waiting: Vec<&'a str>,
+    /// What keeps the rollout from its end, where it has none.
+    pub stuck: Option<WaitReason<'a>>,
+    pub remaining: Option<Remaining>,
+}
+
+/// What happens to a package.
+#[derive(Debug)]
+pub struct PackageEffect<'a> {
+    pub package: &'a str,
+    pub change: Change<'a>,
+    /// Where stages run, in the order in which they begin.
+    pub nodes: Vec<&'a Node>,
+    /// In the order in which they run.
+    pub stages: Vec<Stage>,
+    /// The type of its interrupt, if it interrupts the nodes.
+    pub interrupt: Option<&'a str>,
+    /// The most nodes at work at the same time.
+    pub at_once: usize,
+}
+
+/// How an edit concerns a package.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change<'a> {
+    /// Nothing runs, and nothing was edited.
+    Unchanged,
+    /// It was edited, and nothing runs: nodes that are complete stay as they are.
+    WithoutEffect,
+    Install,
+    /// From one version to another.
+    Upgrade {
+        from: &'a str,
+        to: &'a str,
+    },
+    /// Only its configuration is applied again.
+    Configure,
+    Uninstall,
+    /// It left the spec, and stays installed.
+    LeftSpec,
+}
+
+impl Change<'_> {
+    /// The name in documents.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Change::Unchanged => "unchanged",
+            Change::WithoutEffect => "withoutEffect",
+            Change::Install => "install",
+            Change::Upgrade { .. } => "upgrade",
+            Change::Configure => "configure",
+            Change::Uninstall => "uninstall",
+            Change::LeftSpec => "leftSpec",
+        }
+    }
+}
+
+/// The effects of an edit on custom resources. `live` is the cluster until then, `edited` the same with the edit; those that
+/// `edited` lacks have none, and so have all where the nodes were not read.
+pub fn effects<'a>(live: &'a Cluster, edited: &'a Cluster, skyhooks: &[&str]) -> Vec<Effects<'a>> {
+    if edited.nodes.ok().is_none() {
+        return Vec::new();
+    }
+    let model = Model::new(edited);
+    let known = skyhooks.iter().filter_map(|name| model.resource(name));
+    let mut all: Vec<Effects<'a>> = known.map(|resource| at_first(&model, resource)).collect();
+    let interrupts: Vec<HashMap<&str, &str>> = all
+        .iter()
+        .filter_map(|effects| model.resource(effects.skyhook))
+        .map(|resource| {
+            let packages = resource.packages.iter();
+            packages
+                .filter_map(|p| Some((p.name, p.interrupt?)))
+                .collect()
+        })
+        .collect();
+    let timeline = model.timeline();
+    let pods = edited.evictable_by_node();
+    for (effects, interrupts) in all.iter_mut().zip(&interrupts) {
+        let moments = timeline.moments.iter();
+        let own = Moments(moments.filter(|m| m.skyhook == effects.skyhook).collect());
+        let was = live.skyhook(effects.skyhook);
+        let is = edited.skyhook(effects.skyhook);
+        let (before, after) = (was.into_iter(), is.into_iter());
+        let names = before.chain(after).flat_map(Skyhook::packages);
+        let names: BTreeSet<&str> = names.map(|(name, _)| name).collect();
+        for name in names {
+            let package = |skyhook: Option<&'a Skyhook>| skyhook.and_then(|s| s.package(name));
+            let kind = interrupts.get(name).copied();
+            let effect = own.package(name, package(was), package(is), kind);
+            effects.packages.push(effect);
+        }
+        effects.cordoned = own.cordoned();
+        effects.evicted = own.evicted();
+        effects.refusing = refusing(edited, &pods, &effects.cordoned);
+        effects.remaining = timeline.remaining(effects.skyhook);
+        if !timeline.stuck.contains(&effects.skyhook) {
+            effects.stuck = None;
+        }
+    }
+    all
+}
+
+/// What is known of the effects before the timeline.
+fn at_first<'a>(model: &Model<'a>, resource: &Resource<'a>) -> Effects<'a> {
+    let sizes = resource.compartments.iter();
+    let sizes = sizes.map(|c| c.batch_size(c.members.len() as i64, &c.state));
+    let skyhook = resource.skyhook.name();
+    Effects {
+        skyhook,
+        packages: Vec::new(),
+        cordoned: Vec::new(),
+        evicted: 0,
+        refusing: BTreeMap::new(),
+        allowed: sizes.sum(),
+        waiting: waiting(model, skyhook),
+        stuck: stuck(model, skyhook),
+        remaining: None,
+    }
+}
+
+/// The budgets that refuse to evict pods of these nodes now.
+fn refusing<'a>(
+    cluster: &'a Cluster,
+    pods: &HashMap<&str, Vec<&Pod>>,
+    nodes: &[&'a Node],
+) -> BTreeMap<String, BTreeSet<&'a str>> {
+    let mut refusing: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    for node in nodes {
+        for pod in pods.get(node.name.as_str()).into_iter().flatten() {
+            let budgets = match cluster.eviction_block(pod) {
+                Some(EvictionBlock::Budget(budget)) => vec![budget],
+                Some(EvictionBlock::Overlap(budgets)) => budgets,
+                None => Vec::new(),
+            };
+            for budget in budgets {
+                let nodes = refusing.entry(budget.path()).or_default();
+                nodes.insert(node.name.as_str());
+            }
+        }
+    }
+    refusing
+}
+
+/// The custom resources that wait for this one, on a node or everywhere.
+fn waiting<'a>(model: &Model<'a>, skyhook: &str) -> Vec<&'a str> {
+    let named = |at: usize| {
+        model
+            .resources
+            .get(at)
+            .is_some_and(|r| r.skyhook.name() == skyhook)
+    };
+    let waits = |resource: &&Resource<'a>| {
+        let everywhere = resource
+            .gate
+            .is_some_and(|(first, _)| first.name() == skyhook);
+        let mut open = resource.places.iter().filter(|place| !place.complete);
+        everywhere || open.any(|place| named(usize::from(place.earlier)))
+    };
+    let resources = model.resources.iter();
+    resources
+        .filter(waits)
+        .map(|resource| resource.skyhook.name())
+        .collect()
+}
+
+/// What keeps the custom resource from going on on some node.
+fn stuck<'a>(model: &Model<'a>, skyhook: &str) -> Option<WaitReason<'a>> {
+    let mut all = model.all_progress(skyhook).map(|(_, progress)| progress);
+    let held = all.find(|p| matches!(p.state, ProgressState::Blocked | ProgressState::Suspended));
+    held.map(|progress| progress.reason)
+}
+
+/// What happens to one custom resource, in order.
+struct Moments<'m, 'a>(Vec<&'m Moment<'a>>);
+
+impl<'a> Moments<'_, 'a> {
+    fn package(
+        &self,
+        name: &'a str,
+        was: Option<&'a Package>,
+        is: Option<&'a Package>,
+        interrupt: Option<&'a str>,
+    ) -> PackageEffect<'a> {
+        let mut nodes: Vec<&'a Node> = Vec::new();
+        let mut seen: BTreeSet<&str> = BTreeSet::new();
+        let mut stages: Vec<Stage> = Vec::new();
+        for moment in &self.0 {
+            let Happening::Start { package, stage } = &moment.what else {
+                continue;
+            };
+            if *package != name {
+                continue;
+            }
+            if seen.insert(&moment.node.name) {
+                nodes.push(moment.node);
+            }
+            if !stages.contains(stage) {
+                stages.push(stage.clone());
+            }
+        }
+        let edited = match (was, is) {
+            (Some(was), Some(is)) => changes(&is.whole, &was.whole),
+            _ => false,
+        };
+        let change = match (was, is) {
+            (_, None) => Change::LeftSpec,
+            _ if stages.iter().any(Stage::is_uninstall) => Change::Uninstall,
+            (Some(was), Some(is)) if was.version != is.version && !stages.is_empty() => {
+                Change::Upgrade {
+                    from: &was.version,
+                    to: &is.version,
+                }
+            }
+            _ if stages.contains(&Stage::Apply) || stages.contains(&Stage::Upgrade) => {
+                Change::Install
+            }
+            _ if !stages.is_empty() => Change::Configure,
+            _ if edited => Change::WithoutEffect,
+            _ => Change::Unchanged,
+        };
+        let interrupts = stages.iter().any(Stage::is_interrupt);
+        PackageEffect {
+            package: name,
+            change,
+            at_once: self.at_once(&seen),
+            nodes,
+            stages,
+            interrupt: interrupt.filter(|_| interrupts),
+        }
+    }
+
+    /// The most of these nodes that are between their first action and their completion at the same time.
+    fn at_once(&self, nodes: &BTreeSet<&str>) -> usize {
+        let mut working: BTreeSet<&str> = BTreeSet::new();
+        let mut most = 0;
+        for moment in &self.0 {
+            let node = moment.node.name.as_str();
+            match moment.what {
+                _ if !nodes.contains(node) => {}
+                Happening::Complete => {
+                    working.remove(node);
+                }
+                _ => {
+                    working.insert(node);
+                    most = most.max(working.len());
+                }
+            }
+        }
+        most
+    }
+
+    fn cordoned(&self) -> Vec<&'a Node> {
+        let cordons = self
+            .0
+            .iter()
+            .filter(|m| matches!(m.what, Happening::Cordon { .. }));
+        cordons.map(|moment| moment.node).collect()
+    }
+
+    fn evicted(&self) -> usize {
+        let pods = self.0.iter().map(|moment| match moment.what {
+            Happening::Cordon { pods } => pods,
+            _ => 0,
+        });
+        pods.sum()
+    }
+}
