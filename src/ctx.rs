@@ -4,6 +4,7 @@ mod after_apply;
 mod ask;
 mod collect;
 mod diff;
+mod display;
 mod execute;
 mod external_diff;
 mod installation;
@@ -18,6 +19,7 @@ mod unreadable;
 mod wait;
 mod watch;
 
+pub use display::{AimProgress, AimState};
 pub use execute::CommandOptions;
 pub use installation::PermissionCheck;
 pub use log_tails::Tail;
@@ -26,7 +28,7 @@ pub use outcome_view::Document as OutcomeDocument;
 pub use preview::Document as PlanDocument;
 pub use process::{check_open_files, interrupt, survive_file_size_limit, variable};
 pub use unreadable::unread;
-pub use wait::{Aim, AimProgress, AimState, Awaited, Blocked, PlanWait, PlannedAim};
+pub use wait::{Aim, Awaited, Blocked, PlanWait, PlannedAim};
 pub use watch::{Watch, WatchUpdate, pause_after};
 
 use std::sync::Arc;
@@ -266,6 +268,16 @@ impl Ctx {
         match self.screen.show(view, &self.global.output)? {
             Shown::Whole | Shown::ReaderGone => Ok(()),
         }
+    }
+
+    /// Whether the answer goes to a terminal.
+    pub fn on_terminal(&self) -> bool {
+        self.screen.out.terminal
+    }
+
+    /// Whether the answer can be drawn again in place.
+    pub fn redraws(&self) -> bool {
+        self.screen.out.redraws
     }
 
     /// Prints text in a format of its own on stdout, such as a script.

@@ -18,6 +18,8 @@ use crate::view::{Layout, View, go_json, harmless_lines};
 
 /// Maximum bytes buffered of a streamed list.
 const HELD: usize = 1 << 16;
+/// Lines at the end of a screen that stay where it is too long for the terminal.
+const LAST_LINES: usize = 5;
 
 /// The output of a command.
 pub struct Screen<O = Box<dyn Write + Send>, E = Box<dyn Write + Send>> {
@@ -31,6 +33,8 @@ pub struct OutputStream<W> {
     /// Columns, if it is a terminal.
     pub width: Option<usize>,
     pub terminal: bool,
+    /// Whether lines can be drawn again in place.
+    pub redraws: bool,
     pub colour: bool,
 }
 
@@ -69,12 +73,14 @@ impl Screen {
             out: OutputStream {
                 width: columns(terminal_size::terminal_size_of(&stdout)),
                 terminal: out_terminal,
+                redraws: out_terminal && !settings.dumb,
                 colour: settings.colour(choice, out_terminal),
                 writer: Box::new(stdout),
             },
             err: OutputStream {
                 width: columns(terminal_size::terminal_size_of(&stderr)),
                 terminal: err_terminal,
+                redraws: err_terminal && !settings.dumb,
                 colour: settings.colour(choice, err_terminal),
                 writer: Box::new(stderr),
             },
@@ -197,6 +203,35 @@ impl<O: Write, E: Write> Screen<O, E> {
         drawn.trim_end_matches('\n').to_owned()
     }
 
+    /// A text as shown on stdout, for callers that redraw it: cut to the current size of the terminal, the middle first.
+    pub fn drawn_out(&mut self, text: &Text) -> String {
+        let size = terminal_size::terminal_size_of(io::stdout());
+        let (columns, rows) = size.map_or((80, 24), |(width, height)| {
+            (usize::from(width.0), usize::from(height.0))
+        });
+        self.out.width = Some(columns);
+        let mut lines = text.lines(Layout::columns(columns));
+        // One row for the line below the text, and one for the cursor.
+        let room = rows.saturating_sub(2).max(3);
+        if lines.len() > room {
+            let end = (room / 3).min(LAST_LINES);
+            let hidden = room - end - 1..lines.len() - end;
+            lines.splice(hidden, [Line::from(text::dim("…"))]);
+        }
+        let lines = lines.into_iter().map(|line| match line.cut(columns) {
+            line if self.out.colour => coloured(&line),
+            line => line.plain(),
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    /// Prints a line of an answer that grows.
+    pub fn line(&mut self, line: impl Into<Line>) -> anyhow::Result<Shown> {
+        let mut text = Text::new();
+        text.line(line);
+        self.out.text(&text, true)
+    }
+
     /// Ignore errors of stderr: they cannot be reported.
     fn aside(&mut self, text: &Text) {
         let _ = self.err.text(text, true);
@@ -210,6 +245,7 @@ impl<W: Write> OutputStream<W> {
             writer,
             width: None,
             terminal: false,
+            redraws: false,
             colour: false,
         }
     }

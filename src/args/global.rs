@@ -15,6 +15,10 @@ pub struct Global {
     #[command(flatten)]
     pub connection: Connection,
 
+    /// Accepted as by kubectl, and ignored: custom resources have no namespace
+    #[arg(short = 'A', long = "all-namespaces", global = true, hide = true)]
+    pub all_namespaces: bool,
+
     /// Also accepted before the command; ignored by commands that change nothing
     ///
     /// The commands that change something have the flag of their own; clap hands them what stands here.

@@ -1,5 +1,6 @@
 //! The command line: parses it, runs the command, and turns the result into an exit code.
 
+mod aliases;
 mod completion;
 mod tree;
 
@@ -52,6 +53,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> Exit {
         args.remove(1);
         args.push("-h".into());
     }
+    args = aliases::resolved(args);
     let mut parsed = program.parse(args.iter().cloned());
     if matches!(&parsed, Err(e) if e.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand)
     {

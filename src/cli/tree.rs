@@ -6,8 +6,10 @@ use std::fmt::Write as _;
 use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, FromArgMatches};
 
+use super::aliases::TIPS;
 use super::{Cli, by_task};
 use crate::args::boolean::with_boolean_values;
+use crate::commands::EVERYDAY;
 use crate::program::Program;
 use crate::suggestions::near;
 
@@ -28,8 +30,14 @@ impl Program {
     ///
     /// Clap's message about an invalid line, or the help.
     pub fn parse(self, args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
-        let mut tree = listing_tasks(self.tree(), &self.words());
-        let matches = tree.try_get_matches_from_mut(levels_joined(args));
+        let args = levels_joined(args);
+        let tree = listing_tasks(self.tree(), &self.words());
+        let mut tree = if args.iter().any(|word| word == "--help") {
+            tree
+        } else {
+            brief(tree, &self.words())
+        };
+        let matches = tree.try_get_matches_from_mut(args);
         let matches = matches.map_err(|error| nearest(error, &tree))?;
         Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut tree))
     }
@@ -48,7 +56,7 @@ fn nearest(mut error: clap::Error, tree: &clap::Command) -> clap::Error {
     let Some(typed) = typed.first() else {
         return error;
     };
-    let near: Vec<String> = match INVERSES.iter().find(|(word, _)| word == typed) {
+    let near: Vec<String> = match TIPS.iter().find(|(word, _)| word == typed) {
         Some((_, command)) => vec![(*command).to_owned()],
         None => near(typed, suggested.iter().map(String::as_str))
             .into_iter()
@@ -66,13 +74,6 @@ fn nearest(mut error: clap::Error, tree: &clap::Command) -> clap::Error {
     };
     error.with_cmd(tree)
 }
-
-/// Words that users type, with the command that does this; the nearest name would be that of the opposite.
-const INVERSES: &[(&str, &str)] = &[
-    ("unpause", "resume"),
-    ("undisable", "enable"),
-    ("uncordon", "cordon release"),
-];
 
 /// Whether one command undoes the other: `delete` and `undelete`.
 fn is_inverse(typed: &str, command: &str) -> bool {
@@ -114,6 +115,46 @@ fn listing_tasks(tree: clap::Command, words: &str) -> clap::Command {
             "{{before-help}}{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{listed}{{all-args}}{{after-help}}"
         ))
 }
+
+/// The tree for `-h`: the everyday commands, and only the flags of each command.
+fn brief(tree: clap::Command, words: &str) -> clap::Command {
+    let styles = tree.get_styles();
+    let (heading, name) = (styles.get_header(), styles.get_literal());
+    let commands = EVERYDAY
+        .iter()
+        .filter_map(|name| tree.find_subcommand(name));
+    let width = EVERYDAY.iter().map(|name| name.len()).max().unwrap_or(0);
+    let mut listed = format!("{heading}Everyday commands:{heading:#}\n");
+    for command in commands {
+        let about = command.get_about().map(ToString::to_string);
+        let _ = writeln!(
+            listed,
+            "  {name}{:width$}{name:#}  {}",
+            command.get_name(),
+            about.unwrap_or_default()
+        );
+    }
+    let tree = tree.mut_args(|arg| {
+        let global = arg.is_global_set();
+        arg.hide_short_help(global)
+    });
+    tree.mut_subcommands(own_flags).help_template(format!(
+        "{{before-help}}{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{listed}\n\
+         All commands and flags: {words} --help; of one command: {words} COMMAND -h\n"
+    ))
+}
+
+/// A command with one line for the flags that every command has.
+fn own_flags(command: clap::Command) -> clap::Command {
+    let after = command.get_after_help().map(ToString::to_string);
+    let after = after.map_or(String::new(), |after| format!("{after}\n\n"));
+    command
+        .after_help(format!("{after}{GLOBAL_FLAGS}"))
+        .mut_subcommands(own_flags)
+}
+
+const GLOBAL_FLAGS: &str =
+    "Global flags: -o, --from, --context, --kubeconfig, -n, --api, --color, -v; see --help";
 
 /// `-v 6` and `-v6` as `-v=6`: kubectl takes all of them, and a level is never a name.
 fn levels_joined(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {

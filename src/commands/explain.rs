@@ -14,21 +14,23 @@ use crate::view::{View, to_json};
 
 /// Explain a rule: what it means, how to confirm it, how to fix it
 ///
-/// Also explains the grades that previews and remedies carry, from B0 to B4. Needs no cluster.
+/// Also explains the grades that previews and remedies carry, from B0 to B4, and the terms of the glossary. Needs no
+/// cluster.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook explain SKY101
   kubectl skyhook explain migration-hold
-  kubectl skyhook explain B4")]
+  kubectl skyhook explain B4
+  kubectl skyhook explain compartment")]
 pub struct Args {
-    /// Code or name of the rule, or a grade
-    #[arg(value_name = "CODE|NAME", required = true)]
+    /// Code or name of the rule, a grade, or a term of the glossary
+    #[arg(value_name = "CODE|NAME|TERM", required = true)]
     topics: Vec<String>,
 }
 
 command! {
     "explain": Args => run,
-    prints: { "Rule": Document, "Rules": Vec<Document>, "Grade": GradeDocument },
+    prints: { "Rule": Document, "Rules": Vec<Document>, "Grade": GradeDocument, "Term": TermDocument },
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
@@ -42,6 +44,28 @@ enum Topic {
     Rule(&'static Rule),
     Lint(&'static LintRule),
     Grade(Grade),
+    Term(TermDocument),
+}
+
+/// A term of the glossary.
+#[derive(Clone, Serialize, JsonSchema)]
+struct TermDocument {
+    term: &'static str,
+    meaning: String,
+}
+
+/// The terms of `docs/glossary.md`.
+fn glossary() -> impl Iterator<Item = TermDocument> {
+    let entries = include_str!("../../docs/glossary.md")
+        .split("\n- **")
+        .skip(1);
+    entries.filter_map(|entry| {
+        let (term, meaning) = entry.split_once("**: ")?;
+        Some(TermDocument {
+            term,
+            meaning: meaning.split_whitespace().collect::<Vec<_>>().join(" "),
+        })
+    })
 }
 
 /// The worst effect of a command on the cluster.
@@ -56,8 +80,12 @@ impl Topic {
         if let Some(grade) = Grade::named(name) {
             return Ok(Topic::Grade(grade));
         }
-        match lint::find(name) {
-            Some(rule) => Ok(Topic::Lint(rule)),
+        if let Some(rule) = lint::find(name) {
+            return Ok(Topic::Lint(rule));
+        }
+        let term = glossary().find(|term| term.term.eq_ignore_ascii_case(name));
+        match term {
+            Some(term) => Ok(Topic::Term(term)),
             None => find_rule(name).map(Topic::Rule),
         }
     }
@@ -93,6 +121,9 @@ impl Topic {
                 }
                 text.indented(2, all);
             }
+            Topic::Term(term) => {
+                text.paragraph(text::name(term.term) + ": " + text::prose(&term.meaning));
+            }
         }
         text
     }
@@ -102,6 +133,7 @@ impl Topic {
             Topic::Rule(rule) => format!("rule/{}", rule.code),
             Topic::Lint(rule) => format!("rule/{}", rule.code),
             Topic::Grade(grade) => format!("grade/{grade}"),
+            Topic::Term(term) => format!("term/{}", term.term),
         }
     }
 
@@ -113,6 +145,7 @@ impl Topic {
                 grade: *grade,
                 meaning: grade.meaning(),
             }),
+            Topic::Term(term) => to_json(term),
         }
     }
 }

@@ -9,6 +9,7 @@ pub mod completion;
 pub mod cordon;
 pub mod deployment_policy;
 pub mod diagnose;
+pub mod events;
 pub mod explain;
 pub mod finalizer;
 pub mod fix;
@@ -56,8 +57,8 @@ table! {
     "Diagnose and watch" {
         Status(status::Args),
         Diagnose(diagnose::Args),
+        Events(events::Args),
         Explain(explain::Args),
-        Rules(rules::Args),
         Lint(lint::Args),
         Wait(wait::Args),
         Collect(collect::Args),
@@ -73,25 +74,28 @@ table! {
         Resume(lifecycle::Resume),
         Disable(lifecycle::Disable),
         Enable(lifecycle::Enable),
-        UpdateState(update_state::Args),
-        #[command(subcommand, visible_alias = "dp")]
-        DeploymentPolicy(deployment_policy::Command),
-        #[command(subcommand)]
-        Cordon(cordon::Command),
-        ApplyPlan(apply_plan::Args),
     }
     "Uninstall and remove" {
         Uninstall(uninstall::Args),
         #[command(subcommand)]
         Finalizer(finalizer::Command),
         Leftovers(leftovers::Args),
-        Undelete(undelete::Args),
         Teardown(teardown::Args),
     }
     "History and undo" {
         #[command(subcommand)]
         Journal(journal::Command),
         Undo(undo::Args),
+    }
+    "Advanced" {
+        Rules(rules::Args),
+        UpdateState(update_state::Args),
+        #[command(subcommand, visible_alias = "dp")]
+        DeploymentPolicy(deployment_policy::Command),
+        #[command(subcommand)]
+        Cordon(cordon::Command),
+        ApplyPlan(apply_plan::Args),
+        Undelete(undelete::Args),
     }
     "Other commands" {
         #[command(subcommand)]
@@ -101,6 +105,26 @@ table! {
         Version(version::Args),
     }
 }
+
+/// The commands that `-h` lists.
+pub const EVERYDAY: [&str; 16] = [
+    "status",
+    "diagnose",
+    "events",
+    "explain",
+    "lint",
+    "wait",
+    "collect",
+    "node",
+    "package",
+    "fix",
+    "reset",
+    "pause",
+    "resume",
+    "uninstall",
+    "finalizer",
+    "undo",
+];
 
 /// Every command without subcommands, in the order of the table.
 pub fn all() -> Vec<&'static CommandInfo> {

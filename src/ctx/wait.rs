@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::Ctx;
+use super::display::{AimProgress, AimState, Display};
 use super::watch::{Watch, WatchUpdate, pause_after};
 use crate::apply::{StopReason, WaitStrategy};
 use crate::cluster::live::LoadError;
@@ -15,7 +15,6 @@ use crate::cluster::{Cluster, ResourceVersions};
 use crate::error::{Exit, Result};
 use crate::plan::WaitFor;
 use crate::screen::Screen;
-use crate::view::text::{Line, Text};
 use crate::view::{View, list};
 
 /// Blockers are looked for this long after a change.
@@ -25,6 +24,9 @@ const ANYWAY: Duration = Duration::from_secs(5);
 /// What blocks must be there still so much later: sources are read side by side, and one look may see two moments.
 const CONFIRMED_AFTER: Duration = Duration::from_secs(1);
 
+/// A screen is drawn again no sooner.
+const REDRAWN_AFTER: Duration = Duration::from_secs(1);
+
 /// The goal of a wait.
 pub trait Aim {
     /// How far it is.
@@ -32,6 +34,12 @@ pub trait Aim {
 
     /// Whether the goal is blocked, by all sources of the rules.
     fn blocked(&mut self, cluster: &Cluster) -> Blocked;
+
+    /// Whether its progress is a screen on stdout, which takes long to compute and shows ages: it is drawn again now and
+    /// then, and not at each change.
+    fn is_screen(&self) -> bool {
+        false
+    }
 }
 
 /// The goals of a plan's stages, with their preview and summary.
@@ -95,24 +103,6 @@ pub enum Blocked {
     By(Vec<String>),
 }
 
-/// How far something is.
-pub struct AimProgress {
-    pub state: AimState,
-    /// The whole progress, redrawn in place on a terminal.
-    pub whole: Text,
-    /// Changes since the last check, for scrolling output.
-    pub news: Vec<Line>,
-}
-
-/// The state of the goal.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AimState {
-    Met,
-    NotYet,
-    /// It will not, and why.
-    Never(String),
-}
-
 /// The wait of a plan: goals, start, timeout.
 pub struct PlanWait<'a> {
     pub aim: &'a mut dyn PlannedAim,
@@ -130,7 +120,8 @@ impl Ctx {
         cluster: Cluster,
         timeout: Option<Duration>,
     ) -> Result<Awaited> {
-        match aim.look(&cluster).state {
+        let first = aim.look(&cluster);
+        match first.state {
             AimState::Met => return Ok(Awaited::Met),
             AimState::Never(reason) => return Ok(Awaited::Never(reason)),
             AimState::NotYet => {}
@@ -139,7 +130,14 @@ impl Ctx {
         let _ = aim.blocked(&cluster);
         let deadline = timeout.map(|timeout| Instant::now() + timeout);
         let mut watch = self.watch(cluster).await?;
-        let mut shown = Display::new(&mut self.screen);
+        let mut shown = if aim.is_screen() {
+            Display::on_stdout(&mut self.screen)
+        } else {
+            Display::new(&mut self.screen)
+        };
+        if aim.is_screen() {
+            shown.look(first);
+        }
         Ok(wait(aim, &mut watch, CONFIRMED_AFTER, deadline, &mut shown).await)
     }
 }
@@ -169,13 +167,19 @@ async fn watch_for(
 ) -> Awaited {
     let mut last = Instant::now();
     let mut next = last + first;
+    let mut next_look = last;
     let mut changed = true;
-    shown.bar.enable_steady_tick(Duration::from_millis(250));
+    shown.tick();
     loop {
         // There is nothing to judge before all was read.
         let ready = watch.ready();
-        if ready && std::mem::take(&mut changed) {
+        if ready && changed && Instant::now() >= next_look {
+            changed = false;
+            let begin = Instant::now();
             let look = aim.look(watch.cluster());
+            if aim.is_screen() {
+                next_look = Instant::now() + pause_after(begin.elapsed(), REDRAWN_AFTER);
+            }
             match shown.look(look) {
                 AimState::Met => return Awaited::Met,
                 AimState::Never(reason) => return Awaited::Never(reason),
@@ -191,6 +195,7 @@ async fn watch_for(
                 Blocked::No => pause_after(last.elapsed(), ANYWAY),
             };
             next = last + pause;
+            changed |= aim.is_screen();
         }
         tokio::select! {
             news = watch.news() => match news {
@@ -202,51 +207,8 @@ async fn watch_for(
                 WatchUpdate::Lost(error) => return Awaited::Lost(error),
             },
             () = sleep_until(next), if ready => {}
+            () = sleep_until(next_look), if ready && changed => {}
         }
-    }
-}
-
-/// How far it is, on the screen.
-struct Display<'a> {
-    screen: &'a mut Screen,
-    bar: ProgressBar,
-}
-
-impl<'a> Display<'a> {
-    fn new(screen: &'a mut Screen) -> Display<'a> {
-        let target = if screen.err.terminal {
-            ProgressDrawTarget::stderr()
-        } else {
-            ProgressDrawTarget::hidden()
-        };
-        let bar = ProgressBar::with_draw_target(None, target);
-        let style = ProgressStyle::with_template("{msg}\n{elapsed} so far; Ctrl-C stops waiting");
-        bar.set_style(style.expect("the template is sound"));
-        Display { screen, bar }
-    }
-
-    fn look(&mut self, look: AimProgress) -> AimState {
-        if self.screen.err.terminal {
-            self.bar.set_message(self.screen.drawn(&look.whole))
-        } else {
-            let news = look.news.into_iter();
-            news.for_each(|line| self.screen.note(line))
-        }
-        look.state
-    }
-
-    fn warn(&mut self, warning: Option<String>) {
-        if let Some(warning) = warning {
-            let screen = &mut self.screen;
-            self.bar.suspend(|| screen.warn(warning.as_str()));
-        }
-    }
-}
-
-impl Drop for Display<'_> {
-    /// Clears a half-drawn line when the user interrupts.
-    fn drop(&mut self) {
-        self.bar.finish_and_clear();
     }
 }
 

@@ -119,6 +119,21 @@ impl<'a> Model<'a> {
             .collect()
     }
 
+    /// The compartments of a custom resource with their nodes, in the operator's order.
+    pub fn compartments(&self, skyhook: &str) -> Vec<(&'a str, Vec<&'a Node>)> {
+        let Some(resource) = self.resource(skyhook) else {
+            return Vec::new();
+        };
+        let compartments = resource.compartments.iter();
+        compartments
+            .map(|c| {
+                let members = c.members.iter();
+                let nodes = members.map(|at| resource.nodes[*at as usize]).collect();
+                (c.name, nodes)
+            })
+            .collect()
+    }
+
     fn resource(&self, skyhook: &str) -> Option<&Resource<'a>> {
         self.resources.iter().find(|r| r.skyhook.name() == skyhook)
     }

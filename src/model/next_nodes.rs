@@ -1,5 +1,7 @@
 //! The nodes that a compartment takes next.
 
+use std::collections::HashSet;
+
 use super::Model;
 use super::batch::Counts;
 use super::place::{Place, Status};
@@ -88,7 +90,8 @@ pub(super) fn of<'a>(model: &Model<'a>, resource: &Resource<'a>, index: usize) -
         return none;
     }
     let members = compartment.members.iter();
-    let in_batch = |at: &&u32| batch.contains(at) || place(at).picked && !place(at).complete;
+    let current: HashSet<u32> = batch.iter().copied().collect();
+    let in_batch = |at: &&u32| current.contains(at) || place(at).picked && !place(at).complete;
     let in_batch: Vec<u32> = members.filter(in_batch).copied().collect();
     let counts = Counts::new(compartment.members.iter().map(place));
     let state = compartment.evaluated(operator, counts.after_batch(in_batch.len()));

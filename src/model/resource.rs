@@ -1,5 +1,6 @@
 //! A custom resource in a reconcile: its nodes, their states and its compartments.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 
 use super::compartment::{self, Compartment};
@@ -25,6 +26,8 @@ pub(super) struct Resource<'a> {
     pub compartments: Vec<Compartment<'a>>,
     /// By the index of the compartment.
     pub selections: Vec<Selection>,
+    /// By the index of the compartment: the nodes that wait for a batch, and the size of the next one.
+    pub queues: Vec<OnceCell<(usize, usize)>>,
     /// Whether batches take nodes in the order of `nodes`: only with a deployment policy (operator `BuildState` sorts the
     /// nodes after it has filled the compartment of an `interruptionBudget`).
     pub ordered: bool,
@@ -126,6 +129,7 @@ impl<'a> Builder<'_, 'a> {
             nodes,
             compartments,
             selections: Vec::new(),
+            queues: Vec::new(),
             ordered: !skyhook.spec.deployment_policy.is_empty(),
             gate,
             policy_missing: self.cluster.policy_missing(skyhook),
@@ -284,6 +288,7 @@ impl<'a> Builder<'_, 'a> {
                 resource.places[at as usize].queued = number as u32;
             }
             resource.selections.push(selection);
+            resource.queues.push(OnceCell::new());
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Selection: the nodes of a compartment that the operator works on in a reconcile.
 
+use std::collections::HashSet;
+
 use super::batch::Counts;
 use super::compartment::Compartment;
 use super::operator::Operator;
@@ -116,6 +118,7 @@ pub(super) fn candidates(
     without: &[u32],
 ) -> Vec<u32> {
     let members = compartment.members.iter().copied();
+    let without: HashSet<u32> = without.iter().copied().collect();
     let ranked = members.filter_map(|at| {
         let place = &places[at as usize];
         let open = !place.complete && !without.contains(&at);

@@ -9,6 +9,7 @@ pub mod causes;
 pub mod confirm;
 mod finding;
 mod findings;
+pub mod impact;
 mod node_troubles;
 pub mod reason;
 mod remedy;

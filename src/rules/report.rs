@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::causes::Causes;
+use super::causes::{Cause, Causes};
 use super::confirm::Key;
 use super::findings::{RuleResult, RuleRun};
 use super::{ALL, Finding, Finds, Rule, Severity, blockers, undecoded};
@@ -38,6 +38,7 @@ pub struct Counts {
     pub nodes: usize,
     pub pods: usize,
     pub jobs: usize,
+    /// Causes, each with its effects, by the highest severity among them.
     pub errors: usize,
     pub warnings: usize,
     pub infos: usize,
@@ -69,7 +70,13 @@ pub struct Report {
 
 impl Counts {
     fn with(self, findings: &[Finding]) -> Counts {
-        let of = |severity| findings.iter().filter(|f| f.severity == severity).count();
+        let ranked = Causes::of(findings).ranked(findings);
+        let gravest = |cause: &Cause| {
+            let all = cause.findings.iter().chain(&cause.effects);
+            all.map(|at| findings[*at].severity).max()
+        };
+        let severities: Vec<_> = ranked.iter().map(gravest).collect();
+        let of = |severity| severities.iter().filter(|s| **s == Some(severity)).count();
         Counts {
             errors: of(Severity::Error),
             warnings: of(Severity::Warning),

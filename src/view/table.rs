@@ -9,7 +9,7 @@ use super::text::{Label, Line, heading, plain};
 /// Rows of labelled cells.
 ///
 /// In a pipe a row is always one line. On a terminal the last column may be wrapped, if it is
-/// [prose](Table::prose). Nothing is ever cut off. A table without rows prints nothing.
+/// [prose](Table::prose), or end early, if it is [cut](Table::cut). A table without rows prints nothing.
 ///
 /// ```
 /// use kubectl_skyhook::view::{Table, cells, text};
@@ -28,7 +28,16 @@ use super::text::{Label, Line, heading, plain};
 pub struct Table {
     columns: Vec<String>,
     rows: Vec<Vec<Line>>,
-    prose: bool,
+    last: LastColumn,
+}
+
+/// The last column on a terminal that is too narrow for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum LastColumn {
+    #[default]
+    Whole,
+    Wrapped,
+    Cut,
 }
 
 /// The cells of one row: anything that turns into a [`Line`](crate::view::Line), of different types.
@@ -64,7 +73,13 @@ impl Table {
 
     /// The last column holds sentences: on a terminal they are wrapped within it.
     pub fn prose(mut self) -> Table {
-        self.prose = true;
+        self.last = LastColumn::Wrapped;
+        self
+    }
+
+    /// The last column holds summaries: on a terminal they end at its right edge, so that a row is one line.
+    pub fn cut(mut self) -> Table {
+        self.last = LastColumn::Cut;
         self
     }
 
@@ -118,8 +133,8 @@ impl Table {
             .map(usize::from)
             .collect();
         let left: usize = widths.iter().map(|width| width + GUTTER).sum();
-        let room = layout.width.and_then(|width| width.checked_sub(left));
-        let room = room.filter(|room| self.prose && *room >= NARROWEST);
+        let room = layout.width.map(|width| width.saturating_sub(left));
+        let wraps = |room: &usize| self.last == LastColumn::Wrapped && *room >= NARROWEST;
 
         let mut lines = Vec::with_capacity(rows.len());
         // comfy-table gives no lines for rows without cells.
@@ -131,9 +146,11 @@ impl Table {
             let mut start = labelled(&row[..aligned], &widths, line);
             let last = row.into_iter().next_back().unwrap_or_default();
             let mut last = match room {
-                Some(_) => wrap(&last, room).into_iter(),
-                None => vec![last].into_iter(),
-            };
+                Some(room) if wraps(&room) => wrap(&last, Some(room)),
+                Some(room) if self.last == LastColumn::Cut => vec![last.cut(room)],
+                _ => vec![last],
+            }
+            .into_iter();
             start = start + last.next();
             lines.push(start);
             lines.extend(last.map(|more| plain(" ".repeat(left)) + more));

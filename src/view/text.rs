@@ -14,6 +14,8 @@ pub(super) mod layout;
 
 use std::ops::Add;
 
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
 use super::Table;
 pub use layout::Layout;
 
@@ -124,6 +126,30 @@ impl Line {
         }
     }
 
+    /// The beginning that fits into these columns, ended by `…` if something is missing.
+    pub fn cut(self, columns: usize) -> Line {
+        if self.plain().width() <= columns {
+            return self;
+        }
+        let mut room = columns.saturating_sub(1);
+        let mut cut = Line::default();
+        for Span { label, text } in self.spans {
+            let mut fits = String::new();
+            for letter in text.chars() {
+                let width = letter.width().unwrap_or(0);
+                if width > room {
+                    cut.push(label.on(fits.trim_end()));
+                    cut.push(label.on("…"));
+                    return cut;
+                }
+                room -= width;
+                fits.push(letter);
+            }
+            cut.push(label.on(fits));
+        }
+        cut
+    }
+
     /// The text without its labels.
     pub fn plain(&self) -> String {
         self.spans.iter().map(|span| span.text.as_str()).collect()
@@ -211,6 +237,8 @@ pub(super) enum Content {
     Blank,
     /// Never wrapped: headings, commands to copy.
     Line(Line),
+    /// Cut at the width of the terminal.
+    Summary(Line),
     /// Wrapped text behind a mark, whose columns stay empty on further lines.
     Paragraph(String, Line),
     Table(Table),
@@ -228,6 +256,11 @@ impl Text {
     /// A line that is never wrapped: a heading, or a command that is to be copied.
     pub fn line(&mut self, line: impl Into<Line>) -> &mut Self {
         self.block(Content::Line(line.into()))
+    }
+
+    /// A line that ends at the right edge of the terminal: one of many, with details elsewhere.
+    pub fn summary(&mut self, line: impl Into<Line>) -> &mut Self {
+        self.block(Content::Summary(line.into()))
     }
 
     /// Sentences, wrapped to the width of the terminal.
@@ -267,6 +300,11 @@ impl Text {
     fn block(&mut self, content: Content) -> &mut Self {
         self.blocks.push(Block { indent: 0, content });
         self
+    }
+
+    /// Lines in a pipe, where no paragraph is wrapped.
+    pub fn height(&self) -> usize {
+        self.lines(Layout::PIPE).len()
     }
 
     /// The lines for a place of that width.

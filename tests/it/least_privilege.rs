@@ -24,6 +24,7 @@ const READS: &[(&str, &str, &str)] = &[
     ("diagnose stuck", "nodewright-apply-erroring", "diagnose stuck"),
     ("diagnose node", "apply-erroring", "diagnose node node-2"),
     ("diagnose check", "apply-erroring", "diagnose check"),
+    ("events", "apply-erroring", "events"),
     ("explain", "complete", "explain SKY101"),
     ("rules", "complete", "rules"),
     ("wait", "apply-erroring", "wait gpu-tune --for=erroring --timeout 5s"),

@@ -2,16 +2,16 @@
 
 use std::process::Command;
 
-use kubectl_skyhook::commands::tasks;
+use kubectl_skyhook::commands::{EVERYDAY, tasks};
 
 use crate::support::programs::is_installed;
 use crate::support::run::run;
 
 #[test]
 fn help_groups_commands_by_task() {
-    for words in ["", "--help", "-h", "help"] {
-        let ran = run(words).output();
-        assert_eq!((ran.stderr.as_str(), ran.code), ("", Some(0)), "{words}");
+    {
+        let ran = run("--help").output();
+        assert_eq!((ran.stderr.as_str(), ran.code), ("", Some(0)));
         let all: Vec<&str> = tasks().into_iter().map(|(heading, _)| heading).collect();
         let headings: Vec<&str> = all
             .iter()
@@ -35,6 +35,35 @@ fn help_groups_commands_by_task() {
         let missing: Vec<&&str> = every.iter().filter(|c| !ran.stdout.contains(**c)).collect();
         assert!(missing.is_empty(), "{missing:?}: {}", ran.stdout);
     }
+}
+
+/// The short help is one screen: what is used every day, and where the rest is.
+#[test]
+fn short_help_fits_on_24_lines() {
+    for words in ["", "-h", "help"] {
+        let ran = run(words).output();
+        assert_eq!((ran.stderr.as_str(), ran.code), ("", Some(0)), "{words}");
+        let lines: Vec<&str> = ran.stdout.lines().collect();
+        assert!(lines.len() < 24, "{}", ran.stdout);
+        assert_eq!(
+            lines.last(),
+            Some(
+                &"All commands and flags: kubectl skyhook --help; of one command: kubectl skyhook COMMAND -h"
+            )
+        );
+        for command in EVERYDAY {
+            let listed = lines
+                .iter()
+                .any(|line| line.starts_with(&format!("  {command} ")));
+            assert!(listed, "{command}: {}", ran.stdout);
+        }
+    }
+    let ran = run("status -h").output();
+    ran.expect_no_stdout("--kubeconfig <FILE>");
+    ran.expect_stdout("\nGlobal flags: -o, --from, ");
+    run("status --help")
+        .output()
+        .expect_stdout("--kubeconfig <FILE>");
 }
 
 fn pages() -> Vec<std::path::PathBuf> {

@@ -243,9 +243,9 @@ fn commands_without_a_cluster_need_no_rights() {
         offline,
         [
             "explain",
-            "rules",
             "journal list",
             "journal show",
+            "rules",
             "completion",
             "rbac",
             "schema"

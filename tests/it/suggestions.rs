@@ -1,6 +1,6 @@
 //! Misspelled commands, custom resources, nodes, packages and codes get suggestions.
 
-use crate::support::run::run;
+use crate::support::run::{Run, run};
 
 /// Asserts that each command line exits with this code and prints these lines on stderr.
 fn assert_suggests(lines: &[&str], code: i32, said: &[&str]) {
@@ -48,14 +48,7 @@ fn unknown_commands_get_suggestions() {
 /// A wrong suggestion might be run, and some of these commands write.
 #[test]
 fn distant_names_are_not_suggested() {
-    for line in [
-        "events",
-        "bundle",
-        "describe",
-        "get",
-        "restart",
-        "node events",
-    ] {
+    for line in ["bundle", "restart", "node events"] {
         let ran = run(line).output();
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(64), ""), "{line}");
         assert!(
@@ -64,6 +57,55 @@ fn distant_names_are_not_suggested() {
             ran.stderr
         );
         assert!(!ran.stderr.contains("tip:"), "{line}: {}", ran.stderr);
+    }
+}
+
+/// What a user of kubectl types leads to the command that answers it.
+#[test]
+fn words_of_kubectl_lead_to_commands() {
+    let from = "--from tests/clusters/rollout-stopped --now 2026-11-20T16:32:08Z";
+    for (typed, command) in [
+        ("get", "status"),
+        ("get skyhooks", "status"),
+        ("get nodewright gpu-tune", "status gpu-tune"),
+        ("get nodes", "node status"),
+        ("get packages", "package status"),
+        ("get events", "events"),
+        ("list -A", "status"),
+        ("describe skyhook gpu-tune", "status gpu-tune"),
+        ("describe gpu-tune", "status gpu-tune"),
+        ("describe node node-1", "diagnose node node-1"),
+        ("diagnose node/node-1", "diagnose node node-1"),
+        ("diagnose node-1", "diagnose stuck --node node-1"),
+        ("rollout status gpu-tune", "status gpu-tune"),
+        ("doctor", "diagnose stuck"),
+        ("check", "diagnose check"),
+    ] {
+        let [alias, own] = [typed, command].map(|words| run(&format!("{words} {from}")).output());
+        assert_eq!(alias.parts(), own.parts(), "{typed}");
+        assert!(!own.stdout.is_empty(), "{typed}");
+    }
+    let [history, own] = ["history", "journal list"].map(|words| run(words).output());
+    assert_eq!(history.parts(), own.parts());
+    for (typed, tip) in [
+        ("retry driver", "package retry"),
+        ("rerun driver", "package rerun"),
+        ("unpause gpu-tune", "resume"),
+        ("rollout gpu-tune", "status"),
+        ("watch", "wait"),
+    ] {
+        let ran = run(typed).output();
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(64), ""), "{typed}");
+        ran.expect_stderr(&format!("a similar subcommand exists: '{tip}'"));
+    }
+    for term in ["Stuck", "compartment", "deployment policy"] {
+        let ran = Run::new(["explain", term]).output();
+        assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{term}");
+        assert!(
+            ran.stdout.starts_with(&format!("{term}: ")),
+            "{}",
+            ran.stdout
+        );
     }
 }
 

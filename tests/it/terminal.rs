@@ -120,7 +120,7 @@ fn color_settings_are_honored() {
 }
 
 /// The output on a terminal of this width.
-fn on_terminal(columns: usize, words: &str) -> String {
+pub fn on_terminal(columns: usize, words: &str) -> String {
     let mut command = Command::new("sh");
     let binary = env!("CARGO_BIN_EXE_kubectl-skyhook");
     command

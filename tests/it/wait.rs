@@ -165,7 +165,7 @@ fn blocker_ends_the_wait_with_its_finding() {
     assert_eq!(
         first,
         [
-            "Stuck: 1 error",
+            "STUCK: 1 cause blocks 1 of 1 node",
             "",
             "error SKY201 package-erroring  gpu driver on node-1"
         ]

@@ -14,7 +14,8 @@ use crate::rules::{self, Report, Scope};
 /// Find what is stuck, why, and how to fix it
 ///
 /// Runs every rule against the cluster and prints the verdict first, then each finding with its evidence and remedies,
-/// least disruptive first. What could not be read is listed; the verdict then says how many rules could not be checked.
+/// least disruptive first. More than three causes are listed in a table with the next command of each; a cause's number
+/// shows it in full. What could not be read is listed; the verdict then says how many rules could not be checked.
 ///
 /// For a package that fails or hangs, it shows how the container ended and its last log lines, with secrets masked.
 /// Logs that do not arrive within a second are left out. With --from, logs are available only from a file written by
@@ -28,14 +29,17 @@ use crate::rules::{self, Report, Scope};
   # What is stuck, and how to fix it
   kubectl skyhook diagnose stuck
 
+  # The second of many causes in full
+  kubectl skyhook diagnose stuck 2
+
   # One custom resource, one node
   kubectl skyhook diagnose stuck gpu-tune --node gpu-0001
 
   # From files, without a cluster
   kubectl get nodes,skyhooks,pods,jobs,events -A -o json | kubectl skyhook diagnose stuck --from -")]
 pub struct Args {
-    /// Look only at these custom resources
-    #[arg(value_name = "NAME", value_parser = named::skyhook)]
+    /// Look only at these custom resources, or at this node; or show the cause of this number in full
+    #[arg(value_name = "NAME|N", value_parser = named::skyhook)]
     names: Vec<String>,
 
     #[command(flatten)]
@@ -69,10 +73,14 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let rules = args.rule.iter().map(|rule| find_rule(rule));
     let rules = rules.collect::<Result<Vec<_>>>()?;
     let cluster = ctx.load(&Scope::needs_of(&rules)).await?;
-    let scope = scope::of(&cluster, &args.names, &args.on, rules)?;
+    let subjects = args.subjects(&cluster);
+    let mut scope = scope::of(&cluster, subjects.skyhooks, &args.on, rules)?;
+    scope.nodes.extend(subjects.nodes);
     let report = rules::diagnose(&cluster, &scope);
     let exit = exit(args.fail_on, &report, &cluster);
-    let mut diagnosis = Diagnosis::new(&cluster, report).narrowed(scope.is_narrow());
+    let mut diagnosis = Diagnosis::new(&cluster, report)
+        .narrowed(scope.is_narrow())
+        .only(subjects.cause)?;
     if !args.no_logs {
         let tails = ctx
             .tails(&cluster, &diagnosis.logs(), kept_logs::LINES)
@@ -81,6 +89,38 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     }
     ctx.show(&diagnosis.unfolded(args.all))?;
     Ok(exit)
+}
+
+/// What the positional arguments name.
+#[derive(Default)]
+struct Subjects<'a> {
+    skyhooks: &'a [String],
+    nodes: Vec<String>,
+    /// The number of a cause.
+    cause: Option<usize>,
+}
+
+impl Args {
+    /// A custom resource comes before a node of that name, and a node before a number.
+    fn subjects(&self, cluster: &Cluster) -> Subjects<'_> {
+        let known = |name: &String| cluster.node(name).is_some();
+        match self.names.as_slice() {
+            [name] if cluster.skyhook(name).is_none() && known(name) => Subjects {
+                nodes: vec![name.clone()],
+                ..Subjects::default()
+            },
+            [name] if cluster.skyhook(name).is_none() && name.parse::<usize>().is_ok() => {
+                Subjects {
+                    cause: name.parse().ok(),
+                    ..Subjects::default()
+                }
+            }
+            skyhooks => Subjects {
+                skyhooks,
+                ..Subjects::default()
+            },
+        }
+    }
 }
 
 /// Findings at the threshold fail, and so does an answer from which a source is missing: a script must not take it for

@@ -6,6 +6,7 @@ use crate::args::named;
 use crate::args::nodes::AnyNodes;
 use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::command;
+use crate::commands::shared::folded::{self, Expand};
 use crate::commands::shared::package_row::READS;
 use crate::commands::shared::{nodes, scope, selection};
 use crate::ctx::Ctx;
@@ -16,7 +17,8 @@ use crate::view::{OutputFormat, Table, View, cells, node_names, to_json};
 /// Show the status of each custom resource on each node
 ///
 /// The status is the one that the operator reports for the node. A package counts as complete once it has reached its
-/// last stage. Selected nodes that have not started and states that cannot be read are listed, too.
+/// last stage. Selected nodes that have not started and states that cannot be read are listed, too. On a terminal, nodes
+/// with the same status share a row where there would be more than 50.
 ///
 /// With -o wide, there is one row per package, with the owners of the cordon and the custom resources that keep the
 /// runtime-required taint.
@@ -36,6 +38,8 @@ pub struct Args {
     sorting: Sorting,
     #[command(flatten)]
     labels: Labels,
+    #[command(flatten)]
+    expand: Expand,
 }
 
 command! {
@@ -50,7 +54,11 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let table = ctx.global().output.format == OutputFormat::Table;
     let needs: &[Source] = if table { &NEEDS } else { &READS };
     let cluster = ctx.only(only).load(needs).await?;
-    let status = view(&cluster, args)?;
+    let mut status = view(&cluster, args)?;
+    let folds = args
+        .expand
+        .folds(status.rows.pairs.len(), ctx.on_terminal());
+    status.folded = folds && !args.labels.show_labels && args.sorting.sort_by.is_none();
     if status.rows.pairs.is_empty() {
         ctx.note("No custom resource selects these nodes or has state on them.");
     }
@@ -75,18 +83,26 @@ fn view<'a>(cluster: &'a Cluster, args: &Args) -> Result<NodeStatus<'a>> {
     let nodes = nodes::selected(cluster, args.on.query())?;
     let mut rows = Rows::of(cluster, &nodes, only, labels);
     rows.sort(&args.sorting, to_json)?;
-    Ok(NodeStatus { rows, labels })
+    Ok(NodeStatus {
+        rows,
+        labels,
+        folded: false,
+    })
 }
 
 struct NodeStatus<'a> {
     rows: Rows<'a>,
     labels: bool,
+    /// Whether nodes with equal cells share a row.
+    folded: bool,
 }
 
 impl View for NodeStatus<'_> {
     fn blocks(&self, wide: bool) -> Text {
         if wide {
             self.by_package().into()
+        } else if self.folded {
+            self.by_state().into()
         } else {
             self.by_node().into()
         }
@@ -106,6 +122,21 @@ impl View for NodeStatus<'_> {
 }
 
 impl NodeStatus<'_> {
+    fn by_state(&self) -> Table {
+        let rows: Vec<NodeRow> = self.rows.iter().collect();
+        let cells = rows.iter().map(|row| {
+            let cells = cells![
+                row.skyhook_name.as_str(),
+                row::status_text(row),
+                row::package_count(row),
+                yes(row.cordoned),
+                row.note(),
+            ];
+            (Vec::from(cells), row.node_name.as_str())
+        });
+        folded::table(["skyhook", "status", "packages", "cordoned", "note"], cells)
+    }
+
     fn by_node(&self) -> Table {
         let columns = ["node", "skyhook", "status", "packages", "cordoned", "note"];
         let mut table = Table::new(columns.into_iter().chain(self.labels.then_some("labels")));

@@ -1,12 +1,13 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
 use crate::args::listing::Sorting;
+use crate::args::named;
 use crate::args::nodes::OnNodes;
-use crate::args::selection::OfSkyhook;
 use crate::cluster::{Cluster, Phase, Source};
 use crate::commands::shared::command::command;
+use crate::commands::shared::folded::{self, Expand};
 use crate::commands::shared::package_row::{PackageRow, READS, rows, words};
 use crate::commands::shared::{nodes, scope, selection};
 use crate::ctx::Ctx;
@@ -17,22 +18,32 @@ use crate::view::{Table, View, cells, count, node_names, plural, to_json};
 /// Show the state of packages on each node
 ///
 /// Lists what the operator has recorded on the nodes, and the packages of the spec that have not started there. A
-/// package is complete once it has reached its last stage, not before. Without a PACKAGE, all packages are listed.
-/// States that cannot be read are listed too.
+/// package is complete once it has reached its last stage, not before. Without a PACKAGE, all packages are listed; without
+/// --skyhook, those of all custom resources. States that cannot be read are listed too. On a terminal, nodes with the
+/// same version and state share a row where there would be more than 50.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  kubectl skyhook package status --skyhook gpu-tune
+  kubectl skyhook package status
+  kubectl skyhook package status --drift
   kubectl skyhook package status driver --skyhook gpu-tune -o wide
   kubectl skyhook package status driver --skyhook gpu-tune -l pool=gpu -o json")]
 pub struct Args {
     /// Show only this package
     package: Option<String>,
-    #[command(flatten)]
-    of: OfSkyhook,
+
+    /// Show only this custom resource; default: all
+    #[arg(long, value_name = "NAME", alias = "nodewright", value_parser = named::skyhook)]
+    skyhook: Option<String>,
     #[command(flatten)]
     on: OnNodes,
+
+    /// Show only nodes whose recorded version differs from the spec
+    #[arg(long)]
+    drift: bool,
     #[command(flatten)]
     sorting: Sorting,
+    #[command(flatten)]
+    expand: Expand,
 }
 
 command! {
@@ -42,15 +53,20 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let skyhook = Some(args.of.skyhook.as_str());
+    let skyhook = args.skyhook.as_deref();
     let only = nodes::only(args.on.query(), skyhook, args.package.as_deref());
     let cluster = ctx.only(only).load(&READS).await?;
-    let status = view(&cluster, args)?;
-    match status.rows.as_slice() {
-        [] => ctx.note(format!(
-            "{} does not select these nodes and has no state on them.",
-            args.of.skyhook
+    let mut status = view(&cluster, args)?;
+    let folds = args.expand.folds(status.rows.len(), ctx.on_terminal());
+    status.folded = folds && args.sorting.sort_by.is_none();
+    match (status.rows.as_slice(), &args.skyhook) {
+        ([], _) if args.drift => {
+            ctx.note("Every recorded version is that of the spec.");
+        }
+        ([], Some(skyhook)) => ctx.note(format!(
+            "{skyhook} does not select these nodes and has no state on them."
         )),
+        ([], None) => ctx.note("No custom resource selects these nodes or has state on them."),
         _ => ctx.note(status.summary()),
     }
     scope::say_what_is_missing(ctx, &cluster, &READS);
@@ -59,20 +75,53 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 }
 
 fn view(cluster: &Cluster, args: &Args) -> Result<PackageStatus> {
-    let skyhook = args.of.skyhook.as_str();
     selection::readable(cluster, Source::Nodes)?;
-    selection::known_skyhook(cluster, skyhook)?;
-    if let Some(package) = &args.package {
-        scope::known_package(cluster, skyhook, package)?;
-    }
+    let package = args.package.as_deref();
     let nodes = nodes::selected(cluster, args.on.query())?;
-    let mut rows = rows(cluster, &nodes, skyhook, args.package.as_deref());
-    args.sorting.sort(&mut rows, to_json)?;
-    Ok(PackageStatus { rows })
+    let mut all = Vec::new();
+    match &args.skyhook {
+        Some(skyhook) => {
+            selection::known_skyhook(cluster, skyhook)?;
+            if let Some(package) = package {
+                scope::known_package(cluster, skyhook, package)?;
+            }
+            all = rows(cluster, &nodes, skyhook, package);
+        }
+        None => {
+            for skyhook in names(cluster) {
+                all.extend(rows(cluster, &nodes, skyhook, package));
+            }
+            if let Some(package) = package.filter(|_| all.is_empty()) {
+                scope::known_anywhere(cluster, package)?;
+            }
+        }
+    }
+    if args.drift {
+        all.retain(PackageRow::drifts);
+    }
+    args.sorting.sort(&mut all, to_json)?;
+    Ok(PackageStatus {
+        rows: all,
+        of_all: args.skyhook.is_none(),
+        drift: args.drift,
+        folded: false,
+    })
+}
+
+/// The custom resources, and those that exist only on nodes.
+fn names(cluster: &Cluster) -> BTreeSet<&str> {
+    let there = cluster.skyhooks.items().iter().map(|s| s.name());
+    there.chain(cluster.names_on_nodes()).collect()
 }
 
 struct PackageStatus {
     rows: Vec<PackageRow>,
+    /// Whether each row names its custom resource.
+    of_all: bool,
+    /// Whether each row has the version of the spec.
+    drift: bool,
+    /// Whether nodes with equal cells share a row.
+    folded: bool,
 }
 
 impl PackageStatus {
@@ -108,17 +157,22 @@ impl PackageStatus {
 
 impl View for PackageStatus {
     fn blocks(&self, wide: bool) -> Text {
-        let narrow = ["node", "package", "version", "stage", "state"];
+        let of_all = self.of_all.then_some("skyhook");
+        let drift = self.drift.then_some("spec");
+        let columns = of_all
+            .into_iter()
+            .chain(["package", "version"])
+            .chain(drift);
+        let columns = columns.chain(["stage", "state"]);
+        if self.folded && !wide {
+            let rows = self.rows.iter();
+            let rows = rows.map(|row| (self.cells(row), row.node_name.as_str()));
+            return folded::table(columns, rows).into();
+        }
         let more = ["restarts", "image", "complete", "in-spec", "node-status"];
-        let mut table = Table::new(narrow.iter().chain(more.iter().filter(|_| wide)));
+        let columns = ["node"].into_iter().chain(columns);
+        let mut table = Table::new(columns.chain(more.into_iter().filter(|_| wide)));
         for row in &self.rows {
-            let start = cells![
-                row.node_name.as_str(),
-                row.name.as_str(),
-                row.version.as_str(),
-                row.stage.as_str(),
-                state(row),
-            ];
             let end = cells![
                 row.restarts,
                 row.image.as_str(),
@@ -126,7 +180,10 @@ impl View for PackageStatus {
                 yes(row.in_spec),
                 node_status(row),
             ];
-            table.row(start.into_iter().chain(end.into_iter().filter(|_| wide)));
+            let cells = cells![row.node_name.as_str()]
+                .into_iter()
+                .chain(self.cells(row));
+            table.row(cells.chain(end.into_iter().filter(|_| wide)));
         }
         table.into()
     }
@@ -141,6 +198,22 @@ impl View for PackageStatus {
 
     fn items(&self) -> Option<Box<dyn Iterator<Item = Value> + '_>> {
         Some(Box::new(self.rows.iter().map(to_json)))
+    }
+}
+
+impl PackageStatus {
+    /// The cells between the node and those of -o wide.
+    fn cells(&self, row: &PackageRow) -> Vec<Line> {
+        let skyhook = self.of_all.then(|| row.skyhook_name.as_str().into());
+        let spec = self.drift.then(|| row.spec_version.as_deref().into());
+        let start = cells![row.name.as_str(), row.version.as_str()];
+        let end = cells![row.stage.as_str(), state(row)];
+        skyhook
+            .into_iter()
+            .chain(start)
+            .chain(spec)
+            .chain(end)
+            .collect()
     }
 }
 

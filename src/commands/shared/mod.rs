@@ -2,10 +2,13 @@
 
 pub mod admission;
 pub mod blockers;
+pub mod cause_table;
 pub mod command;
 pub mod diagnosis;
 pub mod drain;
+pub mod event_row;
 pub mod fail_on;
+pub mod folded;
 pub mod grouped;
 pub mod held;
 pub mod migration;

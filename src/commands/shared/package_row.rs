@@ -40,6 +40,9 @@ pub struct PackageRow {
     #[serde(skip)]
     pub runs_for: String,
     pub node_name: String,
+    pub skyhook_name: String,
+    /// The version in the spec; null if the spec does not contain the package, or could not be read.
+    pub spec_version: Option<String>,
     /// Whether the spec contains this package at this version; null if it could not be read.
     pub in_spec: Option<bool>,
     /// Whether the package has reached its last stage; null if the spec could not be read.
@@ -94,6 +97,8 @@ impl PackageRow {
             since: since.map(|at| at.to_string()),
             runs_for: since.map_or_else(String::new, |at| age(Some(at), cluster.taken_at)),
             node_name: placement.node.name.to_string(),
+            skyhook_name: placement.skyhook.to_owned(),
+            spec_version: spec.map(|package| package.version.clone()),
             in_spec: placement.in_spec(),
             complete: placement.in_spec().map(|_| complete),
             recorded: entry.is_some(),
@@ -107,6 +112,13 @@ impl PackageRow {
             malformed: placement.malformed.map(str::to_owned),
             phase: placement.phase,
         }
+    }
+}
+
+impl PackageRow {
+    /// Whether the node has a version that is not that of the spec.
+    pub fn drifts(&self) -> bool {
+        self.recorded && self.in_spec == Some(false)
     }
 }
 

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::model::{Action, Model, NextNodes, NodeProgress, ProgressState, QueuePosition};
+use crate::view::{NodeSet, count};
 
 /// How far a custom resource is on a node.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -133,6 +134,19 @@ impl From<&NextNodes<'_>> for Next {
                 .collect(),
             ordered: next.ordered,
             count: next.count,
+        }
+    }
+}
+
+impl Next {
+    /// The nodes as a set of at most this many runs; `2 of 40` where their order is arbitrary, `-` without any.
+    pub fn summary(&self, runs: usize) -> String {
+        match self.nodes.len() {
+            0 => "-".to_owned(),
+            all if !self.ordered && self.count < all => {
+                format!("{} of {}", count(self.count), count(all))
+            }
+            _ => NodeSet::of(&self.nodes).limited(runs),
         }
     }
 }

@@ -57,6 +57,25 @@ pub fn known_package(cluster: &Cluster, skyhook: &str, package: &str) -> Result<
     Err(error.hint(format!("{skyhook} has {all}")))
 }
 
+/// Refuses a package that no custom resource has.
+///
+/// # Errors
+///
+/// The name is not there, with the near names.
+pub fn known_anywhere(cluster: &Cluster, package: &str) -> Result<()> {
+    let runs = cluster.package_runs();
+    let there = cluster.skyhooks.items().iter().map(|s| s.name());
+    let skyhooks = there.chain(cluster.names_on_nodes());
+    let known: BTreeSet<String> = skyhooks
+        .flat_map(|skyhook| packages(cluster, &runs, skyhook))
+        .collect();
+    if known.contains(package) {
+        return Ok(());
+    }
+    let known = known.iter().map(String::as_str);
+    Err(Error::unknown("package", package, known))
+}
+
 /// The names of all packages of a custom resource: of its spec, recorded, and at work.
 pub fn packages(
     cluster: &Cluster,

@@ -1,12 +1,12 @@
-//! How many findings there are, by severity.
-
-use std::collections::HashMap;
+//! Causes by severity.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::rules::{Finding, Report, Severity};
+use crate::rules::impact::{CauseImpact, Impact};
+use crate::rules::{Finding, Severity};
 
+/// Causes that `diagnose stuck` reports, without their effects.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Findings {
     pub errors: usize,
@@ -14,54 +14,37 @@ pub struct Findings {
     pub infos: usize,
 }
 
-/// Findings by custom resource.
-#[derive(Default)]
-pub struct FindingCounts<'a> {
-    /// Those about one custom resource that stop all of them.
-    stopping_all: Findings,
-    others: HashMap<&'a str, Findings>,
-}
-
-impl<'a> FindingCounts<'a> {
-    pub fn of(report: &'a Report) -> FindingCounts<'a> {
-        let mut counts = FindingCounts::default();
-        for finding in &report.findings {
-            match finding.subject.skyhook.as_deref() {
-                Some(_) if finding.blocks_reconcile() => counts.stopping_all.add(finding),
-                Some(skyhook) => counts.others.entry(skyhook).or_default().add(finding),
-                None => {}
-            }
-        }
-        counts
-    }
-
-    /// The findings about a custom resource, and those that stop all custom resources.
-    pub fn of_skyhook(&self, name: &str) -> Findings {
-        let (all, own) = (self.stopping_all, self.others.get(name).copied());
-        let own = own.unwrap_or_default();
-        Findings {
-            errors: all.errors + own.errors,
-            warnings: all.warnings + own.warnings,
-            infos: all.infos + own.infos,
-        }
-    }
-}
-
 impl Findings {
-    /// The findings that are about no custom resource.
-    pub fn about_none(report: &Report) -> Findings {
-        let mut counts = Findings::default();
-        let all = report.findings.iter();
-        all.filter(|f| f.subject.skyhook.is_none())
-            .for_each(|f| counts.add(f));
-        counts
+    /// All causes.
+    pub fn all(impact: &Impact<'_>) -> Findings {
+        Findings::of(impact.causes.iter())
     }
 
-    fn add(&mut self, finding: &Finding) {
-        match finding.severity {
-            Severity::Error => self.errors += 1,
-            Severity::Warning => self.warnings += 1,
-            Severity::Info => self.infos += 1,
-        }
+    /// The causes about a custom resource, and those that stop the operator.
+    pub fn about(name: &str, impact: &Impact<'_>, findings: &[Finding]) -> Findings {
+        let causes = impact.causes.iter();
+        Findings::of(causes.filter(|cause| concerns(cause, findings, name)))
     }
+
+    fn of<'i>(causes: impl Iterator<Item = &'i CauseImpact<'i>>) -> Findings {
+        let mut counts = Findings::default();
+        for cause in causes {
+            *match cause.severity {
+                Severity::Error => &mut counts.errors,
+                Severity::Warning => &mut counts.warnings,
+                Severity::Info => &mut counts.infos,
+            } += 1;
+        }
+        counts
+    }
+}
+
+/// Whether a cause is about a custom resource, about one of its nodes, or stops the operator.
+pub fn concerns(cause: &CauseImpact<'_>, findings: &[Finding], name: &str) -> bool {
+    let mut own = cause.cause.findings.iter().map(|at| &findings[*at]);
+    own.any(|finding| match &finding.subject.skyhook {
+        Some(skyhook) if skyhook == name => true,
+        Some(_) => finding.blocks_reconcile() && cause.blocked.contains_key(name),
+        None => cause.blocked.contains_key(name),
+    })
 }

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::findings::{FindingCounts, Findings};
+use super::assessment::{Assessor, Summary, stop_reason};
+use super::findings::Findings;
+use crate::api::deployment_policy::DEFAULT_COMPARTMENT;
 use crate::api::skyhook::CompartmentStatus;
 use crate::api::{Skyhook, Status};
 use crate::cluster::at_once::AtOnce;
@@ -15,7 +17,6 @@ use crate::commands::shared::drain::Drain;
 use crate::commands::shared::package_row::words;
 use crate::commands::shared::progress::{Next, ResourceProgress};
 use crate::model::Model;
-use crate::rules::Report;
 use crate::view::age;
 
 /// How far a custom resource has got.
@@ -46,7 +47,9 @@ pub struct SkyhookProgress {
     /// The operator's next actions by node; only for named custom resources.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<ResourceProgress>,
-    /// Number of findings of `diagnose stuck` about it.
+    #[serde(flatten)]
+    pub summary: Summary,
+    /// Causes that `diagnose stuck` reports about it.
     pub findings: Findings,
 }
 
@@ -138,26 +141,28 @@ pub struct Compartment {
 }
 
 /// Computes the progress of custom resources, with their shared inputs.
-pub struct ProgressReader<'a> {
-    cluster: &'a Cluster,
-    model: Model<'a>,
+pub struct ProgressReader<'c, 'a> {
+    pub assessor: Assessor<'c, 'a>,
     package_runs: PackageRuns<'a>,
-    findings: FindingCounts<'a>,
 }
 
-impl<'a> ProgressReader<'a> {
-    pub fn new(cluster: &'a Cluster, report: &'a Report) -> ProgressReader<'a> {
+impl<'c, 'a> ProgressReader<'c, 'a> {
+    pub fn new(assessor: Assessor<'c, 'a>) -> ProgressReader<'c, 'a> {
         ProgressReader {
-            cluster,
-            model: Model::new(cluster),
-            package_runs: cluster.package_runs(),
-            findings: FindingCounts::of(report),
+            package_runs: assessor.cluster.package_runs(),
+            assessor,
         }
     }
 
     /// The progress of a custom resource, or of a deleted one with keys on nodes. With `named`, its nodes are listed.
     pub fn progress(&self, name: &str, named: bool) -> SkyhookProgress {
-        let cluster = self.cluster;
+        let Assessor {
+            cluster,
+            model,
+            findings,
+            impact,
+            ..
+        } = self.assessor;
         let skyhook = cluster.skyhook(name);
         let has_keys = |node: &Node| {
             let on = cluster.on_node(node, name);
@@ -187,13 +192,11 @@ impl<'a> ProgressReader<'a> {
                 .map(|_| Nodes::new(cluster, &nodes, name)),
             deployment_policy: skyhook
                 .map_or_else(String::new, |s| s.spec.deployment_policy.clone()),
-            compartments: skyhook.map_or_else(Vec::new, |skyhook| {
-                compartments(cluster, &self.model, skyhook)
-            }),
-            progress: named
-                .then(|| ResourceProgress::of(&self.model, name))
-                .flatten(),
-            findings: self.findings.of_skyhook(name),
+            compartments: skyhook
+                .map_or_else(Vec::new, |skyhook| compartments(cluster, model, skyhook)),
+            progress: named.then(|| ResourceProgress::of(model, name)).flatten(),
+            summary: self.assessor.summary(name),
+            findings: Findings::about(name, impact, findings),
         }
     }
 }
@@ -210,14 +213,6 @@ fn compartments(cluster: &Cluster, model: &Model<'_>, skyhook: &Skyhook) -> Vec<
         }
     };
     statuses.map(compartment).collect()
-}
-
-fn stop_reason(skyhook: &Skyhook) -> Option<String> {
-    let (_, reason) = skyhook.annotated_reason(match skyhook.stopped()? {
-        "paused" => "pause",
-        _ => "disable",
-    })?;
-    Some(reason.to_owned())
 }
 
 fn selects(skyhook: Option<&Skyhook>, node: &Node) -> bool {
@@ -343,7 +338,20 @@ impl Package {
     }
 }
 
+/// The name of a compartment as shown.
+pub fn compartment_title(name: &str) -> &str {
+    match name {
+        DEFAULT_COMPARTMENT => "(default)",
+        name => name,
+    }
+}
+
 impl Compartment {
+    /// The name as shown.
+    pub fn title(&self) -> &str {
+        compartment_title(&self.name)
+    }
+
     fn new(name: &str, status: &CompartmentStatus, bound: AtOnce) -> Compartment {
         let batch = status.batch_state.clone().unwrap_or_default();
         Compartment {

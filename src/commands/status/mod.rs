@@ -1,43 +1,73 @@
+mod assessment;
 mod findings;
 mod item;
+mod live;
+mod overview;
+mod page;
 pub mod report;
+mod screen;
+mod tree;
 
+use std::time::Duration;
+
+use self::live::Live;
 use self::report::StatusReport;
+use crate::args::duration::duration;
 use crate::args::listing::Sorting;
 use crate::args::named;
+use crate::cluster::live::WATCHED;
 use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::command;
 use crate::commands::shared::{scope, selection};
-use crate::ctx::Ctx;
-use crate::error::{Exit, Result};
+use crate::ctx::{self, Awaited, Ctx};
+use crate::error::{Error, Exit, Result};
 use crate::rules::{self, Scope};
+use crate::view::duration_text;
 
 /// Show the progress of each custom resource, on one page
 ///
-/// Shows for each: the status set by the operator, its nodes by status, its packages by stage, the batches of its
-/// rollout, and whether `diagnose stuck` has findings about it. The operator's version and the API that it acts on are
-/// shown at the top. With -o wide, the nodes that are not complete are listed.
+/// Without a name: one row per custom resource with its assessment, complete and failed nodes, the estimated remaining
+/// time, and the cause or the object that it waits for; then the causes. The glossary explains the assessments. With
+/// -o wide, more columns.
+///
+/// With a name: its compartments with the nodes that are next, packages by stage, pods and jobs at work, latest events
+/// and causes. With -o wide, nothing is left out.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook status
-  kubectl skyhook status gpu-tune -o wide
-  kubectl skyhook status -o jsonpath='{.items[?(@.status!=\"complete\")].name}'")]
+  kubectl skyhook status gpu-tune
+  kubectl skyhook status -o jsonpath='{.items[?(@.assessment!=\"Complete\")].name}'")]
 pub struct Args {
     /// Show only these custom resources
     #[arg(value_name = "NAME", value_parser = named::skyhook)]
     names: Vec<String>,
     #[command(flatten)]
     sorting: Sorting,
+
+    /// Watch until all are complete, or none makes progress any more
+    ///
+    /// Exits with 0 if all are complete, with 2 and the cause if nothing makes progress until someone intervenes, and with
+    /// 5 on timeout. On a terminal the screen is drawn again in place; in a pipe each change is a line.
+    #[arg(short, long, conflicts_with = "sort_by")]
+    watch: bool,
+
+    /// With --watch: how long to watch; 0 watches forever
+    #[arg(long, value_name = "DURATION", default_value = "0", value_parser = duration, requires = "watch")]
+    timeout: Duration,
 }
 
 command! {
     "status": Args => run,
     needs: Scope::default().needs(),
+    watches: &WATCHED,
     prints: { "Status": report::Document },
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let needs = Scope::default().needs();
+    if args.watch {
+        return watch(ctx, args, &needs).await;
+    }
     let cluster = ctx.load(&needs).await?;
     let mut page = view(&cluster, args)?;
     page.sort(&args.sorting)?;
@@ -49,11 +79,63 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     Ok(selection::exit_without(&cluster, &Source::ESSENTIAL))
 }
 
+async fn watch(ctx: &mut Ctx, args: &Args, needs: &[Source]) -> Result<Exit> {
+    let global = ctx.global();
+    if !global.reading.from.is_empty() {
+        return Err(Error::usage(
+            "--watch requires a cluster; --from is not supported",
+        ));
+    }
+    if global.output.format.is_data() {
+        return Err(Error::usage("--watch prints text; -o is not supported")
+            .hint("kubectl skyhook wait -o json"));
+    }
+    let cluster = ctx.load(needs).await?;
+    selection::readable(&cluster, Source::Skyhooks)?;
+    selection::readable(&cluster, Source::Nodes)?;
+    for name in &args.names {
+        selection::known_skyhook(&cluster, name)?;
+    }
+    scope::say_what_is_missing(ctx, &cluster, needs);
+    let mut live = Live::new(&cluster, &args.names);
+    let timeout = (!args.timeout.is_zero()).then_some(args.timeout);
+    let ended = tokio::select! {
+        biased;
+        () = ctx::interrupt() => None,
+        ended = ctx.wait(&mut live, cluster, timeout) => Some(ended?),
+    };
+    match ended {
+        Some(Awaited::Met) => {
+            ctx.show(&live.last(ctx.redraws()))?;
+            Ok(Exit::Done)
+        }
+        Some(Awaited::Blocked(_)) => {
+            if let Some(found) = live.found() {
+                ctx.show(&found)?;
+            }
+            Ok(Exit::Findings)
+        }
+        Some(Awaited::Never(why)) => Err(Error::failed(why)),
+        Some(Awaited::Lost(error)) => Err(Error::from(error)),
+        Some(Awaited::TimedOut) => {
+            ctx.show(&live.last(ctx.redraws()))?;
+            Err(Error {
+                exit: Exit::TimedOut,
+                ..Error::failed(format!("timed out after {}", duration_text(args.timeout)))
+            })
+        }
+        None => {
+            ctx.show(&live.last(ctx.redraws()))?;
+            Ok(Exit::Interrupted)
+        }
+    }
+}
+
 fn view<'a>(cluster: &'a Cluster, args: &Args) -> Result<StatusReport<'a>> {
     selection::readable(cluster, Source::Skyhooks)?;
     for name in &args.names {
         selection::known_skyhook(cluster, name)?;
     }
     let report = rules::diagnose(cluster, &Scope::default());
-    Ok(StatusReport::new(cluster, &report, &args.names))
+    Ok(StatusReport::new(cluster, report, &args.names))
 }

@@ -39,13 +39,17 @@ pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
         let reason = WaitReason::BatchSibling(node);
         return Some(NodeProgress::held(ProgressState::Waiting, reason));
     }
-    let members = compartment.members.iter().map(|m| &places[*m as usize]);
+    let (waiting, next) = *at.resource.queues[index].get_or_init(|| {
+        let members = compartment.members.iter().map(|m| &places[*m as usize]);
+        let waiting = members.filter(|place| place.queued != NONE).count();
+        (waiting, next_nodes::of(at.model, at.resource, index).count)
+    });
     let queue = QueuePosition {
         compartment: compartment.name,
         number: (at.resource.ordered && at.place.queued != NONE)
             .then(|| at.place.queued as usize + 1),
-        waiting: members.filter(|place| place.queued != NONE).count(),
-        batch: next_nodes::of(at.model, at.resource, index).count,
+        waiting,
+        batch: next,
         working: batch.len(),
     };
     let reason = WaitReason::Batch {

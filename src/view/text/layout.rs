@@ -44,6 +44,10 @@ pub(super) fn lines(text: &Text, layout: Layout) -> Vec<Line> {
             Content::Blank if lines.last().is_none_or(Line::is_empty) => continue,
             Content::Blank => vec![Line::default()],
             Content::Line(line) => vec![safe(line)],
+            Content::Summary(line) => vec![match room {
+                Some(room) => safe(line).cut(room),
+                None => safe(line),
+            }],
             Content::Paragraph(mark, line) => {
                 hanging(mark, &safe(line), room.map(|room| room.min(WIDEST)))
             }

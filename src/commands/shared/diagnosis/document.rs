@@ -28,6 +28,10 @@ pub struct Document {
     /// The causes in the same order.
     causes: Vec<CauseDocument>,
     not_checked: Vec<NotCheckedDocument>,
+    /// Nodes that errors block.
+    blocked_nodes: usize,
+    /// Nodes that some custom resource selects.
+    selected_nodes: usize,
     counts: Counts,
 }
 
@@ -73,10 +77,23 @@ struct CauseDocument {
     severity: Severity,
     /// Its findings, as indexes into `findings`, starting at 0.
     findings: Vec<usize>,
+    /// Nodes on which it is found.
+    nodes: usize,
+    /// Nodes that make no progress because of it, each counted once.
+    blocked_nodes: usize,
+    /// The same by custom resource.
+    blocks: Vec<BlockedDocument>,
     /// Findings that they explain, directly or through others, as indexes into `findings`.
     explains: Vec<usize>,
     /// Attributes that the failing nodes have and the healthy ones lack, best match first.
     contrasts: Vec<Contrast>,
+}
+
+/// A custom resource that a cause blocks.
+#[derive(Serialize, JsonSchema)]
+struct BlockedDocument {
+    skyhook: String,
+    nodes: usize,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -90,17 +107,27 @@ impl Document {
         let (cluster, report) = (diagnosis.cluster, &diagnosis.report);
         let active_api = &cluster.active_api;
         let edges = Causes::of(&report.findings);
-        let ranked = edges.ranked(&report.findings);
-        let causes = ranked.into_iter().map(|cause| {
-            let group = FindingGroup::of(&cause, &report.findings);
+        let causes = diagnosis.impact.causes.iter().map(|impact| {
+            let cause = &impact.cause;
+            let group = FindingGroup::of(cause, &report.findings);
             let first = &report.findings[cause.findings[0]];
+            let blocked = impact.blocked.iter();
+            let blocked = blocked.filter(|(skyhook, _)| !skyhook.is_empty());
             CauseDocument {
                 code: first.rule.code.to_owned(),
                 name: first.rule.name.to_owned(),
                 severity: group.severity(),
                 contrasts: group.contrasts(cluster),
-                findings: cause.findings,
-                explains: cause.effects,
+                nodes: group.node_count(),
+                blocked_nodes: impact.nodes().len(),
+                blocks: blocked
+                    .map(|(skyhook, nodes)| BlockedDocument {
+                        skyhook: (*skyhook).to_owned(),
+                        nodes: nodes.len(),
+                    })
+                    .collect(),
+                findings: cause.findings.clone(),
+                explains: cause.effects.clone(),
             }
         });
         let findings = report
@@ -144,6 +171,8 @@ impl Document {
                     reason: n.reason.clone(),
                 })
                 .collect(),
+            blocked_nodes: diagnosis.impact.blocked_nodes(),
+            selected_nodes: diagnosis.impact.selected,
             counts: report.counts,
         }
     }

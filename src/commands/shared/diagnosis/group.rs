@@ -118,7 +118,7 @@ impl<'a> FindingGroup<'a> {
     }
 
     /// The message, in words that are true of all findings.
-    fn message(&self) -> &'a str {
+    pub fn message(&self) -> &'a str {
         let first = self.findings[0];
         if self.findings.iter().all(|f| f.message == first.message) {
             &first.message
@@ -158,7 +158,7 @@ impl<'a> FindingGroup<'a> {
         let title =
             severity(first.severity) + " " + text::name(first.rule.code) + " " + first.rule.name;
         let title = title + "  " + text::heading(self.subject(cluster, wide));
-        match self.findings.iter().filter_map(|f| f.since).min() {
+        match self.since() {
             Some(since) => title + text::dim(format!("  {}", age(Some(since), cluster.taken_at))),
             None => title,
         }
@@ -243,7 +243,7 @@ impl<'a> FindingGroup<'a> {
         contrasts(&failing, &healthy.collect::<Vec<_>>())
     }
 
-    fn nodes(&self) -> impl Iterator<Item = &'a str> {
+    pub(super) fn nodes(&self) -> impl Iterator<Item = &'a str> {
         self.findings
             .iter()
             .filter_map(|f| f.subject.node.as_deref())
@@ -368,7 +368,7 @@ fn renamed(argv: &[String], from: &str, to: &str) -> Vec<String> {
 }
 
 /// How our own commands begin.
-const OWN: [&str; 2] = ["kubectl", "skyhook"];
+pub(super) const OWN: [&str; 2] = ["kubectl", "skyhook"];
 /// Runs of node names that are shown before the rest is only counted.
 const FOLDED: usize = 8;
 /// Subjects of a rule's effects that are shown before the rest is only counted.

@@ -4,10 +4,10 @@ mod contrast;
 mod document;
 pub mod group;
 mod held;
+mod index;
 mod logs;
 mod reason;
-
-use std::collections::HashSet;
+mod summary;
 
 use serde_json::Value;
 
@@ -17,7 +17,9 @@ use crate::cluster::{Clock, Cluster};
 use crate::commands::shared::grouped::grouped;
 use crate::commands::shared::rule::{counted, incomplete};
 use crate::ctx::Tail;
-use crate::rules::causes::Causes;
+use crate::error::{Error, Result};
+use crate::model::Model;
+use crate::rules::impact::Impact;
 use crate::rules::{self, Report, Verdict, reason as attempts};
 use crate::view::text::{self, Layout, Line, Text};
 use crate::view::{View, list, plural, to_json};
@@ -26,8 +28,11 @@ use crate::view::{View, list, plural, to_json};
 pub struct Diagnosis<'a> {
     cluster: &'a Cluster,
     report: Report,
+    impact: Impact<'a>,
     narrowed: bool,
     unfolded: bool,
+    /// The cause that is shown alone.
+    chosen: Option<usize>,
     /// The results of the log requests.
     tails: Vec<Tail>,
 }
@@ -41,10 +46,12 @@ impl<'a> Diagnosis<'a> {
     pub fn new(cluster: &'a Cluster, mut report: Report) -> Diagnosis<'a> {
         attempts::add(cluster, &mut report.findings);
         Diagnosis {
+            impact: Impact::new(cluster, &Model::new(cluster), &report.findings),
             cluster,
             report,
             narrowed: false,
             unfolded: false,
+            chosen: None,
             tails: Vec::new(),
         }
     }
@@ -59,17 +66,42 @@ impl<'a> Diagnosis<'a> {
         Diagnosis { unfolded, ..self }
     }
 
+    /// Shows only the cause of this number, counted from 1, in full.
+    ///
+    /// # Errors
+    ///
+    /// There is no such cause.
+    pub fn only(self, number: Option<usize>) -> Result<Diagnosis<'a>> {
+        let all = self.impact.causes.len();
+        let chosen = number.map(|number| match number.checked_sub(1) {
+            Some(at) if at < all => Ok(at),
+            _ => Err(Error::usage(format!(
+                "there is no cause {number}: {} found",
+                plural(all, "cause")
+            ))),
+        });
+        Ok(Diagnosis {
+            chosen: chosen.transpose()?,
+            ..self
+        })
+    }
+
     /// The causes, each with its effects.
     fn causes(&self) -> Vec<FindingGroup<'_>> {
         let findings = &self.report.findings;
-        let causes = Causes::of(findings).ranked(findings).into_iter();
-        causes.map(|c| FindingGroup::of(&c, findings)).collect()
+        let causes = self.impact.causes.iter();
+        causes
+            .map(|c| FindingGroup::of(&c.cause, findings))
+            .collect()
     }
 
     /// The displayed findings: causes; with `--all` also each of their effects.
     fn groups(&self) -> Vec<FindingGroup<'_>> {
         let mut groups = Vec::new();
-        for cause in self.causes() {
+        for (at, cause) in self.causes().into_iter().enumerate() {
+            if self.chosen.is_some_and(|chosen| chosen != at) {
+                continue;
+            }
             let effects = cause.effects();
             groups.push(cause);
             if self.unfolded {
@@ -88,8 +120,11 @@ impl<'a> Diagnosis<'a> {
             text
         };
         let all = |detail| groups.iter().map(move |group| render(group, detail));
-        if self.unfolded {
+        if self.unfolded || self.chosen.is_some() {
             return joined(all(Detail::Full).collect());
+        }
+        if let Some(causes) = self.indexed() {
+            return self.index(&causes);
         }
         let full = fitting(all(Detail::Full), lines);
         if full.len() == groups.len() {
@@ -128,19 +163,16 @@ impl<'a> Diagnosis<'a> {
         let counts = &self.report.counts;
         let mut parts = counted(counts.errors, counts.warnings);
         if counts.infos > 0 {
-            parts.push(format!("{} info", counts.infos));
+            parts.push(plural(counts.infos, "note"));
         }
-        let causes = self.groups().len();
-        let from = if causes < counts.errors + counts.warnings + counts.infos && !self.unfolded {
-            format!(", from {}", plural(causes, "cause"))
-        } else {
-            String::new()
-        };
         let found = if parts.is_empty() {
             String::new()
         } else {
-            format!(": {}{from}", list(&parts))
+            format!(": {}", list(&parts))
         };
+        if let Some(stuck) = self.stuck() {
+            return stuck;
+        }
         match self.report.verdict {
             Verdict::Stuck => text::error("Stuck") + found,
             Verdict::Blocked => {
@@ -226,12 +258,7 @@ impl View for Diagnosis<'_> {
     }
 
     fn names(&self) -> Vec<String> {
-        let names = self.report.findings.iter().map(|finding| {
-            let subject = &finding.subject;
-            format!("{}/{}", subject.kind.to_lowercase(), subject.name)
-        });
-        let mut seen = HashSet::new();
-        names.filter(|name| seen.insert(name.clone())).collect()
+        self.cause_names()
     }
 
     fn document(&self) -> Value {

@@ -1,0 +1,62 @@
+//! The headline of causes and their table, as `status` and `diagnose stuck` show them.
+
+use super::diagnosis::group::FindingGroup;
+use super::rule::label_of;
+use crate::cluster::Cluster;
+use crate::rules::impact::{CauseImpact, Impact};
+use crate::rules::{Finding, Severity};
+use crate::view::text::{self, Line};
+use crate::view::{Table, age, cells, count, plural};
+
+/// `3 causes block 120 of 120 nodes`; `None` without an error.
+pub fn blocked(impact: &Impact<'_>) -> Option<String> {
+    let errors = impact.count(Severity::Error);
+    let (blocked, selected) = (impact.blocked_nodes(), impact.selected);
+    let causes = plural(errors, "cause");
+    let block = if errors == 1 { "blocks" } else { "block" };
+    match errors {
+        0 => None,
+        _ if blocked == 0 => Some(causes),
+        // A node that no custom resource selects may be blocked, too.
+        _ if blocked > selected => Some(format!("{causes} {block} {}", plural(blocked, "node"))),
+        _ => Some(format!(
+            "{causes} {block} {} of {}",
+            count(blocked),
+            plural(selected, "node")
+        )),
+    }
+}
+
+/// One row per cause, numbered from 1.
+pub fn table<'i>(
+    cluster: &Cluster,
+    findings: &[Finding],
+    causes: impl Iterator<Item = (usize, &'i CauseImpact<'i>)>,
+) -> Table {
+    let mut table = Table::new(["#", "code", "on", "nodes", "blocks", "age", "cause"]).cut();
+    for (at, impact) in causes {
+        let group = FindingGroup::of(&impact.cause, findings);
+        let since = group.since();
+        let nodes = group.node_count();
+        let blocks = impact.nodes().len();
+        let number = |n: usize| match n {
+            0 => "-".to_owned(),
+            n => count(n),
+        };
+        table.row(cells![
+            at + 1,
+            label_of(impact.severity).on(group.first().rule.code),
+            group.place(),
+            number(nodes),
+            number(blocks),
+            since.map_or("-".to_owned(), |since| age(Some(since), cluster.taken_at)),
+            group.message()
+        ]);
+    }
+    table
+}
+
+/// `STUCK: 3 causes block 120 of 120 nodes`
+pub fn stuck(blocked: &str) -> Line {
+    text::error("STUCK") + ": " + blocked
+}

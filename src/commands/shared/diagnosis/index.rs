@@ -1,0 +1,81 @@
+//! The table of causes, and the next command of each, for more causes than fit on a screen in full.
+
+use super::Diagnosis;
+use super::group::FindingGroup;
+use crate::commands::shared::cause_table;
+use crate::commands::shared::shell_words::shell_words;
+use crate::rules::Severity;
+use crate::rules::impact::CauseImpact;
+use crate::view::text::{self, Line, Text};
+use crate::view::{NodeSet, plural};
+
+/// Causes that are shown in full.
+const IN_FULL: usize = 3;
+
+impl Diagnosis<'_> {
+    /// The places of the causes that a table lists: errors and warnings, if they are many.
+    pub(super) fn indexed(&self) -> Option<Vec<usize>> {
+        let causes = self.impact.causes.iter().enumerate();
+        let grave = causes.filter(|(_, cause)| cause.severity > Severity::Info);
+        let grave: Vec<usize> = grave.map(|(at, _)| at).collect();
+        (grave.len() > IN_FULL && !self.unfolded && self.chosen.is_none()).then_some(grave)
+    }
+
+    /// The table, then the commands.
+    pub(super) fn index(&self, causes: &[usize]) -> Text {
+        let findings = &self.report.findings;
+        let rows = causes.iter().map(|at| (*at, &self.impact.causes[*at]));
+        let mut text = Text::new();
+        text.blank()
+            .table(cause_table::table(self.cluster, findings, rows));
+        text.blank().line("next:");
+        for at in causes {
+            let group = FindingGroup::of(&self.impact.causes[*at].cause, findings);
+            let number = format!("{:>2}  ", at + 1);
+            text.line(text::plain(number) + text::command(shell_words(&group.first_command())));
+        }
+        let example = causes[0] + 1;
+        text.blank().line(
+            text::dim("One cause in full: ")
+                + text::command(format!("kubectl skyhook diagnose stuck {example}")),
+        );
+        text
+    }
+
+    /// `STUCK: 3 causes block 120 of 120 nodes; 2 warnings; 1 note`; `None` without an error.
+    pub(super) fn stuck(&self) -> Option<Line> {
+        let blocked = cause_table::blocked(&self.impact)?;
+        let counts = &self.report.counts;
+        let others = [(counts.warnings, "warning"), (counts.infos, "note")];
+        let others = others.into_iter().filter(|(number, _)| *number > 0);
+        let others = others.map(|(number, noun)| format!("; {}", plural(number, noun)));
+        Some(cause_table::stuck(&blocked) + others.collect::<String>())
+    }
+
+    /// `SKY201 nodewright/gpu-tune gpu-[1-3]` of each cause.
+    pub(super) fn cause_names(&self) -> Vec<String> {
+        let causes = self.impact.causes.iter().enumerate();
+        let chosen = causes.filter(|(at, _)| self.chosen.is_none_or(|chosen| chosen == *at));
+        let name = |(_, impact): (usize, &CauseImpact<'_>)| {
+            let group = FindingGroup::of(&impact.cause, &self.report.findings);
+            let subject = &group.first().subject;
+            let object = match &subject.skyhook {
+                Some(skyhook) => {
+                    let kind = self.cluster.flavor().kind();
+                    format!("{}/{skyhook}", kind.to_lowercase())
+                }
+                None => format!("{}/{}", subject.kind.to_lowercase(), subject.name),
+            };
+            let nodes: Vec<&str> = group.nodes().collect();
+            match nodes.len() {
+                0 => format!("{} {object}", group.first().rule.code),
+                _ => format!(
+                    "{} {object} {}",
+                    group.first().rule.code,
+                    NodeSet::of(&nodes)
+                ),
+            }
+        };
+        chosen.map(name).collect()
+    }
+}

@@ -1,0 +1,55 @@
+//! A group of findings in a row of a table.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+
+use super::group::{FindingGroup, OWN, on_all_nodes};
+use crate::view::NodeSet;
+
+impl FindingGroup<'_> {
+    /// Since when the oldest of the findings exists.
+    pub fn since(&self) -> Option<Timestamp> {
+        self.findings.iter().filter_map(|f| f.since).min()
+    }
+
+    /// Nodes on which it is found.
+    pub fn node_count(&self) -> usize {
+        self.nodes().collect::<BTreeSet<_>>().len()
+    }
+
+    /// `gpu-tune driver`, without nodes; the object's name where no custom resource is concerned.
+    pub fn place(&self) -> String {
+        let subject = &self.findings[0].subject;
+        let words: Vec<&str> = subject
+            .skyhook
+            .iter()
+            .chain(&subject.package)
+            .map(String::as_str)
+            .collect();
+        if words.is_empty() {
+            return match subject.node {
+                Some(_) => self.node_set().limited(1),
+                None => subject.name.clone(),
+            };
+        }
+        words.join(" ")
+    }
+
+    /// The command of the first remedy, for all nodes where there is such a one; otherwise the manual of the rule.
+    pub fn first_command(&self) -> Vec<String> {
+        match self.first().remedies.first() {
+            Some(remedy) => {
+                on_all_nodes(&self.findings, remedy).unwrap_or_else(|| remedy.argv.clone())
+            }
+            None => {
+                let words = ["explain", self.first().rule.code];
+                OWN.into_iter().chain(words).map(str::to_owned).collect()
+            }
+        }
+    }
+
+    fn node_set(&self) -> NodeSet {
+        NodeSet::of(&self.nodes().collect::<Vec<_>>())
+    }
+}

@@ -1,0 +1,52 @@
+//! Long tables of nodes on a terminal: nodes with equal cells share a row.
+
+use super::grouped::grouped;
+use crate::view::text::Line;
+use crate::view::{NodeSet, Table, count};
+
+/// Rows above which a table on a terminal is folded.
+const ROWS: usize = 50;
+/// Runs of node names that are shown before the rest is only counted.
+const RUNS: usize = 3;
+
+// No doc comment: clap would make it the description of commands without one.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
+pub struct Expand {
+    /// Show a row for each node also where a terminal would get more than 50
+    #[arg(long, help_heading = "Output options")]
+    expand: bool,
+}
+
+impl Expand {
+    /// Whether to fold this many rows; in a pipe, a row is one node.
+    pub fn folds(self, rows: usize, terminal: bool) -> bool {
+        terminal && !self.expand && rows > ROWS
+    }
+}
+
+/// A table of cells and the nodes that have them, those of most nodes first.
+pub fn table<'a>(
+    columns: impl IntoIterator<Item = &'static str>,
+    rows: impl Iterator<Item = (Vec<Line>, &'a str)>,
+) -> Table {
+    let columns = columns.into_iter().chain(["count", "nodes"]);
+    let rows = rows.map(|(cells, node)| {
+        let key: Vec<String> = cells.iter().map(Line::plain).collect();
+        (key, (cells, node))
+    });
+    let mut groups: Vec<(Vec<Line>, Vec<&str>)> = grouped(rows)
+        .into_iter()
+        .map(|(_, mut rows)| {
+            let nodes = rows.iter().map(|(_, node)| *node).collect();
+            (rows.swap_remove(0).0, nodes)
+        })
+        .collect();
+    groups.sort_by_key(|(_, nodes)| std::cmp::Reverse(nodes.len()));
+    let mut table = Table::new(columns).cut();
+    for (cells, nodes) in groups {
+        let set = NodeSet::of(&nodes);
+        let end = [count(nodes.len()).into(), set.limited(RUNS).into()];
+        table.row(cells.into_iter().chain::<[Line; 2]>(end));
+    }
+    table
+}

@@ -1,0 +1,346 @@
+//! The assessment of a custom resource: one word, node counts, and a message.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::findings::concerns;
+use crate::api::{Skyhook, Status};
+use crate::cluster::{Certainty, Cluster, NodeRecord};
+use crate::commands::shared::diagnosis::group::FindingGroup;
+use crate::model::{Action, Model, NodeProgress, ProgressState, Timeline, WaitReason};
+use crate::rules::impact::Impact;
+use crate::rules::{Finding, Severity};
+use crate::view::text::Label;
+use crate::view::{ago, count, list, plural};
+
+/// How a custom resource is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub enum Assessment {
+    /// Complete on all nodes.
+    Complete,
+    /// At least one node makes progress, and none fails.
+    Progressing,
+    /// Some nodes make progress, others fail or are blocked.
+    Degraded,
+    /// Something has to happen first, and is expected to.
+    Waiting,
+    Paused,
+    Disabled,
+    Deleting,
+    /// Nothing happens until someone intervenes, although nothing is wrong.
+    Blocked,
+    /// Nothing happens, because of an error.
+    Stuck,
+    /// A source that decides was not read.
+    Unknown,
+    /// The object no longer exists, but nodes have its annotations or labels.
+    Gone,
+}
+
+/// Selected nodes by the state of their progress. The names are those of [`ProgressState`].
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct NodeStates {
+    pub complete: usize,
+    pub running: usize,
+    pub waiting: usize,
+    pub suspended: usize,
+    pub blocked: usize,
+    pub unknown: usize,
+}
+
+/// The assessment of a custom resource, with the numbers and the reason behind it.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Summary {
+    pub assessment: Assessment,
+    /// Share of nodes that are complete, rounded down; null without nodes.
+    pub complete_percent: Option<usize>,
+    pub node_states: NodeStates,
+    /// Nodes on which a stage fails or has failed for good.
+    pub failed_nodes: usize,
+    /// When the oldest running stage began.
+    pub running_since: Option<String>,
+    /// Remaining time, estimated: `~6m` or `5m to 20m`.
+    pub remaining: Option<String>,
+    /// The cause, the object that it waits for, or the running stages.
+    pub message: String,
+    #[serde(skip)]
+    pub since: Option<Timestamp>,
+}
+
+impl Assessment {
+    pub fn label(self) -> Label {
+        match self {
+            Assessment::Complete => Label::Good,
+            Assessment::Stuck => Label::Error,
+            Assessment::Degraded | Assessment::Blocked | Assessment::Unknown | Assessment::Gone => {
+                Label::Warning
+            }
+            _ => Label::Plain,
+        }
+    }
+}
+
+impl NodeStates {
+    pub fn all(&self) -> usize {
+        let NodeStates {
+            complete,
+            running,
+            waiting,
+            suspended,
+            blocked,
+            unknown,
+        } = self;
+        complete + running + waiting + suspended + blocked + unknown
+    }
+
+    fn add(&mut self, state: ProgressState) {
+        *match state {
+            ProgressState::Complete => &mut self.complete,
+            ProgressState::Running => &mut self.running,
+            ProgressState::Waiting => &mut self.waiting,
+            ProgressState::Suspended => &mut self.suspended,
+            ProgressState::Blocked => &mut self.blocked,
+            ProgressState::Unknown => &mut self.unknown,
+        } += 1;
+    }
+}
+
+impl Summary {
+    /// `78% (31/40)`
+    pub fn complete(&self) -> String {
+        let states = &self.node_states;
+        match self.complete_percent {
+            Some(percent) => format!(
+                "{percent}% ({}/{})",
+                count(states.complete),
+                count(states.all())
+            ),
+            None => "-".to_owned(),
+        }
+    }
+}
+
+/// Assesses custom resources of one cluster.
+pub struct Assessor<'c, 'a> {
+    pub cluster: &'a Cluster,
+    pub model: &'c Model<'a>,
+    pub findings: &'c [Finding],
+    pub impact: &'c Impact<'a>,
+    pub timeline: Timeline<'a>,
+}
+
+impl<'a> Assessor<'_, 'a> {
+    pub fn summary(&self, name: &str) -> Summary {
+        let skyhook = self.cluster.skyhook(name);
+        let mut tally = Tally::default();
+        for (node, progress) in self.model.all_progress(name) {
+            let record = self.cluster.on_node(node, name);
+            tally.add(&progress, record, skyhook.is_some_and(Skyhook::deleting));
+        }
+        let error = self.error(name);
+        if error.as_ref().is_some_and(|error| error.stops_operator) {
+            tally.advancing -= tally.due;
+        }
+        let assessment = match skyhook {
+            None if self.cluster.skyhooks_absence() == Certainty::Proven => Assessment::Gone,
+            None => Assessment::Unknown,
+            Some(skyhook) => self.assessment(skyhook, &tally, error.is_some()),
+        };
+        let states = tally.states;
+        let known = self.cluster.nodes.ok().is_some() && states.all() > 0;
+        Summary {
+            assessment,
+            complete_percent: known.then(|| states.complete * 100 / states.all()),
+            node_states: states,
+            failed_nodes: tally.failed,
+            running_since: tally.since.map(|at| at.to_string()),
+            remaining: self.remaining(name, assessment),
+            message: match (skyhook, error) {
+                (Some(_), Some(error)) => error.message,
+                (Some(skyhook), None) => self.message(skyhook, assessment, &tally),
+                (None, _) => self.gone(name),
+            },
+            since: tally.since,
+        }
+    }
+
+    fn assessment(&self, skyhook: &Skyhook, tally: &Tally, stuck: bool) -> Assessment {
+        let states = &tally.states;
+        let open = states.all() - states.complete;
+        if self.cluster.nodes.ok().is_none() {
+            return Assessment::Unknown;
+        }
+        match () {
+            () if skyhook.deleting() && stuck => Assessment::Stuck,
+            () if skyhook.deleting() => Assessment::Deleting,
+            () if skyhook.disabled() => Assessment::Disabled,
+            () if skyhook.paused() => Assessment::Paused,
+            () if stuck && tally.advancing > 0 => Assessment::Degraded,
+            () if stuck => Assessment::Stuck,
+            () if states.all() == 0 => Assessment::Waiting,
+            () if open == 0 => Assessment::Complete,
+            () if states.running > 0 && tally.failed + states.blocked > 0 => Assessment::Degraded,
+            () if states.running > 0 => Assessment::Progressing,
+            () if states.unknown > 0 => Assessment::Unknown,
+            () if states.blocked > 0 => Assessment::Blocked,
+            () => Assessment::Waiting,
+        }
+    }
+
+    /// The estimate of a custom resource that makes progress, or waits for such a one.
+    fn remaining(&self, name: &str, assessment: Assessment) -> Option<String> {
+        let progresses = matches!(
+            assessment,
+            Assessment::Progressing | Assessment::Degraded | Assessment::Waiting
+        );
+        let mut causes = self.impact.causes.iter();
+        let blocked = causes
+            .any(|cause| cause.severity == Severity::Error && cause.blocked.contains_key(name));
+        let remaining = self.timeline.remaining(name)?;
+        (progresses && !blocked).then(|| remaining.to_string())
+    }
+
+    /// The gravest error about the custom resource, or one that stops the operator: `SKY201 package driver fails`.
+    fn error(&self, name: &str) -> Option<Trouble> {
+        let mut causes = self.impact.causes.iter();
+        let cause = causes.find(|cause| {
+            cause.severity == Severity::Error && concerns(cause, self.findings, name)
+        })?;
+        let group = FindingGroup::of(&cause.cause, self.findings);
+        Some(Trouble {
+            message: format!("{} {}", group.first().rule.code, group.message()),
+            stops_operator: group.first().blocks_reconcile(),
+        })
+    }
+
+    fn message(&self, skyhook: &Skyhook, assessment: Assessment, tally: &Tally) -> String {
+        match assessment {
+            Assessment::Complete => String::new(),
+            Assessment::Paused | Assessment::Disabled => stop_reason(skyhook).unwrap_or_default(),
+            Assessment::Deleting => {
+                let since = skyhook.metadata.deletion_timestamp;
+                format!("deletion started {}", ago(since, self.cluster.taken_at))
+            }
+            _ if self.cluster.nodes.ok().is_none() => "the nodes could not be read".to_owned(),
+            _ if tally.states.all() == 0 => "selects no node".to_owned(),
+            Assessment::Progressing | Assessment::Degraded => tally.running(),
+            _ => tally.held().unwrap_or_default(),
+        }
+    }
+
+    fn gone(&self, name: &str) -> String {
+        let nodes = plural(self.cluster.tracked(name).count(), "node");
+        match self.cluster.skyhooks.ok() {
+            Some(_) => format!("gone, but its annotations or labels are still on {nodes}"),
+            None => format!("not read, may still exist; has annotations or labels on {nodes}"),
+        }
+    }
+}
+
+/// The reason that someone noted for the pause, or for disabling it.
+pub fn stop_reason(skyhook: &Skyhook) -> Option<String> {
+    let (_, reason) = skyhook.annotated_reason(match skyhook.stopped()? {
+        "paused" => "pause",
+        _ => "disable",
+    })?;
+    Some(reason.to_owned())
+}
+
+/// An error that keeps a custom resource from progress.
+struct Trouble {
+    message: String,
+    /// The operator acts nowhere; running stages still end.
+    stops_operator: bool,
+}
+
+/// Counts over the nodes of a custom resource.
+#[derive(Default)]
+struct Tally {
+    states: NodeStates,
+    failed: usize,
+    /// Nodes that run and do not fail.
+    advancing: usize,
+    /// Of these, nodes on which the operator's next reconcile acts.
+    due: usize,
+    since: Option<Timestamp>,
+    /// Nodes by what runs there.
+    running: BTreeMap<String, usize>,
+    /// Nodes by the reason for which they do not run, worst state first.
+    held: BTreeMap<(std::cmp::Reverse<ProgressState>, String), usize>,
+    /// Earlier custom resources that it waits for.
+    earlier: Vec<String>,
+}
+
+impl Tally {
+    fn add(&mut self, progress: &NodeProgress<'_>, record: Option<&NodeRecord>, deleting: bool) {
+        let cleaned = matches!(progress.next_action, Some(Action::Finalize))
+            || matches!(progress.reason, WaitReason::Deletion(_));
+        let state = match progress.state {
+            _ if deleting && cleaned => ProgressState::Complete,
+            state => state,
+        };
+        self.states.add(state);
+        let erroring = record.is_some_and(|on| on.status == Some(Status::Erroring));
+        let given_up = matches!(progress.reason, WaitReason::GivenUp { .. });
+        self.failed += usize::from(state != ProgressState::Complete && (erroring || given_up));
+        match state {
+            ProgressState::Complete => {}
+            ProgressState::Running => {
+                let due = matches!(progress.reason, WaitReason::Nothing);
+                self.advancing += usize::from(!erroring);
+                self.due += usize::from(!erroring && due);
+                if let Some(since) = progress.since {
+                    self.since = Some(self.since.map_or(since, |first| first.min(since)));
+                }
+                *self.running.entry(running(progress)).or_default() += 1;
+            }
+            _ => {
+                if let WaitReason::Earlier { skyhook, .. } = &progress.reason
+                    && !self.earlier.iter().any(|name| name == skyhook.name())
+                {
+                    self.earlier.push(skyhook.name().to_owned());
+                }
+                let key = (std::cmp::Reverse(state), progress.reason.to_string());
+                *self.held.entry(key).or_default() += 1;
+            }
+        }
+    }
+
+    /// `driver apply on 3 nodes, net config`
+    fn running(&self) -> String {
+        let mut running: Vec<(&String, &usize)> = self.running.iter().collect();
+        running.sort_by_key(|(_, nodes)| std::cmp::Reverse(**nodes));
+        let on = |(what, nodes): (&String, &usize)| format!("{what} on {}", plural(*nodes, "node"));
+        running.into_iter().map(on).collect::<Vec<_>>().join(", ")
+    }
+
+    fn held(&self) -> Option<String> {
+        let (reason, nodes) = self.held.iter().next()?;
+        if !self.earlier.is_empty() && reason.0.0 == ProgressState::Waiting {
+            return Some(format!("waits for {}", list(&self.earlier)));
+        }
+        let on = match self.states.all() - self.states.complete {
+            open if open == *nodes => String::new(),
+            _ => format!(" ({})", plural(*nodes, "node")),
+        };
+        Some(format!("{}{on}", reason.1))
+    }
+}
+
+/// `driver apply`, or the operator's next action.
+fn running(progress: &NodeProgress<'_>) -> String {
+    match (&progress.reason, &progress.next_action) {
+        (WaitReason::Stage { package, stage }, _) => format!("{package} {stage}"),
+        (WaitReason::Kubelet(_), _) => "pod not started yet".to_owned(),
+        (_, Some(action)) => match (action.package(), action.stage()) {
+            (Some(package), Some(stage)) => format!("{package} {stage} next"),
+            (Some(package), None) => format!("{package} {} next", action.kind().to_lowercase()),
+            _ => format!("{} next", action.kind().to_lowercase()),
+        },
+        (reason, None) => reason.to_string(),
+    }
+}

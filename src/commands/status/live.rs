@@ -1,0 +1,258 @@
+//! `status -w`: the screen while custom resources make progress, until all are complete or none gets further.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::assessment::{Assessment, Summary};
+use super::item::SkyhookProgress;
+use super::report::StatusReport;
+use crate::cluster::Cluster;
+use crate::commands::shared::blockers::Blockers;
+use crate::ctx::{self, AimProgress, AimState, Blocked};
+use crate::model::ProgressState;
+use crate::rules::{self, Goal, Scope};
+use crate::view::text::{self, Line, Text};
+use crate::view::{NodeSet, View, count, human, plural};
+
+/// Transitions that are shown below the screen.
+const TRANSITIONS: usize = 5;
+/// Runs of node names of a transition.
+const RUNS: usize = 3;
+
+/// The watched custom resources, and what was seen of them.
+pub struct Live {
+    /// Empty for all.
+    pub names: Vec<String>,
+    installs: Blockers,
+    deletions: Blockers,
+    /// Assessment and counts as they were shown last.
+    shown: BTreeMap<String, String>,
+    /// The open custom resources with their assessments.
+    open: Vec<(String, Assessment)>,
+    /// Node states of named custom resources.
+    states: BTreeMap<(String, String), ProgressState>,
+    transitions: VecDeque<Line>,
+    /// Complete nodes at the beginning, and when that was.
+    begin: Option<(usize, Timestamp)>,
+    /// The last screen.
+    whole: Text,
+    /// The lines of the only look so far.
+    first: Option<Vec<Line>>,
+    looked: bool,
+}
+
+/// The end of a watch.
+pub struct Last(Text);
+
+impl View for Last {
+    fn blocks(&self, _wide: bool) -> Text {
+        self.0.clone()
+    }
+
+    fn names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn document(&self) -> Value {
+        Value::Null
+    }
+}
+
+impl Live {
+    pub fn new(cluster: &Cluster, names: &[String]) -> Live {
+        Live {
+            names: names.to_vec(),
+            installs: Blockers::new(cluster, None),
+            deletions: Blockers::new(cluster, None),
+            shown: BTreeMap::new(),
+            open: Vec::new(),
+            states: BTreeMap::new(),
+            transitions: VecDeque::new(),
+            begin: None,
+            whole: Text::new(),
+            first: None,
+            looked: false,
+        }
+    }
+
+    /// The last screen, which a terminal has cleared; in a pipe the lines that were not printed yet.
+    pub fn last(&self, redraws: bool) -> Last {
+        if redraws {
+            return Last(self.whole.clone());
+        }
+        let mut text = Text::new();
+        for line in self.first.iter().flatten().filter(|_| self.open.is_empty()) {
+            text.line(line.clone());
+        }
+        Last(text)
+    }
+
+    /// The blockers that ended the watch.
+    pub fn found(&self) -> Option<impl View + '_> {
+        self.installs.found().or_else(|| self.deletions.found())
+    }
+
+    /// One line per custom resource or set of nodes that changed.
+    fn changes(&mut self, status: &StatusReport<'_>) -> Vec<Line> {
+        let time = status.cluster.taken_at.strftime("%H:%M:%S");
+        let mut changes = Vec::new();
+        for item in &status.document.items {
+            let line = summary(item);
+            let text = line.plain();
+            if self.shown.get(&item.name) != Some(&text) {
+                changes.push(text::dim(format!("{time} ")) + line);
+                self.shown.insert(item.name.clone(), text);
+            }
+        }
+        let first = self.states.is_empty();
+        let mut moved: BTreeMap<(String, String), Vec<&str>> = BTreeMap::new();
+        for name in &self.names {
+            for (node, progress) in status.model.all_progress(name) {
+                let key = (name.clone(), node.name.to_string());
+                let before = self.states.insert(key, progress.state);
+                if before.is_some_and(|before| before != progress.state) {
+                    let to = format!("{:?}", progress.state).to_lowercase();
+                    moved
+                        .entry((name.clone(), to))
+                        .or_default()
+                        .push(&node.name);
+                }
+            }
+        }
+        for ((name, to), nodes) in moved {
+            let set = NodeSet::of(&nodes).limited(RUNS);
+            changes.push(text::dim(format!("{time} ")) + format!("{name}  {set} {to}"));
+        }
+        if !first || self.names.is_empty() {
+            self.transitions.extend(changes.iter().cloned());
+        }
+        while self.transitions.len() > TRANSITIONS {
+            self.transitions.pop_front();
+        }
+        changes
+    }
+
+    /// `12 nodes completed in 3m, 4.0 per minute`
+    fn rate(&mut self, status: &StatusReport<'_>) -> Option<String> {
+        let items = status.document.items.iter();
+        let complete = items.map(|item| item.summary.node_states.complete).sum();
+        let now = status.cluster.taken_at;
+        let (before, since) = *self.begin.get_or_insert((complete, now));
+        let took = now.duration_since(since);
+        let done = complete.checked_sub(before).filter(|done| *done > 0)?;
+        let minutes = (took.as_secs_f64() / 60.0).max(1.0 / 60.0);
+        Some(format!(
+            "{} completed in {}, {:.1} per minute",
+            plural(done, "node"),
+            human(took),
+            done as f64 / minutes
+        ))
+    }
+}
+
+/// `gpu-tune  Progressing 78% (31/40), 2 failed, ~6m: driver apply on 3 nodes`
+fn summary(item: &SkyhookProgress) -> Line {
+    let Summary {
+        assessment,
+        failed_nodes,
+        remaining,
+        message,
+        ..
+    } = &item.summary;
+    let assessed = assessment.label().on(format!("{assessment:?}"));
+    let mut line = text::heading(&item.name) + "  " + assessed + " " + item.summary.complete();
+    if *failed_nodes > 0 {
+        line = line + format!(", {} failed", count(*failed_nodes));
+    }
+    if let Some(remaining) = remaining {
+        line = line + format!(", {remaining}");
+    }
+    match message.as_str() {
+        "" => line,
+        message => line + ": " + message,
+    }
+}
+
+/// Nothing more happens to it.
+fn ended(assessment: Assessment) -> bool {
+    matches!(
+        assessment,
+        Assessment::Complete | Assessment::Gone | Assessment::Disabled
+    )
+}
+
+impl ctx::Aim for Live {
+    fn look(&mut self, cluster: &Cluster) -> AimProgress {
+        let report = rules::diagnose(cluster, &Scope::default());
+        let status = StatusReport::new(cluster, report, &self.names);
+        let news = self.changes(&status);
+        let mut whole = status.blocks(false);
+        if !self.transitions.is_empty() {
+            whole.blank();
+        }
+        for line in &self.transitions {
+            whole.summary(line.clone());
+        }
+        if let Some(rate) = self.rate(&status) {
+            whole.line(text::dim(rate));
+        }
+        let items = status.document.items.iter();
+        let open = items.filter(|item| !ended(item.summary.assessment));
+        self.open = open
+            .map(|item| (item.name.clone(), item.summary.assessment))
+            .collect();
+        self.first = (!self.looked).then(|| news.clone());
+        self.looked = true;
+        self.whole = whole.clone();
+        AimProgress {
+            state: if self.open.is_empty() {
+                AimState::Met
+            } else {
+                AimState::NotYet
+            },
+            whole,
+            news,
+        }
+    }
+
+    /// Blocked once no custom resource makes progress.
+    fn blocked(&mut self, cluster: &Cluster) -> Blocked {
+        let progresses = |(_, assessment): &(String, Assessment)| {
+            matches!(assessment, Assessment::Progressing | Assessment::Degraded)
+        };
+        if self.open.iter().any(progresses) {
+            self.installs.clear();
+            self.deletions.clear();
+            return Blocked::No;
+        }
+        let deleting = |name: &str| cluster.skyhook(name).is_some_and(|s| s.deleting());
+        let names = self.open.iter().map(|(name, _)| name.clone());
+        let (deletions, installs): (Vec<String>, Vec<String>) =
+            names.partition(|name| deleting(name));
+        let mut perhaps = false;
+        for (blockers, names, goal) in [
+            (&mut self.installs, installs, Goal::Install),
+            (&mut self.deletions, deletions, Goal::Deletion),
+        ] {
+            if names.is_empty() {
+                continue;
+            }
+            match blockers.judge(cluster, &names, goal) {
+                Blocked::No => {}
+                Blocked::Perhaps => perhaps = true,
+                by @ Blocked::By(_) => return by,
+            }
+        }
+        if perhaps {
+            Blocked::Perhaps
+        } else {
+            Blocked::No
+        }
+    }
+
+    fn is_screen(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,185 @@
+//! The screen of `status` without a name: one row per custom resource, then the causes.
+
+use super::item::{Compartment, Package, SkyhookProgress};
+use super::report::StatusReport;
+use crate::commands::shared::cause_table;
+use crate::commands::shared::diagnosis::group::FindingGroup;
+use crate::commands::shared::rule::{counted, label_of};
+use crate::view::text::{self, Line, Text};
+use crate::view::{Table, age, cells, count, list, plural};
+
+/// Lines of a small terminal, without the one of the prompt.
+const LINES: usize = 23;
+/// Causes that are shown in any case.
+const CAUSES: usize = 3;
+
+pub fn text(status: &StatusReport<'_>, wide: bool) -> Text {
+    let document = &status.document;
+    let mut text = Text::new();
+    text.line(document.operator.line());
+    // Of two operators the older one acts on these.
+    if document.legacy > 0 && status.cluster.installations().len() < 2 {
+        let kind = status.cluster.flavor().other().resource();
+        let ignored = plural(document.legacy, &format!("{kind} object"));
+        text.paragraph(text::dim(format!("This operator ignores {ignored}.")));
+    }
+    text.table(items(status, wide));
+    let used = text.height() + 2 + usize::from(document.not_checked > 0);
+    let most = if wide {
+        usize::MAX
+    } else {
+        LINES.saturating_sub(used).max(CAUSES)
+    };
+    text.blank();
+    text.append(causes(status, None, most));
+    text.append(not_checked(document.not_checked));
+    text
+}
+
+fn items(status: &StatusReport<'_>, wide: bool) -> Table {
+    let columns = ["name", "assessment", "complete", "failed", "eta"];
+    let more = ["running", "waiting", "since", "packages", "compartments"];
+    let more = more.into_iter().filter(|_| wide);
+    let mut table = Table::new(columns.into_iter().chain(more).chain(["message"])).cut();
+    for item in &status.document.items {
+        let summary = &item.summary;
+        let states = &summary.node_states;
+        let failed = match summary.failed_nodes {
+            0 => text::plain("0"),
+            failed => text::error(count(failed)),
+        };
+        let cells = cells![
+            item.name.as_str(),
+            summary
+                .assessment
+                .label()
+                .on(format!("{:?}", summary.assessment)),
+            summary.complete(),
+            failed,
+            summary.remaining.as_deref().unwrap_or("-"),
+        ];
+        let since = summary
+            .since
+            .map(|at| age(Some(at), status.cluster.taken_at));
+        let more = cells![
+            count(states.running),
+            count(states.all() - states.complete - states.running),
+            since.as_deref().unwrap_or("-"),
+            or_dash(packages(&item.packages)),
+            or_dash(compartments(item)),
+        ];
+        let more = more.into_iter().filter(|_| wide);
+        let message = Line::from(or_dash(summary.message.clone()));
+        table.row(cells.into_iter().chain(more).chain([message]));
+    }
+    table
+}
+
+fn or_dash(text: String) -> String {
+    if text.is_empty() {
+        "-".to_owned()
+    } else {
+        text
+    }
+}
+
+/// `driver 31/40,net 40/40`
+fn packages(packages: &[Package]) -> String {
+    let packages = packages.iter().filter(|package| package.in_spec);
+    let one = |package: &Package| {
+        let done = if package.uninstalling {
+            package.absent
+        } else {
+            package.complete
+        };
+        format!("{} {}/{}", package.name, done, package.nodes)
+    };
+    packages.map(one).collect::<Vec<_>>().join(",")
+}
+
+/// `canary 3/3,(default) 28/37`
+fn compartments(item: &SkyhookProgress) -> String {
+    let one = |part: &Compartment| {
+        let stopped = if part.stopped { " stopped" } else { "" };
+        format!(
+            "{} {}/{}{stopped}",
+            part.title(),
+            part.completed,
+            part.nodes
+        )
+    };
+    item.compartments
+        .iter()
+        .map(one)
+        .collect::<Vec<_>>()
+        .join(",")
+}
+
+/// The headline, then one line per cause, of one custom resource or of all.
+pub fn causes(status: &StatusReport<'_>, name: Option<&str>, most: usize) -> Text {
+    let mut text = Text::new();
+    let all = 0..status.impact.causes.len();
+    let about = |at: &usize| {
+        let cause = &status.impact.causes[*at];
+        let concerned =
+            name.is_none_or(|name| super::findings::concerns(cause, &status.findings, name));
+        concerned && status.is_grave(*at)
+    };
+    let shown: Vec<usize> = all.filter(about).collect();
+    if shown.is_empty() {
+        return text;
+    }
+    let findings = match name {
+        None => status.document.findings,
+        Some(name) => super::findings::Findings::about(name, &status.impact, &status.findings),
+    };
+    let command = match name {
+        Some(name) => format!("kubectl skyhook diagnose stuck {name}"),
+        None => "kubectl skyhook diagnose stuck".to_owned(),
+    };
+    let headline = match cause_table::blocked(&status.impact) {
+        Some(blocked) if name.is_none() => cause_table::stuck(&blocked),
+        _ => Line::from(list(&counted(findings.errors, findings.warnings))),
+    };
+    text.line(headline + ": " + text::command(command));
+    let fits = if shown.len() > most {
+        most.saturating_sub(1).max(1)
+    } else {
+        shown.len()
+    };
+    for at in &shown[..fits] {
+        let impact = &status.impact.causes[*at];
+        let group = FindingGroup::of(&impact.cause, &status.findings);
+        let nodes = match group.node_count() {
+            0 => String::new(),
+            nodes => format!(" on {}", plural(nodes, "node")),
+        };
+        let since = group.since().map_or(String::new(), |since| {
+            format!(", {}", age(Some(since), status.cluster.taken_at))
+        });
+        text.summary(
+            Line::from(format!("{:>2} ", at + 1))
+                + label_of(impact.severity).on(group.first().rule.code)
+                + format!(" {}{nodes}{since}: {}", group.place(), group.message()),
+        );
+    }
+    if shown.len() > fits {
+        text.line(text::dim(format!(
+            "   {}",
+            plural(shown.len() - fits, "more cause")
+        )));
+    }
+    text
+}
+
+pub fn not_checked(rules: usize) -> Text {
+    let mut text = Text::new();
+    if rules > 0 {
+        text.line(
+            text::warning(format!("{} could not be checked", plural(rules, "rule")))
+                + ": "
+                + text::command("kubectl skyhook diagnose stuck"),
+        );
+    }
+    text
+}

@@ -1,0 +1,276 @@
+//! The screen of `status NAME`: header, compartments, packages, what happens on the nodes, events, causes.
+
+use super::item::{Compartment, Nodes, Package, SkyhookProgress};
+use super::report::StatusReport;
+use super::{overview, tree};
+use crate::cluster::Cluster;
+use crate::cluster::at_once::AtOnce;
+use crate::commands::shared::event_row;
+use crate::view::text::{self, Label, Line, Text};
+use crate::view::{NodeSet, Table, ago, cells, count, plural};
+
+/// Lines of a page without -o wide.
+const LINES: usize = 39;
+/// Rows of a table, and drains, that are shown before the rest is only counted.
+const ROWS: usize = 6;
+/// Causes and events that are shown.
+const CAUSES: usize = 3;
+const EVENTS: usize = 4;
+/// Runs of node names that are shown in a cell.
+const RUNS: usize = 3;
+
+pub fn text(status: &StatusReport<'_>, wide: bool) -> Text {
+    let document = &status.document;
+    let mut text = Text::new();
+    for item in &document.items {
+        text.blank();
+        text.append(page(status, item, wide));
+    }
+    text.blank()
+        .append(overview::not_checked(document.not_checked));
+    text
+}
+
+fn page(status: &StatusReport<'_>, item: &SkyhookProgress, wide: bool) -> Text {
+    let cluster = status.cluster;
+    let most = |shown: usize| if wide { usize::MAX } else { shown };
+    let mut head = Text::new();
+    head.line(title(item));
+    head.indented(2, facts(cluster, item));
+    if let Some(nodes) = item.nodes.as_ref().filter(|_| item.exists) {
+        head.indented(2, node_counts(nodes, wide));
+    }
+    tables(&mut head, item, most(ROWS));
+    let mut end = Text::new();
+    let events = events(cluster, &item.name, most(EVENTS));
+    if !events.is_empty() {
+        end.blank().table(events);
+    }
+    let causes = overview::causes(status, Some(&item.name), most(CAUSES));
+    if !causes.is_empty() {
+        end.blank().append(causes);
+    }
+    let left = LINES
+        .saturating_sub(head.height() + end.height() + 2)
+        .max(CAUSES);
+    let tree = tree::text(cluster, &status.model, &item.name, most(left));
+    if !tree.is_empty() {
+        head.blank().append(tree);
+    }
+    head.append(end);
+    head
+}
+
+/// `gpu-tune  Degraded, 78% (31/40), 2 failed, ~6m left`
+fn title(item: &SkyhookProgress) -> Line {
+    let summary = &item.summary;
+    let assessment = summary
+        .assessment
+        .label()
+        .on(format!("{:?}", summary.assessment));
+    let mut title = text::heading(&item.name) + "  " + assessment;
+    if summary.complete_percent.is_some() {
+        title = title + ", " + summary.complete();
+    }
+    if summary.failed_nodes > 0 {
+        title = title + ", " + text::error(format!("{} failed", count(summary.failed_nodes)));
+    }
+    match &summary.remaining {
+        Some(remaining) => title + format!(", {remaining} left"),
+        None => title,
+    }
+}
+
+/// The message, then the operator's status, deletion, pause and priority.
+fn facts(cluster: &Cluster, item: &SkyhookProgress) -> Text {
+    let mut text = Text::new();
+    let summary = &item.summary;
+    let said = item.stop_reason.as_ref() == Some(&summary.message) || item.deleting_since.is_some();
+    if !summary.message.is_empty() && !(said && summary.assessment.label() == Label::Plain) {
+        text.paragraph(summary.message.as_str());
+    }
+    if !item.exists {
+        return text;
+    }
+    let status = Label::of_status(&item.status).on(&item.status);
+    let mut line = "operator status " + status;
+    if item.deleting {
+        let since = item
+            .deleting_since
+            .as_deref()
+            .and_then(|at| at.parse().ok());
+        let since = ago(since, cluster.taken_at);
+        line = line + ", " + text::warning(format!("deletion started {since}"));
+    }
+    for (is, word) in [(item.paused, "paused"), (item.disabled, "disabled")] {
+        if is && item.status != word {
+            line = line + ", " + text::warning(word);
+        }
+    }
+    if let Some(reason) = &item.stop_reason {
+        line = line + format!(" ({reason})");
+    }
+    line = line + format!(", priority {}", item.priority);
+    if !item.deployment_policy.is_empty() {
+        line = line + format!(", deployment policy {}", item.deployment_policy);
+    }
+    text.line(line);
+    text
+}
+
+/// `3 nodes: 2 complete, 1 erroring; 1 ignored`, and with `wide` the names of unfinished nodes.
+fn node_counts(nodes: &Nodes, wide: bool) -> Text {
+    let mut line = Line::from(plural(nodes.selected, "node"));
+    for (at, (status, n)) in nodes.histogram().into_iter().enumerate() {
+        let sign = if at == 0 { ": " } else { ", " };
+        line = line + sign + Label::of_status(status).on(format!("{} {status}", count(n)));
+    }
+    if nodes.ignored > 0 {
+        line = line + format!("; {} ignored", count(nodes.ignored));
+    }
+    if nodes.malformed > 0 {
+        let malformed = format!("{} with unreadable state", count(nodes.malformed));
+        line = line + "; " + text::error(malformed);
+    }
+    if nodes.left_behind > 0 {
+        let behind = count(nodes.left_behind);
+        line = line + format!("; {behind} no longer selected");
+    }
+    let mut text = Text::new();
+    text.line(line);
+    let shown = if wide { nodes.draining.len() } else { CAUSES };
+    for draining in nodes.draining.iter().take(shown) {
+        let summary = format!("{}: {}", draining.node, draining.drain.summary);
+        text.indented(2, Line::from(summary));
+    }
+    if nodes.draining.len() > shown {
+        let more = plural(nodes.draining.len() - shown, "more node");
+        text.indented(2, Line::from(format!("{more} being drained")));
+    }
+    for (status, names) in nodes.names.iter().filter(|(s, _)| wide && *s != "complete") {
+        let set = NodeSet::of(names);
+        text.indented(2, Line::from(format!("{status}: {set}")));
+    }
+    text
+}
+
+/// Compartments and packages.
+fn tables(text: &mut Text, item: &SkyhookProgress, rows: usize) {
+    let parts = &item.compartments;
+    if !parts.is_empty() {
+        text.blank()
+            .table(compartments(&parts[..parts.len().min(rows)]));
+    }
+    let packages = &item.packages;
+    if !packages.is_empty() {
+        text.blank()
+            .table(package_table(item, &packages[..packages.len().min(rows)]));
+    }
+    let hidden = parts.len().saturating_sub(rows) + packages.len().saturating_sub(rows);
+    if hidden > 0 {
+        text.line(text::dim(format!(
+            "{}; -o wide shows all",
+            plural(hidden, "more row")
+        )));
+    }
+}
+
+fn compartments(parts: &[Compartment]) -> Table {
+    let mut table = Table::new([
+        "compartment",
+        "batch",
+        "complete",
+        "max",
+        "failed",
+        "rollout",
+        "next",
+    ])
+    .cut();
+    for part in parts {
+        let rollout = if part.stopped {
+            text::error("stopped")
+        } else if part.completed >= part.nodes {
+            text::good("done")
+        } else {
+            text::plain("running")
+        };
+        table.row(cells![
+            part.title(),
+            part.batch,
+            format!("{}/{}", part.completed, part.nodes),
+            max(part.bound),
+            part.failed,
+            rollout,
+            part.next_nodes.summary(RUNS)
+        ]);
+    }
+    table
+}
+
+fn max(bound: AtOnce) -> String {
+    match bound {
+        AtOnce::UpTo(nodes) => nodes.to_string(),
+        AtOnce::Varies => "grows".to_owned(),
+        AtOnce::Unknown => "unknown".to_owned(),
+    }
+}
+
+fn package_table(item: &SkyhookProgress, packages: &[Package]) -> Table {
+    let mut table = Table::new(["package", "version", "complete", "stages"]).cut();
+    for package in packages {
+        let mut stages = Line::default();
+        for stage in &package.stages {
+            if !stages.is_empty() {
+                stages = stages + ", ";
+            }
+            let place = match stage.stage.as_str() {
+                "" => stage.state.clone(),
+                at => format!("{at}/{}", stage.state),
+            };
+            let label = match stage.state.as_str() {
+                "erroring" => Label::Error,
+                _ => Label::Plain,
+            };
+            stages = stages + label.on(format!("{} {place}", count(stage.nodes)));
+            stages = match stage.runs_for.as_str() {
+                "" => stages,
+                time => stages + text::dim(format!(" ({time})")),
+            };
+        }
+        if !package.in_spec && item.exists {
+            stages = stages + text::dim(" (not in the spec)");
+        }
+        table.row(cells![
+            package.name.as_str(),
+            package.version.as_str(),
+            done(package),
+            stages
+        ]);
+    }
+    table
+}
+
+/// `2/3`, and `2/3 absent` of a package that is to be uninstalled; nothing of one that is not in the spec.
+fn done(package: &Package) -> Line {
+    let (done, suffix) = if package.uninstalling {
+        (package.absent, " absent")
+    } else {
+        (package.complete, "")
+    };
+    let text = format!("{}/{}{suffix}", count(done), count(package.nodes));
+    if !package.in_spec {
+        Line::default()
+    } else if done == package.nodes {
+        text::good(text).into()
+    } else {
+        text.into()
+    }
+}
+
+/// The latest events about a custom resource, its pods and jobs.
+fn events(cluster: &Cluster, name: &str, most: usize) -> Table {
+    let mut rows = event_row::rows(cluster, &[name]);
+    rows.reverse();
+    rows.truncate(most);
+    event_row::table(&rows, cluster.taken_at)
+}

@@ -1,0 +1,29 @@
+//! The screens of `status`: one of all custom resources, one for each that was named.
+
+use serde_json::Value;
+
+use super::report::StatusReport;
+use super::{overview, page};
+use crate::view::text::Text;
+use crate::view::{View, to_json};
+
+impl View for StatusReport<'_> {
+    fn blocks(&self, wide: bool) -> Text {
+        if self.named {
+            page::text(self, wide)
+        } else {
+            overview::text(self, wide)
+        }
+    }
+
+    fn names(&self) -> Vec<String> {
+        let items = self.document.items.iter().filter(|item| item.exists);
+        items
+            .map(|item| format!("{}/{}", item.kind.to_lowercase(), item.name))
+            .collect()
+    }
+
+    fn document(&self) -> Value {
+        to_json(&self.document)
+    }
+}

@@ -1,0 +1,196 @@
+//! What happens on the nodes of a custom resource: compartment, node set, package and stage, pod or job.
+
+use std::collections::{BTreeMap, HashMap};
+
+use jiff::Timestamp;
+
+use super::item::compartment_title;
+use crate::api::State;
+use crate::cluster::{Cluster, Node, PackageRun, PackageRuns};
+use crate::model::{Model, NodeProgress, ProgressState};
+use crate::view::text::{self, Label, Line, Text};
+use crate::view::{NodeSet, age, plural};
+
+/// Runs of node names that are shown before the rest is only counted.
+const RUNS: usize = 3;
+
+/// What makes nodes alike.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    rank: u8,
+    /// `running`, or `waiting: …` with the reason.
+    state: String,
+    /// `driver 2.0.1 apply in_progress`
+    stages: Vec<(String, bool)>,
+}
+
+/// Like nodes of one compartment.
+#[derive(Default)]
+struct Group<'a> {
+    nodes: Vec<&'a str>,
+    /// Since when the oldest stage runs.
+    since: Option<Timestamp>,
+    /// The pods or jobs at work, those that fail first.
+    runs: Vec<(bool, String)>,
+}
+
+/// The tree, in at most so many lines.
+pub fn text<'a>(cluster: &'a Cluster, model: &Model<'a>, name: &str, lines: usize) -> Text {
+    let runs = cluster.package_runs_for(name);
+    let progress: HashMap<&str, NodeProgress<'a>> = model
+        .all_progress(name)
+        .map(|(node, progress)| (node.name.as_str(), progress))
+        .collect();
+    let mut all = Vec::new();
+    for (compartment, nodes) in model.compartments(name) {
+        let mut groups: BTreeMap<Key, Group<'a>> = BTreeMap::new();
+        for node in nodes {
+            let Some(progress) = progress.get(node.name.as_str()) else {
+                continue;
+            };
+            if progress.state != ProgressState::Complete {
+                add(&mut groups, cluster, &runs, name, node, progress);
+            }
+        }
+        if !groups.is_empty() {
+            all.push(Line::from(text::heading(compartment_title(compartment))));
+            all.extend(branches(cluster, groups));
+        }
+    }
+    let shown = if all.len() > lines {
+        lines.saturating_sub(1)
+    } else {
+        all.len()
+    };
+    let hidden = all.len() - shown;
+    let mut text = Text::new();
+    for line in all.into_iter().take(shown) {
+        text.summary(line);
+    }
+    if hidden > 0 {
+        let more = plural(hidden, "more line");
+        text.line(text::dim(format!("{more}; -o wide shows all")));
+    }
+    text
+}
+
+fn add<'a>(
+    groups: &mut BTreeMap<Key, Group<'a>>,
+    cluster: &'a Cluster,
+    runs: &PackageRuns<'a>,
+    name: &str,
+    node: &'a Node,
+    progress: &NodeProgress<'a>,
+) {
+    let record = cluster.on_node(node, name);
+    let entries = record.map_or(&[][..], |record| record.entries());
+    let active = entries
+        .iter()
+        .filter(|e| matches!(e.state, State::InProgress | State::Erroring));
+    let stages: Vec<(String, bool)> = active
+        .map(|entry| {
+            let (package, version) = entry.identity();
+            let stage = format!("{package} {version} {} {}", entry.stage, entry.state);
+            (stage, entry.state == State::Erroring)
+        })
+        .collect();
+    let fails = stages.iter().any(|(_, fails)| *fails);
+    let (rank, state) = match (progress.state, &progress.next_action) {
+        (ProgressState::Running, Some(action)) if stages.is_empty() => {
+            (2, format!("the operator {action} next"))
+        }
+        (ProgressState::Running, _) if fails => (0, "failing, retried".to_owned()),
+        (ProgressState::Running, _) => (2, "running".to_owned()),
+        (ProgressState::Blocked, _) => (1, format!("blocked: {}", progress.reason)),
+        (ProgressState::Suspended, _) => (3, format!("suspended: {}", progress.reason)),
+        (ProgressState::Unknown, _) => (1, format!("unknown: {}", progress.reason)),
+        (ProgressState::Waiting | ProgressState::Complete, _) if fails => {
+            (1, format!("failing: {}", progress.reason))
+        }
+        (ProgressState::Waiting | ProgressState::Complete, _) => {
+            (4, format!("waiting: {}", progress.reason))
+        }
+    };
+    let key = Key {
+        rank,
+        state,
+        stages,
+    };
+    let group = groups.entry(key).or_default();
+    group.nodes.push(&node.name);
+    group.since = group.since.into_iter().chain(progress.since).min();
+    let alive = runs.on(name, &node.name).filter(|run| run.alive());
+    group.runs.extend(alive.map(|run| at_work(cluster, run)));
+}
+
+/// Whether a run fails, and `pod/skyhook/driver-apply-x: CrashLoopBackOff, 5 restarts (12m)`.
+fn at_work(cluster: &Cluster, run: &PackageRun<'_>) -> (bool, String) {
+    let trouble = run.trouble().map(|(_, trouble)| trouble);
+    let fails = trouble.as_ref().map_or(String::new(), |trouble| {
+        let restarts = match trouble.restarts {
+            0 => String::new(),
+            n => format!(", {}", plural(n as usize, "restart")),
+        };
+        format!(": {}{restarts}", trouble.reason)
+    });
+    let age = age(run.created(), cluster.taken_at);
+    (
+        trouble.is_none(),
+        format!("{}{fails} ({age})", run.reference()),
+    )
+}
+
+/// The lines of a compartment's groups, drawn as a tree.
+fn branches(cluster: &Cluster, groups: BTreeMap<Key, Group<'_>>) -> Vec<Line> {
+    let mut lines = Vec::new();
+    let last = groups.len() - 1;
+    for (at, (key, mut group)) in groups.into_iter().enumerate() {
+        let (branch, below) = if at == last {
+            ("└─ ", "   ")
+        } else {
+            ("├─ ", "│  ")
+        };
+        let set = NodeSet::of(&group.nodes);
+        let set = match set.len() {
+            1 => set.to_string(),
+            n => format!("{}: {}", plural(n, "node"), set.limited(RUNS)),
+        };
+        let since = match (group.since, key.stages.is_empty()) {
+            (Some(since), true) => format!(" ({})", age(Some(since), cluster.taken_at)),
+            _ => String::new(),
+        };
+        let label = match key.rank {
+            0 => Label::Error,
+            1 => Label::Warning,
+            2 => Label::Plain,
+            _ => Label::Dim,
+        };
+        let head = branch + text::name(set) + "  ";
+        lines.push(head + label.on(key.state) + text::dim(since));
+        group.runs.sort();
+        let run = group.runs.first().map(|(_, run)| match group.runs.len() {
+            1 => run.clone(),
+            n => format!("{run}, and {} more", n - 1),
+        });
+        let stages = key.stages.len();
+        for (at, (stage, fails)) in key.stages.into_iter().enumerate() {
+            let (branch, below_stage) = if at + 1 == stages {
+                ("└─ ", "   ")
+            } else {
+                ("├─ ", "│  ")
+            };
+            let label = if fails { Label::Error } else { Label::Plain };
+            let since = group.since.map_or(String::new(), |since| {
+                format!(" ({})", age(Some(since), cluster.taken_at))
+            });
+            lines.push(below + label.on(format!("{branch}{stage}")) + text::dim(since));
+            if let Some(run) = run.as_ref().filter(|_| at + 1 == stages) {
+                lines.push(text::dim(format!("{below}{below_stage}└─ {run}")).into());
+            }
+        }
+        if let Some(run) = run.filter(|_| stages == 0) {
+            lines.push(text::dim(format!("{below}└─ {run}")).into());
+        }
+    }
+    lines
+}

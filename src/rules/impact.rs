@@ -1,0 +1,208 @@
+//! The nodes that each cause blocks, by custom resource.
+//!
+//! A finding names its own nodes. The model adds the nodes that wait for them: in the same batch, for an earlier custom
+//! resource, or for the end of a deletion.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use super::causes::{Cause, Causes};
+use super::{Finding, Severity};
+use crate::cluster::Cluster;
+use crate::model::{Model, ProgressState, WaitReason};
+
+/// Causes with the nodes that they block.
+#[derive(Debug, Default)]
+pub struct Impact<'a> {
+    /// In the order of [`Causes::ranked`].
+    pub causes: Vec<CauseImpact<'a>>,
+    /// Nodes that some custom resource selects.
+    pub selected: usize,
+}
+
+/// A cause, and the nodes that it blocks.
+#[derive(Debug)]
+pub struct CauseImpact<'a> {
+    pub cause: Cause,
+    /// The highest severity of its findings and effects.
+    pub severity: Severity,
+    /// Blocked nodes by custom resource; a node without custom resource is under the empty name.
+    pub blocked: BTreeMap<&'a str, BTreeSet<&'a str>>,
+}
+
+/// A custom resource on a node.
+type Place<'a> = (&'a str, &'a str);
+
+impl<'a> Impact<'a> {
+    pub fn new(cluster: &'a Cluster, model: &Model<'a>, findings: &[Finding]) -> Impact<'a> {
+        let ranked = Causes::of(findings).ranked(findings);
+        let places = Places::of(cluster, model);
+        let closures: Vec<HashSet<Place<'a>>> = ranked
+            .iter()
+            .map(|cause| {
+                let own = cause.findings.iter();
+                places.closure(own.flat_map(|at| places.seeds(cluster, &findings[*at])))
+            })
+            .collect();
+        // The model may give no reason for a wait that a rule explains.
+        let explained: HashSet<Place<'a>> = closures.iter().flatten().copied().collect();
+        let causes = ranked
+            .into_iter()
+            .zip(closures)
+            .map(|(cause, mut closure)| {
+                let effects = cause.effects.iter();
+                let seeds = effects.flat_map(|at| places.seeds(cluster, &findings[*at]));
+                let rest =
+                    seeds.filter(|place| places.is_held(place) && !explained.contains(place));
+                closure.extend(places.closure(rest));
+                let mut blocked: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+                for (skyhook, node) in closure {
+                    blocked.entry(skyhook).or_default().insert(node);
+                }
+                let all = cause.findings.iter().chain(&cause.effects);
+                let severity = all.map(|at| findings[*at].severity).max();
+                CauseImpact {
+                    severity: severity.unwrap_or(Severity::Info),
+                    blocked,
+                    cause,
+                }
+            });
+        Impact {
+            causes: causes.collect(),
+            selected: places.selected,
+        }
+    }
+
+    /// Causes of this severity.
+    pub fn count(&self, severity: Severity) -> usize {
+        let of = |cause: &&CauseImpact<'_>| cause.severity == severity;
+        self.causes.iter().filter(of).count()
+    }
+
+    /// Nodes that errors block.
+    pub fn blocked_nodes(&self) -> usize {
+        let errors = self.causes.iter().filter(|c| c.severity == Severity::Error);
+        let nodes: HashSet<&str> = errors.flat_map(CauseImpact::nodes).collect();
+        nodes.len()
+    }
+}
+
+impl<'a> CauseImpact<'a> {
+    /// The blocked nodes, each once.
+    pub fn nodes(&self) -> BTreeSet<&'a str> {
+        self.blocked.values().flatten().copied().collect()
+    }
+}
+
+/// What the model knows of each custom resource on each node.
+struct Places<'a> {
+    /// Places that make no progress, and those that run.
+    open: HashMap<Place<'a>, Standing>,
+    /// The places that wait for a place.
+    waiting: HashMap<Place<'a>, Vec<Place<'a>>>,
+    /// Open places of a custom resource.
+    of_skyhook: HashMap<&'a str, Vec<Place<'a>>>,
+    selected: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    Held,
+    /// The operator's next reconcile acts.
+    Due,
+    /// A stage runs.
+    Running,
+}
+
+impl<'a> Places<'a> {
+    fn of(cluster: &'a Cluster, model: &Model<'a>) -> Places<'a> {
+        let mut places = Places {
+            open: HashMap::new(),
+            waiting: HashMap::new(),
+            of_skyhook: HashMap::new(),
+            selected: 0,
+        };
+        let mut selected: HashSet<&str> = HashSet::new();
+        for skyhook in cluster.skyhooks.items() {
+            let name = skyhook.name();
+            for (node, progress) in model.all_progress(name) {
+                let place = (name, node.name.as_str());
+                selected.insert(place.1);
+                let standing = match (progress.state, &progress.reason) {
+                    (ProgressState::Complete, _) => continue,
+                    (ProgressState::Running, WaitReason::Nothing) => Standing::Due,
+                    (ProgressState::Running, _) => Standing::Running,
+                    _ => Standing::Held,
+                };
+                places.open.insert(place, standing);
+                places.of_skyhook.entry(name).or_default().push(place);
+                let awaited = match progress.reason {
+                    WaitReason::Earlier { skyhook, node, .. } => Some((skyhook.name(), node)),
+                    WaitReason::MalformedState { skyhook, node } => Some((skyhook.name(), node)),
+                    WaitReason::Batch { node, .. } => node.map(|node| (name, node)),
+                    WaitReason::BatchSibling(node) | WaitReason::Deletion(node) => {
+                        Some((name, node))
+                    }
+                    _ => None,
+                };
+                if let Some((skyhook, node)) = awaited {
+                    let awaited = (skyhook, node.name.as_str());
+                    places.waiting.entry(awaited).or_default().push(place);
+                }
+            }
+        }
+        places.selected = selected.len();
+        places
+    }
+
+    fn is_held(&self, place: &Place<'a>) -> bool {
+        self.open.get(place) == Some(&Standing::Held)
+    }
+
+    /// The places that a finding is about.
+    fn seeds(&self, cluster: &'a Cluster, finding: &Finding) -> Vec<Place<'a>> {
+        let held = |place: &&Place<'a>| self.is_held(place);
+        let subject = &finding.subject;
+        let node = |name: &str| cluster.node(name).map(|node| node.name.as_str());
+        let skyhook = subject.skyhook.as_deref().and_then(|s| cluster.skyhook(s));
+        let skyhook = skyhook.map(|skyhook| skyhook.name());
+        let own = subject.node.as_deref().and_then(node);
+        if finding.blocks_reconcile() {
+            let open = self.of_skyhook.values().flatten().copied();
+            let idle = open.filter(|place| self.open[place] != Standing::Running);
+            let own = own.map(|node| (skyhook.unwrap_or_default(), node));
+            return idle.chain(own).collect();
+        }
+        match (skyhook, own) {
+            (Some(skyhook), _) => {
+                let named = finding
+                    .holds_up
+                    .iter()
+                    .filter_map(|name| node(name))
+                    .chain(own);
+                let named: Vec<Place<'a>> = named.map(|node| (skyhook, node)).collect();
+                if !named.is_empty() {
+                    return named;
+                }
+                let open = self.of_skyhook.get(skyhook).into_iter().flatten();
+                open.filter(held).copied().collect()
+            }
+            (None, Some(node)) => {
+                let skyhooks = cluster.skyhooks.items().iter().map(|s| (s.name(), node));
+                let held = skyhooks.filter(|place| self.is_held(place));
+                held.chain([("", node)]).collect()
+            }
+            (None, None) => Vec::new(),
+        }
+    }
+
+    /// These places and those that wait for them, directly or not.
+    fn closure(&self, seeds: impl Iterator<Item = Place<'a>>) -> HashSet<Place<'a>> {
+        let mut next: Vec<Place<'a>> = seeds.collect();
+        let mut reached: HashSet<Place<'a>> = next.iter().copied().collect();
+        while let Some(place) = next.pop() {
+            let waiting = self.waiting.get(&place).into_iter().flatten().copied();
+            next.extend(waiting.filter(|place| reached.insert(*place)));
+        }
+        reached
+    }
+}

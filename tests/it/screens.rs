@@ -1,0 +1,276 @@
+//! Whole screens of 80 columns, by situation.
+
+use insta::assert_snapshot;
+use kubectl_skyhook::api::{ApiFlavor, keys};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::object_builder::{NODEWRIGHT, PackageRun};
+use crate::support::run::run;
+use crate::terminal::on_terminal;
+
+const API: ApiFlavor = ApiFlavor::NodeWright;
+/// Nodes are dealt to this many pools, and custom resources too.
+const POOLS: usize = 5;
+const NAMES: [&str; 15] = [
+    "base",
+    "gpu-tune",
+    "storage",
+    "network",
+    "monitoring",
+    "security",
+    "kernel",
+    "driver",
+    "fabric",
+    "cache",
+    "logging",
+    "runtime",
+    "limits",
+    "firmware",
+    "cleanup",
+];
+/// Custom resources of which every ninth open node fails.
+const FAILING: [usize; 2] = [1, 4];
+/// A custom resource without its image.
+const NO_IMAGE: usize = 2;
+/// A paused custom resource.
+const PAUSED: usize = 3;
+
+/// A fleet in the middle of a rollout.
+struct Fleet {
+    directory: TempDir,
+}
+
+impl Fleet {
+    fn of(nodes: usize) -> Fleet {
+        let mut items = vec![NODEWRIGHT.operator()];
+        items.extend((0..NAMES.len()).map(|at| skyhook(at, nodes)));
+        for n in 0..nodes {
+            items.extend(node(n, nodes));
+        }
+        let directory = tempfile::tempdir().expect("a directory");
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
+        let file = directory.path().join("cluster.json");
+        std::fs::write(file, list.to_string()).expect("a write");
+        Fleet { directory }
+    }
+
+    /// The screen, and how many lines it has.
+    fn screen(&self, words: &str) -> (String, usize) {
+        let from = format!(
+            "--from {} --now 2026-11-20T10:00:00Z",
+            self.directory.path().display()
+        );
+        let screen = on_terminal(80, &format!("{words} {from}"));
+        let wide: Vec<&str> = screen
+            .lines()
+            .filter(|line| line.chars().count() > 80)
+            .collect();
+        let commands = wide.iter().all(|line| line.contains("kubectl skyhook"));
+        let commands = commands || words.contains("-o wide") || words.contains("diagnose");
+        assert!(commands, "{words}: {}", wide.join("\n"));
+        let lines = screen.lines().count();
+        (format!("$ kubectl skyhook {words}\n{screen}"), lines)
+    }
+}
+
+fn skyhook(at: usize, nodes: usize) -> Value {
+    let name = NAMES[at];
+    let mut skyhook = NODEWRIGHT.skyhook(
+        "in_progress",
+        json!({name: {"version": "1.0.0", "image": format!("registry.example/{name}")}}),
+    );
+    skyhook["metadata"]["name"] = name.into();
+    skyhook["metadata"]["uid"] = name.into();
+    skyhook["metadata"]["creationTimestamp"] = "2026-11-20T08:00:00Z".into();
+    skyhook["spec"]["priority"] = json!(10 * (at + 1));
+    skyhook["spec"]["nodeSelectors"] = json!({"matchLabels": {"pool": format!("p{}", at % POOLS)}});
+    skyhook["spec"]["interruptionBudget"] = json!({"percent": 20});
+    if at == PAUSED {
+        skyhook["metadata"]["annotations"] = json!({API.key("pause"): "true"});
+    }
+    let all = nodes / POOLS;
+    skyhook["status"]["compartmentStatuses"] = json!({"__default__": {
+        "matched": all, "ceiling": (all / 5).max(1), "completed": complete(at, nodes), "inProgress": 1,
+        "batchState": {"currentBatch": 3},
+    }});
+    skyhook
+}
+
+/// Nodes on which a custom resource is complete: more for later ones, as if an earlier one had been added.
+fn complete(at: usize, nodes: usize) -> usize {
+    nodes / POOLS * (at + 1) / (NAMES.len() + 1)
+}
+
+/// A node, with its pods.
+fn node(n: usize, nodes: usize) -> Vec<Value> {
+    let name = format!("node-{n:05}");
+    let (pool, place) = (n % POOLS, n / POOLS);
+    let mut node = NODEWRIGHT.node(&name, "complete", &[]);
+    let mut annotations = json!({});
+    let mut objects = Vec::new();
+    for (at, skyhook) in NAMES
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| at % POOLS == pool)
+    {
+        let open = place.checked_sub(complete(at, nodes));
+        let (status, entry) = match open {
+            None => ("complete", Some(("config", "complete"))),
+            Some(open) if FAILING.contains(&at) && open % 9 == 0 => {
+                ("erroring", Some(("apply", "erroring")))
+            }
+            Some(open) if at < POOLS && at != PAUSED && open % 7 == 0 => {
+                ("in_progress", Some(("apply", "in_progress")))
+            }
+            Some(_) => ("waiting", None),
+        };
+        annotations[keys::status(API, skyhook)] = status.into();
+        let state = entry.map_or(json!({}), |(stage, state)| {
+            json!({format!("{skyhook}|1.0.0"): {
+                "name": skyhook, "version": "1.0.0", "image": format!("registry.example/{skyhook}"),
+                "stage": stage, "state": state,
+            }})
+        });
+        annotations[keys::node_state(API, skyhook)] = state.to_string().into();
+        if status == "erroring" || status == "in_progress" {
+            let state = match at {
+                _ if status == "erroring" => "failed",
+                NO_IMAGE => "waiting:ImagePullBackOff",
+                _ => "running",
+            };
+            objects.extend(work(skyhook, &name, &format!("{skyhook}-{n:05}"), state));
+        }
+    }
+    node["metadata"]["annotations"] = annotations;
+    node["metadata"]["labels"] = json!({"pool": format!("p{pool}")});
+    objects.push(node);
+    objects
+}
+
+/// The Job and the pod of a stage, whose container is in this state.
+fn work(skyhook: &str, node: &str, name: &str, state: &str) -> [Value; 2] {
+    let run = PackageRun {
+        node,
+        package: skyhook,
+        job: Some(name),
+        at: "2026-11-20T09:50:00Z",
+        ..PackageRun::default()
+    };
+    let (status, phase) = match state {
+        "failed" => (
+            json!({"failed": 4, "conditions": [
+                {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"},
+            ]}),
+            "Failed",
+        ),
+        _ => (json!({"active": 1}), "Pending"),
+    };
+    let job = NODEWRIGHT.job(&run, status);
+    let container = match state {
+        "waiting:ImagePullBackOff" => "init",
+        _ => "apply",
+    };
+    let mut pod = NODEWRIGHT.pod(
+        name,
+        &run,
+        phase,
+        &[&format!("{skyhook}-{container} {state}")],
+    );
+    pod["status"]["initContainerStatuses"][0]["image"] =
+        format!("registry.example/{skyhook}:1.0.0").into();
+    [job, pod].map(|mut object| {
+        let metadata = &mut object["metadata"];
+        metadata["labels"][API.key("name")] = skyhook.into();
+        let note = json!({
+            "name": skyhook, "version": "1.0.0", "skyhook": skyhook, "stage": "apply",
+            "image": format!("registry.example/{skyhook}"),
+        });
+        metadata["annotations"][API.key("package")] = note.to_string().into();
+        // The operator has recorded the failure.
+        if state == "failed" {
+            metadata["annotations"][API.key("state-recorded")] = "true".into();
+        }
+        if metadata["ownerReferences"][0]["kind"] != "Job" {
+            metadata["ownerReferences"][0]["name"] = skyhook.into();
+        }
+        object
+    })
+}
+
+#[test]
+fn ten_nodes_in_a_rollout() {
+    let fleet = Fleet::of(10);
+    for words in ["status", "status gpu-tune", "diagnose stuck"] {
+        assert_snapshot!(
+            format!("ten_nodes_{}", words.replace(' ', "_")),
+            fleet.screen(words).0
+        );
+    }
+}
+
+#[test]
+fn status_of_fifteen_custom_resources_fits_on_24_lines() {
+    let fleet = Fleet::of(130);
+    for words in [
+        "status",
+        "status gpu-tune",
+        "status -o wide",
+        "diagnose stuck",
+        "diagnose stuck 2",
+    ] {
+        let (screen, lines) = fleet.screen(words);
+        assert_snapshot!(format!("130_nodes_{}", words.replace(' ', "_")), screen);
+        if words == "status" {
+            assert!(lines < 24, "{lines} lines");
+        }
+    }
+}
+
+#[test]
+fn pages_of_15000_nodes_are_short() {
+    let fleet = Fleet::of(15_000);
+    for words in ["status", "status gpu-tune", "diagnose stuck"] {
+        let (screen, lines) = fleet.screen(words);
+        assert_snapshot!(format!("15000_nodes_{}", words.replace(' ', "_")), screen);
+        assert!(lines < 41, "{words}: {lines} lines");
+    }
+}
+
+/// The headline, the documents and the list for scripts count the same causes and nodes.
+#[test]
+fn counts_agree() {
+    let fleet = Fleet::of(130);
+    let from = format!(
+        "--from {} --now 2026-11-20T10:00:00Z",
+        fleet.directory.path().display()
+    );
+    let json = |words: &str| run(&format!("{words} -o json {from}")).output().json();
+    let (status, diagnosis) = (json("status"), json("diagnose stuck"));
+    let errors = &status["findings"]["errors"];
+    assert_eq!(errors, &diagnosis["counts"]["errors"]);
+    for key in ["blockedNodes", "selectedNodes"] {
+        assert_eq!(status[key], diagnosis[key], "{key}");
+    }
+    let causes = diagnosis["causes"].as_array().expect("causes");
+    let grave = causes
+        .iter()
+        .filter(|cause| cause["severity"] == "error")
+        .count();
+    assert_eq!(errors, &json!(grave));
+    let headline = format!(
+        "STUCK: {grave} causes block {} of 130 nodes",
+        status["blockedNodes"]
+    );
+    for words in ["status", "diagnose stuck"] {
+        let ran = run(&format!("{words} {from}")).output();
+        assert!(
+            ran.stdout.lines().any(|line| line.starts_with(&headline)),
+            "{}",
+            ran.stdout
+        );
+    }
+    let names = run(&format!("diagnose stuck -o name {from}")).output();
+    assert_eq!(names.stdout.lines().count(), causes.len());
+    assert!(names.stdout.starts_with("SKY"), "{}", names.stdout);
+}
