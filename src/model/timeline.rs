@@ -63,10 +63,21 @@ impl Timeline<'_> {
         }
         let mut moments = self.moments.iter().rev();
         let last = moments.find(|moment| moment.skyhook == skyhook)?;
-        Some(Remaining {
-            seconds: last.seconds,
+        Some(self.until(last))
+    }
+
+    /// The time until the first stage of a custom resource on a node; `None` where there is none, or durations are unknown.
+    pub fn start(&self, skyhook: &str, node: &str) -> Option<Remaining> {
+        let mut moments = self.moments.iter().filter(|_| !self.untimed);
+        let first = moments.find(|m| m.skyhook == skyhook && m.node.name == *node)?;
+        Some(self.until(first))
+    }
+
+    fn until(&self, moment: &Moment<'_>) -> Remaining {
+        Remaining {
+            seconds: moment.seconds,
             uncertainty: self.uncertainty,
-        })
+        }
     }
 }
 

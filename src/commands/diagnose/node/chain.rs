@@ -1,5 +1,6 @@
 //! Why a node is not complete: for each custom resource the first reason, and the findings behind it.
 
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
 use schemars::JsonSchema;
@@ -70,6 +71,7 @@ impl<'a> Chain<'a> {
             node,
             package_runs: &package_runs,
             model: &model,
+            timeline: OnceCell::new(),
             findings: &report.findings,
             whole,
         };

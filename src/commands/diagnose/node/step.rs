@@ -1,12 +1,14 @@
 //! One package on the node.
 
+use std::cell::OnceCell;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::api::{Package, Skyhook, Stage, State};
 use crate::cluster::{Cluster, Node, PackageRuns, Phase, Placement};
 use crate::commands::shared::package_row::words;
-use crate::model::Model;
+use crate::model::{Model, Timeline};
 use crate::rules::Finding;
 use crate::view::{ago, for_how_long, list};
 
@@ -28,6 +30,8 @@ pub struct Inspection<'l, 'a> {
     pub node: &'a Node,
     pub package_runs: &'l PackageRuns<'a>,
     pub model: &'l Model<'a>,
+    /// The rollouts until their end, simulated when a node waits in a queue.
+    pub timeline: OnceCell<Timeline<'a>>,
     pub findings: &'l [Finding],
     /// No requested source is missing.
     pub whole: bool,

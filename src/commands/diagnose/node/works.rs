@@ -7,7 +7,7 @@ use crate::cluster::PackageRun;
 use crate::cluster::at_once::AtOnce;
 use crate::cluster::drain::progress::DrainProgress;
 use crate::commands::shared::drain;
-use crate::model::WaitReason;
+use crate::model::{Model, WaitReason};
 use crate::rules::Severity;
 use crate::view::{ago, count, for_how_long, plural};
 
@@ -77,12 +77,11 @@ impl<'a> Inspection<'_, 'a> {
                 1 => "; one node is in progress now".to_owned(),
                 n => format!("; {} are in progress now", plural(n, "node")),
             };
+            let turn = self.turn(skyhook, turn.number.is_some());
+            let says = format!("{place} {compartment}{at_once}{now}{turn}");
             return (
                 LinkState::Waiting,
-                self.unless_something_is_wrong(
-                    skyhook,
-                    format!("{place} {compartment}{at_once}{now}"),
-                ),
+                self.unless_something_is_wrong(skyhook, says),
             );
         }
         if self.cluster.is_taken_up(skyhook, self.node) {
@@ -110,6 +109,14 @@ impl<'a> Inspection<'_, 'a> {
 
     /// States that nothing is wrong only if every source was read, no finding blocks the node, and the operator does
     /// not report it as failing.
+    /// When the node is taken, as the end of a sentence; empty where the order is arbitrary or durations are unknown.
+    fn turn(&self, skyhook: &Skyhook, ordered: bool) -> String {
+        let simulated = || Model::new(self.cluster).timeline();
+        let timeline = ordered.then(|| self.timeline.get_or_init(simulated));
+        let start = timeline.and_then(|t| t.start(skyhook.name(), &self.node.name));
+        start.map_or_else(String::new, |start| format!("; it starts here in {start}"))
+    }
+
     fn unless_something_is_wrong(&self, skyhook: &Skyhook, says: String) -> String {
         if self.cluster.status_on(skyhook, self.node) == Status::Erroring {
             return format!("{says}; the operator still reports the node as erroring");
