@@ -194,8 +194,14 @@ impl Walk<'_> {
         let quoted = expected == "a string" && (value.is_number() || value.is_boolean());
         let fix = match value {
             _ if quoted => Some("Quote the value".to_owned()),
-            Value::String(_) => Some("Remove the quotes".to_owned())
-                .filter(|_| matches!(expected, "an integer" | "true or false")),
+            Value::String(text) => {
+                let unquoted = match expected {
+                    "an integer" => text.parse::<i64>().is_ok(),
+                    "true or false" => text.parse::<bool>().is_ok(),
+                    _ => false,
+                };
+                unquoted.then(|| "Remove the quotes".to_owned())
+            }
             _ => None,
         };
         let message = format!("{field} must be {expected}, but is {found}");

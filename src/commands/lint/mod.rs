@@ -10,7 +10,7 @@ use crate::api::Version;
 use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::command;
 use crate::commands::shared::fail_on::FailOn;
-use crate::ctx::Ctx;
+use crate::ctx::{Ctx, unread as unread_sources};
 use crate::error::{Error, Exit, Result};
 use crate::lint::{self, Documents, Input, Schemas, files};
 
@@ -99,6 +99,12 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     }
     let mut input = Input::new(documents, cluster.as_ref(), args.operator_version.clone());
     if let Some(cluster) = &cluster {
+        for (source, why) in unread_sources(cluster, &NEEDS) {
+            ctx.warn(format!(
+                "cannot read {source}: {why}; checks that require it were skipped"
+            ));
+            unread = true;
+        }
         let definitions = ctx.definitions(cluster).await;
         input = input.with_schemas(&Schemas::of(definitions.items()));
         if let Some(why) = definitions.unread() {
