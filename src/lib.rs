@@ -11,6 +11,7 @@
 //! | To change | Look in |
 //! | --- | --- |
 //! | a rule, or add one | `rules/NAME.rs` with its fixture `tests/rules/NAME.yaml`; `rules/mod.rs` says how |
+//! | a rule of `lint`, or add one | `lint/rules/NAME.rs` with its fixtures in `tests/lint/NAME`; `lint/mod.rs` says how |
 //! | a column of `node status` | `commands/node/row.rs` (what a row holds) and `commands/node/status.rs` (its cells) |
 //! | where a package stands on a node; whether it is complete | `cluster/placement.rs`; `cluster/placement/spec.rs` |
 //! | what blocks an install, an uninstall or a deletion | `blocks` of each rule, and `rules/blockers.rs` |

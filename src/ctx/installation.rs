@@ -3,9 +3,9 @@
 use super::Ctx;
 pub use crate::apply::PermissionCheck;
 use crate::apply::{Options, preflight};
-use crate::cluster::Cluster;
-use crate::cluster::installation::Installation;
+use crate::cluster::installation::{Definition, Installation};
 use crate::cluster::live::installation;
+use crate::cluster::{Cluster, Read};
 use crate::plan::Plan;
 
 impl Ctx {
@@ -14,6 +14,14 @@ impl Ctx {
         match self.client() {
             Some(client) => installation::read(&client, cluster).await,
             None => cluster.installation.clone(),
+        }
+    }
+
+    /// The CRDs of both APIs; from files, those that they contain.
+    pub async fn definitions(&self, cluster: &Cluster) -> Read<Vec<Definition>> {
+        match self.client() {
+            Some(client) => installation::definitions(&client).await,
+            None => cluster.installation.definitions.clone(),
         }
     }
 

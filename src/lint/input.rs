@@ -1,6 +1,7 @@
 //! What rules of `lint` see: manifests, and the cluster that they will be applied to if it is known.
 
 use super::manifest::{Documents, Manifest};
+use super::schema::{self, Schemas};
 use crate::api::{DeploymentPolicy, Skyhook, Version};
 use crate::cluster::{Cluster, Node};
 
@@ -14,17 +15,28 @@ pub struct Input<'a> {
 }
 
 impl<'a> Input<'a> {
+    /// Checks the manifests against the embedded schemas; see [`Input::with_schemas`].
     pub fn new(
         documents: Documents,
         cluster: Option<&'a Cluster>,
         operator: Option<Version>,
     ) -> Input<'a> {
         let running = cluster.and_then(|cluster| cluster.active_api.operator_version.clone());
-        Input {
+        let input = Input {
             documents,
             cluster,
             operator: operator.or(running),
+        };
+        input.with_schemas(&Schemas::default())
+    }
+
+    /// Checks the manifests against the schemas of a cluster.
+    #[must_use]
+    pub fn with_schemas(mut self, schemas: &Schemas) -> Input<'a> {
+        for manifest in &mut self.documents.manifests {
+            manifest.violations = schema::violations(manifest, schemas);
         }
+        self
     }
 
     /// The manifests of objects of either API.

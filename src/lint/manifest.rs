@@ -4,9 +4,8 @@ use std::rc::Rc;
 
 use serde_json::Value;
 
-use super::finding::LintFinding;
-use super::schema::{self, Violation};
 use super::suppression::Suppression;
+use super::violation::Violation;
 use super::yaml::{self, Parsed, Range};
 use crate::api::{ApiFlavor, DeploymentPolicy, Skyhook};
 use crate::cluster::decode_leniently;
@@ -157,7 +156,7 @@ impl Documents {
             }
             return;
         }
-        let mut manifest = Manifest {
+        self.manifests.push(Manifest {
             file: file.to_owned(),
             api_version: text("apiVersion"),
             name: value["metadata"]["name"]
@@ -172,9 +171,7 @@ impl Documents {
             first_line,
             suppressions: Rc::clone(suppressions),
             violations: Vec::new(),
-        };
-        manifest.violations = schema::violations(&manifest);
-        self.manifests.push(manifest);
+        });
     }
 }
 
@@ -248,17 +245,6 @@ impl Manifest {
             let related = at[..common].iter().eq(path[..common].iter());
             related && (!package || at.len() <= path.len())
         })
-    }
-
-    /// The reason of the comment in this object's document that suppresses a finding.
-    pub(super) fn suppression_of(&self, finding: &LintFinding) -> Option<String> {
-        let (rule, line) = (finding.rule, finding.line);
-        let mut comments = self
-            .suppressions
-            .iter()
-            .filter(|_| self.file == finding.file);
-        let comment = comments.find(|comment| comment.covers(rule.code, rule.name, line))?;
-        (!comment.reason.is_empty()).then(|| comment.reason.clone())
     }
 
     /// Keys that appear more than once in a mapping: the path of the mapping, the key and the line of the repetition.

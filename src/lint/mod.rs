@@ -8,6 +8,7 @@
 //! To add a rule: write `src/lint/rules/NAME.rs` with `lint_rule!` and `check`, list it in `rules/mod.rs`, and write
 //! `tests/lint/NAME/bad.yaml` and `good.yaml`.
 
+pub mod change;
 pub mod files;
 mod finding;
 mod input;
@@ -15,6 +16,7 @@ mod manifest;
 mod rules;
 mod schema;
 mod suppression;
+mod violation;
 mod yaml;
 
 use crate::rules::Severity;
@@ -26,6 +28,7 @@ pub use manifest::{
     Documents, Manifest, ManifestFile, ManifestObject, Unreadable, UnreadableReason,
 };
 pub use rules::ALL;
+pub use schema::Schemas;
 
 /// One rule about manifests.
 #[derive(Debug)]
@@ -92,7 +95,7 @@ pub fn lint(input: &Input<'_>) -> LintReport {
     }
     for finding in &mut findings {
         let mut manifests = input.documents.manifests.iter();
-        finding.suppressed = manifests.find_map(|manifest| manifest.suppression_of(finding));
+        finding.suppressed = manifests.find_map(|manifest| suppression(manifest, finding));
     }
     findings.sort_by(|a, b| {
         let key = |f: &LintFinding| (f.line, f.rule.code, f.subject.clone(), f.message.clone());
@@ -105,6 +108,16 @@ pub fn lint(input: &Input<'_>) -> LintReport {
         templates_skipped: input.documents.templates_skipped,
         findings,
     }
+}
+
+/// The reason of the comment in the manifest's document that suppresses a finding.
+fn suppression(manifest: &Manifest, finding: &LintFinding) -> Option<String> {
+    let (rule, line) = (finding.rule, finding.line);
+    let mut comments = manifest.suppressions.iter();
+    let comment = comments
+        .find(|c| c.covers(rule.code, rule.name, line))
+        .filter(|_| manifest.file == finding.file)?;
+    (!comment.reason.is_empty()).then(|| comment.reason.clone())
 }
 
 /// `; did you mean "driver"?`, or nothing without a similar name.

@@ -9,27 +9,10 @@ use regex::Regex;
 use serde_json::{Value, json};
 
 use super::manifest::{Manifest, path_text};
+use super::violation::{Violation, ViolationKind};
 use crate::api::ApiFlavor;
+use crate::cluster::installation::Definition;
 use crate::suggestions::near;
-
-/// A part of a manifest that violates its schema.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Violation {
-    /// Keys and indexes from the root of the object.
-    pub path: Vec<String>,
-    pub kind: ViolationKind,
-    /// What is wrong, with the path.
-    pub message: String,
-    pub fix: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ViolationKind {
-    UnknownField,
-    WrongType,
-    MissingField,
-    Value,
-}
 
 static SKYHOOK: LazyLock<Value> = LazyLock::new(|| embedded(include_str!("crd/skyhook.json")));
 static POLICY: LazyLock<Value> =
@@ -82,16 +65,58 @@ fn object(spec: Value, status: Option<Value>) -> Value {
     object
 }
 
+/// The schemas of a cluster's definitions, by kind and API.
+#[derive(Debug, Default)]
+pub struct Schemas(Vec<(ApiFlavor, &'static str, Value)>);
+
+impl Schemas {
+    /// The schemas of the served versions. Kinds without one use the embedded schema.
+    pub fn of(definitions: &[Definition]) -> Schemas {
+        let mut schemas = Schemas::default();
+        for flavor in ApiFlavor::ALL {
+            let names = Definition::names(flavor);
+            for (name, kind) in names.iter().zip([flavor.kind(), "DeploymentPolicy"]) {
+                let mut definitions = definitions.iter();
+                let definition = definitions.find(|d| d.metadata.name == *name);
+                let versions = definition.into_iter().flat_map(|d| &d.spec.versions);
+                let mut served = versions.filter(|v| v.served && v.name == ApiFlavor::VERSION);
+                let root = served.find_map(|v| v.schema.pointer("/openAPIV3Schema/properties"));
+                if let Some(properties) = root.filter(|root| root["spec"].is_object()) {
+                    let status = properties.get("status").map(|_| status());
+                    let schema = object(properties["spec"].clone(), status);
+                    schemas.0.push((flavor, kind, schema));
+                }
+            }
+        }
+        schemas
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The schema of a kind: of the cluster, else the embedded one.
+    fn schema(&self, flavor: ApiFlavor, kind: &str) -> Option<&Value> {
+        let mut own = self.0.iter();
+        if let Some((.., schema)) = own.find(|(f, k, _)| *f == flavor && *k == kind) {
+            return Some(schema);
+        }
+        match kind {
+            "DeploymentPolicy" => Some(&POLICY),
+            kind if kind == flavor.kind() && flavor == ApiFlavor::Skyhook => Some(&OLDER),
+            kind if kind == flavor.kind() => Some(&NEWER),
+            _ => None,
+        }
+    }
+}
+
 /// Every violation in a manifest of either API; none for kinds that have no schema.
-pub fn violations(manifest: &Manifest) -> Vec<Violation> {
-    let Some(flavor) = manifest.flavor() else {
+pub fn violations(manifest: &Manifest, schemas: &Schemas) -> Vec<Violation> {
+    let schema = manifest
+        .flavor()
+        .and_then(|flavor| schemas.schema(flavor, &manifest.kind));
+    let Some(schema) = schema else {
         return Vec::new();
-    };
-    let schema = match manifest.kind.as_str() {
-        "DeploymentPolicy" => &*POLICY,
-        kind if kind == flavor.kind() && flavor == ApiFlavor::Skyhook => &*OLDER,
-        kind if kind == flavor.kind() => &*NEWER,
-        _ => return Vec::new(),
     };
     let mut walk = Walk {
         root: schema,
@@ -169,8 +194,14 @@ impl Walk<'_> {
         let quoted = expected == "a string" && (value.is_number() || value.is_boolean());
         let fix = match value {
             _ if quoted => Some("Quote the value".to_owned()),
-            Value::String(_) => Some("Remove the quotes".to_owned())
-                .filter(|_| matches!(expected, "an integer" | "true or false")),
+            Value::String(text) => {
+                let unquoted = match expected {
+                    "an integer" => text.parse::<i64>().is_ok(),
+                    "true or false" => text.parse::<bool>().is_ok(),
+                    _ => false,
+                };
+                unquoted.then(|| "Remove the quotes".to_owned())
+            }
             _ => None,
         };
         let message = format!("{field} must be {expected}, but is {found}");

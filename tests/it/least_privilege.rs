@@ -27,6 +27,7 @@ const READS: &[(&str, &str, &str)] = &[
     ("events", "apply-erroring", "events"),
     ("explain", "complete", "explain SKY101"),
     ("rules", "complete", "rules"),
+    ("lint", "apply-erroring", "lint -f tests/lint/apply_without_enabled/good.yaml"),
     ("wait", "apply-erroring", "wait gpu-tune --for=erroring --timeout 5s"),
     ("wait", "in-progress", "wait gpu-tune --timeout 1s"),
     ("collect", "apply-erroring", "collect -o /dev/null"),

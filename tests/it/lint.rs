@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use insta::assert_snapshot;
 use kubectl_skyhook::lint::ALL;
 
-use crate::support::run::{Run, RunOutput};
+use crate::support::run::{Run, RunOutput, run};
 
 /// The files of a fixture directory with this prefix, relative to the repository.
 fn fixtures(directory: &str, prefix: &str) -> Vec<PathBuf> {
@@ -108,4 +109,104 @@ fn good_manifests_have_no_findings() {
         }
     }
     assert!(wrong.is_empty(), "{wrong}");
+}
+
+const BAD: &str = "tests/lint/apply_without_enabled/bad.yaml";
+
+#[test]
+fn a_report_for_ci() {
+    let junit = run(&format!(
+        "lint --offline -f {BAD} -f tests/lint/suppression_invalid/good.yaml -o junit"
+    ));
+    assert_snapshot!("junit", junit.output().transcript());
+    let json = run(&format!("lint --offline -f {BAD} -o json"));
+    assert_snapshot!("json", json.output().transcript());
+    let names = run("lint --offline -f tests/lint/compartment_invalid -o name").output();
+    assert_eq!(
+        names.parts(),
+        (
+            "deploymentpolicy/a-reserved\ndeploymentpolicy/b-twice\ndeploymentpolicy/c-same\n",
+            "",
+            Some(2)
+        )
+    );
+    let other = run("rules -o junit").output();
+    other.expect_code(1);
+    other.expect_stderr("this command has no JUnit report; `lint` has one");
+}
+
+#[test]
+fn the_threshold_decides_the_exit_code() {
+    let warning = "lint --offline -f tests/lint/duplicate_key/bad.yaml";
+    for (words, code) in [
+        (warning.to_owned(), 0),
+        (format!("{warning} --fail-on warning"), 2),
+        (format!("lint --offline -f {BAD}"), 2),
+        (format!("lint --offline -f {BAD} --fail-on never"), 0),
+        ("lint --offline -f tests/no-such-file.yaml".to_owned(), 1),
+        (
+            format!("lint --offline -f {BAD} --from tests/lint/policy_not_found/cluster.yaml"),
+            64,
+        ),
+        (format!("lint --offline -f {BAD} --diff"), 1),
+        ("lint".to_owned(), 64),
+    ] {
+        let output = run(&words).output();
+        assert_eq!(output.code, Some(code), "{}", output.transcript());
+    }
+}
+
+/// Lists, JSON, several documents and other kinds, through standard input.
+#[test]
+fn every_object_of_the_input_is_checked() {
+    let text = "\
+apiVersion: v1
+kind: List
+items:
+  - {apiVersion: v1, kind: Secret, metadata: {name: a}}
+  - apiVersion: skyhook.nvidia.com/v1alpha1
+    kind: Skyhook
+    metadata: {name: in-list}
+    spec:
+      packages:
+        driver: {version: 1.2.3, image: a, uninstall: {apply: true}}
+---
+broken: [
+---
+apiVersion: nodewright.nvidia.com/v1alpha1
+kind: NodeWright
+metadata: {name: last}
+spec: {priority: low}
+";
+    assert_snapshot!(
+        "list",
+        run("lint --offline -f -").stdin(text).output().transcript()
+    );
+    let json = "{\"apiVersion\": \"skyhook.nvidia.com/v1alpha1\",\n\"kind\": \"Skyhook\",\n\"metadata\": {\"name\": \"one\"},\n\
+                \"spec\": {\"serial\": 1}}\n{\"kind\": \"Pod\",\n\"apiVersion\": \"v1\"}\n";
+    assert_snapshot!(
+        "json_stream",
+        run("lint --offline -f -").stdin(json).output().transcript()
+    );
+}
+
+#[test]
+fn a_change_is_shown_as_a_diff() {
+    let directory = "tests/lint/enabled_package_downgraded";
+    let words = format!("lint -f {directory}/bad.yaml --from {directory}/cluster.yaml --diff");
+    assert_snapshot!("diff", run(&words).output().transcript());
+}
+
+/// Without a kubeconfig nothing is asked; with one that does not work, the answer says that the cluster is missing.
+#[test]
+fn an_unreachable_cluster_is_no_silent_success() {
+    let good = "lint -f tests/lint/apply_without_enabled/good.yaml";
+    run(good).output().expect_code(0);
+    let output = run(&format!(
+        "{good} --server http://127.0.0.1:1 --request-timeout 2s"
+    ))
+    .output();
+    output.expect_code(1);
+    output.expect_stdout("No problems found in 1 manifest\nChecked without a cluster.");
+    output.expect_stderr("warning: checking without a cluster: ");
 }

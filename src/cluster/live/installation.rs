@@ -24,7 +24,7 @@ pub async fn read(client: &kube::Client, cluster: &Cluster) -> Installation {
     );
     Installation {
         server: Read::from(server),
-        definitions: Read::from(definitions),
+        definitions,
         leases,
         ..cluster.installation.clone()
     }
@@ -34,7 +34,7 @@ pub async fn read(client: &kube::Client, cluster: &Cluster) -> Installation {
 pub async fn remains(client: &kube::Client) -> Installation {
     let (definitions, roles) = futures::join!(definitions(client), roles(client));
     Installation {
-        definitions: Read::from(definitions),
+        definitions,
         roles: match roles {
             Ok(roles) => roles.into(),
             Err(failure) => Read::Unreadable(failure.into()),
@@ -70,7 +70,12 @@ async fn server(client: &kube::Client) -> Result<String, Failure> {
         .ok_or_else(|| Failure::Malformed("the response contains no version".to_owned()))
 }
 
-async fn definitions(client: &kube::Client) -> Result<Vec<Definition>, Failure> {
+/// The CRDs of both APIs.
+pub async fn definitions(client: &kube::Client) -> Read<Vec<Definition>> {
+    Read::from(read_definitions(client).await)
+}
+
+async fn read_definitions(client: &kube::Client) -> Result<Vec<Definition>, Failure> {
     let mut found = Vec::new();
     for name in ApiFlavor::ALL.iter().flat_map(|g| Definition::names(*g)) {
         let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}");

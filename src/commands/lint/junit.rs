@@ -2,14 +2,14 @@
 
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
-use super::report::subject_text;
+use super::subject::subject_text;
 use crate::lint::{LintFinding, LintReport};
 use crate::rules::Severity;
 
 /// A JUnit report: one suite for each file, and one test case for each finding. Errors and warnings are failures,
 /// suppressed findings are skipped tests. A file without findings has one passed test case.
 pub(super) fn report(lint: &LintReport) -> String {
-    let mut report = Report::new("kubectl skyhook lint");
+    let mut report = Report::new("lint");
     for file in &lint.files {
         let mut suite = TestSuite::new(file.as_str());
         let findings = lint.findings.iter().filter(|f| f.file == *file);

@@ -1,6 +1,8 @@
+mod diff;
 mod effects;
 mod junit;
 mod report;
+mod subject;
 
 use std::path::PathBuf;
 
@@ -9,9 +11,9 @@ use crate::api::Version;
 use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::command;
 use crate::commands::shared::fail_on::FailOn;
-use crate::ctx::Ctx;
-use crate::error::{Exit, Result};
-use crate::lint::{self, Documents, Input, files};
+use crate::ctx::{Ctx, unread as unread_sources};
+use crate::error::{Error, Exit, Result};
+use crate::lint::{self, Documents, Input, Schemas, files};
 
 /// Check manifests before they are applied
 ///
@@ -33,6 +35,9 @@ use crate::lint::{self, Documents, Input, files};
   helm template CHART | kubectl skyhook lint --offline -f -
   kubectl kustomize DIRECTORY | kubectl skyhook lint --offline -f -
 
+  # What changes in the cluster
+  kubectl skyhook lint -f gpu-tune.yaml --diff
+
   # In CI: a JUnit report, and exit code 2 for warnings, too
   kubectl skyhook lint --offline -f deploy/ --fail-on warning -o junit > lint.xml")]
 pub struct Args {
@@ -43,8 +48,12 @@ pub struct Args {
     files: Vec<PathBuf>,
 
     /// Do not connect to a cluster
-    #[arg(long, conflicts_with = "from")]
+    #[arg(long)]
     offline: bool,
+
+    /// Show how each custom resource in the cluster changes
+    #[arg(long)]
+    diff: bool,
 
     /// The version of the operator, such as v0.17.0; default: that of the cluster
     #[arg(long, value_name = "VERSION", value_parser = version)]
@@ -71,7 +80,8 @@ const NEEDS: [Source; 9] = [
 command! {
     "lint": Args => run,
     needs: NEEDS,
-    prints: { "Lint": report::Document },
+    gets: &[("apiextensions.k8s.io", "customresourcedefinitions")],
+    prints: { "Lint": report::Document<'static> },
 }
 
 fn version(text: &str) -> std::result::Result<Version, String> {
@@ -79,16 +89,46 @@ fn version(text: &str) -> std::result::Result<Version, String> {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+    if args.offline && !ctx.global().reading.from.is_empty() {
+        return Err(Error::usage("--offline and --from are mutually exclusive"));
+    }
     let documents = Documents::parse(&files::read(&args.files)?);
-    let (cluster, unread) = cluster(ctx, args.offline).await?;
-    let input = Input::new(documents, cluster.as_ref(), args.operator_version.clone());
+    let (cluster, mut unread) = cluster(ctx, args.offline).await?;
+    if args.diff && cluster.is_none() {
+        return Err(Error::failed(
+            "--diff requires a cluster, or a capture with --from",
+        ));
+    }
+    let mut input = Input::new(documents, cluster.as_ref(), args.operator_version.clone());
+    if let Some(cluster) = &cluster {
+        for (source, why) in unread_sources(cluster, &NEEDS) {
+            ctx.warn(format!(
+                "cannot read {source}: {why}; checks that require it were skipped"
+            ));
+            unread = true;
+        }
+        let definitions = ctx.definitions(cluster).await;
+        input = input.with_schemas(&Schemas::of(definitions.items()));
+        if let Some(why) = definitions.unread() {
+            ctx.warn(format!(
+                "the CRDs could not be read ({why}); using the built-in schemas"
+            ));
+            unread = true;
+        }
+    }
     let report = lint::lint(&input);
     let failed = report.open().any(|f| args.fail_on.includes(f.severity));
+    let changes = if args.diff {
+        diff::changes(&input)
+    } else {
+        Vec::new()
+    };
     let applied = effects::applied(&input);
     let effects = applied.as_ref().map(|applied| effects::of(&input, applied));
     ctx.show(&LintView::new(
         &report,
         cluster.as_ref(),
+        changes,
         effects.unwrap_or_default(),
     ))?;
     Ok(match (failed, unread) {

@@ -4,8 +4,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::diff::{self, ObjectChange};
 use super::effects::{self, PackageDocument, RolloutDocument};
 use super::junit;
+use super::subject::subject_text;
 use crate::cluster::Cluster;
 use crate::commands::shared::rule::{counted, label_of};
 use crate::lint::{LintFinding, LintReport};
@@ -17,7 +19,7 @@ use crate::view::{API_VERSION, View, list, plural, to_json};
 /// The findings about manifests.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Document {
+pub struct Document<'a> {
     api_version: String,
     /// Always `Lint`.
     kind: String,
@@ -27,6 +29,9 @@ pub struct Document {
     findings: Vec<FindingDocument>,
     /// Findings that a comment suppresses.
     suppressed: Vec<FindingDocument>,
+    /// With --diff, the custom resources that are created or changed.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    changes: &'a [ObjectChange],
     counts: Counts,
     /// What happens to packages once the manifests are applied; empty without a cluster.
     effects: Vec<PackageDocument>,
@@ -76,6 +81,7 @@ struct Counts {
 pub struct LintView<'a> {
     report: &'a LintReport,
     cluster: Option<&'a Cluster>,
+    changes: Vec<ObjectChange>,
     effects: Vec<Effects<'a>>,
 }
 
@@ -83,11 +89,13 @@ impl<'a> LintView<'a> {
     pub fn new(
         report: &'a LintReport,
         cluster: Option<&'a Cluster>,
+        changes: Vec<ObjectChange>,
         effects: Vec<Effects<'a>>,
     ) -> LintView<'a> {
         LintView {
             report,
             cluster,
+            changes,
             effects,
         }
     }
@@ -174,18 +182,6 @@ fn heading(finding: &LintFinding) -> Line {
         + finding.message.as_str()
 }
 
-/// `Skyhook gpu-tune, package driver`
-pub(super) fn subject_text(subject: &Subject) -> String {
-    let mut text = format!("{} {}", subject.kind, subject.name);
-    if let Some(package) = &subject.package {
-        text += &format!(", package {package}");
-    }
-    if let Some(compartment) = &subject.compartment {
-        text += &format!(", compartment {compartment}");
-    }
-    text
-}
-
 impl View for LintView<'_> {
     fn blocks(&self, _wide: bool) -> Text {
         let mut body = Text::new();
@@ -204,6 +200,7 @@ impl View for LintView<'_> {
             body.blank()
                 .line(text::dim("Explain a rule: ") + text::command(command));
         }
+        body.append(diff::text(&self.changes));
         body.append(effects::text(&self.effects));
         body
     }
@@ -232,6 +229,7 @@ impl View for LintView<'_> {
             .to_owned(),
             findings: report.open().map(document).collect(),
             suppressed: suppressed.map(document).collect(),
+            changes: &self.changes,
             counts: Counts {
                 manifests: report.manifests,
                 skipped: report.others,

@@ -1,5 +1,5 @@
 use super::{Input, LintFindings, Severity, schema_violations};
-use crate::lint::schema::ViolationKind;
+use crate::lint::violation::ViolationKind;
 
 lint_rule! {
     /// A required field is missing.

@@ -1,6 +1,6 @@
 //! The rules about manifests, one file each, in the order of codes.
 
-use super::schema::ViolationKind;
+use super::violation::ViolationKind;
 use super::{Input, LintFindings, LintRule, Manifest, UnreadableReason, did_you_mean};
 use crate::api::{Package, Skyhook};
 use crate::model::spec_errors::{self, SpecError, SpecErrorKind};

@@ -1,5 +1,5 @@
 use super::{Input, LintFindings, schema_violations};
-use crate::lint::schema::ViolationKind;
+use crate::lint::violation::ViolationKind;
 
 lint_rule! {
     /// A value is outside its allowed values, range, length or pattern.

@@ -1,0 +1,20 @@
+//! Violations of a schema.
+
+/// A part of a manifest that violates its schema.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// Keys and indexes from the root of the object.
+    pub path: Vec<String>,
+    pub kind: ViolationKind,
+    /// What is wrong, with the path.
+    pub message: String,
+    pub fix: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ViolationKind {
+    UnknownField,
+    WrongType,
+    MissingField,
+    Value,
+}
