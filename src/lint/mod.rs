@@ -14,6 +14,7 @@ mod input;
 mod manifest;
 mod rules;
 mod schema;
+mod selection;
 mod suppression;
 mod yaml;
 
