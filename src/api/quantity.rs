@@ -83,6 +83,19 @@ pub fn is_less(one: f64, other: f64) -> bool {
     one < other * (1.0 - 1e-9)
 }
 
+/// The amount in thousandths, such as millicores.
+pub fn thousandths(value: &Value) -> Option<u64> {
+    let amount = parse(value)? * 1000.0;
+    (0.0..1e19)
+        .contains(&amount)
+        .then_some(amount.round() as u64)
+}
+
+/// Deserializes an amount in thousandths; `None` if it is no quantity.
+pub fn optional_thousandths<'de, D: Deserializer<'de>>(value: D) -> Result<Option<u64>, D::Error> {
+    Ok(thousandths(&Value::deserialize(value)?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -39,6 +39,7 @@ pub struct Node {
     pub conditions: Box<[NodeCondition]>,
     /// `nvidia.com/gpu` in the node's capacity.
     pub gpus: u64,
+    pub allocatable: Shared<Allocatable>,
     pub system: Shared<System>,
     /// The last write of the operator's annotations, from `managedFields`.
     pub annotated: Option<Timestamp>,
@@ -62,6 +63,16 @@ impl Object for Node {
     fn set_unknown_fields(&mut self, fields: UnknownFields) {
         self.unknown_fields = fields;
     }
+}
+
+/// What pods may request in sum (`status.allocatable`), in thousandths of a core and of a byte.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(default)]
+pub struct Allocatable {
+    #[serde(deserialize_with = "quantity::optional_thousandths")]
+    pub cpu: Option<u64>,
+    #[serde(deserialize_with = "quantity::optional_thousandths")]
+    pub memory: Option<u64>,
 }
 
 /// The machine (`status.nodeInfo`).
@@ -273,6 +284,7 @@ struct Spec {
 struct NodeStatus {
     conditions: Vec<ConditionObject>,
     capacity: Capacity,
+    allocatable: Shared<Allocatable>,
     #[serde(rename = "nodeInfo")]
     system: Shared<System>,
 }
@@ -326,6 +338,7 @@ impl From<NodeObject> for Node {
             taints: object.spec.taints,
             conditions: conditions.map(NodeCondition::from).collect(),
             gpus: object.status.capacity.gpus,
+            allocatable: object.status.allocatable,
             system: object.status.system,
             keys,
             unknown_fields: UnknownFields::default(),

@@ -51,7 +51,7 @@ impl PackageRun<'_> {
     }
 
     /// How long it took, where it has succeeded.
-    pub(super) fn took(&self) -> Option<SignedDuration> {
+    pub fn took(&self) -> Option<SignedDuration> {
         let status = &self.job.filter(|j| j.failed().is_none())?.status;
         Some(status.completion_time?.duration_since(status.start_time?))
     }

@@ -15,6 +15,7 @@ mod input;
 mod manifest;
 mod rules;
 mod schema;
+mod selection;
 mod suppression;
 mod violation;
 mod yaml;

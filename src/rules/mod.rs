@@ -18,11 +18,16 @@ mod subject;
 
 pub use crate::plan::Grade;
 pub use blockers::{Blocks, Goal, blockers};
+pub use evidence::some_of;
 pub use finding::{Evidence, Finding, Severity};
 pub use findings::Findings;
+pub use name_equals_taint_key::takes as names_taken_by;
+pub use name_too_long::LONGEST as LONGEST_NAME;
+pub use package_label_invalid::invalid as invalid_label;
 pub use reason::Reason;
 pub use remedy::{Remedy, Undo, uninstall_argument};
 pub use report::{Counts, NotChecked, Report, Scope, Verdict, diagnose};
+pub use status_too_large::LIMIT as STATUS_LIMIT;
 pub use subject::Subject;
 
 use crate::cluster::{Cluster, Source};

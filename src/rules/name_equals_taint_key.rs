@@ -96,7 +96,7 @@ fn marked(cluster: &Cluster) -> HashMap<&str, Vec<&str>> {
 }
 
 /// The names of custom resources whose deletion removes the note of a taint: every key that ends in `_NAME` goes.
-fn takes(taint: &str) -> impl Iterator<Item = &str> {
+pub fn takes(taint: &str) -> impl Iterator<Item = &str> {
     let after = taint.match_indices('_').map(|(at, _)| &taint[at + 1..]);
     std::iter::once(taint).chain(after)
 }

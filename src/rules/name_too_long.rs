@@ -31,7 +31,7 @@ rule! {
 }
 
 /// 63 characters without `nodeState_`.
-const LONGEST: usize = 53;
+pub const LONGEST: usize = 53;
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     for skyhook in cluster.skyhooks.items() {

@@ -68,7 +68,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 }
 
 /// Why it cannot be the value of a label; it begins with the name of a package, so that its beginning is valid.
-fn invalid(label: &str) -> Option<String> {
+pub fn invalid(label: &str) -> Option<String> {
     let odd = |c: &char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_' | '.');
     if label.len() > LONGEST {
         let length = label.len();

@@ -31,7 +31,7 @@ rule! {
 }
 
 /// What etcd takes in one request by default, in bytes.
-const LIMIT: usize = 1536 * 1024;
+pub const LIMIT: usize = 1536 * 1024;
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     for skyhook in cluster.skyhooks.items() {

@@ -65,13 +65,14 @@ pub struct Args {
 }
 
 /// The sources that rules may use.
-const NEEDS: [Source; 9] = [
+const NEEDS: [Source; 10] = [
     Source::Skyhooks,
     Source::Legacy,
     Source::Policies,
     Source::Nodes,
     Source::Pods,
     Source::Workloads,
+    Source::Jobs,
     Source::DisruptionBudgets,
     Source::Operator,
     Source::ConfigMaps,

@@ -23,32 +23,63 @@ macro_rules! lint_rule {
 mod syntax;
 
 mod apply_without_enabled;
+mod batch_exceeds_budget;
+mod batch_exceeds_compartment;
 mod budget_and_policy;
 mod budget_invalid;
+mod budget_rounds_to_zero;
+mod change_on_all_nodes;
 mod compartment_invalid;
 mod config_interrupt_unmatched;
+mod config_map_name_shared;
 mod dependency_cycle;
 mod dependency_missing;
+mod drain_will_be_refused;
 mod duplicate_key;
 mod duration_invalid;
 mod enabled_package_downgraded;
 mod enabled_package_removed;
+mod image_architecture;
 mod image_invalid;
+mod interrupt_without_effect;
+mod legacy_api;
 mod legacy_read_only;
 mod metadata_invalid;
 mod missing_field;
+mod name_matches_taint_key;
+mod no_budget;
+mod nodes_in_no_compartment;
+mod non_interrupt_labels_on_daemon_sets;
+mod object_name_too_long;
+mod package_label_refused;
 mod package_name_invalid;
+mod paused_in_manifest;
+mod placeholder;
 mod policy_not_found;
+mod reboots_overlap;
+mod requests_exceed_node;
 mod resources_invalid;
+mod runtime_required_circle;
+mod runtime_required_missing;
+mod runtime_required_with_sequencing;
 mod selector_invalid;
+mod selects_all_nodes;
+mod selects_no_node;
+mod sequencing_without_effect;
+mod stage_timeout_too_short;
+mod status_will_outgrow;
+mod strategies;
 mod strategy_invalid;
 mod suppression_invalid;
+mod taint_not_tolerated;
 mod template_not_rendered;
 mod unknown_field;
 mod unknown_kind;
 mod unreadable_manifest;
 mod value_not_allowed;
 mod version_invalid;
+mod version_order;
+mod wildcard_toleration;
 mod wrong_type;
 
 /// Every rule, in the order of codes.
@@ -81,6 +112,36 @@ pub const ALL: &[&LintRule] = &[
     &strategy_invalid::RULE,
     &legacy_read_only::RULE,
     &dependency_cycle::RULE,
+    &selects_all_nodes::RULE,
+    &selects_no_node::RULE,
+    &no_budget::RULE,
+    &runtime_required_with_sequencing::RULE,
+    &batch_exceeds_budget::RULE,
+    &batch_exceeds_compartment::RULE,
+    &budget_rounds_to_zero::RULE,
+    &nodes_in_no_compartment::RULE,
+    &version_order::RULE,
+    &package_label_refused::RULE,
+    &object_name_too_long::RULE,
+    &name_matches_taint_key::RULE,
+    &config_map_name_shared::RULE,
+    &interrupt_without_effect::RULE,
+    &runtime_required_missing::RULE,
+    &runtime_required_circle::RULE,
+    &sequencing_without_effect::RULE,
+    &reboots_overlap::RULE,
+    &wildcard_toleration::RULE,
+    &non_interrupt_labels_on_daemon_sets::RULE,
+    &paused_in_manifest::RULE,
+    &legacy_api::RULE,
+    &placeholder::RULE,
+    &taint_not_tolerated::RULE,
+    &requests_exceed_node::RULE,
+    &image_architecture::RULE,
+    &drain_will_be_refused::RULE,
+    &status_will_outgrow::RULE,
+    &stage_timeout_too_short::RULE,
+    &change_on_all_nodes::RULE,
 ];
 
 /// Reports the violations of this kind.

@@ -105,6 +105,7 @@ const TAINT: Kind = Kind::Message(&[
 
 const NODE_STATUS: Kind = Kind::Message(&[
     (1, "capacity", Map(&Quantity)),
+    (2, "allocatable", Map(&Quantity)),
     (4, "conditions", Each(&CONDITION)),
     (7, "nodeInfo", NODE_INFO),
 ]);

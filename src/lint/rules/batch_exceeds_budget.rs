@@ -1,0 +1,56 @@
+use super::strategies::{Strategy, strategies};
+use super::{Input, LintFindings};
+
+lint_rule! {
+    /// A strategy starts more nodes than the budget beside it allows.
+    ///
+    /// # What it means
+    ///
+    /// With a strategy, the operator takes the size of a batch from the strategy alone: the budget does not limit it.
+    ///
+    /// # How to fix
+    ///
+    /// Lower `initialBatch`, or use a `fixed` strategy with `initialBatch` at the budget.
+    SKY844 "batch-exceeds-budget" Warning
+}
+
+fn check(input: &Input<'_>, findings: &mut LintFindings) {
+    for (manifest, policy) in input.policies() {
+        for strategy in strategies(policy) {
+            let Some(budget) = strategy.budget.count.filter(|count| *count > 0) else {
+                continue;
+            };
+            let (first, second) = (strategy.initial, strategy.second());
+            let message = if first > budget {
+                format!(
+                    "initialBatch {first} exceeds the budget of {budget}, which does not limit batches of a strategy"
+                )
+            } else if second > budget {
+                format!(
+                    "the {} strategy grows from {first} to {second} nodes; the budget of {budget} does not limit it",
+                    strategy.kind
+                )
+            } else {
+                continue;
+            };
+            let field = ["strategy", strategy.kind];
+            let path = strategy.path(&field);
+            let path: Vec<&str> = path.iter().map(String::as_str).collect();
+            findings.report(manifest, &path, message).fix(format!(
+                "Use a fixed strategy with initialBatch {budget} or less"
+            ));
+        }
+    }
+}
+
+impl Strategy<'_> {
+    /// The size of the batch after a successful first one.
+    fn second(&self) -> i64 {
+        let number = |name: &str, default| self.fields[name].as_i64().unwrap_or(default);
+        match self.kind {
+            "linear" => self.initial.saturating_add(number("delta", 1)),
+            "exponential" => self.initial.saturating_mul(number("growthFactor", 2)),
+            _ => self.initial,
+        }
+    }
+}

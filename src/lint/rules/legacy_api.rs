@@ -1,0 +1,46 @@
+use super::{Input, LintFindings};
+use crate::api::ApiFlavor;
+
+lint_rule! {
+    /// An object of the old API, for an operator that uses the new one.
+    ///
+    /// # What it means
+    ///
+    /// Operators since v0.18 work on `nodewright.nvidia.com` objects. They migrate `skyhook.nvidia.com` objects once and
+    /// reject later changes to them; v0.21 is announced to remove the API.
+    ///
+    /// # How to fix
+    ///
+    /// Change `apiVersion` and `kind`, and the prefix of the annotations `pause` and `disable`.
+    SKY861 "legacy-api" Warning
+}
+
+fn check(input: &Input<'_>, findings: &mut LintFindings) {
+    let newer = ApiFlavor::NodeWright;
+    let by_flavor = input
+        .cluster
+        .is_some_and(|cluster| cluster.flavor() == newer);
+    if input.operator_at_least(0, 18) != Some(true) && !by_flavor {
+        return;
+    }
+    for manifest in input
+        .manifests()
+        .filter(|m| m.flavor() == Some(newer.other()))
+    {
+        let kind = match manifest.kind == newer.other().kind() {
+            true => newer.kind(),
+            false => &manifest.kind,
+        };
+        let message = format!(
+            "{} is the old API: operators since v0.18 work on {} objects",
+            manifest.api_version,
+            newer.group()
+        );
+        findings
+            .report(manifest, &["apiVersion"], message)
+            .fix(format!(
+                "Write apiVersion: {} and kind: {kind}",
+                newer.api_version()
+            ));
+    }
+}

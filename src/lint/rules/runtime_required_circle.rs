@@ -1,0 +1,70 @@
+use super::{Input, LintFindings};
+use crate::api::skyhook::Toleration;
+use crate::api::{ApiFlavor, Skyhook};
+
+lint_rule! {
+    /// Two custom resources wait for each other on nodes with the runtime-required taint.
+    ///
+    /// # What it means
+    ///
+    /// The earlier custom resource lacks `runtimeRequired` and does not tolerate the runtime-required taint, so it does
+    /// not start on tainted nodes. The later one has `runtimeRequired`: it would remove the taint, but waits for the
+    /// earlier one. Such nodes stay tainted.
+    ///
+    /// # How to fix
+    ///
+    /// Set `runtimeRequired` on the earlier one, or give the later one a lower `priority`.
+    SKY855 "runtime-required-circle" Warning
+}
+
+fn check(input: &Input<'_>, findings: &mut LintFindings) {
+    let all = input.all_skyhooks();
+    for (manifest, skyhook) in input.skyhooks() {
+        for other in all.iter().filter(|other| other.name() != skyhook.name()) {
+            let (earlier, later) = match skyhook.order() < other.order() {
+                true => (skyhook, *other),
+                false => (*other, skyhook),
+            };
+            let circle = later.spec.runtime_required
+                && !earlier.spec.runtime_required
+                && !earlier.disabled()
+                && !tolerates_taint(input, earlier)
+                && input.share_nodes(earlier, later);
+            // Reported on the earlier one if both are manifests.
+            let reported = skyhook.name() == later.name()
+                && input.skyhooks().any(|(_, s)| s.name() == earlier.name());
+            if !circle || reported {
+                continue;
+            }
+            let message = format!(
+                "{earlier} does not tolerate the runtime-required taint, which only {later} removes after it has waited for \
+                 {earlier}"
+            );
+            let at = ["spec", "runtimeRequired"];
+            findings
+                .report(manifest, &at, message)
+                .fix("Set runtimeRequired on the earlier one, or give the later one a lower priority")
+                .evidence(earlier, "spec.priority", earlier.order().0)
+                .evidence(later, "spec.priority", later.order().0);
+        }
+    }
+}
+
+/// Whether its tolerations cover the runtime-required taint.
+fn tolerates_taint(input: &Input<'_>, skyhook: &Skyhook) -> bool {
+    let keys: Vec<String> = match input.cluster {
+        Some(cluster) => cluster
+            .runtime_required_taints()
+            .into_iter()
+            .map(|(key, _)| key)
+            .collect(),
+        None => ApiFlavor::ALL
+            .map(|flavor| flavor.taint_key().to_owned())
+            .to_vec(),
+    };
+    let covers = |toleration: &Toleration| {
+        let effect = toleration.effect.is_empty() || toleration.effect == "NoSchedule";
+        effect && (toleration.key.is_empty() || keys.contains(&toleration.key))
+    };
+    skyhook.spec.additional_tolerations.iter().any(covers)
+}

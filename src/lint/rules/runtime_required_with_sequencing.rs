@@ -1,0 +1,28 @@
+use super::{Input, LintFindings};
+
+lint_rule! {
+    /// `sequencing: all` is combined with `runtimeRequired`.
+    ///
+    /// # What it means
+    ///
+    /// Later custom resources wait until this one is complete on every node. One node that fails keeps them from all
+    /// nodes; those that also have `runtimeRequired` then leave their nodes tainted, new nodes included. The operator's
+    /// documentation warns of this deadlock.
+    ///
+    /// # How to fix
+    ///
+    /// Remove `sequencing: all`: with the default, a node waits only for itself.
+    SKY843 "runtime-required-with-sequencing" Warning
+}
+
+fn check(input: &Input<'_>, findings: &mut LintFindings) {
+    for (manifest, skyhook) in input.skyhooks() {
+        if skyhook.spec.runtime_required && skyhook.gates_everywhere() {
+            let message = "sequencing: all with runtimeRequired: one failed node blocks later custom resources on all \
+                           nodes, and their nodes can stay tainted";
+            findings
+                .report(manifest, &["spec", "sequencing"], message)
+                .fix("Remove sequencing: all, so that each node waits only for itself");
+        }
+    }
+}

@@ -1,0 +1,50 @@
+use std::collections::BTreeMap;
+
+use super::{Input, LintFindings};
+use crate::rules::some_of;
+use crate::view::plural;
+
+lint_rule! {
+    /// Selected nodes have a taint that the custom resource does not tolerate.
+    ///
+    /// # What it means
+    ///
+    /// The operator does not work on such a node, whatever the effect of the taint. Taints that come and go with a node,
+    /// such as `node.kubernetes.io/not-ready`, are not reported.
+    ///
+    /// # How to fix
+    ///
+    /// Add the taint to `additionalTolerations`, or exclude the nodes by `nodeSelectors`.
+    SKY863 "taint-not-tolerated" Warning
+}
+
+fn check(input: &Input<'_>, findings: &mut LintFindings) {
+    let Some(cluster) = input.cluster else {
+        return;
+    };
+    for (manifest, skyhook) in input.skyhooks() {
+        let mut nodes_of: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+        let selected = input.selected(skyhook).unwrap_or_default();
+        for node in &selected {
+            for taint in cluster.untolerated_by(skyhook, node) {
+                if !taint.of_lifecycle() {
+                    nodes_of
+                        .entry(taint.spelled())
+                        .or_default()
+                        .push(&node.name);
+                }
+            }
+        }
+        for (taint, nodes) in nodes_of {
+            let message = format!(
+                "the taint {taint} on {} of {} is not tolerated: nothing runs there",
+                nodes.len(),
+                plural(selected.len(), "selected node")
+            );
+            findings
+                .report(manifest, &["spec", "additionalTolerations"], message)
+                .fix("Add the taint to additionalTolerations, or exclude the nodes")
+                .evidence("nodes", "with the taint", some_of(&nodes));
+        }
+    }
+}

@@ -1,0 +1,80 @@
+use super::{Input, LintFindings};
+use crate::model::spec_errors::go_version;
+use crate::view::natural;
+
+lint_rule! {
+    /// A version is ordered differently than its author probably intends.
+    ///
+    /// # What it means
+    ///
+    /// The operator compares semantic versions: text and digits without a dot between them compare as text, so `rc10`
+    /// is lower than `rc9`; a suffix such as `-hotfix1` is a pre-release and lower than the version without it; `1.2`
+    /// equals `1.2.0`, and so do versions that only differ in build metadata. Only a higher version runs as an upgrade.
+    /// A lower or equal one is installed like a new package: the stage `upgrade` does not run.
+    ///
+    /// # How to fix
+    ///
+    /// Write a dot before the number of a pre-release (`rc.10`), and raise one of the three numbers for a patch.
+    SKY848 "version-order" Warning
+}
+
+fn check(input: &Input<'_>, findings: &mut LintFindings) {
+    for (manifest, skyhook) in input.skyhooks() {
+        let live = input.live(manifest);
+        for (name, package) in skyhook.packages() {
+            let before = live.and_then(|live| live.package(name));
+            let before = before.map(|p| p.version.as_str());
+            let changed = before.filter(|before| *before != package.version);
+            let message = match changed {
+                Some(before) => misjudged(before, &package.version),
+                None => glued(&package.version),
+            };
+            let Some(message) = message else {
+                continue;
+            };
+            findings
+                .report(manifest, &["spec", "packages", name, "version"], message)
+                .fix("Write a dot before the number of a pre-release, or raise one of the three numbers");
+        }
+    }
+}
+
+/// The problem of a change whose direction the operator does not see as it was probably meant.
+fn misjudged(before: &str, after: &str) -> Option<String> {
+    let (old, new) = (go_version(before)?, go_version(after)?);
+    if old == new {
+        return Some(format!(
+            "{after} equals {before} for the operator: the package is installed again instead of upgraded"
+        ));
+    }
+    let numbers = |v: &semver::Version| (v.major, v.minor, v.patch);
+    let patched = old.pre.is_empty() && !is_test_release(&new);
+    let counted = !old.pre.is_empty() && natural(&old.pre, &new.pre).is_lt();
+    let meant_higher = numbers(&old) == numbers(&new) && (patched || counted);
+    (new < old && meant_higher).then(|| {
+        format!("{after} is lower than {before} for the operator: the package is not upgraded")
+    })
+}
+
+/// The problem of a pre-release with a number of two digits behind letters.
+fn glued(version: &str) -> Option<String> {
+    let version = go_version(version)?;
+    let mut identifiers = version.pre.split('.');
+    let (letters, digits) = identifiers.find_map(|identifier| {
+        let letters = identifier.trim_end_matches(|c: char| c.is_ascii_digit());
+        let digits = &identifier[letters.len()..];
+        let named = !letters.is_empty() && letters.bytes().all(|b| b.is_ascii_alphabetic());
+        (named && digits.len() == 2 && !digits.starts_with('0')).then_some((letters, digits))
+    })?;
+    Some(format!(
+        "{letters}{digits} compares as text, so it is lower than {letters}9"
+    ))
+}
+
+fn is_test_release(version: &semver::Version) -> bool {
+    let pre = version.pre.to_lowercase();
+    let words = [
+        "rc", "alpha", "beta", "pre", "dev", "snapshot", "test", "nightly",
+    ];
+    words.iter().any(|word| pre.starts_with(word))
+}

@@ -1,0 +1,37 @@
+use super::{Input, LintFindings};
+use crate::api::ApiFlavor;
+
+lint_rule! {
+    /// A toleration without a key, under an operator up to v0.17.
+    ///
+    /// # What it means
+    ///
+    /// Admission, as on AKS, can replace all tolerations of a pod with the one that tolerates everything. Operators up
+    /// to v0.17 look for the toleration of a cordon by its key, so a drain evicts the package's own pods again and
+    /// again.
+    ///
+    /// # How to fix
+    ///
+    /// Name the keys of the taints.
+    SKY858 "wildcard-toleration" Warning
+}
+
+fn check(input: &Input<'_>, findings: &mut LintFindings) {
+    for (manifest, skyhook) in input.skyhooks() {
+        let newer = input
+            .operator_at_least(0, 18)
+            .unwrap_or(manifest.flavor() == Some(ApiFlavor::NodeWright));
+        let interrupts = skyhook.packages().any(|(_, p)| p.interrupt.is_some());
+        let mut all = skyhook.spec.additional_tolerations.iter();
+        let wildcard = all.position(|t| t.key.is_empty() && t.operator == "Exists");
+        let Some(index) = wildcard.filter(|_| interrupts && !newer) else {
+            continue;
+        };
+        let path = ["spec", "additionalTolerations", &index.to_string()];
+        let message = "a toleration without a key: if admission drops the others, as on AKS, drains evict the package's own \
+                       pods (operators up to v0.17)";
+        findings
+            .report(manifest, &path, message)
+            .fix("Name the keys of the taints");
+    }
+}
