@@ -59,7 +59,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
 
 /// The problem of a percentage below one node.
 fn rounded(percent: i64, nodes: usize) -> Option<String> {
-    let below_one = nodes > 0 && percent > 0 && percent.saturating_mul(nodes as i64) < 100;
+    let below_one = nodes > 1 && percent > 0 && percent.saturating_mul(nodes as i64) < 100;
     below_one.then(|| {
         format!(
             "{percent}% of {} rounds down to 0, which the operator raises to 1",

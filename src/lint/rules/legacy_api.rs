@@ -17,10 +17,11 @@ lint_rule! {
 
 fn check(input: &Input<'_>, findings: &mut LintFindings) {
     let newer = ApiFlavor::NodeWright;
-    let by_flavor = input
+    // Without custom resources, the API of a capture is a guess.
+    let newer_objects = input
         .cluster
-        .is_some_and(|cluster| cluster.flavor() == newer);
-    if input.operator_at_least(0, 18) != Some(true) && !by_flavor {
+        .is_some_and(|cluster| cluster.flavor() == newer && !cluster.skyhooks.items().is_empty());
+    if !input.operator_at_least(0, 18).unwrap_or(newer_objects) {
         return;
     }
     for manifest in input
