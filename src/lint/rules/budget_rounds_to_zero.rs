@@ -26,16 +26,16 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             findings
                 .report(manifest, &path, message)
                 .fix("Set at least 1, or pause the custom resource");
-        } else if let (Some(percent), Some(nodes)) = (budget.percent, input.selected(skyhook)) {
-            if let Some(message) = rounded(percent, nodes.len()) {
-                findings
-                    .report(
-                        manifest,
-                        &["spec", "interruptionBudget", "percent"],
-                        message,
-                    )
-                    .fix("Set count: 1, or a larger percentage");
-            }
+        } else if let (Some(percent), Some(nodes)) = (budget.percent, input.selected(skyhook))
+            && let Some(message) = rounded(percent, nodes.len())
+        {
+            findings
+                .report(
+                    manifest,
+                    &["spec", "interruptionBudget", "percent"],
+                    message,
+                )
+                .fix("Set count: 1, or a larger percentage");
         }
     }
     for (manifest, policy) in input.policies() {

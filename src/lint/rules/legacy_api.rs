@@ -28,9 +28,10 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
         .manifests()
         .filter(|m| m.flavor() == Some(newer.other()))
     {
-        let kind = match manifest.kind == newer.other().kind() {
-            true => newer.kind(),
-            false => &manifest.kind,
+        let kind = if manifest.kind == newer.other().kind() {
+            newer.kind()
+        } else {
+            &manifest.kind
         };
         let message = format!(
             "{} is the old API: operators since v0.18 work on {} objects",

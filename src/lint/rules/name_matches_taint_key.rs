@@ -33,9 +33,10 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
         let Some(key) = key else {
             continue;
         };
-        let part = match key == skyhook.name() {
-            true => "the key",
-            false => "the end of the key",
+        let part = if key == skyhook.name() {
+            "the key"
+        } else {
+            "the end of the key"
         };
         let message = format!(
             "the name is {part} of the runtime-required taint {key}: deleting the object also deletes the record of tainted nodes"

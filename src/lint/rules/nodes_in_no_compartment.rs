@@ -33,9 +33,10 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
         let message = format!(
             "{} in no compartment: {}",
             are(nodes.len()),
-            match at_once {
-                true => "the default strategy starts all of them at once",
-                false => "the default budget and strategy apply",
+            if at_once {
+                "the default strategy starts all of them at once"
+            } else {
+                "the default budget and strategy apply"
             }
         );
         let names: Vec<&str> = nodes.iter().map(|n| n.name.as_str()).collect();

@@ -94,7 +94,19 @@ fn is_placeholder(text: &str) -> bool {
             && lower.starts_with("__")
             && lower.ends_with("__")
             && text != "__default__"
-        || (text.starts_with('<') && text.ends_with('>') && text.len() > 2)
-        || between("/<", ">")
+        || has_angle_brackets(text)
         || between("%%", "%%")
+}
+
+/// Whether a name stands between angle brackets: `<registry>/driver`.
+fn has_angle_brackets(text: &str) -> bool {
+    let after = text.split('<').skip(1);
+    let mut inner = after.filter_map(|after| Some(after.split_once('>')?.0));
+    inner.any(|name| {
+        let letters = name.starts_with(|c: char| c.is_ascii_alphabetic());
+        letters
+            && name
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "-_ .".contains(c))
+    })
 }

@@ -21,9 +21,10 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
     let all = input.all_skyhooks();
     for (manifest, skyhook) in input.skyhooks() {
         for other in all.iter().filter(|other| other.name() != skyhook.name()) {
-            let (earlier, later) = match skyhook.order() < other.order() {
-                true => (skyhook, *other),
-                false => (*other, skyhook),
+            let (earlier, later) = if skyhook.order() < other.order() {
+                (skyhook, *other)
+            } else {
+                (*other, skyhook)
             };
             let circle = later.spec.runtime_required
                 && !earlier.spec.runtime_required

@@ -25,9 +25,10 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             continue;
         }
         let message = if selector.is_empty() {
-            match manifest.has(&path) {
-                true => "nodeSelectors is empty, which selects every node".to_owned(),
-                false => "nodeSelectors is missing, which selects every node".to_owned(),
+            if manifest.has(&path) {
+                "nodeSelectors is empty, which selects every node".to_owned()
+            } else {
+                "nodeSelectors is missing, which selects every node".to_owned()
             }
         } else if is_universal(selector) {
             "nodeSelectors only requires labels that every node has".to_owned()

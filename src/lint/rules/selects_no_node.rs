@@ -61,8 +61,9 @@ fn unmatched(selector: &LabelSelector, nodes: &[Node]) -> Option<String> {
     let labelled = nodes
         .iter()
         .any(|node| node.labels.get(key.as_str()).is_some());
-    Some(match labelled {
-        true => format!("no node has {key}={value}"),
-        false => format!("no node has the label {key}"),
+    Some(if labelled {
+        format!("no node has {key}={value}")
+    } else {
+        format!("no node has the label {key}")
     })
 }
