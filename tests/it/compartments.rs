@@ -58,7 +58,8 @@ fn stopped_canary() -> Vec<Value> {
     let policy = json!({
         "apiVersion": NODEWRIGHT.0.api_version(), "kind": "DeploymentPolicy", "metadata": {"name": "careful"},
         "spec": {"default": {"budget": {"count": 1}},
-            "compartments": [{"name": "canary", "selector": {"matchLabels": {"canary": "yes"}}, "budget": {"count": 6}}]},
+            "compartments": [{"name": "canary", "selector": {"matchLabels": {"canary": "yes"}}, "budget": {"count": 6},
+                "strategy": {"fixed": {"initialBatch": 6, "failureThreshold": 1}}}]},
     });
     let mut items = vec![
         first,

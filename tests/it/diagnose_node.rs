@@ -158,7 +158,7 @@ fn nodes_at_once_are_those_of_the_strategy() {
 
 fn at_once_is(cluster: &Value, strategy: &Value, column: &str, number: &Value, says: &str) {
     let on = |line: &str| run(line).stdin(cluster.to_string()).output();
-    let status = on("status --from -");
+    let status = on("status gpu --from -");
     let row = |cells: &[&str]| {
         status
             .stdout

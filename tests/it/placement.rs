@@ -38,7 +38,7 @@ fn uninstalled_package_is_absent_not_complete() {
         [&package["complete"], &package["absent"], &package["nodes"]],
         [&json!(1), &json!(1), &json!(2)]
     );
-    let page = said(&fake, "status").stdout;
+    let page = said(&fake, "status gpu").stdout;
     assert!(page.contains("driver   1.0.0    1/2 absent  "), "{page}");
     let rows = said(&fake, "node status -o json").json();
     assert_eq!(rows[0]["packagesComplete"], 1);

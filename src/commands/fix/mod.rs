@@ -113,9 +113,9 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     // Nothing to do is not the same as nothing to find.
     if exit == Exit::Done && plan.is_empty() && errors > 0 {
         let remain = if errors == 1 { "remains" } else { "remain" };
-        let errors = plural(errors, "error");
+        let causes = plural(errors, "cause");
         ctx.note(format!(
-            "{errors} {remain}: see `kubectl skyhook diagnose stuck`"
+            "{causes} {remain}: see `kubectl skyhook diagnose stuck`"
         ));
         return Ok(Exit::Findings);
     }

@@ -17,7 +17,7 @@ fn blocker_ends_the_wait_with_its_finding() {
     assert_eq!(
         lines[..3],
         [
-            "STUCK: 1 cause blocks 1 of 1 node",
+            "STUCK: 1 cause blocks 1 of 2 nodes",
             "",
             "error SKY112 uninstall-failing  gpu driver on node-1"
         ]
