@@ -86,7 +86,8 @@ fn facts(cluster: &Cluster, item: &SkyhookProgress) -> Text {
     let mut text = Text::new();
     let summary = &item.summary;
     let said = item.stop_reason.as_ref() == Some(&summary.message) || item.deleting_since.is_some();
-    if !summary.message.is_empty() && !(said && summary.assessment.label() == Label::Plain) {
+    let repeated = said && summary.assessment.label() == Label::Plain;
+    if !summary.message.is_empty() && !repeated {
         text.paragraph(summary.message.as_str());
     }
     if !item.exists {

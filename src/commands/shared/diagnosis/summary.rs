@@ -50,6 +50,6 @@ impl FindingGroup<'_> {
     }
 
     fn node_set(&self) -> NodeSet {
-        NodeSet::of(&self.nodes().collect::<Vec<_>>())
+        NodeSet::of(self.nodes().collect::<Vec<_>>())
     }
 }
