@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use super::Model;
 use super::compartment::Compartment;
 use super::pace::Pace;
+use super::place::Place;
 use super::profile::SpecPackage;
 use super::resource::Resource;
 use super::selection::{self, Selection};
@@ -158,18 +159,17 @@ impl<'a> Advance<'a> {
                 self.act();
             }
         }
-        let open = |resource: &Resource<'a>| match resource.skyhook.deleting() {
-            true => resource
-                .places
-                .iter()
-                .any(|place| resource.profile(place).pending),
-            false => resource.places.iter().any(|place| !place.complete),
+        let open = |resource: &&Resource<'a>| {
+            let deleting = resource.skyhook.deleting();
+            let mut places = resource.places.iter();
+            let pending = |place: &Place| resource.profile(place).pending;
+            places.any(|place| if deleting { pending(place) } else { !place.complete })
         };
         let stuck = self
             .model
             .resources
             .iter()
-            .filter(|resource| open(resource));
+            .filter(open);
         let stuck = stuck.map(|resource| resource.skyhook.name()).collect();
         Timeline {
             moments: self.moments,

@@ -100,10 +100,8 @@ impl<'a> Advance<'a> {
         let work = &mut self.works[number][at as usize];
         let slower_than = f64::from(work.slower_than);
         let evicts = work.drain == Drain::Evicts;
-        let pause = match elapsed == 0.0 && (work.fresh || evicts) {
-            true => self.pace.pause(number, slower_than, evicts),
-            false => 0.0,
-        };
+        let starts = elapsed == 0.0 && (work.fresh || evicts);
+        let pause = starts.then(|| self.pace.pause(number, slower_than, evicts));
         let lasts = lasts.unwrap_or_default() * self.pace.factor(slower_than);
         work.running |= bit(package);
         work.fresh = false;
@@ -118,7 +116,7 @@ impl<'a> Advance<'a> {
             let stage = stage.clone();
             self.note(number, at, Happening::Start { package, stage });
         }
-        let seconds = pause + (lasts - elapsed).max(0.0);
+        let seconds = pause.unwrap_or_default() + (lasts - elapsed).max(0.0);
         let end = self.now + (seconds * 1000.0).round() as u64;
         let ends = self.ends.entry(end).or_default();
         ends.push(End {
