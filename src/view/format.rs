@@ -87,7 +87,7 @@ impl OutputFormat {
             OutputFormat::Json => Rendered::Data(json(&view.document())),
             OutputFormat::Yaml => Rendered::Data(yaml(&view.document())?),
             OutputFormat::Junit => Rendered::Data(view.junit().ok_or_else(|| {
-                FormatError("this command has no JUnit report; `lint` has one".to_owned())
+                FormatError("this command has no JUnit report; `lint`, `diagnose stuck` and `diagnose check` have one".to_owned())
             })?),
             OutputFormat::JsonPath(path) => Rendered::Data(path.text(&view.document())?),
             OutputFormat::JsonPathAsJson(path) => Rendered::Data(path.json(&view.document())?),

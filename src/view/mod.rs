@@ -8,6 +8,7 @@ mod columns;
 pub mod format;
 pub mod go_json;
 mod jsonpath;
+pub mod junit;
 mod markdown;
 mod nodeset;
 mod sanitize;

@@ -132,7 +132,9 @@ fn a_report_for_ci() {
     );
     let other = run("rules -o junit").output();
     other.expect_code(1);
-    other.expect_stderr("this command has no JUnit report; `lint` has one");
+    other.expect_stderr(
+        "this command has no JUnit report; `lint`, `diagnose stuck` and `diagnose check` have one",
+    );
 }
 
 #[test]

@@ -8,6 +8,7 @@ use super::outcome::{Check, CheckResult};
 use crate::cluster::Cluster;
 use crate::commands::shared::rule::{counted, incomplete};
 use crate::error::Exit;
+use crate::view::junit::{self, Case, TestResult};
 use crate::view::text::{self, Label, Text};
 use crate::view::{API_VERSION, View, list, plural, to_json};
 
@@ -112,5 +113,28 @@ impl View for CheckReport {
 
     fn document(&self) -> Value {
         to_json(self)
+    }
+
+    fn junit(&self) -> Option<String> {
+        let cases = self.checks.iter().map(test_case);
+        Some(junit::report("diagnose check", cases))
+    }
+}
+
+/// Warnings pass, as they do in the exit code.
+fn test_case(check: &Check) -> Case {
+    let result = match check.outcome {
+        CheckResult::Good | CheckResult::Warning => TestResult::Passed,
+        CheckResult::Error => TestResult::Failed,
+        CheckResult::NotChecked if check.withheld => TestResult::Error,
+        CheckResult::NotChecked => TestResult::Skipped,
+    };
+    let passed = result == TestResult::Passed;
+    let hint = check.hint.as_ref().filter(|_| !passed);
+    Case {
+        name: format!("{}: {}", check.subject, check.title),
+        result,
+        message: check.message.clone(),
+        detail: hint.map_or_else(String::new, |hint| format!("hint: {hint}")),
     }
 }

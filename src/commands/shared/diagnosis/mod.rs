@@ -5,6 +5,7 @@ mod document;
 pub mod group;
 mod held;
 mod index;
+mod junit;
 mod logs;
 mod reason;
 mod summary;
@@ -263,6 +264,10 @@ impl View for Diagnosis<'_> {
 
     fn document(&self) -> Value {
         to_json(&Document::of(self))
+    }
+
+    fn junit(&self) -> Option<String> {
+        Some(self.junit_report())
     }
 }
 

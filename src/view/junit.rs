@@ -1,0 +1,52 @@
+//! JUnit reports of checks on a cluster.
+
+use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
+
+/// The result of a test case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TestResult {
+    Passed,
+    Failed,
+    /// The cluster did not return a required source.
+    Error,
+    /// The input lacks an optional source.
+    Skipped,
+}
+
+/// One test case of a report.
+pub struct Case {
+    pub name: String,
+    pub result: TestResult,
+    /// One sentence.
+    pub message: String,
+    /// The evidence and the next command, for cases that did not pass.
+    pub detail: String,
+}
+
+/// A report with one suite. A suite without cases gets a passed one, because CI systems reject empty suites.
+pub fn report(suite_name: &str, cases: impl IntoIterator<Item = Case>) -> String {
+    let mut suite = TestSuite::new(suite_name);
+    suite.add_test_cases(cases.into_iter().map(|case| test_case(suite_name, case)));
+    if suite.test_cases.is_empty() {
+        suite.add_test_case(TestCase::new("no findings", TestCaseStatus::success()));
+    }
+    let mut report = Report::new(suite_name);
+    report.add_test_suite(suite);
+    report.to_string().expect("text is valid XML")
+}
+
+fn test_case(suite: &str, case: Case) -> TestCase {
+    let mut status = match case.result {
+        TestResult::Passed => TestCaseStatus::success(),
+        TestResult::Failed => TestCaseStatus::non_success(NonSuccessKind::Failure),
+        TestResult::Error => TestCaseStatus::non_success(NonSuccessKind::Error),
+        TestResult::Skipped => TestCaseStatus::skipped(),
+    };
+    status.set_message(case.message);
+    if !case.detail.is_empty() {
+        status.set_description(case.detail);
+    }
+    let mut test_case = TestCase::new(case.name, status);
+    test_case.set_classname(suite);
+    test_case
+}
