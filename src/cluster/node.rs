@@ -19,9 +19,7 @@ use super::annotations::Annotations;
 use super::cordon_marks::{Holder, Marks};
 use super::managed::ManagedFields;
 use crate::api::keys::NodeKey;
-use crate::api::{
-    ApiFlavor, Labels, Name, NodeState, Object, Shared, UnknownFields, quantity,
-};
+use crate::api::{ApiFlavor, Labels, Name, NodeState, Object, Shared, UnknownFields, quantity};
 
 /// A node: its Kubernetes status and the operator's keys of each API.
 ///

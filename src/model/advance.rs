@@ -163,13 +163,15 @@ impl<'a> Advance<'a> {
             let deleting = resource.skyhook.deleting();
             let mut places = resource.places.iter();
             let pending = |place: &Place| resource.profile(place).pending;
-            places.any(|place| if deleting { pending(place) } else { !place.complete })
+            places.any(|place| {
+                if deleting {
+                    pending(place)
+                } else {
+                    !place.complete
+                }
+            })
         };
-        let stuck = self
-            .model
-            .resources
-            .iter()
-            .filter(open);
+        let stuck = self.model.resources.iter().filter(open);
         let stuck = stuck.map(|resource| resource.skyhook.name()).collect();
         Timeline {
             moments: self.moments,

@@ -30,6 +30,7 @@ mod holds;
 mod input_limits;
 mod jobs_operator;
 mod jsonpath;
+mod junit;
 mod krew;
 mod least_privilege;
 mod leftovers;

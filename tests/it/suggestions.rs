@@ -96,7 +96,7 @@ fn words_of_kubectl_lead_to_commands() {
     ] {
         let ran = run(typed).output();
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(64), ""), "{typed}");
-        ran.expect_stderr(&format!("a similar subcommand exists: '{tip}'"));
+        ran.expect_stderr(format!("a similar subcommand exists: '{tip}'"));
     }
     for term in ["Stuck", "compartment", "deployment policy"] {
         let ran = Run::new(["explain", term]).output();
