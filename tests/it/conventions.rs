@@ -39,6 +39,7 @@ const USES: &[(&str, &[&str])] = &[
             "reason",
             "rules",
             "suggestions",
+            "view",
         ],
     ),
     ("args", &["api", "redact", "view"]),

@@ -140,7 +140,8 @@ fn outcome(effects: &Effects<'_>, package: &PackageEffect<'_>) -> String {
     });
     let nodes = package.nodes.len();
     let pace = match package.at_once {
-        at_once if at_once <= 1 || nodes <= 1 => String::new(),
+        _ if nodes <= 1 => String::new(),
+        0 | 1 => ", one at a time".to_owned(),
         at_once if at_once > effects.allowed => {
             format!(
                 ", ALL AT ONCE: the budget ({}) does not apply to {plural_noun}",
@@ -182,7 +183,10 @@ fn of_nodes(effects: &Effects<'_>) -> Vec<(String, String)> {
             .collect();
         lines.push((
             "later".to_owned(),
-            format!("{} wait until it is complete", list(&names)),
+            match names.as_slice() {
+                [one] => format!("{one} waits until it is complete"),
+                all => format!("{} wait until it is complete", list(all)),
+            },
         ));
     }
     if let Some(stuck) = &effects.stuck {
