@@ -39,7 +39,10 @@ pub(super) struct Advance<'a> {
     batches: Vec<Vec<Batch>>,
     /// By custom resource, the nodes on which it is not complete.
     open: Vec<usize>,
-    moments: Vec<Moment<'a>>,
+    /// `None` if only estimates are asked for.
+    moments: Option<Vec<Moment<'a>>>,
+    /// The time of the last moment, by custom resource.
+    last: Vec<Option<u64>>,
     /// No stage has finished anywhere, so durations are unknown.
     untimed: bool,
 }
@@ -101,12 +104,17 @@ struct End {
 impl<'a> Model<'a> {
     /// The rollouts of all custom resources from now to their end, as long as nobody intervenes.
     pub fn timeline(self) -> Timeline<'a> {
-        Advance::new(self).run()
+        Advance::new(self, Some(Vec::new())).run()
+    }
+
+    /// The timeline without its moments, of which there may be millions.
+    pub fn estimates(self) -> Timeline<'a> {
+        Advance::new(self, None).run()
     }
 }
 
 impl<'a> Advance<'a> {
-    fn new(model: Model<'a>) -> Advance<'a> {
+    fn new(model: Model<'a>, moments: Option<Vec<Moment<'a>>>) -> Advance<'a> {
         let pace = Pace::measure(model.cluster, &model.runs, &model.resources);
         let mut nodes = vec![Here::default(); model.cluster.nodes.items().len()];
         let works = model
@@ -129,6 +137,7 @@ impl<'a> Advance<'a> {
         let batches = model.resources.iter().map(|r| batches(&model, r)).collect();
         let open = |r: &Resource<'_>| r.places.iter().filter(|place| !place.complete).count();
         let open = model.resources.iter().map(open).collect();
+        let last = vec![None; model.resources.len()];
         let mut advance = Advance {
             model,
             pace,
@@ -141,7 +150,8 @@ impl<'a> Advance<'a> {
             settle: BTreeSet::new(),
             batches,
             open,
-            moments: Vec::new(),
+            moments,
+            last,
             untimed: false,
         };
         advance.begin();
@@ -173,8 +183,12 @@ impl<'a> Advance<'a> {
         };
         let stuck = self.model.resources.iter().filter(open);
         let stuck = stuck.map(|resource| resource.skyhook.name()).collect();
+        let names = self.model.resources.iter().map(|r| r.skyhook.name());
+        let ends = names.zip(&self.last);
+        let ends = ends.filter_map(|(name, last)| Some((name, last.as_ref().copied()?)));
         Timeline {
-            moments: self.moments,
+            ends: ends.map(|(name, last)| (name, seconds(last))).collect(),
+            moments: self.moments.unwrap_or_default(),
             stuck,
             untimed: self.untimed,
             uncertainty: self.pace.uncertainty(),
@@ -237,6 +251,11 @@ impl<'a> Advance<'a> {
             self.select(number, compartment);
         }
     }
+}
+
+/// Of milliseconds.
+fn seconds(time: u64) -> f64 {
+    time as f64 / 1000.0
 }
 
 fn batches(model: &Model<'_>, resource: &Resource<'_>) -> Vec<Batch> {

@@ -85,12 +85,18 @@ impl Change<'_> {
 
 /// The effects of an edit on custom resources. `live` is the cluster until then, `edited` the same with the edit; those that
 /// `edited` lacks have none, and so have all where the nodes were not read.
-pub fn effects<'a>(live: &'a Cluster, edited: &'a Cluster, skyhooks: &[&str]) -> Vec<Effects<'a>> {
+pub fn effects<'a>(
+    live: &'a Cluster,
+    edited: &'a Cluster,
+    skyhooks: &[impl AsRef<str>],
+) -> Vec<Effects<'a>> {
     if edited.nodes.ok().is_none() {
         return Vec::new();
     }
     let model = Model::new(edited);
-    let known = skyhooks.iter().filter_map(|name| model.resource(name));
+    let known = skyhooks
+        .iter()
+        .filter_map(|name| model.resource(name.as_ref()));
     let mut all: Vec<Effects<'a>> = known.map(|resource| at_first(&model, resource)).collect();
     let interrupts: Vec<HashMap<&str, &str>> = all
         .iter()

@@ -3,6 +3,8 @@
 //! [`Model::new`] runs the reconcile of the operator's version over all custom resources, in its order.
 //! [`Model::progress`] then answers, for a custom resource on a node, how far it is, which action of the operator comes
 //! next, or which object it waits for. [`Model::next_nodes`] names the nodes that a compartment takes next.
+//! [`Model::timeline`] repeats the operator's actions to the end of all rollouts, and [`effects()`] compares a cluster with an
+//! edited one.
 //!
 //! | Question | File |
 //! | --- | --- |
@@ -12,6 +14,9 @@
 //! | which stage follows | `stage.rs` |
 //! | what a new version, an uninstall or a changed configMap sets off | `profile.rs`, `config_change.rs` |
 //! | what keeps a node from its next stage | one file per gate in `gates/`, in the operator's order |
+//! | what happens until nothing is left to do | `advance.rs`, its result in `timeline.rs` |
+//! | how long a stage takes | `pace.rs` |
+//! | what an edit sets off | `effects.rs` |
 //!
 //! Differences between versions are written `if operator.before(0, 20)`, beside the statement that they change, with the
 //! function of the operator. An unknown version counts as the newest known one.

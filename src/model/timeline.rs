@@ -11,8 +11,10 @@ use crate::cluster::{Cluster, Node};
 /// A rollout as it goes on if nobody intervenes and every stage succeeds.
 #[derive(Debug)]
 pub struct Timeline<'a> {
-    /// In order of time.
+    /// In order of time; empty if only estimates were asked for.
     pub moments: Vec<Moment<'a>>,
+    /// The custom resources for which anything is left to do, each with its last moment in seconds.
+    pub(super) ends: Vec<(&'a str, f64)>,
     /// The custom resources that do not get to their end.
     pub stuck: Vec<&'a str>,
     /// Durations are unknown: no stage has finished anywhere.
@@ -61,21 +63,20 @@ impl Timeline<'_> {
         if self.untimed || self.stuck.contains(&skyhook) {
             return None;
         }
-        let mut moments = self.moments.iter().rev();
-        let last = moments.find(|moment| moment.skyhook == skyhook)?;
-        Some(self.until(last))
+        let (_, seconds) = self.ends.iter().find(|(name, _)| *name == skyhook)?;
+        Some(self.until(*seconds))
     }
 
     /// The time until the first stage of a custom resource on a node; `None` where there is none, or durations are unknown.
     pub fn start(&self, skyhook: &str, node: &str) -> Option<Remaining> {
         let mut moments = self.moments.iter().filter(|_| !self.untimed);
         let first = moments.find(|m| m.skyhook == skyhook && m.node.name == *node)?;
-        Some(self.until(first))
+        Some(self.until(first.seconds))
     }
 
-    fn until(&self, moment: &Moment<'_>) -> Remaining {
+    fn until(&self, seconds: f64) -> Remaining {
         Remaining {
-            seconds: moment.seconds,
+            seconds,
             uncertainty: self.uncertainty,
         }
     }
@@ -84,7 +85,7 @@ impl Timeline<'_> {
 /// The time until a custom resource is complete on all of its nodes, if nobody intervenes; `None` where it is complete, will
 /// not be, or no stage has finished yet that shows how long one takes.
 pub fn remaining(cluster: &Cluster, skyhook: &str) -> Option<Remaining> {
-    Model::new(cluster).timeline().remaining(skyhook)
+    Model::new(cluster).estimates().remaining(skyhook)
 }
 
 /// `~6m`, or a range where the times of nodes vary: `5m to 20m`.

@@ -3,10 +3,11 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::api::Stage;
-use crate::cluster::Cluster;
-use crate::lint::Input;
-use crate::model::{Change, Effects, PackageEffect, effects};
+use crate::api::{DeploymentPolicy, Skyhook, Stage};
+use crate::cluster::{Certainty, Cluster};
+use crate::lint::{Input, LintFinding, LintReport, Manifest};
+use crate::model::{Change, Effects, PackageEffect};
+use crate::rules::Severity;
 use crate::view::text::Text;
 use crate::view::{Table, cells, list, plural};
 
@@ -60,36 +61,56 @@ struct RefusingBudget {
     nodes: Vec<String>,
 }
 
-/// The cluster once the manifests are applied to it.
-pub fn applied(input: &Input<'_>) -> Option<Cluster> {
-    let skyhooks = input.skyhooks().map(|(_, skyhook)| skyhook.clone());
-    let policies = input.policies().map(|(_, policy)| policy.clone());
-    Some(
-        input
-            .cluster?
-            .with_applied(skyhooks.collect(), policies.collect()),
-    )
+/// What remains of the manifests: those of the active API without errors, which nothing refuses.
+struct Accepted<'i> {
+    skyhooks: Vec<&'i Skyhook>,
+    policies: Vec<&'i DeploymentPolicy>,
 }
 
-/// The effects on the custom resources of the manifests, and on those that use their policies.
-pub fn of<'a>(input: &Input<'a>, applied: &'a Cluster) -> Vec<Effects<'a>> {
-    let Some(cluster) = input.cluster else {
-        return Vec::new();
-    };
-    let own: Vec<&str> = input
-        .skyhooks()
-        .map(|(_, skyhook)| skyhook.name())
-        .collect();
-    let policies: Vec<&str> = input
-        .policies()
-        .map(|(_, p)| p.metadata.name.as_str())
-        .collect();
+impl<'i> Accepted<'i> {
+    fn of(input: &'i Input<'_>, report: &LintReport) -> Accepted<'i> {
+        // A capture without custom resources does not show the API.
+        let known = input
+            .cluster
+            .filter(|c| !c.from_files || !c.skyhooks.items().is_empty());
+        let flavor = known.map(Cluster::flavor);
+        let refused = |manifest: &Manifest| {
+            let mut errors = report.open().filter(|f| f.severity == Severity::Error);
+            let own =
+                |f: &LintFinding| (&f.file, &f.subject.name) == (&manifest.file, &manifest.name);
+            flavor.is_some() && manifest.flavor() != flavor || errors.any(own)
+        };
+        let skyhooks = input.skyhooks().filter(|(manifest, _)| !refused(manifest));
+        let policies = input.policies().filter(|(manifest, _)| !refused(manifest));
+        Accepted {
+            skyhooks: skyhooks.map(|(_, skyhook)| skyhook).collect(),
+            policies: policies.map(|(_, policy)| policy).collect(),
+        }
+    }
+}
+
+/// The cluster once the manifests are applied to it, and the custom resources that they concern: their own, and those that
+/// use their policies. `None` without a cluster, or if what runs there was not read.
+pub fn applied(input: &Input<'_>, report: &LintReport) -> Option<(Cluster, Vec<String>)> {
+    let cluster = input.cluster?;
+    if cluster.certainty_of_no_package_run() == Certainty::Unknown {
+        return None;
+    }
+    let accepted = Accepted::of(input, report);
+    let own = accepted.skyhooks.iter().map(|skyhook| skyhook.name());
+    let own: Vec<&str> = own.collect();
+    let policies = accepted.policies.iter().map(|p| p.metadata.name.as_str());
+    let policies: Vec<&str> = policies.collect();
+    let applied = cluster.with_applied(
+        accepted.skyhooks.iter().copied().cloned().collect(),
+        accepted.policies.iter().copied().cloned().collect(),
+    );
     let concerned = applied.skyhooks.items().iter().filter(|skyhook| {
         let policy = skyhook.spec.deployment_policy.as_str();
         own.contains(&skyhook.name()) || policies.contains(&policy)
     });
-    let names: Vec<&str> = concerned.map(|skyhook| skyhook.name()).collect();
-    effects(cluster, applied, &names)
+    let concerned = concerned.map(|skyhook| skyhook.name().to_owned()).collect();
+    Some((applied, concerned))
 }
 
 /// The effects as a paragraph for each custom resource.

@@ -14,6 +14,7 @@ use crate::commands::shared::fail_on::FailOn;
 use crate::ctx::{Ctx, unread as unread_sources};
 use crate::error::{Error, Exit, Result};
 use crate::lint::{self, Documents, Input, Schemas, files};
+use crate::model;
 
 /// Check manifests before they are applied
 ///
@@ -124,8 +125,9 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     } else {
         Vec::new()
     };
-    let applied = effects::applied(&input);
-    let effects = applied.as_ref().map(|applied| effects::of(&input, applied));
+    let applied = effects::applied(&input, &report);
+    let effects = cluster.as_ref().zip(applied.as_ref());
+    let effects = effects.map(|(live, (applied, names))| model::effects(live, applied, names));
     ctx.show(&LintView::new(
         &report,
         cluster.as_ref(),

@@ -83,7 +83,7 @@ impl<'a> StatusReport<'a> {
             model: &model,
             findings: &findings,
             impact: &impact,
-            timeline: Model::new(cluster).timeline(),
+            timeline: Model::new(cluster).estimates(),
         });
         let named = !names.is_empty();
         let document = Document {

@@ -42,7 +42,10 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
                 ImageParts { tag: Some(tag), .. } if older && *tag != package.version => {
                     format!("the tag {tag} is ignored; the tag is the version, {}", package.version)
                 }
-                ImageParts { tag: Some(_), .. } if !older => "the image must not contain a tag".to_owned(),
+                ImageParts { tag: Some(_), .. } if older => {
+                    "the tag is redundant, and operators from v0.18 on refuse it: the tag is the version".to_owned()
+                }
+                ImageParts { tag: Some(_), .. } => "the image must not contain a tag".to_owned(),
                 _ => continue,
             };
             let finding = findings.report(manifest, &path, message);

@@ -181,13 +181,16 @@ impl<'a> Advance<'a> {
     }
 
     pub(super) fn note(&mut self, number: usize, at: u32, what: Happening<'a>) {
+        self.last[number] = Some(self.now);
         let resource = &self.model.resources[number];
-        self.moments.push(Moment {
-            seconds: self.now as f64 / 1000.0,
-            skyhook: resource.skyhook.name(),
-            node: resource.nodes[at as usize],
-            what,
-        });
+        if let Some(moments) = &mut self.moments {
+            moments.push(Moment {
+                seconds: super::seconds(self.now),
+                skyhook: resource.skyhook.name(),
+                node: resource.nodes[at as usize],
+                what,
+            });
+        }
     }
 }
 

@@ -131,6 +131,8 @@ fn needed_at_times(command: &str, (verb, group, resource): &Right) -> bool {
             let always = ["skyhooks", "nodes", "pods", "deployments", "events"];
             verb == "watch" || !always.contains(&resource.as_str())
         }
+        // Only with --watch.
+        "status" => verb == "watch",
         "reset" | "node reset" | "package rerun" | "update-state" => changes && resource != "nodes",
         // A node leaves its batches only where that is asked for.
         "node ignore" => changes && resource != "nodes",
