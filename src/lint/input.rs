@@ -94,9 +94,10 @@ impl<'a> Input<'a> {
     /// The object in the cluster that a manifest of a main custom resource will change.
     pub fn live(&self, manifest: &Manifest) -> Option<&'a Skyhook> {
         let (cluster, flavor) = (self.cluster?, manifest.flavor()?);
-        let read = match flavor == cluster.flavor() {
-            true => &cluster.skyhooks,
-            false => &cluster.legacy,
+        let read = if flavor == cluster.flavor() {
+            &cluster.skyhooks
+        } else {
+            &cluster.legacy
         };
         read.items()
             .iter()
