@@ -99,7 +99,7 @@ pub fn spec_errors(skyhook: &Skyhook) -> Vec<SpecError> {
             add(
                 SpecErrorKind::ApplyWithoutEnabled,
                 &["uninstall"],
-                None,
+                Some("apply"),
                 why,
             );
         }
