@@ -224,7 +224,7 @@ fn at_once(begun: &[[String; 3]], package: &str) -> usize {
             .filter(|(_, [_, _, on])| on == *node)
             .map(|(at, _)| at);
         let first = of_node.next().expect("a stage");
-        (first, of_node.last().unwrap_or(first))
+        (first, of_node.next_back().unwrap_or(first))
     });
     let spans: Vec<(usize, usize)> = spans.collect();
     let working = |at: usize| {
