@@ -47,6 +47,9 @@ pub(super) struct Advance<'a> {
     untimed: bool,
 }
 
+/// Nodes that are left to do, of all custom resources, up to which an estimate is worth its time: some seconds.
+const MOST: usize = 100_000;
+
 /// A custom resource, one of its distinct node states, a package and its new slot.
 type Change = (usize, u32, usize, Option<Slot>);
 
@@ -159,7 +162,9 @@ impl<'a> Advance<'a> {
     }
 
     fn run(mut self) -> Timeline<'a> {
-        if self.model.halt.is_none() {
+        let too_many = self.moments.is_none() && self.open.iter().sum::<usize>() > MOST;
+        self.untimed |= too_many;
+        if self.model.halt.is_none() && !too_many {
             self.act();
             while let Some((at, ends)) = self.ends.pop_first() {
                 self.now = at;

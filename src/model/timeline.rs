@@ -17,7 +17,7 @@ pub struct Timeline<'a> {
     pub(super) ends: Vec<(&'a str, f64)>,
     /// The custom resources that do not get to their end.
     pub stuck: Vec<&'a str>,
-    /// Durations are unknown: no stage has finished anywhere.
+    /// Durations are unknown: no stage has finished anywhere, or there are too many nodes for an estimate.
     pub untimed: bool,
     /// How far off the times may be, in proportion.
     pub uncertainty: f64,
