@@ -26,7 +26,7 @@ pub enum Unproven {
 }
 
 impl Unproven {
-    /// What is said of the object. Where the operator's namespace is not known, the operator may well have created it.
+    /// The verdict on the object. If the operator's namespace is not known, the operator may have created it.
     pub fn verdict(&self) -> &'static str {
         match self {
             Unproven::OperatorUnknown => "labelled, and perhaps created by the operator",

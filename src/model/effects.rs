@@ -7,6 +7,7 @@ use super::progress::ProgressState;
 use super::reason::WaitReason;
 use super::resource::Resource;
 use super::timeline::{Happening, Moment, Remaining};
+use crate::api::skyhook::BatchState;
 use crate::api::{Package, Skyhook, Stage};
 use crate::cluster::applied::changes;
 use crate::cluster::drain::eviction::EvictionBlock;
@@ -63,6 +64,8 @@ pub enum Change<'a> {
     },
     /// Only its configuration is applied again.
     Configure,
+    /// It only interrupts the nodes: its interrupt is new.
+    Interrupt,
     Uninstall,
     /// It left the spec, and stays installed.
     LeftSpec,
@@ -77,9 +80,20 @@ impl Change<'_> {
             Change::Install => "install",
             Change::Upgrade { .. } => "upgrade",
             Change::Configure => "configure",
+            Change::Interrupt => "interrupt",
             Change::Uninstall => "uninstall",
             Change::LeftSpec => "leftSpec",
         }
+    }
+}
+
+impl PackageEffect<'_> {
+    /// Whether it begins on all nodes, regardless of the batch (operator `HandleVersionChange`, `HandleConfigUpdates`,
+    /// `HandleUninstallRequests`).
+    pub fn begins_everywhere(&self) -> bool {
+        let mut stages = self.stages.iter();
+        let upgrades = |stage: &Stage| *stage == Stage::Upgrade || stage.is_uninstall();
+        self.change == Change::Configure || stages.any(upgrades)
     }
 }
 
@@ -138,7 +152,15 @@ pub fn effects<'a>(
 /// What is known of the effects before the timeline.
 fn at_first<'a>(model: &Model<'a>, resource: &Resource<'a>) -> Effects<'a> {
     let sizes = resource.compartments.iter();
-    let sizes = sizes.map(|c| c.batch_size(c.members.len() as i64, &c.state));
+    let sizes = sizes.map(|c| {
+        // The counters are those of a rollout that is over.
+        let fresh = BatchState {
+            completed_nodes: 0,
+            failed_nodes: 0,
+            ..c.state.clone()
+        };
+        c.batch_size(c.members.len() as i64, &fresh)
+    });
     let skyhook = resource.skyhook.name();
     Effects {
         skyhook,
@@ -249,7 +271,8 @@ impl<'a> Moments<'_, 'a> {
             _ if stages.contains(&Stage::Apply) || stages.contains(&Stage::Upgrade) => {
                 Change::Install
             }
-            _ if !stages.is_empty() => Change::Configure,
+            _ if stages.contains(&Stage::Config) => Change::Configure,
+            _ if !stages.is_empty() => Change::Interrupt,
             _ if edited => Change::WithoutEffect,
             _ => Change::Unchanged,
         };

@@ -35,6 +35,7 @@ mod krew;
 mod least_privilege;
 mod leftovers;
 mod lint;
+mod lint_effects;
 mod live;
 mod man_pages;
 mod messages;

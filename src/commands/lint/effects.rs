@@ -17,8 +17,8 @@ use crate::view::{Table, cells, list, plural};
 pub struct PackageDocument {
     skyhook: String,
     package: String,
-    /// `unchanged`, `withoutEffect` (edited, but nothing runs), `install`, `upgrade`, `configure`, `uninstall`, or
-    /// `leftSpec` (stays installed).
+    /// `unchanged`, `withoutEffect` (edited, but nothing runs), `install`, `upgrade`, `configure`, `interrupt`,
+    /// `uninstall`, or `leftSpec` (stays installed).
     change: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     from: Option<String>,
@@ -139,44 +139,41 @@ fn title(package: &PackageEffect<'_>) -> String {
 
 /// `upgrade and reboot on 870 nodes, ALL AT ONCE: the budget (10) does not apply to upgrades`
 fn outcome(effects: &Effects<'_>, package: &PackageEffect<'_>) -> String {
-    let (verb, plural_noun) = match package.change {
+    let (verb, changes) = match package.change {
         Change::Unchanged => return "unchanged".to_owned(),
         Change::WithoutEffect => {
             return "changed, but nothing runs on nodes where it is complete".to_owned();
         }
         Change::LeftSpec => return "left the spec; it stays installed".to_owned(),
-        Change::Install => ("install", "installs"),
         Change::Upgrade { .. } if package.stages.contains(&Stage::Upgrade) => {
-            ("upgrade", "upgrades")
+            (Some("upgrade"), "upgrades")
         }
-        Change::Upgrade { .. } => ("install", "installs"),
-        Change::Configure => ("configure", "changes of a configMap"),
-        Change::Uninstall => ("uninstall", "uninstalls"),
+        Change::Install | Change::Upgrade { .. } => (Some("install"), "installs"),
+        Change::Configure => (Some("configure"), "changes of a configMap"),
+        Change::Interrupt => (None, "interrupts"),
+        Change::Uninstall => (Some("uninstall"), "uninstalls"),
     };
     let interrupt = package.interrupt.map(|kind| match kind {
-        "reboot" => " and reboot".to_owned(),
-        "service" => " and restart services".to_owned(),
-        "restartAllServices" => " and restart all services".to_owned(),
-        kind => format!(" and {kind} interrupt"),
+        "reboot" => "reboot",
+        "service" => "restart services",
+        "restartAllServices" => "restart all services",
+        _ => "interrupt",
     });
+    let verbs: Vec<&str> = verb.into_iter().chain(interrupt).collect();
     let nodes = package.nodes.len();
     let pace = match package.at_once {
         _ if nodes <= 1 => String::new(),
         0 | 1 => ", one at a time".to_owned(),
-        at_once if at_once > effects.allowed => {
+        at_once if at_once > effects.allowed && package.begins_everywhere() => {
             format!(
-                ", ALL AT ONCE: the budget ({}) does not apply to {plural_noun}",
+                ", ALL AT ONCE: the budget ({}) does not apply to {changes}",
                 effects.allowed
             )
         }
         at_once if at_once == nodes => ", all at once".to_owned(),
         at_once => format!(", at most {at_once} at once"),
     };
-    format!(
-        "{verb}{} on {}{pace}",
-        interrupt.unwrap_or_default(),
-        plural(nodes, "node")
-    )
+    format!("{} on {}{pace}", verbs.join(" and "), plural(nodes, "node"))
 }
 
 /// Drains, custom resources that wait, the end.

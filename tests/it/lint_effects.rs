@@ -1,0 +1,99 @@
+//! The effects that `lint` announces: how many nodes are at work at once, and whether the budget limits them.
+
+use serde_json::{Value, json};
+
+use crate::support::object_builder::NODEWRIGHT;
+use crate::support::run::run;
+
+/// The report about a manifest for eight nodes on which `driver` is complete, as the operator has recorded its batches.
+fn report(live: Value, policy: &Value, batch: Value, manifest: Value) -> String {
+    let resource = |spec: Value| {
+        let mut object = NODEWRIGHT.skyhook("complete", json!({}));
+        object["spec"] = spec;
+        object
+    };
+    let mut skyhook = resource(live);
+    skyhook["status"]["compartmentStatuses"] = json!({"__default__": {"batchState": batch}});
+    let mut items = vec![NODEWRIGHT.operator(), skyhook, policy.clone()];
+    for number in 1..=8 {
+        let mut node = NODEWRIGHT.node(
+            &format!("node-{number}"),
+            "complete",
+            &["driver|1.0.0 config complete"],
+        );
+        node["metadata"]["labels"]["half"] = if number > 4 { "second" } else { "first" }.into();
+        items.push(node);
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let write = |name: &str, value: &Value| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, value.to_string()).expect("written");
+        path.display().to_string()
+    };
+    let capture = json!({"apiVersion": "v1", "kind": "List", "items": items});
+    let words = format!(
+        "lint -f {} --from {}",
+        write("manifest.json", &resource(manifest)),
+        write("capture.json", &capture),
+    );
+    let output = run(&words).output();
+    output.expect_code(0);
+    let (_, effects) = output.stdout.split_once("ONCE APPLIED\n").expect("effects");
+    effects.to_owned()
+}
+
+fn package(version: &str) -> Value {
+    json!({"version": version, "image": "example.com/driver"})
+}
+
+fn policy(strategy: &Value) -> Value {
+    json!({
+        "apiVersion": NODEWRIGHT.0.api_version(), "kind": "DeploymentPolicy", "metadata": {"name": "growing"},
+        "spec": {"default": {"budget": {"percent": 100}, "strategy": strategy}},
+    })
+}
+
+/// Eight nodes are done: the operator has counted them.
+fn counted() -> Value {
+    json!({"currentBatch": 5, "completedNodes": 8, "lastBatchSize": 2})
+}
+
+#[test]
+fn a_batch_that_grows_stays_within_the_policy() {
+    let policy = policy(&json!({"linear": {"initialBatch": 1, "delta": 1}}));
+    let spec = |packages: Value| json!({"packages": packages, "deploymentPolicy": "growing"});
+    let both = json!({"driver": package("1.0.0"), "extra": package("1.0.0")});
+    let live = spec(json!({"driver": package("1.0.0")}));
+    let batch = json!({"currentBatch": 1});
+    assert_eq!(
+        report(live, &policy, batch, spec(both)),
+        "driver  unchanged\nextra   install on 8 nodes, at most 3 at once\n"
+    );
+}
+
+#[test]
+fn counters_of_an_earlier_rollout_do_not_shrink_the_budget() {
+    let policy = policy(&json!({"fixed": {"initialBatch": 1}}));
+    let spec = |packages: Value, selector: Value| {
+        json!({
+            "packages": packages, "interruptionBudget": {"count": 2}, "nodeSelectors": selector,
+        })
+    };
+    let both = json!({"driver": package("1.0.0"), "extra": package("1.0.0")});
+    let live = spec(json!({"driver": package("1.0.0")}), json!({}));
+    let half = json!({"matchLabels": {"half": "first"}});
+    assert_eq!(
+        report(live, &policy, counted(), spec(both, half)),
+        "driver  unchanged\nextra   install on 4 nodes, at most 2 at once\n"
+    );
+}
+
+#[test]
+fn a_newer_version_ignores_the_budget() {
+    let policy = policy(&json!({"fixed": {"initialBatch": 1}}));
+    let spec = |version: &str| json!({"packages": {"driver": package(version)}, "interruptionBudget": {"count": 2}});
+    assert_eq!(
+        report(spec("1.0.0"), &policy, counted(), spec("1.1.0")),
+        "driver 1.0.0 → 1.1.0  upgrade on 8 nodes, ALL AT ONCE: the budget (2) does not apply to upgrades\n"
+    );
+}
