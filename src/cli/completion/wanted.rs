@@ -49,6 +49,9 @@ impl CandidateKind {
             "node" | "nodes" | "force_uncordon" => CandidateKind::Node,
             "package" | "packages" => CandidateKind::Package,
             "version" => CandidateKind::Version,
+            "operator_version" => {
+                CandidateKind::Word((15..=21).map(|minor| format!("v0.{minor}.0")).collect())
+            }
             "rule" | "rules" => CandidateKind::Rule,
             "topics" => CandidateKind::Topic,
             "stage" => CandidateKind::Stage,
