@@ -6,6 +6,7 @@ mod release;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use super::Model;
+use super::batch::Counts;
 use super::compartment::Compartment;
 use super::pace::Pace;
 use super::place::Place;
@@ -47,15 +48,16 @@ pub(super) struct Advance<'a> {
     untimed: bool,
 }
 
-/// Nodes that are left to do, of all custom resources, up to which an estimate is worth its time: some seconds.
-const MOST: usize = 100_000;
+/// Nodes that are left to do, of all custom resources, up to which an estimate is worth its time: a second or two.
+const MOST: usize = 500_000;
 
 /// A custom resource, one of its distinct node states, a package and its new slot.
 type Change = (usize, u32, usize, Option<Slot>);
 
 /// The batch of a compartment.
-#[derive(Debug)]
 struct Batch {
+    /// All nodes of the compartment.
+    counts: Counts,
     /// Its nodes that are not complete.
     open: usize,
     /// The nodes for later batches, in the operator's order.
@@ -94,6 +96,8 @@ struct Here {
     resources: Vec<(usize, u32)>,
     /// Stages at work.
     running: u32,
+    /// Those of the custom resources whose interrupt waits for these stages.
+    interrupts: Vec<(usize, u32)>,
 }
 
 /// The end of a stage.
@@ -175,11 +179,10 @@ impl<'a> Advance<'a> {
             }
         }
         let open = |resource: &&Resource<'a>| {
-            let deleting = resource.skyhook.deleting();
             let mut places = resource.places.iter();
             let pending = |place: &Place| resource.profile(place).pending;
             places.any(|place| {
-                if deleting {
+                if resource.deleting {
                     pending(place)
                 } else {
                     !place.complete
@@ -270,6 +273,7 @@ fn batches(model: &Model<'_>, resource: &Resource<'_>) -> Vec<Batch> {
         let mut queue = selection::candidates(&model.operator, compartment, places, &[]);
         queue.retain(|at| !places[*at as usize].chosen);
         Batch {
+            counts: Counts::new(compartment.members.iter().map(|at| &places[*at as usize])),
             open: compartment.members.iter().filter(chosen).count(),
             queue: queue.into(),
         }

@@ -20,15 +20,25 @@ impl Counts {
         let mut counts = Counts::default();
         for place in places {
             counts.total += 1;
-            match place.status {
-                Status::Complete => counts.complete += 1,
-                Status::Erroring => counts.failed += 1,
-                Status::Blocked => counts.blocked += 1,
-                Status::InProgress => counts.in_progress += 1,
-                Status::Waiting | Status::Unknown => {}
-            }
+            counts.add(place.status, 1);
         }
         counts
+    }
+
+    /// Moves a node from one status to another.
+    pub fn change(&mut self, from: Status, to: Status) {
+        self.add(from, -1);
+        self.add(to, 1);
+    }
+
+    fn add(&mut self, status: Status, nodes: i64) {
+        match status {
+            Status::Complete => self.complete += nodes,
+            Status::Erroring => self.failed += nodes,
+            Status::Blocked => self.blocked += nodes,
+            Status::InProgress => self.in_progress += nodes,
+            Status::Waiting | Status::Unknown => {}
+        }
     }
 
     /// The counts once the nodes of the batch are complete.

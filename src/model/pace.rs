@@ -24,6 +24,8 @@ pub(super) struct Pace {
     stages: HashMap<Key, Vec<f64>>,
     /// The time of each finished node in proportion to the mean, in ascending order.
     ratios: Vec<f64>,
+    /// How long a stage of a package usually lasts, at least [`LEAST`].
+    usual: HashMap<(usize, usize, Stage), f64, foldhash::fast::RandomState>,
     /// Between the end of a batch and the first stage on a node of the next one, drains included, by custom resource.
     pauses: HashMap<usize, Vec<f64>>,
 }
@@ -51,12 +53,15 @@ impl Pace {
         let mut pace = Pace {
             stages: HashMap::new(),
             ratios: Vec::new(),
+            usual: HashMap::default(),
             pauses: HashMap::new(),
         };
         let times = |resource: &Resource<'_>| -> Vec<Times> {
+            let name = resource.skyhook.name();
+            let condition = cluster.flavor().key(&format!("{name}/NotReady"));
             let nodes = resource.nodes.iter();
             nodes
-                .map(|node| times(cluster, runs, resource, node))
+                .map(|node| times(runs, resource, node, &condition))
                 .collect()
         };
         let all: Vec<Vec<Times>> = resources.iter().map(times).collect();
@@ -74,6 +79,15 @@ impl Pace {
         for durations in pace.stages.values_mut().chain(pauses) {
             durations.sort_by(f64::total_cmp);
         }
+        for (at, resource) in resources.iter().enumerate() {
+            for package in 0..resource.packages.len() {
+                for stage in Stage::KNOWN.iter().copied().map(Stage::from) {
+                    let usual = pace.measured(at, package, &stage);
+                    pace.usual
+                        .extend(usual.map(|usual| ((at, package, stage), usual)));
+                }
+            }
+        }
         for (at, nodes) in all.iter().enumerate() {
             pace.compare_nodes(at, nodes);
         }
@@ -89,6 +103,10 @@ impl Pace {
 
     /// How long a stage usually lasts; `None` where no stage of any kind has finished.
     pub fn of(&self, resource: usize, package: usize, stage: &Stage) -> Option<f64> {
+        self.usual.get(&(resource, package, stage.clone())).copied()
+    }
+
+    fn measured(&self, resource: usize, package: usize, stage: &Stage) -> Option<f64> {
         let keys = keys(resource, package, stage);
         let known = keys.iter().find_map(|key| self.stages.get(key));
         let usual = quantile(known?, 0.5);
@@ -192,11 +210,11 @@ fn keys(resource: usize, package: usize, stage: &Stage) -> [Key; 5] {
     ]
 }
 
-fn times<'a>(cluster: &Cluster, runs: &Runs<'a>, resource: &Resource<'a>, node: &Node) -> Times {
-    let skyhook = resource.skyhook.name();
-    let end = completed(cluster, skyhook, node);
+/// `condition`: the type of the node condition that ends with the custom resource.
+fn times<'a>(runs: &Runs<'a>, resource: &Resource<'a>, node: &Node, condition: &str) -> Times {
+    let end = completed(node, condition);
     let mut jobs: Vec<(Timestamp, &PackageRun<'a>)> = runs
-        .of(skyhook, &node.name)
+        .of(resource.skyhook.name(), &node.name)
         .filter_map(|run| Some((run.created().filter(|_| run.job.is_some())?, run)))
         .collect();
     jobs.sort_by_key(|(created, _)| *created);
@@ -238,10 +256,9 @@ fn follows(stage: &Stage, next: &Stage) -> bool {
 }
 
 /// When the custom resource became complete on a node.
-fn completed(cluster: &Cluster, skyhook: &str, node: &Node) -> Option<Timestamp> {
-    let kind = cluster.flavor().key(&format!("{skyhook}/NotReady"));
+fn completed(node: &Node, condition: &str) -> Option<Timestamp> {
     let mut conditions = node.conditions.iter();
-    let condition = conditions.find(|condition| condition.kind == *kind)?;
+    let condition = conditions.find(|found| *found.kind == *condition)?;
     condition
         .last_transition_time
         .filter(|_| condition.status == "False")

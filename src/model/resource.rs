@@ -35,6 +35,10 @@ pub(super) struct Resource<'a> {
     pub gate: Option<(&'a Skyhook, &'a Node)>,
     /// The deployment policy does not exist.
     pub policy_missing: bool,
+    pub paused: bool,
+    /// The operator works on the custom resource no more, and it keeps no other one waiting (operator `IsNodeReadyForSkyhook`).
+    pub disabled: bool,
+    pub deleting: bool,
     /// A node with a package that the finalizer waits for.
     pub pending: Option<&'a Node>,
     /// The first node whose state cannot be read.
@@ -48,7 +52,7 @@ impl<'a> Resource<'a> {
 
     /// Whether the operator starts anything for it.
     pub fn acts(&self) -> bool {
-        self.skyhook.runs() && !self.policy_missing
+        !self.paused && !self.disabled && !self.policy_missing
     }
 }
 
@@ -70,8 +74,7 @@ pub(super) fn build<'a>(
             skyhook,
         }
         .build(&mut earlier, at as u16, gate);
-        // Operator `IsNodeReadyForSkyhook`: a disabled custom resource blocks no other one.
-        if !skyhook.disabled() && skyhook.gates_everywhere() && gate.is_none() {
+        if gate.is_none() && !resource.disabled && skyhook.gates_everywhere() {
             let mut places = resource.places.iter();
             let open = places.position(|place| !place.complete);
             gate = open.map(|open| (skyhook, resource.nodes[open]));
@@ -101,8 +104,9 @@ impl<'a> Builder<'_, 'a> {
         let mut packages: Vec<SpecPackage<'a>> = packages
             .map(|(name, package)| SpecPackage::new(skyhook, name, package))
             .collect();
-        let (profile_of, mut profiles) = self.profiles(&nodes, &packages);
-        if skyhook.runs() {
+        let runs = skyhook.runs();
+        let (profile_of, mut profiles) = self.profiles(&nodes, &packages, runs);
+        if runs {
             config_change::apply(
                 self.cluster,
                 &self.operator,
@@ -133,6 +137,9 @@ impl<'a> Builder<'_, 'a> {
             ordered: !skyhook.spec.deployment_policy.is_empty(),
             gate,
             policy_missing: self.cluster.policy_missing(skyhook),
+            paused: skyhook.paused(),
+            disabled: skyhook.disabled(),
+            deleting: skyhook.deleting(),
             pending: None,
             malformed: None,
         };
@@ -141,7 +148,7 @@ impl<'a> Builder<'_, 'a> {
             let earlier = &mut earlier[self.cluster.node_index(node)];
             let place = self.place(&resource, node, profile_of[at], compartment, *earlier);
             let profile = resource.profile(&place);
-            let pending = profile.pending && skyhook.deleting();
+            let pending = profile.pending && resource.deleting;
             let malformed = profile.record.is_some_and(NodeRecord::is_malformed);
             if pending {
                 resource.pending.get_or_insert(node);
@@ -149,7 +156,7 @@ impl<'a> Builder<'_, 'a> {
             if malformed {
                 resource.malformed.get_or_insert(node);
             }
-            if !place.complete && !skyhook.disabled() && *earlier == u16::MAX {
+            if !place.complete && !resource.disabled && *earlier == u16::MAX {
                 *earlier = index;
             }
             resource.places.push(place);
@@ -177,6 +184,7 @@ impl<'a> Builder<'_, 'a> {
         &self,
         nodes: &[&'a Node],
         packages: &[SpecPackage<'a>],
+        runs: bool,
     ) -> (Vec<u32>, Vec<Profile<'a>>) {
         let mut known: HashMap<Option<*const NodeRecord>, u32, foldhash::fast::RandomState> =
             HashMap::default();
@@ -185,8 +193,7 @@ impl<'a> Builder<'_, 'a> {
             let record = self.cluster.on_node(node, self.skyhook.name());
             let key = record.map(std::ptr::from_ref);
             *known.entry(key).or_insert_with(|| {
-                let handled = self.skyhook.runs();
-                profiles.push(Profile::new(&self.operator, packages, record, handled));
+                profiles.push(Profile::new(&self.operator, packages, record, runs));
                 profiles.len() as u32 - 1
             })
         });

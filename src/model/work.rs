@@ -40,7 +40,7 @@ pub(super) fn progress<'a>(
     index: usize,
 ) -> NodeProgress<'a> {
     let at = At::new(model, resource, index);
-    if at.place.complete && !resource.skyhook.deleting() {
+    if at.place.complete && !resource.deleting {
         return complete(&at);
     }
     if let Some(progress) = runs(&at) {
@@ -61,7 +61,7 @@ fn complete<'a>(at: &At<'_, 'a>) -> NodeProgress<'a> {
     let cordoned = at.profile.record.is_some_and(|record| record.cordon);
     let marked = at.place.recorded == Status::Complete;
     let next_action = match (cordoned, marked) {
-        _ if at.model.halt.is_some() || at.resource.skyhook.paused() => None,
+        _ if at.model.halt.is_some() || at.resource.paused => None,
         (true, _) => Some(Action::Release),
         (false, true) => None,
         (false, false) => Some(Action::MarkComplete),

@@ -13,10 +13,9 @@ impl<'a> Advance<'a> {
     pub(super) fn step(&mut self, number: usize, at: u32) -> bool {
         let resource = &self.model.resources[number];
         let place = &resource.places[at as usize];
-        let deleting = resource.skyhook.deleting();
         let held = resource.gate.is_some() || place.earlier != u16::MAX || !place.chosen;
         // Stages that run end also where nothing new starts.
-        if !resource.acts() || place.given_up || place.complete && !deleting {
+        if !resource.acts() || place.given_up || place.complete && !resource.deleting {
             return false;
         }
         if held || !place.eligible() {
@@ -29,14 +28,22 @@ impl<'a> Advance<'a> {
         }
         let work = self.works[number][at as usize];
         let free = |package: usize| work.running & bit(package) == 0;
+        let here = &mut self.nodes[work.node as usize];
+        let mut waits = false;
         let step = profile.due.iter().find_map(|(package, step)| match step {
             _ if !free(*package) => None,
             Step::Wait => None,
             Step::Start { drains: true, .. } if work.drain == Drain::Forbidden => None,
-            Step::Interrupt if self.nodes[work.node as usize].running > 0 => None,
+            Step::Interrupt if here.running > 0 => {
+                waits = true;
+                None
+            }
             step => Some((*package, step.clone())),
         });
         let Some((package, step)) = step else {
+            if waits && !here.interrupts.contains(&(number, at)) {
+                here.interrupts.push((number, at));
+            }
             return false;
         };
         match step {
@@ -107,10 +114,7 @@ impl<'a> Advance<'a> {
         work.fresh = false;
         work.drain = if evicts { Drain::Done } else { work.drain };
         self.nodes[work.node as usize].running += 1;
-        let place = &mut self.model.resources[number].places[at as usize];
-        place.status = Status::InProgress;
-        place.recorded = Status::InProgress;
-        place.picked = true;
+        self.mark(number, at, Status::InProgress);
         if elapsed == 0.0 {
             let package = self.model.resources[number].packages[package].name;
             let stage = stage.clone();
@@ -135,8 +139,7 @@ impl<'a> Advance<'a> {
         let node = &mut self.nodes[work.node as usize];
         node.running -= 1;
         if node.running == 0 {
-            // Interrupts of others wait for it.
-            self.due.extend(&node.resources);
+            self.due.append(&mut node.interrupts);
         }
         let resource = &self.model.resources[number];
         let profile = resource.profile(&resource.places[at as usize]);
@@ -152,6 +155,18 @@ impl<'a> Advance<'a> {
         };
         self.change(number, at, package, slot);
         self.complete(number, at);
+    }
+
+    /// Gives a node another status.
+    pub(super) fn mark(&mut self, number: usize, at: u32, status: Status) {
+        let place = &mut self.model.resources[number].places[at as usize];
+        // Without its policy, a custom resource has no compartments.
+        if let Some(batch) = self.batches[number].get_mut(usize::from(place.compartment)) {
+            batch.counts.change(place.status, status);
+        }
+        place.status = status;
+        place.recorded = status;
+        place.picked = status == Status::InProgress;
     }
 
     /// Puts a package of a node to another slot.

@@ -1,7 +1,6 @@
 //! Nodes that are complete, and who proceeds because of them.
 
 use super::Advance;
-use crate::model::batch::Counts;
 use crate::model::place::Status;
 use crate::model::timeline::Happening;
 
@@ -11,23 +10,20 @@ impl Advance<'_> {
         let work = self.works[number][at as usize];
         let resource = &mut self.model.resources[number];
         let profile = &resource.profiles[resource.places[at as usize].profile as usize];
-        let uninstalled = resource.skyhook.deleting() && !profile.pending;
+        let uninstalled = resource.deleting && !profile.pending;
         if !profile.complete && !uninstalled || work.running != 0 {
             return;
         }
         let place = &mut resource.places[at as usize];
         let compartment = usize::from(place.compartment);
         if place.chosen && !place.complete {
-            // Without its policy, a custom resource has no compartments.
             let batch = self.batches[number].get_mut(compartment);
             batch.into_iter().for_each(|batch| batch.open -= 1);
         }
         self.open[number] -= usize::from(!place.complete);
         place.complete = true;
-        place.status = Status::Complete;
-        place.recorded = Status::Complete;
-        place.picked = false;
         place.chosen = false;
+        self.mark(number, at, Status::Complete);
         self.settle.insert((number, compartment));
         self.note(number, at, Happening::Complete);
         self.release(number, work.node as usize);
@@ -46,7 +42,7 @@ impl Advance<'_> {
                 place.earlier = earlier;
                 self.due.push((*later, *at));
             }
-            if !place.complete && !resource.skyhook.disabled() && earlier == u16::MAX {
+            if !place.complete && !resource.disabled && earlier == u16::MAX {
                 earlier = *later as u16;
             }
         }
@@ -64,8 +60,7 @@ impl Advance<'_> {
                 self.due
                     .extend((0..resource.nodes.len() as u32).map(|at| (later, at)));
             }
-            if gate.is_none() && !resource.skyhook.disabled() && resource.skyhook.gates_everywhere()
-            {
+            if gate.is_none() && !resource.disabled && resource.skyhook.gates_everywhere() {
                 let open = resource.places.iter().position(|place| !place.complete);
                 gate = open.map(|open| (resource.skyhook, resource.nodes[open]));
             }
@@ -80,8 +75,7 @@ impl Advance<'_> {
         }
         let resource = &mut self.model.resources[number];
         let own = &mut resource.compartments[compartment];
-        let members = own.members.iter();
-        let counts = Counts::new(members.map(|at| &resource.places[*at as usize]));
+        let counts = self.batches[number][compartment].counts;
         own.state = own.evaluated(&self.model.operator, counts);
         if own.state.should_stop && own.strategy.is_some() {
             return;

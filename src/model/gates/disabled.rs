@@ -6,6 +6,6 @@ use crate::model::reason::WaitReason;
 
 /// Operator `processSkyhooksPerNode`.
 pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
-    let disabled = at.resource.skyhook.disabled();
+    let disabled = at.resource.disabled;
     disabled.then(|| NodeProgress::held(ProgressState::Suspended, WaitReason::Disabled))
 }

@@ -7,7 +7,7 @@ use crate::model::reason::WaitReason;
 
 /// Operator `HandleFinalizer`.
 pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
-    if !at.resource.skyhook.deleting() || at.model.halt.is_some() {
+    if !at.resource.deleting || at.model.halt.is_some() {
         return None;
     }
     // Its own uninstalls, and installations that are under way, pass the other gates.

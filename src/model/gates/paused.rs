@@ -8,7 +8,7 @@ use crate::model::reason::WaitReason;
 /// Operator `Reconcile`: a paused custom resource is excluded from the package work. Since v0.18 its Jobs are
 /// suspended; Pods of earlier operators run to their end.
 pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
-    if !at.resource.skyhook.paused() {
+    if !at.resource.paused {
         return None;
     }
     let held = NodeProgress::held(ProgressState::Suspended, WaitReason::Paused);
