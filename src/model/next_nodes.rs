@@ -80,6 +80,15 @@ pub(super) fn of<'a>(model: &Model<'a>, resource: &Resource<'a>, index: usize) -
         let count = rest.len();
         return names(rest, count);
     }
+    // Before v0.20 the nodes of the batch that wait come once those in progress are complete.
+    let siblings = compartment.members.iter().copied();
+    let waits =
+        |at: &u32| place(at).picked && place(at).eligible() && !place(at).complete && !begun(at);
+    let siblings: Vec<u32> = siblings.filter(waits).collect();
+    if !siblings.is_empty() {
+        let count = siblings.len();
+        return names(siblings, count);
+    }
     // A permanently failed node keeps its slot, and the batch never ends.
     let picked = compartment.members.iter().filter(|at| place(at).picked);
     let batch_of = |at: &u32| !place(at).complete;

@@ -18,6 +18,7 @@ use crate::{
     manifest::Skyhook,
     model, operator, ours,
     proxy::Proxy,
+    recorder::Recorder,
     rollout::Rollout,
     tools::Tools,
     view::PREFIX,
@@ -30,6 +31,7 @@ pub const PATIENCE: Duration = Duration::from_secs(150);
 pub struct Cluster {
     pub api: Api,
     pub kubelet: Kubelet,
+    recorder: Option<Recorder>,
     // Last, so that whoever talks to the servers has stopped when they are ended.
     plane: RefCell<ControlPlane>,
     tools: Tools,
@@ -81,10 +83,19 @@ impl Cluster {
         Ok(Self {
             api,
             kubelet,
+            recorder: None,
             plane: RefCell::new(plane),
             tools: tools.clone(),
             webhooks,
         })
+    }
+
+    /// With a recording of what happens from now on, if requested.
+    #[must_use]
+    pub fn recorded(mut self, scenario: &str) -> Self {
+        let access = self.plane.borrow().access("admin");
+        self.recorder = Recorder::start(&access, scenario);
+        self
     }
 
     /// node-1, node-2 and so on, Ready and free of the taint that admission puts on new ones.
@@ -257,6 +268,7 @@ impl Cluster {
     }
 
     pub fn stop(&self, server: &str) {
+        self.recorder.iter().for_each(Recorder::stop);
         let stopped = self.plane.borrow_mut().servers.stop(server);
         stopped.expect("it is ended by its pid");
     }

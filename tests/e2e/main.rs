@@ -24,6 +24,7 @@ mod operator;
 mod ours;
 #[path = "../it/support/proxy.rs"]
 mod proxy;
+mod recorder;
 mod report_stats;
 mod rollout;
 #[allow(dead_code, reason = "the hermetic tests ask for more")]

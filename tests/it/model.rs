@@ -21,10 +21,10 @@ use score::{Rate, Score};
 const FRAMES: usize = 16;
 const WANTED: f64 = 95.0;
 
-/// `RECORDINGS` names another directory of recordings.
-fn recordings() -> Vec<PathBuf> {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/model/recordings");
-    let directory = std::env::var_os("RECORDINGS").map_or(own, PathBuf::from);
+/// The recordings in a directory of tests/model; `RECORDINGS` names another one.
+fn recordings(directory: &str) -> Vec<PathBuf> {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/model");
+    let directory = std::env::var_os("RECORDINGS").map_or(own.join(directory), PathBuf::from);
     let entries = std::fs::read_dir(directory).expect("a directory of recordings");
     let paths = entries.map(|entry| entry.expect("an entry").path());
     let mut paths: Vec<PathBuf> = paths
@@ -49,8 +49,19 @@ fn row(table: &mut String, name: &str, score: &Score) {
     writeln!(table, "| {name} | {} |", cells.join(" | ")).expect("a string");
 }
 
+/// Of the Jobs generation.
 #[test]
 fn predictions_agree_with_recordings() {
+    predictions_agree("recordings", "figures");
+}
+
+/// Of scenarios of the end-to-end tests, in which the operator v0.17 worked.
+#[test]
+fn predictions_agree_with_v0_17() {
+    predictions_agree("recordings-v0.17", "figures of v0.17");
+}
+
+fn predictions_agree(directory: &str, mark: &str) {
     let frames = std::env::var("FRAMES").ok().and_then(|n| n.parse().ok());
     let frames = frames.unwrap_or(FRAMES);
     let mut table = String::from(
@@ -58,7 +69,7 @@ fn predictions_agree_with_recordings() {
          | --- | --: | --: | --: | --: | --: |\n",
     );
     let mut total = Score::default();
-    for path in recordings() {
+    for path in recordings(directory) {
         let recording = Recording::read(&path);
         let score = Score::of(&recording, frames);
         row(&mut table, &recording.name, &score);
@@ -82,7 +93,7 @@ fn predictions_agree_with_recordings() {
         frames, FRAMES,
         "not the frames of the documentation:\n{table}\n{misses}"
     );
-    is_documented("figures", &table);
+    is_documented(mark, &table);
 }
 
 /// Nine of ten estimates of steady rollouts are within 20 percent of the truth, or give a range that holds it.
@@ -92,7 +103,7 @@ fn estimates_agree_with_recordings() {
         "| Recording | Custom resource | after 25 % | after 50 % | after 75 % | |\n| --- | --- | --- | --- | --- | --- |\n",
     );
     let mut rate = Rate::default();
-    for path in recordings() {
+    for path in recordings("recordings") {
         for rollout in estimate::estimates(&Recording::read(&path)) {
             let cells: Vec<String> = rollout.estimates.iter().map(ToString::to_string).collect();
             let unsteady = if rollout.steady {
@@ -125,7 +136,7 @@ fn estimates_agree_with_recordings() {
 /// Which packages run which stages on which nodes after an edit, and on how many at once.
 #[test]
 fn effects_agree_with_recordings() {
-    let all: Vec<effects::Edit> = recordings()
+    let all: Vec<effects::Edit> = recordings("recordings")
         .iter()
         .flat_map(|path| effects::edits(&Recording::read(path)))
         .collect();

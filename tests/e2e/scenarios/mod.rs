@@ -800,10 +800,11 @@ pub fn all(tools: &Tools) -> Vec<Trial> {
     });
     let trial = |(group, start, name, run): (&str, Start, &str, Scenario)| {
         let (tools, alone) = (tools.clone(), group == "webhooks");
-        let trial = Trial::test(format!("{group}::{name}"), move || {
+        let scenario = format!("{group}::{name}");
+        let trial = Trial::test(scenario.clone(), move || {
             let _alone = alone.then(|| WEBHOOK_PORT.lock());
             let cluster = start(&tools).map_err(|error| format!("{error:#}"))?;
-            run(&cluster.with_nodes(3));
+            run(&cluster.recorded(&scenario).with_nodes(3));
             Ok(())
         });
         trial.with_ignored_flag(alone && !crate::in_network_namespace())

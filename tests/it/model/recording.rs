@@ -7,13 +7,14 @@ use std::path::Path;
 
 use flate2::read::GzDecoder;
 use jiff::{SignedDuration, Timestamp};
-use kubectl_skyhook::api::{ApiFlavor, DeploymentPolicy};
+use kubectl_skyhook::api::{ApiFlavor, DeploymentPolicy, Executor};
 use kubectl_skyhook::cluster::{Cluster, dump};
 use serde_json::{Value, json};
 
 /// A watch stream of one cluster, and what it shows.
 pub struct Recording {
     pub name: String,
+    flavor: ApiFlavor,
     lines: Vec<(f64, Value)>,
     pub events: Vec<(f64, Event)>,
 }
@@ -33,6 +34,8 @@ pub enum Event {
     Ended { node: String, failed: bool },
     /// A pod on a node, or the node itself, changed.
     Changed { node: String },
+    /// The raw pod of an ended stage went.
+    Gone { node: String },
     /// The nodes of the batches of a custom resource, as the operator recorded them.
     Picked {
         skyhook: String,
@@ -58,9 +61,18 @@ impl Recording {
             .collect();
         let name = path.file_name().expect("a file").to_string_lossy();
         let name = name.split('.').next().expect("a name").to_owned();
-        let events = Reader::default().read(&lines);
+        let older = lines
+            .iter()
+            .any(|(_, line)| line["object"]["kind"] == "Skyhook");
+        let flavor = if older {
+            ApiFlavor::Skyhook
+        } else {
+            ApiFlavor::NodeWright
+        };
+        let events = Reader::new(flavor).read(&lines);
         Recording {
             name,
+            flavor,
             lines,
             events,
         }
@@ -102,6 +114,13 @@ impl Recording {
         objects.into_values().collect()
     }
 
+    pub fn has_skyhooks(&self, at: f64) -> bool {
+        let objects = self.objects(at);
+        objects
+            .iter()
+            .any(|object| object["kind"] == self.flavor.kind())
+    }
+
     /// The cluster at a time, as `--from` reads it.
     pub fn cluster(&self, at: f64) -> Cluster {
         let list = json!({"apiVersion": "v1", "kind": "List", "items": self.objects(at)});
@@ -112,7 +131,7 @@ impl Recording {
         file.write_all(list.to_string().as_bytes())
             .expect("written");
         let paths = [file.path().to_owned()];
-        dump::load(&paths, Some(ApiFlavor::NodeWright)).expect("a cluster")
+        dump::load(&paths, Some(self.flavor)).expect("a cluster")
     }
 }
 
@@ -135,14 +154,14 @@ impl Recording {
     /// The custom resources at a time, without status, by name.
     pub fn specs_at(&self, at: f64) -> BTreeMap<String, Value> {
         let objects = self.objects(at).into_iter();
-        let own = objects.filter(|object| object["kind"] == "NodeWright");
+        let own = objects.filter(|object| object["kind"] == self.flavor.kind());
         own.map(|object| {
             let mut metadata = json!({"name": object["metadata"]["name"]});
             if let Some(annotations) = object["metadata"].get("annotations") {
                 metadata["annotations"] = annotations.clone();
             }
             let whole = json!({
-                "apiVersion": object["apiVersion"], "kind": "NodeWright", "metadata": metadata, "spec": object["spec"],
+                "apiVersion": object["apiVersion"], "kind": object["kind"], "metadata": metadata, "spec": object["spec"],
             });
             (name(object), whole)
         })
@@ -151,8 +170,8 @@ impl Recording {
 }
 
 /// Reads events off a stream.
-#[derive(Default)]
 struct Reader {
+    flavor: ApiFlavor,
     events: Vec<(f64, Event)>,
     nodes: BTreeMap<String, Value>,
     jobs: BTreeMap<String, Value>,
@@ -160,6 +179,16 @@ struct Reader {
 }
 
 impl Reader {
+    fn new(flavor: ApiFlavor) -> Reader {
+        Reader {
+            flavor,
+            events: Vec::new(),
+            nodes: BTreeMap::new(),
+            jobs: BTreeMap::new(),
+            pods: BTreeMap::new(),
+        }
+    }
+
     fn read(mut self, lines: &[(f64, Value)]) -> Vec<(f64, Event)> {
         for (t, line) in lines {
             let object = &line["object"];
@@ -171,7 +200,7 @@ impl Reader {
                     }
                 }
                 Some("Node") => self.node(*t, object),
-                Some("NodeWright") => self.skyhook(*t, object),
+                Some("Skyhook" | "NodeWright") => self.skyhook(*t, object),
                 Some("Job") => self.job(*t, object),
                 Some("Pod") => self.pod(*t, object, deleted),
                 Some(_) => {}
@@ -215,23 +244,24 @@ impl Reader {
     }
 
     fn statuses(&mut self, t: f64, name: &str, before: &Value, now: &Value) {
-        let prefix = ApiFlavor::NodeWright.key("status_");
+        let prefix = self.flavor.key("status_");
         let annotations = now["metadata"]["annotations"].as_object();
         for (key, status) in annotations.into_iter().flatten() {
             let Some(skyhook) = key.strip_prefix(&prefix) else {
                 continue;
             };
+            let flavor = self.flavor;
             let was = |key: &str| {
                 let key = format!("{key}_{skyhook}");
-                before["metadata"]["annotations"][ApiFlavor::NodeWright.key(&key)].clone()
+                before["metadata"]["annotations"][flavor.key(&key)].clone()
             };
             let is = |key: &str| {
                 let key = format!("{key}_{skyhook}");
-                now["metadata"]["annotations"][ApiFlavor::NodeWright.key(&key)].clone()
+                now["metadata"]["annotations"][flavor.key(&key)].clone()
             };
             let entries = |text: Value| -> BTreeMap<String, Value> {
-                let text = text.as_str().unwrap_or("{}").to_owned();
-                serde_json::from_str(&text).expect("a node state")
+                // In one scenario it is malformed.
+                serde_json::from_str(text.as_str().unwrap_or("{}")).unwrap_or_default()
             };
             let (old, new) = (entries(was("nodeState")), entries(is("nodeState")));
             for (key, entry) in &new {
@@ -287,7 +317,7 @@ impl Reader {
         let before = self.jobs.insert(name(job), job.clone());
         let before = before.filter(|before| before["metadata"]["uid"] == job["metadata"]["uid"]);
         let label = |key: &str| {
-            let label = &job["metadata"]["labels"][ApiFlavor::NodeWright.key(key)];
+            let label = &job["metadata"]["labels"][self.flavor.key(key)];
             label.as_str().unwrap_or_default().to_owned()
         };
         let (skyhook, stage) = (label("name"), label("stage"));
@@ -333,12 +363,14 @@ impl Reader {
 
     fn pod(&mut self, t: f64, pod: &Value, deleted: bool) {
         let key = format!("{}/{}", pod["metadata"]["namespace"], name(pod));
-        let before = self.pods.insert(key, pod.clone()).unwrap_or_default();
+        let before = self.pods.insert(key, pod.clone());
+        let same = |before: &Value| before["metadata"]["uid"] == pod["metadata"]["uid"];
+        let before = before.filter(same).unwrap_or_default();
         let node = pod["spec"]["nodeName"]
             .as_str()
             .unwrap_or_default()
             .to_owned();
-        let of_stage = !pod["metadata"]["labels"][ApiFlavor::NodeWright.key("name")].is_null();
+        let of_stage = !pod["metadata"]["labels"][self.flavor.key("name")].is_null();
         if of_stage {
             // A failed attempt is recorded, though the Job goes on.
             let phase = |pod: &Value| pod["status"]["phase"].clone();
@@ -349,13 +381,37 @@ impl Reader {
                 all.iter().any(|c| code(c).is_some_and(|code| code != 0))
             };
             let changes = phase(pod) != phase(&before) || failing(pod) != failing(&before);
-            if changes && !deleted {
-                self.push(t, Event::Changed { node });
+            let raw = self.flavor.executor() == Executor::Pod;
+            if raw && before.is_null() {
+                let action = raw_stage(self.flavor, pod);
+                let skyhook = text(&pod["metadata"]["labels"][self.flavor.key("name")]);
+                self.action(t, &skyhook, &node, action);
+            } else if changes && !deleted {
+                self.push(t, Event::Changed { node: node.clone() });
+            }
+            if raw && deleted {
+                self.push(t, Event::Gone { node: node.clone() });
+            }
+            if raw && ended_well(pod) && !ended_well(&before) && !deleted {
+                self.push(
+                    t,
+                    Event::Ended {
+                        node,
+                        failed: false,
+                    },
+                );
             }
             return;
         }
         let deleting = |pod: &Value| !pod["metadata"]["deletionTimestamp"].is_null();
-        if deleting(pod) && !deleting(&before) && !deleted {
+        // What the recordings of raw pods do not show as evicted, someone has deleted.
+        let conditions = pod["status"]["conditions"].as_array();
+        let mut conditions = conditions.into_iter().flatten();
+        let evicted = self.flavor.executor() == Executor::Job
+            || conditions.any(|c| c["reason"] == "EvictionByEvictionAPI");
+        if deleting(pod) && !deleting(&before) && !deleted && !evicted {
+            self.push(t, Event::Edit);
+        } else if deleting(pod) && !deleting(&before) && !deleted {
             // Whoever drains the node does it for the one custom resource of these recordings.
             self.action(t, "", &node, "Drain".to_owned());
         } else if deleted || before.is_null() || pod["status"]["phase"] != before["status"]["phase"]
@@ -366,10 +422,29 @@ impl Reader {
 }
 
 fn name(object: &Value) -> String {
-    object["metadata"]["name"]
-        .as_str()
-        .unwrap_or_default()
-        .to_owned()
+    text(&object["metadata"]["name"])
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// The action that created a raw pod.
+fn raw_stage(flavor: ApiFlavor, pod: &Value) -> String {
+    let note = text(&pod["metadata"]["annotations"][flavor.key("package")]);
+    let note: Value = serde_json::from_str(&note).unwrap_or_default();
+    let package = text(&note["name"]);
+    if pod["metadata"]["labels"][flavor.key("interrupt")] == "True" {
+        return format!("Interrupt {package}");
+    }
+    format!("StartStage {package} {}", text(&note["stage"]))
+}
+
+/// All init containers of a raw pod have ended well.
+fn ended_well(pod: &Value) -> bool {
+    let all = pod["status"]["initContainerStatuses"].as_array();
+    let well = |c: &Value| c["state"]["terminated"]["exitCode"] == 0;
+    all.is_some_and(|all| !all.is_empty() && all.iter().all(well))
 }
 
 /// The compartment of each node by the policy of a custom resource, in recordings where no two select one node.

@@ -65,7 +65,7 @@ impl Score {
         let mut score = Score::default();
         for frame in 0..frames {
             let at = recording.end() * (frame as f64 + 0.5) / frames as f64;
-            if !recording.just_edited(at, SETTLES) {
+            if !recording.just_edited(at, SETTLES) && recording.has_skyhooks(at) {
                 score.frame(recording, at);
             }
         }
@@ -104,9 +104,11 @@ impl Score {
                 }
                 let runs = runs.any_alive_on(skyhook, node);
                 let truth = actual(recording, &cluster, name, &node.name, at, runs);
-                let Some(truth) = truth else { continue };
+                let Some((truth, delayed)) = truth else {
+                    continue;
+                };
                 let predicted = action.map_or_else(|| "none".to_owned(), spelled);
-                let right = predicted == truth;
+                let right = predicted == truth || delayed && predicted == "none";
                 let runs = progress.state == ProgressState::Running && action.is_none();
                 let drains = predicted == "Drain" || progress.reason.code() == "Drain";
                 if runs {
@@ -187,8 +189,9 @@ fn spelled(action: &Action<'_>) -> String {
     words.into_iter().flatten().collect::<Vec<&str>>().join(" ")
 }
 
-/// The operator's next action before any outside event, or `none`; nothing where someone edits first. `runs` says that a
-/// stage runs on the node.
+/// The operator's next action before any outside event on the node, or `none`; nothing where someone edits first. Then
+/// whether another node, or a pod that went, may have been what the action waited for. `runs` says that a stage runs on the
+/// node.
 fn actual(
     recording: &Recording,
     cluster: &Cluster,
@@ -196,13 +199,14 @@ fn actual(
     node: &str,
     at: f64,
     runs: bool,
-) -> Option<String> {
+) -> Option<(String, bool)> {
     let resource = cluster.skyhook(skyhook)?;
     let on = cluster.node(node)?;
     let status = cluster.status_on(resource, on);
     let begun = status.as_str() == "in_progress"
         || resource.status.node_priority.contains_key(&on.name)
         || runs;
+    let mut delayed = false;
     for (_, event) in recording.after(at) {
         match event {
             Event::Edit => return None,
@@ -210,16 +214,20 @@ fn actual(
                 skyhook: of,
                 node: on,
                 action,
-            } if on == node && (of == skyhook || of.is_empty()) => return Some(action.clone()),
-            Event::Changed { node: on } if on == node => return Some("none".to_owned()),
+            } if on == node && (of == skyhook || of.is_empty()) => {
+                return Some((action.clone(), delayed));
+            }
+            Event::Changed { node: on } if on == node => return Some(("none".to_owned(), delayed)),
             // The end of a stage elsewhere may free the batch.
             Event::Ended { node: on, .. } if on == node || !begun => {
-                return Some("none".to_owned());
+                return Some(("none".to_owned(), delayed));
             }
+            Event::Ended { .. } => delayed = true,
+            Event::Gone { node: on } if on == node => delayed = true,
             _ => {}
         }
     }
-    Some("none".to_owned())
+    Some(("none".to_owned(), delayed))
 }
 
 /// The nodes that the operator took next; nothing where someone edits, or a stage fails for good, first.
@@ -257,7 +265,7 @@ fn taken_next(
     let rest: BTreeSet<String> = picked
         .iter()
         .filter(|node| member(node))
-        .filter(|node| !["in_progress", "complete"].contains(&status(node).as_str()))
+        .filter(|node| !["in_progress", "complete", "erroring"].contains(&status(node).as_str()))
         .filter(|node| begins(node))
         .cloned()
         .collect();
