@@ -386,7 +386,7 @@ impl Reader {
                 let action = raw_stage(self.flavor, pod);
                 let skyhook = text(&pod["metadata"]["labels"][self.flavor.key("name")]);
                 self.action(t, &skyhook, &node, action);
-            } else if changes && !deleted {
+            } else if changes && !deleted && !(raw && ended_well(&before)) {
                 self.push(t, Event::Changed { node: node.clone() });
             }
             if raw && deleted {
