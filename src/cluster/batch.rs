@@ -69,13 +69,6 @@ impl<'a> Batch<'a> {
 }
 
 impl Cluster {
-    /// Whether the operator does not continue on a node of a batch as long as others of it are in progress.
-    pub fn is_passed_over(&self, skyhook: &Skyhook, node: &Node) -> bool {
-        let batches = self.batches(skyhook);
-        let mut passed_over = batches.iter().flat_map(|batch| batch.passed_over(self));
-        passed_over.any(|n| n.name == node.name)
-    }
-
     /// The batches of a custom resource, in compartments whose rollout has not stopped.
     pub fn batches<'a>(&'a self, skyhook: &'a Skyhook) -> Vec<Batch<'a>> {
         let mut batches: BTreeMap<&str, Batch<'a>> = BTreeMap::new();

@@ -68,7 +68,12 @@ pub enum WaitReason<'a> {
     /// Pods have to leave the node first.
     Drain(Vec<&'a Pod>),
     /// The interrupt waits for another package stage on the node.
-    OtherRun(String),
+    OtherRun {
+        skyhook: String,
+        package: String,
+        stage: Stage,
+        run: String,
+    },
     /// An interrupt of another package on the node comes first.
     OtherInterrupt(&'a str),
     /// The deletion waits for uninstalls on another node.
@@ -101,7 +106,7 @@ impl WaitReason<'_> {
             WaitReason::GivenUp { .. } => "GivenUp",
             WaitReason::ProtectedPod(_) => "ProtectedPod",
             WaitReason::Drain(_) => "Drain",
-            WaitReason::OtherRun(_) => "OtherRun",
+            WaitReason::OtherRun { .. } => "OtherRun",
             WaitReason::OtherInterrupt(_) => "OtherInterrupt",
             WaitReason::Deletion(_) => "Deletion",
             WaitReason::Unread(_) => "Unread",
@@ -131,7 +136,7 @@ impl WaitReason<'_> {
             WaitReason::NeverScheduled(package) => (*package).to_owned(),
             WaitReason::Stage { package, .. } => package.clone(),
             WaitReason::Kubelet(pod) | WaitReason::ProtectedPod(pod) => pod.to_string(),
-            WaitReason::GivenUp { run, .. } | WaitReason::OtherRun(run) => run.clone(),
+            WaitReason::GivenUp { run, .. } | WaitReason::OtherRun { run, .. } => run.clone(),
             WaitReason::Drain(pods) => pods.first()?.to_string(),
             WaitReason::OtherInterrupt(package) => (*package).to_owned(),
             WaitReason::Unread(source) => source.to_string(),
@@ -215,7 +220,7 @@ impl fmt::Display for WaitReason<'_> {
                 [pod] => write!(f, "{pod} has to leave the node"),
                 pods => write!(f, "{} pods have to leave the node", pods.len()),
             },
-            WaitReason::OtherRun(run) => write!(f, "the interrupt waits for {run}"),
+            WaitReason::OtherRun { run, .. } => write!(f, "the interrupt waits for {run}"),
             WaitReason::OtherInterrupt(package) => {
                 write!(f, "the interrupt of {package} comes first")
             }

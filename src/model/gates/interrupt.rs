@@ -8,6 +8,11 @@ use crate::model::reason::WaitReason;
 pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     let mut runs = at.model.runs.on(&at.node.name);
     let other = runs.find(|run| run.delays_interrupts())?;
-    let reason = WaitReason::OtherRun(other.reference());
+    let reason = WaitReason::OtherRun {
+        skyhook: other.skyhook.to_owned(),
+        package: other.package.clone(),
+        stage: other.stage.clone(),
+        run: other.reference(),
+    };
     Some(NodeProgress::held(ProgressState::Waiting, reason))
 }

@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::api::{Package, Skyhook, Stage, State};
+use crate::api::{Skyhook, Stage, State};
 use crate::cluster::{Cluster, Node, PackageRuns, Phase, Placement};
 use crate::commands::shared::package_row::words;
 use crate::model::{Model, Timeline};
@@ -136,27 +136,5 @@ impl<'a> Inspection<'_, 'a> {
         };
         let mut reasons = self.findings.iter().filter(of_it);
         reasons.find_map(|f| f.reason.as_ref()?.outcome())
-    }
-
-    /// What runs here for another custom resource while a package whose stage is done waits for its interrupt.
-    pub fn delayed_interrupt(&self, skyhook: &Skyhook) -> Option<String> {
-        let waits = |(name, package): (&str, &Package)| {
-            let placement = self.cluster.placement(skyhook, name, self.node);
-            let stage_done = placement.entry.is_some_and(|e| e.state == State::Complete);
-            placement.phase == Phase::Running
-                && stage_done
-                && skyhook.pending_interrupt(name, package).is_some()
-        };
-        if !skyhook.packages().any(waits) {
-            return None;
-        }
-        let mut all = self.package_runs.all().iter();
-        let run = all.find(|e| {
-            e.node == self.node.name && e.skyhook != skyhook.name() && e.delays_interrupts()
-        })?;
-        Some(format!(
-            "an interrupt waits until stage {} of {} of {} has ended here and its pod is gone",
-            run.stage, run.package, run.skyhook
-        ))
     }
 }

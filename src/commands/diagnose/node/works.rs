@@ -46,9 +46,28 @@ impl<'a> Inspection<'_, 'a> {
             return (LinkState::Working, drain::sentence(self.cluster, &drain));
         }
         let progress = self.model.progress(skyhook.name(), &self.node.name);
-        if let Some(WaitReason::Unread(source)) = progress.as_ref().map(|p| &p.reason) {
-            let says = format!("{source} were not read, so its place in the queue is unknown");
-            return (LinkState::Unknown, says);
+        match progress.as_ref().map(|progress| &progress.reason) {
+            Some(WaitReason::Unread(source)) => {
+                let says = format!("{source} were not read, so its place in the queue is unknown");
+                return (LinkState::Unknown, says);
+            }
+            Some(WaitReason::OtherRun {
+                skyhook,
+                package,
+                stage,
+                ..
+            }) => {
+                let says = format!(
+                    "an interrupt waits until stage {stage} of {package} of {skyhook} has ended here and its pod is gone"
+                );
+                return (LinkState::Waiting, says);
+            }
+            Some(WaitReason::BatchSibling(_)) => {
+                let says = "the operator continues once no other node of the batch is in progress";
+                let says = self.unless_something_is_wrong(skyhook, says.to_owned());
+                return (LinkState::Waiting, says);
+            }
+            _ => {}
         }
         if let Some(turn) = progress.and_then(|progress| progress.queue) {
             let place = match (turn.number, turn.waiting) {
@@ -85,21 +104,10 @@ impl<'a> Inspection<'_, 'a> {
             );
         }
         if self.cluster.is_taken_up(skyhook, self.node) {
-            if let Some(says) = self.delayed_interrupt(skyhook) {
-                return (LinkState::Waiting, says);
-            }
-            let (state, says) = if self.cluster.is_passed_over(skyhook, self.node) {
-                let says = "the operator continues once no other node of the batch is in progress";
-                (LinkState::Waiting, says)
-            } else {
-                let says =
-                    "the operator has started work on the node and continues in its next reconcile";
-                (LinkState::Working, says)
-            };
-            return (
-                state,
-                self.unless_something_is_wrong(skyhook, says.to_owned()),
-            );
+            let says =
+                "the operator has started work on the node and continues in its next reconcile";
+            let says = self.unless_something_is_wrong(skyhook, says.to_owned());
+            return (LinkState::Working, says);
         }
         (
             LinkState::Waiting,
@@ -107,8 +115,6 @@ impl<'a> Inspection<'_, 'a> {
         )
     }
 
-    /// States that nothing is wrong only if every source was read, no finding blocks the node, and the operator does
-    /// not report it as failing.
     /// When the node is taken, as the end of a sentence; empty where the order is arbitrary or durations are unknown.
     fn turn(&self, skyhook: &Skyhook, ordered: bool) -> String {
         let simulated = || Model::new(self.cluster).timeline();
@@ -117,6 +123,8 @@ impl<'a> Inspection<'_, 'a> {
         start.map_or_else(String::new, |start| format!("; it starts here in {start}"))
     }
 
+    /// States that nothing is wrong only if every source was read, no finding blocks the node, and the operator does
+    /// not report it as failing.
     fn unless_something_is_wrong(&self, skyhook: &Skyhook, says: String) -> String {
         if self.cluster.status_on(skyhook, self.node) == Status::Erroring {
             return format!("{says}; the operator still reports the node as erroring");
