@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches};
 
 use super::aliases::TIPS;
@@ -37,8 +37,15 @@ impl Program {
         } else {
             brief(tree, &self.words())
         };
+        let contexts = contexts(&args);
         let matches = tree.try_get_matches_from_mut(args);
         let matches = matches.map_err(|error| nearest(error, &tree))?;
+        if let [one, .., other] = contexts.as_slice()
+            && one != other
+        {
+            let message = format!("--context names two clusters, {one} and {other}");
+            return Err(tree.error(ErrorKind::ArgumentConflict, message));
+        }
         Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut tree))
     }
 }
@@ -155,6 +162,21 @@ fn own_flags(command: clap::Command) -> clap::Command {
 
 const GLOBAL_FLAGS: &str =
     "Global flags: -o, --from, --context, --kubeconfig, -n, --api, --color, -v; see --help";
+
+/// The values of `--context`. Of any other flag the last value counts, but a change meant for one cluster must not reach
+/// another.
+fn contexts(args: &[OsString]) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut words = args.iter().map(|word| word.to_string_lossy());
+    while let Some(word) = words.next().filter(|word| word != "--") {
+        match word.strip_prefix("--context") {
+            Some("") => found.extend(words.next().map(|value| value.into_owned())),
+            Some(value) => found.extend(value.strip_prefix('=').map(str::to_owned)),
+            None => {}
+        }
+    }
+    found
+}
 
 /// `-v 6` and `-v6` as `-v=6`: kubectl takes all of them, and a level is never a name.
 fn levels_joined(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {

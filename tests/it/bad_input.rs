@@ -39,6 +39,21 @@ fn dump(content: &[u8]) -> String {
 }
 
 #[test]
+fn two_contexts_are_an_error() {
+    assert_snapshot!(
+        run("--context a reset gpu --context=b -y")
+            .output()
+            .transcript()
+    );
+    // The same one, and a name behind the flags.
+    assert_snapshot!(
+        run("status --context a --context=a --kubeconfig /none -- --context=b")
+            .output()
+            .transcript()
+    );
+}
+
+#[test]
 fn missing_dump_is_reported() {
     assert_snapshot!(
         run("diagnose stuck --from tests/no-such-file.json")
