@@ -36,6 +36,28 @@ pub struct PackageRun<'a> {
 /// A custom resource, its package and version, and a stage.
 pub(super) type StageOfPackage = [String; 4];
 
+/// The keys of an API in labels and annotations of runs.
+pub(super) struct RunKeys {
+    name: String,
+    /// A label, and the annotation with the note.
+    package: String,
+    stage: String,
+    interrupt: String,
+}
+
+impl RunKeys {
+    pub fn of(flavor: ApiFlavor) -> RunKeys {
+        let [name, package, stage, interrupt] =
+            ["name", "package", "stage", "interrupt"].map(|key| flavor.key(key));
+        RunKeys {
+            name,
+            package,
+            stage,
+            interrupt,
+        }
+    }
+}
+
 /// The operator's annotation with the purpose of a pod or Job.
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -226,35 +248,35 @@ impl<'a> PackageRun<'a> {
         [&self.skyhook, &self.package, &self.version, stage].map(str::to_owned)
     }
 
-    pub(super) fn from_pod(flavor: ApiFlavor, pod: &'a Pod) -> Option<PackageRun<'a>> {
-        Self::from_meta(flavor, &pod.metadata, &pod.spec.node_name).map(|e| PackageRun {
+    pub(super) fn from_pod(keys: &RunKeys, pod: &'a Pod) -> Option<PackageRun<'a>> {
+        Self::from_meta(keys, &pod.metadata, &pod.spec.node_name).map(|e| PackageRun {
             pods: vec![pod],
             ..e
         })
     }
 
-    pub(super) fn from_job(flavor: ApiFlavor, job: &'a Job) -> Option<PackageRun<'a>> {
+    pub(super) fn from_job(keys: &RunKeys, job: &'a Job) -> Option<PackageRun<'a>> {
         let node = &job.spec.template.spec.node_name;
-        Self::from_meta(flavor, &job.metadata, node).map(|e| PackageRun {
+        Self::from_meta(keys, &job.metadata, node).map(|e| PackageRun {
             job: Some(job),
             ..e
         })
     }
 
-    fn from_meta(flavor: ApiFlavor, meta: &'a Meta, node: &'a str) -> Option<PackageRun<'a>> {
-        let label = |name: &str| meta.labels.get(&flavor.key(name));
-        let skyhook = label("name")?;
+    fn from_meta(keys: &RunKeys, meta: &'a Meta, node: &'a str) -> Option<PackageRun<'a>> {
+        let label = |key: &String| meta.labels.get(key);
+        let skyhook = label(&keys.name)?;
         // The label joins name and version with "-", which names contain, too: the note is exact.
-        let note = meta.annotations.get(&flavor.key("package"));
+        let note = meta.annotations.get(&keys.package);
         let note: Option<PackageNote> = note.and_then(|text| serde_json::from_str(text).ok());
-        let interrupt = label("interrupt").is_some_and(|v| v == "True");
+        let interrupt = label(&keys.interrupt).is_some_and(|v| v == "True");
         let from_labels = || {
-            let text = label("package").map(String::as_str).unwrap_or_default();
+            let text = label(&keys.package).map(String::as_str).unwrap_or_default();
             let (name, version) = text.rsplit_once('-').unwrap_or((text, ""));
             PackageNote {
                 name: name.to_owned(),
                 version: version.to_owned(),
-                stage: label("stage").cloned().unwrap_or_default(),
+                stage: label(&keys.stage).cloned().unwrap_or_default(),
                 ..PackageNote::default()
             }
         };

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::package_run::{PackageRun, StageOfPackage};
+use super::package_run::{PackageRun, RunKeys, StageOfPackage};
 use super::{Certainty, Cluster, Job, Node, Placement, Pod};
 use crate::api::{ApiFlavor, Executor, Skyhook};
 
@@ -173,7 +173,8 @@ fn joined<'a>(
     jobs: impl Iterator<Item = &'a Job>,
     pods: impl Iterator<Item = &'a Pod>,
 ) -> Vec<PackageRun<'a>> {
-    let jobs = jobs.filter_map(|job| PackageRun::from_job(flavor, job));
+    let keys = RunKeys::of(flavor);
+    let jobs = jobs.filter_map(|job| PackageRun::from_job(&keys, job));
     let mut package_runs: Vec<PackageRun<'_>> = jobs.collect();
     let mut by_uid = HashMap::new();
     for (at, package_run) in package_runs.iter().enumerate() {
@@ -188,7 +189,7 @@ fn joined<'a>(
             package_runs[at].pods.push(pod);
             continue;
         }
-        let Some(mut package_run) = PackageRun::from_pod(flavor, pod) else {
+        let Some(mut package_run) = PackageRun::from_pod(&keys, pod) else {
             continue;
         };
         match uid.filter(|_| pod.metadata.is_of_job()) {

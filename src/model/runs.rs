@@ -3,19 +3,19 @@
 use std::collections::HashMap;
 
 use crate::api::{ApiFlavor, Executor, Skyhook};
-use crate::cluster::{Cluster, PackageRun, PackageRuns};
+use crate::cluster::{Cluster, PackageRun};
 
 pub(super) struct Runs<'a> {
     flavor: ApiFlavor,
-    all: PackageRuns<'a>,
-    by_node: HashMap<&'a str, Vec<usize>>,
+    all: Vec<PackageRun<'a>>,
+    by_node: HashMap<&'a str, Vec<usize>, foldhash::fast::RandomState>,
 }
 
 impl<'a> Runs<'a> {
     pub fn new(cluster: &'a Cluster) -> Runs<'a> {
-        let all = cluster.package_runs();
-        let mut by_node: HashMap<&str, Vec<usize>> = HashMap::new();
-        for (at, run) in all.all().iter().enumerate() {
+        let all = cluster.package_runs_of(cluster.flavor());
+        let mut by_node: HashMap<&str, Vec<usize>, _> = HashMap::default();
+        for (at, run) in all.iter().enumerate() {
             by_node.entry(run.node).or_default().push(at);
         }
         Runs {
@@ -28,7 +28,7 @@ impl<'a> Runs<'a> {
     /// All on a node.
     pub fn on(&self, node: &str) -> impl Iterator<Item = &PackageRun<'a>> {
         let here = self.by_node.get(node).map_or(&[][..], Vec::as_slice);
-        here.iter().map(|at| &self.all.all()[*at])
+        here.iter().map(|at| &self.all[*at])
     }
 
     /// Those of a custom resource on a node.
