@@ -40,10 +40,10 @@ impl Program {
         let contexts = contexts(&args);
         let matches = tree.try_get_matches_from_mut(args);
         let matches = matches.map_err(|error| nearest(error, &tree))?;
-        if let [one, .., other] = contexts.as_slice()
-            && one != other
-        {
-            let message = format!("--context names two clusters, {one} and {other}");
+        let mut others = contexts.iter().filter(|context| **context != contexts[0]);
+        if let Some(other) = others.next() {
+            let one = &contexts[0];
+            let message = format!("--context is given as {one} and as {other}; give it once");
             return Err(tree.error(ErrorKind::ArgumentConflict, message));
         }
         Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut tree))
@@ -163,8 +163,7 @@ fn own_flags(command: clap::Command) -> clap::Command {
 const GLOBAL_FLAGS: &str =
     "Global flags: -o, --from, --context, --kubeconfig, -n, --api, --color, -v; see --help";
 
-/// The values of `--context`. Of any other flag the last value counts, but a change meant for one cluster must not reach
-/// another.
+/// The values of `--context`. Of other flags the last value counts; here it could send a change to the wrong cluster.
 fn contexts(args: &[OsString]) -> Vec<String> {
     let mut found = Vec::new();
     let mut words = args.iter().map(|word| word.to_string_lossy());

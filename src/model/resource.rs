@@ -36,7 +36,7 @@ pub(super) struct Resource<'a> {
     /// The deployment policy does not exist.
     pub policy_missing: bool,
     pub paused: bool,
-    /// The operator works on the custom resource no more, and it keeps no other one waiting (operator `IsNodeReadyForSkyhook`).
+    /// Later custom resources do not wait for a disabled one (operator `IsNodeReadyForSkyhook`).
     pub disabled: bool,
     pub deleting: bool,
     /// A node with a package that the finalizer waits for.
@@ -104,9 +104,9 @@ impl<'a> Builder<'_, 'a> {
         let mut packages: Vec<SpecPackage<'a>> = packages
             .map(|(name, package)| SpecPackage::new(skyhook, name, package))
             .collect();
-        let runs = skyhook.runs();
-        let (profile_of, mut profiles) = self.profiles(&nodes, &packages, runs);
-        if runs {
+        let handled = skyhook.runs();
+        let (profile_of, mut profiles) = self.profiles(&nodes, &packages, handled);
+        if handled {
             config_change::apply(
                 self.cluster,
                 &self.operator,
@@ -179,12 +179,12 @@ impl<'a> Builder<'_, 'a> {
         nodes
     }
 
-    /// The distinct node states, and the index of the state of each node. Equal records of nodes share their memory.
+    /// The distinct node states, and the index of the state of each node. `handled` as in [`Profile::new`]. Equal records of nodes share their memory.
     fn profiles(
         &self,
         nodes: &[&'a Node],
         packages: &[SpecPackage<'a>],
-        runs: bool,
+        handled: bool,
     ) -> (Vec<u32>, Vec<Profile<'a>>) {
         let mut known: HashMap<Option<*const NodeRecord>, u32, foldhash::fast::RandomState> =
             HashMap::default();
@@ -193,7 +193,7 @@ impl<'a> Builder<'_, 'a> {
             let record = self.cluster.on_node(node, self.skyhook.name());
             let key = record.map(std::ptr::from_ref);
             *known.entry(key).or_insert_with(|| {
-                profiles.push(Profile::new(&self.operator, packages, record, runs));
+                profiles.push(Profile::new(&self.operator, packages, record, handled));
                 profiles.len() as u32 - 1
             })
         });

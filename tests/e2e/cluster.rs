@@ -90,7 +90,7 @@ impl Cluster {
         })
     }
 
-    /// With a recording of what happens from now on, if requested.
+    /// Records every change of the cluster, if requested.
     #[must_use]
     pub fn recorded(mut self, scenario: &str) -> Self {
         let access = self.plane.borrow().access("admin");

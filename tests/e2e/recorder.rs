@@ -1,5 +1,4 @@
-//! Records the watch streams of a scenario, in the format of tests/model/recordings, to compare predictions of the model
-//! with what the operator then does.
+//! Records the watch streams of a scenario in the format of tests/model/recordings, for tests/it/model.
 
 use std::{
     collections::HashMap,
@@ -51,6 +50,7 @@ impl Recorder {
     /// Records a cluster, if requested.
     pub fn start(access: &Access, name: &str) -> Option<Recorder> {
         let directory = PathBuf::from(std::env::var_os(ASKED_FOR)?);
+        std::fs::create_dir_all(&directory).expect("a directory for recordings");
         let mut recorder = Recorder {
             file: directory.join(format!("{}.ndjson.gz", name.replace("::", "-"))),
             begun: jiff::Timestamp::now(),
@@ -89,7 +89,7 @@ impl Drop for Recorder {
         let mut lines = std::mem::take(&mut *self.lines.lock().expect("no holder panics"));
         // A revision is that of the whole store, so this is the order of the writes.
         lines.sort_by_key(|line| revision(&line.event));
-        let file = std::fs::File::create(&self.file).expect("the directory of recordings exists");
+        let file = std::fs::File::create(&self.file).expect("a file for the recording");
         let mut file = GzEncoder::new(file, Compression::default());
         let first = json!({"t": 0.0, "type": "EDIT", "time": self.begun.to_string()});
         writeln!(file, "{first}").expect("written");

@@ -2,20 +2,22 @@
 
 mod effects;
 mod estimate;
+mod events;
 mod recording;
 mod score;
+mod setting;
 mod timeline;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use kubectl_skyhook::api::ApiFlavor;
-use kubectl_skyhook::cluster::{Cluster, dump};
+use kubectl_skyhook::cluster::Cluster;
 use kubectl_skyhook::model::{Action, Model, NodeProgress, ProgressState};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use recording::Recording;
 use score::{Rate, Score};
+use setting::{Setting, package, state};
 
 /// Frames per recording in the test; `FRAMES` overrides it.
 const FRAMES: usize = 16;
@@ -170,106 +172,6 @@ fn is_documented(mark: &str, text: &str) {
         whole == fresh,
         "docs/model.md is stale: run this test with UPDATE=1\n{text}"
     );
-}
-
-/// A cluster with an operator of that version.
-struct Setting {
-    flavor: ApiFlavor,
-    objects: Vec<Value>,
-}
-
-impl Setting {
-    fn new(version: &str) -> Setting {
-        let newer = version >= "v0.18";
-        let flavor = if newer {
-            ApiFlavor::NodeWright
-        } else {
-            ApiFlavor::Skyhook
-        };
-        let operator = json!({
-            "apiVersion": "apps/v1", "kind": "Deployment",
-            "metadata": {
-                "name": "operator", "namespace": "system",
-                "labels": {"control-plane": "controller-manager"},
-            },
-            "spec": {"replicas": 1, "template": {"spec": {"containers": [
-                {"name": "manager", "image": format!("example.com/{}-operator:{version}", flavor.name())},
-            ]}}},
-            "status": {"availableReplicas": 1, "replicas": 1, "readyReplicas": 1},
-        });
-        Setting {
-            flavor,
-            objects: vec![operator],
-        }
-    }
-
-    fn skyhook(mut self, name: &str, spec: Value, status: Value) -> Setting {
-        self.objects.push(json!({
-            "apiVersion": self.flavor.api_version(), "kind": self.flavor.kind(),
-            "metadata": {"name": name, "generation": 1}, "spec": spec, "status": status,
-        }));
-        self
-    }
-
-    fn deleted(mut self) -> Setting {
-        let last = self.objects.last_mut().expect("an object");
-        last["metadata"]["deletionTimestamp"] = json!("2026-11-25T12:00:00Z");
-        last["metadata"]["finalizers"] = json!([self.flavor.finalizer()]);
-        self
-    }
-
-    /// A node with the status and the node state of one custom resource.
-    fn node(mut self, name: &str, skyhook: &str, status: &str, state: &Value) -> Setting {
-        let key = |key: &str| self.flavor.key(&format!("{key}_{skyhook}"));
-        let state = match state {
-            Value::String(text) => text.clone(),
-            state => state.to_string(),
-        };
-        self.objects.push(json!({
-            "apiVersion": "v1", "kind": "Node",
-            "metadata": {
-                "name": name, "creationTimestamp": "2026-11-25T10:00:00Z", "labels": {"pool": name},
-                "annotations": {key("status"): status, key("nodeState"): state},
-            },
-            "status": {"conditions": [{"type": "Ready", "status": "True"}]},
-        }));
-        self
-    }
-
-    fn policy(mut self, spec: Value) -> Setting {
-        self.objects.push(json!({
-            "apiVersion": self.flavor.api_version(), "kind": "DeploymentPolicy",
-            "metadata": {"name": "policy"}, "spec": spec,
-        }));
-        self
-    }
-
-    fn cluster(self) -> Cluster {
-        let list = json!({"apiVersion": "v1", "kind": "List", "items": self.objects});
-        let file = tempfile::Builder::new().suffix(".json").tempfile();
-        let file = file.expect("a file");
-        std::fs::write(file.path(), list.to_string()).expect("written");
-        dump::load(&[file.path().to_owned()], Some(self.flavor)).expect("a cluster")
-    }
-}
-
-/// A node state: each package at version 1.0.0 with its stage and state.
-fn state(packages: &[(&str, &str, &str)]) -> Value {
-    let entry = |(name, stage, state): &(&str, &str, &str)| {
-        let value = json!({
-            "name": name, "version": "1.0.0", "image": "example.com/package", "stage": stage, "state": state,
-        });
-        (format!("{name}|1.0.0"), value)
-    };
-    Value::Object(packages.iter().map(entry).collect())
-}
-
-fn package(depends_on: &[&str]) -> Value {
-    let depends_on = depends_on
-        .iter()
-        .map(|name| ((*name).to_owned(), json!("1.0.0")));
-    let depends_on: serde_json::Map<String, Value> = depends_on.collect();
-    json!({"version": "1.0.0", "image": "example.com/package", "dependsOn": depends_on})
 }
 
 /// The progress of the custom resource `tune` on a node, as state, reason and next action.

@@ -49,6 +49,7 @@ impl CandidateKind {
             "node" | "nodes" | "force_uncordon" => CandidateKind::Node,
             "package" | "packages" => CandidateKind::Package,
             "version" => CandidateKind::Version,
+            // The versions whose behavior is known.
             "operator_version" => {
                 CandidateKind::Word((15..=21).map(|minor| format!("v0.{minor}.0")).collect())
             }

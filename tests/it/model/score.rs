@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use kubectl_skyhook::cluster::Cluster;
-use kubectl_skyhook::model::{Action, Model, NextNodes, ProgressState};
+use kubectl_skyhook::model::{Action, Model, NextNodes, ProgressState, WaitReason};
 
 use super::recording::{Event, Recording, compartment_of};
 
@@ -104,11 +104,12 @@ impl Score {
                 }
                 let runs = runs.any_alive_on(skyhook, node);
                 let truth = actual(recording, &cluster, name, &node.name, at, runs);
-                let Some((truth, delayed)) = truth else {
+                let Some((truth, before)) = truth else {
                     continue;
                 };
                 let predicted = action.map_or_else(|| "none".to_owned(), spelled);
-                let right = predicted == truth || delayed && predicted == "none";
+                let waited = predicted == "none" && before.is_end_of(&progress.reason);
+                let right = predicted == truth || waited;
                 let runs = progress.state == ProgressState::Running && action.is_none();
                 let drains = predicted == "Drain" || progress.reason.code() == "Drain";
                 if runs {
@@ -189,24 +190,44 @@ fn spelled(action: &Action<'_>) -> String {
     words.into_iter().flatten().collect::<Vec<&str>>().join(" ")
 }
 
-/// The operator's next action before any outside event on the node, or `none`; nothing where someone edits first. Then
-/// whether another node, or a pod that went, may have been what the action waited for. `runs` says that a stage runs on the
-/// node.
-fn actual(
-    recording: &Recording,
+/// What happened elsewhere before an action.
+#[derive(Default)]
+struct Before<'r> {
+    /// The nodes on which a stage ended.
+    ended: BTreeSet<&'r str>,
+    /// The raw pod of a stage was removed from the node itself.
+    pod_removed: bool,
+}
+
+impl Before<'_> {
+    /// Whether that is what a predicted reason waits for.
+    fn is_end_of(&self, reason: &WaitReason<'_>) -> bool {
+        match reason {
+            WaitReason::BatchSibling(node) => self.ended.contains(node.name.as_str()),
+            WaitReason::OtherRun { .. } => self.pod_removed,
+            _ => false,
+        }
+    }
+}
+
+/// The operator's next action, or `none` if a stage on the node ends or something else changes there first; with what
+/// happened elsewhere by then. Nothing where someone edits first. `runs`: a stage runs on the node.
+fn actual<'r>(
+    recording: &'r Recording,
     cluster: &Cluster,
     skyhook: &str,
     node: &str,
     at: f64,
     runs: bool,
-) -> Option<(String, bool)> {
+) -> Option<(String, Before<'r>)> {
     let resource = cluster.skyhook(skyhook)?;
     let on = cluster.node(node)?;
     let status = cluster.status_on(resource, on);
     let begun = status.as_str() == "in_progress"
         || resource.status.node_priority.contains_key(&on.name)
         || runs;
-    let mut delayed = false;
+    let none = || "none".to_owned();
+    let mut before = Before::default();
     for (_, event) in recording.after(at) {
         match event {
             Event::Edit => return None,
@@ -215,19 +236,19 @@ fn actual(
                 node: on,
                 action,
             } if on == node && (of == skyhook || of.is_empty()) => {
-                return Some((action.clone(), delayed));
+                return Some((action.clone(), before));
             }
-            Event::Changed { node: on } if on == node => return Some(("none".to_owned(), delayed)),
+            Event::Changed { node: on } if on == node => return Some((none(), before)),
             // The end of a stage elsewhere may free the batch.
             Event::Ended { node: on, .. } if on == node || !begun => {
-                return Some(("none".to_owned(), delayed));
+                return Some((none(), before));
             }
-            Event::Ended { .. } => delayed = true,
-            Event::Gone { node: on } if on == node => delayed = true,
+            Event::Ended { node: on, .. } => _ = before.ended.insert(on),
+            Event::Gone { node: on } => before.pod_removed |= on == node,
             _ => {}
         }
     }
-    Some(("none".to_owned(), delayed))
+    Some((none(), before))
 }
 
 /// The nodes that the operator took next; nothing where someone edits, or a stage fails for good, first.
@@ -260,7 +281,8 @@ fn taken_next(
             node: node.clone(),
             status: "in_progress".to_owned(),
         };
-        recording.after(at).any(|(_, event)| *event == begins)
+        let mut until_edit = recording.after(at).take_while(|(_, e)| *e != Event::Edit);
+        until_edit.any(|(_, event)| *event == begins)
     };
     let rest: BTreeSet<String> = picked
         .iter()

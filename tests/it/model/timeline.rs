@@ -4,7 +4,7 @@ use kubectl_skyhook::cluster::Cluster;
 use kubectl_skyhook::model::{Happening, Model, Timeline};
 use serde_json::{Value, json};
 
-use super::{Setting, package, state};
+use super::setting::{Setting, package, state};
 
 /// What happens, in order: `node: what`, with the custom resource where there are several.
 fn lines(timeline: &Timeline<'_>, several: bool) -> Vec<String> {
