@@ -11,6 +11,9 @@ use crate::view::list;
 const SETTLES_WITHIN: Duration = Duration::from_secs(3);
 /// How often a state that was written back is removed again.
 const MOST_REMOVALS: u32 = 3;
+/// The same once the custom resource is gone: of a kind that is new to it, the garbage collector takes up to half a minute
+/// to collect the pods.
+const MOST_REMOVALS_OF_ORPHANS: u32 = 12;
 
 impl PlanRun<'_, '_> {
     /// What follows a step that was taken: where the removed state must not return, the object is read again, and the step is
@@ -57,7 +60,12 @@ impl PlanRun<'_, '_> {
                 tries.removals = 0;
             }
         }
-        if tries.removals == MOST_REMOVALS {
+        let most = if tries.orphaned {
+            MOST_REMOVALS_OF_ORPHANS
+        } else {
+            MOST_REMOVALS
+        };
+        if tries.removals == most {
             let times = tries.removals + 1;
             let why = if tries.orphaned {
                 "its custom resource is deleted, and a pod of it still runs"

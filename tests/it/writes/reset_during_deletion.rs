@@ -110,7 +110,7 @@ fn state_that_stays_recorded_is_no_success() {
 #[test]
 fn state_recorded_after_the_end_of_the_deletion_is_removed_too() {
     let cluster = cluster();
-    for nth in 1..=6 {
+    for nth in 1..=10 {
         let read = cluster.fake.on(&format!("GET nodes {NODE}")).nth(nth);
         read.after(move |state| {
             if nth == 2 {
@@ -123,7 +123,7 @@ fn state_recorded_after_the_end_of_the_deletion_is_removed_too() {
     let ran = cluster.with_operator(|| cluster.run(&words));
     ran.expect_code(0);
     assert_eq!(recorded(&cluster), Value::Null, "{}", ran.transcript());
-    assert_eq!(requests(&cluster), ["PATCH", "GET"].repeat(7));
+    assert_eq!(requests(&cluster), ["PATCH", "GET"].repeat(11));
     assert!(
         !ran.stderr.contains("was deleted in the meantime"),
         "{}",
