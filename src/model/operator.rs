@@ -9,6 +9,8 @@ pub(super) struct Operator<'a> {
     cluster: &'a Cluster,
     /// Whether a stage runs as a Job (v0.18 and later) rather than as a Pod.
     pub jobs: bool,
+    /// Builds between v0.15 and v0.16 have explicit uninstalls and report v0.15.
+    explicit_uninstall: bool,
 }
 
 impl<'a> Operator<'a> {
@@ -16,10 +18,14 @@ impl<'a> Operator<'a> {
         Operator {
             cluster,
             jobs: cluster.flavor().executor() == Executor::Job,
+            explicit_uninstall: cluster.knows_uninstall(),
         }
     }
 
     pub fn before(&self, major: u64, minor: u64) -> bool {
-        self.cluster.operator_before(major, minor)
+        match (major, minor) {
+            (0, 16) => !self.explicit_uninstall,
+            _ => self.cluster.operator_before(major, minor),
+        }
     }
 }

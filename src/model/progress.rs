@@ -29,12 +29,25 @@ pub enum ProgressState {
     Running,
     /// Something has to happen first, and is expected to.
     Waiting,
-    /// The custom resource is paused or disabled.
+    /// The custom resource is paused or disabled; a stage may still run to its end.
     Suspended,
     /// A source that decides was not read.
     Unknown,
     /// Nothing happens until someone intervenes.
     Blocked,
+}
+
+impl ProgressState {
+    pub fn word(self) -> &'static str {
+        match self {
+            ProgressState::Complete => "complete",
+            ProgressState::Running => "running",
+            ProgressState::Waiting => "waiting",
+            ProgressState::Suspended => "suspended",
+            ProgressState::Unknown => "unknown",
+            ProgressState::Blocked => "blocked",
+        }
+    }
 }
 
 /// The place of a node among those that wait for a batch of their compartment.

@@ -47,6 +47,13 @@ pub(super) fn progress<'a>(
         return progress;
     }
     let progress = gates::first(&at).unwrap_or_else(|| due(&at));
+    // What runs ends, and nothing follows until someone allows it.
+    if matches!(
+        progress.reason,
+        WaitReason::Paused | WaitReason::Disabled | WaitReason::Ignored
+    ) {
+        return progress;
+    }
     match running(&at) {
         Some(run) => NodeProgress {
             next_action: progress.next_action,

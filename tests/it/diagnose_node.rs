@@ -92,7 +92,7 @@ fn queued_node_is_not_stuck() {
         .stdin(queue().to_string())
         .output();
     let json = ran.json();
-    assert_eq!((&json["state"], ran.code), (&json!("waiting"), Some(0)));
+    assert_eq!((&json["state"], ran.code), (&json!("Waiting"), Some(0)));
     let because = json["skyhooks"][0]["reason"].as_str().expect("a sentence");
     assert!(because.contains("number 7 of 8 in the queue"), "{because}");
 }
@@ -102,39 +102,45 @@ fn queued_node_is_not_stuck() {
 fn nodes_at_once_are_those_of_the_strategy() {
     let linear = json!({"linear": {"initialBatch": 1, "delta": 1}});
     let exponential = json!({"exponential": {"initialBatch": 1, "growthFactor": 2}});
-    let varies = ", whose batches change in size as the rollout progresses; ";
-    // In progress there, the strategy, what `status` has in a column and in JSON, and what `diagnose node` says.
+    let batch_of_two = ", whose next batch has 2 nodes; ";
+    // In progress there, the strategy, the column of `status` and its JSON, and the sentence of `diagnose node`.
     for (in_progress, strategy, column, number, says) in [
-        (
-            2,
-            Value::Null,
-            "2",
-            json!(2),
-            ", which processes 2 nodes at a time; ",
-        ),
+        (2, Value::Null, "2", json!(2), batch_of_two),
         (
             2,
             json!({"fixed": {"initialBatch": 5}}),
             "5",
             json!(5),
-            ", which processes 5 nodes at a time; ",
+            ", whose next batch has 5 nodes; ",
         ),
         (
             1,
             json!({"fixed": {"initialBatch": 1}}),
             "1",
             json!(1),
-            ", which processes one node at a time; ",
+            ", whose next batch has 1 node; ",
         ),
-        (2, linear, "grows", Value::Null, varies),
-        (2, exponential, "grows", Value::Null, varies),
+        (
+            2,
+            linear,
+            "grows",
+            Value::Null,
+            ", whose next batch has 3 nodes; ",
+        ),
+        (
+            2,
+            exponential,
+            "grows",
+            Value::Null,
+            ", whose next batch has 4 nodes; ",
+        ),
         // All nodes are taken up by another version, in no batch.
         (
             2,
             json!({"fixed": {"initialBatch": 1}}),
             "unknown",
             Value::Null,
-            "compartment __default__; ",
+            ", whose next batch has 1 node; ",
         ),
     ] {
         let mut cluster = queue();
@@ -152,7 +158,7 @@ fn nodes_at_once_are_those_of_the_strategy() {
         &Value::Null,
         "unknown",
         &Value::Null,
-        "deployment policies were not read, so its place in the queue is unknown",
+        "deployment policies were not read",
     );
 }
 
@@ -204,7 +210,7 @@ fn node_between_stages_names_the_node_it_waits_for() {
     let says = "s-stuck: the node makes no progress (SKY202 image-not-pulled)";
     ran.expect_stdout(says);
     let ran = run("diagnose node u-between --from tests/rules/batch_held_by_node.yaml").output();
-    let says = "the operator continues once no other node of the batch is in progress";
+    let says = "the operator continues once node/u-working is no longer in progress";
     ran.expect_stdout(says);
     ran.expect_no_stdout("stuck");
 }
@@ -299,7 +305,7 @@ fn standing(node: &str, cluster: &str) -> (String, String, Option<i32>) {
     .output();
     let json = ran.json();
     let links = json["skyhooks"].as_array().expect("custom resources");
-    let open = links.iter().find(|link| link["state"] != "done");
+    let open = links.iter().find(|link| link["state"] != "Complete");
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let link = open.map_or_else(String::new, |link| text(&link["state"]));
     (text(&json["state"]), link, ran.code)
@@ -339,10 +345,10 @@ fn rebooting_or_joining_node_is_not_stuck() {
         ),
         tainted,
     ]);
-    assert_eq!(standing("gpu-01", &cluster), stands("working", 0));
-    assert_eq!(standing("gpu-02", &cluster), stands("waiting", 0));
-    assert_eq!(standing("gpu-03", &cluster), stands("held", 0));
-    assert_eq!(standing("gpu-04", &cluster), stands("stuck", 2));
+    assert_eq!(standing("gpu-01", &cluster), stands("Running", 0));
+    assert_eq!(standing("gpu-02", &cluster), stands("Waiting", 0));
+    assert_eq!(standing("gpu-03", &cluster), stands("Suspended", 0));
+    assert_eq!(standing("gpu-04", &cluster), stands("Blocked", 2));
 }
 
 /// A stopped compartment does not affect nodes of another one.
@@ -366,9 +372,9 @@ fn stopped_compartment_does_not_affect_other_compartments() {
         items.push(node);
     }
     let cluster = cluster.to_string();
-    assert_eq!(standing("gpu-01", &cluster), stands("working", 0));
-    assert_eq!(standing("gpu-09", &cluster), stands("waiting", 0));
-    assert_eq!(standing("gpu-08", &cluster), stands("stuck", 2));
+    assert_eq!(standing("gpu-01", &cluster), stands("Running", 0));
+    assert_eq!(standing("gpu-09", &cluster), stands("Waiting", 0));
+    assert_eq!(standing("gpu-08", &cluster), stands("Blocked", 2));
     let ran = run("diagnose node gpu-09 --from -").stdin(cluster).output();
     ran.expect_no_stdout("SKY301");
 }
@@ -404,19 +410,19 @@ fn behind_one_that_goes_first(status: &str, state: &str) -> Vec<Value> {
 #[test]
 fn blocker_of_an_earlier_custom_resource_blocks_its_dependents() {
     let working = behind_one_that_goes_first("in_progress", "apply complete");
-    assert_eq!(standing("gpu-01", &list(working)), stands("waiting", 0));
+    assert_eq!(standing("gpu-01", &list(working)), stands("Waiting", 0));
 
     let failing = list(behind_one_that_goes_first("erroring", "apply erroring"));
-    assert_eq!(standing("gpu-01", &failing), stands("stuck", 2));
+    assert_eq!(standing("gpu-01", &failing), stands("Blocked", 2));
 
     let mut paused = behind_one_that_goes_first("paused", "apply complete");
     paused[0]["metadata"]["annotations"] = json!({NODEWRIGHT.0.key("pause"): "true"});
-    assert_eq!(standing("gpu-01", &list(paused)), stands("held", 0));
+    assert_eq!(standing("gpu-01", &list(paused)), stands("Suspended", 0));
 
     let mut ignored = behind_one_that_goes_first("waiting", "apply complete");
     ignored[4]["metadata"]["labels"] = json!({NODEWRIGHT.0.key("ignore"): "true"});
     let ignored = list(ignored);
-    assert_eq!(standing("gpu-01", &ignored), stands("held", 0));
+    assert_eq!(standing("gpu-01", &ignored), stands("Suspended", 0));
     let ran = run("diagnose node gpu-01 --from -").stdin(ignored).output();
     ran.expect_stdout("kubectl skyhook node unignore gpu-02");
 }
@@ -561,7 +567,7 @@ fn pod_that_the_kubelet_has_not_acknowledged_does_not_run() {
     let ran = at("12:02:00");
     ran.expect_no_stdout("has been running");
     ran.expect_stdout(
-        "the pod for stage apply of driver was assigned to the node 7m ago, but the kubelet has not started it",
+        "pod/nodewright/driver-1 was assigned to the node 7m ago, but the kubelet has not started it",
     );
     ran.expect_stdout(
         "in progress: at stage apply, pod assigned 7m ago but not started by the kubelet",
@@ -588,7 +594,7 @@ fn blocked_reconciles_are_mentioned_once() {
         (
             "node_state_malformed",
             "newer",
-            "\n  broken: the node state of skyhook/gpu cannot be read, which stops the operator\n",
+            "\n  the node state of skyhook/gpu on node/broken cannot be read\n",
         ),
     ] {
         let ran = run(&format!(
@@ -656,7 +662,18 @@ fn failing_package_behind_an_earlier_custom_resource_is_stuck() {
     let links = json["skyhooks"].as_array().expect("custom resources");
     let link = links.iter().find(|link| link["name"] == "failing");
     let link = link.expect("the failing one");
-    assert_eq!(link["state"], "stuck", "{link}");
+    assert_eq!(link["state"], "Blocked", "{link}");
     let reason = link["reason"].as_str().expect("a sentence");
-    assert!(reason.contains("waits for skyhook/at-work"), "{reason}");
+    assert!(reason.contains("skyhook/at-work"), "{reason}");
+}
+
+/// A build with explicit uninstalls that reports v0.15 keeps the entry of the version before a downgrade.
+#[test]
+fn downgrade_is_complete_with_explicit_uninstalls() {
+    let ran = node("removed-from-spec", "node-1");
+    ran.expect_code(0);
+    ran.expect_stdout("node-1: complete\n");
+    let ran = run("status gpu-tune --from tests/clusters/removed-from-spec").output();
+    ran.expect_stdout("3 nodes: 3 complete");
+    ran.expect_no_stdout("Progressing");
 }

@@ -2,8 +2,8 @@ mod chain;
 mod relevant;
 mod report;
 mod same_cause;
+mod sentence;
 mod step;
-mod works;
 
 use self::chain::Chain;
 use self::report::NodeReport;

@@ -3,40 +3,19 @@
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
-use schemars::JsonSchema;
-use serde::Serialize;
-
 use super::relevant::{concerns_all, relevant};
 use super::step::{Inspection, NextStep};
 use crate::api::Skyhook;
 use crate::cluster::{Cluster, Node, NodeRecord};
-use crate::commands::shared::drain;
-use crate::model::{Action, Model, NodeProgress};
+use crate::model::{Action, Model, NodeProgress, ProgressState, WaitReason};
 use crate::rules::{Finding, Report, Severity};
-use crate::view::{NodeSet, list};
-
-/// The state of a custom resource on a node, or of the node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum LinkState {
-    Done,
-    /// A stage runs or is retried.
-    Working,
-    /// It waits for something that is progressing.
-    Waiting,
-    /// It could not be read.
-    Unknown,
-    /// Someone stopped it on purpose, such as by a pause.
-    Held,
-    /// It does not continue until someone intervenes.
-    Stuck,
-}
 
 /// One custom resource on the node.
 pub struct Link<'a> {
     pub name: &'a str,
     pub priority: Option<i64>,
-    pub state: LinkState,
+    /// That of the model, or as bad as the finding that keeps it from completing.
+    pub state: ProgressState,
     /// Why it is not done, in a sentence.
     pub reason: String,
     pub packages: Vec<NextStep>,
@@ -45,9 +24,14 @@ pub struct Link<'a> {
 }
 
 impl<'a> Link<'a> {
+    pub fn is_ignored(&self) -> bool {
+        let progress = self.progress.as_ref();
+        progress.is_some_and(|progress| matches!(progress.reason, WaitReason::Ignored))
+    }
+
     /// The operator's next action here, unless someone has to intervene first.
     pub fn next_action(&self) -> Option<&Action<'a>> {
-        let goes_on = matches!(self.state, LinkState::Working | LinkState::Waiting);
+        let goes_on = matches!(self.state, ProgressState::Running | ProgressState::Waiting);
         let progress = self.progress.as_ref().filter(|_| goes_on)?;
         progress.next_action.as_ref()
     }
@@ -83,7 +67,7 @@ impl<'a> Chain<'a> {
         let left = node.keys(cluster.flavor()).skyhooks.iter();
         let left = left.filter(|(name, on)| on.has_keys() && !known(name));
         links.extend(left.map(|(name, _)| look.gone(name)));
-        let open = links.iter().filter(|l| l.state > LinkState::Done);
+        let open = links.iter().filter(|l| l.state > ProgressState::Complete);
         let open: BTreeSet<&str> = open.map(|l| l.name).collect();
         let waits = cluster.skyhooks.items().iter();
         let waits = waits.filter(|s| open.contains(s.name()));
@@ -109,11 +93,20 @@ impl<'a> Chain<'a> {
     }
 
     /// The worst of the custom resources; no better than an error that keeps the node from being done.
-    pub fn state(&self, node: &Node) -> LinkState {
+    pub fn state(&self, node: &Node) -> ProgressState {
         let worst = self.links.iter().map(|link| link.state).max();
+        if self.is_stuck(node) {
+            ProgressState::Blocked
+        } else {
+            worst.unwrap_or(ProgressState::Complete)
+        }
+    }
+
+    /// Whether an error keeps the node from being done, or something other than its ignore label blocks it.
+    pub fn is_stuck(&self, node: &Node) -> bool {
         let open = |name: &str| {
             let mut links = self.links.iter();
-            links.any(|link| link.name == name && link.state > LinkState::Done)
+            links.any(|link| link.name == name && link.state > ProgressState::Complete)
         };
         let keeps = |f: &Finding| {
             let subject = &f.subject;
@@ -123,11 +116,8 @@ impl<'a> Chain<'a> {
                     || subject.node.as_deref() == Some(&node.name)
                     || concerns_all(f) && subject.skyhook.as_deref().is_some_and(open))
         };
-        if self.findings.iter().any(keeps) {
-            LinkState::Stuck
-        } else {
-            worst.unwrap_or(LinkState::Done)
-        }
+        let blocked = |link: &Link<'_>| link.state == ProgressState::Blocked && !link.is_ignored();
+        self.findings.iter().any(keeps) || self.links.iter().any(blocked)
     }
 }
 
@@ -140,14 +130,14 @@ impl<'a> Inspection<'_, 'a> {
         }
         let packages = self.cluster.placements_on(skyhook.name(), self.node);
         let steps: Vec<NextStep> = packages.iter().map(|p| self.step(skyhook, p)).collect();
-        let (state, reason) = if selected {
-            self.stands(skyhook, before)
-        } else {
-            (
-                LinkState::Done,
+        let progress = self.model.progress(skyhook.name(), &self.node.name);
+        let (state, reason) = match &progress {
+            Some(progress) => self.judged(skyhook, progress, before),
+            None => (
+                ProgressState::Complete,
                 "it no longer selects the node, but its annotations or labels are still there"
                     .to_owned(),
-            )
+            ),
         };
         Some(Link {
             name: skyhook.name(),
@@ -155,7 +145,7 @@ impl<'a> Inspection<'_, 'a> {
             state,
             reason,
             packages: steps,
-            progress: self.model.progress(skyhook.name(), &self.node.name),
+            progress,
         })
     }
 
@@ -169,7 +159,7 @@ impl<'a> Inspection<'_, 'a> {
                 "it no longer exists, but its annotations or labels are still on the node",
             ),
             None => (
-                worst.max(LinkState::Unknown),
+                worst.max(ProgressState::Unknown),
                 "it could not be read, so it may still exist",
             ),
         };
@@ -183,132 +173,67 @@ impl<'a> Inspection<'_, 'a> {
         }
     }
 
-    /// The first thing that keeps it from completing, in the order in which the operator checks.
-    fn stands(&self, skyhook: &'a Skyhook, before: &[Link<'_>]) -> (LinkState, String) {
-        let (cluster, node) = (self.cluster, self.node);
-        let on = cluster.on_node(node, skyhook.name());
-        let done = cluster.is_complete_on(skyhook, node) && !skyhook.deleting();
-        if done && cluster.never_installed(skyhook).is_empty() {
-            let says = if on.is_some_and(|on| on.cordon) {
-                "all of its packages are done, but the operator has not removed its cordon from the node yet"
-            } else {
-                "all of its packages are done"
-            };
-            return (LinkState::Done, says.to_owned());
-        }
-        if skyhook.paused() {
-            return (LinkState::Held, "it is paused".to_owned());
-        }
-        if skyhook.disabled() {
-            return (LinkState::Held, "it is disabled".to_owned());
-        }
-        if node.ignored(cluster.flavor()) {
-            return (
-                LinkState::Held,
-                "the node is ignored, so nothing new is started on it".to_owned(),
-            );
-        }
-        if on.is_some_and(NodeRecord::is_malformed) {
-            return (LinkState::Stuck, "its node state cannot be read".to_owned());
-        }
-        if cluster.operator_down() || cluster.operator_absent() {
-            return (LinkState::Stuck, "the operator is not running".to_owned());
-        }
-        if cluster.policy_missing(skyhook) {
-            let policy = &skyhook.spec.deployment_policy;
-            return (
-                LinkState::Stuck,
-                format!("its deployment policy {policy} does not exist"),
-            );
-        }
-        if let Some(gate) = cluster.gate_everywhere(skyhook) {
-            let (name, at) = (gate.skyhook.reference(), &gate.node.name);
-            let says = format!(
-                "it waits for {name}, which must first finish on all of its nodes, but has not finished on {at}"
-            );
-            return (self.gated(skyhook, gate.skyhook.name(), before), says);
-        }
-        if let Some(gate) = cluster.gate_on(skyhook, node) {
-            let says = format!(
-                "it waits for {}, which runs first",
-                gate.skyhook.reference()
-            );
-            return (self.gated(skyhook, gate.skyhook.name(), before), says);
-        }
-        let taints = cluster.untolerated_by(skyhook, node);
-        let spelled: Vec<String> = taints.iter().map(|t| t.spelled()).collect();
-        let spelled = list(&spelled);
-        if taints.iter().any(|t| !t.of_lifecycle()) {
-            let says = format!("it does not tolerate the taint {spelled} on the node");
-            return (LinkState::Stuck, says);
-        }
-        // For a taint that comes and goes with the node, the rule decides whether it blocks the custom resource.
-        if let Some(finding) = self.found(skyhook) {
-            return (self.state(finding), self.told(finding));
-        }
-        if !taints.is_empty() && self.running(skyhook).is_none() {
-            let says = format!("it waits for the taint {spelled} to be removed from the node");
-            return (LinkState::Waiting, says);
-        }
-        if skyhook.deleting() {
-            return self.deletion(skyhook);
-        }
-        self.works(skyhook)
-    }
-
-    fn deletion(&self, skyhook: &Skyhook) -> (LinkState, String) {
-        let pending = self.cluster.pending_uninstalls(skyhook);
-        let (here, elsewhere): (Vec<_>, Vec<_>) =
-            pending.iter().partition(|p| p.node.name == self.node.name);
-        let here: Vec<&str> = here.iter().map(|p| p.name).collect();
-        if !here.is_empty() {
-            let here = list(&here);
-            let drain = self.drain(skyhook);
-            let drain = drain.map(|drain| format!("; {}", drain::sentence(self.cluster, &drain)));
-            let says = format!(
-                "it is being deleted, and {here} must still be uninstalled from this node{}",
-                drain.unwrap_or_default()
-            );
-            return (LinkState::Working, says);
-        }
-        let state = self.worst(skyhook.name()).max(LinkState::Waiting);
-        let nodes = elsewhere.iter().map(|p| p.node.name.as_str());
-        let nodes = NodeSet::of(nodes).limited(4);
-        if elsewhere.is_empty() {
-            (state, "it is being deleted".to_owned())
-        } else {
-            (
-                state,
-                format!("it is being deleted, and the deletion waits for {nodes}"),
-            )
+    /// The progress according to the model, with what the rules know about it.
+    fn judged(
+        &self,
+        skyhook: &'a Skyhook,
+        progress: &NodeProgress<'a>,
+        before: &[Link<'_>],
+    ) -> (ProgressState, String) {
+        let sentence = self.sentence(skyhook, progress);
+        match &progress.reason {
+            WaitReason::Nothing
+                if progress.state == ProgressState::Complete
+                    && self.cluster.never_installed(skyhook).is_empty() =>
+            {
+                (progress.state, sentence)
+            }
+            WaitReason::Paused
+            | WaitReason::Disabled
+            | WaitReason::Ignored
+            | WaitReason::MalformedState { .. }
+            | WaitReason::OperatorDown
+            | WaitReason::PolicyMissing(_) => (progress.state, sentence),
+            WaitReason::Earlier { skyhook: first, .. } => {
+                (self.gated(skyhook, first.name(), before), sentence)
+            }
+            // For a taint that comes and goes with the node, the rule decides whether it blocks the custom resource.
+            WaitReason::Taint(taint) if !taint.of_lifecycle() => (progress.state, sentence),
+            _ => match self.found(skyhook) {
+                Some(finding) => (self.state(finding), self.told(finding)),
+                None if progress.state == ProgressState::Waiting && skyhook.deleting() => {
+                    (self.worst(skyhook.name()).max(progress.state), sentence)
+                }
+                None => (progress.state, sentence),
+            },
         }
     }
 
     /// The state of a custom resource behind another one: as bad as that one here, or as its own findings.
-    fn gated(&self, skyhook: &Skyhook, root: &str, before: &[Link<'_>]) -> LinkState {
+    fn gated(&self, skyhook: &Skyhook, root: &str, before: &[Link<'_>]) -> ProgressState {
         let root = before.iter().find(|link| link.name == root);
         let own = self.holding(skyhook).map(|(f, _)| self.state(f));
         own.chain(root.map(|link| link.state))
-            .fold(LinkState::Waiting, LinkState::max)
+            .fold(ProgressState::Waiting, ProgressState::max)
     }
 
     /// The worst finding about a custom resource, on any node.
-    fn worst(&self, name: &str) -> LinkState {
+    fn worst(&self, name: &str) -> ProgressState {
         let about = self.findings.iter();
         let about = about.filter(|f| f.subject.skyhook.as_deref() == Some(name));
         let grave = about.filter(|f| f.severity > Severity::Info && !f.blocks.is_empty());
         let all = grave.map(|f| self.state(f));
-        all.max().unwrap_or(LinkState::Done)
+        all.max().unwrap_or(ProgressState::Complete)
     }
 
     /// The state that follows from a finding.
-    fn state(&self, finding: &Finding) -> LinkState {
+    fn state(&self, finding: &Finding) -> ProgressState {
         let here = finding.subject.node.as_deref() == Some(&self.node.name);
         match finding.severity {
-            Severity::Error => LinkState::Stuck,
-            _ if finding.blocks_for_good() => LinkState::Held,
-            _ if here => LinkState::Working,
-            _ => LinkState::Waiting,
+            Severity::Error => ProgressState::Blocked,
+            _ if finding.blocks_for_good() => ProgressState::Suspended,
+            _ if here => ProgressState::Running,
+            _ => ProgressState::Waiting,
         }
     }
 

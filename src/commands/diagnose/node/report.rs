@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::chain::{Chain, Link, LinkState};
+use super::chain::{Chain, Link};
 use super::step::NextStep;
 use crate::cluster::{Cluster, Node};
 use crate::commands::shared::drain;
@@ -16,6 +16,7 @@ use crate::commands::shared::remedy::remedy_text;
 use crate::commands::shared::rule::label_of;
 use crate::commands::shared::shell_words::shell_words;
 use crate::error::Exit;
+use crate::model::ProgressState;
 use crate::rules::causes::Causes;
 use crate::rules::{Finding, Grade, Remedy, Severity};
 use crate::view::text::{self, Label, Line, Text};
@@ -43,7 +44,7 @@ pub struct Document<'a> {
     kind: &'static str,
     node: &'a str,
     /// The worst state among the custom resources.
-    state: LinkState,
+    state: ProgressState,
     /// In the order in which they run.
     skyhooks: Vec<LinkDocument<'a>>,
     /// Findings that concern the node, causes first.
@@ -62,7 +63,7 @@ struct LinkDocument<'a> {
     /// Lower runs first; absent for a deleted custom resource.
     #[serde(skip_serializing_if = "Option::is_none")]
     priority: Option<i64>,
-    state: LinkState,
+    state: ProgressState,
     /// Why it is not complete here, or that it is complete.
     reason: &'a str,
     /// The operator's next action here; absent if the custom resource does not select the node.
@@ -85,7 +86,7 @@ struct FindingDocument<'a> {
 
 impl NodeReport<'_> {
     pub fn exit(&self) -> Exit {
-        if self.chain.state(self.node) == LinkState::Stuck {
+        if self.chain.is_stuck(self.node) {
             Exit::Findings
         } else if self.unreadable.is_empty() {
             Exit::Done
@@ -120,10 +121,10 @@ impl NodeReport<'_> {
     /// changes something. Then the remedy of an error that it explains: such an error may outlast its cause. Remedies
     /// of info findings that explain nothing worse, only if there is nothing worse.
     fn next(&self) -> Vec<&Remedy> {
-        if self.chain.state(self.node) < LinkState::Held {
+        if !needs_someone(self.chain.state(self.node)) {
             return Vec::new();
         }
-        let kept = self.chain.links.iter().find(|l| l.state >= LinkState::Held);
+        let kept = self.chain.links.iter().find(|l| needs_someone(l.state));
         let kept = kept.map(|link| link.name);
         let findings = &self.chain.findings;
         let grave = grave_or_explaining(findings);
@@ -183,32 +184,28 @@ impl NodeReport<'_> {
         }
         let state = self.chain.state(self.node);
         let words = match state {
-            LinkState::Done if !self.unreadable.is_empty() => text::warning("nothing left to do"),
-            LinkState::Done => text::good("done"),
-            LinkState::Working => text::good("in progress"),
-            LinkState::Waiting => text::good("waiting"),
-            LinkState::Unknown => text::warning("unknown"),
-            LinkState::Held => text::warning("blocked until someone intervenes"),
-            LinkState::Stuck => text::error("stuck"),
+            ProgressState::Complete if !self.unreadable.is_empty() => {
+                text::warning("nothing left to do")
+            }
+            ProgressState::Complete => text::good("complete"),
+            ProgressState::Running => text::good("running"),
+            ProgressState::Waiting => text::good("waiting"),
+            ProgressState::Unknown => text::warning("unknown"),
+            _ if self.chain.is_stuck(self.node) => text::error("stuck"),
+            _ => text::warning("blocked until someone intervenes"),
         };
         name + ": " + words
     }
 
     fn link(&self, link: &Link<'_>) -> Text {
         let label = match link.state {
-            LinkState::Done | LinkState::Working => Label::Good,
-            LinkState::Waiting => Label::Info,
-            LinkState::Unknown | LinkState::Held => Label::Warning,
-            LinkState::Stuck => Label::Error,
+            ProgressState::Complete | ProgressState::Running => Label::Good,
+            ProgressState::Waiting => Label::Info,
+            ProgressState::Unknown | ProgressState::Suspended => Label::Warning,
+            ProgressState::Blocked if link.is_ignored() => Label::Warning,
+            ProgressState::Blocked => Label::Error,
         };
-        let word = match link.state {
-            LinkState::Done => "done",
-            LinkState::Working => "in progress",
-            LinkState::Waiting => "waiting",
-            LinkState::Unknown => "unknown",
-            LinkState::Held => "held",
-            LinkState::Stuck => "stuck",
-        };
+        let word = link.state.word();
         let priority = link
             .priority
             .map(|p| format!(", priority {p}"))
@@ -223,7 +220,7 @@ impl NodeReport<'_> {
         for package in link
             .packages
             .iter()
-            .filter(|p| !p.done || link.state == LinkState::Done)
+            .filter(|p| !p.done || link.state == ProgressState::Complete)
         {
             let message = match package.message.as_str() {
                 "" => package.phase.clone(),
@@ -274,9 +271,9 @@ impl NodeReport<'_> {
         let next = self.next();
         if next.is_empty() {
             let nothing: Line = match self.chain.state(self.node) {
-                LinkState::Done => return text,
-                LinkState::Unknown if self.grave().is_empty() => return text,
-                LinkState::Working | LinkState::Waiting if self.grave().is_empty() => {
+                ProgressState::Complete => return text,
+                ProgressState::Unknown if self.grave().is_empty() => return text,
+                ProgressState::Running | ProgressState::Waiting if self.grave().is_empty() => {
                     if !self.unreadable.is_empty() {
                         return text;
                     }
@@ -318,7 +315,7 @@ impl NodeReport<'_> {
             let mark = format!("{}. ", at + 1);
             text.append(remedy_text(&mark, remedy, &remedy.argv, None));
         }
-        if self.chain.state(self.node) >= LinkState::Held || !self.grave().is_empty() {
+        if needs_someone(self.chain.state(self.node)) || !self.grave().is_empty() {
             // Findings on other nodes do not belong in a report on this one.
             let elsewhere = |f: &&Finding| {
                 let on = f.subject.node.as_deref();
@@ -332,6 +329,11 @@ impl NodeReport<'_> {
         }
         text
     }
+}
+
+/// Whether nothing happens until someone intervenes.
+fn needs_someone(state: ProgressState) -> bool {
+    matches!(state, ProgressState::Suspended | ProgressState::Blocked)
 }
 
 /// The indices of the findings above info, and of their causes.

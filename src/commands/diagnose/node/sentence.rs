@@ -1,0 +1,126 @@
+//! The progress of a custom resource on the node, as a sentence.
+
+use super::step::Inspection;
+use crate::api::{Skyhook, Status};
+use crate::commands::shared::drain;
+use crate::model::{Action, Model, NodeProgress, ProgressState, QueuePosition, WaitReason};
+use crate::rules::Severity;
+use crate::view::{NodeSet, ago, count, for_how_long, plural};
+
+impl<'a> Inspection<'_, 'a> {
+    /// Why it is not complete, or that it is.
+    pub fn sentence(&self, skyhook: &'a Skyhook, progress: &NodeProgress<'a>) -> String {
+        let sentence = match self.calm(skyhook, progress) {
+            Some(calm) => self.unless_something_is_wrong(skyhook, calm),
+            None => self.reason(skyhook, progress),
+        };
+        if skyhook.deleting() {
+            format!("it is being deleted; {sentence}")
+        } else {
+            sentence
+        }
+    }
+
+    /// Where it waits for its turn, or the operator acts next.
+    fn calm(&self, skyhook: &'a Skyhook, progress: &NodeProgress<'a>) -> Option<String> {
+        match (&progress.reason, progress.queue) {
+            (_, Some(queue)) => Some(self.queue(skyhook, queue)),
+            (WaitReason::BatchSibling(_), _) => Some(progress.reason.to_string()),
+            (WaitReason::Nothing, _) if progress.state == ProgressState::Running => {
+                Some("the operator continues here in its next reconcile".to_owned())
+            }
+            _ => None,
+        }
+    }
+
+    fn reason(&self, skyhook: &'a Skyhook, progress: &NodeProgress<'a>) -> String {
+        let now = self.cluster.taken_at;
+        match (&progress.reason, &progress.next_action) {
+            (WaitReason::Nothing, Some(Action::Release)) => {
+                "all of its packages are done, but the operator has not removed its cordon from the node yet".to_owned()
+            }
+            (WaitReason::Nothing, _) => "all of its packages are done".to_owned(),
+            (WaitReason::Stage { package, stage }, _) => {
+                let since = progress.since;
+                let lasts = since.map_or("for <unknown>".to_owned(), |at| for_how_long(at, now));
+                format!("stage {stage} of {package} has been running {lasts}")
+            }
+            (WaitReason::Kubelet(pod), _) => format!(
+                "{pod} was assigned to the node {}, but the kubelet has not started it",
+                ago(pod.metadata.creation_timestamp, now)
+            ),
+            (WaitReason::OtherRun { skyhook, package, stage, .. }, _) => format!(
+                "an interrupt waits until stage {stage} of {package} of {skyhook} has ended here and its pod is gone"
+            ),
+            (WaitReason::Deletion(_), _) => {
+                let pending = self.cluster.pending_uninstalls(skyhook);
+                let nodes = NodeSet::of(pending.iter().map(|p| p.node.name.as_str()));
+                format!("packages must first be uninstalled from {}", nodes.limited(4))
+            }
+            (WaitReason::Drain(_), _) => {
+                let drain = self.cluster.drain_progress(self.package_runs, skyhook, self.node);
+                drain.map_or_else(
+                    || progress.reason.to_string(),
+                    |drain| drain::sentence(self.cluster, &drain),
+                )
+            }
+            _ => progress.reason.to_string(),
+        }
+    }
+
+    /// Its place in the queue of a compartment.
+    fn queue(&self, skyhook: &Skyhook, queue: QueuePosition<'_>) -> String {
+        let place = match (queue.number, queue.waiting) {
+            (_, 1) => "the node is the only one waiting in".to_owned(),
+            (Some(number), all) => {
+                format!(
+                    "the node is number {} of {} in the queue of",
+                    count(number),
+                    count(all)
+                )
+            }
+            (None, all) => {
+                format!(
+                    "the node is one of {} waiting, in no fixed order, in",
+                    plural(all, "node")
+                )
+            }
+        };
+        let batch = match queue.batch {
+            0 => String::new(),
+            n => format!(", whose next batch has {}", plural(n, "node")),
+        };
+        let now = match queue.working {
+            0 => "; the operator chooses the next nodes in its next reconcile".to_owned(),
+            1 => "; one node is in progress now".to_owned(),
+            n => format!("; {} are in progress now", plural(n, "node")),
+        };
+        let start = self.start(skyhook, queue.number.is_some());
+        format!(
+            "{place} compartment {}{batch}{now}{start}",
+            queue.compartment
+        )
+    }
+
+    /// When the node is taken, as the end of a sentence; empty where the order is arbitrary or durations are unknown.
+    fn start(&self, skyhook: &Skyhook, ordered: bool) -> String {
+        let simulated = || Model::new(self.cluster).timeline();
+        let timeline = ordered.then(|| self.timeline.get_or_init(simulated));
+        let start = timeline.and_then(|t| t.start(skyhook.name(), &self.node.name));
+        start.map_or_else(String::new, |start| format!("; it starts here in {start}"))
+    }
+
+    /// States that nothing is wrong only if every source was read, no finding blocks the node, and the operator does
+    /// not report it as failing.
+    fn unless_something_is_wrong(&self, skyhook: &Skyhook, says: String) -> String {
+        if self.cluster.status_on(skyhook, self.node) == Status::Erroring {
+            return format!("{says}; the operator still reports the node as erroring");
+        }
+        let mut found = self.findings.iter();
+        if !self.whole || found.any(|f| f.severity > Severity::Info) {
+            says
+        } else {
+            format!("nothing is wrong: {says}")
+        }
+    }
+}
