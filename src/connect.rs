@@ -12,6 +12,7 @@ mod names;
 mod observed;
 mod plugin;
 mod request_policy;
+mod server_clock;
 mod target;
 mod trace;
 mod transport;
@@ -23,6 +24,7 @@ pub use environment::Environment;
 pub use error::Error;
 pub use names::{Names, names};
 pub use request_policy::{RETRIES, RequestPolicy, ServedBy, TimeLimit, retry_after, wait};
+pub use server_clock::ServerClock;
 pub use target::Named;
 use target::Target;
 pub use trace::HttpTrace;
@@ -38,6 +40,9 @@ pub struct Connected {
     pub named: Named,
     /// The server's warnings while the client is in use, for printing.
     pub warnings: Warnings,
+    pub clock: ServerClock,
+    /// Whether a difference between the clocks was reported.
+    pub reported_clock: bool,
     /// The operator's namespace by `--namespace`. The context's namespace is unrelated to the operator; it is the
     /// client's default.
     pub namespace: Option<String>,

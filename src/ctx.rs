@@ -36,11 +36,11 @@ use std::sync::Arc;
 use crate::apply::owner;
 use crate::args::global::Global;
 use crate::cluster::{Clock, Cluster, Only, Source, Unread, dump, live};
-use crate::connect::{self, Connected, Environment, HttpTrace};
+use crate::connect::{self, Connected, Environment, HttpTrace, ServerClock};
 use crate::error::{Error, Result};
 use crate::plan::ReadSpec;
 use crate::screen::{OutputStream, Screen, Shown};
-use crate::view::{View, text};
+use crate::view::{CLOCK_SKEW, View, human, text};
 
 /// The edges, tied together for one command. It hands out no client, but to those that stream.
 pub struct Ctx {
@@ -172,18 +172,20 @@ impl Ctx {
         let cluster = if reading.from.is_empty() {
             let connected = self.connected().await?;
             let (client, namespace) = (connected.client.clone(), connected.namespace.clone());
+            let clock = connected.clock.clone();
             let api = self.global.reading.api;
             let namespace = namespace.as_deref();
-            let mut loaded = live::load(&client, needs, only.as_ref(), api, namespace, now()).await;
+            let now = || time_of(&clock);
+            let mut loaded = live::load(&client, needs, only.as_ref(), api, namespace, &now).await;
             if let (Some(only), Ok(cluster)) = (&only, &loaded)
                 && cluster.named_only
                 && !cluster.suffices(only)
             {
-                loaded = live::load(&client, needs, None, api, namespace, now()).await;
+                loaded = live::load(&client, needs, None, api, namespace, &now).await;
             }
             match loaded {
                 Err(live::LoadError::NotServed) if leftovers => {
-                    Ok(live::leftovers(&client, api, namespace, now()).await)
+                    Ok(live::leftovers(&client, api, namespace, &now).await)
                 }
                 loaded => loaded,
             }
@@ -326,7 +328,43 @@ impl Ctx {
         for warning in warnings {
             self.screen.warn(warning.as_str());
         }
+        self.report_clock_difference();
     }
+
+    /// Warns once if this machine's clock differs from the API server's.
+    fn report_clock_difference(&mut self) {
+        let Some(connected) = &mut self.connected else {
+            return;
+        };
+        let ahead = server_ahead(&connected.clock, now());
+        let Some(ahead) = ahead.filter(|_| !connected.reported_clock) else {
+            return;
+        };
+        connected.reported_clock = true;
+        let direction = if ahead.is_positive() {
+            "behind"
+        } else {
+            "ahead of"
+        };
+        self.screen.warn(format!(
+            "the clock of this machine is {} {direction} that of the API server; ages are counted by the server's clock",
+            human(ahead.abs())
+        ));
+    }
+}
+
+/// How far the server's clock is ahead, where that is more than two clocks usually differ.
+fn server_ahead(clock: &ServerClock, local: jiff::Timestamp) -> Option<jiff::SignedDuration> {
+    clock
+        .ahead_of(local)
+        .filter(|ahead| ahead.abs() > CLOCK_SKEW)
+}
+
+/// The API server's time where its clock differs from this machine's, and otherwise this machine's.
+fn time_of(clock: &ServerClock) -> jiff::Timestamp {
+    let local = now();
+    let ahead = server_ahead(clock, local).unwrap_or_default();
+    local.saturating_add(ahead).unwrap_or(local)
 }
 
 #[expect(clippy::disallowed_methods, reason = "the one clock")]

@@ -35,14 +35,17 @@ pub use follow::{Follow, FollowEvent, WATCHED};
 pub use names::{Named, names};
 use sources::Reader;
 
+/// Returns the time.
+pub type Now<'a> = &'a (dyn Fn() -> Timestamp + Sync);
+
 /// Always read: the operator's version decides which API is active.
 pub const ALWAYS: [Source; 1] = [Source::Operator];
 
 /// Reads the requested sources in parallel, and decides which API is active.
 ///
 /// Reads only the nodes in `only` if the others do not matter. `asked_for` is `--api` and overrides the decision;
-/// `namespace` is `--namespace` (never the context's default), for users who may not list all namespaces; `now` becomes
-/// the time of the read.
+/// `namespace` is `--namespace` (never the context's default), for users who may not list all namespaces; `now` is asked
+/// for the time of the read once the server has responded, and may then use its clock.
 ///
 /// A source that is forbidden or fails becomes `Read::Unreadable`, and the others are still read. Sources that were not
 /// requested stay `NotRequested`, except those needed for the decision.
@@ -56,7 +59,7 @@ pub async fn load(
     only: Option<&Only>,
     asked_for: Option<ApiFlavor>,
     namespace: Option<&str>,
-    now: Timestamp,
+    now: Now<'_>,
 ) -> Result<Cluster, LoadError> {
     let reader = Reader::new(client, namespace);
     Ok(read(reader, needs, only, asked_for, now).await?.0)
@@ -68,17 +71,17 @@ async fn read<'a>(
     needs: &[Source],
     only: Option<&'a Only>,
     asked_for: Option<ApiFlavor>,
-    now: Timestamp,
+    now: Now<'_>,
 ) -> Result<(Cluster, Vec<index::Source>), LoadError> {
     let mut builder = ClusterBuilder {
-        taken_at: now,
+        taken_at: now(),
         asked_for,
         ..ClusterBuilder::default()
     };
     let explained = only.filter(|only| only.explained);
     if let Some(only) = explained
         && let Some(cluster) =
-            finished_node::read(&mut reader, needs, &only.nodes, &mut builder).await
+            finished_node::read(&mut reader, needs, &only.nodes, &mut builder, now).await
     {
         return Ok((cluster, Vec::new()));
     }
@@ -86,6 +89,7 @@ async fn read<'a>(
         let served = reader.within(discovery::served(reader.client));
         let (served, deployments) = futures::join!(served, reader.deployments());
         (builder.served, builder.deployments) = (served?, deployments);
+        builder.taken_at = now();
     }
     reader.served = builder.served.clone();
     if reader.served.is_empty() {
@@ -139,7 +143,7 @@ pub async fn leftovers(
     client: &kube::Client,
     asked_for: Option<ApiFlavor>,
     namespace: Option<&str>,
-    now: Timestamp,
+    now: Now<'_>,
 ) -> Cluster {
     let mut reader = Reader::new(client, namespace);
     reader.served = ApiFlavor::ALL.to_vec();
@@ -153,7 +157,7 @@ pub async fn leftovers(
         reader.admission(),
     );
     ClusterBuilder {
-        taken_at: now,
+        taken_at: now(),
         asked_for,
         nodes,
         pods,

@@ -158,7 +158,7 @@ impl Cluster {
 
     /// The position of a node of this cluster in the list.
     pub fn node_index(&self, node: &Node) -> usize {
-        let first = self.nodes.items().as_ptr();
+        let first = self.nodes.indexed().as_ptr();
         (std::ptr::from_ref(node).addr() - first.addr()) / size_of::<Node>()
     }
 

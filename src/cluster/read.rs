@@ -137,11 +137,12 @@ impl<T> Read<T> {
 }
 
 impl<T> Read<Vec<T>> {
-    /// How many there are; an incomplete list counts as unreadable.
+    /// How many there are.
     pub fn count(&self) -> Read<usize> {
         match self {
             Read::Ok(items) => Read::Ok(items.len()),
-            Read::Incomplete(_, why) | Read::Unreadable(why) => Read::Unreadable(why.clone()),
+            Read::Incomplete(items, why) => Read::Incomplete(items.len(), why.clone()),
+            Read::Unreadable(why) => Read::Unreadable(why.clone()),
             Read::NotRequested => Read::NotRequested,
         }
     }

@@ -4,7 +4,7 @@ use crate::api::{ApiFlavor, Executor, Skyhook, Status};
 use crate::args::named;
 use crate::args::safety::Safety;
 use crate::cluster::hold::{HOLDER, REASON};
-use crate::cluster::{Cluster, Read, Source, Unread};
+use crate::cluster::{Cluster, Source, Unread};
 use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::{held, migration, reset, selection};
 use crate::ctx::{CommandOptions, Ctx};
@@ -179,8 +179,8 @@ fn plan(
     reason: Option<&str>,
     force: bool,
 ) -> Result<Plan> {
-    if let (true, Read::Unreadable(why)) = (verb.sets(), cluster.source(Source::Skyhooks)) {
-        return Ok(unseen(cluster.flavor(), verb, name, reason, &why));
+    if let (true, Some(why)) = (verb.sets(), cluster.source(Source::Skyhooks).unread()) {
+        return Ok(unseen(cluster.flavor(), verb, name, reason, why));
     }
     let skyhook = selection::existing(cluster, name)?;
     let flavor = cluster.flavor();

@@ -16,7 +16,7 @@ use super::plugin;
 use super::target::Target;
 use super::trace::{HttpTrace, traced};
 use super::transport;
-use super::{Connected, Environment, RequestPolicy, TimeLimit, Warnings};
+use super::{Connected, Environment, RequestPolicy, ServerClock, TimeLimit, Warnings};
 use crate::args::connection::Connection;
 use crate::reason::first_line;
 use crate::redact;
@@ -39,6 +39,7 @@ pub(super) async fn client(
     let server = redact::address(&config.cluster_url.to_string());
     let renewal = plugin::resolve(&mut config.auth_info, connection.timeout()).await?;
     let warnings = Warnings::default();
+    let clock = ServerClock::default();
     let request_policy = RequestPolicy {
         server: server.clone(),
         limit: match connection.timeout() {
@@ -46,6 +47,7 @@ pub(super) async fn client(
             None => connection.silence().map(TimeLimit::Silence),
         },
         warnings: warnings.clone(),
+        clock: clock.clone(),
     };
     // Respect `disable-compression` of the kubeconfig.
     let pace = (!config.disable_compression).then(Pace::default);
@@ -76,6 +78,8 @@ pub(super) async fn client(
         server,
         named,
         warnings,
+        clock,
+        reported_clock: false,
         namespace: connection.namespace.clone(),
     })
 }

@@ -15,6 +15,7 @@ use tokio::time::{Instant, Sleep, sleep, sleep_until};
 use tower::util::BoxCloneService;
 use tower::{BoxError, Service, ServiceExt, service_fn};
 
+use super::server_clock::ServerClock;
 use super::transport_error::{TransportError, TransportErrorKind};
 use super::warnings::Warnings;
 
@@ -35,6 +36,7 @@ pub struct RequestPolicy {
     /// `None` is for ever.
     pub limit: Option<TimeLimit>,
     pub warnings: Warnings,
+    pub clock: ServerClock,
 }
 
 impl RequestPolicy {
@@ -163,6 +165,7 @@ where
     };
     let mut response = response.map_err(|e| policy.transport_error(e.into()))?;
     policy.warnings.note(response.headers());
+    policy.clock.note(response.headers());
     response
         .extensions_mut()
         .insert(ServedBy(policy.server.clone()));

@@ -1,6 +1,6 @@
 //! Everything there is to know of a cluster, for somebody else to look at.
 
-use super::{Ctx, now};
+use super::{Ctx, time_of};
 use crate::apply::owner;
 use crate::cluster::capture::ReadOutcome;
 use crate::cluster::live::{self, CollectRequest, Collected};
@@ -26,7 +26,8 @@ impl Ctx {
             namespace: connected.namespace.clone(),
             ..request
         };
-        let collected = live::collect(&connected.client, &request, now()).await;
+        let clock = connected.clock.clone();
+        let collected = live::collect(&connected.client, &request, &|| time_of(&clock)).await;
         self.pass_on_warnings();
         let collected = collected?;
         let index = &collected.index;

@@ -10,6 +10,7 @@ use super::outcome_view::OutcomeView;
 use super::preview::Preview;
 use super::progress::Progress;
 use super::wait::WatchStrategy;
+use super::watch::WatchOrigin;
 use super::{Ctx, PlanWait, PlannedAim, process, unreadable};
 use crate::apply::file as apply_file;
 use crate::apply::journal::{Circumstances, Store};
@@ -324,12 +325,12 @@ impl Ctx {
         interrupt: impl Future<Output = ()>,
     ) -> Result<PlanOutcome> {
         let connected = self.connected().await?;
-        let (client, namespace) = (connected.client.clone(), connected.namespace.clone());
+        let (client, origin) = (connected.client.clone(), WatchOrigin::from(connected));
         let (stopper, stop) = Stopper::new();
         // The wait strategy draws its own progress.
         let mut progress = Progress::of(plan, self.screen.err.terminal && waiting.is_none());
-        let mut wait_strategy = waiting
-            .map(|waiting| WatchStrategy::new(waiting, &mut self.screen, &client, namespace));
+        let mut wait_strategy =
+            waiting.map(|waiting| WatchStrategy::new(waiting, &mut self.screen, origin));
         let wait_strategy = wait_strategy.as_mut().map(|a| a as &mut dyn WaitStrategy);
         let held = RefCell::new(Vec::new());
         let mut on_event = |event: &ApplyEvent<'_>| {

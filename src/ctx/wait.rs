@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::Ctx;
 use super::display::{AimProgress, AimState, Display};
-use super::watch::{Watch, WatchUpdate, pause_after};
+use super::watch::{Watch, WatchOrigin, WatchUpdate, pause_after};
 use crate::apply::{StopReason, WaitStrategy};
 use crate::cluster::live::LoadError;
 use crate::cluster::{Cluster, ResourceVersions};
@@ -221,8 +221,7 @@ pub(super) struct WatchStrategy<'a> {
     /// The current goals.
     untils: Vec<WaitFor>,
     timeout: Option<Duration>,
-    client: kube::Client,
-    namespace: Option<String>,
+    origin: WatchOrigin,
     /// One deadline for all goals, from the first wait on.
     deadline: Option<Instant>,
     shown: Display<'a>,
@@ -232,8 +231,7 @@ impl<'a> WatchStrategy<'a> {
     pub fn new(
         waiting: &'a mut PlanWait<'_>,
         screen: &'a mut Screen,
-        client: &kube::Client,
-        namespace: Option<String>,
+        origin: WatchOrigin,
     ) -> WatchStrategy<'a> {
         let mut cluster = waiting.cluster.clone();
         if !waiting.aim.bears_delay() {
@@ -245,8 +243,7 @@ impl<'a> WatchStrategy<'a> {
             watch: None,
             untils: Vec::new(),
             timeout: waiting.timeout,
-            client: client.clone(),
-            namespace,
+            origin,
             deadline: None,
             shown: Display::new(screen),
         }
@@ -265,7 +262,7 @@ impl<'a> WatchStrategy<'a> {
                 // Later waits start from the whole cluster, not from all events since.
                 let cluster = self.cluster.clone();
                 self.cluster.versions = ResourceVersions::default();
-                let watch = Watch::begin(&self.client, cluster, self.namespace.as_deref());
+                let watch = Watch::begin(&self.origin, cluster);
                 self.watch.insert(watch)
             }
         };

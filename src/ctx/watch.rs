@@ -8,6 +8,7 @@ use super::Ctx;
 use crate::apply::owner;
 use crate::cluster::Cluster;
 use crate::cluster::live::{self, Follow, LoadError};
+use crate::connect::{Connected, ServerClock};
 use crate::error::Result;
 
 /// How long a server may refuse the credentials, as one does that is just starting.
@@ -23,9 +24,27 @@ pub fn pause_after(took: Duration, at_least: Duration) -> Duration {
 /// A cluster that is kept up to date.
 pub struct Watch {
     follow: Follow,
+    clock: ServerClock,
     /// Whether the first error was reported.
     said: bool,
     refused_since: Option<Instant>,
+}
+
+/// The server that a watch reads from.
+pub(super) struct WatchOrigin {
+    client: kube::Client,
+    namespace: Option<String>,
+    clock: ServerClock,
+}
+
+impl From<&Connected> for WatchOrigin {
+    fn from(connected: &Connected) -> WatchOrigin {
+        WatchOrigin {
+            client: connected.client.clone(),
+            namespace: connected.namespace.clone(),
+            clock: connected.clock.clone(),
+        }
+    }
 }
 
 /// An update of a watch.
@@ -38,9 +57,11 @@ pub enum WatchUpdate {
 }
 
 impl Watch {
-    pub(super) fn begin(client: &kube::Client, cluster: Cluster, namespace: Option<&str>) -> Watch {
+    pub(super) fn begin(origin: &WatchOrigin, cluster: Cluster) -> Watch {
+        let namespace = origin.namespace.as_deref();
         Watch {
-            follow: Follow::begin(client, cluster, namespace),
+            follow: Follow::begin(&origin.client, cluster, namespace),
+            clock: origin.clock.clone(),
             said: false,
             refused_since: None,
         }
@@ -53,14 +74,15 @@ impl Watch {
 
     /// The current state.
     pub fn cluster(&mut self) -> &Cluster {
-        let cluster = self.follow.cluster(super::now());
+        let cluster = self.follow.cluster(super::time_of(&self.clock));
         owner::look(cluster);
         cluster
     }
 
     /// The same, once the sources that are not watched were read again.
     pub async fn whole(&mut self) -> &Cluster {
-        self.follow.refresh(super::now()).await;
+        let now = super::time_of(&self.clock);
+        self.follow.refresh(now).await;
         self.cluster()
     }
 
@@ -92,7 +114,6 @@ impl Ctx {
     /// Watches a loaded cluster.
     pub async fn watch(&mut self, cluster: Cluster) -> Result<Watch> {
         let connected = self.connected().await?;
-        let namespace = connected.namespace.as_deref();
-        Ok(Watch::begin(&connected.client, cluster, namespace))
+        Ok(Watch::begin(&WatchOrigin::from(connected), cluster))
     }
 }

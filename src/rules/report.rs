@@ -183,9 +183,8 @@ fn causes_first(findings: Vec<Finding>) -> Vec<Finding> {
 /// A source that only makes findings more certain counts if the cluster withholds it or if the answer depends on it,
 /// and not if the given files lack it.
 fn unread(cluster: &Cluster, rule: &Rule, result: &RuleResult) -> Option<String> {
-    let counts = |s: &&Source| {
-        result.depends_on.contains(s) || matches!(cluster.source(**s), Read::Unreadable(_))
-    };
+    let counts =
+        |s: &&Source| result.depends_on.contains(s) || cluster.source(**s).unread().is_some();
     let undecoded = rule.needs.iter().chain(rule.optional_sources);
     let undecoded = undecoded.filter_map(|source| cluster.undecoded(*source));
     let undecoded = undecoded.filter(|_| rule.finds != Finds::Unknowns);

@@ -4,16 +4,18 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-/// How long ago something was: `45s`, `12m`, `5d3h`; `<unknown>` when it is not known since when.
+/// How long ago something was: `45s`, `12m`, `5d3h`; `0s` for a time that is in the future by no more than clocks differ,
+/// `<future>` for a later one, and `<unknown>` without a time.
 pub fn age(since: Option<Timestamp>, now: Timestamp) -> String {
-    since.map_or_else(
-        || "<unknown>".to_owned(),
-        |since| human(now.duration_since(since)),
-    )
+    match since {
+        None => "<unknown>".to_owned(),
+        Some(since) if since.duration_since(now) > CLOCK_SKEW => "<future>".to_owned(),
+        Some(since) => human(now.duration_since(since.min(now))),
+    }
 }
 
 /// How far the clock that wrote a time may be ahead of the reader's.
-const CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(5);
+pub const CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(5);
 
 /// `12m ago`; for a time in the future `just now`, or the time itself where no usual difference of clocks explains it.
 pub fn ago(at: Option<Timestamp>, now: Timestamp) -> String {
@@ -144,6 +146,8 @@ mod tests {
         ] {
             assert_eq!(ago(Some(at(time)), now), since);
             assert_eq!(for_how_long(at(time), now), lasting);
+            let in_table = lasting.strip_prefix("for ").unwrap_or("<future>");
+            assert_eq!(age(Some(at(time)), now), in_table);
         }
         assert_eq!(ago(None, now), "<unknown> ago");
     }

@@ -19,7 +19,7 @@ pub mod text;
 mod words;
 mod yaml;
 
-pub use age::{age, ago, duration_text, for_how_long, human};
+pub use age::{CLOCK_SKEW, age, ago, duration_text, for_how_long, human};
 pub use format::{FormatError, OutputFormat};
 pub use nodeset::{NodeSet, expand, natural};
 pub use sanitize::{harmless_json, harmless_lines, is_harmless, sanitize};

@@ -77,8 +77,8 @@ async fn refused(environment: &Environment, args: &[&str]) -> String {
 
 /// The number of nodes, or the error of reading the cluster.
 async fn nodes(connected: &Connected) -> Result<Read<usize>, String> {
-    let now = "2026-11-20T12:00:00Z".parse().expect("a time");
-    let cluster = load(&connected.client, &[Source::Nodes], None, None, None, now).await;
+    let now = || "2026-11-20T12:00:00Z".parse().expect("a time");
+    let cluster = load(&connected.client, &[Source::Nodes], None, None, None, &now).await;
     cluster
         .map(|cluster| cluster.source(Source::Nodes))
         .map_err(|error| error.to_string())

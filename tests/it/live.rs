@@ -23,6 +23,7 @@ fn client_with_policy(fake: &FakeApi, timeout: Option<Duration>) -> (kube::Clien
         server: "https://fake:6443".to_owned(),
         limit: timeout.map(TimeLimit::Whole),
         warnings: warnings.clone(),
+        clock: Default::default(),
     };
     let client = kube::Client::new(policy.over(fake.clone()), "default");
     (client, warnings)
@@ -42,7 +43,7 @@ fn now() -> Timestamp {
 
 async fn read(fake: &FakeApi, needs: &[Source]) -> Result<Cluster, LoadError> {
     let (client, _) = client_with_policy(fake, None);
-    load(&client, needs, None, None, None, now()).await
+    load(&client, needs, None, None, None, &now).await
 }
 
 /// The number of items of each source, or why it was not read.

@@ -3,13 +3,14 @@
 //! The program counts the items of the lists that it scans, and a child process reports the count: when a cluster has
 //! twice as many objects, the count may double, and is not four times as high.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use kubectl_skyhook::api::{ApiFlavor, keys};
 use kubectl_skyhook::cli;
 use kubectl_skyhook::cluster::read::scanned_items;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 const API: ApiFlavor = ApiFlavor::Skyhook;
 const NODES: usize = 10;
@@ -132,7 +133,16 @@ fn record(name: &str, status: &str, stage: &str, state: &str) -> [(String, Strin
 /// A cluster of so many objects of one kind, in one state.
 type Shape = fn(usize) -> Objects;
 
-const SHAPES: [(&str, Shape); 9] = [
+const LEFT_ON_A_NODE: Shape = |count| {
+    let mut objects = Objects::default();
+    objects.skyhook("here", "node-0", |_| {});
+    let gone = (0..count).map(|number| format!("gone-{number}"));
+    let left = gone.flat_map(|name| record(&name, "erroring", "apply", "erroring"));
+    objects.node("node-0", left);
+    objects
+};
+
+const SHAPES: [(&str, Shape); 13] = [
     ("nothing begun", |count| {
         let mut objects = Objects::default();
         objects.rollouts(count, "", None, |_, _| {});
@@ -194,14 +204,7 @@ const SHAPES: [(&str, Shape); 9] = [
         objects.0.extend((0..count).map(policy));
         objects
     }),
-    ("left on a node", |count| {
-        let mut objects = Objects::default();
-        objects.skyhook("here", "node-0", |_| {});
-        let gone = (0..count).map(|number| format!("gone-{number}"));
-        let left = gone.flat_map(|name| record(&name, "erroring", "apply", "erroring"));
-        objects.node("node-0", left);
-        objects
-    }),
+    ("left on a node", LEFT_ON_A_NODE),
     ("with events", |count| {
         let mut objects = Objects::default();
         objects.rollouts(count, "erroring", Some(["apply", "erroring"]), |_, _| {});
@@ -218,6 +221,57 @@ const SHAPES: [(&str, Shape); 9] = [
         }
         objects
     }),
+    ("events of one custom resource", |count| {
+        let mut objects = Objects::default();
+        objects.rollouts(1, "erroring", Some(["apply", "erroring"]), |_, _| {});
+        for number in 0..count {
+            let message =
+                format!("Applying package [driver:1.0.0] to node [node-0] stage [{number}]");
+            objects.event(number, API.kind(), "cr-0", &message);
+        }
+        objects
+    }),
+    ("pods of one custom resource", |count| {
+        let mut objects = Objects::default();
+        objects.rollouts(1, "erroring", Some(["apply", "erroring"]), |_, _| {});
+        for number in 0..count {
+            objects.pod(&format!("pod-{number}"), "cr-0", "node-0");
+        }
+        objects
+    }),
+    ("failing nodes of one custom resource", |count| {
+        let mut objects = Objects::default();
+        objects.skyhook("cr", "node-0", |object| {
+            object["spec"]["nodeSelectors"] =
+                json!({"matchExpressions": [{"key": "host", "operator": "Exists"}]});
+        });
+        for number in 0..count {
+            let node = format!("node-{number}");
+            objects.node(&node, record("cr", "erroring", "apply", "erroring"));
+            objects.pod(&format!("pod-{number}"), "cr", &node);
+        }
+        objects
+    }),
+    ("on tainted nodes", |count| {
+        let mut objects = Objects::default();
+        objects.rollouts(
+            count,
+            "in_progress",
+            Some(["apply", "in_progress"]),
+            |_, object| {
+                object["spec"]["runtimeRequired"] = true.into();
+            },
+        );
+        for object in objects
+            .0
+            .iter_mut()
+            .filter(|object| object["kind"] == "Node")
+        {
+            let taint = json!({"key": API.taint_key(), "value": "runtime-required", "effect": "NoSchedule"});
+            object["spec"] = json!({"taints": [taint]});
+        }
+        objects
+    }),
 ];
 
 /// Commands that look at the whole cluster.
@@ -230,8 +284,16 @@ const COMMANDS: [&str; 6] = [
     "fix --dry-run",
 ];
 
-/// The items that a command scans in a capture.
-fn scanned(capture: &Path, words: &str) -> usize {
+/// What a command costs.
+struct Cost {
+    /// The items that it scans.
+    scanned: usize,
+    /// Its processor time in microseconds.
+    time: u64,
+}
+
+/// The cost of a command for a capture.
+fn cost(capture: &Path, words: &str) -> Cost {
     let count = capture.with_extension("count");
     let child = Command::new(std::env::current_exe().expect("this test"))
         .args(["--exact", "scale::counts_in_a_child_process", "--nocapture"])
@@ -244,8 +306,26 @@ fn scanned(capture: &Path, words: &str) -> usize {
         .status()
         .expect("it starts");
     assert!(child.success(), "{words}");
-    let count = std::fs::read_to_string(&count).expect("a count");
-    count.parse().expect("a number")
+    let text = std::fs::read_to_string(&count).expect("a count");
+    let (scanned, time) = text.split_once(' ').expect("two numbers");
+    Cost {
+        scanned: scanned.parse().expect("a number"),
+        time: time.parse().expect("a number"),
+    }
+}
+
+/// The processor time of this process in microseconds.
+#[cfg(unix)]
+fn processor_time() -> i64 {
+    use nix::sys::resource::{UsageWho, getrusage};
+    use nix::sys::time::TimeValLike;
+    let usage = getrusage(UsageWho::RUSAGE_SELF).expect("the usage of this process");
+    usage.user_time().num_microseconds()
+}
+
+#[cfg(not(unix))]
+fn processor_time() -> i64 {
+    0
 }
 
 /// Runs one command and writes its count, if another test asks for it.
@@ -261,7 +341,16 @@ fn counts_in_a_child_process() {
     args.extend(["--now".into(), "2026-11-20T12:00:00Z".into()]);
     cli::main(args.into_iter());
     let count = std::env::var_os(COUNT).expect("a path");
-    std::fs::write(count, scanned_items().to_string()).expect("a write");
+    let cost = format!("{} {}", scanned_items(), processor_time());
+    std::fs::write(count, cost).expect("a write");
+}
+
+/// Writes a cluster of that shape and size.
+fn captured(directory: &TempDir, shape: Shape, count: usize) -> PathBuf {
+    let capture = directory.path().join(format!("{count}.json"));
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": shape(count).0});
+    std::fs::write(&capture, list.to_string()).expect("a write");
+    capture
 }
 
 #[test]
@@ -269,18 +358,34 @@ fn scans_do_not_multiply_with_the_objects() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut wrong = Vec::new();
     for (name, shape) in SHAPES {
-        let [small, large] = [SMALL, 2 * SMALL].map(|count| {
-            let capture = directory.path().join(format!("{count}.json"));
-            let list = json!({"apiVersion": "v1", "kind": "List", "items": shape(count).0});
-            std::fs::write(&capture, list.to_string()).expect("a write");
-            capture
-        });
+        let [small, large] = [SMALL, 2 * SMALL].map(|count| captured(&directory, shape, count));
         for words in COMMANDS {
-            let [few, many] = [&small, &large].map(|capture| scanned(capture, words));
+            let [few, many] = [&small, &large].map(|capture| cost(capture, words).scanned);
             // Twice as many, and a tenth for what is rounded.
             if few == 0 || many * 10 > few * 21 {
                 wrong.push(format!("{words}, {name}: {few}, then {many}"));
             }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Keys of a node are in no list. Four times as many take at most eight times the processor time; a search of all keys for
+/// each key takes sixteen times.
+#[cfg(unix)]
+#[test]
+fn processor_time_does_not_multiply_with_the_keys_of_a_node() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let [small, large] = [1000, 4000].map(|count| captured(&directory, LEFT_ON_A_NODE, count));
+    let mut wrong = Vec::new();
+    for words in COMMANDS {
+        let measured: Vec<[u64; 2]> = (0..3)
+            .map(|_| [&small, &large].map(|capture| cost(capture, words).time))
+            .collect();
+        // Other processes only make it slower.
+        let [few, many] = [0, 1].map(|at| measured.iter().map(|m| m[at]).min().unwrap_or(0));
+        if few == 0 || many > few * 8 {
+            wrong.push(format!("{words}: {few} µs, then {many} µs"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -76,6 +76,8 @@ pub struct Source {
 pub enum ReadOutcome {
     /// All of it is here, though it may be none.
     Read,
+    /// Items without a readable identity are missing; the others are here.
+    Incomplete,
     /// The server would not give it.
     Refused,
     /// It could not be read for another reason.
@@ -108,12 +110,9 @@ impl Source {
     pub fn of(name: &str, read: &Read<usize>) -> Source {
         let (outcome, items, why) = match read {
             Read::Ok(items) => (ReadOutcome::Read, Some(*items), None),
-            Read::Incomplete(_, why) | Read::Unreadable(why) if why.is_forbidden() => {
-                (ReadOutcome::Refused, None, Some(why))
-            }
-            Read::Incomplete(_, why) | Read::Unreadable(why) => {
-                (ReadOutcome::Failed, None, Some(why))
-            }
+            Read::Incomplete(items, why) => (ReadOutcome::Incomplete, Some(*items), Some(why)),
+            Read::Unreadable(why) if why.is_forbidden() => (ReadOutcome::Refused, None, Some(why)),
+            Read::Unreadable(why) => (ReadOutcome::Failed, None, Some(why)),
             Read::NotRequested => (ReadOutcome::NotRequested, None, None),
         };
         Source {
@@ -127,14 +126,16 @@ impl Source {
 
     /// The result of the original read.
     pub fn read(&self) -> Read<()> {
+        let why = || Unread {
+            status: self.status,
+            message: self.message.clone().unwrap_or_default(),
+        };
         match self.outcome {
             ReadOutcome::Read => Read::Ok(()),
+            ReadOutcome::Incomplete => Read::Incomplete((), why()),
             ReadOutcome::NotRequested => Read::NotRequested,
             ReadOutcome::Refused | ReadOutcome::Failed | ReadOutcome::LeftOut => {
-                Read::Unreadable(Unread {
-                    status: self.status,
-                    message: self.message.clone().unwrap_or_default(),
-                })
+                Read::Unreadable(why())
             }
         }
     }
@@ -148,6 +149,11 @@ impl Source {
 }
 
 impl ReadOutcome {
+    /// Whether the capture holds what was read, complete or not.
+    pub fn has_items(self) -> bool {
+        self.is_whole() || self == ReadOutcome::Incomplete
+    }
+
     /// Whether the source is complete.
     pub fn is_whole(self) -> bool {
         matches!(self, ReadOutcome::Read | ReadOutcome::NotRequested)

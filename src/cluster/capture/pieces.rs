@@ -18,11 +18,16 @@ impl<T> SourceContent for Read<Vec<T>> {
     }
 
     fn become_as(&mut self, was: Read<()>) {
-        match (was, &self) {
+        match (was, &mut *self) {
             // What cannot be decoded stays so.
-            (Read::Ok(()), Read::Ok(_) | Read::Incomplete(..) | Read::Unreadable(_)) => {}
+            (Read::Ok(()), Read::Ok(_) | Read::Incomplete(..))
+            | (Read::Ok(()) | Read::Incomplete(..), Read::Unreadable(_)) => {}
             (Read::Ok(()), Read::NotRequested) => *self = Read::Ok(Vec::new()),
-            (Read::Incomplete((), why) | Read::Unreadable(why), _) => *self = Read::Unreadable(why),
+            (Read::Incomplete((), why), found) => {
+                let items = found.held_mut().map(std::mem::take).unwrap_or_default();
+                *self = Read::Incomplete(items, why);
+            }
+            (Read::Unreadable(why), _) => *self = Read::Unreadable(why),
             (Read::NotRequested, _) => *self = Read::NotRequested,
         }
     }
@@ -108,7 +113,7 @@ impl ClusterBuilder {
             let was = source.read();
             let gone = files.iter().find(|file| lost.contains(file));
             piece.become_as(match (was, gone) {
-                (Read::Ok(()), Some(file)) => {
+                (Read::Ok(()) | Read::Incomplete(..), Some(file)) => {
                     let why = format!("{file}.json is missing from the capture");
                     Read::Unreadable(why.into())
                 }

@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
 use serde_json::Value;
 
 use super::record::Recorder;
 use super::request::{Failure, get};
 use super::sources::Reader;
-use super::{LoadError, logs, read};
+use super::{LoadError, Now, logs, read};
 use crate::api::ApiFlavor;
 use crate::bounded;
 use crate::cluster::attempts::ContainerLog;
@@ -54,7 +53,7 @@ pub struct Collected {
 pub async fn collect(
     client: &kube::Client,
     request: &CollectRequest,
-    now: Timestamp,
+    now: Now<'_>,
 ) -> Result<Collected, LoadError> {
     let tape = Tape::new(request.limits);
     let recorder = Recorder::new(&tape, request.patience);
@@ -93,7 +92,7 @@ pub async fn collect(
     let mut index = Index {
         api_version: API_VERSION.to_owned(),
         kind: KIND.to_owned(),
-        taken_at: now,
+        taken_at: cluster.taken_at,
         versions: ToolVersions {
             tool: request.tool.clone(),
             server: version.and_then(|v| v["gitVersion"].as_str().map(str::to_owned)),
@@ -126,7 +125,7 @@ pub async fn collect(
 async fn left(
     reader: &Reader<'_>,
     request: &CollectRequest,
-    now: Timestamp,
+    now: Now<'_>,
 ) -> (Cluster, Vec<Noted>) {
     let nodes = reader.nodes().await;
     let mut builder = ClusterBuilder {
@@ -139,7 +138,7 @@ async fn left(
         *noted = Noted::of("nodes", &nodes.count());
     }
     let builder = ClusterBuilder {
-        taken_at: now,
+        taken_at: now(),
         asked_for: request.api,
         nodes,
         ..ClusterBuilder::default()
@@ -197,7 +196,7 @@ fn leave_out(index: &mut Index, tape: &Tape) {
             continue;
         }
         let mut sources = index.sources.iter_mut();
-        if let Some(source) = sources.find(|s| s.name == name && s.outcome.is_whole()) {
+        if let Some(source) = sources.find(|s| s.name == name && s.outcome.has_items()) {
             source.leave_out(&why);
         }
     }

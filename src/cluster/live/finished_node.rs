@@ -3,7 +3,7 @@
 use futures::join;
 
 use super::sources::Reader;
-use super::{Needs, wanted};
+use super::{Needs, Now, wanted};
 use crate::api::ApiFlavor;
 use crate::cluster::acting;
 use crate::cluster::{Cluster, ClusterBuilder, Job, Pod, Read, Source};
@@ -17,6 +17,7 @@ pub(super) async fn read<'a>(
     needs: &[Source],
     node: &'a [String],
     builder: &mut ClusterBuilder,
+    now: Now<'_>,
 ) -> Option<Cluster> {
     let [old, new] = ApiFlavor::ALL.map(Reader::skyhooks_list);
     reader.only = node;
@@ -44,6 +45,7 @@ pub(super) async fn read<'a>(
         }
     }
     (builder.served, builder.deployments) = (served, deployments);
+    builder.taken_at = now();
     if acting::undecided(&builder.operators().collect::<Vec<_>>()) {
         return None;
     }

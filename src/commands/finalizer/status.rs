@@ -40,7 +40,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 
 fn view<'a>(cluster: &'a Cluster, args: &Args) -> Result<FinalizerStatus<'a>> {
     let skyhook = selection::existing(cluster, &args.name)?;
-    selection::readable(cluster, Source::Nodes)?;
+    selection::complete(cluster, Source::Nodes)?;
     Ok(FinalizerStatus {
         cluster,
         deletion: Deletion::of(cluster, skyhook),

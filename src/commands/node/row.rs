@@ -1,7 +1,10 @@
 //! One custom resource on one node, as the node commands show it.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use crate::api::{Skyhook, Status};
@@ -32,13 +35,17 @@ pub struct NodeRow {
     /// Whether the node stays cordoned until someone outside the operator releases it.
     pub runtime_required_cordon: bool,
     /// The custom resources that hold the cordon.
-    pub cordoned_by: Vec<String>,
+    #[serde(serialize_with = "items")]
+    #[schemars(with = "Vec<String>")]
+    pub cordoned_by: Arc<[String]>,
     /// Who outside the operator wants the node to stay cordoned.
     pub cordoned_by_others: Vec<Holder>,
     /// Whether the node still carries the runtime-required taint.
     pub runtime_required_taint: bool,
     /// The custom resources that keep the taint on the node.
-    pub taint_kept_by: Vec<String>,
+    #[serde(serialize_with = "items")]
+    #[schemars(with = "Vec<String>")]
+    pub taint_kept_by: Arc<[String]>,
     /// Whether the custom resource is known to be gone.
     pub gone: bool,
     /// Whether the custom resource selects the node; `null` where it could not be read.
@@ -78,10 +85,35 @@ pub struct PackageRow {
     pub in_spec: bool,
 }
 
+fn items<S: Serializer>(names: &Arc<[String]>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(names.iter())
+}
+
+/// The names that all rows of a node show. They are searched once per node: a search per row would be quadratic in the
+/// custom resources of the node.
+#[derive(Clone)]
+struct NodeNames {
+    cordoned_by: Arc<[String]>,
+    taint_kept_by: Arc<[String]>,
+}
+
+impl NodeNames {
+    fn new(cluster: &Cluster, node: &Node) -> NodeNames {
+        let keys = node.keys(cluster.flavor()).skyhooks.iter();
+        let cordons = keys.filter(|(_, on)| on.cordon);
+        let keepers = cluster.taint_kept_by(node).into_iter();
+        NodeNames {
+            cordoned_by: cordons.map(|(name, _)| name.clone()).collect(),
+            taint_kept_by: keepers.map(|s| s.name().to_owned()).collect(),
+        }
+    }
+}
+
 impl NodeRow {
-    pub fn new<'a>(
+    fn new<'a>(
         cluster: &'a Cluster,
         package_runs: &PackageRuns<'a>,
+        names: NodeNames,
         node: &'a Node,
         name: &'a str,
     ) -> NodeRow {
@@ -106,19 +138,10 @@ impl NodeRow {
                 .collect(),
             cordoned: node.unschedulable,
             runtime_required_cordon: keys.runtime_required_cordon,
-            cordoned_by: keys
-                .skyhooks
-                .iter()
-                .filter(|(_, on)| on.cordon)
-                .map(|(n, _)| n.clone())
-                .collect(),
+            cordoned_by: names.cordoned_by,
             cordoned_by_others: node.cordon_holders.to_vec(),
             runtime_required_taint: cluster.runtime_required_taint(node).is_some(),
-            taint_kept_by: cluster
-                .taint_kept_by(node)
-                .iter()
-                .map(|s| s.name().to_owned())
-                .collect(),
+            taint_kept_by: names.taint_kept_by,
             gone,
             selected: match skyhook {
                 Some(skyhook) => Some(skyhook.selects(node)),
@@ -182,6 +205,7 @@ pub struct Rows<'a> {
     cluster: &'a Cluster,
     package_runs: PackageRuns<'a>,
     pub pairs: Vec<(&'a Node, &'a str)>,
+    by_node: HashMap<&'a str, NodeNames>,
     labels: bool,
 }
 
@@ -194,6 +218,7 @@ impl<'a> Rows<'a> {
         labels: bool,
     ) -> Rows<'a> {
         let mut pairs = Vec::new();
+        let mut by_node = HashMap::new();
         for node in nodes {
             let keys = node.keys(cluster.flavor()).skyhooks.iter();
             let mut names: Vec<&str> = keys
@@ -205,12 +230,16 @@ impl<'a> Rows<'a> {
             names.sort_unstable();
             names.dedup();
             names.retain(|name| only.is_none_or(|only| only == *name));
+            if !names.is_empty() {
+                by_node.insert(node.name.as_str(), NodeNames::new(cluster, node));
+            }
             pairs.extend(names.into_iter().map(|name| (*node, name)));
         }
         Rows {
             cluster,
             package_runs: cluster.package_runs(),
             pairs,
+            by_node,
             labels,
         }
     }
@@ -221,7 +250,8 @@ impl<'a> Rows<'a> {
     }
 
     fn row(&self, (node, name): &(&'a Node, &'a str)) -> NodeRow {
-        let mut row = NodeRow::new(self.cluster, &self.package_runs, node, name);
+        let names = self.by_node[node.name.as_str()].clone();
+        let mut row = NodeRow::new(self.cluster, &self.package_runs, names, node, name);
         if self.labels {
             row.labels = labels(node);
         }

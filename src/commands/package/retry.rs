@@ -251,6 +251,8 @@ fn consequences(
         reruns.add(one.node, package);
     }
     let mut effects = reruns.consequences(cluster, Some(skyhook));
+    let nodes: Vec<&Node> = stalled.iter().filter(installs).map(|s| s.node).collect();
+    effects::uninstalled_dependencies(cluster, skyhook, package, &nodes, &mut effects);
     let mut leaving = ByPackage::new();
     for one in stalled.iter().filter(|s| !installs(s)) {
         let nodes = leaving.entry((package, Uninstalls::of(one.entry)));

@@ -2,7 +2,7 @@
 
 use crate::api::Skyhook;
 use crate::cluster::admission::Operation;
-use crate::cluster::{Cluster, Read, Source};
+use crate::cluster::{Cluster, Source};
 use crate::commands::shared::shell_words::shell_words;
 use crate::error::{Error, Result};
 use crate::plan::Consequences;
@@ -22,7 +22,7 @@ pub fn refuse_unreachable(
     skyhook: &Skyhook,
     effects: &mut Consequences,
 ) -> Result<()> {
-    if let Read::Unreadable(why) = cluster.source(Source::Webhooks) {
+    if let Some(why) = cluster.source(Source::Webhooks).unread() {
         effects.warn(format!(
             "cannot read {}: {why}; an unreachable webhook may reject this change",
             Source::Webhooks

@@ -1,7 +1,7 @@
 //! Refusals during the operator's migration from one API to the other.
 
 use crate::api::Skyhook;
-use crate::cluster::{Cluster, Read, Source};
+use crate::cluster::{Cluster, Source};
 use crate::error::{Error, Result};
 use crate::plan::{Consequences, Plan};
 use crate::view::{plural, some_of};
@@ -90,7 +90,7 @@ pub fn refuse_two_executors(cluster: &Cluster, verb: &str, name: &str) -> Result
     if !cluster.active_api.migrating() {
         return Ok(());
     }
-    if let Read::Unreadable(why) = cluster.source(Source::Pods) {
+    if let Some(why) = cluster.source(Source::Pods).unread() {
         return Err(Error::unchanged(format!(
             "pods cannot be read ({why}), so it is unknown whether a pod of the older operator is still running for {name}"
         ))

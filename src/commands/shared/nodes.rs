@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::selection::readable;
+use super::selection::{complete, readable};
 use super::shell_words::shell_words;
 use crate::api::{State, Status};
 use crate::args::nodes::{NodeArg, NodeQuery, OnNodes, whole};
@@ -34,6 +34,7 @@ pub fn selected<'a>(cluster: &'a Cluster, query: NodeQuery<'_>) -> Result<Vec<&'
     if let Some(pattern) = query.pattern {
         nodes.retain(|node| pattern.is_match(&node.name));
         if nodes.is_empty() {
+            complete(cluster, Source::Nodes)?;
             let of = if named.is_empty() { "" } else { " selected" };
             return Err(Error::failed(format!("no{of} node matches --match")));
         }
@@ -68,6 +69,7 @@ fn named_by<'a>(cluster: &'a Cluster, arg: &NodeArg) -> Result<Vec<&'a Node>> {
     let all = cluster.nodes.items().iter();
     let matched: Vec<&Node> = all.filter(|node| arg.matches(&node.name)).collect();
     if matched.is_empty() {
+        complete(cluster, Source::Nodes)?;
         return Err(Error::failed(format!(
             "no node matches {:?}",
             arg.to_string()
@@ -109,12 +111,14 @@ pub fn only(query: NodeQuery<'_>, skyhook: Option<&str>, package: Option<&str>) 
 ///
 /// # Errors
 ///
-/// There is none, with the near names.
+/// There is none, with the near names, or it may be among the nodes that could not be read.
 fn known<'a>(cluster: &'a Cluster, name: &str) -> Result<&'a Node> {
-    cluster.node(name).ok_or_else(|| {
-        let names = cluster.nodes.items().iter().map(|n| n.name.as_str());
-        Error::unknown("node", name, names)
-    })
+    if let Some(node) = cluster.node(name) {
+        return Ok(node);
+    }
+    complete(cluster, Source::Nodes)?;
+    let names = cluster.nodes.items().iter().map(|n| n.name.as_str());
+    Err(Error::unknown("node", name, names))
 }
 
 /// Whether something of a custom resource fails on a node.
@@ -147,7 +151,7 @@ impl PackageNodes {
     ///
     /// None are specified, one does not exist, or the nodes could not be read.
     pub fn nodes<'a>(&self, cluster: &'a Cluster) -> Result<Vec<&'a Node>> {
-        readable(cluster, Source::Nodes)?;
+        complete(cluster, Source::Nodes)?;
         let query = self.on.query();
         if query.is_empty() && !self.all_nodes {
             return Err(Error::usage(

@@ -19,7 +19,7 @@ pub fn known_skyhook(cluster: &Cluster, name: &str) -> Result<()> {
     if known.contains(&name) || cluster.skyhooks.absence() == Certainty::Presumed {
         return Ok(());
     }
-    readable(cluster, Source::Skyhooks)?;
+    complete(cluster, Source::Skyhooks)?;
     Err(Error::unknown_among(cluster.flavor().kind(), name, known))
 }
 
@@ -33,7 +33,7 @@ pub fn existing<'a>(cluster: &'a Cluster, name: &str) -> Result<&'a Skyhook> {
         return Ok(skyhook);
     }
     migration::refuse_unmigrated(cluster, name)?;
-    readable(cluster, Source::Skyhooks)?;
+    complete(cluster, Source::Skyhooks)?;
     let known = cluster.skyhooks.items().iter().map(Skyhook::name);
     Err(Error::unknown_among(cluster.flavor().kind(), name, known))
 }
@@ -74,12 +74,24 @@ pub fn not_left_out(cluster: &Cluster, so: &str) -> Result<()> {
     }
 }
 
-/// Refuses to answer from a source that could not be read.
+/// Refuses to answer from a source of which nothing could be read.
 ///
 /// # Errors
 ///
 /// Which source it is, and why.
 pub fn readable(cluster: &Cluster, source: Source) -> Result<()> {
+    match cluster.source(source) {
+        Read::Incomplete(..) => Ok(()),
+        _ => complete(cluster, source),
+    }
+}
+
+/// Refuses to answer from a source that could not be read whole: an absent item may exist.
+///
+/// # Errors
+///
+/// Which source it is, and why.
+pub fn complete(cluster: &Cluster, source: Source) -> Result<()> {
     match cluster.source(source) {
         Read::Incomplete(_, why) | Read::Unreadable(why) => {
             Err(Error::failed(format!("cannot read {source}: {why}")))

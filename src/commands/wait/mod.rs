@@ -127,9 +127,9 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 impl Args {
     /// The custom resources to wait for.
     fn subjects(&self, cluster: &Cluster) -> Result<Vec<String>> {
-        selection::readable(cluster, Source::Skyhooks)?;
+        selection::complete(cluster, Source::Skyhooks)?;
         if self.condition != Condition::Erroring && self.condition != Condition::Deleted {
-            selection::readable(cluster, Source::Nodes)?;
+            selection::complete(cluster, Source::Nodes)?;
         }
         // The object may have been deleted before the command started.
         if self.condition != Condition::Deleted {

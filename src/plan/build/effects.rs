@@ -132,6 +132,40 @@ pub fn stopped_rollout(
     }
 }
 
+/// Notes that a package does not run again on these nodes, because a package that it depends on is uninstalled there.
+pub fn uninstalled_dependencies(
+    cluster: &Cluster,
+    skyhook: &Skyhook,
+    name: &str,
+    nodes: &[&Node],
+    effects: &mut Consequences,
+) {
+    let Some(package) = skyhook.package(name) else {
+        return;
+    };
+    for dependency in package.depends_on.keys() {
+        if !skyhook
+            .package(dependency)
+            .is_some_and(|on| on.uninstall().apply)
+        {
+            continue;
+        }
+        let lacks = |node: &&&Node| {
+            let placement = cluster.placement(skyhook, dependency, node);
+            let gone = placement.phase.is_absent() || placement.phase.is_uninstall();
+            placement.malformed.is_none() && gone
+        };
+        let set = NodeSet::of(nodes.iter().filter(lacks).map(|n| n.name.as_str()));
+        if !set.is_empty() {
+            effects.warn(format!(
+                "{name} depends on {dependency}, which is uninstalled on {}: {name} waits there until the uninstall of \
+                 {dependency} is canceled",
+                set.limited(6),
+            ));
+        }
+    }
+}
+
 /// Counts a node with the interrupts that its packages carry.
 pub(super) fn interrupts(kinds: &BTreeSet<&str>, effects: &mut Consequences) {
     effects.drains += usize::from(!kinds.is_empty());

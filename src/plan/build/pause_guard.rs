@@ -1,7 +1,7 @@
 //! Pause, act, resume: for writes to keys that the operator may write concurrently.
 
 use crate::api::{ApiFlavor, Executor, Skyhook, State, Status};
-use crate::cluster::{Cluster, Node, PackageRun, Read, Source};
+use crate::cluster::{Cluster, Node, PackageRun, Source};
 use crate::plan::{Change, Hold, Kind, Plan, PlanStage, Step, Target, WaitCondition, WaitFor};
 
 /// How long the operator may take to see that it is paused, in seconds.
@@ -28,7 +28,7 @@ pub fn is_needed(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node]) -> bool 
                 .on(skyhook.name(), &node.name)
                 .any(|e| e.alive())
     };
-    let unseen = |source| matches!(cluster.source(source), Read::Unreadable(_));
+    let unseen = |source| cluster.source(source).unread().is_some();
     skyhook.hold().is_some()
         || skyhook.status.status == Some(Status::InProgress)
         || nodes.iter().any(at_work)

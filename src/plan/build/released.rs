@@ -6,7 +6,7 @@ use super::effects;
 use super::uninstalls::{self, ByPackage, Uninstalls};
 use crate::api::{ApiFlavor, Skyhook};
 use crate::cluster::hold::{HOLDER, REASON};
-use crate::cluster::{Cluster, Node, Read, Source};
+use crate::cluster::{Cluster, Node, Source};
 use crate::plan::{Change, Edit, Grade, Metadata, Plan, Step};
 
 /// The required sources. Permanently failed packages do not start.
@@ -30,7 +30,7 @@ pub fn add(cluster: &Cluster, plan: &mut Plan) {
     }
     let mut consequences = std::mem::take(&mut plan.consequences);
     for source in [Source::Skyhooks, Source::Nodes] {
-        if let Read::Unreadable(why) = cluster.source(source) {
+        if let Some(why) = cluster.source(source).unread() {
             consequences.at_least(Grade::B4);
             consequences.warn(format!(
                 "{source} cannot be read ({why}): the operator may start work, including reboots, that is not shown here"

@@ -18,6 +18,7 @@ mod kubectl_parity;
 mod lint;
 mod migration;
 mod nodewright;
+mod older_definitions;
 mod operator_behavior;
 mod overdue_states;
 mod permissions;
@@ -680,6 +681,12 @@ const TOO_LARGE: Group = &[
     ),
 ];
 
+/// Schemas of earlier operators.
+const OLDER_DEFINITIONS: Group = &[(
+    "uninstall_is_pruned",
+    older_definitions::uninstall_is_pruned,
+)];
+
 /// Which API is active, and what is reported without rights.
 const GENERATIONS: &[(&str, Start, Scenario)] = &[
     ("no_api_served", Cluster::bare, flavors::no_api_served),
@@ -786,6 +793,7 @@ pub fn all(tools: &Tools) -> Vec<Trial> {
         ("encodings", Cluster::bare, ENCODINGS),
         ("kubectl_parity", Cluster::bare, AS_KUBECTL),
         ("size_limits", Cluster::unoperated, TOO_LARGE),
+        ("older_definitions", Cluster::old, OLDER_DEFINITIONS),
         ("readme", Cluster::old, README),
         ("faults", Cluster::old, FAULTS),
         ("soak", Cluster::old, SOAK),

@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use serde_json::{Value, json};
+
 use super::{Scene, outcomes, timeless};
 use crate::support::clusters;
 use crate::support::fake_api::{FakeApi, Reply};
@@ -93,6 +95,61 @@ fn read_failures_are_recorded_in_the_capture() {
             assert_eq!(timeless(&from), timeless(&live), "{place}");
             assert_eq!(from.code, live.code, "{place}");
         }
+    }
+}
+
+/// An item without a readable name is reported, and the others are used, as on the server.
+#[test]
+fn incomplete_lists_are_incomplete_in_the_capture() {
+    for (plural, kind, version, source) in [
+        ("nodes", "Node", "v1", "nodes"),
+        (
+            "nodewrights",
+            "NodeWright",
+            &NODEWRIGHT.0.api_version(),
+            "nodewrights",
+        ),
+        ("pods", "Pod", "v1", "package-pods"),
+        ("jobs", "Job", "batch/v1", "jobs"),
+        ("events", "Event", "v1", "events"),
+        ("deployments", "Deployment", "apps/v1", "operators"),
+        (
+            "poddisruptionbudgets",
+            "PodDisruptionBudget",
+            "policy/v1",
+            "disruption-budgets",
+        ),
+    ] {
+        let fake = clusters::named("nodewright-apply-erroring").served();
+        let mut items: Vec<Value> = fake.objects();
+        items.retain(|object| object["kind"] == kind);
+        items.push(json!({"metadata": {"name": 7}}));
+        let list = json!({
+            "apiVersion": version, "kind": format!("{kind}List"), "metadata": {}, "items": items,
+        });
+        fake.on(&format!("LIST {plural}"))
+            .reply(Reply::Body(list.to_string()));
+        let scene = Scene::of(&fake);
+        let collected = scene.collect("");
+        let place = format!("{plural}: {}", collected.transcript());
+        assert_eq!(collected.code, Some(4), "{place}");
+        assert!(collected.stderr.contains("cannot be identified"), "{place}");
+        assert_eq!(outcomes(&scene.index())[source], "incomplete", "{place}");
+        for words in [
+            "diagnose stuck --all -o json",
+            "node status -o json",
+            "status -o json",
+        ] {
+            let (live, from) = (scene.live(words), scene.from(words));
+            assert_eq!(timeless(&from), timeless(&live), "{words}, {place}");
+            assert_eq!(from.code, live.code, "{words}, {place}");
+        }
+        let report = scene.from("diagnose stuck -o json").json();
+        let unchecked = report["notChecked"].to_string();
+        assert!(
+            unchecked.contains("cannot be identified"),
+            "{plural}: {unchecked}"
+        );
     }
 }
 

@@ -147,6 +147,27 @@ fn p6_dependents_and_blockers_are_named() {
     }
 }
 
+/// The operator does not run a package without its dependencies.
+#[test]
+fn uninstalled_dependency_is_named() {
+    let mut packages = packages();
+    packages["a"]["uninstall"] = json!({"enabled": true, "apply": true});
+    let cluster = TestCluster::serving(complete_cluster(packages).with(SKYHOOK.node(
+        "node-1",
+        "erroring",
+        &["b|1.0.0 apply erroring"],
+    )));
+    let says = "b depends on a, which is uninstalled on node-1: b waits there until the uninstall of a is canceled";
+    for words in [
+        "package rerun b --skyhook gpu --node node-1 --dry-run",
+        "fix --skyhook gpu --up-to B2 --dry-run",
+    ] {
+        let ran = cluster.run(words);
+        let text = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(says), "{}", ran.transcript());
+    }
+}
+
 #[test]
 fn p7_nodes_can_be_selected_by_all_label_or_failure() {
     let mut labelled = SKYHOOK.node("node-2", "complete", &BOTH);

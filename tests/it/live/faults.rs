@@ -90,7 +90,7 @@ async fn read_errors_are_summarized() {
         let fake = fleet(NodeWright);
         fake.on("LIST jobs").reply(reply);
         let (client, _) = client_with_policy(&fake, Some(LIMIT));
-        let after = load(&client, &needs(), None, None, None, now())
+        let after = load(&client, &needs(), None, None, None, &now)
             .await
             .expect("a cluster");
         assert_eq!(
@@ -111,7 +111,7 @@ async fn stalled_read_times_out() {
         ..RequestPolicy::default()
     };
     let client = kube::Client::new(policy.over(fake), "default");
-    let after = load(&client, &needs(), None, None, None, now()).await;
+    let after = load(&client, &needs(), None, None, None, &now).await;
     let why = unreadable(None, "timed out after 50ms");
     assert_eq!(
         lost(&before, &after.expect("a cluster")),
@@ -131,7 +131,7 @@ async fn throttled_list_is_retried_and_reported_once() {
     fake.on("LIST pods").times(1).reply(busy);
     let (client, warnings) = client_with_policy(&fake, None);
     let needs = [Source::Nodes, Source::Pods];
-    let cluster = load(&client, &needs, None, None, None, now())
+    let cluster = load(&client, &needs, None, None, None, &now)
         .await
         .expect("a cluster");
     assert_eq!(cluster.source(Source::Nodes), Read::Ok(1));
@@ -237,7 +237,7 @@ async fn unknown_operator_namespace_proves_no_absence() {
         None,
         None,
         Some("nodewright"),
-        now(),
+        &now,
     )
     .await;
     assert_eq!(named.expect("a cluster").source(Source::Pods), Read::Ok(1));
@@ -267,7 +267,7 @@ async fn operator_is_searched_in_the_chart_namespaces() {
         None,
         None,
         Some("gpu-system"),
-        now(),
+        &now,
     )
     .await;
     assert_eq!(
@@ -308,7 +308,7 @@ async fn unresponsive_server_is_an_error() {
         let fake = fleet(Skyhook);
         fake.on(&discovery).reply(reply);
         let (client, _) = client_with_policy(&fake, Some(LIMIT));
-        let error = load(&client, &needs(), None, None, None, now()).await;
+        let error = load(&client, &needs(), None, None, None, &now).await;
         assert_eq!(error.expect_err("nothing to read").to_string(), message);
     }
 }
@@ -320,13 +320,13 @@ async fn server_warnings_are_collected_once_each() {
         .reply(Reply::Warn("nodes are old".into()));
     fake.on("LIST *").reply(Reply::Warn("say \"hello\"".into()));
     let (client, warnings) = client_with_policy(&fake, None);
-    load(&client, &[Source::Nodes], None, None, None, now())
+    load(&client, &[Source::Nodes], None, None, None, &now)
         .await
         .expect("a cluster");
     let mut taken = warnings.take();
     taken.sort();
     assert_eq!(taken, ["nodes are old", "say \"hello\""]);
-    load(&client, &[Source::Nodes], None, None, None, now())
+    load(&client, &[Source::Nodes], None, None, None, &now)
         .await
         .expect("a cluster");
     assert_eq!(warnings.take(), Vec::<String>::new());

@@ -4,7 +4,7 @@
 //! ([`FakeApi::client`]) or over a loopback socket for the binary ([`FakeApi::serve`]). Paging,
 //! selectors, the patch types, `/status`, dry runs, finalizers and conflicts work as in the real
 //! server. Faults are set by rules: `fake.on("LIST nodes").reply(403)`. Every request is logged.
-//! It uses no clock and no randomness: the same requests get the same responses.
+//! It uses no clock, unless it is given another one, and no randomness: the same requests get the same responses.
 
 #![allow(
     dead_code,
@@ -30,6 +30,7 @@ mod watch;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use jiff::SignedDuration;
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
 
@@ -55,6 +56,8 @@ pub struct State {
     log: Vec<Logged>,
     /// The only accepted bearer token; `None` accepts any or none.
     token: Option<String>,
+    /// How far its clock is ahead of this machine's; with `None` responses show no other clock.
+    pub clock_ahead: Option<SignedDuration>,
 }
 
 /// The object with the field manager that a server records where the operator cordoned a node; fixtures lack it, as kubectl

@@ -139,7 +139,7 @@ fn view(cluster: &Cluster, args: &Args) -> Result<Vec<Choice>> {
     let skyhook = args.of.skyhook.as_str();
     for source in [Source::Nodes, Source::Pods, Source::Jobs] {
         if cluster.has(source) {
-            selection::readable(cluster, source)?;
+            selection::complete(cluster, source)?;
         }
     }
     selection::known_skyhook(cluster, skyhook)?;

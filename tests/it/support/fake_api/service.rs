@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::BoxFuture;
+use http::header::DATE;
 use http::request::Parts;
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body::Frame;
@@ -41,9 +42,13 @@ where
             let (head, body) = request.into_parts();
             let body = body.collect().await.expect("a body that can be read");
             let answer = fake.state().answer(head, &body.to_bytes());
+            let date = fake.state().date();
             let cut = || io::Error::from(io::ErrorKind::ConnectionReset);
             match answer {
-                Answer::Reply(response) => Ok(response.map(whole)),
+                Answer::Reply(mut response) => {
+                    response.headers_mut().extend(date.map(|date| (DATE, date)));
+                    Ok(response.map(whole))
+                }
                 Answer::Half(response) => Ok(response.map(half)),
                 Answer::Follow {
                     response,
@@ -86,6 +91,13 @@ fn half(body: Bytes) -> FakeBody {
 }
 
 impl State {
+    /// The time of this server's clock, where it has another than this machine.
+    fn date(&self) -> Option<HeaderValue> {
+        let now = kubectl_skyhook::ctx::now() + self.clock_ahead?;
+        let date = now.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
+        Some(HeaderValue::from_str(&date).expect("ASCII"))
+    }
+
     /// Takes a request down, and finds what becomes of it.
     fn answer(&mut self, head: Parts, body: &[u8]) -> Answer {
         let logged = Logged {
