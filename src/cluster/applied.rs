@@ -1,13 +1,13 @@
 //! A cluster as it will be once manifests are applied to it.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{Cluster, Read};
 use crate::api::{DeploymentPolicy, Skyhook};
 
 impl Cluster {
-    /// The cluster with these objects, and nothing done yet by the operator. An object that exists keeps its status and what
-    /// `kubectl apply` leaves alone.
+    /// The cluster with these objects instead of its own, and nothing done yet by the operator. An object that exists keeps
+    /// its status.
     pub fn with_applied(&self, skyhooks: Vec<Skyhook>, policies: Vec<DeploymentPolicy>) -> Cluster {
         let mut cluster = self.clone();
         for mut skyhook in skyhooks {
@@ -19,12 +19,10 @@ impl Cluster {
                     list.push(skyhook);
                 }
                 Some(live) => {
-                    let changed = changes(&skyhook.whole["spec"], &live.whole["spec"]);
+                    let changed = skyhook.whole["spec"] != live.whole["spec"];
                     live.metadata.generation += i64::from(changed);
-                    live.metadata.labels.extend(skyhook.metadata.labels);
-                    live.metadata
-                        .annotations
-                        .extend(skyhook.metadata.annotations);
+                    live.metadata.labels = skyhook.metadata.labels;
+                    live.metadata.annotations = skyhook.metadata.annotations;
                     live.spec = skyhook.spec;
                 }
             }
@@ -48,19 +46,94 @@ fn held<T>(read: &mut Read<Vec<T>>) -> &mut Vec<T> {
     read.held_mut().expect("just filled")
 }
 
-/// Maps whose keys users own: a key that a manifest lacks is removed. Elsewhere it may be a default of the server.
-const OWNED: [&str; 4] = ["packages", "configMap", "dependsOn", "configInterrupts"];
+/// The object after `kubectl apply` or a Helm upgrade: the fields of the manifest replace those of the live object,
+/// fields that an earlier apply set and the manifest lacks are removed, and all others are kept.
+///
+/// Without the annotation of an earlier apply, all fields of the spec that the manifest lacks are removed, as Helm and
+/// server-side apply do, except those that may be defaults of the server.
+pub fn applied(live: &Skyhook, manifest: &Value) -> Value {
+    let last = live.last_applied();
+    let mut object = live.whole.clone();
+    for field in ["spec", "metadata"] {
+        let earlier = match &last {
+            Some(last) => Some(&last[field]),
+            // Labels and annotations have many writers.
+            None => (field == "metadata").then_some(&Value::Null),
+        };
+        if !manifest[field].is_null() {
+            overlay(&mut object[field], &manifest[field], earlier);
+        }
+    }
+    object
+}
 
-/// Whether a part of a manifest changes that part of the live object.
-pub fn changes(given: &Value, live: &Value) -> bool {
-    let (Value::Object(given), Value::Object(live)) = (given, live) else {
-        return given != live;
+/// Lays a manifest over a live value, key by key; lists are replaced. `earlier` is the value of an earlier apply, if its
+/// manifest is known.
+fn overlay(live: &mut Value, wanted: &Value, earlier: Option<&Value>) {
+    let Value::Object(wanted) = wanted else {
+        *live = wanted.clone();
+        return;
     };
-    let changed = |(key, given): (&String, &Value)| {
-        let now = live.get(key).unwrap_or(&Value::Null);
-        let lost = |(key, _): (&String, &Value)| given.get(key).is_none();
-        let owned = OWNED.contains(&key.as_str());
-        changes(given, now) || owned && now.as_object().is_some_and(|now| now.iter().any(lost))
-    };
-    given.iter().any(changed)
+    if !live.is_object() {
+        *live = Value::Object(Map::new());
+    }
+    let members = live.as_object_mut().expect("it is an object");
+    members.retain(|key, value| {
+        wanted.contains_key(key)
+            || match earlier {
+                Some(earlier) => earlier.get(key).is_none(),
+                None => may_be_default(key, value),
+            }
+    });
+    for (key, value) in wanted {
+        if value.is_null() {
+            members.remove(key);
+            continue;
+        }
+        let at = members.entry(key).or_insert(Value::Null);
+        overlay(at, value, earlier.map(|earlier| &earlier[key]));
+    }
+}
+
+/// Whether the server or the operator may have set the value: a default of the schema, or the name of a package.
+fn may_be_default(key: &str, value: &Value) -> bool {
+    key == "name" || *value == false || *value == 200 || *value == "node"
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_fields_of_an_earlier_apply_are_removed() {
+        let mut live = json!({"a": 1, "b": {"c": 1, "d": 2}, "e": [1], "f": "default"});
+        let wanted = json!({"b": {"c": 3}, "e": [2, 3]});
+        let earlier = json!({"a": 1, "b": {"c": 1}, "e": [1]});
+        overlay(&mut live, &wanted, Some(&earlier));
+        assert_eq!(
+            live,
+            json!({"b": {"c": 3, "d": 2}, "e": [2, 3], "f": "default"})
+        );
+    }
+
+    #[test]
+    fn without_an_earlier_apply_defaults_are_kept() {
+        let package =
+            json!({"name": "driver", "version": "1.0.0", "interrupt": {"type": "reboot"}});
+        let mut live = json!({
+            "serial": false, "priority": 200, "sequencing": "node", "deploymentPolicy": "rollout",
+            "packages": {"driver": package, "tools": {"version": "1.0.0"}},
+        });
+        let wanted = json!({"packages": {"driver": {"version": "1.1.0"}}});
+        overlay(&mut live, &wanted, None);
+        assert_eq!(
+            live,
+            json!({
+                "serial": false, "priority": 200, "sequencing": "node",
+                "packages": {"driver": {"name": "driver", "version": "1.1.0"}},
+            })
+        );
+    }
 }

@@ -62,6 +62,16 @@ impl Cluster {
         drains
     }
 
+    /// Whether the workload pods on these nodes were read. A capture of `collect` has those of nodes that wait for a drain.
+    pub fn knows_workloads_on(&self, nodes: &[&Node]) -> bool {
+        let waiting = || self.waiting_for_drain();
+        let all_wait = |waiting: Vec<&str>| {
+            let mut nodes = nodes.iter();
+            nodes.all(|node| waiting.binary_search(&node.name.as_str()).is_ok())
+        };
+        self.workloads.ok().is_some() && (!self.collected || all_wait(waiting()))
+    }
+
     /// The names of the nodes of these drains, sorted.
     pub fn waiting_for_drain(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.drains().iter().map(|d| d.node.name.as_str()).collect();

@@ -27,7 +27,7 @@ use std::sync::PoisonError;
 use jiff::Timestamp;
 
 use super::capture::{index, pieces};
-use super::{Cluster, ClusterBuilder, Deployment, Only, Read, Source, acting};
+use super::{Cluster, ClusterBuilder, Deployment, Only, Pod, Read, Source, acting};
 use crate::api::ApiFlavor;
 pub use collect::{CollectRequest, Collected, collect};
 pub use error::LoadError;
@@ -132,6 +132,13 @@ async fn read<'a>(
     let versions = reader.versions.into_inner();
     cluster.versions = versions.unwrap_or_else(PoisonError::into_inner);
     Ok((cluster, outcomes))
+}
+
+/// The workload pods on these nodes, whether or not they wait for a drain.
+pub async fn workloads(client: &kube::Client, cluster: &Cluster, nodes: &[&str]) -> Read<Vec<Pod>> {
+    let mut reader = Reader::new(client, None);
+    reader.served.clone_from(&cluster.active_api.served);
+    reader.workloads_on(nodes).await
 }
 
 /// Reads the leftovers of an operator in a cluster that serves neither API.

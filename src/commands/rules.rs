@@ -4,13 +4,12 @@ use crate::commands::shared::command::command;
 use crate::commands::shared::rule;
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::rules::ALL;
 use crate::view::text::Text;
 use crate::view::{View, to_json};
 
-/// List the rules that `diagnose stuck` runs
+/// List the rules of `diagnose stuck` and `lint`
 ///
-/// Needs no cluster.
+/// Rules from SKY801 on are about manifests (`lint`), the others about clusters. Needs no cluster.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook rules
@@ -31,15 +30,15 @@ struct Rules;
 
 impl View for Rules {
     fn blocks(&self, _wide: bool) -> Text {
-        rule::table(ALL).into()
+        rule::table(&rule::all()).into()
     }
 
     fn names(&self) -> Vec<String> {
-        ALL.iter().map(|r| format!("rule/{}", r.code)).collect()
+        let rules = rule::all().into_iter();
+        rules.map(|rule| format!("rule/{}", rule.code)).collect()
     }
 
     fn document(&self) -> Value {
-        let rules = ALL.iter().map(|r| to_json(&rule::Document::of(r)));
-        rules.collect()
+        rule::all().iter().map(to_json).collect()
     }
 }

@@ -1,10 +1,12 @@
 //! Reads of the operator's installation.
 
+use std::collections::BTreeSet;
+
 use super::Ctx;
 pub use crate::apply::PermissionCheck;
 use crate::apply::{Options, preflight};
 use crate::cluster::installation::{Definition, Installation};
-use crate::cluster::live::installation;
+use crate::cluster::live::{self, installation};
 use crate::cluster::{Cluster, Read};
 use crate::plan::Plan;
 
@@ -22,6 +24,35 @@ impl Ctx {
         match self.client() {
             Some(client) => installation::definitions(&client).await,
             None => cluster.installation.definitions.clone(),
+        }
+    }
+
+    /// Reads the workload pods on these nodes into the cluster, beside nodes that already wait for a drain; files stay as
+    /// they are.
+    pub async fn read_workloads(&self, cluster: &mut Cluster, nodes: BTreeSet<String>) {
+        let Some(client) = self.client().filter(|_| !nodes.is_empty()) else {
+            return;
+        };
+        let waiting = cluster.waiting_for_drain().into_iter();
+        let nodes: BTreeSet<&str> = nodes.iter().map(String::as_str).chain(waiting).collect();
+        let nodes: Vec<&str> = nodes.into_iter().collect();
+        let workloads = live::workloads(&client, cluster, &nodes).await;
+        cluster.workloads = workloads;
+    }
+
+    /// Whether a Secret exists; its data is not requested. Not requested from files.
+    pub async fn has_secret(&self, namespace: &str, name: &str) -> Read<bool> {
+        match self.client() {
+            Some(client) => installation::has_secret(&client, namespace, name).await,
+            None => Read::NotRequested,
+        }
+    }
+
+    /// The keys of a ConfigMap, `None` if it does not exist. Not requested from files.
+    pub async fn config_map_keys(&self, namespace: &str, name: &str) -> Read<Option<Vec<String>>> {
+        match self.client() {
+            Some(client) => installation::config_map_keys(&client, namespace, name).await,
+            None => Read::NotRequested,
         }
     }
 

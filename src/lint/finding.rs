@@ -41,6 +41,10 @@ impl LintFindings {
         self.found
     }
 
+    pub(super) fn add(&mut self, finding: LintFinding) {
+        self.found.push(finding);
+    }
+
     /// The findings so far.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut LintFinding> {
         self.found.iter_mut()

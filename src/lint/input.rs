@@ -1,6 +1,7 @@
 //! What rules of `lint` see: manifests, and the cluster that they will be applied to if it is known.
 
 use super::manifest::{Documents, Manifest};
+use super::references::References;
 use super::schema::{self, Schemas};
 use crate::api::{DeploymentPolicy, Skyhook, Version};
 use crate::cluster::{Cluster, Node};
@@ -12,6 +13,8 @@ pub struct Input<'a> {
     pub cluster: Option<&'a Cluster>,
     /// The version of the operator: the given one, or that of the cluster.
     pub operator: Option<Version>,
+    /// Secrets and ConfigMaps that packages refer to, as far as they were looked up.
+    pub references: References,
 }
 
 impl<'a> Input<'a> {
@@ -26,6 +29,7 @@ impl<'a> Input<'a> {
             documents,
             cluster,
             operator: operator.or(running),
+            references: References::default(),
         };
         input.with_schemas(&Schemas::default())
     }
@@ -36,6 +40,13 @@ impl<'a> Input<'a> {
         for manifest in &mut self.documents.manifests {
             manifest.violations = schema::violations(manifest, schemas);
         }
+        self
+    }
+
+    /// Checks references of packages against these objects.
+    #[must_use]
+    pub fn with_references(mut self, references: References) -> Input<'a> {
+        self.references = references;
         self
     }
 

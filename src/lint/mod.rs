@@ -8,11 +8,11 @@
 //! To add a rule: write `src/lint/rules/NAME.rs` with `lint_rule!` and `check`, list it in `rules/mod.rs`, and write
 //! `tests/lint/NAME/bad.yaml` and `good.yaml`.
 
-pub mod change;
 pub mod files;
 mod finding;
 mod input;
 mod manifest;
+mod references;
 mod rules;
 mod schema;
 mod selection;
@@ -28,6 +28,7 @@ pub use input::Input;
 pub use manifest::{
     Documents, Manifest, ManifestFile, ManifestObject, Unreadable, UnreadableReason,
 };
+pub use references::{Existence, ReferenceKind, References};
 pub use rules::ALL;
 pub use schema::Schemas;
 

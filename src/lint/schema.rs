@@ -8,11 +8,13 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::{Value, json};
 
+use super::Input;
 use super::manifest::{Manifest, path_text};
 use super::violation::{Violation, ViolationKind};
 use crate::api::ApiFlavor;
 use crate::cluster::installation::Definition;
 use crate::suggestions::near;
+use crate::view::plural;
 
 static SKYHOOK: LazyLock<Value> = LazyLock::new(|| embedded(include_str!("crd/skyhook.json")));
 static POLICY: LazyLock<Value> =
@@ -95,6 +97,26 @@ impl Schemas {
         self.0.is_empty()
     }
 
+    /// A warning for each kind among the manifests whose schema has rules in CEL, which are not evaluated here.
+    pub fn unchecked(&self, input: &Input<'_>) -> Vec<String> {
+        let is_given = |flavor, kind| {
+            let mut manifests = input.manifests();
+            manifests.any(|m| m.flavor() == Some(flavor) && m.kind == kind)
+        };
+        let given = self
+            .0
+            .iter()
+            .filter(|(flavor, kind, _)| is_given(*flavor, *kind));
+        let counted = given.map(|(_, kind, schema)| (kind, cel_rules(schema)));
+        let unchecked = counted.filter(|(_, rules)| *rules > 0);
+        unchecked
+            .map(|(kind, rules)| {
+                let rules = plural(rules, "validation rule");
+                format!("the CRD of {kind} has {rules} in CEL, which lint does not check")
+            })
+            .collect()
+    }
+
     /// The schema of a kind: of the cluster, else the embedded one.
     fn schema(&self, flavor: ApiFlavor, kind: &str) -> Option<&Value> {
         let mut own = self.0.iter();
@@ -108,6 +130,19 @@ impl Schemas {
             _ => None,
         }
     }
+}
+
+/// The number of rules in `x-kubernetes-validations` of a schema and everything in it.
+fn cel_rules(schema: &Value) -> usize {
+    let below = match schema {
+        Value::Object(members) => members.values().map(cel_rules).sum(),
+        Value::Array(items) => items.iter().map(cel_rules).sum(),
+        _ => 0,
+    };
+    below
+        + schema["x-kubernetes-validations"]
+            .as_array()
+            .map_or(0, Vec::len)
 }
 
 /// Every violation in a manifest of either API; none for kinds that have no schema.

@@ -35,14 +35,35 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Whether every node of `narrow` is also a node of `wide`, as all requirements of `wide` are in `narrow`.
-fn contains(wide: &LabelSelector, narrow: &LabelSelector) -> bool {
+/// Whether every node of `narrow` is also a node of `wide`, as `narrow` implies all requirements of `wide`.
+pub(super) fn contains(wide: &LabelSelector, narrow: &LabelSelector) -> bool {
     let labels = wide.match_labels.iter();
-    let expressions = wide.match_expressions.iter();
-    labels
-        .into_iter()
-        .all(|(key, value)| narrow.match_labels.get(key) == Some(value))
-        && expressions
-            .into_iter()
-            .all(|requirement| narrow.match_expressions.contains(requirement))
+    let mut expressions = wide.match_expressions.iter();
+    let required = |key: &str, value: &String| {
+        required_values(narrow, key).is_some_and(|values| values.iter().all(|v| *v == value))
+    };
+    labels.into_iter().all(|(key, value)| required(key, value))
+        && expressions.all(|requirement| {
+            let values = required_values(narrow, &requirement.key);
+            narrow.match_expressions.contains(requirement)
+                || values.is_some_and(|values| match requirement.operator.as_str() {
+                    "In" => values.iter().all(|v| requirement.values.contains(v)),
+                    "NotIn" => !values.iter().any(|v| requirement.values.contains(v)),
+                    operator => operator == "Exists",
+                })
+        })
+}
+
+/// The values of a label, one of which every selected node has; `None` if the selector leaves them open.
+pub(super) fn required_values<'s>(
+    selector: &'s LabelSelector,
+    key: &str,
+) -> Option<Vec<&'s String>> {
+    if let Some(value) = selector.match_labels.get(key) {
+        return Some(vec![value]);
+    }
+    let mut expressions = selector.match_expressions.iter();
+    let listed =
+        expressions.find(|r| r.key == key && r.operator == "In" && !r.values.is_empty())?;
+    Some(listed.values.iter().collect())
 }

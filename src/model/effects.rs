@@ -9,7 +9,6 @@ use super::resource::Resource;
 use super::timeline::{Happening, Moment, Remaining};
 use crate::api::skyhook::BatchState;
 use crate::api::{Package, Skyhook, Stage};
-use crate::cluster::applied::changes;
 use crate::cluster::drain::eviction::EvictionBlock;
 use crate::cluster::{Cluster, Node, Pod};
 
@@ -21,8 +20,8 @@ pub struct Effects<'a> {
     pub packages: Vec<PackageEffect<'a>>,
     /// The nodes that are cordoned.
     pub cordoned: Vec<&'a Node>,
-    /// The pods that are evicted from them.
-    pub evicted: usize,
+    /// The pods that are evicted from them; `None` if their pods were not read.
+    pub evicted: Option<usize>,
     /// Budgets that refuse evictions now, by path, with the nodes of those pods.
     pub refusing: BTreeMap<String, BTreeSet<&'a str>>,
     /// Nodes that one batch may have, of all compartments.
@@ -139,7 +138,8 @@ pub fn effects<'a>(
             effects.packages.push(effect);
         }
         effects.cordoned = own.cordoned();
-        effects.evicted = own.evicted();
+        let known = live.knows_workloads_on(&effects.cordoned);
+        effects.evicted = known.then(|| own.evicted());
         effects.refusing = refusing(edited, &pods, &effects.cordoned);
         effects.remaining = timeline.remaining(effects.skyhook);
         if !timeline.stuck.contains(&effects.skyhook) {
@@ -166,7 +166,7 @@ fn at_first<'a>(model: &Model<'a>, resource: &Resource<'a>) -> Effects<'a> {
         skyhook,
         packages: Vec::new(),
         cordoned: Vec::new(),
-        evicted: 0,
+        evicted: None,
         refusing: BTreeMap::new(),
         allowed: sizes.sum(),
         waiting: waiting(model, skyhook),
@@ -256,7 +256,7 @@ impl<'a> Moments<'_, 'a> {
             }
         }
         let edited = match (was, is) {
-            (Some(was), Some(is)) => changes(&is.whole, &was.whole),
+            (Some(was), Some(is)) => is.whole != was.whole,
             _ => false,
         };
         let change = match (was, is) {

@@ -2,8 +2,10 @@
 
 use serde_json::{Value, json};
 
+use crate::support::fake_api::FakeApi;
 use crate::support::object_builder::NODEWRIGHT;
 use crate::support::run::run;
+use crate::support::test_cluster::TestCluster;
 
 /// The report about a manifest for eight nodes on which `driver` is complete, as the operator has recorded its batches.
 fn report(live: Value, policy: &Value, batch: Value, manifest: Value) -> String {
@@ -95,5 +97,57 @@ fn a_newer_version_ignores_the_budget() {
     assert_eq!(
         report(spec("1.0.0"), &policy, counted(), spec("1.1.0")),
         "driver 1.0.0 → 1.1.0  upgrade on 8 nodes, ALL AT ONCE: the budget (2) does not apply to upgrades\n"
+    );
+}
+
+/// A package that reboots two nodes, on one of which a workload runs that no drain waits for yet.
+fn before_the_first_drain() -> (FakeApi, Value) {
+    let mut manifest = NODEWRIGHT.skyhook("complete", json!({}));
+    manifest["metadata"] = json!({"name": "rebooting"});
+    manifest["spec"] = json!({
+        "nodeSelectors": {"matchLabels": {"pool": "gpu"}}, "interruptionBudget": {"count": 1},
+        "packages": {"driver": {"version": "1.0.0", "image": "example.com/driver", "interrupt": {"type": "reboot"}}},
+    });
+    manifest
+        .as_object_mut()
+        .expect("an object")
+        .remove("status");
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "web-1", "namespace": "shop", "uid": "web-1", "labels": {"app": "web"},
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "w", "controller": true}]},
+        "spec": {"nodeName": "gpu-1", "containers": [{"name": "main", "image": "example.com/web"}]},
+        "status": {"phase": "Running"},
+    });
+    let mut fake = FakeApi::new()
+        .serving(NODEWRIGHT.0)
+        .with(NODEWRIGHT.operator())
+        .with(pod);
+    for name in ["gpu-1", "gpu-2"] {
+        let mut node = NODEWRIGHT.node(name, "complete", &[]);
+        node["metadata"]["labels"]["pool"] = "gpu".into();
+        fake = fake.with(node);
+    }
+    (fake, manifest)
+}
+
+#[test]
+fn pods_are_counted_on_nodes_that_no_drain_waits_for_yet() {
+    let (fake, manifest) = before_the_first_drain();
+    let cluster = TestCluster::serving(fake);
+    let lint = cluster.command("lint -f -").stdin(manifest.to_string());
+    let output = lint.output();
+    output.expect_stdout("drains     2 nodes cordoned, 1 pod evicted\n");
+    let directory = tempfile::tempdir().expect("a directory");
+    let capture = directory.path().join("capture.tar.gz");
+    let capture = capture.display();
+    cluster.run(&format!("collect -o {capture}")).expect_code(0);
+    let lint = run(&format!("lint -f - --from {capture}")).stdin(manifest.to_string());
+    lint.output()
+        .expect_stdout("drains     2 nodes cordoned; their pods were not read\n");
+    let lint = run(&format!("lint -f - --from {capture} -o json")).stdin(manifest.to_string());
+    assert_eq!(
+        lint.output().json()["rollouts"][0]["evictedPods"],
+        Value::Null
     );
 }

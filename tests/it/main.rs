@@ -37,6 +37,7 @@ mod least_privilege;
 mod leftovers;
 mod lint;
 mod lint_effects;
+mod lint_references;
 mod live;
 mod man_pages;
 mod messages;

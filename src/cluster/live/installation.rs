@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::decode::Listed;
 use super::list::List;
-use super::request::{Failure, get};
+use super::request::{Failure, get, get_as};
 use super::sources::{self, Reader};
 use crate::api::{ApiFlavor, Object};
 use crate::cluster::installation::{ClusterRole, Definition, Installation, Lease, Namespace};
@@ -118,6 +118,38 @@ pub(super) async fn namespaces(
     };
     let lists: Vec<List> = names.iter().map(list).collect();
     sources::read(reader.all_of(&lists).await)
+}
+
+/// Whether a Secret exists. Only its metadata is requested: its values never leave the server.
+pub async fn has_secret(client: &kube::Client, namespace: &str, name: &str) -> Read<bool> {
+    const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+    let path = format!("{}/namespaces/{namespace}/secrets/{name}", sources::CORE);
+    match get_as(client, &path, METADATA).await {
+        Err(failure) if failure.is_absence() => Read::Ok(false),
+        answer => Read::from(answer.map(|_| true)),
+    }
+}
+
+/// The keys of a ConfigMap; `None` if it does not exist.
+pub async fn config_map_keys(
+    client: &kube::Client,
+    namespace: &str,
+    name: &str,
+) -> Read<Option<Vec<String>>> {
+    let path = format!("{}/namespaces/{namespace}/configmaps/{name}", sources::CORE);
+    let body = match get(client, &path).await {
+        Ok(body) => body,
+        Err(failure) if failure.is_absence() => return Read::Ok(None),
+        Err(failure) => return Read::Unreadable(failure.into()),
+    };
+    let Ok(object) = serde_json::from_slice::<Value>(&body) else {
+        let why = "the response is not JSON".to_owned();
+        return Read::Unreadable(Failure::Malformed(why).into());
+    };
+    let parts = ["data", "binaryData"].into_iter();
+    let members = parts.filter_map(|part| object[part].as_object());
+    let keys = members.flat_map(|members| members.keys().cloned());
+    Read::Ok(Some(keys.collect()))
 }
 
 async fn object<T: Object + DeserializeOwned>(

@@ -230,14 +230,18 @@ impl Reader<'_> {
     }
 
     /// Workload pods on nodes that wait to be drained.
-    ///
-    /// Few nodes are listed one by one; for many, a server answers one long list faster.
     pub async fn workloads(&self, cluster: &Cluster) -> Read<Vec<Pod>> {
         let why = cluster.skyhooks.unread().or(cluster.nodes.unread());
         if let Some(why) = why {
             return Read::Unreadable(why.of("cannot tell which nodes are waiting for a drain"));
         }
-        let nodes = cluster.waiting_for_drain();
+        self.workloads_on(&cluster.waiting_for_drain()).await
+    }
+
+    /// Workload pods on these nodes.
+    ///
+    /// Few nodes are listed one by one; for many, a server answers one long list faster.
+    pub async fn workloads_on(&self, nodes: &[&str]) -> Read<Vec<Pod>> {
         let pods = Self::all_pods();
         let lists: Vec<List> = match nodes.len() {
             0 => Vec::new(),
@@ -248,7 +252,7 @@ impl Reader<'_> {
             _ => vec![pods],
         };
         let labels = self.package_labels(&self.served);
-        let nodes: HashSet<&str> = nodes.into_iter().collect();
+        let nodes: HashSet<&str> = nodes.iter().copied().collect();
         let waits = |pod: &Pod| {
             nodes.contains(pod.spec.node_name.as_str())
                 && !labels.iter().any(|l| pod.metadata.labels.contains_key(l))

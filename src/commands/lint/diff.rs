@@ -2,11 +2,11 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use similar::{ChangeTag, TextDiff};
 
+use crate::cluster::applied::applied;
 use crate::lint::Input;
-use crate::lint::change::{applied, changeable};
 use crate::view::format::yaml;
 use crate::view::text::{self, Label, Text};
 
@@ -29,7 +29,7 @@ pub(super) fn changes(input: &Input<'_>) -> Vec<ObjectChange> {
         let (before, after) = match input.live(manifest) {
             Some(live) => (
                 Some(changeable(&live.whole)),
-                changeable(&applied(live, manifest)),
+                changeable(&applied(live, &manifest.value)),
             ),
             None => (None, changeable(&manifest.value)),
         };
@@ -72,4 +72,38 @@ pub(super) fn text(changes: &[ObjectChange]) -> Text {
         }
     }
     body
+}
+
+/// The part of an object that a manifest can change: labels, annotations and spec, in the order of their keys.
+fn changeable(object: &Value) -> Value {
+    let mut kept = Map::new();
+    for field in ["labels", "annotations"] {
+        let mut members = object["metadata"][field]
+            .as_object()
+            .cloned()
+            .unwrap_or_default();
+        // A copy of the whole object, by kubectl.
+        members.retain(|key, _| key != "kubectl.kubernetes.io/last-applied-configuration");
+        if !members.is_empty() {
+            kept.insert(field.to_owned(), sorted(&Value::Object(members)));
+        }
+    }
+    kept.insert("spec".to_owned(), sorted(&object["spec"]));
+    kept.into()
+}
+
+/// A value with all keys in order, so that only changes differ.
+fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let mut members: Vec<_> = members.iter().collect();
+            members.sort_by_key(|(key, _)| *key);
+            members
+                .into_iter()
+                .map(|(key, value)| (key.clone(), sorted(value)))
+                .collect()
+        }
+        Value::Array(items) => items.iter().map(sorted).collect(),
+        value => value.clone(),
+    }
 }

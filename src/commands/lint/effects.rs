@@ -4,7 +4,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::api::{DeploymentPolicy, Skyhook, Stage};
-use crate::cluster::{Certainty, Cluster};
+use crate::cluster::applied::applied as applied_object;
+use crate::cluster::{Certainty, Cluster, decode_leniently};
 use crate::lint::{Input, LintFinding, LintReport, Manifest};
 use crate::model::{Change, Effects, PackageEffect};
 use crate::rules::Severity;
@@ -44,7 +45,8 @@ pub struct RolloutDocument {
     /// The nodes that one batch may have.
     batch: usize,
     cordoned: Vec<String>,
-    evicted_pods: usize,
+    /// Null if the pods on these nodes were not read, as in a capture of `collect`.
+    evicted_pods: Option<usize>,
     refusing_budgets: Vec<RefusingBudget>,
     /// Custom resources that wait for this one.
     waiting: Vec<String>,
@@ -63,7 +65,8 @@ struct RefusingBudget {
 
 /// What remains of the manifests: those of the active API without errors, which nothing refuses.
 struct Accepted<'i> {
-    skyhooks: Vec<&'i Skyhook>,
+    /// As they are once the manifests are applied to those of the cluster.
+    skyhooks: Vec<Skyhook>,
     policies: Vec<&'i DeploymentPolicy>,
 }
 
@@ -83,10 +86,21 @@ impl<'i> Accepted<'i> {
         let skyhooks = input.skyhooks().filter(|(manifest, _)| !refused(manifest));
         let policies = input.policies().filter(|(manifest, _)| !refused(manifest));
         Accepted {
-            skyhooks: skyhooks.map(|(_, skyhook)| skyhook).collect(),
+            skyhooks: skyhooks
+                .map(|(manifest, skyhook)| merged(input, manifest, skyhook))
+                .collect(),
             policies: policies.map(|(_, policy)| policy).collect(),
         }
     }
+}
+
+/// A manifest laid over the live object, if there is one.
+fn merged(input: &Input<'_>, manifest: &Manifest, skyhook: &Skyhook) -> Skyhook {
+    let object = input
+        .live(manifest)
+        .map(|live| applied_object(live, &manifest.value));
+    let decoded = object.and_then(|object| decode_leniently(object).ok());
+    decoded.unwrap_or_else(|| skyhook.clone())
 }
 
 /// The cluster once the manifests are applied to it, and the custom resources that they concern: their own, and those that
@@ -97,17 +111,17 @@ pub fn applied(input: &Input<'_>, report: &LintReport) -> Option<(Cluster, Vec<S
         return None;
     }
     let accepted = Accepted::of(input, report);
-    let own = accepted.skyhooks.iter().map(|skyhook| skyhook.name());
-    let own: Vec<&str> = own.collect();
+    let own = accepted.skyhooks.iter();
+    let own: Vec<String> = own.map(|skyhook| skyhook.name().to_owned()).collect();
     let policies = accepted.policies.iter().map(|p| p.metadata.name.as_str());
     let policies: Vec<&str> = policies.collect();
     let applied = cluster.with_applied(
-        accepted.skyhooks.iter().copied().cloned().collect(),
+        accepted.skyhooks,
         accepted.policies.iter().copied().cloned().collect(),
     );
     let concerned = applied.skyhooks.items().iter().filter(|skyhook| {
         let policy = skyhook.spec.deployment_policy.as_str();
-        own.contains(&skyhook.name()) || policies.contains(&policy)
+        own.iter().any(|name| name == skyhook.name()) || policies.contains(&policy)
     });
     let concerned = concerned.map(|skyhook| skyhook.name().to_owned()).collect();
     Some((applied, concerned))
@@ -181,10 +195,10 @@ fn of_nodes(effects: &Effects<'_>) -> Vec<(String, String)> {
     let mut lines = Vec::new();
     if !effects.cordoned.is_empty() {
         let nodes = plural(effects.cordoned.len(), "node");
-        let mut drains = format!(
-            "{nodes} cordoned, {} evicted",
-            plural(effects.evicted, "pod")
-        );
+        let mut drains = match effects.evicted {
+            Some(pods) => format!("{nodes} cordoned, {} evicted", plural(pods, "pod")),
+            None => format!("{nodes} cordoned; their pods were not read"),
+        };
         for (budget, nodes) in &effects.refusing {
             drains += &format!(
                 "; budget {budget} refuses on {}",

@@ -1,19 +1,21 @@
 mod diff;
 mod effects;
 mod junit;
+mod references;
 mod report;
 mod subject;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use self::report::LintView;
-use crate::api::Version;
+use crate::api::{Skyhook, Version};
 use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::command;
 use crate::commands::shared::fail_on::FailOn;
 use crate::ctx::{Ctx, unread as unread_sources};
 use crate::error::{Error, Exit, Result};
-use crate::lint::{self, Documents, Input, Schemas, files};
+use crate::lint::{self, Documents, Input, Manifest, References, Schemas, files};
 use crate::model;
 
 /// Check manifests before they are applied
@@ -24,6 +26,9 @@ use crate::model;
 /// The manifests are checked against the cluster of the kubeconfig, or a capture with --from, and the report says what the
 /// operator will do once they are applied: which stages run on which nodes, how many at once, and what they evict. Without a
 /// kubeconfig or with --offline, this and the checks that require a cluster are skipped.
+///
+/// Secrets and config maps that packages take variables from are looked up in the operator's namespace; of Secrets only
+/// the existence is read. If that is not permitted, a warning says that they were not checked.
 ///
 /// A comment suppresses a finding in the field below or beside it: `# kubectl-skyhook: allow SKY840 reason`.
 ///
@@ -82,7 +87,8 @@ const NEEDS: [Source; 10] = [
 command! {
     "lint": Args => run,
     needs: NEEDS,
-    gets: &[("apiextensions.k8s.io", "customresourcedefinitions")],
+    gets: &[("apiextensions.k8s.io", "customresourcedefinitions"), ("", "configmaps")],
+    optional_gets: &[("", "secrets")],
     prints: { "Lint": report::Document<'static> },
 }
 
@@ -95,12 +101,20 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         return Err(Error::usage("--offline and --from are mutually exclusive"));
     }
     let documents = Documents::parse(&files::read(&args.files)?);
-    let (cluster, mut unread) = cluster(ctx, args.offline).await?;
+    let (mut cluster, mut unread) = cluster(ctx, args.offline).await?;
+    if let Some(cluster) = &mut cluster {
+        let nodes = interrupted_nodes(&documents, cluster);
+        ctx.read_workloads(cluster, nodes).await;
+    }
     if args.diff && cluster.is_none() {
         return Err(Error::failed(
             "--diff requires a cluster, or a capture with --from",
         ));
     }
+    let references = match &cluster {
+        Some(cluster) => references::read(ctx, cluster, documents.referenced()).await,
+        None => References::default(),
+    };
     let mut input = Input::new(documents, cluster.as_ref(), args.operator_version.clone());
     if let Some(cluster) = &cluster {
         for (source, why) in unread_sources(cluster, &NEEDS) {
@@ -110,7 +124,11 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             unread = true;
         }
         let definitions = ctx.definitions(cluster).await;
-        input = input.with_schemas(&Schemas::of(definitions.items()));
+        let schemas = Schemas::of(definitions.items());
+        for unchecked in schemas.unchecked(&input) {
+            ctx.warn(unchecked);
+        }
+        input = input.with_schemas(&schemas);
         if let Some(why) = definitions.unread() {
             ctx.warn(format!(
                 "the CRDs could not be read ({why}); using the built-in schemas"
@@ -118,6 +136,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             unread = true;
         }
     }
+    input = input.with_references(references);
     let report = lint::lint(&input);
     let failed = report.open().any(|f| args.fail_on.includes(f.severity));
     let changes = if args.diff {
@@ -158,4 +177,25 @@ async fn cluster(ctx: &mut Ctx, offline: bool) -> Result<(Option<Cluster>, bool)
             Ok((None, true))
         }
     }
+}
+
+/// The nodes that the manifests may drain: those of custom resources with interrupts, and of those that use the policies
+/// among the manifests.
+fn interrupted_nodes(documents: &Documents, cluster: &Cluster) -> BTreeSet<String> {
+    let manifests = || documents.manifests.iter();
+    let policies: Vec<&str> = manifests()
+        .filter(|manifest| manifest.policy().is_some())
+        .map(|manifest| manifest.name.as_str())
+        .collect();
+    let users = cluster.skyhooks.items().iter();
+    let users = users.filter(|s| policies.contains(&s.spec.deployment_policy.as_str()));
+    let interrupts = |skyhook: &&Skyhook| {
+        let mut packages = skyhook.packages();
+        packages.any(|(_, p)| p.interrupt.is_some() || !p.config_interrupts.is_empty())
+    };
+    let skyhooks = manifests().filter_map(Manifest::skyhook).chain(users);
+    let skyhooks: Vec<&Skyhook> = skyhooks.filter(interrupts).collect();
+    let nodes = cluster.nodes.items().iter();
+    let selected = nodes.filter(|node| skyhooks.iter().any(|s| s.selects(node)));
+    selected.map(|node| node.name.to_string()).collect()
 }

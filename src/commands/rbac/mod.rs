@@ -74,13 +74,24 @@ fn role(words: &[&str]) -> Role {
         [VIEWER] => rights_to_look,
         _ => rights,
     };
-    let words: Vec<String> = words.iter().map(|w| w.replace(' ', "-")).collect();
+    let is_named = |command: &CommandInfo| words.contains(&command.words);
+    let slugs: Vec<String> = words.iter().map(|w| w.replace(' ', "-")).collect();
     Role {
-        name: match words.len() {
-            0..=3 => format!("kubectl-skyhook-{}", words.join("-")),
+        name: match slugs.len() {
+            0..=3 => format!("kubectl-skyhook-{}", slugs.join("-")),
             _ => "kubectl-skyhook-custom".to_owned(),
         },
-        rights: chosen.flat_map(rights).collect::<BTreeSet<_>>(),
+        rights: chosen
+            .flat_map(|command| {
+                let mut rights = rights(command);
+                let optional = |right: &Right| {
+                    let resource = (right.group.as_str(), right.resource.as_str());
+                    command.optional_gets.contains(&resource)
+                };
+                rights.retain(|right| is_named(command) || !optional(right));
+                rights
+            })
+            .collect::<BTreeSet<_>>(),
     }
 }
 

@@ -15,6 +15,8 @@ pub struct CommandInfo {
     pub needs: fn() -> Vec<Source>,
     /// Further resources that it gets: API group, and plural with the subresource.
     pub gets: &'static [(&'static str, &'static str)],
+    /// Sensitive resources that it also gets if it may: only `rbac --for COMMAND` grants them, not the general roles.
+    pub optional_gets: &'static [(&'static str, &'static str)],
     /// Further resources that it lists.
     pub lists: &'static [(&'static str, &'static str)],
     /// The sources that it also watches.
@@ -75,6 +77,7 @@ impl CommandInfo {
             words,
             needs: Vec::new,
             gets: &[],
+            optional_gets: &[],
             lists: &[],
             watches: &[],
             writes: &[],
@@ -124,6 +127,7 @@ macro_rules! command {
     ($words:literal: $args:ty => $run:expr
      $(, needs: $needs:expr)?
      $(, gets: $gets:expr)?
+     $(, optional_gets: $optional_gets:expr)?
      $(, lists: $lists:expr)?
      $(, watches: $watches:expr)?
      $(, writes: $writes:expr)?
@@ -137,6 +141,7 @@ macro_rules! command {
                     $crate::commands::shared::command::CommandInfo {
                         $(needs: || $needs.to_vec(),)?
                         $(gets: $gets,)?
+                        $(optional_gets: $optional_gets,)?
                         $(lists: $lists,)?
                         $(watches: $watches,)?
                         $(writes: $writes,)?

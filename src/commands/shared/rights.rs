@@ -61,7 +61,7 @@ fn rights_to(command: &CommandInfo, writes: &[Write]) -> BTreeSet<Right> {
     let beside = command.lists.iter().copied().map(to("list"));
     let watched = command.watches.iter().flat_map(|source| source.resources());
     let watched = watched.map(to("watch"));
-    let gets = command.gets.iter();
+    let gets = command.gets.iter().chain(command.optional_gets);
     let gets = gets.map(|(group, resource)| Right::new("get", group, resource));
     // Writes are journalled with the identity of the cluster.
     let origin = (!writes.is_empty())

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::error::{Error, Exit, Result};
-use crate::lint::LintRule;
+use crate::lint::{self, LintRule};
 use crate::rules::{self, Blocks, Rule, Severity};
 use crate::view::text::{self, Label, Text};
 use crate::view::{Table, cells, plural};
@@ -64,7 +64,7 @@ pub fn severity(severity: Severity) -> text::Span {
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Document {
-    code: String,
+    pub code: String,
     name: String,
     severity: Severity,
     summary: String,
@@ -115,15 +115,23 @@ impl Document {
 }
 
 /// The table of all rules.
-pub fn table(rules: &[&'static Rule]) -> Table {
+pub fn table(rules: &[Document]) -> Table {
     let mut table = Table::new(["code", "name", "severity", "summary"]).prose();
     for rule in rules {
         table.row(cells![
-            text::name(rule.code),
-            rule.name,
+            text::name(&rule.code),
+            rule.name.as_str(),
             severity(rule.severity),
-            rule.summary()
+            rule.summary.as_str()
         ]);
     }
     table
+}
+
+/// The rules about clusters, then those about manifests: in the order of codes.
+pub fn all() -> Vec<Document> {
+    let of_clusters = rules::ALL.iter().map(|rule| Document::of(rule));
+    of_clusters
+        .chain(lint::ALL.iter().map(|rule| Document::of_lint(rule)))
+        .collect()
 }

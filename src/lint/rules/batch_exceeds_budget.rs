@@ -17,7 +17,16 @@ lint_rule! {
 fn check(input: &Input<'_>, findings: &mut LintFindings) {
     for (manifest, policy) in input.policies() {
         for strategy in strategies(policy) {
-            let Some(budget) = strategy.budget.count.filter(|count| *count > 0) else {
+            let nodes = strategy
+                .nodes(input, policy)
+                .map(|nodes| nodes.len() as i64);
+            let share = |percent: i64| {
+                let nodes = nodes.filter(|nodes| *nodes > 1)?;
+                Some(percent.saturating_mul(nodes) / 100).map(|budget| budget.max(1))
+            };
+            let budget = strategy.budget;
+            let budget = budget.count.or_else(|| budget.percent.and_then(share));
+            let Some(budget) = budget.filter(|count| *count > 0) else {
                 continue;
             };
             let (first, second) = (strategy.initial, strategy.second());
@@ -25,7 +34,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
                 format!(
                     "initialBatch {first} exceeds the budget of {budget}, which does not limit batches of a strategy"
                 )
-            } else if second > budget {
+            } else if second > budget && strategy.budget.count.is_some() {
                 format!(
                     "the {} strategy grows from {first} to {second} nodes; the budget of {budget} does not limit it",
                     strategy.kind

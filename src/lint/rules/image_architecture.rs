@@ -1,5 +1,6 @@
 use super::{Input, LintFindings};
 use crate::api::Skyhook;
+use crate::lint::selection::required_values;
 use crate::rules::some_of;
 
 lint_rule! {
@@ -77,6 +78,7 @@ fn other_nodes(input: &Input<'_>, skyhook: &Skyhook, built_for: &str) -> Option<
         return (!others.is_empty())
             .then(|| format!("{} {verb} another architecture", some_of(&others)));
     }
-    let required = skyhook.spec.node_selectors.match_labels.get(LABEL)?;
-    (required != built_for).then(|| format!("nodeSelectors requires {LABEL}={required}"))
+    let required = required_values(&skyhook.spec.node_selectors, LABEL)?;
+    let other = required.into_iter().find(|value| *value != built_for)?;
+    Some(format!("nodeSelectors selects nodes with {LABEL}={other}"))
 }

@@ -1,3 +1,4 @@
+use super::placeholder::is_placeholder;
 use super::{Input, LintFindings, Severity};
 use crate::api::ApiFlavor;
 use crate::lint::Manifest;
@@ -27,7 +28,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
         for (name, package) in skyhook.packages() {
             let path = ["spec", "packages", name, "image"];
             let parts = ImageParts::of(&package.image);
-            if manifest.violates_schema(&path) || package.image.is_empty() {
+            if manifest.violates_schema(&path) || is_placeholder(&package.image) {
                 continue;
             }
             let message = match &parts {
@@ -46,13 +47,22 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
                     "the tag is redundant, and operators from v0.18 on refuse it: the tag is the version".to_owned()
                 }
                 ImageParts { tag: Some(_), .. } => "the image must not contain a tag".to_owned(),
+                _ if package.image.is_empty() => "the image is empty, so that no pod can be created".to_owned(),
+                _ if !is_repository(&package.image) => {
+                    "the image is not the name of a repository, so that it cannot be pulled".to_owned()
+                }
                 _ => continue,
             };
+            let port = older && parts.port;
             let finding = findings.report(manifest, &path, message);
-            if older {
+            if older || parts.is_plain() && !port {
                 finding.severity(Severity::Warning);
             }
-            if parts.digest.is_some() {
+            if parts.is_plain() && !port {
+                finding.fix(
+                    "Write registry and repository, in lower case, such as ghcr.io/example/driver",
+                );
+            } else if parts.digest.is_some() {
                 finding.fix("Write the repository alone, and the digest in containerSHA");
             } else if parts.tag.is_some() {
                 finding.fix("Write the repository alone; the version is the tag");
@@ -100,7 +110,30 @@ struct ImageParts<'i> {
     digest: Option<&'i str>,
 }
 
+/// Whether a text names a repository, as container runtimes parse it: a registry, and components in lower case.
+fn is_repository(image: &str) -> bool {
+    let is_registry = |first: &str| first.contains(['.', ':']) || first == "localhost";
+    let path = match image.split_once('/') {
+        Some((registry, path)) if is_registry(registry) => path,
+        _ => image,
+    };
+    let alphanumeric = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    path.split('/').map(str::as_bytes).all(|component| {
+        let ends = [component.first(), component.last()];
+        ends.into_iter()
+            .all(|b| b.is_some_and(|b| alphanumeric(*b)))
+            && component
+                .iter()
+                .all(|b| alphanumeric(*b) || b"._-".contains(b))
+    })
+}
+
 impl ImageParts<'_> {
+    /// Whether it has neither tag nor digest.
+    fn is_plain(&self) -> bool {
+        self.tag.is_none() && self.digest.is_none()
+    }
+
     fn of(image: &str) -> ImageParts<'_> {
         let (name, digest) = match image.split_once('@') {
             Some((name, digest)) => (name, Some(digest)),

@@ -40,7 +40,10 @@ fn interrupt_at(
     if manifest.violates_schema(path) {
         return;
     }
-    let listed = !interrupt.services.is_empty();
+    let listed = interrupt
+        .services
+        .iter()
+        .any(|service| !service.trim().is_empty());
     match interrupt.kind.as_str() {
         "service" if !listed => {
             let message = "interrupt type service without services: the node is drained, but nothing is restarted";

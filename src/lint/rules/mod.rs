@@ -30,8 +30,10 @@ mod budget_invalid;
 mod budget_rounds_to_zero;
 mod change_on_all_nodes;
 mod compartment_invalid;
+mod compartments_overlap;
 mod config_interrupt_unmatched;
 mod config_map_name_shared;
+mod config_map_refused;
 mod dependency_cycle;
 mod dependency_missing;
 mod drain_will_be_refused;
@@ -39,6 +41,7 @@ mod duplicate_key;
 mod duration_invalid;
 mod enabled_package_downgraded;
 mod enabled_package_removed;
+mod env_refused;
 mod image_architecture;
 mod image_invalid;
 mod interrupt_without_effect;
@@ -57,6 +60,7 @@ mod paused_in_manifest;
 mod placeholder;
 mod policy_not_found;
 mod reboots_overlap;
+mod reference_not_found;
 mod requests_exceed_node;
 mod resources_invalid;
 mod runtime_required_circle;
@@ -73,6 +77,7 @@ mod strategy_invalid;
 mod suppression_invalid;
 mod taint_not_tolerated;
 mod template_not_rendered;
+mod toleration_refused;
 mod unknown_field;
 mod unknown_kind;
 mod unreadable_manifest;
@@ -142,6 +147,11 @@ pub const ALL: &[&LintRule] = &[
     &status_will_outgrow::RULE,
     &stage_timeout_too_short::RULE,
     &change_on_all_nodes::RULE,
+    &toleration_refused::RULE,
+    &config_map_refused::RULE,
+    &env_refused::RULE,
+    &compartments_overlap::RULE,
+    &reference_not_found::RULE,
 ];
 
 /// Reports the violations of this kind.

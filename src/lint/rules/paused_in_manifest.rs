@@ -1,5 +1,8 @@
+use serde_json::Value;
+
 use super::{Input, LintFindings};
 use crate::api::ApiFlavor;
+use crate::lint::Manifest;
 
 lint_rule! {
     /// A manifest pauses or disables its custom resource, or tries to.
@@ -21,6 +24,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
         let Some(own) = manifest.flavor() else {
             continue;
         };
+        misspelled(manifest, own, findings);
         for (flavor, word) in ApiFlavor::ALL
             .into_iter()
             .flat_map(|f| [(f, "pause"), (f, "disable")])
@@ -48,5 +52,44 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
                 .report(manifest, &["metadata", "annotations", &key], message)
                 .fix("Remove the annotation from the manifest, or correct it");
         }
+    }
+}
+
+/// Reports `pause` and `disable` as labels, and annotations that look like them.
+fn misspelled(manifest: &Manifest, own: ApiFlavor, findings: &mut LintFindings) {
+    let words = |field: &str| {
+        let members = manifest
+            .get(&["metadata", field])
+            .and_then(Value::as_object);
+        let keys = members.into_iter().flatten().map(|(key, _)| key.clone());
+        keys.filter_map(|key| {
+            let flavors = ApiFlavor::ALL.into_iter();
+            let word = flavors
+                .filter_map(|flavor| key.strip_prefix(&flavor.key("")))
+                .next()?
+                .to_owned();
+            Some((key, word))
+        })
+        .collect::<Vec<_>>()
+    };
+    for (key, word) in words("labels") {
+        if matches!(word.as_str(), "pause" | "disable") {
+            let message = format!("{key} has no effect as a label: it is an annotation");
+            let finding = findings.report(manifest, &["metadata", "labels", &key], message);
+            finding.fix("Remove it, or move it to metadata.annotations");
+        }
+    }
+    for (key, word) in words("annotations") {
+        let meant = match word.as_str() {
+            "paused" => "pause",
+            "disabled" => "disable",
+            _ => continue,
+        };
+        let message = format!(
+            "the annotation {key} has no effect; did you mean {}?",
+            own.key(meant)
+        );
+        let finding = findings.report(manifest, &["metadata", "annotations", &key], message);
+        finding.fix("Remove the annotation from the manifest, or correct it");
     }
 }

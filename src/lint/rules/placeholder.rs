@@ -8,8 +8,8 @@ lint_rule! {
     ///
     /// # What it means
     ///
-    /// The value is used as it is: a selector matches no node, an image cannot be pulled. Files in `configMap` are not
-    /// checked, as scripts contain variables.
+    /// The value is used as it is: a selector matches no node, an image cannot be pulled. Files in `configMap` and
+    /// annotations are not checked: their syntax is unknown.
     ///
     /// # How to fix
     ///
@@ -35,7 +35,10 @@ fn search<'m>(
 ) {
     match value {
         Value::Object(members) => {
-            for (key, value) in members.iter().filter(|(key, _)| *key != "configMap") {
+            for (key, value) in members {
+                if is_free_text(path, key) {
+                    continue;
+                }
                 path.push(key);
                 if is_placeholder(key) {
                     report(manifest, path, key, findings);
@@ -52,9 +55,25 @@ fn search<'m>(
                 search_item(manifest, &at, item, findings);
             }
         }
-        Value::String(text) if is_placeholder(text) => report(manifest, path, text, findings),
+        Value::String(text) if is_placeholder(text) && !is_expanded(path, text) => {
+            report(manifest, path, text, findings);
+        }
         _ => {}
     }
+}
+
+/// Whether a field holds texts of any syntax: files, notes of other tools, or values that Kubernetes and programs expand.
+fn is_free_text(path: &[&str], key: &str) -> bool {
+    matches!(
+        (path, key),
+        (["metadata"], "annotations") | (["spec", "packages", _], "configMap")
+    )
+}
+
+/// Whether a text is the value of an environment variable with references to others, such as `$(POD_IP)`.
+fn is_expanded(path: &[&str], text: &str) -> bool {
+    let value = matches!(path, ["spec", "packages", _, "env", _, "value"]);
+    value && !text.contains("${") && text.contains('$')
 }
 
 fn search_item(manifest: &Manifest, path: &[&str], item: &Value, findings: &mut LintFindings) {
@@ -68,34 +87,65 @@ fn report(manifest: &Manifest, path: &[&str], text: &str, findings: &mut LintFin
 }
 
 /// Whether a text is, or contains, what a template leaves to be filled in.
-fn is_placeholder(text: &str) -> bool {
-    const WORDS: [&str; 9] = [
+pub(super) fn is_placeholder(text: &str) -> bool {
+    const WORDS: [&str; 11] = [
         "changeme",
         "change-me",
-        "change_me",
         "replaceme",
         "replace-me",
-        "replace_me",
         "todo",
+        "tbd",
         "fixme",
         "placeholder",
+        "xxx",
+        "xxxx",
+        "fill-me",
     ];
-    let lower = text.to_lowercase();
-    let mut words = lower.split(|c: char| c == '/' || c == '.' || c == ':' || c.is_whitespace());
-    let between = |open: &str, close: &str| {
-        let after = text.split_once(open).map(|(_, after)| after);
-        let inner = after.and_then(|after| after.split_once(close));
-        inner.is_some_and(|(inner, _)| !inner.trim().is_empty() && inner.len() <= 60)
-    };
-    words.any(|word| WORDS.contains(&word) || word.starts_with("your-"))
-        || between("{{", "}}")
-        || between("${", "}")
-        || between("__", "__")
-            && lower.starts_with("__")
-            && lower.ends_with("__")
-            && text != "__default__"
+    const BEGINNINGS: [&str; 5] = ["your-", "replace-with-", "insert-", "<your", "change-this"];
+    const BRACKETS: [(&str, &str); 5] = [
+        ("{{", "}}"),
+        ("${", "}"),
+        ("$(", ")"),
+        ("%%", "%%"),
+        ("[[", "]]"),
+    ];
+    let lower = text.to_lowercase().replace('_', "-");
+    let mut words = lower.split(|c: char| matches!(c, '/' | '.' | ':') || c.is_whitespace());
+    words
+        .any(|word| WORDS.contains(&word) || BEGINNINGS.iter().any(|begin| word.starts_with(begin)))
+        || BRACKETS
+            .iter()
+            .any(|(open, close)| is_between(text, open, close))
+        || text != "__default__" && is_enclosed(text, "__")
         || has_angle_brackets(text)
-        || between("%%", "%%")
+        || text.split(['/', ':']).any(is_variable)
+}
+
+/// Whether something short stands between these.
+fn is_between(text: &str, open: &str, close: &str) -> bool {
+    let after = text.split_once(open).map(|(_, after)| after);
+    let inner = after.and_then(|after| after.split_once(close));
+    inner.is_some_and(|(inner, _)| !inner.trim().is_empty() && inner.len() <= 60)
+}
+
+fn is_enclosed(text: &str, mark: &str) -> bool {
+    let inner = text
+        .strip_prefix(mark)
+        .and_then(|text| text.strip_suffix(mark));
+    inner.is_some_and(|inner| !inner.is_empty() && inner.len() <= 60)
+}
+
+/// `$REGISTRY`, `%REGISTRY%` or `@REGISTRY@`.
+fn is_variable(part: &str) -> bool {
+    let marked = ["%", "@"].iter().find_map(|mark| {
+        let inner = part.strip_prefix(mark)?;
+        inner.strip_suffix(mark)
+    });
+    let name = part.strip_prefix('$').or(marked);
+    name.is_some_and(|name| {
+        let upper = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_';
+        name.starts_with(|c: char| c.is_ascii_uppercase() || c == '_') && name.bytes().all(upper)
+    })
 }
 
 /// Whether a name stands between angle brackets: `<registry>/driver`.

@@ -1,5 +1,5 @@
 use super::syntax::selector_errors;
-use super::{Input, LintFindings};
+use super::{Input, LintFindings, Severity};
 use crate::api::LabelSelector;
 use crate::lint::Manifest;
 
@@ -8,7 +8,7 @@ lint_rule! {
     ///
     /// # What it means
     ///
-    /// The webhook rejects the object.
+    /// The webhook rejects the object. It does not check `podNonInterruptLabels`, with which the operator fails later.
     ///
     /// # How to fix
     ///
@@ -25,6 +25,18 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             &skyhook.spec.node_selectors,
             findings,
         );
+    }
+    // The webhook does not look at these labels.
+    let mut later = LintFindings::of(&RULE);
+    for (manifest, skyhook) in input.skyhooks() {
+        let labels = &skyhook.spec.pod_non_interrupt_labels;
+        let path = ["spec", "podNonInterruptLabels"];
+        selector(manifest, &path, labels, &mut later);
+    }
+    for mut finding in later.into_vec() {
+        finding.severity(Severity::Warning);
+        finding.message += "; the webhook accepts it, and the operator fails with it";
+        findings.add(finding);
     }
     for (manifest, policy) in input.policies() {
         for (index, compartment) in policy.spec.compartments.iter().enumerate() {

@@ -41,10 +41,11 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
     }
     for manifest in input.others() {
         let flavors = ApiFlavor::ALL.into_iter();
-        let of_kind = flavors.filter(|flavor| flavor.kind() == manifest.kind);
-        for flavor in of_kind.filter(|flavor| {
-            near(&manifest.api_version, [flavor.api_version().as_str()]).len() == 1
-        }) {
+        let mut of_kind = flavors.filter(|flavor| {
+            let kinds = [flavor.kind(), "DeploymentPolicy"];
+            kinds.contains(&manifest.kind.as_str()) && is_misspelled(&manifest.api_version, *flavor)
+        });
+        if let Some(flavor) = of_kind.next() {
             let message = format!(
                 "{:?} is not the API of {}",
                 manifest.api_version, manifest.kind
@@ -53,4 +54,17 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             finding.fix(format!("Write {}", flavor.api_version()));
         }
     }
+}
+
+/// Whether an object of one of our kinds names the wrong API: none, a core version, or a similar group. Other products
+/// may have kinds of the same name in groups of their own.
+fn is_misspelled(api_version: &str, flavor: ApiFlavor) -> bool {
+    let (group, _) = api_version.rsplit_once('/').unwrap_or_default();
+    let domain = flavor
+        .group()
+        .split_once('.')
+        .map_or("", |(_, domain)| domain);
+    group.is_empty()
+        || group.ends_with(domain)
+        || near(api_version, [flavor.api_version().as_str()]).len() == 1
 }

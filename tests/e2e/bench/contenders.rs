@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use serde_json::json;
 
 use super::{
     bare,
@@ -43,6 +44,7 @@ pub fn of(setting: &Setting<'_>) -> Result<Vec<Group>> {
         setting.one_node(&one),
         setting.capture(),
         setting.collect(),
+        setting.lint()?,
         setting.writes()?,
         setting.waiting(),
         setting.completion(),
@@ -107,6 +109,25 @@ impl Setting<'_> {
         ours.writes = Some(file);
         let bare = self.bare("bare list, JSON", &["list", NODES, JSON], true);
         Group::of("A capture made of the cluster", vec![ours, bare])
+    }
+
+    /// A custom resource for all nodes before it is applied: rules, and the model until it has come to its end.
+    fn lint(&self) -> Result<Group> {
+        let file = self.plane.servers.dir().join("lint.json");
+        let manifest = json!({
+            "apiVersion": "skyhook.nvidia.com/v1alpha1", "kind": "Skyhook", "metadata": {"name": "bench-lint"},
+            "spec": {
+                "interruptionBudget": {"percent": 5},
+                "packages": {"driver": {
+                    "version": "1.0.0", "image": "ghcr.io/example/driver", "interrupt": {"type": "reboot"},
+                }},
+            },
+        });
+        std::fs::write(&file, manifest.to_string())?;
+        let mut ours = self.ours(&["lint", "-f", &file.display().to_string()], FOUND);
+        ours.name = "lint -f FILE".to_owned();
+        let bare = self.bare("bare list, JSON", &["list", NODES, JSON], true);
+        Ok(Group::of("A manifest for all nodes", vec![ours, bare]))
     }
 
     fn writes(&self) -> Result<Group> {

@@ -1,0 +1,51 @@
+use super::{Input, LintFindings};
+use crate::lint::selection::contains;
+use crate::view::plural;
+
+lint_rule! {
+    /// Two compartments of a policy match the same nodes.
+    ///
+    /// # What it means
+    ///
+    /// A node is in one compartment only: of several that match, the operator takes the one with the safest strategy and
+    /// the smallest budget. The other compartment is smaller than its selector suggests.
+    ///
+    /// # How to fix
+    ///
+    /// Nothing, if that is intended. Otherwise exclude the nodes in one of the two selectors.
+    SKY874 "compartments-overlap" Info
+}
+
+fn check(input: &Input<'_>, findings: &mut LintFindings) {
+    for (manifest, policy) in input.policies() {
+        let compartments = &policy.spec.compartments;
+        for (index, compartment) in compartments.iter().enumerate() {
+            let path = ["spec", "compartments", &index.to_string(), "selector"];
+            for earlier in &compartments[..index] {
+                let (one, other) = (&earlier.selector, &compartment.selector);
+                if one == other || manifest.violates_schema(&path) {
+                    continue;
+                }
+                let nodes = input.matching(one).map(|nodes| {
+                    let both = nodes.iter().filter(|node| other.matches(&node.labels));
+                    both.count()
+                });
+                let which = match nodes {
+                    Some(0) => continue,
+                    Some(nodes) => plural(nodes, "node"),
+                    None if contains(one, other) => "all its nodes".to_owned(),
+                    None if contains(other, one) => format!("all nodes of {}", earlier.name),
+                    None => continue,
+                };
+                let message = format!("{} also matches {which}", earlier.name);
+                let message = match nodes {
+                    None if !contains(one, other) => format!("it also matches {which}"),
+                    _ => message,
+                };
+                findings
+                    .report(manifest, &path, message)
+                    .fix("Exclude the nodes in one of the two selectors, unless this is intended");
+            }
+        }
+    }
+}

@@ -1,0 +1,42 @@
+use super::{Input, LintFindings};
+use crate::lint::references::Existence;
+
+lint_rule! {
+    /// A package takes a variable from a Secret or ConfigMap that does not exist, or from a key that it lacks.
+    ///
+    /// # What it means
+    ///
+    /// The pods of the package wait with `CreateContainerConfigError`, which the operator does not report. The object must
+    /// be in the namespace of the operator. Checked against a cluster only. Of Secrets only the existence is read, never
+    /// their data; that requires the permission to get Secrets, without which they are not checked.
+    ///
+    /// # How to fix
+    ///
+    /// Create the object in the namespace of the operator, correct the reference, or set `optional: true`.
+    SKY875 "reference-not-found" Warning
+}
+
+fn check(input: &Input<'_>, findings: &mut LintFindings) {
+    let namespace = &input.references.namespace;
+    for (manifest, _) in input.skyhooks() {
+        for reference in manifest.references() {
+            let (kind, name, key) = (reference.kind, reference.name, reference.key);
+            let why = match input.existence(&reference) {
+                Some(Existence::Absent) => format!("does not exist in namespace {namespace}"),
+                Some(Existence::Present(Some(keys))) if !keys.iter().any(|k| k == key) => {
+                    format!("in namespace {namespace} has no key {key:?}")
+                }
+                _ => continue,
+            };
+            let path = reference.path();
+            let path: Vec<&str> = path.iter().map(String::as_str).collect();
+            findings
+                .report(
+                    manifest,
+                    &path,
+                    format!("{kind} {name} {why}: pods cannot start"),
+                )
+                .fix("Create it in the namespace of the operator, or correct the reference");
+        }
+    }
+}
