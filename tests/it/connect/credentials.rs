@@ -277,8 +277,12 @@ fn ctrl_c_ends_a_hanging_plugin() {
     assert!(!said.contains('\u{1b}'), "{said:?}");
     let pid = std::fs::read_to_string(&pid).expect("a number");
     let there = format!("/proc/{}/cmdline", pid.trim());
-    let runs = std::fs::read_to_string(there).is_ok_and(|line| line.contains("sleep"));
-    assert!(!runs, "{pid}: {said}");
+    let runs = || std::fs::read_to_string(&there).is_ok_and(|line| line.contains("sleep"));
+    // The signal reaches the plugin after the program, where the machine is busy.
+    while runs() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "{pid}: {said}");
+        std::thread::yield_now();
+    }
 }
 
 /// Concurrent requests share one failure; the plugin does not run for each of them.
