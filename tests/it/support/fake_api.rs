@@ -29,6 +29,7 @@ mod watch;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use kubectl_skyhook::api::ApiFlavor;
 use serde_json::{Value, json};
@@ -55,6 +56,8 @@ pub struct State {
     log: Vec<Logged>,
     /// The only accepted bearer token; `None` accepts any or none.
     token: Option<String>,
+    /// The time that each response takes.
+    latency: Duration,
 }
 
 /// The object with the field manager that a server records where the operator cordoned a node; fixtures lack it, as kubectl
@@ -125,6 +128,12 @@ impl FakeApi {
     /// Accepts no request without this bearer token.
     pub fn require_token(self, token: &str) -> FakeApi {
         self.state().token = Some(token.to_owned());
+        self
+    }
+
+    /// Answers each request after this time.
+    pub fn latency(self, latency: Duration) -> FakeApi {
+        self.state().latency = latency;
         self
     }
 
