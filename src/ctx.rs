@@ -40,6 +40,7 @@ use crate::connect::{self, Connected, Environment, HttpTrace, ServerClock};
 use crate::error::{Error, Result};
 use crate::plan::ReadSpec;
 use crate::screen::{OutputStream, Screen, Shown};
+use crate::view::contexts::Captured;
 use crate::view::{CLOCK_SKEW, View, human, text};
 
 /// The edges, tied together for one command. It hands out no client, but to those that stream.
@@ -57,6 +58,8 @@ pub struct Ctx {
     only: Option<Only>,
     /// The specs that a change was planned from.
     specs: Vec<ReadSpec>,
+    /// The answer, where it is one of several.
+    captured: Option<Captured>,
 }
 
 impl Ctx {
@@ -72,7 +75,21 @@ impl Ctx {
             here: None,
             only: None,
             specs: Vec::new(),
+            captured: None,
         }
+    }
+
+    /// For one of several contexts: keeps the answer, and prints every other line behind the name of the context.
+    pub fn of_context(global: Global, verb: &'static str, context: &str) -> Ctx {
+        let mut ctx = Ctx::new(global, verb);
+        ctx.screen = Screen::prefixed(context);
+        ctx.captured = Some(Captured::default());
+        ctx
+    }
+
+    /// The answer of [`Ctx::of_context`].
+    pub fn captured(self) -> Captured {
+        self.captured.unwrap_or_default()
     }
 
     /// Without notices on stderr: a shell would print them over the prompt.
@@ -267,6 +284,10 @@ impl Ctx {
 
     /// Prints the answer on stdout in the requested format.
     pub fn show(&mut self, view: &dyn View) -> Result<()> {
+        if let Some(captured) = &mut self.captured {
+            captured.add(view, &self.global.output.format);
+            return Ok(());
+        }
         match self.screen.show(view, &self.global.output)? {
             Shown::Whole | Shown::ReaderGone => Ok(()),
         }

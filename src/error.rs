@@ -29,6 +29,18 @@ pub enum Exit {
 }
 
 impl Exit {
+    /// Findings come before errors, as in one `diagnose`: they are certain, whatever else could not be read.
+    pub const PRECEDENCE: [Exit; 8] = [
+        Exit::Interrupted,
+        Exit::Usage,
+        Exit::Findings,
+        Exit::Failed,
+        Exit::TimedOut,
+        Exit::Partly,
+        Exit::Refused,
+        Exit::Done,
+    ];
+
     /// Every code with its meaning, as the man page and the README print it.
     pub const ALL: [(Exit, &str); 8] = [
         (
@@ -59,6 +71,15 @@ impl Exit {
 
     pub fn code(self) -> u8 {
         self as u8
+    }
+
+    /// The exit code of several answers: the first of [`Exit::PRECEDENCE`] that occurs.
+    pub fn of_several(exits: impl IntoIterator<Item = Exit>) -> Exit {
+        let exits: Vec<Exit> = exits.into_iter().collect();
+        let mut order = Exit::PRECEDENCE.into_iter();
+        order
+            .find(|exit| exits.contains(exit))
+            .unwrap_or(Exit::Done)
     }
 }
 

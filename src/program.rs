@@ -6,7 +6,7 @@ use std::path::Path;
 /// The name under which the program was called. Links of other names make one binary several plugins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Program {
-    /// The plugin's name after `kubectl`: `skyhook` or `nodewright`.
+    /// The plugin's name after `kubectl`: `skyhook`, `nodewright` or `node-rollout`.
     pub plugin: &'static str,
     /// Called by kubectl to complete a command line, as `kubectl_complete-NAME`.
     pub completes: bool,
@@ -31,6 +31,8 @@ impl Program {
         let completed = name.strip_prefix("kubectl_complete-");
         let plugin = match completed.or(name.strip_prefix("kubectl-")) {
             Some("nodewright") => "nodewright",
+            // kubectl finds `kubectl node-rollout` under a name with an underscore.
+            Some("node_rollout") => "node-rollout",
             _ => "skyhook",
         };
         Program {
@@ -56,6 +58,8 @@ mod tests {
             ("/usr/local/bin/kubectl-nodewright", "nodewright", false),
             ("kubectl-nodewright.exe", "nodewright", false),
             ("kubectl_complete-nodewright", "nodewright", true),
+            ("kubectl-node_rollout", "node-rollout", false),
+            ("kubectl_complete-node_rollout.exe", "node-rollout", true),
             ("/bin/kubectl_complete-skyhook", "skyhook", true),
             ("skyhook", "skyhook", false),
             ("nodewright", "skyhook", false),

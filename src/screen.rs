@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod colour;
+mod prefixed;
 
 use std::io::{self, IsTerminal, Write};
 
@@ -11,10 +12,11 @@ use anyhow::Context;
 use serde_json::Value;
 
 use self::colour::{ColourSettings, coloured};
+use self::prefixed::Prefixed;
 use crate::args::output::{ColorChoice, Output};
 use crate::view::format::{OutputFormat, Rendered};
 use crate::view::text::{self, Line, Text};
-use crate::view::{Layout, View, go_json, harmless_lines};
+use crate::view::{Layout, View, go_json, harmless_lines, sanitize};
 
 /// Maximum bytes buffered of a streamed list.
 const HELD: usize = 1 << 16;
@@ -84,6 +86,17 @@ impl Screen {
                 colour: settings.colour(choice, err_terminal),
                 writer: Box::new(stderr),
             },
+        }
+    }
+}
+
+impl Screen {
+    /// Pipes to stdout and stderr that begin each line with a name: several screens may be in use at once.
+    pub fn prefixed(name: &str) -> Screen {
+        let prefix = format!("{}: ", sanitize(name));
+        Screen {
+            out: OutputStream::pipe(Box::new(Prefixed::new(&prefix, io::stdout()))),
+            err: OutputStream::pipe(Box::new(Prefixed::new(&prefix, io::stderr()))),
         }
     }
 }

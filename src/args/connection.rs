@@ -23,6 +23,22 @@ pub struct Connection {
     #[arg(long, global = true, value_name = "NAME")]
     pub context: Option<String>,
 
+    /// Kubeconfig contexts to read at once: names or globs such as prod-*, separated by commas
+    ///
+    /// Tables get a column CONTEXT; JSON lists get the field `context` in each item, and `contexts` with the exit code and
+    /// error of each. A context that fails is reported on standard error and does not hide the others. Commands that
+    /// change something take exactly one context.
+    ///
+    /// The exit code is the first of these that any context has: 130, 64, 2, 1, 5, 4, 3, 0.
+    #[arg(
+        long,
+        global = true,
+        hide_short_help = true,
+        value_name = "NAME,...",
+        value_delimiter = ','
+    )]
+    pub contexts: Vec<String>,
+
     /// Kubeconfig cluster to use
     #[arg(long, global = true, hide_short_help = true, value_name = "NAME")]
     pub cluster: Option<String>,

@@ -2,6 +2,7 @@
 
 mod aliases;
 mod completion;
+mod contexts;
 mod tree;
 
 use std::ffi::OsString;
@@ -76,12 +77,24 @@ pub fn main(args: impl Iterator<Item = OsString>) -> Exit {
 
 fn run(cli: Cli) -> Exit {
     let verb = cli.command.info().words;
-    let mut ctx = Ctx::new(cli.global, verb);
+    let global = cli.global;
+    let mut ctx = Ctx::new(global.clone(), verb);
     let result = runtime().and_then(|runtime| {
         let _entered = runtime.enter();
         survive_file_size_limit();
-        runtime.block_on(cli.command.run(&mut ctx))
+        runtime.block_on(async {
+            if global.connection.contexts.is_empty() {
+                cli.command.run(&mut ctx).await
+            } else {
+                contexts::run(&cli.command, &global, &mut ctx).await
+            }
+        })
     });
+    finish(&mut ctx, verb, result)
+}
+
+/// Prints the error and advice on permissions, and returns the exit code.
+fn finish(ctx: &mut Ctx, verb: &str, result: Result<Exit>) -> Exit {
     let advice = ctx.refused().then(|| rbac::advice(verb)).flatten();
     match (result, advice) {
         (Ok(exit), None) => exit,

@@ -20,6 +20,7 @@ pub mod lint;
 pub mod node;
 pub mod package;
 pub mod rbac;
+pub mod report;
 pub mod reset;
 pub mod rules;
 pub mod schema;
@@ -62,6 +63,7 @@ table! {
         Lint(lint::Args),
         Wait(wait::Args),
         Collect(collect::Args),
+        Report(report::Args),
         #[command(subcommand)]
         Node(node::Command),
         #[command(subcommand)]

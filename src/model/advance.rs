@@ -42,6 +42,7 @@ pub(super) struct Advance<'a> {
     open: Vec<usize>,
     /// `None` if only estimates are asked for.
     moments: Option<Vec<Moment<'a>>>,
+    completions: Vec<(&'a str, f64)>,
     /// The time of the last moment, by custom resource.
     last: Vec<Option<u64>>,
     /// No stage has finished anywhere, so durations are unknown.
@@ -158,6 +159,7 @@ impl<'a> Advance<'a> {
             batches,
             open,
             moments,
+            completions: Vec::new(),
             last,
             untimed: false,
         };
@@ -197,6 +199,7 @@ impl<'a> Advance<'a> {
         Timeline {
             ends: ends.map(|(name, last)| (name, seconds(last))).collect(),
             moments: self.moments.unwrap_or_default(),
+            completions: self.completions,
             stuck,
             untimed: self.untimed,
             uncertainty: self.pace.uncertainty(),

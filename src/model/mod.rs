@@ -49,6 +49,8 @@ mod work;
 use std::cell::OnceCell;
 use std::collections::HashMap;
 
+use jiff::Timestamp;
+
 use crate::api::Skyhook;
 use crate::cluster::{Cluster, Node, Pod};
 pub use action::Action;
@@ -137,6 +139,12 @@ impl<'a> Model<'a> {
                 (c.name, nodes)
             })
             .collect()
+    }
+
+    /// When a custom resource became complete on a node that it selects; `None` without such a time.
+    pub fn completed_at(&self, skyhook: &str, node: &Node) -> Option<Timestamp> {
+        let condition = self.cluster.flavor().key(&format!("{skyhook}/NotReady"));
+        pace::completed(node, &condition)
     }
 
     fn resource(&self, skyhook: &str) -> Option<&Resource<'a>> {

@@ -256,7 +256,7 @@ fn follows(stage: &Stage, next: &Stage) -> bool {
 }
 
 /// When the custom resource became complete on a node.
-fn completed(node: &Node, condition: &str) -> Option<Timestamp> {
+pub(super) fn completed(node: &Node, condition: &str) -> Option<Timestamp> {
     let mut conditions = node.conditions.iter();
     let condition = conditions.find(|found| *found.kind == *condition)?;
     condition

@@ -13,6 +13,8 @@ use crate::cluster::{Cluster, Node};
 pub struct Timeline<'a> {
     /// In order of time; empty if only estimates were asked for.
     pub moments: Vec<Moment<'a>>,
+    /// In order of time: the seconds after which a custom resource becomes complete on one more node.
+    pub completions: Vec<(&'a str, f64)>,
     /// The custom resources for which anything is left to do, each with its last moment in seconds.
     pub(super) ends: Vec<(&'a str, f64)>,
     /// The custom resources that do not get to their end.

@@ -5,8 +5,10 @@
 
 mod age;
 mod columns;
+pub mod contexts;
 pub mod format;
 pub mod go_json;
+mod html;
 mod jsonpath;
 pub mod junit;
 mod markdown;

@@ -1,6 +1,7 @@
 //! Tables as kubectl prints them: no borders, two blanks between columns, headings in capitals.
 
 use comfy_table::{Table as Grid, presets};
+use maud::{Markup, html};
 use unicode_width::UnicodeWidthStr;
 
 use super::text::layout::{Layout, NARROWEST, safe, wrap};
@@ -92,12 +93,53 @@ impl Table {
         self
     }
 
+    /// The table with a first column that holds this context.
+    pub(super) fn in_context(&self, context: &str) -> Table {
+        let rows = self.rows.iter().map(|row| {
+            let own = row.iter().cloned();
+            [Line::from(context)].into_iter().chain(own).collect()
+        });
+        let columns = self.columns.iter().cloned();
+        Table {
+            columns: ["CONTEXT".to_owned()].into_iter().chain(columns).collect(),
+            rows: rows.collect(),
+            last: self.last,
+        }
+    }
+
+    pub(super) fn has_columns_of(&self, other: &Table) -> bool {
+        self.columns == other.columns
+    }
+
+    /// Adds the rows of a table with the same columns.
+    pub(super) fn join(&mut self, other: Table) {
+        self.rows.extend(other.rows);
+    }
+
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
     pub fn len(&self) -> usize {
         self.rows.len()
+    }
+
+    /// The table, which scrolls by itself where the page is narrower.
+    pub fn html(&self) -> Markup {
+        html! {
+            @if !self.is_empty() {
+                div.scroll role="region" aria-label="table" tabindex="0" {
+                    table {
+                        thead { tr { @for title in &self.columns { th scope="col" { (title) } } } }
+                        tbody {
+                            @for row in &self.rows {
+                                tr { @for cell in row { td { (shown(cell).html()) } } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
     }
 
     /// Lays the table out. comfy-table aligns all columns but the last, which needs no alignment.

@@ -89,6 +89,10 @@ const FILE_USES: &[(&str, &str)] = &[
     ("cluster/live", "connect"),
     // Contexts and similar names are completed from the kubeconfig.
     ("cli/completion", "connect"),
+    // Globs of contexts match the names in the kubeconfig.
+    ("cli/contexts.rs", "connect"),
+    // The answers of several contexts are one view.
+    ("cli/contexts.rs", "view"),
     // Journals are completed from their directory.
     ("cli/completion", "apply"),
     // Object names are completed from the cluster.
@@ -119,7 +123,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "cluster/dump",
             "lint/files.rs",
             "connect",
-            "commands/collect/file.rs",
+            "commands/shared/new_file.rs",
             "commands/completion/install.rs",
             "ctx/external_diff.rs",
             // Whether the process ignores SIGHUP.

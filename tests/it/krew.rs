@@ -195,4 +195,13 @@ fn release_fills_in_checksums() {
         .collect();
     assert_eq!(sums.len(), platforms.len());
     assert!(matches(r"^v\d+\.\d+\.\d+$", &filled["spec"]["version"]));
+    let neutral = script(
+        "fill-krew-manifest",
+        &[dir.path(), Path::new("node-rollout")],
+    );
+    let neutral = parse(&String::from_utf8(neutral.stdout).expect("text"));
+    assert_eq!(neutral["metadata"]["name"], "node-rollout");
+    let caveats = neutral["spec"]["caveats"].as_str().expect("text");
+    assert!(caveats.contains("kubectl node-rollout completion install"));
+    assert_eq!(neutral["spec"]["platforms"], filled["spec"]["platforms"]);
 }

@@ -37,12 +37,12 @@ const NO_IMAGE: usize = 2;
 const PAUSED: usize = 3;
 
 /// A fleet in the middle of a rollout.
-struct Fleet {
-    directory: TempDir,
+pub struct Fleet {
+    pub directory: TempDir,
 }
 
 impl Fleet {
-    fn of(nodes: usize) -> Fleet {
+    pub fn of(nodes: usize) -> Fleet {
         let mut items = vec![NODEWRIGHT.operator()];
         items.extend((0..NAMES.len()).map(|at| skyhook(at, nodes)));
         for n in 0..nodes {

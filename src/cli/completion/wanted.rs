@@ -59,7 +59,7 @@ impl CandidateKind {
             "state" => CandidateKind::State,
             "format" if value_name(arg) == "FILE" => CandidateKind::File,
             "format" => CandidateKind::Format,
-            "context" => CandidateKind::Context,
+            "context" | "contexts" => CandidateKind::Context,
             "cluster" => CandidateKind::Cluster,
             "user" => CandidateKind::User,
             "namespace" => CandidateKind::Namespace,

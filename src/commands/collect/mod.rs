@@ -1,10 +1,8 @@
-mod file;
 mod summary;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use self::file::Target;
 use crate::args::duration::duration;
 use crate::args::size::size;
 use crate::cluster::Source;
@@ -12,6 +10,7 @@ use crate::cluster::capture::{CaptureLimits, archive};
 use crate::cluster::live::{CollectRequest, Collected};
 use crate::commands::shared::command::command;
 use crate::commands::shared::diagnosis::Diagnosis;
+use crate::commands::shared::new_file::Target;
 use crate::ctx::{Ctx, now};
 use crate::error::{Error, Exit, Result};
 use crate::rules::{self, Scope};
@@ -81,7 +80,7 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let target = Target::of(args.path()?, args.force)?;
+    let target = Target::of(args.path()?, args.force, "-o")?;
     let request = CollectRequest {
         limits: CaptureLimits {
             size: args.max_size,

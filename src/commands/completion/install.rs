@@ -138,6 +138,7 @@ impl Place {
     /// The file for kubectl, and with `nodewright` those of the other name.
     fn entries(&self, nodewright: bool) -> Vec<Entry> {
         let own = Program::of(self.plugin.as_os_str()).plugin;
+        let own = own.replace('-', "_");
         let mut names = vec![format!("kubectl_complete-{own}")];
         if nodewright && own != "nodewright" {
             names.push("kubectl-nodewright".to_owned());
@@ -236,7 +237,12 @@ impl Entry {
             return There::Same;
         }
         let real = |path: &Path| std::fs::canonicalize(path).ok();
-        let names = ["kubectl-skyhook", "kubectl-nodewright"].map(Some);
+        let names = [
+            "kubectl-skyhook",
+            "kubectl-nodewright",
+            "kubectl-node_rollout",
+        ]
+        .map(Some);
         let ours = match real(&self.path) {
             // Another program may well have the plugin's name.
             Some(leads_to) => real(&self.plugin) == Some(leads_to),

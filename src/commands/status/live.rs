@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, VecDeque};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::assessment::{Assessment, Summary};
-use super::item::SkyhookProgress;
-use super::report::StatusReport;
 use crate::cluster::Cluster;
 use crate::commands::shared::blockers::Blockers;
+use crate::commands::shared::status::StatusReport;
+use crate::commands::shared::status::assessment::{Assessment, Summary};
+use crate::commands::shared::status::item::SkyhookProgress;
 use crate::ctx::{self, AimProgress, AimState, Blocked};
 use crate::model::ProgressState;
 use crate::rules::{self, Goal, Scope};

@@ -1,23 +1,19 @@
-mod assessment;
-mod findings;
-mod item;
 mod live;
 mod overview;
 mod page;
-pub mod report;
 mod screen;
 mod tree;
 
 use std::time::Duration;
 
 use self::live::Live;
-use self::report::StatusReport;
 use crate::args::duration::duration;
 use crate::args::listing::Sorting;
 use crate::args::named;
 use crate::cluster::live::WATCHED;
 use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::command;
+use crate::commands::shared::status::{self, StatusReport};
 use crate::commands::shared::{scope, selection};
 use crate::ctx::{self, Awaited, Ctx};
 use crate::error::{Error, Exit, Result};
@@ -60,7 +56,7 @@ command! {
     "status": Args => run,
     needs: Scope::default().needs(),
     watches: &WATCHED,
-    prints: { "Status": report::Document },
+    prints: { "Status": status::Document },
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {

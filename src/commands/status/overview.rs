@@ -1,10 +1,10 @@
 //! The screen of `status` without a name: one row per custom resource, then the causes.
 
-use super::item::{Compartment, Package, SkyhookProgress};
-use super::report::StatusReport;
 use crate::commands::shared::cause_table;
 use crate::commands::shared::diagnosis::group::FindingGroup;
 use crate::commands::shared::rule::{counted, label_of};
+use crate::commands::shared::status::item::{Compartment, Package, SkyhookProgress};
+use crate::commands::shared::status::{StatusReport, findings};
 use crate::view::text::{self, Line, Text};
 use crate::view::{Table, age, cells, count, list, plural};
 
@@ -121,8 +121,7 @@ pub fn causes(status: &StatusReport<'_>, name: Option<&str>, most: usize) -> Tex
     let all = 0..status.impact.causes.len();
     let about = |at: &usize| {
         let cause = &status.impact.causes[*at];
-        let concerned =
-            name.is_none_or(|name| super::findings::concerns(cause, &status.findings, name));
+        let concerned = name.is_none_or(|name| findings::concerns(cause, &status.findings, name));
         concerned && status.is_grave(*at)
     };
     let shown: Vec<usize> = all.filter(about).collect();
@@ -131,7 +130,7 @@ pub fn causes(status: &StatusReport<'_>, name: Option<&str>, most: usize) -> Tex
     }
     let findings = match name {
         None => status.document.findings,
-        Some(name) => super::findings::Findings::about(name, &status.impact, &status.findings),
+        Some(name) => findings::Findings::about(name, &status.impact, &status.findings),
     };
     let command = match name {
         Some(name) => format!("kubectl skyhook diagnose stuck {name}"),

@@ -1,11 +1,11 @@
 //! The screen of `status NAME`: header, compartments, packages, what happens on the nodes, events, causes.
 
-use super::item::{Compartment, Nodes, Package, SkyhookProgress};
-use super::report::StatusReport;
 use super::{overview, tree};
 use crate::cluster::Cluster;
 use crate::cluster::at_once::AtOnce;
 use crate::commands::shared::event_row;
+use crate::commands::shared::status::StatusReport;
+use crate::commands::shared::status::item::{Compartment, Nodes, Package, SkyhookProgress};
 use crate::view::text::{self, Label, Line, Text};
 use crate::view::{NodeSet, Table, ago, cells, count, plural};
 

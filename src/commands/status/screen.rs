@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::report::StatusReport;
 use super::{overview, page};
+use crate::commands::shared::status::StatusReport;
 use crate::view::text::Text;
 use crate::view::{View, to_json};
 

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use jiff::Timestamp;
 
-use super::item::compartment_title;
 use crate::api::State;
 use crate::cluster::{Cluster, Node, PackageRun, PackageRuns};
+use crate::commands::shared::status::item::compartment_title;
 use crate::model::{Model, NodeProgress, ProgressState};
 use crate::view::text::{self, Label, Line, Text};
 use crate::view::{NodeSet, age, plural};

@@ -198,10 +198,14 @@ impl<'a> Advance<'a> {
     pub(super) fn note(&mut self, number: usize, at: u32, what: Happening<'a>) {
         self.last[number] = Some(self.now);
         let resource = &self.model.resources[number];
+        let (skyhook, seconds) = (resource.skyhook.name(), super::seconds(self.now));
+        if what == Happening::Complete {
+            self.completions.push((skyhook, seconds));
+        }
         if let Some(moments) = &mut self.moments {
             moments.push(Moment {
-                seconds: super::seconds(self.now),
-                skyhook: resource.skyhook.name(),
+                seconds,
+                skyhook,
                 node: resource.nodes[at as usize],
                 what,
             });

@@ -157,12 +157,18 @@ fn every_published_file_is_attested() {
     let attest = uses(publish, "actions/attest-build-provenance").expect("an attestation");
     let script = script(publish);
     let (_, files) = script.split_once("--generate-notes ").expect("files");
-    assert_eq!(attest["with"]["subject-path"], files.trim());
+    let files = files.lines().next().expect("files");
+    assert_eq!(attest["with"]["subject-path"], files);
+    // Both manifests of the krew index are among these files.
+    for name in ["skyhook", "node-rollout"] {
+        assert!(script.contains(name), "{name}");
+    }
+    assert!(script.contains("$(base64 -w0 \"dist/$name.yaml\")"));
     let mut all = jobs(&release).values().map(self::script);
     let sums = all
         .find(|script| script.contains("> SHA256SUMS"))
         .expect("sums");
-    assert!(sums.contains("sha256sum -- *.tar.gz *.cdx.json skyhook.yaml > SHA256SUMS"));
+    assert!(sums.contains("sha256sum -- *.tar.gz *.cdx.json *.yaml > SHA256SUMS"));
 }
 
 #[test]

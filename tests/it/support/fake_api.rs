@@ -29,6 +29,7 @@ mod watch;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use jiff::SignedDuration;
 use kubectl_skyhook::api::ApiFlavor;
@@ -58,6 +59,8 @@ pub struct State {
     token: Option<String>,
     /// How far its clock is ahead of this machine's; with `None` responses show no other clock.
     pub clock_ahead: Option<SignedDuration>,
+    /// The time that each response takes.
+    latency: Duration,
 }
 
 /// The object with the field manager that a server records where the operator cordoned a node; fixtures lack it, as kubectl
@@ -128,6 +131,12 @@ impl FakeApi {
     /// Accepts no request without this bearer token.
     pub fn require_token(self, token: &str) -> FakeApi {
         self.state().token = Some(token.to_owned());
+        self
+    }
+
+    /// Answers each request after this time.
+    pub fn latency(self, latency: Duration) -> FakeApi {
+        self.state().latency = latency;
         self
     }
 

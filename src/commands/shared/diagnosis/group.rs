@@ -82,6 +82,14 @@ impl<'a> FindingGroup<'a> {
     }
 
     pub fn text(&self, cluster: &Cluster, wide: bool, detail: Detail) -> Text {
+        let mut text = Text::new();
+        text.line(self.title(cluster, wide));
+        text.indented(2, self.body(cluster, wide, detail));
+        text
+    }
+
+    /// The text below the title.
+    pub fn body(&self, cluster: &Cluster, wide: bool, detail: Detail) -> Text {
         let mut body = Text::new();
         body.paragraph(self.message());
         if let Some(contrast) = contrast::sentence(&self.contrasts(cluster)) {
@@ -111,10 +119,7 @@ impl<'a> FindingGroup<'a> {
         if detail != Detail::Short {
             body.append(self.held_up(cluster, wide));
         }
-        let mut text = Text::new();
-        text.line(self.title(cluster, wide));
-        text.indented(2, body);
-        text
+        body
     }
 
     /// The message, in words that are true of all findings.
@@ -153,7 +158,7 @@ impl<'a> FindingGroup<'a> {
         text::dim(more) + text::command(shell_words(&argv))
     }
 
-    fn title(&self, cluster: &Cluster, wide: bool) -> Line {
+    pub fn title(&self, cluster: &Cluster, wide: bool) -> Line {
         let first = self.findings[0];
         let title =
             severity(first.severity) + " " + text::name(first.rule.code) + " " + first.rule.name;

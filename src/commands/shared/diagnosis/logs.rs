@@ -75,7 +75,7 @@ impl Diagnosis<'_> {
     }
 
     /// One line on the logs that could not be read.
-    pub(super) fn logs_not_read(&self) -> Option<Line> {
+    pub fn logs_not_read(&self) -> Option<Line> {
         let unread = self.tails.iter().filter_map(|tail| match tail {
             Tail::Unread(why) => Some((why.as_str(), tail)),
             Tail::Late => Some(("no response within a second", tail)),

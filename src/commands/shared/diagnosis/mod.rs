@@ -88,7 +88,7 @@ impl<'a> Diagnosis<'a> {
     }
 
     /// The causes, each with its effects.
-    fn causes(&self) -> Vec<FindingGroup<'_>> {
+    pub fn causes(&self) -> Vec<FindingGroup<'_>> {
         let findings = &self.report.findings;
         let causes = self.impact.causes.iter();
         causes
@@ -160,7 +160,7 @@ impl<'a> Diagnosis<'a> {
         text
     }
 
-    fn verdict(&self) -> Line {
+    pub fn verdict(&self) -> Line {
         let counts = &self.report.counts;
         let mut parts = counted(counts.errors, counts.warnings);
         if counts.infos > 0 {
@@ -194,7 +194,7 @@ impl<'a> Diagnosis<'a> {
     }
 
     /// The scope of the rules. The number of rules appears only if it was chosen: it grows with every release.
-    fn checked(&self) -> String {
+    pub fn checked(&self) -> String {
         let counts = &self.report.counts;
         let mut things = vec![
             plural(counts.skyhooks, self.cluster.flavor().kind()),
@@ -223,7 +223,7 @@ impl<'a> Diagnosis<'a> {
     }
 
     /// Rules that could not be checked, those of one reason together.
-    fn not_checked(&self) -> Option<Text> {
+    pub fn not_checked(&self) -> Option<Text> {
         let not_checked = &self.report.not_checked;
         if not_checked.is_empty() {
             return None;

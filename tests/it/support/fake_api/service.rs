@@ -41,6 +41,10 @@ where
         Box::pin(async move {
             let (head, body) = request.into_parts();
             let body = body.collect().await.expect("a body that can be read");
+            let latency = fake.state().latency;
+            if !latency.is_zero() {
+                tokio::time::sleep(latency).await;
+            }
             let answer = fake.state().answer(head, &body.to_bytes());
             let date = fake.state().date();
             let cut = || io::Error::from(io::ErrorKind::ConnectionReset);

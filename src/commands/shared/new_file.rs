@@ -1,4 +1,4 @@
-//! Where the capture is written: to a file, completely or not at all, or to standard output.
+//! The output file of a command: written completely or not at all; or standard output.
 
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -20,12 +20,12 @@ pub struct File {
 }
 
 impl Target {
-    /// Checks that the file can be written, before the cluster is read.
+    /// Checks that the file can be written, before the cluster is read. The hint of a refusal names the flag.
     ///
     /// # Errors
     ///
     /// The file exists, or its directory does not.
-    pub fn of(path: PathBuf, force: bool) -> Result<Target> {
+    pub fn of(path: PathBuf, force: bool, flag: &str) -> Result<Target> {
         if path == Path::new("-") {
             return Ok(Target::Stdout);
         }
@@ -39,8 +39,9 @@ impl Target {
         }
         if there.is_some() && !stream && !force {
             return Err(
-                Error::refused(format!("{shown} already exists; nothing was collected"))
-                    .hint("use --force to overwrite it, or -o FILE to write to another file"),
+                Error::refused(format!("{shown} already exists; nothing was written")).hint(
+                    format!("use --force to overwrite it, or {flag} FILE to write to another file"),
+                ),
             );
         }
         if !directory(&path).is_dir() {

@@ -277,16 +277,10 @@ struct Tally {
 
 impl Tally {
     fn add(&mut self, progress: &NodeProgress<'_>, record: Option<&NodeRecord>, deleting: bool) {
-        let cleaned = matches!(progress.next_action, Some(Action::Finalize))
-            || matches!(progress.reason, WaitReason::Deletion(_));
-        let state = match progress.state {
-            _ if deleting && cleaned => ProgressState::Complete,
-            state => state,
-        };
+        let (state, failed) = state_on_node(progress, record, deleting);
         self.states.add(state);
-        let erroring = record.is_some_and(|on| on.status == Some(Status::Erroring));
-        let given_up = matches!(progress.reason, WaitReason::GivenUp { .. });
-        self.failed += usize::from(state != ProgressState::Complete && (erroring || given_up));
+        self.failed += usize::from(failed);
+        let erroring = is_erroring(record);
         match state {
             ProgressState::Complete => {}
             ProgressState::Running => {
@@ -331,8 +325,29 @@ impl Tally {
     }
 }
 
+/// The state of a custom resource on a node, and whether a stage fails or has failed for good there.
+pub fn state_on_node(
+    progress: &NodeProgress<'_>,
+    record: Option<&NodeRecord>,
+    deleting: bool,
+) -> (ProgressState, bool) {
+    let cleaned = matches!(progress.next_action, Some(Action::Finalize))
+        || matches!(progress.reason, WaitReason::Deletion(_));
+    let state = match progress.state {
+        _ if deleting && cleaned => ProgressState::Complete,
+        state => state,
+    };
+    let given_up = matches!(progress.reason, WaitReason::GivenUp { .. });
+    let failed = state != ProgressState::Complete && (is_erroring(record) || given_up);
+    (state, failed)
+}
+
+fn is_erroring(record: Option<&NodeRecord>) -> bool {
+    record.is_some_and(|on| on.status == Some(Status::Erroring))
+}
+
 /// `driver apply`, or the operator's next action.
-fn running(progress: &NodeProgress<'_>) -> String {
+pub fn running(progress: &NodeProgress<'_>) -> String {
     match (&progress.reason, &progress.next_action) {
         (WaitReason::Stage { package, stage }, _) => format!("{package} {stage}"),
         (WaitReason::Kubelet(_), _) => "pod not started yet".to_owned(),

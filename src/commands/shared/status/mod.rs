@@ -1,14 +1,18 @@
 //! The document of `status`.
 
+pub mod assessment;
+pub mod findings;
+pub mod item;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::assessment::Assessor;
-use super::findings::Findings;
-use super::item::{ProgressReader, SkyhookProgress};
+use self::assessment::Assessor;
+use self::findings::Findings;
+use self::item::{ProgressReader, SkyhookProgress};
 use crate::args::listing::Sorting;
 use crate::cluster::Cluster;
-use crate::model::Model;
+use crate::model::{Model, Timeline};
 use crate::rules::impact::Impact;
 use crate::rules::{Finding, Report, Severity, Verdict};
 use crate::view::text::{self, Line};
@@ -16,13 +20,14 @@ use crate::view::{FormatError, to_json};
 
 /// The state of the operator and its custom resources.
 pub struct StatusReport<'a> {
-    pub(super) cluster: &'a Cluster,
-    pub(super) model: Model<'a>,
-    pub(super) findings: Vec<Finding>,
-    pub(super) impact: Impact<'a>,
-    pub(super) document: Document,
+    pub cluster: &'a Cluster,
+    pub model: Model<'a>,
+    pub findings: Vec<Finding>,
+    pub impact: Impact<'a>,
+    pub timeline: Timeline<'a>,
+    pub document: Document,
     /// Whether custom resources were named: each has a page of its own.
-    pub(super) named: bool,
+    pub named: bool,
 }
 
 /// The operator, and the progress of each custom resource.
@@ -34,24 +39,24 @@ pub struct Document {
     kind: String,
     taken_at: String,
     verdict: Verdict,
-    pub(super) operator: Operator,
-    pub(super) items: Vec<SkyhookProgress>,
+    pub operator: Operator,
+    pub items: Vec<SkyhookProgress>,
     /// Custom resources of the other API, which are not listed.
-    pub(super) legacy: usize,
+    pub legacy: usize,
     /// Causes that `diagnose stuck` reports, by severity.
-    pub(super) findings: Findings,
+    pub findings: Findings,
     /// Nodes that errors block.
     blocked_nodes: usize,
     /// Nodes that some custom resource selects.
     selected_nodes: usize,
     /// Rules that could not be checked.
-    pub(super) not_checked: usize,
+    pub not_checked: usize,
 }
 
 /// The operator, and the API that it acts on.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Operator {
+pub struct Operator {
     api: String,
     reasons: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -99,11 +104,13 @@ impl<'a> StatusReport<'a> {
             selected_nodes: impact.selected,
             not_checked: report.not_checked.len(),
         };
+        let timeline = reader.assessor.timeline;
         StatusReport {
             cluster,
             model,
             findings,
             impact,
+            timeline,
             document,
             named,
         }
@@ -123,7 +130,7 @@ impl<'a> StatusReport<'a> {
     }
 
     /// Whether the cause at this place is more than worth knowing.
-    pub(super) fn is_grave(&self, at: usize) -> bool {
+    pub fn is_grave(&self, at: usize) -> bool {
         self.impact.causes[at].severity > Severity::Info
     }
 }

@@ -1,0 +1,127 @@
+//! The answers of several contexts in one: tables with a CONTEXT column, documents with `context` in each item.
+
+use serde_json::{Map, Value, json};
+
+use super::text::{Block, Content, Text, heading};
+use super::{API_VERSION, OutputFormat, Table, View};
+
+/// The views that a command has shown for one context, in the form that the format needs.
+#[derive(Debug, Default)]
+pub struct Captured {
+    text: Text,
+    names: Vec<String>,
+    documents: Vec<Value>,
+}
+
+/// The answer of one context.
+#[derive(Debug)]
+pub struct ContextAnswer {
+    pub context: String,
+    pub exit_code: u8,
+    /// Why there is no answer, or no complete one.
+    pub error: Option<String>,
+    pub captured: Captured,
+}
+
+/// The answers of all contexts, in the order in which they were named.
+pub struct Contexts(pub Vec<ContextAnswer>);
+
+impl Captured {
+    pub fn add(&mut self, view: &dyn View, format: &OutputFormat) {
+        match format {
+            OutputFormat::Table => drop(self.text.append(view.blocks(false))),
+            OutputFormat::Wide => drop(self.text.append(view.blocks(true))),
+            OutputFormat::Name => self.names.extend(view.names()),
+            _ => self.documents.push(view.document()),
+        }
+    }
+}
+
+impl View for Contexts {
+    /// Tables of the same columns are one table. The other lines follow, under the name of their context.
+    fn blocks(&self, _wide: bool) -> Text {
+        let mut tables: Vec<Table> = Vec::new();
+        let mut others = Text::new();
+        for ContextAnswer {
+            context, captured, ..
+        } in &self.0
+        {
+            let mut own = Text::new();
+            for Block { indent, content } in &captured.text.blocks {
+                match content {
+                    Content::Table(table) => add(&mut tables, table.in_context(context)),
+                    content => own.blocks.push(Block {
+                        indent: *indent,
+                        content: content.clone(),
+                    }),
+                }
+            }
+            if !own.is_empty() {
+                others.blank().line(heading(context)).indented(2, own);
+            }
+        }
+        let mut text = Text::new();
+        for table in tables {
+            text.blank().table(table);
+        }
+        text.append(others);
+        text
+    }
+
+    /// `CONTEXT resource/name`
+    fn names(&self) -> Vec<String> {
+        let names = |answer: &ContextAnswer| {
+            let names = answer.captured.names.iter();
+            let names = names.map(|name| format!("{} {name}", answer.context));
+            names.collect::<Vec<_>>()
+        };
+        self.0.iter().flat_map(names).collect()
+    }
+
+    /// The items of all lists. A document that is no list is an item; the other fields of a list are under `contexts`.
+    fn document(&self) -> Value {
+        let mut items = Vec::new();
+        let mut contexts = Vec::new();
+        for answer in &self.0 {
+            let mut summary = Map::new();
+            summary.insert("context".to_owned(), answer.context.as_str().into());
+            summary.insert("exitCode".to_owned(), answer.exit_code.into());
+            if let Some(error) = &answer.error {
+                summary.insert("error".to_owned(), error.as_str().into());
+            }
+            for document in &answer.captured.documents {
+                let mut document = document.clone();
+                match document.get_mut("items").map(Value::take) {
+                    Some(Value::Array(list)) => {
+                        let fields = document.as_object_mut().expect("it has items");
+                        fields.remove("items");
+                        summary.insert("document".to_owned(), document);
+                        items.extend(list.into_iter().map(|item| with(&answer.context, item)));
+                    }
+                    _ => items.push(with(&answer.context, document)),
+                }
+            }
+            contexts.push(Value::Object(summary));
+        }
+        json!({"apiVersion": API_VERSION, "kind": "Contexts", "contexts": contexts, "items": items})
+    }
+}
+
+/// The item with its context as the first field.
+fn with(context: &str, item: Value) -> Value {
+    let mut fields = Map::new();
+    fields.insert("context".to_owned(), context.into());
+    match item {
+        Value::Object(own) => fields.extend(own),
+        value => drop(fields.insert("value".to_owned(), value)),
+    }
+    Value::Object(fields)
+}
+
+/// Joins the table of the same columns, if there is one.
+fn add(tables: &mut Vec<Table>, table: Table) {
+    match tables.iter_mut().find(|known| known.has_columns_of(&table)) {
+        Some(known) => known.join(table),
+        None => tables.push(table),
+    }
+}

@@ -1,0 +1,207 @@
+//! `--contexts`: one command for several contexts.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::fake_api::{FakeApi, Reply, Served};
+use crate::support::run::{Run, RunOutput};
+use crate::support::test_cluster::captured_api;
+
+/// Servers with a context each, in one kubeconfig.
+struct Servers {
+    fakes: Vec<FakeApi>,
+    _served: Vec<Served>,
+    directory: TempDir,
+}
+
+impl Servers {
+    /// Each context with its server.
+    fn of(contexts: Vec<(&str, FakeApi)>) -> Servers {
+        let served: Vec<Served> = contexts.iter().map(|(_, fake)| fake.serve()).collect();
+        let names = || contexts.iter().map(|(name, _)| *name);
+        let clusters: Vec<Value> = names()
+            .zip(&served)
+            .map(|(name, served)| json!({"name": name, "cluster": {"server": served.url}}))
+            .collect();
+        let config = json!({
+            "apiVersion": "v1", "kind": "Config", "clusters": clusters, "users": [],
+            "contexts": names()
+                .map(|name| json!({"name": name, "context": {"cluster": name, "user": ""}}))
+                .collect::<Vec<_>>(),
+        });
+        let directory = tempfile::tempdir().expect("a directory");
+        std::fs::write(directory.path().join("config"), config.to_string()).expect("a write");
+        Servers {
+            fakes: contexts.into_iter().map(|(_, fake)| fake).collect(),
+            _served: served,
+            directory,
+        }
+    }
+
+    fn kubeconfig(&self) -> PathBuf {
+        self.directory.path().join("config")
+    }
+
+    fn run(&self, words: &str) -> RunOutput {
+        Run::new(words.split_whitespace())
+            .kubeconfig(&self.kubeconfig())
+            .output()
+    }
+
+    fn time(&self, words: &str) -> Duration {
+        let start = Instant::now();
+        self.run(words).expect_code(0);
+        start.elapsed()
+    }
+}
+
+/// A failing and a healthy cluster, and one that does not let the user read custom resources or nodes.
+fn three() -> Servers {
+    let closed = captured_api("complete");
+    closed.on("LIST *").reply(403);
+    Servers::of(vec![
+        ("prod-east", captured_api("apply-erroring")),
+        ("prod-west", captured_api("complete")),
+        ("stage", closed),
+    ])
+}
+
+#[test]
+fn tables_have_a_column_of_contexts() {
+    let servers = three();
+    let output = servers.run("node status --contexts prod-west,prod-east");
+    output.expect_code(0);
+    assert_snapshot!("node_status", output.transcript());
+}
+
+/// The failing context is named on stderr; the answers of the others are whole.
+#[test]
+fn a_context_that_fails_does_not_hide_the_others() {
+    let servers = three();
+    let output = servers.run("node status --contexts *");
+    output.expect_code(1);
+    assert_snapshot!("one_fails", output.transcript());
+}
+
+#[test]
+fn documents_name_the_context_of_each_item() {
+    let servers = three();
+    let list = servers.run("status -o json --contexts prod-*,stage").json();
+    assert_eq!(list["kind"], "Contexts");
+    let items = list["items"].as_array().expect("items");
+    let contexts: Vec<&Value> = items.iter().map(|item| &item["context"]).collect();
+    assert_eq!(contexts, ["prod-east", "prod-west"]);
+    assert!(
+        items.iter().all(|item| item["name"] == "gpu-tune"),
+        "{list:#}"
+    );
+    let contexts = list["contexts"].as_array().expect("contexts");
+    let codes: Vec<&Value> = contexts.iter().map(|one| &one["exitCode"]).collect();
+    assert_eq!(codes, [0, 0, 1]);
+    assert_eq!(contexts[0]["document"]["kind"], "Status");
+    let error = contexts[2]["error"].as_str().expect("an error");
+    assert!(error.contains("cannot read"), "{error}");
+    // A document that is no list is an item.
+    let diagnosis = servers
+        .run("diagnose stuck -o json --contexts prod-west")
+        .json();
+    assert_eq!(diagnosis["items"][0]["context"], "prod-west");
+    assert_eq!(diagnosis["items"][0]["kind"], "Diagnosis");
+    let path = "jsonpath={.items[*].context}";
+    let output = servers.run(&format!("status --contexts prod-* -o {path}"));
+    assert_eq!(output.stdout, "prod-east prod-west");
+    let names = servers.run("status --contexts prod-* -o name");
+    assert_eq!(
+        names.stdout,
+        "prod-east skyhook/gpu-tune\nprod-west skyhook/gpu-tune\n"
+    );
+}
+
+/// Findings come before errors, errors before success.
+#[test]
+fn exit_codes_have_an_order() {
+    let servers = three();
+    for (contexts, code) in [
+        ("prod-west", 0),
+        ("prod-west,stage", 1),
+        ("prod-west,prod-east", 2),
+        ("stage,prod-east,prod-west", 2),
+    ] {
+        let output = servers.run(&format!("diagnose stuck --contexts {contexts}"));
+        assert_eq!(
+            output.code,
+            Some(code),
+            "{contexts}: {}",
+            output.transcript()
+        );
+    }
+}
+
+#[test]
+fn writing_commands_take_one_context() {
+    let servers = three();
+    for words in [
+        "pause gpu-tune --yes",
+        "reset gpu-tune --node node-1 --dry-run",
+        "fix",
+        "undo",
+    ] {
+        let output = servers.run(&format!("{words} --contexts prod-*"));
+        output.expect_code(64);
+        output.expect_stderr("takes exactly one context");
+    }
+    for fake in &servers.fakes {
+        assert!(fake.lines().is_empty(), "{:?}", fake.lines());
+    }
+    for (words, says) in [
+        (
+            "status --contexts prod-* --context stage",
+            "--contexts cannot be used with --context",
+        ),
+        (
+            "status --contexts prod-* --from x",
+            "--contexts cannot be used with --from",
+        ),
+        ("collect --contexts prod-*", "does not support --contexts"),
+    ] {
+        let output = servers.run(words);
+        output.expect_code(64);
+        output.expect_stderr(says);
+    }
+    let unknown = servers.run("status --contexts prod-east,prod-wets");
+    unknown.expect_code(1);
+    unknown.expect_stderr("context \"prod-wets\" not found");
+    unknown.expect_stderr("did you mean prod-west");
+}
+
+/// All contexts are read at the same time.
+#[test]
+fn three_contexts_take_as_long_as_the_slowest() {
+    let slow = || captured_api("complete").latency(Duration::from_secs(1));
+    let servers = Servers::of(vec![("a", slow()), ("b", slow()), ("c", slow())]);
+    let one = servers.time("status --context a");
+    let all = servers.time("status --contexts a,b,c");
+    assert!(
+        all <= one.mul_f64(1.2),
+        "{all:?} for three, {one:?} for one"
+    );
+}
+
+#[test]
+fn a_context_that_is_down_is_bounded() {
+    let silent = captured_api("complete");
+    silent.on("GET *").reply(Reply::Hang);
+    silent.on("LIST *").reply(Reply::Hang);
+    let servers = Servers::of(vec![("up", captured_api("complete")), ("down", silent)]);
+    let start = Instant::now();
+    let output = servers.run("status --contexts up,down --request-timeout 1s");
+    let took = start.elapsed();
+    output.expect_code(1);
+    output.expect_stdout("up       gpu-tune  Complete");
+    output.expect_stderr("down: error: ");
+    assert!(took < Duration::from_secs(20), "{took:?}");
+}
