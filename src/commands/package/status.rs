@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::args::listing::Sorting;
+use crate::args::listing::{RowFilter, Sorting};
 use crate::args::named;
 use crate::args::nodes::OnNodes;
 use crate::cluster::{Cluster, Phase, Source};
@@ -41,6 +41,8 @@ pub struct Args {
     #[arg(long)]
     drift: bool,
     #[command(flatten)]
+    filter: RowFilter,
+    #[command(flatten)]
     sorting: Sorting,
     #[command(flatten)]
     expand: Expand,
@@ -63,6 +65,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         ([], _) if args.drift => {
             ctx.note("Every recorded version is that of the spec.");
         }
+        ([], _) if !args.filter.is_empty() => ctx.note("No row matches."),
         ([], Some(skyhook)) => ctx.note(format!(
             "{skyhook} does not select these nodes and has no state on them."
         )),
@@ -77,7 +80,8 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 fn view(cluster: &Cluster, args: &Args) -> Result<PackageStatus> {
     selection::readable(cluster, Source::Nodes)?;
     let package = args.package.as_deref();
-    let nodes = nodes::selected(cluster, args.on.query())?;
+    let mut nodes = nodes::selected(cluster, args.on.query())?;
+    nodes.retain(|node| !args.filter.cordoned || node.unschedulable);
     let mut all = Vec::new();
     match &args.skyhook {
         Some(skyhook) => {
@@ -99,6 +103,8 @@ fn view(cluster: &Cluster, args: &Args) -> Result<PackageStatus> {
     if args.drift {
         all.retain(PackageRow::drifts);
     }
+    all.retain(|row| args.filter.has_status(row.status()));
+    all.retain(|row| !args.filter.failed_only || row.fails());
     args.sorting.sort(&mut all, to_json)?;
     Ok(PackageStatus {
         rows: all,

@@ -120,6 +120,22 @@ impl PackageRow {
     pub fn drifts(&self) -> bool {
         self.recorded && self.in_spec == Some(false)
     }
+
+    /// The recorded state; before the first stage, the status of the node.
+    pub fn status(&self) -> &str {
+        match self.state.as_str() {
+            "" => &self.node_status,
+            state => state,
+        }
+    }
+
+    /// Whether the package fails, or its state cannot be read.
+    pub fn fails(&self) -> bool {
+        matches!(
+            self.phase,
+            Phase::Failing | Phase::UninstallFailing | Phase::Malformed
+        )
+    }
 }
 
 /// The phase of a package in words.
