@@ -131,12 +131,16 @@ impl Request<'_> {
                 Verb::Resume => "paused",
                 _ => "disabled",
             };
-            let (stay, were) = if names.len() == 1 { ("stays", "was") } else { ("stay", "were") };
-            format!(
-                "{} {stay} {participle}: {were} not {participle} with this plugin; to {} anyway, give the name or --force",
-                list(&names),
-                self.verb.word(),
-            )
+            let word = self.verb.word();
+            match names.as_slice() {
+                [name] => format!(
+                    "{name} stays {participle}: nothing shows that this plugin {participle} it; to {word} it, give its name or --force"
+                ),
+                names => format!(
+                    "{} stay {participle}: nothing shows that this plugin {participle} them; to {word} them, give their names or --force",
+                    list(names)
+                ),
+            }
         });
         Ok((ours, left))
     }

@@ -23,3 +23,4 @@ pub mod scope;
 pub mod selection;
 pub mod shell_words;
 pub mod stranding;
+pub mod watched;

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::api::Status;
+use crate::api::{State, Status};
 use crate::cluster::{Cluster, Node, NodeRecord, PackageRuns, Phase, Placement, Source};
 use crate::view::age;
 
@@ -131,10 +131,12 @@ impl PackageRow {
 
     /// Whether the package fails, or its state cannot be read.
     pub fn fails(&self) -> bool {
-        matches!(
+        let fails = matches!(
             self.phase,
             Phase::Failing | Phase::UninstallFailing | Phase::Malformed
-        )
+        );
+        // Of a version that is not in the spec, only the state says so.
+        fails || self.state == State::Erroring.as_str()
     }
 }
 
