@@ -1,7 +1,9 @@
 //! The flags of lists.
 
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use serde_json::Value;
 
+use crate::api::Status;
 use crate::view::{FormatError, SortBy};
 
 const HEADING: &str = "Output options";
@@ -40,4 +42,38 @@ pub struct Labels {
     /// Show the labels of each node as the last column
     #[arg(long, help_heading = HEADING)]
     pub show_labels: bool,
+}
+
+// See above.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct RowFilter {
+    /// Show only rows with this status; may be repeated
+    ///
+    /// A row of a package has the state of the package, and before its first stage the status of the node.
+    #[arg(long, value_name = "STATUS", value_delimiter = ',', value_parser = statuses())]
+    pub status: Vec<Status>,
+
+    /// Show only failures
+    #[arg(long)]
+    pub failed_only: bool,
+
+    /// Show only cordoned nodes
+    #[arg(long)]
+    pub cordoned: bool,
+}
+
+impl RowFilter {
+    /// Whether a row with this status is shown.
+    pub fn has_status(&self, status: &str) -> bool {
+        self.status.is_empty() || self.status.iter().any(|one| one.as_str() == status)
+    }
+
+    /// Whether it shows every row.
+    pub fn is_empty(&self) -> bool {
+        self.status.is_empty() && !self.failed_only && !self.cordoned
+    }
+}
+
+fn statuses() -> impl clap::builder::TypedValueParser<Value = Status> {
+    PossibleValuesParser::new(Status::KNOWN).map(|word| Status::from(word.as_str()))
 }

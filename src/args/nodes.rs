@@ -145,6 +145,10 @@ pub struct AnyNodes {
     /// Only nodes whose full name matches the regular expression
     #[arg(long = "match", value_name = "REGEX", value_parser = pattern)]
     pub pattern: Option<Regex>,
+
+    /// Only nodes with these labels
+    #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = selector)]
+    pub selector: Option<LabelSelector>,
 }
 
 impl AnyNodes {
@@ -152,7 +156,7 @@ impl AnyNodes {
         NodeQuery {
             named: &self.nodes,
             pattern: self.pattern.as_ref(),
-            selector: None,
+            selector: self.selector.as_ref(),
         }
     }
 }
@@ -161,7 +165,7 @@ impl AnyNodes {
 #[derive(Debug, Clone, clap::Args)]
 #[command(mut_arg("nodes", |nodes| {
     nodes
-        .required_unless_present("pattern")
+        .required_unless_present_any(["pattern", "selector"])
         .help("Node names, sets such as gpu-[01-12], or globs such as 'gpu-*'")
 }))]
 pub struct SomeNodes {

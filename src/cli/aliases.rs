@@ -20,6 +20,7 @@ const ALIASES: &[(&[&str], &[&str])] = &[
     (&["describe"], &["status"]),
     (&["rollout", "status"], &["status"]),
     (&["rollout", "history"], &["journal", "list"]),
+    (&["watch"], &["status", "--watch"]),
     (&["logs"], &["package", "logs"]),
     (&["history"], &["journal", "list"]),
     (&["check"], &["diagnose", "check"]),
@@ -35,7 +36,6 @@ pub const TIPS: &[(&str, &str)] = &[
     ("retry", "package retry"),
     ("rerun", "package rerun"),
     ("rollout", "status"),
-    ("watch", "wait"),
 ];
 
 /// The arguments, the first of which is the program, with our command in place of an alias.

@@ -11,7 +11,7 @@ impl Skyhook {
     }
 
     /// The same of any annotation.
-    pub(super) fn annotation_written(&self, key: &str) -> Option<(&str, Option<Timestamp>)> {
+    pub fn annotation_written(&self, key: &str) -> Option<(&str, Option<Timestamp>)> {
         let key = format!("f:{key}");
         self.metadata
             .managed_fields

@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -9,9 +9,9 @@ use crate::args::named;
 use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::command;
 use crate::commands::shared::event_row::{self, EventRow};
-use crate::commands::shared::{scope, selection};
-use crate::ctx::Ctx;
-use crate::error::{Exit, Result};
+use crate::commands::shared::{scope, selection, watched};
+use crate::ctx::{self, AimProgress, AimState, Awaited, Blocked, Ctx};
+use crate::error::{Error, Exit, Result};
 use crate::view::text::Text;
 use crate::view::{View, to_json};
 
@@ -22,7 +22,8 @@ use crate::view::{View, to_json};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook events
-  kubectl skyhook events gpu-tune --since 10m")]
+  kubectl skyhook events gpu-tune --since 10m
+  kubectl skyhook events -w")]
 pub struct Args {
     /// Show only events of these custom resources
     #[arg(value_name = "NAME", value_parser = named::skyhook)]
@@ -31,7 +32,20 @@ pub struct Args {
     /// Show only events within this time
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     since: Option<Duration>,
+
+    /// Watch, until Ctrl-C or --timeout
+    ///
+    /// On a terminal the latest events are drawn again in place; in a pipe each new event, or new count, is a line.
+    #[arg(short, long)]
+    watch: bool,
+
+    /// With --watch: how long to watch; 0 watches forever
+    #[arg(long, value_name = "DURATION", default_value = "0", value_parser = duration, requires = "watch")]
+    timeout: Duration,
 }
+
+/// The latest events of a watch on a terminal.
+const SHOWN: usize = 20;
 
 const READS: [Source; 4] = [
     Source::Skyhooks,
@@ -43,18 +57,100 @@ const READS: [Source; 4] = [
 command! {
     "events": Args => run,
     needs: READS,
+    watches: &[Source::Skyhooks, Source::Nodes],
     prints: { "Events": Vec<EventRow> },
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
+    if args.watch {
+        watched::refuse(ctx, None)?;
+    }
     let cluster = ctx.load(&READS).await?;
     let events = view(&cluster, args)?;
+    scope::say_what_is_missing(ctx, &cluster, &READS);
+    if args.watch {
+        return watch(ctx, args, cluster).await;
+    }
     if events.rows.is_empty() {
         ctx.note("No events.");
     }
-    scope::say_what_is_missing(ctx, &cluster, &READS);
     ctx.show(&events)?;
     Ok(selection::exit_without(&cluster, &[Source::Events]))
+}
+
+async fn watch(ctx: &mut Ctx, args: &Args, cluster: Cluster) -> Result<Exit> {
+    let mut live = Live::new(args);
+    let timeout = (!args.timeout.is_zero()).then_some(args.timeout);
+    let ended = tokio::select! {
+        biased;
+        () = ctx::interrupt() => None,
+        ended = ctx.wait(&mut live, cluster, timeout) => Some(ended?),
+    };
+    // The terminal has cleared the last screen; a pipe has every line already.
+    if ctx.redraws() {
+        ctx.show(&live.events)?;
+    }
+    match ended {
+        None => Ok(Exit::Interrupted),
+        Some(Awaited::TimedOut) => Err(watched::timed_out(args.timeout)),
+        Some(Awaited::Lost(error)) => Err(Error::from(error)),
+        Some(Awaited::Never(why)) => Err(Error::failed(why)),
+        Some(Awaited::Met | Awaited::Blocked(_)) => Ok(Exit::Done),
+    }
+}
+
+/// The watched events.
+struct Live<'a> {
+    args: &'a Args,
+    events: Events,
+    /// How often each row was counted when it was printed, by reason and message.
+    printed: HashMap<(String, String), i64>,
+}
+
+impl<'a> Live<'a> {
+    fn new(args: &'a Args) -> Live<'a> {
+        Live {
+            args,
+            events: Events {
+                rows: Vec::new(),
+                now: Timestamp::UNIX_EPOCH,
+            },
+            printed: HashMap::new(),
+        }
+    }
+}
+
+impl ctx::Aim for Live<'_> {
+    fn look(&mut self, cluster: &Cluster) -> AimProgress {
+        let mut progress = AimProgress {
+            state: AimState::NotYet,
+            whole: Text::new(),
+            news: Vec::new(),
+        };
+        // Events that cannot be read for a moment do not end a watch.
+        let Ok(events) = view(cluster, self.args) else {
+            progress.whole = self.events.blocks(false);
+            return progress;
+        };
+        for row in &events.rows {
+            let before = self.printed.insert(row.key(), row.count);
+            if before.is_none_or(|count| count != row.count) {
+                progress.news.push(row.line());
+            }
+        }
+        let shown = events.rows.len().saturating_sub(SHOWN);
+        progress.whole = event_row::table(&events.rows[shown..], events.now).into();
+        self.events = events;
+        progress
+    }
+
+    fn blocked(&mut self, _cluster: &Cluster) -> Blocked {
+        Blocked::No
+    }
+
+    fn is_screen(&self) -> bool {
+        true
+    }
 }
 
 fn view(cluster: &Cluster, args: &Args) -> Result<Events> {

@@ -1,15 +1,18 @@
 //! `reset`: makes packages run again from the start.
 
+use crate::api::Skyhook;
 use crate::args::named;
 use crate::args::safety::Safety;
 use crate::args::selection::Selection;
-use crate::cluster::{Cluster, Source};
+use crate::cluster::{Cluster, Node, NodeRecord, Source};
 use crate::commands::shared::command::command;
 use crate::commands::shared::migration::Force;
 use crate::commands::shared::{nodes, reset, scope, selection};
 use crate::ctx::Ctx;
-use crate::error::{Exit, Result};
+use crate::error::{Error, Exit, Result};
 use crate::plan::Plan;
+use crate::plan::build::merge;
+use crate::view::plural;
 
 /// Reset package state, so that packages rerun from the start
 ///
@@ -21,22 +24,26 @@ use crate::plan::Plan;
 /// resource is gone, the node is uncordoned, unless something else keeps it cordoned.
 ///
 /// If the operator could write to the same nodes meanwhile, the custom resource is paused first and resumed afterwards.
+///
+/// Without a NAME, every custom resource is reset on the selected nodes, in the order in which the operator works on them,
+/// as one plan.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook reset gpu-tune --dry-run
   kubectl skyhook reset gpu-tune --node gpu-0001
+  kubectl skyhook reset --node gpu-0001
   kubectl skyhook reset gpu-tune --failed-only --canary 2 --pause-between 5m
   kubectl skyhook reset gpu-tune --package driver:2.0.1 -l pool=gpu")]
 pub struct Args {
-    /// The custom resource
+    /// The custom resource; with selected nodes, default: all
     #[arg(value_name = "NAME", value_parser = named::skyhook)]
-    pub name: String,
+    pub name: Option<String>,
 
     #[command(flatten)]
     pub selection: Selection,
 
     /// Only this package, in all versions or in one
-    #[arg(long, value_name = "PACKAGE[:VERSION]")]
+    #[arg(long, value_name = "PACKAGE[:VERSION]", requires = "name")]
     pub package: Option<String>,
 
     /// Do not reset the rollout's batch state
@@ -44,7 +51,7 @@ pub struct Args {
     pub skip_batch_reset: bool,
 
     /// Restart the rollout's batches even if only some nodes or packages are reset
-    #[arg(long = "reset-batches")]
+    #[arg(long = "reset-batches", requires = "name")]
     pub batches: bool,
 
     /// Let the operator taint the nodes again until packages are complete
@@ -76,27 +83,29 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         .package
         .as_deref()
         .map(|package| split_package(package).0);
-    let only = nodes::only(args.selection.query(), Some(&args.name), package);
+    let query = args.selection.query();
+    if args.name.is_none() && query.is_empty() {
+        return Err(Error::usage(
+            "no custom resource specified; give its NAME, or nodes with --node, --match or -l",
+        ));
+    }
+    let only = nodes::only(query, args.name.as_deref(), package);
     let cluster = ctx
         .only(only)
         .load_or_leftovers(&reset::NEEDS, &Source::DECIDING)
         .await?;
     let plan = plan(&cluster, args)?;
-    let query = args.selection.query();
     if !query.is_empty() && nodes::selected(&cluster, query)?.is_empty() {
         ctx.warn("no selected node matches -l, so no node is reset");
     }
-    // Scripts reset before they begin, so a name that is not there is no error, but it may be a typo.
-    if plan.is_empty()
-        && let Err(unknown) = selection::known_skyhook(&cluster, &args.name)
-    {
-        ctx.warn(unknown.message);
-        unknown.hints.into_iter().for_each(|hint| ctx.note(hint));
-    } else if let Some(package) = &args.package
-        && plan.is_empty()
-    {
-        let name = package.split(':').next().unwrap_or_default();
-        scope::known_package(&cluster, &args.name, name)?;
+    if let (true, Some(name)) = (plan.is_empty(), &args.name) {
+        // Scripts reset before they begin, so a name that is not there is no error, but it may be a typo.
+        if let Err(unknown) = selection::known_skyhook(&cluster, name) {
+            ctx.warn(unknown.message);
+            unknown.hints.into_iter().for_each(|hint| ctx.note(hint));
+        } else if let Some((package, _)) = args.package.as_deref().map(split_package) {
+            scope::known_package(&cluster, name, package)?;
+        }
     }
     ctx.execute(&plan, &args.safety).await
 }
@@ -108,17 +117,60 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 /// A node that does not exist, sources that cannot be read, a migration in the way.
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     let part = args.package.is_some() || !args.selection.is_everything();
-    let request = reset::ResetRequest {
-        name: &args.name,
-        nodes: nodes::selected(cluster, args.selection.query())?,
-        package: args.package.as_deref().map(split_package),
-        failed_only: args.selection.failed_only,
-        batches: !args.skip_batch_reset && (!part || args.batches),
-        retaint: args.retaint,
-        no_pause: args.no_pause,
-        force: args.force.force,
+    let nodes = nodes::selected(cluster, args.selection.query())?;
+    let of = |name: &str| {
+        let request = reset::ResetRequest {
+            name,
+            nodes: nodes.clone(),
+            package: args.package.as_deref().map(split_package),
+            failed_only: args.selection.failed_only,
+            batches: !args.skip_batch_reset && (!part || args.batches),
+            retaint: args.retaint,
+            no_pause: args.no_pause,
+            force: args.force.force,
+        };
+        reset::plan(cluster, &request)
     };
-    reset::plan(cluster, &request)
+    if let Some(name) = &args.name {
+        return of(name);
+    }
+    selection::readable(cluster, Source::Skyhooks)?;
+    selection::readable(cluster, Source::Nodes)?;
+    let mut plans = Vec::new();
+    for name in in_order(cluster, &nodes) {
+        plans.push(of(name)?);
+    }
+    plans.retain(|plan| !plan.is_empty());
+    let title = format!(
+        "reset {} on {}",
+        plural(plans.len(), "custom resource"),
+        plural(nodes.len(), "node")
+    );
+    let subject = match nodes.as_slice() {
+        [node] => &*node.name,
+        _ => "reset",
+    };
+    Ok(match plans.as_slice() {
+        [] => Plan::new(title, subject),
+        [_] => plans.swap_remove(0),
+        _ => merge::merged(cluster, title, subject, plans),
+    })
+}
+
+/// The custom resources with a record on one of the nodes, in the operator's order; last those that no longer exist.
+fn in_order<'a>(cluster: &'a Cluster, nodes: &[&'a Node]) -> Vec<&'a str> {
+    let there = cluster.skyhooks.items().iter().map(Skyhook::name);
+    let mut names: Vec<&str> = there.chain(cluster.names_on_nodes()).collect();
+    names.retain(|name| {
+        let mut on = nodes.iter().filter_map(|node| cluster.on_node(node, name));
+        on.any(NodeRecord::has_keys)
+    });
+    names.sort_by_key(|name| {
+        let skyhook = cluster.skyhook(name);
+        (skyhook.is_none(), skyhook.map(Skyhook::order), *name)
+    });
+    names.dedup();
+    names
 }
 
 /// `name` or `name:version`.

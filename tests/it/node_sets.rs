@@ -120,6 +120,7 @@ fn glob_is_not_a_regular_expression() {
 /// Every command with node arguments; SET stands for them.
 const COMMANDS: &[&str] = &[
     "node status SET",
+    "node list SET --skyhook gpu",
     "node ignore SET -y",
     "node unignore SET -y",
     "node reset SET --skyhook gpu -y",

@@ -85,14 +85,15 @@ fn words_of_kubectl_lead_to_commands() {
         assert_eq!(alias.parts(), own.parts(), "{typed}");
         assert!(!own.stdout.is_empty(), "{typed}");
     }
-    let [history, own] = ["history", "journal list"].map(|words| run(words).output());
-    assert_eq!(history.parts(), own.parts());
+    for pair in [["history", "journal list"], ["watch", "status --watch"]] {
+        let [alias, own] = pair.map(|words| run(words).output());
+        assert_eq!(alias.parts(), own.parts());
+    }
     for (typed, tip) in [
         ("retry driver", "package retry"),
         ("rerun driver", "package rerun"),
         ("unpause gpu-tune", "resume"),
         ("rollout gpu-tune", "status"),
-        ("watch", "wait"),
     ] {
         let ran = run(typed).output();
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(64), ""), "{typed}");

@@ -4,6 +4,7 @@ mod deletion;
 pub mod document;
 mod report;
 pub mod status;
+mod statuses;
 pub mod strip;
 
 use crate::commands::shared::command::group;

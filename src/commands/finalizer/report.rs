@@ -8,7 +8,7 @@ use super::deletion::{Deletion, DeletionState};
 use super::document::Document;
 use crate::cluster::Cluster;
 use crate::commands::shared::grouped::grouped;
-use crate::commands::shared::remedy::remedy_text;
+use crate::commands::shared::remedy::{remedy_grade, remedy_text};
 use crate::commands::shared::rule::severity;
 use crate::commands::shared::shell_words::shell_words;
 use crate::rules::Remedy;
@@ -145,6 +145,32 @@ impl FinalizerStatus<'_> {
         joined.unwrap_or_else(|| remedy.argv.clone())
     }
 
+    /// The remedy to use now, and its command.
+    fn next(&self) -> Option<(Remedy, String)> {
+        let next = self.deletion.recommended()?;
+        let folded = self.folded_ladder();
+        let own = folded.iter().find(|(remedy, _)| *remedy == next);
+        let nodes = own.map_or(&[][..], |(_, nodes)| nodes);
+        let command = shell_words(&Self::command(&next, nodes));
+        Some((next, command))
+    }
+
+    /// The state, its reason, and the next command with its grade.
+    pub fn summary(&self) -> Text {
+        let mut body = Text::new();
+        body.paragraph(self.deletion.reason.as_str());
+        if self.deletion.skyhook.deleting()
+            && let Some((remedy, command)) = self.next()
+        {
+            let grade = remedy_grade(&remedy);
+            body.line(Line::from("now: ") + text::command(command) + "  (" + grade + ")");
+        }
+        let mut text = Text::new();
+        text.line(self.title());
+        text.indented(2, body);
+        text
+    }
+
     fn remedies(&self) -> Text {
         let mut text = Text::new();
         for (at, (remedy, nodes)) in self.folded_ladder().iter().enumerate() {
@@ -190,14 +216,9 @@ impl View for FinalizerStatus<'_> {
                 .line(text::dim("remedies, least disruptive first"));
             text.indented(2, remedies);
         }
-        if let Some(next) = deletion.recommended() {
+        if let Some((_, command)) = self.next() {
             text.blank();
-            let folded = self.folded_ladder();
-            let own = folded.iter().find(|(remedy, _)| *remedy == next);
-            let nodes = own.map_or(&[][..], |(_, nodes)| nodes);
-            text.line(
-                Line::from("now: ") + text::command(shell_words(&Self::command(&next, nodes))),
-            );
+            text.line(Line::from("now: ") + text::command(command));
         }
         text
     }

@@ -1,5 +1,7 @@
 use super::deletion::Deletion;
 use super::report::FinalizerStatus;
+use super::statuses::FinalizerStatuses;
+use crate::api::Skyhook;
 use crate::args::named;
 use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::command;
@@ -8,41 +10,63 @@ use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::rules::Scope;
 
-/// Show whether a deletion is progressing, and what it waits for
+/// Show whether deletions are progressing, and what they wait for
 ///
 /// Shows whether the deletion is progressing, slow or blocked, which packages have to be uninstalled first and where,
 /// what the rules find, and every remedy, least disruptive first, with the one to use now. The result is based on
-/// running work and on findings, never on age alone.
+/// running work and on findings, never on age alone. Without a NAME, all custom resources that are being deleted are
+/// shown, each with its next command; with -o wide, each in full.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
+  kubectl skyhook finalizer status
   kubectl skyhook finalizer status gpu-tune
   kubectl skyhook finalizer status gpu-tune -o json")]
 pub struct Args {
-    /// The custom resource
+    /// The custom resources; default: all that are being deleted
     #[arg(value_name = "NAME", value_parser = named::skyhook)]
-    name: String,
+    names: Vec<String>,
 }
 
 command! {
     "finalizer status": Args => run,
     needs: Scope::default().needs(),
-    prints: { "FinalizerStatus": super::document::Document },
+    prints: {
+        "FinalizerStatus": super::document::Document,
+        "FinalizerStatusList": super::statuses::Document
+    },
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let needs = Scope::default().needs();
     let cluster = ctx.load(&needs).await?;
-    let view = view(&cluster, args)?;
+    let items = items(&cluster, args)?;
     scope::say_what_is_missing(ctx, &cluster, &needs);
-    ctx.show(&view)?;
+    if let ([_], [item]) = (args.names.as_slice(), items.as_slice()) {
+        ctx.show(item)?;
+        return Ok(Exit::Done);
+    }
+    if items.is_empty() {
+        ctx.note("No custom resource is being deleted.");
+    }
+    ctx.show(&FinalizerStatuses { items })?;
     Ok(Exit::Done)
 }
 
-fn view<'a>(cluster: &'a Cluster, args: &Args) -> Result<FinalizerStatus<'a>> {
-    let skyhook = selection::existing(cluster, &args.name)?;
+fn items<'a>(cluster: &'a Cluster, args: &Args) -> Result<Vec<FinalizerStatus<'a>>> {
+    let mut skyhooks: Vec<&Skyhook> = Vec::new();
+    if args.names.is_empty() {
+        selection::complete(cluster, Source::Skyhooks)?;
+        selection::not_left_out(cluster, "")?;
+        let all = cluster.skyhooks.items().iter();
+        skyhooks.extend(all.filter(|skyhook| skyhook.deleting()));
+    }
+    for name in &args.names {
+        skyhooks.push(selection::existing(cluster, name)?);
+    }
     selection::complete(cluster, Source::Nodes)?;
-    Ok(FinalizerStatus {
+    let item = |skyhook| FinalizerStatus {
         cluster,
         deletion: Deletion::of(cluster, skyhook),
-    })
+    };
+    Ok(skyhooks.into_iter().map(item).collect())
 }

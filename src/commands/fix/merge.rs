@@ -1,12 +1,11 @@
 //! Merges the plans of several commands into one.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
-use crate::api::Skyhook;
 use crate::cluster::Cluster;
 use crate::error::{Error, Result};
-use crate::plan::build::pause_guard;
-use crate::plan::{Change, Consequences, Plan, PlanStage, Step};
+use crate::plan::build::merge;
+use crate::plan::{Change, Plan, Step};
 use crate::rules::{Finding, Rule};
 use crate::view::list;
 
@@ -47,78 +46,9 @@ pub fn merged(cluster: &Cluster, mut parts: Vec<Part>) -> Result<Plan> {
     // Batches come last; else the gravest cause first.
     parts.sort_by_key(|part| MergeOrder::of(&part.plan));
     restart_batches_last(&mut parts);
-    let mut plan = Plan {
-        title: title(&parts),
-        subject: the_same(&parts, |plan| Some(plan.subject.as_str()))
-            .unwrap_or("fix")
-            .to_owned(),
-        erroring: the_same(&parts, |plan| plan.erroring.as_deref()).map(str::to_owned),
-        consequences: consequences(cluster, &parts),
-        stages: Vec::new(),
-    };
-    let mut held: BTreeMap<String, &Skyhook> = BTreeMap::new();
-    for step in parts.iter().flat_map(|part| part.plan.steps()) {
-        if step.change.holds()
-            && let Some(skyhook) = cluster.skyhook(&step.target.name)
-        {
-            held.insert(step.target.name.clone(), skyhook);
-        }
-    }
-    let mut taken: HashMap<String, Vec<Step>> = HashMap::new();
-    let mut earlier: Vec<Worked> = Vec::new();
-    for part in parts {
-        let mut worked = Worked::by(&part.plan);
-        let shares = earlier.iter().filter(|other| other.shares_with(&worked));
-        let requires: Vec<usize> = shares.flat_map(|other| other.stages.clone()).collect();
-        for stage in part.plan.stages {
-            let Some(stage) = without(stage, &held, &mut taken) else {
-                continue;
-            };
-            worked.stages.push(plan.stages.len());
-            plan.stages.push(PlanStage {
-                requires: requires.clone(),
-                ..stage
-            });
-        }
-        earlier.push(worked);
-    }
-    let ends: Vec<[PlanStage; 2]> = held
-        .values()
-        .filter_map(|skyhook| pause_guard::ends(cluster, skyhook, &plan.title))
-        .collect();
-    let (first, last): (Vec<PlanStage>, Vec<PlanStage>) =
-        ends.into_iter().map(|[a, b]| (a, b)).unzip();
-    let moved = first.len();
-    for required in plan.stages.iter_mut().flat_map(|stage| &mut stage.requires) {
-        *required += moved;
-    }
-    plan.stages.splice(0..0, first);
-    plan.stages.extend(last);
-    Ok(plan)
-}
-
-/// The targets of a remedy. After a failed or unknown result, no other remedy runs on them: its precondition is
-/// unknown.
-struct Worked {
-    /// The custom resource.
-    subject: String,
-    objects: BTreeSet<String>,
-    /// Its stages in the merged plan.
-    stages: Vec<usize>,
-}
-
-impl Worked {
-    fn by(plan: &Plan) -> Worked {
-        Worked {
-            subject: plan.subject.clone(),
-            objects: plan.steps().map(|step| step.target.path()).collect(),
-            stages: Vec::new(),
-        }
-    }
-
-    fn shares_with(&self, other: &Worked) -> bool {
-        self.subject == other.subject || !self.objects.is_disjoint(&other.objects)
-    }
+    let title = title(&parts);
+    let plans = parts.into_iter().map(|part| part.plan).collect();
+    Ok(merge::merged(cluster, title, "fix", plans))
 }
 
 /// The order of plans.
@@ -182,54 +112,6 @@ fn title(parts: &[Part]) -> String {
     }
 }
 
-/// The value common to all plans.
-fn the_same<'a>(parts: &'a [Part], of: impl Fn(&'a Plan) -> Option<&'a str>) -> Option<&'a str> {
-    let said: BTreeSet<Option<&str>> = parts.iter().map(|part| of(&part.plan)).collect();
-    match said.len() {
-        1 => said.into_iter().next().flatten(),
-        _ => None,
-    }
-}
-
-/// The combined side effects. A node in several plans counts once.
-fn consequences(cluster: &Cluster, parts: &[Part]) -> Consequences {
-    let mut all = Consequences::default();
-    let mut nodes: BTreeSet<&str> = BTreeSet::new();
-    let (mut twice, mut gpus) = (0, 0);
-    for part in parts {
-        all.add(part.plan.consequences.clone());
-        for node in part.plan.nodes() {
-            if !nodes.insert(node) {
-                twice += 1;
-                gpus += cluster.node(node).map_or(0, |n| n.gpus);
-            }
-        }
-    }
-    all.nodes = all.nodes.saturating_sub(twice).max(nodes.len());
-    all.gpus = all.gpus.saturating_sub(gpus);
-    all
-}
-
-/// A stage without the surrounding pauses, and without earlier steps.
-fn without(
-    mut stage: PlanStage,
-    held: &BTreeMap<String, &Skyhook>,
-    taken: &mut HashMap<String, Vec<Step>>,
-) -> Option<PlanStage> {
-    let waits_only = stage.steps.is_empty();
-    let around = |step: &Step| step.change.is_hold() && held.contains_key(&step.target.name);
-    stage.steps.retain(|step| {
-        let on_it = taken.entry(step.target.path()).or_default();
-        let again = on_it.iter().any(|done| done.change == step.change);
-        let stays = !again && !around(step);
-        if stays {
-            on_it.push(step.clone());
-        }
-        stays
-    });
-    (waits_only || !stage.steps.is_empty()).then_some(stage)
-}
-
 /// Refuses where two write different things to the same place.
 fn refuse_contradictions(parts: &[Part]) -> Result<()> {
     let mut places: HashMap<String, Vec<(&Part, &Step)>> = HashMap::new();
@@ -272,7 +154,7 @@ fn contradiction(one: &Part, other: &Part, place: &str) -> Error {
 mod tests {
     use super::*;
     use crate::error::Exit;
-    use crate::plan::{Edit, Metadata, Target};
+    use crate::plan::{Edit, Metadata, PlanStage, Target};
     use crate::rules;
 
     fn part(code: &str, to: &str) -> Part {

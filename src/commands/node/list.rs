@@ -3,11 +3,13 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::row::{self, NEEDS, NodeRow, Rows};
-use crate::args::listing::{Labels, Sorting};
+use crate::args::listing::{Labels, RowFilter, Sorting};
+use crate::args::nodes::AnyNodes;
 use crate::args::selection::OfSkyhook;
-use crate::cluster::{Cluster, Node, Source};
+use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::command;
-use crate::commands::shared::{scope, selection};
+use crate::commands::shared::folded::{self, Expand};
+use crate::commands::shared::{nodes, scope, selection};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::view::text::Text;
@@ -23,11 +25,18 @@ use crate::view::{Table, View, cells, count, plural, to_json};
   kubectl skyhook node list --skyhook gpu-tune -o json")]
 pub struct Args {
     #[command(flatten)]
+    on: AnyNodes,
+
+    #[command(flatten)]
     of: OfSkyhook,
+    #[command(flatten)]
+    filter: RowFilter,
     #[command(flatten)]
     sorting: Sorting,
     #[command(flatten)]
     labels: Labels,
+    #[command(flatten)]
+    expand: Expand,
 }
 
 command! {
@@ -37,9 +46,13 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let cluster = ctx.load(&NEEDS).await?;
-    let list = view(&cluster, args)?;
+    let only = nodes::only(args.on.query(), Some(&args.of.skyhook), None);
+    let cluster = ctx.only(only).load(&NEEDS).await?;
+    let mut list = view(&cluster, args)?;
+    let folds = args.expand.folds(list.rows.len(), ctx.on_terminal());
+    list.folded = folds && !args.labels.show_labels && args.sorting.sort_by.is_none();
     match list.rows.as_slice() {
+        [] if !args.on.query().is_empty() || !args.filter.is_empty() => ctx.note("No row matches."),
         [] => ctx.note(format!(
             "{} selects no nodes and has no state on any node.",
             args.of.skyhook
@@ -54,14 +67,16 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 fn view(cluster: &Cluster, args: &Args) -> Result<NodeList> {
     selection::readable(cluster, Source::Nodes)?;
     selection::known_skyhook(cluster, &args.of.skyhook)?;
-    let all: Vec<&Node> = cluster.nodes.items().iter().collect();
+    let nodes = nodes::selected(cluster, args.on.query())?;
     let labels = args.labels.show_labels;
-    let mut rows = Rows::of(cluster, &all, Some(&args.of.skyhook), labels);
+    let mut rows = Rows::of(cluster, &nodes, Some(&args.of.skyhook), labels);
+    rows.filter(&args.filter);
     rows.sort(&args.sorting, |row| to_json(&ListedNode::of(row)))?;
     Ok(NodeList {
         skyhook: args.of.skyhook.clone(),
         rows: rows.iter().collect(),
         labels,
+        folded: false,
     })
 }
 
@@ -69,6 +84,8 @@ struct NodeList {
     skyhook: String,
     rows: Vec<NodeRow>,
     labels: bool,
+    /// Whether nodes with equal cells share a row.
+    folded: bool,
 }
 
 /// The nodes of a custom resource.
@@ -136,6 +153,18 @@ impl NodeList {
 
 impl View for NodeList {
     fn blocks(&self, wide: bool) -> Text {
+        if self.folded && !wide {
+            let rows = self.rows.iter().map(|row| {
+                let cells = cells![
+                    row::status_text(row),
+                    row::package_count(row),
+                    row::yes(row.cordoned),
+                    row.note(),
+                ];
+                (Vec::from(cells), row.node_name.as_str())
+            });
+            return folded::table(["status", "packages", "cordoned", "note"], rows).into();
+        }
         let mut columns = vec!["node", "status", "packages"];
         columns.extend(wide.then_some("restarts"));
         columns.push("note");

@@ -8,10 +8,11 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use crate::api::{Skyhook, Status};
-use crate::args::listing::Sorting;
+use crate::args::listing::{RowFilter, Sorting};
 use crate::cluster::cordon::Holder;
 use crate::cluster::{Certainty, Cluster, Node, NodeRecord, PackageRuns, Placement, Source};
 use crate::commands::shared::drain::Drain;
+use crate::commands::shared::nodes;
 use crate::view::text::{Label, Line, Span};
 use crate::view::{FormatError, age};
 
@@ -244,6 +245,18 @@ impl<'a> Rows<'a> {
         }
     }
 
+    /// Keeps the rows that a filter shows.
+    pub fn filter(&mut self, filter: &RowFilter) {
+        let cluster = self.cluster;
+        self.pairs.retain(|(node, name)| {
+            let on = cluster.on_node(node, name);
+            let status = on.map_or(Status::Unknown, NodeRecord::operator_status);
+            filter.has_status(status.as_str())
+                && (!filter.failed_only || on.is_some_and(nodes::fails))
+                && (!filter.cordoned || node.unschedulable)
+        });
+    }
+
     /// The rows, made one at a time: there may be thousands of them.
     pub fn iter(&self) -> impl Iterator<Item = NodeRow> + '_ {
         self.pairs.iter().map(|pair| self.row(pair))
@@ -317,4 +330,8 @@ pub fn package_count(row: &NodeRow) -> Span {
         Label::Plain
     };
     label.on(row.progress())
+}
+
+pub fn yes(yes: bool) -> &'static str {
+    if yes { "yes" } else { "no" }
 }

@@ -1,7 +1,7 @@
 use serde_json::Value;
 
 use super::row::{self, NEEDS, NodeRow, Rows};
-use crate::args::listing::{Labels, Sorting};
+use crate::args::listing::{Labels, RowFilter, Sorting};
 use crate::args::named;
 use crate::args::nodes::AnyNodes;
 use crate::cluster::{Cluster, Source};
@@ -26,6 +26,7 @@ use crate::view::{OutputFormat, Table, View, cells, node_names, to_json};
 #[command(after_help = "Examples:
   kubectl skyhook node status
   kubectl skyhook node status gpu-0001 'gpu-01*' --skyhook gpu-tune
+  kubectl skyhook node status --failed-only -l pool=gpu
   kubectl skyhook node status -o wide")]
 pub struct Args {
     #[command(flatten)]
@@ -34,6 +35,8 @@ pub struct Args {
     /// Show only this custom resource
     #[arg(long, value_name = "NAME", alias = "nodewright", value_parser = named::skyhook)]
     skyhook: Option<String>,
+    #[command(flatten)]
+    filter: RowFilter,
     #[command(flatten)]
     sorting: Sorting,
     #[command(flatten)]
@@ -60,7 +63,11 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         .folds(status.rows.pairs.len(), ctx.on_terminal());
     status.folded = folds && !args.labels.show_labels && args.sorting.sort_by.is_none();
     if status.rows.pairs.is_empty() {
-        ctx.note("No custom resource selects these nodes or has state on them.");
+        ctx.note(if args.filter.is_empty() {
+            "No custom resource selects these nodes or has state on them."
+        } else {
+            "No row matches."
+        });
     }
     scope::say_what_is_missing(ctx, &cluster, needs);
     ctx.show(&status)?;
@@ -82,6 +89,7 @@ fn view<'a>(cluster: &'a Cluster, args: &Args) -> Result<NodeStatus<'a>> {
     let labels = args.labels.show_labels;
     let nodes = nodes::selected(cluster, args.on.query())?;
     let mut rows = Rows::of(cluster, &nodes, only, labels);
+    rows.filter(&args.filter);
     rows.sort(&args.sorting, to_json)?;
     Ok(NodeStatus {
         rows,
@@ -129,7 +137,7 @@ impl NodeStatus<'_> {
                 row.skyhook_name.as_str(),
                 row::status_text(row),
                 row::package_count(row),
-                yes(row.cordoned),
+                row::yes(row.cordoned),
                 row.note(),
             ];
             (Vec::from(cells), row.node_name.as_str())
@@ -146,7 +154,7 @@ impl NodeStatus<'_> {
                 row.skyhook_name.as_str(),
                 row::status_text(&row),
                 row::package_count(&row),
-                yes(row.cordoned),
+                row::yes(row.cordoned),
                 row.note(),
             ];
             table.row(cells.into_iter().chain(self.label_cell(&row)));
@@ -217,7 +225,7 @@ fn cordon(row: &NodeRow) -> String {
     let others = row.cordoned_by_others.iter().map(|h| h.name.as_str());
     let holders = ours.chain(others).collect::<Vec<_>>().join(",");
     match (row.cordoned, holders.as_str()) {
-        (cordoned, "") => yes(cordoned).to_owned(),
+        (cordoned, "") => row::yes(cordoned).to_owned(),
         (true, holders) => format!("for {holders}"),
         // The marks remain, although the node was uncordoned.
         (false, holders) => format!("no, but still marked for {holders}"),
@@ -227,12 +235,8 @@ fn cordon(row: &NodeRow) -> String {
 /// Whether the node carries the runtime-required taint, and what keeps it there.
 fn taint(row: &NodeRow) -> String {
     match row.taint_kept_by.join(",").as_str() {
-        "" => yes(row.runtime_required_taint).to_owned(),
+        "" => row::yes(row.runtime_required_taint).to_owned(),
         keep if row.runtime_required_taint => format!("for {keep}"),
         _ => "no".to_owned(),
     }
-}
-
-fn yes(yes: bool) -> &'static str {
-    if yes { "yes" } else { "no" }
 }

@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::args::listing::Sorting;
+use crate::args::listing::{RowFilter, Sorting};
 use crate::args::named;
 use crate::args::nodes::OnNodes;
 use crate::cluster::{Cluster, Phase, Source};
@@ -24,6 +24,7 @@ use crate::view::{Table, View, cells, count, node_names, plural, to_json};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook package status
+  kubectl skyhook package status --versions
   kubectl skyhook package status --drift
   kubectl skyhook package status driver --skyhook gpu-tune -o wide
   kubectl skyhook package status driver --skyhook gpu-tune -l pool=gpu -o json")]
@@ -40,6 +41,15 @@ pub struct Args {
     /// Show only nodes whose recorded version differs from the spec
     #[arg(long)]
     drift: bool,
+
+    /// Show the versions in use of each package, and the version in the spec
+    ///
+    /// A row per package, custom resource and recorded version, with its nodes. Data formats hold the same rows as
+    /// without this flag.
+    #[arg(long)]
+    versions: bool,
+    #[command(flatten)]
+    filter: RowFilter,
     #[command(flatten)]
     sorting: Sorting,
     #[command(flatten)]
@@ -63,6 +73,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         ([], _) if args.drift => {
             ctx.note("Every recorded version is that of the spec.");
         }
+        ([], _) if !args.filter.is_empty() => ctx.note("No row matches."),
         ([], Some(skyhook)) => ctx.note(format!(
             "{skyhook} does not select these nodes and has no state on them."
         )),
@@ -77,7 +88,8 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 fn view(cluster: &Cluster, args: &Args) -> Result<PackageStatus> {
     selection::readable(cluster, Source::Nodes)?;
     let package = args.package.as_deref();
-    let nodes = nodes::selected(cluster, args.on.query())?;
+    let mut nodes = nodes::selected(cluster, args.on.query())?;
+    nodes.retain(|node| !args.filter.cordoned || node.unschedulable);
     let mut all = Vec::new();
     match &args.skyhook {
         Some(skyhook) => {
@@ -99,11 +111,14 @@ fn view(cluster: &Cluster, args: &Args) -> Result<PackageStatus> {
     if args.drift {
         all.retain(PackageRow::drifts);
     }
+    all.retain(|row| args.filter.has_status(row.status()));
+    all.retain(|row| !args.filter.failed_only || row.fails());
     args.sorting.sort(&mut all, to_json)?;
     Ok(PackageStatus {
         rows: all,
         of_all: args.skyhook.is_none(),
         drift: args.drift,
+        versions: args.versions,
         folded: false,
     })
 }
@@ -120,6 +135,8 @@ struct PackageStatus {
     of_all: bool,
     /// Whether each row has the version of the spec.
     drift: bool,
+    /// Whether the rows are versions.
+    versions: bool,
     /// Whether nodes with equal cells share a row.
     folded: bool,
 }
@@ -157,6 +174,9 @@ impl PackageStatus {
 
 impl View for PackageStatus {
     fn blocks(&self, wide: bool) -> Text {
+        if self.versions {
+            return self.by_version().into();
+        }
         let of_all = self.of_all.then_some("skyhook");
         let drift = self.drift.then_some("spec");
         let columns = of_all
@@ -166,7 +186,7 @@ impl View for PackageStatus {
         let columns = columns.chain(["stage", "state"]);
         if self.folded && !wide {
             let rows = self.rows.iter();
-            let rows = rows.map(|row| (self.cells(row), row.node_name.as_str()));
+            let rows = rows.map(|row| (self.cells(row, false), row.node_name.as_str()));
             return folded::table(columns, rows).into();
         }
         let more = ["restarts", "image", "complete", "in-spec", "node-status"];
@@ -182,7 +202,7 @@ impl View for PackageStatus {
             ];
             let cells = cells![row.node_name.as_str()]
                 .into_iter()
-                .chain(self.cells(row));
+                .chain(self.cells(row, true));
             table.row(cells.chain(end.into_iter().filter(|_| wide)));
         }
         table.into()
@@ -202,12 +222,32 @@ impl View for PackageStatus {
 }
 
 impl PackageStatus {
-    /// The cells between the node and those of -o wide.
-    fn cells(&self, row: &PackageRow) -> Vec<Line> {
+    /// The recorded versions with their nodes, by package and custom resource.
+    fn by_version(&self) -> Table {
+        let known = |row: &&PackageRow| row.recorded || row.phase == Phase::Malformed;
+        let mut rows: Vec<&PackageRow> = self.rows.iter().filter(known).collect();
+        rows.sort_by_key(|row| (&row.name, &row.skyhook_name, &row.version));
+        let cells = rows.into_iter().map(|row| {
+            let cells = cells![
+                row.name.as_str(),
+                row.skyhook_name.as_str(),
+                match row.phase {
+                    Phase::Malformed => state(row, false),
+                    _ => row.version.as_str().into(),
+                },
+                row.spec_version.as_deref(),
+            ];
+            (Vec::from(cells), row.node_name.as_str())
+        });
+        folded::in_order(["package", "skyhook", "version", "spec"], cells)
+    }
+
+    /// The cells between the node and those of -o wide, with how long a stage runs or without.
+    fn cells(&self, row: &PackageRow, times: bool) -> Vec<Line> {
         let skyhook = self.of_all.then(|| row.skyhook_name.as_str().into());
         let spec = self.drift.then(|| row.spec_version.as_deref().into());
         let start = cells![row.name.as_str(), row.version.as_str()];
-        let end = cells![row.stage.as_str(), state(row)];
+        let end = cells![row.stage.as_str(), state(row, times)];
         skyhook
             .into_iter()
             .chain(start)
@@ -218,7 +258,7 @@ impl PackageStatus {
 }
 
 /// The recorded state, or why there is none.
-fn state(row: &PackageRow) -> Line {
+fn state(row: &PackageRow, times: bool) -> Line {
     match row.phase {
         Phase::Malformed | Phase::NeverInstalled => text::error(words(row.phase)).into(),
         Phase::NotStarted | Phase::Absent => text::dim(words(row.phase)).into(),
@@ -229,8 +269,8 @@ fn state(row: &PackageRow) -> Line {
         }
         Phase::Running | Phase::Uninstalling | Phase::Uninstalled => {
             let since = match row.runs_for.as_str() {
-                "" => String::new(),
-                time => format!(" ({time})"),
+                time if times && !time.is_empty() => format!(" ({time})"),
+                _ => String::new(),
             };
             Label::Plain.on(&row.state) + text::dim(since)
         }

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::cluster::{Cluster, Event};
-use crate::view::text::Label;
+use crate::view::text::{self, Label, Line};
 use crate::view::{Table, age, cells};
 
 /// Events of one reason and message.
@@ -21,7 +21,7 @@ pub struct EventRow {
     message: String,
     /// The objects, as `kind/name`.
     objects: Vec<String>,
-    count: i64,
+    pub count: i64,
     first: Option<String>,
     pub last: Option<String>,
     #[serde(skip)]
@@ -90,14 +90,10 @@ pub fn rows(cluster: &Cluster, names: &[&str]) -> Vec<EventRow> {
 pub fn table(rows: &[EventRow], now: Timestamp) -> Table {
     let mut table = Table::new(["last", "count", "reason", "event"]).cut();
     for row in rows {
-        let label = match row.kind {
-            "Warning" => Label::Warning,
-            _ => Label::Plain,
-        };
         table.row(cells![
             age(row.at, now),
             row.count,
-            label.on(&row.reason),
+            row.label().on(&row.reason),
             format!("{}{}", row.subject(), row.message)
         ]);
     }
@@ -105,6 +101,27 @@ pub fn table(rows: &[EventRow], now: Timestamp) -> Table {
 }
 
 impl EventRow {
+    /// What its events have in common: reason and message.
+    pub fn key(&self) -> (String, String) {
+        (self.reason.clone(), self.message.clone())
+    }
+
+    /// `10:00:05 3 Failed node/gpu-1: …`
+    pub fn line(&self) -> Line {
+        let time = self
+            .at
+            .map_or_else(String::new, |at| at.strftime("%H:%M:%S").to_string());
+        let start = text::dim(format!("{time} ")) + self.count.to_string() + " ";
+        start + self.label().on(&self.reason) + " " + self.subject() + self.message.as_str()
+    }
+
+    fn label(&self) -> Label {
+        match self.kind {
+            "Warning" => Label::Warning,
+            _ => Label::Plain,
+        }
+    }
+
     /// The objects, as `kind/name`.
     pub fn objects(&self) -> impl Iterator<Item = &str> {
         self.objects.iter().map(String::as_str)

@@ -29,19 +29,35 @@ pub fn table<'a>(
     columns: impl IntoIterator<Item = &'static str>,
     rows: impl Iterator<Item = (Vec<Line>, &'a str)>,
 ) -> Table {
-    let columns = columns.into_iter().chain(["count", "nodes"]);
+    let mut groups = groups(rows);
+    groups.sort_by_key(|(_, nodes)| std::cmp::Reverse(nodes.len()));
+    of_groups(columns, groups)
+}
+
+/// [`table`] with the rows in the order in which they first appear.
+pub fn in_order<'a>(
+    columns: impl IntoIterator<Item = &'static str>,
+    rows: impl Iterator<Item = (Vec<Line>, &'a str)>,
+) -> Table {
+    of_groups(columns, groups(rows))
+}
+
+type Group<'a> = (Vec<Line>, Vec<&'a str>);
+
+fn groups<'a>(rows: impl Iterator<Item = (Vec<Line>, &'a str)>) -> Vec<Group<'a>> {
     let rows = rows.map(|(cells, node)| {
         let key: Vec<String> = cells.iter().map(Line::plain).collect();
         (key, (cells, node))
     });
-    let mut groups: Vec<(Vec<Line>, Vec<&str>)> = grouped(rows)
-        .into_iter()
-        .map(|(_, mut rows)| {
-            let nodes = rows.iter().map(|(_, node)| *node).collect();
-            (rows.swap_remove(0).0, nodes)
-        })
-        .collect();
-    groups.sort_by_key(|(_, nodes)| std::cmp::Reverse(nodes.len()));
+    let groups = grouped(rows).into_iter().map(|(_, mut rows)| {
+        let nodes = rows.iter().map(|(_, node)| *node).collect();
+        (rows.swap_remove(0).0, nodes)
+    });
+    groups.collect()
+}
+
+fn of_groups(columns: impl IntoIterator<Item = &'static str>, groups: Vec<Group<'_>>) -> Table {
+    let columns = columns.into_iter().chain(["count", "nodes"]);
     let mut table = Table::new(columns).cut();
     for (cells, nodes) in groups {
         let set = NodeSet::of(&nodes);

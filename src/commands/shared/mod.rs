@@ -25,3 +25,4 @@ pub mod selection;
 pub mod shell_words;
 pub mod status;
 pub mod stranding;
+pub mod watched;

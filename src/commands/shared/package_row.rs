@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::api::Status;
+use crate::api::{State, Status};
 use crate::cluster::{Cluster, Node, NodeRecord, PackageRuns, Phase, Placement, Source};
 use crate::view::age;
 
@@ -119,6 +119,24 @@ impl PackageRow {
     /// Whether the node has a version that is not that of the spec.
     pub fn drifts(&self) -> bool {
         self.recorded && self.in_spec == Some(false)
+    }
+
+    /// The recorded state; before the first stage, the status of the node.
+    pub fn status(&self) -> &str {
+        match self.state.as_str() {
+            "" => &self.node_status,
+            state => state,
+        }
+    }
+
+    /// Whether the package fails, or its state cannot be read.
+    pub fn fails(&self) -> bool {
+        let fails = matches!(
+            self.phase,
+            Phase::Failing | Phase::UninstallFailing | Phase::Malformed
+        );
+        // Of a version that is not in the spec, only the state says so.
+        fails || self.state == State::Erroring.as_str()
     }
 }
 

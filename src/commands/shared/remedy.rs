@@ -3,19 +3,14 @@
 use crate::commands::shared::shell_words::shell_words;
 use crate::plan::Grade;
 use crate::rules::Remedy;
-use crate::view::text::{self, Line, Text};
+use crate::view::text::{self, Line, Span, Text};
 
 /// The effect and grade of a remedy, after a mark such as `1. `; below it the command, the nodes to repeat it on, and
 /// its caveats.
 pub fn remedy_text(mark: &str, remedy: &Remedy, argv: &[String], repeat: Option<String>) -> Text {
-    let grade = format!("{}, {}", remedy.grade, remedy.grade.meaning());
-    let grade = match remedy.grade {
-        Grade::B0 | Grade::B1 => text::dim(grade),
-        Grade::B2 | Grade::B3 => text::warning(grade),
-        Grade::B4 => text::error(grade),
-    };
     let mut text = Text::new();
-    text.item(mark, Line::from(remedy.title.as_str()) + " (" + grade + ")");
+    let title = Line::from(remedy.title.as_str());
+    text.item(mark, title + " (" + remedy_grade(remedy) + ")");
     let mut command = Text::new();
     command.line(text::command(shell_words(argv)));
     if let Some(repeat) = repeat {
@@ -26,4 +21,14 @@ pub fn remedy_text(mark: &str, remedy: &Remedy, argv: &[String], repeat: Option<
     }
     text.indented(if mark.is_empty() { 2 } else { 5 }, command);
     text
+}
+
+/// `B2, packages run again`
+pub fn remedy_grade(remedy: &Remedy) -> Span {
+    let grade = format!("{}, {}", remedy.grade, remedy.grade.meaning());
+    match remedy.grade {
+        Grade::B0 | Grade::B1 => text::dim(grade),
+        Grade::B2 | Grade::B3 => text::warning(grade),
+        Grade::B4 => text::error(grade),
+    }
 }

@@ -14,11 +14,10 @@ use crate::cluster::live::WATCHED;
 use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::command;
 use crate::commands::shared::status::{self, StatusReport};
-use crate::commands::shared::{scope, selection};
+use crate::commands::shared::{scope, selection, watched};
 use crate::ctx::{self, Awaited, Ctx};
 use crate::error::{Error, Exit, Result};
 use crate::rules::{self, Scope};
-use crate::view::duration_text;
 
 /// Show the progress of each custom resource, on one page
 ///
@@ -76,16 +75,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 }
 
 async fn watch(ctx: &mut Ctx, args: &Args, needs: &[Source]) -> Result<Exit> {
-    let global = ctx.global();
-    if !global.reading.from.is_empty() {
-        return Err(Error::usage(
-            "--watch requires a cluster; --from is not supported",
-        ));
-    }
-    if global.output.format.is_data() {
-        return Err(Error::usage("--watch prints text; -o is not supported")
-            .hint("kubectl skyhook wait -o json"));
-    }
+    watched::refuse(ctx, Some("kubectl skyhook wait -o json"))?;
     let cluster = ctx.load(needs).await?;
     selection::readable(&cluster, Source::Skyhooks)?;
     selection::readable(&cluster, Source::Nodes)?;
@@ -115,10 +105,7 @@ async fn watch(ctx: &mut Ctx, args: &Args, needs: &[Source]) -> Result<Exit> {
         Some(Awaited::Lost(error)) => Err(Error::from(error)),
         Some(Awaited::TimedOut) => {
             ctx.show(&live.last(ctx.redraws()))?;
-            Err(Error {
-                exit: Exit::TimedOut,
-                ..Error::failed(format!("timed out after {}", duration_text(args.timeout)))
-            })
+            Err(watched::timed_out(args.timeout))
         }
         None => {
             ctx.show(&live.last(ctx.redraws()))?;

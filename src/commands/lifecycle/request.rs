@@ -1,0 +1,334 @@
+//! The plan of `pause`, `resume`, `disable` and `enable`.
+
+use crate::api::{ApiFlavor, Executor, Skyhook, Status};
+use crate::args::named;
+use crate::cluster::hold::{FIELD_MANAGER, HOLDER, REASON};
+use crate::cluster::{Cluster, Read, Source, Unread};
+use crate::commands::shared::{held, migration, selection};
+use crate::error::Result;
+use crate::plan::build::released;
+use crate::plan::{Change, Edit, Grade, Metadata, OnConflict, Plan, Step, Target};
+use crate::view::{NodeSet, list, plural};
+
+/// The custom resources of a change.
+#[derive(Debug, clap::Args)]
+pub struct Names {
+    /// The custom resources
+    #[arg(value_name = "NAME", value_parser = named::skyhook, required_unless_present = "all")]
+    names: Vec<String>,
+
+    /// All custom resources
+    #[arg(long, conflicts_with = "names")]
+    all: bool,
+}
+
+/// The flag to set or remove.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verb {
+    Pause,
+    Resume,
+    Disable,
+    Enable,
+}
+
+impl Verb {
+    fn word(self) -> &'static str {
+        match self {
+            Verb::Pause => "pause",
+            Verb::Resume => "resume",
+            Verb::Disable => "disable",
+            Verb::Enable => "enable",
+        }
+    }
+
+    /// The annotation, which stops the work while present.
+    fn annotation(self) -> &'static str {
+        match self {
+            Verb::Pause | Verb::Resume => "pause",
+            Verb::Disable | Verb::Enable => "disable",
+        }
+    }
+
+    fn sets(self) -> bool {
+        matches!(self, Verb::Pause | Verb::Disable)
+    }
+}
+
+/// A change of one annotation on custom resources.
+pub struct Request<'a> {
+    pub verb: Verb,
+    pub of: &'a Names,
+    pub reason: Option<&'a str>,
+    pub force: bool,
+}
+
+impl Request<'_> {
+    pub fn plan(&self, cluster: &Cluster) -> Result<Plan> {
+        let verb = self.verb;
+        if let (true, Read::Unreadable(why)) = (verb.sets(), cluster.source(Source::Skyhooks)) {
+            if self.of.all {
+                selection::readable(cluster, Source::Skyhooks)?;
+            }
+            return Ok(self.unseen(cluster.flavor(), &why));
+        }
+        let (skyhooks, left) = self.skyhooks(cluster)?;
+        let names: Vec<&str> = skyhooks.iter().map(|s| s.name()).collect();
+        let mut plan = Plan::new(self.title(&names), self.subject(&names));
+        plan.consequences.notes.extend(left);
+        let mut steps = Vec::new();
+        for skyhook in skyhooks {
+            steps.extend(self.step(cluster, skyhook, &mut plan)?);
+        }
+        let changed: Vec<String> = steps.iter().map(|s: &Step| s.target.name.clone()).collect();
+        plan.stage(steps);
+        if !plan.is_empty() {
+            released::add(cluster, &mut plan);
+        }
+        if verb.sets() {
+            // An emergency does not wait for a migration.
+            migration::warn_of_hold(cluster, &mut plan.consequences);
+            return Ok(plan);
+        }
+        if !self.force {
+            for name in &changed {
+                migration::refuse_two_executors(cluster, verb.word(), name)?;
+            }
+        }
+        migration::refuse_held(cluster, &mut plan, self.force)?;
+        Ok(plan)
+    }
+
+    /// The custom resources, and a note about those that `--all` leaves out.
+    fn skyhooks<'a>(&self, cluster: &'a Cluster) -> Result<(Vec<&'a Skyhook>, Option<String>)> {
+        if !self.of.all {
+            let mut skyhooks = Vec::new();
+            for name in &self.of.names {
+                let skyhook = selection::existing(cluster, name)?;
+                if skyhooks.iter().all(|other: &&Skyhook| other.name() != name) {
+                    skyhooks.push(skyhook);
+                }
+            }
+            return Ok((skyhooks, None));
+        }
+        selection::readable(cluster, Source::Skyhooks)?;
+        selection::not_left_out(cluster, "")?;
+        let all = cluster.skyhooks.items().iter();
+        if self.verb.sets() || self.force {
+            return Ok((all.collect(), None));
+        }
+        let (ours, others): (Vec<&Skyhook>, Vec<&Skyhook>) = all
+            .filter(|s| {
+                s.metadata
+                    .annotations
+                    .get(&cluster.flavor().key(self.verb.annotation()))
+                    .map(String::as_str)
+                    == Some("true")
+            })
+            .partition(|skyhook| self.is_ours(cluster, skyhook));
+        let names: Vec<String> = others.iter().map(|s| s.reference()).collect();
+        let left = (!names.is_empty()).then(|| {
+            let participle = match self.verb {
+                Verb::Resume => "paused",
+                _ => "disabled",
+            };
+            let word = self.verb.word();
+            match names.as_slice() {
+                [name] => format!(
+                    "{name} stays {participle}: nothing shows that this plugin {participle} it; to {word} it, give its name or --force"
+                ),
+                names => format!(
+                    "{} stay {participle}: nothing shows that this plugin {participle} them; to {word} them, give their names or --force",
+                    list(names)
+                ),
+            }
+        });
+        Ok((ours, left))
+    }
+
+    /// Whether this plugin stopped the custom resource, and no command of it that may still be running.
+    fn is_ours(&self, cluster: &Cluster, skyhook: &Skyhook) -> bool {
+        let key = cluster.flavor().key(self.verb.annotation());
+        let written = skyhook.annotation_written(&key);
+        let by_us = match written {
+            Some((manager, _)) => manager == FIELD_MANAGER,
+            None => {
+                let reason = REASON.replace("pause", self.verb.annotation());
+                skyhook.metadata.annotations.contains_key(&reason)
+            }
+        };
+        let held = cluster
+            .hold(skyhook)
+            .is_some_and(|(_, state)| !state.is_left_behind());
+        by_us && !held
+    }
+
+    /// `pause gpu-tune`, `pause 3 custom resources`
+    fn title(&self, names: &[&str]) -> String {
+        match names {
+            [name] => format!("{} {name}", self.verb.word()),
+            names => format!(
+                "{} {}",
+                self.verb.word(),
+                plural(names.len(), "custom resource")
+            ),
+        }
+    }
+
+    fn subject<'n>(&self, names: &[&'n str]) -> &'n str {
+        match names {
+            [name] => name,
+            _ => self.verb.word(),
+        }
+    }
+
+    /// The change of a custom resource, unless it has it already; warnings go to the plan.
+    fn step(&self, cluster: &Cluster, skyhook: &Skyhook, plan: &mut Plan) -> Result<Option<Step>> {
+        let Request {
+            verb,
+            reason,
+            force,
+            ..
+        } = *self;
+        let flavor = cluster.flavor();
+        let annotations = &skyhook.metadata.annotations;
+        let key = flavor.key(verb.annotation());
+        let reason_key = REASON.replace("pause", verb.annotation());
+        let mut change = Metadata {
+            no_annotations: annotations.is_empty(),
+            ..Metadata::default()
+        };
+        let hold = skyhook.hold().filter(|_| verb.annotation() == "pause");
+        for (key, to) in [
+            (key.as_str(), verb.sets().then_some("true")),
+            (reason_key.as_str(), reason),
+        ] {
+            let from = annotations.get(key).map(String::as_str);
+            // A pause without a reason keeps the existing one.
+            let kept = key == reason_key && verb.sets() && reason.is_none() && hold.is_none();
+            if from != to && !kept {
+                change = change.annotation(key, Edit::new(from, to));
+            }
+        }
+        let holder = annotations.get(HOLDER).map(String::as_str);
+        if hold.is_some() || (holder.is_some() && verb == Verb::Resume) {
+            let from = annotations.get(&key).map(String::as_str);
+            let to = verb.sets().then_some("true");
+            change = change.annotation(key.as_str(), Edit::new(from, to));
+            change = change.annotation(HOLDER, Edit::new(holder, None));
+        }
+        if verb == Verb::Pause && !change.is_empty() {
+            // Another command's pause, which may also be set only now, would end with that command.
+            let noted = annotations.get(REASON).map(String::as_str);
+            let reason = reason.or(noted.filter(|_| hold.is_none()));
+            for (key, from, to) in [(HOLDER, holder, None), (REASON, noted, reason)] {
+                change = change.annotation(
+                    key,
+                    Edit::new(from, to).on_conflict(OnConflict::ReplaceCommandPause),
+                );
+            }
+        }
+        warn(cluster, skyhook, verb, plan);
+        if verb == Verb::Resume {
+            held::refuse_end(cluster, skyhook, force, &mut plan.consequences)?;
+        } else if let Some(hold) = hold {
+            plan.consequences.warn(format!(
+                "{} is paused by {}; it stays paused after that command has ended",
+                skyhook.reference(),
+                hold.words()
+            ));
+        }
+
+        let why = if verb.sets() {
+            "the operator starts no new work for it"
+        } else {
+            "the operator resumes work on it"
+        };
+        let target = Target::of_skyhook(flavor, skyhook);
+        Ok((!change.is_empty()).then(|| Step::new(target, Change::Metadata(change), why)))
+    }
+
+    /// The plan if custom resources cannot be read, for example because of an unknown field: an emergency cannot wait.
+    /// The server checks that the names exist.
+    fn unseen(&self, flavor: ApiFlavor, why: &Unread) -> Plan {
+        let verb = self.verb;
+        let set = |to: &str| Edit::new(None, Some(to)).on_conflict(OnConflict::Overwrite);
+        let key = flavor.key(verb.annotation());
+        let mut change = Metadata::default().annotation(key, set("true"));
+        if verb == Verb::Pause {
+            // It would end with the command that it is for.
+            let gone = Edit::new(Some("any"), None).on_conflict(OnConflict::Overwrite);
+            change = change.annotation(HOLDER, gone);
+        }
+        if let Some(reason) = self.reason {
+            let key = REASON.replace("pause", verb.annotation());
+            change = change.annotation(key, set(reason));
+        }
+        let names: Vec<&str> = self.of.names.iter().map(String::as_str).collect();
+        let step = |name: &&str| {
+            Step::new(
+                Target::skyhook(flavor, *name, None),
+                Change::Metadata(change.clone()),
+                "the operator starts no new work for it",
+            )
+        };
+        let mut plan = Plan::new(self.title(&names), self.subject(&names));
+        plan.stage(names.iter().map(step).collect());
+        plan.consequences.warn(format!(
+            "custom resources cannot be read ({why}): continuing without reading {}",
+            list(&names)
+        ));
+        plan
+    }
+}
+
+/// What one should know.
+fn warn(cluster: &Cluster, skyhook: &Skyhook, verb: Verb, plan: &mut Plan) {
+    let effects = &mut plan.consequences;
+    let reference = skyhook.reference();
+    match verb {
+        Verb::Resume if skyhook.disabled() => effects.warn(format!(
+            "{reference} is disabled as well: nothing runs until you run `kubectl skyhook enable {}`",
+            skyhook.name()
+        )),
+        Verb::Enable if skyhook.paused() => effects.warn(format!(
+            "{reference} is paused as well: nothing runs until you run `kubectl skyhook resume {}`",
+            skyhook.name()
+        )),
+        Verb::Pause | Verb::Disable if skyhook.deleting() => effects.warn(format!(
+            "{reference} is being deleted: a pending uninstall waits until the custom resource is resumed or enabled"
+        )),
+        _ => {}
+    }
+    let runs_jobs = cluster.flavor().executor() == Executor::Job;
+    let statuses = &skyhook.status.node_status;
+    let failed = statuses.get(&Status::Erroring).copied().unwrap_or_default();
+    if verb == Verb::Pause && runs_jobs && failed > 0 {
+        effects.warn(format!(
+            "{} failed: after `resume`, the operator counts {} as waiting, and nothing runs there until the \
+             package is retried",
+            match failed {
+                1 => "1 node has".to_owned(),
+                n => format!("{n} nodes have"),
+            },
+            if failed == 1 { "it" } else { "them" },
+        ));
+    }
+    if verb == Verb::Pause && runs_jobs {
+        let package_runs = cluster.package_runs();
+        let running = package_runs.all().iter();
+        let nodes = running.filter(|e| e.skyhook == skyhook.name() && e.alive());
+        let nodes = NodeSet::of(nodes.map(|e| e.node));
+        if !nodes.is_empty() {
+            effects.at_least(Grade::B2);
+            effects.warn(format!(
+                "stages that are running on {} are stopped, and start again after `resume`",
+                nodes.limited(6)
+            ));
+        }
+    }
+    if verb.sets() && cluster.operator_before(0, 8) {
+        effects.warn(
+            "the operator is older than v0.8.0 and does not support the annotation: it may continue to start work",
+        );
+    }
+}

@@ -1,0 +1,37 @@
+//! Commands that watch until something happens.
+
+use std::time::Duration;
+
+use crate::ctx::Ctx;
+use crate::error::{Error, Exit, Result};
+use crate::view::duration_text;
+
+/// Refuses `--watch` with files and data formats; the hint names a command for the latter.
+///
+/// # Errors
+///
+/// One of them is given.
+pub fn refuse(ctx: &Ctx, hint: Option<&str>) -> Result<()> {
+    let global = ctx.global();
+    if !global.reading.from.is_empty() {
+        return Err(Error::usage(
+            "--watch requires a cluster; --from is not supported",
+        ));
+    }
+    if global.output.format.is_data() {
+        let error = Error::usage("--watch prints text; -o is not supported");
+        return Err(match hint {
+            Some(hint) => error.hint(hint),
+            None => error,
+        });
+    }
+    Ok(())
+}
+
+/// The error at the end of `--timeout`.
+pub fn timed_out(after: Duration) -> Error {
+    Error {
+        exit: Exit::TimedOut,
+        ..Error::failed(format!("timed out after {}", duration_text(after)))
+    }
+}

@@ -1,0 +1,134 @@
+//! Merges several plans into one.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::pause_guard;
+use crate::api::Skyhook;
+use crate::cluster::Cluster;
+use crate::plan::{Consequences, Plan, PlanStage, Step};
+
+/// One plan of all in this order, with one pause of each custom resource around it; `subject` is what a user types to
+/// confirm a plan of several subjects.
+///
+/// A step that several of them have is taken once. After a failure, later plans on the same object are skipped.
+pub fn merged(cluster: &Cluster, title: String, subject: &str, plans: Vec<Plan>) -> Plan {
+    let mut plan = Plan {
+        title,
+        subject: common(&plans, |plan| Some(plan.subject.as_str()))
+            .unwrap_or(subject)
+            .to_owned(),
+        erroring: common(&plans, |plan| plan.erroring.as_deref()).map(str::to_owned),
+        consequences: consequences(cluster, &plans),
+        stages: Vec::new(),
+    };
+    let mut held: BTreeMap<String, &Skyhook> = BTreeMap::new();
+    for step in plans.iter().flat_map(Plan::steps) {
+        if step.change.holds()
+            && let Some(skyhook) = cluster.skyhook(&step.target.name)
+        {
+            held.insert(step.target.name.clone(), skyhook);
+        }
+    }
+    let mut taken: HashMap<String, Vec<Step>> = HashMap::new();
+    let mut earlier: Vec<Worked> = Vec::new();
+    for part in plans {
+        let mut worked = Worked::by(&part);
+        let shares = earlier.iter().filter(|other| other.shares_with(&worked));
+        let requires: Vec<usize> = shares.flat_map(|other| other.stages.clone()).collect();
+        for stage in part.stages {
+            let Some(stage) = without(stage, &held, &mut taken) else {
+                continue;
+            };
+            worked.stages.push(plan.stages.len());
+            plan.stages.push(PlanStage {
+                requires: requires.clone(),
+                ..stage
+            });
+        }
+        earlier.push(worked);
+    }
+    let ends: Vec<[PlanStage; 2]> = held
+        .values()
+        .filter_map(|skyhook| pause_guard::ends(cluster, skyhook, &plan.title))
+        .collect();
+    let (first, last): (Vec<PlanStage>, Vec<PlanStage>) =
+        ends.into_iter().map(|[a, b]| (a, b)).unzip();
+    let moved = first.len();
+    for required in plan.stages.iter_mut().flat_map(|stage| &mut stage.requires) {
+        *required += moved;
+    }
+    plan.stages.splice(0..0, first);
+    plan.stages.extend(last);
+    plan
+}
+
+/// The targets of a plan. After a failed or unknown result, no later plan runs on them: its precondition is unknown.
+struct Worked {
+    /// The custom resource.
+    subject: String,
+    objects: BTreeSet<String>,
+    /// Its stages in the merged plan.
+    stages: Vec<usize>,
+}
+
+impl Worked {
+    fn by(plan: &Plan) -> Worked {
+        Worked {
+            subject: plan.subject.clone(),
+            objects: plan.steps().map(|step| step.target.path()).collect(),
+            stages: Vec::new(),
+        }
+    }
+
+    fn shares_with(&self, other: &Worked) -> bool {
+        self.subject == other.subject || !self.objects.is_disjoint(&other.objects)
+    }
+}
+
+/// The value common to all plans.
+fn common<'a>(plans: &'a [Plan], value: impl Fn(&'a Plan) -> Option<&'a str>) -> Option<&'a str> {
+    let values: BTreeSet<Option<&str>> = plans.iter().map(value).collect();
+    match values.len() {
+        1 => values.into_iter().next().flatten(),
+        _ => None,
+    }
+}
+
+/// The combined side effects. A node in several plans counts once.
+fn consequences(cluster: &Cluster, plans: &[Plan]) -> Consequences {
+    let mut all = Consequences::default();
+    let mut nodes: BTreeSet<&str> = BTreeSet::new();
+    let (mut twice, mut gpus) = (0, 0);
+    for plan in plans {
+        all.add(plan.consequences.clone());
+        for node in plan.nodes() {
+            if !nodes.insert(node) {
+                twice += 1;
+                gpus += cluster.node(node).map_or(0, |n| n.gpus);
+            }
+        }
+    }
+    all.nodes = all.nodes.saturating_sub(twice).max(nodes.len());
+    all.gpus = all.gpus.saturating_sub(gpus);
+    all
+}
+
+/// A stage without the surrounding pauses, and without earlier steps.
+fn without(
+    mut stage: PlanStage,
+    held: &BTreeMap<String, &Skyhook>,
+    taken: &mut HashMap<String, Vec<Step>>,
+) -> Option<PlanStage> {
+    let waits_only = stage.steps.is_empty();
+    let around = |step: &Step| step.change.is_hold() && held.contains_key(&step.target.name);
+    stage.steps.retain(|step| {
+        let on_it = taken.entry(step.target.path()).or_default();
+        let again = on_it.iter().any(|done| done.change == step.change);
+        let stays = !again && !around(step);
+        if stays {
+            on_it.push(step.clone());
+        }
+        stays
+    });
+    (waits_only || !stage.steps.is_empty()).then_some(stage)
+}

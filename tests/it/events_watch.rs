@@ -1,0 +1,76 @@
+//! `events --watch`: a line per new event or count, until the timeout or Ctrl-C.
+
+use serde_json::{Value, json};
+
+use crate::support::fake_api::FakeApi;
+use crate::support::object_builder::NODEWRIGHT;
+use crate::support::run::{Child, RunOutput, run};
+
+fn event(count: u32) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Event", "metadata": {"name": "e", "namespace": "default"},
+        "involvedObject": {"kind": "Skyhook", "name": "gpu"}, "type": "Warning", "reason": "Failed",
+        "message": "package driver of gpu fails", "count": count,
+        "firstTimestamp": "2026-11-20T09:00:00Z", "lastTimestamp": format!("2026-11-20T10:00:0{count}Z"),
+    })
+}
+
+fn cluster() -> FakeApi {
+    let packages = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
+    let node = NODEWRIGHT.node("node-1", "in_progress", &["driver|1.0.0 apply in_progress"]);
+    NODEWRIGHT.serve(packages).with(node).with(event(1))
+}
+
+fn watch(fake: &FakeApi, words: &str, child: &Child) -> RunOutput {
+    let served = fake.serve();
+    run(&format!("events -w {words}"))
+        .kubeconfig(&served.kubeconfig())
+        .child(child)
+        .output()
+}
+
+#[test]
+fn a_pipe_gets_a_line_per_count_until_interrupted() {
+    let fake = cluster();
+    fake.on("LIST events")
+        .nth(2)
+        .after(|it| it.store.load(event(3)));
+    let child = Child::default();
+    fake.on("LIST events").nth(6).after(child.interrupt());
+    let ran = watch(&fake, "gpu", &child);
+    assert_eq!(
+        ran.parts(),
+        (
+            "10:00:01 1 Failed package driver of gpu fails\n10:00:03 3 Failed package driver of gpu fails\n",
+            "",
+            Some(130)
+        ),
+        "{}",
+        ran.transcript()
+    );
+}
+
+#[test]
+fn a_timeout_ends_with_5() {
+    let ran = watch(&cluster(), "--timeout 1s", &Child::default());
+    assert_eq!(
+        ran.parts(),
+        (
+            "10:00:01 1 Failed package driver of gpu fails\n",
+            "error: timed out after 1s\n",
+            Some(5)
+        )
+    );
+}
+
+#[test]
+fn files_and_documents_are_refused() {
+    for words in [
+        "events -w --from tests/clusters/complete",
+        "events -w -o json",
+        "events --timeout 1s",
+    ] {
+        let ran = run(words).output();
+        assert_eq!((ran.stdout.as_str(), ran.code), ("", Some(64)), "{words}");
+    }
+}

@@ -1,0 +1,164 @@
+//! Commands about several custom resources at once.
+
+use kubectl_skyhook::api::ApiFlavor;
+use serde_json::{Value, json};
+
+use crate::support::test_cluster::{CR, TestCluster};
+
+impl TestCluster {
+    /// The names of the custom resources with this annotation.
+    fn annotated(&self, key: &str) -> Vec<&'static str> {
+        let names = ["first", "second"];
+        let has = |name: &&str| {
+            let cr = self.fake.get("skyhooks", "", name).expect("it is there");
+            !cr["metadata"]["annotations"][ApiFlavor::Skyhook.key(key)].is_null()
+        };
+        names.into_iter().filter(has).collect()
+    }
+
+    /// Sets an annotation as another program does.
+    fn annotate(&self, name: &str, key: &str) {
+        let mut cr = self.fake.get("skyhooks", "", name).expect("it is there");
+        cr["metadata"]["annotations"][ApiFlavor::Skyhook.key(key)] = "true".into();
+        cr["metadata"]["managedFields"] = json!([{
+            "manager": "kubectl-annotate", "operation": "Update",
+            "fieldsV1": {"f:metadata": {"f:annotations": {format!("f:{}", ApiFlavor::Skyhook.key(key)): {}}}},
+        }]);
+        self.fake.load(cr);
+    }
+}
+
+fn two() -> TestCluster {
+    TestCluster::captured_with_operator("two-priorities")
+}
+
+#[test]
+fn one_plan_pauses_several() {
+    let cluster = two();
+    let ran = cluster.run("pause --all --reason maintenance --dry-run");
+    insta::assert_snapshot!(ran.transcript());
+    cluster
+        .run("pause --all --reason maintenance --confirm")
+        .expect_code(0);
+    assert_eq!(cluster.annotated("pause"), ["first", "second"]);
+    cluster.run("undo --confirm").expect_code(0);
+    assert_eq!(cluster.annotated("pause"), [""; 0]);
+    cluster
+        .run("disable first second first --confirm")
+        .expect_code(0);
+    assert_eq!(cluster.annotated("disable"), ["first", "second"]);
+    let typo = cluster.run("enable first secnd -y");
+    typo.expect_code(1);
+    typo.expect_stderr("did you mean second?");
+    assert_eq!(cluster.annotated("disable"), ["first", "second"]);
+    cluster.run("enable first second -y").expect_code(0);
+    assert_eq!(cluster.annotated("disable"), [""; 0]);
+}
+
+/// Someone else's pause ends only if it is named or forced, and is never passed over in silence.
+#[test]
+fn resuming_all_leaves_the_pauses_of_others() {
+    let cluster = two();
+    cluster
+        .run("pause second --reason ours --confirm")
+        .expect_code(0);
+    cluster.annotate("first", "pause");
+    let ran = cluster.run("resume --all -y");
+    ran.expect_code(0);
+    assert_eq!(cluster.annotated("pause"), ["first"]);
+    let left = "skyhook/first stays paused: nothing shows that this plugin paused it; to resume it, give its name or --force";
+    ran.expect_stderr(left);
+    let again = cluster.run("resume --all -y");
+    again.expect_code(0);
+    again.expect_stderr(left);
+    assert_eq!(cluster.annotated("pause"), ["first"]);
+    cluster.run("resume --all --force -y").expect_code(0);
+    assert_eq!(cluster.annotated("pause"), [""; 0]);
+}
+
+#[test]
+fn names_and_all_exclude_each_other() {
+    let cluster = two();
+    for words in ["pause", "pause first --all", "resume", "enable first --all"] {
+        cluster.run(&format!("{words} -y")).expect_code(64);
+    }
+    assert_eq!(cluster.writes(), [""; 0]);
+}
+
+#[test]
+fn a_node_starts_over_in_one_plan() {
+    let cluster = two();
+    let ran = cluster.run("reset --node node-1 --no-pause --dry-run");
+    insta::assert_snapshot!(ran.transcript());
+    cluster
+        .run("reset --node node-1 --no-pause --confirm")
+        .expect_code(0);
+    let keys = || {
+        let node = cluster.node("node-1");
+        let annotations = node["metadata"]["annotations"].as_object().cloned();
+        let keys = annotations.unwrap_or_default().into_iter();
+        keys.filter(|(key, _)| key.contains("nodeState")).count()
+    };
+    assert_eq!(keys(), 0);
+    cluster.run("undo --confirm").expect_code(0);
+    assert_eq!(keys(), 2);
+    // The node with a failing package: its custom resource is paused meanwhile, the other is not.
+    let failing = cluster.run("reset --failed-only -l kubernetes.io/os=linux --dry-run");
+    failing.expect_code(0);
+    failing.expect_stdout("skyhook/first\n");
+    assert!(
+        !failing.stdout.contains("second"),
+        "{}",
+        failing.transcript()
+    );
+    for words in [
+        "reset",
+        "reset --node node-1 --package base",
+        "reset --node node-1 --reset-batches",
+    ] {
+        cluster.run(&format!("{words} --dry-run")).expect_code(64);
+    }
+}
+
+/// Each deletion with its next command, and each in full with -o wide.
+#[test]
+fn all_deletions_are_shown_with_their_next_command() {
+    let cluster = TestCluster::captured_with_operator("deleted-while-erroring");
+    let one = cluster.run("finalizer status");
+    assert_eq!(one.stdout, cluster.run("finalizer status gpu-tune").stdout);
+    let mut other = cluster.cr().expect("it is there");
+    other["metadata"]["name"] = "other".into();
+    other["metadata"]["uid"] = "other".into();
+    cluster.fake.load(other);
+    let ran = cluster.run("finalizer status");
+    let commands: Vec<&str> = ran
+        .stdout
+        .lines()
+        .filter(|line| line.starts_with("  now: "))
+        .collect();
+    assert_eq!(
+        commands,
+        [
+            "  now: kubectl skyhook package logs driver --skyhook gpu-tune --node node-2 --stage apply  (B0, reads only)",
+            "  now: kubectl skyhook package logs driver --skyhook gpu-tune --node node-2 --stage apply  (B0, reads only)",
+        ],
+        "{}",
+        ran.transcript()
+    );
+    let list = cluster.run("finalizer status -o json").json();
+    assert_eq!(list["kind"], "FinalizerStatusList");
+    let names: Vec<&Value> = list["items"]
+        .as_array()
+        .expect("items")
+        .iter()
+        .map(|item| &item["name"])
+        .collect();
+    assert_eq!(names, [CR, "other"]);
+    let ran = cluster.run("finalizer status -o name");
+    assert_eq!(ran.stdout, "skyhook/gpu-tune\nskyhook/other\n");
+    let none = two().run("finalizer status");
+    assert_eq!(
+        none.parts(),
+        ("", "No custom resource is being deleted.\n", Some(0))
+    );
+}

@@ -1,0 +1,72 @@
+//! Filters of the tables of nodes and packages.
+
+use serde_json::json;
+
+use crate::support::fake_api::FakeApi;
+use crate::support::object_builder::SKYHOOK;
+use crate::support::run::run;
+use crate::support::test_cluster::TestCluster;
+
+/// A complete, a failing and a cordoned waiting node.
+fn cluster() -> TestCluster {
+    let packages = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
+    let mut cordoned = SKYHOOK.node("n3", "waiting", &[]);
+    cordoned["spec"]["unschedulable"] = true.into();
+    cordoned["metadata"]["labels"] = json!({"pool": "gpu"});
+    let fake = FakeApi::new()
+        .serving(SKYHOOK.0)
+        .with(SKYHOOK.skyhook("in_progress", packages))
+        .with(SKYHOOK.operator())
+        .with(SKYHOOK.node("n1", "complete", &["driver|1.0.0 config complete"]))
+        .with(SKYHOOK.node("n2", "erroring", &["driver|0.9.0 apply erroring"]))
+        .with(cordoned);
+    TestCluster::serving(fake)
+}
+
+#[test]
+fn every_table_of_nodes_has_the_same_filters() {
+    let cluster = cluster();
+    for command in ["node status", "node list --skyhook gpu", "package status"] {
+        for (filter, expected) in [
+            ("", "node/n1\nnode/n2\nnode/n3\n"),
+            ("--status erroring", "node/n2\n"),
+            ("--status complete,waiting", "node/n1\nnode/n3\n"),
+            ("--status complete --status erroring", "node/n1\nnode/n2\n"),
+            ("--failed-only", "node/n2\n"),
+            ("--cordoned", "node/n3\n"),
+            ("-l pool=gpu", "node/n3\n"),
+            ("-l pool=gpu --failed-only", ""),
+        ] {
+            let ran = cluster.run(&format!("{command} {filter} -o name"));
+            assert_eq!(
+                (ran.stdout.as_str(), ran.code),
+                (expected, Some(0)),
+                "{}",
+                ran.transcript()
+            );
+            if expected.is_empty() {
+                ran.expect_stderr("No row matches.");
+            }
+        }
+        let ran = cluster.run(&format!("{command} --status failed"));
+        ran.expect_code(64);
+        ran.expect_stderr("[possible values: complete, blocked, waiting");
+    }
+}
+
+#[test]
+fn labels_select_the_nodes_of_a_change() {
+    let cluster = cluster();
+    let ran = cluster.run("node ignore -l pool=gpu --dry-run");
+    ran.expect_code(0);
+    ran.expect_stdout("node/n3\n");
+    assert!(!ran.stdout.contains("node/n1"), "{}", ran.transcript());
+}
+
+#[test]
+fn versions_in_use_are_one_table() {
+    let ran = cluster().run("package status --versions");
+    insta::assert_snapshot!(ran.transcript());
+    let ran = run("package status --versions --from tests/clusters/malformed-node-state").output();
+    insta::assert_snapshot!(ran.transcript());
+}
