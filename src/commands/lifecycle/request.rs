@@ -65,7 +65,7 @@ pub struct Request<'a> {
 impl Request<'_> {
     pub fn plan(&self, cluster: &Cluster) -> Result<Plan> {
         let verb = self.verb;
-        if let (true, Read::Unreadable(why)) = (verb.sets(), cluster.source(Source::Skyhooks)) {
+        if let (true, Some(why)) = (verb.sets(), cluster.source(Source::Skyhooks).unread()) {
             if self.of.all {
                 selection::readable(cluster, Source::Skyhooks)?;
             }
