@@ -3,7 +3,7 @@
 use crate::api::{ApiFlavor, Executor, Skyhook, Status};
 use crate::args::named;
 use crate::cluster::hold::{FIELD_MANAGER, HOLDER, REASON};
-use crate::cluster::{Cluster, Read, Source, Unread};
+use crate::cluster::{Cluster, Source, Unread};
 use crate::commands::shared::{held, migration, selection};
 use crate::error::Result;
 use crate::plan::build::released;
@@ -69,7 +69,7 @@ impl Request<'_> {
             if self.of.all {
                 selection::readable(cluster, Source::Skyhooks)?;
             }
-            return Ok(self.unseen(cluster.flavor(), &why));
+            return Ok(self.unseen(cluster.flavor(), why));
         }
         let (skyhooks, left) = self.skyhooks(cluster)?;
         let names: Vec<&str> = skyhooks.iter().map(|s| s.name()).collect();
