@@ -245,6 +245,7 @@ fn pages_of_15000_nodes_are_short() {
         "status gpu-tune",
         "diagnose stuck",
         "node status",
+        "node list --skyhook gpu-tune",
         "package status",
     ] {
         let (screen, lines) = fleet.screen(words);

@@ -266,7 +266,7 @@ impl Request<'_> {
         let names: Vec<&str> = self.of.names.iter().map(String::as_str).collect();
         let step = |name: &&str| {
             Step::new(
-                Target::skyhook(flavor, *name, None),
+                Target::skyhook(flavor, name, None),
                 Change::Metadata(change.clone()),
                 "the operator starts no new work for it",
             )

@@ -196,7 +196,7 @@ fn g13_unknown_values_are_errors() {
         "dp bogus",
         "package bogus",
         "bogus",
-        "node list extra --skyhook gpu",
+        "node list a|b --skyhook gpu",
         "version extra",
     ] {
         let ran = run(words).output();
