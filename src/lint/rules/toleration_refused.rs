@@ -4,7 +4,7 @@ use super::syntax::{label_value_error, qualified_name_error};
 use super::{Input, LintFindings};
 
 lint_rule! {
-    /// Kubernetes refuses pods with a toleration of `additionalTolerations`.
+    /// Kubernetes refuses a toleration of the custom resource.
     ///
     /// # What it means
     ///
