@@ -2,7 +2,7 @@ use super::{Input, LintFindings};
 use crate::api::Skyhook;
 
 lint_rule! {
-    /// `podNonInterruptLabels` match pods of a DaemonSet.
+    /// Pods of a DaemonSet match the labels that forbid interrupts.
     ///
     /// # What it means
     ///
