@@ -133,6 +133,7 @@ mod tests {
             "--sort-by",
             "--tail",
             "--timeout",
+            "--title",
             "--tls-server-name",
             "--token",
             "--tolerate",
