@@ -114,7 +114,7 @@ fn left_spec<'a>(cluster: &'a Cluster, package_run: &PackageRun<'_>) -> Option<&
     let (name, version) = (&package_run.package, &package_run.version);
     let skyhook = cluster.skyhook(&package_run.skyhook)?;
     let kept = skyhook.package(name).is_some_and(|p| p.version == *version);
-    if kept || !package_run.stage.is_uninstall() || !cluster.operator_before(0, 16) {
+    if kept || !package_run.stage.is_uninstall() || cluster.knows_uninstall() {
         return None;
     }
     let on = cluster.on_node(cluster.node(package_run.node)?, skyhook.name())?;

@@ -38,7 +38,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     let reads_selected_only =
         cluster.operator_since(0, 16) || cluster.flavor() == ApiFlavor::NodeWright;
     // The operator skips paused custom resources. Before v0.16.0 it reads all node states at the start of each pass.
-    let pause_helps = !cluster.operator_before(0, 16);
+    let pause_helps = cluster.knows_uninstall();
     let all = cluster.skyhooks.items();
     let running = all.iter().filter(|s| s.runs()).count();
     for skyhook in all {

@@ -90,16 +90,18 @@ impl View for Contexts {
                 summary.insert("error".to_owned(), error.as_str().into());
             }
             for document in &answer.captured.documents {
-                let mut document = document.clone();
-                match document.get_mut("items").map(Value::take) {
-                    Some(Value::Array(list)) => {
-                        let fields = document.as_object_mut().expect("it has items");
-                        fields.remove("items");
-                        summary.insert("document".to_owned(), document);
-                        items.extend(list.into_iter().map(|item| with(&answer.context, item)));
-                    }
-                    _ => items.push(with(&answer.context, document)),
-                }
+                let own = match document.clone() {
+                    Value::Array(list) => list,
+                    Value::Object(mut fields) => match fields.shift_remove("items") {
+                        Some(Value::Array(list)) => {
+                            summary.insert("document".to_owned(), fields.into());
+                            list
+                        }
+                        _ => vec![document.clone()],
+                    },
+                    other => vec![other],
+                };
+                items.extend(own.into_iter().map(|item| with(&answer.context, item)));
             }
             contexts.push(Value::Object(summary));
         }

@@ -111,6 +111,23 @@ fn documents_name_the_context_of_each_item() {
         .json();
     assert_eq!(diagnosis["items"][0]["context"], "prod-west");
     assert_eq!(diagnosis["items"][0]["kind"], "Diagnosis");
+    // So does a list without a kind.
+    let nodes = servers.run("node status -o json --contexts prod-*").json();
+    let nodes = nodes["items"].as_array().expect("items").iter();
+    let nodes: Vec<String> = nodes
+        .map(|node| format!("{} {}", node["context"], node["nodeName"]))
+        .collect();
+    assert_eq!(
+        nodes,
+        [
+            r#""prod-east" "node-1""#,
+            r#""prod-east" "node-2""#,
+            r#""prod-east" "node-3""#,
+            r#""prod-west" "node-1""#,
+            r#""prod-west" "node-2""#,
+            r#""prod-west" "node-3""#,
+        ]
+    );
     let path = "jsonpath={.items[*].context}";
     let output = servers.run(&format!("status --contexts prod-* -o {path}"));
     assert_eq!(output.stdout, "prod-east prod-west");

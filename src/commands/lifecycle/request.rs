@@ -67,7 +67,7 @@ impl Request<'_> {
         let verb = self.verb;
         if let (true, Some(why)) = (verb.sets(), cluster.source(Source::Skyhooks).unread()) {
             if self.of.all {
-                selection::readable(cluster, Source::Skyhooks)?;
+                selection::complete(cluster, Source::Skyhooks)?;
             }
             return Ok(self.unseen(cluster.flavor(), why));
         }
@@ -110,7 +110,7 @@ impl Request<'_> {
             }
             return Ok((skyhooks, None));
         }
-        selection::readable(cluster, Source::Skyhooks)?;
+        selection::complete(cluster, Source::Skyhooks)?;
         selection::not_left_out(cluster, "")?;
         let all = cluster.skyhooks.items().iter();
         if self.verb.sets() || self.force {

@@ -97,7 +97,20 @@ fn an_incomplete_list_is_used_and_reported() {
     let ran = run(&test_cluster, &format!("reset {CR} -y"));
     ran.expect_code(1);
     ran.expect_stderr(why);
+    // All are not known.
+    for verb in ["pause", "resume"] {
+        let ran = run(&test_cluster, &format!("{verb} --all -y"));
+        ran.expect_code(1);
+        ran.expect_stderr(why);
+    }
     assert!(test_cluster.fake.writes().is_empty());
+    // An emergency: the named one is paused all the same.
+    let ran = run(&test_cluster, &format!("pause {CR} -y"));
+    ran.expect_code(0);
+    ran.expect_stderr(&format!("continuing without reading {CR}"));
+    let paused = test_cluster.fake.get(plural, "", CR).expect("it exists");
+    let pause = &paused["metadata"]["annotations"][ApiFlavor::Skyhook.key("pause")];
+    assert_eq!(pause, "true");
 }
 
 #[test]
