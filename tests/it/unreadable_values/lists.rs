@@ -107,7 +107,7 @@ fn an_incomplete_list_is_used_and_reported() {
     // An emergency: the named one is paused all the same.
     let ran = run(&test_cluster, &format!("pause {CR} -y"));
     ran.expect_code(0);
-    ran.expect_stderr(&format!("continuing without reading {CR}"));
+    ran.expect_stderr(format!("continuing without reading {CR}"));
     let paused = test_cluster.fake.get(plural, "", CR).expect("it exists");
     let pause = &paused["metadata"]["annotations"][ApiFlavor::Skyhook.key("pause")];
     assert_eq!(pause, "true");
