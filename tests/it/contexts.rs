@@ -195,17 +195,14 @@ fn writing_commands_take_one_context() {
     unknown.expect_stderr("did you mean prod-west");
 }
 
-/// All contexts are read at the same time.
+/// All contexts are read at the same time: one after the other would take three times as long as one.
 #[test]
-fn three_contexts_take_as_long_as_the_slowest() {
+fn contexts_are_read_at_the_same_time() {
     let slow = || captured_api("complete").latency(Duration::from_secs(1));
     let servers = Servers::of(vec![("a", slow()), ("b", slow()), ("c", slow())]);
     let one = servers.time("status --context a");
     let all = servers.time("status --contexts a,b,c");
-    assert!(
-        all <= one.mul_f64(1.2),
-        "{all:?} for three, {one:?} for one"
-    );
+    assert!(all < one.mul_f64(2.0), "{all:?} for three, {one:?} for one");
 }
 
 #[test]
