@@ -85,6 +85,17 @@ impl StepResult {
                 | StepResult::Kept { .. }
         )
     }
+
+    /// Whether the step certainly changed nothing.
+    pub fn left_the_object_alone(&self) -> bool {
+        matches!(
+            self,
+            StepResult::NotReached
+                | StepResult::Unchanged
+                | StepResult::Gone
+                | StepResult::Skipped { .. }
+        )
+    }
 }
 
 /// How it ended.

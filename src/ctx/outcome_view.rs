@@ -95,8 +95,8 @@ impl OutcomeView<'_> {
             StopReason::Finished => return None,
             StopReason::Interrupted => {
                 let mut results = self.outcome.results.iter().flatten();
-                if results.all(|result| *result == StepResult::NotReached) {
-                    "interrupted before any request was sent".to_owned()
+                if results.all(StepResult::left_the_object_alone) {
+                    "interrupted before any change was made".to_owned()
                 } else if self.put_back() {
                     "interrupted; the pause was removed".to_owned()
                 } else {

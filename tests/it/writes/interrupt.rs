@@ -109,10 +109,11 @@ fn interrupt_during_the_permission_check_prevents_writes() {
     let ran = wide.interrupted(RESET, REVIEWS, 1);
     ran.expect_code(130);
     assert_eq!(wide.0.writes(), [""; 0]);
-    let says = "reset gpu on 60 nodes: 61 not reached\ninterrupted before any request was sent\n";
+    let says = "reset gpu on 60 nodes: 61 not reached\ninterrupted before any change was made\n";
     assert_eq!(ran.stdout, says, "{}", ran.transcript());
-    let journals = wide.0.state.path().join("kubectl-skyhook/journal");
-    assert!(!journals.exists(), "{}", ran.transcript());
+    let undo = wide.run("undo --confirm", &Child::default());
+    undo.expect_code(1);
+    assert!(undo.stderr.contains("nothing to undo"), "{}", undo.transcript());
 }
 
 #[test]
