@@ -9,6 +9,7 @@ pub mod completion;
 pub mod cordon;
 pub mod deployment_policy;
 pub mod diagnose;
+pub mod diff;
 pub mod events;
 pub mod explain;
 pub mod finalizer;
@@ -62,6 +63,7 @@ table! {
         Lint(lint::Args),
         Wait(wait::Args),
         Collect(collect::Args),
+        Diff(diff::Args),
         #[command(subcommand)]
         Node(node::Command),
         #[command(subcommand)]

@@ -12,6 +12,7 @@ pub mod change;
 pub mod files;
 mod finding;
 mod input;
+pub mod legacy;
 mod manifest;
 mod rules;
 mod schema;

@@ -11,6 +11,7 @@ mod jsonpath;
 pub mod junit;
 mod markdown;
 mod nodeset;
+pub mod openmetrics;
 mod sanitize;
 pub mod schema;
 mod sort;
@@ -50,6 +51,11 @@ pub trait View {
 
     /// For continuous integration: what `-o junit` prints, if there is such a report.
     fn junit(&self) -> Option<String> {
+        None
+    }
+
+    /// For monitoring: what `-o openmetrics` prints, if there are metrics.
+    fn openmetrics(&self) -> Option<String> {
         None
     }
 

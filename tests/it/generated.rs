@@ -119,7 +119,7 @@ fn doc_tables_are_up_to_date() {
         sections += text.matches("<!-- generated: ").count();
         assert_eq!(stale(&path, &pages::filled(&text)), None);
     }
-    assert_eq!(sections, 9);
+    assert_eq!(sections, 10);
 }
 
 /// One page for each code: `docs/codes/SKY101.md`.
@@ -139,6 +139,20 @@ fn explain_prints_the_page_of_a_code() {
     output.expect_code(0);
     let expected = [page("SKY101"), page("SKY201"), page("SKY861")].join("\n");
     assert_eq!(output.stdout, expected);
+}
+
+/// The command of the CronJob in `docs/teams.md` runs as written.
+#[test]
+fn the_cron_job_of_the_docs_runs() {
+    let page = std::fs::read_to_string(root().join("docs/teams.md")).expect("a page");
+    let mut lines = page.lines().map(str::trim);
+    let command = lines.find_map(|line| line.strip_prefix("kubectl-skyhook "));
+    let (words, file) = command.expect("a command").split_once(" > ").expect("a file");
+    assert_eq!(file, "/textfile/skyhook.prom.tmp");
+    let captured = crate::support::clusters::named("apply-erroring");
+    let output = run(&format!("{words} --from {}", captured.path())).output();
+    output.expect_code(0);
+    assert!(output.stdout.ends_with("# EOF\n"), "{}", output.stdout);
 }
 
 #[test]

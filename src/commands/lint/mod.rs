@@ -9,11 +9,12 @@ use std::path::PathBuf;
 use self::report::LintView;
 use crate::api::Version;
 use crate::cluster::{Cluster, Source};
+use crate::commands::shared::baseline::BaselineFlags;
 use crate::commands::shared::command::command;
 use crate::commands::shared::fail_on::FailOn;
 use crate::ctx::{Ctx, unread as unread_sources};
 use crate::error::{Error, Exit, Result};
-use crate::lint::{self, Documents, Input, Schemas, files};
+use crate::lint::{self, Documents, Input, LintFinding, Schemas, files};
 use crate::model;
 
 /// Check manifests before they are applied
@@ -63,6 +64,9 @@ pub struct Args {
     /// Minimum severity of findings that cause exit code 2
     #[arg(long, value_name = "LEVEL", value_enum, default_value_t = FailOn::Error, ignore_case = true)]
     fail_on: FailOn,
+
+    #[command(flatten)]
+    baseline: BaselineFlags,
 }
 
 /// The sources that rules may use.
@@ -119,7 +123,21 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         }
     }
     let report = lint::lint(&input);
-    let failed = report.open().any(|f| args.fail_on.includes(f.severity));
+    let baseline = args.baseline.of_lint(ctx)?;
+    let known = |finding: &LintFinding| {
+        let key = report::key(finding);
+        baseline
+            .as_ref()
+            .is_some_and(|b| !b.is_new(&key, finding.severity))
+    };
+    let failed = report
+        .open()
+        .any(|f| args.fail_on.includes(f.severity) && !known(f));
+    let comparison = baseline.as_ref().map(|baseline| {
+        let open = report.open().map(|f| (report::key(f), f.severity));
+        let suppressed = report.findings.iter().filter(|f| f.suppressed.is_some());
+        baseline.compare(open, suppressed.map(report::key), &[])
+    });
     let changes = if args.diff {
         diff::changes(&input)
     } else {
@@ -133,6 +151,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         cluster.as_ref(),
         changes,
         effects.unwrap_or_default(),
+        comparison,
     ))?;
     Ok(match (failed, unread) {
         (true, _) => Exit::Findings,

@@ -11,12 +11,15 @@ use kubectl_skyhook::program::Program;
 use kubectl_skyhook::rules::{self, Grade, Severity};
 use serde_json::Value;
 
+use crate::support::run::Run;
+
 /// The pages that hold something generated.
-pub const PAGES: [&str; 4] = [
+pub const PAGES: [&str; 5] = [
     "SKILL.md",
     "docs/commands.md",
     "docs/lint.md",
     "docs/rules.md",
+    "docs/teams.md",
 ];
 
 /// The text with every section between markers regenerated.
@@ -27,6 +30,7 @@ pub fn filled(text: &str) -> String {
         ("lint-rules", lint_rules()),
         ("exit-codes", exit_codes()),
         ("grades", grades()),
+        ("rbac-of-diagnose", rbac_of_diagnose()),
         ("diagnosis-fields", diagnosis_fields()),
         ("reading-commands", commands_that(true)),
         ("changing-commands", commands_that(false)),
@@ -123,6 +127,11 @@ fn exit_codes() -> String {
     rows
 }
 
+fn rbac_of_diagnose() -> String {
+    let role = Run::new(["rbac", "--for", "diagnose stuck"]).output().stdout;
+    format!("```yaml\n{role}```\n")
+}
+
 fn grades() -> String {
     let mut rows = String::from("| Grade | Meaning |\n| --- | --- |\n");
     for grade in Grade::ALL {
@@ -160,10 +169,8 @@ fn fields(schema: &Value, of: &Value, path: &str, rows: &mut String) {
         let described = field["description"].as_str();
         let meaning = described.or(target["description"].as_str());
         let meaning = meaning.unwrap_or_default().replace('\n', " ");
-        if !meaning.is_empty() || !values.is_empty() {
-            let meaning = [meaning, values].join(" ");
-            writeln!(rows, "| `{path}` | {} |", meaning.trim()).expect("a string");
-        }
+        let meaning = [meaning, values].join(" ");
+        writeln!(rows, "| `{path}` | {} |", meaning.trim()).expect("a string");
         fields(schema, target, &format!("{path}."), rows);
     }
 }
