@@ -43,7 +43,7 @@ fn collect(value: &Value, path: &[String], found: &mut Vec<Vec<String>>) {
     }
 }
 
-/// `skyhook.nvidia.com`, or a key below it.
+/// The older group itself, or a key below it.
 fn names_group(text: &str) -> bool {
     let rest = text.strip_prefix(ApiFlavor::Skyhook.group());
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

@@ -4,6 +4,10 @@
 //! allows: a known problem of one node must not hide one of the fleet. Only reports know mutes; commands that wait or
 //! change something see every finding.
 
+mod muted_finding;
+
+pub use muted_finding::MutedFinding;
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::rc::Rc;
@@ -13,8 +17,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_saphyr::Spanned;
 
+use super::Finding;
 use super::impact::{CauseImpact, Impact};
-use super::{Finding, Severity, Subject};
 use crate::cluster::Cluster;
 use crate::model::Model;
 use crate::view::{API_VERSION, expand, plural};
@@ -376,30 +380,5 @@ fn invalid(source: &str, line: u64, problem: String) -> InvalidMute {
         source_name: source.to_owned(),
         line,
         problem,
-    }
-}
-
-/// A finding that is muted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct MutedFinding {
-    pub code: String,
-    pub name: String,
-    pub severity: Severity,
-    pub subject: Subject,
-    pub message: String,
-    pub mute: Mute,
-}
-
-impl MutedFinding {
-    pub fn of(finding: &Finding) -> Option<MutedFinding> {
-        let mute = finding.muted.as_deref()?;
-        Some(MutedFinding {
-            code: finding.rule.code.to_owned(),
-            name: finding.rule.name.to_owned(),
-            severity: finding.severity,
-            subject: finding.subject.clone(),
-            message: finding.message.clone(),
-            mute: mute.clone(),
-        })
     }
 }

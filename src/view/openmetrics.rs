@@ -44,6 +44,15 @@ impl Metrics {
     pub fn text(&self) -> String {
         let mut text = String::new();
         encode(&mut text, &self.0).expect("a string takes every text");
-        text
+        sorted_samples(&text)
     }
+}
+
+/// The samples of each metric in order: the library keeps them in a hash map. Values have no line breaks.
+fn sorted_samples(text: &str) -> String {
+    let mut lines: Vec<&str> = text.lines().collect();
+    for samples in lines.split_mut(|line| line.starts_with('#')) {
+        samples.sort_unstable();
+    }
+    lines.iter().map(|line| format!("{line}\n")).collect()
 }

@@ -26,7 +26,7 @@ fn changes_are_shown_by_custom_resource_and_node_set() {
 }
 
 #[test]
-fn a_deleted_custom_resource_is_one_change() {
+fn custom_resources_that_are_not_in_the_input_are_not_deleted() {
     let output = diff("apply-erroring", "deleted-after-reset", "");
     output.expect_code(2);
     insta::assert_snapshot!(output.transcript());

@@ -147,7 +147,10 @@ fn the_cron_job_of_the_docs_runs() {
     let page = std::fs::read_to_string(root().join("docs/teams.md")).expect("a page");
     let mut lines = page.lines().map(str::trim);
     let command = lines.find_map(|line| line.strip_prefix("kubectl-skyhook "));
-    let (words, file) = command.expect("a command").split_once(" > ").expect("a file");
+    let (words, file) = command
+        .expect("a command")
+        .split_once(" > ")
+        .expect("a file");
     assert_eq!(file, "/textfile/skyhook.prom.tmp");
     let captured = crate::support::clusters::named("apply-erroring");
     let output = run(&format!("{words} --from {}", captured.path())).output();

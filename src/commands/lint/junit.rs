@@ -2,7 +2,7 @@
 
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
-use super::report::key;
+use super::key::key;
 use super::subject::subject_text;
 use crate::commands::shared::baseline::Comparison;
 use crate::lint::{LintFinding, LintReport};

@@ -1,11 +1,13 @@
 mod diff;
 mod effects;
 mod junit;
+mod key;
 mod report;
 mod subject;
 
 use std::path::PathBuf;
 
+use self::key::key;
 use self::report::LintView;
 use crate::api::Version;
 use crate::cluster::{Cluster, Source};
@@ -125,7 +127,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let report = lint::lint(&input);
     let baseline = args.baseline.of_lint(ctx)?;
     let known = |finding: &LintFinding| {
-        let key = report::key(finding);
+        let key = key(finding);
         baseline
             .as_ref()
             .is_some_and(|b| !b.is_new(&key, finding.severity))
@@ -134,9 +136,9 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         .open()
         .any(|f| args.fail_on.includes(f.severity) && !known(f));
     let comparison = baseline.as_ref().map(|baseline| {
-        let open = report.open().map(|f| (report::key(f), f.severity));
+        let open = report.open().map(|f| (key(f), f.severity));
         let suppressed = report.findings.iter().filter(|f| f.suppressed.is_some());
-        baseline.compare(open, suppressed.map(report::key), &[])
+        baseline.compare(open, suppressed.map(key), &[])
     });
     let changes = if args.diff {
         diff::changes(&input)

@@ -9,7 +9,7 @@ use super::effects::{self, PackageDocument, RolloutDocument};
 use super::junit;
 use super::subject::subject_text;
 use crate::cluster::Cluster;
-use crate::commands::shared::baseline::{Comparison, FindingKey};
+use crate::commands::shared::baseline::Comparison;
 use crate::commands::shared::rule::{counted, label_of};
 use crate::lint::{LintFinding, LintReport};
 use crate::model::Effects;
@@ -257,15 +257,6 @@ impl View for LintView<'_> {
 
     fn junit(&self) -> Option<String> {
         Some(junit::report(self.report, self.comparison.as_ref()))
-    }
-}
-
-/// What identifies the finding in another run.
-pub(super) fn key(finding: &LintFinding) -> FindingKey {
-    FindingKey {
-        code: finding.rule.code.to_owned(),
-        subject: finding.subject.clone(),
-        path: finding.path.clone(),
     }
 }
 

@@ -9,8 +9,7 @@ lint_rule! {
     ///
     /// Operators since v0.18 set and read keys of the new API. Up to v0.20 they also know the old taint key and leave the
     /// old labels on nodes for a while; v0.21 is announced to drop both. A selector for an old label then selects no
-    /// node, a toleration of the old taint has no effect, and an annotation such as `pause` with the old prefix is
-    /// ignored already.
+    /// node, and a toleration of the old taint has no effect.
     ///
     /// # How to fix
     ///
@@ -24,6 +23,12 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
     for manifest in input.manifests().filter(|m| m.flavor() == Some(newer)) {
         for path in legacy_keys(&manifest.value) {
             let path: Vec<&str> = path.iter().map(String::as_str).collect();
+            // Annotations that have no effect already have a rule of their own.
+            if let ["metadata", "annotations", key] = path[..]
+                && (key.ends_with("/pause") || key.ends_with("/disable"))
+            {
+                continue;
+            }
             let message = format!(
                 "the key belongs to the old API group {}, which v0.21 is announced to drop",
                 newer.other().group()

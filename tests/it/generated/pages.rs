@@ -128,7 +128,9 @@ fn exit_codes() -> String {
 }
 
 fn rbac_of_diagnose() -> String {
-    let role = Run::new(["rbac", "--for", "diagnose stuck"]).output().stdout;
+    let role = Run::new(["rbac", "--for", "diagnose stuck"])
+        .output()
+        .stdout;
     format!("```yaml\n{role}```\n")
 }
 
