@@ -70,9 +70,10 @@ fn body(docs: &str) -> String {
     let lines = docs.lines().map(|line| {
         let line = line.strip_prefix(' ').unwrap_or(line).trim_end();
         fenced ^= line.trim_start().starts_with("```");
-        match line.starts_with('#') && !fenced {
-            true => format!("#{line}"),
-            false => line.to_owned(),
+        if line.starts_with('#') && !fenced {
+            format!("#{line}")
+        } else {
+            line.to_owned()
         }
     });
     lines.collect::<Vec<_>>().join("\n").trim().to_owned()
