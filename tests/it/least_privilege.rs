@@ -31,6 +31,7 @@ const READS: &[(&str, &str, &str)] = &[
     ("wait", "apply-erroring", "wait gpu-tune --for=erroring --timeout 5s"),
     ("wait", "in-progress", "wait gpu-tune --timeout 1s"),
     ("collect", "apply-erroring", "collect -o /dev/null"),
+    ("diff", "apply-erroring", "diff tests/clusters/complete"),
     ("node status", "apply-erroring", "node status -o wide"),
     ("node list", "apply-erroring", "node list --skyhook gpu-tune"),
     ("package status", "apply-erroring", "package status --skyhook gpu-tune"),
