@@ -7,6 +7,7 @@ mod diff;
 mod display;
 mod execute;
 mod external_diff;
+mod files;
 mod installation;
 mod limits;
 mod log_tails;

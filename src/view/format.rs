@@ -27,6 +27,8 @@ pub enum OutputFormat {
     CustomColumns(Columns),
     /// A JUnit report, for views that have one.
     Junit,
+    /// OpenMetrics text, for views that have metrics.
+    OpenMetrics,
     /// The output file of the command; notices are for people.
     File(std::path::PathBuf),
 }
@@ -89,6 +91,9 @@ impl OutputFormat {
             OutputFormat::Junit => Rendered::Data(view.junit().ok_or_else(|| {
                 FormatError("this command has no JUnit report; `lint`, `diagnose stuck` and `diagnose check` have one".to_owned())
             })?),
+            OutputFormat::OpenMetrics => Rendered::Data(view.openmetrics().ok_or_else(|| {
+                FormatError("this command has no metrics; `diagnose stuck` and `diagnose check` have some".to_owned())
+            })?),
             OutputFormat::JsonPath(path) => Rendered::Data(path.text(&view.document())?),
             OutputFormat::JsonPathAsJson(path) => Rendered::Data(path.json(&view.document())?),
             OutputFormat::CustomColumns(columns) => {
@@ -137,6 +142,7 @@ impl FromStr for OutputFormat {
             ("yaml", None) => Ok(OutputFormat::Yaml),
             ("name", None) => Ok(OutputFormat::Name),
             ("junit", None) => Ok(OutputFormat::Junit),
+            ("openmetrics", None) => Ok(OutputFormat::OpenMetrics),
             ("jsonpath" | "jsonpath-as-json", None | Some("")) => Err(FormatError(format!(
                 "a template is required, as in {word}='{{.kind}}'"
             ))),

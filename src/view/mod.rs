@@ -13,6 +13,7 @@ mod jsonpath;
 pub mod junit;
 mod markdown;
 mod nodeset;
+pub mod openmetrics;
 mod sanitize;
 pub mod schema;
 mod sort;
@@ -52,6 +53,11 @@ pub trait View {
 
     /// For continuous integration: what `-o junit` prints, if there is such a report.
     fn junit(&self) -> Option<String> {
+        None
+    }
+
+    /// For monitoring: what `-o openmetrics` prints, if there are metrics.
+    fn openmetrics(&self) -> Option<String> {
         None
     }
 

@@ -2,14 +2,16 @@ use crate::args::named;
 use crate::args::nodes::NodeFlags;
 use crate::cluster::Cluster;
 use crate::cluster::kept_logs;
+use crate::commands::shared::baseline::{self, Baseline, BaselineFlags};
 use crate::commands::shared::command::command;
 use crate::commands::shared::diagnosis::{self, Diagnosis};
 use crate::commands::shared::fail_on::FailOn;
+use crate::commands::shared::mutes::MuteFlags;
 use crate::commands::shared::rule::find_rule;
 use crate::commands::shared::scope;
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::rules::{self, Report, Scope};
+use crate::rules::{self, Finding, Report, Scope};
 
 /// Find what is stuck, why, and how to fix it
 ///
@@ -34,6 +36,10 @@ use crate::rules::{self, Report, Scope};
 
   # One custom resource, one node
   kubectl skyhook diagnose stuck gpu-tune --node gpu-0001
+
+  # In CI: fail only on findings that were not there before the change
+  kubectl skyhook diagnose stuck -o json > before.json
+  kubectl skyhook diagnose stuck --baseline before.json
 
   # From files, without a cluster
   kubectl get nodes,skyhooks,pods,jobs,events -A -o json | kubectl skyhook diagnose stuck --from -")]
@@ -60,6 +66,12 @@ pub struct Args {
     /// Minimum severity of findings that cause exit code 2
     #[arg(long, value_name = "LEVEL", value_enum, default_value_t = FailOn::Error, ignore_case = true)]
     fail_on: FailOn,
+
+    #[command(flatten)]
+    baseline: BaselineFlags,
+
+    #[command(flatten)]
+    muting: MuteFlags,
 }
 
 command! {
@@ -76,10 +88,13 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let subjects = args.subjects(&cluster);
     let mut scope = scope::of(&cluster, subjects.skyhooks, &args.on, rules)?;
     scope.nodes.extend(subjects.nodes);
-    let report = rules::diagnose(&cluster, &scope);
-    let exit = exit(args.fail_on, &report, &cluster);
+    let muting = args.muting.load(ctx, &cluster)?;
+    let baseline = args.baseline.of_diagnosis(ctx, &scope)?;
+    let report = rules::diagnose(&cluster, &scope).mute(&cluster, &muting.mutes);
+    let exit = muting.exit(exit(args.fail_on, &report, &cluster, baseline.as_ref()));
     let mut diagnosis = Diagnosis::new(&cluster, report)
         .narrowed(scope.is_narrow())
+        .compared(baseline.as_ref())
         .only(subjects.cause)?;
     if !args.no_logs {
         let tails = ctx
@@ -123,9 +138,9 @@ impl Args {
     }
 }
 
-/// Findings at the threshold fail, and so does an answer from which a source is missing: a script must not take it for
+/// Findings at the threshold that are not in the baseline fail, and so does an answer from which a source is missing: a script must not take it for
 /// "nothing stuck".
-fn exit(fail_on: FailOn, report: &Report, cluster: &Cluster) -> Exit {
+fn exit(fail_on: FailOn, report: &Report, cluster: &Cluster, baseline: Option<&Baseline>) -> Exit {
     if fail_on == FailOn::Never {
         return Exit::Done;
     }
@@ -134,7 +149,12 @@ fn exit(fail_on: FailOn, report: &Report, cluster: &Cluster) -> Exit {
         .iter()
         .flat_map(|n| n.rule.needs.iter().chain(n.rule.optional_sources));
     let nothing_checked = report.not_checked.len() == report.counts.rules;
-    if report.findings.iter().any(|f| fail_on.includes(f.severity)) {
+    let fails = |finding: &Finding| {
+        let known =
+            |baseline: &Baseline| !baseline.is_new(&baseline::key(finding), finding.severity);
+        fail_on.includes(finding.severity) && !baseline.is_some_and(known)
+    };
+    if report.findings.iter().any(fails) {
         Exit::Findings
     } else if nothing_checked || unchecked.any(|s| cluster.missing(*s).is_some()) {
         Exit::Failed

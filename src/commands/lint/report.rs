@@ -9,6 +9,7 @@ use super::effects::{self, PackageDocument, RolloutDocument};
 use super::junit;
 use super::subject::subject_text;
 use crate::cluster::Cluster;
+use crate::commands::shared::baseline::Comparison;
 use crate::commands::shared::rule::{counted, label_of};
 use crate::lint::{LintFinding, LintReport};
 use crate::model::Effects;
@@ -37,6 +38,9 @@ pub struct Document<'a> {
     effects: Vec<PackageDocument>,
     /// What happens to nodes.
     rollouts: Vec<RolloutDocument>,
+    /// With --baseline, the comparison with the earlier run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    baseline: Option<&'a Comparison>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -83,6 +87,7 @@ pub struct LintView<'a> {
     cluster: Option<&'a Cluster>,
     changes: Vec<ObjectChange>,
     effects: Vec<Effects<'a>>,
+    comparison: Option<Comparison>,
 }
 
 impl<'a> LintView<'a> {
@@ -91,12 +96,14 @@ impl<'a> LintView<'a> {
         cluster: Option<&'a Cluster>,
         changes: Vec<ObjectChange>,
         effects: Vec<Effects<'a>>,
+        comparison: Option<Comparison>,
     ) -> LintView<'a> {
         LintView {
             report,
             cluster,
             changes,
             effects,
+            comparison,
         }
     }
 
@@ -200,6 +207,9 @@ impl View for LintView<'_> {
             body.blank()
                 .line(text::dim("Explain a rule: ") + text::command(command));
         }
+        if let Some(comparison) = &self.comparison {
+            body.blank().append(comparison.text());
+        }
         body.append(diff::text(&self.changes));
         body.append(effects::text(&self.effects));
         body
@@ -241,11 +251,12 @@ impl View for LintView<'_> {
             },
             effects: self.effects.iter().flat_map(effects::packages).collect(),
             rollouts: self.effects.iter().map(effects::rollout).collect(),
+            baseline: self.comparison.as_ref(),
         })
     }
 
     fn junit(&self) -> Option<String> {
-        Some(junit::report(self.report))
+        Some(junit::report(self.report, self.comparison.as_ref()))
     }
 }
 
