@@ -68,6 +68,11 @@ impl From<EvalError> for FormatError {
 const ALLOWED: &str = "table, wide, json, yaml, name, jsonpath=TEMPLATE, jsonpath-file=FILE, \
      jsonpath-as-json=TEMPLATE, custom-columns=HEADING:PATH,…, custom-columns-file=FILE";
 
+fn junit(view: &dyn View) -> Option<String> {
+    let report = view.junit()?;
+    Some(report.to_string().expect("text is valid XML"))
+}
+
 impl OutputFormat {
     /// Whether a program is going to read it: such output stays whole and parsable, also when it is empty.
     pub fn is_data(&self) -> bool {
@@ -88,10 +93,10 @@ impl OutputFormat {
             }
             OutputFormat::Json => Rendered::Data(json(&view.document())),
             OutputFormat::Yaml => Rendered::Data(yaml(&view.document())?),
-            OutputFormat::Junit => Rendered::Data(view.junit().ok_or_else(|| {
+            OutputFormat::Junit => Rendered::Data(junit(view).ok_or_else(|| {
                 FormatError("this command has no JUnit report; `lint`, `diagnose stuck` and `diagnose check` have one".to_owned())
             })?),
-            OutputFormat::OpenMetrics => Rendered::Data(view.openmetrics().ok_or_else(|| {
+            OutputFormat::OpenMetrics => Rendered::Data(view.openmetrics().map(|metrics| metrics.text()).ok_or_else(|| {
                 FormatError("this command has no metrics; `diagnose stuck` and `diagnose check` have some".to_owned())
             })?),
             OutputFormat::JsonPath(path) => Rendered::Data(path.text(&view.document())?),

@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 
+use serde_json::json;
 use tempfile::TempDir;
 
 use crate::support::clusters;
+use crate::support::object_builder::SKYHOOK;
 use crate::support::run::{RunOutput, run};
 
 const HEAD: &str = "apiVersion: kubectl-skyhook/v1\nkind: Mutes\nmutes:\n";
@@ -92,6 +94,72 @@ fn a_mute_lapses_when_more_nodes_are_concerned() {
     let output = muted("diagnose stuck", &mutes);
     output.expect_code(2);
     output.expect_stdout("has lapsed: it allows maxNodes: 0, but 1 node is concerned");
+}
+
+/// A diagnosis of a custom resource whose package fails on the first of five nodes, as many as given.
+fn erroring_on(nodes: usize, mutes: &MuteFile) -> RunOutput {
+    let driver = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
+    let mut items = vec![SKYHOOK.skyhook("erroring", driver), SKYHOOK.operator()];
+    items.extend((1..=5).map(|number| {
+        let (status, state) = if number <= nodes {
+            ("erroring", "erroring")
+        } else {
+            ("complete", "complete")
+        };
+        let entry = format!("driver|1.0.0 apply {state}");
+        SKYHOOK.node(&format!("n-{number}"), status, &[&entry])
+    }));
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
+    run("diagnose stuck --from - --now 2026-11-20T12:00:00Z")
+        .env("KUBECTL_SKYHOOK_MUTES", mutes.path.display().to_string())
+        .stdin(list.to_string())
+        .output()
+}
+
+/// The mute comes from the variable; with one more node than it allows, all its findings are shown.
+#[test]
+fn a_mute_lapses_when_it_spreads_to_more_nodes() {
+    let mutes = file("- {code: SKY201, skyhook: gpu, maxNodes: 3, reason: known}\n");
+    let three = erroring_on(3, &mutes);
+    three.expect_stdout("1 muted finding, 1 without expiry");
+    three.expect_no_stdout("error SKY201");
+    let four = erroring_on(4, &mutes);
+    four.expect_code(2);
+    four.expect_stdout("error SKY201");
+    four.expect_stdout("has lapsed: it allows maxNodes: 3, but 4 nodes are concerned");
+}
+
+/// A mute of two nodes leaves the finding of a third one.
+#[test]
+fn a_mute_of_named_nodes_hides_no_other_node() {
+    let mutes = file("- {code: SKY201, node: 'n-[1-2]', reason: known}\n");
+    erroring_on(2, &mutes).expect_no_stdout("error SKY201");
+    let three = erroring_on(3, &mutes);
+    three.expect_code(2);
+    three.expect_stdout("error SKY201");
+    three.expect_stdout("n-3");
+    three.expect_stdout("1 muted finding");
+}
+
+/// The second custom resource waits only for the failure of the first.
+#[test]
+fn effects_of_a_muted_cause_are_muted() {
+    let captured = clusters::named("two-priorities");
+    let mutes = file("- {code: SKY201, skyhook: first, node: node-2, reason: known}\n");
+    let diagnose = |flags: &str| {
+        run(&format!(
+            "diagnose stuck {flags} --from {}",
+            captured.path()
+        ))
+        .output()
+    };
+    let shown = diagnose("--all");
+    shown.expect_code(2);
+    shown.expect_stdout("error SKY302");
+    let muted = diagnose(&format!("--all --mutes {}", mutes.path.display()));
+    muted.expect_code(0);
+    muted.expect_no_stdout("error SKY302");
+    muted.expect_stdout("SKY302 second");
 }
 
 #[test]

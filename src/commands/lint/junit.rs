@@ -10,7 +10,7 @@ use crate::rules::Severity;
 
 /// A JUnit report: one suite for each file, and one test case for each finding. Errors and warnings are failures,
 /// suppressed findings and those of the baseline are skipped tests. A file without findings has one passed test case.
-pub(super) fn report(lint: &LintReport, comparison: Option<&Comparison>) -> String {
+pub(super) fn report(lint: &LintReport, comparison: Option<&Comparison>) -> Report {
     let mut report = Report::new("lint");
     for file in &lint.files {
         let mut suite = TestSuite::new(file.as_str());
@@ -24,7 +24,7 @@ pub(super) fn report(lint: &LintReport, comparison: Option<&Comparison>) -> Stri
         }
         report.add_test_suite(suite);
     }
-    report.to_string().expect("text is valid XML")
+    report
 }
 
 fn test_case(finding: &LintFinding, known: Option<&Comparison>) -> TestCase {

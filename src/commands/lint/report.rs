@@ -255,7 +255,7 @@ impl View for LintView<'_> {
         })
     }
 
-    fn junit(&self) -> Option<String> {
+    fn junit(&self) -> Option<quick_junit::Report> {
         Some(junit::report(self.report, self.comparison.as_ref()))
     }
 }

@@ -16,6 +16,7 @@ pub fn ready(cluster: &Cluster) -> Vec<Check> {
         objects(cluster),
         taints(cluster),
         keys(cluster),
+        workloads(),
         metrics(),
         manifests(),
     ]
@@ -134,6 +135,16 @@ fn keys(cluster: &Cluster) -> Check {
     expected.error(some_of(&found, LISTED)).hint(format!(
         "write these keys with the prefix {newer}; label the nodes before you change a selector"
     ))
+}
+
+/// Pods of others are read without their selectors and tolerations.
+fn workloads() -> Check {
+    expected("no workload names an older key")
+        .not_checked("selectors, affinities and tolerations of workloads are not read")
+        .hint(format!(
+            "search workloads in Git and in the cluster for {}",
+            old().group()
+        ))
 }
 
 /// Monitoring objects and dashboards are not read.

@@ -121,13 +121,13 @@ impl View for CheckReport {
         to_json(self)
     }
 
-    fn junit(&self) -> Option<String> {
+    fn junit(&self) -> Option<quick_junit::Report> {
         let cases = self.checks.iter().map(test_case);
         Some(junit::report("diagnose check", cases))
     }
 
-    fn openmetrics(&self) -> Option<String> {
-        let mut metrics = Metrics::new();
+    fn openmetrics(&self) -> Option<Metrics> {
+        let mut metrics = Metrics::default();
         let outcome = |check: &Check| {
             let outcome = to_json(&check.outcome);
             outcome.as_str().unwrap_or_default().to_owned()
@@ -140,7 +140,7 @@ impl View for CheckReport {
                 (vec![("subject", subject), ("outcome", outcome(check))], 1)
             }),
         );
-        Some(metrics.text())
+        Some(metrics)
     }
 }
 

@@ -67,8 +67,9 @@ impl NodeReport<'_> {
     }
 
     /// The remedies of the first unfinished custom resource's blocker, or of its cause: the first, and the mildest that
-    /// changes something. Then the remedy of an error that it explains: such an error may outlast its cause. Remedies
-    /// of info findings that explain nothing worse, only if there is nothing worse.
+    /// changes something; those of grade B4 are left to `diagnose stuck`. Then the remedy of an error that it explains:
+    /// such an error may outlast its cause. Remedies of info findings that explain nothing worse, only if there is
+    /// nothing worse.
     fn next(&self) -> Vec<&Remedy> {
         if !needs_someone(self.chain.state(self.node)) {
             return Vec::new();
@@ -104,7 +105,7 @@ impl NodeReport<'_> {
         let left = left.filter(|(f, by)| f.severity == Severity::Error && by.iter().any(of_first));
         let mut own = findings[*first].remedies.iter();
         let mut next: Vec<&Remedy> = own.next().into_iter().collect();
-        next.extend(own.find(|r| r.grade > Grade::B0));
+        next.extend(own.find(|r| r.grade > Grade::B0 && r.grade < Grade::B4));
         let offers = |remedy: &&Remedy| remedy.grade > Grade::B0 && !remedy.choice;
         let mut then: Option<&'static str> = None;
         for (finding, _) in left {

@@ -9,7 +9,7 @@ use crate::view::junit::{self, Case, TestResult};
 impl Diagnosis<'_> {
     /// One test case for each cause, for each muted one and for each rule that could not be checked. Notes pass; causes
     /// that are muted or in the baseline are skipped.
-    pub(super) fn junit_report(&self) -> String {
+    pub(super) fn junit_report(&self) -> quick_junit::Report {
         let groups = self.groups();
         let causes = groups.iter().map(|group| self.cause_case(group));
         let not_checked = self.report.not_checked.iter();

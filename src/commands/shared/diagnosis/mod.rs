@@ -299,12 +299,12 @@ impl View for Diagnosis<'_> {
         to_json(&Document::of(self))
     }
 
-    fn junit(&self) -> Option<String> {
+    fn junit(&self) -> Option<quick_junit::Report> {
         Some(self.junit_report())
     }
 
-    fn openmetrics(&self) -> Option<String> {
-        Some(self.openmetrics_text())
+    fn openmetrics(&self) -> Option<crate::view::openmetrics::Metrics> {
+        Some(self.metrics())
     }
 }
 

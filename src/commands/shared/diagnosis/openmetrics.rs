@@ -8,9 +8,9 @@ use crate::view::openmetrics::{Labels, Metrics};
 use crate::view::to_json;
 
 impl Diagnosis<'_> {
-    pub(super) fn openmetrics_text(&self) -> String {
+    pub(super) fn metrics(&self) -> Metrics {
         let report = &self.report;
-        let mut metrics = Metrics::new();
+        let mut metrics = Metrics::default();
         let verdicts = [
             Verdict::Stuck,
             Verdict::Blocked,
@@ -69,7 +69,7 @@ impl Diagnosis<'_> {
             "When the cluster was read, in seconds since 1970",
             [(Labels::new(), taken_at)],
         );
-        metrics.text()
+        metrics
     }
 }
 
