@@ -239,12 +239,18 @@ fn reports_for_machines_name_the_context() {
     none.expect_stderr("this command has no JUnit report");
 }
 
-/// Without the addresses of the servers and the time.
+/// Without the addresses of the servers, the time and ages.
 fn masked(output: &str) -> String {
-    let port = regex::Regex::new(r"127\.0\.0\.1:\d+").expect("a pattern");
-    let time = regex::Regex::new(r"(?m)(taken_at_seconds\{.*\}) \d+").expect("a pattern");
-    let output = port.replace_all(output, "127.0.0.1:[port]");
-    time.replace_all(&output, "$1 [time]").into_owned()
+    let mut output = output.to_owned();
+    for (pattern, mask) in [
+        (r"127\.0\.0\.1:\d+", "127.0.0.1:[port]"),
+        (r"(?m)(taken_at_seconds\{.*\}) \d+", "$1 [time]"),
+        (r"(?m)(  )\d+[dhms](\d+[hms])?$", "$1[age]"),
+    ] {
+        let pattern = regex::Regex::new(pattern).expect("a pattern");
+        output = pattern.replace_all(&output, mask).into_owned();
+    }
+    output
 }
 
 /// All contexts are read at the same time: one after the other would take three times as long as one.
