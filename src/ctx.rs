@@ -35,7 +35,7 @@ use std::sync::Arc;
 
 use crate::apply::owner;
 use crate::args::global::Global;
-use crate::cluster::{Clock, Cluster, Only, Source, Unread, dump, live};
+use crate::cluster::{Clock, Cluster, NodeFields, Only, Source, Unread, dump, live};
 use crate::connect::{self, Connected, Environment, HttpTrace};
 use crate::error::{Error, Result};
 use crate::plan::ReadSpec;
@@ -55,6 +55,7 @@ pub struct Ctx {
     here: Option<Here>,
     /// The names in the command's arguments, for the next load.
     only: Option<Only>,
+    of_nodes: NodeFields,
     /// The specs that a change was planned from.
     specs: Vec<ReadSpec>,
 }
@@ -71,6 +72,7 @@ impl Ctx {
             refused: false,
             here: None,
             only: None,
+            of_nodes: NodeFields::All,
             specs: Vec::new(),
         }
     }
@@ -100,6 +102,12 @@ impl Ctx {
     /// all are read.
     pub fn only(&mut self, only: Option<Only>) -> &mut Ctx {
         self.only = only;
+        self
+    }
+
+    /// Reads so much of each node from now on; more is read to change something, and of nodes that are named.
+    pub fn of_nodes(&mut self, fields: NodeFields) -> &mut Ctx {
+        self.of_nodes = fields;
         self
     }
 
@@ -158,8 +166,9 @@ impl Ctx {
         Ok(cluster)
     }
 
-    /// The next load decides a change.
+    /// The next load decides a change: previews and guards need whole nodes.
     fn deciding(&mut self) -> &mut Ctx {
+        self.of_nodes = NodeFields::All;
         if let Some(only) = &mut self.only {
             only.to_change = true;
         }
@@ -174,12 +183,15 @@ impl Ctx {
             let (client, namespace) = (connected.client.clone(), connected.namespace.clone());
             let api = self.global.reading.api;
             let namespace = namespace.as_deref();
-            let mut loaded = live::load(&client, needs, only.as_ref(), api, namespace, now()).await;
+            let fields = self.of_nodes;
+            let load =
+                async |only| live::load(&client, needs, fields, only, api, namespace, now()).await;
+            let mut loaded = load(only.as_ref()).await;
             if let (Some(only), Ok(cluster)) = (&only, &loaded)
                 && cluster.named_only
                 && !cluster.suffices(only)
             {
-                loaded = live::load(&client, needs, None, api, namespace, now()).await;
+                loaded = load(None).await;
             }
             match loaded {
                 Err(live::LoadError::NotServed) if leftovers => {

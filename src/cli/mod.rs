@@ -75,8 +75,10 @@ pub fn main(args: impl Iterator<Item = OsString>) -> Exit {
 }
 
 fn run(cli: Cli) -> Exit {
-    let verb = cli.command.info().words;
+    let info = cli.command.info();
+    let verb = info.words;
     let mut ctx = Ctx::new(cli.global, verb);
+    ctx.of_nodes(info.of_nodes);
     let result = runtime().and_then(|runtime| {
         let _entered = runtime.enter();
         survive_file_size_limit();

@@ -201,7 +201,7 @@ fn consequences(cluster: &Cluster, parts: &[Part]) -> Consequences {
         for node in part.plan.nodes() {
             if !nodes.insert(node) {
                 twice += 1;
-                gpus += cluster.node(node).map_or(0, |n| n.gpus);
+                gpus += cluster.node(node).map_or(0, |n| n.gpus());
             }
         }
     }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::row::{self, NEEDS, NodeRow, Rows};
 use crate::args::listing::{Labels, Sorting};
 use crate::args::selection::OfSkyhook;
-use crate::cluster::{Cluster, Node, Source};
+use crate::cluster::{Cluster, Node, NodeFields, Source};
 use crate::commands::shared::command::command;
 use crate::commands::shared::{scope, selection};
 use crate::ctx::Ctx;
@@ -33,6 +33,7 @@ pub struct Args {
 command! {
     "node list": Args => run,
     needs: NEEDS,
+    of_nodes: NodeFields::Cordons,
     prints: { "NodeList": Document<'static> },
 }
 

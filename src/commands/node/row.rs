@@ -28,17 +28,15 @@ pub struct NodeRow {
     pub packages_total: usize,
     pub packages: Vec<PackageRow>,
     /// Whether the node is cordoned.
-    pub cordoned: bool,
+    #[schemars(with = "bool")]
+    pub cordoned: Option<bool>,
     /// Whether the node stays cordoned until someone outside the operator releases it.
     pub runtime_required_cordon: bool,
     /// The custom resources that hold the cordon.
     pub cordoned_by: Vec<String>,
-    /// Who outside the operator wants the node to stay cordoned.
-    pub cordoned_by_others: Vec<Holder>,
-    /// Whether the node still carries the runtime-required taint.
-    pub runtime_required_taint: bool,
-    /// The custom resources that keep the taint on the node.
-    pub taint_kept_by: Vec<String>,
+    #[serde(flatten)]
+    #[schemars(with = "FromTaints")]
+    pub of_taints: Option<FromTaints>,
     /// Whether the custom resource is known to be gone.
     pub gone: bool,
     /// Whether the custom resource selects the node; `null` where it could not be read.
@@ -54,6 +52,18 @@ pub struct NodeRow {
     /// `key=value`, as in kubectl; empty without --show-labels.
     #[serde(skip)]
     pub labels: String,
+}
+
+/// The part of a row that follows from taints; documents always have it.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FromTaints {
+    /// Who outside the operator wants the node to stay cordoned.
+    pub cordoned_by_others: Vec<Holder>,
+    /// Whether the node still carries the runtime-required taint.
+    pub runtime_required_taint: bool,
+    /// The custom resources that keep the taint on the node.
+    pub taint_kept_by: Vec<String>,
 }
 
 /// One package recorded on a node.
@@ -104,7 +114,7 @@ impl NodeRow {
                 .iter()
                 .filter_map(|p| package(cluster, package_runs, p))
                 .collect(),
-            cordoned: node.unschedulable,
+            cordoned: node.cordoned(),
             runtime_required_cordon: keys.runtime_required_cordon,
             cordoned_by: keys
                 .skyhooks
@@ -112,13 +122,15 @@ impl NodeRow {
                 .filter(|(_, on)| on.cordon)
                 .map(|(n, _)| n.clone())
                 .collect(),
-            cordoned_by_others: node.cordon_holders.to_vec(),
-            runtime_required_taint: cluster.runtime_required_taint(node).is_some(),
-            taint_kept_by: cluster
-                .taint_kept_by(node)
-                .iter()
-                .map(|s| s.name().to_owned())
-                .collect(),
+            of_taints: node.body().map(|body| FromTaints {
+                cordoned_by_others: body.cordon_holders.to_vec(),
+                runtime_required_taint: cluster.runtime_required_taint(node).is_some(),
+                taint_kept_by: cluster
+                    .taint_kept_by(node)
+                    .iter()
+                    .map(|s| s.name().to_owned())
+                    .collect(),
+            }),
             gone,
             selected: match skyhook {
                 Some(skyhook) => Some(skyhook.selects(node)),
@@ -153,7 +165,10 @@ impl NodeRow {
         if self.ignored {
             notes.push("ignored");
         }
-        if self.cordoned && self.cordoned_by.is_empty() && !self.runtime_required_cordon {
+        if self.cordoned == Some(true)
+            && self.cordoned_by.is_empty()
+            && !self.runtime_required_cordon
+        {
             notes.push("cordoned by someone else");
         }
         notes.extend(self.drain.as_ref().map(|drain| drain.summary.as_str()));

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::args::listing::Sorting;
 use crate::args::named;
 use crate::args::nodes::OnNodes;
-use crate::cluster::{Cluster, Phase, Source};
+use crate::cluster::{Cluster, NodeFields, Phase, Source};
 use crate::commands::shared::command::command;
 use crate::commands::shared::folded::{self, Expand};
 use crate::commands::shared::package_row::{PackageRow, READS, rows, words};
@@ -49,6 +49,7 @@ pub struct Args {
 command! {
     "package status": Args => run,
     needs: READS,
+    of_nodes: NodeFields::Metadata,
     prints: { "PackageStatus": Vec<PackageRow> },
 }
 

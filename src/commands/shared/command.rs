@@ -1,6 +1,6 @@
 //! The description of a command beyond its arguments, and the macros that declare commands and groups of commands.
 
-use crate::cluster::{Cluster, Source};
+use crate::cluster::{Cluster, NodeFields, Source};
 use crate::ctx::{Ctx, OutcomeDocument, PlanDocument};
 use crate::error::{Exit, Result};
 use crate::plan::Plan;
@@ -13,6 +13,8 @@ pub struct CommandInfo {
     pub words: &'static str,
     /// The sources that it may read; a single run may need fewer, depending on its arguments.
     pub needs: fn() -> Vec<Source>,
+    /// How much of each node it may need; a single run may need less, depending on its arguments.
+    pub of_nodes: NodeFields,
     /// Further resources that it gets: API group, and plural with the subresource.
     pub gets: &'static [(&'static str, &'static str)],
     /// Further resources that it lists.
@@ -74,6 +76,7 @@ impl CommandInfo {
         CommandInfo {
             words,
             needs: Vec::new,
+            of_nodes: NodeFields::All,
             gets: &[],
             lists: &[],
             watches: &[],
@@ -123,6 +126,7 @@ pub trait Run {
 macro_rules! command {
     ($words:literal: $args:ty => $run:expr
      $(, needs: $needs:expr)?
+     $(, of_nodes: $of_nodes:expr)?
      $(, gets: $gets:expr)?
      $(, lists: $lists:expr)?
      $(, watches: $watches:expr)?
@@ -136,6 +140,7 @@ macro_rules! command {
                 static INFO: $crate::commands::shared::command::CommandInfo =
                     $crate::commands::shared::command::CommandInfo {
                         $(needs: || $needs.to_vec(),)?
+                        $(of_nodes: $of_nodes,)?
                         $(gets: $gets,)?
                         $(lists: $lists,)?
                         $(watches: $watches,)?
