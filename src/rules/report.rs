@@ -9,7 +9,7 @@ use super::causes::{Cause, Causes};
 use super::confirm::Key;
 use super::findings::{RuleResult, RuleRun};
 use super::{ALL, Finding, Finds, Rule, Severity, blockers, undecoded};
-use crate::cluster::{Cluster, Read, Source};
+use crate::cluster::{Cluster, NodeFields, Read, Source};
 
 /// What to look at. Empty lists look at everything.
 #[derive(Debug, Clone, Default)]
@@ -194,6 +194,9 @@ fn unread(cluster: &Cluster, rule: &Rule, result: &RuleResult) -> Option<String>
         .chain(rule.optional_sources.iter().filter(counts))
         .filter(|source| cluster.has(**source))
         .filter_map(|source| match cluster.source(*source) {
+            Read::Ok(_) if *source == Source::Nodes && cluster.node_fields() < NodeFields::All => {
+                Some(format!("{source}: only their metadata was read"))
+            }
             Read::Ok(_) => None,
             Read::Incomplete(_, reason) | Read::Unreadable(reason) => {
                 Some(format!("{source}: {reason}"))

@@ -46,6 +46,7 @@ mod messages;
 mod model;
 mod named_nodes;
 mod never_installed;
+mod node_fields;
 mod node_sets;
 mod package_logs;
 mod package_status;
