@@ -2,6 +2,7 @@
 
 mod after_apply;
 mod ask;
+mod clock;
 mod collect;
 mod diff;
 mod display;
@@ -20,6 +21,7 @@ mod unreadable;
 mod wait;
 mod watch;
 
+pub use clock::now;
 pub use display::{AimProgress, AimState};
 pub use execute::CommandOptions;
 pub use installation::PermissionCheck;
@@ -34,15 +36,17 @@ pub use watch::{Watch, WatchUpdate, pause_after};
 
 use std::sync::Arc;
 
+use clock::time_of;
+
 use crate::apply::owner;
 use crate::args::global::Global;
-use crate::cluster::{Clock, Cluster, Only, Source, Unread, dump, live};
-use crate::connect::{self, Connected, Environment, HttpTrace, ServerClock};
+use crate::cluster::{Clock, Cluster, NodeFields, Only, Source, Unread, dump, live};
+use crate::connect::{self, Connected, Environment, HttpTrace};
 use crate::error::{Error, Result};
 use crate::plan::ReadSpec;
 use crate::screen::{OutputStream, Screen, Shown};
 use crate::view::contexts::Captured;
-use crate::view::{CLOCK_SKEW, View, human, text};
+use crate::view::{View, text};
 
 /// The edges, tied together for one command. It hands out no client, but to those that stream.
 pub struct Ctx {
@@ -57,6 +61,7 @@ pub struct Ctx {
     here: Option<Here>,
     /// The names in the command's arguments, for the next load.
     only: Option<Only>,
+    of_nodes: NodeFields,
     /// The specs that a change was planned from.
     specs: Vec<ReadSpec>,
     /// The answer, where it is one of several.
@@ -75,6 +80,7 @@ impl Ctx {
             refused: false,
             here: None,
             only: None,
+            of_nodes: NodeFields::All,
             specs: Vec::new(),
             captured: None,
         }
@@ -123,6 +129,12 @@ impl Ctx {
     /// all are read.
     pub fn only(&mut self, only: Option<Only>) -> &mut Ctx {
         self.only = only;
+        self
+    }
+
+    /// Reads so much of each node from now on; more is read to change something, and of nodes that are named.
+    pub fn of_nodes(&mut self, fields: NodeFields) -> &mut Ctx {
+        self.of_nodes = fields;
         self
     }
 
@@ -181,8 +193,9 @@ impl Ctx {
         Ok(cluster)
     }
 
-    /// The next load decides a change.
+    /// The next load decides a change: previews and guards need whole nodes.
     fn deciding(&mut self) -> &mut Ctx {
+        self.of_nodes = NodeFields::All;
         if let Some(only) = &mut self.only {
             only.to_change = true;
         }
@@ -198,13 +211,20 @@ impl Ctx {
             let clock = connected.clock.clone();
             let api = self.global.reading.api;
             let namespace = namespace.as_deref();
+            let fields = self.of_nodes;
             let now = || time_of(&clock);
-            let mut loaded = live::load(&client, needs, only.as_ref(), api, namespace, &now).await;
+            // In boxes: a future of its own for each of the two would fill the stack.
+            let load = |only| {
+                Box::pin(live::load(
+                    &client, needs, fields, only, api, namespace, &now,
+                ))
+            };
+            let mut loaded = load(only.as_ref()).await;
             if let (Some(only), Ok(cluster)) = (&only, &loaded)
                 && cluster.named_only
                 && !cluster.suffices(only)
             {
-                loaded = live::load(&client, needs, None, api, namespace, &now).await;
+                loaded = load(None).await;
             }
             match loaded {
                 Err(live::LoadError::NotServed) if leftovers => {
@@ -357,44 +377,4 @@ impl Ctx {
         }
         self.report_clock_difference();
     }
-
-    /// Warns once if this machine's clock differs from the API server's.
-    fn report_clock_difference(&mut self) {
-        let Some(connected) = &mut self.connected else {
-            return;
-        };
-        let ahead = server_ahead(&connected.clock, now());
-        let Some(ahead) = ahead.filter(|_| !connected.reported_clock) else {
-            return;
-        };
-        connected.reported_clock = true;
-        let direction = if ahead.is_positive() {
-            "behind"
-        } else {
-            "ahead of"
-        };
-        self.screen.warn(format!(
-            "the clock of this machine is {} {direction} that of the API server; ages are counted by the server's clock",
-            human(ahead.abs())
-        ));
-    }
-}
-
-/// How far the server's clock is ahead, where that is more than two clocks usually differ.
-fn server_ahead(clock: &ServerClock, local: jiff::Timestamp) -> Option<jiff::SignedDuration> {
-    clock
-        .ahead_of(local)
-        .filter(|ahead| ahead.abs() > CLOCK_SKEW)
-}
-
-/// The API server's time where its clock differs from this machine's, and otherwise this machine's.
-fn time_of(clock: &ServerClock) -> jiff::Timestamp {
-    let local = now();
-    let ahead = server_ahead(clock, local).unwrap_or_default();
-    local.saturating_add(ahead).unwrap_or(local)
-}
-
-#[expect(clippy::disallowed_methods, reason = "the one clock")]
-pub fn now() -> jiff::Timestamp {
-    jiff::Timestamp::now()
 }

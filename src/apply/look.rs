@@ -7,13 +7,14 @@ use futures::StreamExt;
 use serde_json::Value;
 
 use super::Options;
-use super::send::ApiWriter;
+use super::send::{ApiWriter, JSON, METADATA};
 use crate::plan::{Plan, Rebased, Step, Target, retain_stages};
 
 /// Objects of one kind that are read one by one; more are looked for in the list.
 const FEW: usize = 8;
-/// A GET of one object costs the server as much as this many items of a list page.
+/// A GET of one object costs the server as much as this many items of a list page, and as this many of a page of metadata.
 const ONE_BY_NAME: usize = 4;
+const ONE_BY_NAME_IN_METADATA: usize = 20;
 /// Items in the largest and in the smallest page.
 const PAGES: RangeInclusive<usize> = 50..=500;
 
@@ -129,9 +130,21 @@ async fn listed<'a>(
     put: &mut impl FnMut(&[&Step], &Value),
 ) -> Result<BTreeMap<&'a str, Vec<&'a Step>>, String> {
     let mut next = None;
+    let mut steps = wanted.values().flatten();
+    let metadata = steps.all(|step| step.rebases_on_metadata());
+    let (accept, one_by_name) = if metadata {
+        (METADATA, ONE_BY_NAME_IN_METADATA)
+    } else {
+        (JSON, ONE_BY_NAME)
+    };
     loop {
-        let limit = wanted.len().clamp(*PAGES.start(), *PAGES.end());
-        let page = api.page(collection, limit, next.as_deref()).await?;
+        // The first page shows how many items follow. More of them than wanted are received as metadata.
+        let limit = match next {
+            Some(_) if metadata => *PAGES.end(),
+            _ => wanted.len().clamp(*PAGES.start(), *PAGES.end()),
+        };
+        let page = api.page(collection, accept, limit, next.as_deref());
+        let page = page.await?;
         page.each(|name, item| {
             if let Some(steps) = wanted.remove(name) {
                 put(&steps, &item()?);
@@ -142,7 +155,7 @@ async fn listed<'a>(
         if more.is_none() || more == next || wanted.is_empty() {
             break;
         }
-        if remaining.is_some_and(|remaining| remaining > ONE_BY_NAME * wanted.len()) {
+        if remaining.is_some_and(|remaining| remaining > one_by_name * wanted.len()) {
             return Ok(wanted);
         }
         next = more;

@@ -22,6 +22,11 @@ const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 /// For nodes: the answer without spec and status, which are most of it.
 const METADATA_ONLY: &str =
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+/// The objects of a list.
+pub(super) const JSON: &str = "application/json";
+/// Their metadata alone; a server that knows no such lists returns whole objects.
+pub(super) const METADATA: &str =
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 /// Total wait without any progress after which a busy server is not retried.
 const MOST_WAITED: Duration = Duration::from_secs(120);
 
@@ -119,7 +124,7 @@ impl ApiWriter {
     /// Reads the current object; null if it does not exist.
     pub async fn read(&self, target: &Target) -> Result<Value, String> {
         named(target)?;
-        let reply = self.get(&target.path(), "application/json").await?;
+        let reply = self.get(&target.path(), JSON).await?;
         match reply.status {
             200 => match reply.object() {
                 object if shows(&object, target) => Ok(object),
@@ -133,10 +138,8 @@ impl ApiWriter {
     /// The names of the objects of a collection that a label selector selects.
     pub async fn named(&self, collection: &str, selector: &str) -> Result<Vec<String>, String> {
         let selector = utf8_percent_encode(selector, NON_ALPHANUMERIC);
-        let accept =
-            "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
         let reply = self
-            .get(&format!("{collection}?labelSelector={selector}"), accept)
+            .get(&format!("{collection}?labelSelector={selector}"), METADATA)
             .await?;
         if reply.status != 200 {
             return Err(reply.message());
@@ -149,10 +152,11 @@ impl ApiWriter {
         Ok(names)
     }
 
-    /// A page of a collection.
+    /// A page of a collection, as [`JSON`] or [`METADATA`].
     pub async fn page(
         &self,
         collection: &str,
+        accept: &str,
         limit: usize,
         next: Option<&str>,
     ) -> Result<RawPage, String> {
@@ -160,7 +164,7 @@ impl ApiWriter {
             format!("&continue={}", utf8_percent_encode(next, NON_ALPHANUMERIC))
         });
         let uri = format!("{collection}?limit={limit}{next}");
-        let reply = self.get(&uri, "application/json").await?;
+        let reply = self.get(&uri, accept).await?;
         if reply.status != 200 {
             return Err(reply.message());
         }

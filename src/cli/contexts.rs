@@ -41,8 +41,10 @@ async fn answer(command: &Command, global: &Global, context: String) -> (Exit, C
     let mut global = global.clone();
     global.connection.contexts.clear();
     global.connection.context = Some(context.clone());
-    let verb = command.info().words;
+    let info = command.info();
+    let verb = info.words;
     let mut ctx = Ctx::of_context(global, verb, &context);
+    ctx.of_nodes(info.of_nodes);
     let result = command.run(&mut ctx).await;
     let error = result.as_ref().err().map(|error| error.message.clone());
     let exit = finish(&mut ctx, verb, result);

@@ -76,9 +76,11 @@ pub fn main(args: impl Iterator<Item = OsString>) -> Exit {
 }
 
 fn run(cli: Cli) -> Exit {
-    let verb = cli.command.info().words;
+    let info = cli.command.info();
+    let verb = info.words;
     let global = cli.global;
     let mut ctx = Ctx::new(global.clone(), verb);
+    ctx.of_nodes(info.of_nodes);
     let result = runtime().and_then(|runtime| {
         let _entered = runtime.enter();
         survive_file_size_limit();

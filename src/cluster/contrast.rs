@@ -95,10 +95,11 @@ fn values(failing: &[&Node], healthy: &[&Node]) -> Vec<(Value, Counts)> {
             let (_, _, has) = place.or_insert((key, value, Counts::default()));
             has.add(fails);
         }
-        let gpus = ("nvidia.com/gpu", node.gpus.to_string().into());
-        let system = node.system.attributes();
+        let gpus = ("nvidia.com/gpu", node.gpus().to_string().into());
+        let system = node.body().map(|body| body.system.attributes());
+        let system = system.into_iter().flatten();
         let system = system.map(|(key, value)| (key, value.into()));
-        for value in system.into_iter().chain([gpus]) {
+        for value in system.chain([gpus]) {
             values.entry(value).or_default().add(fails);
         }
     }
@@ -203,6 +204,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::cluster::node::NodeBody;
 
     const IMAGES: [&str; 2] = ["Ubuntu 22.04.5 LTS", "Ubuntu 24.04.4 LTS"];
     const KERNELS: [&str; 3] = ["5.15.0", "6.6.52-flatcar", "6.8.0"];
@@ -244,13 +246,17 @@ mod tests {
         nodes.iter().partition(fails)
     }
 
+    fn body(node: &Node) -> &NodeBody {
+        node.body().expect("a whole node")
+    }
+
     #[test]
     fn names_the_attribute_that_makes_nodes_fail() {
         let mut dice = Dice(42);
         for nodes in [200, 1000] {
             let all = cluster(&mut dice, nodes);
             let (failing, healthy) = split(&all, |n| {
-                n.system.os_image == IMAGES[1] && n.labels["pool"] == "p1"
+                body(n).system.os_image == IMAGES[1] && n.labels["pool"] == "p1"
             });
             let found = contrasts(&failing, &healthy);
             let two: BTreeSet<&str> = found.iter().take(2).map(|c| c.attribute.as_str()).collect();
@@ -259,7 +265,7 @@ mod tests {
                 BTreeSet::from(["osImage", "pool"]),
                 "{nodes}: {found:?}"
             );
-            let (failing, healthy) = split(&all, |n| n.system.kernel_version == KERNELS[1]);
+            let (failing, healthy) = split(&all, |n| body(n).system.kernel_version == KERNELS[1]);
             let first = contrasts(&failing, &healthy).remove(0);
             assert_eq!(
                 (first.attribute.as_str(), first.value.as_str()),

@@ -18,8 +18,8 @@ pub fn holders_on(node: &Value) -> Result<Vec<Holder>, String> {
     let managed = &node["metadata"]["managedFields"];
     let unmanaged = managed.as_array().is_none_or(Vec::is_empty);
     let node: Node = lenient::decode(node.clone())?;
-    let mut holders = node.cordon_holders.to_vec();
-    if node.unschedulable && unmanaged {
+    let mut holders = node.cordon_holders();
+    if node.cordoned() == Some(true) && unmanaged {
         holders.push(Holder::unknown());
     }
     Ok(holders)

@@ -252,7 +252,9 @@ mod tests {
             ]},
         });
         let (node, fields) = unknown::<Node>(node);
-        assert!(node.ready() && node.unschedulable && node.created.is_some());
+        assert!(
+            node.ready() == Some(true) && node.cordoned() == Some(true) && node.created.is_some()
+        );
         assert_eq!(node.labels.get("d").map(|v| v.as_str()), Some("e"));
         assert_eq!(
             fields,

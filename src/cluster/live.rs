@@ -13,6 +13,7 @@ mod list;
 pub mod log;
 mod logs;
 mod names;
+mod nodes;
 mod operator;
 pub mod origin;
 mod protobuf;
@@ -27,7 +28,7 @@ use std::sync::PoisonError;
 use jiff::Timestamp;
 
 use super::capture::{index, pieces};
-use super::{Cluster, ClusterBuilder, Deployment, Only, Pod, Read, Source, acting};
+use super::{Cluster, ClusterBuilder, Deployment, NodeFields, Only, Pod, Read, Source, acting};
 use crate::api::ApiFlavor;
 pub use collect::{CollectRequest, Collected, collect};
 pub use error::LoadError;
@@ -43,9 +44,9 @@ pub const ALWAYS: [Source; 1] = [Source::Operator];
 
 /// Reads the requested sources in parallel, and decides which API is active.
 ///
-/// Reads only the nodes in `only` if the others do not matter. `asked_for` is `--api` and overrides the decision;
-/// `namespace` is `--namespace` (never the context's default), for users who may not list all namespaces; `now` is asked
-/// for the time of the read once the server has responded, and may then use its clock.
+/// Reads only the nodes in `only` if the others do not matter, and of each node no more than `of_nodes`. `asked_for` is
+/// `--api` and overrides the decision; `namespace` is `--namespace` (never the context's default), for users who may not
+/// list all namespaces; `now` is asked for the time of the read once the server has responded, and may then use its clock.
 ///
 /// A source that is forbidden or fails becomes `Read::Unreadable`, and the others are still read. Sources that were not
 /// requested stay `NotRequested`, except those needed for the decision.
@@ -56,12 +57,17 @@ pub const ALWAYS: [Source; 1] = [Source::Operator];
 pub async fn load(
     client: &kube::Client,
     needs: &[Source],
+    of_nodes: NodeFields,
     only: Option<&Only>,
     asked_for: Option<ApiFlavor>,
     namespace: Option<&str>,
     now: Now<'_>,
 ) -> Result<Cluster, LoadError> {
-    let reader = Reader::new(client, namespace);
+    let mut reader = Reader::new(client, namespace);
+    // Taints decide which nodes wait to be drained.
+    if !needs.contains(&Source::Workloads) {
+        reader.of_nodes = of_nodes;
+    }
     Ok(read(reader, needs, only, asked_for, now).await?.0)
 }
 

@@ -82,7 +82,7 @@ pub use job::Job;
 pub use kept_logs::KeptLogs;
 pub use lenient::decode as decode_leniently;
 pub use named_nodes::Only;
-pub use node::{Node, NodeRecord};
+pub use node::{Node, NodeFields, NodeRecord};
 pub use operator::Deployment;
 pub use package_run::PackageRun;
 pub use package_runs::PackageRuns;
@@ -154,6 +154,12 @@ impl Cluster {
 
     pub fn node(&self, name: &str) -> Option<&Node> {
         Some(&self.nodes.indexed()[self.node_position(name)?])
+    }
+
+    /// How much was read of every node.
+    pub fn node_fields(&self) -> NodeFields {
+        let first = self.nodes.indexed().first();
+        first.map_or(NodeFields::All, Node::fields)
     }
 
     /// The position of a node of this cluster in the list.

@@ -1,6 +1,7 @@
 //! A node, with the operator's keys on it read once.
 
 mod condition;
+mod fields;
 mod record;
 mod system;
 mod taint;
@@ -13,12 +14,13 @@ use serde::Deserialize;
 
 use condition::ConditionObject;
 pub use condition::{NodeCondition, READY};
+pub use fields::{NodeBody, NodeFields};
 pub use record::NodeRecord;
 pub use system::{Allocatable, System};
 pub use taint::Taint;
 
 use super::annotations::Annotations;
-use super::cordon_marks::{Holder, Marks};
+use super::cordon_marks::Marks;
 use super::managed::ManagedFields;
 use crate::api::keys::NodeKey;
 use crate::api::{ApiFlavor, Labels, Name, NodeState, Object, Shared, UnknownFields, quantity};
@@ -33,22 +35,15 @@ pub struct Node {
     pub uid: Option<Box<str>>,
     pub created: Option<Timestamp>,
     pub labels: Labels,
-    /// Cordoned: new pods are not scheduled here.
-    pub unschedulable: bool,
-    pub taints: Shared<Vec<Taint>>,
-    /// The Ready condition, conditions with taints, and the operator's conditions. Others are dropped.
-    pub conditions: Box<[NodeCondition]>,
-    /// `nvidia.com/gpu` in the node's capacity.
-    pub gpus: u64,
-    pub allocatable: Shared<Allocatable>,
-    pub system: Shared<System>,
     /// The last write of the operator's annotations, from `managedFields`.
     pub annotated: Option<Timestamp>,
     /// The last write of labels or taints, from `managedFields`.
     pub selectable: Option<Timestamp>,
-    /// Who besides the operator wants it to stay cordoned, cordoned or not.
-    pub cordon_holders: Shared<Vec<Holder>>,
     keys: [Shared<NodeKeys>; 2],
+    /// `None` where it was not read.
+    unschedulable: Option<bool>,
+    /// `None` where it was not read.
+    body: Option<NodeBody>,
     unknown_fields: UnknownFields,
 }
 
@@ -114,13 +109,6 @@ impl Node {
     /// Whether the node carries the ignore label.
     pub fn ignored(&self, flavor: ApiFlavor) -> bool {
         self.keys(flavor).ignore.as_deref() == Some("true")
-    }
-
-    /// Whether the Ready condition is true. A node without the condition is not ready.
-    pub fn ready(&self) -> bool {
-        self.conditions
-            .iter()
-            .any(|c| c.kind == READY && c.is_true())
     }
 }
 
@@ -202,21 +190,24 @@ impl From<NodeObject> for Node {
         };
         let conditions = object.status.conditions.into_iter();
         let conditions = conditions.filter(ConditionObject::is_used);
-        Node {
+        let body = NodeBody {
             cordon_holders: marks.holders().into(),
+            taints: object.spec.taints,
+            conditions: conditions.map(NodeCondition::from).collect(),
+            gpus: object.status.capacity.gpus,
+            allocatable: object.status.allocatable,
+            system: object.status.system,
+        };
+        Node {
             annotated: object.metadata.managed_fields.annotated(),
             selectable: object.metadata.managed_fields.selectable(),
             name: object.metadata.name,
             uid: object.metadata.uid,
             created: object.metadata.creation_timestamp,
             labels: object.metadata.labels,
-            unschedulable: object.spec.unschedulable,
-            taints: object.spec.taints,
-            conditions: conditions.map(NodeCondition::from).collect(),
-            gpus: object.status.capacity.gpus,
-            allocatable: object.status.allocatable,
-            system: object.status.system,
             keys,
+            unschedulable: Some(object.spec.unschedulable),
+            body: Some(body),
             unknown_fields: UnknownFields::default(),
         }
     }

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use super::node::READY;
 use super::{Cluster, Deployment, Node, PackageRun};
 use crate::api::ApiFlavor;
 
@@ -80,7 +81,7 @@ impl Cluster {
 impl Node {
     /// Since when it has not been ready, be it long ago or not.
     pub fn not_ready_since(&self) -> Option<Timestamp> {
-        let ready = self.conditions.iter().find(|c| c.kind == "Ready")?;
+        let ready = self.condition(READY)?;
         ready.last_transition_time.filter(|_| !ready.is_true())
     }
 }

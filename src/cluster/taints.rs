@@ -43,7 +43,7 @@ impl Node {
         let added = added.and_then(|at| at.parse().ok());
         let condition = CONDITIONS.iter().find(|(key, _)| taint.key == *key);
         let changed = condition.and_then(|(_, kind)| {
-            let condition = self.conditions.iter().find(|c| c.kind == *kind)?;
+            let condition = self.condition(kind)?;
             condition
                 .last_transition_time
                 .filter(|_| condition.is_true())
@@ -117,11 +117,11 @@ impl Cluster {
 
     /// The runtime-required taint on a node, if it carries one.
     pub fn runtime_required_taint<'a>(&self, node: &'a Node) -> Option<&'a Taint> {
-        if node.taints.is_empty() {
+        if node.taints().is_empty() {
             return None;
         }
         let known = self.runtime_required_taints();
-        node.taints.iter().find(|t| {
+        node.taints().iter().find(|t| {
             known
                 .iter()
                 .any(|(key, effect)| t.key == *key && (effect.is_empty() || t.effect == *effect))
@@ -140,7 +140,7 @@ impl Cluster {
     /// A taint on a node that is named as a runtime-required one, but under a key that the operator does not know: it never
     /// removes it. None where it is not known which key that is.
     pub fn foreign_runtime_required_taint<'a>(&self, node: &'a Node) -> Option<&'a Taint> {
-        if node.taints.is_empty() || self.operators.items().is_empty() {
+        if node.taints().is_empty() || self.operators.items().is_empty() {
             return None;
         }
         let known = self.runtime_required_taints();
@@ -149,7 +149,7 @@ impl Cluster {
             let name = t.key.rsplit('/').next().unwrap_or_default();
             [name, t.value.as_str()].contains(&"runtime-required")
         };
-        node.taints
+        node.taints()
             .iter()
             .filter(|t| closes(t) && named(t))
             .find(|t| known.iter().all(|(key, _)| t.key != *key))
@@ -159,7 +159,7 @@ impl Cluster {
     ///
     /// The runtime-required taint is tolerated only by custom resources with `runtimeRequired`.
     pub fn untolerated_by<'a>(&self, skyhook: &Skyhook, node: &'a Node) -> Vec<&'a Taint> {
-        if node.taints.is_empty() {
+        if node.taints().is_empty() {
             return Vec::new();
         }
         let exists = |key: &str| Toleration {
@@ -173,7 +173,7 @@ impl Cluster {
             let known = self.runtime_required_taints();
             tolerations.extend(known.iter().map(|(key, _)| exists(key)));
         }
-        node.taints
+        node.taints()
             .iter()
             .filter(|t| !tolerations.iter().any(|x| t.tolerated_by(x)))
             .collect()

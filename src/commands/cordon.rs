@@ -79,7 +79,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         let mut holders = holders(cluster, one);
         let mut change = without_orphans(cluster, one);
         let key = cluster.flavor().key(RUNTIME_REQUIRED);
-        if args.runtime_required && one.unschedulable && holders.contains(&key) {
+        if args.runtime_required && one.cordoned() == Some(true) && holders.contains(&key) {
             holders.retain(|holder| *holder != key);
             change = change.annotation(
                 key,
@@ -87,12 +87,12 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
             );
         }
         // A cordon without an annotation of the operator is someone else's.
-        if one.unschedulable && holders.is_empty() && !change.is_empty() {
+        if one.cordoned() == Some(true) && holders.is_empty() && !change.is_empty() {
             change = change.uncordoned(one);
         }
         if change.uncordons() {
             released.push(one);
-        } else if one.unschedulable && change.uncordon.left_for.is_empty() {
+        } else if one.cordoned() == Some(true) && change.uncordon.left_for.is_empty() {
             let by = if holders.is_empty() {
                 "someone outside the operator; see `kubectl uncordon`".to_owned()
             } else {
@@ -114,7 +114,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     if !steps.is_empty() {
         plan.consequences.at_least(Grade::B1);
         plan.consequences.nodes = steps.len();
-        plan.consequences.gpus = released.iter().map(|n| n.gpus).sum();
+        plan.consequences.gpus = released.iter().map(|n| n.gpus()).sum();
         plan.stage(steps);
     }
     for (by, nodes) in held {

@@ -257,8 +257,7 @@ fn follows(stage: &Stage, next: &Stage) -> bool {
 
 /// When the custom resource became complete on a node.
 pub(super) fn completed(node: &Node, condition: &str) -> Option<Timestamp> {
-    let mut conditions = node.conditions.iter();
-    let condition = conditions.find(|found| *found.kind == *condition)?;
+    let condition = node.condition(condition)?;
     condition
         .last_transition_time
         .filter(|_| condition.status == "False")

@@ -156,6 +156,11 @@ impl Metadata {
         }
     }
 
+    /// Whether it concerns annotations and labels alone.
+    pub(super) fn keeps_cordon(&self) -> bool {
+        self.unschedulable.is_none() && self.uncordon.is_default()
+    }
+
     /// Rebases the change onto the current object, without edits that are already made.
     pub(super) fn rebase(&self, object: &Value) -> Rebased<Metadata> {
         let mut now = Metadata {

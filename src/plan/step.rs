@@ -168,6 +168,13 @@ impl Step {
         }
     }
 
+    /// Whether the object's metadata is enough to rebase the step.
+    pub fn rebases_on_metadata(&self) -> bool {
+        let mut guarded = self.guard.values.keys();
+        guarded.all(|pointer| pointer.starts_with("/metadata/"))
+            && matches!(&self.change, Change::Metadata(change) if change.keeps_cordon())
+    }
+
     /// The first difference between the stored and the sent object; only specs are compared.
     pub fn not_stored(&self, object: &Value) -> Option<String> {
         let Change::Spec(fields) = &self.change else {

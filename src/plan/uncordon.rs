@@ -36,7 +36,7 @@ impl Uncordon {
 
     /// For a loaded node; also returns whether to make it schedulable.
     pub(super) fn of(node: &Node) -> (Uncordon, Option<bool>) {
-        let left_for = words(&node.cordon_holders);
+        let left_for = words(&node.cordon_holders());
         let free = left_for.is_empty().then_some(false);
         (
             Uncordon {

@@ -57,7 +57,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let keys = n.keys(flavor);
             keys.skyhooks.is_empty()
                 && keys.auto_taints.is_empty()
-                && n.taints.iter().all(|t| t.key != key)
+                && n.taints().iter().all(|t| t.key != key)
         });
         let finding = findings.report(
             Subject::skyhook(skyhook),

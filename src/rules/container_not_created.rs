@@ -1,4 +1,5 @@
 use super::{Finding, Findings, Grade, Subject};
+use crate::cluster::node::READY;
 use crate::cluster::pod::{ContainerTrouble, TroubleKind};
 use crate::cluster::{Cluster, Event, PackageRun, Pod};
 
@@ -88,7 +89,7 @@ fn has_nothing_started(cluster: &Cluster, pod: &Pod, node: &str) -> bool {
         c.restart_count == 0 && c.last_state.terminated.is_none() && c.state.running.is_none()
     });
     let there = cluster.node(node).is_none_or(|node| {
-        let ready = node.conditions.iter().find(|c| c.kind == "Ready");
+        let ready = node.condition(READY);
         let since = |at| cluster.is_stale(Some(at));
         ready.is_none_or(|c| c.is_true() && c.last_transition_time.is_none_or(since))
     });

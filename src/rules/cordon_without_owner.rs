@@ -40,7 +40,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if absence == Certainty::Unknown {
         return;
     }
-    for node in cluster.nodes.items().iter().filter(|n| n.unschedulable) {
+    for node in cluster
+        .nodes
+        .items()
+        .iter()
+        .filter(|n| n.cordoned() == Some(true))
+    {
         let keys = node.keys(flavor);
         let (kept, lost): (Vec<_>, Vec<_>) = keys
             .skyhooks

@@ -145,7 +145,7 @@ impl Finding {
             if trouble.message.contains("exec format error")
                 && let Some(node) = cluster.node(&pod.spec.node_name)
             {
-                let architecture = node.system.architecture.as_str();
+                let architecture = node.body().map_or("", |body| &body.system.architecture);
                 self.evidence(node, "status.nodeInfo.architecture", architecture);
             }
         }
@@ -267,7 +267,7 @@ fn condition_of<'a>(
     kind: &str,
 ) -> Option<&'a NodeCondition> {
     let kind = cluster.flavor().key(&format!("{}/{kind}", skyhook.name()));
-    node.conditions.iter().find(|c| c.kind == kind)
+    node.condition(&kind)
 }
 
 /// The packages whose uninstall is requested, in custom resources that are not being deleted.

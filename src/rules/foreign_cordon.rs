@@ -40,7 +40,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let keys = node.keys(*g);
             keys.runtime_required_cordon || keys.skyhooks.values().any(|on| on.cordon)
         });
-        if !node.unschedulable || own {
+        if node.cordoned() != Some(true) || own {
             continue;
         }
         let finding = findings.report(

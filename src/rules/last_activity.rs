@@ -20,10 +20,8 @@ pub fn last_activity(
     let conditions = skyhook.status.conditions.iter();
     let conditions = conditions.filter_map(|c| c.last_transition_time);
     let nodes = cluster.selected(skyhook).flat_map(|node| {
-        let ours = node
-            .conditions
-            .iter()
-            .filter(|c| c.kind.starts_with(&start));
+        let ours = node.conditions().iter();
+        let ours = ours.filter(|c| c.kind.starts_with(&start));
         let ours = ours.filter_map(|c| c.last_transition_time);
         let on = cluster.on_node(node, name);
         let drained = on.and_then(|on| on.draining_since());

@@ -56,7 +56,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         // Files without any custom resource may just not hold them: something else has to be odd for more than a hint.
         let cordons = cluster
             .tracked(name)
-            .any(|(node, on)| on.cordon && node.unschedulable);
+            .any(|(node, on)| on.cordon && node.cordoned() == Some(true));
         let runs = package_runs.any_alive(name);
         let odd = absence != Certainty::Presumed || cordons || runs;
         if !odd && !cluster.skyhooks.items().is_empty() {

@@ -3,6 +3,7 @@ use jiff::Timestamp;
 use super::evidence::{failing_since, open_entries};
 use super::{Findings, Grade, Severity, Subject};
 use crate::api::{Entry, Skyhook, Stage, State, Status, keys};
+use crate::cluster::node::READY;
 use crate::cluster::{Certainty, Cluster, Node, NodeRecord, PackageRuns};
 
 rule! {
@@ -82,8 +83,9 @@ fn is_without_cause<'a>(
     // The operator clears the mark when it comes to the next stage: what runs is such a stage, and after a reboot one
     // follows.
     let at_work = package_runs.any_alive_on(skyhook, node);
-    let mut ready = node.conditions.iter().filter(|c| c.kind == "Ready");
-    let settled = ready.any(|c| c.is_true() && cluster.is_stale(c.last_transition_time));
+    let settled = node
+        .condition(READY)
+        .is_some_and(|ready| ready.is_true() && cluster.is_stale(ready.last_transition_time));
     let back = |e: &Entry| {
         let past = matches!(e.stage, Stage::Interrupt | Stage::PostInterrupt);
         past && e.state == State::Complete

@@ -59,10 +59,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .evidence(package_run, "evicted pods", evicted.len())
             .evidence(newest, "status.message", &newest.status.message);
         if let Some(node) = cluster.node(package_run.node) {
-            let pressure = node
-                .conditions
-                .iter()
-                .filter(|c| c.kind.ends_with("Pressure"));
+            let pressure = node.conditions().iter();
+            let pressure = pressure.filter(|c| c.kind.ends_with("Pressure"));
             for condition in pressure.filter(|c| c.is_true()) {
                 finding.evidence(node, format!("condition {}", condition.kind), "True");
             }

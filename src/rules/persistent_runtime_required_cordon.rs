@@ -32,7 +32,7 @@ rule! {
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let flavor = cluster.flavor();
     for node in cluster.nodes.items() {
-        if !node.unschedulable || !node.keys(flavor).runtime_required_cordon {
+        if node.cordoned() != Some(true) || !node.keys(flavor).runtime_required_cordon {
             continue;
         }
         findings

@@ -3,7 +3,7 @@ use jiff::SignedDuration;
 use super::usual_remedies::CHANGES_REMAIN;
 use super::{Findings, Subject};
 use crate::cluster::deletion::Pending;
-use crate::cluster::node::NodeCondition;
+use crate::cluster::node::{NodeCondition, READY};
 use crate::cluster::{Cluster, Node};
 
 rule! {
@@ -75,7 +75,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .evidence(
                 node,
                 "condition Ready",
-                if node.ready() { "True" } else { "not True" },
+                if node.ready() == Some(true) {
+                    "True"
+                } else {
+                    "not True"
+                },
             )
             .describe_node("See the state of the node, and repair it", &node.name);
         // A deletion waits for every node that it has to uninstall something on, be it left out or not.
@@ -106,5 +110,5 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 }
 
 fn ready_condition(node: &Node) -> Option<&NodeCondition> {
-    node.conditions.iter().find(|c| c.kind == "Ready")
+    node.condition(READY)
 }

@@ -52,7 +52,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         };
         let node = cluster.node(package_run.node);
         let why = match node {
-            Some(node) if node.ready() => None,
+            Some(node) if node.ready() == Some(true) => None,
             Some(_) => Some("is not ready"),
             None if cluster.nodes.absence() == Certainty::Proven => Some("is gone"),
             None => None,

@@ -10,7 +10,7 @@ use super::confirm::Key;
 use super::findings::{RuleResult, RuleRun};
 use super::mute::{LapsedMute, Mute, Mutes};
 use super::{ALL, Finding, Finds, Rule, Severity, blockers, undecoded};
-use crate::cluster::{Cluster, Read, Source};
+use crate::cluster::{Cluster, NodeFields, Read, Source};
 
 /// What to look at. Empty lists look at everything.
 #[derive(Debug, Clone, Default)]
@@ -256,6 +256,9 @@ fn unread(cluster: &Cluster, rule: &Rule, result: &RuleResult) -> Option<String>
         .chain(rule.optional_sources.iter().filter(counts))
         .filter(|source| cluster.has(**source))
         .filter_map(|source| match cluster.source(*source) {
+            Read::Ok(_) if *source == Source::Nodes && cluster.node_fields() < NodeFields::All => {
+                Some(format!("{source}: only their metadata was read"))
+            }
             Read::Ok(_) => None,
             Read::Incomplete(_, reason) | Read::Unreadable(reason) => {
                 Some(format!("{source}: {reason}"))

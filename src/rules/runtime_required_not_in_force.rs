@@ -52,7 +52,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if node.ignored(cluster.flavor())
                 || cluster.runtime_required_taint(node).is_some()
                 || node
-                    .taints
+                    .taints()
                     .iter()
                     .any(|t| !value.is_empty() && t.value == value)
                 || cluster.is_complete_on(skyhook, node)

@@ -41,7 +41,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
     let package_runs = cluster.package_runs();
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.runs()) {
-        for node in cluster.selected(skyhook).filter(|n| n.ready()) {
+        for node in cluster
+            .selected(skyhook)
+            .filter(|n| n.ready() == Some(true))
+        {
             let Some(on) = cluster.on_node(node, skyhook.name()) else {
                 continue;
             };

@@ -48,7 +48,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     let runtime_keys = cluster.runtime_required_taints();
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.runs()) {
         for node in cluster.selected(skyhook) {
-            if node.taints.is_empty() || cluster.is_complete_on(skyhook, node) {
+            if node.taints().is_empty() || cluster.is_complete_on(skyhook, node) {
                 continue;
             }
             // Another rule covers the runtime-required taint.
@@ -76,7 +76,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             // A problem of the kubelet or the network lifts the taint when it ends; without one nothing else will.
             let since = taints.iter().filter_map(|t| node.tainted_since(t)).min();
             let age = since.map(|at| cluster.taken_at.duration_since(at));
-            let kept = passing && node.ready() && age.is_some_and(|age| age >= LIFTED_WITHIN);
+            let kept = passing
+                && node.ready() == Some(true)
+                && age.is_some_and(|age| age >= LIFTED_WITHIN);
             let passing = passing && !kept;
             let finding = findings.report(
                 Subject::on(skyhook, node),

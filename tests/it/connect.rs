@@ -12,7 +12,7 @@ use clap::Parser;
 use kubectl_skyhook::api::ApiFlavor;
 use kubectl_skyhook::args::connection::Connection;
 use kubectl_skyhook::cluster::live::load;
-use kubectl_skyhook::cluster::{Read, Source};
+use kubectl_skyhook::cluster::{NodeFields, Read, Source};
 use kubectl_skyhook::connect::{Connected, Environment, connect};
 use serde_json::{Value, json};
 
@@ -78,7 +78,8 @@ async fn refused(environment: &Environment, args: &[&str]) -> String {
 /// The number of nodes, or the error of reading the cluster.
 async fn nodes(connected: &Connected) -> Result<Read<usize>, String> {
     let now = || "2026-11-20T12:00:00Z".parse().expect("a time");
-    let cluster = load(&connected.client, &[Source::Nodes], None, None, None, &now).await;
+    let (client, needs) = (&connected.client, [Source::Nodes]);
+    let cluster = load(client, &needs, NodeFields::All, None, None, None, &now).await;
     cluster
         .map(|cluster| cluster.source(Source::Nodes))
         .map_err(|error| error.to_string())

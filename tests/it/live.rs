@@ -10,7 +10,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kubectl_skyhook::api::ApiFlavor;
 use kubectl_skyhook::cluster::live::{LoadError, load};
-use kubectl_skyhook::cluster::{Cluster, Read, Source, Unread};
+use kubectl_skyhook::cluster::{Cluster, NodeFields, Read, Source, Unread};
 use kubectl_skyhook::connect::{RequestPolicy, TimeLimit, Warnings};
 use serde_json::{Value, json};
 
@@ -43,7 +43,7 @@ fn now() -> Timestamp {
 
 async fn read(fake: &FakeApi, needs: &[Source]) -> Result<Cluster, LoadError> {
     let (client, _) = client_with_policy(fake, None);
-    load(&client, needs, None, None, None, &now).await
+    load(&client, needs, NodeFields::All, None, None, None, &now).await
 }
 
 /// The number of items of each source, or why it was not read.

@@ -49,6 +49,7 @@ mod model;
 mod mutes;
 mod named_nodes;
 mod never_installed;
+mod node_fields;
 mod node_sets;
 mod openmetrics;
 mod package_logs;

@@ -18,6 +18,8 @@ fn lists(cluster: &TestCluster) -> Vec<String> {
 }
 
 const ALL: &str = "limit=500";
+/// The second list of the table of `node status`, which needs no more than metadata and cordons.
+const CORDONED: &str = "fieldSelector=spec.unschedulable=true&limit=500";
 const ONE: &str = "fieldSelector=metadata.name=node-1&limit=500";
 
 /// Runs a read command, and asserts which node lists it reads.
@@ -112,9 +114,9 @@ fn node_set_is_read_node_by_node() {
 /// Suggestions, names that are only on other nodes, and expressions need all nodes.
 #[test]
 fn all_nodes_are_read_when_one_is_not_enough() {
-    let _ = reads("node status", &[ALL]);
-    let _ = reads("node status node-1*", &[ALL]);
-    let _ = reads("node status --match node-1", &[ALL]);
+    let _ = reads("node status", &[ALL, CORDONED]);
+    let _ = reads("node status node-1*", &[ALL, CORDONED]);
+    let _ = reads("node status --match node-1", &[ALL, CORDONED]);
     let _ = reads("diagnose stuck --node node-1", &[ALL]);
     // The blocker of an incomplete node may be on any other node.
     let _ = reads(
@@ -122,10 +124,13 @@ fn all_nodes_are_read_when_one_is_not_enough() {
         &[&ONE.replace("node-1", "node-2"), ALL],
     );
     let nowhere = ONE.replace("node-1", "node-9");
-    let ran = reads("node status node-9", &[&nowhere, ALL]);
+    let ran = reads("node status node-9", &[&nowhere, ALL, CORDONED]);
     assert!(ran.stderr.contains("node-9"), "{}", ran.stderr);
     assert_eq!(ran.code, Some(1));
-    let ran = reads("node status node-1 --skyhook nowhere", &[ONE, ALL]);
+    let ran = reads(
+        "node status node-1 --skyhook nowhere",
+        &[ONE, ALL, CORDONED],
+    );
     assert_eq!(ran.code, Some(1));
     let ran = reads(
         "package status nowhere --skyhook gpu-tune --node node-1",
@@ -152,7 +157,7 @@ fn all_nodes_are_read_to_detect_the_active_api() {
     });
     let cluster = TestCluster::serving(fake);
     let _ = cluster.run("node status node-1");
-    assert_eq!(lists(&cluster), [ALL]);
+    assert_eq!(lists(&cluster), [ALL, CORDONED]);
 }
 
 /// A pause affects permanent failures on other nodes, so their state decides the preview.

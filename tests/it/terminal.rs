@@ -296,6 +296,7 @@ fn verbosity_6_logs_each_request() {
     };
     let expected = [
         "GET http://SERVER/api/v1/namespaces?fieldSelector=metadata.name%3Dskyhook&limit=500 200 OK in N milliseconds",
+        "GET http://SERVER/api/v1/nodes?fieldSelector=spec.unschedulable%3Dtrue&limit=500 200 OK in N milliseconds",
         "GET http://SERVER/api/v1/nodes?limit=500 200 OK in N milliseconds",
         "GET http://SERVER/apis/apps/v1/deployments?labelSelector=control-plane%3Dcontroller-manager&limit=500 200 OK in N milliseconds",
         "GET http://SERVER/apis/nodewright.nvidia.com/v1alpha1 404 Not Found in N milliseconds",

@@ -146,8 +146,8 @@ fn condition(cluster: &Cluster, node: &Node) -> String {
         .filter_map(|(name, on)| Some(format!("{name} {}", words_of(&status(on)?))))
         .collect();
     for (is, word) in [
-        (!node.ready(), "not ready"),
-        (node.unschedulable, "cordoned"),
+        (node.ready() == Some(false), "not ready"),
+        (node.cordoned() == Some(true), "cordoned"),
         (node.ignored(cluster.flavor()), "ignored"),
     ] {
         words.extend(is.then(|| word.to_owned()));

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::protobuf;
+use super::protobuf::{self, METADATA_LIST};
 use crate::api::Object;
 use crate::cluster::json_pieces::{self, Items, Pieces, Stop, TextPosition};
 use crate::cluster::{Read as Outcome, lenient};
@@ -78,12 +78,17 @@ pub(super) struct ListKind {
     pub api_version: String,
     /// The kind of its items.
     pub kind: &'static str,
+    /// Whether a list of metadata is accepted, too.
+    pub metadata: bool,
 }
 
 impl ListKind {
     /// Refuses another list: the absence of an object would be read from it.
     fn check(&self, kind: &str, api_version: &str) -> Result<(), String> {
-        if kind.strip_suffix("List") == Some(self.kind) && api_version == self.api_version {
+        let of_metadata = kind == METADATA_LIST && api_version == "meta.k8s.io/v1";
+        let of_kind =
+            kind.strip_suffix("List") == Some(self.kind) && api_version == self.api_version;
+        if of_kind || self.metadata && of_metadata {
             return Ok(());
         }
         let found = match (kind, api_version) {
@@ -294,6 +299,7 @@ mod tests {
         ListKind {
             api_version: "v1".to_owned(),
             kind: "Node",
+            metadata: false,
         }
     }
 

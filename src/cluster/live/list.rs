@@ -48,6 +48,7 @@ impl List {
             kind: ListKind {
                 api_version: version.unwrap_or_default().to_owned(),
                 kind,
+                metadata: false,
             },
         }
     }
@@ -78,6 +79,12 @@ impl List {
         self
     }
 
+    /// Only the metadata of the items, if the server knows such lists.
+    pub fn of_metadata(mut self) -> List {
+        self.kind.metadata = true;
+        self
+    }
+
     /// Reads it whole.
     ///
     /// A list that expires between two pages (410) is read again from its beginning, the last time in one piece,
@@ -86,10 +93,10 @@ impl List {
         &self,
         client: &kube::Client,
     ) -> Result<Listed<T>, Failure> {
-        let accept = if protobuf::knows(&self.resource()) {
-            protobuf::MEDIA_TYPES
-        } else {
-            JSON
+        let accept = match self.kind.metadata {
+            true => protobuf::METADATA_MEDIA_TYPES,
+            false if protobuf::knows(&self.resource()) => protobuf::MEDIA_TYPES,
+            false => JSON,
         };
         for _ in 0..RESTARTS {
             match self.paged(client, accept, PAGE).await {

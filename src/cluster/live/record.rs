@@ -85,5 +85,7 @@ fn is_notable(node: &Node) -> bool {
                     && on.entries().iter().all(|e| done(&e.state))
             })
     };
-    node.unschedulable || !node.ready() || !ApiFlavor::ALL.iter().all(quiet)
+    node.cordoned() != Some(false)
+        || node.ready() != Some(true)
+        || !ApiFlavor::ALL.iter().all(quiet)
 }

@@ -13,7 +13,7 @@ use super::record::Recorder;
 use super::request::Failure;
 use crate::api::{ApiFlavor, DeploymentPolicy, Object, Skyhook};
 use crate::cluster::{
-    Cluster, ConfigMap, Deployment, DisruptionBudget, Event, Job, Node, Pod, Read,
+    Cluster, ConfigMap, Deployment, DisruptionBudget, Event, Job, NodeFields, Pod, Read,
     ResourceVersions, config_map,
 };
 
@@ -34,6 +34,8 @@ pub(super) struct Reader<'a> {
     pub served: Vec<ApiFlavor>,
     /// The nodes to read; all, if none is named.
     pub only: &'a [String],
+    /// How much of all nodes is read; named nodes are read whole.
+    pub of_nodes: NodeFields,
     /// Records the lists, too.
     pub recorder: Option<Recorder<'a>>,
     /// At which versions lists were read.
@@ -48,6 +50,7 @@ impl<'a> Reader<'a> {
             namespace,
             served: Vec::new(),
             only: &[],
+            of_nodes: NodeFields::All,
             recorder: None,
             versions: Default::default(),
         }
@@ -98,25 +101,6 @@ impl Reader<'_> {
 
     pub async fn policies(&self, flavor: ApiFlavor) -> Read<Vec<DeploymentPolicy>> {
         self.read(&Self::policies_list(flavor)).await
-    }
-
-    pub fn nodes_list() -> List {
-        List::all(CORE, "nodes", "Node")
-    }
-
-    /// All nodes, or those that are named: a server finds one by its name without reading the others.
-    pub async fn nodes(&self) -> Read<Vec<Node>> {
-        let list = Self::nodes_list();
-        if !self.only.is_empty() {
-            let named = self.only.iter();
-            let named =
-                named.map(|name| list.clone().with_fields(&format!("metadata.name={name}")));
-            return read(self.all_of(&named.collect::<Vec<List>>()).await);
-        }
-        read(match &self.recorder {
-            Some(recorder) => recorder.nodes(self.client, &list).await,
-            None => self.list(&list).await,
-        })
     }
 
     pub async fn disruption_budgets(&self) -> Read<Vec<DisruptionBudget>> {

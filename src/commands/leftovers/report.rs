@@ -149,8 +149,8 @@ impl<'a> Leftover<'a> {
             });
             entries.collect()
         };
-        let (on, unschedulable) = match self.place {
-            LeftoverObject::Node(node, on) => (Some(on), node.unschedulable),
+        let (on, cordoned) = match self.place {
+            LeftoverObject::Node(node, on) => (Some(on), node.cordoned() == Some(true)),
             _ => (None, false),
         };
         LeftoverEntry {
@@ -161,7 +161,7 @@ impl<'a> Leftover<'a> {
             unproven: self.unproven.as_ref().map(ToString::to_string),
             keys: on.map_or_else(Vec::new, NodeRecord::left),
             conditions: on.map_or(&[], |on| &on.conditions),
-            cordoned: unschedulable && on.is_some_and(|on| on.cordon),
+            cordoned: cordoned && on.is_some_and(|on| on.cordon),
             packages: on.map_or_else(Vec::new, record),
         }
     }
@@ -193,7 +193,7 @@ impl<'a> Leftover<'a> {
             parts.push(keys.join(", "));
         }
         if on.cordon {
-            let holds = if node.unschedulable {
+            let holds = if node.cordoned() == Some(true) {
                 "cordon"
             } else {
                 "cordon mark"

@@ -130,7 +130,7 @@ fn plan(cluster: &Cluster, nodes: &[&Node], does: Does) -> Plan {
     let title = format!("{verb} {}", plural(steps.len(), "node"));
     let mut plan = Plan::new(title, verb);
     plan.consequences.nodes = steps.len();
-    plan.consequences.gpus = nodes.iter().map(|n| n.gpus).sum();
+    plan.consequences.gpus = nodes.iter().map(|n| n.gpus()).sum();
     if ignore && !steps.is_empty() {
         plan.consequences
             .warn("this applies to every custom resource");

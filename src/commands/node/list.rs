@@ -6,7 +6,7 @@ use super::row::{self, NEEDS, NodeRow, Rows};
 use crate::args::listing::{Labels, RowFilter, Sorting};
 use crate::args::nodes::AnyNodes;
 use crate::args::selection::OfSkyhook;
-use crate::cluster::{Cluster, Source};
+use crate::cluster::{Cluster, NodeFields, Source};
 use crate::commands::shared::command::command;
 use crate::commands::shared::folded::{self, Expand};
 use crate::commands::shared::{nodes, scope, selection};
@@ -42,6 +42,7 @@ pub struct Args {
 command! {
     "node list": Args => run,
     needs: NEEDS,
+    of_nodes: NodeFields::Cordons,
     prints: { "NodeList": Document<'static> },
 }
 
@@ -158,7 +159,7 @@ impl View for NodeList {
                 let cells = cells![
                     row::status_text(row),
                     row::package_count(row),
-                    row::yes(row.cordoned),
+                    row::cordoned(row),
                     row.note(),
                 ];
                 (Vec::from(cells), row.node_name.as_str())

@@ -32,21 +32,17 @@ pub struct NodeRow {
     pub packages_total: usize,
     pub packages: Vec<PackageRow>,
     /// Whether the node is cordoned.
-    pub cordoned: bool,
+    #[schemars(with = "bool")]
+    pub cordoned: Option<bool>,
     /// Whether the node stays cordoned until someone outside the operator releases it.
     pub runtime_required_cordon: bool,
     /// The custom resources that hold the cordon.
     #[serde(serialize_with = "items")]
     #[schemars(with = "Vec<String>")]
     pub cordoned_by: Arc<[String]>,
-    /// Who outside the operator wants the node to stay cordoned.
-    pub cordoned_by_others: Vec<Holder>,
-    /// Whether the node still carries the runtime-required taint.
-    pub runtime_required_taint: bool,
-    /// The custom resources that keep the taint on the node.
-    #[serde(serialize_with = "items")]
-    #[schemars(with = "Vec<String>")]
-    pub taint_kept_by: Arc<[String]>,
+    #[serde(flatten)]
+    #[schemars(with = "FromTaints")]
+    pub of_taints: Option<FromTaints>,
     /// Whether the custom resource is known to be gone.
     pub gone: bool,
     /// Whether the custom resource selects the node; `null` where it could not be read.
@@ -62,6 +58,20 @@ pub struct NodeRow {
     /// `key=value`, as in kubectl; empty without --show-labels.
     #[serde(skip)]
     pub labels: String,
+}
+
+/// The part of a row that follows from taints; documents always have it.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FromTaints {
+    /// Who outside the operator wants the node to stay cordoned.
+    pub cordoned_by_others: Vec<Holder>,
+    /// Whether the node still carries the runtime-required taint.
+    pub runtime_required_taint: bool,
+    /// The custom resources that keep the taint on the node.
+    #[serde(serialize_with = "items")]
+    #[schemars(with = "Vec<String>")]
+    pub taint_kept_by: Arc<[String]>,
 }
 
 /// One package recorded on a node.
@@ -137,12 +147,14 @@ impl NodeRow {
                 .iter()
                 .filter_map(|p| package(cluster, package_runs, p))
                 .collect(),
-            cordoned: node.unschedulable,
+            cordoned: node.cordoned(),
             runtime_required_cordon: keys.runtime_required_cordon,
             cordoned_by: names.cordoned_by,
-            cordoned_by_others: node.cordon_holders.to_vec(),
-            runtime_required_taint: cluster.runtime_required_taint(node).is_some(),
-            taint_kept_by: names.taint_kept_by,
+            of_taints: node.body().map(|body| FromTaints {
+                cordoned_by_others: body.cordon_holders.to_vec(),
+                runtime_required_taint: cluster.runtime_required_taint(node).is_some(),
+                taint_kept_by: names.taint_kept_by,
+            }),
             gone,
             selected: match skyhook {
                 Some(skyhook) => Some(skyhook.selects(node)),
@@ -177,7 +189,10 @@ impl NodeRow {
         if self.ignored {
             notes.push("ignored");
         }
-        if self.cordoned && self.cordoned_by.is_empty() && !self.runtime_required_cordon {
+        if self.cordoned == Some(true)
+            && self.cordoned_by.is_empty()
+            && !self.runtime_required_cordon
+        {
             notes.push("cordoned by someone else");
         }
         notes.extend(self.drain.as_ref().map(|drain| drain.summary.as_str()));
@@ -253,7 +268,7 @@ impl<'a> Rows<'a> {
             let status = on.map_or(Status::Unknown, NodeRecord::operator_status);
             filter.has_status(status.as_str())
                 && (!filter.failed_only || on.is_some_and(nodes::fails))
-                && (!filter.cordoned || node.unschedulable)
+                && (!filter.cordoned || node.cordoned() == Some(true))
         });
     }
 
@@ -332,6 +347,13 @@ pub fn package_count(row: &NodeRow) -> Span {
     label.on(row.progress())
 }
 
-pub fn yes(yes: bool) -> &'static str {
-    if yes { "yes" } else { "no" }
+/// Whether its node is cordoned.
+pub fn cordoned(row: &NodeRow) -> &'static str {
+    match row.cordoned {
+        Some(true) => "yes",
+        Some(false) => "no",
+        None => UNREAD,
+    }
 }
+
+pub const UNREAD: &str = "not read";

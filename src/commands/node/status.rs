@@ -4,7 +4,7 @@ use super::row::{self, NEEDS, NodeRow, Rows};
 use crate::args::listing::{Labels, RowFilter, Sorting};
 use crate::args::named;
 use crate::args::nodes::AnyNodes;
-use crate::cluster::{Cluster, Source};
+use crate::cluster::{Cluster, NodeFields, Source};
 use crate::commands::shared::command::command;
 use crate::commands::shared::folded::{self, Expand};
 use crate::commands::shared::package_row::READS;
@@ -53,9 +53,13 @@ command! {
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let only = nodes::only(args.on.query(), args.only_skyhook(), None);
-    // The plain table does not show since when stages run.
+    // The plain table does not show since when stages run, and nothing that follows from taints.
     let table = ctx.global().output.format == OutputFormat::Table;
     let needs: &[Source] = if table { &NEEDS } else { &READS };
+    // Rows are sorted by their documents.
+    if table && args.sorting.sort_by.is_none() {
+        ctx.of_nodes(NodeFields::Cordons);
+    }
     let cluster = ctx.only(only).load(needs).await?;
     let mut status = view(&cluster, args)?;
     let folds = args
@@ -137,7 +141,7 @@ impl NodeStatus<'_> {
                 row.skyhook_name.as_str(),
                 row::status_text(row),
                 row::package_count(row),
-                row::yes(row.cordoned),
+                row::cordoned(row),
                 row.note(),
             ];
             (Vec::from(cells), row.node_name.as_str())
@@ -154,7 +158,7 @@ impl NodeStatus<'_> {
                 row.skyhook_name.as_str(),
                 row::status_text(&row),
                 row::package_count(&row),
-                row::yes(row.cordoned),
+                row::cordoned(&row),
                 row.note(),
             ];
             table.row(cells.into_iter().chain(self.label_cell(&row)));
@@ -222,21 +226,25 @@ fn none() -> Line {
 fn cordon(row: &NodeRow) -> String {
     let lasting = row.runtime_required_cordon.then_some("runtime-required");
     let ours = row.cordoned_by.iter().map(String::as_str).chain(lasting);
-    let others = row.cordoned_by_others.iter().map(|h| h.name.as_str());
+    let others = row.of_taints.iter().flat_map(|of| &of.cordoned_by_others);
+    let others = others.map(|holder| holder.name.as_str());
     let holders = ours.chain(others).collect::<Vec<_>>().join(",");
     match (row.cordoned, holders.as_str()) {
-        (cordoned, "") => row::yes(cordoned).to_owned(),
-        (true, holders) => format!("for {holders}"),
+        (_, "") | (None, _) => row::cordoned(row).to_owned(),
+        (Some(true), holders) => format!("for {holders}"),
         // The marks remain, although the node was uncordoned.
-        (false, holders) => format!("no, but still marked for {holders}"),
+        (Some(false), holders) => format!("no, but still marked for {holders}"),
     }
 }
 
 /// Whether the node carries the runtime-required taint, and what keeps it there.
 fn taint(row: &NodeRow) -> String {
-    match row.taint_kept_by.join(",").as_str() {
-        "" => row::yes(row.runtime_required_taint).to_owned(),
-        keep if row.runtime_required_taint => format!("for {keep}"),
-        _ => "no".to_owned(),
+    let Some(taints) = &row.of_taints else {
+        return row::UNREAD.to_owned();
+    };
+    match taints.taint_kept_by.join(",").as_str() {
+        _ if !taints.runtime_required_taint => "no".to_owned(),
+        "" => "yes".to_owned(),
+        keep => format!("for {keep}"),
     }
 }

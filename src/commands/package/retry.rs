@@ -260,7 +260,7 @@ fn consequences(
     }
     uninstalls::uninstalls(cluster, skyhook, &leaving, &mut effects);
     effects.nodes = stalled.len();
-    effects.gpus = stalled.iter().map(|s| s.node.gpus).sum();
+    effects.gpus = stalled.iter().map(|s| s.node.gpus()).sum();
     effects.at_least(Grade::B2);
     let from_apply = |s: &Stalled<'_>| {
         let bare = s.ended.iter().any(|t| t.kind == Kind::Pod);

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::args::listing::{RowFilter, Sorting};
 use crate::args::named;
 use crate::args::nodes::OnNodes;
-use crate::cluster::{Cluster, Phase, Source};
+use crate::cluster::{Cluster, NodeFields, Phase, Source};
 use crate::commands::shared::command::command;
 use crate::commands::shared::folded::{self, Expand};
 use crate::commands::shared::package_row::{PackageRow, READS, rows, words};
@@ -59,12 +59,16 @@ pub struct Args {
 command! {
     "package status": Args => run,
     needs: READS,
+    of_nodes: NodeFields::Cordons,
     prints: { "PackageStatus": Vec<PackageRow> },
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let skyhook = args.skyhook.as_deref();
     let only = nodes::only(args.on.query(), skyhook, args.package.as_deref());
+    if !args.filter.cordoned {
+        ctx.of_nodes(NodeFields::Metadata);
+    }
     let cluster = ctx.only(only).load(&READS).await?;
     let mut status = view(&cluster, args)?;
     let folds = args.expand.folds(status.rows.len(), ctx.on_terminal());
@@ -89,7 +93,7 @@ fn view(cluster: &Cluster, args: &Args) -> Result<PackageStatus> {
     selection::readable(cluster, Source::Nodes)?;
     let package = args.package.as_deref();
     let mut nodes = nodes::selected(cluster, args.on.query())?;
-    nodes.retain(|node| !args.filter.cordoned || node.unschedulable);
+    nodes.retain(|node| !args.filter.cordoned || node.cordoned() == Some(true));
     let mut all = Vec::new();
     match &args.skyhook {
         Some(skyhook) => {

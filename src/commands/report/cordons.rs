@@ -40,11 +40,11 @@ fn holders(cluster: &Cluster, node: &Node) -> Vec<String> {
     if keys.runtime_required_cordon {
         holders.push("runtime required, until someone releases it".to_owned());
     }
-    holders.extend(node.cordon_holders.iter().map(ToString::to_string));
-    if node.unschedulable && holders.is_empty() {
+    holders.extend(node.cordon_holders().iter().map(ToString::to_string));
+    if node.cordoned() == Some(true) && holders.is_empty() {
         holders.push("someone outside the operator".to_owned());
     }
-    if !node.unschedulable {
+    if node.cordoned() != Some(true) {
         for holder in &mut holders {
             holder.push_str("; node is schedulable");
         }

@@ -1,6 +1,6 @@
 //! The description of a command beyond its arguments, and the macros that declare commands and groups of commands.
 
-use crate::cluster::{Cluster, Source};
+use crate::cluster::{Cluster, NodeFields, Source};
 use crate::ctx::{Ctx, OutcomeDocument, PlanDocument};
 use crate::error::{Exit, Result};
 use crate::plan::Plan;
@@ -13,6 +13,8 @@ pub struct CommandInfo {
     pub words: &'static str,
     /// The sources that it may read; a single run may need fewer, depending on its arguments.
     pub needs: fn() -> Vec<Source>,
+    /// How much of each node it may need; a single run may need less, depending on its arguments.
+    pub of_nodes: NodeFields,
     /// Further resources that it gets: API group, and plural with the subresource.
     pub gets: &'static [(&'static str, &'static str)],
     /// Sensitive resources that it also gets if it may: only `rbac --for COMMAND` grants them, not the general roles.
@@ -76,6 +78,7 @@ impl CommandInfo {
         CommandInfo {
             words,
             needs: Vec::new,
+            of_nodes: NodeFields::All,
             gets: &[],
             optional_gets: &[],
             lists: &[],
@@ -126,6 +129,7 @@ pub trait Run {
 macro_rules! command {
     ($words:literal: $args:ty => $run:expr
      $(, needs: $needs:expr)?
+     $(, of_nodes: $of_nodes:expr)?
      $(, gets: $gets:expr)?
      $(, optional_gets: $optional_gets:expr)?
      $(, lists: $lists:expr)?
@@ -140,6 +144,7 @@ macro_rules! command {
                 static INFO: $crate::commands::shared::command::CommandInfo =
                     $crate::commands::shared::command::CommandInfo {
                         $(needs: || $needs.to_vec(),)?
+                        $(of_nodes: $of_nodes,)?
                         $(gets: $gets,)?
                         $(optional_gets: $optional_gets,)?
                         $(lists: $lists,)?

@@ -324,7 +324,7 @@ impl<'a> ResetPlanner<'a> {
     fn consequences(&self) -> crate::plan::Consequences {
         let mut effects = self.reruns.consequences(self.cluster, self.skyhook);
         effects.nodes = self.touched.len();
-        effects.gpus = self.touched.iter().map(|n| n.gpus).sum();
+        effects.gpus = self.touched.iter().map(|n| n.gpus()).sum();
         if self.steps.iter().any(|step| !step.stays_removed.is_empty()) {
             let checked =
                 "afterwards, checks that the operator does not record the removed state again";

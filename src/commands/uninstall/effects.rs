@@ -224,7 +224,7 @@ impl ImpactNotes<'_> {
 /// Grade and numbers of an uninstall or installation on these nodes.
 fn weigh(nodes: &[&Node], interrupt: Option<&str>, effects: &mut Consequences) {
     effects.nodes = effects.nodes.max(nodes.len());
-    effects.gpus = effects.gpus.max(nodes.iter().map(|n| n.gpus).sum());
+    effects.gpus = effects.gpus.max(nodes.iter().map(|n| n.gpus()).sum());
     let interrupt = interrupt.filter(|_| !nodes.is_empty());
     effects.at_least(Grade::of_rerun(interrupt));
     let Some(kind) = interrupt else {

@@ -70,7 +70,7 @@ fn architecture(name: &str) -> Option<&'static str> {
 fn other_nodes(input: &Input<'_>, skyhook: &Skyhook, built_for: &str) -> Option<String> {
     if let Some(nodes) = input.selected(skyhook) {
         let others = nodes.iter().filter(|node| {
-            let architecture = node.system.architecture.as_str();
+            let architecture = node.body().map_or("", |body| &body.system.architecture);
             !architecture.is_empty() && architecture != built_for
         });
         let others: Vec<&str> = others.map(|node| node.name.as_str()).collect();

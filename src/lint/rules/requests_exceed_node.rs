@@ -31,12 +31,11 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
                     continue;
                 };
                 let small = selected.iter().filter(|node| {
-                    let allocatable = &node.allocatable;
-                    let has = if field == "cpuRequest" {
-                        allocatable.cpu
-                    } else {
-                        allocatable.memory
-                    };
+                    let allocatable = node.body().map(|body| &body.allocatable);
+                    let has = allocatable.and_then(|all| match field {
+                        "cpuRequest" => all.cpu,
+                        _ => all.memory,
+                    });
                     has.is_some_and(|has| has < wanted)
                 });
                 let small: Vec<&str> = small.map(|node| node.name.as_str()).collect();

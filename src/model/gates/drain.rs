@@ -14,7 +14,7 @@ pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     let record = at.profile.record;
     let own = record.is_some_and(|record| record.cordon);
     // Since v0.20 a foreign cordon is left alone.
-    let cordoned = at.node.unschedulable && (own || !at.model.operator.before(0, 20));
+    let cordoned = at.node.cordoned() == Some(true) && (own || !at.model.operator.before(0, 20));
     // Before v0.18 the cordon is written last, with the node state (operator `SaveNodesAndSkyhook`).
     if !cordoned && !at.model.operator.before(0, 18) {
         return Some(NodeProgress::acts(Action::Cordon));

@@ -1,11 +1,16 @@
 //! Nothing new starts on a node with a taint that the custom resource does not tolerate, of any effect.
 
 use super::At;
+use crate::cluster::Source;
 use crate::model::progress::{NodeProgress, ProgressState};
 use crate::model::reason::WaitReason;
 
 /// Operator `CheckTaintToleration`.
 pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
+    if at.node.body().is_none() {
+        let reason = WaitReason::Unread(Source::Nodes);
+        return Some(NodeProgress::held(ProgressState::Unknown, reason));
+    }
     if at.place.tolerated {
         return None;
     }

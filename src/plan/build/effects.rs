@@ -29,7 +29,7 @@ impl<'a> Reruns<'a> {
         let mut ignored = Vec::new();
         for (node, packages) in self.by_node.values() {
             effects.nodes += 1;
-            effects.gpus += node.gpus;
+            effects.gpus += node.gpus();
             if node.ignored(cluster.flavor()) {
                 ignored.push(node.name.as_str());
             }

@@ -104,7 +104,7 @@ fn consequences(cluster: &Cluster, plans: &[Plan]) -> Consequences {
         for node in plan.nodes() {
             if !nodes.insert(node) {
                 twice += 1;
-                gpus += cluster.node(node).map_or(0, |n| n.gpus);
+                gpus += cluster.node(node).map_or(0, |n| n.gpus());
             }
         }
     }

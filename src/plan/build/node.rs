@@ -70,7 +70,7 @@ fn take_off(cluster: &Cluster, node: &Node, owners: &[Owner<'_>], taken: Removal
             holds |= on.cordon && !copy;
         }
     }
-    let released = taken.cordon && holds && node.unschedulable;
+    let released = taken.cordon && holds && node.cordoned() == Some(true);
     if released && !cluster.cordoned_for_others(node, owners) {
         change = change.uncordoned(node);
     }
@@ -106,7 +106,7 @@ pub fn without_conditions(node: &Node, owners: &[Owner<'_>]) -> Option<Change> {
         .map(|(flavor, name)| format!("{}/", flavor.key(name)))
         .collect();
     let ours = node
-        .conditions
+        .conditions()
         .iter()
         .filter(|c| prefixes.iter().any(|prefix| c.kind.starts_with(prefix)));
     let remove: Vec<serde_json::Value> = ours
@@ -207,9 +207,9 @@ pub fn releases_cordon(cluster: &Cluster, node: &Node, name: &str) -> bool {
 /// The runtime-required taint taken off a node, if it carries one.
 pub fn without_taint(cluster: &Cluster, node: &Node) -> Option<Change> {
     let taint = cluster.runtime_required_taint(node)?;
-    let rest = node.taints.iter().filter(|t| *t != taint);
+    let rest = node.taints().iter().filter(|t| *t != taint);
     Some(Change::Taints {
-        from: node.taints.iter().map(Taint::document).collect(),
+        from: node.taints().iter().map(Taint::document).collect(),
         to: rest.map(Taint::document).collect(),
     })
 }

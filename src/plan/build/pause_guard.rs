@@ -60,7 +60,7 @@ pub fn end_failing(
         entries.any(|e| e.state == State::Erroring && (unnamed || package_run.is_of_version(e)))
     };
     let (mut failing, mut at_work) = (Vec::new(), Vec::new());
-    for node in nodes.iter().filter(|n| n.ready()) {
+    for node in nodes.iter().filter(|n| n.ready() == Some(true)) {
         let all = package_runs.on(skyhook.name(), &node.name);
         let bare = all
             .filter(|e| e.bare() && e.alive())

@@ -50,7 +50,7 @@ pub fn add(cluster: &Cluster, plan: &mut Plan) {
         if edits.deleted.contains(skyhook.name()) {
             let packages = uninstalls::of_deletion(cluster, skyhook);
             uninstalls::uninstalls(cluster, skyhook, &packages, &mut consequences);
-            concerned.extend(packages.values().flatten().map(|n| (&*n.name, n.gpus)));
+            concerned.extend(packages.values().flatten().map(|n| (&*n.name, n.gpus())));
         } else if edits.runs_after(skyhook) {
             let nodes = if skyhook.runs() {
                 freed.clone()
@@ -60,7 +60,7 @@ pub fn add(cluster: &Cluster, plan: &mut Plan) {
             };
             let plain = freed.is_empty();
             let begins = effects::begins(cluster, skyhook, &nodes, plain, &mut consequences);
-            concerned.extend(begins.iter().map(|n| (&*n.name, n.gpus)));
+            concerned.extend(begins.iter().map(|n| (&*n.name, n.gpus())));
         }
         for (_, package) in edits.requested.iter().filter(|r| r.0 == skyhook.name()) {
             let is_recorded = |node: &&Node| {
@@ -69,7 +69,7 @@ pub fn add(cluster: &Cluster, plan: &mut Plan) {
             };
             let nodes: Vec<&Node> = all().filter(is_recorded).collect();
             if !nodes.is_empty() {
-                concerned.extend(nodes.iter().map(|n| (&*n.name, n.gpus)));
+                concerned.extend(nodes.iter().map(|n| (&*n.name, n.gpus())));
                 let packages = ByPackage::from([((*package, Uninstalls::Now), nodes)]);
                 uninstalls::uninstalls(cluster, skyhook, &packages, &mut consequences);
             }

@@ -41,6 +41,7 @@ pub fn of(setting: &Setting<'_>) -> Result<Vec<Group>> {
     let one = Node(97.min(setting.count - 1)).name();
     Ok(vec![
         setting.all_nodes(),
+        setting.metadata_of_all_nodes(),
         setting.one_node(&one),
         setting.capture(),
         setting.collect(),
@@ -71,6 +72,21 @@ impl Setting<'_> {
             found("kubectl").map(|it| self.foreign("kubectl get nodes -o json", it, &get));
         contenders.extend(kubectl.map(once));
         Group::of("All nodes", contenders)
+    }
+
+    /// Commands that need no more of nodes than their metadata and cordons.
+    fn metadata_of_all_nodes(&self) -> Group {
+        let skyhook = skyhook_name(0);
+        let bare = ["list", NODES, METADATA_PROTOBUF];
+        Group::of(
+            "Metadata of all nodes",
+            vec![
+                self.ours(&["node", "status"], DONE),
+                self.ours(&["node", "list", "--skyhook", &skyhook], DONE),
+                self.ours(&["package", "status", "-o", "json"], DONE),
+                self.bare("bare list, metadata as protobuf", &bare, true),
+            ],
+        )
     }
 
     fn one_node(&self, node: &str) -> Group {

@@ -115,8 +115,10 @@ fn g7_lists_are_paged() {
         .iter()
         .filter(|r| r.path == "/api/v1/nodes")
         .collect();
-    assert_eq!(lists.len(), 1);
-    assert!(lists[0].query.contains_key("limit"), "{}", lists[0]);
+    assert!(!lists.is_empty());
+    for list in lists {
+        assert!(list.query.contains_key("limit"), "{list}");
+    }
 }
 
 #[test]

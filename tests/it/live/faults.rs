@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kubectl_skyhook::api::ApiFlavor::{NodeWright, Skyhook};
 use kubectl_skyhook::cluster::live::{LoadError, load};
-use kubectl_skyhook::cluster::{Cluster, Read, Source};
+use kubectl_skyhook::cluster::{Cluster, NodeFields, Read, Source};
 use kubectl_skyhook::connect::{RequestPolicy, TimeLimit};
 
 use super::{client_with_policy, fleet, now, operator, read, sources, unreadable};
@@ -90,7 +90,7 @@ async fn read_errors_are_summarized() {
         let fake = fleet(NodeWright);
         fake.on("LIST jobs").reply(reply);
         let (client, _) = client_with_policy(&fake, Some(LIMIT));
-        let after = load(&client, &needs(), None, None, None, &now)
+        let after = load(&client, &needs(), NodeFields::All, None, None, None, &now)
             .await
             .expect("a cluster");
         assert_eq!(
@@ -111,7 +111,7 @@ async fn stalled_read_times_out() {
         ..RequestPolicy::default()
     };
     let client = kube::Client::new(policy.over(fake), "default");
-    let after = load(&client, &needs(), None, None, None, &now).await;
+    let after = load(&client, &needs(), NodeFields::All, None, None, None, &now).await;
     let why = unreadable(None, "timed out after 50ms");
     assert_eq!(
         lost(&before, &after.expect("a cluster")),
@@ -131,7 +131,7 @@ async fn throttled_list_is_retried_and_reported_once() {
     fake.on("LIST pods").times(1).reply(busy);
     let (client, warnings) = client_with_policy(&fake, None);
     let needs = [Source::Nodes, Source::Pods];
-    let cluster = load(&client, &needs, None, None, None, &now)
+    let cluster = load(&client, &needs, NodeFields::All, None, None, None, &now)
         .await
         .expect("a cluster");
     assert_eq!(cluster.source(Source::Nodes), Read::Ok(1));
@@ -234,6 +234,7 @@ async fn unknown_operator_namespace_proves_no_absence() {
     let named = load(
         &client,
         &[Source::Pods],
+        NodeFields::All,
         None,
         None,
         Some("nodewright"),
@@ -264,6 +265,7 @@ async fn operator_is_searched_in_the_chart_namespaces() {
     let named = load(
         &client,
         &[Source::Operator],
+        NodeFields::All,
         None,
         None,
         Some("gpu-system"),
@@ -308,7 +310,7 @@ async fn unresponsive_server_is_an_error() {
         let fake = fleet(Skyhook);
         fake.on(&discovery).reply(reply);
         let (client, _) = client_with_policy(&fake, Some(LIMIT));
-        let error = load(&client, &needs(), None, None, None, &now).await;
+        let error = load(&client, &needs(), NodeFields::All, None, None, None, &now).await;
         assert_eq!(error.expect_err("nothing to read").to_string(), message);
     }
 }
@@ -320,14 +322,30 @@ async fn server_warnings_are_collected_once_each() {
         .reply(Reply::Warn("nodes are old".into()));
     fake.on("LIST *").reply(Reply::Warn("say \"hello\"".into()));
     let (client, warnings) = client_with_policy(&fake, None);
-    load(&client, &[Source::Nodes], None, None, None, &now)
-        .await
-        .expect("a cluster");
+    load(
+        &client,
+        &[Source::Nodes],
+        NodeFields::All,
+        None,
+        None,
+        None,
+        &now,
+    )
+    .await
+    .expect("a cluster");
     let mut taken = warnings.take();
     taken.sort();
     assert_eq!(taken, ["nodes are old", "say \"hello\""]);
-    load(&client, &[Source::Nodes], None, None, None, &now)
-        .await
-        .expect("a cluster");
+    load(
+        &client,
+        &[Source::Nodes],
+        NodeFields::All,
+        None,
+        None,
+        None,
+        &now,
+    )
+    .await
+    .expect("a cluster");
     assert_eq!(warnings.take(), Vec::<String>::new());
 }

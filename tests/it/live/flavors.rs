@@ -2,7 +2,7 @@
 
 use kubectl_skyhook::api::ApiFlavor::{NodeWright, Skyhook};
 use kubectl_skyhook::cluster::live::load;
-use kubectl_skyhook::cluster::{Read, Source};
+use kubectl_skyhook::cluster::{NodeFields, Read, Source};
 use serde_json::json;
 
 use super::{client_with_policy, fleet, node, now, operator, read, skyhook, sources};
@@ -106,7 +106,16 @@ async fn newer_api_is_assumed_without_evidence() {
 async fn api_flag_overrides_detection() {
     let fake = both(Some("ghcr.io/nvidia/nodewright/operator:v0.20.0"));
     let (client, _) = client_with_policy(&fake, None);
-    let cluster = load(&client, &NAMES, None, Some(Skyhook), None, &now).await;
+    let cluster = load(
+        &client,
+        &NAMES,
+        NodeFields::All,
+        None,
+        Some(Skyhook),
+        None,
+        &now,
+    )
+    .await;
     let active_api = cluster.expect("a cluster").active_api;
     assert_eq!(
         (active_api.flavor, active_api.reasons),
@@ -117,7 +126,16 @@ async fn api_flag_overrides_detection() {
 #[tokio::test]
 async fn api_flag_refuses_an_api_that_is_not_served() {
     let (client, _) = client_with_policy(&fleet(Skyhook), None);
-    let error = load(&client, &NAMES, None, Some(NodeWright), None, &now).await;
+    let error = load(
+        &client,
+        &NAMES,
+        NodeFields::All,
+        None,
+        Some(NodeWright),
+        None,
+        &now,
+    )
+    .await;
     let expected = format!(
         "--api is nodewright, but the cluster serves only {}; omit --api",
         Skyhook.resource()

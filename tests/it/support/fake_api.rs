@@ -17,6 +17,7 @@ mod discovery;
 mod fault;
 mod kind;
 mod log;
+mod metadata;
 mod patch;
 mod review;
 mod route;
@@ -55,6 +56,8 @@ pub struct State {
     pub logs: container_log::Logs,
     rules: Vec<fault::Ruled>,
     log: Vec<Logged>,
+    /// Returns whole objects even if only their metadata is requested, as a server that knows no such lists.
+    pub whole_objects: bool,
     /// The only accepted bearer token; `None` accepts any or none.
     token: Option<String>,
     /// How far its clock is ahead of this machine's; with `None` responses show no other clock.

@@ -30,8 +30,10 @@ use Kind::{Each, Flag, Json, Map, Number, Pointer, Quantity, Text, Time};
 
 /// The message of a kind of list, `NodeList`, or of a `Status`, if its fields are known here.
 pub fn of(kind: &str) -> Option<&'static Message> {
-    if kind == "Status" {
-        return Some(STATUS);
+    match kind {
+        "Status" => return Some(STATUS),
+        METADATA_LIST => return Some(OF_METADATA),
+        _ => {}
     }
     let known = LISTS.iter().find(|(_, name, _)| *name == kind)?;
     Some(known.2)
@@ -48,6 +50,11 @@ const LISTS: [(&str, &str, &Message); 4] = [
     ("events", "EventList", &list(&EVENT)),
     ("jobs.batch", "JobList", &list(&JOB)),
 ];
+
+/// The kind of a list of which only the metadata was requested, whatever its items are.
+pub const METADATA_LIST: &str = "PartialObjectMetadataList";
+
+const OF_METADATA: &Message = &list(&Kind::Message(&[(1, "metadata", META)]));
 
 /// The reason of a refusal; protobuf requests are refused in protobuf.
 const STATUS: &Message = &[(3, "message", Text)];

@@ -38,7 +38,7 @@ pub fn needs_no_taint(cluster: &Cluster, node: &Node, name: &str) -> bool {
 pub fn consequences(cluster: &Cluster, args: &Args, nodes: &[&Node], effects: &mut Consequences) {
     effects.at_least(Grade::B4);
     effects.nodes = nodes.len();
-    effects.gpus = nodes.iter().map(|n| n.gpus).sum();
+    effects.gpus = nodes.iter().map(|n| n.gpus()).sum();
     let name = args.name.as_str();
     if let Some(skyhook) = cluster.skyhook(name) {
         let others = skyhook.third_party_finalizers();
@@ -146,7 +146,7 @@ fn held(cluster: &Cluster, name: &str, nodes: &[&Node], effects: &mut Consequenc
     let ours = |n: &&Node| cluster.on_node(n, name).is_some_and(|on| on.cordon);
     for one in nodes.iter().copied().filter(ours) {
         let others = cluster.other_cordons(one, &[(flavor, name)]);
-        if one.unschedulable && !others.is_empty() {
+        if one.cordoned() == Some(true) && !others.is_empty() {
             let others = others.join(", ");
             effects.warn(format!("{} stays cordoned by {others}", one.name));
         }

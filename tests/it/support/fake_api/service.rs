@@ -18,7 +18,7 @@ use tower::Service;
 
 use super::answer::{Answer, Problem, no_such_path, ok, reply};
 use super::route::{Route, query};
-use super::{FakeApi, Logged, State, container_log, discovery, fault, review, watch};
+use super::{FakeApi, Logged, State, container_log, discovery, fault, metadata, review, watch};
 
 pub type FakeBody = BoxBody<Bytes, io::Error>;
 
@@ -189,6 +189,9 @@ impl State {
         } == Some("All");
         let store = &mut self.store;
         match route.verb {
+            "list" if !self.whole_objects && metadata::requested(asked) => {
+                store.list(route, &asked.query).map(metadata::of_list)
+            }
             "list" => store.list(route, &asked.query),
             "get" => store.get(route),
             "create" => {
