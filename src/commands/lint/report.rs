@@ -5,13 +5,12 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::diff::{self, ObjectChange};
-use super::effects::{self, PackageDocument, RolloutDocument};
 use super::junit;
 use super::subject::subject_text;
 use crate::cluster::Cluster;
 use crate::commands::shared::rule::{counted, label_of};
 use crate::lint::{LintFinding, LintReport};
-use crate::model::Effects;
+use crate::model::{self, Effects, PackageDocument, RolloutDocument};
 use crate::rules::{Evidence, Severity, Subject};
 use crate::view::text::{self, Line, Text};
 use crate::view::{API_VERSION, View, list, plural, to_json};
@@ -98,6 +97,14 @@ impl<'a> LintView<'a> {
             changes,
             effects,
         }
+    }
+
+    fn packages(&self) -> Vec<PackageDocument> {
+        self.effects.iter().flat_map(Effects::packages).collect()
+    }
+
+    fn rollouts(&self) -> Vec<RolloutDocument> {
+        self.effects.iter().map(Effects::rollout).collect()
     }
 
     fn suppressed(&self) -> usize {
@@ -201,7 +208,7 @@ impl View for LintView<'_> {
                 .line(text::dim("Explain a rule: ") + text::command(command));
         }
         body.append(diff::text(&self.changes));
-        body.append(effects::text(&self.effects));
+        body.append(model::effects_text(&self.packages(), &self.rollouts()));
         body
     }
 
@@ -239,8 +246,8 @@ impl View for LintView<'_> {
                 infos: report.count(Severity::Info),
                 suppressed: self.suppressed(),
             },
-            effects: self.effects.iter().flat_map(effects::packages).collect(),
-            rollouts: self.effects.iter().map(effects::rollout).collect(),
+            effects: self.packages(),
+            rollouts: self.rollouts(),
         })
     }
 
