@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::diff::diff;
 use super::origin::Destination;
+use crate::model::effects_text;
 use crate::plan::{Consequences, Grade, Plan};
 use crate::view::text::{self, Label, Text};
 use crate::view::{API_VERSION, NodeSet, View, count, list, plural};
@@ -193,6 +194,29 @@ fn after(plan: &Plan, stage: usize) -> Vec<String> {
 /// The side effects of a plan.
 fn effects(plan: &Plan) -> Text {
     let effects = &plan.consequences;
+    let mut text = effects_text(&effects.effects, &effects.rollouts);
+    if effects.rollouts.is_empty() {
+        text.append(numbers(effects));
+    } else {
+        text.blank();
+        if effects.gpus > 0 && effects.drains > 0 {
+            text.item("- ", Label::Warning.on(affected_gpus(effects)));
+        }
+    }
+    for note in &effects.notes {
+        text.item("- ", text::prose(note));
+    }
+    for warning in &effects.warnings {
+        text.item("- ", text::warning("warning: ") + text::prose(warning));
+    }
+    for lost in &effects.cannot_be_undone {
+        text.item("- ", text::prose(&format!("cannot be undone: {lost}")));
+    }
+    text
+}
+
+/// Numbers of nodes, where the model does not tell what happens to them.
+fn numbers(effects: &Consequences) -> Text {
     let mut text = Text::new();
     if !effects.reruns.is_empty() {
         let packages: Vec<String> = effects
@@ -217,23 +241,15 @@ fn effects(plan: &Plan) -> Text {
             ));
         }
         if effects.gpus > 0 {
-            line.push_str(&format!(
-                "; {} GPUs on the affected nodes",
-                count(gpus(effects.gpus))
-            ));
+            line.push_str(&format!("; {}", affected_gpus(effects)));
         }
         text.item("- ", Label::Warning.on(line));
     }
-    for note in &effects.notes {
-        text.item("- ", text::prose(note));
-    }
-    for warning in &effects.warnings {
-        text.item("- ", text::warning("warning: ") + text::prose(warning));
-    }
-    for lost in &effects.cannot_be_undone {
-        text.item("- ", text::prose(&format!("cannot be undone: {lost}")));
-    }
     text
+}
+
+fn affected_gpus(effects: &Consequences) -> String {
+    format!("{} GPUs on the affected nodes", count(gpus(effects.gpus)))
 }
 
 fn gpus(number: u64) -> usize {

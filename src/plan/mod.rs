@@ -10,6 +10,7 @@ mod conflict;
 mod consequences;
 mod edit;
 mod fields;
+mod forecast;
 mod grade;
 mod graph;
 mod guard;

@@ -57,6 +57,7 @@ mod package_status;
 mod partial_input;
 mod passed_over;
 mod placement;
+mod plan_effects;
 mod plans;
 mod planted_causes;
 mod promises;

@@ -135,9 +135,15 @@ impl Collector {
         let name = Some(node.name.as_str());
         let keys = node.keys(cluster.flavor());
         self.add(None, "node", name, "exists".to_owned());
-        self.add(None, "ready", name, node.ready().to_string());
-        self.add(None, "schedulable", name, (!node.unschedulable).to_string());
-        for taint in node.taints.iter() {
+        for (field, value) in [
+            ("ready", node.ready()),
+            ("schedulable", node.cordoned().map(|cordoned| !cordoned)),
+        ] {
+            if let Some(value) = value {
+                self.add(None, field, name, value.to_string());
+            }
+        }
+        for taint in node.taints() {
             // The node controller repeats other facts as taints.
             if !taint.key.starts_with("node.kubernetes.io/") {
                 let field = format!("taint {}:{}", taint.key, taint.effect);

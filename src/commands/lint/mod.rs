@@ -1,5 +1,5 @@
+mod applied;
 mod diff;
-mod effects;
 mod junit;
 mod key;
 mod references;
@@ -164,14 +164,16 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     } else {
         Vec::new()
     };
-    let applied = effects::applied(&input, &report);
+    let applied = applied::applied(&input, &report);
     let effects = cluster.as_ref().zip(applied.as_ref());
     let effects = effects.map(|(live, (applied, names))| model::effects(live, applied, names));
+    let mut effects = effects.unwrap_or_default();
+    effects.retain(|effects| effects.unread.is_none());
     ctx.show(&LintView::new(
         &report,
         cluster.as_ref(),
         changes,
-        effects.unwrap_or_default(),
+        effects,
         comparison,
     ))?;
     Ok(match (failed, unread) {

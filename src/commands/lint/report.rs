@@ -5,14 +5,13 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::diff::{self, ObjectChange};
-use super::effects::{self, PackageDocument, RolloutDocument};
 use super::junit;
 use super::subject::subject_text;
 use crate::cluster::Cluster;
 use crate::commands::shared::baseline::Comparison;
 use crate::commands::shared::rule::{counted, label_of};
 use crate::lint::{LintFinding, LintReport};
-use crate::model::Effects;
+use crate::model::{self, Effects, PackageDocument, RolloutDocument};
 use crate::rules::{Evidence, Severity, Subject};
 use crate::view::text::{self, Line, Text};
 use crate::view::{API_VERSION, View, list, plural, to_json};
@@ -105,6 +104,14 @@ impl<'a> LintView<'a> {
             effects,
             comparison,
         }
+    }
+
+    fn packages(&self) -> Vec<PackageDocument> {
+        self.effects.iter().flat_map(Effects::packages).collect()
+    }
+
+    fn rollouts(&self) -> Vec<RolloutDocument> {
+        self.effects.iter().map(Effects::rollout).collect()
     }
 
     fn suppressed(&self) -> usize {
@@ -211,7 +218,7 @@ impl View for LintView<'_> {
             body.blank().append(comparison.text());
         }
         body.append(diff::text(&self.changes));
-        body.append(effects::text(&self.effects));
+        body.append(model::effects_text(&self.packages(), &self.rollouts()));
         body
     }
 
@@ -249,8 +256,8 @@ impl View for LintView<'_> {
                 infos: report.count(Severity::Info),
                 suppressed: self.suppressed(),
             },
-            effects: self.effects.iter().flat_map(effects::packages).collect(),
-            rollouts: self.effects.iter().map(effects::rollout).collect(),
+            effects: self.packages(),
+            rollouts: self.rollouts(),
             baseline: self.comparison.as_ref(),
         })
     }

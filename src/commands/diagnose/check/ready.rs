@@ -83,7 +83,7 @@ fn taints(cluster: &Cluster) -> Check {
         return expected.good(format!("the operator is configured with the key {key}"));
     }
     let nodes = cluster.nodes.items().iter();
-    let tainted = nodes.filter(|node| node.taints.iter().any(|taint| taint.key == key));
+    let tainted = nodes.filter(|node| node.taints().iter().any(|taint| taint.key == key));
     let tainted: Vec<&str> = tainted.map(|node| node.name.as_str()).collect();
     if tainted.is_empty() {
         // The default key of the operator may be the older one, which was not read.
