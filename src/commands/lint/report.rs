@@ -10,7 +10,8 @@ use super::subject::subject_text;
 use crate::cluster::Cluster;
 use crate::commands::shared::rule::{counted, label_of};
 use crate::lint::{LintFinding, LintReport};
-use crate::model::{self, Effects, PackageDocument, RolloutDocument};
+use crate::model::{Effects, PackageDocument, RolloutDocument};
+use crate::plan::effects_text;
 use crate::rules::{Evidence, Severity, Subject};
 use crate::view::text::{self, Line, Text};
 use crate::view::{API_VERSION, View, list, plural, to_json};
@@ -208,7 +209,7 @@ impl View for LintView<'_> {
                 .line(text::dim("Explain a rule: ") + text::command(command));
         }
         body.append(diff::text(&self.changes));
-        body.append(model::effects_text(&self.packages(), &self.rollouts()));
+        body.append(effects_text(&self.packages(), &self.rollouts()));
         body
     }
 
