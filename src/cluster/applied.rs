@@ -1,11 +1,23 @@
 //! A cluster as it will be once manifests are applied to it.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 use super::{Cluster, Read};
 use crate::api::{DeploymentPolicy, Skyhook};
 
 impl Cluster {
+    /// The cluster as if only these nodes had been read by name.
+    pub fn limited_to(&self, nodes: &BTreeSet<&str>) -> Cluster {
+        let mut cluster = self.clone();
+        if let Some(all) = cluster.nodes.held_mut() {
+            all.retain(|node| nodes.contains(node.name.as_str()));
+        }
+        cluster.named_only = true;
+        cluster
+    }
+
     /// The cluster with these objects instead of its own, and nothing done yet by the operator. An object that exists keeps
     /// its status.
     pub fn with_applied(&self, skyhooks: Vec<Skyhook>, policies: Vec<DeploymentPolicy>) -> Cluster {

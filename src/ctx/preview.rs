@@ -8,8 +8,7 @@ use serde_json::Value;
 
 use super::diff::diff;
 use super::origin::Destination;
-use crate::model::effects_text;
-use crate::plan::{Consequences, Grade, Plan};
+use crate::plan::{Consequences, Grade, Plan, effects_text};
 use crate::view::text::{self, Label, Text};
 use crate::view::{API_VERSION, NodeSet, View, count, list, plural};
 
@@ -195,13 +194,18 @@ fn after(plan: &Plan, stage: usize) -> Vec<String> {
 fn effects(plan: &Plan) -> Text {
     let effects = &plan.consequences;
     let mut text = effects_text(&effects.effects, &effects.rollouts);
-    if effects.rollouts.is_empty() {
-        text.append(numbers(effects));
-    } else {
+    if !effects.rollouts.is_empty() {
         text.blank();
-        if effects.gpus > 0 && effects.drains > 0 {
-            text.item("- ", Label::Warning.on(affected_gpus(effects)));
-        }
+    }
+    if effects
+        .effects
+        .iter()
+        .all(|package| package.nodes.is_empty())
+    {
+        // Unknown, or later: for example while it is paused.
+        text.append(numbers(effects));
+    } else if effects.gpus > 0 && effects.drains > 0 {
+        text.item("- ", Label::Warning.on(affected_gpus(effects)));
     }
     for note in &effects.notes {
         text.item("- ", text::prose(note));
@@ -215,7 +219,7 @@ fn effects(plan: &Plan) -> Text {
     text
 }
 
-/// Numbers of nodes, where the model does not tell what happens to them.
+/// Numbers of nodes, regardless of when the operator comes to them.
 fn numbers(effects: &Consequences) -> Text {
     let mut text = Text::new();
     if !effects.reruns.is_empty() {

@@ -2,7 +2,6 @@
 
 mod document;
 mod moments;
-mod text;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -17,7 +16,6 @@ use crate::cluster::drain::eviction::EvictionBlock;
 use crate::cluster::{Cluster, Node, Pod, Source};
 pub use document::{PackageDocument, RolloutDocument};
 use moments::Moments;
-pub use text::text;
 
 /// What the operator does for a custom resource once it has an edited spec.
 #[derive(Debug)]
@@ -264,6 +262,9 @@ fn stuck<'a>(model: &Model<'a>, resource: &Resource<'a>) -> Option<WaitReason<'a
     }
     if resource.disabled {
         return Some(WaitReason::Disabled);
+    }
+    if model.cluster.named_only {
+        return None;
     }
     let mut waits = None;
     for (_, progress) in model.all_progress(resource.skyhook.name()) {

@@ -10,7 +10,7 @@ use crate::api::keys::NodeKey;
 use crate::api::skyhook::{BatchState, SkyhookStatus};
 use crate::api::{Object, Skyhook};
 use crate::cluster::node::Taint;
-use crate::cluster::{Certainty, Cluster, NodeEdit, Source, decode_leniently};
+use crate::cluster::{Certainty, Cluster, NodeEdit, Only, Source, decode_leniently};
 use crate::model::{Effects, effects};
 
 impl Plan {
@@ -22,6 +22,8 @@ impl Plan {
         if self.is_empty() {
             return;
         }
+        let limited = self.few_nodes().map(|nodes| cluster.limited_to(&nodes));
+        let cluster = limited.as_ref().unwrap_or(cluster);
         let after = self.carried_out(cluster);
         let names = self.concerned(&after);
         let mut unread: BTreeSet<Source> = BTreeSet::new();
@@ -43,6 +45,16 @@ impl Plan {
                 ));
             }
         }
+    }
+
+    /// The nodes, if the plan works on these alone and they are few enough to be read by name: the effects are those on them,
+    /// whether or not others were read.
+    fn few_nodes(&self) -> Option<BTreeSet<&str>> {
+        let work = self.steps().filter(|step| self.is_work(step));
+        let on_runs = |kind: Kind| matches!(kind, Kind::Node | Kind::Pod | Kind::Job);
+        let mut kinds = work.map(|step| step.target.kind);
+        let nodes = self.nodes();
+        (kinds.all(on_runs) && (1..=Only::MOST).contains(&nodes.len())).then_some(nodes)
     }
 
     /// The cluster right after the steps, before the operator acts on them.

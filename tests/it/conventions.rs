@@ -23,7 +23,7 @@ const USES: &[(&str, &[&str])] = &[
     ("cluster", &["api", "bounded", "error", "reason", "redact"]),
     ("model", &["api", "cluster"]),
     ("view", &["error"]),
-    ("plan", &["api", "cluster", "view"]),
+    ("plan", &["api", "cluster", "model", "view"]),
     (
         "rules",
         &["api", "cluster", "model", "plan", "redact", "view"],

@@ -11,7 +11,8 @@ use crate::cluster::Cluster;
 use crate::commands::shared::baseline::Comparison;
 use crate::commands::shared::rule::{counted, label_of};
 use crate::lint::{LintFinding, LintReport};
-use crate::model::{self, Effects, PackageDocument, RolloutDocument};
+use crate::model::{Effects, PackageDocument, RolloutDocument};
+use crate::plan::effects_text;
 use crate::rules::{Evidence, Severity, Subject};
 use crate::view::text::{self, Line, Text};
 use crate::view::{API_VERSION, View, list, plural, to_json};
@@ -218,7 +219,7 @@ impl View for LintView<'_> {
             body.blank().append(comparison.text());
         }
         body.append(diff::text(&self.changes));
-        body.append(model::effects_text(&self.packages(), &self.rollouts()));
+        body.append(effects_text(&self.packages(), &self.rollouts()));
         body
     }
 

@@ -1,13 +1,12 @@
 //! Effects in words.
 
-use super::{PackageDocument, RolloutDocument};
 use crate::api::Stage;
-use crate::model::Remaining;
+use crate::model::{PackageDocument, Remaining, RolloutDocument};
 use crate::view::text::Text;
 use crate::view::{Table, cells, list, plural};
 
 /// A paragraph for each custom resource.
-pub fn text(packages: &[PackageDocument], rollouts: &[RolloutDocument]) -> Text {
+pub fn effects_text(packages: &[PackageDocument], rollouts: &[RolloutDocument]) -> Text {
     let mut body = Text::new();
     for rollout in rollouts {
         let mut table = Table::as_given([rollout.skyhook.as_str(), "ONCE APPLIED"]).prose();
