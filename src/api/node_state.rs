@@ -22,8 +22,13 @@ use super::{ApiFlavor, Name, Stage, State, visit};
 pub struct NodeState {
     annotations: Vec<Annotation>,
     entries: Vec<Entry>,
+    /// The positions of the entries, sorted by key; empty where they are [`FEW`].
+    by_key: Vec<u32>,
     malformed: Vec<Malformed>,
 }
+
+/// Up to this many entries are compared one by one.
+const FEW: usize = 8;
 
 /// One annotation that a node state is made of.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -114,6 +119,7 @@ impl NodeState {
                         }
                     }
                 }
+                self.index();
             }
             Err(error) => self.malformed.push(Malformed {
                 annotation: key.to_owned(),
@@ -153,9 +159,30 @@ impl NodeState {
         }
     }
 
-    /// The entry under `name|version`.
+    /// The entry under `name|version`; the last one, if several annotations have it.
     pub fn entry(&self, key: &str) -> Option<&Entry> {
-        self.entries.iter().rev().find(|e| e.key == key)
+        if self.by_key.is_empty() {
+            return self.entries.iter().rev().find(|e| e.key == key);
+        }
+        let last = self.by_key[..self.position_after(key)].last()?;
+        Some(&self.entries[*last as usize]).filter(|entry| entry.key == key)
+    }
+
+    /// The position in `by_key` after the entries up to this key.
+    fn position_after(&self, key: &str) -> usize {
+        let entry = |at: &u32| self.entries[*at as usize].key.as_str();
+        self.by_key.partition_point(|at| entry(at) <= key)
+    }
+
+    /// Adds new entries to `by_key`.
+    fn index(&mut self) {
+        if self.entries.len() <= FEW {
+            return;
+        }
+        for new in self.by_key.len()..self.entries.len() {
+            let at = self.position_after(&self.entries[new].key);
+            self.by_key.insert(at, new as u32);
+        }
     }
 
     /// The annotations that could not be read.
@@ -244,7 +271,11 @@ impl NodeState {
         };
         let mut left = text.to_string();
         left.replace_range(range, "");
-        // One that this one overrode must not come to light.
+        let of_annotation = |e: &&Entry| e.annotation == entry.annotation;
+        if self.entries.iter().filter(of_annotation).count() == values.len() {
+            return Some((annotation.key.to_string(), Some(left)));
+        }
+        // An overridden duplicate must not become effective.
         let mut again = NodeState::default();
         again.add(&annotation.key, None, &left);
         again

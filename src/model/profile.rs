@@ -102,7 +102,8 @@ impl<'a> Profile<'a> {
         }
         for entry in record.into_iter().flat_map(NodeRecord::entries) {
             let (name, version) = entry.identity();
-            let known = packages.iter().position(|p| p.name == name);
+            // Packages are sorted by name.
+            let known = packages.binary_search_by(|p| p.name.cmp(name)).ok();
             let same = known.is_some_and(|at| packages[at].package.version == version);
             if !same {
                 let uninstalling = entry.stage == Stage::Uninstall;
@@ -240,7 +241,9 @@ impl<'a> Profile<'a> {
                 (*at, step(operator, slot, packages[*at].interrupts(), wins))
             })
             .collect();
-        let open = (0..packages.len()).filter(|at| !complete[*at] && !due.contains(at));
+        let mut open = complete.iter().map(|done| !done).collect::<Vec<bool>>();
+        due.iter().for_each(|at| open[*at] = false);
+        let open = (0..packages.len()).filter(|at| open[*at]);
         self.waits = open
             .filter_map(|at| {
                 let mut missing = order.depends_on[at].iter().flatten();

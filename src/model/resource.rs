@@ -304,8 +304,9 @@ fn order(packages: &[SpecPackage<'_>]) -> Order {
     let depends_on = packages.iter().map(|package| {
         let depends_on = package.package.depends_on.iter();
         let found = depends_on.map(|(name, version)| {
-            let same = |p: &SpecPackage<'_>| p.name == name && p.package.version == *version;
-            packages.iter().position(same)
+            // Packages are sorted by name.
+            let at = packages.binary_search_by(|p| p.name.cmp(name)).ok()?;
+            (packages[at].package.version == *version).then_some(at)
         });
         found.collect()
     });

@@ -13,9 +13,15 @@ impl Step {
     /// The second is rebased onto the result of the first: finished edits are dropped, and other entries of the same
     /// node state are edited in the new value.
     pub fn contradicts(&self, other: &Step) -> Option<String> {
-        if !self.target.names_the_place_of(&other.target) || self.change == other.change {
+        if !self.target.names_the_place_of(&other.target) {
             return None;
         }
+        // Equal changes agree. They are compared last: the texts of node states are long, and mostly equal.
+        self.place_of_contradiction(other)
+            .filter(|_| self.change != other.change)
+    }
+
+    fn place_of_contradiction(&self, other: &Step) -> Option<String> {
         match (&self.change, &other.change) {
             (Change::Delete { .. }, Change::Delete { .. }) => None,
             (Change::Delete { .. }, _) | (_, Change::Delete { .. }) => {

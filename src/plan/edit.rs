@@ -128,7 +128,11 @@ impl Move {
 
     /// The annotation once the move is made; the entry is where the move begins.
     pub(super) fn on(&self, key: &str, text: Option<&str>) -> Option<String> {
-        let state = state_of(key, text);
+        self.on_state(key, &state_of(key, text))
+    }
+
+    /// The same, of a node state that holds the annotation.
+    pub(super) fn on_state(&self, key: &str, state: &NodeState) -> Option<String> {
         match &self.to {
             None => state.without(&self.entry).and_then(|(_, text)| text),
             Some(to) if self.from.is_some() => state

@@ -48,6 +48,10 @@ command! {
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let only = nodes::only(args.on.query(), Some(&args.of.skyhook), None);
+    // Documents do not show cordons.
+    if ctx.global().output.format.is_data() && !args.filter.cordoned {
+        ctx.of_nodes(NodeFields::Metadata);
+    }
     let cluster = ctx.only(only).load(&NEEDS).await?;
     let mut list = view(&cluster, args)?;
     let folds = args.expand.folds(list.rows.len(), ctx.on_terminal());

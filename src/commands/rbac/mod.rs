@@ -3,6 +3,7 @@
 mod role;
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 use clap::builder::PossibleValuesParser;
 
@@ -28,7 +29,7 @@ use crate::error::{Exit, Result};
   kubectl skyhook rbac --for viewer -o json")]
 pub struct Args {
     /// Only for this command, such as reset or "node status", or only the role viewer or operator; may be repeated
-    #[arg(long = "for", value_name = "COMMAND", value_parser = PossibleValuesParser::new(choices()),
+    #[arg(long = "for", value_name = "COMMAND", value_parser = PossibleValuesParser::new(CHOICES.iter()),
         hide_possible_values = true)]
     commands: Vec<String>,
 }
@@ -37,7 +38,7 @@ const VIEWER: &str = "viewer";
 const OPERATOR: &str = "operator";
 
 /// The words that `--for` takes: commands, groups of commands and the two roles.
-fn choices() -> Vec<&'static str> {
+static CHOICES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     let mut choices = vec![VIEWER, OPERATOR];
     choices.extend(online().map(|c| c.words));
     let groups = online().filter_map(|c| c.words.split_once(' '));
@@ -47,7 +48,7 @@ fn choices() -> Vec<&'static str> {
         }
     }
     choices
-}
+});
 
 command! {
     "rbac": Args => run,

@@ -1,6 +1,6 @@
 //! Packages that the operator would never run again.
 
-use crate::api::Skyhook;
+use crate::api::{Skyhook, State};
 use crate::cluster::{Cluster, Node, NodeRecord, Phase};
 use crate::error::{Error, Result};
 use crate::plan::{Metadata, OnConflict};
@@ -30,6 +30,11 @@ pub fn refuse(
     if !is_free || cluster.operator_since(0, 19) {
         return Ok(());
     }
+    // At most these are complete: placements are looked up only where these are too many.
+    let recorded = |on: &NodeRecord| {
+        let complete = on.entries().iter().filter(|e| e.state == State::Complete);
+        complete.count()
+    };
     let others = |node: &Node| {
         let names = skyhook.spec.packages.keys().filter(|name| *name != package);
         names
@@ -38,7 +43,7 @@ pub fn refuse(
     };
     let stranded: Vec<&str> = targets
         .iter()
-        .filter(|(node, _)| others(node) > free)
+        .filter(|(node, on)| recorded(on) > free && others(node) > free)
         .map(|(node, _)| node.name.as_str())
         .collect();
     if stranded.is_empty() {

@@ -1,6 +1,7 @@
 //! Merges several plans into one.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::pause_guard;
 use crate::api::Skyhook;
@@ -29,7 +30,7 @@ pub fn merged(cluster: &Cluster, title: String, subject: &str, plans: Vec<Plan>)
             held.insert(step.target.name.clone(), skyhook);
         }
     }
-    let mut taken: HashMap<String, Vec<Step>> = HashMap::new();
+    let mut taken: HashMap<Fingerprint, Vec<Step>> = HashMap::new();
     let mut earlier: Vec<Worked> = Vec::new();
     for part in plans {
         let mut worked = Worked::by(&part);
@@ -114,16 +115,26 @@ fn consequences(cluster: &Cluster, plans: &[Plan]) -> Consequences {
     all
 }
 
+/// Equal for equal steps, so that a step is compared with few: node states of hundreds of packages are long.
+type Fingerprint = (String, u64);
+
+fn fingerprint(step: &Step) -> Fingerprint {
+    let change = serde_json::to_string(&step.change).unwrap_or_default();
+    let mut hasher = DefaultHasher::new();
+    change.hash(&mut hasher);
+    (step.target.path(), hasher.finish())
+}
+
 /// A stage without the surrounding pauses, and without earlier steps.
 fn without(
     mut stage: PlanStage,
     held: &BTreeMap<String, &Skyhook>,
-    taken: &mut HashMap<String, Vec<Step>>,
+    taken: &mut HashMap<Fingerprint, Vec<Step>>,
 ) -> Option<PlanStage> {
     let waits_only = stage.steps.is_empty();
     let around = |step: &Step| step.change.is_hold() && held.contains_key(&step.target.name);
     stage.steps.retain(|step| {
-        let on_it = taken.entry(step.target.path()).or_default();
+        let on_it = taken.entry(fingerprint(step)).or_default();
         let again = on_it.iter().any(|done| done.change == step.change);
         let stays = !again && !around(step);
         if stays {

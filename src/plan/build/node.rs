@@ -274,7 +274,6 @@ fn edit<'a>(
         let (annotation, text) = state.annotation_of(key).expect("the entry is there");
         // Both entries may be in one annotation: apply the second edit to the result of the first.
         let so_far = change.annotations.remove(annotation);
-        let so_far = so_far.unwrap_or_else(|| Edit::new(Some(text), Some(text)));
         let one = Move {
             entry: key.to_owned(),
             from: Some(from),
@@ -282,17 +281,19 @@ fn edit<'a>(
             retried: false,
             to,
         };
-        let to = one.on(annotation, so_far.to.as_deref());
-        let mut moves = match so_far.on_conflict {
-            OnConflict::MoveEntries(moves) => moves,
-            _ => Vec::new(),
+        let (to, mut moves) = match so_far {
+            None => (one.on_state(annotation, state), Vec::new()),
+            Some(edit) => {
+                let to = one.on(annotation, edit.to.as_deref());
+                match edit.on_conflict {
+                    OnConflict::MoveEntries(moves) => (to, moves),
+                    _ => (to, Vec::new()),
+                }
+            }
         };
         moves.push(one);
-        let edit = Edit {
-            from: so_far.from,
-            to,
-            on_conflict: OnConflict::MoveEntries(moves),
-        };
+        let edit = Edit::new(Some(text), to.as_deref());
+        let edit = edit.on_conflict(OnConflict::MoveEntries(moves));
         change = change.annotation(annotation, edit);
     }
     change
