@@ -48,6 +48,8 @@ pub struct Node {
     pub selectable: Option<Timestamp>,
     /// Who besides the operator wants it to stay cordoned, cordoned or not.
     pub cordon_holders: Shared<Vec<Holder>>,
+    /// Whether its field managers are known: `kubectl get` omits them, and a patch can empty them.
+    pub has_managers: bool,
     keys: [Shared<NodeKeys>; 2],
     unknown_fields: UnknownFields,
 }
@@ -204,6 +206,7 @@ impl From<NodeObject> for Node {
         let conditions = conditions.filter(ConditionObject::is_used);
         Node {
             cordon_holders: marks.holders().into(),
+            has_managers: !object.metadata.managed_fields.is_empty(),
             annotated: object.metadata.managed_fields.annotated(),
             selectable: object.metadata.managed_fields.selectable(),
             name: object.metadata.name,
