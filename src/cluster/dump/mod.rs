@@ -10,6 +10,7 @@ mod layout;
 mod loader;
 mod sorted;
 mod summary;
+mod utf16;
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,7 @@ use crate::api::ApiFlavor;
 use crate::bounded::{self, MOST_CAPTURE, MOST_LOG, Unpacked};
 use crate::reason::plain_reason;
 use loader::ManifestLoader;
+use utf16::Utf16;
 
 /// Why files are not a cluster.
 #[derive(Debug, Error)]
@@ -213,6 +215,11 @@ fn read_unpacked(
     loader: &mut ManifestLoader,
 ) -> Result<(), DumpError> {
     let io = |source| unreadable(label, source);
+    if utf16::begins(head) {
+        let (head, stream) = peek(label, Utf16::new(stream, head))?;
+        documents::look(&head).map_err(|why| DumpError::syntax(label, why))?;
+        return read_objects(label, stem, &head, stream, loader);
+    }
     if !is_tar(head) {
         documents::look(head).map_err(|why| DumpError::syntax(label, why))?;
         return read_objects(label, stem, head, stream, loader);
