@@ -113,7 +113,11 @@ fn interrupt_during_the_permission_check_prevents_writes() {
     assert_eq!(ran.stdout, says, "{}", ran.transcript());
     let undo = wide.run("undo --confirm", &Child::default());
     undo.expect_code(1);
-    assert!(undo.stderr.contains("nothing to undo"), "{}", undo.transcript());
+    assert!(
+        undo.stderr.contains("nothing to undo"),
+        "{}",
+        undo.transcript()
+    );
 }
 
 #[test]
