@@ -10,7 +10,6 @@ mod layout;
 mod loader;
 mod sorted;
 mod summary;
-mod utf16;
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -20,10 +19,10 @@ use thiserror::Error;
 
 use super::{Cluster, clock};
 use crate::api::ApiFlavor;
+use crate::bounded::utf16::{self, Utf16};
 use crate::bounded::{self, MOST_CAPTURE, MOST_LOG, Unpacked};
 use crate::reason::plain_reason;
 use loader::ManifestLoader;
-use utf16::Utf16;
 
 /// Why files are not a cluster.
 #[derive(Debug, Error)]

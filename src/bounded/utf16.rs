@@ -2,7 +2,7 @@
 
 use std::io::{Error, ErrorKind, Read, Result};
 
-use crate::bounded::PIECE;
+use super::PIECE;
 
 /// Whether a text begins with the byte order mark of UTF-16.
 pub fn begins(head: &[u8]) -> bool {
@@ -11,6 +11,20 @@ pub fn begins(head: &[u8]) -> bool {
 
 const LITTLE_ENDIAN: [u8; 2] = [0xff, 0xfe];
 const BIG_ENDIAN: [u8; 2] = [0xfe, 0xff];
+
+/// A text as UTF-8, if it is UTF-16; other bytes as they are.
+///
+/// # Errors
+///
+/// Its mark is that of UTF-16, and the rest is not.
+pub fn to_utf8(text: Vec<u8>) -> Result<Vec<u8>> {
+    if !begins(&text) {
+        return Ok(text);
+    }
+    let mut utf8 = Vec::new();
+    Utf16::new(text.as_slice(), &text).read_to_end(&mut utf8)?;
+    Ok(utf8)
+}
 
 /// Text in UTF-8 from a stream of UTF-16, in the byte order of its mark.
 pub struct Utf16<R> {
