@@ -41,6 +41,8 @@ pub struct Node {
     pub annotated: Option<Timestamp>,
     /// The last write of labels or taints, from `managedFields`.
     pub selectable: Option<Timestamp>,
+    /// Whether its field managers are known: `kubectl get` omits them, and a patch can empty them.
+    pub has_managers: bool,
     keys: [Shared<NodeKeys>; 2],
     /// `None` where it was not read.
     unschedulable: Option<bool>,
@@ -201,6 +203,7 @@ impl From<NodeObject> for Node {
             system: object.status.system,
         };
         Node {
+            has_managers: !object.metadata.managed_fields.is_empty(),
             annotated: object.metadata.managed_fields.annotated(),
             selectable: object.metadata.managed_fields.selectable(),
             name: object.metadata.name,

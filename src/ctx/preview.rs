@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::diff::diff;
 use super::origin::Destination;
+use crate::model::PackageDocument;
 use crate::plan::{Consequences, Grade, Plan, effects_text};
 use crate::view::text::{self, Label, Text};
 use crate::view::{API_VERSION, NodeSet, View, count, list, plural};
@@ -193,8 +194,10 @@ fn after(plan: &Plan, stage: usize) -> Vec<String> {
 /// The side effects of a plan.
 fn effects(plan: &Plan) -> Text {
     let effects = &plan.consequences;
-    let mut text = effects_text(&effects.effects, &effects.rollouts);
-    if !effects.rollouts.is_empty() {
+    let changed = effects.effects.iter().filter(|p| p.change != "unchanged");
+    let changed: Vec<PackageDocument> = changed.cloned().collect();
+    let mut text = effects_text(&changed, &effects.rollouts);
+    if !text.is_empty() {
         text.blank();
     }
     if effects

@@ -5,7 +5,7 @@ use crate::model::{PackageDocument, Remaining, RolloutDocument};
 use crate::view::text::Text;
 use crate::view::{Table, cells, list, plural};
 
-/// A paragraph for each custom resource.
+/// A paragraph for each custom resource with effects.
 pub fn effects_text(packages: &[PackageDocument], rollouts: &[RolloutDocument]) -> Text {
     let mut body = Text::new();
     for rollout in rollouts {
@@ -16,7 +16,9 @@ pub fn effects_text(packages: &[PackageDocument], rollouts: &[RolloutDocument]) 
         for (term, description) in of_nodes(rollout) {
             table.row(cells![term, description]);
         }
-        body.blank().table(table);
+        if !table.is_empty() {
+            body.blank().table(table);
+        }
     }
     body
 }

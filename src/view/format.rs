@@ -157,7 +157,8 @@ impl FromStr for OutputFormat {
             }
             ("custom-columns", Some(spec)) => Columns::parse(spec).map(OutputFormat::CustomColumns),
             ("custom-columns", None) => Err(FormatError(
-                "columns are required, as in custom-columns=NODE:.node".to_owned(),
+                "columns are required, as in custom-columns=HEADING:.path; -o json shows the paths"
+                    .to_owned(),
             )),
             ("jsonpath-file" | "custom-columns-file", None | Some("")) => Err(FormatError(
                 format!("a file path is required, as in {word}=FILE"),

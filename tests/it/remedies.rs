@@ -1,5 +1,6 @@
 //! The commands that rules suggest are valid and fit the state of the cluster.
 
+mod many_nodes;
 mod model;
 
 use std::collections::BTreeSet;

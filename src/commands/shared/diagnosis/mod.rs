@@ -15,6 +15,7 @@ use serde_json::Value;
 
 pub use self::document::Document;
 use self::group::{Detail, FindingGroup};
+pub use self::index::{cause_argument, object_named};
 use crate::cluster::{Clock, Cluster};
 use crate::commands::shared::baseline::{self, Baseline, Comparison};
 use crate::commands::shared::grouped::grouped;
