@@ -64,13 +64,13 @@ impl<'a> Moments<'_, 'a> {
                 }
             }
             _ if stages.contains(&Stage::Apply) => Change::Install,
-            (_, Some(is)) if stages.contains(&Stage::Config) => {
-                match self.is_installed(name, is, &nodes) {
-                    true => Change::Configure,
-                    // Its first stage runs already.
-                    false => Change::Install,
-                }
+            // Its first stage runs already.
+            (_, Some(is))
+                if stages.contains(&Stage::Config) && !self.is_installed(name, is, &nodes) =>
+            {
+                Change::Install
             }
+            _ if stages.contains(&Stage::Config) => Change::Configure,
             _ if !stages.is_empty() => Change::Interrupt,
             _ if edited => Change::WithoutEffect,
             _ => Change::Unchanged,
