@@ -67,7 +67,7 @@ command! {
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let cluster = ctx.load_to_change(&NEEDS, &Source::DECIDING).await?;
     let mut plan = plan(&cluster, args)?;
-    ctx.forecast_drains(&cluster, &mut plan).await;
+    ctx.forecast(&cluster, &mut plan).await;
     ctx.execute(&plan, &args.safety).await
 }
 
@@ -95,6 +95,5 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         plan.consequences.warn(says);
     }
     migration::refuse_held(cluster, &mut plan, args.force.force)?;
-    plan.forecast(cluster);
     Ok(plan)
 }

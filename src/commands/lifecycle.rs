@@ -146,7 +146,7 @@ async fn go(ctx: &mut Ctx, verb: Verb, args: &Go) -> Result<Exit> {
         force: args.force,
     };
     let mut plan = request.plan(&cluster)?;
-    ctx.forecast_drains(&cluster, &mut plan).await;
+    ctx.forecast(&cluster, &mut plan).await;
     if plan.is_empty() {
         // An empty plan has no preview to name them.
         for left in &plan.consequences.notes {

@@ -108,7 +108,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             scope::known_package(&cluster, name, package)?;
         }
     }
-    ctx.forecast_drains(&cluster, &mut plan).await;
+    ctx.forecast(&cluster, &mut plan).await;
     ctx.execute(&plan, &args.safety).await
 }
 

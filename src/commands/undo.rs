@@ -111,7 +111,7 @@ async fn weigh(ctx: &mut Ctx, shown: &mut Plan) -> Result<()> {
             .load_or_leftovers(&released::NEEDS, &[])
             .await?;
         released::add(&cluster, shown);
-        ctx.forecast_drains(&cluster, shown).await;
+        ctx.forecast(&cluster, shown).await;
     }
     Ok(())
 }

@@ -45,9 +45,9 @@ impl Ctx {
         cluster.workloads = workloads;
     }
 
-    /// Adds the pods that a plan evicts, and the budgets that refuse, to its effects. They are read only if it drains nodes,
-    /// and not from files.
-    pub async fn forecast_drains(&self, cluster: &Cluster, plan: &mut Plan) {
+    /// Adds the effects of a plan. Evicted pods and refusing budgets are read only if it drains nodes, and not from files.
+    pub async fn forecast(&self, cluster: &Cluster, plan: &mut Plan) {
+        plan.forecast(cluster);
         let rollouts = plan.consequences.rollouts.iter();
         let unknown = rollouts.filter(|rollout| rollout.evicted_pods.is_none());
         let nodes: BTreeSet<String> = unknown.flat_map(|r| r.cordoned.clone()).collect();

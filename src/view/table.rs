@@ -177,7 +177,11 @@ impl Table {
         let left: usize = widths.iter().map(|width| width + GUTTER).sum();
         let room = layout.width.map(|width| width.saturating_sub(left));
         // On a narrower rest of the line, a wrapped or cut column would not be readable.
-        let room = room.filter(|room| *room >= NARROWEST);
+        let least = match self.last {
+            LastColumn::Cut => NARROWEST / 2,
+            _ => NARROWEST,
+        };
+        let room = room.filter(|room| *room >= least);
 
         let mut lines = Vec::with_capacity(rows.len());
         // comfy-table gives no lines for rows without cells.

@@ -64,8 +64,8 @@ const USES: &[(&str, &[&str])] = &[
     (
         "ctx",
         &[
-            "apply", "args", "bounded", "cluster", "connect", "error", "plan", "reason", "screen",
-            "view",
+            "apply", "args", "bounded", "cluster", "connect", "error", "model", "plan", "reason",
+            "screen", "view",
         ],
     ),
     ("program", &[]),

@@ -405,7 +405,6 @@ fn resume_does_not_promise_permanently_failed_packages() {
     let said = format!(
         "resume gpu  (B1: changes objects, runs nothing)\n\n\
          nodewright/gpu\n  remove annotation nodewright.nvidia.com/pause=true\n\n\
-         gpu     ONCE APPLIED\ndriver  unchanged\n\n\
          - warning: {stays}\n"
     );
     assert_eq!(preview.stdout, said, "{}", preview.transcript());

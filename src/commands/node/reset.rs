@@ -51,7 +51,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         .load_to_change(&reset::NEEDS, &Source::DECIDING)
         .await?;
     let mut plan = plan(&cluster, args)?;
-    ctx.forecast_drains(&cluster, &mut plan).await;
+    ctx.forecast(&cluster, &mut plan).await;
     ctx.execute(&plan, &args.safety).await
 }
 

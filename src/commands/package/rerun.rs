@@ -69,7 +69,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         .load_to_change(&reset::NEEDS, &Source::DECIDING)
         .await?;
     let mut plan = plan(&cluster, args)?;
-    ctx.forecast_drains(&cluster, &mut plan).await;
+    ctx.forecast(&cluster, &mut plan).await;
     ctx.execute(&plan, &args.safety).await
 }
 
@@ -147,8 +147,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     migration::refuse_held(cluster, &mut plan, args.force.force)?;
     pause_guard::end_failing(cluster, skyhook, &nodes, Some(&args.package), &mut plan);
     pause_guard::warn_of_halt(cluster, skyhook, &nodes, Some(&args.package), &mut plan);
-    let mut plan = held::around_if_needed(cluster, plan, skyhook, &nodes, args.no_pause)?;
-    plan.forecast(cluster);
+    let plan = held::around_if_needed(cluster, plan, skyhook, &nodes, args.no_pause)?;
     Ok(plan)
 }
 

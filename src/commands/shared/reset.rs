@@ -85,7 +85,6 @@ pub fn plan<'a>(cluster: &'a Cluster, request: &'a ResetRequest<'a>) -> Result<P
     if cluster.skyhook(request.name).is_some() {
         migration::refuse_held(cluster, &mut plan, request.force)?;
     }
-    plan.forecast(cluster);
     Ok(plan)
 }
 

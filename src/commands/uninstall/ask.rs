@@ -119,7 +119,7 @@ pub async fn run(ctx: &mut Ctx, request: &Request) -> Result<Exit> {
     if let Some(package) = request.package.as_deref().filter(|_| request.cancel) {
         let spec = selection::package(skyhook, package)?;
         let mut plan = cancel(&cluster, skyhook, package, spec, request.force)?;
-        ctx.forecast_drains(&cluster, &mut plan).await;
+        ctx.forecast(&cluster, &mut plan).await;
         return ctx.execute(&plan, &request.safety).await;
     }
     if request.package.is_none() && !request.all_packages {
@@ -144,7 +144,7 @@ pub async fn run(ctx: &mut Ctx, request: &Request) -> Result<Exit> {
         None => removal_order(skyhook),
     };
     let mut plan = plan(&cluster, skyhook, &packages, request)?;
-    ctx.forecast_drains(&cluster, &mut plan).await;
+    ctx.forecast(&cluster, &mut plan).await;
     if !request.waits() {
         return ctx.execute(&plan, &request.safety).await;
     }
@@ -243,7 +243,6 @@ fn plan(
     at_rest(skyhook, &mut plan);
     applied::warn(cluster, &mut plan);
     migration::refuse_held(cluster, &mut plan, request.force)?;
-    plan.forecast(cluster);
     Ok(plan)
 }
 
@@ -298,7 +297,6 @@ fn cancel(
     at_rest(skyhook, &mut plan);
     applied::warn(cluster, &mut plan);
     migration::refuse_held(cluster, &mut plan, force)?;
-    plan.forecast(cluster);
     Ok(plan)
 }
 

@@ -80,7 +80,6 @@ pub fn add(cluster: &Cluster, plan: &mut Plan) {
     consequences.nodes = consequences.nodes.max(concerned.len());
     consequences.gpus = consequences.gpus.max(concerned.values().sum());
     plan.consequences = consequences;
-    plan.forecast(cluster);
 }
 
 /// Whether the plan resumes, enables, deletes, no longer ignores or requests anything, so that work may begin.
