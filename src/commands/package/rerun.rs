@@ -147,8 +147,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     migration::refuse_held(cluster, &mut plan, args.force.force)?;
     pause_guard::end_failing(cluster, skyhook, &nodes, Some(&args.package), &mut plan);
     pause_guard::warn_of_halt(cluster, skyhook, &nodes, Some(&args.package), &mut plan);
-    let plan = held::around_if_needed(cluster, plan, skyhook, &nodes, args.no_pause)?;
-    Ok(plan)
+    held::around_if_needed(cluster, plan, skyhook, &nodes, args.no_pause)
 }
 
 /// The stage to start from; only those that the operator takes up as a start.
