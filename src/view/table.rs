@@ -176,12 +176,9 @@ impl Table {
             .collect();
         let left: usize = widths.iter().map(|width| width + GUTTER).sum();
         let room = layout.width.map(|width| width.saturating_sub(left));
-        // On a narrower rest of the line, a wrapped or cut column would not be readable.
-        let least = match self.last {
-            LastColumn::Cut => NARROWEST / 2,
-            _ => NARROWEST,
-        };
-        let room = room.filter(|room| *room >= least);
+        let wraps = |room: &usize| self.last == LastColumn::Wrapped && *room >= NARROWEST;
+        // A row that is too long without its last column gains nothing by a cut.
+        let cuts = |room: &usize| self.last == LastColumn::Cut && *room > 0;
 
         let mut lines = Vec::with_capacity(rows.len());
         // comfy-table gives no lines for rows without cells.
@@ -193,8 +190,8 @@ impl Table {
             let mut start = labelled(&row[..aligned], &widths, line);
             let last = row.into_iter().next_back().unwrap_or_default();
             let mut last = match room {
-                Some(_) if self.last == LastColumn::Wrapped => wrap(&last, room),
-                Some(room) if self.last == LastColumn::Cut => vec![last.cut(room)],
+                Some(room) if wraps(&room) => wrap(&last, Some(room)),
+                Some(room) if cuts(&room) => vec![last.cut(room)],
                 _ => vec![last],
             }
             .into_iter();
@@ -285,15 +282,20 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_is_cut_only_where_it_stays_readable() {
+    fn a_summary_is_cut_only_where_the_row_then_fits() {
         let cut = || Table {
             last: LastColumn::Cut,
             ..nodes()
         };
         let lines = plain_at(50, cut());
-        let last = "日本-2    erroring  the container exited with 1, …\n";
+        let last = "日本-2    erroring  the container exited with 1,…\n";
         assert!(lines.ends_with(last), "{lines}");
-        assert_eq!(plain_at(30, cut()), Text::from(nodes()).plain());
+        let widest = plain_at(21, cut())
+            .lines()
+            .map(UnicodeWidthStr::width)
+            .max();
+        assert_eq!(widest, Some(21));
+        assert_eq!(plain_at(20, cut()), Text::from(nodes()).plain());
     }
 
     #[test]
