@@ -5,6 +5,7 @@
 //! package. Edits touch one entry and keep every other byte, unknown fields included. Text that is not such an object
 //! is a value ([`NodeState::malformed`]), not an error.
 
+mod by_key;
 mod known;
 
 use std::collections::HashMap;
@@ -12,6 +13,8 @@ use std::ops::Range;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
+
+use by_key::ByKey;
 
 use super::keys::NodeKey;
 use super::object_name::is_word;
@@ -22,13 +25,9 @@ use super::{ApiFlavor, Name, Stage, State, visit};
 pub struct NodeState {
     annotations: Vec<Annotation>,
     entries: Vec<Entry>,
-    /// The positions of the entries, sorted by key; empty where they are [`FEW`].
-    by_key: Vec<u32>,
+    by_key: ByKey,
     malformed: Vec<Malformed>,
 }
-
-/// Up to this many entries are compared one by one.
-const FEW: usize = 8;
 
 /// One annotation that a node state is made of.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -119,7 +118,7 @@ impl NodeState {
                         }
                     }
                 }
-                self.index();
+                self.by_key.extend(&self.entries);
             }
             Err(error) => self.malformed.push(Malformed {
                 annotation: key.to_owned(),
@@ -161,28 +160,7 @@ impl NodeState {
 
     /// The entry under `name|version`; the last one, if several annotations have it.
     pub fn entry(&self, key: &str) -> Option<&Entry> {
-        if self.by_key.is_empty() {
-            return self.entries.iter().rev().find(|e| e.key == key);
-        }
-        let last = self.by_key[..self.position_after(key)].last()?;
-        Some(&self.entries[*last as usize]).filter(|entry| entry.key == key)
-    }
-
-    /// The position in `by_key` after the entries up to this key.
-    fn position_after(&self, key: &str) -> usize {
-        let entry = |at: &u32| self.entries[*at as usize].key.as_str();
-        self.by_key.partition_point(|at| entry(at) <= key)
-    }
-
-    /// Adds new entries to `by_key`.
-    fn index(&mut self) {
-        if self.entries.len() <= FEW {
-            return;
-        }
-        for new in self.by_key.len()..self.entries.len() {
-            let at = self.position_after(&self.entries[new].key);
-            self.by_key.insert(at, new as u32);
-        }
+        self.by_key.find(&self.entries, key)
     }
 
     /// The annotations that could not be read.

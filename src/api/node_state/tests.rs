@@ -113,6 +113,33 @@ fn the_last_of_equal_keys_wins_and_goes_whole() {
 }
 
 #[test]
+fn the_last_of_many_annotations_with_a_key_wins() {
+    for count in [3, 8, 9, 40] {
+        let mut state = NodeState::default();
+        for version in ["1", "2"] {
+            let names = (0..count).map(|number| format!("p{}", number * 7 % count));
+            let entries = names.map(|name| {
+                format!(r#""{name}|1":{{"name":"{name}","version":"1","image":"{version}"}}"#)
+            });
+            let text = format!("{{{}}}", entries.collect::<Vec<_>>().join(","));
+            state.add(
+                &format!("skyhook.nvidia.com/nodeState_{version}"),
+                None,
+                &text,
+            );
+        }
+        assert_eq!(state.entries().len(), 2 * count);
+        for number in 0..count {
+            let entry = state.entry(&format!("p{number}|1")).expect("an entry");
+            assert_eq!(entry.image, "2");
+        }
+        for absent in ["", "p", "p0", "p0|1 ", "q|1"] {
+            assert_eq!(state.entry(absent), None);
+        }
+    }
+}
+
+#[test]
 fn empty_text_is_called_empty() {
     assert_eq!(state(" ").malformed()[0].error, "it is empty");
 }
