@@ -2,6 +2,8 @@
 //!
 //! Captures of large clusters are large, so their limits are, too; larger input is refused early.
 
+pub mod utf16;
+
 use std::fs::File;
 use std::io::{Chain, Cursor, Error, Read, Result};
 use std::path::Path;

@@ -8,6 +8,7 @@ mod diff;
 mod display;
 mod execute;
 mod external_diff;
+mod files;
 mod installation;
 mod limits;
 mod log_tails;
@@ -89,8 +90,13 @@ impl Ctx {
     pub fn of_context(global: Global, verb: &'static str, context: &str) -> Ctx {
         let mut ctx = Ctx::new(global, verb);
         ctx.screen = Screen::prefixed(context);
-        ctx.captured = Some(Captured::default());
+        ctx.captured = Some(Captured::of(context));
         ctx
+    }
+
+    /// The context, if it is one of several.
+    pub fn context(&self) -> Option<&str> {
+        Some(&self.captured.as_ref()?.context)
     }
 
     /// The answer of [`Ctx::of_context`].

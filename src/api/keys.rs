@@ -65,6 +65,20 @@ impl<'a> NodeKey<'a> {
         })
     }
 
+    /// The custom resource that the key belongs to.
+    pub fn skyhook(&self) -> Option<&'a str> {
+        match *self {
+            NodeKey::NodeState { skyhook, .. }
+            | NodeKey::Status(skyhook)
+            | NodeKey::Cordon(skyhook)
+            | NodeKey::Version(skyhook)
+            | NodeKey::DrainStart(skyhook)
+            | NodeKey::DrainBlocked(skyhook)
+            | NodeKey::Condition { skyhook, .. } => Some(skyhook),
+            _ => None,
+        }
+    }
+
     fn of_suffix(suffix: &'a str) -> NodeKey<'a> {
         if let Some((skyhook, kind)) = suffix.split_once('/') {
             return NodeKey::Condition { skyhook, kind };

@@ -14,7 +14,8 @@ pub struct Output {
     /// ('{range .items[*]}{.node}{"\n"}{end}') or a bare path (.kind), jsonpath-as-json=TEMPLATE prints
     /// the results as JSON lists, and custom-columns=HEADING:PATH,… a custom table. jsonpath-file=FILE and
     /// custom-columns-file=FILE read the template from a file; a columns file has one line of headings and one of
-    /// paths. `kubectl skyhook schema` describes the fields of each document.
+    /// paths. `kubectl skyhook schema` describes the fields of each document. `diagnose stuck`, `diagnose check` and
+    /// `lint` also print junit for continuous integration; the first two print openmetrics for monitoring.
     #[arg(
         short = 'o',
         long = "output",

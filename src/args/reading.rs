@@ -29,6 +29,7 @@ pub struct Reading {
         global = true,
         hide_short_help = true,
         value_name = "TIME",
+        value_parser = time,
         requires = "from"
     )]
     pub now: Option<Timestamp>,
@@ -54,6 +55,12 @@ pub struct Reading {
         default_missing_value = "1", default_value = "0", hide_default_value = true,
         action = clap::ArgAction::Set)]
     pub verbose: Verbosity,
+}
+
+/// A time in RFC 3339.
+fn time(text: &str) -> Result<Timestamp, String> {
+    let expected = |_| "expected a time such as 2026-11-20T10:00:00Z".to_owned();
+    text.parse().map_err(expected)
 }
 
 /// The verbosity on stderr; kubectl's levels, 0 to 10.

@@ -22,7 +22,7 @@ pub async fn run(command: &Command, global: &Global, ctx: &mut Ctx) -> Result<Ex
             info.words
         )));
     }
-    if !info.is_online() || info.prints.is_empty() {
+    if !info.is_online() {
         return Err(Error::usage(format!(
             "{} does not support --contexts; use --context NAME",
             info.words
@@ -49,7 +49,6 @@ async fn answer(command: &Command, global: &Global, context: String) -> (Exit, C
     let error = result.as_ref().err().map(|error| error.message.clone());
     let exit = finish(&mut ctx, verb, result);
     let answer = ContextAnswer {
-        context,
         exit_code: exit.code(),
         error,
         captured: ctx.captured(),

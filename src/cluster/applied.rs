@@ -1,11 +1,23 @@
 //! A cluster as it will be once manifests are applied to it.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 use super::{Cluster, Read};
 use crate::api::{DeploymentPolicy, Skyhook};
 
 impl Cluster {
+    /// The cluster as if only these nodes had been read by name.
+    pub fn limited_to(&self, nodes: &BTreeSet<&str>) -> Cluster {
+        let mut cluster = self.clone();
+        if let Some(all) = cluster.nodes.held_mut() {
+            all.retain(|node| nodes.contains(node.name.as_str()));
+        }
+        cluster.named_only = true;
+        cluster
+    }
+
     /// The cluster with these objects instead of its own, and nothing done yet by the operator. An object that exists keeps
     /// its status.
     pub fn with_applied(&self, skyhooks: Vec<Skyhook>, policies: Vec<DeploymentPolicy>) -> Cluster {
@@ -98,6 +110,40 @@ fn overlay(live: &mut Value, wanted: &Value, earlier: Option<&Value>) {
 /// Whether the server or the operator may have set the value: a default of the schema, or the name of a package.
 fn may_be_default(key: &str, value: &Value) -> bool {
     key == "name" || *value == false || *value == 200 || *value == "node"
+}
+
+/// The part of an object that a manifest can change: labels, annotations and spec, in the order of their keys.
+pub fn changeable(object: &Value) -> Value {
+    let mut kept = Map::new();
+    for field in ["labels", "annotations"] {
+        let mut members = object["metadata"][field]
+            .as_object()
+            .cloned()
+            .unwrap_or_default();
+        // A copy of the whole object, by kubectl.
+        members.retain(|key, _| key != "kubectl.kubernetes.io/last-applied-configuration");
+        if !members.is_empty() {
+            kept.insert(field.to_owned(), sorted(&Value::Object(members)));
+        }
+    }
+    kept.insert("spec".to_owned(), sorted(&object["spec"]));
+    kept.into()
+}
+
+/// A value with all keys in order, so that only changes differ.
+fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let mut members: Vec<_> = members.iter().collect();
+            members.sort_by_key(|(key, _)| *key);
+            members
+                .into_iter()
+                .map(|(key, value)| (key.clone(), sorted(value)))
+                .collect()
+        }
+        Value::Array(items) => items.iter().map(sorted).collect(),
+        value => value.clone(),
+    }
 }
 
 #[cfg(test)]

@@ -28,7 +28,10 @@ use std::sync::PoisonError;
 use jiff::Timestamp;
 
 use super::capture::{index, pieces};
-use super::{Cluster, ClusterBuilder, Deployment, NodeFields, Only, Pod, Read, Source, acting};
+use super::{
+    Cluster, ClusterBuilder, Deployment, DisruptionBudget, NodeFields, Only, Pod, Read, Source,
+    acting,
+};
 use crate::api::ApiFlavor;
 pub use collect::{CollectRequest, Collected, collect};
 pub use error::LoadError;
@@ -145,6 +148,11 @@ pub async fn workloads(client: &kube::Client, cluster: &Cluster, nodes: &[&str])
     let mut reader = Reader::new(client, None);
     reader.served.clone_from(&cluster.active_api.served);
     reader.workloads_on(nodes).await
+}
+
+/// All pod disruption budgets.
+pub async fn disruption_budgets(client: &kube::Client) -> Read<Vec<DisruptionBudget>> {
+    Reader::new(client, None).disruption_budgets().await
 }
 
 /// Reads the leftovers of an operator in a cluster that serves neither API.

@@ -82,7 +82,7 @@ pub use job::Job;
 pub use kept_logs::KeptLogs;
 pub use lenient::decode as decode_leniently;
 pub use named_nodes::Only;
-pub use node::{Node, NodeFields, NodeRecord};
+pub use node::{Node, NodeEdit, NodeFields, NodeRecord};
 pub use operator::Deployment;
 pub use package_run::PackageRun;
 pub use package_runs::PackageRuns;

@@ -1,6 +1,7 @@
 //! A node, with the operator's keys on it read once.
 
 mod condition;
+mod edit;
 mod fields;
 mod record;
 mod system;
@@ -14,6 +15,7 @@ use serde::Deserialize;
 
 use condition::ConditionObject;
 pub use condition::{NodeCondition, READY};
+pub use edit::NodeEdit;
 pub use fields::{NodeBody, NodeFields};
 pub use record::NodeRecord;
 pub use system::{Allocatable, System};
@@ -39,6 +41,8 @@ pub struct Node {
     pub annotated: Option<Timestamp>,
     /// The last write of labels or taints, from `managedFields`.
     pub selectable: Option<Timestamp>,
+    /// Whether its field managers are known: `kubectl get` omits them, and a patch can empty them.
+    pub has_managers: bool,
     keys: [Shared<NodeKeys>; 2],
     /// `None` where it was not read.
     unschedulable: Option<bool>,
@@ -199,6 +203,7 @@ impl From<NodeObject> for Node {
             system: object.status.system,
         };
         Node {
+            has_managers: !object.metadata.managed_fields.is_empty(),
             annotated: object.metadata.managed_fields.annotated(),
             selectable: object.metadata.managed_fields.selectable(),
             name: object.metadata.name,
@@ -227,38 +232,16 @@ impl NodeKeys {
                 Some(NodeKey::NodeState { skyhook, .. }) => {
                     states.entry(skyhook).or_default().push((key, value));
                 }
-                Some(NodeKey::Status(skyhook)) => {
-                    keys.on(skyhook).status = Some(value.as_str().into());
-                }
-                Some(NodeKey::Cordon(skyhook)) => {
-                    let on = keys.on(skyhook);
-                    on.cordon = true;
-                    on.cordon_value = Some(value.clone());
-                }
-                Some(NodeKey::Version(skyhook)) => {
-                    keys.on(skyhook).version = Some(value.clone());
-                }
-                Some(NodeKey::DrainStart(skyhook)) => {
-                    keys.on(skyhook).drain_start = Some(value.clone());
-                }
-                Some(NodeKey::DrainBlocked(skyhook)) => {
-                    keys.on(skyhook).drain_blocked = Some(value.clone());
-                }
-                Some(NodeKey::AutoTaint(taint)) => keys.auto_taints.push(taint.to_owned()),
-                Some(NodeKey::RuntimeRequiredCordon) => keys.runtime_required_cordon = true,
-                _ => {}
+                Some(key) => keys.annotate(&key, Some(value)),
+                None => {}
             }
         }
         for (skyhook, annotations) in states {
             keys.on(skyhook).state = Some(NodeState::of(&annotations));
         }
         for (key, value) in object.metadata.labels.iter() {
-            match NodeKey::parse(flavor, key) {
-                Some(NodeKey::Status(skyhook)) => {
-                    keys.on(skyhook).status_label = Some(value.as_str().into());
-                }
-                Some(NodeKey::Ignore) => keys.ignore = Some(value.to_string()),
-                _ => {}
+            if let Some(key) = NodeKey::parse(flavor, key) {
+                keys.label(&key, Some(value));
             }
         }
         for condition in &object.status.conditions {

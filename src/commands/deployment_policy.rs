@@ -10,7 +10,7 @@ use crate::commands::shared::migration::{self, Force};
 use crate::commands::shared::selection;
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
-use crate::plan::build::batch_restart;
+use crate::plan::build::{batch_restart, released};
 use crate::plan::{Grade, Plan};
 
 group! {
@@ -59,13 +59,15 @@ pub const NEEDS: [Source; 7] = [
 command! {
     "deployment-policy reset": Args => run,
     needs: NEEDS,
+    lists: released::LISTS,
     writes: &[Write::Nodes, Write::SkyhookStatus],
     plans: plan,
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let cluster = ctx.load_to_change(&NEEDS, &Source::DECIDING).await?;
-    let plan = plan(&cluster, args)?;
+    let mut plan = plan(&cluster, args)?;
+    ctx.forecast_drains(&cluster, &mut plan).await;
     ctx.execute(&plan, &args.safety).await
 }
 
@@ -93,5 +95,6 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         plan.consequences.warn(says);
     }
     migration::refuse_held(cluster, &mut plan, args.force.force)?;
+    plan.forecast(cluster);
     Ok(plan)
 }

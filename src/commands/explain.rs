@@ -1,3 +1,5 @@
+pub mod markdown;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -5,7 +7,7 @@ use serde_json::Value;
 use crate::commands::shared::command::command;
 use crate::commands::shared::rule::{Document, find_rule, severity};
 use crate::ctx::Ctx;
-use crate::error::{Exit, Result};
+use crate::error::{Error, Exit, Result};
 use crate::lint::{self, LintRule};
 use crate::plan::Grade;
 use crate::rules::Rule;
@@ -20,12 +22,17 @@ use crate::view::{View, to_json};
 #[command(after_help = "Examples:
   kubectl skyhook explain SKY101
   kubectl skyhook explain migration-hold
+  kubectl skyhook explain SKY101 --markdown > runbook.md
   kubectl skyhook explain B4
   kubectl skyhook explain compartment")]
 pub struct Args {
     /// Code or name of the rule, a grade, or a term of the glossary
     #[arg(value_name = "CODE|NAME|TERM", required = true)]
     topics: Vec<String>,
+
+    /// Print Markdown, for a ticket or a runbook
+    #[arg(long)]
+    markdown: bool,
 }
 
 command! {
@@ -35,7 +42,15 @@ command! {
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let topics = args.topics.iter().map(|t| Topic::named(t));
-    let topics = topics.collect::<Result<_>>()?;
+    let topics: Vec<Topic> = topics.collect::<Result<_>>()?;
+    if args.markdown {
+        if ctx.global().output.format.is_data() {
+            return Err(Error::usage("--markdown and -o are mutually exclusive"));
+        }
+        let pages: Vec<String> = topics.iter().map(Topic::markdown).collect();
+        ctx.print(&pages.join("\n"))?;
+        return Ok(Exit::Done);
+    }
     ctx.show(&Explanation(topics))?;
     Ok(Exit::Done)
 }
@@ -126,6 +141,15 @@ impl Topic {
             }
         }
         text
+    }
+
+    fn markdown(&self) -> String {
+        match self {
+            Topic::Rule(rule) => markdown::rule_page(rule),
+            Topic::Lint(rule) => markdown::lint_page(rule),
+            Topic::Grade(grade) => markdown::grade_page(*grade),
+            Topic::Term(term) => markdown::term_page(term),
+        }
     }
 
     fn reference(&self) -> String {

@@ -125,9 +125,11 @@ impl View for Journals {
         for record in &self.records {
             let (done, all) = steps(record);
             let note = if record.ended.is_none() {
-                Some(Label::Warning.on("cut short"))
+                Some(Label::Warning.on("interrupted"))
+            } else if self.undone.without_change(&record.begun.id) {
+                Some(Label::Dim.on("nothing left to revert"))
             } else if self.undone.holds(&record.begun.id) {
-                Some(Label::Dim.on("taken back"))
+                Some(Label::Dim.on("undone"))
             } else {
                 None
             };
@@ -192,7 +194,7 @@ struct JournalEntry {
     incomplete: bool,
     /// The journal that this command undoes.
     undoes: Option<String>,
-    /// Whether it has been undone.
+    /// Whether it has been undone, or an undo found nothing left to revert.
     undone: bool,
 }
 

@@ -107,6 +107,7 @@ command! {
     "resume": Resume => async |ctx, args: &Resume| go(ctx, Verb::Resume, &args.with).await,
     // What begins then begins on nodes.
     needs: reset::NEEDS,
+    lists: reset::LISTS,
     writes: &[Write::Skyhooks],
 }
 
@@ -120,6 +121,7 @@ command! {
     "enable": Enable => async |ctx, args: &Enable| go(ctx, Verb::Enable, &args.with).await,
     // What begins then begins on nodes.
     needs: reset::NEEDS,
+    lists: reset::LISTS,
     writes: &[Write::Skyhooks],
 }
 
@@ -143,7 +145,8 @@ async fn go(ctx: &mut Ctx, verb: Verb, args: &Go) -> Result<Exit> {
         reason: None,
         force: args.force,
     };
-    let plan = request.plan(&cluster)?;
+    let mut plan = request.plan(&cluster)?;
+    ctx.forecast_drains(&cluster, &mut plan).await;
     if plan.is_empty() {
         // An empty plan has no preview to name them.
         for left in &plan.consequences.notes {

@@ -9,6 +9,7 @@ pub mod completion;
 pub mod cordon;
 pub mod deployment_policy;
 pub mod diagnose;
+pub mod diff;
 pub mod events;
 pub mod explain;
 pub mod finalizer;
@@ -64,6 +65,7 @@ table! {
         Wait(wait::Args),
         Collect(collect::Args),
         Report(report::Args),
+        Diff(diff::Args),
         #[command(subcommand)]
         Node(node::Command),
         #[command(subcommand)]

@@ -75,6 +75,7 @@ pub struct Args {
 command! {
     "reset": Args => run,
     needs: reset::NEEDS,
+    lists: reset::LISTS,
     writes: reset::WRITES,
 }
 
@@ -94,7 +95,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         .only(only)
         .load_or_leftovers(&reset::NEEDS, &Source::DECIDING)
         .await?;
-    let plan = plan(&cluster, args)?;
+    let mut plan = plan(&cluster, args)?;
     if !query.is_empty() && nodes::selected(&cluster, query)?.is_empty() {
         ctx.warn("no selected node matches -l, so no node is reset");
     }
@@ -107,6 +108,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             scope::known_package(&cluster, name, package)?;
         }
     }
+    ctx.forecast_drains(&cluster, &mut plan).await;
     ctx.execute(&plan, &args.safety).await
 }
 

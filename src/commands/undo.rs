@@ -36,7 +36,7 @@ pub struct Args {
 command! {
     "undo": Args => run,
     needs: released::NEEDS,
-    lists: &[("", "nodes")],
+    lists: &[("", "nodes"), ("policy", "poddisruptionbudgets")],
     writes: Write::ALL,
 }
 
@@ -111,6 +111,7 @@ async fn weigh(ctx: &mut Ctx, shown: &mut Plan) -> Result<()> {
             .load_or_leftovers(&released::NEEDS, &[])
             .await?;
         released::add(&cluster, shown);
+        ctx.forecast_drains(&cluster, shown).await;
     }
     Ok(())
 }

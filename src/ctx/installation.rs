@@ -7,7 +7,7 @@ pub use crate::apply::PermissionCheck;
 use crate::apply::{Options, preflight};
 use crate::cluster::installation::{Definition, Installation};
 use crate::cluster::live::{self, installation};
-use crate::cluster::{Cluster, Read};
+use crate::cluster::{Cluster, Read, Source};
 use crate::plan::Plan;
 
 impl Ctx {
@@ -33,11 +33,41 @@ impl Ctx {
         let Some(client) = self.client().filter(|_| !nodes.is_empty()) else {
             return;
         };
-        let waiting = cluster.waiting_for_drain().into_iter();
+        let waiting = if cluster.named_only {
+            Vec::new()
+        } else {
+            cluster.waiting_for_drain()
+        };
+        let waiting = waiting.into_iter();
         let nodes: BTreeSet<&str> = nodes.iter().map(String::as_str).chain(waiting).collect();
         let nodes: Vec<&str> = nodes.into_iter().collect();
         let workloads = live::workloads(&client, cluster, &nodes).await;
         cluster.workloads = workloads;
+    }
+
+    /// Adds the pods that a plan evicts, and the budgets that refuse, to its effects. They are read only if it drains nodes,
+    /// and not from files.
+    pub async fn forecast_drains(&self, cluster: &Cluster, plan: &mut Plan) {
+        let rollouts = plan.consequences.rollouts.iter();
+        let unknown = rollouts.filter(|rollout| rollout.evicted_pods.is_none());
+        let nodes: BTreeSet<String> = unknown.flat_map(|r| r.cordoned.clone()).collect();
+        let Some(client) = self.client().filter(|_| !nodes.is_empty()) else {
+            return;
+        };
+        let mut cluster = cluster.clone();
+        let budgets = live::disruption_budgets(&client).await;
+        cluster.disruption_budgets = budgets;
+        self.read_workloads(&mut cluster, nodes).await;
+        plan.forecast(&cluster);
+        for (source, lost) in [
+            (Source::Workloads, "evicted pods are not counted"),
+            (Source::DisruptionBudgets, "refused evictions are not shown"),
+        ] {
+            if let Some(why) = cluster.source(source).unread() {
+                let warning = format!("{source} cannot be read ({why}): {lost}");
+                plan.consequences.warn(warning);
+            }
+        }
     }
 
     /// Whether a Secret exists; its data is not requested. Not requested from files.

@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use super::diff::diff;
 use super::origin::Destination;
-use crate::plan::{Consequences, Grade, Plan};
+use crate::model::PackageDocument;
+use crate::plan::{Consequences, Grade, Plan, effects_text};
 use crate::view::text::{self, Label, Text};
 use crate::view::{API_VERSION, NodeSet, View, count, list, plural};
 
@@ -193,6 +194,36 @@ fn after(plan: &Plan, stage: usize) -> Vec<String> {
 /// The side effects of a plan.
 fn effects(plan: &Plan) -> Text {
     let effects = &plan.consequences;
+    let changed = effects.effects.iter().filter(|p| p.change != "unchanged");
+    let changed: Vec<PackageDocument> = changed.cloned().collect();
+    let mut text = effects_text(&changed, &effects.rollouts);
+    if !text.is_empty() {
+        text.blank();
+    }
+    if effects
+        .effects
+        .iter()
+        .all(|package| package.nodes.is_empty())
+    {
+        // Unknown, or later: for example while it is paused.
+        text.append(numbers(effects));
+    } else if effects.gpus > 0 && effects.drains > 0 {
+        text.item("- ", Label::Warning.on(affected_gpus(effects)));
+    }
+    for note in &effects.notes {
+        text.item("- ", text::prose(note));
+    }
+    for warning in &effects.warnings {
+        text.item("- ", text::warning("warning: ") + text::prose(warning));
+    }
+    for lost in &effects.cannot_be_undone {
+        text.item("- ", text::prose(&format!("cannot be undone: {lost}")));
+    }
+    text
+}
+
+/// Numbers of nodes, regardless of when the operator comes to them.
+fn numbers(effects: &Consequences) -> Text {
     let mut text = Text::new();
     if !effects.reruns.is_empty() {
         let packages: Vec<String> = effects
@@ -217,23 +248,15 @@ fn effects(plan: &Plan) -> Text {
             ));
         }
         if effects.gpus > 0 {
-            line.push_str(&format!(
-                "; {} GPUs on the affected nodes",
-                count(gpus(effects.gpus))
-            ));
+            line.push_str(&format!("; {}", affected_gpus(effects)));
         }
         text.item("- ", Label::Warning.on(line));
     }
-    for note in &effects.notes {
-        text.item("- ", text::prose(note));
-    }
-    for warning in &effects.warnings {
-        text.item("- ", text::warning("warning: ") + text::prose(warning));
-    }
-    for lost in &effects.cannot_be_undone {
-        text.item("- ", text::prose(&format!("cannot be undone: {lost}")));
-    }
     text
+}
+
+fn affected_gpus(effects: &Consequences) -> String {
+    format!("{} GPUs on the affected nodes", count(gpus(effects.gpus)))
 }
 
 fn gpus(number: u64) -> usize {

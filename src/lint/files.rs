@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 use super::ManifestFile;
-use crate::bounded::{self, MOST_CAPTURE};
+use crate::bounded::{self, MOST_CAPTURE, utf16};
 use crate::reason::plain_reason;
 
 /// Why manifests cannot be read.
@@ -67,6 +67,7 @@ fn file(
     label: &str,
     bytes: std::io::Result<Vec<u8>>,
 ) -> Result<ManifestFile, FilesError> {
+    let bytes = bytes.and_then(utf16::to_utf8);
     let bytes = bytes.map_err(|source| unreadable(path, source))?;
     Ok(ManifestFile {
         path: label.to_owned(),

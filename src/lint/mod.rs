@@ -11,6 +11,7 @@
 pub mod files;
 mod finding;
 mod input;
+pub mod legacy;
 mod manifest;
 mod references;
 mod rules;

@@ -1,7 +1,7 @@
 //! Structural validation of manifests, as the API server does it with the schema of the CustomResourceDefinition.
 //!
-//! `crd/` has the specs of operator v0.17 without their descriptions; an end-to-end test derives them again from the
-//! operator's own files. Fields of later operators are added below.
+//! `crd/` has the specs without their descriptions: `skyhook.json` and `deploymentpolicy.json` of operator v0.17, which an
+//! end-to-end test derives again from the operator's own files, and `nodewright.json` of the chart of v0.20.
 
 use std::sync::LazyLock;
 
@@ -20,27 +20,13 @@ static SKYHOOK: LazyLock<Value> = LazyLock::new(|| embedded(include_str!("crd/sk
 static POLICY: LazyLock<Value> =
     LazyLock::new(|| object(embedded(include_str!("crd/deploymentpolicy.json")), None));
 static OLDER: LazyLock<Value> = LazyLock::new(|| object(SKYHOOK.clone(), Some(status())));
-static NEWER: LazyLock<Value> = LazyLock::new(|| object(nodewright_spec(), Some(status())));
+static NEWER: LazyLock<Value> = LazyLock::new(|| {
+    let spec = embedded(include_str!("crd/nodewright.json"));
+    object(spec, Some(status()))
+});
 
 fn embedded(text: &str) -> Value {
     serde_json::from_str(text).expect("an embedded schema")
-}
-
-/// The fields that operators from v0.18 to v0.20 added, and their stricter patterns.
-fn nodewright_spec() -> Value {
-    let boolean = json!({"type": "boolean", "nullable": true});
-    let duration = json!({"type": "string", "nullable": true});
-    let mut spec = SKYHOOK.clone();
-    spec["properties"]["drainConfig"] = json!({"type": "object", "properties": {
-        "disableEviction": boolean, "deleteEmptyDirData": boolean, "force": boolean, "ignoreDaemonSets": boolean,
-        "timeout": duration, "gracePeriod": duration,
-    }});
-    spec["properties"]["runtimeRequiredCordonAfter"] = json!({"type": "boolean"});
-    let package = &mut spec["properties"]["packages"]["additionalProperties"]["properties"];
-    package["stageTimeout"] = json!({"type": "string", "nullable": true});
-    package["image"]["pattern"] = json!(r"^\S+$");
-    package["containerSHA"]["pattern"] = json!("^sha256:[0-9a-f]{64}$");
-    spec
 }
 
 fn status() -> Value {

@@ -1,16 +1,21 @@
 //! What a cluster does after an edit: which packages change on which nodes, how many at once, and who waits.
 
+mod document;
+mod moments;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::Model;
 use super::progress::ProgressState;
 use super::reason::WaitReason;
 use super::resource::Resource;
-use super::timeline::{Happening, Moment, Remaining};
+use super::timeline::Remaining;
 use crate::api::skyhook::BatchState;
-use crate::api::{Package, Skyhook, Stage};
+use crate::api::{Skyhook, Stage};
 use crate::cluster::drain::eviction::EvictionBlock;
-use crate::cluster::{Cluster, Node, Pod};
+use crate::cluster::{Cluster, Node, Pod, Source};
+pub use document::{PackageDocument, RolloutDocument};
+use moments::Moments;
 
 /// What the operator does for a custom resource once it has an edited spec.
 #[derive(Debug)]
@@ -24,12 +29,14 @@ pub struct Effects<'a> {
     pub evicted: Option<usize>,
     /// Budgets that refuse evictions now, by path, with the nodes of those pods.
     pub refusing: BTreeMap<String, BTreeSet<&'a str>>,
-    /// Nodes that one batch may have, of all compartments.
-    pub allowed: usize,
+    /// Nodes that one batch may have, of all compartments; `None` if only some nodes were read.
+    pub allowed: Option<usize>,
     /// Custom resources that wait for this one on nodes that they share.
     pub waiting: Vec<&'a str>,
     /// What keeps the rollout from its end, where it has none.
     pub stuck: Option<WaitReason<'a>>,
+    /// A source that decides and was not read: the other fields are unknown.
+    pub unread: Option<Source>,
     pub remaining: Option<Remaining>,
 }
 
@@ -44,8 +51,8 @@ pub struct PackageEffect<'a> {
     pub stages: Vec<Stage>,
     /// The type of its interrupt, if it interrupts the nodes.
     pub interrupt: Option<&'a str>,
-    /// The most nodes at work at the same time.
-    pub at_once: usize,
+    /// The most nodes at work at the same time; `None` if only some nodes were read.
+    pub at_once: Option<usize>,
 }
 
 /// How an edit concerns a package.
@@ -86,16 +93,6 @@ impl Change<'_> {
     }
 }
 
-impl PackageEffect<'_> {
-    /// Whether it begins on all nodes, regardless of the batch (operator `HandleVersionChange`, `HandleConfigUpdates`,
-    /// `HandleUninstallRequests`).
-    pub fn begins_everywhere(&self) -> bool {
-        let mut stages = self.stages.iter();
-        let upgrades = |stage: &Stage| *stage == Stage::Upgrade || stage.is_uninstall();
-        self.change == Change::Configure || stages.any(upgrades)
-    }
-}
-
 /// The effects of an edit on custom resources. `live` is the cluster until then, `edited` the same with the edit; those that
 /// `edited` lacks have none, and so have all where the nodes were not read.
 pub fn effects<'a>(
@@ -124,8 +121,15 @@ pub fn effects<'a>(
     let timeline = model.timeline();
     let pods = edited.evictable_by_node();
     for (effects, interrupts) in all.iter_mut().zip(&interrupts) {
+        if effects.unread.is_some() {
+            continue;
+        }
         let moments = timeline.moments.iter();
-        let own = Moments(moments.filter(|m| m.skyhook == effects.skyhook).collect());
+        let own = Moments {
+            live,
+            edited,
+            all: moments.filter(|m| m.skyhook == effects.skyhook).collect(),
+        };
         let was = live.skyhook(effects.skyhook);
         let is = edited.skyhook(effects.skyhook);
         let (before, after) = (was.into_iter(), is.into_iter());
@@ -142,7 +146,18 @@ pub fn effects<'a>(
         effects.evicted = known.then(|| own.evicted());
         effects.refusing = refusing(edited, &pods, &effects.cordoned);
         effects.remaining = timeline.remaining(effects.skyhook);
-        if !timeline.stuck.contains(&effects.skyhook) {
+        if edited.named_only {
+            // Other nodes decide the order and the time.
+            effects.remaining = None;
+            effects.packages.iter_mut().for_each(|p| p.at_once = None);
+        }
+        let stopped = matches!(
+            effects.stuck,
+            Some(WaitReason::Paused | WaitReason::Disabled)
+        );
+        let mut edits = effects.packages.iter();
+        let waits = stopped && edits.any(|p| p.change == Change::WithoutEffect);
+        if !waits && !timeline.stuck.contains(&effects.skyhook) {
             effects.stuck = None;
         }
     }
@@ -162,17 +177,34 @@ fn at_first<'a>(model: &Model<'a>, resource: &Resource<'a>) -> Effects<'a> {
         c.batch_size(c.members.len() as i64, &fresh)
     });
     let skyhook = resource.skyhook.name();
+    let partial = model.cluster.named_only;
     Effects {
         skyhook,
         packages: Vec::new(),
         cordoned: Vec::new(),
         evicted: None,
         refusing: BTreeMap::new(),
-        allowed: sizes.sum(),
-        waiting: waiting(model, skyhook),
-        stuck: stuck(model, skyhook),
+        allowed: (!partial).then(|| sizes.sum()),
+        waiting: if partial {
+            Vec::new()
+        } else {
+            waiting(model, skyhook)
+        },
+        stuck: stuck(model, resource),
+        unread: unread(model, skyhook),
         remaining: None,
     }
+}
+
+/// A source without which the progress of the custom resource on some node is unknown. That of nodes that were not named
+/// matters to the order alone.
+fn unread(model: &Model<'_>, skyhook: &str) -> Option<Source> {
+    let mut reasons = model.all_progress(skyhook).map(|(_, p)| p.reason);
+    reasons.find_map(|reason| match reason {
+        WaitReason::Unread(Source::Nodes) if model.cluster.named_only => None,
+        WaitReason::Unread(source) => Some(source),
+        _ => None,
+    })
 }
 
 /// The budgets that refuse to evict pods of these nodes now.
@@ -220,106 +252,27 @@ fn waiting<'a>(model: &Model<'a>, skyhook: &str) -> Vec<&'a str> {
         .collect()
 }
 
-/// What keeps the custom resource from going on on some node.
-fn stuck<'a>(model: &Model<'a>, skyhook: &str) -> Option<WaitReason<'a>> {
-    let mut all = model.all_progress(skyhook).map(|(_, progress)| progress);
-    let held = all.find(|p| matches!(p.state, ProgressState::Blocked | ProgressState::Suspended));
-    held.map(|progress| progress.reason)
-}
-
-/// What happens to one custom resource, in order.
-struct Moments<'m, 'a>(Vec<&'m Moment<'a>>);
-
-impl<'a> Moments<'_, 'a> {
-    fn package(
-        &self,
-        name: &'a str,
-        was: Option<&'a Package>,
-        is: Option<&'a Package>,
-        interrupt: Option<&'a str>,
-    ) -> PackageEffect<'a> {
-        let mut nodes: Vec<&'a Node> = Vec::new();
-        let mut seen: BTreeSet<&str> = BTreeSet::new();
-        let mut stages: Vec<Stage> = Vec::new();
-        for moment in &self.0 {
-            let Happening::Start { package, stage } = &moment.what else {
-                continue;
-            };
-            if *package != name {
-                continue;
-            }
-            if seen.insert(&moment.node.name) {
-                nodes.push(moment.node);
-            }
-            if !stages.contains(stage) {
-                stages.push(stage.clone());
-            }
-        }
-        let edited = match (was, is) {
-            (Some(was), Some(is)) => is.whole != was.whole,
-            _ => false,
-        };
-        let change = match (was, is) {
-            (_, None) => Change::LeftSpec,
-            _ if stages.iter().any(Stage::is_uninstall) => Change::Uninstall,
-            (Some(was), Some(is)) if was.version != is.version && !stages.is_empty() => {
-                Change::Upgrade {
-                    from: &was.version,
-                    to: &is.version,
-                }
-            }
-            _ if stages.contains(&Stage::Apply) || stages.contains(&Stage::Upgrade) => {
-                Change::Install
-            }
-            _ if stages.contains(&Stage::Config) => Change::Configure,
-            _ if !stages.is_empty() => Change::Interrupt,
-            _ if edited => Change::WithoutEffect,
-            _ => Change::Unchanged,
-        };
-        let interrupts = stages.iter().any(Stage::is_interrupt);
-        PackageEffect {
-            package: name,
-            change,
-            at_once: self.at_once(&seen),
-            nodes,
-            stages,
-            interrupt: interrupt.filter(|_| interrupts),
+/// What keeps the custom resource from going on on some node; first what keeps it on all.
+fn stuck<'a>(model: &Model<'a>, resource: &Resource<'a>) -> Option<WaitReason<'a>> {
+    if model.halt.is_some() {
+        return model.halt.clone();
+    }
+    if resource.paused {
+        return Some(WaitReason::Paused);
+    }
+    if resource.disabled {
+        return Some(WaitReason::Disabled);
+    }
+    if model.cluster.named_only {
+        return None;
+    }
+    let mut waits = None;
+    for (_, progress) in model.all_progress(resource.skyhook.name()) {
+        match progress.state {
+            ProgressState::Blocked | ProgressState::Suspended => return Some(progress.reason),
+            ProgressState::Waiting if waits.is_none() => waits = Some(progress.reason),
+            _ => {}
         }
     }
-
-    /// The most of these nodes that are between their first action and their completion at the same time.
-    fn at_once(&self, nodes: &BTreeSet<&str>) -> usize {
-        let mut working: BTreeSet<&str> = BTreeSet::new();
-        let mut most = 0;
-        for moment in &self.0 {
-            let node = moment.node.name.as_str();
-            match moment.what {
-                _ if !nodes.contains(node) => {}
-                Happening::Complete => {
-                    working.remove(node);
-                }
-                _ => {
-                    working.insert(node);
-                    most = most.max(working.len());
-                }
-            }
-        }
-        most
-    }
-
-    fn cordoned(&self) -> Vec<&'a Node> {
-        let cordons = self
-            .0
-            .iter()
-            .filter(|m| matches!(m.what, Happening::Cordon { .. }));
-        cordons.map(|moment| moment.node).collect()
-    }
-
-    fn evicted(&self) -> usize {
-        let pods = self.0.iter().map(|moment| match moment.what {
-            Happening::Cordon { pods } => pods,
-            _ => 0,
-        });
-        pods.sum()
-    }
+    waits
 }

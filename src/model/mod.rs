@@ -54,7 +54,7 @@ use jiff::Timestamp;
 use crate::api::Skyhook;
 use crate::cluster::{Cluster, Node, Pod};
 pub use action::Action;
-pub use effects::{Change, Effects, PackageEffect, effects};
+pub use effects::{Change, Effects, PackageDocument, PackageEffect, RolloutDocument, effects};
 pub use next_nodes::NextNodes;
 use operator::Operator;
 pub use progress::{NodeProgress, ProgressState, QueuePosition};

@@ -153,6 +153,12 @@ impl Change {
     /// The first value that differs from the expected one. The object is unchanged then.
     pub fn apply_to(&self, object: &mut Value) -> Result<(), String> {
         check(object, &self.tests())?;
+        self.write(object);
+        Ok(())
+    }
+
+    /// [`Change::apply_to`] whatever the values are that it replaces.
+    pub(super) fn write(&self, object: &mut Value) {
         match self {
             Change::Metadata(metadata) => metadata.write(object),
             Change::Hold(hold) | Change::Release(hold) => hold.edits().write(object),
@@ -182,7 +188,6 @@ impl Change {
             Change::Create(made) => *object = (**made).clone(),
         }
         normalise(object);
-        Ok(())
     }
 
     /// The change that takes this one back; `None` where nothing can.

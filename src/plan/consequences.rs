@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Grade;
+use crate::model::{PackageDocument, RolloutDocument};
 
 /// Side effects of a plan, and changes that cannot be undone.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -34,6 +35,12 @@ pub struct Consequences {
     pub loses_record: bool,
     /// What `undo` cannot bring back.
     pub cannot_be_undone: Vec<String>,
+    /// What the operator then does to packages, as in `lint`; empty where it is unknown.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub effects: Vec<PackageDocument>,
+    /// What happens to nodes meanwhile, for each custom resource.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rollouts: Vec<RolloutDocument>,
     /// What happens where, plainly.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,

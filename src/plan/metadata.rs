@@ -228,6 +228,10 @@ impl Metadata {
         }
         match self.unschedulable {
             Some(true) => lines.push("cordon".to_owned()),
+            Some(false) if self.uncordon.unproven => lines.push(
+                "uncordon, if the node's managedFields show that the operator cordoned it"
+                    .to_owned(),
+            ),
             Some(false) => lines.push("uncordon".to_owned()),
             None => {}
         }

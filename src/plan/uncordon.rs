@@ -24,6 +24,9 @@ pub struct Uncordon {
     /// Those for whom the node stays cordoned, each with the mark that shows it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left_for: Vec<String>,
+    /// Whether no field manager was read that proves the operator's cordon; the current node decides.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unproven: bool,
     /// The resourceVersion of the node when it was read: a later mark makes the request fail.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
@@ -41,6 +44,7 @@ impl Uncordon {
         (
             Uncordon {
                 left_for,
+                unproven: !node.has_managers,
                 ..Uncordon::default()
             },
             free,
@@ -61,6 +65,7 @@ impl Uncordon {
         let now = Uncordon {
             forced: self.forced,
             left_for,
+            unproven: false,
             version: version.filter(|_| !self.forced).map(str::to_owned),
         };
         (now, free)

@@ -1,12 +1,14 @@
 //! The findings of rules.
 
 use std::fmt;
+use std::rc::Rc;
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::causes::Awaited;
+use super::mute::Mute;
 use super::remedy::Remedy;
 use super::{Blocks, Reason, Rule, Subject};
 use crate::api::object_name::is_word;
@@ -14,7 +16,9 @@ use crate::cluster::priority::Gate;
 use crate::plan::Grade;
 
 /// How bad a finding is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Worth knowing: nothing is stuck, or the evidence is ambiguous.
@@ -75,6 +79,8 @@ pub struct Finding {
     pub holds_up: Vec<String>,
     /// The result of the stage's attempt, set by [`reason::add`](super::reason::add).
     pub reason: Option<Box<Reason>>,
+    /// Set by [`Mutes::mark`](super::mute::Mutes::mark), for reports only.
+    pub muted: Option<Rc<Mute>>,
 }
 
 impl Finding {
@@ -96,6 +102,7 @@ impl Finding {
             outlasts_cause: false,
             holds_up: Vec::new(),
             reason: None,
+            muted: None,
         }
     }
 

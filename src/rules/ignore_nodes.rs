@@ -4,6 +4,10 @@ use super::{Finding, Grade};
 use crate::api::Skyhook;
 use crate::cluster::Cluster;
 use crate::plan::build::batches;
+use crate::view::NodeSet;
+
+/// Nodes that are named one by one; more are one folded set.
+const NAMED: usize = 8;
 
 impl Finding {
     /// Makes the operator ignore these nodes, and takes them out of the batch where an ignored node keeps its place in it.
@@ -27,7 +31,9 @@ impl Finding {
             [_] => ("the node", "it is"),
             _ => ("the nodes", "they are"),
         };
-        let words = ["node", "ignore"].iter().chain(nodes).copied().chain(flag);
+        let set = NodeSet::of(nodes).to_string();
+        let names = if nodes.len() > NAMED { &[&*set] } else { nodes };
+        let words = ["node", "ignore"].iter().chain(names).copied().chain(flag);
         self.remedy(grade, title, words).caveat(format!(
             "the operator skips {them} for every custom resource until {until} unignored{next}"
         ))

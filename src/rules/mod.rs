@@ -10,6 +10,7 @@ pub mod confirm;
 mod finding;
 mod findings;
 pub mod impact;
+pub mod mute;
 mod node_troubles;
 pub mod reason;
 mod remedy;

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::causes::{Cause, Causes};
 use super::confirm::Key;
 use super::findings::{RuleResult, RuleRun};
+use super::mute::{LapsedMute, Mute, Mutes};
 use super::{ALL, Finding, Finds, Rule, Severity, blockers, undecoded};
 use crate::cluster::{Cluster, NodeFields, Read, Source};
 
@@ -42,6 +43,10 @@ pub struct Counts {
     pub errors: usize,
     pub warnings: usize,
     pub infos: usize,
+    /// Muted causes.
+    pub muted: usize,
+    /// Muted causes whose mute has no expiry.
+    pub muted_without_expiry: usize,
 }
 
 /// The answer in one word.
@@ -66,6 +71,11 @@ pub struct Report {
     pub findings: Vec<Finding>,
     pub not_checked: Vec<NotChecked>,
     pub counts: Counts,
+    /// Muted findings, which count in neither the verdict nor the other counts.
+    pub muted: Vec<Finding>,
+    pub lapsed: Vec<LapsedMute>,
+    /// Rules whose sources could not be read, and which found an error in the rest.
+    partly_checked: Vec<NotChecked>,
 }
 
 impl Counts {
@@ -87,6 +97,44 @@ impl Counts {
 }
 
 impl Report {
+    /// Sets the muted findings apart.
+    pub fn mute(mut self, cluster: &Cluster, mutes: &Mutes) -> Report {
+        self.lapsed = mutes.mark(cluster, &mut self.findings);
+        let (muted, findings): (Vec<_>, Vec<_>) = std::mem::take(&mut self.findings)
+            .into_iter()
+            .partition(|f| f.muted.is_some());
+        self.findings = causes_first(findings);
+        if muted.is_empty() {
+            return self;
+        }
+        let errors = |rule: &Rule| {
+            let mut own = self.findings.iter().filter(|f| f.rule.code == rule.code);
+            own.any(|f| f.severity == Severity::Error)
+        };
+        let undecided = std::mem::take(&mut self.partly_checked).into_iter();
+        self.not_checked
+            .extend(undecided.filter(|partly| !errors(partly.rule)));
+        self.not_checked.sort_by_key(|n| n.rule.code);
+        self.counts = self.counts.with(&self.findings);
+        let causes = Causes::of(&muted).ranked(&muted);
+        let mutes = causes.iter().map(|cause| &muted[cause.findings[0]].muted);
+        let lasts = |mute: &&Option<_>| {
+            let mute: Option<&Mute> = mute.as_deref();
+            mute.is_some_and(|mute| mute.until.is_none())
+        };
+        self.counts.muted = causes.len();
+        self.counts.muted_without_expiry = mutes.filter(lasts).count();
+        self.verdict = verdict(self.counts, &self.findings, &self.not_checked);
+        self.muted = muted;
+        self
+    }
+
+    /// The findings, muted or not.
+    pub fn all_findings(&self) -> Vec<Finding> {
+        let all = self.findings.iter().chain(&self.muted);
+        causes_first(all.cloned().collect())
+    }
+
     /// Only these findings, which block something, be they warnings.
     pub fn stuck_by(self, blockers: &BTreeSet<Key>) -> Report {
         let mut findings = self.findings;
@@ -101,6 +149,9 @@ impl Report {
             counts,
             findings,
             not_checked: self.not_checked,
+            muted: self.muted,
+            lapsed: self.lapsed,
+            partly_checked: self.partly_checked,
         }
     }
 }
@@ -122,13 +173,18 @@ pub fn diagnose(cluster: &Cluster, scope: &Scope) -> Report {
     let scope = scope.with_causes(cluster, found.iter().flat_map(|(_, found, _)| found));
     let mut findings = Vec::new();
     let mut not_checked = Vec::new();
+    let mut partly_checked = Vec::new();
     for (rule, mut found, result) in found {
         found.retain(|f| scope.covers(cluster, f));
         // Once it is stuck anyway, what could not be read makes it no better.
-        if found.iter().all(|f| f.severity < Severity::Error)
-            && let Some(reason) = unread(cluster, rule, &result)
-        {
-            not_checked.push(NotChecked { rule, reason });
+        if let Some(reason) = unread(cluster, rule, &result) {
+            let no_error = found.iter().all(|f| f.severity < Severity::Error);
+            let list = if no_error {
+                &mut not_checked
+            } else {
+                &mut partly_checked
+            };
+            list.push(NotChecked { rule, reason });
         }
         findings.extend(found);
     }
@@ -149,7 +205,19 @@ pub fn diagnose(cluster: &Cluster, scope: &Scope) -> Report {
         ..Counts::default()
     }
     .with(&findings);
-    let verdict = if counts.errors > 0 {
+    Report {
+        verdict: verdict(counts, &findings, &not_checked),
+        findings,
+        not_checked,
+        counts,
+        muted: Vec::new(),
+        lapsed: Vec::new(),
+        partly_checked,
+    }
+}
+
+fn verdict(counts: Counts, findings: &[Finding], not_checked: &[NotChecked]) -> Verdict {
+    if counts.errors > 0 {
         Verdict::Stuck
     } else if findings.iter().any(Finding::blocks_for_good) {
         Verdict::Blocked
@@ -157,12 +225,6 @@ pub fn diagnose(cluster: &Cluster, scope: &Scope) -> Report {
         Verdict::Healthy
     } else {
         Verdict::Incomplete
-    };
-    Report {
-        verdict,
-        findings,
-        not_checked,
-        counts,
     }
 }
 

@@ -122,7 +122,7 @@ fn effects(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node]) -> Option<Cons
         return None;
     }
     let mut effects = Consequences::default();
-    effects::begins(cluster, skyhook, nodes, true, &mut effects);
+    effects::begins(cluster, skyhook, nodes, &mut effects);
     let changed = skyhook.status.observed_generation < skyhook.metadata.generation;
     // A warning names a permanent failure, which explains why the spec was never complete.
     let unknown = effects.grade.is_none() && changed && effects.warnings.is_empty();

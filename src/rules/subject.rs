@@ -1,13 +1,15 @@
 //! The subjects of findings.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::api::Skyhook;
 use crate::cluster::{Deployment, Node, PackageRun};
 
 /// The subject of a finding.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 pub struct Subject {
     /// Kind of the object: `Skyhook`, `NodeWright`, `Node` …
     pub kind: String,

@@ -1,22 +1,26 @@
 //! The answers of several contexts in one: tables with a CONTEXT column, documents with `context` in each item.
 
+use quick_junit::Report;
 use serde_json::{Map, Value, json};
 
+use super::openmetrics::Metrics;
 use super::text::{Block, Content, Text, heading};
-use super::{API_VERSION, OutputFormat, Table, View};
+use super::{API_VERSION, OutputFormat, Table, View, junit};
 
 /// The views that a command has shown for one context, in the form that the format needs.
 #[derive(Debug, Default)]
 pub struct Captured {
+    pub context: String,
     text: Text,
     names: Vec<String>,
     documents: Vec<Value>,
+    junit: Option<Report>,
+    metrics: Option<Metrics>,
 }
 
 /// The answer of one context.
 #[derive(Debug)]
 pub struct ContextAnswer {
-    pub context: String,
     pub exit_code: u8,
     /// Why there is no answer, or no complete one.
     pub error: Option<String>,
@@ -27,11 +31,20 @@ pub struct ContextAnswer {
 pub struct Contexts(pub Vec<ContextAnswer>);
 
 impl Captured {
+    pub fn of(context: &str) -> Captured {
+        Captured {
+            context: context.to_owned(),
+            ..Captured::default()
+        }
+    }
+
     pub fn add(&mut self, view: &dyn View, format: &OutputFormat) {
         match format {
             OutputFormat::Table => drop(self.text.append(view.blocks(false))),
             OutputFormat::Wide => drop(self.text.append(view.blocks(true))),
             OutputFormat::Name => self.names.extend(view.names()),
+            OutputFormat::Junit => self.junit = view.junit(),
+            OutputFormat::OpenMetrics => self.metrics = view.openmetrics(),
             _ => self.documents.push(view.document()),
         }
     }
@@ -42,10 +55,8 @@ impl View for Contexts {
     fn blocks(&self, _wide: bool) -> Text {
         let mut tables: Vec<Table> = Vec::new();
         let mut others = Text::new();
-        for ContextAnswer {
-            context, captured, ..
-        } in &self.0
-        {
+        for ContextAnswer { captured, .. } in &self.0 {
+            let context = &captured.context;
             let mut own = Text::new();
             for Block { indent, content } in &captured.text.blocks {
                 match content {
@@ -72,10 +83,40 @@ impl View for Contexts {
     fn names(&self) -> Vec<String> {
         let names = |answer: &ContextAnswer| {
             let names = answer.captured.names.iter();
-            let names = names.map(|name| format!("{} {name}", answer.context));
+            let names = names.map(|name| format!("{} {name}", answer.captured.context));
             names.collect::<Vec<_>>()
         };
         self.0.iter().flat_map(names).collect()
+    }
+
+    /// `None` if no context has a report: the command has none.
+    fn junit(&self) -> Option<Report> {
+        self.0
+            .iter()
+            .find_map(|answer| answer.captured.junit.as_ref())?;
+        let answers = self.0.iter().map(|answer| {
+            let report = answer.captured.junit.as_ref();
+            (
+                answer.captured.context.as_str(),
+                report,
+                answer.error.as_deref(),
+            )
+        });
+        Some(junit::of_contexts(answers))
+    }
+
+    /// A context without an answer has no samples.
+    fn openmetrics(&self) -> Option<Metrics> {
+        self.0
+            .iter()
+            .find_map(|answer| answer.captured.metrics.as_ref())?;
+        let mut all = Metrics::default();
+        for answer in &self.0 {
+            if let Some(metrics) = &answer.captured.metrics {
+                all.add_context(&answer.captured.context, metrics);
+            }
+        }
+        Some(all)
     }
 
     /// The items of all lists. A document that is no list is an item; the other fields of a list are under `contexts`.
@@ -84,7 +125,10 @@ impl View for Contexts {
         let mut contexts = Vec::new();
         for answer in &self.0 {
             let mut summary = Map::new();
-            summary.insert("context".to_owned(), answer.context.as_str().into());
+            summary.insert(
+                "context".to_owned(),
+                answer.captured.context.as_str().into(),
+            );
             summary.insert("exitCode".to_owned(), answer.exit_code.into());
             if let Some(error) = &answer.error {
                 summary.insert("error".to_owned(), error.as_str().into());
@@ -101,7 +145,10 @@ impl View for Contexts {
                     },
                     other => vec![other],
                 };
-                items.extend(own.into_iter().map(|item| with(&answer.context, item)));
+                items.extend(
+                    own.into_iter()
+                        .map(|item| with(&answer.captured.context, item)),
+                );
             }
             contexts.push(Value::Object(summary));
         }

@@ -27,6 +27,8 @@ pub enum OutputFormat {
     CustomColumns(Columns),
     /// A JUnit report, for views that have one.
     Junit,
+    /// OpenMetrics text, for views that have metrics.
+    OpenMetrics,
     /// The output file of the command; notices are for people.
     File(std::path::PathBuf),
 }
@@ -66,6 +68,11 @@ impl From<EvalError> for FormatError {
 const ALLOWED: &str = "table, wide, json, yaml, name, jsonpath=TEMPLATE, jsonpath-file=FILE, \
      jsonpath-as-json=TEMPLATE, custom-columns=HEADING:PATH,…, custom-columns-file=FILE";
 
+fn junit(view: &dyn View) -> Option<String> {
+    let report = view.junit()?;
+    Some(report.to_string().expect("text is valid XML"))
+}
+
 impl OutputFormat {
     /// Whether a program is going to read it: such output stays whole and parsable, also when it is empty.
     pub fn is_data(&self) -> bool {
@@ -86,8 +93,11 @@ impl OutputFormat {
             }
             OutputFormat::Json => Rendered::Data(json(&view.document())),
             OutputFormat::Yaml => Rendered::Data(yaml(&view.document())?),
-            OutputFormat::Junit => Rendered::Data(view.junit().ok_or_else(|| {
+            OutputFormat::Junit => Rendered::Data(junit(view).ok_or_else(|| {
                 FormatError("this command has no JUnit report; `lint`, `diagnose stuck` and `diagnose check` have one".to_owned())
+            })?),
+            OutputFormat::OpenMetrics => Rendered::Data(view.openmetrics().map(|metrics| metrics.text()).ok_or_else(|| {
+                FormatError("this command has no metrics; `diagnose stuck` and `diagnose check` have some".to_owned())
             })?),
             OutputFormat::JsonPath(path) => Rendered::Data(path.text(&view.document())?),
             OutputFormat::JsonPathAsJson(path) => Rendered::Data(path.json(&view.document())?),
@@ -137,6 +147,7 @@ impl FromStr for OutputFormat {
             ("yaml", None) => Ok(OutputFormat::Yaml),
             ("name", None) => Ok(OutputFormat::Name),
             ("junit", None) => Ok(OutputFormat::Junit),
+            ("openmetrics", None) => Ok(OutputFormat::OpenMetrics),
             ("jsonpath" | "jsonpath-as-json", None | Some("")) => Err(FormatError(format!(
                 "a template is required, as in {word}='{{.kind}}'"
             ))),
@@ -146,7 +157,8 @@ impl FromStr for OutputFormat {
             }
             ("custom-columns", Some(spec)) => Columns::parse(spec).map(OutputFormat::CustomColumns),
             ("custom-columns", None) => Err(FormatError(
-                "columns are required, as in custom-columns=NODE:.node".to_owned(),
+                "columns are required, as in custom-columns=HEADING:.path; -o json shows the paths"
+                    .to_owned(),
             )),
             ("jsonpath-file" | "custom-columns-file", None | Some("")) => Err(FormatError(
                 format!("a file path is required, as in {word}=FILE"),

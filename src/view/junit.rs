@@ -24,7 +24,7 @@ pub struct Case {
 }
 
 /// A report with one suite. A suite without cases gets a passed one, because CI systems reject empty suites.
-pub fn report(suite_name: &str, cases: impl IntoIterator<Item = Case>) -> String {
+pub fn report(suite_name: &str, cases: impl IntoIterator<Item = Case>) -> Report {
     let mut suite = TestSuite::new(suite_name);
     suite.add_test_cases(cases.into_iter().map(|case| test_case(suite_name, case)));
     if suite.test_cases.is_empty() {
@@ -32,7 +32,34 @@ pub fn report(suite_name: &str, cases: impl IntoIterator<Item = Case>) -> String
     }
     let mut report = Report::new(suite_name);
     report.add_test_suite(suite);
-    report.to_string().expect("text is valid XML")
+    report
+}
+
+/// The suites of reports, each under the name of its context. A context without a report has a suite with the error.
+pub fn of_contexts<'a>(
+    answers: impl IntoIterator<Item = (&'a str, Option<&'a Report>, Option<&'a str>)>,
+) -> Report {
+    let mut all = Report::new("kubectl skyhook");
+    for (context, report, error) in answers {
+        let suites = report.map_or(&[][..], |report| &report.test_suites);
+        for suite in suites {
+            let mut suite = suite.clone();
+            suite.name = format!("{context}: {}", suite.name.as_str()).into();
+            all.add_test_suite(suite);
+        }
+        if suites.is_empty() {
+            let error = Case {
+                name: "read the cluster".to_owned(),
+                result: TestResult::Error,
+                message: error.unwrap_or("the command printed no report").to_owned(),
+                detail: String::new(),
+            };
+            let mut suite = TestSuite::new(context);
+            suite.add_test_case(test_case(context, error));
+            all.add_test_suite(suite);
+        }
+    }
+    all
 }
 
 fn test_case(suite: &str, case: Case) -> TestCase {

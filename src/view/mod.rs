@@ -13,6 +13,7 @@ mod jsonpath;
 pub mod junit;
 mod markdown;
 mod nodeset;
+pub mod openmetrics;
 mod sanitize;
 pub mod schema;
 mod sort;
@@ -51,7 +52,12 @@ pub trait View {
     fn document(&self) -> serde_json::Value;
 
     /// For continuous integration: what `-o junit` prints, if there is such a report.
-    fn junit(&self) -> Option<String> {
+    fn junit(&self) -> Option<quick_junit::Report> {
+        None
+    }
+
+    /// For monitoring: what `-o openmetrics` prints, if there are metrics.
+    fn openmetrics(&self) -> Option<openmetrics::Metrics> {
         None
     }
 

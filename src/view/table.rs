@@ -176,7 +176,8 @@ impl Table {
             .collect();
         let left: usize = widths.iter().map(|width| width + GUTTER).sum();
         let room = layout.width.map(|width| width.saturating_sub(left));
-        let wraps = |room: &usize| self.last == LastColumn::Wrapped && *room >= NARROWEST;
+        // On a narrower rest of the line, a wrapped or cut column would not be readable.
+        let room = room.filter(|room| *room >= NARROWEST);
 
         let mut lines = Vec::with_capacity(rows.len());
         // comfy-table gives no lines for rows without cells.
@@ -188,7 +189,7 @@ impl Table {
             let mut start = labelled(&row[..aligned], &widths, line);
             let last = row.into_iter().next_back().unwrap_or_default();
             let mut last = match room {
-                Some(room) if wraps(&room) => wrap(&last, Some(room)),
+                Some(_) if self.last == LastColumn::Wrapped => wrap(&last, room),
                 Some(room) if self.last == LastColumn::Cut => vec![last.cut(room)],
                 _ => vec![last],
             }
@@ -277,6 +278,18 @@ mod tests {
             \x20                   since\n"
         );
         assert_eq!(plain_at(30, nodes()), Text::from(nodes()).plain());
+    }
+
+    #[test]
+    fn a_summary_is_cut_only_where_it_stays_readable() {
+        let cut = || Table {
+            last: LastColumn::Cut,
+            ..nodes()
+        };
+        let lines = plain_at(50, cut());
+        let last = "日本-2    erroring  the container exited with 1, …\n";
+        assert!(lines.ends_with(last), "{lines}");
+        assert_eq!(plain_at(30, cut()), Text::from(nodes()).plain());
     }
 
     #[test]

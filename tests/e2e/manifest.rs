@@ -1,11 +1,14 @@
 //! Custom resources as a scenario writes them down.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 #[derive(Clone)]
 pub struct Skyhook {
     pub name: String,
     pub spec: Value,
+    pub annotations: BTreeMap<String, String>,
 }
 
 #[derive(Clone)]
@@ -18,6 +21,7 @@ pub fn skyhook(name: &str) -> Skyhook {
     Skyhook {
         name: name.to_owned(),
         spec: json!({"packages": {}}),
+        annotations: BTreeMap::new(),
     }
 }
 
@@ -44,10 +48,18 @@ impl Skyhook {
         self
     }
 
+    /// An annotation of the operator.
+    #[must_use]
+    pub fn annotated(mut self, key: &str, value: &str) -> Self {
+        let key = format!("skyhook.nvidia.com/{key}");
+        self.annotations.insert(key, value.to_owned());
+        self
+    }
+
     pub fn body(&self) -> Value {
         json!({
             "apiVersion": "skyhook.nvidia.com/v1alpha1", "kind": "Skyhook",
-            "metadata": {"name": self.name},
+            "metadata": {"name": self.name, "annotations": self.annotations},
             "spec": self.spec,
         })
     }

@@ -38,6 +38,40 @@ fn dump(content: &[u8]) -> String {
     )
 }
 
+/// PowerShell redirects into files of UTF-16.
+#[test]
+fn utf16_files_are_read_as_utf8_ones() {
+    let text = std::fs::read_to_string("tests/clusters/apply-erroring/cluster.json");
+    let text = text.expect("a capture");
+    let marked = || format!("\u{feff}{text}");
+    let little: Vec<u8> = marked().encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let big: Vec<u8> = marked().encode_utf16().flat_map(u16::to_be_bytes).collect();
+    let expected = dump(text.as_bytes());
+    assert!(expected.contains("SKY201"), "{expected}");
+    assert_eq!(dump(&little), expected);
+    assert_eq!(dump(&big), expected);
+    let yaml = "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n";
+    let utf16: Vec<u8> = format!("\u{feff}{yaml}")
+        .encode_utf16()
+        .flat_map(u16::to_le_bytes)
+        .collect();
+    assert_eq!(dump(&utf16), dump(yaml.as_bytes()));
+    let cut = dump(&little[..little.len() - 1]);
+    assert!(cut.contains("it is not valid UTF-16"), "{cut}");
+}
+
+#[test]
+fn zip_archives_and_invalid_times_are_named() {
+    let zip = dump(b"PK\x03\x04\x14\x00\x00\x00\x08\x00cluster.json");
+    let says = "DIR/dump.json: neither JSON nor YAML: a zip archive; unpack it, and pass the directory to --from";
+    assert!(zip.contains(says), "{zip}");
+    let ran = run("status --from tests/clusters/complete --now yesterday").output();
+    ran.expect_code(64);
+    ran.expect_stderr(
+        "invalid value 'yesterday' for '--now <TIME>': expected a time such as 2026-11-20T10:00:00Z",
+    );
+}
+
 #[test]
 fn two_contexts_are_an_error() {
     assert_snapshot!(

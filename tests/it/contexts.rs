@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::fake_api::{FakeApi, Reply, Served};
-use crate::support::run::{Run, RunOutput};
+use crate::support::run::{Run, RunOutput, run};
 use crate::support::test_cluster::captured_api;
 
 /// Servers with a context each, in one kubeconfig.
@@ -196,7 +196,10 @@ fn writing_commands_take_one_context() {
             "status --contexts prod-* --from x",
             "--contexts cannot be used with --from",
         ),
-        ("collect --contexts prod-*", "does not support --contexts"),
+        (
+            "collect -o - --contexts prod-*",
+            "-o - cannot be used with --contexts",
+        ),
     ] {
         let output = servers.run(words);
         output.expect_code(64);
@@ -206,6 +209,61 @@ fn writing_commands_take_one_context() {
     unknown.expect_code(1);
     unknown.expect_stderr("context \"prod-wets\" not found");
     unknown.expect_stderr("did you mean prod-west");
+}
+
+#[test]
+fn each_context_has_a_file_of_its_own() {
+    let servers = three();
+    let directory = servers.directory.path();
+    for (command, extension) in [
+        ("collect -o", "tar.gz"),
+        ("report --no-logs --output-file", "html"),
+    ] {
+        let file = directory.join(format!("x.{extension}"));
+        let output = servers.run(&format!("{command} {} --contexts prod-*", file.display()));
+        output.expect_code(0);
+        let mut lines: Vec<&str> = output.stdout.lines().collect();
+        lines.sort_unstable();
+        let expected = ["prod-east", "prod-west"].map(|context| {
+            let file = directory.join(format!("x-{context}.{extension}"));
+            assert!(file.is_file(), "{}", output.transcript());
+            format!("{context}: {}", file.display())
+        });
+        assert_eq!(lines, expected);
+    }
+    let captured = directory.join("x-prod-east.tar.gz");
+    let diagnosis = run(&format!("diagnose stuck --from {}", captured.display())).output();
+    diagnosis.expect_code(2);
+    diagnosis.expect_stdout("SKY201");
+}
+
+#[test]
+fn reports_for_machines_name_the_context() {
+    let servers = three();
+    for format in ["junit", "openmetrics"] {
+        let output = servers.run(&format!(
+            "diagnose stuck --no-logs -o {format} --contexts *"
+        ));
+        output.expect_code(2);
+        assert_snapshot!(format, masked(&output.stdout));
+    }
+    let none = servers.run("node status -o junit --contexts prod-*");
+    none.expect_code(1);
+    none.expect_stderr("this command has no JUnit report");
+}
+
+/// Without the addresses of the servers, the time and ages.
+fn masked(output: &str) -> String {
+    let mut output = output.to_owned();
+    for (pattern, mask) in [
+        (r"127\.0\.0\.1:\d+", "127.0.0.1:[port]"),
+        (r"(?m)(taken_at_seconds\{.*\}) \d+", "$1 [time]"),
+        (r"(?m)(  )\d+[dhms](\d+[hms])?$", "$1[age]"),
+    ] {
+        let pattern = regex::Regex::new(pattern).expect("a pattern");
+        output = pattern.replace_all(&output, mask).into_owned();
+    }
+    output
 }
 
 /// All contexts are read at the same time: one after the other would take three times as long as one.

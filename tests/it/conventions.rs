@@ -23,7 +23,7 @@ const USES: &[(&str, &[&str])] = &[
     ("cluster", &["api", "bounded", "error", "reason", "redact"]),
     ("model", &["api", "cluster"]),
     ("view", &["error"]),
-    ("plan", &["api", "cluster", "view"]),
+    ("plan", &["api", "cluster", "model", "view"]),
     (
         "rules",
         &["api", "cluster", "model", "plan", "redact", "view"],
@@ -64,7 +64,8 @@ const USES: &[(&str, &[&str])] = &[
     (
         "ctx",
         &[
-            "apply", "args", "cluster", "connect", "error", "plan", "screen", "view",
+            "apply", "args", "bounded", "cluster", "connect", "error", "plan", "reason", "screen",
+            "view",
         ],
     ),
     ("program", &[]),
@@ -101,6 +102,8 @@ const FILE_USES: &[(&str, &str)] = &[
     ("cli/completion", "lint"),
     ("cli/completion", "rules"),
     ("cli/completion", "view"),
+    // Masked values of captures are not compared.
+    ("commands/diff", "redact"),
     // Journals and plans are files.
     ("commands/apply_plan.rs", "apply"),
     ("commands/journal.rs", "apply"),
@@ -475,8 +478,12 @@ fn documents_name_existing_files() {
         root.join("SECURITY.md"),
     ];
     documents.push(root.join("tests/e2e/README.md"));
-    let pages = std::fs::read_dir(root.join("docs")).expect("a directory");
-    documents.extend(pages.map(|page| page.expect("an entry").path()));
+    documents.push(root.join("SKILL.md"));
+    for directory in ["docs", "docs/codes"] {
+        let pages = std::fs::read_dir(root.join(directory)).expect("a directory");
+        let pages = pages.map(|page| page.expect("an entry").path());
+        documents.extend(pages.filter(|page| page.is_file()));
+    }
     check(documents.iter().flat_map(|document| {
         let text = std::fs::read_to_string(document).expect("a document");
         let named = path.captures_iter(&text).map(|found| found[1].to_owned());

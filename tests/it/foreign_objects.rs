@@ -305,6 +305,9 @@ fn cordon_without_proof_is_not_released() {
         node["metadata"]["annotations"][key("cordon_gone")] = json!("true");
         node["metadata"]["managedFields"] = managers;
         test_cluster.fake.load(node);
+        let preview = test_cluster.run("cordon release node-1 --dry-run");
+        let promises = preview.stdout.lines().any(|line| line.trim() == "uncordon");
+        assert!(!promises, "{}", preview.transcript());
         let ran = test_cluster.run("cordon release node-1 --confirm");
         let node = test_cluster.node("node-1");
         assert_eq!(

@@ -9,8 +9,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use kubectl_skyhook::commands::completion;
+use kubectl_skyhook::commands::explain::markdown;
 use kubectl_skyhook::commands::schema::documents;
 use kubectl_skyhook::view::format::json;
+
+use crate::support::run::run;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -116,5 +119,57 @@ fn doc_tables_are_up_to_date() {
         sections += text.matches("<!-- generated: ").count();
         assert_eq!(stale(&path, &pages::filled(&text)), None);
     }
-    assert_eq!(sections, 4);
+    assert_eq!(sections, 10);
+}
+
+/// One page for each code: `docs/codes/SKY101.md`.
+#[test]
+fn pages_of_codes_are_up_to_date() {
+    let expected = markdown::pages();
+    assert_eq!(stale_in("docs/codes", &expected), Vec::<String>::new());
+}
+
+#[test]
+fn explain_prints_the_page_of_a_code() {
+    let page = |code: &str| {
+        let path = root().join(format!("docs/codes/{code}.md"));
+        std::fs::read_to_string(path).expect("a page")
+    };
+    let output = run("explain SKY101 package-erroring SKY861 --markdown").output();
+    output.expect_code(0);
+    let expected = [page("SKY101"), page("SKY201"), page("SKY861")].join("\n");
+    assert_eq!(output.stdout, expected);
+}
+
+/// The command of the CronJob in `docs/teams.md` runs as written.
+#[test]
+fn the_cron_job_of_the_docs_runs() {
+    let page = std::fs::read_to_string(root().join("docs/teams.md")).expect("a page");
+    let mut lines = page.lines().map(str::trim);
+    let command = lines.find_map(|line| line.strip_prefix("kubectl-skyhook "));
+    let (words, file) = command
+        .expect("a command")
+        .split_once(" > ")
+        .expect("a file");
+    assert_eq!(file, "/textfile/skyhook.prom.tmp");
+    let captured = crate::support::clusters::named("apply-erroring");
+    let output = run(&format!("{words} --from {}", captured.path())).output();
+    output.expect_code(0);
+    assert!(output.stdout.ends_with("# EOF\n"), "{}", output.stdout);
+}
+
+#[test]
+fn terms_and_grades_have_a_page() {
+    insta::assert_snapshot!(
+        run("explain B4 compartment --markdown")
+            .output()
+            .transcript()
+    );
+}
+
+#[test]
+fn markdown_is_no_document() {
+    let output = run("explain SKY101 --markdown -o json").output();
+    output.expect_code(64);
+    insta::assert_snapshot!(output.transcript());
 }

@@ -36,6 +36,7 @@ const READS: &[(&str, &str, &str)] = &[
         "apply-erroring",
         "report --force --output-file /dev/null",
     ),
+    ("diff", "apply-erroring", "diff tests/clusters/complete"),
     ("node status", "apply-erroring", "node status -o wide"),
     ("node list", "apply-erroring", "node list --skyhook gpu-tune"),
     ("package status", "apply-erroring", "package status --skyhook gpu-tune"),

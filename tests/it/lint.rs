@@ -287,3 +287,24 @@ fn rules_are_listed_and_explained() {
         explained.expect_stdout(format!("{} {} ({})\n", rule.code, rule.name, rule.severity));
     }
 }
+
+/// `kubectl apply` accepts manifests of UTF-16, too.
+#[test]
+fn utf16_manifests_are_checked() {
+    let bad =
+        std::fs::read_to_string("tests/lint/package_name_invalid/bad.yaml").expect("a fixture");
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("manifest.yaml");
+    let lint_of = |bytes: Vec<u8>| {
+        std::fs::write(&file, bytes).expect("a file");
+        run(&format!("lint --offline -f {}", file.display())).output()
+    };
+    let utf8 = lint_of(bad.clone().into_bytes());
+    utf8.expect_code(2);
+    let marked = format!("\u{feff}{bad}");
+    let utf16 = lint_of(marked.encode_utf16().flat_map(u16::to_le_bytes).collect());
+    assert_eq!(utf16.parts(), utf8.parts());
+    let cut = lint_of(vec![0xff, 0xfe, b'a']);
+    cut.expect_code(1);
+    cut.expect_stderr("it is not valid UTF-16");
+}

@@ -51,27 +51,27 @@ fn named_node_is_read_alone() {
             [6, 7],
         ),
         ("node ignore node-1 --dry-run", [5, 5]),
-        ("node unignore node-1 --dry-run", [6, 7]),
+        ("node unignore node-1 --dry-run", [7, 8]),
         (
             "node leave-batch node-1 --skyhook gpu-tune --dry-run",
             [5, 5],
         ),
-        ("node reset node-1 --skyhook gpu-tune --dry-run", [6, 7]),
+        ("node reset node-1 --skyhook gpu-tune --dry-run", [7, 8]),
         ("node repair node-1 --skyhook gpu-tune --dry-run", [5, 5]),
-        ("reset gpu-tune --node node-1 --dry-run", [6, 7]),
+        ("reset gpu-tune --node node-1 --dry-run", [7, 8]),
         (
             "reset gpu-tune --package driver --node node-1 --dry-run",
-            [6, 7],
+            [7, 8],
         ),
         (
             "package rerun driver --skyhook gpu-tune --node node-1 --dry-run",
-            [6, 7],
+            [7, 8],
         ),
         (
             "package retry driver --skyhook gpu-tune --node node-1 --dry-run",
             [7, 8],
         ),
-        ("cordon release node-1 --dry-run", [6, 7]),
+        ("cordon release node-1 --dry-run", [7, 8]),
         ("diagnose node node-1", [7, 8]),
     ];
     let counted = table.map(|(words, _)| {

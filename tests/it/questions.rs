@@ -35,7 +35,7 @@ const ANSWERS: [(&str, &str, &str); 20] = [
     (
         "two-priorities",
         "--no-pause --dry-run",
-        "reruns base on 1 node",
+        "base   install on 1 node",
     ),
     ("complete", "", "Collected 3 nodes, 1 custom resource"),
     (

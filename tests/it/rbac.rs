@@ -192,14 +192,14 @@ fn commands_request_no_more_than_their_role() {
             .collect();
         let beyond: Vec<&Right> = needed.difference(&allowed).collect();
         assert!(beyond.is_empty(), "{words} took {beyond:?}");
-        // The newer API, which alone has Jobs, is not served here; and there is no webhook with a Service, and
-        // no Deployment that tells the namespace of the lease.
+        // The newer API, which alone has Jobs, is not served here; and there is no webhook with a Service, no Deployment
+        // that tells the namespace of the lease, and no drain that a budget could refuse.
         let absent = |r: &&Right| {
             r.group.starts_with("nodewright")
                 || r.group == "batch"
                 || matches!(
                     r.resource.as_str(),
-                    "services" | "endpointslices" | "leases"
+                    "services" | "endpointslices" | "leases" | "poddisruptionbudgets"
                 )
         };
         let unused: Vec<&Right> = allowed

@@ -1,5 +1,6 @@
 //! The commands that rules suggest are valid and fit the state of the cluster.
 
+mod many_nodes;
 mod model;
 
 use std::collections::BTreeSet;
@@ -404,6 +405,7 @@ fn resume_does_not_promise_permanently_failed_packages() {
     let said = format!(
         "resume gpu  (B1: changes objects, runs nothing)\n\n\
          nodewright/gpu\n  remove annotation nodewright.nvidia.com/pause=true\n\n\
+         gpu     ONCE APPLIED\ndriver  unchanged\n\n\
          - warning: {stays}\n"
     );
     assert_eq!(preview.stdout, said, "{}", preview.transcript());

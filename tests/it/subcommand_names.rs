@@ -5,6 +5,7 @@ use kubectl_skyhook::program::Program;
 use serde_json::{Value, json};
 
 use crate::support::fake_api::FakeApi;
+use crate::support::run::run;
 use crate::support::test_cluster::{CR, TestCluster, operator};
 
 /// Commands whose first argument is a custom resource or a subcommand, as `COMMAND SUBCOMMAND`.
@@ -71,5 +72,102 @@ fn custom_resource_named_like_a_subcommand_is_reachable_by_its_kind() {
             ran.expect_code(0);
             ran.expect_stdout(format!("skyhook/{name}"));
         }
+    }
+}
+
+/// Four custom resources, each with one failing node: as many causes.
+fn four_causes(names: [&str; 4]) -> String {
+    let items = names.iter().enumerate().flat_map(|(at, name)| {
+        let key = |word: &str| format!("skyhook.nvidia.com/{word}_{name}");
+        let entry = json!({"driver|1.0.0": {
+            "name": "driver", "version": "1.0.0", "image": "registry.example/driver", "stage": "apply", "state": "erroring",
+        }});
+        let skyhook = json!({
+            "apiVersion": "skyhook.nvidia.com/v1alpha1", "kind": "Skyhook",
+            "metadata": {"name": name, "uid": format!("uid-{at}")},
+            "spec": {
+                "nodeSelectors": {"matchLabels": {"pool": name}},
+                "packages": {"driver": {"version": "1.0.0", "image": "registry.example/driver"}},
+            },
+        });
+        let node = json!({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": {"name": format!("node-{at}"), "labels": {"pool": name}, "annotations": {
+                key("nodeState"): entry.to_string(), key("status"): "erroring",
+            }},
+        });
+        [skyhook, node]
+    });
+    let items: Vec<Value> = items.collect();
+    json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
+}
+
+/// Whether the report shows this custom resource in full, and no other.
+fn shows(report: &str, name: &str) -> bool {
+    let heads: Vec<&str> = report
+        .lines()
+        .filter(|line| line.starts_with("error "))
+        .collect();
+    let [head] = heads.as_slice() else {
+        return false;
+    };
+    head.starts_with(&format!("error SKY201 package-erroring  {name} driver on "))
+}
+
+#[test]
+fn custom_resource_named_like_a_number_is_told_from_a_cause() {
+    let diagnose = |names: [&str; 4], words: &str| {
+        run(&format!("diagnose stuck {words} --no-logs --from -"))
+            .stdin(four_causes(names))
+            .output()
+    };
+    let plain = ["a", "b", "c", "d"];
+    diagnose(plain, "").expect_stdout("kubectl skyhook diagnose stuck 1\n");
+    for words in ["2", "cause/2", "CAUSE/2"] {
+        let ran = diagnose(plain, words);
+        assert!(shows(&ran.stdout, "b"), "{}", ran.transcript());
+        assert_eq!((ran.stderr.as_str(), ran.code), ("", Some(2)));
+    }
+
+    let numbers = ["a", "1", "2", "d"];
+    let index = diagnose(numbers, "");
+    index.expect_stdout("kubectl skyhook diagnose stuck cause/1\n");
+    let by_name = diagnose(numbers, "2");
+    assert!(shows(&by_name.stdout, "2"), "{}", by_name.transcript());
+    assert_eq!(
+        by_name.stderr,
+        "2 is a Skyhook here; to show cause 2: kubectl skyhook diagnose stuck cause/2\n"
+    );
+    let by_kind = diagnose(numbers, "skyhook/2");
+    assert_eq!(by_kind.parts(), (by_name.stdout.as_str(), "", Some(2)));
+    let first = diagnose(numbers, "cause/1");
+    let last = diagnose(numbers, "cause/4");
+    assert!(!shows(&first.stdout, "d") && first.stderr.is_empty());
+    assert_ne!(first.stdout, last.stdout);
+
+    for (words, says) in [
+        ("cause/5", "there is no cause 5: 4 causes found"),
+        ("cause/0", "there is no cause 0: 4 causes found"),
+        ("cause/x", "expected cause/N, such as cause/2"),
+        ("a cause/2", "cause/2 is shown alone: omit other names"),
+    ] {
+        let ran = diagnose(plain, words);
+        ran.expect_code(64);
+        ran.expect_stderr(says);
+    }
+}
+
+/// Only `diagnose stuck` takes the number of a cause.
+#[test]
+fn number_in_place_of_a_rule_is_explained() {
+    for words in [
+        "explain 2",
+        "fix 2 --from tests/clusters/complete",
+        "diagnose stuck --rule 2",
+    ] {
+        let ran = run(words).output();
+        ran.expect_code(64);
+        ran.expect_stderr("expected the code or name of a rule, not the number of a cause: 2");
+        ran.expect_stderr("kubectl skyhook diagnose stuck cause/2");
     }
 }

@@ -89,6 +89,33 @@ fn nodes_are_restored_before_the_custom_resource_is_recreated() {
     );
 }
 
+/// There is no old object whose end has to be awaited.
+#[test]
+fn nothing_is_awaited_for_a_resource_that_is_gone() {
+    let cluster = TestCluster::captured("deleted-while-paused");
+    let saved = cluster.state.path().join("saved.json");
+    std::fs::write(&saved, cluster.cr().expect("it is there").to_string()).expect("a file");
+    cluster.run(STRIP).expect_code(0);
+    assert_eq!(cluster.cr(), None);
+    for from in [String::new(), format!("-f {}", saved.display())] {
+        let preview = cluster.run(&format!("undelete gpu-tune {from} --dry-run"));
+        preview.expect_code(0);
+        preview.expect_stdout("skyhook/gpu-tune\n  create\n");
+        preview.expect_no_stdout("wait until");
+        preview.expect_no_stdout("Kubernetes cannot cancel a deletion");
+        let plan = cluster.state.path().join("plan.json");
+        let _ = std::fs::remove_file(&plan);
+        cluster
+            .run(&format!(
+                "undelete gpu-tune {from} --plan-out {}",
+                plan.display()
+            ))
+            .expect_code(0);
+        let plan = std::fs::read_to_string(&plan).expect("a plan");
+        assert!(!plan.contains("gone"), "{plan}");
+    }
+}
+
 #[test]
 fn custom_resource_is_not_recreated_if_a_node_cannot_be_restored() {
     let cluster = TestCluster::captured("deleted-while-paused");

@@ -5,7 +5,7 @@ use std::fmt;
 
 use jiff::Timestamp;
 use serde::de::{Error, IgnoredAny, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -114,7 +114,7 @@ pub struct CompartmentStatus {
     pub batch_state: Option<BatchState>,
 }
 
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct BatchState {
     pub current_batch: i64,

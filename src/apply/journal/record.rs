@@ -1,6 +1,6 @@
 //! The content of a journal: lines of JSON, and the plan that undoes them. Pure.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use jiff::Timestamp;
@@ -74,12 +74,17 @@ pub struct Record {
 
 /// The journals reverted by others; add journals newest first.
 #[derive(Debug, Default)]
-pub struct Undone(BTreeSet<String>);
+pub struct Undone(BTreeMap<String, bool>);
 
 impl Undone {
-    /// Whether a newer journal took this one back.
+    /// Whether a newer journal undid this one.
     pub fn holds(&self, id: &str) -> bool {
-        self.0.contains(id)
+        self.0.contains_key(id)
+    }
+
+    /// Whether it is undone although no undo changed anything, as after the operator had restored the old values.
+    pub fn without_change(&self, id: &str) -> bool {
+        self.0.get(id) == Some(&false)
     }
 
     /// Adds a journal. An undo reverts nothing if it was incomplete, skipped every step, or was undone itself.
@@ -88,7 +93,8 @@ impl Undone {
             && !self.holds(&record.begun.id)
             && record.has_taken_back()
         {
-            self.0.insert(other.clone());
+            let mut results = record.counted().flatten();
+            *self.0.entry(other.clone()).or_default() |= results.any(StepResult::changed);
         }
     }
 }

@@ -14,6 +14,9 @@ const ALIASED: usize = 16 << 20;
 ///
 /// It is no text, or text without a key.
 pub fn look(head: &[u8]) -> Result<(), String> {
+    if head.starts_with(b"PK\x03\x04") {
+        return Err("a zip archive; unpack it, and pass the directory to --from".to_owned());
+    }
     let text = match std::str::from_utf8(head) {
         Ok(text) => text,
         // The beginning may end within a letter.

@@ -19,6 +19,7 @@ use thiserror::Error;
 
 use super::{Cluster, clock};
 use crate::api::ApiFlavor;
+use crate::bounded::utf16::{self, Utf16};
 use crate::bounded::{self, MOST_CAPTURE, MOST_LOG, Unpacked};
 use crate::reason::plain_reason;
 use loader::ManifestLoader;
@@ -213,6 +214,11 @@ fn read_unpacked(
     loader: &mut ManifestLoader,
 ) -> Result<(), DumpError> {
     let io = |source| unreadable(label, source);
+    if utf16::begins(head) {
+        let (head, stream) = peek(label, Utf16::new(stream, head))?;
+        documents::look(&head).map_err(|why| DumpError::syntax(label, why))?;
+        return read_objects(label, stem, &head, stream, loader);
+    }
     if !is_tar(head) {
         documents::look(head).map_err(|why| DumpError::syntax(label, why))?;
         return read_objects(label, stem, head, stream, loader);

@@ -41,6 +41,8 @@ const NO_LIMIT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
   kubectl skyhook diagnose stuck --from ticket-4711.tar.gz")]
 pub struct Args {
     /// The file to write, or - for standard output; by default skyhook-TIME.tar.gz
+    ///
+    /// With --contexts, the name of the context is added to the name of the file.
     // By its id it replaces the flag of the same name that all commands have.
     #[arg(id = "format", short = 'o', long = "output", value_name = "FILE", value_parser = capture_file)]
     output: Option<OutputFormat>,
@@ -80,7 +82,7 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let target = Target::of(args.path()?, args.force, "-o")?;
+    let target = Target::of(ctx, args.path()?, args.force, "-o")?;
     let request = CollectRequest {
         limits: CaptureLimits {
             size: args.max_size,

@@ -1,6 +1,7 @@
 mod changes;
 mod checks;
 mod outcome;
+mod ready;
 mod report;
 mod versions;
 
@@ -13,6 +14,7 @@ use crate::args::duration::duration;
 use crate::cluster::Cluster;
 use crate::commands;
 use crate::commands::shared::command::command;
+use crate::commands::shared::mutes::{LoadedMutes, MuteFlags};
 use crate::ctx::{Ctx, interrupt};
 use crate::error::{Error, Exit, Result};
 use crate::rules::{Blocks, Rule, Scope};
@@ -33,6 +35,9 @@ use crate::view::duration_text;
 #[command(after_help = "Examples:
   kubectl skyhook diagnose check
 
+  # Before an upgrade to v0.21: what it breaks
+  kubectl skyhook diagnose check --for v0.21
+
   # After an installation: wait until all checks pass, for at most five minutes
   kubectl skyhook diagnose check --wait --timeout 5m")]
 pub struct Args {
@@ -43,6 +48,13 @@ pub struct Args {
     /// How long to repeat the checks; 0 means no limit
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration, requires = "wait")]
     timeout: Duration,
+
+    /// Also check what breaks with this version of the operator: v0.21, which drops the API group of Skyhook
+    #[arg(long = "for", value_name = "VERSION", value_parser = ["v0.21"])]
+    ready_for: Option<String>,
+
+    #[command(flatten)]
+    muting: MuteFlags,
 }
 
 /// The pause before the checks run again.
@@ -66,9 +78,9 @@ fn rules() -> Vec<&'static Rule> {
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     if !args.wait {
-        let page = run_checks(ctx).await?;
+        let (page, muting) = run_checks(ctx, args).await?;
         ctx.show(&page)?;
-        return Ok(page.exit());
+        return Ok(muting.exit(page.exit()));
     }
     let interrupted = interrupt();
     let over = async {
@@ -81,13 +93,13 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let mut last = None;
     let ended = {
         let rounds = async {
-            let mut page = run_checks(ctx).await?;
+            let (mut page, _) = run_checks(ctx, args).await?;
             while !last.insert(page).passed {
                 tokio::time::sleep(PAUSE).await;
                 // Retry while the server does not respond.
                 page = loop {
-                    match run_checks(ctx).await {
-                        Ok(page) => break page,
+                    match run_checks(ctx, args).await {
+                        Ok((page, _)) => break page,
                         Err(_) => tokio::time::sleep(PAUSE).await,
                     }
                 };
@@ -116,13 +128,15 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     Ok(ended.unwrap_or_else(|| last.exit()))
 }
 
-async fn run_checks(ctx: &mut Ctx) -> Result<CheckReport> {
+async fn run_checks(ctx: &mut Ctx, args: &Args) -> Result<(CheckReport, LoadedMutes)> {
     let cluster: Cluster = ctx.load(&Scope::default().needs()).await?;
+    let muting = args.muting.load(ctx, &cluster)?;
     let installation = ctx.installation(&cluster).await;
     let answers = ctx.may_change(&every_change(&cluster)).await;
     let changes = changes(&cluster, &commands::all(), answers.as_ref());
-    Ok(CheckReport::new(
-        &cluster,
-        checks(&cluster, &installation, changes),
-    ))
+    let mut checks = checks(&cluster, &installation, changes, &muting.mutes);
+    if args.ready_for.is_some() {
+        checks.extend(ready::ready(&cluster));
+    }
+    Ok((CheckReport::new(&cluster, checks), muting))
 }

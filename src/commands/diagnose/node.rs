@@ -1,4 +1,5 @@
 mod chain;
+mod document;
 mod relevant;
 mod report;
 mod same_cause;
@@ -10,9 +11,11 @@ use self::report::NodeReport;
 use crate::args::nodes::NodeArg;
 use crate::cluster::{Cluster, Node, Only, Read, Source};
 use crate::commands::shared::command::command;
+use crate::commands::shared::mutes::MuteFlags;
 use crate::commands::shared::nodes;
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
+use crate::rules::mute::Mutes;
 use crate::rules::{self, Scope, reason};
 
 /// Explain why a node is not complete
@@ -33,12 +36,15 @@ pub struct Args {
     /// The node
     #[arg(value_name = "NODE")]
     node: NodeArg,
+
+    #[command(flatten)]
+    muting: MuteFlags,
 }
 
 command! {
     "diagnose node": Args => run,
     needs: Scope::default().needs(),
-    prints: { "NodeDiagnosis": report::Document<'static> },
+    prints: { "NodeDiagnosis": document::Document<'static> },
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
@@ -50,13 +56,20 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         _ => None,
     };
     let cluster = ctx.only(only).load(&Scope::default().needs()).await?;
-    let page = view(&cluster, nodes::single(&cluster, &args.node)?);
+    let muting = args.muting.load(ctx, &cluster)?;
+    let page = view(
+        &cluster,
+        nodes::single(&cluster, &args.node)?,
+        &muting.mutes,
+    );
     ctx.show(&page)?;
-    Ok(page.exit())
+    Ok(muting.exit(page.exit()))
 }
 
-fn view<'a>(cluster: &'a Cluster, node: &'a Node) -> NodeReport<'a> {
+fn view<'a>(cluster: &'a Cluster, node: &'a Node, mutes: &Mutes) -> NodeReport<'a> {
     let mut report = rules::diagnose(cluster, &Scope::default());
+    // Marked, not hidden: the node is explained with all its findings.
+    mutes.mark(cluster, &mut report.findings);
     reason::add(cluster, &mut report.findings);
     same_cause::extend_to_all_nodes(cluster, &mut report.findings, node);
     let (unreadable, unseen) = (unreadable(cluster), unseen(cluster));

@@ -2,14 +2,16 @@ use crate::args::named;
 use crate::args::nodes::NodeFlags;
 use crate::cluster::Cluster;
 use crate::cluster::kept_logs;
+use crate::commands::shared::baseline::{self, Baseline, BaselineFlags};
 use crate::commands::shared::command::command;
-use crate::commands::shared::diagnosis::{self, Diagnosis};
+use crate::commands::shared::diagnosis::{self, Diagnosis, cause_argument, object_named};
 use crate::commands::shared::fail_on::FailOn;
+use crate::commands::shared::mutes::MuteFlags;
 use crate::commands::shared::rule::find_rule;
 use crate::commands::shared::scope;
 use crate::ctx::Ctx;
-use crate::error::{Exit, Result};
-use crate::rules::{self, Report, Scope};
+use crate::error::{Error, Exit, Result};
+use crate::rules::{self, Finding, Report, Scope};
 
 /// Find what is stuck, why, and how to fix it
 ///
@@ -35,12 +37,17 @@ use crate::rules::{self, Report, Scope};
   # One custom resource, one node
   kubectl skyhook diagnose stuck gpu-tune --node gpu-0001
 
+  # In CI: fail only on findings that were not there before the change
+  kubectl skyhook diagnose stuck -o json > before.json
+  kubectl skyhook diagnose stuck --baseline before.json
+
   # From files, without a cluster
   kubectl get nodes,skyhooks,pods,jobs,events -A -o json | kubectl skyhook diagnose stuck --from -")]
 pub struct Args {
-    /// Look only at these custom resources, or at this node; or show the cause of this number in full
-    #[arg(value_name = "NAME|N", value_parser = named::skyhook)]
-    names: Vec<String>,
+    /// Look only at these custom resources, or at this node; or show the cause of this number in full: N, or cause/N
+    /// where a custom resource or a node is named N
+    #[arg(value_name = "NAME|N", value_parser = Subject::parse)]
+    names: Vec<Subject>,
 
     #[command(flatten)]
     on: NodeFlags,
@@ -60,6 +67,12 @@ pub struct Args {
     /// Minimum severity of findings that cause exit code 2
     #[arg(long, value_name = "LEVEL", value_enum, default_value_t = FailOn::Error, ignore_case = true)]
     fail_on: FailOn,
+
+    #[command(flatten)]
+    baseline: BaselineFlags,
+
+    #[command(flatten)]
+    muting: MuteFlags,
 }
 
 command! {
@@ -73,13 +86,19 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let rules = args.rule.iter().map(|rule| find_rule(rule));
     let rules = rules.collect::<Result<Vec<_>>>()?;
     let cluster = ctx.load(&Scope::needs_of(&rules)).await?;
-    let subjects = args.subjects(&cluster);
-    let mut scope = scope::of(&cluster, subjects.skyhooks, &args.on, rules)?;
+    let subjects = args.subjects(&cluster)?;
+    for note in subjects.notes {
+        ctx.note(note);
+    }
+    let mut scope = scope::of(&cluster, &subjects.skyhooks, &args.on, rules)?;
     scope.nodes.extend(subjects.nodes);
-    let report = rules::diagnose(&cluster, &scope);
-    let exit = exit(args.fail_on, &report, &cluster);
+    let muting = args.muting.load(ctx, &cluster)?;
+    let baseline = args.baseline.of_diagnosis(ctx, &scope)?;
+    let report = rules::diagnose(&cluster, &scope).mute(&cluster, &muting.mutes);
+    let exit = muting.exit(exit(args.fail_on, &report, &cluster, baseline.as_ref()));
     let mut diagnosis = Diagnosis::new(&cluster, report)
         .narrowed(scope.is_narrow())
+        .compared(baseline.as_ref())
         .only(subjects.cause)?;
     if !args.no_logs {
         let tails = ctx
@@ -91,41 +110,83 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     Ok(exit)
 }
 
-/// What the positional arguments name.
-#[derive(Default)]
-struct Subjects<'a> {
-    skyhooks: &'a [String],
-    nodes: Vec<String>,
-    /// The number of a cause.
-    cause: Option<usize>,
+/// A positional argument.
+#[derive(Debug, Clone)]
+enum Subject {
+    /// A custom resource, a node, or the number of a cause: `gpu-tune`, `2`.
+    Any(String),
+    /// `skyhook/2`
+    Skyhook(String),
+    /// `cause/2`
+    Cause(usize),
 }
 
-impl Args {
-    /// A custom resource comes before a node of that name, and a node before a number.
-    fn subjects(&self, cluster: &Cluster) -> Subjects<'_> {
-        let known = |name: &String| cluster.node(name).is_some();
-        match self.names.as_slice() {
-            [name] if cluster.skyhook(name).is_none() && known(name) => Subjects {
-                nodes: vec![name.clone()],
-                ..Subjects::default()
-            },
-            [name] if cluster.skyhook(name).is_none() && name.parse::<usize>().is_ok() => {
-                Subjects {
-                    cause: name.parse().ok(),
-                    ..Subjects::default()
-                }
+impl Subject {
+    fn parse(text: &str) -> std::result::Result<Subject, String> {
+        match text.split_once('/') {
+            Some((kind, number)) if kind.eq_ignore_ascii_case("cause") => {
+                let number = number
+                    .parse()
+                    .map_err(|_| "expected cause/N, such as cause/2")?;
+                Ok(Subject::Cause(number))
             }
-            skyhooks => Subjects {
-                skyhooks,
-                ..Subjects::default()
-            },
+            Some(_) => named::skyhook(text).map(Subject::Skyhook),
+            None => named::skyhook(text).map(Subject::Any),
         }
     }
 }
 
-/// Findings at the threshold fail, and so does an answer from which a source is missing: a script must not take it for
+/// The objects or the cause that the positional arguments name.
+#[derive(Default)]
+struct Subjects {
+    skyhooks: Vec<String>,
+    nodes: Vec<String>,
+    /// The number of a cause.
+    cause: Option<usize>,
+    notes: Vec<String>,
+}
+
+impl Args {
+    /// A custom resource comes before a node of that name, and a node before a number.
+    fn subjects(&self, cluster: &Cluster) -> Result<Subjects> {
+        let mut subjects = Subjects::default();
+        match self.names.as_slice() {
+            [Subject::Cause(number)] => subjects.cause = Some(*number),
+            [Subject::Any(name)] => {
+                let number = name.parse().ok();
+                if let (Some(number), Some(object)) = (number, object_named(cluster, name)) {
+                    subjects.notes.push(format!(
+                        "{name} is a {object} here; to show cause {number}: kubectl skyhook diagnose stuck {}",
+                        cause_argument(cluster, number)
+                    ));
+                }
+                match (cluster.skyhook(name), cluster.node(name), number) {
+                    (None, Some(_), _) => subjects.nodes.push(name.clone()),
+                    (None, None, Some(number)) => subjects.cause = Some(number),
+                    _ => subjects.skyhooks.push(name.clone()),
+                }
+            }
+            names => {
+                for name in names {
+                    match name {
+                        Subject::Any(name) | Subject::Skyhook(name) => {
+                            subjects.skyhooks.push(name.clone());
+                        }
+                        Subject::Cause(number) => {
+                            let alone = format!("cause/{number} is shown alone: omit other names");
+                            return Err(Error::usage(alone));
+                        }
+                    }
+                }
+            }
+        }
+        Ok(subjects)
+    }
+}
+
+/// Findings at the threshold that are not in the baseline fail, and so does an answer from which a source is missing: a script must not take it for
 /// "nothing stuck".
-fn exit(fail_on: FailOn, report: &Report, cluster: &Cluster) -> Exit {
+fn exit(fail_on: FailOn, report: &Report, cluster: &Cluster, baseline: Option<&Baseline>) -> Exit {
     if fail_on == FailOn::Never {
         return Exit::Done;
     }
@@ -134,7 +195,12 @@ fn exit(fail_on: FailOn, report: &Report, cluster: &Cluster) -> Exit {
         .iter()
         .flat_map(|n| n.rule.needs.iter().chain(n.rule.optional_sources));
     let nothing_checked = report.not_checked.len() == report.counts.rules;
-    if report.findings.iter().any(|f| fail_on.includes(f.severity)) {
+    let fails = |finding: &Finding| {
+        let known =
+            |baseline: &Baseline| !baseline.is_new(&baseline::key(finding), finding.severity);
+        fail_on.includes(finding.severity) && !baseline.is_some_and(known)
+    };
+    if report.findings.iter().any(fails) {
         Exit::Findings
     } else if nothing_checked || unchecked.any(|s| cluster.missing(*s).is_some()) {
         Exit::Failed

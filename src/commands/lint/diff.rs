@@ -2,10 +2,10 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
-use crate::cluster::applied::applied;
+use crate::cluster::applied::{applied, changeable};
 use crate::lint::Input;
 use crate::view::format::yaml;
 use crate::view::text::{self, Label, Text};
@@ -72,38 +72,4 @@ pub(super) fn text(changes: &[ObjectChange]) -> Text {
         }
     }
     body
-}
-
-/// The part of an object that a manifest can change: labels, annotations and spec, in the order of their keys.
-fn changeable(object: &Value) -> Value {
-    let mut kept = Map::new();
-    for field in ["labels", "annotations"] {
-        let mut members = object["metadata"][field]
-            .as_object()
-            .cloned()
-            .unwrap_or_default();
-        // A copy of the whole object, by kubectl.
-        members.retain(|key, _| key != "kubectl.kubernetes.io/last-applied-configuration");
-        if !members.is_empty() {
-            kept.insert(field.to_owned(), sorted(&Value::Object(members)));
-        }
-    }
-    kept.insert("spec".to_owned(), sorted(&object["spec"]));
-    kept.into()
-}
-
-/// A value with all keys in order, so that only changes differ.
-fn sorted(value: &Value) -> Value {
-    match value {
-        Value::Object(members) => {
-            let mut members: Vec<_> = members.iter().collect();
-            members.sort_by_key(|(key, _)| *key);
-            members
-                .into_iter()
-                .map(|(key, value)| (key.clone(), sorted(value)))
-                .collect()
-        }
-        Value::Array(items) => items.iter().map(sorted).collect(),
-        value => value.clone(),
-    }
 }

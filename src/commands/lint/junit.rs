@@ -2,42 +2,45 @@
 
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
+use super::key::key;
 use super::subject::subject_text;
+use crate::commands::shared::baseline::Comparison;
 use crate::lint::{LintFinding, LintReport};
 use crate::rules::Severity;
 
 /// A JUnit report: one suite for each file, and one test case for each finding. Errors and warnings are failures,
-/// suppressed findings are skipped tests. A file without findings has one passed test case.
-pub(super) fn report(lint: &LintReport) -> String {
+/// suppressed findings and those of the baseline are skipped tests. A file without findings has one passed test case.
+pub(super) fn report(lint: &LintReport, comparison: Option<&Comparison>) -> Report {
     let mut report = Report::new("lint");
     for file in &lint.files {
         let mut suite = TestSuite::new(file.as_str());
         let findings = lint.findings.iter().filter(|f| f.file == *file);
-        suite.add_test_cases(findings.map(test_case));
+        suite.add_test_cases(findings.map(|finding| {
+            let known = comparison.filter(|comparison| !comparison.has_new(&key(finding)));
+            test_case(finding, known)
+        }));
         if suite.test_cases.is_empty() {
             suite.add_test_case(TestCase::new("no findings", TestCaseStatus::success()));
         }
         report.add_test_suite(suite);
     }
-    report.to_string().expect("text is valid XML")
+    report
 }
 
-fn test_case(finding: &LintFinding) -> TestCase {
+fn test_case(finding: &LintFinding, known: Option<&Comparison>) -> TestCase {
     let subject = subject_text(&finding.subject);
-    let mut status = match (&finding.suppressed, finding.severity) {
+    let skipped = match known {
+        Some(comparison) => Some(format!("known in {}", comparison.file)),
+        None => finding.suppressed.clone(),
+    };
+    let mut status = match (&skipped, finding.severity) {
         (Some(_), _) => TestCaseStatus::skipped(),
         (None, Severity::Info) => TestCaseStatus::success(),
         (None, _) => TestCaseStatus::non_success(NonSuccessKind::Failure),
     };
-    status.set_message(
-        finding
-            .suppressed
-            .as_ref()
-            .unwrap_or(&finding.message)
-            .as_str(),
-    );
+    status.set_message(skipped.as_ref().unwrap_or(&finding.message).as_str());
     status.set_type(finding.severity.to_string());
-    if finding.suppressed.is_none() {
+    if skipped.is_none() {
         let fix = finding
             .fix
             .as_ref()

@@ -1,6 +1,7 @@
+mod applied;
 mod diff;
-mod effects;
 mod junit;
+mod key;
 mod references;
 mod report;
 mod subject;
@@ -8,14 +9,16 @@ mod subject;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use self::key::key;
 use self::report::LintView;
 use crate::api::{Skyhook, Version};
 use crate::cluster::{Cluster, Source};
+use crate::commands::shared::baseline::BaselineFlags;
 use crate::commands::shared::command::command;
 use crate::commands::shared::fail_on::FailOn;
 use crate::ctx::{Ctx, unread as unread_sources};
 use crate::error::{Error, Exit, Result};
-use crate::lint::{self, Documents, Input, Manifest, References, Schemas, files};
+use crate::lint::{self, Documents, Input, LintFinding, Manifest, References, Schemas, files};
 use crate::model;
 
 /// Check manifests before they are applied
@@ -68,6 +71,9 @@ pub struct Args {
     /// Minimum severity of findings that cause exit code 2
     #[arg(long, value_name = "LEVEL", value_enum, default_value_t = FailOn::Error, ignore_case = true)]
     fail_on: FailOn,
+
+    #[command(flatten)]
+    baseline: BaselineFlags,
 }
 
 /// The sources that rules may use.
@@ -138,20 +144,37 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     }
     input = input.with_references(references);
     let report = lint::lint(&input);
-    let failed = report.open().any(|f| args.fail_on.includes(f.severity));
+    let baseline = args.baseline.of_lint(ctx)?;
+    let known = |finding: &LintFinding| {
+        let key = key(finding);
+        baseline
+            .as_ref()
+            .is_some_and(|b| !b.is_new(&key, finding.severity))
+    };
+    let failed = report
+        .open()
+        .any(|f| args.fail_on.includes(f.severity) && !known(f));
+    let comparison = baseline.as_ref().map(|baseline| {
+        let open = report.open().map(|f| (key(f), f.severity));
+        let suppressed = report.findings.iter().filter(|f| f.suppressed.is_some());
+        baseline.compare(open, suppressed.map(key), &[])
+    });
     let changes = if args.diff {
         diff::changes(&input)
     } else {
         Vec::new()
     };
-    let applied = effects::applied(&input, &report);
+    let applied = applied::applied(&input, &report);
     let effects = cluster.as_ref().zip(applied.as_ref());
     let effects = effects.map(|(live, (applied, names))| model::effects(live, applied, names));
+    let mut effects = effects.unwrap_or_default();
+    effects.retain(|effects| effects.unread.is_none());
     ctx.show(&LintView::new(
         &report,
         cluster.as_ref(),
         changes,
-        effects.unwrap_or_default(),
+        effects,
+        comparison,
     ))?;
     Ok(match (failed, unread) {
         (true, _) => Exit::Findings,

@@ -5,13 +5,14 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::diff::{self, ObjectChange};
-use super::effects::{self, PackageDocument, RolloutDocument};
 use super::junit;
 use super::subject::subject_text;
 use crate::cluster::Cluster;
+use crate::commands::shared::baseline::Comparison;
 use crate::commands::shared::rule::{counted, label_of};
 use crate::lint::{LintFinding, LintReport};
-use crate::model::Effects;
+use crate::model::{Effects, PackageDocument, RolloutDocument};
+use crate::plan::effects_text;
 use crate::rules::{Evidence, Severity, Subject};
 use crate::view::text::{self, Line, Text};
 use crate::view::{API_VERSION, View, list, plural, to_json};
@@ -37,6 +38,9 @@ pub struct Document<'a> {
     effects: Vec<PackageDocument>,
     /// What happens to nodes.
     rollouts: Vec<RolloutDocument>,
+    /// With --baseline, the comparison with the earlier run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    baseline: Option<&'a Comparison>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -83,6 +87,7 @@ pub struct LintView<'a> {
     cluster: Option<&'a Cluster>,
     changes: Vec<ObjectChange>,
     effects: Vec<Effects<'a>>,
+    comparison: Option<Comparison>,
 }
 
 impl<'a> LintView<'a> {
@@ -91,13 +96,23 @@ impl<'a> LintView<'a> {
         cluster: Option<&'a Cluster>,
         changes: Vec<ObjectChange>,
         effects: Vec<Effects<'a>>,
+        comparison: Option<Comparison>,
     ) -> LintView<'a> {
         LintView {
             report,
             cluster,
             changes,
             effects,
+            comparison,
         }
+    }
+
+    fn packages(&self) -> Vec<PackageDocument> {
+        self.effects.iter().flat_map(Effects::packages).collect()
+    }
+
+    fn rollouts(&self) -> Vec<RolloutDocument> {
+        self.effects.iter().map(Effects::rollout).collect()
     }
 
     fn suppressed(&self) -> usize {
@@ -200,8 +215,11 @@ impl View for LintView<'_> {
             body.blank()
                 .line(text::dim("Explain a rule: ") + text::command(command));
         }
+        if let Some(comparison) = &self.comparison {
+            body.blank().append(comparison.text());
+        }
         body.append(diff::text(&self.changes));
-        body.append(effects::text(&self.effects));
+        body.append(effects_text(&self.packages(), &self.rollouts()));
         body
     }
 
@@ -239,13 +257,14 @@ impl View for LintView<'_> {
                 infos: report.count(Severity::Info),
                 suppressed: self.suppressed(),
             },
-            effects: self.effects.iter().flat_map(effects::packages).collect(),
-            rollouts: self.effects.iter().map(effects::rollout).collect(),
+            effects: self.packages(),
+            rollouts: self.rollouts(),
+            baseline: self.comparison.as_ref(),
         })
     }
 
-    fn junit(&self) -> Option<String> {
-        Some(junit::report(self.report))
+    fn junit(&self) -> Option<quick_junit::Report> {
+        Some(junit::report(self.report, self.comparison.as_ref()))
     }
 }
 

@@ -65,6 +65,7 @@ command! {
 command! {
     "node unignore": Unignore => unignore,
     needs: released::NEEDS,
+    lists: released::LISTS,
     writes: &[Write::Nodes],
 }
 
@@ -102,7 +103,8 @@ async fn run(ctx: &mut Ctx, args: &IgnoreArgs, does: Does) -> Result<Exit> {
         .load_to_change(needs, required)
         .await?;
     let nodes = nodes::selected(&cluster, args.on.query())?;
-    let plan = plan(&cluster, &nodes, does);
+    let mut plan = plan(&cluster, &nodes, does);
+    ctx.forecast_drains(&cluster, &mut plan).await;
     let options = CommandOptions {
         unasked: true,
         ..CommandOptions::default()

@@ -40,6 +40,7 @@ pub struct Args {
 command! {
     "node reset": Args => run,
     needs: reset::NEEDS,
+    lists: reset::LISTS,
     writes: reset::WRITES,
 }
 
@@ -49,7 +50,8 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         .only(only)
         .load_to_change(&reset::NEEDS, &Source::DECIDING)
         .await?;
-    let plan = plan(&cluster, args)?;
+    let mut plan = plan(&cluster, args)?;
+    ctx.forecast_drains(&cluster, &mut plan).await;
     ctx.execute(&plan, &args.safety).await
 }
 

@@ -58,6 +58,7 @@ pub struct Args {
 command! {
     "package rerun": Args => run,
     needs: reset::NEEDS,
+    lists: reset::LISTS,
     writes: &[Write::Nodes, Write::Skyhooks, Write::DeletePods],
     plans: plan,
 }
@@ -67,7 +68,8 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         .only(args.on.only())
         .load_to_change(&reset::NEEDS, &Source::DECIDING)
         .await?;
-    let plan = plan(&cluster, args)?;
+    let mut plan = plan(&cluster, args)?;
+    ctx.forecast_drains(&cluster, &mut plan).await;
     ctx.execute(&plan, &args.safety).await
 }
 
@@ -145,7 +147,9 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     migration::refuse_held(cluster, &mut plan, args.force.force)?;
     pause_guard::end_failing(cluster, skyhook, &nodes, Some(&args.package), &mut plan);
     pause_guard::warn_of_halt(cluster, skyhook, &nodes, Some(&args.package), &mut plan);
-    held::around_if_needed(cluster, plan, skyhook, &nodes, args.no_pause)
+    let mut plan = held::around_if_needed(cluster, plan, skyhook, &nodes, args.no_pause)?;
+    plan.forecast(cluster);
+    Ok(plan)
 }
 
 /// The stage to start from; only those that the operator takes up as a start.

@@ -39,6 +39,8 @@ use crate::view::OutputFormat;
   kubectl skyhook report --title 'Rollout of driver 550' --output-file - > report.html")]
 pub struct Args {
     /// The file to write, or - for standard output; by default skyhook-report-TIME.html
+    ///
+    /// With --contexts, the name of the context is added to the name of the file.
     #[arg(long, value_name = "FILE")]
     output_file: Option<PathBuf>,
 
@@ -67,7 +69,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             .hint("use --output-file FILE to choose the file")
             .hint("kubectl skyhook status -o json"));
     }
-    let target = Target::of(args.path(), args.force, "--output-file")?;
+    let target = Target::of(ctx, args.path(), args.force, "--output-file")?;
     let needs = Scope::default().needs();
     let cluster = ctx.load(&needs).await?;
     let report = rules::diagnose(&cluster, &Scope::default());

@@ -1,6 +1,7 @@
 //! What several commands need. Nothing here imports a command.
 
 pub mod admission;
+pub mod baseline;
 pub mod blockers;
 pub mod cause_table;
 pub mod command;
@@ -12,6 +13,7 @@ pub mod folded;
 pub mod grouped;
 pub mod held;
 pub mod migration;
+pub mod mutes;
 pub mod new_file;
 pub mod nodes;
 pub mod package_row;

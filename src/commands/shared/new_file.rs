@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::Builder;
 
+use crate::ctx::Ctx;
 use crate::error::{Error, Result};
 
 pub enum Target {
@@ -20,12 +21,21 @@ pub struct File {
 }
 
 impl Target {
-    /// Checks that the file can be written, before the cluster is read. The hint of a refusal names the flag.
+    /// Checks that the file can be written, before the cluster is read. The hint of a refusal names the flag. With
+    /// `--contexts`, each context has a file of its own, whose name ends with the context.
     ///
     /// # Errors
     ///
-    /// The file exists, or its directory does not.
-    pub fn of(path: PathBuf, force: bool, flag: &str) -> Result<Target> {
+    /// The file exists, or its directory does not; several contexts would write to standard output.
+    pub fn of(ctx: &Ctx, path: PathBuf, force: bool, flag: &str) -> Result<Target> {
+        let path = match ctx.context() {
+            Some(_) if path == Path::new("-") => {
+                let reason = format!("{flag} - cannot be used with --contexts");
+                return Err(Error::usage(reason).hint("each context is written to its own file"));
+            }
+            Some(context) => of_context(&path, context),
+            None => path,
+        };
         if path == Path::new("-") {
             return Ok(Target::Stdout);
         }
@@ -90,6 +100,21 @@ impl File {
         placed.map_err(|error| failed(error.error))?;
         Ok(size)
     }
+}
+
+/// `skyhook-prod-east.tar.gz` for `skyhook.tar.gz`. What is not a letter, digit, dot, `-` or `_` becomes `-`.
+fn of_context(path: &Path, context: &str) -> PathBuf {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    let context: String = context
+        .chars()
+        .map(|c| if plain(c) { c } else { '-' })
+        .collect();
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let (stem, extension) = match name.strip_suffix(".tar.gz") {
+        Some(stem) => (stem, ".tar.gz"),
+        None => name.rfind('.').map_or((&*name, ""), |at| name.split_at(at)),
+    };
+    path.with_file_name(format!("{stem}-{context}{extension}"))
 }
 
 fn directory(path: &Path) -> &Path {

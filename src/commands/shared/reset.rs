@@ -14,14 +14,18 @@ use crate::plan::{
 use crate::view::plural;
 
 /// The required sources: pods and jobs show whether the operator is working on a node.
-pub const NEEDS: [Source; 6] = [
+pub const NEEDS: [Source; 7] = [
     Source::Skyhooks,
     Source::Legacy,
+    Source::Policies,
     Source::Nodes,
     Source::Operator,
     Source::Pods,
     Source::Jobs,
 ];
+
+/// Also listed if nodes are drained, to preview refused evictions.
+pub use crate::plan::build::released::LISTS;
 
 /// The writes of a reset: it also restarts batches, clears the conditions of deleted custom resources, and deletes
 /// failing pods that would record their state again.
@@ -81,6 +85,7 @@ pub fn plan<'a>(cluster: &'a Cluster, request: &'a ResetRequest<'a>) -> Result<P
     if cluster.skyhook(request.name).is_some() {
         migration::refuse_held(cluster, &mut plan, request.force)?;
     }
+    plan.forecast(cluster);
     Ok(plan)
 }
 

@@ -12,6 +12,13 @@ use crate::view::{Table, cells, plural};
 /// The rule of that code or name.
 pub fn find_rule(code_or_name: &str) -> Result<&'static Rule> {
     rules::find(code_or_name).ok_or_else(|| {
+        if let Ok(number) = code_or_name.parse::<usize>() {
+            let why =
+                format!("expected the code or name of a rule, not the number of a cause: {number}");
+            let cause = format!("cause/{number}");
+            let cause = format!("kubectl skyhook diagnose stuck {cause}");
+            return Error::usage(why).hint(cause).hint("kubectl skyhook rules");
+        }
         let known = rules::ALL.iter().flat_map(|r| [r.code, r.name]);
         let retired = rules::RETIRED
             .iter()

@@ -13,10 +13,12 @@ use crate::args::named;
 use crate::cluster::live::WATCHED;
 use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::command;
+use crate::commands::shared::mutes::MuteFlags;
 use crate::commands::shared::status::{self, StatusReport};
 use crate::commands::shared::{scope, selection, watched};
 use crate::ctx::{self, Awaited, Ctx};
 use crate::error::{Error, Exit, Result};
+use crate::rules::mute::Mutes;
 use crate::rules::{self, Scope};
 
 /// Show the progress of each custom resource, on one page
@@ -49,6 +51,9 @@ pub struct Args {
     /// With --watch: how long to watch; 0 watches forever
     #[arg(long, value_name = "DURATION", default_value = "0", value_parser = duration, requires = "watch")]
     timeout: Duration,
+
+    #[command(flatten)]
+    muting: MuteFlags,
 }
 
 command! {
@@ -64,14 +69,16 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         return watch(ctx, args, &needs).await;
     }
     let cluster = ctx.load(&needs).await?;
-    let mut page = view(&cluster, args)?;
+    selection::readable(&cluster, Source::Skyhooks)?;
+    let muting = args.muting.load(ctx, &cluster)?;
+    let mut page = view(&cluster, args, &muting.mutes)?;
     page.sort(&args.sorting)?;
     if page.is_empty() {
         ctx.note(format!("There is no {}.", cluster.flavor().kind()));
     }
     scope::say_what_is_missing(ctx, &cluster, &needs);
     ctx.show(&page)?;
-    Ok(selection::exit_without(&cluster, &Source::ESSENTIAL))
+    Ok(muting.exit(selection::exit_without(&cluster, &Source::ESSENTIAL)))
 }
 
 async fn watch(ctx: &mut Ctx, args: &Args, needs: &[Source]) -> Result<Exit> {
@@ -114,11 +121,10 @@ async fn watch(ctx: &mut Ctx, args: &Args, needs: &[Source]) -> Result<Exit> {
     }
 }
 
-fn view<'a>(cluster: &'a Cluster, args: &Args) -> Result<StatusReport<'a>> {
-    selection::readable(cluster, Source::Skyhooks)?;
+fn view<'a>(cluster: &'a Cluster, args: &Args, mutes: &Mutes) -> Result<StatusReport<'a>> {
     for name in &args.names {
         selection::known_skyhook(cluster, name)?;
     }
-    let report = rules::diagnose(cluster, &Scope::default());
+    let report = rules::diagnose(cluster, &Scope::default()).mute(cluster, mutes);
     Ok(StatusReport::new(cluster, report, &args.names))
 }

@@ -2,9 +2,10 @@
 
 use crate::commands::shared::cause_table;
 use crate::commands::shared::diagnosis::group::FindingGroup;
+use crate::commands::shared::mutes;
 use crate::commands::shared::rule::{counted, label_of};
 use crate::commands::shared::status::item::{Compartment, Package, SkyhookProgress};
-use crate::commands::shared::status::{StatusReport, findings};
+use crate::commands::shared::status::{Document, StatusReport, findings};
 use crate::view::text::{self, Line, Text};
 use crate::view::{Table, age, cells, count, list, plural};
 
@@ -24,7 +25,8 @@ pub fn text(status: &StatusReport<'_>, wide: bool) -> Text {
         text.paragraph(text::dim(format!("This operator ignores {ignored}.")));
     }
     text.table(items(status, wide));
-    let used = text.height() + 2 + usize::from(document.not_checked > 0);
+    let end = end(document);
+    let used = text.height() + 2 + end.height();
     let most = if wide {
         usize::MAX
     } else {
@@ -32,7 +34,7 @@ pub fn text(status: &StatusReport<'_>, wide: bool) -> Text {
     };
     text.blank();
     text.append(causes(status, None, most));
-    text.append(not_checked(document.not_checked));
+    text.append(end);
     text
 }
 
@@ -171,14 +173,20 @@ pub fn causes(status: &StatusReport<'_>, name: Option<&str>, most: usize) -> Tex
     text
 }
 
-pub fn not_checked(rules: usize) -> Text {
+/// Rules that could not be checked, muted causes and lapsed mutes.
+pub fn end(document: &Document) -> Text {
+    let diagnose = || Line::from(": ") + text::command("kubectl skyhook diagnose stuck");
     let mut text = Text::new();
-    if rules > 0 {
-        text.line(
-            text::warning(format!("{} could not be checked", plural(rules, "rule")))
-                + ": "
-                + text::command("kubectl skyhook diagnose stuck"),
-        );
+    if document.not_checked > 0 {
+        let rules = plural(document.not_checked, "rule");
+        text.line(text::warning(format!("{rules} could not be checked")) + diagnose());
+    }
+    if let Some(counted) = mutes::counted(document.muted, document.muted_without_expiry) {
+        text.line(text::dim(counted) + diagnose());
+    }
+    if document.lapsed_mutes > 0 {
+        let mutes = plural(document.lapsed_mutes, "lapsed mute");
+        text.line(text::warning(mutes) + diagnose());
     }
     text
 }

@@ -26,8 +26,7 @@ pub fn text(status: &StatusReport<'_>, wide: bool) -> Text {
         text.blank();
         text.append(page(status, item, wide));
     }
-    text.blank()
-        .append(overview::not_checked(document.not_checked));
+    text.blank().append(overview::end(document));
     text
 }
 

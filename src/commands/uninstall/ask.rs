@@ -94,9 +94,10 @@ impl Request {
     }
 }
 
-pub const NEEDS: [Source; 7] = [
+pub const NEEDS: [Source; 8] = [
     Source::Skyhooks,
     Source::Legacy,
+    Source::Policies,
     Source::Nodes,
     Source::Pods,
     Source::Jobs,
@@ -117,7 +118,8 @@ pub async fn run(ctx: &mut Ctx, request: &Request) -> Result<Exit> {
     let skyhook = selection::existing(&cluster, name)?;
     if let Some(package) = request.package.as_deref().filter(|_| request.cancel) {
         let spec = selection::package(skyhook, package)?;
-        let plan = cancel(&cluster, skyhook, package, spec, request.force)?;
+        let mut plan = cancel(&cluster, skyhook, package, spec, request.force)?;
+        ctx.forecast_drains(&cluster, &mut plan).await;
         return ctx.execute(&plan, &request.safety).await;
     }
     if request.package.is_none() && !request.all_packages {
@@ -141,7 +143,8 @@ pub async fn run(ctx: &mut Ctx, request: &Request) -> Result<Exit> {
         }
         None => removal_order(skyhook),
     };
-    let plan = plan(&cluster, skyhook, &packages, request)?;
+    let mut plan = plan(&cluster, skyhook, &packages, request)?;
+    ctx.forecast_drains(&cluster, &mut plan).await;
     if !request.waits() {
         return ctx.execute(&plan, &request.safety).await;
     }
@@ -240,6 +243,7 @@ fn plan(
     at_rest(skyhook, &mut plan);
     applied::warn(cluster, &mut plan);
     migration::refuse_held(cluster, &mut plan, request.force)?;
+    plan.forecast(cluster);
     Ok(plan)
 }
 
@@ -294,6 +298,7 @@ fn cancel(
     at_rest(skyhook, &mut plan);
     applied::warn(cluster, &mut plan);
     migration::refuse_held(cluster, &mut plan, force)?;
+    plan.forecast(cluster);
     Ok(plan)
 }
 

@@ -24,26 +24,10 @@ impl ImpactNotes<'_> {
         let concerned: Vec<&Node> = survey.concerned().collect();
         let interrupt = self.skyhook.pending_interrupt(name, self.package);
         weigh(&concerned, interrupt, effects);
-        if !survey.ready.is_empty() {
-            effects.notes.push(format!(
-                "{name} {version} will be uninstalled from {}{}",
-                nodes(survey.ready.iter().copied()),
-                match survey.ready.len() {
-                    1 => "",
-                    _ => ", all at once, ignoring the interruption budget",
-                }
-            ));
-        }
         if !survey.begun.is_empty() {
             effects.notes.push(format!(
                 "the uninstall of {name} is in progress on {}",
                 nodes(survey.begun.iter().map(|(n, _)| *n))
-            ));
-        }
-        if let Some(kind) = interrupt.filter(|_| !concerned.is_empty()) {
-            effects.notes.push(format!(
-                "each of these nodes is cordoned and drained for the interrupt of {name}{}; no interruption budget applies",
-                interrupted(self.package, kind)
             ));
         }
         if !survey.absent.is_empty() {
@@ -211,12 +195,6 @@ impl ImpactNotes<'_> {
                 )),
             }
         }
-        if let Some(kind) = interrupt.filter(|_| !again.is_empty()) {
-            effects.notes.push(format!(
-                "each node where {name} is installed again is cordoned and drained for the interrupt of the package{}",
-                interrupted(self.package, kind)
-            ));
-        }
         self.left_alone(effects);
     }
 }
@@ -235,17 +213,5 @@ fn weigh(nodes: &[&Node], interrupt: Option<&str>, effects: &mut Consequences) {
         "reboot" => effects.reboots = effects.reboots.max(nodes.len()),
         "noop" => {}
         _ => effects.restarts = effects.restarts.max(nodes.len()),
-    }
-}
-
-/// The effects of the interrupt beyond the drain.
-fn interrupted(package: &Package, kind: &str) -> String {
-    let services = package.interrupt.as_ref().map(|i| i.services.join(", "));
-    match (kind, services.filter(|s| !s.is_empty())) {
-        ("reboot", _) => ", and reboots".to_owned(),
-        ("restartAllServices", _) => ", and all its services restart".to_owned(),
-        ("service", Some(services)) => format!(", and {services} restarts"),
-        ("service", None) => ", and services restart".to_owned(),
-        _ => String::new(),
     }
 }

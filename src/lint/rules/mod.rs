@@ -46,6 +46,7 @@ mod image_architecture;
 mod image_invalid;
 mod interrupt_without_effect;
 mod legacy_api;
+mod legacy_key;
 mod legacy_read_only;
 mod metadata_invalid;
 mod missing_field;
@@ -147,6 +148,7 @@ pub const ALL: &[&LintRule] = &[
     &status_will_outgrow::RULE,
     &stage_timeout_too_short::RULE,
     &change_on_all_nodes::RULE,
+    &legacy_key::RULE,
     &toleration_refused::RULE,
     &config_map_refused::RULE,
     &env_refused::RULE,

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::api::{Entry, NodeState, Package, Skyhook, State};
 use crate::cluster::{Cluster, Node, NodeRecord, Phase};
 use crate::plan::{Consequences, Grade};
-use crate::view::{NodeSet, list, plural};
+use crate::view::{NodeSet, list};
 
 /// Packages that will run again, by node.
 #[derive(Debug, Default)]
@@ -209,12 +209,11 @@ impl Begins {
         })
     }
 
-    fn note(self, what: &str, nodes: usize) -> String {
-        let on = plural(nodes, "node");
+    fn note(self, what: &str) -> String {
         match self {
-            Begins::Uninstall => format!("the uninstall of {what} starts on {on}"),
-            Begins::UninstallAgain => format!("the uninstall of {what} continues on {on}"),
-            Begins::Install => format!("the operator continues with {what} on {on}"),
+            Begins::Uninstall => format!("the uninstall of {what} starts on 1 node"),
+            Begins::UninstallAgain => format!("the uninstall of {what} continues on 1 node"),
+            Begins::Install => format!("the operator continues with {what} on 1 node"),
         }
     }
 }
@@ -240,19 +239,16 @@ pub fn dependants_stay(
     }
 }
 
-/// Adds the work that starts on these nodes once the custom resource is unblocked; returns the nodes with work.
-///
-/// The notes name the custom resource where it is not obvious.
+/// Adds the grade and the numbers of the work that starts on these nodes once the custom resource is unblocked; returns
+/// the nodes with work.
 pub fn begins<'a>(
     cluster: &Cluster,
     skyhook: &Skyhook,
     nodes: &[&'a Node],
-    plain: bool,
     effects: &mut Consequences,
 ) -> Vec<&'a Node> {
     // Only a node with a failed package has to be looked up among all pods and Jobs.
     let package_runs = OnceCell::new();
-    let mut work: BTreeMap<(Begins, &str), usize> = BTreeMap::new();
     let mut parked: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let mut concerned = Vec::new();
     for node in nodes {
@@ -274,9 +270,8 @@ pub fn begins<'a>(
             if !placement.selected || placement.malformed.is_some() {
                 continue;
             }
-            if let Some(begins) = Begins::of(skyhook, package, placement.phase, placement.entry) {
+            if Begins::of(skyhook, package, placement.phase, placement.entry).is_some() {
                 any = true;
-                *work.entry((begins, name)).or_default() += 1;
                 let interrupt = skyhook.pending_interrupt(name, package);
                 effects.at_least(Grade::of_rerun(interrupt));
                 kinds.extend(interrupt);
@@ -286,14 +281,6 @@ pub fn begins<'a>(
             concerned.push(*node);
             interrupts(&kinds, effects);
         }
-    }
-    for ((begins, name), nodes) in work {
-        let what = if plain {
-            name.to_owned()
-        } else {
-            format!("{name} of {}", skyhook.name())
-        };
-        effects.notes.push(begins.note(&what, nodes));
     }
     for (package, nodes) in parked {
         stays_parked(skyhook, package, &nodes, effects);
@@ -333,7 +320,7 @@ pub fn begins_from(skyhook: &Skyhook, node: &Node, state: &NodeState, effects: &
             let interrupt = skyhook.pending_interrupt(name, package);
             effects.at_least(Grade::of_rerun(interrupt));
             kinds.extend(interrupt);
-            effects.notes.push(begins.note(name, 1));
+            effects.notes.push(begins.note(name));
         }
     }
     interrupts(&kinds, effects);

@@ -60,6 +60,7 @@ pub fn merged(cluster: &Cluster, title: String, subject: &str, plans: Vec<Plan>)
     }
     plan.stages.splice(0..0, first);
     plan.stages.extend(last);
+    plan.forecast(cluster);
     plan
 }
 

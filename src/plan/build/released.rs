@@ -10,13 +10,16 @@ use crate::cluster::{Cluster, Node, Source};
 use crate::plan::{Change, Edit, Grade, Metadata, Plan, Step};
 
 /// The required sources. Permanently failed packages do not start.
-pub const NEEDS: [Source; 5] = [
+pub const NEEDS: [Source; 6] = [
     Source::Nodes,
+    Source::Policies,
     Source::Skyhooks,
     Source::Operator,
     Source::Pods,
     Source::Jobs,
 ];
+/// Resources that are also listed if nodes are drained: their evictions may be refused.
+pub const LISTS: &[(&str, &str)] = &[("policy", "poddisruptionbudgets")];
 /// Annotations of custom resources that stop all work on them.
 const STOPS: [&str; 2] = ["pause", "disable"];
 /// The label of nodes on which nothing begins.
@@ -58,8 +61,7 @@ pub fn add(cluster: &Cluster, plan: &mut Plan) {
                 let open = |node: &&Node| !ignored(node) || is_freed(node);
                 all().filter(open).collect()
             };
-            let plain = freed.is_empty();
-            let begins = effects::begins(cluster, skyhook, &nodes, plain, &mut consequences);
+            let begins = effects::begins(cluster, skyhook, &nodes, &mut consequences);
             concerned.extend(begins.iter().map(|n| (&*n.name, n.gpus())));
         }
         for (_, package) in edits.requested.iter().filter(|r| r.0 == skyhook.name()) {
@@ -78,6 +80,7 @@ pub fn add(cluster: &Cluster, plan: &mut Plan) {
     consequences.nodes = consequences.nodes.max(concerned.len());
     consequences.gpus = consequences.gpus.max(concerned.values().sum());
     plan.consequences = consequences;
+    plan.forecast(cluster);
 }
 
 /// Whether the plan resumes, enables, deletes, no longer ignores or requests anything, so that work may begin.

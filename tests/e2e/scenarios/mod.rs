@@ -54,6 +54,10 @@ const OLD: Group = &[
     ("rollout_with_a_budget", healthy::rollout_with_a_budget),
     ("upgrade", healthy::upgrade),
     ("edit_effects", edit_effects::of_all_kinds),
+    (
+        "edit_effects_of_policies_and_pauses",
+        edit_effects::of_policies_and_pauses,
+    ),
     ("config_change", healthy::config_change),
     ("uninstall_and_reinstall", healthy::uninstall_and_reinstall),
     ("reboot", healthy::reboot),

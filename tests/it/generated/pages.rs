@@ -1,13 +1,26 @@
 //! The tables of the pages in `docs`.
 
+use std::fmt::Write as _;
+
 use clap::Command;
+use kubectl_skyhook::commands;
+use kubectl_skyhook::commands::schema::documents;
 use kubectl_skyhook::error::Exit;
 use kubectl_skyhook::lint;
 use kubectl_skyhook::program::Program;
-use kubectl_skyhook::rules::{self, Severity};
+use kubectl_skyhook::rules::{self, Grade, Severity};
+use serde_json::Value;
+
+use crate::support::run::Run;
 
 /// The pages that hold something generated.
-pub const PAGES: [&str; 3] = ["docs/commands.md", "docs/lint.md", "docs/rules.md"];
+pub const PAGES: [&str; 5] = [
+    "SKILL.md",
+    "docs/commands.md",
+    "docs/lint.md",
+    "docs/rules.md",
+    "docs/teams.md",
+];
 
 /// The text with every section between markers regenerated.
 pub fn filled(text: &str) -> String {
@@ -16,6 +29,11 @@ pub fn filled(text: &str) -> String {
         ("rules", rules()),
         ("lint-rules", lint_rules()),
         ("exit-codes", exit_codes()),
+        ("grades", grades()),
+        ("rbac-of-diagnose", rbac_of_diagnose()),
+        ("diagnosis-fields", diagnosis_fields()),
+        ("reading-commands", commands_that(true)),
+        ("changing-commands", commands_that(false)),
     ];
     sections
         .iter()
@@ -29,6 +47,25 @@ pub fn filled(text: &str) -> String {
                 .unwrap_or_else(|| panic!("section {name} has no end"));
             format!("{before}{begin}\n{table}\n<!-- /generated -->{after}")
         })
+}
+
+/// The rows of [`commands`] whose commands only read, or may change something.
+fn commands_that(only_read: bool) -> String {
+    let all = commands::all();
+    let table = commands();
+    let mut lines = table.lines();
+    let mut rows: String = lines.by_ref().take(2).map(|l| format!("{l}\n")).collect();
+    for line in lines {
+        let words = line.split('`').nth(1).expect("a command");
+        let words = words
+            .strip_prefix("kubectl skyhook ")
+            .expect("the program's name");
+        let info = all.iter().find(|c| c.words == words);
+        if info.is_some_and(|c| c.only_reads() == only_read && (c.is_online() || only_read)) {
+            writeln!(rows, "{line}").expect("a string");
+        }
+    }
+    rows
 }
 
 /// `| Command | What it does |`, a row for each command that does something by itself.
@@ -75,7 +112,9 @@ fn rule_table<'a>(rules: impl Iterator<Item = (&'a str, &'a str, Severity, &'a s
         String::from("| Code | Name | Severity | What it means |\n| --- | --- | --- | --- |\n");
     for (code, name, severity, summary) in rules {
         let summary = summary.replace('|', "\\|");
-        rows.push_str(&format!("| {code} | `{name}` | {severity} | {summary} |\n"));
+        rows.push_str(&format!(
+            "| [{code}](codes/{code}.md) | `{name}` | {severity} | {summary} |\n"
+        ));
     }
     rows
 }
@@ -86,4 +125,65 @@ fn exit_codes() -> String {
         rows.push_str(&format!("| {} | {meaning} |\n", exit.code()));
     }
     rows
+}
+
+fn rbac_of_diagnose() -> String {
+    let role = Run::new(["rbac", "--for", "diagnose stuck"])
+        .output()
+        .stdout;
+    format!("```yaml\n{role}```\n")
+}
+
+fn grades() -> String {
+    let mut rows = String::from("| Grade | Meaning |\n| --- | --- |\n");
+    for grade in Grade::ALL {
+        rows.push_str(&format!("| {grade} | {} |\n", grade.meaning()));
+    }
+    rows
+}
+
+/// `| Field | Meaning |` of the document of `diagnose stuck`, with the fields of its findings, causes and remedies.
+fn diagnosis_fields() -> String {
+    let documents = documents();
+    let diagnosis = documents.iter().find(|d| d.published.kind == "Diagnosis");
+    let schema = diagnosis.expect("a document").published.schema();
+    let mut rows = String::from("| Field | Meaning |\n| --- | --- |\n");
+    fields(&schema, &schema, "", &mut rows);
+    rows
+}
+
+fn fields(schema: &Value, of: &Value, path: &str, rows: &mut String) {
+    for (name, field) in of["properties"].as_object().into_iter().flatten() {
+        let (field, suffix) = match &field["items"] {
+            Value::Null => (field.clone(), ""),
+            items => {
+                let mut item = items.clone();
+                item["description"] = field["description"].clone();
+                (item, "[]")
+            }
+        };
+        let path = format!("{path}{name}{suffix}");
+        let target = match field["$ref"].as_str() {
+            Some(reference) => &schema["$defs"][reference.trim_start_matches("#/$defs/")],
+            None => &Value::Null,
+        };
+        let values = constants(target);
+        let described = field["description"].as_str();
+        let meaning = described.or(target["description"].as_str());
+        let meaning = meaning.unwrap_or_default().replace('\n', " ");
+        let meaning = [meaning, values].join(" ");
+        writeln!(rows, "| `{path}` | {} |", meaning.trim()).expect("a string");
+        fields(schema, target, &format!("{path}."), rows);
+    }
+}
+
+/// The values of an enumeration with their meanings: `stuck`: at least one finding is an error.
+fn constants(schema: &Value) -> String {
+    let variants = schema["oneOf"].as_array().into_iter().flatten();
+    let described = variants.filter_map(|variant| {
+        let value = variant["const"].as_str()?;
+        let meaning = variant["description"].as_str().unwrap_or_default();
+        Some(format!("`{value}`: {}", meaning.replace('\n', " ")))
+    });
+    described.collect::<Vec<_>>().join(" ")
 }

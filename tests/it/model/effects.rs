@@ -96,7 +96,10 @@ fn predicted(before: &Cluster, after: &Cluster, skyhook: &str) -> Outcome {
             .iter()
             .map(|node| node.name.to_string())
             .collect();
-        (package.package.to_owned(), (stages, nodes, package.at_once))
+        (
+            package.package.to_owned(),
+            (stages, nodes, package.at_once.expect("all nodes were read")),
+        )
     })
     .collect()
 }

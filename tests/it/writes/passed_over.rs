@@ -84,6 +84,20 @@ fn undo_says_that_nothing_is_left_to_revert() {
     let undone = cluster.run("undo --confirm");
     undone.expect_code(0);
     undone.expect_stdout("(nothing left to revert): 1 unchanged");
-    let list = cluster.run("journal list");
-    list.expect_stdout("nothing left to revert");
+    let notes = |cluster: &TestCluster| {
+        let list = cluster.run("journal list").stdout;
+        let mut lines = list.lines().skip(1);
+        let newest = lines.find(|line| !line.contains("undo \""));
+        newest.unwrap_or_default().to_owned()
+    };
+    let note = notes(&cluster);
+    assert!(note.ends_with("1/1      nothing left to revert"), "{note}");
+
+    cluster.run("pause gpu-tune --confirm").expect_code(0);
+    cluster.run("undo --confirm").expect_code(0);
+    let note = notes(&cluster);
+    assert!(
+        note.contains("pause gpu-tune") && note.ends_with("undone"),
+        "{note}"
+    );
 }

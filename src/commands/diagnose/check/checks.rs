@@ -7,17 +7,24 @@ use super::rules;
 use super::versions::{certificates, image_and_chart, operator_and_api, uninstall};
 use crate::cluster::installation::{Definition, Installation};
 use crate::cluster::{Cluster, Deployment, Read, Source};
+use crate::rules::mute::Mutes;
 use crate::rules::{Blocks, Finding, Report, Rule, Scope, diagnose};
 use crate::view::{ago, list, plural};
 
-pub fn checks(cluster: &Cluster, installation: &Installation, changes: Check) -> Vec<Check> {
-    let report = diagnose(
+pub fn checks(
+    cluster: &Cluster,
+    installation: &Installation,
+    changes: Check,
+    mutes: &Mutes,
+) -> Vec<Check> {
+    let mut report = diagnose(
         cluster,
         &Scope {
             rules: rules(),
             ..Scope::default()
         },
     );
+    mutes.mark(cluster, &mut report.findings);
     let findings = &report.findings;
     let mut checks = vec![server(installation), definitions(cluster, installation)];
     checks.extend(operator(cluster, findings));

@@ -16,6 +16,8 @@ pub enum CheckResult {
     /// May cause a problem later, or may be intended.
     Warning,
     Error,
+    /// Found, and muted.
+    Muted,
     /// A required source could not be read.
     NotChecked,
 }
@@ -102,15 +104,21 @@ impl Expectation {
         let of = findings.iter().filter(|f| codes.contains(&f.rule.code));
         let of: Vec<&Finding> = of.filter(|f| f.severity > Severity::Info).collect();
         let worst = of.iter().max_by_key(|f| f.severity)?;
-        let outcome = match worst.severity {
-            Severity::Error => CheckResult::Error,
-            _ => CheckResult::Warning,
+        // The worst finding that is not muted decides.
+        let open = of.iter().filter(|f| f.muted.is_none());
+        let worst = open.max_by_key(|f| f.severity).unwrap_or(worst);
+        let outcome = match (&worst.muted, worst.severity) {
+            (Some(_), _) => CheckResult::Muted,
+            (None, Severity::Error) => CheckResult::Error,
+            (None, _) => CheckResult::Warning,
         };
         let more = match of.len() {
             1 => String::new(),
             n => format!(" (and {})", plural(n - 1, "more finding")),
         };
-        let message = format!("{}{more} ({})", worst.message, worst.rule.code);
+        let muted = worst.muted.as_ref();
+        let muted = muted.map_or_else(String::new, |mute| format!("; muted: {mute}"));
+        let message = format!("{}{more} ({}){muted}", worst.message, worst.rule.code);
         let check = self.check(outcome, message);
         Some(check.hint(match worst.remedies.first() {
             Some(remedy) => shell_words(&remedy.argv),

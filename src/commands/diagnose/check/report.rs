@@ -9,6 +9,7 @@ use crate::cluster::Cluster;
 use crate::commands::shared::rule::{counted, incomplete};
 use crate::error::Exit;
 use crate::view::junit::{self, Case, TestResult};
+use crate::view::openmetrics::Metrics;
 use crate::view::text::{self, Label, Text};
 use crate::view::{API_VERSION, View, list, plural, to_json};
 
@@ -55,6 +56,10 @@ impl CheckReport {
         if not_checked > 0 && !incomplete_only {
             parts.push(format!("{not_checked} not checked"));
         }
+        match of(CheckResult::Muted) {
+            0 => {}
+            muted => parts.push(format!("{muted} muted")),
+        }
         let found = if parts.is_empty() {
             String::new()
         } else {
@@ -88,6 +93,7 @@ impl View for CheckReport {
                 CheckResult::Good => (Label::Good, "ok"),
                 CheckResult::Warning => (Label::Warning, "warning"),
                 CheckResult::Error => (Label::Error, "error"),
+                CheckResult::Muted => (Label::Info, "muted"),
                 CheckResult::NotChecked => (Label::Warning, "not checked"),
             };
             let mut line = Text::new();
@@ -115,9 +121,26 @@ impl View for CheckReport {
         to_json(self)
     }
 
-    fn junit(&self) -> Option<String> {
+    fn junit(&self) -> Option<quick_junit::Report> {
         let cases = self.checks.iter().map(test_case);
         Some(junit::report("diagnose check", cases))
+    }
+
+    fn openmetrics(&self) -> Option<Metrics> {
+        let mut metrics = Metrics::default();
+        let outcome = |check: &Check| {
+            let outcome = to_json(&check.outcome);
+            outcome.as_str().unwrap_or_default().to_owned()
+        };
+        metrics.gauge(
+            "checks",
+            "Checks of the installation by subject and outcome",
+            self.checks.iter().map(|check| {
+                let subject = check.subject.to_owned();
+                (vec![("subject", subject), ("outcome", outcome(check))], 1)
+            }),
+        );
+        Some(metrics)
     }
 }
 
@@ -127,7 +150,7 @@ fn test_case(check: &Check) -> Case {
         CheckResult::Good | CheckResult::Warning => TestResult::Passed,
         CheckResult::Error => TestResult::Failed,
         CheckResult::NotChecked if check.withheld => TestResult::Error,
-        CheckResult::NotChecked => TestResult::Skipped,
+        CheckResult::NotChecked | CheckResult::Muted => TestResult::Skipped,
     };
     let passed = result == TestResult::Passed;
     let hint = check.hint.as_ref().filter(|_| !passed);

@@ -1,13 +1,11 @@
-//! The text and the JSON document of `diagnose node`.
+//! The report of `diagnose node`.
 
 use std::collections::BTreeSet;
 
-use schemars::JsonSchema;
-use serde::Serialize;
 use serde_json::Value;
 
 use super::chain::{Chain, Link};
-use super::step::NextStep;
+use super::document::{Document, FindingDocument, LinkDocument};
 use crate::cluster::{Cluster, Node};
 use crate::commands::shared::drain;
 use crate::commands::shared::grouped::grouped;
@@ -33,55 +31,6 @@ pub struct NodeReport<'a> {
     pub unreadable: Vec<String>,
     /// What shows how stages fare, and is not in the files.
     pub unseen: Vec<String>,
-}
-
-/// Why a node is not done.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Document<'a> {
-    api_version: &'static str,
-    /// Always `NodeDiagnosis`.
-    kind: &'static str,
-    node: &'a str,
-    /// The worst state among the custom resources.
-    state: ProgressState,
-    /// In the order in which they run.
-    skyhooks: Vec<LinkDocument<'a>>,
-    /// Findings that concern the node, causes first.
-    findings: Vec<FindingDocument<'a>>,
-    /// Remedies, least disruptive first.
-    remedies: Vec<&'a Remedy>,
-    /// What could not be read from the cluster; it may affect the result.
-    unreadable: &'a [String],
-    taken_at: String,
-}
-
-#[derive(Serialize, JsonSchema)]
-struct LinkDocument<'a> {
-    kind: &'static str,
-    name: &'a str,
-    /// Lower runs first; absent for a deleted custom resource.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    priority: Option<i64>,
-    state: ProgressState,
-    /// Why it is not complete here, or that it is complete.
-    reason: &'a str,
-    /// The operator's next action here; absent if the custom resource does not select the node.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    progress: Option<Progress>,
-    packages: &'a [NextStep],
-}
-
-#[derive(Serialize, JsonSchema)]
-struct FindingDocument<'a> {
-    code: &'static str,
-    name: &'static str,
-    severity: Severity,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    node: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    skyhook: Option<&'a str>,
-    message: &'a str,
 }
 
 impl NodeReport<'_> {
@@ -118,8 +67,9 @@ impl NodeReport<'_> {
     }
 
     /// The remedies of the first unfinished custom resource's blocker, or of its cause: the first, and the mildest that
-    /// changes something. Then the remedy of an error that it explains: such an error may outlast its cause. Remedies
-    /// of info findings that explain nothing worse, only if there is nothing worse.
+    /// changes something; those of grade B4 are left to `diagnose stuck`. Then the remedy of an error that it explains:
+    /// such an error may outlast its cause. Remedies of info findings that explain nothing worse, only if there is
+    /// nothing worse.
     fn next(&self) -> Vec<&Remedy> {
         if !needs_someone(self.chain.state(self.node)) {
             return Vec::new();
@@ -155,7 +105,7 @@ impl NodeReport<'_> {
         let left = left.filter(|(f, by)| f.severity == Severity::Error && by.iter().any(of_first));
         let mut own = findings[*first].remedies.iter();
         let mut next: Vec<&Remedy> = own.next().into_iter().collect();
-        next.extend(own.find(|r| r.grade > Grade::B0));
+        next.extend(own.find(|r| r.grade > Grade::B0 && r.grade < Grade::B4));
         let offers = |remedy: &&Remedy| remedy.grade > Grade::B0 && !remedy.choice;
         let mut then: Option<&'static str> = None;
         for (finding, _) in left {
@@ -258,7 +208,9 @@ impl NodeReport<'_> {
                 + " "
                 + finding.rule.name
                 + on.as_str();
-            text.item("- ", what + ": " + finding.message.as_str());
+            let muted = finding.muted.as_ref();
+            let muted = muted.map_or_else(String::new, |mute| format!(" [muted: {mute}]"));
+            text.item("- ", what + ": " + finding.message.as_str() + muted);
         }
         if groups.len() > SHOWN {
             text.line(text::dim(format!("and {} more", groups.len() - SHOWN)));
@@ -384,6 +336,7 @@ impl View for NodeReport<'_> {
             node: f.subject.node.as_deref(),
             skyhook: f.subject.skyhook.as_deref(),
             message: &f.message,
+            muted: f.muted.as_ref().map(|mute| mute.reason.as_str()),
         });
         to_json(&Document {
             api_version: API_VERSION,

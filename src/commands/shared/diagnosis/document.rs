@@ -6,7 +6,10 @@ use serde::Serialize;
 use super::Diagnosis;
 use super::group::FindingGroup;
 use crate::cluster::contrast::Contrast;
+use crate::commands::shared::baseline::Comparison;
+use crate::commands::shared::mutes;
 use crate::rules::causes::Causes;
+use crate::rules::mute::{LapsedMute, MutedFinding};
 use crate::rules::{Blocks, Counts, Evidence, Reason, Remedy, Severity, Subject, Verdict};
 use crate::view::API_VERSION;
 
@@ -33,6 +36,13 @@ pub struct Document {
     /// Nodes that some custom resource selects.
     selected_nodes: usize,
     counts: Counts,
+    /// Findings that are muted; they count in neither the verdict nor the exit code.
+    muted: Vec<MutedFinding>,
+    /// Mutes that no longer apply.
+    lapsed_mutes: Vec<LapsedMute>,
+    /// With --baseline, the comparison with the earlier run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    baseline: Option<Comparison>,
 }
 
 /// Which API the operator acts on, and what decided it.
@@ -174,6 +184,9 @@ impl Document {
             blocked_nodes: diagnosis.impact.blocked_nodes(),
             selected_nodes: diagnosis.impact.selected,
             counts: report.counts,
+            muted: mutes::documents(report),
+            lapsed_mutes: report.lapsed.clone(),
+            baseline: diagnosis.comparison.clone(),
         }
     }
 }

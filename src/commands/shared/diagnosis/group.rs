@@ -70,6 +70,11 @@ impl<'a> FindingGroup<'a> {
         grouped(alike).into_iter().map(group).collect()
     }
 
+    /// Its findings and their effects.
+    pub fn all(&self) -> impl Iterator<Item = &'a Finding> {
+        self.findings.iter().chain(&self.effects).copied()
+    }
+
     /// The finding that is shown for all of them.
     pub fn first(&self) -> &'a Finding {
         self.findings[0]

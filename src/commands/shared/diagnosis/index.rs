@@ -2,6 +2,7 @@
 
 use super::Diagnosis;
 use super::group::FindingGroup;
+use crate::cluster::Cluster;
 use crate::commands::shared::cause_table;
 use crate::commands::shared::shell_words::shell_words;
 use crate::rules::Severity;
@@ -11,6 +12,21 @@ use crate::view::{NodeSet, plural};
 
 /// Causes that are shown in full.
 const IN_FULL: usize = 3;
+
+/// The argument of `diagnose stuck` that shows this cause; a bare number is first the name of an object.
+pub fn cause_argument(cluster: &Cluster, number: usize) -> String {
+    let name = number.to_string();
+    match object_named(cluster, &name) {
+        Some(_) => format!("cause/{name}"),
+        None => name,
+    }
+}
+
+/// The kind of the object that a bare name means.
+pub fn object_named(cluster: &Cluster, name: &str) -> Option<&'static str> {
+    let skyhook = cluster.skyhook(name).map(|_| cluster.flavor().kind());
+    skyhook.or(cluster.node(name).map(|_| "node"))
+}
 
 impl Diagnosis<'_> {
     /// The places of the causes that a table lists: errors and warnings, if they are many.
@@ -34,7 +50,7 @@ impl Diagnosis<'_> {
             let number = format!("{:>2}  ", at + 1);
             text.line(text::plain(number) + text::command(shell_words(&group.first_command())));
         }
-        let example = causes[0] + 1;
+        let example = cause_argument(self.cluster, causes[0] + 1);
         text.blank().line(
             text::dim("One cause in full: ")
                 + text::command(format!("kubectl skyhook diagnose stuck {example}")),

@@ -2,20 +2,44 @@
 
 use super::Diagnosis;
 use super::group::{Detail, FindingGroup};
+use crate::rules::causes::Causes;
 use crate::rules::{NotChecked, Severity};
 use crate::view::junit::{self, Case, TestResult};
 
 impl Diagnosis<'_> {
-    /// One test case for each cause and for each rule that could not be checked. Notes pass.
-    pub(super) fn junit_report(&self) -> String {
+    /// One test case for each cause, for each muted one and for each rule that could not be checked. Notes pass; causes
+    /// that are muted or in the baseline are skipped.
+    pub(super) fn junit_report(&self) -> quick_junit::Report {
         let groups = self.groups();
         let causes = groups.iter().map(|group| self.cause_case(group));
         let not_checked = self.report.not_checked.iter();
         let unchecked = not_checked.map(|not_checked| self.unchecked_case(not_checked));
-        junit::report("diagnose stuck", causes.chain(unchecked))
+        let muted = Causes::of(&self.report.muted).ranked(&self.report.muted);
+        let muted = muted.iter().map(|cause| {
+            let group = FindingGroup::of(cause, &self.report.muted);
+            let reason = group.first().muted.as_ref().map(ToString::to_string);
+            self.skipped_case(&group, format!("muted: {}", reason.unwrap_or_default()))
+        });
+        junit::report("diagnose stuck", causes.chain(muted).chain(unchecked))
+    }
+
+    fn skipped_case(&self, group: &FindingGroup<'_>, message: String) -> Case {
+        let rule = group.first().rule;
+        let subject = group.subject(self.cluster, true);
+        Case {
+            name: format!("{} {}: {subject}", rule.code, rule.name),
+            result: TestResult::Skipped,
+            message,
+            detail: String::new(),
+        }
     }
 
     fn cause_case(&self, group: &FindingGroup<'_>) -> Case {
+        if let Some(comparison) = &self.comparison
+            && !group.all().any(|f| comparison.is_new(f))
+        {
+            return self.skipped_case(group, format!("known in {}", comparison.file));
+        }
         let rule = group.first().rule;
         let subject = group.subject(self.cluster, true);
         let failed = group.severity() > Severity::Info;

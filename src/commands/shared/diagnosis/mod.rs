@@ -7,6 +7,7 @@ mod held;
 mod index;
 mod junit;
 mod logs;
+mod openmetrics;
 mod reason;
 mod summary;
 
@@ -14,8 +15,11 @@ use serde_json::Value;
 
 pub use self::document::Document;
 use self::group::{Detail, FindingGroup};
+pub use self::index::{cause_argument, object_named};
 use crate::cluster::{Clock, Cluster};
+use crate::commands::shared::baseline::{self, Baseline, Comparison};
 use crate::commands::shared::grouped::grouped;
+use crate::commands::shared::mutes;
 use crate::commands::shared::rule::{counted, incomplete};
 use crate::ctx::Tail;
 use crate::error::{Error, Result};
@@ -36,6 +40,7 @@ pub struct Diagnosis<'a> {
     chosen: Option<usize>,
     /// The results of the log requests.
     tails: Vec<Tail>,
+    comparison: Option<Comparison>,
 }
 
 /// Maximum lines of the report without `--all`.
@@ -54,7 +59,21 @@ impl<'a> Diagnosis<'a> {
             unfolded: false,
             chosen: None,
             tails: Vec::new(),
+            comparison: None,
         }
+    }
+
+    /// Compares the findings with those of an earlier run.
+    pub fn compared(self, baseline: Option<&Baseline>) -> Diagnosis<'a> {
+        let report = &self.report;
+        let comparison = baseline.map(|baseline| {
+            let findings = report.findings.iter();
+            let findings = findings.map(|f| (baseline::key(f), f.severity));
+            let muted = report.muted.iter().map(baseline::key);
+            let unchecked: Vec<&str> = report.not_checked.iter().map(|n| n.rule.code).collect();
+            baseline.compare(findings, muted, &unchecked)
+        });
+        Diagnosis { comparison, ..self }
     }
 
     /// Marks the answer as covering a part of the cluster, or of the rules.
@@ -180,10 +199,18 @@ impl<'a> Diagnosis<'a> {
                 text::warning("No errors, but some work is blocked until someone intervenes")
                     + found
             }
-            Verdict::Healthy if self.narrowed => {
-                text::good("No problems in the selected scope") + found
+            Verdict::Healthy => {
+                let verdict = if self.narrowed {
+                    "No problems in the selected scope"
+                } else {
+                    "Nothing is stuck"
+                };
+                let apart = match mutes::counted(counts.muted, counts.muted_without_expiry) {
+                    Some(counted) => format!(" apart from {counted}"),
+                    None => String::new(),
+                };
+                text::good(verdict) + apart + found
             }
-            Verdict::Healthy => text::good("Nothing is stuck") + found,
             Verdict::Incomplete => {
                 let unchecked = self.report.not_checked.len();
                 let what = format!("{} could not be checked", plural(unchecked, "rule"));
@@ -251,6 +278,13 @@ impl View for Diagnosis<'_> {
         if let Some(not_checked) = self.not_checked() {
             end.blank().append(not_checked);
         }
+        let muted = mutes::section(&self.report);
+        if !muted.is_empty() {
+            end.blank().append(muted);
+        }
+        if let Some(comparison) = &self.comparison {
+            end.blank().append(comparison.text());
+        }
         end.blank().paragraph(text::dim(self.checked()));
         let taken = 1 + 1 + rows(&end);
         text.append(self.findings(wide, LINES.saturating_sub(taken)));
@@ -266,8 +300,12 @@ impl View for Diagnosis<'_> {
         to_json(&Document::of(self))
     }
 
-    fn junit(&self) -> Option<String> {
+    fn junit(&self) -> Option<quick_junit::Report> {
         Some(self.junit_report())
+    }
+
+    fn openmetrics(&self) -> Option<crate::view::openmetrics::Metrics> {
+        Some(self.metrics())
     }
 }
 

@@ -51,6 +51,12 @@ pub struct Document {
     selected_nodes: usize,
     /// Rules that could not be checked.
     pub not_checked: usize,
+    /// Causes that are muted; they count in neither the verdict nor the findings.
+    pub muted: usize,
+    /// Muted causes whose mute has no expiry.
+    pub muted_without_expiry: usize,
+    /// Mutes that no longer apply.
+    pub lapsed_mutes: usize,
 }
 
 /// The operator, and the API that it acts on.
@@ -81,13 +87,16 @@ impl<'a> StatusReport<'a> {
             .chain(gone)
             .filter(|name| names.is_empty() || names.iter().any(|n| n == name));
         let model = Model::new(cluster);
+        // A mute hides a cause from the list, not from the assessment of its custom resource.
+        let all = (!report.muted.is_empty()).then(|| report.all_findings());
         let findings = report.findings;
         let impact = Impact::new(cluster, &model, &findings);
+        let impact_of_all = all.as_ref().map(|all| Impact::new(cluster, &model, all));
         let reader = ProgressReader::new(Assessor {
             cluster,
             model: &model,
-            findings: &findings,
-            impact: &impact,
+            findings: all.as_ref().unwrap_or(&findings),
+            impact: impact_of_all.as_ref().unwrap_or(&impact),
             timeline: Model::new(cluster).estimates(),
         });
         let named = !names.is_empty();
@@ -103,6 +112,9 @@ impl<'a> StatusReport<'a> {
             blocked_nodes: impact.blocked_nodes(),
             selected_nodes: impact.selected,
             not_checked: report.not_checked.len(),
+            muted: report.counts.muted,
+            muted_without_expiry: report.counts.muted_without_expiry,
+            lapsed_mutes: report.lapsed.len(),
         };
         let timeline = reader.assessor.timeline;
         StatusReport {

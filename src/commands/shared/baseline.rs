@@ -1,0 +1,261 @@
+//! `--baseline`: findings that an earlier run had as well do not fail.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::ctx::Ctx;
+use crate::error::{Error, Result};
+use crate::rules::{self, Finding, Scope, Severity, Subject};
+use crate::view::text::{self, Line, Text};
+use crate::view::{NodeSet, plural};
+
+/// Gone and new findings that are listed.
+const LISTED: usize = 10;
+
+/// The earlier run that findings are compared with.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct BaselineFlags {
+    /// Fail only on findings that this earlier output of -o json, or this capture, does not have
+    ///
+    /// A finding is the same if code and subject are; one whose severity rose is new.
+    #[arg(long, value_name = "FILE")]
+    baseline: Option<PathBuf>,
+}
+
+/// What identifies a finding across runs: its code, its subject, and in a manifest the field.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+pub struct FindingKey {
+    pub code: String,
+    pub subject: Subject,
+    /// The field of a manifest.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub path: String,
+}
+
+/// The findings of an earlier run.
+#[derive(Debug, Clone)]
+pub struct Baseline {
+    file: String,
+    known: BTreeMap<FindingKey, Severity>,
+}
+
+/// The findings of a run compared with those of an earlier one.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Comparison {
+    /// The baseline.
+    pub file: String,
+    /// Findings that the baseline does not have, or has with a lower severity.
+    new: Vec<FindingKey>,
+    /// The number of findings that the baseline has as well.
+    known: usize,
+    /// Findings that only the baseline has.
+    gone: Vec<FindingKey>,
+}
+
+#[derive(Deserialize)]
+struct SavedFinding {
+    code: String,
+    severity: Severity,
+    subject: Subject,
+    #[serde(default)]
+    path: String,
+}
+
+impl BaselineFlags {
+    /// The baseline of a diagnosis.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or is neither a diagnosis nor a capture.
+    pub fn of_diagnosis(&self, ctx: &Ctx, scope: &Scope) -> Result<Option<Baseline>> {
+        let Some(path) = &self.baseline else {
+            return Ok(None);
+        };
+        if let Some(baseline) = saved(ctx, path, "Diagnosis")? {
+            return Ok(Some(baseline));
+        }
+        let then = ctx.load_capture(path)?;
+        let findings = rules::diagnose(&then, scope).findings;
+        Ok(Some(Baseline {
+            file: path.display().to_string(),
+            known: findings.iter().map(|f| (key(f), f.severity)).collect(),
+        }))
+    }
+
+    /// The baseline of `lint`.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or is no output of `lint`.
+    pub fn of_lint(&self, ctx: &Ctx) -> Result<Option<Baseline>> {
+        let Some(path) = &self.baseline else {
+            return Ok(None);
+        };
+        let baseline = saved(ctx, path, "Lint")?.ok_or_else(|| {
+            let path = path.display();
+            Error::failed(format!("{path} is no output of `lint -o json`"))
+        })?;
+        Ok(Some(baseline))
+    }
+}
+
+/// The findings of a document of this kind; `None` if the file holds anything else.
+fn saved(ctx: &Ctx, path: &Path, kind: &str) -> Result<Option<Baseline>> {
+    if path.is_dir() {
+        return Ok(None);
+    }
+    let bytes = ctx.read_file(path)?;
+    let Ok(document) = serde_json::from_slice::<Value>(&bytes) else {
+        return Ok(None);
+    };
+    if document["kind"] != kind {
+        return Ok(None);
+    }
+    let invalid = |error: serde_json::Error| {
+        let path = path.display();
+        Error::failed(format!("{path}: the findings cannot be read: {error}"))
+    };
+    let findings = document["findings"].clone();
+    let findings: Vec<SavedFinding> = serde_json::from_value(findings).map_err(invalid)?;
+    let mut known = BTreeMap::new();
+    for finding in findings {
+        let key = FindingKey {
+            code: finding.code,
+            subject: finding.subject,
+            path: finding.path,
+        };
+        let severity: &mut Severity = known.entry(key).or_insert(finding.severity);
+        *severity = finding.severity.max(*severity);
+    }
+    Ok(Some(Baseline {
+        file: path.display().to_string(),
+        known,
+    }))
+}
+
+pub fn key(finding: &Finding) -> FindingKey {
+    FindingKey {
+        code: finding.rule.code.to_owned(),
+        subject: finding.subject.clone(),
+        path: String::new(),
+    }
+}
+
+impl Baseline {
+    /// Whether the baseline lacks the finding, or has it with a lower severity.
+    pub fn is_new(&self, key: &FindingKey, severity: Severity) -> bool {
+        self.known.get(key).is_none_or(|known| *known < severity)
+    }
+
+    /// Findings that are muted, and those whose rule could not be checked, are not gone.
+    pub fn compare(
+        &self,
+        findings: impl Iterator<Item = (FindingKey, Severity)>,
+        muted: impl Iterator<Item = FindingKey>,
+        unchecked: &[&str],
+    ) -> Comparison {
+        let mut gone = self.known.clone();
+        gone.retain(|key, _| !unchecked.contains(&key.code.as_str()));
+        for key in muted {
+            gone.remove(&key);
+        }
+        let mut new = Vec::new();
+        let mut known = 0;
+        for (key, severity) in findings {
+            gone.remove(&key);
+            if self.is_new(&key, severity) {
+                new.push(key);
+            } else {
+                known += 1;
+            }
+        }
+        new.sort();
+        new.dedup();
+        Comparison {
+            file: self.file.clone(),
+            new,
+            known,
+            gone: gone.into_keys().collect(),
+        }
+    }
+}
+
+impl Comparison {
+    pub fn is_new(&self, finding: &Finding) -> bool {
+        self.has_new(&key(finding))
+    }
+
+    pub fn has_new(&self, key: &FindingKey) -> bool {
+        self.new.binary_search(key).is_ok()
+    }
+
+    pub fn text(&self) -> Text {
+        let mut text = Text::new();
+        let counts = format!(
+            "{} new, {} known, {} gone",
+            self.new.len(),
+            self.known,
+            self.gone.len()
+        );
+        text.line(text::heading(format!(
+            "Compared with {}: {counts}",
+            self.file
+        )));
+        text.append(listed("new", &self.new));
+        text.append(listed("gone", &self.gone));
+        text
+    }
+}
+
+/// A line for each group of findings: `new: SKY201 gpu-tune driver on node-[1-3]`.
+fn listed(label: &str, keys: &[FindingKey]) -> Text {
+    let mut text = Text::new();
+    let lines = key_lines(keys);
+    let rest = lines.len().saturating_sub(LISTED);
+    for line in lines.into_iter().take(LISTED) {
+        text.indented(2, Line::from(format!("{label}: {line}")));
+    }
+    if rest > 0 {
+        text.indented(
+            2,
+            text::dim(format!("{} more {label}", plural(rest, "line"))),
+        );
+    }
+    text
+}
+
+/// Findings with their nodes folded: `SKY201 gpu-tune driver on node-[1-3]`.
+pub fn key_lines(keys: &[FindingKey]) -> Vec<String> {
+    let mut groups: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for FindingKey {
+        code,
+        subject,
+        path,
+    } in keys
+    {
+        let mut words = vec![code.as_str()];
+        words.extend(subject.skyhook.as_deref());
+        words.extend(subject.package.as_deref());
+        words.extend(subject.compartment.as_deref());
+        if subject.skyhook.is_none() && subject.node.is_none() {
+            words.push(&subject.name);
+        }
+        if !path.is_empty() {
+            words.push(path);
+        }
+        let nodes = groups.entry(words.join(" ")).or_default();
+        nodes.extend(subject.node.as_deref());
+    }
+    groups
+        .into_iter()
+        .map(|(words, nodes)| match nodes.len() {
+            0 => words,
+            _ => format!("{words} on {}", NodeSet::of(nodes)),
+        })
+        .collect()
+}

@@ -1,0 +1,124 @@
+//! `--mutes`: known findings, which reports count instead of showing them.
+
+use std::path::PathBuf;
+
+use crate::cluster::Cluster;
+use crate::ctx::{Ctx, variable};
+use crate::error::{Error, Exit, Result};
+use crate::rules::mute::{LapsedMute, MutedFinding, Mutes};
+use crate::rules::{Finding, Report};
+use crate::view::plural;
+use crate::view::text::{self, Line, Text};
+
+const VARIABLE: &str = "KUBECTL_SKYHOOK_MUTES";
+
+/// Where mutes come from.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct MuteFlags {
+    /// File of muted findings; default: KUBECTL_SKYHOOK_MUTES
+    ///
+    /// Muted findings are counted instead of shown, and do not affect the exit code. The annotation
+    /// kubectl-skyhook/mutes of a custom resource mutes its findings as well. See docs/teams.md for the format.
+    #[arg(long, value_name = "FILE")]
+    mutes: Option<PathBuf>,
+}
+
+/// The mutes of a run.
+pub struct LoadedMutes {
+    pub mutes: Mutes,
+    /// Whether an annotation is invalid; its mutes are ignored.
+    broken: bool,
+}
+
+impl MuteFlags {
+    /// Reads the file and the annotations. Invalid annotations are errors on stderr, because they must not hide a
+    /// diagnosis.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or a mute in it is invalid.
+    pub fn load(&self, ctx: &mut Ctx, cluster: &Cluster) -> Result<LoadedMutes> {
+        let file = self.mutes.clone().or(variable(VARIABLE).map(PathBuf::from));
+        let mut mutes = match file {
+            None => Mutes::default(),
+            Some(file) => {
+                let text = String::from_utf8_lossy(&ctx.read_file(&file)?).into_owned();
+                Mutes::parse(&file.display().to_string(), &text).map_err(Error::failed)?
+            }
+        };
+        let wrong = mutes.add_annotations(cluster);
+        for problem in &wrong {
+            let problem = format!("invalid mute is ignored: {problem}");
+            ctx.error(&Error::failed(problem));
+        }
+        Ok(LoadedMutes {
+            mutes,
+            broken: !wrong.is_empty(),
+        })
+    }
+}
+
+impl LoadedMutes {
+    /// An invalid mute is an error, unless there is a worse result.
+    pub fn exit(&self, exit: Exit) -> Exit {
+        match exit {
+            Exit::Done if self.broken => Exit::Failed,
+            exit => exit,
+        }
+    }
+}
+
+/// `2 muted, 1 of them without expiry`; `None` without muted causes.
+pub fn counted(muted: usize, without_expiry: usize) -> Option<String> {
+    let expiry = match without_expiry {
+        0 => String::new(),
+        number => format!(", {number} without expiry"),
+    };
+    (muted > 0).then(|| format!("{}{expiry}", plural(muted, "muted finding")))
+}
+
+/// The muted findings and the lapsed mutes of a report.
+pub fn section(report: &Report) -> Text {
+    let counts = &report.counts;
+    let mut text = Text::new();
+    if let Some(counted) = counted(counts.muted, counts.muted_without_expiry) {
+        text.line(text::dim(counted));
+        let mut shown: Vec<String> = report.muted.iter().map(muted_line).collect();
+        shown.sort();
+        shown.dedup();
+        for line in shown {
+            text.indented(2, Line::from(line));
+        }
+    }
+    for lapsed in &report.lapsed {
+        let LapsedMute { mute, reason } = lapsed;
+        let message = format!(
+            " the mute of {} in {} has lapsed: {reason}",
+            mute.code, mute.source
+        );
+        text.paragraph(text::warning("warning:") + message);
+    }
+    text
+}
+
+/// `SKY201 gpu-tune driver: new disk ordered (until 2026-12-31)`
+fn muted_line(finding: &Finding) -> String {
+    let subject = &finding.subject;
+    let names = subject.skyhook.iter().chain(&subject.package);
+    let mut words: Vec<&str> = names.map(String::as_str).collect();
+    if words.is_empty() {
+        words.push(&subject.name);
+    }
+    let reason = finding.muted.as_ref().map(ToString::to_string);
+    format!(
+        "{} {}: {}",
+        finding.rule.code,
+        words.join(" "),
+        reason.unwrap_or_default()
+    )
+}
+
+/// The muted findings of a report for its document.
+pub fn documents(report: &Report) -> Vec<MutedFinding> {
+    report.muted.iter().filter_map(MutedFinding::of).collect()
+}

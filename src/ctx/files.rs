@@ -1,0 +1,33 @@
+//! Files that the user names, beside captures and manifests.
+
+use std::path::Path;
+
+use super::Ctx;
+use crate::bounded::{self, MOST_PLAN};
+use crate::cluster::{Cluster, dump};
+use crate::error::{Error, Result};
+use crate::reason::plain_reason;
+
+impl Ctx {
+    /// The bytes of a file.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read.
+    pub fn read_file(&self, path: &Path) -> Result<Vec<u8>> {
+        let bytes = bounded::open(path).and_then(|file| bounded::read(file, MOST_PLAN));
+        bytes.map_err(|error| {
+            let path = path.display();
+            Error::failed(format!("cannot read {path}: {}", plain_reason(&error)))
+        })
+    }
+
+    /// The cluster in a capture other than that of `--from`.
+    ///
+    /// # Errors
+    ///
+    /// The capture cannot be read.
+    pub fn load_capture(&self, path: &Path) -> Result<Cluster> {
+        Ok(dump::load(&[path.to_owned()], self.global.reading.api)?)
+    }
+}

@@ -1,0 +1,41 @@
+use super::{Input, LintFindings};
+use crate::api::ApiFlavor;
+use crate::lint::legacy::legacy_keys;
+
+lint_rule! {
+    /// An object of the new API names a key of the old one.
+    ///
+    /// # What it means
+    ///
+    /// Operators since v0.18 set and read keys of the new API. Up to v0.20 they also know the old taint key and leave the
+    /// old labels on nodes for a while; v0.21 is announced to drop both. A selector for an old label then selects no
+    /// node, and a toleration of the old taint has no effect.
+    ///
+    /// # How to fix
+    ///
+    /// Write the key with the new prefix. Before you change a selector, label the nodes accordingly: nodes that are no
+    /// longer selected are given up by the operator.
+    SKY870 "legacy-key" Warning
+}
+
+fn check(input: &Input<'_>, findings: &mut LintFindings) {
+    let newer = ApiFlavor::NodeWright;
+    for manifest in input.manifests().filter(|m| m.flavor() == Some(newer)) {
+        for path in legacy_keys(&manifest.value) {
+            let path: Vec<&str> = path.iter().map(String::as_str).collect();
+            // Annotations that have no effect already have a rule of their own.
+            if let ["metadata", "annotations", key] = path[..]
+                && (key.ends_with("/pause") || key.ends_with("/disable"))
+            {
+                continue;
+            }
+            let message = format!(
+                "the key belongs to the old API group {}, which v0.21 is announced to drop",
+                newer.other().group()
+            );
+            findings
+                .report(manifest, &path, message)
+                .fix(format!("Write it with the prefix {}", newer.group()));
+        }
+    }
+}

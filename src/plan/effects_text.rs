@@ -1,0 +1,111 @@
+//! Effects in words.
+
+use crate::api::Stage;
+use crate::model::{PackageDocument, Remaining, RolloutDocument};
+use crate::view::text::Text;
+use crate::view::{Table, cells, list, plural};
+
+/// A paragraph for each custom resource with effects.
+pub fn effects_text(packages: &[PackageDocument], rollouts: &[RolloutDocument]) -> Text {
+    let mut body = Text::new();
+    for rollout in rollouts {
+        let mut table = Table::as_given([rollout.skyhook.as_str(), "ONCE APPLIED"]).prose();
+        for package in packages.iter().filter(|p| p.skyhook == rollout.skyhook) {
+            table.row(cells![title(package), outcome(rollout, package)]);
+        }
+        for (term, description) in of_nodes(rollout) {
+            table.row(cells![term, description]);
+        }
+        if !table.is_empty() {
+            body.blank().table(table);
+        }
+    }
+    body
+}
+
+/// `driver 2.0.1 → 2.1.0`
+fn title(package: &PackageDocument) -> String {
+    match (&package.from, &package.to) {
+        (Some(from), Some(to)) => format!("{} {from} → {to}", package.package),
+        _ => package.package.clone(),
+    }
+}
+
+/// `upgrade and reboot on 870 nodes, ALL AT ONCE: the budget (10) does not apply to upgrades`
+fn outcome(rollout: &RolloutDocument, package: &PackageDocument) -> String {
+    let runs = |stage: Stage| package.stages.iter().any(|s| *s == stage.to_string());
+    let (verb, changes) = match package.change.as_str() {
+        "unchanged" => return "unchanged".to_owned(),
+        "withoutEffect" => {
+            return "changed, but nothing runs on nodes where it is complete".to_owned();
+        }
+        "leftSpec" => return "left the spec; it stays installed".to_owned(),
+        "install" | "upgrade" if runs(Stage::Upgrade) => (Some("upgrade"), "upgrades"),
+        "configure" => (Some("configure"), "changes of a configMap"),
+        "interrupt" => (None, "interrupts"),
+        "uninstall" => (Some("uninstall"), "uninstalls"),
+        _ => (Some("install"), "installs"),
+    };
+    let interrupt = package.interrupt.as_deref().map(|kind| match kind {
+        "reboot" => "reboot",
+        "service" => "restart services",
+        "restartAllServices" => "restart all services",
+        _ => "interrupt",
+    });
+    let verbs: Vec<&str> = verb.into_iter().chain(interrupt).collect();
+    let nodes = package.nodes.len();
+    let pace = match (package.at_once, rollout.batch) {
+        _ if nodes <= 1 => String::new(),
+        (None, _) => String::new(),
+        (Some(0 | 1), _) => ", one at a time".to_owned(),
+        (Some(at_once), Some(batch)) if at_once > batch && begins_everywhere(package) => {
+            format!(", ALL AT ONCE: the budget ({batch}) does not apply to {changes}")
+        }
+        (Some(at_once), _) if at_once == nodes => ", all at once".to_owned(),
+        (Some(at_once), _) => format!(", at most {at_once} at once"),
+    };
+    format!("{} on {}{pace}", verbs.join(" and "), plural(nodes, "node"))
+}
+
+/// Whether it begins on all nodes, regardless of the batch (operator `HandleVersionChange`, `HandleConfigUpdates`,
+/// `HandleUninstallRequests`).
+fn begins_everywhere(package: &PackageDocument) -> bool {
+    let upgrades = || package.stages.contains(&Stage::Upgrade.to_string());
+    matches!(package.change.as_str(), "configure" | "uninstall") || upgrades()
+}
+
+/// Drains, custom resources that wait, the end.
+fn of_nodes(rollout: &RolloutDocument) -> Vec<(&'static str, String)> {
+    let mut lines = Vec::new();
+    if !rollout.cordoned.is_empty() {
+        let nodes = plural(rollout.cordoned.len(), "node");
+        let mut drains = match rollout.evicted_pods {
+            Some(pods) => format!("{nodes} cordoned, {} evicted", plural(pods, "pod")),
+            None => format!("{nodes} cordoned; their pods were not read"),
+        };
+        for refusing in &rollout.refusing_budgets {
+            drains += &format!(
+                "; budget {} refuses on {}",
+                refusing.budget,
+                plural(refusing.nodes.len(), "node")
+            );
+        }
+        lines.push(("drains", drains));
+    }
+    match rollout.waiting.as_slice() {
+        [] => {}
+        [one] => lines.push(("later", format!("{one} waits until it is complete"))),
+        all => lines.push(("later", format!("{} wait until it is complete", list(all)))),
+    }
+    if let Some(stuck) = &rollout.stuck {
+        lines.push(("end", format!("never, as it is now: {stuck}")));
+    } else if let (Some(seconds), Some(uncertainty)) = (rollout.estimate, rollout.uncertainty) {
+        let remaining = Remaining {
+            seconds,
+            uncertainty,
+        };
+        let time = format!("{remaining}, at the pace of earlier stages");
+        lines.push(("time", time));
+    }
+    lines
+}

@@ -1,0 +1,252 @@
+//! What the operator does once a plan is carried out: its steps on a copy of the cluster, and the model on that.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Change, Edit, Field, Kind, Metadata, Plan, Step};
+use crate::api::keys::NodeKey;
+use crate::api::skyhook::{BatchState, SkyhookStatus};
+use crate::api::{Object, Skyhook};
+use crate::cluster::node::Taint;
+use crate::cluster::{Certainty, Cluster, NodeEdit, Only, Source, decode_leniently};
+use crate::model::{Effects, effects};
+
+impl Plan {
+    /// Replaces the effects on packages and nodes with those of all steps. None where they are unknown; a warning then
+    /// names the source that could not be read.
+    pub fn forecast(&mut self, cluster: &Cluster) {
+        self.consequences.effects.clear();
+        self.consequences.rollouts.clear();
+        if self.is_empty() {
+            return;
+        }
+        let limited = self.few_nodes().map(|nodes| cluster.limited_to(&nodes));
+        let cluster = limited.as_ref().unwrap_or(cluster);
+        let after = self.carried_out(cluster);
+        let names = self.concerned(&after);
+        let mut unread: BTreeSet<Source> = BTreeSet::new();
+        if cluster.certainty_of_no_package_run() == Certainty::Unknown {
+            unread.extend([Source::Pods, Source::Jobs]);
+        } else {
+            let known = |effects: &Effects<'_>| effects.unread.is_none();
+            let all = effects(cluster, &after, &names);
+            unread.extend(all.iter().filter_map(|effects| effects.unread));
+            for effects in all.iter().filter(|effects| known(effects)) {
+                self.consequences.effects.extend(effects.packages());
+                self.consequences.rollouts.push(effects.rollout());
+            }
+        }
+        for source in unread {
+            if let Some(why) = cluster.source(source).unread() {
+                self.consequences.warn(format!(
+                    "{source} cannot be read ({why}): what the operator does next is not shown"
+                ));
+            }
+        }
+    }
+
+    /// The nodes, if the plan works on these alone and they are few enough to be read by name: the effects are those on them,
+    /// whether or not others were read.
+    fn few_nodes(&self) -> Option<BTreeSet<&str>> {
+        let work = self.steps().filter(|step| self.is_work(step));
+        let on_runs = |kind: Kind| matches!(kind, Kind::Node | Kind::Pod | Kind::Job);
+        let mut kinds = work.map(|step| step.target.kind);
+        let nodes = self.nodes();
+        (kinds.all(on_runs) && (1..=Only::MOST).contains(&nodes.len())).then_some(nodes)
+    }
+
+    /// The cluster right after the steps, before the operator acts on them.
+    ///
+    /// A package that leaves the spec once it is uninstalled stays: its uninstall is the effect.
+    pub fn carried_out(&self, cluster: &Cluster) -> Cluster {
+        let mut after = cluster.clone();
+        let mut waited = false;
+        for stage in &self.stages {
+            for step in &stage.steps {
+                carry_out(&mut after, step, waited);
+            }
+            waited |= stage.until.is_some();
+        }
+        after
+    }
+
+    /// The custom resources whose rollouts the steps may change, in the operator's order.
+    fn concerned<'c>(&self, after: &'c Cluster) -> Vec<&'c str> {
+        let flavor = after.flavor();
+        let mut names: BTreeSet<&str> = BTreeSet::new();
+        let mut nodes: BTreeSet<&str> = BTreeSet::new();
+        for step in self.steps().filter(|step| self.is_work(step)) {
+            let target = step.target.name.as_str();
+            match &step.change {
+                Change::Metadata(metadata) if step.target.kind == Kind::Node => {
+                    let keys = metadata.annotations.keys().chain(metadata.labels.keys());
+                    for key in keys.filter_map(|key| NodeKey::parse(flavor, key)) {
+                        match key.skyhook() {
+                            Some(skyhook) => names.extend([skyhook]),
+                            None => nodes.extend([target]),
+                        }
+                    }
+                }
+                Change::Taints { .. } => nodes.extend([target]),
+                _ if step.target.kind == flavor.into() => names.extend([target]),
+                _ => {}
+            }
+        }
+        let on_nodes = |skyhook: &Skyhook| {
+            let mut nodes = nodes.iter().filter_map(|name| after.node(name));
+            nodes.any(|node| skyhook.selects(node))
+        };
+        let skyhooks = after.skyhooks.items().iter();
+        let concerned = skyhooks.filter(|s| names.contains(s.name()) || on_nodes(s));
+        concerned.map(Skyhook::name).collect()
+    }
+}
+
+/// Makes the change of a step in the cluster; `waited`: after an awaited effect of an earlier step.
+fn carry_out(after: &mut Cluster, step: &Step, waited: bool) {
+    let target = &step.target;
+    match target.kind {
+        Kind::Node => {
+            let (Some(nodes), Some(edit)) = (after.nodes.held_mut(), node_edit(&step.change))
+            else {
+                return;
+            };
+            let at = nodes.binary_search_by(|node| node.name.as_str().cmp(&target.name));
+            if let Ok(at) = at {
+                nodes[at].edit(edit);
+            }
+        }
+        kind if kind == after.flavor().into() => {
+            let taken_at = after.taken_at;
+            let Some(skyhooks) = after.skyhooks.held_mut() else {
+                return;
+            };
+            match &step.change {
+                Change::Delete { .. } => {
+                    skyhooks
+                        .retain(|s| s.name() != target.name || !s.metadata.finalizers.is_empty());
+                    let own = skyhooks.iter_mut().filter(|s| s.name() == target.name);
+                    own.for_each(|s| s.metadata.deletion_timestamp = Some(taken_at));
+                }
+                Change::Create(object) => {
+                    skyhooks.extend(decode_leniently::<Skyhook>((**object).clone()));
+                }
+                change => {
+                    let at = skyhooks.iter().position(|s| s.name() == target.name);
+                    let Some(at) = at else { return };
+                    match edited(&skyhooks[at], change, waited) {
+                        Some(edited) => skyhooks[at] = edited,
+                        None => drop(skyhooks.remove(at)),
+                    }
+                }
+            }
+        }
+        Kind::Pod => without(after.pods.held_mut(), step),
+        Kind::Job => without(after.jobs.held_mut(), step),
+        _ => {}
+    }
+}
+
+fn without<T: Object>(list: Option<&mut Vec<T>>, step: &Step) {
+    let target = &step.target;
+    let namespace = target.namespace.as_deref().unwrap_or_default();
+    if let (Some(list), Change::Delete { .. }) = (list, &step.change) {
+        list.retain(|object| object.key() != (namespace, target.name.as_str()));
+    }
+}
+
+fn node_edit(change: &Change) -> Option<NodeEdit<'_>> {
+    match change {
+        Change::Metadata(metadata) => Some(of_metadata(metadata)),
+        Change::Taints { to, .. } => {
+            let taints: Vec<Taint> = serde_json::from_value(json!(to)).ok()?;
+            Some(NodeEdit {
+                taints: Some(taints),
+                ..NodeEdit::default()
+            })
+        }
+        _ => None,
+    }
+}
+
+fn of_metadata(metadata: &Metadata) -> NodeEdit<'_> {
+    NodeEdit {
+        annotations: values(&metadata.annotations),
+        labels: values(&metadata.labels),
+        unschedulable: metadata.unschedulable,
+        taints: None,
+    }
+}
+
+fn values(edits: &BTreeMap<String, Edit>) -> Vec<(&str, Option<&str>)> {
+    let edits = edits.iter().filter(|(_, edit)| edit.from != edit.to);
+    edits
+        .map(|(key, edit)| (key.as_str(), edit.to.as_deref()))
+        .collect()
+}
+
+/// The custom resource after a change; `None` if the change was to remove its last finalizer during its deletion.
+fn edited(live: &Skyhook, change: &Change, waited: bool) -> Option<Skyhook> {
+    if let Change::Status(fields) = change {
+        let mut edited = live.clone();
+        for field in fields {
+            write_status(&mut edited.status, field);
+        }
+        return Some(edited);
+    }
+    let mut object = live.whole.clone();
+    match change {
+        Change::Spec(fields) => {
+            let leaves = |field: &&Field| field.to.is_none() && field.path.len() == 3;
+            let kept = fields.iter().filter(|field| !(waited && leaves(field)));
+            Change::Spec(kept.cloned().collect()).write(&mut object);
+        }
+        change => change.write(&mut object),
+    }
+    let decoded = decode_leniently::<Skyhook>((!object.is_null()).then_some(object)?);
+    let mut edited = decoded.ok()?;
+    let changed = edited.whole["spec"] != live.whole["spec"];
+    edited.metadata.generation = live.metadata.generation + i64::from(changed);
+    edited.status = live.status.clone();
+    edited.size = live.size;
+    Some(edited)
+}
+
+/// Writes the fields of the status that decide which nodes come next.
+fn write_status(status: &mut SkyhookStatus, field: &Field) {
+    let path: Vec<&str> = field.path.iter().map(String::as_str).collect();
+    match (path.as_slice(), &field.to) {
+        (["status", "nodeOrderOffset"], to) => {
+            status.node_order_offset = to.as_ref().and_then(Value::as_i64).unwrap_or_default();
+        }
+        (["status", "nodePriority"], None) => status.node_priority.clear(),
+        (["status", "nodePriority", node], None) => {
+            status
+                .node_priority
+                .retain(|name, _| name.as_str() != *node);
+        }
+        (
+            [
+                "status",
+                "compartmentStatuses",
+                name,
+                "batchState",
+                rest @ ..,
+            ],
+            Some(to),
+        ) => {
+            let Some(compartment) = status.compartment_statuses.get_mut(*name) else {
+                return;
+            };
+            let mut batch = json!(compartment.batch_state.clone().unwrap_or_default());
+            match rest {
+                [] => batch = to.clone(),
+                [counter, ..] => batch[*counter] = to.clone(),
+            }
+            compartment.batch_state = BatchState::deserialize(batch).ok();
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,384 @@
+//! Muted findings: a team knows them, and they are counted instead of shown.
+//!
+//! A mute names a code and a subject. It lapses at its expiry, and when its findings concern or block more nodes than it
+//! allows: a known problem of one node must not hide one of the fleet. Only reports know mutes; commands that wait or
+//! change something see every finding.
+
+mod muted_finding;
+
+pub use muted_finding::MutedFinding;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::rc::Rc;
+
+use jiff::{Timestamp, civil};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_saphyr::Spanned;
+
+use super::Finding;
+use super::impact::{CauseImpact, Impact};
+use crate::cluster::Cluster;
+use crate::model::Model;
+use crate::view::{API_VERSION, expand, plural};
+
+/// The annotation of a custom resource that holds mutes for its findings, as a YAML list.
+pub const ANNOTATION: &str = "kubectl-skyhook/mutes";
+/// Nodes that a mute allows by default.
+const MAX_NODES: usize = 1;
+
+/// A statement that findings are known.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Mute {
+    pub code: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skyhook: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub package: Option<String>,
+    /// The nodes; empty for all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<String>,
+    /// The object, for findings about neither a custom resource nor a node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    pub reason: String,
+    /// The mute lapses at this time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
+    /// The mute lapses when its findings concern or block more nodes.
+    pub max_nodes: usize,
+    /// `FILE:LINE`, or the custom resource with the annotation.
+    pub source: String,
+    #[serde(skip)]
+    ends: Option<Timestamp>,
+}
+
+/// A mute that no longer applies, with the reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct LapsedMute {
+    pub mute: Mute,
+    /// Why it lapsed.
+    pub reason: String,
+}
+
+/// All mutes of a run.
+#[derive(Debug, Clone, Default)]
+pub struct Mutes {
+    all: Vec<Rc<Mute>>,
+}
+
+/// A mute that cannot be understood.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{source_name}:{line}: {problem}")]
+pub struct InvalidMute {
+    /// File, or custom resource with the annotation.
+    source_name: String,
+    line: u64,
+    problem: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct MuteFile {
+    #[serde(rename = "apiVersion")]
+    api_version: Spanned<String>,
+    kind: Spanned<String>,
+    mutes: Vec<Spanned<Entry>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Entry {
+    code: Spanned<String>,
+    skyhook: Option<String>,
+    package: Option<String>,
+    node: Option<Spanned<String>>,
+    name: Option<String>,
+    reason: Spanned<String>,
+    until: Option<Spanned<String>>,
+    max_nodes: Option<usize>,
+}
+
+impl Mutes {
+    /// The mutes of a file.
+    ///
+    /// # Errors
+    ///
+    /// The first mute that is invalid, with its line.
+    pub fn parse(path: &str, text: &str) -> Result<Mutes, InvalidMute> {
+        let file: MuteFile = read(path, text)?;
+        for (field, expected) in [(&file.api_version, API_VERSION), (&file.kind, "Mutes")] {
+            if field.value != expected {
+                let problem = format!("expected {expected:?}, found {:?}", field.value);
+                return Err(invalid(path, field.referenced.line(), problem));
+            }
+        }
+        Mutes::of(path, file.mutes, None)
+    }
+
+    /// Adds the mutes in the annotations of custom resources, and returns the invalid ones.
+    pub fn add_annotations(&mut self, cluster: &Cluster) -> Vec<InvalidMute> {
+        let mut wrong = Vec::new();
+        for skyhook in cluster.skyhooks.items() {
+            let Some(text) = skyhook.metadata.annotations.get(ANNOTATION) else {
+                continue;
+            };
+            let kind = cluster.flavor().resource();
+            let source = format!("{kind}/{}, annotation {ANNOTATION}", skyhook.name());
+            let entries = read(&source, text);
+            match entries.and_then(|entries| Mutes::of(&source, entries, Some(skyhook.name()))) {
+                Ok(mutes) => self.all.extend(mutes.all),
+                Err(error) => wrong.push(error),
+            }
+        }
+        wrong
+    }
+
+    fn of(
+        source: &str,
+        entries: Vec<Spanned<Entry>>,
+        owner: Option<&str>,
+    ) -> Result<Mutes, InvalidMute> {
+        let mutes = entries.into_iter().map(|entry| {
+            let line = entry.referenced.line();
+            entry.value.checked(source, line, owner).map(Rc::new)
+        });
+        Ok(Mutes {
+            all: mutes.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Marks the findings of a report that are muted, and returns the mutes that have lapsed.
+    ///
+    /// The effects of causes that are muted as a whole are muted, too.
+    pub fn mark(&self, cluster: &Cluster, findings: &mut [Finding]) -> Vec<LapsedMute> {
+        let mut lapsed = Vec::new();
+        if self.all.is_empty() {
+            return lapsed;
+        }
+        let impact = Impact::new(cluster, &Model::new(cluster), findings);
+        for mute in &self.all {
+            let matched = |at: usize| mute.covers(&findings[at]);
+            let nodes = affected(&impact, findings, &matched);
+            let Some(nodes) = nodes else { continue };
+            if let Some(reason) = mute.why_lapsed(cluster.taken_at, nodes.len()) {
+                lapsed.push(LapsedMute {
+                    mute: Mute::clone(mute),
+                    reason,
+                });
+                continue;
+            }
+            for finding in findings.iter_mut().filter(|f| mute.covers(f)) {
+                finding.muted.get_or_insert_with(|| Rc::clone(mute));
+            }
+        }
+        mark_effects(&impact, findings);
+        lapsed
+    }
+}
+
+/// The nodes that the matched findings concern, and those that they block where they make up whole causes; `None` if
+/// nothing matches.
+fn affected(
+    impact: &Impact<'_>,
+    findings: &[Finding],
+    matched: &dyn Fn(usize) -> bool,
+) -> Option<BTreeSet<String>> {
+    let mut found = None;
+    for CauseImpact { cause, blocked, .. } in &impact.causes {
+        let own: Vec<usize> = cause
+            .findings
+            .iter()
+            .copied()
+            .filter(|at| matched(*at))
+            .collect();
+        let effects = cause.effects.iter().copied().filter(|at| matched(*at));
+        let all: Vec<usize> = own.iter().copied().chain(effects).collect();
+        if all.is_empty() {
+            continue;
+        }
+        let nodes: &mut BTreeSet<String> = found.get_or_insert_default();
+        for at in all {
+            let finding = &findings[at];
+            nodes.extend(finding.subject.node.iter().cloned());
+            nodes.extend(finding.holds_up.iter().cloned());
+        }
+        if !own.is_empty() && own.len() == cause.findings.len() {
+            let blocked = blocked.values().flatten();
+            nodes.extend(blocked.map(|node| (*node).to_owned()));
+        }
+    }
+    found
+}
+
+fn mark_effects(impact: &Impact<'_>, findings: &mut [Finding]) {
+    let muted_cause = |findings: &[Finding], cause: &CauseImpact<'_>| {
+        let own = &cause.cause.findings;
+        own.iter()
+            .map(|at| findings[*at].muted.clone())
+            .collect::<Option<Vec<_>>>()
+            .and_then(|mutes| mutes.into_iter().next())
+    };
+    let mutes: Vec<_> = impact
+        .causes
+        .iter()
+        .map(|cause| muted_cause(findings, cause))
+        .collect();
+    let kept: BTreeSet<usize> = impact
+        .causes
+        .iter()
+        .zip(&mutes)
+        .filter(|(_, mute)| mute.is_none())
+        .flat_map(|(cause, _)| cause.cause.effects.iter().copied())
+        .collect();
+    for (cause, mute) in impact.causes.iter().zip(&mutes) {
+        let Some(mute) = mute else { continue };
+        for at in cause.cause.effects.iter().filter(|at| !kept.contains(at)) {
+            findings[*at].muted.get_or_insert_with(|| Rc::clone(mute));
+        }
+    }
+}
+
+impl Mute {
+    fn covers(&self, finding: &Finding) -> bool {
+        let subject = &finding.subject;
+        let same =
+            |wanted: &Option<String>, found: &Option<String>| wanted.is_none() || wanted == found;
+        let node = self.nodes.is_empty()
+            || subject
+                .node
+                .as_ref()
+                .is_some_and(|n| self.nodes.contains(n));
+        let rule = finding.rule;
+        (rule.code.eq_ignore_ascii_case(&self.code) || rule.name == self.code)
+            && same(&self.skyhook, &subject.skyhook)
+            && same(&self.package, &subject.package)
+            && node
+            && self.name.as_ref().is_none_or(|name| *name == subject.name)
+    }
+
+    fn why_lapsed(&self, now: Timestamp, nodes: usize) -> Option<String> {
+        if let (Some(ends), Some(until)) = (self.ends, &self.until)
+            && ends <= now
+        {
+            return Some(format!("it ended on {until}"));
+        }
+        (nodes > self.max_nodes).then(|| {
+            let verb = if nodes == 1 { "is" } else { "are" };
+            let nodes = plural(nodes, "node");
+            format!(
+                "it allows maxNodes: {}, but {nodes} {verb} concerned",
+                self.max_nodes
+            )
+        })
+    }
+}
+
+impl fmt::Display for Mute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason)?;
+        match &self.until {
+            Some(until) => write!(f, " (until {until})"),
+            None => f.write_str(" (no expiry)"),
+        }
+    }
+}
+
+impl Entry {
+    fn checked(self, source: &str, line: u64, owner: Option<&str>) -> Result<Mute, InvalidMute> {
+        let fail = |line, problem: String| Err(invalid(source, line, problem));
+        let code = self.code.value;
+        if super::find(&code).is_none() {
+            let problem = format!("rule {code:?} not found; `kubectl skyhook rules` lists them");
+            return fail(self.code.referenced.line(), problem);
+        }
+        let reason = self.reason.value.trim();
+        if reason.is_empty() {
+            return fail(
+                self.reason.referenced.line(),
+                "the reason is empty".to_owned(),
+            );
+        }
+        if self.skyhook.is_none() && self.node.is_none() && self.name.is_none() && owner.is_none() {
+            let problem = "a subject is required: skyhook, node or name".to_owned();
+            return fail(line, problem);
+        }
+        if let (Some(owner), Some(other)) = (owner, &self.skyhook)
+            && owner != other
+        {
+            let problem =
+                format!("an annotation mutes only its own custom resource, not {other:?}");
+            return fail(line, problem);
+        }
+        let nodes = match &self.node {
+            None => Vec::new(),
+            Some(node) => match expand(&node.value) {
+                None => vec![node.value.clone()],
+                Some(Ok(nodes)) => nodes,
+                Some(Err(why)) => {
+                    let problem = format!("invalid node set {:?}: {why}", node.value);
+                    return fail(node.referenced.line(), problem);
+                }
+            },
+        };
+        let ends = match &self.until {
+            None => None,
+            Some(until) => match end(&until.value) {
+                Some(ends) => Some(ends),
+                None => {
+                    let problem = format!(
+                        "invalid time {:?}; expected a date such as 2026-12-31, or a time such as 2026-12-31T06:00:00Z",
+                        until.value
+                    );
+                    return fail(until.referenced.line(), problem);
+                }
+            },
+        };
+        Ok(Mute {
+            code,
+            skyhook: self.skyhook.or(owner.map(str::to_owned)),
+            package: self.package,
+            max_nodes: self.max_nodes.unwrap_or(nodes.len().max(MAX_NODES)),
+            nodes,
+            name: self.name,
+            reason: reason.to_owned(),
+            until: self.until.map(|until| until.value),
+            source: match owner {
+                Some(_) => source.to_owned(),
+                None => format!("{source}:{line}"),
+            },
+            ends,
+        })
+    }
+}
+
+/// A time, or the end of a day in UTC.
+fn end(text: &str) -> Option<Timestamp> {
+    if let Ok(at) = text.parse::<Timestamp>() {
+        return Some(at);
+    }
+    let day: civil::Date = text.parse().ok()?;
+    let next = day.tomorrow().ok()?;
+    let zoned = next.to_zoned(jiff::tz::TimeZone::UTC).ok()?;
+    Some(zoned.timestamp())
+}
+
+fn read<T: serde::de::DeserializeOwned>(source: &str, text: &str) -> Result<T, InvalidMute> {
+    let options = serde_saphyr::options! { with_snippet: false, };
+    serde_saphyr::from_str_with_options(text, options).map_err(|error| {
+        let line = error.location().map_or(1, |location| location.line());
+        let text = error.to_string();
+        let problem = text.lines().next().unwrap_or_default();
+        invalid(source, line, problem.to_owned())
+    })
+}
+
+fn invalid(source: &str, line: u64, problem: String) -> InvalidMute {
+    InvalidMute {
+        source_name: source.to_owned(),
+        line,
+        problem,
+    }
+}

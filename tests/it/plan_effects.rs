@@ -1,0 +1,163 @@
+//! The effects that the previews of commands announce, in the words of `lint`: packages, drains, what waits, and sources that
+//! could not be read.
+
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+
+use crate::support::fake_api::FakeApi;
+use crate::support::object_builder::{NODEWRIGHT, ObjectBuilder, SKYHOOK};
+use crate::support::run::RunOutput;
+use crate::support::test_cluster::TestCluster;
+
+const NODES: [&str; 6] = ["gpu-1", "gpu-2", "gpu-3", "gpu-4", "gpu-5", "gpu-6"];
+
+/// Two at a time: a driver that reboots, and an agent that can be uninstalled. On each node one pod of a workload whose budget
+/// allows no disruption.
+fn fleet(builder: ObjectBuilder, annotations: &Value, entries: &[&str]) -> FakeApi {
+    let driver =
+        json!({"version": "2.0.0", "image": "example.com/driver", "interrupt": {"type": "reboot"}});
+    let agent = json!({
+        "version": "1.0.0", "image": "example.com/agent", "uninstall": {"enabled": true, "apply": false},
+    });
+    let mut skyhook = builder.skyhook("complete", json!({"driver": driver, "agent": agent}));
+    skyhook["spec"]["interruptionBudget"] = json!({"count": 2});
+    skyhook["metadata"]["annotations"] = annotations.clone();
+    let mut later = skyhook.clone();
+    later["metadata"]["name"] = "later".into();
+    later["metadata"]["uid"] = "22222222-0000-4000-8000-000000000000".into();
+    later["spec"]["priority"] = 300.into();
+    later["metadata"]["annotations"] = json!({});
+    let mut fake = FakeApi::new()
+        .serving(builder.0)
+        .with(builder.operator())
+        .with(skyhook)
+        .with(later)
+        .with(json!({
+            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web", "namespace": "shop"},
+            "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}},
+            "status": {"disruptionsAllowed": 0, "currentHealthy": 6, "desiredHealthy": 6, "expectedPods": 6},
+        }));
+    for name in NODES {
+        let pod = format!("web-{name}");
+        fake = fake.with(builder.node(name, "complete", entries)).with(json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": pod, "namespace": "shop", "uid": pod, "labels": {"app": "web"}, "ownerReferences":
+                [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "w", "controller": true}]},
+            "spec": {"nodeName": name, "containers": [{"name": "main", "image": "example.com/web"}]},
+            "status": {"phase": "Running"},
+        }));
+    }
+    fake
+}
+
+const INSTALLED: [&str; 2] = [
+    "driver|2.0.0 post-interrupt complete",
+    "agent|1.0.0 config complete",
+];
+const DRIVER_MISSING: [&str; 1] = ["agent|1.0.0 config complete"];
+
+fn stopped(builder: ObjectBuilder, word: &str) -> Value {
+    json!({builder.0.key(word): "true"})
+}
+
+fn preview(fake: FakeApi, words: &str) -> RunOutput {
+    let ran = TestCluster::serving(fake).run(&format!("{words} --dry-run"));
+    ran.expect_code(0);
+    ran
+}
+
+#[test]
+fn resuming_shows_drains_refusing_budgets_and_who_waits() {
+    let paused = || fleet(SKYHOOK, &stopped(SKYHOOK, "pause"), &DRIVER_MISSING);
+    assert_snapshot!(preview(paused(), "resume gpu").transcript());
+    let mut document = preview(paused(), "resume gpu -o json").json();
+    let consequences = &mut document["consequences"];
+    // Which of the two nodes of a batch is first is arbitrary.
+    for nodes in ["/effects/1/nodes", "/rollouts/0/cordoned"] {
+        let nodes = consequences.pointer_mut(nodes).expect("nodes");
+        let nodes = nodes.as_array_mut().expect("a list");
+        nodes.sort_by(|a, b| a.as_str().cmp(&b.as_str()));
+    }
+    assert_eq!(
+        consequences["effects"][1],
+        json!({
+            "skyhook": "gpu", "package": "driver", "change": "install", "nodes": NODES,
+            "stages": ["apply", "config", "interrupt", "post-interrupt"], "interrupt": "reboot", "atOnce": 2,
+            "estimate": null,
+        })
+    );
+    assert_eq!(
+        consequences["rollouts"],
+        json!([{
+            "skyhook": "gpu", "batch": 2, "cordoned": NODES, "evictedPods": 6, "waiting": ["later"], "stuck": null,
+            "refusingBudgets": [{"budget": "shop/web", "nodes": NODES}], "estimate": null, "uncertainty": null,
+        }])
+    );
+}
+
+#[test]
+fn enabling_shows_the_same() {
+    let disabled = fleet(NODEWRIGHT, &stopped(NODEWRIGHT, "disable"), &DRIVER_MISSING);
+    assert_snapshot!(preview(disabled, "enable gpu").transcript());
+}
+
+#[test]
+fn an_uninstall_ignores_the_budget() {
+    let installed = fleet(SKYHOOK, &json!({}), &INSTALLED);
+    assert_snapshot!(preview(installed, "uninstall gpu agent").transcript());
+}
+
+#[test]
+fn a_reset_of_named_nodes_claims_no_pace() {
+    let installed = || fleet(SKYHOOK, &json!({}), &INSTALLED);
+    assert_snapshot!(
+        preview(
+            installed(),
+            "reset gpu --node gpu-1 --node gpu-2 --no-pause"
+        )
+        .transcript()
+    );
+    assert_snapshot!(preview(installed(), "reset gpu").transcript());
+}
+
+#[test]
+fn a_reset_of_batches_shows_what_continues() {
+    let mut fake = fleet(SKYHOOK, &json!({}), &INSTALLED);
+    let mut gpu = fake.get("skyhooks", "", "gpu").expect("it was added");
+    gpu["status"]["compartmentStatuses"] = json!({"__default__": {"batchState":
+        {"currentBatch": 3, "consecutiveFailures": 1, "failedNodes": 1, "shouldStop": true}}});
+    gpu["status"]["status"] = "erroring".into();
+    fake.load(gpu);
+    fake = fake.with(SKYHOOK.node("gpu-6", "erroring", &["driver|2.0.0 apply erroring"]));
+    assert_snapshot!(preview(fake, "deployment-policy reset gpu").transcript());
+}
+
+/// Pods and budgets of workloads are read if they may be; otherwise the preview names what is missing.
+#[test]
+fn sources_that_are_forbidden_are_named() {
+    let paused = || fleet(SKYHOOK, &stopped(SKYHOOK, "pause"), &DRIVER_MISSING);
+    let fake = paused();
+    fake.on("LIST poddisruptionbudgets").reply(403);
+    assert_snapshot!(preview(fake, "resume gpu").transcript());
+    let fake = paused();
+    fake.on("LIST pods").reply(403);
+    assert_snapshot!(preview(fake, "resume gpu").transcript());
+    let fake = paused();
+    let mut gpu = fake.get("skyhooks", "", "gpu").expect("it was added");
+    gpu["spec"]["deploymentPolicy"] = "careful".into();
+    fake.load(gpu);
+    fake.on("LIST deploymentpolicies").reply(403);
+    assert_snapshot!(preview(fake, "resume gpu").transcript());
+}
+
+/// Nothing is drained, so neither the pods of workloads nor budgets are read.
+#[test]
+fn nothing_is_read_for_drains_that_do_not_happen() {
+    let installed = TestCluster::serving(fleet(SKYHOOK, &json!({}), &INSTALLED));
+    installed
+        .run("uninstall gpu agent --dry-run")
+        .expect_code(0);
+    let lines = installed.fake.lines();
+    let budgets = |line: &&String| line.contains("poddisruptionbudgets");
+    assert_eq!(lines.iter().find(budgets), None);
+}
