@@ -71,6 +71,19 @@ fn three() -> Servers {
 }
 
 #[test]
+fn each_context_reads_of_nodes_what_the_command_needs() {
+    let servers = three();
+    let _ = servers.run("package status --contexts prod-west,prod-east");
+    for fake in &servers.fakes[..2] {
+        let requests = fake.requests().into_iter();
+        let mut lists = requests.filter(|request| request.path == "/api/v1/nodes");
+        let accept = lists.next().expect("a list of nodes").header("accept");
+        assert!(accept.contains("as=PartialObjectMetadataList"), "{accept}");
+        assert!(lists.next().is_none());
+    }
+}
+
+#[test]
 fn tables_have_a_column_of_contexts() {
     let servers = three();
     let output = servers.run("node status --contexts prod-west,prod-east");
