@@ -104,7 +104,9 @@ async fn run(ctx: &mut Ctx, args: &IgnoreArgs, does: Does) -> Result<Exit> {
         .await?;
     let nodes = nodes::selected(&cluster, args.on.query())?;
     let mut plan = plan(&cluster, &nodes, does);
-    ctx.forecast(&cluster, &mut plan).await;
+    if does == Does::Unignore {
+        ctx.forecast(&cluster, &mut plan).await;
+    }
     let options = CommandOptions {
         unasked: true,
         ..CommandOptions::default()
