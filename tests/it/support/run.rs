@@ -40,7 +40,7 @@ impl Child {
     fn signal<T>(&self, name: &'static str) -> impl Fn(&mut T) + Send + Sync + 'static + use<T> {
         let child = self.clone();
         move |_| {
-            let id = child.0.get().expect("the process runs");
+            let id = child.0.wait();
             let kill = Command::new("sh")
                 .args(["-c", &format!("kill -{name} {id}")])
                 .status();
