@@ -118,6 +118,10 @@ fn needed_at_times(command: &str, (verb, group, resource): &Right) -> bool {
         // Which cluster it is is noted with a change, and compared where something noted is carried out.
         return !matches!(command, "undo" | "apply-plan" | "undelete");
     }
+    if resource == "poddisruptionbudgets" && previews_drains(command) {
+        // Budgets are read where a plan drains nodes, and here none does.
+        return true;
+    }
     match command {
         // Logs are read of what fails, and here nothing does.
         "diagnose stuck" => resource == "pods/log",
@@ -147,6 +151,22 @@ fn needed_at_times(command: &str, (verb, group, resource): &Right) -> bool {
         "teardown" => changes && resource == "deploymentpolicies",
         _ => false,
     }
+}
+
+/// Whether the preview of a command counts evicted pods.
+fn previews_drains(command: &str) -> bool {
+    matches!(
+        command,
+        "reset"
+            | "node reset"
+            | "node unignore"
+            | "package rerun"
+            | "resume"
+            | "enable"
+            | "uninstall"
+            | "deployment-policy reset"
+            | "undo"
+    )
 }
 
 /// Runs a command without each of its rights, as a rehearsal if it changes something, then with exactly these.
