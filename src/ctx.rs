@@ -213,7 +213,7 @@ impl Ctx {
             let namespace = namespace.as_deref();
             let fields = self.of_nodes;
             let now = || time_of(&clock);
-            // In boxes: a future of its own for each of the two would fill the stack.
+            // Boxed: two such futures would overflow the stack of a debug build.
             let load = |only| {
                 Box::pin(live::load(
                     &client, needs, fields, only, api, namespace, &now,

@@ -49,7 +49,7 @@ pub const ALWAYS: [Source; 1] = [Source::Operator];
 ///
 /// Reads only the nodes in `only` if the others do not matter, and of each node no more than `of_nodes`. `asked_for` is
 /// `--api` and overrides the decision; `namespace` is `--namespace` (never the context's default), for users who may not
-/// list all namespaces; `now` is asked for the time of the read once the server has responded, and may then use its clock.
+/// list all namespaces. `now` returns the time of the read; it is called after the response, whose clock it may use.
 ///
 /// A source that is forbidden or fails becomes `Read::Unreadable`, and the others are still read. Sources that were not
 /// requested stay `NotRequested`, except those needed for the decision.

@@ -157,15 +157,17 @@ impl Change {
         Ok(())
     }
 
-    /// [`Change::apply_to`] whatever the values are that it replaces.
+    /// [`Change::apply_to`] without checking the earlier values.
     pub(super) fn write(&self, object: &mut Value) {
         match self {
             Change::Metadata(metadata) => metadata.write(object),
             Change::Hold(hold) | Change::Release(hold) => hold.edits().write(object),
             Change::Spec(fields) | Change::Status(fields) => fields::write(fields, object),
-            Change::Finalizer { index, .. } => {
-                if let Some(list) = list_mut(object, "/metadata/finalizers") {
-                    list.remove(*index);
+            Change::Finalizer { entry, .. } => {
+                if let Some(list) = list_mut(object, "/metadata/finalizers")
+                    && let Some(index) = list.iter().position(|item| *item == json!(entry))
+                {
+                    list.remove(index);
                 }
                 let last = lookup(object, "/metadata/finalizers")
                     .and_then(Value::as_array)

@@ -36,6 +36,9 @@ fn outcome(rollout: &RolloutDocument, package: &PackageDocument) -> String {
     let runs = |stage: Stage| package.stages.iter().any(|s| *s == stage.to_string());
     let (verb, changes) = match package.change.as_str() {
         "unchanged" => return "unchanged".to_owned(),
+        "withoutEffect" if rollout.stuck.is_some() => {
+            return "nothing runs, as it is now".to_owned();
+        }
         "withoutEffect" => {
             return "changed, but nothing runs on nodes where it is complete".to_owned();
         }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::object_builder::{NODEWRIGHT, PackageRun};
-use crate::support::run::run;
+use crate::support::run::{run, without_rule_counts};
 use crate::terminal::on_terminal;
 
 const API: ApiFlavor = ApiFlavor::NodeWright;
@@ -70,6 +70,7 @@ impl Fleet {
         let commands = commands || words.contains("-o wide") || words.contains("diagnose");
         assert!(commands, "{words}: {}", wide.join("\n"));
         let lines = screen.lines().count();
+        let screen = without_rule_counts(&screen);
         (format!("$ kubectl skyhook {words}\n{screen}"), lines)
     }
 }

@@ -202,7 +202,7 @@ pub fn differences(old: &Facts, new: &Facts) -> (Vec<Difference>, Vec<String>) {
             masked.insert(format!("{skyhook} {}", key.field));
             continue;
         }
-        // Of an object that only one side has, its existence says everything.
+        // One line for a created or deleted object, not one for each of its fields.
         if created_or_deleted(old, new, key) {
             continue;
         }

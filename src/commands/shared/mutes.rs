@@ -68,7 +68,7 @@ impl LoadedMutes {
     }
 }
 
-/// `2 muted, 1 of them without expiry`; `None` without muted causes.
+/// `2 muted findings, 1 without expiry`; `None` without muted causes.
 pub fn counted(muted: usize, without_expiry: usize) -> Option<String> {
     let expiry = match without_expiry {
         0 => String::new(),

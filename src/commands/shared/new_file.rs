@@ -33,7 +33,8 @@ impl Target {
                 let reason = format!("{flag} - cannot be used with --contexts");
                 return Err(Error::usage(reason).hint("each context is written to its own file"));
             }
-            Some(context) => of_context(&path, context),
+            Some(context) if path.is_file() || !path.exists() => of_context(&path, context),
+            Some(_) => path,
             None => path,
         };
         if path == Path::new("-") {

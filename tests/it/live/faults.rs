@@ -322,30 +322,15 @@ async fn server_warnings_are_collected_once_each() {
         .reply(Reply::Warn("nodes are old".into()));
     fake.on("LIST *").reply(Reply::Warn("say \"hello\"".into()));
     let (client, warnings) = client_with_policy(&fake, None);
-    load(
-        &client,
-        &[Source::Nodes],
-        NodeFields::All,
-        None,
-        None,
-        None,
-        &now,
-    )
-    .await
-    .expect("a cluster");
+    let read_nodes = async || {
+        let (all, needs) = (NodeFields::All, &[Source::Nodes]);
+        let cluster = load(&client, needs, all, None, None, None, &now).await;
+        cluster.expect("a cluster");
+    };
+    read_nodes().await;
     let mut taken = warnings.take();
     taken.sort();
     assert_eq!(taken, ["nodes are old", "say \"hello\""]);
-    load(
-        &client,
-        &[Source::Nodes],
-        NodeFields::All,
-        None,
-        None,
-        None,
-        &now,
-    )
-    .await
-    .expect("a cluster");
+    read_nodes().await;
     assert_eq!(warnings.take(), Vec::<String>::new());
 }

@@ -51,7 +51,7 @@ const LISTS: [(&str, &str, &Message); 4] = [
     ("jobs.batch", "JobList", &list(&JOB)),
 ];
 
-/// The kind of a list of which only the metadata was requested, whatever its items are.
+/// The kind of a list of metadata, for items of any kind.
 pub const METADATA_LIST: &str = "PartialObjectMetadataList";
 
 const OF_METADATA: &Message = &list(&Kind::Message(&[(1, "metadata", META)]));
