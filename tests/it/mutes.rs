@@ -110,10 +110,13 @@ fn erroring_on(nodes: usize, mutes: &MuteFile) -> RunOutput {
         SKYHOOK.node(&format!("n-{number}"), status, &[&entry])
     }));
     let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
-    run("diagnose stuck --from - --now 2026-11-20T12:00:00Z")
-        .env("KUBECTL_SKYHOOK_MUTES", mutes.path.display().to_string())
+    let path = mutes.path.display().to_string();
+    let mut output = run("diagnose stuck --from - --now 2026-11-20T12:00:00Z")
+        .env("KUBECTL_SKYHOOK_MUTES", path.as_str())
         .stdin(list.to_string())
-        .output()
+        .output();
+    output.stdout = output.stdout.replace(&path, "mutes.yaml");
+    output
 }
 
 /// The mute comes from the variable; with one more node than it allows, all its findings are shown.
