@@ -133,7 +133,7 @@ impl Table {
                         thead { tr { @for title in &self.columns { th scope="col" { (title) } } } }
                         tbody {
                             @for row in &self.rows {
-                                tr { @for cell in row { td { (shown(cell).html()) } } }
+                                tr { @for cell in row.iter().map(shown) { td.long[has_long_word(&cell)] { (cell.html()) } } }
                             }
                         }
                     }
@@ -204,6 +204,11 @@ impl Table {
 }
 
 /// A cell made safe to print, without blanks at its end, `<none>` if there is nothing in it.
+/// Whether a narrow column of a page has to break a word, such as a set of nodes.
+fn has_long_word(cell: &Line) -> bool {
+    cell.plain().split_whitespace().any(|word| word.len() > 24)
+}
+
 fn shown(cell: &Line) -> Line {
     let mut cell = safe(cell);
     while let Some(last) = cell.spans.last_mut() {

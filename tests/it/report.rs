@@ -130,14 +130,17 @@ fn the_page_loads_nothing() {
 }
 
 #[test]
-fn what_was_not_read_is_at_the_top() {
+fn what_was_not_read_follows_the_verdict() {
     let node = NODEWRIGHT.node("gpu-1", "complete", &[]);
     let page = run("report --output-file - --from -")
         .stdin(node.to_string())
         .output();
     page.expect_code(1);
-    let missing = page.stdout.find("This page is incomplete").expect("said");
-    assert!(missing < page.stdout.find("class=\"verdict").expect("a verdict"));
+    let at = |words: &str| page.stdout.find(words).expect(words);
+    let verdict = at("<p class=\"verdict warning\"><span class=\"warning\">Incomplete: ");
+    let missing =
+        at("<details open><summary><b>This page is incomplete: </b>cannot read custom resources; ");
+    assert!(verdict < missing && missing < at("id=\"diagnosis\""));
     page.expect_no_stdout("Nothing is stuck");
     // Without custom resources it is unknown whether one selects the node.
     page.expect_stdout("title=\"gpu-1: unknown\"");

@@ -31,6 +31,9 @@
       input.focus();
     }
   });
+  addEventListener("beforeprint", () => {
+    for (const folded of document.querySelectorAll("details")) folded.open = true;
+  });
   const asked = new URLSearchParams(location.hash.slice(1)).get("find");
   if (asked) {
     input.value = asked;

@@ -1,4 +1,4 @@
-//! The page: what could not be read, verdict and causes, map, rollouts, packages, cordons.
+//! The page: verdict, what could not be read, causes, map, rollouts, packages, cordons.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -9,14 +9,18 @@ use super::fleet::Fleet;
 use super::{cordons, rollouts};
 use crate::cluster::{Cluster, Source};
 use crate::commands::shared::diagnosis::Diagnosis;
-use crate::commands::shared::diagnosis::group::Detail;
+use crate::commands::shared::diagnosis::group::{Detail, FindingGroup};
 use crate::commands::shared::status::StatusReport;
 use crate::ctx::unread;
-use crate::view::text::{Label, Line};
-use crate::view::{Table, sanitize};
+use crate::rules::Severity;
+use crate::view::text::{Label, Line, Text};
+use crate::view::{Table, plural, sanitize};
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
+
+/// Causes that need no table of contents, notes that need no folding.
+const FEW: usize = 3;
 
 pub struct Page<'c, 'a> {
     pub title: &'c str,
@@ -55,6 +59,7 @@ impl Page<'_, '_> {
                         }
                     }
                     main #main {
+                        (self.verdict())
                         (self.not_read())
                         @for (id, name, content) in &sections {
                             section id=(id) aria-labelledby=(format!("{id}-title")) {
@@ -99,32 +104,70 @@ impl Page<'_, '_> {
         });
         let empty: Vec<Source> = empty.collect();
         let (rules, logs) = (self.diagnosis.not_checked(), self.diagnosis.logs_not_read());
+        let mut missing: Vec<String> = sources
+            .iter()
+            .map(|(source, _)| source)
+            .chain(&empty)
+            .map(|source| format!("cannot read {source}"))
+            .collect();
+        let summary = |text: &Text| text.plain().lines().next().map(str::to_owned);
+        missing.extend(rules.as_ref().and_then(summary));
+        missing.extend(logs.iter().map(Line::plain));
         html! {
-            @if !sources.is_empty() || !empty.is_empty() || rules.is_some() || logs.is_some() {
+            @if !missing.is_empty() {
                 aside.missing aria-label="What could not be read" {
-                    h2 { "This page is incomplete" }
-                    @for (source, why) in &sources {
-                        p { "Cannot read " (source) ": " (sanitize(&why.to_string())) }
+                    details open[!sources.is_empty() || !empty.is_empty()] {
+                        summary { b { "This page is incomplete: " } (missing.join("; ")) }
+                        @for (source, why) in &sources {
+                            p { "Cannot read " (source) ": " (sanitize(&why.to_string())) }
+                        }
+                        @for source in &empty {
+                            p { "Cannot read " (source) ": none in the input" }
+                        }
+                        @if let Some(rules) = &rules { (rules.html()) }
+                        @if let Some(logs) = &logs { p { (logs.html()) } }
                     }
-                    @for source in &empty {
-                        p { "Cannot read " (source) ": none in the input" }
-                    }
-                    @if let Some(rules) = &rules { (rules.html()) }
-                    @if let Some(logs) = &logs { p { (logs.html()) } }
                 }
             }
         }
     }
 
-    fn diagnosis(&self) -> Markup {
+    fn verdict(&self) -> Markup {
         let verdict = self.diagnosis.verdict();
+        html! { p class=(format!("verdict {}", label(&verdict))) { (verdict.html()) } }
+    }
+
+    /// Causes in full, with a table of contents above many; notes are folded.
+    fn diagnosis(&self) -> Markup {
+        let groups = self.diagnosis.causes();
+        let groups = groups.iter().enumerate().map(|(at, group)| (at + 1, group));
+        let (causes, notes): (Vec<_>, Vec<_>) =
+            groups.partition(|(_, group)| group.severity() > Severity::Info);
         html! {
-            p class=(format!("verdict {}", label(&verdict))) { (verdict.html()) }
-            @for (at, cause) in self.diagnosis.causes().iter().enumerate() {
-                article.cause id=(format!("cause-{}", at + 1)) {
-                    h3 { span.dim { (at + 1) ". " } (cause.title(self.cluster, false).html()) }
-                    (cause.body(self.cluster, false, Detail::Full).html())
+            @if causes.is_empty() && notes.is_empty() { p { "No findings." } }
+            @if causes.len() > FEW {
+                ol {
+                    @for (number, cause) in &causes {
+                        li { a href=(format!("#cause-{number}")) { (cause.title(self.cluster, false).html()) } }
+                    }
                 }
+            }
+            @for (number, cause) in &causes { (self.cause(*number, cause)) }
+            @if !notes.is_empty() {
+                details open[causes.is_empty() && notes.len() <= FEW] {
+                    summary { (plural(notes.len(), "note")) }
+                    @for (number, note) in &notes { (self.cause(*number, note)) }
+                }
+            }
+            (self.diagnosis.muted().html())
+        }
+    }
+
+    fn cause(&self, number: usize, cause: &FindingGroup) -> Markup {
+        html! {
+            article.cause id=(format!("cause-{number}")) {
+                h3 { span.dim { (number) ". " } (cause.title(self.cluster, false).html()) }
+                (cause.body(self.cluster, false, Detail::Full).html())
             }
         }
     }

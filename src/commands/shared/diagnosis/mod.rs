@@ -249,6 +249,11 @@ impl<'a> Diagnosis<'a> {
         format!("Checked {things}{against}.{ages}")
     }
 
+    /// Muted findings, and mutes that lapsed.
+    pub fn muted(&self) -> Text {
+        mutes::section(&self.report)
+    }
+
     /// Rules that could not be checked, those of one reason together.
     pub fn not_checked(&self) -> Option<Text> {
         let not_checked = &self.report.not_checked;
@@ -278,7 +283,7 @@ impl View for Diagnosis<'_> {
         if let Some(not_checked) = self.not_checked() {
             end.blank().append(not_checked);
         }
-        let muted = mutes::section(&self.report);
+        let muted = self.muted();
         if !muted.is_empty() {
             end.blank().append(muted);
         }
