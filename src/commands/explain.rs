@@ -98,7 +98,9 @@ impl Topic {
         if let Some(rule) = lint::find(name) {
             return Ok(Topic::Lint(rule));
         }
-        let term = glossary().find(|term| term.term.eq_ignore_ascii_case(name));
+        let plural = |term: &str| format!("{term}s").eq_ignore_ascii_case(name);
+        let named = |term: &str| term.eq_ignore_ascii_case(name) || plural(term);
+        let term = glossary().find(|term| named(&term.term));
         match term {
             Some(term) => Ok(Topic::Term(term)),
             None => find_rule(name).map(Topic::Rule),

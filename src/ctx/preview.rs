@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::diff::diff;
 use super::origin::Destination;
-use crate::model::PackageDocument;
+use crate::model::{PackageChange, PackageDocument};
 use crate::plan::{Consequences, Grade, Plan, effects_text};
 use crate::view::text::{self, Label, Text};
 use crate::view::{API_VERSION, NodeSet, View, count, list, plural};
@@ -194,7 +194,10 @@ fn after(plan: &Plan, stage: usize) -> Vec<String> {
 /// The side effects of a plan.
 fn effects(plan: &Plan) -> Text {
     let effects = &plan.consequences;
-    let changed = effects.effects.iter().filter(|p| p.change != "unchanged");
+    let changed = effects
+        .effects
+        .iter()
+        .filter(|p| p.change != PackageChange::Unchanged);
     let changed: Vec<PackageDocument> = changed.cloned().collect();
     let mut text = effects_text(&changed, &effects.rollouts);
     if !text.is_empty() {

@@ -5,6 +5,9 @@ mod moments;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::Model;
 use super::progress::ProgressState;
 use super::reason::WaitReason;
@@ -44,7 +47,9 @@ pub struct Effects<'a> {
 #[derive(Debug)]
 pub struct PackageEffect<'a> {
     pub package: &'a str,
-    pub change: Change<'a>,
+    pub change: PackageChange,
+    /// The versions of an upgrade, where the earlier one is known.
+    pub versions: Option<(&'a str, &'a str)>,
     /// Where stages run, in the order in which they begin.
     pub nodes: Vec<&'a Node>,
     /// In the order in which they run.
@@ -56,18 +61,18 @@ pub struct PackageEffect<'a> {
 }
 
 /// How an edit concerns a package.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change<'a> {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum PackageChange {
     /// Nothing runs, and nothing was edited.
     Unchanged,
     /// It was edited, and nothing runs: nodes that are complete stay as they are.
     WithoutEffect,
     Install,
+    /// It runs again in the version that is installed.
+    Reinstall,
     /// From one version to another.
-    Upgrade {
-        from: &'a str,
-        to: &'a str,
-    },
+    Upgrade,
     /// Only its configuration is applied again.
     Configure,
     /// It only interrupts the nodes: its interrupt is new.
@@ -75,22 +80,6 @@ pub enum Change<'a> {
     Uninstall,
     /// It left the spec, and stays installed.
     LeftSpec,
-}
-
-impl Change<'_> {
-    /// The name in documents.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Change::Unchanged => "unchanged",
-            Change::WithoutEffect => "withoutEffect",
-            Change::Install => "install",
-            Change::Upgrade { .. } => "upgrade",
-            Change::Configure => "configure",
-            Change::Interrupt => "interrupt",
-            Change::Uninstall => "uninstall",
-            Change::LeftSpec => "leftSpec",
-        }
-    }
 }
 
 /// The effects of an edit on custom resources. `live` is the cluster until then, `edited` the same with the edit; those that
@@ -156,7 +145,7 @@ pub fn effects<'a>(
             Some(WaitReason::Paused | WaitReason::Disabled)
         );
         let mut edits = effects.packages.iter();
-        let waits = stopped && edits.any(|p| p.change == Change::WithoutEffect);
+        let waits = stopped && edits.any(|p| p.change == PackageChange::WithoutEffect);
         if !waits && !timeline.stuck.contains(&effects.skyhook) {
             effects.stuck = None;
         }

@@ -54,7 +54,9 @@ use jiff::Timestamp;
 use crate::api::Skyhook;
 use crate::cluster::{Cluster, Node, Pod};
 pub use action::Action;
-pub use effects::{Change, Effects, PackageDocument, PackageEffect, RolloutDocument, effects};
+pub use effects::{
+    Effects, PackageChange, PackageDocument, PackageEffect, RolloutDocument, effects,
+};
 pub use next_nodes::NextNodes;
 use operator::Operator;
 pub use progress::{NodeProgress, ProgressState, QueuePosition};

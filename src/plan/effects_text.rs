@@ -1,7 +1,7 @@
 //! Effects in words.
 
 use crate::api::Stage;
-use crate::model::{PackageDocument, Remaining, RolloutDocument};
+use crate::model::{PackageChange, PackageDocument, Remaining, RolloutDocument};
 use crate::view::text::Text;
 use crate::view::{Table, cells, list, plural};
 
@@ -34,20 +34,21 @@ fn title(package: &PackageDocument) -> String {
 /// `upgrade and reboot on 870 nodes, ALL AT ONCE: the budget (10) does not apply to upgrades`
 fn outcome(rollout: &RolloutDocument, package: &PackageDocument) -> String {
     let runs = |stage: Stage| package.stages.iter().any(|s| *s == stage.to_string());
-    let (verb, changes) = match package.change.as_str() {
-        "unchanged" => return "unchanged".to_owned(),
-        "withoutEffect" if rollout.stuck.is_some() => {
+    let (verb, changes) = match package.change {
+        PackageChange::Unchanged => return "unchanged".to_owned(),
+        PackageChange::WithoutEffect if rollout.stuck.is_some() => {
             return "nothing runs, as it is now".to_owned();
         }
-        "withoutEffect" => {
+        PackageChange::WithoutEffect => {
             return "changed, but nothing runs on nodes where it is complete".to_owned();
         }
-        "leftSpec" => return "left the spec; it stays installed".to_owned(),
-        "install" | "upgrade" if runs(Stage::Upgrade) => (Some("upgrade"), "upgrades"),
-        "configure" => (Some("configure"), "changes of a configMap"),
-        "interrupt" => (None, "interrupts"),
-        "uninstall" => (Some("uninstall"), "uninstalls"),
-        _ => (Some("install"), "installs"),
+        PackageChange::LeftSpec => return "left the spec; it stays installed".to_owned(),
+        _ if runs(Stage::Upgrade) => (Some("upgrade"), "upgrades"),
+        PackageChange::Configure => (Some("configure"), "changes of a configMap"),
+        PackageChange::Interrupt => (None, "interrupts"),
+        PackageChange::Uninstall => (Some("uninstall"), "uninstalls"),
+        PackageChange::Reinstall => (Some("reinstall"), "installs"),
+        PackageChange::Install | PackageChange::Upgrade => (Some("install"), "installs"),
     };
     let interrupt = package.interrupt.as_deref().map(|kind| match kind {
         "reboot" => "reboot",
@@ -73,8 +74,11 @@ fn outcome(rollout: &RolloutDocument, package: &PackageDocument) -> String {
 /// Whether it begins on all nodes, regardless of the batch (operator `HandleVersionChange`, `HandleConfigUpdates`,
 /// `HandleUninstallRequests`).
 fn begins_everywhere(package: &PackageDocument) -> bool {
-    let upgrades = || package.stages.contains(&Stage::Upgrade.to_string());
-    matches!(package.change.as_str(), "configure" | "uninstall") || upgrades()
+    let everywhere = matches!(
+        package.change,
+        PackageChange::Configure | PackageChange::Uninstall
+    );
+    everywhere || package.stages.contains(&Stage::Upgrade.to_string())
 }
 
 /// Drains, custom resources that wait, the end.

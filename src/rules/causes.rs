@@ -213,7 +213,7 @@ impl<'f> Places<'f> {
     }
 
     /// The findings of the rules that a finding names: those that end the operator's pass, and those about the same
-    /// package, on its node or on all.
+    /// package or all packages, on its node or on all.
     fn named(&self, findings: &'f [Finding], finding: &'f Finding) -> Vec<usize> {
         let own = &finding.subject;
         let place = (
@@ -222,9 +222,10 @@ impl<'f> Places<'f> {
         );
         let everywhere = self.of_skyhook.get(place.0).into_iter().flatten();
         let here = self.on_node.get(&place).into_iter().flatten();
-        let here = here
-            .chain(everywhere)
-            .filter(|n| findings[**n].subject.package == own.package);
+        let here = here.chain(everywhere).filter(|n| {
+            let package = &findings[**n].subject.package;
+            package.is_none() || *package == own.package
+        });
         let named = |n: &&usize| finding.effect_of.contains(&findings[**n].rule.code);
         here.chain(&self.stopping_all)
             .filter(named)

@@ -30,7 +30,7 @@ rule! {
     ///
     /// All operators. On a node that is ready it is a warning at first, and an error after half an hour, or at once if it
     /// ends every reconcile.
-    SKY211 "pod-stuck-terminating" Error needs Nodes Pods, also Jobs,
+    SKY211 "pod-stuck-terminating" Error needs Nodes Pods, also Jobs Operator,
         blocks Install Uninstall
 }
 
@@ -93,8 +93,28 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if let Some(why) = why {
             finding.evidence(format!("node/{}", package_run.node), "node", why);
         }
+        // A namespace that is deleted with the operator takes its pods along.
+        let mut namespaces = cluster.installation.namespaces.items().iter();
+        let deleted =
+            namespaces.any(|n| n.metadata.deleting() && n.metadata.name == pod.namespace());
+        let causes: &[&str] = if deleted {
+            &["SKY409", "SKY501"]
+        } else {
+            &["SKY409"]
+        };
         finding
-            .finalizers(&reference, &pod.metadata)
+            .effect_of(causes)
+            .finalizers(&reference, &pod.metadata);
+        if !pod.metadata.finalizers.is_empty() {
+            finding
+                .describe_pod(
+                    "See who set the finalizers of the pod, and repair that",
+                    pod,
+                )
+                .caveat("a forced deletion does not remove finalizers");
+            continue;
+        }
+        finding
             .describe_pod("See why the pod is stuck terminating", pod)
             .force_delete(
                 Grade::B2,

@@ -133,7 +133,7 @@ impl Table {
                         thead { tr { @for title in &self.columns { th scope="col" { (title) } } } }
                         tbody {
                             @for row in &self.rows {
-                                tr { @for cell in row.iter().map(shown) { td.long[has_long_word(&cell)] { (cell.html()) } } }
+                                tr { @for cell in row.iter().map(shown) { td class=[has_long_word(&cell).then_some("long")] { (cell.html()) } } }
                             }
                         }
                     }

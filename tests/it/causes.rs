@@ -242,6 +242,42 @@ fn pod_of(name: &str, stage: &str, node: &str, container: Value) -> Value {
     })
 }
 
+/// A pod of a node that is down cannot terminate. A forced deletion is no remedy where a finalizer keeps the pod.
+#[test]
+fn node_that_is_down_explains_its_terminating_pod() {
+    let entry = json!({"driver|1.0.0": {"name": "driver", "version": "1.0.0", "image": "i", "stage": "apply", "state": "in_progress"}});
+    let down = json!([{"type": "Ready", "status": "Unknown", "lastTransitionTime": "2026-11-20T08:00:00Z"}]);
+    let node = json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": {"name": "n1", "annotations": {
+            format!("{PREFIX}/nodeState_driver"): entry.to_string(), format!("{PREFIX}/status_driver"): "in_progress",
+        }},
+        "status": {"conditions": down},
+    });
+    let mut pod = pod_of("driver", "apply", "n1", json!({"name": "driver-init"}));
+    pod["metadata"]["deletionTimestamp"] = "2026-11-20T09:00:00Z".into();
+    let items = |pod: &Value| json!([skyhook("driver", 10, json!({})), node, pod]);
+    assert_eq!(
+        explained(items(&pod)),
+        [("SKY409".to_owned(), vec!["SKY211".to_owned()])]
+    );
+    let remedies = |pod: &Value| {
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": items(pod)});
+        let words = "diagnose stuck --rule SKY211 -o jsonpath={.findings[0].remedies[*].title} \
+                     --now 2026-11-20T12:00:00Z --from -";
+        run(words).stdin(list.to_string()).output().stdout
+    };
+    assert_eq!(
+        remedies(&pod),
+        "See why the pod is stuck terminating Force-delete the pod if the node is gone for good"
+    );
+    pod["metadata"]["finalizers"] = json!(["example.com/backup"]);
+    assert_eq!(
+        remedies(&pod),
+        "See who set the finalizers of the pod, and repair that"
+    );
+}
+
 /// A truncated reference explains why the image cannot be pulled.
 #[test]
 fn truncated_image_reference_explains_the_failed_pull() {

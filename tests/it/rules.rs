@@ -129,4 +129,6 @@ fn explain_accepts_impact_grades() {
     assert_eq!(document, json!({"grade": "B4", "meaning": meaning}));
     let both = run("explain B0 SKY101 -o name").output().stdout;
     assert_eq!(both, "grade/B0\nrule/SKY101\n");
+    let stdout = |words: &str| run(words).output().stdout;
+    assert_eq!(stdout("explain grades"), stdout("explain GRADE"));
 }

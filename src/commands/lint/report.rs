@@ -143,7 +143,11 @@ impl<'a> LintView<'a> {
             (0, _) => label_of(Severity::Warning),
             _ => label_of(Severity::Error),
         };
-        label.on(list(&found)) + manifests
+        let found = label.on(list(&found));
+        match report.manifests {
+            0 => found.into(),
+            _ => found + manifests,
+        }
     }
 
     /// The scope of the check.

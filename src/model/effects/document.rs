@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Change, Effects, PackageEffect};
+use super::{Effects, PackageChange, PackageEffect};
 
 /// What the operator does to a package after an edit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -11,9 +11,7 @@ use super::{Change, Effects, PackageEffect};
 pub struct PackageDocument {
     pub skyhook: String,
     pub package: String,
-    /// `unchanged`, `withoutEffect` (edited, but nothing runs), `install`, `upgrade`, `configure`, `interrupt`,
-    /// `uninstall`, or `leftSpec` (stays installed).
-    pub change: String,
+    pub change: PackageChange,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -62,14 +60,14 @@ impl Effects<'_> {
     pub fn packages(&self) -> Vec<PackageDocument> {
         let estimate = self.remaining.map(|remaining| remaining.seconds);
         let document = |package: &PackageEffect<'_>| {
-            let (from, to) = match package.change {
-                Change::Upgrade { from, to } => (Some(from.to_owned()), Some(to.to_owned())),
-                _ => (None, None),
-            };
+            let versions = package.versions;
+            let (from, to) = versions
+                .map(|(from, to)| (from.to_owned(), to.to_owned()))
+                .unzip();
             PackageDocument {
                 skyhook: self.skyhook.to_owned(),
                 package: package.package.to_owned(),
-                change: package.change.kind().to_owned(),
+                change: package.change,
                 from,
                 to,
                 nodes: owned(package.nodes.iter().map(|node| node.name.as_str())),

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{Change, PackageEffect};
-use crate::api::{Package, Stage, State};
+use super::{PackageChange, PackageEffect};
+use crate::api::{Entry, Package, Stage, State};
 use crate::cluster::{Cluster, Node};
 use crate::model::timeline::{Happening, Moment};
 
@@ -45,40 +45,42 @@ impl<'a> Moments<'_, 'a> {
             (Some(was), Some(is)) => is.whole != was.whole,
             _ => false,
         };
-        let change = match (was, is) {
-            (_, None) => Change::LeftSpec,
-            _ if !cancelled && stages.iter().any(Stage::is_uninstall) => Change::Uninstall,
-            (Some(was), Some(is)) if was.version != is.version && !stages.is_empty() => {
-                Change::Upgrade {
-                    from: &was.version,
-                    to: &is.version,
-                }
+        let edited_version = was.zip(is).filter(|(was, is)| was.version != is.version);
+        let versions = match (edited_version, is) {
+            (Some((was, is)), _) => Some((was.version.as_str(), is.version.as_str())),
+            (None, Some(is)) => {
+                let mut recorded = self.recorded(self.live, name, &nodes);
+                let earlier = recorded.find(|entry| entry.version != is.version);
+                earlier.map(|entry| (entry.version.as_ref(), is.version.as_str()))
             }
-            (_, Some(is)) if stages.contains(&Stage::Upgrade) => {
-                match self.earlier(name, is, &nodes) {
-                    Some(from) => Change::Upgrade {
-                        from,
-                        to: &is.version,
-                    },
-                    None => Change::Install,
-                }
+            (None, None) => None,
+        };
+        let upgrades = edited_version.is_some() || stages.contains(&Stage::Upgrade);
+        let runs = |stage: Stage| stages.contains(&stage);
+        let change = match is {
+            None => PackageChange::LeftSpec,
+            Some(_) if !cancelled && stages.iter().any(Stage::is_uninstall) => {
+                PackageChange::Uninstall
             }
-            _ if stages.contains(&Stage::Apply) => Change::Install,
+            Some(_) if stages.is_empty() && edited => PackageChange::WithoutEffect,
+            Some(_) if stages.is_empty() => PackageChange::Unchanged,
+            Some(_) if upgrades && versions.is_some() => PackageChange::Upgrade,
+            Some(is) if runs(Stage::Apply) && self.is_installed(self.live, name, is, &nodes) => {
+                PackageChange::Reinstall
+            }
+            Some(_) if runs(Stage::Apply) || runs(Stage::Upgrade) => PackageChange::Install,
+            Some(is) if runs(Stage::Config) && self.is_installed(self.edited, name, is, &nodes) => {
+                PackageChange::Configure
+            }
             // Its first stage runs already.
-            (_, Some(is))
-                if stages.contains(&Stage::Config) && !self.is_installed(name, is, &nodes) =>
-            {
-                Change::Install
-            }
-            _ if stages.contains(&Stage::Config) => Change::Configure,
-            _ if !stages.is_empty() => Change::Interrupt,
-            _ if edited => Change::WithoutEffect,
-            _ => Change::Unchanged,
+            Some(_) if runs(Stage::Config) => PackageChange::Install,
+            Some(_) => PackageChange::Interrupt,
         };
         let interrupts = stages.iter().any(Stage::is_interrupt);
         PackageEffect {
             package: name,
             change,
+            versions: versions.filter(|_| change == PackageChange::Upgrade),
             at_once: Some(self.at_once(&seen)),
             nodes,
             stages,
@@ -86,27 +88,35 @@ impl<'a> Moments<'_, 'a> {
         }
     }
 
-    /// Whether the package is past its first stage on the first of these nodes.
-    fn is_installed(&self, name: &str, package: &Package, nodes: &[&'a Node]) -> bool {
-        let record = nodes
-            .first()
-            .and_then(|node| self.edited.on_node(node, self.all.first()?.skyhook));
-        let entry = record.and_then(|record| record.entry(&package.entry_key(name)));
-        entry.is_some_and(|e| {
-            e.state == State::Complete || !matches!(e.stage, Stage::Apply | Stage::Upgrade)
+    /// Whether the version of the spec is past its first stage on one of these nodes.
+    fn is_installed(
+        &self,
+        cluster: &'a Cluster,
+        name: &str,
+        package: &Package,
+        nodes: &[&'a Node],
+    ) -> bool {
+        let mut recorded = self.recorded(cluster, name, nodes);
+        recorded.any(|entry| {
+            let past_first = !matches!(entry.stage, Stage::Apply | Stage::Upgrade);
+            entry.version == package.version && (entry.state == State::Complete || past_first)
         })
     }
 
-    /// Another version of a package that is recorded on one of these nodes.
-    fn earlier(&self, name: &str, package: &Package, nodes: &[&'a Node]) -> Option<&'a str> {
-        let skyhook = self.all.first()?.skyhook;
-        let records = nodes.iter().filter_map(|node| {
-            let live = self.live.node(&node.name)?;
-            self.live.on_node(live, skyhook)
-        });
-        let mut entries = records.flat_map(|record| record.entries());
-        let earlier = entries.find(|e| e.name == name && e.version != package.version);
-        earlier.map(|entry| entry.version.as_ref())
+    /// What the node states of a cluster say of a package on these nodes.
+    fn recorded(
+        &self,
+        cluster: &'a Cluster,
+        name: &str,
+        nodes: &[&'a Node],
+    ) -> impl Iterator<Item = &'a Entry> {
+        let skyhook = self.all.first().map(|moment| moment.skyhook);
+        let records = nodes
+            .iter()
+            .filter_map(move |node| cluster.on_node(cluster.node(&node.name)?, skyhook?));
+        records
+            .flat_map(|record| record.entries())
+            .filter(move |entry| entry.name == name)
     }
 
     /// The most of these nodes that are between their first action and their completion at the same time.

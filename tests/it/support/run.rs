@@ -45,7 +45,22 @@ impl Child {
                 .args(["-c", &format!("kill -{name} {id}")])
                 .status();
             assert!(kill.expect("a shell").success());
+            if name != "KILL" {
+                until_taken(*id);
+            }
         }
+    }
+}
+
+/// Waits until a thread of the process has taken its signal: on a busy machine the others may go on for long before.
+fn until_taken(id: u32) {
+    let is_pending = || {
+        let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
+        let shared = status.lines().find_map(|line| line.strip_prefix("ShdPnd:"));
+        shared.is_some_and(|mask| mask.trim().contains(|digit| digit != '0'))
+    };
+    while is_pending() {
+        std::thread::yield_now();
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::outcome::{Check, Expectation};
+use super::outcome::{Check, Expectation, operator_log};
 use super::rules;
 use super::versions::{certificates, image_and_chart, operator_and_api, uninstall};
 use crate::cluster::installation::{Definition, Installation};
@@ -151,7 +151,10 @@ fn leader(cluster: &Cluster, installation: &Installation) -> Check {
             Some("false") => expected.good("leader election is turned off"),
             _ => expected
                 .warning("no leader election lease exists")
-                .hint("see the log of the operator; without leader election, no lease is expected"),
+                .hint(format!(
+                    "{}; without leader election, no lease is expected",
+                    operator_log(cluster)
+                )),
         };
     };
     let name = lease.name();
@@ -172,12 +175,15 @@ fn leader(cluster: &Cluster, installation: &Installation) -> Check {
             .error(format!(
                 "lease {name} was last renewed {since}, by {holder:?}"
             ))
-            .hint("see the log of the operator; if its replicas hang, restart them");
+            .hint(format!(
+                "{}; if its replicas hang, restart them",
+                operator_log(cluster)
+            ));
     }
     if holder.is_empty() {
         expected
             .error(format!("lease {name} has no holder"))
-            .hint("see the log of the operator")
+            .hint(operator_log(cluster))
     } else {
         expected.good(format!("{holder} holds lease {name}, renewed {since}"))
     }

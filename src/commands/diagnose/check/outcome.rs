@@ -126,3 +126,15 @@ impl Expectation {
         }))
     }
 }
+
+/// Where the operator says what stops it.
+pub fn operator_log(cluster: &Cluster) -> String {
+    match cluster.operators.items().first() {
+        Some(operator) => format!(
+            "kubectl logs -n {} deployment/{} --all-containers --tail 100",
+            operator.namespace(),
+            operator.name()
+        ),
+        None => "install or start the operator: it has no deployment here".to_owned(),
+    }
+}

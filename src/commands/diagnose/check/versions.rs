@@ -2,7 +2,7 @@
 
 use jiff::SignedDuration;
 
-use super::outcome::{Check, Expectation};
+use super::outcome::{Check, Expectation, operator_log};
 use crate::api::ApiFlavor;
 use crate::cluster::certificate;
 use crate::cluster::installation::{Definition, Installation};
@@ -54,7 +54,7 @@ pub fn certificates(cluster: &Cluster) -> Check {
             );
             expected.warning(message).hint(hint)
         }
-        (_, Some(why)) => expected.warning(why).hint("see the log of the operator"),
+        (_, Some(why)) => expected.warning(why).hint(operator_log(cluster)),
         (Some((name, end)), None) => {
             let message = format!(
                 "the certificate of {name} is the first to expire, on {}",
