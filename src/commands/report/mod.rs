@@ -24,7 +24,7 @@ use crate::view::OutputFormat;
 ///
 /// The page has the verdict, each cause with evidence and remedies as in `diagnose stuck --all`, a map of all nodes, the
 /// progress of each rollout with its history and estimate, package versions, and who holds which cordon. What could
-/// not be read is listed at the top.
+/// not be read is listed below the verdict.
 ///
 /// The file needs no network and no server: it opens from disk, follows the light or dark setting of the browser, and
 /// prints. Its content security policy allows only its own style and search script, so names and logs remain text.
