@@ -9,7 +9,6 @@ mod prefixed;
 use std::io::{self, IsTerminal, Write};
 
 use anyhow::Context;
-use serde_json::Value;
 
 use self::colour::{ColourSettings, coloured};
 use self::prefixed::Prefixed;
@@ -18,7 +17,7 @@ use crate::view::format::{OutputFormat, Rendered};
 use crate::view::text::{self, Line, Text};
 use crate::view::{Layout, View, go_json, harmless_lines, sanitize};
 
-/// Maximum bytes buffered of a streamed list.
+/// Maximum bytes buffered of a streamed list or table.
 const HELD: usize = 1 << 16;
 /// Lines at the end of a screen that stay where it is too long for the terminal.
 const LAST_LINES: usize = 5;
@@ -132,7 +131,7 @@ impl<O: Write, E: Write> Screen<O, E> {
     }
 
     /// Prints a list while it is produced.
-    fn list(&mut self, items: impl Iterator<Item = Value>) -> anyhow::Result<Shown> {
+    fn list(&mut self, items: impl Iterator<Item = String>) -> anyhow::Result<Shown> {
         let mut held = String::new();
         for piece in go_json::pieces(items) {
             held += &piece;
@@ -264,25 +263,40 @@ impl<W: Write> OutputStream<W> {
     }
 
     fn text(&mut self, text: &Text, headers: bool) -> anyhow::Result<Shown> {
-        let out = self.render(text, headers);
-        self.write(&out)
+        let mut held = String::new();
+        let mut shown = Ok(Shown::Whole);
+        text.each_line(self.layout(headers), |line| {
+            self.append(&mut held, &line);
+            if held.len() >= HELD && matches!(shown, Ok(Shown::Whole)) {
+                shown = self.write(&std::mem::take(&mut held));
+            }
+        });
+        match shown? {
+            Shown::Whole => self.write(&held),
+            Shown::ReaderGone => Ok(Shown::ReaderGone),
+        }
     }
 
     fn render(&self, text: &Text, headers: bool) -> String {
-        let layout = Layout {
+        let mut out = String::new();
+        text.each_line(self.layout(headers), |line| self.append(&mut out, &line));
+        out
+    }
+
+    fn layout(&self, headers: bool) -> Layout {
+        Layout {
             width: self.width,
             headers,
-        };
-        let mut out = String::new();
-        for line in text.lines(layout) {
-            if self.colour {
-                out.push_str(&coloured(&line))
-            } else {
-                line.spans.iter().for_each(|s| out.push_str(&s.text))
-            }
-            out.push('\n');
         }
-        out
+    }
+
+    fn append(&self, out: &mut String, line: &Line) {
+        if self.colour {
+            out.push_str(&coloured(line));
+        } else {
+            line.spans.iter().for_each(|s| out.push_str(&s.text));
+        }
+        out.push('\n');
     }
 
     fn write(&mut self, text: &str) -> anyhow::Result<Shown> {

@@ -8,7 +8,7 @@ use std::ops::Index;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
-use serde::{Deserialize, Deserializer};
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, Visitor};
 
 use super::name::Name;
 use super::visit;
@@ -26,6 +26,8 @@ pub struct Labels {
 #[derive(Default)]
 struct Samples {
     hasher: RandomState,
+    /// The sample that was found last: the next object probably has the same keys.
+    last: Arc<[(Name, Name)]>,
     by_keys: HashMap<u64, Arc<[(Name, Name)]>, RandomState>,
 }
 
@@ -45,7 +47,7 @@ impl Samples {
     /// Labels of the same keys; these, where none are known yet.
     fn find(&mut self, labels: &[(Name, Name)]) -> Arc<[(Name, Name)]> {
         let hash = self.hasher.hash_one(keys(labels).collect::<Vec<usize>>());
-        match self.by_keys.get(&hash) {
+        self.last = match self.by_keys.get(&hash) {
             Some(known) if keys(known).eq(keys(labels)) => Arc::clone(known),
             _ => {
                 if self.by_keys.len() >= MOST_SAMPLES {
@@ -55,7 +57,8 @@ impl Samples {
                 self.by_keys.insert(hash, Arc::clone(&new));
                 new
             }
-        }
+        };
+        Arc::clone(&self.last)
     }
 }
 
@@ -95,6 +98,17 @@ impl Labels {
         self.like.iter().zip(0..).map(move |((key, value), at)| {
             let own = own.next_if(|(own, _)| *own == at);
             (key, own.map_or(value, |(_, value)| value))
+        })
+    }
+
+    /// The labels whose keys begin like this.
+    pub fn beginning_with(&self, prefix: &str) -> impl Iterator<Item = (&Name, &Name)> {
+        let start = self.like.partition_point(|(key, _)| key.as_str() < prefix);
+        let labels = self.like[start..].iter().zip(start as u32..);
+        let labels = labels.take_while(move |((key, _), _)| key.starts_with(prefix));
+        labels.map(|((key, value), at)| {
+            let own = self.own.binary_search_by_key(&at, |(own, _)| *own);
+            (key, own.map_or(value, |own| &self.own[own].1))
         })
     }
 
@@ -149,8 +163,63 @@ impl Index<&str> for Labels {
 
 impl<'de> Deserialize<'de> for Labels {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Labels, D::Error> {
-        let labels = visit::entries(deserializer, "a map")?;
+        deserializer.deserialize_map(Entries)
+    }
+}
+
+/// Reads labels in comparison with those of the last object, so that only different texts are looked up.
+struct Entries;
+
+impl<'de> Visitor<'de> for Entries {
+    type Value = Labels;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Labels, A::Error> {
+        let like = SAMPLES.with_borrow(|samples| Arc::clone(&samples.last));
+        let (mut own, mut at) = (Vec::new(), 0);
+        let different = loop {
+            let expected = like.get(at);
+            match map.next_key_seed(Compared(expected.map(|(key, _)| key)))? {
+                Some(None) => {
+                    let value = map.next_value_seed(Compared(expected.map(|(_, value)| value)))?;
+                    own.extend(value.map(|value| (at as u32, value)));
+                    at += 1;
+                }
+                key => break key.flatten(),
+            }
+        };
+        if different.is_none() && at == like.len() {
+            let own = own.into();
+            return Ok(Labels { like, own });
+        }
+        let mut labels = like[..at].to_vec();
+        for (at, value) in own {
+            labels[at as usize].1 = value;
+        }
+        if let Some(key) = different {
+            labels.push((key, map.next_value()?));
+            while let Some(entry) = map.next_entry()? {
+                labels.push(entry);
+            }
+        }
         Ok(labels.into_iter().collect())
+    }
+}
+
+/// Text, if it is not the expected one.
+struct Compared<'a>(Option<&'a Name>);
+
+impl<'de> DeserializeSeed<'de> for Compared<'_> {
+    type Value = Option<Name>;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Option<Name>, D::Error> {
+        visit::text(from, |text| {
+            let same = self.0.is_some_and(|expected| expected == text);
+            (!same).then(|| text.into())
+        })
     }
 }
 
@@ -186,5 +255,43 @@ mod tests {
         assert_eq!(values, ["n2", "linux", "a"]);
         assert_ne!(first, second);
         assert_eq!(second, of("n2", "a"));
+    }
+
+    #[test]
+    fn labels_do_not_depend_on_those_of_the_last_object() {
+        let read = |text: &str| {
+            let labels: Labels = serde_json::from_str(text).expect("labels");
+            let pairs = labels.iter().map(|(k, v)| format!("{k}={v}"));
+            let beginning = labels.beginning_with("b").map(|(k, v)| format!("{k}={v}"));
+            (
+                pairs.collect::<Vec<_>>().join(","),
+                beginning.collect::<Vec<_>>().join(","),
+            )
+        };
+        for (text, all, with_b) in [
+            (r#"{"a": "1", "b": "2", "c": "3"}"#, "a=1,b=2,c=3", "b=2"),
+            (r#"{"a": "1", "b": "4", "c": "3"}"#, "a=1,b=4,c=3", "b=4"),
+            (r#"{"a": "5", "b": "6"}"#, "a=5,b=6", "b=6"),
+            (
+                r#"{"a": "5", "b": "7", "bc": "8"}"#,
+                "a=5,b=7,bc=8",
+                "b=7,bc=8",
+            ),
+            (
+                r#"{"a": "9", "aa": "0", "b": "7", "b": "8"}"#,
+                "a=9,aa=0,b=8",
+                "b=8",
+            ),
+            (
+                r#"{"a": "9", "aa": "1", "b": "7", "a": "8"}"#,
+                "a=8,aa=1,b=7",
+                "b=7",
+            ),
+            (r#"{"b": "7", "aa": "1", "a": "9"}"#, "a=9,aa=1,b=7", "b=7"),
+            ("{}", "", ""),
+            (r#"{"b": "1"}"#, "b=1", "b=1"),
+        ] {
+            assert_eq!(read(text), (all.to_owned(), with_b.to_owned()), "{text}");
+        }
     }
 }

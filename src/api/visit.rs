@@ -1,9 +1,9 @@
-//! Decodes text that is not kept, and maps of which every entry counts.
+//! Decodes text that is not kept, embedded JSON, and maps of which every entry counts.
 
 use std::fmt;
 use std::marker::PhantomData;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 
 /// What `read` makes of a text, which is not copied for it.
 ///
@@ -29,6 +29,41 @@ pub fn text<'de, D: Deserializer<'de>, T>(
     }
 
     from.deserialize_str(Text(read))
+}
+
+/// Name of the newtype struct for which a decoder of protobuf returns the bytes of embedded JSON.
+pub const EMBEDDED_JSON: &str = "kubectl-skyhook embedded JSON";
+
+/// Decodes a value; `read` gets its JSON if that is embedded in another encoding.
+///
+/// # Errors
+///
+/// Those of `read` and of decoding.
+pub fn embedded_json<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    from: D,
+    read: impl FnOnce(&[u8]) -> serde_json::Result<T>,
+) -> Result<T, D::Error> {
+    struct Embedded<T, F>(F, PhantomData<T>);
+
+    impl<'de, T: Deserialize<'de>, F: FnOnce(&[u8]) -> serde_json::Result<T>> Visitor<'de>
+        for Embedded<T, F>
+    {
+        type Value = T;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a value")
+        }
+
+        fn visit_newtype_struct<D: Deserializer<'de>>(self, from: D) -> Result<T, D::Error> {
+            T::deserialize(from)
+        }
+
+        fn visit_bytes<E: Error>(self, json: &[u8]) -> Result<T, E> {
+            (self.0)(json).map_err(E::custom)
+        }
+    }
+
+    from.deserialize_newtype_struct(EMBEDDED_JSON, Embedded(read, PhantomData))
 }
 
 /// The entries of a map in their order, equal keys included. `expected` is what error messages call the map.

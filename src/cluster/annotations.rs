@@ -32,13 +32,17 @@ impl<'de> Deserialize<'de> for Annotations {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Annotations, A::Error> {
                 let mut all = Annotations::default();
-                while let Some(key) = map.next_key::<String>()? {
-                    if NodeKey::is_ours(&key) {
-                        all.ours.insert(key, map.next_value()?);
-                    } else if cordon_marks::is_annotation(&key) {
-                        all.of_others.insert(key, map.next_value()?);
-                    } else {
-                        map.next_value::<AnyText>()?;
+                while let Some(key) = map.next_key()? {
+                    match key {
+                        Key::Ours(key) => {
+                            all.ours.insert(key, map.next_value()?);
+                        }
+                        Key::OfOthers(key) => {
+                            all.of_others.insert(key, map.next_value()?);
+                        }
+                        Key::Unused => {
+                            map.next_value::<AnyText>()?;
+                        }
                     }
                 }
                 Ok(all)
@@ -46,6 +50,27 @@ impl<'de> Deserialize<'de> for Annotations {
         }
 
         deserializer.deserialize_map(Map)
+    }
+}
+
+/// The key of an annotation, copied only if it is used.
+enum Key {
+    Ours(String),
+    OfOthers(String),
+    Unused,
+}
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Key, D::Error> {
+        visit::text(deserializer, |key| {
+            if NodeKey::is_ours(key) {
+                Key::Ours(key.to_owned())
+            } else if cordon_marks::is_annotation(key) {
+                Key::OfOthers(key.to_owned())
+            } else {
+                Key::Unused
+            }
+        })
     }
 }
 

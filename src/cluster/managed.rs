@@ -1,5 +1,9 @@
 //! Who wrote what on a node, and when, from the node's `managedFields`.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
 use jiff::Timestamp;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
@@ -18,11 +22,42 @@ pub struct ManagedFields(Vec<Manager>);
 struct Manager {
     manager: Name,
     time: Option<Timestamp>,
-    #[serde(rename = "fieldsV1")]
+    #[serde(rename = "fieldsV1", deserialize_with = "known_fields")]
     fields: Fields,
 }
 
-#[derive(Default, Deserialize)]
+/// Fields by their JSON: a manager owns the same fields on many nodes.
+#[derive(Default)]
+struct Known {
+    by_json: HashMap<Box<[u8]>, Fields, RandomState>,
+    bytes: usize,
+}
+
+thread_local! {
+    static KNOWN: RefCell<Known> = RefCell::default();
+}
+
+/// The most bytes of JSON that are remembered; where there are more, hardly any are equal.
+const MOST_KNOWN: usize = 1 << 19;
+
+fn known_fields<'de, D: Deserializer<'de>>(from: D) -> Result<Fields, D::Error> {
+    visit::embedded_json(from, |json| {
+        KNOWN.with_borrow_mut(|known| {
+            if let Some(fields) = known.by_json.get(json) {
+                return Ok(*fields);
+            }
+            let fields = serde_json::from_slice(json)?;
+            if known.bytes + json.len() > MOST_KNOWN {
+                *known = Known::default();
+            }
+            known.bytes += json.len();
+            known.by_json.insert(json.into(), fields);
+            Ok(fields)
+        })
+    })
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
 #[serde(default)]
 struct Fields {
     #[serde(rename = "f:metadata")]
@@ -31,7 +66,7 @@ struct Fields {
     spec: SpecFields,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Clone, Copy, Default, Deserialize)]
 #[serde(default)]
 struct SpecFields {
     #[serde(rename = "f:unschedulable")]
@@ -40,7 +75,7 @@ struct SpecFields {
     taints: Option<IgnoredAny>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Clone, Copy, Default, Deserialize)]
 #[serde(default)]
 struct MetadataFields {
     /// Whether the operator's are among them.

@@ -239,7 +239,7 @@ impl NodeKeys {
         for (skyhook, annotations) in states {
             keys.on(skyhook).state = Some(NodeState::of(&annotations));
         }
-        for (key, value) in object.metadata.labels.iter() {
+        for (key, value) in object.metadata.labels.beginning_with(flavor.group()) {
             if let Some(key) = NodeKey::parse(flavor, key) {
                 keys.label(&key, Some(value));
             }

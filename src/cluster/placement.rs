@@ -155,8 +155,9 @@ impl Cluster {
 
     /// How many packages of the spec are done on a node, of how many.
     pub fn progress(&self, skyhook: &Skyhook, node: &Node) -> (usize, usize) {
+        let here = self.packages_on(skyhook.name(), node);
         let names = skyhook.spec.packages.keys();
-        let done = names.filter(|name| self.placement(skyhook, name, node).is_done());
+        let done = names.filter(|name| here.in_spec(skyhook, name).is_done());
         (done.count(), skyhook.spec.packages.len())
     }
 

@@ -100,7 +100,7 @@ impl Topic {
         }
         let plural = |term: &str| format!("{term}s").eq_ignore_ascii_case(name);
         let named = |term: &str| term.eq_ignore_ascii_case(name) || plural(term);
-        let term = glossary().find(|term| named(&term.term));
+        let term = glossary().find(|term| named(term.term));
         match term {
             Some(term) => Ok(Topic::Term(term)),
             None => find_rule(name).map(Topic::Rule),

@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 
 use serde::Serialize;
-use serde_json::Value;
 
 use super::harmless_json;
 
@@ -27,15 +26,15 @@ pub fn escaped(json: &str) -> Cow<'_, str> {
     json
 }
 
-/// A list as written by [`json`], piece by piece, so that it need not be buffered.
-pub fn pieces(items: impl Iterator<Item = Value>) -> impl Iterator<Item = String> {
+/// A list as written by [`json`], piece by piece, so that it need not be buffered. The items are written by [`json`], too.
+pub fn pieces(items: impl Iterator<Item = String>) -> impl Iterator<Item = String> {
     let mut items = items.peekable();
     let mut begun = false;
     std::iter::from_fn(move || {
         let first = !std::mem::replace(&mut begun, true);
         let item = items
             .next()
-            .map(|item| json(&item).trim_end().replace('\n', "\n    "));
+            .map(|item| item.trim_end().replace('\n', "\n    "));
         let end = if items.peek().is_some() {
             ",\n"
         } else {
@@ -50,14 +49,17 @@ pub fn pieces(items: impl Iterator<Item = Value>) -> impl Iterator<Item = String
 }
 
 /// JSON as kubectl indents it.
-pub fn json(document: &Value) -> String {
+pub fn json<T: Serialize + ?Sized>(document: &T) -> String {
     let mut json = Vec::new();
     let pretty = serde_json::ser::PrettyFormatter::with_indent(b"    ");
     let mut serializer = serde_json::Serializer::with_formatter(&mut json, pretty);
     let written = document.serialize(&mut serializer);
-    written.expect("a JSON value can always be written to memory");
-    let json = String::from_utf8(json).expect("JSON is UTF-8");
-    harmless_json(&json).into_owned() + "\n"
+    written.expect("a document is plain data");
+    let mut json = String::from_utf8(json).expect("JSON is UTF-8");
+    if let Cow::Owned(harmless) = harmless_json(&json) {
+        json = harmless;
+    }
+    json + "\n"
 }
 
 #[cfg(test)]
@@ -73,8 +75,8 @@ mod tests {
             json!([1]),
             json!([{"a": [], "b": "x\ny"}, {}, [1, {"c": null}]]),
         ] {
-            let items = list.as_array().expect("a list").clone();
-            assert_eq!(pieces(items.into_iter()).collect::<String>(), json(&list));
+            let items = list.as_array().expect("a list").iter();
+            assert_eq!(pieces(items.map(json)).collect::<String>(), json(&list));
         }
     }
 }

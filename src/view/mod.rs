@@ -61,8 +61,8 @@ pub trait View {
         None
     }
 
-    /// The items of a list document that may be long enough to be printed one by one.
-    fn items(&self) -> Option<Box<dyn Iterator<Item = serde_json::Value> + '_>> {
+    /// The items of a list document that may be long enough to be printed one by one, each as [`go_json::json`] writes it.
+    fn items(&self) -> Option<Box<dyn Iterator<Item = String> + '_>> {
         None
     }
 }

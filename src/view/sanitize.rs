@@ -41,7 +41,9 @@ pub fn is_harmless(text: &str) -> bool {
 
 fn replaced(text: &str, keep: fn(char) -> bool, write: fn(&mut String, char)) -> Cow<'_, str> {
     let harm = |c: char| is_harmful(c) && !keep(c);
-    if !text.contains(harm) {
+    // Nearly all text is ASCII, whose bytes need no decoding.
+    let plain = |byte: u8| matches!(byte, b' '..=b'~') || byte.is_ascii() && keep(byte.into());
+    if text.bytes().all(plain) || !text.contains(harm) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 16);

@@ -1,11 +1,14 @@
 //! Tables as kubectl prints them: no borders, two blanks between columns, headings in capitals.
 
-use comfy_table::{Table as Grid, presets};
+mod rows;
+
+use comfy_table::{ColumnConstraint, Table as Grid, Width, presets};
 use maud::{Markup, html};
 use unicode_width::UnicodeWidthStr;
 
 use super::text::layout::{Layout, NARROWEST, safe, wrap};
 use super::text::{Label, Line, heading, plain};
+use rows::Rows;
 
 /// Rows of labelled cells.
 ///
@@ -28,7 +31,7 @@ use super::text::{Label, Line, heading, plain};
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Table {
     columns: Vec<String>,
-    rows: Vec<Vec<Line>>,
+    rows: Rows,
     last: LastColumn,
 }
 
@@ -57,6 +60,8 @@ const GUTTER: usize = 2;
 
 /// A wider cell shifts the rest of its own row, instead of widening the column for all rows.
 const WIDEST: usize = 200;
+/// Rows that are laid out together: the lines of a long table are printed as they are made.
+const TOGETHER: usize = 500;
 
 impl Table {
     /// A table with these headings, in capitals.
@@ -86,25 +91,30 @@ impl Table {
 
     /// Adds a row; see [`cells`]. Missing cells are `<none>`.
     pub fn row(&mut self, cells: impl IntoIterator<Item = Line>) -> &mut Self {
-        let mut row: Vec<Line> = cells.into_iter().collect();
-        debug_assert!(row.len() <= self.columns.len(), "a cell without a column");
-        row.resize(self.columns.len(), Line::default());
-        self.rows.push(row);
+        let mut missing = self.columns.len();
+        for cell in cells {
+            debug_assert!(missing > 0, "a cell without a column");
+            self.rows.push(&shown(&cell));
+            missing -= 1;
+        }
+        for _ in 0..missing {
+            self.rows.push(&shown(&Line::default()));
+        }
         self
     }
 
     /// The table with a first column that holds this context.
     pub(super) fn in_context(&self, context: &str) -> Table {
-        let rows = self.rows.iter().map(|row| {
-            let own = row.iter().cloned();
-            [Line::from(context)].into_iter().chain(own).collect()
-        });
         let columns = self.columns.iter().cloned();
-        Table {
+        let mut table = Table {
             columns: ["CONTEXT".to_owned()].into_iter().chain(columns).collect(),
-            rows: rows.collect(),
+            rows: Rows::default(),
             last: self.last,
+        };
+        for row in self.rows() {
+            table.row([Line::from(context)].into_iter().chain(row));
         }
+        table
     }
 
     pub(super) fn has_columns_of(&self, other: &Table) -> bool {
@@ -113,15 +123,21 @@ impl Table {
 
     /// Adds the rows of a table with the same columns.
     pub(super) fn join(&mut self, other: Table) {
-        self.rows.extend(other.rows);
+        self.rows.append(other.rows);
     }
 
     pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
+        self.len() == 0
     }
 
     pub fn len(&self) -> usize {
-        self.rows.len()
+        let cells = self.rows.cells();
+        cells.checked_div(self.columns.len()).unwrap_or_default()
+    }
+
+    fn rows(&self) -> impl Iterator<Item = Vec<Line>> {
+        let mut cells = self.rows.iter();
+        (0..self.len()).map(move |_| cells.by_ref().take(self.columns.len()).collect())
     }
 
     /// The table, which scrolls by itself where the page is narrower.
@@ -132,8 +148,8 @@ impl Table {
                     table {
                         thead { tr { @for title in &self.columns { th scope="col" { (title) } } } }
                         tbody {
-                            @for row in &self.rows {
-                                tr { @for cell in row.iter().map(shown) { td class=[has_long_word(&cell).then_some("long")] { (cell.html()) } } }
+                            @for row in self.rows() {
+                                tr { @for cell in row { td class=[has_long_word(&cell).then_some("long")] { (cell.html()) } } }
                             }
                         }
                     }
@@ -142,83 +158,88 @@ impl Table {
         }
     }
 
-    /// Lays the table out. comfy-table aligns all columns but the last, which needs no alignment.
-    pub(super) fn lines(&self, layout: Layout) -> Vec<Line> {
+    /// Lays the table out line by line. The last column needs no alignment.
+    pub(super) fn each_line(&self, layout: Layout, mut emit: impl FnMut(Line)) {
         let Some(aligned) = self.columns.len().checked_sub(1) else {
-            return Vec::new();
+            return;
         };
         if self.is_empty() {
-            return Vec::new();
+            return;
         }
         let headings = self
             .columns
             .iter()
             .map(|title| safe(&heading(title).into()));
-        let headings = layout.headers.then(|| headings.collect::<Vec<_>>());
-        let rows = self.rows.iter().map(|row| row.iter().map(shown).collect());
-        let rows: Vec<Vec<Line>> = headings.into_iter().chain(rows).collect();
-
-        let mut grid = Grid::new();
-        grid.load_style(presets::NOTHING);
-        for row in &rows {
-            grid.add_row(row[..aligned].iter().map(|cell| match cell.plain() {
-                text if text.width() > WIDEST => String::new(),
-                text => text,
-            }));
-        }
-        for column in grid.column_iter_mut() {
-            column.set_padding((0, GUTTER as u16));
-        }
-        let widths: Vec<usize> = grid
-            .column_max_content_widths()
-            .into_iter()
-            .map(usize::from)
-            .collect();
+        let headings = layout.headers.then(|| headings.collect::<Vec<Line>>());
+        let widths = self.widths(aligned, headings.as_deref());
         let left: usize = widths.iter().map(|width| width + GUTTER).sum();
         let room = layout.width.map(|width| width.saturating_sub(left));
         let wraps = |room: &usize| self.last == LastColumn::Wrapped && *room >= NARROWEST;
         // A row that is too long without its last column gains nothing by a cut.
         let cuts = |room: &usize| self.last == LastColumn::Cut && *room > 0;
 
-        let mut lines = Vec::with_capacity(rows.len());
-        // comfy-table gives no lines for rows without cells.
-        let laid_out: Vec<String> = match aligned {
-            0 => vec![String::new(); rows.len()],
-            _ => grid.lines().collect(),
-        };
-        for (row, line) in rows.into_iter().zip(laid_out) {
-            let mut start = labelled(&row[..aligned], &widths, line);
-            let last = row.into_iter().next_back().unwrap_or_default();
-            let mut last = match room {
-                Some(room) if wraps(&room) => wrap(&last, Some(room)),
-                Some(room) if cuts(&room) => vec![last.cut(room)],
-                _ => vec![last],
+        let mut rows = headings.into_iter().chain(self.rows()).peekable();
+        while rows.peek().is_some() {
+            let together: Vec<Vec<Line>> = rows.by_ref().take(TOGETHER).collect();
+            let starts = laid_out(&together, &widths);
+            for (mut row, start) in together.into_iter().zip(starts) {
+                let last = row.pop().unwrap_or_default();
+                let mut last = match room {
+                    Some(room) if wraps(&room) => wrap(&last, Some(room)),
+                    Some(room) if cuts(&room) => vec![last.cut(room)],
+                    _ => vec![last],
+                }
+                .into_iter();
+                emit(start + last.next());
+                last.for_each(|more| emit(plain(" ".repeat(left)) + more));
             }
-            .into_iter();
-            start = start + last.next();
-            lines.push(start);
-            lines.extend(last.map(|more| plain(" ".repeat(left)) + more));
         }
-        lines
+    }
+
+    /// The width of each of the first columns.
+    fn widths(&self, aligned: usize, headings: Option<&[Line]>) -> Vec<usize> {
+        let mut widths = vec![0; aligned];
+        let mut widen = |column: usize, cell: &str| {
+            let width = cell.width();
+            if let Some(widest) = widths.get_mut(column).filter(|_| width <= WIDEST) {
+                *widest = width.max(*widest);
+            }
+        };
+        for (column, heading) in headings.unwrap_or_default().iter().enumerate() {
+            widen(column, &heading.plain());
+        }
+        let columns = (0..self.columns.len()).cycle();
+        for (column, cell) in columns.zip(self.rows.texts()) {
+            widen(column, cell);
+        }
+        widths
     }
 }
 
-/// A cell made safe to print, without blanks at its end, `<none>` if there is nothing in it.
-/// Whether a narrow column of a page has to break a word, such as a set of nodes.
-fn has_long_word(cell: &Line) -> bool {
-    cell.plain().split_whitespace().any(|word| word.len() > 24)
-}
-
-fn shown(cell: &Line) -> Line {
-    let mut cell = safe(cell);
-    while let Some(last) = cell.spans.last_mut() {
-        last.text.truncate(last.text.trim_end().len());
-        if !last.text.is_empty() {
-            return cell;
-        }
-        cell.spans.pop();
+/// The first columns of rows, as wide as in the whole table.
+fn laid_out(rows: &[Vec<Line>], widths: &[usize]) -> Vec<Line> {
+    // comfy-table gives no lines for rows without cells.
+    if widths.is_empty() {
+        return vec![Line::default(); rows.len()];
     }
-    plain("<none>").into()
+    let mut grid = Grid::new();
+    grid.load_style(presets::NOTHING);
+    for row in rows {
+        grid.add_row(row[..widths.len()].iter().map(|cell| match cell.plain() {
+            text if text.width() > WIDEST => String::new(),
+            text => text,
+        }));
+    }
+    for (column, width) in grid.column_iter_mut().zip(widths) {
+        column.set_padding((0, GUTTER as u16));
+        column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(
+            (width + GUTTER) as u16,
+        )));
+    }
+    let lines = rows.iter().zip(grid.lines());
+    lines
+        .map(|(row, line)| labelled(&row[..widths.len()], widths, line))
+        .collect()
 }
 
 /// Puts the labels back that comfy-table does not know of.
@@ -238,6 +259,24 @@ fn labelled(cells: &[Line], widths: &[usize], line: String) -> Line {
         labelled = labelled + cell.clone() + " ".repeat(blanks);
     }
     labelled
+}
+
+/// A cell made safe to print, without blanks at its end, `<none>` if there is nothing in it.
+/// Whether a narrow column of a page has to break a word, such as a set of nodes.
+fn has_long_word(cell: &Line) -> bool {
+    cell.plain().split_whitespace().any(|word| word.len() > 24)
+}
+
+fn shown(cell: &Line) -> Line {
+    let mut cell = safe(cell);
+    while let Some(last) = cell.spans.last_mut() {
+        last.text.truncate(last.text.trim_end().len());
+        if !last.text.is_empty() {
+            return cell;
+        }
+        cell.spans.pop();
+    }
+    plain("<none>").into()
 }
 
 #[cfg(test)]

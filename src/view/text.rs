@@ -309,7 +309,14 @@ impl Text {
 
     /// The lines for a place of that width.
     pub fn lines(&self, layout: Layout) -> Vec<Line> {
-        layout::lines(self, layout)
+        let mut lines = Vec::new();
+        self.each_line(layout, |line| lines.push(line));
+        lines
+    }
+
+    /// [`Text::lines`] one at a time: a table may be long.
+    pub fn each_line(&self, layout: Layout, emit: impl FnMut(Line)) {
+        layout::each_line(self, layout, emit);
     }
 
     /// The text as it looks in a pipe.

@@ -70,6 +70,7 @@ mod reasons;
 mod rejected_changes;
 mod remedies;
 mod report;
+mod requests_and_bytes;
 mod rules;
 mod scale;
 mod schema;

@@ -86,7 +86,14 @@ fn read_status(text: &str) -> serde_json::Result<(SkyhookStatus, Value)> {
 /// The length of JSON without the white space between its parts, in bytes.
 fn compact_len(text: &str) -> usize {
     // As servers write it; to look at every byte takes as long as to decode it.
-    if !text.contains(['\n', '\t']) && !text.contains("\": ") && !text.contains(", ") {
+    let bytes = text.as_bytes();
+    let separates = |blank: usize| {
+        let before = &bytes[..blank];
+        before.ends_with(b"\":") || before.ends_with(b",")
+    };
+    let is_compact = memchr::memchr2(b'\n', b'\t', bytes).is_none()
+        && !memchr::memchr_iter(b' ', bytes).any(separates);
+    if is_compact {
         return text.len();
     }
     let (mut length, mut inside, mut escaped) = (0, false, false);

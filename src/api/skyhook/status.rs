@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 
+use foldhash::fast::RandomState;
 use jiff::Timestamp;
 use serde::de::{Error, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -83,7 +84,7 @@ impl<'de> Visitor<'de> for EachNode {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut nodes: A) -> Result<Mirror, A::Error> {
-        let mut known: HashMap<Box<str>, Name> = HashMap::new();
+        let mut known: HashMap<Box<str>, Name, RandomState> = HashMap::default();
         let mut texts = BTreeMap::new();
         while let Some((node, packages)) = nodes.next_entry::<Box<str>, Box<RawValue>>()? {
             let name = match known.get(packages.get()) {

@@ -14,6 +14,7 @@ use serde::de::value::{Error, StrDeserializer};
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::forward_to_deserialize_any;
 
+use crate::api::visit;
 pub(super) use list::list;
 use schema::{Kind, Message};
 pub(super) use schema::{METADATA_LIST, knows};
@@ -53,6 +54,12 @@ fn unpacked(packed: &[u8]) -> Result<Member<'_>, Error> {
 fn message(kind: &str) -> Result<&'static Message, Error> {
     let message = schema::of(kind);
     message.ok_or_else(|| Error::custom(format!("unknown kind {kind:?}")))
+}
+
+/// The JSON text of a `FieldsV1`.
+fn embedded_json(value: Value<'_>) -> Result<&[u8], Error> {
+    let packed = Fields(value.bytes()?).find(1)?;
+    packed.map_or(Ok(b"null"), Value::bytes)
 }
 
 /// Whether JSON omits a field with this value.
@@ -202,13 +209,9 @@ impl<'de> Deserializer<'de> for Member<'de> {
             Kind::Flag => visitor.visit_bool(value.number()? != 0),
             Kind::Time => visitor.visit_string(Fields(value.bytes()?).time()?),
             Kind::Quantity => visitor.visit_borrowed_str(Fields(value.bytes()?).text(1)?),
-            Kind::Json => {
-                let packed = Fields(value.bytes()?).find(1)?;
-                let json = packed.map_or(Ok(&b"null"[..]), Value::bytes)?;
-                serde_json::Deserializer::from_slice(json)
-                    .deserialize_any(visitor)
-                    .map_err(Error::custom)
-            }
+            Kind::Json => serde_json::Deserializer::from_slice(embedded_json(value)?)
+                .deserialize_any(visitor)
+                .map_err(Error::custom),
             Kind::Message(message) => visitor.visit_map(MessageFields {
                 message,
                 fields: Fields(value.bytes()?),
@@ -224,10 +227,15 @@ impl<'de> Deserializer<'de> for Member<'de> {
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
-        _: &'static str,
+        name: &'static str,
         visitor: V,
     ) -> Result<V::Value, Error> {
-        visitor.visit_newtype_struct(self)
+        match self {
+            Member::One(Kind::Json, value) if name == visit::EMBEDDED_JSON => {
+                visitor.visit_borrowed_bytes(embedded_json(value)?)
+            }
+            member => visitor.visit_newtype_struct(member),
+        }
     }
 
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {

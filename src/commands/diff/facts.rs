@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::api::{Skyhook, Status};
 use crate::cluster::applied::changeable;
 use crate::cluster::{Cluster, Node, NodeRecord, Read, Source};
-use crate::commands::shared::package_row::rows;
+use crate::commands::shared::package_row::PackageRows;
 use crate::redact::placeholder::BEGIN as MASKED;
 use crate::view::list;
 
@@ -167,8 +167,8 @@ impl Collector {
     fn packages(&mut self, cluster: &Cluster) {
         let nodes: Vec<&Node> = cluster.nodes.items().iter().collect();
         for skyhook in cluster.names_on_nodes() {
-            for row in rows(cluster, &nodes, skyhook, None) {
-                let node = Some(row.node_name.as_str());
+            for row in PackageRows::of(cluster, &nodes, [skyhook], None).iter() {
+                let node = Some(row.node_name);
                 if let Some(why) = row.malformed {
                     self.add(
                         Some(skyhook),

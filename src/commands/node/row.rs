@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use crate::api::{Skyhook, Status};
+use crate::api::Status;
 use crate::args::listing::{RowFilter, Sorting};
 use crate::cluster::cordon::Holder;
 use crate::cluster::{Certainty, Cluster, Node, NodeRecord, PackageRuns, Placement, Source};
@@ -233,6 +233,16 @@ impl<'a> Rows<'a> {
         only: Option<&str>,
         labels: bool,
     ) -> Rows<'a> {
+        let mut selecting: HashMap<&str, Vec<&str>> = HashMap::new();
+        for skyhook in cluster.skyhooks.items() {
+            let nodes = cluster.nodes_of(skyhook.name());
+            for node in nodes.filter(|node| skyhook.selects(node)) {
+                selecting
+                    .entry(&node.name)
+                    .or_default()
+                    .push(skyhook.name());
+            }
+        }
         let mut pairs = Vec::new();
         let mut by_node = HashMap::new();
         for node in nodes {
@@ -241,8 +251,8 @@ impl<'a> Rows<'a> {
                 .filter(|(_, on)| on.has_keys())
                 .map(|(n, _)| n.as_str())
                 .collect();
-            let selecting = cluster.skyhooks.items().iter();
-            names.extend(selecting.filter(|s| s.selects(node)).map(Skyhook::name));
+            let selecting = selecting.get(node.name.as_str());
+            names.extend(selecting.into_iter().flatten());
             names.sort_unstable();
             names.dedup();
             names.retain(|name| only.is_none_or(|only| only == *name));

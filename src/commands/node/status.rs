@@ -11,6 +11,7 @@ use crate::commands::shared::package_row::READS;
 use crate::commands::shared::{nodes, scope, selection};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
+use crate::view::format::json;
 use crate::view::text::{Label, Line, Text};
 use crate::view::{OutputFormat, Table, View, cells, node_names, to_json};
 
@@ -128,8 +129,8 @@ impl View for NodeStatus<'_> {
         self.rows.iter().map(|row| to_json(&row)).collect()
     }
 
-    fn items(&self) -> Option<Box<dyn Iterator<Item = Value> + '_>> {
-        Some(Box::new(self.rows.iter().map(|row| to_json(&row))))
+    fn items(&self) -> Option<Box<dyn Iterator<Item = String> + '_>> {
+        Some(Box::new(self.rows.iter().map(|row| json(&row))))
     }
 }
 

@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde_json::Value;
 
@@ -8,10 +8,11 @@ use crate::args::nodes::OnNodes;
 use crate::cluster::{Cluster, NodeFields, Phase, Source};
 use crate::commands::shared::command::command;
 use crate::commands::shared::folded::{self, Expand};
-use crate::commands::shared::package_row::{PackageRow, READS, rows, words};
+use crate::commands::shared::package_row::{PackageRow, PackageRows, READS, words};
 use crate::commands::shared::{nodes, scope, selection};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
+use crate::view::format::json;
 use crate::view::text::{self, Label, Line, Text};
 use crate::view::{Table, View, cells, count, node_names, plural, to_json};
 
@@ -60,7 +61,7 @@ command! {
     "package status": Args => run,
     needs: READS,
     of_nodes: NodeFields::Cordons,
-    prints: { "PackageStatus": Vec<PackageRow> },
+    prints: { "PackageStatus": Vec<PackageRow<'static>> },
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
@@ -71,9 +72,9 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     }
     let cluster = ctx.only(only).load(&READS).await?;
     let mut status = view(&cluster, args)?;
-    let folds = args.expand.folds(status.rows.len(), ctx.on_terminal());
-    status.folded = folds && args.sorting.sort_by.is_none();
-    match (status.rows.as_slice(), &args.skyhook) {
+    let placements = status.rows.placements();
+    let folds = args.expand.folds(placements.len(), ctx.on_terminal());
+    match (placements, &args.skyhook) {
         ([], _) if args.drift => {
             ctx.note("Every recorded version is that of the spec.");
         }
@@ -84,42 +85,44 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         ([], None) => ctx.note("No custom resource selects these nodes or has state on them."),
         _ => ctx.note(status.summary()),
     }
+    status.folded = folds && args.sorting.sort_by.is_none();
     scope::say_what_is_missing(ctx, &cluster, &READS);
     ctx.show(&status)?;
     Ok(selection::exit_without(&cluster, &[Source::Nodes]))
 }
 
-fn view(cluster: &Cluster, args: &Args) -> Result<PackageStatus> {
+fn view<'a>(cluster: &'a Cluster, args: &'a Args) -> Result<PackageStatus<'a>> {
     selection::readable(cluster, Source::Nodes)?;
     let package = args.package.as_deref();
     let mut nodes = nodes::selected(cluster, args.on.query())?;
     nodes.retain(|node| !args.filter.cordoned || node.cordoned() == Some(true));
-    let mut all = Vec::new();
-    match &args.skyhook {
+    let mut rows = match args.skyhook.as_deref() {
         Some(skyhook) => {
             selection::known_skyhook(cluster, skyhook)?;
             if let Some(package) = package {
                 scope::known_package(cluster, skyhook, package)?;
             }
-            all = rows(cluster, &nodes, skyhook, package);
+            PackageRows::of(cluster, &nodes, [skyhook], package)
         }
         None => {
-            for skyhook in names(cluster) {
-                all.extend(rows(cluster, &nodes, skyhook, package));
-            }
-            if let Some(package) = package.filter(|_| all.is_empty()) {
+            let rows = PackageRows::of(cluster, &nodes, names(cluster), package);
+            if let Some(package) = package.filter(|_| rows.placements().is_empty()) {
                 scope::known_anywhere(cluster, package)?;
             }
+            rows
         }
-    }
+    };
     if args.drift {
-        all.retain(PackageRow::drifts);
+        rows.retain(|row| row.drifts());
     }
-    all.retain(|row| args.filter.has_status(row.status()));
-    all.retain(|row| !args.filter.failed_only || row.fails());
-    args.sorting.sort(&mut all, to_json)?;
+    if !args.filter.is_empty() {
+        rows.retain(|row| {
+            args.filter.has_status(row.status()) && (!args.filter.failed_only || row.fails())
+        });
+    }
+    rows.sort(&args.sorting)?;
     Ok(PackageStatus {
-        rows: all,
+        rows,
         of_all: args.skyhook.is_none(),
         drift: args.drift,
         versions: args.versions,
@@ -133,8 +136,8 @@ fn names(cluster: &Cluster) -> BTreeSet<&str> {
     there.chain(cluster.names_on_nodes()).collect()
 }
 
-struct PackageStatus {
-    rows: Vec<PackageRow>,
+struct PackageStatus<'a> {
+    rows: PackageRows<'a>,
     /// Whether each row names its custom resource.
     of_all: bool,
     /// Whether each row has the version of the spec.
@@ -145,38 +148,31 @@ struct PackageStatus {
     folded: bool,
 }
 
-impl PackageStatus {
+impl PackageStatus<'_> {
     /// `2 packages on 3 nodes: 4 complete, 1 erroring, 1 not started`
     fn summary(&self) -> String {
+        let placements = self.rows.placements();
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-        for row in &self.rows {
-            *counts.entry(words(row.phase)).or_default() += 1;
+        for placement in placements {
+            *counts.entry(words(placement.phase)).or_default() += 1;
         }
         let counts: Vec<String> = counts
             .iter()
             .map(|(what, n)| format!("{} {what}", count(*n)))
             .collect();
-        let different = |name: fn(&PackageRow) -> &str| {
-            let mut names: Vec<&str> = self
-                .rows
-                .iter()
-                .map(name)
-                .filter(|n| !n.is_empty())
-                .collect();
-            names.sort_unstable();
-            names.dedup();
-            names.len()
-        };
+        let packages = placements.iter().map(|p| p.package);
+        let packages: HashSet<&str> = packages.filter(|name| !name.is_empty()).collect();
+        let nodes: HashSet<&str> = placements.iter().map(|p| &*p.node.name).collect();
         format!(
             "{} on {}: {}",
-            plural(different(|r| &r.name), "package"),
-            plural(different(|r| &r.node_name), "node"),
+            plural(packages.len(), "package"),
+            plural(nodes.len(), "node"),
             counts.join(", ")
         )
     }
 }
 
-impl View for PackageStatus {
+impl View for PackageStatus<'_> {
     fn blocks(&self, wide: bool) -> Text {
         if self.versions {
             return self.by_version().into();
@@ -190,68 +186,69 @@ impl View for PackageStatus {
         let columns = columns.chain(["stage", "state"]);
         if self.folded && !wide {
             let rows = self.rows.iter();
-            let rows = rows.map(|row| (self.cells(row, false), row.node_name.as_str()));
+            let rows = rows.map(|row| (self.cells(&row, false), row.node_name));
             return folded::table(columns, rows).into();
         }
         let more = ["restarts", "image", "complete", "in-spec", "node-status"];
         let columns = ["node"].into_iter().chain(columns);
         let mut table = Table::new(columns.chain(more.into_iter().filter(|_| wide)));
-        for row in &self.rows {
+        for row in self.rows.iter() {
             let end = cells![
                 row.restarts,
-                row.image.as_str(),
+                row.image,
                 yes(row.complete),
                 yes(row.in_spec),
-                node_status(row),
+                node_status(&row),
             ];
-            let cells = cells![row.node_name.as_str()]
+            let cells = cells![row.node_name]
                 .into_iter()
-                .chain(self.cells(row, true));
+                .chain(self.cells(&row, true));
             table.row(cells.chain(end.into_iter().filter(|_| wide)));
         }
         table.into()
     }
 
     fn names(&self) -> Vec<String> {
-        node_names(self.rows.iter().map(|row| row.node_name.as_str()))
+        let placements = self.rows.placements().iter();
+        node_names(placements.map(|placement| placement.node.name.as_str()))
     }
 
     fn document(&self) -> Value {
-        to_json(&self.rows)
+        self.rows.iter().map(|row| to_json(&row)).collect()
     }
 
-    fn items(&self) -> Option<Box<dyn Iterator<Item = Value> + '_>> {
-        Some(Box::new(self.rows.iter().map(to_json)))
+    fn items(&self) -> Option<Box<dyn Iterator<Item = String> + '_>> {
+        Some(Box::new(self.rows.iter().map(|row| json(&row))))
     }
 }
 
-impl PackageStatus {
+impl PackageStatus<'_> {
     /// The recorded versions with their nodes, by package and custom resource.
     fn by_version(&self) -> Table {
-        let known = |row: &&PackageRow| row.recorded || row.phase == Phase::Malformed;
-        let mut rows: Vec<&PackageRow> = self.rows.iter().filter(known).collect();
-        rows.sort_by_key(|row| (&row.name, &row.skyhook_name, &row.version));
+        let known = |row: &PackageRow<'_>| row.recorded || row.phase == Phase::Malformed;
+        let mut rows: Vec<PackageRow<'_>> = self.rows.iter().filter(known).collect();
+        rows.sort_by_key(|row| (row.name, row.skyhook_name, row.version));
         let cells = rows.into_iter().map(|row| {
             let cells = cells![
-                row.name.as_str(),
-                row.skyhook_name.as_str(),
+                row.name,
+                row.skyhook_name,
                 match row.phase {
-                    Phase::Malformed => state(row, false),
-                    _ => row.version.as_str().into(),
+                    Phase::Malformed => state(&row, false),
+                    _ => row.version.into(),
                 },
-                row.spec_version.as_deref(),
+                row.spec_version,
             ];
-            (Vec::from(cells), row.node_name.as_str())
+            (Vec::from(cells), row.node_name)
         });
         folded::in_order(["package", "skyhook", "version", "spec"], cells)
     }
 
     /// The cells between the node and those of -o wide, with how long a stage runs or without.
-    fn cells(&self, row: &PackageRow, times: bool) -> Vec<Line> {
-        let skyhook = self.of_all.then(|| row.skyhook_name.as_str().into());
-        let spec = self.drift.then(|| row.spec_version.as_deref().into());
-        let start = cells![row.name.as_str(), row.version.as_str()];
-        let end = cells![row.stage.as_str(), state(row, times)];
+    fn cells(&self, row: &PackageRow<'_>, times: bool) -> Vec<Line> {
+        let skyhook = self.of_all.then(|| row.skyhook_name.into());
+        let spec = self.drift.then(|| row.spec_version.into());
+        let start = cells![row.name, row.version];
+        let end = cells![row.stage, state(row, times)];
         skyhook
             .into_iter()
             .chain(start)
@@ -262,26 +259,26 @@ impl PackageStatus {
 }
 
 /// The recorded state, or why there is none.
-fn state(row: &PackageRow, times: bool) -> Line {
+fn state(row: &PackageRow<'_>, times: bool) -> Line {
     match row.phase {
         Phase::Malformed | Phase::NeverInstalled => text::error(words(row.phase)).into(),
         Phase::NotStarted | Phase::Absent => text::dim(words(row.phase)).into(),
-        Phase::Complete => text::good(&row.state).into(),
-        Phase::Failing | Phase::UninstallFailing => text::error(&row.state).into(),
+        Phase::Complete => text::good(row.state).into(),
+        Phase::Failing | Phase::UninstallFailing => text::error(row.state).into(),
         Phase::NotInSpec => {
-            Label::Plain.on(&row.state) + text::dim(format!(" ({})", words(row.phase)))
+            Label::Plain.on(row.state) + text::dim(format!(" ({})", words(row.phase)))
         }
         Phase::Running | Phase::Uninstalling | Phase::Uninstalled => {
             let since = match row.runs_for.as_str() {
                 time if times && !time.is_empty() => format!(" ({time})"),
                 _ => String::new(),
             };
-            Label::Plain.on(&row.state) + text::dim(since)
+            Label::Plain.on(row.state) + text::dim(since)
         }
     }
 }
 
-fn node_status(row: &PackageRow) -> String {
+fn node_status(row: &PackageRow<'_>) -> String {
     match (row.ignored, row.selected) {
         (true, _) => format!("{} (ignored)", row.node_status),
         (false, false) => format!("{} (not selected)", row.node_status),

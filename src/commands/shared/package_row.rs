@@ -1,11 +1,14 @@
 //! One package on one node.
 
+use std::collections::HashSet;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::api::{State, Status};
+use crate::args::listing::Sorting;
 use crate::cluster::{Cluster, Node, NodeRecord, PackageRuns, Phase, Placement, Source};
-use crate::view::age;
+use crate::view::{FormatError, age, to_json};
 
 /// The required sources: pods and Jobs show since when a stage runs.
 pub const READS: [Source; 5] = [
@@ -20,16 +23,16 @@ pub const READS: [Source; 5] = [
 /// values.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct PackageRow {
-    pub name: String,
-    pub version: String,
-    pub image: String,
-    #[serde(rename = "containerSHA", skip_serializing_if = "String::is_empty")]
-    pub container_sha: String,
+pub struct PackageRow<'a> {
+    pub name: &'a str,
+    pub version: &'a str,
+    pub image: &'a str,
+    #[serde(rename = "containerSHA", skip_serializing_if = "str::is_empty")]
+    pub container_sha: &'a str,
     /// Empty without a record.
-    pub stage: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub state: String,
+    pub stage: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub state: &'a str,
     /// Failed attempts of the current stage.
     #[serde(skip_serializing_if = "is_zero")]
     pub restarts: i64,
@@ -39,10 +42,10 @@ pub struct PackageRow {
     /// How long that is: `17h`.
     #[serde(skip)]
     pub runs_for: String,
-    pub node_name: String,
-    pub skyhook_name: String,
+    pub node_name: &'a str,
+    pub skyhook_name: &'a str,
     /// The version in the spec; null if the spec does not contain the package, or could not be read.
-    pub spec_version: Option<String>,
+    pub spec_version: Option<&'a str>,
     /// Whether the spec contains this package at this version; null if it could not be read.
     pub in_spec: Option<bool>,
     /// Whether the package has reached its last stage; null if the spec could not be read.
@@ -62,7 +65,7 @@ pub struct PackageRow {
     pub never_installed: bool,
     /// Why the node's state cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub malformed: Option<String>,
+    pub malformed: Option<&'a str>,
     #[serde(skip)]
     pub phase: Phase,
 }
@@ -71,12 +74,12 @@ fn is_zero(number: &i64) -> bool {
     *number == 0
 }
 
-impl PackageRow {
-    fn of<'a>(
+impl<'a> PackageRow<'a> {
+    fn of(
         cluster: &'a Cluster,
         package_runs: &PackageRuns<'a>,
         placement: &Placement<'a>,
-    ) -> PackageRow {
+    ) -> PackageRow<'a> {
         let since = package_runs.since(placement);
         let on = cluster.on_node(placement.node, placement.skyhook);
         let entry = placement.entry;
@@ -84,21 +87,21 @@ impl PackageRow {
         let spec = spec.and_then(|s| s.package(placement.package));
         let complete = placement.phase == Phase::Complete;
         PackageRow {
-            name: placement.package.to_owned(),
-            version: placement.version.to_owned(),
+            name: placement.package,
+            version: placement.version,
             image: match entry {
-                Some(entry) => entry.image.to_string(),
-                None => spec.map_or_else(String::new, |p| p.image.clone()),
+                Some(entry) => &entry.image,
+                None => spec.map_or("", |p| &p.image),
             },
-            container_sha: entry.map_or_else(String::new, |e| e.container_sha.to_string()),
-            stage: entry.map_or_else(String::new, |e| e.stage.to_string()),
-            state: entry.map_or_else(String::new, |e| e.state.to_string()),
+            container_sha: entry.map_or("", |e| &e.container_sha),
+            stage: entry.map_or("", |e| e.stage.as_str()),
+            state: entry.map_or("", |e| e.state.as_str()),
             restarts: entry.map_or(0, |e| e.restarts),
             since: since.map(|at| at.to_string()),
             runs_for: since.map_or_else(String::new, |at| age(Some(at), cluster.taken_at)),
-            node_name: placement.node.name.to_string(),
-            skyhook_name: placement.skyhook.to_owned(),
-            spec_version: spec.map(|package| package.version.clone()),
+            node_name: &placement.node.name,
+            skyhook_name: placement.skyhook,
+            spec_version: spec.map(|package| package.version.as_str()),
             in_spec: placement.in_spec(),
             complete: placement.in_spec().map(|_| complete),
             recorded: entry.is_some(),
@@ -109,13 +112,11 @@ impl PackageRow {
             ignored: placement.ignored,
             uninstalling: placement.leaves(),
             never_installed: placement.phase == Phase::NeverInstalled,
-            malformed: placement.malformed.map(str::to_owned),
+            malformed: placement.malformed,
             phase: placement.phase,
         }
     }
-}
 
-impl PackageRow {
     /// Whether the node has a version that is not that of the spec.
     pub fn drifts(&self) -> bool {
         self.recorded && self.in_spec == Some(false)
@@ -123,7 +124,7 @@ impl PackageRow {
 
     /// The recorded state; before the first stage, the status of the node.
     pub fn status(&self) -> &str {
-        match self.state.as_str() {
+        match self.state {
             "" => &self.node_status,
             state => state,
         }
@@ -155,20 +156,68 @@ pub fn words(phase: Phase) -> &'static str {
     }
 }
 
-/// The packages of a custom resource on the nodes that it selects or left state on, by node, name
-/// and version; of one package, if it is named.
-pub fn rows(
-    cluster: &Cluster,
-    nodes: &[&Node],
-    skyhook: &str,
-    package: Option<&str>,
-) -> Vec<PackageRow> {
-    let placements = nodes.iter().flat_map(|n| cluster.placements_on(skyhook, n));
-    let wanted = placements.filter(|p| {
-        p.phase == Phase::Malformed || package.is_none_or(|package| p.package == package)
-    });
-    let package_runs = cluster.package_runs();
-    wanted
-        .map(|p| PackageRow::of(cluster, &package_runs, &p))
-        .collect()
+/// The packages of custom resources on the nodes that they select or left state on, by custom resource, node, name and
+/// version. Rows are made one at a time: there may be a hundred thousand.
+pub struct PackageRows<'a> {
+    cluster: &'a Cluster,
+    package_runs: PackageRuns<'a>,
+    placements: Vec<Placement<'a>>,
+}
+
+impl<'a> PackageRows<'a> {
+    /// The packages of these custom resources on these nodes; of one package, if it is named.
+    pub fn of(
+        cluster: &'a Cluster,
+        nodes: &[&Node],
+        skyhooks: impl IntoIterator<Item = &'a str>,
+        package: Option<&str>,
+    ) -> PackageRows<'a> {
+        let some = nodes.len() < cluster.nodes.items().len();
+        let names = some.then(|| nodes.iter().map(|node| &*node.name).collect());
+        let names: Option<HashSet<&str>> = names;
+        let placements = skyhooks.into_iter().flat_map(|name| {
+            let wanted = |node: &&Node| names.as_ref().is_none_or(|n| n.contains(&*node.name));
+            let nodes = cluster.nodes_of(name).filter(wanted);
+            nodes.flat_map(|node| cluster.placements_on(name, node))
+        });
+        let wanted = |p: &Placement<'_>| {
+            p.phase == Phase::Malformed || package.is_none_or(|package| p.package == package)
+        };
+        PackageRows {
+            cluster,
+            package_runs: cluster.package_runs(),
+            placements: placements.filter(wanted).collect(),
+        }
+    }
+
+    pub fn placements(&self) -> &[Placement<'a>] {
+        &self.placements
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = PackageRow<'a>> {
+        self.placements.iter().map(|placement| self.row(placement))
+    }
+
+    fn row(&self, placement: &Placement<'a>) -> PackageRow<'a> {
+        PackageRow::of(self.cluster, &self.package_runs, placement)
+    }
+
+    /// Keeps only some rows.
+    pub fn retain(&mut self, keep: impl Fn(&PackageRow<'_>) -> bool) {
+        let mut placements = std::mem::take(&mut self.placements);
+        placements.retain(|placement| keep(&self.row(placement)));
+        self.placements = placements;
+    }
+
+    /// Sorts them by their JSON items.
+    ///
+    /// # Errors
+    ///
+    /// See [`Sorting::sort`].
+    pub fn sort(&mut self, sorting: &Sorting) -> Result<(), FormatError> {
+        let mut placements = std::mem::take(&mut self.placements);
+        let sorted = sorting.sort(&mut placements, |placement| to_json(&self.row(placement)));
+        self.placements = placements;
+        sorted
+    }
 }

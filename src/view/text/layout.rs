@@ -36,36 +36,61 @@ pub(in crate::view) const NARROWEST: usize = 20;
 /// Nor wider than this, however wide the terminal: longer lines are hard to read.
 const WIDEST: usize = 100;
 
-pub(super) fn lines(text: &Text, layout: Layout) -> Vec<Line> {
-    let mut lines: Vec<Line> = Vec::new();
+pub(super) fn each_line(text: &Text, layout: Layout, emit: impl FnMut(Line)) {
+    let mut lines = Lines { emit, last: None };
     for Block { indent, content } in &text.blocks {
         let room = layout.width.map(|width| width.saturating_sub(*indent));
-        let block = match content {
-            Content::Blank if lines.last().is_none_or(Line::is_empty) => continue,
-            Content::Blank => vec![Line::default()],
-            Content::Line(line) => vec![safe(line)],
-            Content::Summary(line) => vec![match room {
-                Some(room) => safe(line).cut(room),
-                None => safe(line),
-            }],
-            Content::Paragraph(mark, line) => {
-                hanging(mark, &safe(line), room.map(|room| room.min(WIDEST)))
-            }
-            Content::Table(table) => table.lines(Layout {
-                width: room,
-                ..layout
-            }),
+        let mut line = |line: Line| {
+            lines.push(match *indent {
+                0 => line,
+                _ if line.is_empty() => line,
+                by => plain(" ".repeat(by)) + line,
+            });
         };
-        lines.extend(block.into_iter().map(|line| match *indent {
-            0 => line,
-            _ if line.is_empty() => line,
-            by => plain(" ".repeat(by)) + line,
-        }));
+        match content {
+            Content::Blank => lines.blank(),
+            Content::Line(own) => line(safe(own)),
+            Content::Summary(own) => line(match room {
+                Some(room) => safe(own).cut(room),
+                None => safe(own),
+            }),
+            Content::Paragraph(mark, own) => {
+                let room = room.map(|room| room.min(WIDEST));
+                hanging(mark, &safe(own), room).into_iter().for_each(line);
+            }
+            Content::Table(table) => table.each_line(
+                Layout {
+                    width: room,
+                    ..layout
+                },
+                line,
+            ),
+        }
     }
-    if lines.last().is_some_and(Line::is_empty) {
-        lines.pop();
+    if let Some(last) = lines.last.filter(|last| !last.is_empty()) {
+        (lines.emit)(last);
     }
-    lines
+}
+
+/// Lines one after the other. The last one is held back, as a text does not end with an empty line.
+struct Lines<F> {
+    emit: F,
+    last: Option<Line>,
+}
+
+impl<F: FnMut(Line)> Lines<F> {
+    fn push(&mut self, line: Line) {
+        if let Some(before) = self.last.replace(line) {
+            (self.emit)(before);
+        }
+    }
+
+    /// Adds an empty line, unless one precedes or this is the beginning.
+    fn blank(&mut self) {
+        if self.last.as_ref().is_some_and(|last| !last.is_empty()) {
+            self.push(Line::default());
+        }
+    }
 }
 
 /// Everything passes here on its way to the terminal, so that no view has to think of it.

@@ -28,6 +28,7 @@ mod store;
 mod tls;
 mod watch;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -56,6 +57,8 @@ pub struct State {
     pub logs: container_log::Logs,
     rules: Vec<fault::Ruled>,
     log: Vec<Logged>,
+    /// Complete responses and the bytes of their bodies, by path.
+    answered: BTreeMap<String, [usize; 2]>,
     /// Returns whole objects even if only their metadata is requested, as a server that knows no such lists.
     pub whole_objects: bool,
     /// The only accepted bearer token; `None` accepts any or none.
@@ -201,6 +204,11 @@ impl FakeApi {
     /// Every request so far, in order.
     pub fn requests(&self) -> Vec<Logged> {
         self.state().log.clone()
+    }
+
+    /// The number of complete responses so far, and the bytes of their bodies, by path.
+    pub fn answered(&self) -> BTreeMap<String, [usize; 2]> {
+        self.state().answered.clone()
     }
 
     /// Every request so far, as `METHOD /path?query`, the query decoded.

@@ -45,7 +45,13 @@ where
             if !latency.is_zero() {
                 tokio::time::sleep(latency).await;
             }
+            let path = head.uri.path().to_owned();
             let answer = fake.state().answer(head, &body.to_bytes());
+            if let Answer::Reply(response) = &answer {
+                let mut state = fake.state();
+                let [count, bytes] = state.answered.entry(path).or_default();
+                (*count, *bytes) = (*count + 1, *bytes + response.body().len());
+            }
             let date = fake.state().date();
             let cut = || io::Error::from(io::ErrorKind::ConnectionReset);
             match answer {
