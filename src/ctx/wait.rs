@@ -26,6 +26,8 @@ const CONFIRMED_AFTER: Duration = Duration::from_secs(1);
 
 /// A screen is drawn again no sooner.
 const REDRAWN_AFTER: Duration = Duration::from_secs(1);
+/// Where nothing but ages has changed, a screen is drawn again after this many times the usual pause.
+const AGES: u32 = 4;
 
 /// The goal of a wait.
 pub trait Aim {
@@ -168,6 +170,8 @@ async fn watch_for(
     let mut last = Instant::now();
     let mut next = last + first;
     let mut next_look = last;
+    // A look for nothing but ages.
+    let mut next_ages = last;
     let mut changed = true;
     shown.tick();
     loop {
@@ -178,7 +182,9 @@ async fn watch_for(
             let begin = Instant::now();
             let look = aim.look(watch.cluster());
             if aim.is_screen() {
-                next_look = Instant::now() + pause_after(begin.elapsed(), REDRAWN_AFTER);
+                let pause = pause_after(begin.elapsed(), REDRAWN_AFTER);
+                next_look = Instant::now() + pause;
+                next_ages = Instant::now() + AGES * pause;
             }
             match shown.look(look) {
                 AimState::Met => return Awaited::Met,
@@ -195,7 +201,7 @@ async fn watch_for(
                 Blocked::No => pause_after(last.elapsed(), ANYWAY),
             };
             next = last + pause;
-            changed |= aim.is_screen();
+            changed |= aim.is_screen() && last >= next_ages;
         }
         tokio::select! {
             news = watch.news() => match news {
