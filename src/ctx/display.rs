@@ -36,7 +36,7 @@ pub(super) struct Display<'a> {
     /// Whether it is the answer, on stdout; otherwise stderr.
     answers: bool,
     #[cfg(unix)]
-    _quiet: Option<QuietKeys<OwnedFd>>,
+    quiet: Option<QuietKeys<OwnedFd>>,
 }
 
 impl<'a> Display<'a> {
@@ -89,7 +89,7 @@ impl<'a> Display<'a> {
             bar,
             answers,
             #[cfg(unix)]
-            _quiet: quiet,
+            quiet,
         }
     }
 
@@ -99,6 +99,10 @@ impl<'a> Display<'a> {
     }
 
     pub fn look(&mut self, look: AimProgress) -> AimState {
+        #[cfg(unix)]
+        if let Some(quiet) = &self.quiet {
+            quiet.again();
+        }
         let screen = &mut *self.screen;
         match (self.answers, screen.out.redraws, screen.err.redraws) {
             (true, true, _) => self.bar.set_message(screen.drawn_out(&look.whole)),

@@ -26,7 +26,7 @@ const CONFIRMED_AFTER: Duration = Duration::from_secs(1);
 
 /// A screen is drawn again no sooner.
 const REDRAWN_AFTER: Duration = Duration::from_secs(1);
-/// Where nothing but ages has changed, a screen is drawn again after this many times the usual pause.
+/// Where nothing but ages has changed, the pause after a slow look is this many times longer.
 const AGES: u32 = 4;
 
 /// The goal of a wait.
@@ -40,6 +40,11 @@ pub trait Aim {
     /// Whether its progress is a screen on stdout, which takes long to compute and shows ages: it is drawn again now and
     /// then, and not at each change.
     fn is_screen(&self) -> bool {
+        false
+    }
+
+    /// Whether its screen is about sources that are not watched.
+    fn reads_unwatched(&self) -> bool {
         false
     }
 }
@@ -182,9 +187,9 @@ async fn watch_for(
             let begin = Instant::now();
             let look = aim.look(watch.cluster());
             if aim.is_screen() {
-                let pause = pause_after(begin.elapsed(), REDRAWN_AFTER);
-                next_look = Instant::now() + pause;
-                next_ages = Instant::now() + AGES * pause;
+                let took = begin.elapsed();
+                next_look = Instant::now() + pause_after(took, REDRAWN_AFTER);
+                next_ages = Instant::now() + pause_after(AGES * took, REDRAWN_AFTER);
             }
             match shown.look(look) {
                 AimState::Met => return Awaited::Met,
@@ -201,7 +206,7 @@ async fn watch_for(
                 Blocked::No => pause_after(last.elapsed(), ANYWAY),
             };
             next = last + pause;
-            changed |= aim.is_screen() && last >= next_ages;
+            changed |= aim.is_screen() && (aim.reads_unwatched() || last >= next_ages);
         }
         tokio::select! {
             news = watch.news() => match news {

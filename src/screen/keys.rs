@@ -14,12 +14,17 @@ impl<T: AsFd> QuietKeys<T> {
     pub fn on(terminal: T) -> QuietKeys<T> {
         let before = tcgetattr(&terminal).ok();
         let keys = QuietKeys { terminal, before };
-        if let Some(before) = &keys.before {
+        keys.again();
+        keys
+    }
+
+    /// Shells reset the modes when the process was stopped.
+    pub fn again(&self) {
+        if let Some(before) = &self.before {
             let mut modes = before.clone();
             modes.local_modes.remove(LocalModes::ECHOCTL);
-            keys.set(&modes);
+            self.set(&modes);
         }
-        keys
     }
 
     /// In the background, setting the modes would stop the process.

@@ -14,11 +14,11 @@ const ANSWERS: [(&str, bool); 20] = [
     ("deleted-while-erroring", false),
     ("uninstall-cancelled", false),
     ("finalizer-stripped", false),
-    ("in-progress", false),
+    ("nodewright-drain-misattributed", false),
     ("two-priorities", false),
     ("complete", true),
     ("complete", true),
-    ("drain-blocked", false),
+    ("nodewright-drain-blocked-pdb", false),
     ("in-progress", false),
     ("complete", true),
     ("upgrade-in-progress", false),
@@ -104,7 +104,7 @@ fn live_answer(capture: &str, words: &str) -> String {
         (r"(?m)^\d\d:\d\d:\d\d ", "[time] "),
         (r"\d{8}-\d{6}\.\d{3}", "[journal]"),
         (r"\d+(\.\d+)? [KM]?i?B\b", "[size]"),
-        (r"\d+ ms\b", "[n] ms"),
+        (r" +\d+s +", " [age] "),
     ];
     varying.iter().fold(answer, |answer, (pattern, with)| {
         let pattern = Regex::new(pattern).expect("a pattern");
