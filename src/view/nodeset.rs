@@ -300,10 +300,13 @@ mod tests {
 
     #[test]
     fn says_how_many_more_there_are() {
-        let names: Vec<String> = (0..1500).map(|i| format!("gpu-{:04}", i * i)).collect();
+        let names: Vec<String> = (0..1500).map(|i| format!("gpu-{:07}", i * i)).collect();
         let set = NodeSet::of(names.iter().map(String::as_str).chain(["a"]));
         assert_eq!(set.len(), 1501);
-        assert_eq!(set.limited(3), "a,gpu-[0000-0001,0004] and 1,497 more");
+        assert_eq!(
+            set.limited(3),
+            "a,gpu-[0000000-0000001,0000004] and 1,497 more"
+        );
         assert_eq!(set.limited(0), "a and 1,500 more");
         assert_eq!(NodeSet::of(["a", "b"]).limited(2), "a,b");
         assert_eq!(NodeSet::default().limited(2), "");
