@@ -44,7 +44,7 @@ pub struct Args {
 
     /// Show only this custom resource; the same as SKYHOOK
     #[arg(long = "skyhook", value_name = "NAME", alias = "nodewright", conflicts_with = "skyhook", value_parser = named::skyhook)]
-    only: Option<String>,
+    name: Option<String>,
     #[command(flatten)]
     filter: Filter,
     #[command(flatten)]
@@ -55,7 +55,7 @@ pub struct Args {
 
 impl Args {
     fn skyhook(&self) -> Option<&str> {
-        self.skyhook.as_deref().or(self.only.as_deref())
+        self.skyhook.as_deref().or(self.name.as_deref())
     }
 }
 
