@@ -4,6 +4,8 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod colour;
+#[cfg(unix)]
+pub mod keys;
 mod prefixed;
 
 use std::io::{self, IsTerminal, Write};

@@ -7,6 +7,14 @@ use super::{LabelSelector, Meta, UnknownFields};
 /// The name under which the operator keeps nodes that no compartment selects.
 pub const DEFAULT_COMPARTMENT: &str = "__default__";
 
+/// The name of a compartment as shown.
+pub fn compartment_title(name: &str) -> &str {
+    match name {
+        DEFAULT_COMPARTMENT => "(default)",
+        name => name,
+    }
+}
+
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct DeploymentPolicy {

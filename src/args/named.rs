@@ -19,7 +19,13 @@ pub fn skyhook(text: &str) -> Result<String, String> {
 ///
 /// There is none, or it is of another type.
 pub fn node(text: &str) -> Result<String, String> {
-    of(text, &["node".to_owned(), "nodes".to_owned()])
+    let types = ["node".to_owned(), "nodes".to_owned()];
+    // The step of a set follows a slash, too: `gpu-[1-9/2]`.
+    match text.find('[').map(|at| text.split_at(at)) {
+        None => of(text, &types),
+        Some((before, _)) if !before.contains('/') => Ok(text.to_owned()),
+        Some((before, set)) => Ok(untyped(before, &types)?.to_owned() + set),
+    }
 }
 
 /// The id of a journal: `20261120-174612`, `journal/20261120-174612`.
@@ -32,15 +38,19 @@ pub fn journal(text: &str) -> Result<String, String> {
 }
 
 fn of(text: &str, types: &[String]) -> Result<String, String> {
-    let name = match text.split_once('/') {
-        Some((of, name)) if types.iter().any(|known| known.eq_ignore_ascii_case(of)) => name,
-        Some(_) => return Err(format!("expected NAME or {}/NAME", types[0])),
-        None => text,
-    };
-    match name {
+    match untyped(text, types)? {
         "" => Err("expected a name".to_owned()),
         name if name.contains('/') => Err(format!("{name:?} is not a valid name")),
         name => Ok(name.to_owned()),
+    }
+}
+
+/// The text without its type.
+fn untyped<'a>(text: &'a str, types: &[String]) -> Result<&'a str, String> {
+    match text.split_once('/') {
+        Some((of, name)) if types.iter().any(|known| known.eq_ignore_ascii_case(of)) => Ok(name),
+        Some(_) => Err(format!("expected NAME or {}/NAME", types[0])),
+        None => Ok(text),
     }
 }
 

@@ -239,6 +239,8 @@ mod tests {
             ),
             ("n[08-10]", &["n08", "n09", "n10"]),
             ("a,n[0-1]", &["a", "n0", "n1"]),
+            ("n[1-5/2]", &["n1", "n3", "n5"]),
+            ("nodes/n[01-05/4]-x", &["n01-x", "n05-x"]),
         ] {
             let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
             assert_eq!(
@@ -289,6 +291,13 @@ mod tests {
             "a b",
         ] {
             assert_eq!(parse(text), Err(EXPECTED.to_owned()), "{text}");
+        }
+        for text in ["pod/n[1-5/2]", "pod/n[1-5]"] {
+            assert_eq!(
+                parse(text),
+                Err("expected NAME or node/NAME".to_owned()),
+                "{text}"
+            );
         }
         assert_eq!(
             parse("n[0001-0870]*"),

@@ -41,7 +41,7 @@ pub const TIPS: &[(&str, &str)] = &[
 /// The arguments, the first of which is the program, with our command in place of an alias.
 pub fn resolved(args: Vec<OsString>) -> Vec<OsString> {
     let word = |at: usize| args.get(at).and_then(|word| word.to_str());
-    if word(1) == Some("diagnose")
+    if let Some("describe" | "diagnose") = word(1)
         && let Some(("node" | "nodes", name)) = word(2).and_then(|word| word.split_once('/'))
     {
         let words = ["diagnose", "node", name].map(OsString::from);

@@ -151,6 +151,10 @@ impl ctx::Aim for Live<'_> {
     fn is_screen(&self) -> bool {
         true
     }
+
+    fn reads_unwatched(&self) -> bool {
+        true
+    }
 }
 
 fn view(cluster: &Cluster, args: &Args) -> Result<Events> {

@@ -1,10 +1,14 @@
 //! Progress that is drawn in place on a terminal, and printed line by line elsewhere.
 
+#[cfg(unix)]
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::screen::Screen;
+#[cfg(unix)]
+use crate::screen::keys::QuietKeys;
 use crate::view::text::{Line, Text};
 
 /// How far something is.
@@ -31,6 +35,8 @@ pub(super) struct Display<'a> {
     bar: ProgressBar,
     /// Whether it is the answer, on stdout; otherwise stderr.
     answers: bool,
+    #[cfg(unix)]
+    quiet: Option<QuietKeys<OwnedFd>>,
 }
 
 impl<'a> Display<'a> {
@@ -71,10 +77,19 @@ impl<'a> Display<'a> {
         let bar = ProgressBar::with_draw_target(None, target);
         let style = ProgressStyle::with_template(template);
         bar.set_style(style.expect("the template is sound"));
+        #[cfg(unix)]
+        let quiet = {
+            let (out, err) = (std::io::stdout(), std::io::stderr());
+            let terminal = if answers { out.as_fd() } else { err.as_fd() };
+            let own = (!bar.is_hidden()).then(|| terminal.try_clone_to_owned().ok());
+            own.flatten().map(QuietKeys::on)
+        };
         Display {
             screen,
             bar,
             answers,
+            #[cfg(unix)]
+            quiet,
         }
     }
 
@@ -84,6 +99,10 @@ impl<'a> Display<'a> {
     }
 
     pub fn look(&mut self, look: AimProgress) -> AimState {
+        #[cfg(unix)]
+        if let Some(quiet) = &self.quiet {
+            quiet.again();
+        }
         let screen = &mut *self.screen;
         match (self.answers, screen.out.redraws, screen.err.redraws) {
             (true, true, _) => self.bar.set_message(screen.drawn_out(&look.whole)),

@@ -26,6 +26,8 @@ const CONFIRMED_AFTER: Duration = Duration::from_secs(1);
 
 /// A screen is drawn again no sooner.
 const REDRAWN_AFTER: Duration = Duration::from_secs(1);
+/// Where nothing but ages has changed, the pause after a slow look is this many times longer.
+const AGES: u32 = 4;
 
 /// The goal of a wait.
 pub trait Aim {
@@ -38,6 +40,11 @@ pub trait Aim {
     /// Whether its progress is a screen on stdout, which takes long to compute and shows ages: it is drawn again now and
     /// then, and not at each change.
     fn is_screen(&self) -> bool {
+        false
+    }
+
+    /// Whether its screen is about sources that are not watched.
+    fn reads_unwatched(&self) -> bool {
         false
     }
 }
@@ -168,6 +175,8 @@ async fn watch_for(
     let mut last = Instant::now();
     let mut next = last + first;
     let mut next_look = last;
+    // A look for nothing but ages.
+    let mut next_ages = last;
     let mut changed = true;
     shown.tick();
     loop {
@@ -178,7 +187,9 @@ async fn watch_for(
             let begin = Instant::now();
             let look = aim.look(watch.cluster());
             if aim.is_screen() {
-                next_look = Instant::now() + pause_after(begin.elapsed(), REDRAWN_AFTER);
+                let took = begin.elapsed();
+                next_look = Instant::now() + pause_after(took, REDRAWN_AFTER);
+                next_ages = Instant::now() + pause_after(AGES * took, REDRAWN_AFTER);
             }
             match shown.look(look) {
                 AimState::Met => return Awaited::Met,
@@ -195,7 +206,7 @@ async fn watch_for(
                 Blocked::No => pause_after(last.elapsed(), ANYWAY),
             };
             next = last + pause;
-            changed |= aim.is_screen();
+            changed |= aim.is_screen() && (aim.reads_unwatched() || last >= next_ages);
         }
         tokio::select! {
             news = watch.news() => match news {

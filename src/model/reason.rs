@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::api::deployment_policy::compartment_title;
 use crate::api::{Skyhook, Stage};
 use crate::cluster::node::Taint;
 use crate::cluster::{Node, Pod, Source};
@@ -177,17 +178,20 @@ impl fmt::Display for WaitReason<'_> {
             WaitReason::RolloutStopped(compartment) => {
                 write!(
                     f,
-                    "failures have stopped the rollout of compartment {compartment}"
+                    "failures have stopped the rollout of compartment {}",
+                    compartment_title(compartment)
                 )
             }
             WaitReason::Batch { compartment, node } => match node {
                 Some(node) => write!(
                     f,
-                    "the batch of compartment {compartment} is at work, on {node}"
+                    "the batch of compartment {} is at work, on {node}",
+                    compartment_title(compartment)
                 ),
                 None => write!(
                     f,
-                    "the next batch of compartment {compartment} is not chosen yet"
+                    "the next batch of compartment {} is not chosen yet",
+                    compartment_title(compartment)
                 ),
             },
             WaitReason::BatchSibling(node) => {

@@ -1,5 +1,6 @@
 use super::evidence::some_of;
 use super::{Findings, Grade, Severity, Subject};
+use crate::api::deployment_policy::compartment_title;
 use crate::api::{Skyhook, Status};
 use crate::cluster::compartment::stopped_compartments;
 use crate::cluster::{Cluster, Node};
@@ -73,7 +74,7 @@ fn report(
     let place = if only {
         String::new()
     } else {
-        format!(" in compartment {compartment}")
+        format!(" in compartment {}", compartment_title(compartment))
     };
     let finding = findings.report(
         Subject::skyhook(skyhook),

@@ -1,15 +1,19 @@
-//! Many names on one line: `gpu-[0001-0870,0901]`.
+//! Many names on one line: `gpu-[0001-0870,0901]`, and `gpu-[0001-0871/2]` for every second one.
 
 mod expand;
+mod runs;
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+pub use self::expand::expand;
+use self::runs::{NumberRange, runs};
 use super::count;
-pub use expand::expand;
 
 /// Names, folded where they differ in one number only.
+///
+/// Four and more numbers with equal gaps are one run, with the gap as its step.
 ///
 /// ```
 /// use kubectl_skyhook::view::NodeSet;
@@ -18,6 +22,7 @@ pub use expand::expand;
 /// assert_eq!(set.to_string(), "cpu-[9-10],gpu-[0001-0002,0007]");
 /// assert_eq!(set.limited(2), "cpu-[9-10],gpu-[0001-0002] and 1 more");
 /// assert_eq!(set.len(), 5);
+/// assert_eq!(NodeSet::of(["n03", "n08", "n13", "n18"]).to_string(), "n[03-18/5]");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NodeSet {
@@ -32,14 +37,6 @@ struct NameGroup {
     /// Empty without folding; the prefix is the name then.
     runs: Vec<NumberRange>,
     suffix: String,
-}
-
-/// Numbers without a gap, `first` and `last` spelled as in the names.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct NumberRange {
-    first: String,
-    last: String,
-    len: usize,
 }
 
 impl NodeSet {
@@ -108,9 +105,10 @@ impl fmt::Display for NodeSet {
 
 impl NameGroup {
     fn text(&self, runs: &[NumberRange]) -> String {
-        let spelled = runs.iter().map(|run| match run.len {
-            1 => run.first.clone(),
-            _ => format!("{}-{}", run.first, run.last),
+        let spelled = runs.iter().map(|run| match (run.len, run.step) {
+            (1, _) => run.first.clone(),
+            (_, 1) => format!("{}-{}", run.first, run.last),
+            (_, step) => format!("{}-{}/{step}", run.first, run.last),
         });
         let spelled: Vec<String> = spelled.collect();
         match runs {
@@ -188,42 +186,6 @@ fn fold(names: &[Vec<&str>]) -> Vec<NameGroup> {
 
 fn is_number(digits: &str) -> bool {
     (1..=18).contains(&digits.len())
-}
-
-/// Numbers to runs. A run is either padded, all of one width, or has no zeros in front at all.
-fn runs(mut numbers: Vec<&str>) -> Vec<NumberRange> {
-    let padded: BTreeSet<usize> = numbers
-        .iter()
-        .filter(|digits| digits.len() > 1 && digits.starts_with('0'))
-        .map(|digits| digits.len())
-        .collect();
-    // Of one width where that width is padded, else 0.
-    let width = |digits: &str| {
-        if padded.contains(&digits.len()) {
-            digits.len()
-        } else {
-            0
-        }
-    };
-    let value = |digits: &str| digits.parse::<u64>().unwrap_or_default();
-    numbers.sort_by_key(|digits| (width(digits), value(digits)));
-    let mut runs: Vec<NumberRange> = Vec::new();
-    for digits in numbers {
-        match runs.last_mut() {
-            Some(run)
-                if width(&run.last) == width(digits) && value(&run.last) + 1 == value(digits) =>
-            {
-                run.last = digits.to_owned();
-                run.len += 1;
-            }
-            _ => runs.push(NumberRange {
-                first: digits.to_owned(),
-                last: digits.to_owned(),
-                len: 1,
-            }),
-        }
-    }
-    runs
 }
 
 /// Compares names with numbers by value: `gpu-9` before `gpu-10`. For sorting anything with names.
@@ -318,13 +280,33 @@ mod tests {
     }
 
     #[test]
+    fn equal_gaps_are_steps() {
+        assert_eq!(folded(&["n1", "n3", "n5"]), "n[1,3,5]");
+        assert_eq!(folded(&["n1", "n3", "n5", "n7"]), "n[1-7/2]");
+        assert_eq!(
+            folded(&["n1", "n2", "n4", "n6", "n8", "n10", "n13"]),
+            "n[1-2,4-10/2,13]"
+        );
+        assert_eq!(folded(&["n07", "n08", "n98", "n99"]), "n[07-08,98-99]");
+        assert_eq!(
+            folded(&["n1", "n4", "n7", "n010", "n13"]),
+            "n[1,4,7,13,010]"
+        );
+        let fleet: Vec<String> = (1..3000).map(|i| format!("n{:05}", i * 5 + 4)).collect();
+        let set = NodeSet::of(fleet.iter().filter(|name| *name != "n00104"));
+        assert_eq!(set.to_string(), "n[00009-00099/5,00109-14999/5]");
+        assert_eq!(set.limited(1), "n[00009-00099/5] and 2,979 more");
+    }
+
+    #[test]
     fn says_how_many_more_there_are() {
-        let names: Vec<String> = (0..1500)
-            .map(|i| format!("gpu-{:04}", i * 2 + i / 1000))
-            .collect();
+        let names: Vec<String> = (0..1500).map(|i| format!("gpu-{:07}", i * i)).collect();
         let set = NodeSet::of(names.iter().map(String::as_str).chain(["a"]));
         assert_eq!(set.len(), 1501);
-        assert_eq!(set.limited(3), "a,gpu-[0000,0002] and 1,498 more");
+        assert_eq!(
+            set.limited(3),
+            "a,gpu-[0000000-0000001,0000004] and 1,497 more"
+        );
         assert_eq!(set.limited(0), "a and 1,500 more");
         assert_eq!(NodeSet::of(["a", "b"]).limited(2), "a,b");
         assert_eq!(NodeSet::default().limited(2), "");

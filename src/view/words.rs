@@ -1,5 +1,7 @@
 //! Numbers and lists in sentences.
 
+use std::fmt::Display;
+
 /// A number with its noun: `1 node`, `3 nodes`, `2 policies`, `0 batches`.
 pub fn plural(number: usize, noun: &str) -> String {
     match number {
@@ -9,9 +11,10 @@ pub fn plural(number: usize, noun: &str) -> String {
 }
 
 /// A number with its thousands apart: `870`, `15,000`.
-pub fn count(number: usize) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
+pub fn count(number: impl Display) -> String {
+    let text = number.to_string();
+    let (sign, digits) = text.split_at(usize::from(text.starts_with('-')));
+    let mut grouped = sign.to_owned();
     for (i, digit) in digits.chars().enumerate() {
         if i > 0 && (digits.len() - i).is_multiple_of(3) {
             grouped.push(',');
@@ -81,6 +84,12 @@ mod tests {
                 "1,234,567 pods",
             ]
         );
+    }
+
+    #[test]
+    fn thousands_are_apart() {
+        let numbers = [0_i64, 999, 1_000, 375_000, -12, -1_500].map(count);
+        assert_eq!(numbers, ["0", "999", "1,000", "375,000", "-12", "-1,500"]);
     }
 
     #[test]

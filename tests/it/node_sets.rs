@@ -132,6 +132,7 @@ const COMMANDS: &[&str] = &[
     "fix --node SET -y",
     "reset gpu --node SET -y",
     "update-state gpu driver 1.0.0 apply complete --node SET -y",
+    "uninstall status gpu --node SET",
     "package status --skyhook gpu --node SET",
     "package logs driver --skyhook gpu --node SET",
     "package rerun driver --skyhook gpu --node SET -y",

@@ -140,13 +140,34 @@ fn node(n: usize, nodes: usize) -> Vec<Value> {
                 NO_IMAGE => "waiting:ImagePullBackOff",
                 _ => "running",
             };
-            objects.extend(work(skyhook, &name, &format!("{skyhook}-{n:05}"), state));
+            let run = format!("{skyhook}-{n:05}");
+            objects.extend(work(skyhook, &name, &run, state));
+            objects.push(event(skyhook, &name, &run, state == "failed"));
         }
     }
     node["metadata"]["annotations"] = annotations;
     node["metadata"]["labels"] = json!({"pool": format!("p{pool}")});
     objects.push(node);
     objects
+}
+
+/// What the kubelet says about a failing pod, and the operator about a stage that begins.
+fn event(skyhook: &str, node: &str, pod: &str, fails: bool) -> Value {
+    let (kind, name, reason, message) = if fails {
+        let message =
+            format!("Back-off restarting failed container apply in pod {pod}_nodewright({pod})");
+        ("Pod", pod, "BackOff", message)
+    } else {
+        let message = format!("Applying package [{skyhook}:1.0.0] to node [{node}] stage [apply]");
+        ("NodeWright", skyhook, "Apply", message)
+    };
+    json!({
+        "apiVersion": "v1", "kind": "Event",
+        "metadata": {"name": format!("{pod}-{reason}"), "namespace": "nodewright"},
+        "involvedObject": {"kind": kind, "name": name, "namespace": "nodewright"},
+        "type": if fails { "Warning" } else { "Normal" }, "reason": reason, "message": message, "count": 4,
+        "firstTimestamp": "2026-11-20T09:50:00Z", "lastTimestamp": "2026-11-20T09:58:00Z",
+    })
 }
 
 /// The Job and the pod of a stage, whose container is in this state.
@@ -206,8 +227,13 @@ fn ten_nodes_in_a_rollout() {
         "status",
         "status gpu-tune",
         "diagnose stuck",
+        "diagnose node node-00001",
         "node status",
+        "node list --skyhook gpu-tune",
         "package status",
+        "package status --versions",
+        "uninstall status gpu-tune gpu-tune",
+        "events",
     ] {
         assert_snapshot!(
             format!("ten_nodes_{}", words.replace(' ', "_")),
@@ -225,10 +251,13 @@ fn status_of_fifteen_custom_resources_fits_on_24_lines() {
         "status -o wide",
         "diagnose stuck",
         "diagnose stuck 2",
+        "diagnose node node-00006",
         "node status",
         "node list --skyhook gpu-tune",
         "package status",
         "package status --versions",
+        "uninstall status gpu-tune gpu-tune",
+        "events",
     ] {
         let (screen, lines) = fleet.screen(words);
         assert_snapshot!(format!("130_nodes_{}", words.replace(' ', "_")), screen);
@@ -245,9 +274,14 @@ fn pages_of_15000_nodes_are_short() {
         "status",
         "status gpu-tune",
         "diagnose stuck",
+        "diagnose stuck 2",
+        "diagnose node node-01876",
         "node status",
         "node list --skyhook gpu-tune",
         "package status",
+        "package status --versions",
+        "uninstall status gpu-tune gpu-tune",
+        "events",
     ] {
         let (screen, lines) = fleet.screen(words);
         assert_snapshot!(format!("15000_nodes_{}", words.replace(' ', "_")), screen);

@@ -68,6 +68,86 @@ fn unknown_names_are_errors() {
     );
 }
 
+/// Rows of `uninstall status` as `node: progress`.
+fn uninstalls(words: &str, capture: &str) -> Vec<String> {
+    let from = clusters::named(capture).path();
+    let ran = run(&format!("uninstall status {words} --from {from} -o json")).output();
+    ran.expect_code(0);
+    let items = ran.json()["items"].clone();
+    let row = |row: &Value| {
+        let text = |key: &str| row[key].as_str().expect("a text").to_owned();
+        format!("{} {}", text("nodeName"), text("uninstall"))
+    };
+    items.as_array().expect("rows").iter().map(row).collect()
+}
+
+#[test]
+fn uninstalls_are_filtered() {
+    let capture = "uninstall-erroring";
+    let all = uninstalls("", capture);
+    assert_eq!(
+        all,
+        ["node-1 uninstalled", "node-2 failing", "node-3 in-progress"]
+    );
+    for (words, shown) in [
+        ("--failed-only", &[1][..]),
+        ("--status failing", &[1]),
+        ("--status uninstalled --status failing", &[0, 1]),
+        ("--status in-progress,blocked,uninstalled", &[0, 2]),
+        ("--cordoned", &[]),
+        ("--node node-[2-3]", &[1, 2]),
+        ("--node node-[1-3/2]", &[0, 2]),
+        ("--match .*[12]", &[0, 1]),
+        ("-l kubernetes.io/hostname=node-3", &[2]),
+        ("--skyhook gpu-tune", &[0, 1, 2]),
+        ("--nodewright gpu-tune --failed-only", &[1]),
+        ("gpu-tune driver --node node-1", &[0]),
+    ] {
+        let rows: Vec<&String> = shown.iter().map(|at: &usize| &all[*at]).collect();
+        assert_eq!(
+            uninstalls(words, capture).iter().collect::<Vec<_>>(),
+            rows,
+            "{words}"
+        );
+    }
+    let sorted = uninstalls("--sort-by .uninstall", capture);
+    assert_eq!(sorted[0], "node-2 failing");
+    let from = clusters::named(capture).path();
+    for words in [
+        "--cordoned",
+        "--status finished",
+        "--node node-9",
+        "--skyhook other",
+        "gpu-tune --skyhook gpu-tune",
+        "--status broken",
+    ] {
+        assert_snapshot!(
+            format!("uninstall_status_{words}"),
+            run(&format!("uninstall status {words} --from {from}"))
+                .output()
+                .transcript()
+        );
+    }
+}
+
+#[test]
+fn a_node_is_described_by_its_diagnosis() {
+    let from = "--from tests/clusters/two-priorities";
+    let ran = run(&format!("describe node-1 {from}")).output();
+    assert_eq!(
+        ran.parts(),
+        (
+            "",
+            "error: Skyhook \"node-1\" not found\nhint: existing: first, second\n\
+             hint: node-1 is a node: kubectl skyhook diagnose node node-1\n",
+            Some(1)
+        )
+    );
+    let described = run(&format!("describe node/node-1 {from}")).output();
+    let diagnosed = run(&format!("diagnose node node-1 {from}")).output();
+    assert_eq!(described.parts(), diagnosed.parts());
+}
+
 #[test]
 fn server_and_files_give_the_same_output() {
     for name in ["apply-erroring", "uninstall-erroring", "two-priorities"] {

@@ -1,11 +1,13 @@
 //! Watches a list, and goes on through restarts of the server, expiry and cut connections.
 
+use std::fmt;
 use std::time::Duration;
 
 use bytes::BytesMut;
 use kube::client::Body;
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use memchr::memchr;
+use serde::de::{DeserializeOwned, Error as _, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer as _};
 use serde_json::value::RawValue;
 use tokio::time::{sleep, timeout};
 
@@ -22,6 +24,8 @@ const GRACE: Duration = Duration::from_secs(10);
 /// The wait before the first try after one that failed; it doubles.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
+/// The beginning of a line holds its type.
+const MAX_TYPE: usize = 30;
 /// The time between two reads of a list that may not be watched.
 const INSTEAD: Duration = Duration::from_secs(2);
 
@@ -80,6 +84,7 @@ pub(super) async fn watch<T: Object + DeserializeOwned + Send + 'static>(
                 Ok(body) => LineStream {
                     body,
                     rest: BytesMut::new(),
+                    scanned: 0,
                 },
                 Err(failure) if matches!(failure.code(), Some(403 | 405)) => {
                     if !begins {
@@ -139,11 +144,6 @@ struct RawLine<'a> {
     object: &'a RawValue,
 }
 
-#[derive(Deserialize)]
-struct ObjectHead {
-    metadata: Metadata,
-}
-
 /// The common part of objects and bookmarks.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -153,15 +153,48 @@ struct Metadata {
     resource_version: Option<String>,
 }
 
+impl Metadata {
+    /// Reads an object up to the end of its metadata; they come first, and heartbeats change what follows them.
+    fn of(object: &[u8]) -> Option<Metadata> {
+        let mut metadata = None;
+        let mut deserializer = serde_json::Deserializer::from_slice(object);
+        // It fails where it stops.
+        let _ = deserializer.deserialize_map(UpToMetadata(&mut metadata));
+        metadata
+    }
+}
+
+/// Keeps the metadata, and stops with an error.
+struct UpToMetadata<'a>(&'a mut Option<Metadata>);
+
+impl<'de> Visitor<'de> for UpToMetadata<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(key) = map.next_key::<String>()? {
+            if key == "metadata" {
+                *self.0 = Some(map.next_value()?);
+                return Err(A::Error::custom("read"));
+            }
+            map.next_value::<IgnoredAny>()?;
+        }
+        Ok(())
+    }
+}
+
 impl<T: Object + DeserializeOwned> WatchLine<T> {
     /// Parses a line; `None` if the watch ended, by expiry (410) or otherwise, or the line is malformed: the list is
     /// then read again, and reports any error.
     fn parse(line: &[u8]) -> Option<WatchLine<T>> {
-        let line: RawLine<'_> = serde_json::from_slice(line).ok()?;
-        let ObjectHead { metadata } = serde_json::from_str(line.object.get()).ok()?;
-        let event = match line.kind.as_str() {
+        let (kind, object) = split(line)?;
+        let metadata = Metadata::of(object)?;
+        let event = match kind.as_str() {
             "ADDED" | "MODIFIED" => {
-                let object = lenient::decode_text(line.object.get().as_bytes());
+                let object = lenient::decode_text(object);
                 Some(WatchEvent::Is(object.ok()?.ok()?))
             }
             "DELETED" => {
@@ -176,25 +209,102 @@ impl<T: Object + DeserializeOwned> WatchLine<T> {
     }
 }
 
+/// Splits a line into type and object, without a pass over the object if the line is spelled as the API server does.
+fn split(line: &[u8]) -> Option<(String, &[u8])> {
+    let spelled = || {
+        let line = std::str::from_utf8(line.get(..MAX_TYPE.min(line.len()))?);
+        let line = line.ok()?.strip_prefix(r#"{"type":""#)?;
+        line.split_once(r#"","object":"#).map(|(kind, _)| kind)
+    };
+    if let Some(kind) = spelled() {
+        let begin = r#"{"type":"","object":"#.len() + kind.len();
+        let object = line[begin..].trim_ascii_end().strip_suffix(b"}");
+        return object.map(|object| (kind.to_owned(), object));
+    }
+    let line: RawLine<'_> = serde_json::from_slice(line).ok()?;
+    Some((line.kind, line.object.get().as_bytes()))
+}
+
 /// The lines of a body.
 struct LineStream {
     body: Body,
     rest: BytesMut,
+    /// How many bytes of the rest are known to hold no end of a line.
+    scanned: usize,
 }
 
 impl LineStream {
     /// The next whole line; `None` once the server ends, breaks off or falls silent for too long.
     async fn line(&mut self) -> Option<BytesMut> {
         loop {
-            if let Some(end) = self.rest.iter().position(|b| *b == b'\n') {
-                return Some(self.rest.split_to(end + 1));
+            if let Some(end) = memchr(b'\n', &self.rest[self.scanned..]) {
+                let line = self.rest.split_to(self.scanned + end + 1);
+                self.scanned = 0;
+                return Some(line);
             }
+            self.scanned = self.rest.len();
             let patience = Duration::from_secs(SECONDS) + GRACE;
             let data = timeout(patience, chunk(&mut self.body))
                 .await
                 .ok()?
                 .ok()??;
             self.rest.extend_from_slice(&data);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::Node;
+
+    /// Kind of event, name and version.
+    fn parsed(line: &str) -> Option<(&'static str, String, String)> {
+        let WatchLine { version, event } = WatchLine::<Node>::parse(line.as_bytes())?;
+        let (kind, name) = match event {
+            Some(WatchEvent::Is(node)) => ("is", node.name.to_string()),
+            Some(WatchEvent::Gone((_, name))) => ("gone", name),
+            None => ("bookmark", String::new()),
+            other => panic!("{other:?}"),
+        };
+        Some((kind, name, version))
+    }
+
+    #[test]
+    fn lines_are_read_in_any_spelling() {
+        let read = |kind, name: &str| Some((kind, name.to_owned(), "7".to_owned()));
+        for (line, expected) in [
+            (
+                r#"{"type":"MODIFIED","object":{"kind":"Node","metadata":{"name":"n","resourceVersion":"7"},"spec":{}}}"#,
+                read("is", "n"),
+            ),
+            // Keys in another order, and an annotation with the name of a field.
+            (
+                r#" { "object" : {"spec":{},"metadata":{"annotations":{"resourceVersion":"1"},"resourceVersion":"7","name":"n"}},
+                     "type" : "ADDED" }"#,
+                read("is", "n"),
+            ),
+            (
+                r#"{"type":"DELETED","object":{"metadata":{"name":"ü","resourceVersion":"7"}}}"#,
+                read("gone", "ü"),
+            ),
+            (
+                r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"7"}}}"#,
+                read("bookmark", ""),
+            ),
+            (
+                r#"{"type":"ERROR","object":{"code":410,"metadata":{}}}"#,
+                None,
+            ),
+            (r#"{"type":"MODIFIED","object":{"kind":"Node"}}"#, None),
+            (
+                r#"{"type":"MODIFIED","object":{"metadata":{"name":"n","resourceVersion":"7"},"spec":"#,
+                None,
+            ),
+            ("{", None),
+        ] {
+            assert_eq!(parsed(line), expected, "{line}");
+            assert_eq!(parsed(&format!("{line}\n")), expected, "{line}");
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Events about custom resources, their pods, jobs and nodes; those with the same message share a row.
+//! Events about custom resources, their pods, jobs and nodes; those with the same message share a row, whatever node or
+//! pod it names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +9,12 @@ use serde::Serialize;
 
 use crate::cluster::{Cluster, Event};
 use crate::view::text::{self, Label, Line};
-use crate::view::{Table, age, cells};
+use crate::view::{NodeSet, Table, age, cells, count};
+
+/// Runs of node names in a message.
+const RUNS: usize = 3;
+/// Stands for the names of nodes in a message.
+const NODES: &str = "\0";
 
 /// Events of one reason and message.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -18,7 +24,11 @@ pub struct EventRow {
     #[serde(rename = "type")]
     kind: &'static str,
     reason: String,
+    /// That of several nodes names the set of them.
     message: String,
+    /// The message with a placeholder for the nodes.
+    #[serde(skip)]
+    key: String,
     /// The objects, as `kind/name`.
     objects: Vec<String>,
     pub count: i64,
@@ -38,6 +48,8 @@ struct Alike<'a> {
     count: i64,
     warning: bool,
     objects: BTreeSet<(&'a str, &'a str)>,
+    /// The nodes that the messages name.
+    nodes: BTreeSet<&'a str>,
     skyhooks: BTreeSet<&'a str>,
 }
 
@@ -53,25 +65,29 @@ impl<'a> Alike<'a> {
 
 /// The events about these custom resources, their pods, jobs and nodes, oldest first.
 pub fn rows(cluster: &Cluster, names: &[&str]) -> Vec<EventRow> {
-    let mut alike: BTreeMap<(&str, &str), Alike<'_>> = BTreeMap::new();
+    let mut alike: BTreeMap<(&str, String), Alike<'_>> = BTreeMap::new();
     // An event may mention several custom resources.
     let mut counted: BTreeSet<*const Event> = BTreeSet::new();
     for name in names {
         for event in cluster.events_mentioning(name) {
-            let key = (event.reason.as_str(), event.message.as_str());
-            let alike = alike.entry(key).or_default();
+            let (message, node) = common(event);
+            let alike = alike.entry((&event.reason, message)).or_default();
             alike.skyhooks.insert(name);
+            alike.nodes.extend(node);
             if counted.insert(std::ptr::from_ref(event)) {
                 alike.add(event);
             }
         }
     }
     let mut alike: Vec<_> = alike.into_iter().collect();
-    alike.sort_by_key(|(key, alike)| (alike.last, alike.warning, *key));
-    let row = |((reason, message), alike): ((&str, &str), Alike<'_>)| EventRow {
+    alike.sort_by(|(a_key, a), (b_key, b)| {
+        (a.last, a.warning, a_key).cmp(&(b.last, b.warning, b_key))
+    });
+    let row = |((reason, message), alike): ((&str, String), Alike<'_>)| EventRow {
         kind: if alike.warning { "Warning" } else { "Normal" },
         reason: reason.to_owned(),
-        message: message.to_owned(),
+        message: message.replace(NODES, &NodeSet::of(&alike.nodes).limited(RUNS)),
+        key: message,
         objects: alike
             .objects
             .iter()
@@ -86,13 +102,31 @@ pub fn rows(cluster: &Cluster, names: &[&str]) -> Vec<EventRow> {
     alike.into_iter().map(row).collect()
 }
 
+/// The common part of a message on several nodes, and the node that it names. The operator writes `to node [NAME]`, the
+/// kubelet ends with `in pod NAME_NAMESPACE(UID)`.
+fn common(event: &Event) -> (String, Option<&str>) {
+    let message = event.message.as_str();
+    let pod = format!(" in pod {}_", event.name);
+    if let Some((message, _)) = message.split_once(&pod).filter(|_| event.kind == "Pod") {
+        return (message.to_owned(), None);
+    }
+    let node = message.split_once("node [").and_then(|(start, rest)| {
+        let (name, end) = rest.split_once(']')?;
+        Some((format!("{start}node [{NODES}]{end}"), name))
+    });
+    match node {
+        Some((message, name)) => (message, Some(name)),
+        None => (message.to_owned(), None),
+    }
+}
+
 /// The rows with their age at a time.
 pub fn table(rows: &[EventRow], now: Timestamp) -> Table {
     let mut table = Table::new(["last", "count", "reason", "event"]).cut();
     for row in rows {
         table.row(cells![
             age(row.at, now),
-            row.count,
+            count(row.count),
             row.label().on(&row.reason),
             format!("{}{}", row.subject(), row.message)
         ]);
@@ -103,7 +137,7 @@ pub fn table(rows: &[EventRow], now: Timestamp) -> Table {
 impl EventRow {
     /// What its events have in common: reason and message.
     pub fn key(&self) -> (String, String) {
-        (self.reason.clone(), self.message.clone())
+        (self.reason.clone(), self.key.clone())
     }
 
     /// `10:00:05 3 Failed node/gpu-1: …`
@@ -111,7 +145,7 @@ impl EventRow {
         let time = self
             .at
             .map_or_else(String::new, |at| at.strftime("%H:%M:%S").to_string());
-        let start = text::dim(format!("{time} ")) + self.count.to_string() + " ";
+        let start = text::dim(format!("{time} ")) + count(self.count) + " ";
         start + self.label().on(&self.reason) + " " + self.subject() + self.message.as_str()
     }
 
@@ -127,16 +161,25 @@ impl EventRow {
         self.objects.iter().map(String::as_str)
     }
 
-    /// `node/gpu-1 and 2 more: `; nothing if the message names the object.
+    /// `node/gpu-[1-3]: `, `pod/apply-1 and 2 more: `; nothing if the message names the object.
     fn subject(&self) -> String {
-        let Some(first) = self.objects.first() else {
+        let Some((first, name)) = self.objects.first().and_then(|first| first.split_once('/'))
+        else {
             return String::new();
         };
-        let name = first.split_once('/').map_or("", |(_, name)| name);
-        match self.objects.len() {
-            1 if self.message.contains(name) => String::new(),
-            1 => format!("{first}: "),
-            n => format!("{first} and {} more: ", n - 1),
+        if self.objects.len() == 1 && self.message.contains(name) {
+            return String::new();
+        }
+        let names = self.objects().map(|object| {
+            let (kind, name) = object.split_once('/')?;
+            (kind == first).then_some(name)
+        });
+        match names.collect::<Option<Vec<_>>>() {
+            Some(names) => format!("{first}/{}: ", NodeSet::of(names).limited(1)),
+            None => format!(
+                "{first}/{name} and {} more: ",
+                count(self.objects.len() - 1)
+            ),
         }
     }
 }

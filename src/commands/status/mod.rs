@@ -86,9 +86,7 @@ async fn watch(ctx: &mut Ctx, args: &Args, needs: &[Source]) -> Result<Exit> {
     let cluster = ctx.load(needs).await?;
     selection::readable(&cluster, Source::Skyhooks)?;
     selection::readable(&cluster, Source::Nodes)?;
-    for name in &args.names {
-        selection::known_skyhook(&cluster, name)?;
-    }
+    known(&cluster, &args.names)?;
     scope::say_what_is_missing(ctx, &cluster, needs);
     let mut live = Live::new(&cluster, &args.names);
     let timeout = (!args.timeout.is_zero()).then_some(args.timeout);
@@ -121,10 +119,22 @@ async fn watch(ctx: &mut Ctx, args: &Args, needs: &[Source]) -> Result<Exit> {
     }
 }
 
-fn view<'a>(cluster: &'a Cluster, args: &Args, mutes: &Mutes) -> Result<StatusReport<'a>> {
-    for name in &args.names {
-        selection::known_skyhook(cluster, name)?;
+/// Refuses unknown names; for that of a node, the hint names the command for nodes.
+fn known(cluster: &Cluster, names: &[String]) -> Result<()> {
+    for name in names {
+        let known = selection::known_skyhook(cluster, name);
+        known.map_err(|error| match cluster.node(name) {
+            Some(_) => error.hint(format!(
+                "{name} is a node: kubectl skyhook diagnose node {name}"
+            )),
+            None => error,
+        })?;
     }
+    Ok(())
+}
+
+fn view<'a>(cluster: &'a Cluster, args: &Args, mutes: &Mutes) -> Result<StatusReport<'a>> {
+    known(cluster, &args.names)?;
     let report = rules::diagnose(cluster, &Scope::default()).mute(cluster, mutes);
     Ok(StatusReport::new(cluster, report, &args.names))
 }

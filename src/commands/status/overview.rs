@@ -94,7 +94,7 @@ fn packages(packages: &[Package]) -> String {
         } else {
             package.complete
         };
-        format!("{} {}/{}", package.name, done, package.nodes)
+        format!("{} {}/{}", package.name, count(done), count(package.nodes))
     };
     packages.map(one).collect::<Vec<_>>().join(",")
 }
@@ -106,8 +106,8 @@ fn compartments(item: &SkyhookProgress) -> String {
         format!(
             "{} {}/{}{stopped}",
             part.title(),
-            part.completed,
-            part.nodes
+            count(part.completed),
+            count(part.nodes)
         )
     };
     item.compartments

@@ -196,10 +196,10 @@ fn compartments(parts: &[Compartment]) -> Table {
         };
         table.row(cells![
             part.title(),
-            part.batch,
-            format!("{}/{}", part.completed, part.nodes),
+            count(part.batch),
+            format!("{}/{}", count(part.completed), count(part.nodes)),
             max(part.bound),
-            part.failed,
+            count(part.failed),
             rollout,
             part.next_nodes.summary(RUNS)
         ]);
@@ -209,7 +209,7 @@ fn compartments(parts: &[Compartment]) -> Table {
 
 fn max(bound: AtOnce) -> String {
     match bound {
-        AtOnce::UpTo(nodes) => nodes.to_string(),
+        AtOnce::UpTo(nodes) => count(nodes),
         AtOnce::Varies => "grows".to_owned(),
         AtOnce::Unknown => "unknown".to_owned(),
     }

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, HashMap};
 use jiff::Timestamp;
 
 use crate::api::State;
+use crate::api::deployment_policy::compartment_title;
 use crate::cluster::{Cluster, Node, PackageRun, PackageRuns};
-use crate::commands::shared::status::item::compartment_title;
 use crate::model::{Model, NodeProgress, ProgressState};
 use crate::view::text::{self, Label, Line, Text};
-use crate::view::{NodeSet, age, plural};
+use crate::view::{NodeSet, age, count, plural};
 
 /// Runs of node names that are shown before the rest is only counted.
 const RUNS: usize = 3;
@@ -170,7 +170,7 @@ fn branches(cluster: &Cluster, groups: BTreeMap<Key, Group<'_>>) -> Vec<Line> {
         group.runs.sort();
         let run = group.runs.first().map(|(_, run)| match group.runs.len() {
             1 => run.clone(),
-            n => format!("{run}, and {} more", n - 1),
+            n => format!("{run}, and {} more", count(n - 1)),
         });
         let stages = key.stages.len();
         for (at, (stage, fails)) in key.stages.into_iter().enumerate() {

@@ -1,4 +1,5 @@
 mod blocked;
+mod filter;
 mod past;
 mod table;
 
@@ -8,6 +9,7 @@ use std::collections::{BTreeMap, HashSet};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use self::filter::Filter;
 use self::past::Past;
 use self::table::UninstallStatus;
 use crate::api::{Entry, Skyhook};
@@ -15,6 +17,7 @@ use crate::args::listing::Sorting;
 use crate::args::named;
 use crate::cluster::{AskedBy, Cluster, Node, PackageRun, PackageRuns, Phase, Placement, Source};
 use crate::commands::shared::command::command;
+use crate::commands::shared::folded::Expand;
 use crate::commands::shared::{scope, selection};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
@@ -30,15 +33,30 @@ use crate::view::{age, to_json};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook uninstall status
-  kubectl skyhook uninstall status gpu-tune driver -o wide")]
+  kubectl skyhook uninstall status gpu-tune driver -o wide
+  kubectl skyhook uninstall status --status blocked,failing -l pool=gpu")]
 pub struct Args {
     /// Show only this custom resource
     #[arg(value_parser = named::skyhook)]
     skyhook: Option<String>,
     /// Show only this package, whether or not its uninstall is requested
     package: Option<String>,
+
+    /// Show only this custom resource; the same as SKYHOOK
+    #[arg(long = "skyhook", value_name = "NAME", alias = "nodewright", conflicts_with = "skyhook", value_parser = named::skyhook)]
+    name: Option<String>,
+    #[command(flatten)]
+    filter: Filter,
     #[command(flatten)]
     sorting: Sorting,
+    #[command(flatten)]
+    expand: Expand,
+}
+
+impl Args {
+    fn skyhook(&self) -> Option<&str> {
+        self.skyhook.as_deref().or(self.name.as_deref())
+    }
 }
 
 command! {
@@ -50,10 +68,13 @@ command! {
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let needs = Scope::default().needs();
     let cluster = ctx.load(&needs).await?;
-    let status = view(&cluster, args)?;
+    let mut status = view(&cluster, args)?;
+    let folds = args.expand.folds(status.rows.len(), ctx.on_terminal());
+    status.folded = folds && args.sorting.sort_by.is_none();
     let exit = selection::exit_without(&cluster, &Source::ESSENTIAL);
     if status.rows.is_empty() {
         ctx.note(match exit {
+            _ if !args.filter.is_empty() => "No row matches.",
             Exit::Done => "No uninstall is requested or in progress.",
             _ => {
                 "No uninstall was found, but without both the custom resources and the nodes, it is unknown whether one is \
@@ -81,7 +102,7 @@ fn perhaps_package(cluster: &Cluster, args: &Args, error: Error) -> Error {
 fn view(cluster: &Cluster, args: &Args) -> Result<UninstallStatus> {
     selection::readable(cluster, Source::Nodes)?;
     selection::readable(cluster, Source::Skyhooks)?;
-    if let Some(name) = &args.skyhook {
+    if let Some(name) = args.skyhook() {
         selection::known_skyhook(cluster, name)
             .map_err(|error| perhaps_package(cluster, args, error))?;
         if let Some(package) = &args.package {
@@ -92,7 +113,7 @@ fn view(cluster: &Cluster, args: &Args) -> Result<UninstallStatus> {
     let report = OnceCell::new();
     let blocking = OnceCell::new();
     let mut rows = Vec::new();
-    for name in names(cluster, args.skyhook.as_deref()) {
+    for name in names(cluster, args.skyhook()) {
         let mut all: BTreeMap<&str, Vec<Placement<'_>>> = BTreeMap::new();
         let mut malformed = Vec::new();
         for placement in cluster.placements(name) {
@@ -126,8 +147,12 @@ fn view(cluster: &Cluster, args: &Args) -> Result<UninstallStatus> {
             }
         }
     }
+    args.filter.apply(cluster, &mut rows)?;
     args.sorting.sort(&mut rows, to_json)?;
-    Ok(UninstallStatus { rows })
+    Ok(UninstallStatus {
+        rows,
+        folded: false,
+    })
 }
 
 /// The selected custom resources, with deleted ones that left state behind.
@@ -143,7 +168,7 @@ fn names<'a>(cluster: &'a Cluster, only: Option<&'a str>) -> Vec<&'a str> {
 }
 
 /// The progress of the uninstall of a package on a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Uninstall {
     /// Installed, and no uninstall is requested.

@@ -29,10 +29,17 @@ pub fn expand(text: &str) -> Option<Result<Vec<String>, NoSet>> {
     Some(Ok(names))
 }
 
+/// `0001-0870`, or `0001-0870/2` for every second number; a lone number is both ends.
+struct Run<'a> {
+    first: &'a str,
+    last: &'a str,
+    step: usize,
+}
+
 /// Names with a common prefix and suffix around their numbers.
 struct NameGroup<'a> {
     prefix: &'a str,
-    runs: Vec<(&'a str, &'a str)>,
+    runs: Vec<Run<'a>>,
     suffix: &'a str,
 }
 
@@ -42,14 +49,14 @@ impl NameGroup<'_> {
         if self.runs.is_empty() {
             names.push((*prefix).to_owned());
         }
-        for (first, last) in &self.runs {
+        for Run { first, last, step } in &self.runs {
             let value = |digits: &str| digits.parse::<u64>().map_err(|_| NoSet::TooMany);
             let (from, to) = (value(first)?, value(last)?);
             if from > to {
                 return Err(NoSet::Backwards(format!("{first}-{last}")));
             }
             if usize::try_from(to - from).map_or(true, |more| {
-                more >= MOST_NAMES - names.len().min(MOST_NAMES)
+                more / step >= MOST_NAMES - names.len().min(MOST_NAMES)
             }) {
                 return Err(NoSet::TooMany);
             }
@@ -59,7 +66,8 @@ impl NameGroup<'_> {
             } else {
                 0
             };
-            names.extend((from..=to).map(|n| format!("{prefix}{n:0width$}{suffix}")));
+            let numbers = (from..=to).step_by(*step);
+            names.extend(numbers.map(|n| format!("{prefix}{n:0width$}{suffix}")));
         }
         if names.len() > MOST_NAMES {
             Err(NoSet::TooMany)
@@ -102,14 +110,18 @@ fn group(text: &str) -> Option<(NameGroup<'_>, &str)> {
         suffix,
     };
     // A lone number is printed without brackets; in brackets it is a class of digits.
-    let lone = matches!(group.runs.as_slice(), [(first, last)] if first == last);
+    let lone = matches!(group.runs.as_slice(), [run] if run.first == run.last);
     (!lone).then_some((group, rest))
 }
 
-fn run(text: &str) -> Option<(&str, &str)> {
-    let (first, last) = text.split_once('-').unwrap_or((text, text));
+fn run(text: &str) -> Option<Run<'_>> {
+    let (first, rest) = text.split_once('-').unwrap_or((text, text));
+    let (last, step) = match rest.split_once('/') {
+        Some((last, step)) => (last, step.parse().ok().filter(|step| *step > 0)?),
+        None => (rest, 1),
+    };
     let number = |digits: &str| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
-    (number(first) && number(last)).then_some((first, last))
+    (number(first) && number(last)).then_some(Run { first, last, step })
 }
 
 /// The letters of names at the beginning, and the rest.
@@ -134,6 +146,8 @@ mod tests {
         assert_eq!(read("n[8-11].x"), names("n8.x n9.x n10.x n11.x"));
         assert_eq!(read("cpu,n[0-1,00-01],b-2"), names("cpu n0 n1 n00 n01 b-2"));
         assert_eq!(read("a,b"), names("a b"));
+        assert_eq!(read("n[08-14/3,2]-x"), names("n08-x n11-x n14-x n2-x"));
+        assert_eq!(read("n[1-6/2]"), names("n1 n3 n5"));
         for other in [
             "",
             "a",
@@ -146,6 +160,10 @@ mod tests {
             "n[0-1]{2}",
             "a|b",
             "n[1-]",
+            "n[1-9/0]",
+            "n[1-9/]",
+            "n[1/2]",
+            "n[1-9]/2",
             "n[-1]",
         ] {
             assert_eq!(read(other), None, "{other}");

@@ -1,6 +1,6 @@
 //! A minimal client: it requests lists and discards the responses.
 
-use std::{fs::File, io::Read};
+use std::{fs::File, io::Read, time::Duration};
 
 use anyhow::{Context, Result, bail, ensure};
 use futures::{StreamExt, TryStreamExt};
@@ -30,7 +30,10 @@ const IN_FLIGHT: usize = 32;
 const TOKEN_BEGINS: &[u8] = b"eyJ2Ijoi";
 const HEAD: usize = 4096;
 
-/// `list PATH ACCEPT`, `get PATH ACCEPT`, `patch NODE...` or `read FILE`.
+/// A kubelet sends the status of its node this often if nothing changes.
+const HEARTBEAT: Duration = Duration::from_mins(5);
+
+/// `list PATH ACCEPT`, `get PATH ACCEPT`, `patch NODE...`, `heartbeats SECONDS NODE...` or `read FILE`.
 pub fn client(args: &[String]) -> Result<()> {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     if let ["read", file] = words.as_slice() {
@@ -45,6 +48,9 @@ pub fn client(args: &[String]) -> Result<()> {
             ["list", path, accept] => list(&client, path, accept).await,
             ["get", path, accept] => get(&client, path, accept).await.map(|_| ()),
             ["patch", nodes @ ..] => patch(&client, nodes).await,
+            ["heartbeats", seconds, nodes @ ..] => {
+                heartbeats(&client, Duration::from_secs(seconds.parse()?), nodes).await
+            }
             _ => bail!("no such thing to do: {words:?}"),
         }
     })
@@ -132,28 +138,56 @@ async fn get(client: &Client, path: &str, accept: &str) -> Result<Vec<u8>> {
 async fn patch(client: &Client, nodes: &[&str]) -> Result<()> {
     let now = jiff::Timestamp::now();
     let body = format!(r#"{{"metadata":{{"annotations":{{"example.com/bench":"{now}"}}}}}}"#);
-    let one = |node: &str| {
-        Request::patch(format!("/api/v1/nodes/{node}"))
-            .header(header::CONTENT_TYPE, "application/merge-patch+json")
-            .body(Body::from(body.clone().into_bytes()))
-    };
     futures::stream::iter(nodes)
-        .map(|node| async move {
-            let response = client.send(one(node)?).await?;
-            ensure!(
-                response.status().is_success(),
-                "{node}: {}",
-                response.status()
-            );
-            let mut body = response.into_body();
-            while let Some(frame) = body.frame().await {
-                frame?;
-            }
-            Ok(())
+        .map(|node| {
+            let path = format!("/api/v1/nodes/{node}");
+            send(client, path, "application/merge-patch+json", body.clone())
         })
         .buffer_unordered(IN_FLIGHT)
         .try_collect()
         .await
+}
+
+/// The usual heartbeats of these nodes, evenly spread, for this time.
+async fn heartbeats(client: &Client, time: Duration, nodes: &[&str]) -> Result<()> {
+    let each = HEARTBEAT / u32::try_from(nodes.len())?;
+    let ticks = tokio::time::interval(each);
+    let beats = futures::stream::unfold(ticks, |mut ticks| async {
+        ticks.tick().await;
+        Some(((), ticks))
+    });
+    beats
+        .zip(futures::stream::iter(nodes.iter().cycle()))
+        .take_until(tokio::time::sleep(time))
+        .map(|((), node)| {
+            let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ");
+            let conditions = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"]
+                .map(|kind| format!(r#"{{"type":"{kind}","lastHeartbeatTime":"{now}"}}"#))
+                .join(",");
+            let body = format!(r#"{{"status":{{"conditions":[{conditions}]}}}}"#);
+            let path = format!("/api/v1/nodes/{node}/status");
+            send(client, path, "application/strategic-merge-patch+json", body)
+        })
+        .buffer_unordered(IN_FLIGHT)
+        .try_collect()
+        .await
+}
+
+async fn send(client: &Client, path: String, kind: &str, body: String) -> Result<()> {
+    let request = Request::patch(&path)
+        .header(header::CONTENT_TYPE, kind)
+        .body(Body::from(body.into_bytes()))?;
+    let response = client.send(request).await?;
+    ensure!(
+        response.status().is_success(),
+        "{path}: {}",
+        response.status()
+    );
+    let mut body = response.into_body();
+    while let Some(frame) = body.frame().await {
+        frame?;
+    }
+    Ok(())
 }
 
 fn read(path: &str) -> Result<()> {

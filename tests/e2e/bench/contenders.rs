@@ -48,6 +48,7 @@ pub fn of(setting: &Setting<'_>) -> Result<Vec<Group>> {
         setting.lint()?,
         setting.writes()?,
         setting.waiting(),
+        setting.watching(),
         setting.completion(),
         setting.start(),
     ])
@@ -186,6 +187,27 @@ impl Setting<'_> {
         )
     }
 
+    /// Screens that time out, beside the usual heartbeats. The difference between the longer and the shorter one is the
+    /// cost of three minutes.
+    fn watching(&self) -> Group {
+        let watch = |seconds: usize| {
+            let timeout = format!("{seconds}s");
+            let mut ours = self.ours(&["status", "-w", "--timeout", &timeout], TIMED_OUT);
+            ours.beside = Some(self.heartbeats(seconds).invocation);
+            ours.name += " beside heartbeats";
+            once(ours)
+        };
+        let read = ["list", NODES, PROTOBUF];
+        Group::of(
+            "Watching",
+            vec![
+                watch(20),
+                watch(200),
+                self.bare("bare list, protobuf", &read, true),
+            ],
+        )
+    }
+
     fn completion(&self) -> Group {
         let path = format!("{NODES}?includeObject=None");
         let words = ["__complete", "reset", "pool-00", "--node", "gpu-0009"];
@@ -248,6 +270,15 @@ impl Setting<'_> {
             &words,
             true,
         )
+    }
+
+    /// A status patch of each node every five minutes.
+    fn heartbeats(&self, seconds: usize) -> Contender {
+        let names: Vec<String> = (0..self.count).map(|number| Node(number).name()).collect();
+        let seconds = seconds.to_string();
+        let mut words = vec!["heartbeats", &seconds];
+        words.extend(names.iter().map(String::as_str));
+        self.bare("bare, heartbeats", &words, true)
     }
 
     fn foreign(&self, name: &str, program: PathBuf, args: &[&str]) -> Contender {

@@ -1,6 +1,7 @@
 //! The progress of a custom resource on the node, as a sentence.
 
 use super::step::Inspection;
+use crate::api::deployment_policy::compartment_title;
 use crate::api::{Skyhook, Status};
 use crate::commands::shared::drain;
 use crate::model::{Action, Model, NodeProgress, ProgressState, QueuePosition, WaitReason};
@@ -98,7 +99,7 @@ impl<'a> Inspection<'_, 'a> {
         let start = self.start(skyhook, queue.number.is_some());
         format!(
             "{place} compartment {}{batch}{now}{start}",
-            queue.compartment
+            compartment_title(queue.compartment)
         )
     }
 

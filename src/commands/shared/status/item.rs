@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::assessment::{Assessor, Summary, stop_reason};
 use super::findings::Findings;
-use crate::api::deployment_policy::DEFAULT_COMPARTMENT;
+use crate::api::deployment_policy::compartment_title;
 use crate::api::skyhook::CompartmentStatus;
 use crate::api::{Skyhook, Status};
 use crate::cluster::at_once::AtOnce;
@@ -335,14 +335,6 @@ impl Package {
                 runs_for: String::new(),
             }),
         }
-    }
-}
-
-/// The name of a compartment as shown.
-pub fn compartment_title(name: &str) -> &str {
-    match name {
-        DEFAULT_COMPARTMENT => "(default)",
-        name => name,
     }
 }
 

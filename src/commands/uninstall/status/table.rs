@@ -5,6 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{Uninstall, UninstallRow};
+use crate::commands::shared::folded;
 use crate::view::text::{self, Line, Text};
 use crate::view::{API_VERSION, Table, View, cells, to_json};
 
@@ -30,6 +31,10 @@ impl UninstallRow {
 }
 
 impl Uninstall {
+    pub(super) fn fails(self) -> bool {
+        matches!(self, Uninstall::Failing | Uninstall::Malformed)
+    }
+
     fn line(self) -> Line {
         match self {
             Uninstall::Installed => text::plain("installed"),
@@ -50,10 +55,40 @@ impl Uninstall {
 /// What `uninstall status` answers.
 pub struct UninstallStatus {
     pub(super) rows: Vec<UninstallRow>,
+    /// Whether nodes with equal cells share a row.
+    pub(super) folded: bool,
+}
+
+impl UninstallStatus {
+    fn by_state(&self) -> Table {
+        let columns = [
+            "skyhook",
+            "package",
+            "stage",
+            "state",
+            "uninstall",
+            "condition",
+        ];
+        let rows = self.rows.iter().map(|row| {
+            let cells = cells![
+                row.skyhook_name.as_str(),
+                row.package.as_str(),
+                row.stage.as_str(),
+                row.state.as_str(),
+                row.progress(),
+                row.condition(),
+            ];
+            (cells.into(), row.node_name.as_str())
+        });
+        folded::table(columns, rows)
+    }
 }
 
 impl View for UninstallStatus {
     fn blocks(&self, wide: bool) -> Text {
+        if self.folded && !wide {
+            return self.by_state().into();
+        }
         let narrow = [
             "skyhook",
             "package",

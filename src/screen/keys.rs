@@ -1,0 +1,44 @@
+//! Echo of control keys: `^C` would move a drawn screen by a line, so that one line of it is not cleared.
+
+use std::os::fd::AsFd;
+
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr};
+
+/// Keeps a terminal from echoing control keys until this is dropped.
+pub struct QuietKeys<T: AsFd> {
+    terminal: T,
+    before: Option<Termios>,
+}
+
+impl<T: AsFd> QuietKeys<T> {
+    pub fn on(terminal: T) -> QuietKeys<T> {
+        let before = tcgetattr(&terminal).ok();
+        let keys = QuietKeys { terminal, before };
+        keys.again();
+        keys
+    }
+
+    /// Shells reset the modes when the process was stopped.
+    pub fn again(&self) {
+        if let Some(before) = &self.before {
+            let mut modes = before.clone();
+            modes.local_modes.remove(LocalModes::ECHOCTL);
+            self.set(&modes);
+        }
+    }
+
+    /// In the background, setting the modes would stop the process.
+    fn set(&self, modes: &Termios) {
+        if tcgetpgrp(&self.terminal) == Ok(rustix::process::getpgrp()) {
+            let _ = tcsetattr(&self.terminal, OptionalActions::Now, modes);
+        }
+    }
+}
+
+impl<T: AsFd> Drop for QuietKeys<T> {
+    fn drop(&mut self) {
+        if let Some(before) = &self.before {
+            self.set(before);
+        }
+    }
+}
