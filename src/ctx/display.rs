@@ -6,23 +6,16 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::screen::Screen;
 use crate::view::text::{Line, Text};
+use crate::wait::Wait;
 
 /// How far something is.
 pub struct AimProgress {
-    pub state: AimState,
+    /// Of the goal.
+    pub state: Wait,
     /// The whole progress, redrawn in place on a terminal.
     pub whole: Text,
     /// Changes since the last check, for scrolling output.
     pub news: Vec<Line>,
-}
-
-/// The state of the goal.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AimState {
-    Met,
-    NotYet,
-    /// It will not, and why.
-    Never(String),
 }
 
 /// How far it is, on the screen.
@@ -83,7 +76,7 @@ impl<'a> Display<'a> {
         self.bar.enable_steady_tick(Duration::from_millis(250));
     }
 
-    pub fn look(&mut self, look: AimProgress) -> AimState {
+    pub fn look(&mut self, look: AimProgress) -> Wait {
         let screen = &mut *self.screen;
         match (self.answers, screen.out.redraws, screen.err.redraws) {
             (true, true, _) => self.bar.set_message(screen.drawn_out(&look.whole)),

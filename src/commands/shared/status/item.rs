@@ -13,11 +13,11 @@ use crate::api::skyhook::CompartmentStatus;
 use crate::api::{Skyhook, Status};
 use crate::cluster::at_once::AtOnce;
 use crate::cluster::{Cluster, Node, NodeRecord, PackageRuns, Phase, Placement};
-use crate::commands::shared::drain::Drain;
 use crate::commands::shared::package_row::words;
 use crate::commands::shared::progress::{Next, ResourceProgress};
 use crate::model::Model;
 use crate::view::age;
+use crate::wait::drain::Drain;
 
 /// How far a custom resource has got.
 #[derive(Debug, Serialize, JsonSchema)]
