@@ -159,7 +159,7 @@ impl Report {
 /// Runs the rules in scope over a cluster.
 pub fn diagnose(cluster: &Cluster, scope: &Scope) -> Report {
     let rules = scope.rules();
-    let run = RuleRun::default();
+    let run = RuleRun::new(cluster);
     let looked = |rule: &'static Rule| {
         let found = run.of(rule, cluster);
         (rule, found.findings.to_vec(), found)
