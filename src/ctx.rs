@@ -22,7 +22,7 @@ mod wait;
 mod watch;
 
 pub use clock::now;
-pub use display::{AimProgress, AimState};
+pub use display::AimProgress;
 pub use execute::CommandOptions;
 pub use installation::PermissionCheck;
 pub use log_tails::Tail;
@@ -31,7 +31,7 @@ pub use outcome_view::Document as OutcomeDocument;
 pub use preview::Document as PlanDocument;
 pub use process::{check_open_files, interrupt, survive_file_size_limit, variable};
 pub use unreadable::unread;
-pub use wait::{Aim, Awaited, Blocked, PlanWait, PlannedAim};
+pub use wait::{Aim, PlanWait, PlannedAim};
 pub use watch::{Watch, WatchUpdate, pause_after};
 
 use std::sync::Arc;

@@ -15,6 +15,7 @@
 //! | a column of `node status` | `commands/node/row.rs` (what a row holds) and `commands/node/status.rs` (its cells) |
 //! | where a package stands on a node; whether it is complete | `cluster/placement.rs`; `cluster/placement/spec.rs` |
 //! | what blocks an install, an uninstall or a deletion | `blocks` of each rule, and `rules/blockers.rs` |
+//! | what `wait` and other commands wait for, and when they stop | `wait/`; the watches behind it: `ctx/wait.rs` |
 //! | what the operator does next: order, batches, gates, stages | `model/`; `model/mod.rs` has a map |
 //! | what is read, or add a source | `cluster/source.rs` names them all; the compiler and the tests ask for the rest, in `cluster/live/sources.rs`, `cluster/dump/loader.rs` and `cluster/capture/pieces.rs` |
 //! | when a rule is "not checked", as after a 403 | `rules/report.rs` |
@@ -50,6 +51,8 @@ pub mod cluster;
 pub mod model;
 pub mod plan;
 pub mod rules;
+
+pub mod wait;
 
 pub mod lint;
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use super::at_once::AtOnce;
 use super::{Cluster, Node};
 use crate::api::{Skyhook, Status};
 
@@ -54,11 +53,6 @@ impl<'a> Batch<'a> {
         }
         let chosen = self.open.iter().copied().filter(|n| self.skyhook.chose(n));
         chosen.filter(|n| !in_progress(n)).collect()
-    }
-
-    /// How many nodes the operator chooses at once.
-    pub fn places(&self, cluster: &Cluster) -> AtOnce {
-        cluster.nodes_at_once(self.skyhook, self.compartment)
     }
 
     /// The nodes that could be worked on and are not in the batch.

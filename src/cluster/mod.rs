@@ -10,7 +10,6 @@ pub mod admission;
 mod annotations;
 pub mod applied;
 pub mod applier;
-pub mod at_once;
 pub mod attempts;
 pub mod batch;
 pub mod builder;

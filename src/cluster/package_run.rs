@@ -1,5 +1,6 @@
 //! Executions: one stage of one package on one node, whether a raw Pod or a Job carries it out.
 
+use std::collections::HashMap;
 use std::fmt;
 
 use jiff::Timestamp;
@@ -36,30 +37,44 @@ pub struct PackageRun<'a> {
 /// A custom resource, its package and version, and a stage.
 pub(super) type StageOfPackage = [String; 4];
 
-/// The keys of an API in labels and annotations of runs.
-pub(super) struct RunKeys {
+/// Reads the labels and annotations of runs.
+pub(super) struct RunReader<'a> {
+    /// Keys of an API.
     name: String,
     /// A label, and the annotation with the note.
     package: String,
     stage: String,
     interrupt: String,
+    /// Notes by their text, which is the same on all nodes.
+    notes: HashMap<&'a str, Option<PackageNote>, foldhash::fast::RandomState>,
 }
 
-impl RunKeys {
-    pub fn of(flavor: ApiFlavor) -> RunKeys {
+impl<'a> RunReader<'a> {
+    pub fn of(flavor: ApiFlavor) -> RunReader<'a> {
         let [name, package, stage, interrupt] =
             ["name", "package", "stage", "interrupt"].map(|key| flavor.key(key));
-        RunKeys {
+        RunReader {
             name,
             package,
             stage,
             interrupt,
+            notes: HashMap::default(),
         }
+    }
+
+    /// A note without names that would be read as flags.
+    fn note(&mut self, meta: &'a Meta) -> Option<PackageNote> {
+        let text = meta.annotations.get(&self.package)?;
+        let note = self.notes.entry(text).or_insert_with(|| {
+            let note: Option<PackageNote> = serde_json::from_str(text).ok();
+            note.filter(PackageNote::is_well_named)
+        });
+        note.clone()
     }
 }
 
 /// The operator's annotation with the purpose of a pod or Job.
-#[derive(Default, Deserialize)]
+#[derive(Clone, Default, Deserialize)]
 #[serde(default)]
 struct PackageNote {
     name: String,
@@ -248,39 +263,43 @@ impl<'a> PackageRun<'a> {
         [&self.skyhook, &self.package, &self.version, stage].map(str::to_owned)
     }
 
-    pub(super) fn from_pod(keys: &RunKeys, pod: &'a Pod) -> Option<PackageRun<'a>> {
-        Self::from_meta(keys, &pod.metadata, &pod.spec.node_name).map(|e| PackageRun {
+    pub(super) fn from_pod(reader: &mut RunReader<'a>, pod: &'a Pod) -> Option<PackageRun<'a>> {
+        Self::from_meta(reader, &pod.metadata, &pod.spec.node_name).map(|e| PackageRun {
             pods: vec![pod],
             ..e
         })
     }
 
-    pub(super) fn from_job(keys: &RunKeys, job: &'a Job) -> Option<PackageRun<'a>> {
+    pub(super) fn from_job(reader: &mut RunReader<'a>, job: &'a Job) -> Option<PackageRun<'a>> {
         let node = &job.spec.template.spec.node_name;
-        Self::from_meta(keys, &job.metadata, node).map(|e| PackageRun {
+        Self::from_meta(reader, &job.metadata, node).map(|e| PackageRun {
             job: Some(job),
             ..e
         })
     }
 
-    fn from_meta(keys: &RunKeys, meta: &'a Meta, node: &'a str) -> Option<PackageRun<'a>> {
+    fn from_meta(
+        reader: &mut RunReader<'a>,
+        meta: &'a Meta,
+        node: &'a str,
+    ) -> Option<PackageRun<'a>> {
         let label = |key: &String| meta.labels.get(key);
-        let skyhook = label(&keys.name)?;
+        let skyhook = label(&reader.name)?;
         // The label joins name and version with "-", which names contain, too: the note is exact.
-        let note = meta.annotations.get(&keys.package);
-        let note: Option<PackageNote> = note.and_then(|text| serde_json::from_str(text).ok());
-        let interrupt = label(&keys.interrupt).is_some_and(|v| v == "True");
+        let note = reader.note(meta);
+        let interrupt = label(&reader.interrupt).is_some_and(|v| v == "True");
         let from_labels = || {
-            let text = label(&keys.package).map(String::as_str).unwrap_or_default();
+            let text = label(&reader.package)
+                .map(String::as_str)
+                .unwrap_or_default();
             let (name, version) = text.rsplit_once('-').unwrap_or((text, ""));
             PackageNote {
                 name: name.to_owned(),
                 version: version.to_owned(),
-                stage: label(&keys.stage).cloned().unwrap_or_default(),
+                stage: label(&reader.stage).cloned().unwrap_or_default(),
                 ..PackageNote::default()
             }
         };
-        let note = note.filter(PackageNote::is_well_named);
         let note = note.unwrap_or_else(from_labels);
         Some(PackageRun {
             image: note.image(),

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
+use foldhash::fast::RandomState;
 use jiff::{SignedDuration, Timestamp};
 
-use super::package_run::{PackageRun, RunKeys, StageOfPackage};
+use super::package_run::{PackageRun, RunReader, StageOfPackage};
 use super::{Certainty, Cluster, Job, Node, Placement, Pod};
 use crate::api::{ApiFlavor, Executor, Skyhook};
 
@@ -13,7 +14,7 @@ use crate::api::{ApiFlavor, Executor, Skyhook};
 #[derive(Debug)]
 pub struct PackageRuns<'a> {
     all: Vec<PackageRun<'a>>,
-    by_skyhook: HashMap<String, SkyhookRuns<'a>>,
+    by_skyhook: HashMap<String, SkyhookRuns<'a>, RandomState>,
     longest: OnceLock<HashMap<StageOfPackage, SignedDuration>>,
 }
 
@@ -21,7 +22,7 @@ pub struct PackageRuns<'a> {
 #[derive(Debug, Default)]
 struct SkyhookRuns<'a> {
     all: Vec<usize>,
-    by_node: HashMap<&'a str, Vec<usize>>,
+    by_node: HashMap<&'a str, Vec<usize>, RandomState>,
 }
 
 /// The positions of Jobs and of pods, by custom resource.
@@ -29,9 +30,12 @@ pub(super) type RunObjects = HashMap<String, [Vec<usize>; 2]>;
 
 impl<'a> PackageRuns<'a> {
     fn new(all: Vec<PackageRun<'a>>) -> PackageRuns<'a> {
-        let mut by_skyhook: HashMap<String, SkyhookRuns<'_>> = HashMap::new();
+        let mut by_skyhook: HashMap<String, SkyhookRuns<'_>, _> = HashMap::default();
         for (at, run) in all.iter().enumerate() {
-            let runs = by_skyhook.entry(run.skyhook.clone()).or_default();
+            let runs = match by_skyhook.get_mut(&run.skyhook) {
+                Some(runs) => runs,
+                None => by_skyhook.entry(run.skyhook.clone()).or_default(),
+            };
             runs.all.push(at);
             runs.by_node.entry(run.node).or_default().push(at);
         }
@@ -64,6 +68,18 @@ impl<'a> PackageRuns<'a> {
         let runs = self.by_skyhook.get(skyhook);
         let places = runs.and_then(|runs| runs.by_node.get(node));
         places.into_iter().flatten().map(|&at| &self.all[at])
+    }
+
+    /// Those of all custom resources on a node.
+    pub fn on_node<'s>(
+        &'s self,
+        node: &str,
+    ) -> impl Iterator<Item = &'s PackageRun<'a>> + use<'s, 'a> {
+        let all = self.by_skyhook.values();
+        let here = all.filter_map(|runs| runs.by_node.get(node)).flatten();
+        let mut here: Vec<usize> = here.copied().collect();
+        here.sort_unstable();
+        here.into_iter().map(|at| &self.all[at])
     }
 
     /// The longest duration of the same stage of the package on any node.
@@ -173,10 +189,10 @@ fn joined<'a>(
     jobs: impl Iterator<Item = &'a Job>,
     pods: impl Iterator<Item = &'a Pod>,
 ) -> Vec<PackageRun<'a>> {
-    let keys = RunKeys::of(flavor);
-    let jobs = jobs.filter_map(|job| PackageRun::from_job(&keys, job));
+    let mut reader = RunReader::of(flavor);
+    let jobs = jobs.filter_map(|job| PackageRun::from_job(&mut reader, job));
     let mut package_runs: Vec<PackageRun<'_>> = jobs.collect();
-    let mut by_uid = HashMap::new();
+    let mut by_uid: HashMap<&str, usize, RandomState> = HashMap::default();
     for (at, package_run) in package_runs.iter().enumerate() {
         if let Some(uid) = package_run.job.and_then(|j| j.metadata.uid.as_deref()) {
             by_uid.insert(uid, at);
@@ -189,7 +205,7 @@ fn joined<'a>(
             package_runs[at].pods.push(pod);
             continue;
         }
-        let Some(mut package_run) = PackageRun::from_pod(&keys, pod) else {
+        let Some(mut package_run) = PackageRun::from_pod(&mut reader, pod) else {
             continue;
         };
         match uid.filter(|_| pod.metadata.is_of_job()) {

@@ -10,10 +10,11 @@ use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::command;
 use crate::commands::shared::event_row::{self, EventRow};
 use crate::commands::shared::{scope, selection, watched};
-use crate::ctx::{self, AimProgress, AimState, Awaited, Blocked, Ctx};
-use crate::error::{Error, Exit, Result};
+use crate::ctx::{self, AimProgress, Ctx};
+use crate::error::{Exit, Result};
 use crate::view::text::Text;
 use crate::view::{View, to_json};
+use crate::wait::Wait;
 
 /// Show the events of custom resources, their pods, jobs and nodes
 ///
@@ -92,10 +93,7 @@ async fn watch(ctx: &mut Ctx, args: &Args, cluster: Cluster) -> Result<Exit> {
     }
     match ended {
         None => Ok(Exit::Interrupted),
-        Some(Awaited::TimedOut) => Err(watched::timed_out(args.timeout)),
-        Some(Awaited::Lost(error)) => Err(Error::from(error)),
-        Some(Awaited::Never(why)) => Err(Error::failed(why)),
-        Some(Awaited::Met | Awaited::Blocked(_)) => Ok(Exit::Done),
+        Some(_) => Err(watched::timed_out(args.timeout)),
     }
 }
 
@@ -123,7 +121,7 @@ impl<'a> Live<'a> {
 impl ctx::Aim for Live<'_> {
     fn look(&mut self, cluster: &Cluster) -> AimProgress {
         let mut progress = AimProgress {
-            state: AimState::NotYet,
+            state: Wait::Pending(String::new()),
             whole: Text::new(),
             news: Vec::new(),
         };
@@ -142,10 +140,6 @@ impl ctx::Aim for Live<'_> {
         progress.whole = event_row::table(&events.rows[shown..], events.now).into();
         self.events = events;
         progress
-    }
-
-    fn blocked(&mut self, _cluster: &Cluster) -> Blocked {
-        Blocked::No
     }
 
     fn is_screen(&self) -> bool {

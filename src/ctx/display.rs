@@ -10,23 +10,16 @@ use crate::screen::Screen;
 #[cfg(unix)]
 use crate::screen::keys::QuietKeys;
 use crate::view::text::{Line, Text};
+use crate::wait::Wait;
 
 /// How far something is.
 pub struct AimProgress {
-    pub state: AimState,
+    /// Of the goal.
+    pub state: Wait,
     /// The whole progress, redrawn in place on a terminal.
     pub whole: Text,
     /// Changes since the last check, for scrolling output.
     pub news: Vec<Line>,
-}
-
-/// The state of the goal.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AimState {
-    Met,
-    NotYet,
-    /// It will not, and why.
-    Never(String),
 }
 
 /// How far it is, on the screen.
@@ -98,7 +91,7 @@ impl<'a> Display<'a> {
         self.bar.enable_steady_tick(Duration::from_millis(250));
     }
 
-    pub fn look(&mut self, look: AimProgress) -> AimState {
+    pub fn look(&mut self, look: AimProgress) -> Wait {
         #[cfg(unix)]
         if let Some(quiet) = &self.quiet {
             quiet.again();

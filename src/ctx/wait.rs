@@ -7,15 +7,16 @@ use futures::future::LocalBoxFuture;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::Ctx;
-use super::display::{AimProgress, AimState, Display};
+use super::display::{AimProgress, Display};
 use super::watch::{Watch, WatchOrigin, WatchUpdate, pause_after};
 use crate::apply::{StopReason, WaitStrategy};
 use crate::cluster::live::LoadError;
 use crate::cluster::{Cluster, ResourceVersions};
-use crate::error::{Exit, Result};
+use crate::error::{Error, Exit, Result};
 use crate::plan::WaitFor;
 use crate::screen::Screen;
 use crate::view::{View, list};
+use crate::wait::Wait;
 
 /// Blockers are looked for this long after a change.
 const AFTER_A_CHANGE: Duration = Duration::from_secs(2);
@@ -34,8 +35,15 @@ pub trait Aim {
     /// How far it is.
     fn look(&mut self, cluster: &Cluster) -> AimProgress;
 
-    /// Whether the goal is blocked, by all sources of the rules.
-    fn blocked(&mut self, cluster: &Cluster) -> Blocked;
+    /// What blocks the goal until somebody acts, in a few words each, by all sources of the rules.
+    fn blocked(&mut self, _cluster: &Cluster) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Whether that check found something that the next one decides.
+    fn look_again(&self) -> bool {
+        false
+    }
 
     /// Whether its progress is a screen on stdout, which takes long to compute and shows ages: it is drawn again now and
     /// then, and not at each change.
@@ -89,27 +97,6 @@ pub trait PlannedAim: Aim {
     }
 }
 
-/// How the waiting has ended.
-pub enum Awaited {
-    Met,
-    /// The goal cannot be reached, with the reason.
-    Never(String),
-    /// The goal is blocked, with each blocker in a few words.
-    Blocked(Vec<String>),
-    TimedOut,
-    /// The state cannot be read any more.
-    Lost(LoadError),
-}
-
-/// Whether something is blocked until somebody acts.
-pub enum Blocked {
-    No,
-    /// Decided at the next check.
-    Perhaps,
-    /// The blockers, in a few words each.
-    By(Vec<String>),
-}
-
 /// The wait of a plan: goals, start, timeout.
 pub struct PlanWait<'a> {
     pub aim: &'a mut dyn PlannedAim,
@@ -120,18 +107,20 @@ pub struct PlanWait<'a> {
 }
 
 impl Ctx {
-    /// Waits from the loaded state until the goal is reached, cannot be reached, or the timeout passes.
+    /// Waits from the loaded state until the goal is reached or blocked; it is still pending when the timeout passes.
+    ///
+    /// # Errors
+    ///
+    /// The goal cannot be reached, or the state cannot be read any more.
     pub async fn wait(
         &mut self,
         aim: &mut dyn Aim,
         cluster: Cluster,
         timeout: Option<Duration>,
-    ) -> Result<Awaited> {
+    ) -> Result<Wait> {
         let first = aim.look(&cluster);
-        match first.state {
-            AimState::Met => return Ok(Awaited::Met),
-            AimState::Never(reason) => return Ok(Awaited::Never(reason)),
-            AimState::NotYet => {}
+        if over(&first.state) {
+            return reachable(first.state);
         }
         // What blocks it now ends it where it is found by the watches, too.
         let _ = aim.blocked(&cluster);
@@ -142,27 +131,51 @@ impl Ctx {
         } else {
             Display::new(&mut self.screen)
         };
+        let state = first.state.clone();
         if aim.is_screen() {
             shown.look(first);
         }
-        Ok(wait(aim, &mut watch, CONFIRMED_AFTER, deadline, &mut shown).await)
+        reachable(
+            wait(
+                aim,
+                &mut watch,
+                CONFIRMED_AFTER,
+                deadline,
+                state,
+                &mut shown,
+            )
+            .await?,
+        )
     }
 }
 
+/// Whether the state is the last one.
+fn over(state: &Wait) -> bool {
+    !matches!(state, Wait::Pending(_))
+}
+
+fn reachable(state: Wait) -> Result<Wait> {
+    match state {
+        Wait::Never(why, hint) => Err(hint.into_iter().fold(Error::failed(why), Error::hint)),
+        state => Ok(state),
+    }
+}
+
+/// Waits until the goal is no longer pending, or the deadline.
 async fn wait(
     aim: &mut (impl Aim + ?Sized),
     watch: &mut Watch,
     first: Duration,
     deadline: Option<Instant>,
+    mut state: Wait,
     shown: &mut Display<'_>,
-) -> Awaited {
-    let watching = watch_for(aim, watch, first, shown);
+) -> std::result::Result<Wait, LoadError> {
+    let watching = watch_for(aim, watch, first, &mut state, shown);
     match deadline {
-        None => watching.await,
-        Some(deadline) => timeout_at(deadline, watching)
-            .await
-            .unwrap_or(Awaited::TimedOut),
+        None => watching.await?,
+        Some(deadline) => timeout_at(deadline, watching).await.unwrap_or(Ok(()))?,
     }
+    Ok(state)
 }
 
 /// Looks at each change until it is over, and at what may block it from `first` on.
@@ -170,8 +183,9 @@ async fn watch_for(
     aim: &mut (impl Aim + ?Sized),
     watch: &mut Watch,
     first: Duration,
+    state: &mut Wait,
     shown: &mut Display<'_>,
-) -> Awaited {
+) -> std::result::Result<(), LoadError> {
     let mut last = Instant::now();
     let mut next = last + first;
     let mut next_look = last;
@@ -191,19 +205,23 @@ async fn watch_for(
                 next_look = Instant::now() + pause_after(took, REDRAWN_AFTER);
                 next_ages = Instant::now() + pause_after(AGES * took, REDRAWN_AFTER);
             }
-            match shown.look(look) {
-                AimState::Met => return Awaited::Met,
-                AimState::Never(reason) => return Awaited::Never(reason),
-                AimState::NotYet => {}
+            *state = shown.look(look);
+            if over(state) {
+                return Ok(());
             }
         }
         if ready && Instant::now() >= next {
             let whole = watch.whole().await;
             last = Instant::now();
-            let pause = match aim.blocked(whole) {
-                Blocked::By(findings) => return Awaited::Blocked(findings),
-                Blocked::Perhaps => CONFIRMED_AFTER,
-                Blocked::No => pause_after(last.elapsed(), ANYWAY),
+            let blockers = aim.blocked(whole);
+            if !blockers.is_empty() {
+                *state = Wait::Blocked(blockers);
+                return Ok(());
+            }
+            let pause = if aim.look_again() {
+                CONFIRMED_AFTER
+            } else {
+                pause_after(last.elapsed(), ANYWAY)
             };
             next = last + pause;
             changed |= aim.is_screen() && (aim.reads_unwatched() || last >= next_ages);
@@ -215,7 +233,7 @@ async fn watch_for(
                     next = next.min(last + AFTER_A_CHANGE);
                 }
                 WatchUpdate::Away(warning) => shown.warn(warning),
-                WatchUpdate::Lost(error) => return Awaited::Lost(error),
+                WatchUpdate::Lost(error) => return Err(error),
             },
             () = sleep_until(next), if ready => {}
             () = sleep_until(next_look), if ready && changed => {}
@@ -260,7 +278,7 @@ impl<'a> WatchStrategy<'a> {
         }
     }
 
-    async fn wait(&mut self, untils: &[&WaitFor]) -> Awaited {
+    async fn wait(&mut self, untils: &[&WaitFor]) -> std::result::Result<Wait, LoadError> {
         let new = untils.iter().any(|until| !self.untils.contains(until));
         self.untils = untils.iter().copied().cloned().collect();
         self.aim.begin(untils);
@@ -285,6 +303,7 @@ impl<'a> WatchStrategy<'a> {
             watch,
             AFTER_A_CHANGE,
             self.deadline,
+            Wait::Pending(String::new()),
             &mut self.shown,
         )
         .await
@@ -303,20 +322,20 @@ impl WaitStrategy for WatchStrategy<'_> {
         async move {
             let all = || (0..untils.len()).collect();
             match self.wait(untils).await {
-                Awaited::Met => {
+                Ok(Wait::Met) => {
                     let met = (0..untils.len()).filter(|at| self.aim.has_met(untils[*at]));
                     (met.collect(), StopReason::Finished)
                 }
-                Awaited::Never(reason) => (all(), StopReason::Unknown { reason }),
-                Awaited::Blocked(findings) => (all(), StopReason::Blocked { findings }),
-                Awaited::Lost(error) => {
-                    let reason = error.to_string();
-                    (all(), StopReason::Unknown { reason })
-                }
-                Awaited::TimedOut => {
+                Ok(Wait::Never(reason, _)) => (all(), StopReason::Unknown { reason }),
+                Ok(Wait::Blocked(findings)) => (all(), StopReason::Blocked { findings }),
+                Ok(Wait::Pending(_)) => {
                     let waiting: Vec<String> = untils.iter().map(|u| self.aim.awaited(u)).collect();
                     let waiting = list(&waiting);
                     (all(), StopReason::TimedOut { waiting })
+                }
+                Err(error) => {
+                    let reason = error.to_string();
+                    (all(), StopReason::Unknown { reason })
                 }
             }
         }

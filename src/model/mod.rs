@@ -8,7 +8,7 @@
 //!
 //! | Question | File |
 //! | --- | --- |
-//! | in which order the operator takes nodes, how large a batch is | `batch.rs`, `selection.rs` |
+//! | in which order the operator takes nodes, how large a batch is | `batch.rs`, `selection.rs`, `at_once.rs` |
 //! | to which compartment a node belongs | `compartment.rs` |
 //! | which packages of a node run next | `order.rs` |
 //! | which stage follows | `stage.rs` |
@@ -23,6 +23,7 @@
 
 mod action;
 mod advance;
+mod at_once;
 mod batch;
 mod compartment;
 mod config_change;
@@ -54,11 +55,13 @@ use jiff::Timestamp;
 use crate::api::Skyhook;
 use crate::cluster::{Cluster, Node, Pod};
 pub use action::Action;
+pub use at_once::AtOnce;
 pub use effects::{
     Effects, PackageChange, PackageDocument, PackageEffect, RolloutDocument, effects,
 };
 pub use next_nodes::NextNodes;
 use operator::Operator;
+use place::{Place, Status};
 pub use progress::{NodeProgress, ProgressState, QueuePosition};
 pub use reason::WaitReason;
 use resource::Resource;
@@ -141,6 +144,31 @@ impl<'a> Model<'a> {
                 (c.name, nodes)
             })
             .collect()
+    }
+
+    /// The nodes of this node's compartment that the operator works on before it chooses others: those in progress, or else
+    /// those of the batch that are not complete. A node that a deletion has uninstalled is not complete either.
+    pub fn chosen_beside(&self, skyhook: &str, node: &Node) -> Vec<&'a Node> {
+        let Some(resource) = self.resource(skyhook) else {
+            return Vec::new();
+        };
+        let all = || resource.nodes.iter().copied().zip(&resource.places);
+        let own = all().find(|(other, _)| other.name == node.name);
+        let own = own.map(|(_, place)| place.compartment);
+        let works = |place: &Place| {
+            let begun = place.picked || place.status == Status::InProgress;
+            Some(place.compartment) == own && place.chosen && begun
+        };
+        let chosen = all().filter(|(_, place)| works(place));
+        chosen.map(|(node, _)| node).collect()
+    }
+
+    /// How many nodes of a compartment the operator works on at once.
+    pub fn nodes_at_once(&self, skyhook: &str, compartment: &str) -> AtOnce {
+        let resource = self.resource(skyhook);
+        resource.map_or(AtOnce::Unknown, |resource| {
+            AtOnce::of(resource, compartment)
+        })
     }
 
     /// When a custom resource became complete on a node that it selects; `None` without such a time.

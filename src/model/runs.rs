@@ -1,39 +1,40 @@
-//! Jobs and Pods of package stages, by node.
-
-use std::collections::HashMap;
+//! Jobs and Pods of package stages, and what the operator has noted on them.
 
 use crate::api::{ApiFlavor, Executor, Skyhook};
-use crate::cluster::{Cluster, PackageRun};
+use crate::cluster::{Cluster, PackageRun, PackageRuns};
 
 pub(super) struct Runs<'a> {
     flavor: ApiFlavor,
-    all: Vec<PackageRun<'a>>,
-    by_node: HashMap<&'a str, Vec<usize>, foldhash::fast::RandomState>,
+    all: PackageRuns<'a>,
+    /// The annotation of a Job whose outcome is recorded.
+    recorded: String,
+    /// The label with the generation that a Job was created for.
+    generation: String,
 }
 
 impl<'a> Runs<'a> {
     pub fn new(cluster: &'a Cluster) -> Runs<'a> {
-        let all = cluster.package_runs_of(cluster.flavor());
-        let mut by_node: HashMap<&str, Vec<usize>, _> = HashMap::default();
-        for (at, run) in all.iter().enumerate() {
-            by_node.entry(run.node).or_default().push(at);
-        }
+        let flavor = cluster.flavor();
         Runs {
-            flavor: cluster.flavor(),
-            all,
-            by_node,
+            flavor,
+            all: cluster.package_runs(),
+            recorded: flavor.key("state-recorded"),
+            generation: flavor.key("generation"),
         }
     }
 
     /// All on a node.
-    pub fn on(&self, node: &str) -> impl Iterator<Item = &PackageRun<'a>> {
-        let here = self.by_node.get(node).map_or(&[][..], Vec::as_slice);
-        here.iter().map(|at| &self.all[*at])
+    pub fn on<'s>(&'s self, node: &str) -> impl Iterator<Item = &'s PackageRun<'a>> + use<'s, 'a> {
+        self.all.on_node(node)
     }
 
     /// Those of a custom resource on a node.
-    pub fn of(&self, skyhook: &str, node: &str) -> impl Iterator<Item = &PackageRun<'a>> {
-        self.on(node).filter(move |run| run.skyhook == skyhook)
+    pub fn of<'s>(
+        &'s self,
+        skyhook: &str,
+        node: &str,
+    ) -> impl Iterator<Item = &'s PackageRun<'a>> + use<'s, 'a> {
+        self.all.on(skyhook, node)
     }
 
     /// Whether a stage has ended and its run does not show that the outcome is recorded. The operator marks a Job, and
@@ -41,10 +42,9 @@ impl<'a> Runs<'a> {
     pub fn ended(&self, run: &PackageRun<'_>) -> bool {
         match run.job {
             Some(job) => {
-                let mark = self.flavor.key("state-recorded");
                 job.finished().is_some()
                     && !job.metadata.deleting()
-                    && !job.metadata.annotations.contains_key(&mark)
+                    && !job.metadata.annotations.contains_key(&self.recorded)
             }
             None => {
                 let succeeded = |code: Option<i64>| code == Some(0);
@@ -65,8 +65,9 @@ impl<'a> Runs<'a> {
     /// Whether the Job of a package stage was created for an older spec: the operator deletes it (operator
     /// `ValidateRunningPackages`). Interrupts stay.
     pub fn outdated(&self, run: &PackageRun<'_>, skyhook: &Skyhook) -> bool {
-        let label = self.flavor.key("generation");
-        let created_for = run.job.and_then(|job| job.metadata.labels.get(&label));
+        let created_for = run
+            .job
+            .and_then(|job| job.metadata.labels.get(&self.generation));
         self.flavor.executor() == Executor::Job
             && run.alive()
             && !run.interrupt

@@ -57,6 +57,11 @@ impl Strategy {
         })
     }
 
+    /// The size of all batches, if it does not grow.
+    pub fn fixed_size(&self) -> Option<i64> {
+        matches!(self.growth, Growth::Fixed).then_some(self.initial)
+    }
+
     /// Lower is safer: the safest compartment gets a node that several select (operator `strategySafetyOrder`).
     pub fn safety(&self) -> u8 {
         match self.growth {

@@ -36,7 +36,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if !cluster.operator_before(0, 20) || absence == Certainty::Unknown {
         return;
     }
-    let package_runs = cluster.package_runs();
+    let package_runs = findings.package_runs();
     let all = cluster.skyhooks.items().iter();
     for skyhook in all.filter(|s| s.runs() && !s.deleting()) {
         let status = |node: &Node| cluster.status_on(skyhook, node);

@@ -48,7 +48,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if cluster.operator_before(0, 15) {
         return;
     }
-    let package_runs = cluster.package_runs();
+    let package_runs = findings.package_runs();
     // A deletion works on all nodes at once.
     let all = cluster.skyhooks.items().iter();
     for skyhook in all.filter(|s| s.has_batches() && !s.deleting()) {

@@ -2,6 +2,7 @@ use super::evidence::some_of;
 use super::{Findings, Grade, Subject};
 use crate::api::Status;
 use crate::cluster::{Cluster, Node, Source};
+use crate::model::Model;
 use crate::view::count;
 
 rule! {
@@ -42,6 +43,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if cluster.operator_before(0, 15) || !cluster.blocked_nodes_keep_places() {
         return;
     }
+    let mut model = None;
     let all = cluster.skyhooks.items().iter();
     for skyhook in all.filter(|s| s.runs() && !s.deleting()) {
         if cluster.policy_not_read(skyhook) {
@@ -65,8 +67,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .map(|n| n.name.as_str())
                 .collect();
             let as_many = i64::try_from(left_out.len()).unwrap_or(i64::MAX);
-            let places = batch.places(cluster).limit();
-            if places.is_none_or(|places| places > as_many) {
+            let model = model.get_or_insert_with(|| Model::new(cluster));
+            let places = model.nodes_at_once(skyhook.name(), batch.compartment);
+            if places.limit().is_none_or(|places| places > as_many) {
                 continue;
             }
             findings

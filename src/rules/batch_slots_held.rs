@@ -42,7 +42,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if cluster.operator_before(0, 15) {
         return;
     }
-    let package_runs = cluster.package_runs();
+    let package_runs = findings.package_runs();
     let mut standstill = None;
     let mut ordered: Vec<_> = cluster.skyhooks.items().iter().collect();
     ordered.sort_by_key(|s| s.order());

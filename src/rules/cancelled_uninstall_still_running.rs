@@ -40,7 +40,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if cluster.flavor().executor() == Executor::Job {
         return;
     }
-    let package_runs = cluster.package_runs();
+    let package_runs = findings.package_runs();
     for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.deleting()) {
         let tracked = cluster.tracked(skyhook.name()).map(|(node, _)| node);
         let at_work = package_runs.of(skyhook.name());

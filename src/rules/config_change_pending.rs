@@ -1,4 +1,3 @@
-use std::cell::OnceCell;
 use std::collections::HashSet;
 
 use super::evidence::some_of;
@@ -40,7 +39,6 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let package_runs = OnceCell::new();
     let live = cluster.skyhooks.items().iter();
     for skyhook in live.filter(|s| !s.deleting() && !s.paused()) {
         for (name, package) in skyhook.packages().filter(|(_, p)| !skyhook.uninstalls(p)) {
@@ -51,8 +49,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if changed.is_empty() {
                 continue;
             }
-            let package_runs = package_runs.get_or_init(|| cluster.package_runs());
-            if let Some(held) = Held::of(cluster, package_runs, skyhook, name, package) {
+            let package_runs = findings.package_runs();
+            if let Some(held) = Held::of(cluster, &package_runs, skyhook, name, package) {
                 let differs = format!(
                     "not as in spec.packages.{name}.configMap: {}",
                     some_of(&changed)

@@ -39,7 +39,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let package_runs = cluster.package_runs();
+    let package_runs = findings.package_runs();
     for package_run in package_runs.all().iter().filter(|e| e.alive()) {
         let Some((pod, trouble)) = package_run.trouble() else {
             let mut pods = package_run.pods.iter();

@@ -53,7 +53,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     for skyhook in deleting().filter(|s| !s.has_finalizer()) {
         held_by_others(cluster, findings, skyhook);
     }
-    let package_runs = cluster.package_runs();
+    let package_runs = findings.package_runs();
     let old = |s: &&Skyhook| s.has_finalizer() && cluster.is_stale(s.metadata.deletion_timestamp);
     let untouched: Vec<&Skyhook> = deleting()
         .filter(|s| is_untouched(cluster, &package_runs, s))

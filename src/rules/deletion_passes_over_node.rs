@@ -1,8 +1,9 @@
 use super::evidence::some_of;
 use super::{Findings, Subject};
-use crate::api::{Executor, Skyhook, State};
-use crate::cluster::deletion::{ChosenNodes, Pending};
+use crate::api::{Executor, Skyhook, State, Status};
+use crate::cluster::deletion::Pending;
 use crate::cluster::{Certainty, Cluster, Node};
+use crate::model::Model;
 
 rule! {
     /// A deletion skips a node on which a package has yet to be uninstalled.
@@ -44,22 +45,21 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     {
         return;
     }
-    let package_runs = cluster.package_runs();
+    let package_runs = findings.package_runs();
+    let mut model = None;
     let deleting = cluster.skyhooks.items().iter().filter(|s| s.deleting());
     for skyhook in deleting.filter(|s| s.runs() && !cluster.policy_missing(s)) {
         let pending = cluster.pending_uninstalls(skyhook);
         if pending.is_empty() || package_runs.any_alive(skyhook.name()) {
             continue;
         }
-        let chosen = cluster.chosen_for_deletion(skyhook);
+        let model = model.get_or_insert_with(|| Model::new(cluster));
         for p in pending
             .iter()
             .filter(|p| may_be_chosen(cluster, skyhook, p))
         {
-            let compartment = cluster.compartment_of(skyhook, p.node);
-            if let Some(chosen) = compartment.and_then(|name| chosen.get(name)) {
-                report(cluster, findings, skyhook, p, chosen, &pending);
-            }
+            let chosen = model.chosen_beside(skyhook.name(), p.node);
+            report(cluster, findings, skyhook, p, &chosen, &pending);
         }
     }
 }
@@ -69,20 +69,20 @@ fn report(
     findings: &mut Findings,
     skyhook: &Skyhook,
     p: &Pending<'_>,
-    chosen: &ChosenNodes<'_>,
+    chosen: &[&Node],
     pending: &[Pending<'_>],
 ) {
     let done = |node: &&&Node| pending.iter().all(|p| p.node.name != node.name);
     let done: Vec<&str> = chosen
-        .nodes
         .iter()
         .filter(done)
         .map(|n| n.name.as_str())
         .collect();
-    if done.is_empty() || chosen.nodes.iter().any(|n| n.name == p.node.name) {
+    if done.is_empty() || chosen.iter().any(|n| n.name == p.node.name) {
         return;
     }
-    let (why, field) = if chosen.by_batch {
+    let in_progress = |node: &&Node| cluster.status_on(skyhook, node) == Status::InProgress;
+    let (why, field) = if !chosen.iter().any(in_progress) {
         (
             "the operator works only on the nodes of its current batch, and those are already done",
             "in status.nodePriority, but already uninstalled",

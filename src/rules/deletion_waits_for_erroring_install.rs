@@ -45,7 +45,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let package_runs = cluster.package_runs();
+    let package_runs = findings.package_runs();
     let all = cluster.skyhooks.items().iter();
     for skyhook in all.filter(|s| s.deleting() && s.has_finalizer()) {
         for pending in cluster.pending_uninstalls(skyhook) {

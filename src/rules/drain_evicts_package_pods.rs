@@ -42,7 +42,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if cluster.flavor().executor() == Executor::Job {
         return;
     }
-    let package_runs = cluster.package_runs();
+    let package_runs = findings.package_runs();
     for skyhook in cluster.skyhooks.items() {
         let all = &skyhook.spec.additional_tolerations;
         let Some(package) = interrupts(skyhook).filter(|_| all.iter().any(is_wildcard)) else {

@@ -53,7 +53,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if cluster.flavor().executor() == Executor::Job {
         return of_jobs(cluster, findings);
     }
-    let package_runs = cluster.package_runs();
+    let package_runs = findings.package_runs();
     for package_run in package_runs.all() {
         let [pod] = package_run.pods.as_slice() else {
             continue;
@@ -96,7 +96,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 }
 
 fn of_jobs(cluster: &Cluster, findings: &mut Findings) {
-    let package_runs = cluster.package_runs();
+    let package_runs = findings.package_runs();
     let remade = remade_jobs(cluster);
     between_two_jobs(cluster, findings, &package_runs, &remade);
     for package_run in package_runs.all() {

@@ -35,7 +35,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let package_runs = cluster.package_runs();
+    let package_runs = findings.package_runs();
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.runs()) {
         for node in cluster.selected(skyhook) {
             if cluster.status_on(skyhook, node) != Status::Waiting {

@@ -83,7 +83,14 @@ pub struct Finding {
     pub muted: Option<Rc<Mute>>,
 }
 
+/// By which a finding is known again in a later report.
+pub type FindingKey = (&'static str, Subject);
+
 impl Finding {
+    pub fn key(&self) -> FindingKey {
+        (self.rule.code, self.subject.clone())
+    }
+
     pub(super) fn new(rule: &'static Rule, subject: Subject, message: String) -> Finding {
         Finding {
             rule,

@@ -6,26 +6,28 @@ use std::rc::Rc;
 
 use super::node_troubles::NodeTroubles;
 use super::{ALL, Finding, Finds, Rule, Subject};
-use crate::cluster::{Cluster, Source};
+use crate::cluster::{Cluster, PackageRuns, Source};
 
 /// Collects the findings of a rule.
 #[derive(Debug)]
-pub struct Findings {
+pub struct Findings<'c> {
     rule: &'static Rule,
     found: Vec<Finding>,
     depends_on: Vec<Source>,
     undetermined: Vec<String>,
-    run: RuleRun,
+    run: RuleRun<'c>,
 }
 
-/// One run of the rules over one cluster: rules share each other's findings, computed once.
-#[derive(Debug, Clone, Default)]
-pub struct RuleRun(Rc<Shared>);
+/// One run of the rules over one cluster: rules share each other's findings, and what all of them look up.
+#[derive(Debug, Clone)]
+pub struct RuleRun<'c>(Rc<Shared<'c>>);
 
-#[derive(Debug, Default)]
-struct Shared {
+#[derive(Debug)]
+struct Shared<'c> {
+    cluster: &'c Cluster,
     found: RefCell<BTreeMap<&'static str, RuleResult>>,
     troubles: OnceCell<Rc<NodeTroubles>>,
+    package_runs: OnceCell<Rc<PackageRuns<'c>>>,
 }
 
 /// The findings of a rule, and further sources that they depend on.
@@ -37,7 +39,16 @@ pub struct RuleResult {
     pub undetermined: Vec<String>,
 }
 
-impl RuleRun {
+impl<'c> RuleRun<'c> {
+    pub fn new(cluster: &'c Cluster) -> RuleRun<'c> {
+        RuleRun(Rc::new(Shared {
+            cluster,
+            found: RefCell::default(),
+            troubles: OnceCell::new(),
+            package_runs: OnceCell::new(),
+        }))
+    }
+
     /// What one rule finds.
     pub fn of(&self, rule: &'static Rule, cluster: &Cluster) -> RuleResult {
         if let Some(found) = self.0.found.borrow().get(rule.code) {
@@ -62,7 +73,14 @@ impl RuleRun {
     }
 }
 
-impl Findings {
+impl<'c> Findings<'c> {
+    /// Everything that carries out a stage in the active API.
+    pub fn package_runs(&self) -> Rc<PackageRuns<'c>> {
+        let shared = &self.run.0;
+        let all = || Rc::new(shared.cluster.package_runs());
+        Rc::clone(shared.package_runs.get_or_init(all))
+    }
+
     /// What keeps nodes from making progress, for a rule that looks at effects.
     pub fn troubles(&self, cluster: &Cluster) -> Rc<NodeTroubles> {
         let found = |rule| self.by(rule, cluster);

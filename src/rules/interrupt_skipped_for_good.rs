@@ -42,7 +42,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if !at_fault || absence == Certainty::Unknown {
         return;
     }
-    let package_runs = cluster.package_runs();
+    let package_runs = findings.package_runs();
     for skyhook in cluster.skyhooks.items() {
         for node in cluster.open_nodes(skyhook) {
             let Some(on) = cluster.on_node(node, skyhook.name()) else {

@@ -44,7 +44,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if cluster.pods.ok().is_none() {
         return;
     }
-    for package_run in cluster.package_runs().all() {
+    for package_run in findings.package_runs().all() {
         let Some(job) = package_run.job.filter(|j| lacks_a_pod(package_run, j)) else {
             continue;
         };

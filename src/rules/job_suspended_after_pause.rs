@@ -35,7 +35,7 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let mut resume_effects = ResumeEffectsByName::default();
-    let package_runs = cluster.package_runs();
+    let package_runs = findings.package_runs();
     for package_run in package_runs.all().iter().filter(|e| e.alive()) {
         let Some(job) = package_run.job.filter(|j| j.spec.suspend) else {
             continue;

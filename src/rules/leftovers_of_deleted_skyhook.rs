@@ -41,7 +41,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if absence == Certainty::Unknown {
         return;
     }
-    let package_runs = cluster.package_runs();
+    let package_runs = findings.package_runs();
     let is_run =
         |left: &Leftover<'_>| matches!(left.place, LeftoverObject::Pod(_) | LeftoverObject::Job(_));
     let grade = if cluster.leftovers().iter().any(is_run) {

@@ -6,7 +6,6 @@
 
 pub mod blockers;
 pub mod causes;
-pub mod confirm;
 mod finding;
 mod findings;
 pub mod impact;
@@ -20,7 +19,7 @@ mod subject;
 pub use crate::plan::Grade;
 pub use blockers::{Blocks, Goal, blockers};
 pub use evidence::some_of;
-pub use finding::{Evidence, Finding, Severity};
+pub use finding::{Evidence, Finding, FindingKey, Severity};
 pub use findings::Findings;
 pub use name_equals_taint_key::takes as names_taken_by;
 pub use name_too_long::LONGEST as LONGEST_NAME;

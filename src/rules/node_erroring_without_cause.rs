@@ -39,7 +39,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let package_runs = cluster.package_runs();
+    let package_runs = findings.package_runs();
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.runs()) {
         for node in cluster.selected(skyhook) {
             let on = cluster.on_node(node, skyhook.name());

@@ -43,7 +43,7 @@ rule! {
 const LONGEST_REBOOT: i64 = 3600;
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let package_runs = cluster.package_runs();
+    let package_runs = findings.package_runs();
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.runs()) {
         let pending = cluster.pending_uninstalls(skyhook);
         for node in cluster.selected(skyhook) {

@@ -53,7 +53,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if cluster.certainty_of_no_package_run() == Certainty::Unknown {
         return;
     }
-    let package_runs = cluster.package_runs();
+    let package_runs = findings.package_runs();
     let delaying = delaying_interrupts(&package_runs);
     let mut others = None;
     let running = cluster.skyhooks.items().iter().filter(|s| !s.deleting());

@@ -42,7 +42,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let package_runs = cluster.package_runs();
+    let package_runs = findings.package_runs();
     for skyhook in cluster.skyhooks.items() {
         for (node, on) in cluster.tracked(skyhook.name()) {
             for entry in on.entries().iter().filter(|e| fails(skyhook, e)) {

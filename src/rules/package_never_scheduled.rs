@@ -40,7 +40,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if !cluster.operator_before(0, 18) || absence == Certainty::Unknown {
         return;
     }
-    let package_runs = cluster.package_runs();
+    let package_runs = findings.package_runs();
     for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.deleting()) {
         let independent = skyhook.packages().filter(|(_, p)| p.depends_on.is_empty());
         let independent: Vec<&str> = independent.map(|(name, _)| name).collect();

@@ -30,7 +30,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let package_runs = cluster.package_runs();
+    let package_runs = findings.package_runs();
     for package_run in package_runs.all() {
         if package_run.job.is_none() || package_run.finished() {
             continue;

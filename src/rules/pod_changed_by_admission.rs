@@ -50,7 +50,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         return;
     }
     // A pod that is being deleted for it counts as well.
-    for package_run in cluster.package_runs().all() {
+    for package_run in findings.package_runs().all() {
         let skyhook = cluster.skyhook(&package_run.skyhook);
         let Some(skyhook) = skyhook.filter(|s| !s.paused()) else {
             continue;

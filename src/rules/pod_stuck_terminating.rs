@@ -40,7 +40,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if cluster.nodes.absence() == Certainty::Unknown {
         return;
     }
-    for package_run in cluster.package_runs().all() {
+    for package_run in findings.package_runs().all() {
         // Its pods are reported with the deleted Job, which waits for them (SKY217).
         if package_run.job.is_some_and(|j| j.metadata.deleting()) {
             continue;

@@ -42,7 +42,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if cluster.holding().next().is_some() {
         return;
     }
-    let package_runs = cluster.package_runs();
+    let package_runs = findings.package_runs();
     let bare = cluster.package_runs_of(old);
     for package_run in bare.iter().filter(|e| e.bare() && e.alive()) {
         let name = package_run.skyhook.as_str();

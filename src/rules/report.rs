@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::causes::{Cause, Causes};
-use super::confirm::Key;
+use super::finding::FindingKey;
 use super::findings::{RuleResult, RuleRun};
 use super::mute::{LapsedMute, Mute, Mutes};
 use super::{ALL, Finding, Finds, Rule, Severity, blockers, undecoded};
@@ -136,7 +136,7 @@ impl Report {
     }
 
     /// Only these findings, which block something, be they warnings.
-    pub fn stuck_by(self, blockers: &BTreeSet<Key>) -> Report {
+    pub fn stuck_by(self, blockers: &BTreeSet<FindingKey>) -> Report {
         let mut findings = self.findings;
         findings.retain(|f| blockers.contains(&f.key()));
         let counts = self.counts.with(&findings);
@@ -159,7 +159,7 @@ impl Report {
 /// Runs the rules in scope over a cluster.
 pub fn diagnose(cluster: &Cluster, scope: &Scope) -> Report {
     let rules = scope.rules();
-    let run = RuleRun::default();
+    let run = RuleRun::new(cluster);
     let looked = |rule: &'static Rule| {
         let found = run.of(rule, cluster);
         (rule, found.findings.to_vec(), found)

@@ -37,7 +37,7 @@ rule! {
 const NOTED_WITHIN: i64 = 60;
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    for package_run in cluster.package_runs().all() {
+    for package_run in findings.package_runs().all() {
         let Some(ended) = succeeded_at(cluster, package_run) else {
             continue;
         };

@@ -38,7 +38,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if !cluster.operator_before(0, 18) {
         return;
     }
-    let package_runs = cluster.package_runs();
+    let package_runs = findings.package_runs();
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.spec.serial) {
         let open = cluster.open_nodes(skyhook);
         if open.is_empty() {

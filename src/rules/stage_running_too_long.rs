@@ -34,7 +34,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let package_runs = cluster.package_runs();
+    let package_runs = findings.package_runs();
     // Leftover runs of a deleted custom resource are not restarted.
     let gone = |name: &str| {
         cluster.skyhook(name).is_none() && cluster.skyhooks_absence() == Certainty::Proven

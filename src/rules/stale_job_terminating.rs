@@ -45,7 +45,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if cluster.flavor().executor() != Executor::Job {
         return;
     }
-    for package_run in cluster.package_runs().all() {
+    for package_run in findings.package_runs().all() {
         let job = package_run.job.filter(|j| j.metadata.deleting());
         let Some((job, deleted)) = job.zip(job.and_then(|j| j.metadata.deletion_timestamp)) else {
             continue;

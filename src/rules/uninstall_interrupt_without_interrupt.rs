@@ -43,7 +43,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if cluster.certainty_of_no_package_run() == Certainty::Unknown {
         return;
     }
-    let package_runs = cluster.package_runs();
+    let package_runs = findings.package_runs();
     for skyhook in cluster.skyhooks.items() {
         for node in cluster.selected(skyhook) {
             let entries = cluster

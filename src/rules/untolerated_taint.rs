@@ -44,7 +44,7 @@ const SKIPPED_AFTERWARDS: &str = "if other nodes are already uninstalled, the op
 const LIFTED_WITHIN: SignedDuration = SignedDuration::from_mins(30);
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    let package_runs = cluster.package_runs();
+    let package_runs = findings.package_runs();
     let runtime_keys = cluster.runtime_required_taints();
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.runs()) {
         for node in cluster.selected(skyhook) {

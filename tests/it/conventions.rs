@@ -60,12 +60,13 @@ const USES: &[(&str, &[&str])] = &[
             "args", "bounded", "connect", "plan", "reason", "redact", "view",
         ],
     ),
+    ("wait", &["api", "cluster", "rules", "view"]),
     ("screen", &["args", "view"]),
     (
         "ctx",
         &[
             "apply", "args", "bounded", "cluster", "connect", "error", "model", "plan", "reason",
-            "screen", "view",
+            "screen", "view", "wait",
         ],
     ),
     ("program", &[]),
@@ -73,7 +74,7 @@ const USES: &[(&str, &[&str])] = &[
         "commands",
         &[
             "api", "args", "cluster", "ctx", "error", "lint", "model", "plan", "program", "rules",
-            "view",
+            "view", "wait",
         ],
     ),
     (

@@ -268,6 +268,24 @@ fn wait_for_deleted_ends_when_gone() {
     );
 }
 
+/// One of the same name that was created in the meantime is another object.
+#[test]
+fn recreated_custom_resource_counts_as_deleted() {
+    let fake = deletion_in_progress(|gpu| {
+        deleted_just_now(gpu);
+        gpu["metadata"]["uid"] = json!("of-the-deleted");
+    });
+    on_watch(&fake, |it| {
+        let mut again = SKYHOOK.skyhook("in_progress", removable(false));
+        again["metadata"]["uid"] = json!("of-the-new");
+        it.store.load(again);
+    });
+    assert_eq!(
+        wait(&fake, "gpu --for=deleted").parts(),
+        ("skyhook/gpu deleted\n", "", Some(0))
+    );
+}
+
 #[test]
 fn blocked_deletion_ends_the_wait() {
     let captured = clusters::named("deleted-while-paused");

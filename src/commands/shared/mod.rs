@@ -2,11 +2,9 @@
 
 pub mod admission;
 pub mod baseline;
-pub mod blockers;
 pub mod cause_table;
 pub mod command;
 pub mod diagnosis;
-pub mod drain;
 pub mod event_row;
 pub mod fail_on;
 pub mod folded;

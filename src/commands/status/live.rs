@@ -6,15 +6,15 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::cluster::Cluster;
-use crate::commands::shared::blockers::Blockers;
 use crate::commands::shared::status::StatusReport;
 use crate::commands::shared::status::assessment::{Assessment, Summary};
 use crate::commands::shared::status::item::SkyhookProgress;
-use crate::ctx::{self, AimProgress, AimState, Blocked};
+use crate::ctx::{self, AimProgress};
 use crate::model::ProgressState;
 use crate::rules::{self, Goal, Scope};
 use crate::view::text::{self, Line, Text};
 use crate::view::{NodeSet, View, count, human, plural};
+use crate::wait::{Blockers, Wait};
 
 /// Transitions that are shown below the screen.
 const TRANSITIONS: usize = 5;
@@ -25,8 +25,7 @@ const RUNS: usize = 3;
 pub struct Live {
     /// Empty for all.
     pub names: Vec<String>,
-    installs: Blockers,
-    deletions: Blockers,
+    pub blockers: Blockers,
     /// Assessment and counts as they were shown last.
     shown: BTreeMap<String, String>,
     /// The open custom resources with their assessments.
@@ -64,8 +63,7 @@ impl Live {
     pub fn new(cluster: &Cluster, names: &[String]) -> Live {
         Live {
             names: names.to_vec(),
-            installs: Blockers::new(cluster, None),
-            deletions: Blockers::new(cluster, None),
+            blockers: Blockers::new(cluster, None),
             shown: BTreeMap::new(),
             open: Vec::new(),
             states: BTreeMap::new(),
@@ -87,11 +85,6 @@ impl Live {
             text.line(line.clone());
         }
         Last(text)
-    }
-
-    /// The blockers that ended the watch.
-    pub fn found(&self) -> Option<impl View + '_> {
-        self.installs.found().or_else(|| self.deletions.found())
     }
 
     /// One line per custom resource or set of nodes that changed.
@@ -208,9 +201,9 @@ impl ctx::Aim for Live {
         self.whole = whole.clone();
         AimProgress {
             state: if self.open.is_empty() {
-                AimState::Met
+                Wait::Met
             } else {
-                AimState::NotYet
+                Wait::Pending(String::new())
             },
             whole,
             news,
@@ -218,38 +211,25 @@ impl ctx::Aim for Live {
     }
 
     /// Blocked once no custom resource makes progress.
-    fn blocked(&mut self, cluster: &Cluster) -> Blocked {
+    fn blocked(&mut self, cluster: &Cluster) -> Vec<String> {
         let progresses = |(_, assessment): &(String, Assessment)| {
             matches!(assessment, Assessment::Progressing | Assessment::Degraded)
         };
         if self.open.iter().any(progresses) {
-            self.installs.clear();
-            self.deletions.clear();
-            return Blocked::No;
+            self.blockers.clear();
+            return Vec::new();
         }
-        let deleting = |name: &str| cluster.skyhook(name).is_some_and(|s| s.deleting());
-        let names = self.open.iter().map(|(name, _)| name.clone());
-        let (deletions, installs): (Vec<String>, Vec<String>) =
-            names.partition(|name| deleting(name));
-        let mut perhaps = false;
-        for (blockers, names, goal) in [
-            (&mut self.installs, installs, Goal::Install),
-            (&mut self.deletions, deletions, Goal::Deletion),
-        ] {
-            if names.is_empty() {
-                continue;
-            }
-            match blockers.judge(cluster, &names, goal) {
-                Blocked::No => {}
-                Blocked::Perhaps => perhaps = true,
-                by @ Blocked::By(_) => return by,
-            }
-        }
-        if perhaps {
-            Blocked::Perhaps
-        } else {
-            Blocked::No
-        }
+        let goal = |name: &str| match cluster.skyhook(name) {
+            Some(skyhook) if skyhook.deleting() => Goal::Deletion,
+            _ => Goal::Install,
+        };
+        let open = self.open.iter().map(|(name, _)| name.as_str());
+        let goals: Vec<_> = open.map(|name| (name, goal(name))).collect();
+        self.blockers.judge(cluster, &goals)
+    }
+
+    fn look_again(&self) -> bool {
+        self.blockers.look_again
     }
 
     fn is_screen(&self) -> bool {

@@ -13,13 +13,15 @@ use crate::args::named;
 use crate::cluster::live::WATCHED;
 use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::command;
+use crate::commands::shared::diagnosis::Diagnosis;
 use crate::commands::shared::mutes::MuteFlags;
 use crate::commands::shared::status::{self, StatusReport};
 use crate::commands::shared::{scope, selection, watched};
-use crate::ctx::{self, Awaited, Ctx};
-use crate::error::{Error, Exit, Result};
+use crate::ctx::{self, Ctx};
+use crate::error::{Exit, Result};
 use crate::rules::mute::Mutes;
 use crate::rules::{self, Scope};
+use crate::wait::Wait;
 
 /// Show the progress of each custom resource, on one page
 ///
@@ -95,27 +97,16 @@ async fn watch(ctx: &mut Ctx, args: &Args, needs: &[Source]) -> Result<Exit> {
         () = ctx::interrupt() => None,
         ended = ctx.wait(&mut live, cluster, timeout) => Some(ended?),
     };
+    if let Some(Wait::Blocked(_)) = ended {
+        let found = Diagnosis::of_blockers(&live.blockers);
+        ctx.show(&found.expect("it is blocked by what was found"))?;
+        return Ok(Exit::Findings);
+    }
+    ctx.show(&live.last(ctx.redraws()))?;
     match ended {
-        Some(Awaited::Met) => {
-            ctx.show(&live.last(ctx.redraws()))?;
-            Ok(Exit::Done)
-        }
-        Some(Awaited::Blocked(_)) => {
-            if let Some(found) = live.found() {
-                ctx.show(&found)?;
-            }
-            Ok(Exit::Findings)
-        }
-        Some(Awaited::Never(why)) => Err(Error::failed(why)),
-        Some(Awaited::Lost(error)) => Err(Error::from(error)),
-        Some(Awaited::TimedOut) => {
-            ctx.show(&live.last(ctx.redraws()))?;
-            Err(watched::timed_out(args.timeout))
-        }
-        None => {
-            ctx.show(&live.last(ctx.redraws()))?;
-            Ok(Exit::Interrupted)
-        }
+        None => Ok(Exit::Interrupted),
+        Some(Wait::Pending(_)) => Err(watched::timed_out(args.timeout)),
+        Some(_) => Ok(Exit::Done),
     }
 }
 

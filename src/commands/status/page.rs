@@ -2,10 +2,10 @@
 
 use super::{overview, tree};
 use crate::cluster::Cluster;
-use crate::cluster::at_once::AtOnce;
 use crate::commands::shared::event_row;
 use crate::commands::shared::status::StatusReport;
 use crate::commands::shared::status::item::{Compartment, Nodes, Package, SkyhookProgress};
+use crate::model::AtOnce;
 use crate::view::text::{self, Label, Line, Text};
 use crate::view::{NodeSet, Table, ago, cells, count, plural};
 

@@ -2,17 +2,18 @@
 
 use std::time::Duration;
 
-use super::blocker;
+use super::blocker::{self, Blocker};
 use super::report::TeardownReport;
 use super::state::{Planned, RemovalState, Teardown};
 use crate::cluster::Cluster;
-use crate::ctx::{self, AimProgress, AimState, Blocked};
+use crate::ctx::{self, AimProgress};
 use crate::error::Exit;
 use crate::plan::{WaitCondition, WaitFor};
 use crate::rules::blockers::BlockingFindings;
 use crate::rules::{Finding, Report, Scope};
 use crate::view::text::{Line, Text};
 use crate::view::{View, count, plural};
+use crate::wait::Wait;
 
 /// The time for pods to terminate after their owner is deleted.
 const PODS_GRACE: Duration = Duration::from_secs(120);
@@ -123,9 +124,9 @@ impl ctx::Aim for Teardown {
         whole.line(self.progress()).append(self.under_way(LISTED));
         AimProgress {
             state: if over {
-                AimState::Met
+                Wait::Met
             } else {
-                AimState::NotYet
+                Wait::Pending(self.progress())
             },
             whole,
             news,
@@ -133,20 +134,19 @@ impl ctx::Aim for Teardown {
     }
 
     /// Blocked only if everything awaited is blocked; until then each may continue.
-    fn blocked(&mut self, cluster: &Cluster) -> Blocked {
+    fn blocked(&mut self, cluster: &Cluster) -> Vec<String> {
         if let Some(since) = self.all_gone_at {
             let waited = Duration::try_from(cluster.taken_at.duration_since(since));
             if waited.is_ok_and(|waited| waited < PODS_GRACE) {
-                return Blocked::No;
+                return Vec::new();
             }
             self.close(cluster);
-            return Blocked::By(blocker::package_runs(cluster));
+            return blocker::package_runs(cluster);
         }
         let scope = Scope::default();
-        let (report, confirmed) = self.confirmed.confirm(cluster, &scope, lasting);
+        let (report, confirmed) = self.blockers.confirm(cluster, &scope, lasting);
         let [blocking, confirmed_blocking] =
             [&report, &confirmed].map(|report| BlockingFindings::of(&report.findings));
-        let mut again = self.confirmed.look_again();
         let mut by = Vec::new();
         let mut all_blocked = true;
         for planned in self.items.iter_mut().filter(|p| p.awaited) {
@@ -156,10 +156,8 @@ impl ctx::Aim for Teardown {
                 blocker::of(cluster, &confirmed, &confirmed_blocking, &planned.item);
             // Its owner may remove a finalizer at any moment.
             confirmed.retain(|b| b.code.is_some() || before.contains(b));
-            again |= planned
-                .blockers
-                .iter()
-                .any(|b| b.code.is_none() && !before.contains(b));
+            let new = |b: &Blocker| b.code.is_none() && !before.contains(b);
+            self.blockers.look_again |= planned.blockers.iter().any(new);
             all_blocked &= !confirmed.is_empty();
             planned.state = if confirmed.is_empty() {
                 RemovalState::InProgress
@@ -169,11 +167,11 @@ impl ctx::Aim for Teardown {
             let first = confirmed.first();
             by.extend(first.map(|b| format!("{}: {}", planned.item.target, b.brief())));
         }
-        match (all_blocked, again) {
-            (true, _) => Blocked::By(by),
-            (false, true) => Blocked::Perhaps,
-            (false, false) => Blocked::No,
-        }
+        if all_blocked { by } else { Vec::new() }
+    }
+
+    fn look_again(&self) -> bool {
+        self.blockers.look_again
     }
 }
 

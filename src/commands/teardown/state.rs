@@ -11,10 +11,10 @@ use super::blocker::{self, Blocker};
 use super::effects::DeletionEffects;
 use super::order::{DoomedObject, items};
 use crate::cluster::{Cluster, Read, Source};
-use crate::commands::shared::blockers::Blockers;
 use crate::rules::blockers::BlockingFindings;
 use crate::rules::{self, Scope};
 use crate::view::API_VERSION;
+use crate::wait::Blockers;
 
 /// The objects of a teardown, their blockers, and the leftovers.
 #[derive(Serialize, JsonSchema)]
@@ -35,7 +35,7 @@ pub struct Teardown {
     /// What could not be read, and why.
     pub unreadable: Vec<String>,
     #[serde(skip)]
-    pub confirmed: Blockers,
+    pub blockers: Blockers,
     #[serde(skip)]
     pub all_gone_at: Option<Timestamp>,
 }
@@ -104,7 +104,7 @@ impl Teardown {
             foreseen: foreseen_taints(cluster),
             leftovers: Vec::new(),
             unreadable: unread(cluster),
-            confirmed: Blockers::new(cluster, tolerate),
+            blockers: Blockers::new(cluster, tolerate),
             all_gone_at: None,
         };
         if teardown.items.is_empty() {

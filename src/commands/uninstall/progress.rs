@@ -8,16 +8,17 @@ use std::time::Duration;
 use self::package::{Package, Point};
 use crate::api::Skyhook;
 use crate::cluster::{Cluster, Read};
-use crate::commands::shared::blockers::Blockers;
-use crate::ctx::{self, AimProgress, AimState, Blocked};
+use crate::commands::shared::diagnosis::Diagnosis;
+use crate::ctx::{self, AimProgress};
 use crate::plan::{WaitCondition, WaitFor};
 use crate::rules::Goal;
 use crate::view::text::{Line, Text};
 use crate::view::{NodeSet, View, list};
+use crate::wait::{AwaitedResource, Blockers, Wait};
 
 /// The packages of a custom resource on their way out.
 pub struct Progress {
-    skyhook: String,
+    skyhook: AwaitedResource,
     /// The packages to wait for, in order.
     packages: Vec<Package>,
     /// The current package.
@@ -55,7 +56,7 @@ impl Progress {
             package
         };
         Progress {
-            skyhook: skyhook.to_owned(),
+            skyhook: AwaitedResource::new(cluster, skyhook),
             packages: packages.iter().map(package).collect(),
             current: 0,
             mirror_too,
@@ -103,21 +104,20 @@ impl ctx::Aim for Progress {
     fn look(&mut self, cluster: &Cluster) -> AimProgress {
         let package = &mut self.packages[self.current];
         let look = |state, whole: Text, news| AimProgress { state, whole, news };
-        let cannot = |what: &str| {
-            let line = format!("the {what} cannot be read; still waiting");
-            look(AimState::NotYet, line.as_str().into(), Vec::new())
+        let cannot = |why: String| {
+            let line = format!("{why}; still waiting");
+            look(Wait::Pending(why), line.as_str().into(), Vec::new())
         };
-        let Some(skyhook) = cluster.skyhook(&self.skyhook) else {
-            return match cluster.skyhooks {
-                Read::Ok(_) => {
-                    let why = format!("{} is gone", self.skyhook);
-                    look(AimState::Never(why), Text::new(), Vec::new())
-                }
-                _ => cannot("custom resource"),
-            };
+        let skyhook = match self.skyhook.find(cluster) {
+            Ok(Some(skyhook)) => skyhook,
+            Ok(None) => {
+                let why = format!("{} is gone", self.skyhook.name);
+                return look(Wait::Never(why, None), Text::new(), Vec::new());
+            }
+            Err(why) => return cannot(why),
         };
         if !matches!(cluster.nodes, Read::Ok(_)) {
-            return cannot("nodes");
+            return cannot("the nodes cannot be read".to_owned());
         }
         let news = package.look(cluster, skyhook);
         let so_far = package.so_far();
@@ -134,23 +134,21 @@ impl ctx::Aim for Progress {
         package.gone = package.left().is_empty();
         let gone = package.gone;
         self.in_mirror = gone && self.mirrored(skyhook);
-        let state = if self.in_mirror {
-            AimState::NotYet
-        } else if gone {
-            AimState::Met
-        } else if let Some(reason) = self.never(skyhook) {
-            AimState::Never(reason)
-        } else {
-            AimState::NotYet
+        let state = match self.never(skyhook).filter(|_| !gone) {
+            Some(reason) => Wait::Never(reason, None),
+            None if gone && !self.in_mirror => Wait::Met,
+            None => Wait::Pending(so_far),
         };
         look(state, whole, news)
     }
 
-    fn blocked(&mut self, cluster: &Cluster) -> Blocked {
-        let package = Some(self.packages[self.current].name.as_str());
-        let names = std::slice::from_ref(&self.skyhook);
-        self.blockers
-            .judge(cluster, names, Goal::Uninstall(package))
+    fn blocked(&mut self, cluster: &Cluster) -> Vec<String> {
+        let goal = Goal::Uninstall(Some(&self.packages[self.current].name));
+        self.blockers.judge(cluster, &[(&self.skyhook.name, goal)])
+    }
+
+    fn look_again(&self) -> bool {
+        self.blockers.look_again
     }
 }
 
@@ -172,7 +170,7 @@ impl ctx::PlannedAim for Progress {
                 let Package { name, version, .. } = &self.packages[at];
                 format!(
                     "the operator has removed {name} {version} from status.nodeState of {}",
-                    self.skyhook
+                    self.skyhook.name
                 )
             }
             _ => until.describe(),
@@ -180,8 +178,7 @@ impl ctx::PlannedAim for Progress {
     }
 
     fn found(&self) -> Option<Box<dyn View + '_>> {
-        let found = self.blockers.found()?;
-        Some(Box::new(found))
+        Some(Box::new(Diagnosis::of_blockers(&self.blockers)?))
     }
 
     fn summary(&self, finished: bool, _begun: bool) -> Option<String> {

@@ -1,23 +1,20 @@
-mod aim;
-mod condition;
 pub mod waited;
 
 use std::time::Duration;
 
-use self::aim::Aim;
-use self::condition::{Condition, ConditionState};
 use self::waited::Waited;
 use crate::args::duration::duration;
 use crate::args::named;
 use crate::cluster::live::WATCHED;
 use crate::cluster::{Cluster, Source};
-use crate::commands::shared::blockers::Blockers;
 use crate::commands::shared::command::command;
+use crate::commands::shared::diagnosis::Diagnosis;
 use crate::commands::shared::{scope, selection};
-use crate::ctx::{self, Awaited, Ctx};
+use crate::ctx::{self, Ctx};
 use crate::error::{Error, Exit, Result};
 use crate::rules::Scope;
 use crate::view::duration_text;
+use crate::wait::{Blockers, Condition, Wait};
 
 /// Wait for a condition on custom resources
 ///
@@ -76,40 +73,33 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let cluster = ctx.load(&needs).await?;
     let names = args.subjects(&cluster)?;
     scope::say_what_is_missing(ctx, &cluster, &needs);
-    let mut aim = Aim {
-        blockers: (!args.keep_going).then(|| Blockers::new(&cluster, args.tolerate)),
-        waited: Waited::new(&cluster, &args.condition, &names),
-    };
+    let mut waited = Waited::new(&cluster, &args.condition, &names);
+    if !args.keep_going {
+        waited.blockers = Some(Blockers::new(&cluster, args.tolerate));
+    }
     let timeout = (!args.timeout.is_zero()).then_some(args.timeout);
     let ended = tokio::select! {
         biased;
         () = ctx::interrupt() => None,
-        ended = ctx.wait(&mut aim, cluster, timeout) => Some(ended?),
+        ended = ctx.wait(&mut waited, cluster, timeout) => Some(ended?),
     };
-    let waited = &aim.waited;
     match ended {
-        Some(Awaited::Met) => {
-            ctx.show(waited)?;
+        Some(Wait::Met | Wait::Never(..)) => {
+            ctx.show(&waited)?;
             Ok(Exit::Done)
         }
-        Some(Awaited::Blocked(_)) => {
-            let found = aim.blockers.as_ref().and_then(Blockers::found);
+        Some(Wait::Blocked(_)) => {
+            let found = waited.blockers.as_ref().and_then(Diagnosis::of_blockers);
             ctx.show(&found.expect("it is blocked by what was found"))?;
             Ok(Exit::Findings)
         }
-        Some(Awaited::Never(why)) => {
-            waited.refuse_what_never_comes()?;
-            Err(Error::failed(why))
-        }
-        Some(Awaited::Lost(error)) => Err(Error::from(error)),
-        Some(Awaited::TimedOut) => {
-            ctx.show(waited)?;
+        Some(Wait::Pending(missing)) => {
+            ctx.show(&waited)?;
             Err(Error {
                 exit: Exit::TimedOut,
                 ..Error::failed(format!(
-                    "timed out after {}: {}",
-                    duration_text(args.timeout),
-                    waited.missing().join("; ")
+                    "timed out after {}: {missing}",
+                    duration_text(args.timeout)
                 ))
             }
             .hint(format!(

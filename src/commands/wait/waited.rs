@@ -4,113 +4,119 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Condition, ConditionState};
 use crate::cluster::Cluster;
-use crate::error::{Error, Result};
+use crate::ctx::{Aim, AimProgress};
 use crate::view::text::{self, Text};
 use crate::view::{API_VERSION, View, to_json};
+use crate::wait::{AwaitedResource, Blockers, Condition, Wait};
 
 /// The awaited custom resources and their progress.
 pub struct Waited {
     kind: &'static str,
     pub condition: Condition,
-    pub items: Vec<(String, ConditionState)>,
+    items: Vec<AwaitedResource>,
+    /// `None` with --keep-going: blockers do not end the wait.
+    pub blockers: Option<Blockers>,
 }
 
 impl Waited {
     pub fn new(cluster: &Cluster, condition: &Condition, names: &[String]) -> Waited {
-        let mut waited = Waited {
+        let items = names.iter();
+        Waited {
             kind: cluster.flavor().kind(),
             condition: condition.clone(),
-            items: names
-                .iter()
-                .map(|name| (name.clone(), ConditionState::Not(String::new())))
+            items: items
+                .map(|name| AwaitedResource::new(cluster, name))
                 .collect(),
-        };
-        waited.judge(cluster);
-        waited
-    }
-
-    /// Checks again. A condition that was met stays met.
-    pub fn judge(&mut self, cluster: &Cluster) {
-        for (name, state) in &mut self.items {
-            if *state != ConditionState::Met {
-                *state = self.condition.state(cluster, name);
-            }
+            blockers: None,
         }
     }
 
-    pub fn met(&self) -> bool {
-        let mut met = self.items.iter().map(|(_, s)| *s == ConditionState::Met);
-        if self.condition.any() {
-            met.any(|met| met)
-        } else {
-            met.all(|met| met)
-        }
-    }
-
-    /// # Errors
-    ///
-    /// A custom resource that can no longer meet the condition.
-    pub fn refuse_what_never_comes(&self) -> Result<()> {
-        for (_, state) in &self.items {
-            if let ConditionState::Never(why, hint) = state {
-                return Err(hint.iter().fold(Error::failed(why), Error::hint));
-            }
-        }
-        Ok(())
-    }
-
-    /// The names still awaited.
-    pub fn names(&self) -> Vec<String> {
-        let items = self.items.iter();
-        items
-            .filter(|(_, s)| *s != ConditionState::Met)
-            .map(|(name, _)| name.clone())
-            .collect()
+    fn met(&self) -> impl Iterator<Item = &AwaitedResource> {
+        self.items.iter().filter(|item| item.is_met())
     }
 
     /// `gpu-tune: in_progress, 2 of 3 nodes done`
     pub fn missing(&self) -> Vec<String> {
         let items = self.items.iter();
         items
-            .filter_map(|(name, state)| match state {
-                ConditionState::Met => None,
-                ConditionState::Not(progress) | ConditionState::Never(progress, _) => {
-                    Some(format!("{name}: {progress}"))
-                }
-            })
+            .filter_map(|item| Some(format!("{}: {}", item.name, progress(&item.state)?)))
             .collect()
+    }
+}
+
+fn progress(state: &Wait) -> Option<&str> {
+    match state {
+        Wait::Pending(progress) | Wait::Never(progress, _) => Some(progress),
+        Wait::Met | Wait::Blocked(_) => None,
+    }
+}
+
+impl Aim for Waited {
+    fn look(&mut self, cluster: &Cluster) -> AimProgress {
+        for item in &mut self.items {
+            item.judge(cluster, &self.condition);
+        }
+        let missing = self.missing();
+        let reached = if self.condition.any() {
+            self.met().next().is_some()
+        } else {
+            missing.is_empty()
+        };
+        let mut items = self.items.iter();
+        let state = match items.find(|item| matches!(item.state, Wait::Never(..))) {
+            _ if reached => Wait::Met,
+            Some(item) => item.state.clone(),
+            None => Wait::Pending(missing.join("; ")),
+        };
+        let mut whole = Text::new();
+        for line in missing {
+            whole.paragraph(line);
+        }
+        AimProgress {
+            state,
+            whole,
+            news: Vec::new(),
+        }
+    }
+
+    fn blocked(&mut self, cluster: &Cluster) -> Vec<String> {
+        let (Some(blockers), Some(goal)) = (&mut self.blockers, self.condition.goal()) else {
+            return Vec::new();
+        };
+        let open = self.items.iter().filter(|item| !item.is_met());
+        let goals: Vec<_> = open.map(|item| (item.name.as_str(), goal)).collect();
+        blockers.judge(cluster, &goals)
+    }
+
+    fn look_again(&self) -> bool {
+        self.blockers.as_ref().is_some_and(|b| b.look_again)
     }
 }
 
 impl View for Waited {
     fn blocks(&self, _wide: bool) -> Text {
         let mut text = Text::new();
-        for (name, _) in self.items.iter().filter(|(_, s)| *s == ConditionState::Met) {
-            let reference = format!("{}/{name} ", self.kind.to_lowercase());
+        for item in self.met() {
+            let reference = format!("{}/{} ", self.kind.to_lowercase(), item.name);
             text.line(text::plain(reference) + text::good(&self.condition));
         }
         text
     }
 
     fn names(&self) -> Vec<String> {
-        let met = self.items.iter().filter(|(_, s)| *s == ConditionState::Met);
-        met.map(|(name, _)| format!("{}/{name}", self.kind.to_lowercase()))
+        let kind = self.kind.to_lowercase();
+        self.met()
+            .map(|item| format!("{kind}/{}", item.name))
             .collect()
     }
 
     fn document(&self) -> Value {
-        let items = self.items.iter().map(|(name, state)| WaitedResource {
+        let items = self.items.iter().map(|item| WaitedResource {
             kind: self.kind.to_owned(),
-            name: name.clone(),
-            met: *state == ConditionState::Met,
-            progress: match state {
-                ConditionState::Met => None,
-                ConditionState::Not(progress) | ConditionState::Never(progress, _) => {
-                    Some(progress.clone())
-                }
-            },
+            name: item.name.clone(),
+            met: item.is_met(),
+            progress: progress(&item.state).map(str::to_owned),
         });
         to_json(&Document {
             api_version: API_VERSION,

@@ -7,7 +7,6 @@ use serde_json::Value;
 use super::chain::{Chain, Link};
 use super::document::{Document, FindingDocument, LinkDocument};
 use crate::cluster::{Cluster, Node};
-use crate::commands::shared::drain;
 use crate::commands::shared::grouped::grouped;
 use crate::commands::shared::progress::Progress;
 use crate::commands::shared::remedy::remedy_text;
@@ -19,6 +18,7 @@ use crate::rules::causes::Causes;
 use crate::rules::{Finding, Grade, Remedy, Severity};
 use crate::view::text::{self, Label, Line, Text};
 use crate::view::{API_VERSION, NodeSet, View, to_json};
+use crate::wait::drain;
 
 /// Findings that are named below a node.
 const SHOWN: usize = 8;

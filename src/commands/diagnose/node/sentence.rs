@@ -3,10 +3,10 @@
 use super::step::Inspection;
 use crate::api::deployment_policy::compartment_title;
 use crate::api::{Skyhook, Status};
-use crate::commands::shared::drain;
 use crate::model::{Action, Model, NodeProgress, ProgressState, QueuePosition, WaitReason};
 use crate::rules::Severity;
 use crate::view::{NodeSet, ago, count, for_how_long, plural};
+use crate::wait::drain;
 
 impl<'a> Inspection<'_, 'a> {
     /// Why it is not complete, or that it is.

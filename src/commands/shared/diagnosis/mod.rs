@@ -28,6 +28,7 @@ use crate::rules::impact::Impact;
 use crate::rules::{self, Report, Verdict, reason as attempts};
 use crate::view::text::{self, Layout, Line, Text};
 use crate::view::{View, list, plural, to_json};
+use crate::wait::Blockers;
 
 /// What `diagnose stuck` answers.
 pub struct Diagnosis<'a> {
@@ -61,6 +62,12 @@ impl<'a> Diagnosis<'a> {
             tails: Vec::new(),
             comparison: None,
         }
+    }
+
+    /// The findings that ended a wait.
+    pub fn of_blockers(blockers: &Blockers) -> Option<Diagnosis<'_>> {
+        let (cluster, report) = blockers.found.as_ref()?;
+        Some(Diagnosis::new(cluster, report.clone()))
     }
 
     /// Compares the findings with those of an earlier run.

@@ -11,13 +11,12 @@ use super::findings::Findings;
 use crate::api::deployment_policy::compartment_title;
 use crate::api::skyhook::CompartmentStatus;
 use crate::api::{Skyhook, Status};
-use crate::cluster::at_once::AtOnce;
 use crate::cluster::{Cluster, Node, NodeRecord, PackageRuns, Phase, Placement};
-use crate::commands::shared::drain::Drain;
 use crate::commands::shared::package_row::words;
 use crate::commands::shared::progress::{Next, ResourceProgress};
-use crate::model::Model;
+use crate::model::{AtOnce, Model};
 use crate::view::age;
+use crate::wait::drain::Drain;
 
 /// How far a custom resource has got.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -192,8 +191,7 @@ impl<'c, 'a> ProgressReader<'c, 'a> {
                 .map(|_| Nodes::new(cluster, &nodes, name)),
             deployment_policy: skyhook
                 .map_or_else(String::new, |s| s.spec.deployment_policy.clone()),
-            compartments: skyhook
-                .map_or_else(Vec::new, |skyhook| compartments(cluster, model, skyhook)),
+            compartments: skyhook.map_or_else(Vec::new, |skyhook| compartments(model, skyhook)),
             progress: named.then(|| ResourceProgress::of(model, name)).flatten(),
             summary: self.assessor.summary(name),
             findings: Findings::about(name, impact, findings),
@@ -201,7 +199,7 @@ impl<'c, 'a> ProgressReader<'c, 'a> {
     }
 }
 
-fn compartments(cluster: &Cluster, model: &Model<'_>, skyhook: &Skyhook) -> Vec<Compartment> {
+fn compartments(model: &Model<'_>, skyhook: &Skyhook) -> Vec<Compartment> {
     let mut next = model.next_nodes(skyhook.name());
     let statuses = skyhook.status.compartment_statuses.iter();
     let compartment = |(name, status): (&String, _)| {
@@ -209,7 +207,7 @@ fn compartments(cluster: &Cluster, model: &Model<'_>, skyhook: &Skyhook) -> Vec<
         let next = own.map(|own| next.swap_remove(own).1);
         Compartment {
             next_nodes: next.as_ref().map(Next::from).unwrap_or_default(),
-            ..Compartment::new(name, status, cluster.nodes_at_once(skyhook, name))
+            ..Compartment::new(name, status, model.nodes_at_once(skyhook.name(), name))
         }
     };
     statuses.map(compartment).collect()

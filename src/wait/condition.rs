@@ -1,12 +1,12 @@
-//! The condition that `wait` waits for, and whether it is met.
+//! The goals of custom resources, and how far each is.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
+use super::{Wait, drain};
 use crate::api::{Skyhook, Status};
 use crate::cluster::{Cluster, Node, NodeRecord, Phase, Placement, Read};
-use crate::commands::shared::drain;
 use crate::rules::{Goal, uninstall_argument};
 use crate::view::{list, plural};
 
@@ -23,14 +23,43 @@ pub enum Condition {
     Erroring,
 }
 
-/// The progress of a custom resource towards the condition.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ConditionState {
-    Met,
-    /// Not yet met, and the progress so far.
-    Not(String),
-    /// It can no longer be met: why, and a command to run instead.
-    Never(String, Option<String>),
+/// A custom resource that is waited for. One of the same name that is created later is another one.
+pub struct AwaitedResource {
+    pub name: String,
+    uid: Option<String>,
+    pub state: Wait,
+}
+
+impl AwaitedResource {
+    pub fn new(cluster: &Cluster, name: &str) -> AwaitedResource {
+        let found = cluster.skyhook(name);
+        AwaitedResource {
+            name: name.to_owned(),
+            uid: found.and_then(|skyhook| skyhook.metadata.uid.clone()),
+            state: Wait::Pending(String::new()),
+        }
+    }
+
+    pub fn is_met(&self) -> bool {
+        self.state == Wait::Met
+    }
+
+    /// `None` once it was deleted. While custom resources cannot be read, an error with that as its progress.
+    pub fn find<'a>(&self, cluster: &'a Cluster) -> Result<Option<&'a Skyhook>, String> {
+        let found = cluster.skyhook(&self.name);
+        match &cluster.skyhooks {
+            Read::Ok(_) => Ok(found.filter(|skyhook| skyhook.metadata.uid == self.uid)),
+            _ if found.is_some() => Ok(found),
+            _ => Err("the custom resource cannot be read".to_owned()),
+        }
+    }
+
+    /// Checks again. A condition that was met stays met.
+    pub fn judge(&mut self, cluster: &Cluster, condition: &Condition) {
+        if !self.is_met() {
+            self.state = condition.state(cluster, self);
+        }
+    }
 }
 
 impl FromStr for Condition {
@@ -85,19 +114,19 @@ impl Condition {
     }
 
     /// The progress of a custom resource. One that could not be read has not met the condition yet.
-    pub fn state(&self, cluster: &Cluster, name: &str) -> ConditionState {
-        let skyhook = cluster.skyhook(name);
-        if skyhook.is_none() && !matches!(cluster.skyhooks, Read::Ok(_)) {
-            return ConditionState::Not("the custom resource cannot be read".to_owned());
-        }
-        match (self, skyhook) {
-            (Condition::Deleted, None) => ConditionState::Met,
-            (Condition::Deleted, Some(skyhook)) => deleted(cluster, skyhook),
+    fn state(&self, cluster: &Cluster, awaited: &AwaitedResource) -> Wait {
+        let name = &awaited.name;
+        let original = match awaited.find(cluster) {
+            Ok(original) => original,
+            Err(progress) => return Wait::Pending(progress),
+        };
+        match (self, cluster.skyhook(name)) {
+            (Condition::Deleted, _) => original.map_or(Wait::Met, |own| deleted(cluster, own)),
             (Condition::Uninstalled(package), skyhook) => {
                 uninstalled(cluster, name, skyhook, package.as_deref())
             }
             (Condition::Complete | Condition::Erroring, None) => {
-                ConditionState::Never(format!("{name} is gone"), None)
+                Wait::Never(format!("{name} is gone"), None)
             }
             (Condition::Complete, Some(skyhook)) => complete(cluster, skyhook),
             (Condition::Erroring, Some(skyhook)) => erroring(cluster, skyhook),
@@ -107,7 +136,7 @@ impl Condition {
 
 /// Complete if the operator reports it for the current spec and every node is done: its status alone may still be about
 /// the previous spec.
-fn complete(cluster: &Cluster, skyhook: &Skyhook) -> ConditionState {
+fn complete(cluster: &Cluster, skyhook: &Skyhook) -> Wait {
     let status = &skyhook.status;
     let observed = status.observed_generation;
     let current = observed == 0 || observed >= skyhook.metadata.generation || skyhook.deleting();
@@ -115,17 +144,17 @@ fn complete(cluster: &Cluster, skyhook: &Skyhook) -> ConditionState {
     let nodes: Vec<_> = cluster.selected(skyhook).collect();
     // A selector that matches nothing, for example because of a typo, must not pass for an installation.
     if nodes.is_empty() {
-        return ConditionState::Not("no node is selected".to_owned());
+        return Wait::Pending("no node is selected".to_owned());
     }
     let done = |node: &&&Node| cluster.is_complete_on(skyhook, node);
     let complete = nodes.iter().filter(done).count();
     let never_installed = cluster.never_installed(skyhook);
     if says_so && current && complete == nodes.len() {
         return if never_installed.is_empty() {
-            ConditionState::Met
+            Wait::Met
         } else {
             let packages = list(&never_installed);
-            ConditionState::Not(format!(
+            Wait::Pending(format!(
                 "the operator reports complete, but never installs {packages}"
             ))
         };
@@ -136,7 +165,7 @@ fn complete(cluster: &Cluster, skyhook: &Skyhook) -> ConditionState {
         (_, true) if status != Status::Disabled => ", disabled",
         _ => "",
     };
-    ConditionState::Not(format!(
+    Wait::Pending(format!(
         "{status}{held}, {complete} of {} done{}",
         plural(nodes.len(), "node"),
         draining(cluster, skyhook, &nodes)
@@ -169,26 +198,26 @@ fn draining(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node]) -> String {
     }
 }
 
-fn erroring(cluster: &Cluster, skyhook: &Skyhook) -> ConditionState {
+fn erroring(cluster: &Cluster, skyhook: &Skyhook) -> Wait {
     let failing = cluster
         .selected(skyhook)
         .filter_map(|node| cluster.on_node(node, skyhook.name()))
         .any(|on| on.status == Some(Status::Erroring));
     if failing || skyhook.status.status == Some(Status::Erroring) {
-        return ConditionState::Met;
+        return Wait::Met;
     }
     let status = skyhook.status.status.clone().unwrap_or(Status::Unknown);
-    ConditionState::Not(status.to_string())
+    Wait::Pending(status.to_string())
 }
 
-fn deleted(cluster: &Cluster, skyhook: &Skyhook) -> ConditionState {
+fn deleted(cluster: &Cluster, skyhook: &Skyhook) -> Wait {
     if !skyhook.deleting() {
-        return ConditionState::Not("not being deleted yet".to_owned());
+        return Wait::Pending("not being deleted yet".to_owned());
     }
     let pending = cluster.pending_uninstalls(skyhook);
     let mut nodes: Vec<&str> = pending.iter().map(|p| p.node.name.as_str()).collect();
     nodes.dedup();
-    ConditionState::Not(match nodes.len() {
+    Wait::Pending(match nodes.len() {
         0 => format!(
             "being deleted, {}",
             plural(skyhook.metadata.finalizers.len(), "finalizer")
@@ -205,9 +234,9 @@ fn uninstalled(
     name: &str,
     skyhook: Option<&Skyhook>,
     package: Option<&str>,
-) -> ConditionState {
+) -> Wait {
     if !matches!(cluster.nodes, Read::Ok(_)) {
-        return ConditionState::Not("the nodes cannot be read".to_owned());
+        return Wait::Pending("the nodes cannot be read".to_owned());
     }
     let asked = |package: &str| {
         let asked = skyhook.and_then(|s| s.uninstall_asked_by(s.package(package)?));
@@ -236,20 +265,20 @@ fn uninstalled(
             && package.is_none_or(|p| p == e.package)
     });
     match (left.len(), running.count()) {
-        (0, 0) => ConditionState::Met,
-        (0, n) => ConditionState::Not(format!(
+        (0, 0) => Wait::Met,
+        (0, n) => Wait::Pending(format!(
             "gone from all nodes, but {} still running",
             plural(n, "uninstall")
         )),
         (left, _) => match (skyhook, package) {
-            (None, _) => ConditionState::Never(
+            (None, _) => Wait::Never(
                 format!(
                     "{name} is gone, but a record of it remains on {}",
                     plural(left, "node")
                 ),
                 Some(format!("kubectl skyhook uninstall status {name}")),
             ),
-            (Some(_), Some(package)) if !asked(package) && !under_way => ConditionState::Never(
+            (Some(_), Some(package)) if !asked(package) && !under_way => Wait::Never(
                 format!(
                     "no uninstall of {package} was requested, but the package is still on {}",
                     plural(left, "node")
@@ -259,7 +288,7 @@ fn uninstalled(
                     uninstall_argument(name)
                 )),
             ),
-            _ => ConditionState::Not(format!("still on {}", plural(left, "node"))),
+            _ => Wait::Pending(format!("still on {}", plural(left, "node"))),
         },
     }
 }
