@@ -31,7 +31,7 @@ const TOKEN_BEGINS: &[u8] = b"eyJ2Ijoi";
 const HEAD: usize = 4096;
 
 /// A kubelet sends the status of its node this often if nothing changes.
-const HEARTBEAT: Duration = Duration::from_mins(5);
+const HEARTBEAT: Duration = Duration::from_secs(300);
 
 /// `list PATH ACCEPT`, `get PATH ACCEPT`, `patch NODE...`, `heartbeats SECONDS NODE...` or `read FILE`.
 pub fn client(args: &[String]) -> Result<()> {
