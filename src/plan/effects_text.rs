@@ -43,10 +43,10 @@ fn outcome(rollout: &RolloutDocument, package: &PackageDocument) -> String {
             return "changed, but nothing runs on nodes where it is complete".to_owned();
         }
         PackageChange::LeftSpec => return "left the spec; it stays installed".to_owned(),
-        _ if runs(Stage::Upgrade) => (Some("upgrade"), "upgrades"),
         PackageChange::Configure => (Some("configure"), "changes of a configMap"),
         PackageChange::Interrupt => (None, "interrupts"),
         PackageChange::Uninstall => (Some("uninstall"), "uninstalls"),
+        _ if runs(Stage::Upgrade) => (Some("upgrade"), "upgrades"),
         PackageChange::Reinstall => (Some("reinstall"), "installs"),
         PackageChange::Install | PackageChange::Upgrade => (Some("install"), "installs"),
     };
