@@ -31,7 +31,7 @@ pub use outcome_view::Document as OutcomeDocument;
 pub use preview::Document as PlanDocument;
 pub use process::{check_open_files, interrupt, survive_file_size_limit, variable};
 pub use unreadable::unread;
-pub use wait::{Aim, PlanWait, PlannedAim};
+pub use wait::{Aim, Ended, PlanWait, PlannedAim};
 pub use watch::{Watch, WatchUpdate, pause_after};
 
 use std::sync::Arc;

@@ -101,7 +101,7 @@ impl Labels {
         })
     }
 
-    /// The labels whose keys begin like this.
+    /// The labels whose keys have this prefix.
     pub fn beginning_with(&self, prefix: &str) -> impl Iterator<Item = (&Name, &Name)> {
         let start = self.like.partition_point(|(key, _)| key.as_str() < prefix);
         let labels = self.like[start..].iter().zip(start as u32..);

@@ -10,7 +10,7 @@ use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::command;
 use crate::commands::shared::event_row::{self, EventRow};
 use crate::commands::shared::{scope, selection, watched};
-use crate::ctx::{self, AimProgress, Ctx};
+use crate::ctx::{self, AimProgress, Ctx, Ended};
 use crate::error::{Exit, Result};
 use crate::view::text::Text;
 use crate::view::{View, to_json};
@@ -93,7 +93,8 @@ async fn watch(ctx: &mut Ctx, args: &Args, cluster: Cluster) -> Result<Exit> {
     }
     match ended {
         None => Ok(Exit::Interrupted),
-        Some(_) => Err(watched::timed_out(args.timeout)),
+        Some(Ended::TimedOut(_)) => Err(watched::timed_out(args.timeout)),
+        Some(Ended::Met | Ended::Blocked) => Ok(Exit::Done),
     }
 }
 

@@ -14,7 +14,6 @@ use crate::wait::Wait;
 
 /// How far something is.
 pub struct AimProgress {
-    /// Of the goal.
     pub state: Wait,
     /// The whole progress, redrawn in place on a terminal.
     pub whole: Text,
@@ -94,7 +93,7 @@ impl<'a> Display<'a> {
     pub fn look(&mut self, look: AimProgress) -> Wait {
         #[cfg(unix)]
         if let Some(quiet) = &self.quiet {
-            quiet.again();
+            quiet.reapply();
         }
         let screen = &mut *self.screen;
         match (self.answers, screen.out.redraws, screen.err.redraws) {

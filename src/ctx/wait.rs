@@ -27,8 +27,18 @@ const CONFIRMED_AFTER: Duration = Duration::from_secs(1);
 
 /// A screen is drawn again no sooner.
 const REDRAWN_AFTER: Duration = Duration::from_secs(1);
-/// Where nothing but ages has changed, the pause after a slow look is this many times longer.
-const AGES: u32 = 4;
+/// While watches show no change, the pause after a slow look is this many times longer.
+const UNCHANGED_FACTOR: u32 = 4;
+
+/// How a wait ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ended {
+    Met,
+    /// By what the goal says in [`Aim::blocked`].
+    Blocked,
+    /// With the progress until then.
+    TimedOut(String),
+}
 
 /// The goal of a wait.
 pub trait Aim {
@@ -76,7 +86,7 @@ pub trait PlannedAim: Aim {
     }
 
     /// Whether a watch suffices that may lag behind the latest write. Otherwise all sources are read again.
-    fn bears_delay(&self) -> bool {
+    fn accepts_lag(&self) -> bool {
         false
     }
 
@@ -107,7 +117,7 @@ pub struct PlanWait<'a> {
 }
 
 impl Ctx {
-    /// Waits from the loaded state until the goal is reached or blocked; it is still pending when the timeout passes.
+    /// Waits from the loaded state until the goal is reached or blocked, or the timeout passes.
     ///
     /// # Errors
     ///
@@ -117,10 +127,10 @@ impl Ctx {
         aim: &mut dyn Aim,
         cluster: Cluster,
         timeout: Option<Duration>,
-    ) -> Result<Wait> {
+    ) -> Result<Ended> {
         let first = aim.look(&cluster);
         if over(&first.state) {
-            return reachable(first.state);
+            return ended(first.state);
         }
         // What blocks it now ends it where it is found by the watches, too.
         let _ = aim.blocked(&cluster);
@@ -135,7 +145,7 @@ impl Ctx {
         if aim.is_screen() {
             shown.look(first);
         }
-        reachable(
+        ended(
             wait(
                 aim,
                 &mut watch,
@@ -154,10 +164,12 @@ fn over(state: &Wait) -> bool {
     !matches!(state, Wait::Pending(_))
 }
 
-fn reachable(state: Wait) -> Result<Wait> {
+fn ended(state: Wait) -> Result<Ended> {
     match state {
+        Wait::Met => Ok(Ended::Met),
+        Wait::Blocked(_) => Ok(Ended::Blocked),
+        Wait::Pending(progress) => Ok(Ended::TimedOut(progress)),
         Wait::Never(why, hint) => Err(hint.into_iter().fold(Error::failed(why), Error::hint)),
-        state => Ok(state),
     }
 }
 
@@ -189,8 +201,8 @@ async fn watch_for(
     let mut last = Instant::now();
     let mut next = last + first;
     let mut next_look = last;
-    // A look for nothing but ages.
-    let mut next_ages = last;
+    // The next look without a change, for ages and what is not watched.
+    let mut next_unchanged = last;
     let mut changed = true;
     shown.tick();
     loop {
@@ -203,7 +215,8 @@ async fn watch_for(
             if aim.is_screen() {
                 let took = begin.elapsed();
                 next_look = Instant::now() + pause_after(took, REDRAWN_AFTER);
-                next_ages = Instant::now() + pause_after(AGES * took, REDRAWN_AFTER);
+                next_unchanged =
+                    Instant::now() + pause_after(UNCHANGED_FACTOR * took, REDRAWN_AFTER);
             }
             *state = shown.look(look);
             if over(state) {
@@ -224,7 +237,7 @@ async fn watch_for(
                 pause_after(last.elapsed(), ANYWAY)
             };
             next = last + pause;
-            changed |= aim.is_screen() && (aim.reads_unwatched() || last >= next_ages);
+            changed |= aim.is_screen() && (aim.reads_unwatched() || last >= next_unchanged);
         }
         tokio::select! {
             news = watch.news() => match news {
@@ -241,7 +254,7 @@ async fn watch_for(
     }
 }
 
-/// Waits in the writer's stead, for all stages over one watch.
+/// The waits of a plan, for all its stages over one watch.
 pub(super) struct WatchStrategy<'a> {
     aim: &'a mut dyn PlannedAim,
     /// The cluster as loaded; the watch starts from it.
@@ -263,7 +276,7 @@ impl<'a> WatchStrategy<'a> {
         origin: WatchOrigin,
     ) -> WatchStrategy<'a> {
         let mut cluster = waiting.cluster.clone();
-        if !waiting.aim.bears_delay() {
+        if !waiting.aim.accepts_lag() {
             cluster.versions = cluster.versions.without_custom();
         }
         WatchStrategy {
@@ -282,7 +295,7 @@ impl<'a> WatchStrategy<'a> {
         let new = untils.iter().any(|until| !self.untils.contains(until));
         self.untils = untils.iter().copied().cloned().collect();
         self.aim.begin(untils);
-        if new && !self.aim.bears_delay() {
+        if new && !self.aim.accepts_lag() {
             self.watch = None;
         }
         let watch = match &mut self.watch {

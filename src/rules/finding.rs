@@ -83,7 +83,7 @@ pub struct Finding {
     pub muted: Option<Rc<Mute>>,
 }
 
-/// By which a finding is known again in a later report.
+/// The identity of a finding across reports.
 pub type FindingKey = (&'static str, Subject);
 
 impl Finding {

@@ -14,12 +14,12 @@ impl<T: AsFd> QuietKeys<T> {
     pub fn on(terminal: T) -> QuietKeys<T> {
         let before = tcgetattr(&terminal).ok();
         let keys = QuietKeys { terminal, before };
-        keys.again();
+        keys.reapply();
         keys
     }
 
     /// Shells reset the modes when the process was stopped.
-    pub fn again(&self) {
+    pub fn reapply(&self) {
         if let Some(before) = &self.before {
             let mut modes = before.clone();
             modes.local_modes.remove(LocalModes::ECHOCTL);

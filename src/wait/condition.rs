@@ -23,7 +23,7 @@ pub enum Condition {
     Erroring,
 }
 
-/// A custom resource that is waited for. One of the same name that is created later is another one.
+/// A custom resource that is waited for.
 pub struct AwaitedResource {
     pub name: String,
     uid: Option<String>,
@@ -44,13 +44,20 @@ impl AwaitedResource {
         self.state == Wait::Met
     }
 
-    /// `None` once it was deleted. While custom resources cannot be read, an error with that as its progress.
+    /// `None`: it was deleted, perhaps to be created again under the same name.
+    ///
+    /// # Errors
+    ///
+    /// Custom resources cannot be read; the text is the progress to show.
     pub fn find<'a>(&self, cluster: &'a Cluster) -> Result<Option<&'a Skyhook>, String> {
         let found = cluster.skyhook(&self.name);
-        match &cluster.skyhooks {
-            Read::Ok(_) => Ok(found.filter(|skyhook| skyhook.metadata.uid == self.uid)),
-            _ if found.is_some() => Ok(found),
-            _ => Err("the custom resource cannot be read".to_owned()),
+        match (found, &cluster.skyhooks) {
+            (Some(skyhook), _) => {
+                let same = self.uid.is_none() || skyhook.metadata.uid == self.uid;
+                Ok(same.then_some(skyhook))
+            }
+            (None, Read::Ok(_)) => Ok(None),
+            (None, _) => Err("the custom resource cannot be read".to_owned()),
         }
     }
 

@@ -10,7 +10,7 @@ pub mod drain;
 pub use blockers::Blockers;
 pub use condition::{AwaitedResource, Condition};
 
-/// How a goal stands.
+/// The state of a goal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wait {
     Met,

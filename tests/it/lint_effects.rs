@@ -9,6 +9,17 @@ use crate::support::test_cluster::TestCluster;
 
 /// The report about a manifest for eight nodes on which `driver` is complete, as the operator has recorded its batches.
 fn report(live: Value, policy: &Value, batch: Value, manifest: Value) -> String {
+    report_while(8, live, policy, batch, manifest)
+}
+
+/// The same while only so many nodes have begun.
+fn report_while(
+    begun: usize,
+    live: Value,
+    policy: &Value,
+    batch: Value,
+    manifest: Value,
+) -> String {
     let resource = |spec: Value| {
         let mut object = NODEWRIGHT.skyhook("complete", json!({}));
         object["spec"] = spec;
@@ -18,11 +29,12 @@ fn report(live: Value, policy: &Value, batch: Value, manifest: Value) -> String 
     skyhook["status"]["compartmentStatuses"] = json!({"__default__": {"batchState": batch}});
     let mut items = vec![NODEWRIGHT.operator(), skyhook, policy.clone()];
     for number in 1..=8 {
-        let mut node = NODEWRIGHT.node(
-            &format!("node-{number}"),
-            "complete",
-            &["driver|1.0.0 config complete"],
-        );
+        let (status, entries): (_, &[&str]) = if number > begun {
+            ("waiting", &[])
+        } else {
+            ("complete", &["driver|1.0.0 config complete"])
+        };
+        let mut node = NODEWRIGHT.node(&format!("node-{number}"), status, entries);
         node["metadata"]["labels"]["half"] = if number > 4 { "second" } else { "first" }.into();
         items.push(node);
     }
@@ -87,6 +99,18 @@ fn counters_of_an_earlier_rollout_do_not_shrink_the_budget() {
     assert_eq!(
         report(live, &policy, counted(), spec(both, half)),
         "driver  unchanged\nextra   install on 4 nodes, at most 2 at once\n"
+    );
+}
+
+/// Nodes that are complete do not make it a reinstallation.
+#[test]
+fn a_first_installation_under_way_is_not_called_a_reinstallation() {
+    let policy = policy(&json!({"fixed": {"initialBatch": 1}}));
+    let spec = |priority: u64| json!({"packages": {"driver": package("1.0.0")}, "interruptionBudget": {"count": 2}, "priority": priority});
+    let batch = json!({"currentBatch": 2, "completedNodes": 2, "lastBatchSize": 2});
+    assert_eq!(
+        report_while(2, spec(200), &policy, batch, spec(100)),
+        "driver  install on 6 nodes, at most 2 at once\n"
     );
 }
 

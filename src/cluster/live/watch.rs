@@ -24,8 +24,8 @@ const GRACE: Duration = Duration::from_secs(10);
 /// The wait before the first try after one that failed; it doubles.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
-/// The beginning of a line holds its type.
-const MAX_TYPE: usize = 30;
+/// The bytes of a line that hold its type and the key of its object.
+const TYPE_PREFIX: usize = 30;
 /// The time between two reads of a list that may not be watched.
 const INSTEAD: Duration = Duration::from_secs(2);
 
@@ -212,7 +212,7 @@ impl<T: Object + DeserializeOwned> WatchLine<T> {
 /// Splits a line into type and object, without a pass over the object if the line is spelled as the API server does.
 fn split(line: &[u8]) -> Option<(String, &[u8])> {
     let spelled = || {
-        let line = std::str::from_utf8(line.get(..MAX_TYPE.min(line.len()))?);
+        let line = std::str::from_utf8(line.get(..TYPE_PREFIX.min(line.len()))?);
         let line = line.ok()?.strip_prefix(r#"{"type":""#)?;
         line.split_once(r#"","object":"#).map(|(kind, _)| kind)
     };

@@ -144,7 +144,12 @@ impl Page<'_, '_> {
         let (causes, notes): (Vec<_>, Vec<_>) =
             groups.partition(|(_, group)| group.severity() > Severity::Info);
         html! {
-            @if causes.is_empty() && notes.is_empty() { p { "No findings." } }
+            @if causes.is_empty() && notes.is_empty() {
+                p {
+                    @if self.diagnosis.not_checked().is_none() { "No findings." }
+                    @else { "The rules that could be checked found nothing." }
+                }
+            }
             @if causes.len() > FEW {
                 ol {
                     @for (number, cause) in &causes {

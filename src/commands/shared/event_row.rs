@@ -24,8 +24,11 @@ pub struct EventRow {
     #[serde(rename = "type")]
     kind: &'static str,
     reason: String,
-    /// That of several nodes names the set of them.
+    /// That of several nodes names all of them.
     message: String,
+    /// The message with a few of them.
+    #[serde(skip)]
+    brief: String,
     /// The message with a placeholder for the nodes.
     #[serde(skip)]
     key: String,
@@ -86,7 +89,8 @@ pub fn rows(cluster: &Cluster, names: &[&str]) -> Vec<EventRow> {
     let row = |((reason, message), alike): ((&str, String), Alike<'_>)| EventRow {
         kind: if alike.warning { "Warning" } else { "Normal" },
         reason: reason.to_owned(),
-        message: message.replace(NODES, &NodeSet::of(&alike.nodes).limited(RUNS)),
+        message: message.replace(NODES, &NodeSet::of(&alike.nodes).to_string()),
+        brief: message.replace(NODES, &NodeSet::of(&alike.nodes).limited(RUNS)),
         key: message,
         objects: alike
             .objects
@@ -107,7 +111,10 @@ pub fn rows(cluster: &Cluster, names: &[&str]) -> Vec<EventRow> {
 fn common(event: &Event) -> (String, Option<&str>) {
     let message = event.message.as_str();
     let pod = format!(" in pod {}_", event.name);
-    if let Some((message, _)) = message.split_once(&pod).filter(|_| event.kind == "Pod") {
+    let of_pod = message.split_once(&pod);
+    let ends =
+        |(_, rest): &(&str, &str)| event.kind == "Pod" && rest.find(')') == Some(rest.len() - 1);
+    if let Some((message, _)) = of_pod.filter(ends) {
         return (message.to_owned(), None);
     }
     let node = message.split_once("node [").and_then(|(start, rest)| {
@@ -128,7 +135,7 @@ pub fn table(rows: &[EventRow], now: Timestamp) -> Table {
             age(row.at, now),
             count(row.count),
             row.label().on(&row.reason),
-            format!("{}{}", row.subject(), row.message)
+            format!("{}{}", row.subject(), row.brief)
         ]);
     }
     table
@@ -146,7 +153,7 @@ impl EventRow {
             .at
             .map_or_else(String::new, |at| at.strftime("%H:%M:%S").to_string());
         let start = text::dim(format!("{time} ")) + count(self.count) + " ";
-        start + self.label().on(&self.reason) + " " + self.subject() + self.message.as_str()
+        start + self.label().on(&self.reason) + " " + self.subject() + self.brief.as_str()
     }
 
     fn label(&self) -> Label {

@@ -17,11 +17,10 @@ use crate::commands::shared::diagnosis::Diagnosis;
 use crate::commands::shared::mutes::MuteFlags;
 use crate::commands::shared::status::{self, StatusReport};
 use crate::commands::shared::{scope, selection, watched};
-use crate::ctx::{self, Ctx};
+use crate::ctx::{self, Ctx, Ended};
 use crate::error::{Exit, Result};
 use crate::rules::mute::Mutes;
 use crate::rules::{self, Scope};
-use crate::wait::Wait;
 
 /// Show the progress of each custom resource, on one page
 ///
@@ -97,7 +96,7 @@ async fn watch(ctx: &mut Ctx, args: &Args, needs: &[Source]) -> Result<Exit> {
         () = ctx::interrupt() => None,
         ended = ctx.wait(&mut live, cluster, timeout) => Some(ended?),
     };
-    if let Some(Wait::Blocked(_)) = ended {
+    if ended == Some(Ended::Blocked) {
         let found = Diagnosis::of_blockers(&live.blockers);
         ctx.show(&found.expect("it is blocked by what was found"))?;
         return Ok(Exit::Findings);
@@ -105,8 +104,8 @@ async fn watch(ctx: &mut Ctx, args: &Args, needs: &[Source]) -> Result<Exit> {
     ctx.show(&live.last(ctx.redraws()))?;
     match ended {
         None => Ok(Exit::Interrupted),
-        Some(Wait::Pending(_)) => Err(watched::timed_out(args.timeout)),
-        Some(_) => Ok(Exit::Done),
+        Some(Ended::TimedOut(_)) => Err(watched::timed_out(args.timeout)),
+        Some(Ended::Met | Ended::Blocked) => Ok(Exit::Done),
     }
 }
 

@@ -138,6 +138,7 @@ impl ctx::Aim for Teardown {
         if let Some(since) = self.all_gone_at {
             let waited = Duration::try_from(cluster.taken_at.duration_since(since));
             if waited.is_ok_and(|waited| waited < PODS_GRACE) {
+                self.blockers.clear();
                 return Vec::new();
             }
             self.close(cluster);
@@ -197,7 +198,7 @@ impl ctx::PlannedAim for Teardown {
     }
 
     /// An object whose deletion has not been seen yet is not gone either.
-    fn bears_delay(&self) -> bool {
+    fn accepts_lag(&self) -> bool {
         true
     }
 

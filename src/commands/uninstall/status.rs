@@ -74,7 +74,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let exit = selection::exit_without(&cluster, &Source::ESSENTIAL);
     if status.rows.is_empty() {
         ctx.note(match exit {
-            _ if !args.filter.is_empty() => "No row matches.",
+            Exit::Done if !args.filter.is_empty() => "No row matches.",
             Exit::Done => "No uninstall is requested or in progress.",
             _ => {
                 "No uninstall was found, but without both the custom resources and the nodes, it is unknown whether one is \

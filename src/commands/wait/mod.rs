@@ -10,11 +10,11 @@ use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::command;
 use crate::commands::shared::diagnosis::Diagnosis;
 use crate::commands::shared::{scope, selection};
-use crate::ctx::{self, Ctx};
+use crate::ctx::{self, Ctx, Ended};
 use crate::error::{Error, Exit, Result};
 use crate::rules::Scope;
 use crate::view::duration_text;
-use crate::wait::{Blockers, Condition, Wait};
+use crate::wait::{Blockers, Condition};
 
 /// Wait for a condition on custom resources
 ///
@@ -84,16 +84,16 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         ended = ctx.wait(&mut waited, cluster, timeout) => Some(ended?),
     };
     match ended {
-        Some(Wait::Met | Wait::Never(..)) => {
+        Some(Ended::Met) => {
             ctx.show(&waited)?;
             Ok(Exit::Done)
         }
-        Some(Wait::Blocked(_)) => {
+        Some(Ended::Blocked) => {
             let found = waited.blockers.as_ref().and_then(Diagnosis::of_blockers);
             ctx.show(&found.expect("it is blocked by what was found"))?;
             Ok(Exit::Findings)
         }
-        Some(Wait::Pending(missing)) => {
+        Some(Ended::TimedOut(missing)) => {
             ctx.show(&waited)?;
             Err(Error {
                 exit: Exit::TimedOut,

@@ -25,6 +25,8 @@ impl<'a> Moments<'_, 'a> {
         let mut nodes: Vec<&'a Node> = Vec::new();
         let mut seen: BTreeSet<&str> = BTreeSet::new();
         let mut stages: Vec<Stage> = Vec::new();
+        // Where its first stage runs.
+        let mut applied: Vec<&'a Node> = Vec::new();
         for moment in &self.all {
             let Happening::Start { package, stage } = &moment.what else {
                 continue;
@@ -34,6 +36,9 @@ impl<'a> Moments<'_, 'a> {
             }
             if seen.insert(&moment.node.name) {
                 nodes.push(moment.node);
+            }
+            if *stage == Stage::Apply {
+                applied.push(moment.node);
             }
             if !stages.contains(stage) {
                 stages.push(stage.clone());
@@ -65,11 +70,18 @@ impl<'a> Moments<'_, 'a> {
             Some(_) if stages.is_empty() && edited => PackageChange::WithoutEffect,
             Some(_) if stages.is_empty() => PackageChange::Unchanged,
             Some(_) if upgrades && versions.is_some() => PackageChange::Upgrade,
-            Some(is) if runs(Stage::Apply) && self.is_installed(self.live, name, is, &nodes) => {
+            Some(is)
+                if runs(Stage::Apply)
+                    && applied
+                        .iter()
+                        .all(|node| self.is_installed(self.live, name, is, node)) =>
+            {
                 PackageChange::Reinstall
             }
             Some(_) if runs(Stage::Apply) || runs(Stage::Upgrade) => PackageChange::Install,
-            Some(is) if runs(Stage::Config) && self.is_installed(self.edited, name, is, &nodes) => {
+            Some(is)
+                if runs(Stage::Config) && self.is_installed(self.edited, name, is, nodes[0]) =>
+            {
                 PackageChange::Configure
             }
             // Its first stage runs already.
@@ -88,22 +100,22 @@ impl<'a> Moments<'_, 'a> {
         }
     }
 
-    /// Whether the version of the spec is past its first stage on one of these nodes.
+    /// Whether the version of the spec is past its first stage on this node.
     fn is_installed(
         &self,
         cluster: &'a Cluster,
         name: &str,
         package: &Package,
-        nodes: &[&'a Node],
+        node: &'a Node,
     ) -> bool {
-        let mut recorded = self.recorded(cluster, name, nodes);
+        let mut recorded = self.recorded(cluster, name, std::slice::from_ref(&node));
         recorded.any(|entry| {
             let past_first = !matches!(entry.stage, Stage::Apply | Stage::Upgrade);
             entry.version == package.version && (entry.state == State::Complete || past_first)
         })
     }
 
-    /// What the node states of a cluster say of a package on these nodes.
+    /// The entries of a package in the node states of these nodes.
     fn recorded(
         &self,
         cluster: &'a Cluster,

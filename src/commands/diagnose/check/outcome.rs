@@ -129,12 +129,15 @@ impl Expectation {
 
 /// Where the operator says what stops it.
 pub fn operator_log(cluster: &Cluster) -> String {
-    match cluster.operators.items().first() {
+    match cluster.operator() {
         Some(operator) => format!(
             "kubectl logs -n {} deployment/{} --all-containers --tail 100",
             operator.namespace(),
             operator.name()
         ),
-        None => "install or start the operator: it has no deployment here".to_owned(),
+        None if cluster.operators.ok().is_some_and(|all| all.is_empty()) => {
+            "install the operator: it has no deployment here".to_owned()
+        }
+        None => "see the log of the operator".to_owned(),
     }
 }
