@@ -268,8 +268,11 @@ impl<W: Write> OutputStream<W> {
         let mut held = String::new();
         let mut shown = Ok(Shown::Whole);
         text.each_line(self.layout(headers), |line| {
+            if !matches!(shown, Ok(Shown::Whole)) {
+                return;
+            }
             self.append(&mut held, &line);
-            if held.len() >= HELD && matches!(shown, Ok(Shown::Whole)) {
+            if held.len() >= HELD {
                 shown = self.write(&std::mem::take(&mut held));
             }
         });

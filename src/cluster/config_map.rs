@@ -21,6 +21,24 @@ pub fn name(skyhook: &Skyhook, package: &str, spec: &Package) -> String {
     format!("{}-{package}-{}", skyhook.name(), spec.version).to_lowercase()
 }
 
+/// The ConfigMap that the operator makes of the `configMap` of a package.
+pub fn of_package(
+    flavor: ApiFlavor,
+    skyhook: &Skyhook,
+    package: &str,
+    spec: &Package,
+) -> ConfigMap {
+    ConfigMap {
+        metadata: Meta {
+            name: name(skyhook, package, spec),
+            labels: [(package_label(flavor), skyhook.name().to_owned())].into(),
+            ..Meta::default()
+        },
+        whole: json!({"data": spec.config_map}),
+        ..ConfigMap::default()
+    }
+}
+
 /// The label by which the operator finds the ConfigMaps of packages; it names the custom resource.
 pub fn package_label(flavor: ApiFlavor) -> String {
     flavor.key("name")

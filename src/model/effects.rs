@@ -14,7 +14,7 @@ use super::reason::WaitReason;
 use super::resource::Resource;
 use super::timeline::Remaining;
 use crate::api::skyhook::BatchState;
-use crate::api::{Skyhook, Stage};
+use crate::api::{Package, Skyhook, Stage};
 use crate::cluster::drain::eviction::EvictionBlock;
 use crate::cluster::{Cluster, Node, Pod, Source};
 pub use document::{PackageDocument, RolloutDocument};
@@ -110,6 +110,9 @@ pub fn effects<'a>(
     let timeline = model.timeline();
     let pods = edited.evictable_by_node();
     for (effects, interrupts) in all.iter_mut().zip(&interrupts) {
+        if effects.unread.is_none() && is_config_map_unread(live, edited, effects.skyhook) {
+            effects.unread = Some(Source::ConfigMaps);
+        }
         if effects.unread.is_some() {
             continue;
         }
@@ -194,6 +197,18 @@ fn unread(model: &Model<'_>, skyhook: &str) -> Option<Source> {
         WaitReason::Unread(source) => Some(source),
         _ => None,
     })
+}
+
+/// Whether a configMap was edited, and the operator's copies, with which it compares, were not read.
+fn is_config_map_unread(live: &Cluster, edited: &Cluster, skyhook: &str) -> bool {
+    let (Some(was), Some(is)) = (live.skyhook(skyhook), edited.skyhook(skyhook)) else {
+        return false;
+    };
+    let is_edited = |(name, package): (&str, &Package)| {
+        was.package(name)
+            .is_some_and(|was| was.config_map != package.config_map)
+    };
+    edited.config_maps.ok().is_none() && is.packages().any(is_edited)
 }
 
 /// The budgets that refuse to evict pods of these nodes now.

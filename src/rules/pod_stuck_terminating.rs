@@ -1,7 +1,7 @@
 use jiff::SignedDuration;
 
 use super::{Blocks, Findings, Grade, Subject};
-use crate::cluster::{Certainty, Cluster, PackageRun};
+use crate::cluster::{Certainty, Cluster, PackageRun, Pod};
 
 rule! {
     /// The pod of a package is stuck terminating.
@@ -45,8 +45,15 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if package_run.job.is_some_and(|j| j.metadata.deleting()) {
             continue;
         }
+        let ends_reconciles = ends_reconciles(cluster, package_run);
+        // A stage that is done is not started again, and a Job replaces a pod that has failed.
+        let is_over = |pod: &&&Pod| {
+            !ends_reconciles
+                && (pod.status.phase == "Succeeded"
+                    || package_run.job.is_some() && pod.status.phase == "Failed")
+        };
         let overdue =
-            |pod: &&&crate::cluster::Pod| cluster.is_stale(pod.metadata.deletion_timestamp);
+            |pod: &&&Pod| cluster.is_stale(pod.metadata.deletion_timestamp) && !is_over(pod);
         let Some(pod) = package_run.pods.iter().find(overdue) else {
             continue;
         };
@@ -57,12 +64,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             None if cluster.nodes.absence() == Certainty::Proven => Some("is gone"),
             None => None,
         };
-        let ends_reconciles = ends_reconciles(cluster, package_run);
         let is_stuck = why.map_or("is stuck terminating".to_owned(), |why| {
             format!("cannot terminate because its node {why}")
         });
         let until = if ends_reconciles {
             "every reconcile by the operator ends there until it is gone"
+        } else if package_run.job.is_some() {
+            "its job starts no other attempt until it has ended"
         } else {
             "the stage cannot restart until the pod's name is free"
         };

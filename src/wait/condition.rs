@@ -251,7 +251,7 @@ fn uninstalled(
     };
     // The operator does nothing on nodes that are not selected.
     let counts = |p: &Placement<'_>| p.selected || skyhook.is_none();
-    let (mut left, mut under_way) = (BTreeSet::new(), false);
+    let (mut left, mut under_way, mut installed) = (BTreeSet::new(), false, false);
     for placement in cluster.placements(name).filter(counts) {
         let uninstall = placement.phase.is_uninstall();
         let wanted = match package {
@@ -259,6 +259,7 @@ fn uninstalled(
             None => uninstall || asked(placement.package),
         };
         under_way |= wanted && uninstall;
+        installed |= placement.entry.is_some();
         // What cannot be read may hold it.
         if placement.phase == Phase::Malformed || (wanted && placement.entry.is_some()) {
             left.insert(&placement.node.name);
@@ -271,7 +272,17 @@ fn uninstalled(
             && e.alive()
             && package.is_none_or(|p| p == e.package)
     });
+    let requested = skyhook.is_some_and(|s| s.packages().any(|(name, _)| asked(name)));
     match (left.len(), running.count()) {
+        (0, 0) if package.is_none() && installed && !requested => Wait::Never(
+            format!(
+                "no uninstall of a package of {name} was requested, and packages are installed"
+            ),
+            Some(format!(
+                "kubectl skyhook uninstall {} PACKAGE",
+                uninstall_argument(name)
+            )),
+        ),
         (0, 0) => Wait::Met,
         (0, n) => Wait::Pending(format!(
             "gone from all nodes, but {} still running",

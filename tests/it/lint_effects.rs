@@ -175,3 +175,18 @@ fn pods_are_counted_on_nodes_that_no_drain_waits_for_yet() {
         Value::Null
     );
 }
+
+/// The operator's copies of configMaps are then taken to be those of the live spec.
+#[test]
+fn a_config_change_is_seen_without_the_config_maps() {
+    let policy = policy(&json!({"fixed": {"initialBatch": 1}}));
+    let spec = |value: &str| {
+        let mut driver = package("1.0.0");
+        driver["configMap"] = json!({"a": value});
+        json!({"packages": {"driver": driver}, "interruptionBudget": {"count": 2}})
+    };
+    assert_eq!(
+        report(spec("1"), &policy, counted(), spec("2")),
+        "driver  configure on 8 nodes, ALL AT ONCE: the budget (2) does not apply to changes of a configMap\n"
+    );
+}

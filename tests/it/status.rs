@@ -471,3 +471,19 @@ metadata:
         "SKY305: the node fails and keeps its place in the batch of skyhook/base, so no other node joins it"
     );
 }
+
+#[test]
+fn failed_only_shows_what_blocks_an_uninstall() {
+    let from = clusters::named("deleted-while-erroring").path();
+    let ran = run(&format!(
+        "uninstall status --failed-only --no-headers --from {from}"
+    ))
+    .output();
+    ran.expect_code(0);
+    assert!(
+        ran.stdout
+            .contains("driver  node-2  apply  erroring  blocked"),
+        "{}",
+        ran.transcript()
+    );
+}

@@ -179,3 +179,30 @@ fn ctrl_c_on_a_terminal_is_not_echoed() {
     let last = &rest[last.expect("the last screen")..];
     assert!(!last.contains("so far"), "{rest}");
 }
+
+#[test]
+fn what_is_disabled_is_not_complete() {
+    let cluster = TestCluster::captured("disabled-midway");
+    let ran = cluster.run("status -w gpu-tune --timeout 30s");
+    ran.expect_code(2);
+    assert!(
+        ran.stdout.contains("gpu-tune  Disabled 33% (1/3)"),
+        "{}",
+        ran.transcript()
+    );
+}
+
+/// Its deletion was not requested when it was last seen.
+#[test]
+fn deletion_before_completion_is_no_success() {
+    let fake = in_progress();
+    fake.on("WATCH nodes").nth(1).after(|it| {
+        it.store.forget("nodewrights", "", "gpu");
+    });
+    let ran = watch(&fake, "gpu");
+    ran.expect_code(1);
+    assert_eq!(
+        ran.stderr,
+        "error: gpu was deleted before it was complete\n"
+    );
+}

@@ -534,3 +534,19 @@ fn invalid_flag_combinations_are_refused() {
         assert_eq!(wait(&fake, words).code, Some(code), "{words}");
     }
 }
+
+/// Without a request, packages stay: that none is being uninstalled does not mean that all are.
+#[test]
+fn uninstall_that_nobody_requested_is_not_awaited() {
+    let captured = clusters::named("complete");
+    let ran = wait(&captured.served(), "gpu-tune --for=uninstalled");
+    assert_eq!(
+        ran.parts(),
+        (
+            "",
+            "error: no uninstall of a package of gpu-tune was requested, and packages are installed\n\
+             hint: kubectl skyhook uninstall gpu-tune PACKAGE\n",
+            Some(1)
+        )
+    );
+}

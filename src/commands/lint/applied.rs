@@ -2,7 +2,7 @@
 
 use crate::api::{DeploymentPolicy, Skyhook};
 use crate::cluster::applied::applied as applied_object;
-use crate::cluster::{Certainty, Cluster, decode_leniently};
+use crate::cluster::{Certainty, Cluster, Read, config_map, decode_leniently};
 use crate::lint::{Input, LintFinding, LintReport, Manifest};
 use crate::rules::Severity;
 
@@ -58,10 +58,20 @@ pub fn applied(input: &Input<'_>, report: &LintReport) -> Option<(Cluster, Vec<S
     let own: Vec<String> = own.map(|skyhook| skyhook.name().to_owned()).collect();
     let policies = accepted.policies.iter().map(|p| p.metadata.name.as_str());
     let policies: Vec<&str> = policies.collect();
-    let applied = cluster.with_applied(
+    let mut applied = cluster.with_applied(
         accepted.skyhooks,
         accepted.policies.iter().copied().cloned().collect(),
     );
+    if applied.config_maps.ok().is_none() {
+        // Until the edit, those of the operator are as the spec says.
+        let of_packages = cluster.skyhooks.items().iter().flat_map(|skyhook| {
+            let packages = skyhook.packages();
+            packages.map(|(name, package)| {
+                config_map::of_package(cluster.flavor(), skyhook, name, package)
+            })
+        });
+        applied.config_maps = Read::Ok(of_packages.collect());
+    }
     let concerned = applied.skyhooks.items().iter().filter(|skyhook| {
         let policy = skyhook.spec.deployment_policy.as_str();
         own.iter().any(|name| name == skyhook.name()) || policies.contains(&policy)

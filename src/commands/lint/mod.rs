@@ -109,6 +109,12 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let documents = Documents::parse(&files::read(&args.files)?);
     let (mut cluster, mut unread) = cluster(ctx, args.offline).await?;
     if let Some(cluster) = &mut cluster {
+        if args.operator_version.is_some() {
+            cluster
+                .active_api
+                .operator_version
+                .clone_from(&args.operator_version);
+        }
         let nodes = interrupted_nodes(&documents, cluster);
         ctx.read_workloads(cluster, nodes).await;
     }
@@ -168,7 +174,15 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let effects = cluster.as_ref().zip(applied.as_ref());
     let effects = effects.map(|(live, (applied, names))| model::effects(live, applied, names));
     let mut effects = effects.unwrap_or_default();
-    effects.retain(|effects| effects.unread.is_none());
+    effects.retain(|effects| {
+        if let Some(source) = effects.unread {
+            let skyhook = effects.skyhook;
+            ctx.warn(format!(
+                "{skyhook}: the effects are unknown without {source}"
+            ));
+        }
+        effects.unread.is_none()
+    });
     ctx.show(&LintView::new(
         &report,
         cluster.as_ref(),

@@ -168,12 +168,9 @@ fn summary(item: &SkyhookProgress) -> Line {
     }
 }
 
-/// Nothing more happens to it.
+/// Nothing more is to happen to it.
 fn ended(assessment: Assessment) -> bool {
-    matches!(
-        assessment,
-        Assessment::Complete | Assessment::Gone | Assessment::Disabled
-    )
+    matches!(assessment, Assessment::Complete | Assessment::Gone)
 }
 
 impl ctx::Aim for Live {
@@ -191,19 +188,26 @@ impl ctx::Aim for Live {
         if let Some(rate) = self.rate(&status) {
             whole.line(text::dim(rate));
         }
-        let items = status.document.items.iter();
-        let open = items.filter(|item| !ended(item.summary.assessment));
-        self.open = open
-            .map(|item| (item.name.clone(), item.summary.assessment))
-            .collect();
+        let items = || status.document.items.iter();
+        let open = items().filter(|item| !ended(item.summary.assessment));
+        let open = open.map(|item| (item.name.clone(), item.summary.assessment));
+        let before = std::mem::replace(&mut self.open, open.collect());
+        let vanished = items().find(|item| {
+            let was = before.iter().find(|(name, _)| *name == item.name);
+            let gone = item.summary.assessment == Assessment::Gone;
+            gone && was.is_some_and(|(_, was)| *was != Assessment::Deleting)
+        });
         self.first = (!self.looked).then(|| news.clone());
         self.looked = true;
         self.whole = whole.clone();
         AimProgress {
-            state: if self.open.is_empty() {
-                Wait::Met
-            } else {
-                Wait::Pending(String::new())
+            state: match vanished {
+                Some(item) => Wait::Never(
+                    format!("{} was deleted before it was complete", item.name),
+                    None,
+                ),
+                None if self.open.is_empty() => Wait::Met,
+                None => Wait::Pending(String::new()),
             },
             whole,
             news,
@@ -218,6 +222,17 @@ impl ctx::Aim for Live {
         if self.open.iter().any(progresses) {
             self.blockers.clear();
             return Vec::new();
+        }
+        if self
+            .open
+            .iter()
+            .all(|(_, assessment)| *assessment == Assessment::Disabled)
+        {
+            let disabled = self
+                .open
+                .iter()
+                .map(|(name, _)| format!("{name} is disabled"));
+            return disabled.collect();
         }
         let goal = |name: &str| match cluster.skyhook(name) {
             Some(skyhook) if skyhook.deleting() => Goal::Deletion,

@@ -96,16 +96,16 @@ async fn watch(ctx: &mut Ctx, args: &Args, needs: &[Source]) -> Result<Exit> {
         () = ctx::interrupt() => None,
         ended = ctx.wait(&mut live, cluster, timeout) => Some(ended?),
     };
-    if ended == Some(Ended::Blocked) {
-        let found = Diagnosis::of_blockers(&live.blockers);
-        ctx.show(&found.expect("it is blocked by what was found"))?;
+    if let (Some(Ended::Blocked), Some(found)) = (&ended, Diagnosis::of_blockers(&live.blockers)) {
+        ctx.show(&found)?;
         return Ok(Exit::Findings);
     }
     ctx.show(&live.last(ctx.redraws()))?;
     match ended {
         None => Ok(Exit::Interrupted),
         Some(Ended::TimedOut(_)) => Err(watched::timed_out(args.timeout)),
-        Some(Ended::Met | Ended::Blocked) => Ok(Exit::Done),
+        Some(Ended::Blocked) => Ok(Exit::Findings),
+        Some(Ended::Met) => Ok(Exit::Done),
     }
 }
 

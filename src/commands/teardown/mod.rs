@@ -14,7 +14,7 @@ use crate::cluster::live::WATCHED;
 use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::{Write, command};
 use crate::ctx::{CommandOptions, Ctx, PlanWait, PlannedAim};
-use crate::error::{Exit, Result};
+use crate::error::{Error, Exit, Result};
 use crate::plan::build::applied;
 use crate::plan::{Change, Consequences, Grade, Plan, PlanStage, Step, WaitCondition, WaitFor};
 use crate::rules::Scope;
@@ -61,6 +61,10 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let cluster = ctx
         .load_or_leftovers(&Scope::default().needs(), &Source::DECIDING)
         .await?;
+    if ctx.global().reading.api.is_some() && !cluster.legacy.items().is_empty() {
+        let both = "teardown deletes the custom resources of both APIs; --api does not limit it";
+        return Err(Error::usage(both).hint("kubectl skyhook teardown --dry-run"));
+    }
     let mut teardown = Teardown::of(&cluster, args.tolerate);
     let plan = teardown.plan(&cluster, args.timeout);
     let preview_exit = teardown.preview_exit(&cluster);

@@ -111,7 +111,7 @@ impl ctx::Aim for Progress {
         let skyhook = match self.skyhook.find(cluster) {
             Ok(Some(skyhook)) => skyhook,
             Ok(None) => {
-                let why = format!("{} is gone", self.skyhook.name);
+                let why = format!("{} was deleted", self.skyhook.name);
                 return look(Wait::Never(why, None), Text::new(), Vec::new());
             }
             Err(why) => return cannot(why),

@@ -22,7 +22,8 @@ lint_rule! {
 fn check(input: &Input<'_>, findings: &mut LintFindings) {
     for (manifest, skyhook) in input.skyhooks() {
         let nodes = input.selected(skyhook).map_or(0, |nodes| nodes.len());
-        let Some(live) = input.live(manifest).filter(|_| nodes > 1) else {
+        let runs = nodes > 1 && skyhook.runs();
+        let Some(live) = input.live(manifest).filter(|_| runs) else {
             continue;
         };
         for (name, package) in skyhook.packages() {
@@ -57,12 +58,12 @@ fn change<'a>(
     before: &Package,
     after: &'a Package,
 ) -> Option<(&'static str, &'static str, Option<&'a str>)> {
-    if after.uninstall().apply && !before.uninstall().apply {
-        return Some(("the uninstall", "uninstall", after.pending_interrupt(&[])));
-    }
     if before.version != after.version {
         let raised = go_version(&after.version) > go_version(&before.version);
         return raised.then(|| ("the upgrade", "version", after.pending_interrupt(&[])));
+    }
+    if after.uninstall().apply && !before.uninstall().apply {
+        return Some(("the uninstall", "uninstall", after.pending_interrupt(&[])));
     }
     if before.config_map == after.config_map || before.config_map.is_empty() {
         return None;

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::{NODEWRIGHT, SKYHOOK, cr, delete_at_once, driver, policy, teardown, tuning};
 use crate::support::fake_api::FakeApi;
+use crate::support::run::run;
 use crate::support::test_cluster::TestCluster;
 
 #[test]
@@ -66,5 +67,27 @@ fn older_api_objects_are_deleted_before_newer() {
             format!("{old}/deploymentpolicies/careful"),
             format!("{new}/deploymentpolicies/careful"),
         ]
+    );
+}
+
+/// Both would go, whatever the flag says.
+#[test]
+fn one_api_cannot_be_chosen_where_both_have_objects() {
+    let items = json!([
+        cr(SKYHOOK, "gpu", 200, tuning()),
+        cr(NODEWRIGHT, "net", 200, tuning())
+    ]);
+    let files = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
+    let ran = run("teardown --dry-run --api skyhook --from -")
+        .stdin(files)
+        .output();
+    assert_eq!(
+        ran.parts(),
+        (
+            "",
+            "error: teardown deletes the custom resources of both APIs; --api does not limit it\n\
+             hint: kubectl skyhook teardown --dry-run\n",
+            Some(64)
+        )
     );
 }

@@ -13,7 +13,7 @@ use crate::support::run::Child;
 #[test]
 fn killed_canary_is_finished_by_repeating_the_command() {
     let cluster = TestCluster::captured_with_operator("apply-erroring");
-    let reset = "reset gpu-tune --canary 1 --max-failures 3 --max-parallel 1 --confirm";
+    let reset = "reset gpu-tune --canary 1 --pause-between 100ms --max-failures 3 --max-parallel 1 --confirm";
     let child = Child::default();
     let last = cluster.fake.on("PATCH nodes node-3");
     last.after(child.kill());

@@ -32,7 +32,10 @@ impl UninstallRow {
 
 impl Uninstall {
     pub(super) fn fails(self) -> bool {
-        matches!(self, Uninstall::Failing | Uninstall::Malformed)
+        matches!(
+            self,
+            Uninstall::Failing | Uninstall::Blocked | Uninstall::Malformed
+        )
     }
 
     fn line(self) -> Line {
