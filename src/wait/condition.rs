@@ -272,7 +272,7 @@ fn uninstalled(
             && e.alive()
             && package.is_none_or(|p| p == e.package)
     });
-    let requested = skyhook.is_some_and(|s| s.packages().any(|(name, _)| asked(name)));
+    let requested = skyhook.is_none_or(Skyhook::requests_uninstall);
     match (left.len(), running.count()) {
         (0, 0) if package.is_none() && installed && !requested => Wait::Never(
             format!(

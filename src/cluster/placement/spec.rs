@@ -5,6 +5,12 @@ use crate::api::{Entry, NodeState, Package, Skyhook, Stage, State};
 use crate::cluster::NodeRecord;
 
 impl Skyhook {
+    /// Whether any uninstall is requested, by a package or by the deletion.
+    pub fn requests_uninstall(&self) -> bool {
+        let mut packages = self.packages();
+        self.deleting() || packages.any(|(_, package)| self.uninstall_asked_by(package).is_some())
+    }
+
     /// The cause of a package's uninstall, if requested.
     pub fn uninstall_asked_by(&self, package: &Package) -> Option<AskedBy> {
         let uninstall = package.uninstall();

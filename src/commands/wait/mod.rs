@@ -3,6 +3,7 @@ pub mod waited;
 use std::time::Duration;
 
 use self::waited::Waited;
+use crate::api::Skyhook;
 use crate::args::duration::duration;
 use crate::args::named;
 use crate::cluster::live::WATCHED;
@@ -129,7 +130,11 @@ impl Args {
         }
         let mut names = self.names.clone();
         if names.is_empty() {
-            names.extend(cluster.skyhooks.items().iter().map(|s| s.name().to_owned()));
+            let all = cluster.skyhooks.items();
+            let uninstalls = self.condition == Condition::Uninstalled(None)
+                && all.iter().any(Skyhook::requests_uninstall);
+            let concerned = all.iter().filter(|s| !uninstalls || s.requests_uninstall());
+            names.extend(concerned.map(|s| s.name().to_owned()));
         }
         if names.is_empty() && self.condition != Condition::Deleted {
             return Err(Error::failed(format!(
