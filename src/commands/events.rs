@@ -94,7 +94,7 @@ async fn watch(ctx: &mut Ctx, args: &Args, cluster: Cluster) -> Result<Exit> {
     match ended {
         None => Ok(Exit::Interrupted),
         Some(Ended::TimedOut(_)) => Err(watched::timed_out(args.timeout)),
-        Some(Ended::Met | Ended::Blocked) => Ok(Exit::Done),
+        Some(Ended::Met | Ended::Blocked(_)) => Ok(Exit::Done),
     }
 }
 

@@ -34,8 +34,8 @@ const UNCHANGED_FACTOR: u32 = 4;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
     Met,
-    /// By what the goal says in [`Aim::blocked`].
-    Blocked,
+    /// The answer of [`Aim::blocked`].
+    Blocked(Vec<String>),
     /// With the progress until then.
     TimedOut(String),
 }
@@ -167,7 +167,7 @@ fn over(state: &Wait) -> bool {
 fn ended(state: Wait) -> Result<Ended> {
     match state {
         Wait::Met => Ok(Ended::Met),
-        Wait::Blocked(_) => Ok(Ended::Blocked),
+        Wait::Blocked(blockers) => Ok(Ended::Blocked(blockers)),
         Wait::Pending(progress) => Ok(Ended::TimedOut(progress)),
         Wait::Never(why, hint) => Err(hint.into_iter().fold(Error::failed(why), Error::hint)),
     }
@@ -201,7 +201,7 @@ async fn watch_for(
     let mut last = Instant::now();
     let mut next = last + first;
     let mut next_look = last;
-    // The next look without a change, for ages and what is not watched.
+    // When a screen is drawn again without a change: it shows ages and unwatched sources.
     let mut next_unchanged = last;
     let mut changed = true;
     shown.tick();

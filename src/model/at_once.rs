@@ -22,9 +22,8 @@ impl AtOnce {
     }
 
     /// The strategy decides the size of a batch, not the budget (operator `createNewBatch`); the reported `ceiling` is the
-    /// budget, and limits a batch only without a strategy. The size of a running linear or exponential batch is unknown: the
-    /// operator may count a part of it as a batch of its own when no node happens to be in progress, and records the size
-    /// of that part.
+    /// budget, and limits a batch only without a strategy. The size of a running linear or exponential batch is unknown: if no
+    /// node is in progress at a pass, the operator counts part of a batch as one of its own, and records the size of that.
     pub(super) fn of(resource: &Resource<'_>, name: &str) -> AtOnce {
         let mut compartments = resource.compartments.iter();
         let compartment = compartments.find(|compartment| compartment.name == name);

@@ -1,4 +1,4 @@
-//! Jobs and Pods of package stages, and what the operator has noted on them.
+//! Jobs and Pods of package stages, with the operator's annotations on them.
 
 use crate::api::{ApiFlavor, Executor, Skyhook};
 use crate::cluster::{Cluster, PackageRun, PackageRuns};

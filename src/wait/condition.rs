@@ -23,7 +23,7 @@ pub enum Condition {
     Erroring,
 }
 
-/// A custom resource that is waited for.
+/// The custom resource of a wait.
 pub struct AwaitedResource {
     pub name: String,
     uid: Option<String>,

@@ -15,7 +15,7 @@ const NODES: usize = 600;
 const POOL: usize = 200;
 const IMAGES: usize = 40;
 
-/// Commands that print whatever they read.
+/// Commands that read the cluster.
 const COMMANDS: [&str; 14] = [
     "node status",
     "node status -o json",

@@ -151,7 +151,7 @@ fn node(n: usize, nodes: usize) -> Vec<Value> {
     objects
 }
 
-/// What the kubelet says about a failing pod, and the operator about a stage that begins.
+/// Events of the kubelet about a failing pod, and of the operator about a stage that begins.
 fn event(skyhook: &str, node: &str, pod: &str, fails: bool) -> Value {
     let (kind, name, reason, message) = if fails {
         let message =

@@ -185,10 +185,14 @@ fn what_is_disabled_is_not_complete() {
     let cluster = TestCluster::captured("disabled-midway");
     let ran = cluster.run("status -w gpu-tune --timeout 30s");
     ran.expect_code(2);
-    assert!(
-        ran.stdout.contains("gpu-tune  Disabled 33% (1/3)"),
-        "{}",
-        ran.transcript()
+    let why = "SKY205 the node does not start the pod for stage apply of package tuning";
+    assert_eq!(
+        lines(&ran),
+        [format!("gpu-tune  Disabled 33% (1/3): {why}")]
+    );
+    assert_eq!(
+        ran.stderr,
+        "error: gpu-tune is disabled\nhint: kubectl skyhook enable NAME\n"
     );
 }
 
@@ -201,6 +205,13 @@ fn deletion_before_completion_is_no_success() {
     });
     let ran = watch(&fake, "gpu");
     ran.expect_code(1);
+    assert_eq!(
+        lines(&ran),
+        [
+            "gpu  Progressing 0% (0/1): driver apply next on 1 node",
+            "gpu  Gone -: gone, but its annotations or labels are still on 1 node",
+        ]
+    );
     assert_eq!(
         ran.stderr,
         "error: gpu was deleted before it was complete\n"

@@ -63,7 +63,7 @@ pub fn applied(input: &Input<'_>, report: &LintReport) -> Option<(Cluster, Vec<S
         accepted.policies.iter().copied().cloned().collect(),
     );
     if applied.config_maps.ok().is_none() {
-        // Until the edit, those of the operator are as the spec says.
+        // Assume that the operator has made its ConfigMaps of the live spec.
         let of_packages = cluster.skyhooks.items().iter().flat_map(|skyhook| {
             let packages = skyhook.packages();
             packages.map(|(name, package)| {

@@ -173,16 +173,13 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let applied = applied::applied(&input, &report);
     let effects = cluster.as_ref().zip(applied.as_ref());
     let effects = effects.map(|(live, (applied, names))| model::effects(live, applied, names));
-    let mut effects = effects.unwrap_or_default();
-    effects.retain(|effects| {
-        if let Some(source) = effects.unread {
-            let skyhook = effects.skyhook;
-            ctx.warn(format!(
-                "{skyhook}: the effects are unknown without {source}"
-            ));
-        }
-        effects.unread.is_none()
-    });
+    let effects = effects.unwrap_or_default().into_iter();
+    let (unknown, effects): (Vec<_>, Vec<_>) = effects.partition(|e| e.unread.is_some());
+    for (skyhook, source) in unknown.iter().filter_map(|e| Some((e.skyhook, e.unread?))) {
+        ctx.warn(format!(
+            "{skyhook}: its effects are unknown without {source}"
+        ));
+    }
     ctx.show(&LintView::new(
         &report,
         cluster.as_ref(),

@@ -1,5 +1,4 @@
-//! Events about custom resources, their pods, jobs and nodes; those with the same message share a row, whatever node or
-//! pod it names.
+//! Events of custom resources, their pods, jobs and nodes. Messages that differ only in the node or pod share a row.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +12,7 @@ use crate::view::{NodeSet, Table, age, cells, count};
 
 /// Runs of node names in a message.
 const RUNS: usize = 3;
-/// Stands for the names of nodes in a message.
+/// The placeholder for node names in a message.
 const NODES: &str = "\0";
 
 /// Events of one reason and message.

@@ -223,16 +223,13 @@ impl ctx::Aim for Live {
             self.blockers.clear();
             return Vec::new();
         }
-        if self
-            .open
-            .iter()
-            .all(|(_, assessment)| *assessment == Assessment::Disabled)
-        {
-            let disabled = self
-                .open
-                .iter()
-                .map(|(name, _)| format!("{name} is disabled"));
-            return disabled.collect();
+        let is_disabled =
+            |(_, assessment): &(String, Assessment)| *assessment == Assessment::Disabled;
+        if self.open.iter().all(is_disabled) {
+            let open = self.open.iter();
+            return open
+                .map(|(name, _)| format!("{name} is disabled"))
+                .collect();
         }
         let goal = |name: &str| match cluster.skyhook(name) {
             Some(skyhook) if skyhook.deleting() => Goal::Deletion,

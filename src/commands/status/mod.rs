@@ -18,9 +18,10 @@ use crate::commands::shared::mutes::MuteFlags;
 use crate::commands::shared::status::{self, StatusReport};
 use crate::commands::shared::{scope, selection, watched};
 use crate::ctx::{self, Ctx, Ended};
-use crate::error::{Exit, Result};
+use crate::error::{Error, Exit, Result};
 use crate::rules::mute::Mutes;
 use crate::rules::{self, Scope};
+use crate::view::list;
 
 /// Show the progress of each custom resource, on one page
 ///
@@ -96,7 +97,8 @@ async fn watch(ctx: &mut Ctx, args: &Args, needs: &[Source]) -> Result<Exit> {
         () = ctx::interrupt() => None,
         ended = ctx.wait(&mut live, cluster, timeout) => Some(ended?),
     };
-    if let (Some(Ended::Blocked), Some(found)) = (&ended, Diagnosis::of_blockers(&live.blockers)) {
+    if let (Some(Ended::Blocked(_)), Some(found)) = (&ended, Diagnosis::of_blockers(&live.blockers))
+    {
         ctx.show(&found)?;
         return Ok(Exit::Findings);
     }
@@ -104,7 +106,13 @@ async fn watch(ctx: &mut Ctx, args: &Args, needs: &[Source]) -> Result<Exit> {
     match ended {
         None => Ok(Exit::Interrupted),
         Some(Ended::TimedOut(_)) => Err(watched::timed_out(args.timeout)),
-        Some(Ended::Blocked) => Ok(Exit::Findings),
+        Some(Ended::Blocked(blockers)) => {
+            let disabled = Error {
+                exit: Exit::Findings,
+                ..Error::failed(list(&blockers))
+            };
+            Err(disabled.hint("kubectl skyhook enable NAME"))
+        }
         Some(Ended::Met) => Ok(Exit::Done),
     }
 }

@@ -89,7 +89,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             ctx.show(&waited)?;
             Ok(Exit::Done)
         }
-        Some(Ended::Blocked) => {
+        Some(Ended::Blocked(_)) => {
             let found = waited.blockers.as_ref().and_then(Diagnosis::of_blockers);
             ctx.show(&found.expect("it is blocked by what was found"))?;
             Ok(Exit::Findings)

@@ -70,7 +70,7 @@ fn older_api_objects_are_deleted_before_newer() {
     );
 }
 
-/// Both would go, whatever the flag says.
+/// `--api` does not limit a teardown.
 #[test]
 fn one_api_cannot_be_chosen_where_both_have_objects() {
     let items = json!([

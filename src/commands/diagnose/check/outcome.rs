@@ -127,7 +127,7 @@ impl Expectation {
     }
 }
 
-/// Where the operator says what stops it.
+/// The command that prints the operator's log.
 pub fn operator_log(cluster: &Cluster) -> String {
     match cluster.operator() {
         Some(operator) => format!(
