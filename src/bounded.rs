@@ -113,21 +113,14 @@ mod unix {
         if kind.is_fifo() {
             // The pipe of `<(…)` had its writer from the beginning.
             let is_inherited = ["/dev", "/proc"].iter().any(|at| path.starts_with(at));
-            let patience = if is_inherited {
-                Duration::ZERO
-            } else {
-                NO_WRITER
-            };
+            let patience = if is_inherited { Duration::ZERO } else { NO_WRITER };
             begin = first_byte(&mut file, patience)?;
             rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
         }
         Ok(Cursor::new(begin).chain(file))
     }
 
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "a pipe does not tell when its first writer opens it"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "a pipe does not tell when its first writer opens it")]
     fn wait(time: Duration) {
         std::thread::sleep(time);
     }
@@ -172,12 +165,7 @@ pub struct BoundedReader<R> {
 
 impl<R: Read> BoundedReader<R> {
     pub fn new(inner: R, most: u64) -> BoundedReader<R> {
-        BoundedReader {
-            inner,
-            most,
-            bytes: 0,
-            blanks: 0,
-        }
+        BoundedReader { inner, most, bytes: 0, blanks: 0 }
     }
 }
 
@@ -187,11 +175,7 @@ impl<R: Read> Read for BoundedReader<R> {
         let read = self.inner.read(buffer)?;
         self.bytes += read as u64;
         let trailing = buffer[..read].iter().rev().take_while(|b| blank(b)).count();
-        self.blanks = if trailing == read {
-            self.blanks + read as u64
-        } else {
-            trailing as u64
-        };
+        self.blanks = if trailing == read { self.blanks + read as u64 } else { trailing as u64 };
         if self.blanks > MOST_BLANKS {
             return Err(Excess::Blanks.into());
         }
@@ -210,14 +194,8 @@ pub struct Unpacked<R> {
 
 impl<R: Read> Unpacked<R> {
     pub fn new(packed: R) -> Unpacked<R> {
-        let packed = Counted {
-            inner: packed,
-            count: 0,
-        };
-        Unpacked {
-            packed: MultiGzDecoder::new(packed),
-            unpacked: 0,
-        }
+        let packed = Counted { inner: packed, count: 0 };
+        Unpacked { packed: MultiGzDecoder::new(packed), unpacked: 0 }
     }
 }
 
@@ -260,19 +238,12 @@ mod tests {
     fn what_never_ends_is_given_up() {
         for byte in [b' ', b'\n', 0] {
             let endless = std::io::repeat(byte);
-            assert_eq!(
-                excess(read(endless, u64::MAX)),
-                Some(Excess::Blanks),
-                "{byte}"
-            );
+            assert_eq!(excess(read(endless, u64::MAX)), Some(Excess::Blanks), "{byte}");
         }
         let endless = std::io::repeat(b'a');
         assert_eq!(excess(read(endless, MIB)), Some(Excess::Bytes(MIB)));
         let little = [b' '; PIECE + 1];
-        assert_eq!(
-            read(little.as_slice(), MIB).map(|b| b.len()).ok(),
-            Some(PIECE + 1)
-        );
+        assert_eq!(read(little.as_slice(), MIB).map(|b| b.len()).ok(), Some(PIECE + 1));
     }
 
     #[test]

@@ -73,10 +73,7 @@ pub async fn connect(
         (None, _) if connection.server.is_some() => Target::default(),
         (None, Some((host, port))) => Target::in_cluster(host, port),
         (None, None) => {
-            return Err(Error::NoKubeconfig(kubeconfig::looked_at(
-                None,
-                environment,
-            )));
+            return Err(Error::NoKubeconfig(kubeconfig::looked_at(None, environment)));
         }
     };
     let target = target.with_flags(connection)?;

@@ -170,11 +170,7 @@ impl Ctx {
     /// # Errors
     ///
     /// A required source that could not be read, for any reason.
-    pub async fn load_to_change(
-        &mut self,
-        needs: &[Source],
-        required: &[Source],
-    ) -> Result<Cluster> {
+    pub async fn load_to_change(&mut self, needs: &[Source], required: &[Source]) -> Result<Cluster> {
         let cluster = self.deciding().load_or(needs, false).await?;
         self.unread = unreadable::without(&cluster, needs, required)?;
         self.specs = ReadSpec::all(&cluster);
@@ -182,11 +178,7 @@ impl Ctx {
     }
 
     /// [`Ctx::load_to_change`], also from a cluster without the operator's API, whose nodes may still have keys.
-    pub async fn load_or_leftovers(
-        &mut self,
-        needs: &[Source],
-        required: &[Source],
-    ) -> Result<Cluster> {
+    pub async fn load_or_leftovers(&mut self, needs: &[Source], required: &[Source]) -> Result<Cluster> {
         let cluster = self.deciding().load_or(needs, true).await?;
         self.unread = unreadable::without(&cluster, needs, required)?;
         self.specs = ReadSpec::all(&cluster);
@@ -214,11 +206,7 @@ impl Ctx {
             let fields = self.of_nodes;
             let now = || time_of(&clock);
             // Boxed: two such futures would overflow the stack of a debug build.
-            let load = |only| {
-                Box::pin(live::load(
-                    &client, needs, fields, only, api, namespace, &now,
-                ))
-            };
+            let load = |only| Box::pin(live::load(&client, needs, fields, only, api, namespace, &now));
             let mut loaded = load(only.as_ref()).await;
             if let (Some(only), Ok(cluster)) = (&only, &loaded)
                 && cluster.named_only
@@ -250,8 +238,7 @@ impl Ctx {
         if !cluster.from_files {
             owner::look(&mut cluster);
         }
-        self.refused |=
-            unreadable::unread(&cluster, needs).any(|(_, reason)| reason.is_forbidden());
+        self.refused |= unreadable::unread(&cluster, needs).any(|(_, reason)| reason.is_forbidden());
         if self.global.reading.verbose.talks() {
             let active_api = &cluster.active_api;
             self.screen.note(format!(
@@ -287,10 +274,8 @@ impl Ctx {
 
     async fn connect(&self) -> std::result::Result<Connected, connect::Error> {
         let level = self.global.reading.verbose.0;
-        let trace = (level >= HttpTrace::FROM).then(|| HttpTrace {
-            level,
-            say: Arc::new(crate::screen::trace),
-        });
+        let trace =
+            (level >= HttpTrace::FROM).then(|| HttpTrace { level, say: Arc::new(crate::screen::trace) });
         let environment = Environment::of_process();
         connect::connect(&environment, &self.global.connection, self.verb, trace).await
     }
@@ -367,11 +352,7 @@ impl Ctx {
     }
 
     fn pass_on_warnings(&mut self) {
-        let warnings = self
-            .connected
-            .iter()
-            .flat_map(|c| c.warnings.take())
-            .collect::<Vec<_>>();
+        let warnings = self.connected.iter().flat_map(|c| c.warnings.take()).collect::<Vec<_>>();
         for warning in warnings {
             self.screen.warn(warning.as_str());
         }

@@ -43,22 +43,10 @@ impl Exit {
 
     /// Every code with its meaning, as the man page and the README print it.
     pub const ALL: [(Exit, &str); 8] = [
-        (
-            Exit::Done,
-            "success; for diagnose: no finding at or above --fail-on",
-        ),
-        (
-            Exit::Failed,
-            "error: the cluster or a file could not be read, or an object was not found",
-        ),
-        (
-            Exit::Findings,
-            "findings at or above --fail-on, or the awaited condition is blocked",
-        ),
-        (
-            Exit::Refused,
-            "refused: not confirmed, a precondition failed, or a limit was exceeded",
-        ),
+        (Exit::Done, "success; for diagnose: no finding at or above --fail-on"),
+        (Exit::Failed, "error: the cluster or a file could not be read, or an object was not found"),
+        (Exit::Findings, "findings at or above --fail-on, or the awaited condition is blocked"),
+        (Exit::Refused, "refused: not confirmed, a precondition failed, or a limit was exceeded"),
         (
             Exit::Partly,
             "partly applied: some objects were changed and some were not, or the result is unknown; collect: something is \
@@ -77,9 +65,7 @@ impl Exit {
     pub fn of_several(exits: impl IntoIterator<Item = Exit>) -> Exit {
         let exits: Vec<Exit> = exits.into_iter().collect();
         let mut order = Exit::PRECEDENCE.into_iter();
-        order
-            .find(|exit| exits.contains(exit))
-            .unwrap_or(Exit::Done)
+        order.find(|exit| exits.contains(exit)).unwrap_or(Exit::Done)
     }
 }
 
@@ -96,27 +82,17 @@ pub type Result<T> = std::result::Result<T, Error>;
 impl Error {
     /// Something went wrong. The message is lower-case and fits after `error: `.
     pub fn failed(message: impl fmt::Display) -> Error {
-        Error {
-            exit: Exit::Failed,
-            message: message.to_string(),
-            hints: Vec::new(),
-        }
+        Error { exit: Exit::Failed, message: message.to_string(), hints: Vec::new() }
     }
 
     /// An invalid command line.
     pub fn usage(message: impl fmt::Display) -> Error {
-        Error {
-            exit: Exit::Usage,
-            ..Error::failed(message)
-        }
+        Error { exit: Exit::Usage, ..Error::failed(message) }
     }
 
     /// Refused: not confirmed, a guard did not hold, or a cap was exceeded.
     pub fn refused(message: impl fmt::Display) -> Error {
-        Error {
-            exit: Exit::Refused,
-            ..Error::failed(message)
-        }
+        Error { exit: Exit::Refused, ..Error::failed(message) }
     }
 
     /// [`Error::refused`], before anything was changed.
@@ -141,11 +117,7 @@ impl Error {
     }
 
     /// [`Error::unknown`]; without a similar name, the hint lists up to five existing names.
-    pub fn unknown_among<'a>(
-        what: &str,
-        name: &str,
-        known: impl IntoIterator<Item = &'a str>,
-    ) -> Error {
+    pub fn unknown_among<'a>(what: &str, name: &str, known: impl IntoIterator<Item = &'a str>) -> Error {
         let mut known: Vec<&str> = known.into_iter().collect();
         known.sort_unstable();
         known.dedup();

@@ -13,9 +13,7 @@ const STACK: usize = 8 << 20;
 fn main() -> ExitCode {
     let run = || cli::main(std::env::args_os());
     let exit = thread::Builder::new().stack_size(STACK).spawn(run);
-    let exit = exit.map_or_else(
-        |_| cli::main(std::env::args_os()),
-        |thread| thread.join().unwrap_or(Exit::Failed),
-    );
+    let exit =
+        exit.map_or_else(|_| cli::main(std::env::args_os()), |thread| thread.join().unwrap_or(Exit::Failed));
     ExitCode::from(exit.code())
 }

@@ -14,19 +14,13 @@ pub struct Program {
 
 impl Program {
     /// The plugin under its own name.
-    pub const SKYHOOK: Program = Program {
-        plugin: "skyhook",
-        completes: false,
-    };
+    pub const SKYHOOK: Program = Program { plugin: "skyhook", completes: false };
 
     /// Derives the program from the first word of the command line.
     ///
     /// A name chosen by the user, such as `skyhook` or `skyhook-cli`, is the plugin too.
     pub fn of(argv0: &OsStr) -> Program {
-        let name = Path::new(argv0)
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy();
+        let name = Path::new(argv0).file_name().unwrap_or_default().to_string_lossy();
         let name = name.strip_suffix(".exe").unwrap_or(&name);
         let completed = name.strip_prefix("kubectl_complete-");
         let plugin = match completed.or(name.strip_prefix("kubectl-")) {
@@ -35,10 +29,7 @@ impl Program {
             Some("node_rollout") => "node-rollout",
             _ => "skyhook",
         };
-        Program {
-            plugin,
-            completes: completed.is_some(),
-        }
+        Program { plugin, completes: completed.is_some() }
     }
 
     /// The words to type: `kubectl skyhook`.

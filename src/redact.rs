@@ -33,9 +33,8 @@ pub fn address(server: &str) -> String {
 
 /// A text with all taken out of the URLs in it that may be a credential.
 pub fn urls(text: &str) -> String {
-    static USER: LazyLock<Regex> = LazyLock::new(|| {
-        pattern(r#"(?i)(?-u:\b)([a-z][a-z0-9+.-]*://)(?:[^\s"'<>]|<masked:[0-9a-f]+>)*@"#)
-    });
+    static USER: LazyLock<Regex> =
+        LazyLock::new(|| pattern(r#"(?i)(?-u:\b)([a-z][a-z0-9+.-]*://)(?:[^\s"'<>]|<masked:[0-9a-f]+>)*@"#));
     static QUERY: LazyLock<Regex> = LazyLock::new(|| {
         pattern(
             r"(?i)([?&][^=&\s]*(?:token|passw|pwd|secret|api-?key|auth|credential|signature)[^=&\s]*=)[^&\s]*",
@@ -76,28 +75,16 @@ mod tests {
     #[test]
     fn nothing_that_looks_like_a_secret_is_said() {
         for (said, shown) in [
-            (
-                r#"{"kind":"X","token":"abc","name":"n"}"#,
-                r#"{"kind":"X","token":"<masked>","name":"n"}"#,
-            ),
-            (
-                r#"{"status":{"Token" : "a\"b"}}"#,
-                r#"{"status":{"Token" : "<masked>"}}"#,
-            ),
+            (r#"{"kind":"X","token":"abc","name":"n"}"#, r#"{"kind":"X","token":"<masked>","name":"n"}"#),
+            (r#"{"status":{"Token" : "a\"b"}}"#, r#"{"status":{"Token" : "<masked>"}}"#),
             (r#"{"clientKeyData":"abc"#, r#"{"clientKeyData":"<masked>"#),
-            (
-                r#"{"client-key-data":"abc"}"#,
-                r#"{"client-key-data":"<masked>"}"#,
-            ),
+            (r#"{"client-key-data":"abc"}"#, r#"{"client-key-data":"<masked>"}"#),
             (r#"{"dbPassword":"abc"}"#, r#"{"dbPassword":"<masked>"}"#),
             ("the Bearer abc.def was no good", "the <masked> was no good"),
             ("Basic dXNlcjpwYXNz", "<masked>"),
             ("x eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOi.c2ln y", "x <masked> y"),
             ("/api?token=abc&x=1", "/api?token=<masked>&x=1"),
-            (
-                "no route to http://me:p/w@proxy:3128: refused",
-                "no route to http://proxy:3128: refused",
-            ),
+            ("no route to http://me:p/w@proxy:3128: refused", "no route to http://proxy:3128: refused"),
             (r#"{"name":"token-reader"}"#, r#"{"name":"token-reader"}"#),
             (
                 "registry/image@sha256:0123 of https://host/path",

@@ -69,8 +69,7 @@ impl Screen {
         let out_terminal = stdout.is_terminal();
         let err_terminal = stderr.is_terminal();
         let columns = |size: Option<(terminal_size::Width, terminal_size::Height)>| {
-            size.map(|(width, _)| usize::from(width.0))
-                .filter(|w| *w > 0)
+            size.map(|(width, _)| usize::from(width.0)).filter(|w| *w > 0)
         };
         Screen {
             out: OutputStream {
@@ -105,10 +104,7 @@ impl Screen {
 impl Screen<Vec<u8>, Vec<u8>> {
     /// Two pipes into memory, for tests.
     pub fn captured() -> Self {
-        Screen {
-            out: OutputStream::pipe(Vec::new()),
-            err: OutputStream::pipe(Vec::new()),
-        }
+        Screen { out: OutputStream::pipe(Vec::new()), err: OutputStream::pipe(Vec::new()) }
     }
 
     /// The text written to stdout and to stderr.
@@ -146,11 +142,7 @@ impl<O: Write, E: Write> Screen<O, E> {
 
     /// Prints data on stdout: unchanged for programs, with escaped control characters on a terminal.
     pub fn print(&mut self, data: &str) -> anyhow::Result<Shown> {
-        if self.out.terminal {
-            self.out.write(&harmless_lines(data))
-        } else {
-            self.out.write(data)
-        }
+        if self.out.terminal { self.out.write(&harmless_lines(data)) } else { self.out.write(data) }
     }
 
     /// Prints a piece of a log behind a prefix: byte for byte where a program reads it, harmless on a terminal.
@@ -195,11 +187,7 @@ impl<O: Write, E: Write> Screen<O, E> {
         for hint in hints {
             let hint = hint.as_ref();
             let whole = hint.starts_with("kubectl ");
-            let line = if whole {
-                text::command(hint).into()
-            } else {
-                text::prose(hint)
-            };
+            let line = if whole { text::command(hint).into() } else { text::prose(hint) };
             text.item("hint: ", line);
         }
         self.aside(&text);
@@ -220,9 +208,8 @@ impl<O: Write, E: Write> Screen<O, E> {
     /// A text as shown on stdout, for callers that redraw it: cut to the current size of the terminal, the middle first.
     pub fn drawn_out(&mut self, text: &Text) -> String {
         let size = terminal_size::terminal_size_of(io::stdout());
-        let (columns, rows) = size.map_or((80, 24), |(width, height)| {
-            (usize::from(width.0), usize::from(height.0))
-        });
+        let (columns, rows) =
+            size.map_or((80, 24), |(width, height)| (usize::from(width.0), usize::from(height.0)));
         self.out.width = Some(columns);
         let mut lines = text.lines(Layout::columns(columns));
         // One row for the line below the text, and one for the cursor.
@@ -255,13 +242,7 @@ impl<O: Write, E: Write> Screen<O, E> {
 impl<W: Write> OutputStream<W> {
     /// Not a terminal: no width, no colours.
     pub fn pipe(writer: W) -> OutputStream<W> {
-        OutputStream {
-            writer,
-            width: None,
-            terminal: false,
-            redraws: false,
-            colour: false,
-        }
+        OutputStream { writer, width: None, terminal: false, redraws: false, colour: false }
     }
 
     fn text(&mut self, text: &Text, headers: bool) -> anyhow::Result<Shown> {
@@ -289,10 +270,7 @@ impl<W: Write> OutputStream<W> {
     }
 
     fn layout(&self, headers: bool) -> Layout {
-        Layout {
-            width: self.width,
-            headers,
-        }
+        Layout { width: self.width, headers }
     }
 
     fn append(&self, out: &mut String, line: &Line) {

@@ -4,12 +4,7 @@
 pub fn near<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let mut near: Vec<(usize, &str)> = known
         .into_iter()
-        .map(|k| {
-            (
-                strsim::damerau_levenshtein(&name.to_lowercase(), &k.to_lowercase()),
-                k,
-            )
-        })
+        .map(|k| (strsim::damerau_levenshtein(&name.to_lowercase(), &k.to_lowercase()), k))
         .filter(|(distance, k)| {
             let length = name.chars().count().max(k.chars().count());
             *distance <= 1 + length / 4 || k.starts_with(name)
@@ -27,10 +22,7 @@ mod tests {
     #[test]
     fn near_names_are_few_and_nearest_first() {
         let known = ["gpu-tune", "gpu-tone", "kernel", "gpu-tuned", "gpu-t"];
-        assert_eq!(
-            near("gpu-tunr", known),
-            ["gpu-tune", "gpu-tone", "gpu-tuned"]
-        );
+        assert_eq!(near("gpu-tunr", known), ["gpu-tune", "gpu-tone", "gpu-tuned"]);
         assert_eq!(near("zzz", known), Vec::<&str>::new());
     }
 }

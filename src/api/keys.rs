@@ -9,10 +9,7 @@ use super::object_name::{is_object_name, is_word};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodeKey<'a> {
     /// The state machine: one map per custom resource, or one key per package (upstream #448).
-    NodeState {
-        skyhook: &'a str,
-        package: Option<&'a str>,
-    },
+    NodeState { skyhook: &'a str, package: Option<&'a str> },
     /// The operator's verdict; an annotation and a label of the same key.
     Status(&'a str),
     /// The custom resource cordoned the node.
@@ -38,9 +35,7 @@ pub enum NodeKey<'a> {
 impl<'a> NodeKey<'a> {
     /// Whether a key is the operator's, of either API: it describes progress, not the node.
     pub fn is_ours(key: &str) -> bool {
-        ApiFlavor::ALL
-            .iter()
-            .any(|flavor| NodeKey::parse(*flavor, key).is_some())
+        ApiFlavor::ALL.iter().any(|flavor| NodeKey::parse(*flavor, key).is_some())
     }
 
     /// Whether the key holds a node state, of either API.
@@ -58,11 +53,7 @@ impl<'a> NodeKey<'a> {
     pub fn parse(flavor: ApiFlavor, key: &'a str) -> Option<NodeKey<'a>> {
         let suffix = key.strip_prefix(flavor.group())?.strip_prefix('/')?;
         let key = NodeKey::of_suffix(suffix);
-        Some(if key.is_well_named() {
-            key
-        } else {
-            NodeKey::Unknown
-        })
+        Some(if key.is_well_named() { key } else { NodeKey::Unknown })
     }
 
     /// The custom resource that the key belongs to.
@@ -85,14 +76,8 @@ impl<'a> NodeKey<'a> {
         }
         match suffix.split_once('_') {
             Some(("nodeState", rest)) => match rest.split_once('_') {
-                Some((skyhook, package)) => NodeKey::NodeState {
-                    skyhook,
-                    package: Some(package),
-                },
-                None => NodeKey::NodeState {
-                    skyhook: rest,
-                    package: None,
-                },
+                Some((skyhook, package)) => NodeKey::NodeState { skyhook, package: Some(package) },
+                None => NodeKey::NodeState { skyhook: rest, package: None },
             },
             Some(("status", skyhook)) => NodeKey::Status(skyhook),
             Some(("cordon", skyhook)) => NodeKey::Cordon(skyhook),
@@ -109,19 +94,16 @@ impl<'a> NodeKey<'a> {
     /// Whether the names in the key are such as objects and packages can have.
     fn is_well_named(&self) -> bool {
         match *self {
-            NodeKey::NodeState { skyhook, package } => {
-                is_object_name(skyhook) && package.is_none_or(is_word)
-            }
+            NodeKey::NodeState { skyhook, package } => is_object_name(skyhook) && package.is_none_or(is_word),
             NodeKey::Status(skyhook)
             | NodeKey::Cordon(skyhook)
             | NodeKey::Version(skyhook)
             | NodeKey::DrainStart(skyhook)
             | NodeKey::DrainBlocked(skyhook)
             | NodeKey::Condition { skyhook, .. } => is_object_name(skyhook),
-            NodeKey::AutoTaint(_)
-            | NodeKey::RuntimeRequiredCordon
-            | NodeKey::Ignore
-            | NodeKey::Unknown => true,
+            NodeKey::AutoTaint(_) | NodeKey::RuntimeRequiredCordon | NodeKey::Ignore | NodeKey::Unknown => {
+                true
+            }
         }
     }
 }
@@ -152,23 +134,14 @@ mod tests {
             format!("{:?}", NodeKey::parse(ApiFlavor::Skyhook, &key))
         };
         for (suffix, expected) in [
-            (
-                "nodeState_gpu",
-                r#"Some(NodeState { skyhook: "gpu", package: None })"#,
-            ),
-            (
-                "nodeState_gpu_driver",
-                r#"Some(NodeState { skyhook: "gpu", package: Some("driver") })"#,
-            ),
+            ("nodeState_gpu", r#"Some(NodeState { skyhook: "gpu", package: None })"#),
+            ("nodeState_gpu_driver", r#"Some(NodeState { skyhook: "gpu", package: Some("driver") })"#),
             ("status_gpu", r#"Some(Status("gpu"))"#),
             ("cordon_gpu", r#"Some(Cordon("gpu"))"#),
             ("autoTaint_example.com", r#"Some(AutoTaint("example.com"))"#),
             ("runtimeRequiredCordon", "Some(RuntimeRequiredCordon)"),
             ("ignore", "Some(Ignore)"),
-            (
-                "gpu/NotReady",
-                r#"Some(Condition { skyhook: "gpu", kind: "NotReady" })"#,
-            ),
+            ("gpu/NotReady", r#"Some(Condition { skyhook: "gpu", kind: "NotReady" })"#),
             ("novel", "Some(Unknown)"),
             ("cordon_--insecure-skip-tls-verify", "Some(Unknown)"),
             ("nodeState_gpu_--all", "Some(Unknown)"),

@@ -229,8 +229,7 @@ mod tests {
 
     #[test]
     fn labels_are_in_order_and_the_last_of_equal_keys_counts() {
-        let labels: Labels =
-            serde_json::from_str(r#"{"b": "1", "a": "2", "b": "3"}"#).expect("labels");
+        let labels: Labels = serde_json::from_str(r#"{"b": "1", "a": "2", "b": "3"}"#).expect("labels");
         let pairs: Vec<(&str, &str)> = labels.iter().map(|(k, v)| (&**k, &**v)).collect();
         assert_eq!(pairs, [("a", "2"), ("b", "3")]);
         assert_eq!(labels.value("b"), Some("3"));
@@ -241,10 +240,7 @@ mod tests {
     fn only_values_that_differ_are_kept_for_each_object() {
         let of = |host: &str, zone: &str| -> Labels {
             let pairs = [("host", host), ("os", "linux"), ("zone", zone)];
-            pairs
-                .map(|(key, value)| (key.into(), value.into()))
-                .into_iter()
-                .collect()
+            pairs.map(|(key, value)| (key.into(), value.into())).into_iter().collect()
         };
         let (first, second) = (of("n1", "a"), of("n2", "a"));
         assert!(Arc::ptr_eq(&first.like, &second.like));
@@ -263,30 +259,15 @@ mod tests {
             let labels: Labels = serde_json::from_str(text).expect("labels");
             let pairs = labels.iter().map(|(k, v)| format!("{k}={v}"));
             let beginning = labels.beginning_with("b").map(|(k, v)| format!("{k}={v}"));
-            (
-                pairs.collect::<Vec<_>>().join(","),
-                beginning.collect::<Vec<_>>().join(","),
-            )
+            (pairs.collect::<Vec<_>>().join(","), beginning.collect::<Vec<_>>().join(","))
         };
         for (text, all, with_b) in [
             (r#"{"a": "1", "b": "2", "c": "3"}"#, "a=1,b=2,c=3", "b=2"),
             (r#"{"a": "1", "b": "4", "c": "3"}"#, "a=1,b=4,c=3", "b=4"),
             (r#"{"a": "5", "b": "6"}"#, "a=5,b=6", "b=6"),
-            (
-                r#"{"a": "5", "b": "7", "bc": "8"}"#,
-                "a=5,b=7,bc=8",
-                "b=7,bc=8",
-            ),
-            (
-                r#"{"a": "9", "aa": "0", "b": "7", "b": "8"}"#,
-                "a=9,aa=0,b=8",
-                "b=8",
-            ),
-            (
-                r#"{"a": "9", "aa": "1", "b": "7", "a": "8"}"#,
-                "a=8,aa=1,b=7",
-                "b=7",
-            ),
+            (r#"{"a": "5", "b": "7", "bc": "8"}"#, "a=5,b=7,bc=8", "b=7,bc=8"),
+            (r#"{"a": "9", "aa": "0", "b": "7", "b": "8"}"#, "a=9,aa=0,b=8", "b=8"),
+            (r#"{"a": "9", "aa": "1", "b": "7", "a": "8"}"#, "a=8,aa=1,b=7", "b=7"),
             (r#"{"b": "7", "aa": "1", "a": "9"}"#, "a=9,aa=1,b=7", "b=7"),
             ("{}", "", ""),
             (r#"{"b": "1"}"#, "b=1", "b=1"),

@@ -71,12 +71,7 @@ pub(super) fn without_status<'de, D: Deserializer<'de>>(from: D) -> Result<Value
 
 /// Decodes [`Meta`] without `managedFields`: those of pods and Jobs are not used, and are most of a pod.
 #[derive(Default, Deserialize)]
-#[serde(
-    remote = "Meta",
-    default,
-    rename_all = "camelCase",
-    expecting = "a map"
-)]
+#[serde(remote = "Meta", default, rename_all = "camelCase", expecting = "a map")]
 pub struct WithoutManagers {
     name: String,
     namespace: Option<String>,
@@ -168,9 +163,6 @@ mod tests {
     #[test]
     fn metadata_that_is_a_text_is_refused() {
         let refused = WithoutManagers::deserialize(json!("pod")).expect_err("it is a text");
-        assert_eq!(
-            refused.to_string(),
-            "invalid type: string \"pod\", expected a map"
-        );
+        assert_eq!(refused.to_string(), "invalid type: string \"pod\", expected a map");
     }
 }

@@ -106,10 +106,7 @@ impl NodeState {
             Ok(read) => {
                 for entry in read {
                     values.push(entry.value.clone());
-                    let entry = Entry {
-                        annotation,
-                        ..entry
-                    };
+                    let entry = Entry { annotation, ..entry };
                     match places.get(&entry.key) {
                         Some(&place) => self.entries[place] = entry,
                         None => {
@@ -120,11 +117,9 @@ impl NodeState {
                 }
                 self.by_key.extend(&self.entries);
             }
-            Err(error) => self.malformed.push(Malformed {
-                annotation: key.to_owned(),
-                text: text.to_owned(),
-                error,
-            }),
+            Err(error) => {
+                self.malformed.push(Malformed { annotation: key.to_owned(), text: text.to_owned(), error })
+            }
         }
         self.annotations.push(Annotation {
             key: key.into(),
@@ -170,9 +165,7 @@ impl NodeState {
 
     /// The annotation keys and their texts on the node.
     pub fn annotations(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.annotations
-            .iter()
-            .map(|a| (a.key.as_str(), a.text.as_str()))
+        self.annotations.iter().map(|a| (a.key.as_str(), a.text.as_str()))
     }
 
     /// The annotation with the entry moved to another stage and state; every other byte stays.
@@ -182,10 +175,7 @@ impl NodeState {
         let entry = self.entry(key)?;
         let annotation = &self.annotations[entry.annotation];
         let value = &annotation.text[entry.value.clone()];
-        let edited = edit_members(
-            value,
-            [("stage", stage.as_str()), ("state", state.as_str())],
-        );
+        let edited = edit_members(value, [("stage", stage.as_str()), ("state", state.as_str())]);
         let mut text = annotation.text.to_string();
         text.replace_range(entry.value.clone(), &edited);
         Some((annotation.key.to_string(), text))
@@ -236,10 +226,7 @@ impl NodeState {
             return Some((annotation.key.to_string(), None));
         }
         let text = &annotation.text;
-        let at = values
-            .iter()
-            .position(|v| *v == entry.value)
-            .expect("the entry is among them");
+        let at = values.iter().position(|v| *v == entry.value).expect("the entry is among them");
         let range = if at == 0 {
             let open = text.find('{').expect("an object") + 1;
             let comma = entry.value.end + text[entry.value.end..].find(',').expect("a next entry");
@@ -256,9 +243,7 @@ impl NodeState {
         // An overridden duplicate must not become effective.
         let mut again = NodeState::default();
         again.add(&annotation.key, None, &left);
-        again
-            .without(key)
-            .or_else(|| Some((annotation.key.to_string(), Some(left))))
+        again.without(key).or_else(|| Some((annotation.key.to_string(), Some(left))))
     }
 }
 
@@ -273,10 +258,7 @@ fn read(text: &str, one_package: bool) -> Result<Vec<Entry>, String> {
     if text.trim() == "null" {
         return Ok(Vec::new());
     }
-    members(text)?
-        .into_iter()
-        .map(|(key, raw)| read_entry(raw.get(), Some(key), text))
-        .collect()
+    members(text)?.into_iter().map(|(key, raw)| read_entry(raw.get(), Some(key), text)).collect()
 }
 
 fn read_entry(value: &str, key: Option<String>, text: &str) -> Result<Entry, String> {
@@ -284,17 +266,12 @@ fn read_entry(value: &str, key: Option<String>, text: &str) -> Result<Entry, Str
         Some(key) => format!("entry {key:?}: {error}"),
         None => error,
     })?;
-    let (name, version) = (
-        fields.name.unwrap_or_default(),
-        fields.version.unwrap_or_default(),
-    );
+    let (name, version) = (fields.name.unwrap_or_default(), fields.version.unwrap_or_default());
     let stage = fields.stage.unwrap_or_default();
     let key = key.unwrap_or_else(|| format!("{name}|{version}"));
     let words = [&*key, &*name, &*version, &*stage];
     if let Some(flag) = words.iter().find(|word| !is_word(word)) {
-        return Err(format!(
-            "{flag:?} is not a name, version or stage of a package"
-        ));
+        return Err(format!("{flag:?} is not a name, version or stage of a package"));
     }
     Ok(Entry {
         key: key.into(),
@@ -316,9 +293,10 @@ fn read_fields(value: &str) -> Result<Fields, String> {
     }
     // A derived struct would take an array for an object; the operator's decoder does not.
     let members = members(value)?;
-    let plain = members.iter().enumerate().all(|(at, (name, _))| {
-        member(name) == name && members[..at].iter().all(|(other, _)| other != name)
-    });
+    let plain = members
+        .iter()
+        .enumerate()
+        .all(|(at, (name, _))| member(name) == name && members[..at].iter().all(|(other, _)| other != name));
     if plain {
         return serde_json::from_str(value).map_err(|e| e.to_string());
     }
@@ -336,15 +314,7 @@ fn read_fields(value: &str) -> Result<Fields, String> {
 
 /// The name by which the operator's decoder knows a member.
 fn member(name: &str) -> &str {
-    const MEMBERS: [&str; 7] = [
-        "name",
-        "version",
-        "image",
-        "containerSHA",
-        "stage",
-        "state",
-        "restarts",
-    ];
+    const MEMBERS: [&str; 7] = ["name", "version", "image", "containerSHA", "stage", "state", "restarts"];
     let known = MEMBERS.iter().find(|m| m.eq_ignore_ascii_case(name));
     known.copied().unwrap_or(name)
 }

@@ -140,12 +140,7 @@ mod tests {
         assert!(field("status.conditions[1].lastTransitionTime", time.clone()).is_mere_time);
         assert!(!field("metadata.deletionTimestamp", time).is_mere_time);
         assert!(!field("eventTime", json!(7)).is_mere_time);
-        for odd in [
-            "",
-            "2026-01-01",
-            "2026-01-01T00:00:00",
-            "2026-01-01T00:00:00Z <b>",
-        ] {
+        for odd in ["", "2026-01-01", "2026-01-01T00:00:00", "2026-01-01T00:00:00Z <b>"] {
             assert!(!looks_like_time(odd), "{odd}");
         }
     }

@@ -50,9 +50,7 @@ pub fn text<'de, D: Deserializer<'de>>(value: D) -> Result<String, D::Error> {
 pub fn whole<'de, D: Deserializer<'de>>(value: D) -> Result<u64, D::Error> {
     let amount = parse(&Value::deserialize(value)?);
     let whole = amount.filter(|n| n.fract() == 0.0 && (0.0..1e15).contains(n));
-    whole
-        .map(|n| n as u64)
-        .ok_or_else(|| D::Error::custom("expected a whole number"))
+    whole.map(|n| n as u64).ok_or_else(|| D::Error::custom("expected a whole number"))
 }
 
 /// [`text`], of a value that was read.
@@ -69,9 +67,7 @@ pub fn parse_text(text: &str) -> Option<f64> {
     let text = text.trim();
     let amount = |(suffix, factor): &(&str, f64)| {
         let number = text.strip_suffix(suffix)?;
-        let plain = number
-            .bytes()
-            .all(|b| b.is_ascii_digit() || b"+-.eE".contains(&b));
+        let plain = number.bytes().all(|b| b.is_ascii_digit() || b"+-.eE".contains(&b));
         let number: f64 = number.parse().ok().filter(|_| plain)?;
         Some(number * factor)
     };
@@ -86,9 +82,7 @@ pub fn is_less(one: f64, other: f64) -> bool {
 /// The amount in thousandths, such as millicores.
 pub fn thousandths(value: &Value) -> Option<u64> {
     let amount = parse(value)? * 1000.0;
-    (0.0..1e19)
-        .contains(&amount)
-        .then_some(amount.round() as u64)
+    (0.0..1e19).contains(&amount).then_some(amount.round() as u64)
 }
 
 /// Deserializes an amount in thousandths; `None` if it is no quantity.

@@ -32,9 +32,7 @@ impl LabelSelector {
     ///
     /// An operator that Kubernetes does not know satisfies nothing, as such a selector is invalid.
     pub fn matches(&self, labels: &impl Labelled) -> bool {
-        self.match_labels
-            .iter()
-            .all(|(key, value)| labels.value(key) == Some(value.as_str()))
+        self.match_labels.iter().all(|(key, value)| labels.value(key) == Some(value.as_str()))
             && self.match_expressions.iter().all(|r| r.matches(labels))
     }
 }
@@ -58,9 +56,7 @@ impl Requirement {
     fn compares(&self, value: Option<&str>, holds: fn(&i64, &i64) -> bool) -> bool {
         let number = |text: &str| text.parse::<i64>().ok();
         let bound = self.values.first();
-        let sides = value
-            .and_then(number)
-            .zip(bound.and_then(|bound| number(bound)));
+        let sides = value.and_then(number).zip(bound.and_then(|bound| number(bound)));
         sides.is_some_and(|(value, bound)| holds(&value, &bound))
     }
 }
@@ -70,10 +66,7 @@ mod tests {
     use super::*;
 
     fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
-        pairs
-            .iter()
-            .map(|(k, v)| ((*k).into(), (*v).into()))
-            .collect()
+        pairs.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect()
     }
 
     fn requirement(operator: &str, values: &[&str]) -> LabelSelector {

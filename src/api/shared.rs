@@ -23,10 +23,7 @@ pub(super) struct Interner<T: ?Sized> {
 
 impl<T: ?Sized> Default for Interner<T> {
     fn default() -> Interner<T> {
-        Interner {
-            all: HashSet::default(),
-            sweep_at: FIRST_SWEEP,
-        }
+        Interner { all: HashSet::default(), sweep_at: FIRST_SWEEP }
     }
 }
 
@@ -57,11 +54,9 @@ pub struct Shared<T>(Arc<T>);
 impl<T: Hash + Eq + 'static> From<T> for Shared<T> {
     fn from(value: T) -> Shared<T> {
         INTERNERS.with_borrow_mut(|interners| {
-            let interner = interners
-                .entry(TypeId::of::<T>())
-                .or_insert_with(|| Box::new(Interner::<T>::default()));
-            let interner: &mut Interner<T> =
-                interner.downcast_mut().expect("it is that of the type");
+            let interner =
+                interners.entry(TypeId::of::<T>()).or_insert_with(|| Box::new(Interner::<T>::default()));
+            let interner: &mut Interner<T> = interner.downcast_mut().expect("it is that of the type");
             Shared(interner.find(value, Arc::new))
         })
     }

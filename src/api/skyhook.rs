@@ -147,10 +147,7 @@ impl Skyhook {
 
     /// The packages of the spec by name. The map key is the name.
     pub fn packages(&self) -> impl Iterator<Item = (&str, &Package)> {
-        self.spec
-            .packages
-            .iter()
-            .map(|(name, p)| (name.as_str(), p))
+        self.spec.packages.iter().map(|(name, p)| (name.as_str(), p))
     }
 
     pub fn package(&self, name: &str) -> Option<&Package> {
@@ -159,10 +156,7 @@ impl Skyhook {
 
     /// The packages that depend on this one.
     pub fn dependants(&self, package: &str) -> Vec<&str> {
-        self.packages()
-            .filter(|(_, p)| p.depends_on.contains_key(package))
-            .map(|(name, _)| name)
-            .collect()
+        self.packages().filter(|(_, p)| p.depends_on.contains_key(package)).map(|(name, _)| name).collect()
     }
 
     pub fn deleting(&self) -> bool {
@@ -172,11 +166,7 @@ impl Skyhook {
     /// Only the exact value `true` counts, in the operator and here.
     fn annotated_true(&self, suffix: &str) -> bool {
         self.flavor().is_some_and(|g| {
-            self.metadata
-                .annotations
-                .get(&g.key(suffix))
-                .map(String::as_str)
-                == Some("true")
+            self.metadata.annotations.get(&g.key(suffix)).map(String::as_str) == Some("true")
         })
     }
 
@@ -229,17 +219,14 @@ impl Skyhook {
 
     /// Whether the operator's own finalizer is on the object.
     pub fn has_finalizer(&self) -> bool {
-        self.flavor()
-            .is_some_and(|g| self.metadata.finalizers.contains(&g.finalizer()))
+        self.flavor().is_some_and(|g| self.metadata.finalizers.contains(&g.finalizer()))
     }
 
     /// The finalizers that are not the operator's own.
     pub fn third_party_finalizers(&self) -> Vec<&str> {
         let ours = self.flavor().map(ApiFlavor::finalizer);
         let all = self.metadata.finalizers.iter();
-        all.filter(|f| ours.as_ref() != Some(f))
-            .map(String::as_str)
-            .collect()
+        all.filter(|f| ours.as_ref() != Some(f)).map(String::as_str).collect()
     }
 }
 
@@ -273,9 +260,7 @@ pub fn glob_matches(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,
         Some((head, tail)) => text.strip_prefix(head).is_some_and(|rest| {
-            (0..=rest.len())
-                .filter(|&at| rest.is_char_boundary(at))
-                .any(|at| glob_matches(tail, &rest[at..]))
+            (0..=rest.len()).filter(|&at| rest.is_char_boundary(at)).any(|at| glob_matches(tail, &rest[at..]))
         }),
     }
 }
@@ -294,10 +279,7 @@ mod tests {
         }))
         .expect("a package");
         assert_eq!(package.pending_interrupt(&[]), Some("reboot"));
-        assert_eq!(
-            package.pending_interrupt(&["a.conf".into()]),
-            Some("service")
-        );
+        assert_eq!(package.pending_interrupt(&["a.conf".into()]), Some("service"));
         assert_eq!(package.pending_interrupt(&["a.sh".into()]), None);
     }
 

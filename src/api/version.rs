@@ -48,14 +48,7 @@ mod tests {
 
     #[test]
     fn refuses_what_is_not_a_version() {
-        for text in [
-            "",
-            "latest",
-            "1.2",
-            "1.2.3.4",
-            "5000/skyhook-operator",
-            "v1.x.0",
-        ] {
+        for text in ["", "latest", "1.2", "1.2.3.4", "5000/skyhook-operator", "v1.x.0"] {
             assert_eq!(Version::parse(text), None, "{text}");
         }
     }

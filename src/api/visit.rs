@@ -10,10 +10,7 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 /// # Errors
 ///
 /// It is not a text.
-pub fn text<'de, D: Deserializer<'de>, T>(
-    from: D,
-    read: impl FnOnce(&str) -> T,
-) -> Result<T, D::Error> {
+pub fn text<'de, D: Deserializer<'de>, T>(from: D, read: impl FnOnce(&str) -> T) -> Result<T, D::Error> {
     struct Text<F>(F);
 
     impl<T, F: FnOnce(&str) -> T> Visitor<'_> for Text<F> {
@@ -45,9 +42,7 @@ pub fn embedded_json<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 ) -> Result<T, D::Error> {
     struct Embedded<T, F>(F, PhantomData<T>);
 
-    impl<'de, T: Deserialize<'de>, F: FnOnce(&[u8]) -> serde_json::Result<T>> Visitor<'de>
-        for Embedded<T, F>
-    {
+    impl<'de, T: Deserialize<'de>, F: FnOnce(&[u8]) -> serde_json::Result<T>> Visitor<'de> for Embedded<T, F> {
         type Value = T;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -16,24 +16,13 @@ pub enum ApplyEvent<'a> {
     Sending { step: &'a Step },
     /// The object is not as the plan has it, but the step means the same there: it is taken so. Where an answer
     /// was lost before, the step holds what may have been done by then, too.
-    Replanned {
-        place: (usize, usize),
-        step: &'a Step,
-    },
+    Replanned { place: (usize, usize), step: &'a Step },
     /// The server throttles requests.
     Throttled { wait: Duration },
     /// The result of a step; `place` is its stage and its index in the stage.
-    Step {
-        place: (usize, usize),
-        step: &'a Step,
-        result: &'a StepResult,
-    },
+    Step { place: (usize, usize), step: &'a Step, result: &'a StepResult },
     /// A pause between a few nodes and more of them.
-    Pausing {
-        pause: Duration,
-        done: usize,
-        left: usize,
-    },
+    Pausing { pause: Duration, done: usize, left: usize },
     /// The steps of a stage are done, and their effect is awaited.
     Waiting { until: &'a WaitFor },
     /// It is over.
@@ -90,10 +79,7 @@ impl StepResult {
     pub fn left_the_object_alone(&self) -> bool {
         matches!(
             self,
-            StepResult::NotReached
-                | StepResult::Unchanged
-                | StepResult::Gone
-                | StepResult::Skipped { .. }
+            StepResult::NotReached | StepResult::Unchanged | StepResult::Gone | StepResult::Skipped { .. }
         )
     }
 }
@@ -239,18 +225,12 @@ impl PlanOutcome {
     /// Interrupted before anything was sent.
     pub fn not_begun(plan: &Plan) -> PlanOutcome {
         let unreached = |stage: &PlanStage| vec![StepResult::NotReached; stage.steps.len()];
-        PlanOutcome {
-            ended: StopReason::Interrupted,
-            results: plan.stages.iter().map(unreached).collect(),
-        }
+        PlanOutcome { ended: StopReason::Interrupted, results: plan.stages.iter().map(unreached).collect() }
     }
 
     /// There was nothing to do.
     pub fn nothing_done(plan: &Plan) -> PlanOutcome {
-        PlanOutcome {
-            ended: StopReason::Finished,
-            results: plan.stages.iter().map(|_| Vec::new()).collect(),
-        }
+        PlanOutcome { ended: StopReason::Finished, results: plan.stages.iter().map(|_| Vec::new()).collect() }
     }
 
     /// All steps by result.
@@ -261,9 +241,7 @@ impl PlanOutcome {
     /// The steps by result, as the user counts them: without a pause around the changes, unless setting or ending it
     /// failed.
     pub fn tally_of_work(&self, plan: &Plan) -> Tally {
-        let counted = self
-            .of(plan)
-            .filter(|(step, result)| result.counts(plan, step));
+        let counted = self.of(plan).filter(|(step, result)| result.counts(plan, step));
         counted.map(|(_, result)| result).collect()
     }
 
@@ -292,9 +270,7 @@ impl PlanOutcome {
             pause.is_none_or(|(_, result)| result.may_have_changed())
         };
         let not_ended = self.of(plan).filter(|(step, result)| {
-            matches!(step.change, Change::Release(_))
-                && !result.is_settled()
-                && may_be_paused(&step.target)
+            matches!(step.change, Change::Release(_)) && !result.is_settled() && may_be_paused(&step.target)
         });
         not_ended.map(|(step, _)| &step.target).collect()
     }
@@ -314,9 +290,7 @@ impl PlanOutcome {
         }
         !held.is_empty()
             && held.len() == released.len()
-            && held
-                .iter()
-                .all(|t| released.iter().any(|r| r.names_the_place_of(t)))
+            && held.iter().all(|t| released.iter().any(|r| r.names_the_place_of(t)))
     }
 
     /// Each step of the plan with its result.
@@ -341,20 +315,13 @@ mod tests {
         };
         let ([first, end_of_first], [second, end_of_second]) = (pair("a"), pair("b"));
         let steps = [first, second, end_of_first, end_of_second];
-        Plan {
-            stages: steps.map(|step| PlanStage::of(vec![step])).into(),
-            ..Plan::default()
-        }
+        Plan { stages: steps.map(|step| PlanStage::of(vec![step])).into(), ..Plan::default() }
     }
 
     #[test]
     fn each_custom_resource_whose_pause_was_not_ended_is_named() {
-        let failed = || StepResult::Failed {
-            reason: String::new(),
-        };
-        let skipped = || StepResult::Skipped {
-            reason: String::new(),
-        };
+        let failed = || StepResult::Failed { reason: String::new() };
+        let skipped = || StepResult::Skipped { reason: String::new() };
         let applied = || StepResult::Applied;
         for (results, left) in [
             ([applied(), applied(), applied(), applied()], &[][..]),
@@ -368,11 +335,7 @@ mod tests {
                 ended: StopReason::Finished,
                 results: results.map(|result| vec![result]).into(),
             };
-            let named: Vec<&str> = outcome
-                .left_paused(&plan)
-                .iter()
-                .map(|t| &*t.name)
-                .collect();
+            let named: Vec<&str> = outcome.left_paused(&plan).iter().map(|t| &*t.name).collect();
             assert_eq!(named, left, "{:?}", outcome.results);
         }
     }

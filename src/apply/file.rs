@@ -53,7 +53,6 @@ pub fn read(path: &Path, compared: bool) -> anyhow::Result<SavedPlan> {
         trust::check(path, &metadata)?;
     }
     let bytes = bounded::read(file, MOST_PLAN).map_err(cannot)?;
-    let text =
-        String::from_utf8(bytes).with_context(|| format!("{name} is not a UTF-8 text file"))?;
+    let text = String::from_utf8(bytes).with_context(|| format!("{name} is not a UTF-8 text file"))?;
     SavedPlan::parse(&text).with_context(|| name.to_string())
 }

@@ -94,8 +94,7 @@ pub async fn look(client: &kube::Client, plan: &Plan, options: &Options) -> Look
             let object = api.read(&steps[0].target).await;
             (steps, object)
         });
-        let mut objects =
-            futures::stream::iter(one_by_one).buffer_unordered(options.parallel.max(1));
+        let mut objects = futures::stream::iter(one_by_one).buffer_unordered(options.parallel.max(1));
         while let Some((steps, object)) = objects.next().await {
             match object {
                 Ok(object) => put(&steps, &object),
@@ -103,10 +102,7 @@ pub async fn look(client: &kube::Client, plan: &Plan, options: &Options) -> Look
             }
         }
     }
-    Looked {
-        custom,
-        ..sorted(plan, &found, unseen)
-    }
+    Looked { custom, ..sorted(plan, &found, unseen) }
 }
 
 /// Whether the current object shows the effect of the step: the plan itself neither creates nor holds it.
@@ -115,11 +111,7 @@ fn stands_alone(plan: &Plan, step: &Step) -> bool {
 }
 
 fn onto(step: &Step, object: &Value) -> Rebased<Step> {
-    if step.is_needless(object) {
-        Rebased::Done
-    } else {
-        step.rebase(object)
-    }
+    if step.is_needless(object) { Rebased::Done } else { step.rebase(object) }
 }
 
 /// Streams a collection page by page while enough of its items are wanted; returns the targets left for single GETs.
@@ -132,11 +124,8 @@ async fn listed<'a>(
     let mut next = None;
     let mut steps = wanted.values().flatten();
     let metadata = steps.all(|step| step.rebases_on_metadata());
-    let (accept, one_by_name) = if metadata {
-        (METADATA, ONE_BY_NAME_IN_METADATA)
-    } else {
-        (JSON, ONE_BY_NAME)
-    };
+    let (accept, one_by_name) =
+        if metadata { (METADATA, ONE_BY_NAME_IN_METADATA) } else { (JSON, ONE_BY_NAME) };
     loop {
         // The first page shows how many items follow. More of them than wanted are received as metadata.
         let limit = match next {
@@ -166,17 +155,8 @@ async fn listed<'a>(
     Ok(wanted)
 }
 
-fn sorted(
-    plan: &Plan,
-    found: &BTreeMap<*const Step, Rebased<Step>>,
-    unseen: Option<String>,
-) -> Looked {
-    let mut looked = Looked {
-        plan: plan.clone(),
-        changes: plan.clone(),
-        unseen,
-        ..Looked::default()
-    };
+fn sorted(plan: &Plan, found: &BTreeMap<*const Step, Rebased<Step>>, unseen: Option<String>) -> Looked {
+    let mut looked = Looked { plan: plan.clone(), changes: plan.clone(), unseen, ..Looked::default() };
     for (number, stage) in plan.stages.iter().enumerate() {
         let mut changing = Vec::new();
         for (at, step) in stage.steps.iter().enumerate() {

@@ -77,10 +77,7 @@ impl Options {
         Options {
             parallel: safety.max_parallel,
             dry_run: safety.dry_run == DryRun::Server,
-            canary: safety.canary.map(|first| Canary {
-                first,
-                pause: safety.pause_between,
-            }),
+            canary: safety.canary.map(|first| Canary { first, pause: safety.pause_between }),
             max_failures: safety.max_failures,
             ..Options::of_connection(connection)
         }
@@ -124,20 +121,12 @@ pub async fn apply<'h>(
         on_event: RefCell::new(on_event),
         journal: RefCell::new(journal),
         results: RefCell::new(
-            plan.stages
-                .iter()
-                .map(|s| vec![StepResult::NotReached; s.steps.len()])
-                .collect(),
+            plan.stages.iter().map(|s| vec![StepResult::NotReached; s.steps.len()]).collect(),
         ),
     };
-    run.emit(&ApplyEvent::Started {
-        steps: plan.steps().count(),
-    });
+    run.emit(&ApplyEvent::Started { steps: plan.steps().count() });
     let ended = run.stages(wait_strategy).await;
-    let outcome = PlanOutcome {
-        ended,
-        results: run.results.take(),
-    };
+    let outcome = PlanOutcome { ended, results: run.results.take() };
     run.emit(&ApplyEvent::Done { outcome: &outcome });
     outcome
 }
@@ -207,11 +196,7 @@ impl PlanRun<'_, '_> {
         let last = waves.len().saturating_sub(1);
         // Steps that wait for the operator send no requests and must not occupy a slot.
         let waits = stage.steps.iter().any(|s| !s.stays_removed.is_empty());
-        let at_once = if waits {
-            stage.steps.len()
-        } else {
-            self.options.parallel
-        };
+        let at_once = if waits { stage.steps.len() } else { self.options.parallel };
         for (nth, wave) in waves.into_iter().enumerate() {
             let done = wave.end;
             let at = |at| (at, &stage.steps[at]);
@@ -228,10 +213,7 @@ impl PlanRun<'_, '_> {
             }
             let failed = self.failed();
             if nth < last {
-                if let Some(ended) = self
-                    .between(&stage.steps[..done], stage.steps.len() - done)
-                    .await
-                {
+                if let Some(ended) = self.between(&stage.steps[..done], stage.steps.len() - done).await {
                     return ended;
                 }
             } else if self.options.max_failures.is_some_and(|most| failed > most) && !stage.always {
@@ -239,9 +221,7 @@ impl PlanRun<'_, '_> {
             }
         }
         // The effect of a stage requires all of its steps.
-        let missed = !self.results.borrow()[number]
-            .iter()
-            .all(StepResult::is_settled);
+        let missed = !self.results.borrow()[number].iter().all(StepResult::is_settled);
         if missed && self.plan.is_relied_on(number) {
             return StopReason::DependencyFailed;
         }
@@ -265,39 +245,24 @@ impl PlanRun<'_, '_> {
         } else {
             self.execute(&mut permit, (stage, at), step, always).await
         };
-        self.emit(&ApplyEvent::Step {
-            place: (stage, at),
-            step,
-            result: &result,
-        });
+        self.emit(&ApplyEvent::Step { place: (stage, at), step, result: &result });
         self.results.borrow_mut()[stage][at] = result;
     }
 
     fn failed(&self) -> usize {
         let results = self.results.borrow();
         let all = results.iter().flatten();
-        all.filter(|f| matches!(f, StepResult::Failed { .. } | StepResult::Unknown { .. }))
-            .count()
+        all.filter(|f| matches!(f, StepResult::Failed { .. } | StepResult::Unknown { .. })).count()
     }
 
     /// Waits between two waves, then looks whether it is going well.
     async fn between(&self, done: &[Step], left: usize) -> Option<StopReason> {
-        let pause = self
-            .options
-            .canary
-            .as_ref()
-            .map_or(Duration::ZERO, |c| c.pause);
+        let pause = self.options.canary.as_ref().map_or(Duration::ZERO, |c| c.pause);
         let most = self.options.max_failures.unwrap_or(0);
         if self.failed() > most {
-            return Some(StopReason::TooManyFailures {
-                failed: self.failed(),
-            });
+            return Some(StopReason::TooManyFailures { failed: self.failed() });
         }
-        self.emit(&ApplyEvent::Pausing {
-            pause,
-            done: done.len(),
-            left,
-        });
+        self.emit(&ApplyEvent::Pausing { pause, done: done.len(), left });
         if self.stop.during(tokio::time::sleep(pause)).await.is_none() {
             return Some(StopReason::Interrupted);
         }

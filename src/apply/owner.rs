@@ -8,9 +8,7 @@ use crate::cluster::hold::Holder;
 /// This run, as the holder of its pauses.
 pub fn of(now: Timestamp) -> Holder {
     let variable = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
-    let user = ["USER", "LOGNAME", "USERNAME"]
-        .into_iter()
-        .find_map(variable);
+    let user = ["USER", "LOGNAME", "USERNAME"].into_iter().find_map(variable);
     let host = host();
     Holder {
         by: match user {
@@ -46,10 +44,7 @@ pub fn look(cluster: &mut Cluster) {
 
 #[cfg(unix)]
 fn host() -> String {
-    rustix::system::uname()
-        .nodename()
-        .to_string_lossy()
-        .into_owned()
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 #[cfg(not(unix))]

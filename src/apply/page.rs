@@ -59,9 +59,7 @@ impl RawPage {
             let Ok(ObjectHead { metadata }) = serde_json::from_str(item.get()) else {
                 continue;
             };
-            visit(&metadata.name, &|| {
-                serde_json::from_str(item.get()).map_err(|e| e.to_string())
-            })?;
+            visit(&metadata.name, &|| serde_json::from_str(item.get()).map_err(|e| e.to_string()))?;
         }
         Ok(())
     }

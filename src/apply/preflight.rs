@@ -38,11 +38,7 @@ pub async fn preflight(client: &kube::Client, plan: &Plan, options: &Options) ->
     preflight
 }
 
-async fn allowed(
-    api: &ApiWriter,
-    permission: &Permission,
-    name: Option<&str>,
-) -> Result<bool, String> {
+async fn allowed(api: &ApiWriter, permission: &Permission, name: Option<&str>) -> Result<bool, String> {
     api.review(&review(permission, name)).await
 }
 
@@ -52,9 +48,7 @@ async fn allowed_by_name(api: &ApiWriter, plan: &Plan, permission: &Permission) 
     if permission.verb == "create" || names.len() > MOST_NAMES {
         return false;
     }
-    let asked = names
-        .iter()
-        .map(|name| allowed(api, permission, Some(name)));
+    let asked = names.iter().map(|name| allowed(api, permission, Some(name)));
     join_all(asked).await.iter().all(|a| *a == Ok(true))
 }
 

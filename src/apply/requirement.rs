@@ -13,29 +13,19 @@ impl PlanRun<'_, '_> {
             steps.zip(&results[*at])
         });
         // A create requires the steps that prepared it.
-        let creates = stage
-            .steps
-            .iter()
-            .any(|s| matches!(s.change, Change::Create(_)));
+        let creates = stage.steps.iter().any(|s| matches!(s.change, Change::Create(_)));
         required.find_map(|(step, result)| match result {
-            StepResult::Skipped { .. } if creates => Some(format!(
-                "not run, because an earlier change of {} was skipped",
-                step.target
-            )),
+            StepResult::Skipped { .. } if creates => {
+                Some(format!("not run, because an earlier change of {} was skipped", step.target))
+            }
             _ => not_run(step, result),
         })
     }
 
     pub(super) fn skip_stage(&self, number: usize, reason: &str) {
         for (at, step) in self.plan.stages[number].steps.iter().enumerate() {
-            let result = StepResult::Skipped {
-                reason: reason.to_owned(),
-            };
-            self.emit(&ApplyEvent::Step {
-                place: (number, at),
-                step,
-                result: &result,
-            });
+            let result = StepResult::Skipped { reason: reason.to_owned() };
+            self.emit(&ApplyEvent::Step { place: (number, at), step, result: &result });
             self.results.borrow_mut()[number][at] = result;
         }
     }
@@ -50,8 +40,5 @@ fn not_run(required: &Step, result: &StepResult) -> Option<String> {
         StepResult::NotReached => "was not made",
         _ => return None,
     };
-    Some(format!(
-        "not run, because an earlier change of {} {what}",
-        required.target
-    ))
+    Some(format!("not run, because an earlier change of {} {what}", required.target))
 }

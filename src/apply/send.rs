@@ -20,8 +20,7 @@ use crate::view::go_json::escaped;
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 
 /// For nodes: the answer without spec and status, which are most of it.
-const METADATA_ONLY: &str =
-    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+const METADATA_ONLY: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 /// The objects of a list.
 pub(super) const JSON: &str = "application/json";
 /// Their metadata alone; a server that knows no such lists returns whole objects.
@@ -86,9 +85,7 @@ impl ApiWriter {
 
     /// The end of the current Retry-After wait.
     pub fn held(&self) -> Option<Instant> {
-        self.not_before
-            .get()
-            .filter(|until| *until > Instant::now())
+        self.not_before.get().filter(|until| *until > Instant::now())
     }
 
     /// Sends the request of a step.
@@ -138,9 +135,7 @@ impl ApiWriter {
     /// The names of the objects of a collection that a label selector selects.
     pub async fn named(&self, collection: &str, selector: &str) -> Result<Vec<String>, String> {
         let selector = utf8_percent_encode(selector, NON_ALPHANUMERIC);
-        let reply = self
-            .get(&format!("{collection}?labelSelector={selector}"), METADATA)
-            .await?;
+        let reply = self.get(&format!("{collection}?labelSelector={selector}"), METADATA).await?;
         if reply.status != 200 {
             return Err(reply.message());
         }
@@ -172,9 +167,7 @@ impl ApiWriter {
     }
 
     async fn get(&self, uri: &str, accept: &str) -> Result<Reply, String> {
-        let request = http::Request::get(uri)
-            .header(ACCEPT, accept)
-            .body(Body::empty());
+        let request = http::Request::get(uri).header(ACCEPT, accept).body(Body::empty());
         let reply = self.exchange(request.expect("a request of ASCII parts"));
         Ok(reply.await?)
     }
@@ -204,11 +197,7 @@ impl ApiWriter {
             let (head, body) = response.into_parts();
             let body = body.collect().await.map_err(NoReply::of)?;
             let body = body.to_bytes().to_vec();
-            Ok(Reply {
-                status: head.status.as_u16(),
-                wait: retry_after(&head.headers),
-                body,
-            })
+            Ok(Reply { status: head.status.as_u16(), wait: retry_after(&head.headers), body })
         };
         match timeout(self.timeout, whole).await {
             Ok(reply) => reply,
@@ -247,11 +236,7 @@ impl From<NoReply> for String {
 
 /// Refuses an invalid object name: it could lead the request to another path.
 fn named(target: &Target) -> Result<(), String> {
-    if target.is_well_named() {
-        Ok(())
-    } else {
-        Err("invalid object name".to_owned())
-    }
+    if target.is_well_named() { Ok(()) } else { Err("invalid object name".to_owned()) }
 }
 
 /// Whether it is the object itself, whole or its metadata alone; one of the name that was made later is too.
@@ -303,9 +288,7 @@ impl Reply {
             409 | 422 => Answer::Conflict(self.message()),
             429 => Answer::Busy(self.message(), self.wait),
             // A 503 of the API server itself means not executed; a proxy may have passed the request on.
-            503 if self.wait.is_some() || self.is_of_the_server() => {
-                Answer::Busy(self.message(), self.wait)
-            }
+            503 if self.wait.is_some() || self.is_of_the_server() => Answer::Busy(self.message(), self.wait),
             // After a timeout, the server may still execute the request.
             500 | 502 | 503 | 504 => Answer::Unsure(self.message()),
             _ => Answer::Refused(self.message()),
@@ -321,10 +304,7 @@ impl Reply {
     fn confirms(&self, verb: Verb, target: &Target) -> bool {
         let answer = self.object();
         let meant = target.uid.as_deref().filter(|_| verb != Verb::Create);
-        let same = |uid: &Value| {
-            uid.as_str()
-                .is_none_or(|uid| meant.is_none_or(|m| m == uid))
-        };
+        let same = |uid: &Value| uid.as_str().is_none_or(|uid| meant.is_none_or(|m| m == uid));
         if answer["kind"] == "Status" {
             let details = &answer["details"];
             return verb == Verb::Delete
@@ -336,10 +316,7 @@ impl Reply {
     }
 
     fn is_not(&self, target: &Target) -> String {
-        format!(
-            "the server returned {}, but the response is not {target}",
-            self.status
-        )
+        format!("the server returned {}, but the response is not {target}", self.status)
     }
 
     /// Whether it is the API server's own answer, and not of something before it.

@@ -60,11 +60,7 @@ impl PlanRun<'_, '_> {
                 tries.removals = 0;
             }
         }
-        let most = if tries.orphaned {
-            MOST_REMOVALS_OF_ORPHANS
-        } else {
-            MOST_REMOVALS
-        };
+        let most = if tries.orphaned { MOST_REMOVALS_OF_ORPHANS } else { MOST_REMOVALS };
         if tries.removals == most {
             let times = tries.removals + 1;
             let why = if tries.orphaned {
@@ -72,16 +68,12 @@ impl PlanRun<'_, '_> {
             } else {
                 "the deletion still waits for it"
             };
-            let reason =
-                format!("the operator recorded {back} again after each of {times} removals; {why}");
+            let reason = format!("the operator recorded {back} again after each of {times} removals; {why}");
             return Next::End(StepResult::Failed { reason });
         }
         tries.removals += 1;
         tries.replans = 0;
-        self.emit(&ApplyEvent::Replanned {
-            place,
-            step: &again,
-        });
+        self.emit(&ApplyEvent::Replanned { place, step: &again });
         *step = again;
         Next::Again
     }

@@ -34,9 +34,7 @@ fn applied(step: &Step) -> StepResult {
     }
     match &step.change {
         Change::Release(hold) => match hold.kept() {
-            Some(reason) => StepResult::Kept {
-                reason: reason.to_owned(),
-            },
+            Some(reason) => StepResult::Kept { reason: reason.to_owned() },
             None => StepResult::Applied,
         },
         Change::Metadata(metadata) => match metadata.uncordon.words() {
@@ -120,10 +118,7 @@ impl PlanRun<'_, '_> {
         // are recorded for undo. A node may have been quarantined since the preview.
         let goes = matches!(step.change, Change::Delete { .. }) && step.target.kind.comes_back();
         if step.target.kind.is_custom() || goes || step.change.uncordons() {
-            match self
-                .look_again(&mut step, &mut tries, (stage, at), None)
-                .await
-            {
+            match self.look_again(&mut step, &mut tries, (stage, at), None).await {
                 Next::Again => {}
                 Next::End(result) => return result,
             }
@@ -140,8 +135,7 @@ impl PlanRun<'_, '_> {
                 Answer::Done => Next::End(applied(&step)),
                 Answer::Refused(reason) => tries.given_up(failed, reason),
                 Answer::Conflict(reason) => {
-                    self.look_again(&mut step, &mut tries, (stage, at), Some(reason))
-                        .await
+                    self.look_again(&mut step, &mut tries, (stage, at), Some(reason)).await
                 }
                 Answer::Unsure(reason) => {
                     tries.unsure += 1;
@@ -254,18 +248,14 @@ impl PlanRun<'_, '_> {
                 Some(reason) => tries.given_up(failed, reason),
             },
             Rebased::Same(_) if tries.replans == most_replans(step) => {
-                let reason =
-                    "repeated conflicts; pause the custom resource first, or retry".to_owned();
+                let reason = "repeated conflicts; pause the custom resource first, or retry".to_owned();
                 tries.given_up(skipped, reason)
             }
             Rebased::Same(same) => {
                 tries.replans += 1;
                 let noted = tries.note(step, &same);
                 *step = same;
-                self.emit(&ApplyEvent::Replanned {
-                    place,
-                    step: &noted,
-                });
+                self.emit(&ApplyEvent::Replanned { place, step: &noted });
                 Next::Again
             }
         }

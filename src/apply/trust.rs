@@ -65,9 +65,7 @@ impl Attributes {
             owner,
             mode,
             // Linux distributions give each user a group of the same number, and such users often have umask 002.
-            private_group: mode & 0o020 != 0
-                && owner == group
-                && has_no_other_member(&groups(), group),
+            private_group: mode & 0o020 != 0 && owner == group && has_no_other_member(&groups(), group),
         }
     }
 
@@ -126,11 +124,7 @@ mod tests {
             (1000, 1000, 0o777, true, false),
             (1000, 0, 0o777, true, false),
         ] {
-            let attributes = Attributes {
-                owner,
-                mode,
-                private_group,
-            };
+            let attributes = Attributes { owner, mode, private_group };
             let judged = judge(you, Path::new("file"), attributes);
             assert_eq!(judged.is_ok(), trusted, "{you} {attributes:?}: {judged:?}");
         }

@@ -57,9 +57,7 @@ impl PlanRun<'_, '_> {
             for number in over {
                 let mut before = self.plan.before(number).into_iter();
                 let well = before.all(|b| turns[b] == Turn::Over { well: true });
-                turns[number] = Turn::Over {
-                    well: well && how == StopReason::Finished,
-                };
+                turns[number] = Turn::Over { well: well && how == StopReason::Finished };
             }
             if how.weight() > ended.weight() {
                 ended = how;

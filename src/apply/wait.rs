@@ -16,10 +16,7 @@ pub trait WaitStrategy {
     /// Waits until some of these are decided, and returns their indices and results.
     ///
     /// The future may be dropped at any time, and called again with more goals.
-    fn wait<'a>(
-        &'a mut self,
-        untils: &'a [&'a WaitFor],
-    ) -> LocalBoxFuture<'a, (Vec<usize>, StopReason)>;
+    fn wait<'a>(&'a mut self, untils: &'a [&'a WaitFor]) -> LocalBoxFuture<'a, (Vec<usize>, StopReason)>;
 }
 
 impl PlanRun<'_, '_> {
@@ -47,9 +44,7 @@ impl PlanRun<'_, '_> {
                 Some(reason) => StopReason::Unknown {
                     reason: format!("cannot tell whether {}: {reason}", until.describe()),
                 },
-                None => StopReason::TimedOut {
-                    waiting: until.describe(),
-                },
+                None => StopReason::TimedOut { waiting: until.describe() },
             })
         });
         ended.await.unwrap_or(StopReason::Interrupted)

@@ -36,10 +36,7 @@ mod tests {
     use super::*;
 
     fn waves(first: &str, steps: usize) -> Vec<usize> {
-        let canary = Canary {
-            first: first.parse().expect("a share"),
-            pause: Duration::ZERO,
-        };
+        let canary = Canary { first: first.parse().expect("a share"), pause: Duration::ZERO };
         canary.waves(steps).into_iter().map(|w| w.len()).collect()
     }
 

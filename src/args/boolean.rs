@@ -26,9 +26,7 @@ pub fn with_boolean_values(tree: Command) -> Command {
             .hide_default_value(true),
         _ => flag,
     };
-    tree.args_override_self(true)
-        .mut_args(spell)
-        .mut_subcommands(with_boolean_values)
+    tree.args_override_self(true).mut_args(spell).mut_subcommands(with_boolean_values)
 }
 
 #[cfg(test)]
@@ -50,9 +48,7 @@ mod tests {
     fn parse(words: &str) -> Option<Cli> {
         let words = ["x"].into_iter().chain(words.split_whitespace());
         let matches = with_boolean_values(Cli::command()).try_get_matches_from(words);
-        matches
-            .ok()
-            .map(|m| Cli::from_arg_matches(&m).expect("it fits"))
+        matches.ok().map(|m| Cli::from_arg_matches(&m).expect("it fits"))
     }
 
     #[test]

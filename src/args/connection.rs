@@ -30,13 +30,7 @@ pub struct Connection {
     /// change something take exactly one context.
     ///
     /// The exit code is the first of these that any context has: 130, 64, 2, 1, 5, 4, 3, 0.
-    #[arg(
-        long,
-        global = true,
-        hide_short_help = true,
-        value_name = "NAME,...",
-        value_delimiter = ','
-    )]
+    #[arg(long, global = true, hide_short_help = true, value_name = "NAME,...", value_delimiter = ',')]
     pub contexts: Vec<String>,
 
     /// Kubeconfig cluster to use
@@ -60,12 +54,7 @@ pub struct Connection {
     pub token: Option<SecretString>,
 
     /// Username to impersonate
-    #[arg(
-        long = "as",
-        global = true,
-        hide_short_help = true,
-        value_name = "USER"
-    )]
+    #[arg(long = "as", global = true, hide_short_help = true, value_name = "USER")]
     pub impersonate: Option<String>,
 
     /// Group to impersonate; may be repeated
@@ -73,12 +62,7 @@ pub struct Connection {
     pub impersonate_groups: Vec<String>,
 
     /// UID to impersonate
-    #[arg(
-        long = "as-uid",
-        global = true,
-        hide_short_help = true,
-        value_name = "UID"
-    )]
+    #[arg(long = "as-uid", global = true, hide_short_help = true, value_name = "UID")]
     pub impersonate_uid: Option<String>,
 
     /// User extra to impersonate, as KEY=VALUE; may be repeated

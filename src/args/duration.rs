@@ -12,9 +12,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     let parsed = text.parse::<SignedDuration>().ok();
     parsed
         .and_then(|duration| Duration::try_from(duration).ok())
-        .ok_or_else(|| {
-            "expected a duration such as 5s, 2m or 1h, or a number of seconds".to_owned()
-        })
+        .ok_or_else(|| "expected a duration such as 5s, 2m or 1h, or a number of seconds".to_owned())
 }
 
 #[cfg(test)]

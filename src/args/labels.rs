@@ -28,10 +28,7 @@ pub fn selector(text: &str) -> Result<LabelSelector, String> {
             other => return Err(unexpected(other, "a comma")),
         }
     }
-    Ok(LabelSelector {
-        match_expressions: requirements,
-        ..LabelSelector::default()
-    })
+    Ok(LabelSelector { match_expressions: requirements, ..LabelSelector::default() })
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,17 +48,12 @@ const SYMBOLS: [&str; 9] = ["==", "!=", "=", "!", ">", "<", "(", ")", ","];
 impl<'a> Tokens<'a> {
     fn next(&mut self) -> Token<'a> {
         self.rest = self.rest.trim_start();
-        if let Some(symbol) = SYMBOLS
-            .into_iter()
-            .find(|symbol| self.rest.starts_with(symbol))
-        {
+        if let Some(symbol) = SYMBOLS.into_iter().find(|symbol| self.rest.starts_with(symbol)) {
             self.rest = &self.rest[symbol.len()..];
             return Token::Symbol(symbol);
         }
         let ends = |c: char| c.is_whitespace() || "=!><(),".contains(c);
-        let (word, rest) = self
-            .rest
-            .split_at(self.rest.find(ends).unwrap_or(self.rest.len()));
+        let (word, rest) = self.rest.split_at(self.rest.find(ends).unwrap_or(self.rest.len()));
         self.rest = rest;
         match word {
             "" => Token::End,
@@ -162,10 +154,7 @@ fn key(text: &str) -> Result<&str, String> {
     let domain = |prefix: &str| {
         let part = |part: &str| {
             let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-            !part.is_empty()
-                && part.chars().all(inner)
-                && !part.starts_with('-')
-                && !part.ends_with('-')
+            !part.is_empty() && part.chars().all(inner) && !part.starts_with('-') && !part.ends_with('-')
         };
         prefix.len() <= LONGEST_PREFIX && prefix.split('.').all(part)
     };
@@ -177,11 +166,7 @@ fn key(text: &str) -> Result<&str, String> {
 }
 
 fn value(text: &str) -> Result<String, String> {
-    if is_word(text) {
-        Ok(text.to_owned())
-    } else {
-        Err(format!("{text:?} is not a valid label value"))
-    }
+    if is_word(text) { Ok(text.to_owned()) } else { Err(format!("{text:?} is not a valid label value")) }
 }
 
 /// Letters and digits, between them also `-`, `_` and `.`.
@@ -207,15 +192,10 @@ mod tests {
             ("c", vec![("zone", "12")]),
         ];
         let nodes = nodes.into_iter().map(|(name, labels)| {
-            let labels = labels
-                .into_iter()
-                .map(|(k, v)| (Name::from(k), Name::from(v)));
+            let labels = labels.into_iter().map(|(k, v)| (Name::from(k), Name::from(v)));
             (name, labels.collect::<Labels>())
         });
-        nodes
-            .filter(|(_, labels)| selector.matches(labels))
-            .map(|(name, _)| name)
-            .collect()
+        nodes.filter(|(_, labels)| selector.matches(labels)).map(|(name, _)| name).collect()
     }
 
     #[test]

@@ -24,11 +24,7 @@ impl Sorting {
     /// # Errors
     ///
     /// See [`SortBy::sort`].
-    pub fn sort<T>(
-        &self,
-        items: &mut Vec<T>,
-        document: impl Fn(&T) -> Value,
-    ) -> Result<(), FormatError> {
+    pub fn sort<T>(&self, items: &mut Vec<T>, document: impl Fn(&T) -> Value) -> Result<(), FormatError> {
         match &self.sort_by {
             Some(by) => by.sort(items, document),
             None => Ok(()),

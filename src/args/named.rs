@@ -8,8 +8,7 @@ use crate::api::ApiFlavor;
 ///
 /// There is none, or it is of another type.
 pub fn skyhook(text: &str) -> Result<String, String> {
-    let types =
-        ApiFlavor::ALL.map(|g| [g.kind().to_lowercase(), g.plural().to_owned(), g.resource()]);
+    let types = ApiFlavor::ALL.map(|g| [g.kind().to_lowercase(), g.plural().to_owned(), g.resource()]);
     of(text, &types.concat())
 }
 
@@ -60,23 +59,16 @@ mod tests {
 
     #[test]
     fn a_type_may_stand_before_a_name() {
-        for text in [
-            "x",
-            "skyhook/x",
-            "Skyhook/x",
-            "nodewrights/x",
-            &format!("{}/x", ApiFlavor::Skyhook.resource()),
-        ] {
+        for text in
+            ["x", "skyhook/x", "Skyhook/x", "nodewrights/x", &format!("{}/x", ApiFlavor::Skyhook.resource())]
+        {
             assert_eq!(skyhook(text), Ok("x".to_owned()), "{text}");
         }
         for text in ["", "skyhook/", "node/x", "/x", "a/b/c"] {
             assert!(skyhook(text).is_err(), "{text}");
         }
         assert_eq!(node("node/n[0-11]"), Ok("n[0-11]".to_owned()));
-        assert_eq!(
-            node("skyhook/x"),
-            Err("expected NAME or node/NAME".to_owned())
-        );
+        assert_eq!(node("skyhook/x"), Err("expected NAME or node/NAME".to_owned()));
         assert_eq!(journal("journal/2026"), Ok("2026".to_owned()));
     }
 }

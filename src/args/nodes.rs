@@ -153,11 +153,7 @@ pub struct AnyNodes {
 
 impl AnyNodes {
     pub fn query(&self) -> NodeQuery<'_> {
-        NodeQuery {
-            named: &self.nodes,
-            pattern: self.pattern.as_ref(),
-            selector: self.selector.as_ref(),
-        }
+        NodeQuery { named: &self.nodes, pattern: self.pattern.as_ref(), selector: self.selector.as_ref() }
     }
 }
 
@@ -193,11 +189,7 @@ pub struct NodeFlags {
 
 impl NodeFlags {
     pub fn query(&self) -> NodeQuery<'_> {
-        NodeQuery {
-            named: &self.node,
-            pattern: self.pattern.as_ref(),
-            selector: None,
-        }
+        NodeQuery { named: &self.node, pattern: self.pattern.as_ref(), selector: None }
     }
 }
 
@@ -214,10 +206,7 @@ pub struct OnNodes {
 
 impl OnNodes {
     pub fn query(&self) -> NodeQuery<'_> {
-        NodeQuery {
-            selector: self.selector.as_ref(),
-            ..self.flags.query()
-        }
+        NodeQuery { selector: self.selector.as_ref(), ..self.flags.query() }
     }
 }
 
@@ -233,20 +222,14 @@ mod tests {
     fn names_and_sets_name_each_node() {
         for (text, names) in [
             ("gpu-1", &["gpu-1"][..]),
-            (
-                "node/ip-10-0-0-1.ec2.internal",
-                &["ip-10-0-0-1.ec2.internal"],
-            ),
+            ("node/ip-10-0-0-1.ec2.internal", &["ip-10-0-0-1.ec2.internal"]),
             ("n[08-10]", &["n08", "n09", "n10"]),
             ("a,n[0-1]", &["a", "n0", "n1"]),
             ("n[1-5/2]", &["n1", "n3", "n5"]),
             ("nodes/n[01-05/4]-x", &["n01-x", "n05-x"]),
         ] {
             let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-            assert_eq!(
-                parse(text).map(|arg| arg.names().map(<[_]>::to_vec)),
-                Ok(Some(names))
-            );
+            assert_eq!(parse(text).map(|arg| arg.names().map(<[_]>::to_vec)), Ok(Some(names)));
         }
     }
 
@@ -293,22 +276,12 @@ mod tests {
             assert_eq!(parse(text), Err(EXPECTED.to_owned()), "{text}");
         }
         for text in ["pod/n[1-5/2]", "pod/n[1-5]"] {
-            assert_eq!(
-                parse(text),
-                Err("expected NAME or node/NAME".to_owned()),
-                "{text}"
-            );
+            assert_eq!(parse(text), Err("expected NAME or node/NAME".to_owned()), "{text}");
         }
         assert_eq!(
             parse("n[0001-0870]*"),
-            Err(
-                "[0001-0870] is a range of numbers, but in a glob, brackets match one character"
-                    .to_owned()
-            )
+            Err("[0001-0870] is a range of numbers, but in a glob, brackets match one character".to_owned())
         );
-        assert_eq!(
-            parse("n[21-13]"),
-            Err("not a valid set of nodes: range 21-13 is reversed".to_owned())
-        );
+        assert_eq!(parse("n[21-13]"), Err("not a valid set of nodes: range 21-13 is reversed".to_owned()));
     }
 }

@@ -102,9 +102,7 @@ mod tests {
             #[arg(long)]
             other: Option<String>,
         }
-        let help = with_boolean_values(Cli::command())
-            .term_width(80)
-            .render_help();
+        let help = with_boolean_values(Cli::command()).term_width(80).render_help();
         assert_eq!(
             help.to_string(),
             "\
@@ -136,10 +134,7 @@ Output options:
     }
 
     fn output(format: OutputFormat) -> Output {
-        Output {
-            format,
-            ..Output::default()
-        }
+        Output { format, ..Output::default() }
     }
 
     #[test]
@@ -164,11 +159,7 @@ Output options:
 
     #[test]
     fn the_last_one_wins() {
-        let expected = Output {
-            format: OutputFormat::Name,
-            no_headers: true,
-            color: ColorChoice::Never,
-        };
+        let expected = Output { format: OutputFormat::Name, no_headers: true, color: ColorChoice::Never };
         for args in [
             "list -oname --no-headers --color never n",
             "list -oname --no-headers=false --no-headers n --color=always --color=NEVER",
@@ -188,9 +179,6 @@ Output options:
             )
         );
         let error = parse("list --color=red").expect_err("no such choice");
-        assert_eq!(
-            error.lines().next(),
-            Some("error: invalid value 'red' for '--color <WHEN>'")
-        );
+        assert_eq!(error.lines().next(), Some("error: invalid value 'red' for '--color <WHEN>'"));
     }
 }

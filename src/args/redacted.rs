@@ -40,10 +40,7 @@ pub fn redacted(words: impl IntoIterator<Item = String>) -> Vec<String> {
     for word in words {
         let word = match awaited.take() {
             Some(hides) => Hides::shown(hides, &word),
-            None => match secrets
-                .iter()
-                .find_map(|(arg, hides)| Some((value(arg, &word)?, *hides)))
-            {
+            None => match secrets.iter().find_map(|(arg, hides)| Some((value(arg, &word)?, *hides))) {
                 Some((Value::Next, hides)) => {
                     awaited = Some(hides);
                     word
@@ -73,9 +70,7 @@ enum Value {
 fn value(arg: &clap::Arg, word: &str) -> Option<Value> {
     let longs = arg.get_long_and_visible_aliases().unwrap_or_default();
     if let Some(long) = word.strip_prefix("--") {
-        let (name, value) = long
-            .split_once('=')
-            .map_or((long, None), |(n, v)| (n, Some(v)));
+        let (name, value) = long.split_once('=').map_or((long, None), |(n, v)| (n, Some(v)));
         return longs.contains(&name).then(|| match value {
             Some(value) => Value::From(word.len() - value.len()),
             None => Value::Next,
@@ -107,18 +102,9 @@ mod tests {
             ("-ys me:pw@host pause", "-ys host pause"),
             ("-yshttps://host?k=v", "-yshttps://host?<masked>"),
             ("--server me:pw@host", "--server host"),
-            (
-                "--server=https://host/?k=v",
-                "--server=https://host/?<masked>",
-            ),
-            (
-                "pause x --reason https://me:pw@host",
-                "pause x --reason https://host",
-            ),
-            (
-                "status -l app=skyhook -oyaml",
-                "status -l app=skyhook -oyaml",
-            ),
+            ("--server=https://host/?k=v", "--server=https://host/?<masked>"),
+            ("pause x --reason https://me:pw@host", "pause x --reason https://host"),
+            ("status -l app=skyhook -oyaml", "status -l app=skyhook -oyaml"),
             ("pause tokens --confirm", "pause tokens --confirm"),
         ] {
             let words = given.split(' ').map(str::to_owned);

@@ -91,11 +91,8 @@ impl FromStr for Share {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Share, String> {
-        let wrong = || {
-            format!(
-                "{text:?} is not valid; expected a number of nodes or a percentage, such as 5 or 2%"
-            )
-        };
+        let wrong =
+            || format!("{text:?} is not valid; expected a number of nodes or a percentage, such as 5 or 2%");
         let share = match text.strip_suffix('%') {
             Some(percent) => Share::Percent(percent.parse().map_err(|_| wrong())?),
             None => Share::Count(text.parse().map_err(|_| wrong())?),
@@ -144,9 +141,7 @@ mod tests {
 
     fn parse(words: &str) -> Option<Safety> {
         let words = ["x"].into_iter().chain(words.split_whitespace());
-        let matches = with_boolean_values(Cli::command())
-            .try_get_matches_from(words)
-            .ok()?;
+        let matches = with_boolean_values(Cli::command()).try_get_matches_from(words).ok()?;
         Some(Cli::from_arg_matches(&matches).expect("it fits").safety)
     }
 
@@ -166,18 +161,9 @@ mod tests {
             ("--dry-run=server", false, DryRun::Server),
         ] {
             let safety = parse(words).unwrap_or_else(|| panic!("{words} does not parse"));
-            assert_eq!(
-                (safety.confirm, safety.dry_run),
-                (confirm, dry_run),
-                "{words}"
-            );
+            assert_eq!((safety.confirm, safety.dry_run), (confirm, dry_run), "{words}");
         }
-        for words in [
-            "--dry-run=maybe",
-            "--confirm=yes",
-            "--max-parallel 0",
-            "--canary 0",
-        ] {
+        for words in ["--dry-run=maybe", "--confirm=yes", "--max-parallel 0", "--canary 0"] {
             assert!(parse(words).is_none(), "{words}");
         }
     }

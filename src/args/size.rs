@@ -6,9 +6,7 @@ use crate::api::quantity;
 pub fn size(text: &str) -> Result<u64, String> {
     let bytes = quantity::parse_text(text);
     let bytes = bytes.filter(|bytes| (1.0..1e15).contains(bytes));
-    bytes
-        .map(|bytes| bytes as u64)
-        .ok_or_else(|| "expected a size such as 100Mi or 1Gi".to_owned())
+    bytes.map(|bytes| bytes as u64).ok_or_else(|| "expected a size such as 100Mi or 1Gi".to_owned())
 }
 
 #[cfg(test)]

@@ -48,16 +48,10 @@ impl<R: Read> Utf16<R> {
     /// Decodes the next piece, without a character that it cuts; empty at the end.
     fn piece(&mut self) -> Result<String> {
         let mut bytes = std::mem::take(&mut self.rest);
-        (&mut self.stream)
-            .take(PIECE as u64)
-            .read_to_end(&mut bytes)?;
+        (&mut self.stream).take(PIECE as u64).read_to_end(&mut bytes)?;
         let unit = |pair: &[u8]| {
             let pair = [pair[0], pair[1]];
-            if self.big_endian {
-                u16::from_be_bytes(pair)
-            } else {
-                u16::from_le_bytes(pair)
-            }
+            if self.big_endian { u16::from_be_bytes(pair) } else { u16::from_le_bytes(pair) }
         };
         let mut whole = bytes.len() - bytes.len() % 2;
         let is_high = |pair: &[u8]| (0xd800..0xdc00).contains(&unit(pair));

@@ -58,11 +58,7 @@ pub fn resolved(args: Vec<OsString>) -> Vec<OsString> {
 }
 
 /// The arguments with other words in place of the first ones after the program.
-fn replaced(
-    args: &[OsString],
-    words: usize,
-    command: impl IntoIterator<Item = OsString>,
-) -> Vec<OsString> {
+fn replaced(args: &[OsString], words: usize, command: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let program = args[..1].iter().cloned();
     let rest = args[1 + words..].iter().cloned();
     program.chain(command).chain(rest).collect()

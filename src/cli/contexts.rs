@@ -23,10 +23,7 @@ pub async fn run(command: &Command, global: &Global, ctx: &mut Ctx) -> Result<Ex
         )));
     }
     if !info.is_online() {
-        return Err(Error::usage(format!(
-            "{} does not support --contexts; use --context NAME",
-            info.words
-        )));
+        return Err(Error::usage(format!("{} does not support --contexts; use --context NAME", info.words)));
     }
     refuse_other_selection(global)?;
     let names = chosen(&global.connection)?;
@@ -48,11 +45,7 @@ async fn answer(command: &Command, global: &Global, context: String) -> (Exit, C
     let result = command.run(&mut ctx).await;
     let error = result.as_ref().err().map(|error| error.message.clone());
     let exit = finish(&mut ctx, verb, result);
-    let answer = ContextAnswer {
-        exit_code: exit.code(),
-        error,
-        captured: ctx.captured(),
-    };
+    let answer = ContextAnswer { exit_code: exit.code(), error, captured: ctx.captured() };
     (exit, answer)
 }
 
@@ -66,9 +59,7 @@ fn refuse_other_selection(global: &Global) -> Result<()> {
         ("--from", !global.reading.from.is_empty()),
     ];
     match flags.into_iter().find(|(_, given)| *given) {
-        Some((flag, _)) => Err(Error::usage(format!(
-            "--contexts cannot be used with {flag}"
-        ))),
+        Some((flag, _)) => Err(Error::usage(format!("--contexts cannot be used with {flag}"))),
         None => Ok(()),
     }
 }
@@ -78,12 +69,10 @@ fn chosen(connection: &Connection) -> Result<Vec<String>> {
     let known = connect::names(connection)?.contexts;
     let mut chosen: Vec<String> = Vec::new();
     for pattern in &connection.contexts {
-        let glob = Pattern::new(pattern)
-            .map_err(|error| Error::usage(format!("--contexts: {pattern}: {error}")))?;
-        let mut matches: Vec<&String> = known
-            .iter()
-            .filter(|name| *name == pattern || glob.matches(name))
-            .collect();
+        let glob =
+            Pattern::new(pattern).map_err(|error| Error::usage(format!("--contexts: {pattern}: {error}")))?;
+        let mut matches: Vec<&String> =
+            known.iter().filter(|name| *name == pattern || glob.matches(name)).collect();
         if matches.is_empty() {
             let known = known.iter().map(String::as_str);
             return Err(Error::unknown("context", pattern, known));

@@ -43,9 +43,7 @@ pub struct Cli {
 /// Runs the program with its arguments; the first is its name.
 pub fn main(args: impl Iterator<Item = OsString>) -> Exit {
     let mut args: Vec<OsString> = args.collect();
-    let program = args
-        .first()
-        .map_or(Program::SKYHOOK, |name| Program::of(name));
+    let program = args.first().map_or(Program::SKYHOOK, |name| Program::of(name));
     if let Some(exit) = completion::answered(program, &args) {
         return exit;
     }
@@ -56,8 +54,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> Exit {
     }
     args = aliases::resolved(args);
     let mut parsed = program.parse(args.iter().cloned());
-    if matches!(&parsed, Err(e) if e.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand)
-    {
+    if matches!(&parsed, Err(e) if e.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand) {
         // Print help on stdout even without `--help`; clap does so only with the flag.
         args.push("-h".into());
         parsed = program.parse(args);
@@ -101,9 +98,7 @@ fn finish(ctx: &mut Ctx, verb: &str, result: Result<Exit>) -> Exit {
     match (result, advice) {
         (Ok(exit), None) => exit,
         (Ok(exit), Some(advice)) => {
-            ctx.note(format!(
-                "hint: to print the permissions that this command requires, run `{advice}`"
-            ));
+            ctx.note(format!("hint: to print the permissions that this command requires, run `{advice}`"));
             exit
         }
         (Err(error), advice) => {
@@ -143,14 +138,8 @@ mod tests {
     #[test]
     fn every_command_stands_under_its_task() {
         let tree = Cli::command();
-        let names: Vec<&str> = commands::tasks()
-            .into_iter()
-            .flat_map(|(_, names)| names)
-            .collect();
-        let known: Vec<&str> = tree
-            .get_subcommands()
-            .map(clap::Command::get_name)
-            .collect();
+        let names: Vec<&str> = commands::tasks().into_iter().flat_map(|(_, names)| names).collect();
+        let known: Vec<&str> = tree.get_subcommands().map(clap::Command::get_name).collect();
         assert_eq!(names, known);
     }
 

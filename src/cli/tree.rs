@@ -32,11 +32,8 @@ impl Program {
     pub fn parse(self, args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
         let args = levels_joined(args);
         let tree = listing_tasks(self.tree(), &self.words());
-        let mut tree = if args.iter().any(|word| word == "--help") {
-            tree
-        } else {
-            brief(tree, &self.words())
-        };
+        let mut tree =
+            if args.iter().any(|word| word == "--help") { tree } else { brief(tree, &self.words()) };
         let contexts = contexts(&args);
         let matches = tree.try_get_matches_from_mut(args);
         let matches = matches.map_err(|error| nearest(error, &tree))?;
@@ -74,10 +71,7 @@ fn nearest(mut error: clap::Error, tree: &clap::Command) -> clap::Error {
     if near.is_empty() {
         error.remove(ContextKind::SuggestedSubcommand)
     } else {
-        error.insert(
-            ContextKind::SuggestedSubcommand,
-            ContextValue::Strings(near),
-        )
+        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(near))
     };
     error.with_cmd(tree)
 }
@@ -127,19 +121,13 @@ fn listing_tasks(tree: clap::Command, words: &str) -> clap::Command {
 fn brief(tree: clap::Command, words: &str) -> clap::Command {
     let styles = tree.get_styles();
     let (heading, name) = (styles.get_header(), styles.get_literal());
-    let commands = EVERYDAY
-        .iter()
-        .filter_map(|name| tree.find_subcommand(name));
+    let commands = EVERYDAY.iter().filter_map(|name| tree.find_subcommand(name));
     let width = EVERYDAY.iter().map(|name| name.len()).max().unwrap_or(0);
     let mut listed = format!("{heading}Everyday commands:{heading:#}\n");
     for command in commands {
         let about = command.get_about().map(ToString::to_string);
-        let _ = writeln!(
-            listed,
-            "  {name}{:width$}{name:#}  {}",
-            command.get_name(),
-            about.unwrap_or_default()
-        );
+        let _ =
+            writeln!(listed, "  {name}{:width$}{name:#}  {}", command.get_name(), about.unwrap_or_default());
     }
     let tree = tree.mut_args(|arg| {
         let global = arg.is_global_set();
@@ -155,9 +143,7 @@ fn brief(tree: clap::Command, words: &str) -> clap::Command {
 fn own_flags(command: clap::Command) -> clap::Command {
     let after = command.get_after_help().map(ToString::to_string);
     let after = after.map_or(String::new(), |after| format!("{after}\n\n"));
-    command
-        .after_help(format!("{after}{GLOBAL_FLAGS}"))
-        .mut_subcommands(own_flags)
+    command.after_help(format!("{after}{GLOBAL_FLAGS}")).mut_subcommands(own_flags)
 }
 
 const GLOBAL_FLAGS: &str =
@@ -181,9 +167,7 @@ fn contexts(args: &[OsString]) -> Vec<String> {
 fn levels_joined(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut joined: Vec<OsString> = Vec::new();
     fn level(word: &OsStr) -> bool {
-        let digits = word
-            .to_str()
-            .is_some_and(|w| w.bytes().all(|b| b.is_ascii_digit()));
+        let digits = word.to_str().is_some_and(|w| w.bytes().all(|b| b.is_ascii_digit()));
         digits && (1..=2).contains(&word.len())
     }
     for word in args {
@@ -206,9 +190,8 @@ fn levels_joined(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
 /// The tree with other words for `kubectl skyhook` in its texts.
 fn renamed(tree: clap::Command, words: &str) -> clap::Command {
     let own = Program::SKYHOOK.words();
-    let text = |text: Option<&clap::builder::StyledStr>| {
-        text.map(|text| text.to_string().replace(&own, words))
-    };
+    let text =
+        |text: Option<&clap::builder::StyledStr>| text.map(|text| text.to_string().replace(&own, words));
     let (about, long) = (text(tree.get_about()), text(tree.get_long_about()));
     let after = text(tree.get_after_help());
     let mut tree = tree.mut_args(|arg| {
@@ -242,10 +225,7 @@ mod tests {
     fn help_speaks_of_the_name_that_was_typed() {
         let program = Program::of(OsStr::new("kubectl-nodewright"));
         let args = ["kubectl-nodewright", "node", "list", "--help"];
-        let help = program
-            .parse(args.map(OsString::from))
-            .expect_err("help is asked for")
-            .to_string();
+        let help = program.parse(args.map(OsString::from)).expect_err("help is asked for").to_string();
         assert!(help.contains("\nUsage: kubectl nodewright node list "));
         assert!(help.contains("\n  kubectl nodewright node list --skyhook gpu-tune\n"));
         assert!(!help.contains("kubectl skyhook"), "{help}");

@@ -28,17 +28,11 @@ impl Cluster {
     /// If the past of a package is unknown, a finished uninstall is presumed.
     pub fn never_installed(&self, skyhook: &Skyhook) -> Vec<&str> {
         let absent = self.absent_packages_of(skyhook).iter();
-        absent
-            .filter(|(_, history)| history.excludes_spec_version())
-            .map(|(name, _)| name.as_str())
-            .collect()
+        absent.filter(|(_, history)| history.excludes_spec_version()).map(|(name, _)| name.as_str()).collect()
     }
 
     fn absent_packages_of(&self, skyhook: &Skyhook) -> &[(String, History)] {
-        let all = self
-            .indexes
-            .absent_packages
-            .get_or_init(|| self.find_absent());
+        let all = self.indexes.absent_packages.get_or_init(|| self.find_absent());
         all.get(skyhook.name()).map_or(&[], Vec::as_slice)
     }
 

@@ -52,11 +52,7 @@ pub fn version(acting: &[&Deployment]) -> Option<Version> {
 
 /// Whether several Deployments could act, so that their Leases decide.
 pub fn undecided(operators: &[&Deployment]) -> bool {
-    let wanted: Vec<&Deployment> = operators
-        .iter()
-        .copied()
-        .filter(|d| d.replicas() > 0)
-        .collect();
+    let wanted: Vec<&Deployment> = operators.iter().copied().filter(|d| d.replicas() > 0).collect();
     let ready = ready(&wanted);
     let candidates = if ready.is_empty() { wanted } else { ready };
     candidates.len() > 1
@@ -65,11 +61,7 @@ pub fn undecided(operators: &[&Deployment]) -> bool {
 impl Cluster {
     /// The Deployments that act on the custom resources; see [`acting`].
     pub fn acting_operators(&self) -> Vec<&Deployment> {
-        acting(
-            self.operators.items().iter(),
-            self.installation.leases.items(),
-            self.taken_at,
-        )
+        acting(self.operators.items().iter(), self.installation.leases.items(), self.taken_at)
     }
 
     /// The Deployment of the operator: the one that acts, or else the only one. None where several act.
@@ -127,14 +119,10 @@ impl Cluster {
         Some(match (operators.as_slice(), acting.as_slice()) {
             ([], _) => "no operator Deployment was found".to_owned(),
             ([first, ..], []) => format!("{first} is scaled to zero"),
-            (_, [_]) => {
-                "neither the image nor the labels of its Deployment contain a version".to_owned()
-            }
+            (_, [_]) => "neither the image nor the labels of its Deployment contain a version".to_owned(),
             (_, several) => {
-                let mut named: Vec<(&str, String)> = several
-                    .iter()
-                    .map(|d| (d.namespace(), d.installed()))
-                    .collect();
+                let mut named: Vec<(&str, String)> =
+                    several.iter().map(|d| (d.namespace(), d.installed())).collect();
                 named.sort();
                 let named: Vec<String> = named.into_iter().map(|(_, named)| named).collect();
                 format!("{} operators act: {}", several.len(), named.join(", "))

@@ -54,11 +54,8 @@ impl ActiveApi {
         let only = |g: &ApiFlavor| format!("only {} is served", g.resource());
         let by_version = evidence.operator_version.as_ref().map(|version| {
             let (major, minor) = FIRST_NODEWRIGHT;
-            let flavor = if version.at_least(major, minor) {
-                ApiFlavor::NodeWright
-            } else {
-                ApiFlavor::Skyhook
-            };
+            let flavor =
+                if version.at_least(major, minor) { ApiFlavor::NodeWright } else { ApiFlavor::Skyhook };
             (version, flavor)
         });
         let both = "both APIs are served";
@@ -77,10 +74,7 @@ impl ActiveApi {
         }
         let mut reasons = Vec::new();
         if evidence.nodewrights_with_status > 0 {
-            reasons.push(format!(
-                "{} NodeWright objects have a status",
-                evidence.nodewrights_with_status
-            ));
+            reasons.push(format!("{} NodeWright objects have a status", evidence.nodewrights_with_status));
         }
         if evidence.adopted_nodes > 0 {
             reasons.push(format!(
@@ -153,10 +147,8 @@ mod tests {
 
     #[test]
     fn the_user_decides_over_everything() {
-        let active_api = ActiveApi::decide(ApiEvidence {
-            asked_for: Some(Skyhook),
-            ..ApiEvidence::default()
-        });
+        let active_api =
+            ActiveApi::decide(ApiEvidence { asked_for: Some(Skyhook), ..ApiEvidence::default() });
         assert_eq!(active_api.map(|r| r.flavor), Some(Skyhook));
     }
 }

@@ -84,14 +84,8 @@ pub const SERVICE_LABEL: &str = "kubernetes.io/service-name";
 
 /// The kinds that configure webhooks, and their plurals.
 pub const CONFIGURATIONS: [(&str, &str); 2] = [
-    (
-        "ValidatingWebhookConfiguration",
-        "validatingwebhookconfigurations",
-    ),
-    (
-        "MutatingWebhookConfiguration",
-        "mutatingwebhookconfigurations",
-    ),
+    ("ValidatingWebhookConfiguration", "validatingwebhookconfigurations"),
+    ("MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
 ];
 
 /// The admission objects of the cluster.
@@ -315,9 +309,7 @@ impl Cluster {
     fn expired_certificate(&self, webhook: &Webhook) -> Option<(Lack, String)> {
         let bundle = webhook.client_config.bundle()?.ok()?;
         let last = certificate::ends(&bundle).ok()?.into_iter().max()?;
-        let why = format!(
-            "the CA bundle expired at {last}, so the API server does not trust the webhook"
-        );
+        let why = format!("the CA bundle expired at {last}, so the API server does not trust the webhook");
         (last < self.taken_at).then_some((Lack::ValidCertificate, why))
     }
 
@@ -343,8 +335,7 @@ impl Cluster {
 
     /// Whether all Deployments were read, and none of them runs the operator.
     pub fn operator_absent(&self) -> bool {
-        self.operators.absence() == Certainty::Proven
-            && self.operators.ok().is_some_and(|all| all.is_empty())
+        self.operators.absence() == Certainty::Proven && self.operators.ok().is_some_and(|all| all.is_empty())
     }
 }
 
@@ -353,8 +344,7 @@ impl Admission {
     fn holds_all_services(&self) -> bool {
         let is_the_servers = |service: &Standard<Service>| {
             let meta = &service.metadata;
-            meta.name.as_deref() == Some("kubernetes")
-                && meta.namespace.as_deref() == Some("default")
+            meta.name.as_deref() == Some("kubernetes") && meta.namespace.as_deref() == Some("default")
         };
         self.services.items().iter().any(is_the_servers)
     }
@@ -368,13 +358,9 @@ impl Admission {
         let absent = |r: &ServiceReference| self.holds_all_services() && !held(r);
         let in_doubt = references.find(|r| !absent(r))?;
         if !self.endpoints.was_asked() {
-            return Some(
-                "the input has no endpoint slices, so the webhook backends are unknown".to_owned(),
-            );
+            return Some("the input has no endpoint slices, so the webhook backends are unknown".to_owned());
         }
-        let missing = std::iter::once(in_doubt)
-            .chain(references)
-            .find(|r| !absent(r) && !held(r))?;
+        let missing = std::iter::once(in_doubt).chain(references).find(|r| !absent(r) && !held(r))?;
         Some(format!(
             "one of these webhooks uses service {}/{}, which is not in the input",
             missing.namespace, missing.name

@@ -116,10 +116,7 @@ fn may_be_default(key: &str, value: &Value) -> bool {
 pub fn changeable(object: &Value) -> Value {
     let mut kept = Map::new();
     for field in ["labels", "annotations"] {
-        let mut members = object["metadata"][field]
-            .as_object()
-            .cloned()
-            .unwrap_or_default();
+        let mut members = object["metadata"][field].as_object().cloned().unwrap_or_default();
         // A copy of the whole object, by kubectl.
         members.retain(|key, _| key != "kubectl.kubernetes.io/last-applied-configuration");
         if !members.is_empty() {
@@ -136,10 +133,7 @@ fn sorted(value: &Value) -> Value {
         Value::Object(members) => {
             let mut members: Vec<_> = members.iter().collect();
             members.sort_by_key(|(key, _)| *key);
-            members
-                .into_iter()
-                .map(|(key, value)| (key.clone(), sorted(value)))
-                .collect()
+            members.into_iter().map(|(key, value)| (key.clone(), sorted(value))).collect()
         }
         Value::Array(items) => items.iter().map(sorted).collect(),
         value => value.clone(),
@@ -158,16 +152,12 @@ mod tests {
         let wanted = json!({"b": {"c": 3}, "e": [2, 3]});
         let earlier = json!({"a": 1, "b": {"c": 1}, "e": [1]});
         overlay(&mut live, &wanted, Some(&earlier));
-        assert_eq!(
-            live,
-            json!({"b": {"c": 3, "d": 2}, "e": [2, 3], "f": "default"})
-        );
+        assert_eq!(live, json!({"b": {"c": 3, "d": 2}, "e": [2, 3], "f": "default"}));
     }
 
     #[test]
     fn without_an_earlier_apply_defaults_are_kept() {
-        let package =
-            json!({"name": "driver", "version": "1.0.0", "interrupt": {"type": "reboot"}});
+        let package = json!({"name": "driver", "version": "1.0.0", "interrupt": {"type": "reboot"}});
         let mut live = json!({
             "serial": false, "priority": 200, "sequencing": "node", "deploymentPolicy": "rollout",
             "packages": {"driver": package, "tools": {"version": "1.0.0"}},

@@ -26,9 +26,7 @@ const HELM: &str = "meta.helm.sh";
 impl Applier<'_> {
     /// The tool that applies the object, from its labels and annotations.
     pub fn of<'a>(meta: &'a Meta, kind: &str) -> Option<Applier<'a>> {
-        argo_cd(meta, kind)
-            .or_else(|| flux(meta))
-            .or_else(|| helm(meta))
+        argo_cd(meta, kind).or_else(|| flux(meta)).or_else(|| helm(meta))
     }
 
     /// `the Argo CD application platform`
@@ -115,11 +113,7 @@ fn argo_cd<'a>(meta: &'a Meta, kind: &str) -> Option<Applier<'a>> {
         let (_, name) = place.rsplit_once('/')?;
         (of == kind && name == meta.name).then_some(application)
     });
-    let managed = || {
-        meta.managed_fields
-            .iter()
-            .any(|m| m.manager.starts_with("argocd"))
-    };
+    let managed = || meta.managed_fields.iter().any(|m| m.manager.starts_with("argocd"));
     let labelled = || text(&meta.labels, INSTANCE).filter(|_| managed());
     let found = tracked.or_else(|| text(&meta.labels, ARGO_LABEL));
     found.or_else(labelled).map(Applier::ArgoCd)
@@ -127,11 +121,7 @@ fn argo_cd<'a>(meta: &'a Meta, kind: &str) -> Option<Applier<'a>> {
 
 fn flux(meta: &Meta) -> Option<Applier<'_>> {
     let pair = |group: &str| {
-        let label = |key: &str| {
-            meta.labels
-                .get(&format!("{group}/{key}"))
-                .map(String::as_str)
-        };
+        let label = |key: &str| meta.labels.get(&format!("{group}/{key}")).map(String::as_str);
         Some((label("namespace")?, label("name")?))
     };
     if let Some((namespace, name)) = pair(FLUX_HELM) {
@@ -140,16 +130,13 @@ fn flux(meta: &Meta) -> Option<Applier<'_>> {
     let (namespace, name) = pair(FLUX_KUSTOMIZE)?;
     // Flux is configured to leave an existing object alone.
     let setting = |key: &str| annotation(meta, FLUX_KUSTOMIZE, key);
-    let off = setting("reconcile") == Some("disabled")
-        || matches!(setting("ssa"), Some("Ignore" | "IfNotPresent"));
+    let off =
+        setting("reconcile") == Some("disabled") || matches!(setting("ssa"), Some("Ignore" | "IfNotPresent"));
     (!off).then_some(Applier::FluxKustomization(namespace, name))
 }
 
 fn helm(meta: &Meta) -> Option<Applier<'_>> {
-    let by_helm = meta
-        .labels
-        .get("app.kubernetes.io/managed-by")
-        .is_some_and(|by| by == "Helm");
+    let by_helm = meta.labels.get("app.kubernetes.io/managed-by").is_some_and(|by| by == "Helm");
     let namespace = annotation(meta, HELM, "release-namespace")?;
     let name = annotation(meta, HELM, "release-name")?;
     by_helm.then_some(Applier::Helm(namespace, name))
@@ -157,9 +144,7 @@ fn helm(meta: &Meta) -> Option<Applier<'_>> {
 
 fn annotation<'a>(meta: &'a Meta, group: &str, key: &str) -> Option<&'a str> {
     let annotations = &meta.annotations;
-    annotations
-        .get(&format!("{group}/{key}"))
-        .map(String::as_str)
+    annotations.get(&format!("{group}/{key}")).map(String::as_str)
 }
 
 #[cfg(test)]
@@ -176,49 +161,31 @@ mod tests {
     #[test]
     fn labels_and_annotations_say_who_applies_an_object() {
         let id = "platform:GROUP/Skyhook:skyhook/gpu";
-        let tracked = |id: &str| json!({"name": "gpu", "annotations": {"argocd.argoproj.io/tracking-id": id}});
+        let tracked =
+            |id: &str| json!({"name": "gpu", "annotations": {"argocd.argoproj.io/tracking-id": id}});
         let instance = |manager: &str| json!({"name": "gpu", "labels": {"app.kubernetes.io/instance": "platform"}, "managedFields": [{"manager": manager}]});
         let kustomize = |annotations: Value| {
             json!({"name": "gpu", "annotations": annotations, "labels": {
                 "kustomize.toolkit.fluxcd.io/name": "infra", "kustomize.toolkit.fluxcd.io/namespace": "flux-system"}})
         };
-        let release =
-            json!({"meta.helm.sh/release-name": "gpus", "meta.helm.sh/release-namespace": "ops"});
+        let release = json!({"meta.helm.sh/release-name": "gpus", "meta.helm.sh/release-namespace": "ops"});
         let helm = |labels: Value| json!({"name": "gpu", "annotations": release, "labels": labels});
         let argo = "the Argo CD application platform";
         for (metadata, who) in [
             (json!({"name": "gpu"}), "nobody"),
             (tracked(id), argo),
             // An application that lives outside of Argo CD's own namespace.
-            (
-                tracked("team_platform:GROUP/Skyhook:/gpu"),
-                "the Argo CD application team_platform",
-            ),
+            (tracked("team_platform:GROUP/Skyhook:/gpu"), "the Argo CD application team_platform"),
             (tracked("platform:GROUP/Skyhook:skyhook/other"), "nobody"),
             (tracked("platform:apps/Deployment:skyhook/gpu"), "nobody"),
             (tracked("nonsense"), "nobody"),
-            (
-                json!({"name": "gpu", "labels": {"argocd.argoproj.io/instance": "platform"}}),
-                argo,
-            ),
+            (json!({"name": "gpu", "labels": {"argocd.argoproj.io/instance": "platform"}}), argo),
             (instance("argocd-controller"), argo),
             (instance("helm"), "nobody"),
-            (
-                kustomize(json!({})),
-                "the Flux Kustomization flux-system/infra",
-            ),
-            (
-                kustomize(json!({"kustomize.toolkit.fluxcd.io/reconcile": "disabled"})),
-                "nobody",
-            ),
-            (
-                kustomize(json!({"kustomize.toolkit.fluxcd.io/ssa": "IfNotPresent"})),
-                "nobody",
-            ),
-            (
-                helm(json!({"app.kubernetes.io/managed-by": "Helm"})),
-                "the Helm release ops/gpus",
-            ),
+            (kustomize(json!({})), "the Flux Kustomization flux-system/infra"),
+            (kustomize(json!({"kustomize.toolkit.fluxcd.io/reconcile": "disabled"})), "nobody"),
+            (kustomize(json!({"kustomize.toolkit.fluxcd.io/ssa": "IfNotPresent"})), "nobody"),
+            (helm(json!({"app.kubernetes.io/managed-by": "Helm"})), "the Helm release ops/gpus"),
             (helm(json!({})), "nobody"),
             (
                 helm(json!({

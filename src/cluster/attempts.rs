@@ -71,11 +71,7 @@ impl ContainerLog {
 
 /// What can be shown of an execution; with `previous`, of the attempt or the run before.
 pub fn choice(cluster: &Cluster, package_run: &PackageRun<'_>, previous: bool) -> Choice {
-    let names = containers(
-        &package_run.package,
-        &package_run.stage,
-        package_run.interrupt,
-    );
+    let names = containers(&package_run.package, &package_run.stage, package_run.interrupt);
     let mut pods = package_run.pods.clone();
     pods.sort_by_key(|pod| rank(pod));
     if previous && !package_run.bare() && !pods.is_empty() {
@@ -85,15 +81,10 @@ pub fn choice(cluster: &Cluster, package_run: &PackageRun<'_>, previous: bool) -
     let attempts = pods.iter().map(|pod| Attempt {
         pod: pod.name().to_owned(),
         pieces: pieces(package_run.node, pod, &names, of_before),
-        failure: pod
-            .trouble()
-            .filter(|t| t.kind == TroubleKind::Failed)
-            .map(|t| {
-                let code = t
-                    .exit_code
-                    .map_or_else(String::new, |c| format!(", exit code {c}"));
-                format!("{} {}{code}", t.container, t.reason)
-            }),
+        failure: pod.trouble().filter(|t| t.kind == TroubleKind::Failed).map(|t| {
+            let code = t.exit_code.map_or_else(String::new, |c| format!(", exit code {c}"));
+            format!("{} {}{code}", t.container, t.reason)
+        }),
     });
     let key = cluster.flavor().key("last-logs");
     Choice {
@@ -101,9 +92,7 @@ pub fn choice(cluster: &Cluster, package_run: &PackageRun<'_>, previous: bool) -
         stage: package_run.stage.to_string(),
         reference: package_run.reference(),
         attempts: attempts.collect(),
-        last_logs: package_run
-            .job
-            .and_then(|j| j.metadata.annotations.get(&key).cloned()),
+        last_logs: package_run.job.and_then(|j| j.metadata.annotations.get(&key).cloned()),
         says: says(package_run),
         alive: package_run.alive(),
     }
@@ -123,9 +112,7 @@ fn rank(pod: &Pod) -> u8 {
 
 fn started(pod: &Pod) -> bool {
     pod.status.init_container_statuses.iter().any(|c| {
-        c.state.running.is_some()
-            || c.state.terminated.is_some()
-            || c.last_state.terminated.is_some()
+        c.state.running.is_some() || c.state.terminated.is_some() || c.last_state.terminated.is_some()
     })
 }
 
@@ -135,27 +122,17 @@ pub fn containers(package: &str, stage: &Stage, interrupt: bool) -> Vec<String> 
         return vec!["interrupt".to_owned()];
     }
     let package: String = package.chars().take(NAME).collect();
-    vec![
-        format!("{package}-{stage}"),
-        format!("{package}-{stage}check"),
-    ]
+    vec![format!("{package}-{stage}"), format!("{package}-{stage}check")]
 }
 
 fn pieces(node: &str, pod: &Pod, names: &[String], of_before: bool) -> Vec<ContainerLog> {
     let mut pieces = Vec::new();
     for status in &pod.status.init_container_statuses {
         let ended = status.last_state.terminated.is_some();
-        let failed = status
-            .state
-            .terminated
-            .as_ref()
-            .is_some_and(|t| t.exit_code != 0);
+        let failed = status.state.terminated.as_ref().is_some_and(|t| t.exit_code != 0);
         // The container that copies the package matters only when it fails.
         let telling = names.contains(&status.name) || failed || ended;
-        let (running, done) = (
-            status.state.running.is_some(),
-            status.state.terminated.is_some(),
-        );
+        let (running, done) = (status.state.running.is_some(), status.state.terminated.is_some());
         let previous = match (of_before, running || done) {
             (true, _) | (false, false) => ended.then_some(true),
             (false, true) => Some(false),
@@ -183,10 +160,7 @@ fn says(package_run: &PackageRun<'_>) -> Vec<String> {
     };
     if let Some(job) = package_run.job {
         if let Some(failed) = job.failed() {
-            says.push(format!(
-                "the job has failed: {}",
-                said(&failed.reason, &failed.message)
-            ));
+            says.push(format!("the job has failed: {}", said(&failed.reason, &failed.message)));
         } else if job.spec.suspend {
             says.push("the job is suspended".to_owned());
         } else if package_run.pods.is_empty() && job.finished().is_none() {
@@ -200,18 +174,10 @@ fn says(package_run: &PackageRun<'_>) -> Vec<String> {
         for status in &pod.status.init_container_statuses {
             let waiting = status.state.waiting.as_ref();
             // A first wait is normal, and the failure before a second one is more useful.
-            let waiting = waiting.filter(|w| {
-                !matches!(
-                    w.reason.as_str(),
-                    "" | "PodInitializing" | "CrashLoopBackOff"
-                )
-            });
+            let waiting =
+                waiting.filter(|w| !matches!(w.reason.as_str(), "" | "PodInitializing" | "CrashLoopBackOff"));
             if let Some(w) = waiting {
-                says.push(format!(
-                    "{} waits: {}",
-                    status.name,
-                    said(&w.reason, &w.message)
-                ));
+                says.push(format!("{} waits: {}", status.name, said(&w.reason, &w.message)));
             }
         }
         if says.is_empty() && !pod.ended() && !started(pod) {
@@ -232,10 +198,7 @@ mod tests {
             containers("dax", &Stage::PostInterrupt, false),
             ["dax-post-interrupt", "dax-post-interruptcheck"]
         );
-        assert_eq!(
-            containers(&long, &Stage::Apply, false)[1],
-            format!("{}-applycheck", "a".repeat(43))
-        );
+        assert_eq!(containers(&long, &Stage::Apply, false)[1], format!("{}-applycheck", "a".repeat(43)));
         assert_eq!(containers("dax", &Stage::Interrupt, true), ["interrupt"]);
     }
 }

@@ -46,8 +46,7 @@ impl<'a> Batch<'a> {
     /// it works only on the nodes in progress, as long as there are any (`GetNodesForNextBatch`, upstream issue 587). How
     /// v0.20 does it is not known.
     pub fn passed_over(&self, cluster: &Cluster) -> Vec<&'a Node> {
-        let in_progress =
-            |node: &&'a Node| cluster.status_on(self.skyhook, node) == Status::InProgress;
+        let in_progress = |node: &&'a Node| cluster.status_on(self.skyhook, node) == Status::InProgress;
         if !cluster.operator_before(0, 20) || !self.unfinished().any(|n| in_progress(&n)) {
             return Vec::new();
         }
@@ -76,11 +75,7 @@ impl Cluster {
                 open: Vec::new(),
                 skyhook,
             });
-            if open {
-                batch.open.push(node)
-            } else {
-                batch.unfinished.push(node)
-            }
+            if open { batch.open.push(node) } else { batch.unfinished.push(node) }
         };
         for node in self.unfinished(skyhook) {
             if !self.compartment_stopped(skyhook, node) {

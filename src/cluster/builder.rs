@@ -8,8 +8,8 @@ use super::acting;
 use super::admission::Admission;
 use super::installation::Installation;
 use super::{
-    ActiveApi, ApiEvidence, Cluster, ConfigMap, Deployment, DisruptionBudget, Event, Job, KeptLogs,
-    Node, Pod, Read,
+    ActiveApi, ApiEvidence, Cluster, ConfigMap, Deployment, DisruptionBudget, Event, Job, KeptLogs, Node,
+    Pod, Read,
 };
 use crate::api::{ApiFlavor, DeploymentPolicy, Skyhook, Version};
 
@@ -62,10 +62,7 @@ impl ClusterBuilder {
         ActiveApi::decide(ApiEvidence {
             served: self.served.clone(),
             operator_version: self.operator_version(),
-            nodewrights_with_status: nodewrights
-                .iter()
-                .filter(|n| n.status.status.is_some())
-                .count(),
+            nodewrights_with_status: nodewrights.iter().filter(|n| n.status.status.is_some()).count(),
             adopted_nodes: self.nodes.items().iter().filter(adopted).count(),
             asked_for: self.asked_for,
             from_files: self.from_files && !self.collected,
@@ -101,8 +98,7 @@ impl ClusterBuilder {
         let operators: Vec<&str> = self.operators().map(Deployment::namespace).collect();
         let ours = operators.contains(&only.as_str())
             || !self.pods.items().is_empty()
-            || (operators.is_empty()
-                && ApiFlavor::ALL.iter().any(|g| g.default_namespace() == only));
+            || (operators.is_empty() && ApiFlavor::ALL.iter().any(|g| g.default_namespace() == only));
         if !ours && self.pods.was_asked() {
             self.pods = Read::NotRequested;
             self.operator_pods = Read::NotRequested;
@@ -125,9 +121,7 @@ impl ClusterBuilder {
         }
         let deployments = self.operators().map(|d| d.namespace().to_owned());
         let webhooks = self.admission.webhooks.items().iter();
-        let services = webhooks
-            .filter(|w| w.is_operators())
-            .flat_map(|w| w.services());
+        let services = webhooks.filter(|w| w.is_operators()).flat_map(|w| w.services());
         let pods = self.pods.items().iter();
         deployments
             .chain(services.map(|service| service.namespace.clone()))
@@ -146,22 +140,16 @@ impl ClusterBuilder {
     /// The cluster without either API: there are no custom resources, and the keys on nodes show the API.
     pub fn of_leftovers(self) -> Cluster {
         let newer = |n: &Node| !n.keys(ApiFlavor::NodeWright).skyhooks.is_empty();
-        let flavor = self
-            .asked_for
-            .unwrap_or(if self.nodes.items().iter().any(newer) {
-                ApiFlavor::NodeWright
-            } else {
-                ApiFlavor::Skyhook
-            });
-        let builder = ClusterBuilder {
-            skyhooks: [Read::Ok(Vec::new()), Read::Ok(Vec::new())],
-            ..self
-        };
+        let flavor = self.asked_for.unwrap_or(if self.nodes.items().iter().any(newer) {
+            ApiFlavor::NodeWright
+        } else {
+            ApiFlavor::Skyhook
+        });
+        let builder = ClusterBuilder { skyhooks: [Read::Ok(Vec::new()), Read::Ok(Vec::new())], ..self };
         builder.assemble(ActiveApi {
             flavor,
             reasons: vec![
-                "neither API is served, but nodes have annotations or labels of this API"
-                    .to_owned(),
+                "neither API is served, but nodes have annotations or labels of this API".to_owned(),
             ],
             served: Vec::new(),
             operator_version: None,

@@ -25,10 +25,7 @@ impl Cluster {
         if said.clone().any(current) {
             return true;
         }
-        said.next().is_none()
-            && all
-                .iter()
-                .any(|s| !is_of_newer(s) && self.shows_uninstall(s))
+        said.next().is_none() && all.iter().any(|s| !is_of_newer(s) && self.shows_uninstall(s))
     }
 
     /// Whether nodes have traces of a package of the spec that only an operator with uninstall leaves.

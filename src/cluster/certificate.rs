@@ -32,8 +32,7 @@ mod tests {
 
     #[test]
     fn the_end_of_a_certificate_is_read() {
-        let mut params =
-            rcgen::CertificateParams::new(vec!["a.example".to_owned()]).expect("names");
+        let mut params = rcgen::CertificateParams::new(vec!["a.example".to_owned()]).expect("names");
         params.not_after = rcgen::date_time_ymd(2031, 5, 17);
         let key = rcgen::KeyPair::generate().expect("a key");
         let one = params.self_signed(&key).expect("a certificate").pem();

@@ -81,24 +81,9 @@ mod tests {
         let newest = at("2026-11-20T10:00:00Z");
         for (captured, written, is, clock) in [
             (None, None, "2026-11-20T10:00:00Z", Clock::Newest),
-            (
-                None,
-                Some("2026-11-20T10:11:00Z"),
-                "2026-11-20T10:11:00Z",
-                Clock::File,
-            ),
-            (
-                None,
-                Some("2026-11-21T10:00:00Z"),
-                "2026-11-20T10:00:00Z",
-                Clock::Newest,
-            ),
-            (
-                None,
-                Some("2026-11-20T09:00:00Z"),
-                "2026-11-20T10:00:00Z",
-                Clock::Newest,
-            ),
+            (None, Some("2026-11-20T10:11:00Z"), "2026-11-20T10:11:00Z", Clock::File),
+            (None, Some("2026-11-21T10:00:00Z"), "2026-11-20T10:00:00Z", Clock::Newest),
+            (None, Some("2026-11-20T09:00:00Z"), "2026-11-20T10:00:00Z", Clock::Newest),
             (
                 Some("2026-11-20T12:00:00Z"),
                 Some("2026-11-20T10:11:00Z"),
@@ -115,8 +100,7 @@ mod tests {
 
     #[test]
     fn the_last_line_of_a_must_gather_is_its_end() {
-        let text =
-            "2026-11-20 10:00:00.1 +0000 UTC m=+0.1\n2026-11-20 10:02:03.45 +0100 CET m=+123.4\n";
+        let text = "2026-11-20 10:00:00.1 +0000 UTC m=+0.1\n2026-11-20 10:02:03.45 +0100 CET m=+123.4\n";
         assert_eq!(of_must_gather(text), Some(at("2026-11-20T09:02:03.45Z")));
         assert_eq!(of_must_gather("soon"), None);
     }

@@ -22,12 +22,7 @@ pub fn name(skyhook: &Skyhook, package: &str, spec: &Package) -> String {
 }
 
 /// The ConfigMap that the operator makes of the `configMap` of a package.
-pub fn of_package(
-    flavor: ApiFlavor,
-    skyhook: &Skyhook,
-    package: &str,
-    spec: &Package,
-) -> ConfigMap {
+pub fn of_package(flavor: ApiFlavor, skyhook: &Skyhook, package: &str, spec: &Package) -> ConfigMap {
     ConfigMap {
         metadata: Meta {
             name: name(skyhook, package, spec),
@@ -54,9 +49,7 @@ impl ConfigMap {
     /// Whether it is the metadata of a node.
     pub fn is_of_a_node(&self) -> bool {
         let labels = &self.metadata.labels;
-        ApiFlavor::ALL
-            .into_iter()
-            .any(|flavor| labels.contains_key(&node_label(flavor)))
+        ApiFlavor::ALL.into_iter().any(|flavor| labels.contains_key(&node_label(flavor)))
     }
 
     /// The value of a key.
@@ -86,10 +79,6 @@ impl<'de> Deserialize<'de> for ConfigMap {
         // List items omit apiVersion and kind.
         whole["apiVersion"] = json!("v1");
         whole["kind"] = json!("ConfigMap");
-        Ok(ConfigMap {
-            metadata: metadata.unwrap_or_default(),
-            whole,
-            ..ConfigMap::default()
-        })
+        Ok(ConfigMap { metadata: metadata.unwrap_or_default(), whole, ..ConfigMap::default() })
     }
 }

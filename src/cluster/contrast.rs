@@ -14,11 +14,7 @@ use crate::api::keys::NodeKey;
 /// An attribute is named if chance explains the difference with at most this probability.
 const CHANCE: f64 = 0.01;
 /// Labels that name a single node, or repeat another attribute.
-const NOT_ATTRIBUTES: [&str; 3] = [
-    "kubernetes.io/hostname",
-    "kubernetes.io/os",
-    "beta.kubernetes.io/os",
-];
+const NOT_ATTRIBUTES: [&str; 3] = ["kubernetes.io/hostname", "kubernetes.io/os", "beta.kubernetes.io/os"];
 
 /// An attribute that the failing nodes have and the healthy ones lack, with counts of nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -43,10 +39,7 @@ pub struct Contrast {
 /// A value counts when its share among the failing nodes is larger than chance allows (hypergeometric tail, corrected
 /// for the number of values that were tried).
 pub fn contrasts(failing: &[&Node], healthy: &[&Node]) -> Vec<Contrast> {
-    let counts = Counts {
-        failing: failing.len(),
-        healthy: healthy.len(),
-    };
+    let counts = Counts { failing: failing.len(), healthy: healthy.len() };
     let mut tried = values(failing, healthy);
     tried.extend(ages(failing, healthy));
     let tries = tried.len();
@@ -108,17 +101,11 @@ fn values(failing: &[&Node], healthy: &[&Node]) -> Vec<(Value, Counts)> {
         let key = key.as_str();
         if !NOT_ATTRIBUTES.contains(&key) && !NodeKey::is_ours(key) {
             keys.entry(key).or_default().join(has);
-            values
-                .entry((key, value.as_str().into()))
-                .or_default()
-                .join(has);
+            values.entry((key, value.as_str().into())).or_default().join(has);
         }
     }
     for (key, has) in keys {
-        let lack = Counts {
-            failing: failing.len() - has.failing,
-            healthy: healthy.len() - has.healthy,
-        };
+        let lack = Counts { failing: failing.len() - has.failing, healthy: healthy.len() - has.healthy };
         if lack.failing + lack.healthy > 0 {
             values.entry((key, "<none>".into())).or_default().join(lack);
         }
@@ -126,9 +113,8 @@ fn values(failing: &[&Node], healthy: &[&Node]) -> Vec<(Value, Counts)> {
     let all = failing.len() + healthy.len();
     // What all nodes share separates nothing, and is no try.
     values.retain(|_, has| has.failing + has.healthy < all);
-    let owned = |((key, value), has): ((&str, Cow<'_, str>), Counts)| {
-        ((key.to_owned(), value.into_owned()), has)
-    };
+    let owned =
+        |((key, value), has): ((&str, Cow<'_, str>), Counts)| ((key.to_owned(), value.into_owned()), has);
     values.into_iter().map(owned).collect()
 }
 
@@ -182,19 +168,14 @@ impl Counts {
             ln_choose(with, failing) + ln_choose(all - with, self.failing - failing)
                 - ln_choose(all, self.failing)
         };
-        (has.failing..=most)
-            .filter(|n| self.failing - n <= all - with)
-            .map(|n| ways(n).exp())
-            .sum()
+        (has.failing..=most).filter(|n| self.failing - n <= all - with).map(|n| ways(n).exp()).sum()
     }
 }
 
 /// The logarithm of the number of ways to choose `k` of `n`.
 fn ln_choose(n: usize, k: usize) -> f64 {
     let k = k.min(n - k.min(n));
-    (0..k)
-        .map(|i| ((n - i) as f64).ln() - ((i + 1) as f64).ln())
-        .sum()
+    (0..k).map(|i| ((n - i) as f64).ln() - ((i + 1) as f64).ln()).sum()
 }
 
 #[cfg(test)]
@@ -255,22 +236,14 @@ mod tests {
         let mut dice = Dice(42);
         for nodes in [200, 1000] {
             let all = cluster(&mut dice, nodes);
-            let (failing, healthy) = split(&all, |n| {
-                body(n).system.os_image == IMAGES[1] && n.labels["pool"] == "p1"
-            });
+            let (failing, healthy) =
+                split(&all, |n| body(n).system.os_image == IMAGES[1] && n.labels["pool"] == "p1");
             let found = contrasts(&failing, &healthy);
             let two: BTreeSet<&str> = found.iter().take(2).map(|c| c.attribute.as_str()).collect();
-            assert_eq!(
-                two,
-                BTreeSet::from(["osImage", "pool"]),
-                "{nodes}: {found:?}"
-            );
+            assert_eq!(two, BTreeSet::from(["osImage", "pool"]), "{nodes}: {found:?}");
             let (failing, healthy) = split(&all, |n| body(n).system.kernel_version == KERNELS[1]);
             let first = contrasts(&failing, &healthy).remove(0);
-            assert_eq!(
-                (first.attribute.as_str(), first.value.as_str()),
-                ("kernelVersion", KERNELS[1])
-            );
+            assert_eq!((first.attribute.as_str(), first.value.as_str()), ("kernelVersion", KERNELS[1]));
             assert_eq!((first.failing, first.healthy), (failing.len(), 0));
         }
     }
@@ -306,10 +279,7 @@ mod tests {
     fn a_few_nodes_prove_nothing() {
         let mut dice = Dice(11);
         let all = cluster(&mut dice, 6);
-        let (failing, healthy) = (
-            all[..2].iter().collect::<Vec<_>>(),
-            all[2..].iter().collect::<Vec<_>>(),
-        );
+        let (failing, healthy) = (all[..2].iter().collect::<Vec<_>>(), all[2..].iter().collect::<Vec<_>>());
         assert_eq!(contrasts(&failing, &healthy), []);
         assert_eq!(contrasts(&failing, &[]), []);
         assert_eq!(contrasts(&[], &healthy), []);

@@ -76,40 +76,21 @@ mod tests {
     #[test]
     fn who_holds_a_cordon_shows_on_the_node() {
         let driver = "nvidia.com/gpu-driver-upgrade-state";
-        let labelled =
-            |value: &str| json!({"metadata": {"name": "gpu-1", "labels": {driver: value}}});
+        let labelled = |value: &str| json!({"metadata": {"name": "gpu-1", "labels": {driver: value}}});
         for (node, by) in [
             (annotated("quarantineHealthEvent", "{}"), "NVSentinel"),
-            (
-                annotated("quarantineHealthEventIsCordoned", "True"),
-                "NVSentinel",
-            ),
-            (
-                annotated("weave.works/kured-reboot-in-progress", "now"),
-                "Kured",
-            ),
+            (annotated("quarantineHealthEventIsCordoned", "True"), "NVSentinel"),
+            (annotated("weave.works/kured-reboot-in-progress", "now"), "Kured"),
             (annotated("remediation.medik8s.io/node", "x"), "Medik8s"),
             (
-                annotated(
-                    "machineconfiguration.openshift.io/desiredDrain",
-                    "drain-abc",
-                ),
+                annotated("machineconfiguration.openshift.io/desiredDrain", "drain-abc"),
                 "the Machine Config Operator",
             ),
             (labelled("drain-required"), "a driver upgrade"),
             (tainted("medik8s.io/drain"), "Medik8s"),
-            (
-                tainted("node.kubernetes.io/out-of-service"),
-                "an administrator",
-            ),
-            (
-                tainted("node.cloudprovider.kubernetes.io/shutdown"),
-                "the cloud provider",
-            ),
-            (
-                tainted("ToBeDeletedByClusterAutoscaler"),
-                "the cluster autoscaler",
-            ),
+            (tainted("node.kubernetes.io/out-of-service"), "an administrator"),
+            (tainted("node.cloudprovider.kubernetes.io/shutdown"), "the cloud provider"),
+            (tainted("ToBeDeletedByClusterAutoscaler"), "the cluster autoscaler"),
             (tainted("karpenter.sh/disrupted"), "Karpenter"),
             (tainted("karpenter.sh/disruption"), "Karpenter"),
         ] {
@@ -125,10 +106,7 @@ mod tests {
         for node in [
             annotated("weave.works/kured-most-recent-reboot-needed", "then"),
             annotated("is-reboot-capable.self-node-remediation.medik8s.io", "true"),
-            annotated(
-                "machineconfiguration.openshift.io/desiredDrain",
-                "uncordon-abc",
-            ),
+            annotated("machineconfiguration.openshift.io/desiredDrain", "uncordon-abc"),
             json!({"metadata": {"name": "gpu-1", "labels": {driver: "upgrade-done"}}}),
             tainted("node.kubernetes.io/unschedulable"),
             tainted("nvidia.com/gpu"),
@@ -153,16 +131,9 @@ mod tests {
             (json!([{"manager": "kubelet", "operation": "Update"}]), true),
             (json!([]), true),
             (json!(null), true),
-            (
-                json!([managed("kubectl", json!({})), managed("manager", state)]),
-                true,
-            ),
+            (json!([managed("kubectl", json!({})), managed("manager", state)]), true),
         ] {
-            assert_eq!(
-                !holders(node(managers.clone())).is_empty(),
-                held,
-                "{managers}"
-            );
+            assert_eq!(!holders(node(managers.clone())).is_empty(), held, "{managers}");
         }
     }
 }

@@ -15,10 +15,7 @@ use crate::api::Labels;
 const ANNOTATIONS: [(&str, &str); 3] = [
     ("quarantineHealthEvent", "NVSentinel"),
     ("weave.works/kured-reboot-in-progress", "Kured"),
-    (
-        "flatcar-linux-update.v1.flatcar-linux.net/reboot-in-progress",
-        "the Flatcar update operator",
-    ),
+    ("flatcar-linux-update.v1.flatcar-linux.net/reboot-in-progress", "the Flatcar update operator"),
 ];
 /// Prefixes of taints of nodes in maintenance or about to be removed.
 const TAINTS: [(&str, &str); 8] = [
@@ -26,14 +23,8 @@ const TAINTS: [(&str, &str); 8] = [
     ("node.cloudprovider.kubernetes.io/", "the cloud provider"),
     ("ToBeDeletedByClusterAutoscaler", "the cluster autoscaler"),
     ("karpenter.sh/disrupt", "Karpenter"),
-    (
-        "aws-node-termination-handler/",
-        "the AWS node termination handler",
-    ),
-    (
-        "cloud.google.com/impending-node-termination",
-        "the cloud provider",
-    ),
+    ("aws-node-termination-handler/", "the AWS node termination handler"),
+    ("cloud.google.com/impending-node-termination", "the cloud provider"),
     ("medik8s.io/", "Medik8s"),
     ("kubevirt.io/drain", "KubeVirt"),
 ];
@@ -78,10 +69,7 @@ fn owner(key: &str) -> Option<&'static str> {
 impl Holder {
     /// The holder of a cordon without any proof that the operator set it.
     pub fn unknown() -> Holder {
-        Holder {
-            name: UNKNOWN.to_owned(),
-            mark: Some(NO_MANAGER.to_owned()),
-        }
+        Holder { name: UNKNOWN.to_owned(), mark: Some(NO_MANAGER.to_owned()) }
     }
 }
 
@@ -110,10 +98,7 @@ impl Marks<'_> {
     pub fn holders(&self) -> Vec<Holder> {
         let mut holders = Vec::new();
         let mut add = |name: &str, mark: Option<String>| {
-            holders.push(Holder {
-                name: name.to_owned(),
-                mark,
-            });
+            holders.push(Holder { name: name.to_owned(), mark });
         };
         for (key, value) in self.annotations {
             match owner(key) {

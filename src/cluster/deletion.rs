@@ -20,9 +20,7 @@ impl Cluster {
     /// not count, nor do nodes that are no longer selected.
     pub fn pending_uninstalls<'a>(&'a self, skyhook: &'a Skyhook) -> Vec<Pending<'a>> {
         let nodes = self.selected(skyhook);
-        nodes
-            .flat_map(|node| self.pending_uninstalls_on(skyhook, node))
-            .collect()
+        nodes.flat_map(|node| self.pending_uninstalls_on(skyhook, node)).collect()
     }
 
     /// The same on one node, selected or not.
@@ -36,13 +34,7 @@ impl Cluster {
         packages.filter_map(move |(name, package)| {
             let on = on?;
             let entry = on.entry(&package.entry_key(name))?;
-            Some(Pending {
-                on,
-                node,
-                name,
-                package,
-                entry,
-            })
+            Some(Pending { on, node, name, package, entry })
         })
     }
 }

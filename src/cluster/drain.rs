@@ -113,16 +113,12 @@ impl Cluster {
             None => placement.phase == Phase::NotStarted && !skyhook.deleting(),
             Some(e) => match e.stage {
                 Stage::Apply | Stage::Upgrade | Stage::Uninstall => true,
-                Stage::Config | Stage::PostInterrupt if e.state == State::Complete => {
-                    placement.leaves()
-                }
+                Stage::Config | Stage::PostInterrupt if e.state == State::Complete => placement.leaves(),
                 Stage::Config => true,
                 _ => false,
             },
         };
-        let ready = |dependency: &String| {
-            self.placement(skyhook, dependency, node).phase == Phase::Complete
-        };
+        let ready = |dependency: &String| self.placement(skyhook, dependency, node).phase == Phase::Complete;
         due && (placement.leaves() || package.depends_on.keys().all(ready))
     }
 
@@ -151,15 +147,8 @@ fn is_active(pod: &Pod) -> bool {
 
 /// Whether a drain evicts the pod (operator `ShouldEvict`). Pods of a DaemonSet tolerate a cordon.
 pub fn is_evicted(pod: &Pod) -> bool {
-    let tolerates = pod
-        .spec
-        .tolerations
-        .iter()
-        .any(|t| t.key == "node.kubernetes.io/unschedulable");
-    let owned_by_node_agent = pod
-        .metadata
-        .owner_references
-        .iter()
-        .any(|o| o.kind == "DaemonSet" || o.kind == "Node");
+    let tolerates = pod.spec.tolerations.iter().any(|t| t.key == "node.kubernetes.io/unschedulable");
+    let owned_by_node_agent =
+        pod.metadata.owner_references.iter().any(|o| o.kind == "DaemonSet" || o.kind == "Node");
     !tolerates && !owned_by_node_agent && pod.metadata.namespace.as_deref() != Some("kube-system")
 }

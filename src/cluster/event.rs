@@ -76,15 +76,9 @@ struct Series {
 impl From<EventObject> for Event {
     fn from(o: EventObject) -> Event {
         let series = o.series.unwrap_or_default();
-        let first = o
-            .first_timestamp
-            .or(o.event_time)
-            .or(o.metadata.creation_timestamp);
+        let first = o.first_timestamp.or(o.event_time).or(o.metadata.creation_timestamp);
         Event {
-            key: (
-                o.metadata.namespace.unwrap_or_default().into(),
-                o.metadata.name.into(),
-            ),
+            key: (o.metadata.namespace.unwrap_or_default().into(), o.metadata.name.into()),
             unknown_fields: UnknownFields::default(),
             kind: o.involved_object.kind,
             name: o.involved_object.name,

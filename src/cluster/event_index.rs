@@ -64,8 +64,7 @@ impl<'a> Names<'a> {
 
     /// The names in a text, each whole, or as whole segments of a longer name.
     fn in_text(&self, text: &str) -> Vec<&'a str> {
-        let of_name =
-            |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || SEPARATORS.contains(&c);
+        let of_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || SEPARATORS.contains(&c);
         let words = text.split(|c: char| !of_name(c));
         let mut found = Vec::new();
         for word in words.filter(|word| !word.is_empty()) {
@@ -92,10 +91,7 @@ mod tests {
     fn names_are_found_as_whole_segments() {
         let names = Names::of(["gpu", "gpu-tune", "net.v2", "a"].into_iter());
         for (text, expected) in [
-            (
-                "created pod gpu-tune-driver-x7 on node",
-                vec!["gpu", "gpu-tune"],
-            ),
+            ("created pod gpu-tune-driver-x7 on node", vec!["gpu", "gpu-tune"]),
             ("stage [apply] of [skyhook:net.v2].", vec!["net.v2"]),
             ("my-gpu-tune", vec!["gpu", "gpu-tune"]),
             ("gputune tune-gpux GPU", vec![]),

@@ -43,9 +43,6 @@ mod tests {
     fn what_kubernetes_says_goes_before_the_number() {
         assert_eq!(spelled(127, "Error"), "exit code 127 (command not found)");
         assert_eq!(spelled(3, "Error"), "exit code 3");
-        assert_eq!(
-            spelled(137, "OOMKilled"),
-            "exit code 137 (killed: it exceeded its memory limit)"
-        );
+        assert_eq!(spelled(137, "OOMKilled"), "exit code 137 (killed: it exceeded its memory limit)");
     }
 }

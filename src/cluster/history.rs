@@ -72,8 +72,7 @@ impl Cluster {
             return History::Unknown("the package is not in the spec".to_owned());
         };
         let traces = self.traces(package_runs, skyhook, package);
-        let (same, other): (Vec<_>, Vec<_>) =
-            traces.into_iter().partition(|t| t.version == spec.version);
+        let (same, other): (Vec<_>, Vec<_>) = traces.into_iter().partition(|t| t.version == spec.version);
         if !same.is_empty() {
             return History::Present(same);
         }
@@ -99,8 +98,7 @@ impl Cluster {
         }
         match self.events.absence() {
             Certainty::Proven if self.events_cover_life(skyhook) => History::Never(
-                "the events cover the lifetime of the object, and none mentions the package"
-                    .to_owned(),
+                "the events cover the lifetime of the object, and none mentions the package".to_owned(),
             ),
             Certainty::Proven => History::Unknown("older events have expired".to_owned()),
             Certainty::Presumed => History::Unknown("the input has no events".to_owned()),
@@ -108,12 +106,7 @@ impl Cluster {
         }
     }
 
-    fn traces(
-        &self,
-        package_runs: &PackageRuns<'_>,
-        skyhook: &Skyhook,
-        package: &str,
-    ) -> Vec<StageTrace> {
+    fn traces(&self, package_runs: &PackageRuns<'_>, skyhook: &Skyhook, package: &str) -> Vec<StageTrace> {
         let mut traces = self.traces_in_events(skyhook, package);
         traces.extend(traces_in_status(skyhook, package));
         traces.extend(traces_in_last_applied(skyhook, package));
@@ -173,21 +166,14 @@ impl Cluster {
             let node = if event.kind == "Node" {
                 Some(event.name.as_str())
             } else {
-                rest.split_once("to node [")
-                    .and_then(|(_, rest)| rest.split_once(']'))
-                    .map(|(node, _)| node)
+                rest.split_once("to node [").and_then(|(_, rest)| rest.split_once(']')).map(|(node, _)| node)
             };
             traces.push(StageTrace {
                 version: version.to_owned(),
                 uninstalled: event.message.contains("stage [uninstall"),
                 node: node.map(str::to_owned),
                 at: event.last.filter(|_| event.message.contains("stage [")),
-                object: format!(
-                    "event/{} of {}/{}",
-                    event.reason,
-                    event.kind.to_lowercase(),
-                    event.name
-                ),
+                object: format!("event/{} of {}/{}", event.reason, event.kind.to_lowercase(), event.name),
                 field: "message",
                 says: event.message.clone(),
                 ..StageTrace::default()
@@ -216,20 +202,15 @@ impl Cluster {
         let meta = &skyhook.metadata;
         let kind = &skyhook.kind;
         if meta.generation == 1 {
-            return Some(format!(
-                "generation 1: the spec of the {kind} has not changed since its creation"
-            ));
+            return Some(format!("generation 1: the spec of the {kind} has not changed since its creation"));
         }
         let born = meta.creation_timestamp?;
         let writer = meta.managed_fields.iter().find(|m| {
-            let uninstall =
-                &m.fields["f:spec"]["f:packages"][format!("f:{package}")]["f:uninstall"];
+            let uninstall = &m.fields["f:spec"]["f:packages"][format!("f:{package}")]["f:uninstall"];
             !uninstall["f:apply"].is_null()
         });
         if let Some(writer) = writer
-            && writer
-                .time
-                .is_some_and(|t| (t.as_second() - born.as_second()).abs() <= 1)
+            && writer.time.is_some_and(|t| (t.as_second() - born.as_second()).abs() <= 1)
         {
             return Some(format!(
                 "managedFields: {} set uninstall.apply when it created the {kind}",

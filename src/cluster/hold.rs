@@ -127,10 +127,7 @@ impl Skyhook {
         let pause = self.flavor()?.key("pause");
         let annotations = &self.metadata.annotations;
         let hold = Hold::among(|key| annotations.get(key).map(String::as_str), &pause)?;
-        Some(Hold {
-            written: self.annotation_written(HOLDER).and_then(|(_, at)| at),
-            ..hold
-        })
+        Some(Hold { written: self.annotation_written(HOLDER).and_then(|(_, at)| at), ..hold })
     }
 }
 
@@ -152,7 +149,6 @@ impl Cluster {
 
     /// Whether a plan that did not get to its end has left the custom resource paused.
     pub fn left_paused(&self, skyhook: &Skyhook) -> bool {
-        self.hold(skyhook)
-            .is_some_and(|(_, standing)| standing.is_left_behind())
+        self.hold(skyhook).is_some_and(|(_, standing)| standing.is_left_behind())
     }
 }

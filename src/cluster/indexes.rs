@@ -68,12 +68,7 @@ impl Cluster {
     /// The deployment policy of that name.
     pub fn policy(&self, name: &str) -> Option<&DeploymentPolicy> {
         let positions = &self.indexes.policies;
-        named(
-            positions,
-            self.policies.indexed(),
-            |p| &p.metadata.name,
-            name,
-        )
+        named(positions, self.policies.indexed(), |p| &p.metadata.name, name)
     }
 
     fn event_index(&self) -> &EventIndex {
@@ -84,11 +79,7 @@ impl Cluster {
     }
 
     /// The events about objects of this kind and name.
-    pub fn events_about<'a>(
-        &'a self,
-        kind: &'a str,
-        name: &str,
-    ) -> impl Iterator<Item = &'a Event> {
+    pub fn events_about<'a>(&'a self, kind: &'a str, name: &str) -> impl Iterator<Item = &'a Event> {
         let found = self.event_index().about(name).iter();
         let found = found.map(|at| &self.events.indexed()[*at]);
         found.filter(move |event| event.kind == kind)

@@ -45,10 +45,8 @@ pub struct ClusterRole {
 
 impl ClusterRole {
     /// The kinds, and their plurals.
-    pub const KINDS: [(&str, &str); 2] = [
-        ("ClusterRole", "clusterroles"),
-        ("ClusterRoleBinding", "clusterrolebindings"),
-    ];
+    pub const KINDS: [(&str, &str); 2] =
+        [("ClusterRole", "clusterroles"), ("ClusterRoleBinding", "clusterrolebindings")];
 
     /// The plural of its kind, for kubectl.
     pub fn resource(&self) -> &'static str {
@@ -60,11 +58,8 @@ impl ClusterRole {
     pub fn is_operators(&self) -> bool {
         let named = |text: &str| text.contains("skyhook-operator") || text.contains("nodewright");
         let labels = ["name", "part-of", "created-by"];
-        let mut labels = labels.iter().filter_map(|key| {
-            self.metadata
-                .labels
-                .get(&format!("app.kubernetes.io/{key}"))
-        });
+        let mut labels =
+            labels.iter().filter_map(|key| self.metadata.labels.get(&format!("app.kubernetes.io/{key}")));
         named(&self.metadata.name) || labels.any(|label| named(label))
     }
 }
@@ -149,8 +144,7 @@ impl Definition {
     /// Whether the schema of packages has `uninstall`; otherwise the server drops the field. `None` without such a
     /// schema.
     pub fn knows_uninstall(&self) -> Option<bool> {
-        let packages =
-            "/openAPIV3Schema/properties/spec/properties/packages/additionalProperties/properties";
+        let packages = "/openAPIV3Schema/properties/spec/properties/packages/additionalProperties/properties";
         let mut versions = self.spec.versions.iter().filter(|v| v.served);
         let packages = versions.find_map(|v| v.schema.pointer(packages))?;
         Some(packages.get("uninstall").is_some())
@@ -181,8 +175,7 @@ impl Lease {
     }
 
     fn holds(&self, deployment: &super::Deployment) -> bool {
-        self.holder()
-            .starts_with(&format!("{}-", deployment.name()))
+        self.holder().starts_with(&format!("{}-", deployment.name()))
     }
 
     /// Whether it is one of the operator's: named after its group's owner, or held by a pod of its Deployment.
@@ -198,9 +191,7 @@ impl Lease {
     /// How old it may be; a replica that leads renews it every few seconds.
     pub fn patience(&self) -> SignedDuration {
         let spec = self.spec.as_ref();
-        let seconds = spec
-            .and_then(|spec| spec.lease_duration_seconds)
-            .unwrap_or(15);
+        let seconds = spec.and_then(|spec| spec.lease_duration_seconds).unwrap_or(15);
         SignedDuration::from_secs(4 * i64::from(seconds)).max(SignedDuration::from_mins(1))
     }
 }

@@ -37,14 +37,8 @@ impl TextPosition {
     pub fn after(self, text: &[u8]) -> TextPosition {
         let lines = memchr_iter(b'\n', text).count();
         match memrchr(b'\n', text) {
-            Some(at) => TextPosition {
-                line: self.line + lines,
-                column: text.len() - at - 1,
-            },
-            None => TextPosition {
-                column: self.column + text.len(),
-                ..self
-            },
+            Some(at) => TextPosition { line: self.line + lines, column: text.len() - at - 1 },
+            None => TextPosition { column: self.column + text.len(), ..self },
         }
     }
 }
@@ -253,30 +247,20 @@ mod tests {
     #[test]
     fn values_end_where_they_end() {
         for (text, value) in [
-            (
-                r#"{"a": "}\"]", "b": [1, {}]} x"#,
-                r#"{"a": "}\"]", "b": [1, {}]}"#,
-            ),
+            (r#"{"a": "}\"]", "b": [1, {}]} x"#, r#"{"a": "}\"]", "b": [1, {}]}"#),
             (r#""a\\" "b""#, r#""a\\""#),
             ("12,", "12"),
             ("true", "true"),
             ("[[],[]]]", "[[],[]]"),
         ] {
-            for stream in [
-                Box::new(text.as_bytes()) as Box<dyn Read>,
-                Box::new(Slowly(text.as_bytes())),
-            ] {
+            for stream in [Box::new(text.as_bytes()) as Box<dyn Read>, Box::new(Slowly(text.as_bytes()))] {
                 let mut pieces = Pieces::new(stream);
                 let end = pieces.value().expect("memory").expect("a value");
                 assert_eq!(pieces.take(end), value.as_bytes());
             }
         }
         for cut in [r#"{"a": 1"#, r#""a"#, "[1, ", ""] {
-            assert_eq!(
-                Pieces::new(cut.as_bytes()).value().expect("memory"),
-                None,
-                "{cut}"
-            );
+            assert_eq!(Pieces::new(cut.as_bytes()).value().expect("memory"), None, "{cut}");
         }
     }
 

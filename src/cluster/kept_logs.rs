@@ -95,10 +95,8 @@ pub fn last_lines(log: &[u8]) -> Vec<String> {
         room = room.saturating_sub(line.len());
         fits
     };
-    let mut last: Vec<String> = last
-        .take_while(fits)
-        .map(|line| String::from_utf8_lossy(line).into_owned())
-        .collect();
+    let mut last: Vec<String> =
+        last.take_while(fits).map(|line| String::from_utf8_lossy(line).into_owned()).collect();
     last.reverse();
     last
 }
@@ -125,10 +123,7 @@ mod tests {
     #[test]
     fn the_time_is_told_from_the_line() {
         let (time, line) = timed(b"2026-11-20T17:43:15.123456789Z a b\n");
-        assert_eq!(
-            time.map(|t| t.to_string()).as_deref(),
-            Some("2026-11-20T17:43:15.123456789Z")
-        );
+        assert_eq!(time.map(|t| t.to_string()).as_deref(), Some("2026-11-20T17:43:15.123456789Z"));
         assert_eq!(line, b"a b\n");
         assert_eq!(timed(b"a b\n"), (None, &b"a b\n"[..]));
         assert_eq!(timed(b"2026-11-20T17:43:15Z \n").1, b"\n");
@@ -136,9 +131,7 @@ mod tests {
 
     #[test]
     fn the_last_lines_are_kept_and_bounded() {
-        let many: String = (0..500)
-            .map(|n| format!("2026-11-20T17:43:15Z line {n}\n"))
-            .collect();
+        let many: String = (0..500).map(|n| format!("2026-11-20T17:43:15Z line {n}\n")).collect();
         let kept = last_lines(many.as_bytes());
         let last = "2026-11-20T17:43:15Z line 499\n";
         assert_eq!((kept.len(), kept[99].as_str()), (LINES, last));

@@ -70,10 +70,7 @@ impl Cluster {
             }
         }
         let jobs = self.jobs.items();
-        let uids: HashSet<&str> = jobs
-            .iter()
-            .filter_map(|j| j.metadata.uid.as_deref())
-            .collect();
+        let uids: HashSet<&str> = jobs.iter().filter_map(|j| j.metadata.uid.as_deref()).collect();
         let of_job = |pod: &Pod| {
             let uid = pod.metadata.controller_uid();
             uid.is_some_and(|uid| uids.contains(uid))
@@ -113,10 +110,8 @@ impl Cluster {
         }
         let waiting = self.skyhooks.items().iter();
         let waiting = waiting.filter(|s| s.spec.runtime_required);
-        let waited_for: HashSet<&str> = waiting
-            .flat_map(|s| self.selected(s))
-            .map(|node| node.name.as_str())
-            .collect();
+        let waited_for: HashSet<&str> =
+            waiting.flat_map(|s| self.selected(s)).map(|node| node.name.as_str()).collect();
         for node in self.nodes.items() {
             if waited_for.contains(node.name.as_str()) {
                 continue;
@@ -142,9 +137,7 @@ impl Cluster {
         let mut found = Vec::new();
         for one in all {
             let labels = &meta(one).labels;
-            let mut named = ApiFlavor::ALL
-                .into_iter()
-                .filter_map(|g| Some((g, labels.get(&g.key("name"))?)));
+            let mut named = ApiFlavor::ALL.into_iter().filter_map(|g| Some((g, labels.get(&g.key("name"))?)));
             let Some((flavor, owner)) = named.next() else {
                 continue;
             };
@@ -175,12 +168,7 @@ impl Cluster {
     /// Why the operator will not remove the keys of the older API, where that is certain.
     ///
     /// It adopts them, and removes them a day later, only on nodes that are selected at that time.
-    pub fn old_keys_left(
-        &self,
-        node: &Node,
-        name: &str,
-        flavor: ApiFlavor,
-    ) -> Option<&'static str> {
+    pub fn old_keys_left(&self, node: &Node, name: &str, flavor: ApiFlavor) -> Option<&'static str> {
         let Some(skyhook) = self.skyhook(name) else {
             return self.is_gone(name, flavor).then_some(GONE);
         };
@@ -195,9 +183,9 @@ impl Cluster {
             (false, false) => self.has_migrated(skyhook).then_some(NOT_ADOPTED),
             (true, true) => match self.migrated_at(skyhook) {
                 None => Some("its migration is complete"),
-                Some(at) => self
-                    .cleanup_is_overdue(at)
-                    .then_some("the operator should have removed them by now"),
+                Some(at) => {
+                    self.cleanup_is_overdue(at).then_some("the operator should have removed them by now")
+                }
             },
         }
     }

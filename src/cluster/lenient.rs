@@ -6,14 +6,8 @@ use serde_json::{Map, Value};
 use crate::api::{Object, UnknownField};
 
 /// The fields that identify an object.
-const IDENTITY: [&str; 6] = [
-    "apiVersion",
-    "kind",
-    "metadata",
-    "metadata.name",
-    "metadata.namespace",
-    "metadata.uid",
-];
+const IDENTITY: [&str; 6] =
+    ["apiVersion", "kind", "metadata", "metadata.name", "metadata.namespace", "metadata.uid"];
 
 /// Decodes an object. Rejected nulls count as absent, as in Go; fields with other rejected values become
 /// [`Object::unknown_fields`].
@@ -33,16 +27,10 @@ pub fn decode<T: Object + DeserializeOwned>(mut value: Value) -> Result<T, Strin
         Ok(object) => object,
         Err(error) => {
             let accepts = |text: &str| serde_json::from_str::<T>(text).is_ok();
-            let mut search = Search {
-                accepts: &accepts,
-                path: Vec::new(),
-                unknown: Vec::new(),
-            };
+            let mut search = Search { accepts: &accepts, path: Vec::new(), unknown: Vec::new() };
             let accepted = search.accepted(value).map(|accepted| strict(&accepted));
             unknown = search.unknown;
-            accepted
-                .unwrap_or(Err(error))
-                .map_err(|error| without_place(&error))?
+            accepted.unwrap_or(Err(error)).map_err(|error| without_place(&error))?
         }
     };
     let lost = |field: &&UnknownField| IDENTITY.contains(&field.path.as_str());
@@ -61,9 +49,7 @@ pub fn decode<T: Object + DeserializeOwned>(mut value: Value) -> Result<T, Strin
 /// # Errors
 ///
 /// It is not JSON. The inner error is that of [`decode`].
-pub fn decode_text<T: Object + DeserializeOwned>(
-    text: &[u8],
-) -> serde_json::Result<Result<T, String>> {
+pub fn decode_text<T: Object + DeserializeOwned>(text: &[u8]) -> serde_json::Result<Result<T, String>> {
     match serde_json::from_slice::<T>(text) {
         Ok(object) if !object.key().1.is_empty() => Ok(Ok(object)),
         _ => Ok(decode(serde_json::from_slice(text)?)),
@@ -125,8 +111,7 @@ impl Search<'_> {
                 Some(group(self.accepted_of(parts.collect()), true))
             }
             value => {
-                self.unknown
-                    .push(UnknownField::new(spelled(&self.path), &value));
+                self.unknown.push(UnknownField::new(spelled(&self.path), &value));
                 // The key may suffice, as the name of a node in a batch does.
                 self.fits("null").then_some(Value::Null)
             }
@@ -241,7 +226,8 @@ mod tests {
 
     #[test]
     fn rejected_values_cost_their_fields_alone() {
-        let condition = |kind: &str, at: Value| json!({"type": kind, "status": "True", "lastTransitionTime": at});
+        let condition =
+            |kind: &str, at: Value| json!({"type": kind, "status": "True", "lastTransitionTime": at});
         let node = json!({
             "metadata": {"name": "n", "creationTimestamp": "2026-01-01T00:00:00Z", "labels": {"a.b/c": 7, "d": "e"}},
             "spec": {"taints": "none", "unschedulable": true},
@@ -252,9 +238,7 @@ mod tests {
             ]},
         });
         let (node, fields) = unknown::<Node>(node);
-        assert!(
-            node.ready() == Some(true) && node.cordoned() == Some(true) && node.created.is_some()
-        );
+        assert!(node.ready() == Some(true) && node.cordoned() == Some(true) && node.created.is_some());
         assert_eq!(node.labels.get("d").map(|v| v.as_str()), Some("e"));
         assert_eq!(
             fields,
@@ -294,25 +278,10 @@ mod tests {
         let refused = |why: &str| Err(why.to_owned());
         assert_eq!(pod(json!({"name": "a"})), Ok(()));
         assert_eq!(pod(json!("a")), refused("metadata cannot be read (a text)"));
-        assert_eq!(
-            pod(json!({"name": 7})),
-            refused("metadata.name cannot be read (7)")
-        );
-        assert_eq!(
-            pod(json!({"name": "a", "uid": {}})),
-            refused("metadata.uid cannot be read (an object)")
-        );
-        for nameless in [
-            json!(null),
-            json!({}),
-            json!({"name": null}),
-            json!({"name": ""}),
-        ] {
-            assert_eq!(
-                pod(nameless.clone()),
-                refused("it has no name"),
-                "{nameless}"
-            );
+        assert_eq!(pod(json!({"name": 7})), refused("metadata.name cannot be read (7)"));
+        assert_eq!(pod(json!({"name": "a", "uid": {}})), refused("metadata.uid cannot be read (an object)"));
+        for nameless in [json!(null), json!({}), json!({"name": null}), json!({"name": ""})] {
+            assert_eq!(pod(nameless.clone()), refused("it has no name"), "{nameless}");
         }
         for odd in [json!(7), json!([]), json!("a")] {
             assert!(decode::<Pod>(odd.clone()).is_err(), "{odd}");
@@ -323,8 +292,7 @@ mod tests {
 
     #[test]
     fn many_rejected_values_take_no_longer_than_the_object_is_long() {
-        let nodes: Map<String, Value> =
-            (0..2000).map(|n| (format!("node-{n}"), json!(7))).collect();
+        let nodes: Map<String, Value> = (0..2000).map(|n| (format!("node-{n}"), json!(7))).collect();
         let text = json!({"metadata": {"name": "a"}, "status": {"nodePriority": nodes}});
         let length = text.to_string().len();
         let probed = std::cell::Cell::new(0);
@@ -332,11 +300,7 @@ mod tests {
             probed.set(probed.get() + text.len());
             serde_json::from_str::<Skyhook>(text).is_ok()
         };
-        let mut search = Search {
-            accepts: &accepts,
-            path: Vec::new(),
-            unknown: Vec::new(),
-        };
+        let mut search = Search { accepts: &accepts, path: Vec::new(), unknown: Vec::new() };
         search.accepted(text);
         assert_eq!(search.unknown.len(), 2000);
         assert!(probed.get() < 30 * length, "{} of {length}", probed.get());

@@ -29,8 +29,7 @@ use jiff::Timestamp;
 
 use super::capture::{index, pieces};
 use super::{
-    Cluster, ClusterBuilder, Deployment, DisruptionBudget, NodeFields, Only, Pod, Read, Source,
-    acting,
+    Cluster, ClusterBuilder, Deployment, DisruptionBudget, NodeFields, Only, Pod, Read, Source, acting,
 };
 use crate::api::ApiFlavor;
 pub use collect::{CollectRequest, Collected, collect};
@@ -82,15 +81,10 @@ async fn read<'a>(
     asked_for: Option<ApiFlavor>,
     now: Now<'_>,
 ) -> Result<(Cluster, Vec<index::Source>), LoadError> {
-    let mut builder = ClusterBuilder {
-        taken_at: now(),
-        asked_for,
-        ..ClusterBuilder::default()
-    };
+    let mut builder = ClusterBuilder { taken_at: now(), asked_for, ..ClusterBuilder::default() };
     let explained = only.filter(|only| only.explained);
     if let Some(only) = explained
-        && let Some(cluster) =
-            finished_node::read(&mut reader, needs, &only.nodes, &mut builder, now).await
+        && let Some(cluster) = finished_node::read(&mut reader, needs, &only.nodes, &mut builder, now).await
     {
         return Ok((cluster, Vec::new()));
     }
@@ -207,18 +201,14 @@ impl<'a> Needs<'a> {
         let served = ApiFlavor::ALL.map(|g| builder.served.contains(&g));
         let unread = ApiFlavor::ALL.map(|g| !builder.skyhooks[g as usize].was_asked());
         // What an operator left on the objects decides, if nothing better does.
-        let undecided = served == [true, true]
-            && builder.asked_for.is_none()
-            && builder.operator_version().is_none();
+        let undecided =
+            served == [true, true] && builder.asked_for.is_none() && builder.operator_version().is_none();
         let custom = [Source::Skyhooks, Source::Legacy, Source::Workloads];
         let skyhooks = custom.iter().any(|source| asked.contains(source));
         Needs {
             asked,
             undecided,
-            skyhooks: [
-                unread[0] && served[0] && skyhooks,
-                unread[1] && served[1] && (skyhooks || undecided),
-            ],
+            skyhooks: [unread[0] && served[0] && skyhooks, unread[1] && served[1] && (skyhooks || undecided)],
             served,
         }
     }
@@ -236,9 +226,7 @@ impl<'a> Needs<'a> {
     async fn read(&self, from: &Reader<'_>, builder: &mut ClusterBuilder) {
         let [old, new] = ApiFlavor::ALL;
         let operators = &builder.deployments;
-        let policies = self
-            .served
-            .map(|served| served && self.wants(Source::Policies));
+        let policies = self.served.map(|served| served && self.wants(Source::Policies));
         let [old_skyhooks, new_skyhooks] = &mut builder.skyhooks;
         let [old_policies, new_policies] = &mut builder.policies;
         let wants = |source| self.wants(source);
@@ -285,9 +273,5 @@ impl<'a> Needs<'a> {
 }
 
 async fn wanted<T>(wanted: bool, read: impl Future<Output = Read<T>>) -> Read<T> {
-    if wanted {
-        read.await
-    } else {
-        Read::NotRequested
-    }
+    if wanted { read.await } else { Read::NotRequested }
 }

@@ -96,9 +96,7 @@ struct OfOperator(bool);
 
 impl<'de> Deserialize<'de> for OfOperator {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<OfOperator, D::Error> {
-        visit::text(deserializer, |field| {
-            OfOperator(field.strip_prefix("f:").is_some_and(NodeKey::is_ours))
-        })
+        visit::text(deserializer, |field| OfOperator(field.strip_prefix("f:").is_some_and(NodeKey::is_ours)))
     }
 }
 
@@ -137,10 +135,7 @@ impl ManagedFields {
             let by_hand = name.starts_with("kubectl");
             name == FIELD_MANAGER || !by_hand && named.any(Manager::is_of_operator)
         };
-        let mut owners = self
-            .0
-            .iter()
-            .filter(|m| m.fields.spec.unschedulable.is_some());
+        let mut owners = self.0.iter().filter(|m| m.fields.spec.unschedulable.is_some());
         let other = owners.find(|m| !m.manager.is_empty() && !known(&m.manager))?;
         Some(&other.manager)
     }

@@ -190,9 +190,7 @@ impl Cluster {
             Source::Nodes => self.nodes.count(),
             Source::Pods => self.pods.count(),
             // Where the operator lives is not where the workloads are.
-            Source::Workloads if self.only_namespace.is_some() && self.pods.was_asked() => {
-                Read::NotRequested
-            }
+            Source::Workloads if self.only_namespace.is_some() && self.pods.was_asked() => Read::NotRequested,
             Source::Workloads => self.workloads.count(),
             Source::Jobs => self.jobs.count(),
             Source::Events => self.events.count(),

@@ -28,10 +28,9 @@ impl Only {
     pub fn few(names: impl IntoIterator<Item = String>) -> Option<Only> {
         let names = names.into_iter().take(Only::MOST + 1);
         let nodes: BTreeSet<String> = names.collect();
-        (1..=Only::MOST).contains(&nodes.len()).then(|| Only {
-            nodes: nodes.into_iter().collect(),
-            ..Only::default()
-        })
+        (1..=Only::MOST)
+            .contains(&nodes.len())
+            .then(|| Only { nodes: nodes.into_iter().collect(), ..Only::default() })
     }
 }
 
@@ -76,10 +75,7 @@ impl Cluster {
     /// Whether a Job failed permanently on a node that was not read; its node state decides how a pause affects it.
     fn gave_up_elsewhere(&self) -> bool {
         let package_runs = self.package_runs();
-        let mut failed = package_runs
-            .all()
-            .iter()
-            .filter(|e| e.job.is_some() && e.given_up());
+        let mut failed = package_runs.all().iter().filter(|e| e.job.is_some() && e.given_up());
         failed.any(|e| self.node(e.node).is_none())
     }
 
@@ -90,8 +86,7 @@ impl Cluster {
             requested.any(|(name, package)| {
                 let absent = |node: &Node| {
                     let on = self.on_node(node, skyhook.name());
-                    let recorded =
-                        on.is_some_and(|on| on.entry(&package.entry_key(name)).is_some());
+                    let recorded = on.is_some_and(|on| on.entry(&package.entry_key(name)).is_some());
                     skyhook.selects(node) && !recorded
                 };
                 self.nodes.items().iter().any(absent)

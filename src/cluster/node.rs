@@ -96,12 +96,7 @@ impl Node {
     }
 
     /// Edits the record of one custom resource, to simulate a change.
-    pub(super) fn simulate(
-        &mut self,
-        flavor: ApiFlavor,
-        skyhook: &str,
-        change: impl FnOnce(&mut NodeState),
-    ) {
+    pub(super) fn simulate(&mut self, flavor: ApiFlavor, skyhook: &str, change: impl FnOnce(&mut NodeState)) {
         self.keys[flavor as usize].change(|keys| {
             let on = keys.skyhooks.get_mut(skyhook);
             if let Some(state) = on.and_then(|on| on.state.as_mut()) {
@@ -172,10 +167,7 @@ impl NodeObject {
 
     /// The newest of the times that it contains: when it or one of its conditions last changed.
     pub fn newest(&self) -> Option<Timestamp> {
-        let metadata = [
-            self.metadata.creation_timestamp,
-            self.metadata.deletion_timestamp,
-        ];
+        let metadata = [self.metadata.creation_timestamp, self.metadata.deletion_timestamp];
         let conditions = self.status.conditions.iter();
         let conditions = conditions.flat_map(|c| [c.last_transition_time, c.last_heartbeat_time]);
         conditions.chain(metadata).flatten().max()

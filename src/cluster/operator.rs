@@ -77,11 +77,7 @@ impl Deployment {
 
     fn condition(&self, kind: &str) -> Option<&apps::DeploymentCondition> {
         let status = self.status.as_ref()?;
-        status
-            .conditions
-            .iter()
-            .flatten()
-            .find(|c| c.type_.as_deref() == Some(kind))
+        status.conditions.iter().flatten().find(|c| c.type_.as_deref() == Some(kind))
     }
 
     /// Since when too few of its replicas are available.
@@ -93,8 +89,7 @@ impl Deployment {
 
     /// Whether the Deployment controller has not given up on it.
     pub fn progresses(&self) -> bool {
-        self.condition("Progressing")
-            .is_some_and(|c| c.status.as_deref() == Some("True"))
+        self.condition("Progressing").is_some_and(|c| c.status.as_deref() == Some("True"))
     }
 
     /// Why its pods cannot be created, as the Deployment controller puts it.
@@ -130,8 +125,7 @@ impl Deployment {
         let named = |text: &str| text.contains("skyhook") || text.contains("nodewright");
         let chart = ["app.kubernetes.io/name", "app.kubernetes.io/part-of"];
         self.label(MANAGER_LABEL.0) == Some(MANAGER_LABEL.1)
-            && (self.images().any(named)
-                || chart.iter().filter_map(|key| self.label(key)).any(named))
+            && (self.images().any(named) || chart.iter().filter_map(|key| self.label(key)).any(named))
     }
 
     /// The operator's version: the tag of the image that runs, else the chart's label.
@@ -139,13 +133,8 @@ impl Deployment {
     /// The label stays behind when a user overrides the image tag, so the image goes first.
     pub fn operator_version(&self) -> Option<Version> {
         let words = ["skyhook", "nodewright", "operator"];
-        let manager = self
-            .images()
-            .find(|image| words.iter().any(|word| image.contains(word)));
-        manager
-            .and_then(image_tag)
-            .and_then(Version::parse)
-            .or_else(|| self.chart_version())
+        let manager = self.images().find(|image| words.iter().any(|word| image.contains(word)));
+        manager.and_then(image_tag).and_then(Version::parse).or_else(|| self.chart_version())
     }
 
     /// The version that the chart gave it.
@@ -165,13 +154,8 @@ impl Deployment {
 
     /// The value of an environment variable of the manager.
     pub fn env(&self, name: &str) -> Option<&str> {
-        let mut all = self
-            .containers()
-            .iter()
-            .flat_map(|c| c.env.iter().flatten());
-        all.find(|e| e.name == name)
-            .and_then(|e| e.value.as_deref())
-            .filter(|v| !v.is_empty())
+        let mut all = self.containers().iter().flat_map(|c| c.env.iter().flatten());
+        all.find(|e| e.name == name).and_then(|e| e.value.as_deref()).filter(|v| !v.is_empty())
     }
 }
 
@@ -207,16 +191,13 @@ impl Cluster {
 
 /// Whether a container has ended several times, lately after a short run, and has not run for longer since.
 fn crash_loops(container: &ContainerStatus, now: Timestamp) -> bool {
-    let seconds =
-        |from: Option<Timestamp>, to: Option<Timestamp>| Some(to?.as_second() - from?.as_second());
+    let seconds = |from: Option<Timestamp>, to: Option<Timestamp>| Some(to?.as_second() - from?.as_second());
     let ended = container.state.terminated.as_ref();
     let last = ended.or(container.last_state.terminated.as_ref());
-    let short =
-        |t: &Terminated| seconds(t.started_at, t.finished_at).is_some_and(|ran| ran < SHORT_RUN);
+    let short = |t: &Terminated| seconds(t.started_at, t.finished_at).is_some_and(|ran| ran < SHORT_RUN);
     let running = container.state.running.as_ref();
-    let recovered = running.is_some_and(|r| {
-        seconds(r.started_at, Some(now)).is_none_or(|runs| runs >= LONGEST_BACK_OFF)
-    });
+    let recovered =
+        running.is_some_and(|r| seconds(r.started_at, Some(now)).is_none_or(|runs| runs >= LONGEST_BACK_OFF));
     container.restart_count >= REPEATEDLY && last.is_some_and(short) && !recovered
 }
 
@@ -256,9 +237,7 @@ mod tests {
             let container = ContainerStatus {
                 restart_count: restarts,
                 state: ContainerState {
-                    running: runs_for.map(|seconds| Running {
-                        started_at: at(10_000 - seconds),
-                    }),
+                    running: runs_for.map(|seconds| Running { started_at: at(10_000 - seconds) }),
                     ..ContainerState::default()
                 },
                 last_state: ContainerState {
@@ -272,11 +251,7 @@ mod tests {
                 ..ContainerStatus::default()
             };
             let now = at(10_000).expect("a time");
-            assert_eq!(
-                crash_loops(&container, now),
-                loops,
-                "{restarts} {last_run} {runs_for:?}"
-            );
+            assert_eq!(crash_loops(&container, now), loops, "{restarts} {last_run} {runs_for:?}");
         }
     }
 }

@@ -53,13 +53,7 @@ impl<'a> RunReader<'a> {
     pub fn of(flavor: ApiFlavor) -> RunReader<'a> {
         let [name, package, stage, interrupt] =
             ["name", "package", "stage", "interrupt"].map(|key| flavor.key(key));
-        RunReader {
-            name,
-            package,
-            stage,
-            interrupt,
-            notes: HashMap::default(),
-        }
+        RunReader { name, package, stage, interrupt, notes: HashMap::default() }
     }
 
     /// A note without names that would be read as flags.
@@ -148,10 +142,7 @@ impl<'a> PackageRun<'a> {
     pub fn alive(&self) -> bool {
         match self.job {
             Some(job) => job.finished().is_none() && !job.metadata.deleting(),
-            None => self
-                .pods
-                .iter()
-                .any(|p| !p.ended() && !p.metadata.deleting()),
+            None => self.pods.iter().any(|p| !p.ended() && !p.metadata.deleting()),
         }
     }
 
@@ -185,8 +176,7 @@ impl<'a> PackageRun<'a> {
 
     /// Whether it carries out the stage of this entry. A merged interrupt is for several packages and names one of them.
     pub fn carries_out(&self, entry: &Entry) -> bool {
-        self.interrupt && entry.stage.is_interrupt()
-            || self.is_of_version(entry) && self.stage == entry.stage
+        self.interrupt && entry.stage.is_interrupt() || self.is_of_version(entry) && self.stage == entry.stage
     }
 
     /// Whether interrupts on the node wait for it, of any custom resource: the older operator counts ended pods as well
@@ -252,10 +242,7 @@ impl<'a> PackageRun<'a> {
 
     /// The newest attempt that failed by itself rather than by a disruption, with its cause.
     pub fn trouble(&self) -> Option<(&'a Pod, ContainerTrouble<'a>)> {
-        self.pods
-            .iter()
-            .filter(|p| !p.disrupted())
-            .find_map(|p| p.trouble().map(|t| (*p, t)))
+        self.pods.iter().filter(|p| !p.disrupted()).find_map(|p| p.trouble().map(|t| (*p, t)))
     }
 
     pub(super) fn stage_of_package(&self) -> StageOfPackage {
@@ -264,34 +251,23 @@ impl<'a> PackageRun<'a> {
     }
 
     pub(super) fn from_pod(reader: &mut RunReader<'a>, pod: &'a Pod) -> Option<PackageRun<'a>> {
-        Self::from_meta(reader, &pod.metadata, &pod.spec.node_name).map(|e| PackageRun {
-            pods: vec![pod],
-            ..e
-        })
+        Self::from_meta(reader, &pod.metadata, &pod.spec.node_name)
+            .map(|e| PackageRun { pods: vec![pod], ..e })
     }
 
     pub(super) fn from_job(reader: &mut RunReader<'a>, job: &'a Job) -> Option<PackageRun<'a>> {
         let node = &job.spec.template.spec.node_name;
-        Self::from_meta(reader, &job.metadata, node).map(|e| PackageRun {
-            job: Some(job),
-            ..e
-        })
+        Self::from_meta(reader, &job.metadata, node).map(|e| PackageRun { job: Some(job), ..e })
     }
 
-    fn from_meta(
-        reader: &mut RunReader<'a>,
-        meta: &'a Meta,
-        node: &'a str,
-    ) -> Option<PackageRun<'a>> {
+    fn from_meta(reader: &mut RunReader<'a>, meta: &'a Meta, node: &'a str) -> Option<PackageRun<'a>> {
         let label = |key: &String| meta.labels.get(key);
         let skyhook = label(&reader.name)?;
         // The label joins name and version with "-", which names contain, too: the note is exact.
         let note = reader.note(meta);
         let interrupt = label(&reader.interrupt).is_some_and(|v| v == "True");
         let from_labels = || {
-            let text = label(&reader.package)
-                .map(String::as_str)
-                .unwrap_or_default();
+            let text = label(&reader.package).map(String::as_str).unwrap_or_default();
             let (name, version) = text.rsplit_once('-').unwrap_or((text, ""));
             PackageNote {
                 name: name.to_owned(),
@@ -303,11 +279,7 @@ impl<'a> PackageRun<'a> {
         let note = note.unwrap_or_else(from_labels);
         Some(PackageRun {
             image: note.image(),
-            skyhook: if note.skyhook.is_empty() {
-                skyhook.clone()
-            } else {
-                note.skyhook
-            },
+            skyhook: if note.skyhook.is_empty() { skyhook.clone() } else { note.skyhook },
             package: note.name,
             version: note.version,
             stage: Stage::from(note.stage.as_str()),

@@ -39,11 +39,7 @@ impl<'a> PackageRuns<'a> {
             runs.all.push(at);
             runs.by_node.entry(run.node).or_default().push(at);
         }
-        PackageRuns {
-            all,
-            by_skyhook,
-            longest: OnceLock::new(),
-        }
+        PackageRuns { all, by_skyhook, longest: OnceLock::new() }
     }
 
     pub fn all(&self) -> &[PackageRun<'a>] {
@@ -51,10 +47,7 @@ impl<'a> PackageRuns<'a> {
     }
 
     /// Those of a custom resource.
-    pub fn of<'s>(
-        &'s self,
-        skyhook: &str,
-    ) -> impl Iterator<Item = &'s PackageRun<'a>> + use<'s, 'a> {
+    pub fn of<'s>(&'s self, skyhook: &str) -> impl Iterator<Item = &'s PackageRun<'a>> + use<'s, 'a> {
         let places = self.by_skyhook.get(skyhook).map(|runs| &runs.all);
         places.into_iter().flatten().map(|&at| &self.all[at])
     }
@@ -71,10 +64,7 @@ impl<'a> PackageRuns<'a> {
     }
 
     /// Those of all custom resources on a node.
-    pub fn on_node<'s>(
-        &'s self,
-        node: &str,
-    ) -> impl Iterator<Item = &'s PackageRun<'a>> + use<'s, 'a> {
+    pub fn on_node<'s>(&'s self, node: &str) -> impl Iterator<Item = &'s PackageRun<'a>> + use<'s, 'a> {
         let all = self.by_skyhook.values();
         let here = all.filter_map(|runs| runs.by_node.get(node)).flatten();
         let mut here: Vec<usize> = here.copied().collect();
@@ -116,9 +106,7 @@ impl<'a> PackageRuns<'a> {
     pub fn since(&self, placement: &Placement<'a>) -> Option<Timestamp> {
         let here = self.at_stage(placement)?;
         let suspended = |e: &&PackageRun<'_>| e.job.is_some_and(|j| j.spec.suspend);
-        here.filter(|e| !suspended(e))
-            .filter_map(PackageRun::created)
-            .min()
+        here.filter(|e| !suspended(e)).filter_map(PackageRun::created).min()
     }
 
     /// Since when the pod of a package's stage waits for the kubelet to acknowledge it.
@@ -218,9 +206,7 @@ fn joined<'a>(
         }
     }
     for package_run in &mut package_runs {
-        package_run
-            .pods
-            .sort_by_key(|p| std::cmp::Reverse(p.metadata.creation_timestamp));
+        package_run.pods.sort_by_key(|p| std::cmp::Reverse(p.metadata.creation_timestamp));
     }
     package_runs.extend(bare);
     package_runs

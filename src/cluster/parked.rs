@@ -5,12 +5,7 @@ use crate::api::{Entry, Executor, Skyhook, State};
 
 impl<'a> PackageRuns<'a> {
     /// The newest run of the stage of an entry, or else of its package and version at any stage.
-    pub fn newest<'s>(
-        &'s self,
-        skyhook: &str,
-        node: &'a str,
-        entry: &Entry,
-    ) -> Option<&'s PackageRun<'a>> {
+    pub fn newest<'s>(&'s self, skyhook: &str, node: &'a str, entry: &Entry) -> Option<&'s PackageRun<'a>> {
         let nearness = |e: &PackageRun<'_>| match (e.is_of_version(entry), e.carries_out(entry)) {
             (true, true) => Some(2),
             (false, true) => Some(1),
@@ -19,8 +14,7 @@ impl<'a> PackageRuns<'a> {
         };
         let all = self.on(skyhook, node);
         let near = all.filter_map(|e| nearness(e).map(|nearness| (nearness, e)));
-        near.max_by_key(|(nearness, e)| (*nearness, e.created()))
-            .map(|(_, e)| e)
+        near.max_by_key(|(nearness, e)| (*nearness, e.created())).map(|(_, e)| e)
     }
 }
 

@@ -117,14 +117,8 @@ impl Cluster {
     }
 
     /// The state of a package of the spec on a node.
-    pub fn placement<'a>(
-        &'a self,
-        skyhook: &'a Skyhook,
-        name: &'a str,
-        node: &'a Node,
-    ) -> Placement<'a> {
-        self.packages_on(skyhook.name(), node)
-            .in_spec(skyhook, name)
+    pub fn placement<'a>(&'a self, skyhook: &'a Skyhook, name: &'a str, node: &'a Node) -> Placement<'a> {
+        self.packages_on(skyhook.name(), node).in_spec(skyhook, name)
     }
 
     /// The packages of a custom resource on a node, by name and version: recorded ones, unreadable ones, and those of
@@ -148,8 +142,7 @@ impl Cluster {
     pub fn is_complete_on(&self, skyhook: &Skyhook, node: &Node) -> bool {
         let on = self.on_node(node, skyhook.name());
         let mut leaving = skyhook.packages().filter(|(_, p)| skyhook.uninstalls(p));
-        let left =
-            leaving.any(|(name, p)| on.is_some_and(|on| on.entry(&p.entry_key(name)).is_some()));
+        let left = leaving.any(|(name, p)| on.is_some_and(|on| on.entry(&p.entry_key(name)).is_some()));
         skyhook.is_node_complete(on) && !left
     }
 
@@ -199,10 +192,7 @@ impl<'a> PackagesOn<'a> {
             ..self.placement("", "", Desired::Unknown, Phase::Malformed)
         }));
         // A malformed state may still contain the package.
-        if let Some(skyhook) = self
-            .skyhook
-            .filter(|_| malformed.is_empty() && self.selected)
-        {
+        if let Some(skyhook) = self.skyhook.filter(|_| malformed.is_empty() && self.selected) {
             let spec = skyhook.packages();
             let placed = spec.map(|(name, _)| self.in_spec(skyhook, name));
             all.extend(placed.filter(|p| p.entry.is_none()));
@@ -219,10 +209,7 @@ impl<'a> PackagesOn<'a> {
             None => Desired::Unknown,
         };
         let phase = recorded(self.skyhook, wanted, entry);
-        Placement {
-            entry: Some(entry),
-            ..self.placement(name, version, wanted, phase)
-        }
+        Placement { entry: Some(entry), ..self.placement(name, version, wanted, phase) }
     }
 
     fn in_spec(&self, skyhook: &'a Skyhook, name: &'a str) -> Placement<'a> {
@@ -230,9 +217,7 @@ impl<'a> PackagesOn<'a> {
         let wanted = skyhook.wants(name, version);
         let phase = match skyhook.phase(name, self.state) {
             Phase::NotStarted if !self.selected => Phase::Absent,
-            Phase::Absent if self.cluster.never_installed(skyhook).contains(&name) => {
-                Phase::NeverInstalled
-            }
+            Phase::Absent if self.cluster.never_installed(skyhook).contains(&name) => Phase::NeverInstalled,
             phase => phase,
         };
         let malformed = self.state.and_then(|s| s.malformed().first());
@@ -243,13 +228,7 @@ impl<'a> PackagesOn<'a> {
         }
     }
 
-    fn placement(
-        &self,
-        package: &'a str,
-        version: &'a str,
-        wanted: Desired,
-        phase: Phase,
-    ) -> Placement<'a> {
+    fn placement(&self, package: &'a str, version: &'a str, wanted: Desired, phase: Phase) -> Placement<'a> {
         Placement {
             skyhook: self.name,
             node: self.node,

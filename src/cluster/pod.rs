@@ -6,9 +6,7 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::api::{
-    Condition, Meta, UnknownFields, WithoutManagers, objects_with_metadata, quantity,
-};
+use crate::api::{Condition, Meta, UnknownFields, WithoutManagers, objects_with_metadata, quantity};
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
@@ -234,10 +232,7 @@ impl Pod {
 
     /// Whether a disruption (eviction, preemption, shutdown) rather than the package ended it.
     pub fn disrupted(&self) -> bool {
-        self.status
-            .conditions
-            .iter()
-            .any(|c| c.kind == "DisruptionTarget" && c.is_true())
+        self.status.conditions.iter().any(|c| c.kind == "DisruptionTarget" && c.is_true())
     }
 
     /// The first container that makes no progress, in the order in which they run.
@@ -254,8 +249,7 @@ impl Pod {
         let mut containers = self.status.container_statuses.iter();
         containers.find_map(|container| {
             let last = container.last_state.terminated.as_ref();
-            last.filter(|end| end.exit_code != 0)
-                .map(|end| container.failed(end))
+            last.filter(|end| end.exit_code != 0).map(|end| container.failed(end))
         })
     }
 
@@ -275,12 +269,10 @@ impl Pod {
 
     /// The container that runs now, with the time it started.
     pub fn running(&self) -> Option<(&str, Option<Timestamp>)> {
-        self.status.init_container_statuses.iter().find_map(|c| {
-            c.state
-                .running
-                .as_ref()
-                .map(|r| (c.name.as_str(), r.started_at))
-        })
+        self.status
+            .init_container_statuses
+            .iter()
+            .find_map(|c| c.state.running.as_ref().map(|r| (c.name.as_str(), r.started_at)))
     }
 }
 
@@ -302,9 +294,7 @@ impl ContainerStatus {
             .map(|t| t.reason.as_str())
             .filter(|r| kind == TroubleKind::Failed && !r.is_empty() && *r != "Error")
             .unwrap_or(&waiting.reason);
-        let exit_code = last
-            .map(|t| t.exit_code)
-            .filter(|_| kind == TroubleKind::Failed);
+        let exit_code = last.map(|t| t.exit_code).filter(|_| kind == TroubleKind::Failed);
         // The message of a back-off only repeats its length.
         let ended = last.map(|t| t.message.as_str());
         let message = ended.filter(|_| kind == TroubleKind::Failed);

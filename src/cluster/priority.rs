@@ -38,10 +38,7 @@ impl Cluster {
     pub fn gate_everywhere<'a>(&'a self, skyhook: &Skyhook) -> Option<Gate<'a>> {
         let first = &self.indexes.roots.everywhere;
         let (root, node) = (*first.get_or_init(|| self.first_that_gates_everywhere()))?;
-        let gate = Gate {
-            skyhook: &self.skyhooks.indexed()[root],
-            node: &self.nodes.indexed()[node],
-        };
+        let gate = Gate { skyhook: &self.skyhooks.indexed()[root], node: &self.nodes.indexed()[node] };
         (gate.skyhook.order() < skyhook.order()).then_some(gate)
     }
 
@@ -51,10 +48,7 @@ impl Cluster {
         let roots = roots.get_or_init(|| self.first_unfinished());
         let root = roots[self.node_position(&node.name)?]?;
         let root = &self.skyhooks.indexed()[root];
-        (root.order() < skyhook.order()).then_some(Gate {
-            skyhook: root,
-            node,
-        })
+        (root.order() < skyhook.order()).then_some(Gate { skyhook: root, node })
     }
 
     /// The custom resources that block others, with their positions, in their order. A disabled one blocks no other.
@@ -68,10 +62,7 @@ impl Cluster {
         let nodes = self.nodes.items();
         let mut roots = vec![None; nodes.len()];
         for (at, skyhook) in self.blocking() {
-            let selected = self
-                .indexes
-                .selections
-                .of(&skyhook.spec.node_selectors, nodes);
+            let selected = self.indexes.selections.of(&skyhook.spec.node_selectors, nodes);
             for &node in selected.iter() {
                 if roots[node].is_none() && !self.is_complete_on(skyhook, &nodes[node]) {
                     roots[node] = Some(at);
@@ -114,9 +105,7 @@ impl Cluster {
 
     /// The same, and those that would be among them were they not ignored.
     pub fn open_but_for_ignore<'a>(&'a self, skyhook: &'a Skyhook) -> Vec<&'a Node> {
-        let held = !skyhook.runs()
-            || self.policy_missing(skyhook)
-            || self.gate_everywhere(skyhook).is_some();
+        let held = !skyhook.runs() || self.policy_missing(skyhook) || self.gate_everywhere(skyhook).is_some();
         if held {
             return Vec::new();
         }

@@ -80,13 +80,10 @@ impl Cluster {
         };
         let annotation = |key: &str| meta.annotations.get(&flavor.key(key)).map(String::as_str);
         let named = if map.is_of_a_node() {
-            annotation("Node.name")
-                .map(|node| is_safe_name(&meta.name, &[skyhook, node, "metadata"]))
+            annotation("Node.name").map(|node| is_safe_name(&meta.name, &[skyhook, node, "metadata"]))
         } else {
             let package = annotation("Package.Name").zip(annotation("Package.Version"));
-            package.map(|(name, version)| {
-                meta.name == format!("{skyhook}-{name}-{version}").to_lowercase()
-            })
+            package.map(|(name, version)| meta.name == format!("{skyhook}-{name}-{version}").to_lowercase())
         };
         let noted = annotation("name") == Some(skyhook) && named.is_some();
         let owned = owned(meta, flavor, skyhook);

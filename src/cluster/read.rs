@@ -31,20 +31,14 @@ impl Unread {
 
     /// The same reason, prefixed with the name of the unreadable part.
     pub fn of(&self, what: &str) -> Unread {
-        Unread {
-            status: self.status,
-            message: format!("{what}: {}", self.message),
-        }
+        Unread { status: self.status, message: format!("{what}: {}", self.message) }
     }
 }
 
 impl From<String> for Unread {
     /// Not an answer of the server.
     fn from(message: String) -> Unread {
-        Unread {
-            status: None,
-            message,
-        }
+        Unread { status: None, message }
     }
 }
 

@@ -51,8 +51,7 @@ impl Cluster {
         let mut webhooks = self.operators_webhooks();
         let proven = self.operators.absence() == Certainty::Proven;
         none && (proven
-            || self.may_leave_out()
-                && webhooks.any(|configuration| self.lacks_service(configuration)))
+            || self.may_leave_out() && webhooks.any(|configuration| self.lacks_service(configuration)))
     }
 
     fn operators_webhooks(&self) -> impl Iterator<Item = &WebhookConfiguration> {
@@ -70,9 +69,5 @@ impl Cluster {
 }
 
 fn of_role(role: &ClusterRole) -> Remnant<'_> {
-    Remnant {
-        kind: &role.kind,
-        resource: role.resource(),
-        name: &role.metadata.name,
-    }
+    Remnant { kind: &role.kind, resource: role.resource(), name: &role.metadata.name }
 }

@@ -22,11 +22,7 @@ impl ResourceVersions {
 
     /// Without those of custom resources, which were written to since.
     pub fn without_custom(mut self) -> ResourceVersions {
-        let custom = |list: &str| {
-            ApiFlavor::ALL
-                .iter()
-                .any(|g| list.contains(&g.api_version()))
-        };
+        let custom = |list: &str| ApiFlavor::ALL.iter().any(|g| list.contains(&g.api_version()));
         self.0.retain(|list, _| !custom(list));
         self
     }

@@ -14,9 +14,7 @@ impl Cluster {
             return own;
         }
         let older = node.keys(self.flavor().other()).of(skyhook);
-        older
-            .filter(|on| on.has_keys() && self.skyhook(skyhook).is_some())
-            .or(own)
+        older.filter(|on| on.has_keys() && self.skyhook(skyhook).is_some()).or(own)
     }
 
     /// The operator's status of a node for a custom resource; `unknown` without one.
@@ -33,23 +31,14 @@ impl Cluster {
 
     /// The nodes that the custom resource selects now.
     pub fn selected<'a>(&'a self, skyhook: &'a Skyhook) -> impl Iterator<Item = &'a Node> {
-        debug_assert!(
-            !self.named_only,
-            "a question about all nodes, of which some were read"
-        );
+        debug_assert!(!self.named_only, "a question about all nodes, of which some were read");
         let nodes = self.nodes.indexed();
-        let selected = self
-            .indexes
-            .selections
-            .of(&skyhook.spec.node_selectors, nodes);
+        let selected = self.indexes.selections.of(&skyhook.spec.node_selectors, nodes);
         (0..selected.len()).map(move |at| &nodes[selected[at]])
     }
 
     /// The nodes that carry keys of the custom resource, selected or not.
-    pub fn tracked<'a>(
-        &'a self,
-        skyhook: &str,
-    ) -> impl Iterator<Item = (&'a Node, &'a NodeRecord)> {
+    pub fn tracked<'a>(&'a self, skyhook: &str) -> impl Iterator<Item = (&'a Node, &'a NodeRecord)> {
         let nodes = self.nodes.indexed();
         let tracked = self.indexes.selections.tracked(skyhook, nodes);
         let tracked = (0..tracked.len()).map(move |at| &nodes[tracked[at]]);

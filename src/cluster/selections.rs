@@ -28,10 +28,7 @@ impl Selections {
         let Range { start, end } = nodes.as_ptr_range();
         let nodes_here = start as usize..end as usize;
         if known.nodes != nodes_here {
-            *known = Known {
-                nodes: nodes_here,
-                ..Known::default()
-            };
+            *known = Known { nodes: nodes_here, ..Known::default() };
         }
         known
     }

@@ -92,11 +92,6 @@ impl Source {
 
     /// The sources that show running work: without them a cause cannot be told from its effects, and an unseen Job may
     /// still be running.
-    pub const OF_WORK: [Source; 5] = [
-        Source::Skyhooks,
-        Source::Legacy,
-        Source::Nodes,
-        Source::Pods,
-        Source::Jobs,
-    ];
+    pub const OF_WORK: [Source; 5] =
+        [Source::Skyhooks, Source::Legacy, Source::Nodes, Source::Pods, Source::Jobs];
 }

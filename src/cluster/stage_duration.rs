@@ -43,10 +43,7 @@ impl Overtime {
 impl PackageRun<'_> {
     /// Since when a container of the newest attempt runs.
     pub fn running_since(&self) -> Option<Timestamp> {
-        let pod = self
-            .pods
-            .first()
-            .filter(|p| !p.ended() && !p.metadata.deleting())?;
+        let pod = self.pods.first().filter(|p| !p.ended() && !p.metadata.deleting())?;
         running_since(pod)
     }
 
@@ -59,11 +56,7 @@ impl PackageRun<'_> {
 
 impl Cluster {
     /// Whether a stage runs longer than it should: than its timeout, than on other nodes, or than an hour.
-    pub fn overtime(
-        &self,
-        package_run: &PackageRun<'_>,
-        all: &PackageRuns<'_>,
-    ) -> Option<Overtime> {
+    pub fn overtime(&self, package_run: &PackageRun<'_>, all: &PackageRuns<'_>) -> Option<Overtime> {
         // A pod without the annotation runs no stage: it only carries the label.
         if package_run.stage == Stage::from("") {
             return None;
@@ -74,12 +67,7 @@ impl Cluster {
             return None;
         }
         let (usual, reason) = usual(package_run, all);
-        (runs >= usual).then_some(Overtime {
-            since,
-            runs,
-            usual,
-            reason,
-        })
+        (runs >= usual).then_some(Overtime { since, runs, usual, reason })
     }
 }
 
@@ -89,10 +77,7 @@ fn usual(package_run: &PackageRun<'_>, all: &PackageRuns<'_>) -> (SignedDuration
         return (SignedDuration::from_secs(seconds), TIMEOUT);
     }
     match all.longest_of(package_run) {
-        Some(longest) => (
-            (longest * TIMES).max(LEAST),
-            "three times the duration on other nodes",
-        ),
+        Some(longest) => ((longest * TIMES).max(LEAST), "three times the duration on other nodes"),
         None => (USUAL, AN_HOUR),
     }
 }
@@ -108,7 +93,6 @@ fn running_since(pod: &Pod) -> Option<Timestamp> {
     let running = works.iter().filter_map(|c| c.state.running.as_ref());
     let started = running.filter_map(|r| r.started_at).min();
     // Without container statuses, use the pod's own start.
-    let nothing_said =
-        status.init_container_statuses.is_empty() && status.container_statuses.is_empty();
+    let nothing_said = status.init_container_statuses.is_empty() && status.container_statuses.is_empty();
     started.or(status.start_time.filter(|_| nothing_said))
 }

@@ -28,10 +28,7 @@ pub const CONDITIONS: [(&str, &str); 4] = [
     ("node.kubernetes.io/memory-pressure", "MemoryPressure"),
     ("node.kubernetes.io/disk-pressure", "DiskPressure"),
     ("node.kubernetes.io/pid-pressure", "PIDPressure"),
-    (
-        "node.kubernetes.io/network-unavailable",
-        "NetworkUnavailable",
-    ),
+    ("node.kubernetes.io/network-unavailable", "NetworkUnavailable"),
 ];
 /// The taint that a node registers with, until the cloud controller manager has initialized it.
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
@@ -44,9 +41,7 @@ impl Node {
         let condition = CONDITIONS.iter().find(|(key, _)| taint.key == *key);
         let changed = condition.and_then(|(_, kind)| {
             let condition = self.condition(kind)?;
-            condition
-                .last_transition_time
-                .filter(|_| condition.is_true())
+            condition.last_transition_time.filter(|_| condition.is_true())
         });
         let registered = self.created.filter(|_| taint.key == UNINITIALIZED);
         added.or(changed).or(registered)
@@ -122,9 +117,7 @@ impl Cluster {
         }
         let known = self.runtime_required_taints();
         node.taints().iter().find(|t| {
-            known
-                .iter()
-                .any(|(key, effect)| t.key == *key && (effect.is_empty() || t.effect == *effect))
+            known.iter().any(|(key, effect)| t.key == *key && (effect.is_empty() || t.effect == *effect))
         })
     }
 
@@ -173,9 +166,6 @@ impl Cluster {
             let known = self.runtime_required_taints();
             tolerations.extend(known.iter().map(|(key, _)| exists(key)));
         }
-        node.taints()
-            .iter()
-            .filter(|t| !tolerations.iter().any(|x| t.tolerated_by(x)))
-            .collect()
+        node.taints().iter().filter(|t| !tolerations.iter().any(|x| t.tolerated_by(x))).collect()
     }
 }

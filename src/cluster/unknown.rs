@@ -33,10 +33,7 @@ impl fmt::Display for UnknownValues<'_> {
 impl Cluster {
     /// Every object of a source with fields that could not be decoded.
     pub fn unknown_values(&self, source: Source) -> Vec<UnknownValues<'_>> {
-        let mut found = Search {
-            source,
-            found: Vec::new(),
-        };
+        let mut found = Search { source, found: Vec::new() };
         let [ours, other] = [self.flavor(), self.flavor().other()].map(ApiFlavor::kind);
         match source {
             Source::Skyhooks => found.look(ours, &self.skyhooks),
@@ -53,11 +50,7 @@ impl Cluster {
             Source::Operator => found.look("Deployment", &self.operators),
             Source::OperatorPods => found.look("Pod", &self.operator_pods),
             Source::Webhooks => {
-                let Admission {
-                    webhooks,
-                    services,
-                    endpoints,
-                } = &self.admission;
+                let Admission { webhooks, services, endpoints } = &self.admission;
                 for configuration in webhooks.items() {
                     found.note(&configuration.kind, configuration);
                 }
@@ -75,9 +68,7 @@ impl Cluster {
     /// Excludes mere times: rules that need them report them as undetermined.
     pub fn undecoded(&self, source: Source) -> Option<String> {
         let values = self.unknown_values(source);
-        values
-            .iter()
-            .find_map(|object| Some(format!("{object}: {}", object.undecoded.as_ref()?)))
+        values.iter().find_map(|object| Some(format!("{object}: {}", object.undecoded.as_ref()?)))
     }
 }
 
@@ -109,9 +100,7 @@ struct Search<'a> {
 
 impl<'a> Search<'a> {
     fn look<T: Object>(&mut self, kind: &'a str, read: &'a Read<Vec<T>>) {
-        read.items()
-            .iter()
-            .for_each(|object| self.note(kind, object));
+        read.items().iter().for_each(|object| self.note(kind, object));
     }
 
     fn note(&mut self, kind: &'a str, object: &'a impl Object) {

@@ -45,24 +45,17 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let saved = crate::apply::file::read(&args.file, args.digest.is_some()).map_err(unreadable)?;
     let digest = saved.digest().to_owned();
     if let Some(other) = args.digest.as_ref().filter(|d| **d != digest) {
-        return Err(Error::unchanged(format!(
-            "{file} contains plan {digest}, not {other}"
-        )));
+        return Err(Error::unchanged(format!("{file} contains plan {digest}, not {other}")));
     }
     if ctx.global().reading.from.is_empty() {
-        ctx.same_cluster(&format!("the plan in {file}"), saved.cluster.as_ref())
-            .await?;
+        ctx.same_cluster(&format!("the plan in {file}"), saved.cluster.as_ref()).await?;
         if !saved.specs.is_empty() {
             let cluster = ctx.load_or_leftovers(&NEEDS, &[Source::Skyhooks]).await?;
             refuse_changed(&saved.specs, &cluster, &args.file)?;
         }
     }
-    let options = CommandOptions {
-        digest: Some(digest),
-        ..CommandOptions::default()
-    };
-    ctx.execute_with(&saved.plan, &args.safety, options, None)
-        .await
+    let options = CommandOptions { digest: Some(digest), ..CommandOptions::default() };
+    ctx.execute_with(&saved.plan, &args.safety, options, None).await
 }
 
 const AGAIN: &str = "run the planned command again, with --plan-out";
@@ -83,9 +76,7 @@ fn refuse_changed(specs: &[ReadSpec], cluster: &Cluster, file: &Path) -> Result<
     let Some(change) = specs.iter().find_map(|read| read.changed(&now)) else {
         return Ok(());
     };
-    let refusal = format!(
-        "{change} since the plan in {} was made, so its effects may differ",
-        file.display()
-    );
+    let refusal =
+        format!("{change} since the plan in {} was made, so its effects may differ", file.display());
     Err(Error::unchanged(refusal).hint(AGAIN))
 }

@@ -81,10 +81,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         let key = cluster.flavor().key(RUNTIME_REQUIRED);
         if args.runtime_required && one.cordoned() == Some(true) && holders.contains(&key) {
             holders.retain(|holder| *holder != key);
-            change = change.annotation(
-                key,
-                Edit::new(Some("true"), None).on_conflict(OnConflict::Overwrite),
-            );
+            change = change.annotation(key, Edit::new(Some("true"), None).on_conflict(OnConflict::Overwrite));
         }
         // A cordon without an annotation of the operator is someone else's.
         if one.cordoned() == Some(true) && holders.is_empty() && !change.is_empty() {
@@ -106,10 +103,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
             steps.push(Step::new(target, Change::Metadata(change), why));
         }
     }
-    let title = format!(
-        "release orphaned cordons on {}",
-        plural(steps.len(), "node")
-    );
+    let title = format!("release orphaned cordons on {}", plural(steps.len(), "node"));
     let mut plan = Plan::new(title, "release");
     if !steps.is_empty() {
         plan.consequences.at_least(Grade::B1);
@@ -148,11 +142,8 @@ fn holders(cluster: &Cluster, one: &Node) -> Vec<String> {
     for flavor in ApiFlavor::ALL {
         let held = one.keys(flavor);
         for (name, _) in held.skyhooks.iter().filter(|(_, on)| on.cordon) {
-            let owner = if flavor == active_api {
-                cluster.skyhook(name)
-            } else {
-                cluster.legacy_skyhook(name)
-            };
+            let owner =
+                if flavor == active_api { cluster.skyhook(name) } else { cluster.legacy_skyhook(name) };
             let selects = owner.filter(|s| s.selects(one));
             holders.extend(selects.map(|s| s.reference()));
         }
@@ -177,9 +168,7 @@ fn warn(cluster: &Cluster, released: &[&Node], plan: &mut Plan) {
     });
     let busy: Vec<&str> = busy.map(|n| n.name.as_str()).collect();
     if !busy.is_empty() {
-        plan.consequences.warn(format!(
-            "an interrupt is still running on {}",
-            NodeSet::of(busy).limited(SHOWN)
-        ));
+        plan.consequences
+            .warn(format!("an interrupt is still running on {}", NodeSet::of(busy).limited(SHOWN)));
     }
 }

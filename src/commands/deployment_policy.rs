@@ -88,8 +88,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     // A rollout that had stopped goes on.
     plan.consequences.at_least(Grade::B2);
     let compartments = compartment.map(|name| BTreeSet::from([name]));
-    plan.consequences.nodes =
-        batch_restart::add(cluster, skyhook, compartments.as_ref(), &[], &mut plan);
+    plan.consequences.nodes = batch_restart::add(cluster, skyhook, compartments.as_ref(), &[], &mut plan);
     if cluster.operator_before(0, 8) {
         let says = "the operator is older than v0.8.0 and does not support deployment policies: it may ignore the reset";
         plan.consequences.warn(says);

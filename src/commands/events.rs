@@ -48,12 +48,7 @@ pub struct Args {
 /// The latest events of a watch on a terminal.
 const SHOWN: usize = 20;
 
-const READS: [Source; 4] = [
-    Source::Skyhooks,
-    Source::Nodes,
-    Source::Operator,
-    Source::Events,
-];
+const READS: [Source; 4] = [Source::Skyhooks, Source::Nodes, Source::Operator, Source::Events];
 
 command! {
     "events": Args => run,
@@ -110,10 +105,7 @@ impl<'a> Live<'a> {
     fn new(args: &'a Args) -> Live<'a> {
         Live {
             args,
-            events: Events {
-                rows: Vec::new(),
-                now: Timestamp::UNIX_EPOCH,
-            },
+            events: Events { rows: Vec::new(), now: Timestamp::UNIX_EPOCH },
             printed: HashMap::new(),
         }
     }
@@ -121,11 +113,8 @@ impl<'a> Live<'a> {
 
 impl ctx::Aim for Live<'_> {
     fn look(&mut self, cluster: &Cluster) -> AimProgress {
-        let mut progress = AimProgress {
-            state: Wait::Pending(String::new()),
-            whole: Text::new(),
-            news: Vec::new(),
-        };
+        let mut progress =
+            AimProgress { state: Wait::Pending(String::new()), whole: Text::new(), news: Vec::new() };
         // Events that cannot be read for a moment do not end a watch.
         let Ok(events) = view(cluster, self.args) else {
             progress.whole = self.events.blocks(false);
@@ -168,10 +157,7 @@ fn view(cluster: &Cluster, args: &Args) -> Result<Events> {
         let begin = cluster.taken_at - SignedDuration::try_from(since).unwrap_or_default();
         rows.retain(|row| row.at.is_none_or(|at| at >= begin));
     }
-    Ok(Events {
-        rows,
-        now: cluster.taken_at,
-    })
+    Ok(Events { rows, now: cluster.taken_at })
 }
 
 struct Events {

@@ -71,15 +71,10 @@ struct TermDocument {
 
 /// The terms of `docs/glossary.md`.
 fn glossary() -> impl Iterator<Item = TermDocument> {
-    let entries = include_str!("../../docs/glossary.md")
-        .split("\n- **")
-        .skip(1);
+    let entries = include_str!("../../docs/glossary.md").split("\n- **").skip(1);
     entries.filter_map(|entry| {
         let (term, meaning) = entry.split_once("**: ")?;
-        Some(TermDocument {
-            term,
-            meaning: meaning.split_whitespace().collect::<Vec<_>>().join(" "),
-        })
+        Some(TermDocument { term, meaning: meaning.split_whitespace().collect::<Vec<_>>().join(" ") })
     })
 }
 
@@ -167,10 +162,7 @@ impl Topic {
         match self {
             Topic::Rule(rule) => to_json(&Document::of(rule)),
             Topic::Lint(rule) => to_json(&Document::of_lint(rule)),
-            Topic::Grade(grade) => to_json(&GradeDocument {
-                grade: *grade,
-                meaning: grade.meaning(),
-            }),
+            Topic::Grade(grade) => to_json(&GradeDocument { grade: *grade, meaning: grade.meaning() }),
             Topic::Term(term) => to_json(term),
         }
     }
@@ -203,10 +195,6 @@ impl View for Explanation {
 /// `blocks installs; every reconcile, for all custom resources; retried automatically`
 fn blocks(rule: &Rule) -> String {
     let words: Vec<&str> = rule.blocks.iter().map(|b| b.meaning()).collect();
-    let retried = if rule.retried {
-        "; retried automatically"
-    } else {
-        ""
-    };
+    let retried = if rule.retried { "; retried automatically" } else { "" };
     format!("blocks {}{retried}", words.join("; "))
 }

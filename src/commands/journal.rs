@@ -66,11 +66,7 @@ async fn list(ctx: &mut Ctx, args: &List) -> Result<Exit> {
     let item = |record: &Record| to_json(&JournalEntry::of(record, &undone));
     args.sorting.sort(&mut records, item)?;
     let now = now();
-    ctx.show(&Journals {
-        records,
-        undone,
-        now,
-    })?;
+    ctx.show(&Journals { records, undone, now })?;
     Ok(Exit::Done)
 }
 
@@ -112,10 +108,7 @@ struct Journals {
 /// How many steps of a journal were taken, and how many there are, but for its own pause.
 fn steps(record: &Record) -> (usize, usize) {
     let applied = |result: &Option<&StepResult>| result.is_some_and(StepResult::changed);
-    (
-        record.counted().filter(applied).count(),
-        record.counted().count(),
-    )
+    (record.counted().filter(applied).count(), record.counted().count())
 }
 
 impl View for Journals {
@@ -149,10 +142,7 @@ impl View for Journals {
     }
 
     fn names(&self) -> Vec<String> {
-        let ids = self
-            .records
-            .iter()
-            .map(|r| format!("journal/{}", r.begun.id));
+        let ids = self.records.iter().map(|r| format!("journal/{}", r.begun.id));
         ids.collect()
     }
 
@@ -225,8 +215,7 @@ impl View for JournalView {
         text.line(text::heading(&begun.plan.title) + format!("  {}", begun.at));
         text.line(text::dim(begun.command.join(" ")));
         if self.0.ended.is_none() {
-            let note =
-                "incomplete: some changes may not have been recorded; undo checks each object";
+            let note = "incomplete: some changes may not have been recorded; undo checks each object";
             text.paragraph(text::warning(note));
         }
         let mut table = Table::new(["object", "result", "change"]).prose();
@@ -247,11 +236,7 @@ impl View for JournalView {
                 Some(reason) => reason.clone(),
                 None => step.change.describe().join("; "),
             };
-            table.row([
-                text::name(&step.target).into(),
-                result.into(),
-                change.into(),
-            ]);
+            table.row([text::name(&step.target).into(), result.into(), change.into()]);
         }
         text.blank().table(table);
         text.line(text::dim(format!(

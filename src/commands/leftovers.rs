@@ -69,13 +69,8 @@ pub const NEEDS: [Source; 9] = [
     Source::Webhooks,
 ];
 /// Where leftovers are looked for.
-const PLACES: [Source; 5] = [
-    Source::Nodes,
-    Source::Pods,
-    Source::Jobs,
-    Source::ConfigMaps,
-    Source::NodeMetadata,
-];
+const PLACES: [Source; 5] =
+    [Source::Nodes, Source::Pods, Source::Jobs, Source::ConfigMaps, Source::NodeMetadata];
 /// Runs of node names in a warning.
 const SHOWN: usize = 6;
 
@@ -164,18 +159,14 @@ fn unread(cluster: &Cluster) -> impl Iterator<Item = (Source, Unread)> {
 fn plan(cluster: &Cluster, left: &[Leftover<'_>], names: &[String], purge: bool) -> Plan {
     let mut effects = Consequences::default();
     for (source, why) in unread(cluster) {
-        effects.warn(format!(
-            "{source} could not be read and will not be removed: {why}"
-        ));
+        effects.warn(format!("{source} could not be read and will not be removed: {why}"));
     }
     let (mut package_runs, mut rest) = (Vec::new(), Vec::new());
     let mut nodes: BTreeMap<&str, (&Node, Vec<Owner<'_>>)> = BTreeMap::new();
     for one in left.iter().filter(|one| one.unproven.is_none()) {
         match one.place {
             LeftoverObject::Node(node, _) => {
-                let (_, owners) = nodes
-                    .entry(&node.name)
-                    .or_insert_with(|| (node, Vec::new()));
+                let (_, owners) = nodes.entry(&node.name).or_insert_with(|| (node, Vec::new()));
                 owners.push((one.flavor, one.owner));
             }
             LeftoverObject::Pod(pod) => package_runs.push(deleted(Kind::Pod, &pod.metadata, None)),
@@ -240,11 +231,7 @@ fn unowned(mut object: Value) -> Value {
 fn deleted(kind: Kind, meta: &crate::api::Meta, was: Option<Box<Value>>) -> Step {
     let namespace = meta.namespace.as_deref().unwrap_or_default();
     let target = Target::inside(kind, namespace, &meta.name, meta.uid.as_deref());
-    Step::new(
-        target,
-        Change::Delete { was },
-        "its custom resource is gone",
-    )
+    Step::new(target, Change::Delete { was }, "its custom resource is gone")
 }
 
 /// One node, cleaned of all owners at once.
@@ -252,21 +239,15 @@ fn on_node(cluster: &Cluster, node: &Node, owners: &[Owner<'_>], purge: bool) ->
     let target = Target::of_node(node);
     let keys = node::clean(cluster, node, owners, purge);
     let keys = (!keys.is_empty()).then_some(Change::Metadata(keys));
-    let changes = keys
-        .into_iter()
-        .chain(node::without_conditions(node, owners));
+    let changes = keys.into_iter().chain(node::without_conditions(node, owners));
     let why = "it is no longer managed by an operator";
-    changes
-        .map(|change| Step::new(target.clone(), change, why))
-        .collect()
+    changes.map(|change| Step::new(target.clone(), change, why)).collect()
 }
 
 /// Warns of package records that are kept or removed.
 fn recorded(left: &[Leftover<'_>], purge: bool, effects: &mut Consequences) {
     let recorded = left.iter().filter_map(|l| match l.place {
-        LeftoverObject::Node(node, on) if node::is_recorded(on) && !l.is_copy() => {
-            Some(node.name.as_str())
-        }
+        LeftoverObject::Node(node, on) if node::is_recorded(on) && !l.is_copy() => Some(node.name.as_str()),
         _ => None,
     });
     let nodes = NodeSet::of(recorded);
@@ -274,14 +255,12 @@ fn recorded(left: &[Leftover<'_>], purge: bool, effects: &mut Consequences) {
         return;
     }
     let on = nodes.limited(SHOWN);
-    effects.cannot_be_undone.push(format!(
-        "changes made by packages stay on the hosts of {on}; no API can remove them"
-    ));
+    effects
+        .cannot_be_undone
+        .push(format!("changes made by packages stay on the hosts of {on}; no API can remove them"));
     if purge {
         effects.lose_record();
-        effects.warn(format!(
-            "the only record of what is installed on {on} is removed"
-        ));
+        effects.warn(format!("the only record of what is installed on {on} is removed"));
     } else {
         effects.warn(format!(
             "the record of what is installed stays on {on}: files may still be on the hosts; \

@@ -91,12 +91,7 @@ struct Go {
 }
 
 /// An emergency does not wait until thousands of nodes are read.
-pub const STOP_NEEDS: [Source; 4] = [
-    Source::Skyhooks,
-    Source::Legacy,
-    Source::Operator,
-    Source::Pods,
-];
+pub const STOP_NEEDS: [Source; 4] = [Source::Skyhooks, Source::Legacy, Source::Operator, Source::Pods];
 command! {
     "pause": Pause => async |ctx, args: &Pause| stop(ctx, Verb::Pause, &args.with).await,
     needs: STOP_NEEDS,
@@ -127,24 +122,14 @@ command! {
 
 async fn stop(ctx: &mut Ctx, verb: Verb, args: &Stop) -> Result<Exit> {
     let cluster = ctx.load_to_change(&STOP_NEEDS, &[]).await?;
-    let request = Request {
-        verb,
-        of: &args.of,
-        reason: args.reason.as_deref(),
-        force: false,
-    };
+    let request = Request { verb, of: &args.of, reason: args.reason.as_deref(), force: false };
     let plan = request.plan(&cluster)?;
     ctx.execute(&plan, &args.safety).await
 }
 
 async fn go(ctx: &mut Ctx, verb: Verb, args: &Go) -> Result<Exit> {
     let cluster = ctx.load_to_change(&reset::NEEDS, &Source::DECIDING).await?;
-    let request = Request {
-        verb,
-        of: &args.of,
-        reason: None,
-        force: args.force,
-    };
+    let request = Request { verb, of: &args.of, reason: None, force: args.force };
     let mut plan = request.plan(&cluster)?;
     ctx.forecast(&cluster, &mut plan).await;
     if plan.is_empty() {
@@ -154,9 +139,6 @@ async fn go(ctx: &mut Ctx, verb: Verb, args: &Go) -> Result<Exit> {
         }
     }
     // Existing scripts call these without a confirmation and without a terminal, and expect no error.
-    let manner = CommandOptions {
-        aborts: true,
-        ..CommandOptions::default()
-    };
+    let manner = CommandOptions { aborts: true, ..CommandOptions::default() };
     ctx.execute_with(&plan, &args.safety, manner, None).await
 }

@@ -80,10 +80,7 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let package = args
-        .package
-        .as_deref()
-        .map(|package| split_package(package).0);
+    let package = args.package.as_deref().map(|package| split_package(package).0);
     let query = args.selection.query();
     if args.name.is_none() && query.is_empty() {
         return Err(Error::usage(
@@ -91,10 +88,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         ));
     }
     let only = nodes::only(query, args.name.as_deref(), package);
-    let cluster = ctx
-        .only(only)
-        .load_or_leftovers(&reset::NEEDS, &Source::DECIDING)
-        .await?;
+    let cluster = ctx.only(only).load_or_leftovers(&reset::NEEDS, &Source::DECIDING).await?;
     let mut plan = plan(&cluster, args)?;
     if !query.is_empty() && nodes::selected(&cluster, query)?.is_empty() {
         ctx.warn("no selected node matches -l, so no node is reset");
@@ -143,11 +137,8 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         plans.push(of(name)?);
     }
     plans.retain(|plan| !plan.is_empty());
-    let title = format!(
-        "reset {} on {}",
-        plural(plans.len(), "custom resource"),
-        plural(nodes.len(), "node")
-    );
+    let title =
+        format!("reset {} on {}", plural(plans.len(), "custom resource"), plural(nodes.len(), "node"));
     let subject = match nodes.as_slice() {
         [node] => &*node.name,
         _ => "reset",

@@ -40,21 +40,12 @@ pub struct Document {
 pub fn documents() -> Vec<Document> {
     // A plan that waits in a file.
     let saved = Published::of::<SavedPlan>("SavedPlan");
-    let mut documents = vec![Document {
-        published: saved,
-        printed_by: Vec::new(),
-    }];
+    let mut documents = vec![Document { published: saved, printed_by: Vec::new() }];
     for command in super::all() {
         for published in command.documents() {
-            match documents
-                .iter_mut()
-                .find(|d| d.published.kind == published.kind)
-            {
+            match documents.iter_mut().find(|d| d.published.kind == published.kind) {
                 Some(document) => document.printed_by.push(command.words),
-                None => documents.push(Document {
-                    published,
-                    printed_by: vec![command.words],
-                }),
+                None => documents.push(Document { published, printed_by: vec![command.words] }),
             }
         }
     }
@@ -124,10 +115,8 @@ impl View for Listed {
     }
 
     fn document(&self) -> Value {
-        let items = self.0.iter().map(|d| SchemaEntry {
-            kind: d.published.kind,
-            printed_by: d.printed_by.clone(),
-        });
+        let items =
+            self.0.iter().map(|d| SchemaEntry { kind: d.published.kind, printed_by: d.printed_by.clone() });
         let items: Vec<SchemaEntry> = items.collect();
         serde_json::to_value(items).expect("a document is plain data")
     }

@@ -47,12 +47,7 @@ pub struct Args {
     name: String,
 
     /// Recreate the custom resource from this file instead of the journal
-    #[arg(
-        short = 'f',
-        long = "filename",
-        value_name = "FILE",
-        conflicts_with = "journal"
-    )]
+    #[arg(short = 'f', long = "filename", value_name = "FILE", conflicts_with = "journal")]
     file: Option<PathBuf>,
 
     /// Recreate the custom resource from this journal instead of the newest that contains it; see `journal list`
@@ -156,27 +151,18 @@ fn plan_gone(cluster: &Cluster, saved: &SavedResource, args: &Args) -> Result<Pl
 }
 
 /// It was made again, and is held: the rest of its status is put back, and the operator goes on.
-fn plan_held(
-    cluster: &Cluster,
-    skyhook: &Skyhook,
-    saved: Option<SavedResource>,
-    args: &Args,
-) -> Plan {
+fn plan_held(cluster: &Cluster, skyhook: &Skyhook, saved: Option<SavedResource>, args: &Args) -> Plan {
     let mut plan = Plan::new(format!("finish restoring {}", args.name), &args.name);
     let updates = |object: &Value| {
         let updates = &object["status"]["configUpdates"];
-        updates
-            .as_object()
-            .is_some_and(|u| !u.is_empty())
-            .then(|| updates.clone())
+        updates.as_object().is_some_and(|u| !u.is_empty()).then(|| updates.clone())
     };
     let was = saved.and_then(|saved| updates(&saved.object));
     if let (Some(updates), None) = (was, updates(&skyhook.whole)) {
         let target = Target::of_skyhook(cluster.flavor(), skyhook);
         let field = Field::new(["status", "configUpdates"], None, Some(updates));
         let change = Change::Status(vec![field.whatever_it_is()]);
-        let why =
-            "otherwise packages whose configuration has changed would run their interrupts again";
+        let why = "otherwise packages whose configuration has changed would run their interrupts again";
         plan.stage(vec![Step::new(target, change, why)]);
     }
     held::end_what_is_left(cluster, plan, skyhook)
@@ -193,12 +179,8 @@ fn plan_terminating(cluster: &Cluster, skyhook: &Skyhook, args: &Args) -> Result
             skyhook.reference(),
             others.join(", ")
         ))
-        .hint(format!(
-            "kubectl get {resource} {name} -o yaml > {name}.yaml"
-        ))
-        .hint(format!(
-            "once the object is gone: kubectl skyhook undelete {name} -f {name}.yaml"
-        )));
+        .hint(format!("kubectl get {resource} {name} -o yaml > {name}.yaml"))
+        .hint(format!("once the object is gone: kubectl skyhook undelete {name} -f {name}.yaml")));
     }
     if args.safety.no_journal {
         return Err(Error::unchanged(

@@ -50,10 +50,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let record = match &args.id {
         Some(id) => {
             let record = store.read(id)?;
-            store
-                .complaint(&record)
-                .into_iter()
-                .for_each(|c| ctx.warn(c));
+            store.complaint(&record).into_iter().for_each(|c| ctx.warn(c));
             record
         }
         None => newest(ctx, &store)?,
@@ -70,11 +67,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         let lost = format!("{target} cannot be restored");
         plan.consequences.cannot_be_undone.push(lost);
     }
-    ctx.same_cluster(
-        &format!("journal {}", record.begun.id),
-        Some(&record.begun.origin()),
-    )
-    .await?;
+    ctx.same_cluster(&format!("journal {}", record.begun.id), Some(&record.begun.origin())).await?;
     let mut looked = ctx.look(&plan).await?;
     if !looked.works() {
         let earlier = store.newest_undo_of(&record.begun.id)?;
@@ -95,8 +88,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         shown: Some(shown),
         ..CommandOptions::default()
     };
-    ctx.execute_with(&looked.plan, &args.safety, manner, None)
-        .await
+    ctx.execute_with(&looked.plan, &args.safety, manner, None).await
 }
 
 /// Adds the work that the operator starts afterwards, with its grade.
@@ -106,10 +98,7 @@ async fn weigh(ctx: &mut Ctx, shown: &mut Plan) -> Result<()> {
     }
     if released::starts_work(shown) {
         let nodes = released::nodes(shown);
-        let cluster = ctx
-            .only(Only::few(nodes))
-            .load_or_leftovers(&released::NEEDS, &[])
-            .await?;
+        let cluster = ctx.only(Only::few(nodes)).load_or_leftovers(&released::NEEDS, &[]).await?;
         released::add(&cluster, shown);
         ctx.forecast(&cluster, shown).await;
     }
@@ -129,10 +118,7 @@ fn newest(ctx: &mut Ctx, store: &Store) -> Result<Record> {
         ));
     }
     let begun = &found.record.begun;
-    ctx.note(format!(
-        "Most recent command not yet undone: {} (journal {})",
-        begun.plan.title, begun.id
-    ));
+    ctx.note(format!("Most recent command not yet undone: {} (journal {})", begun.plan.title, begun.id));
     if let Some(tried) = found.tried {
         ctx.warn(format!(
             "an undo of this command was attempted {}, but not everything could be undone (journal {})",
@@ -168,9 +154,7 @@ fn shown(ctx: &mut Ctx, record: &Record, looked: &Looked) -> Result<Plan> {
     }
     if !left.is_empty() {
         let left = some_of(&left, SHOWN);
-        shown
-            .consequences
-            .warn(format!("left unchanged because of later changes: {left}"));
+        shown.consequences.warn(format!("left unchanged because of later changes: {left}"));
     }
     Ok(shown)
 }

@@ -77,10 +77,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     let skyhook = selection::existing(cluster, &args.name)?;
-    let (stage, state) = (
-        Stage::from(args.stage.as_str()),
-        State::from(args.state.as_str()),
-    );
+    let (stage, state) = (Stage::from(args.stage.as_str()), State::from(args.state.as_str()));
     if !args.force {
         refuse_unknown(skyhook, args)?;
         refuse_misleading(&stage, &state)?;
@@ -100,15 +97,11 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         if args.selection.failed_only && !on.is_some_and(nodes::fails) {
             continue;
         }
-        let known = on
-            .and_then(|on| on.state.as_deref())
-            .filter(|s| s.malformed().is_empty());
+        let known = on.and_then(|on| on.state.as_deref()).filter(|s| s.malformed().is_empty());
         let entry = known.and_then(|s| s.entry(&key));
         let change = match (known, entry) {
             (_, Some(entry)) if is_so(entry, &stage, &state) => continue,
-            (Some(known), Some(_)) => {
-                node::moved(known, std::slice::from_ref(&key), &stage, &state)
-            }
+            (Some(known), Some(_)) => node::moved(known, std::slice::from_ref(&key), &stage, &state),
             (known, None) if args.add && !on.is_some_and(|on| on.is_malformed()) => {
                 let text = new_entry(skyhook, args);
                 let annotation = keys::node_state(cluster.flavor(), skyhook.name());
@@ -123,11 +116,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         if state == State::InProgress {
             reruns.add(node, &args.package);
         }
-        steps.push(Step::new(
-            Target::of_node(node),
-            Change::Metadata(change),
-            "requested by the user",
-        ));
+        steps.push(Step::new(Target::of_node(node), Change::Metadata(change), "requested by the user"));
     }
     if steps.is_empty() && !args.selection.query().named.is_empty() && !without.is_empty() {
         return Err(no_entry(cluster, args, &without));
@@ -166,9 +155,8 @@ fn no_entry(cluster: &Cluster, args: &Args, nodes: &[&str]) -> Error {
         on.is_some_and(|on| on.is_malformed())
     });
     match on {
-        Some(node) => Error::failed(format!("the state on {} cannot be read", node.name)).hint(
-            format!("kubectl skyhook reset {} --node {}", args.name, node.name),
-        ),
+        Some(node) => Error::failed(format!("the state on {} cannot be read", node.name))
+            .hint(format!("kubectl skyhook reset {} --node {}", args.name, node.name)),
         None => Error::failed(format!(
             "{} {has} no entry for {} {}; {add}",
             set.limited(6),
@@ -184,9 +172,7 @@ fn is_so(entry: &Entry, stage: &Stage, state: &State) -> bool {
 
 /// The entry as the operator would write it, in the order of its fields.
 fn new_entry(skyhook: &Skyhook, args: &Args) -> String {
-    let image = skyhook
-        .package(&args.package)
-        .map_or("", |p| p.image.as_str());
+    let image = skyhook.package(&args.package).map_or("", |p| p.image.as_str());
     serde_json::json!({
         "name": args.package,
         "version": args.version,
@@ -210,10 +196,7 @@ fn refuse_unknown(skyhook: &Skyhook, args: &Args) -> Result<()> {
         ))
         .hint("use --force to set the state of another version anyway"));
     }
-    for (what, word, known) in [
-        ("stage", &args.stage, Stage::KNOWN),
-        ("state", &args.state, State::KNOWN),
-    ] {
+    for (what, word, known) in [("stage", &args.stage, Stage::KNOWN), ("state", &args.state, State::KNOWN)] {
         if !known.contains(&word.as_str()) {
             return Err(Error::usage(format!(
                 "invalid {what} {word:?}: expected one of {}",

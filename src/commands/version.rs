@@ -35,17 +35,8 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let operator = if args.client_only {
-        None
-    } else {
-        Some(ask(ctx, args.timeout).await)
-    };
-    ctx.show(&Version {
-        plugin: Plugin {
-            version: concat!("v", env!("CARGO_PKG_VERSION")),
-        },
-        operator,
-    })?;
+    let operator = if args.client_only { None } else { Some(ask(ctx, args.timeout).await) };
+    ctx.show(&Version { plugin: Plugin { version: concat!("v", env!("CARGO_PKG_VERSION")) }, operator })?;
     Ok(Exit::Done)
 }
 
@@ -60,10 +51,7 @@ async fn ask(ctx: &mut Ctx, timeout: Duration) -> Operator {
     };
     match loaded {
         Ok(cluster) => Operator::of(&cluster),
-        Err(error) => Operator {
-            reason: Some(error.message),
-            ..Operator::default()
-        },
+        Err(error) => Operator { reason: Some(error.message), ..Operator::default() },
     }
 }
 
@@ -94,11 +82,7 @@ struct Plugin {
 
 impl Operator {
     fn of(cluster: &Cluster) -> Operator {
-        let version = cluster
-            .active_api
-            .operator_version
-            .as_ref()
-            .map(ToString::to_string);
+        let version = cluster.active_api.operator_version.as_ref().map(ToString::to_string);
         let deployment = cluster.operator();
         Operator {
             version,

@@ -64,13 +64,11 @@ pub(super) async fn client(
             error => explain(error),
         })?
         .with_layer(&layer_fn(|service| Buffer::new(service, QUEUE)))
-        .with_layer(&option_layer(renewal.map(|renewal| {
-            AsyncFilterLayer::new(move |request| renewal.clone().authorize(request))
-        })))
+        .with_layer(&option_layer(
+            renewal.map(|renewal| AsyncFilterLayer::new(move |request| renewal.clone().authorize(request))),
+        ))
         .with_layer(&layer_fn(|service| paced(service, pace.clone())))
-        .with_layer(&layer_fn(|service| {
-            traced(service, server.clone(), trace.clone())
-        }))
+        .with_layer(&layer_fn(|service| traced(service, server.clone(), trace.clone())))
         .with_layer(&layer_fn(|service| request_policy.clone().over(service)))
         .build();
     Ok(Connected {
@@ -87,12 +85,7 @@ pub(super) async fn client(
 /// Kube's configuration, field by field: its own reading of the proxy variables matches `NO_PROXY` against the proxy
 /// instead of the server, and fails on a trailing comma.
 fn config(target: Target, environment: &Environment) -> Result<kube::Config, Error> {
-    let Target {
-        cluster,
-        mut user,
-        namespace,
-        named: _,
-    } = target;
+    let Target { cluster, mut user, namespace, named: _ } = target;
     let has_tls = cluster.certificate_authority.is_some()
         || cluster.certificate_authority_data.is_some()
         || cluster.insecure_skip_tls_verify == Some(true)
@@ -104,8 +97,8 @@ fn config(target: Target, environment: &Environment) -> Result<kube::Config, Err
     let for_plugin = ExecAuthCluster::try_from(&cluster).map_err(authority)?;
     let mut config = kube::Config::new(uri);
     // Where no certificate is verified, those of the system are not needed: a small container has none.
-    let verifies = config.cluster_url.scheme() == Some(&Scheme::HTTPS)
-        && cluster.insecure_skip_tls_verify != Some(true);
+    let verifies =
+        config.cluster_url.scheme() == Some(&Scheme::HTTPS) && cluster.insecure_skip_tls_verify != Some(true);
     config.root_cert = match &for_plugin.certificate_authority_data {
         Some(bundle) => Some(certificates(bundle)?),
         None if verifies => None,
@@ -202,11 +195,7 @@ fn certificates(bundle: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
         .filter(|block| block.tag() == "CERTIFICATE")
         .map(pem::Pem::into_contents)
         .collect();
-    if certificates.is_empty() {
-        Err(bad("it contains no certificate"))
-    } else {
-        Ok(certificates)
-    }
+    if certificates.is_empty() { Err(bad("it contains no certificate")) } else { Ok(certificates) }
 }
 
 /// `kubectl-skyhook/VERSION (os/arch) VERB`, with systems named as in kubectl's own.
@@ -220,14 +209,9 @@ fn user_agent(verb: &str) -> String {
         "aarch64" => "arm64",
         arch => arch,
     };
-    let verb: String = verb
-        .chars()
-        .filter(|c| c.is_ascii_graphic() || *c == ' ')
-        .collect();
+    let verb: String = verb.chars().filter(|c| c.is_ascii_graphic() || *c == ' ').collect();
     let version = env!("CARGO_PKG_VERSION");
-    format!("kubectl-skyhook/{version} ({os}/{arch}) {verb}")
-        .trim_end()
-        .to_owned()
+    format!("kubectl-skyhook/{version} ({os}/{arch}) {verb}").trim_end().to_owned()
 }
 
 fn authority(error: KubeconfigError) -> Error {
@@ -253,18 +237,14 @@ fn bad(what: &'static str, why: String) -> Error {
 /// Kube's error in our words.
 fn explain(error: kube::Error) -> Error {
     match error {
-        kube::Error::Auth(AuthError::ReadTokenFile(error, path)) => {
-            unreadable("token file", &path, &error)
-        }
+        kube::Error::Auth(AuthError::ReadTokenFile(error, path)) => unreadable("token file", &path, &error),
         kube::Error::Auth(AuthError::InvalidBearerToken(_) | AuthError::InvalidBasicAuth(_)) => {
             unsendable("credentials")
         }
         kube::Error::InferKubeconfig(KubeconfigError::LoadClientCertificate(error)) => {
             load("client certificate", &error)
         }
-        kube::Error::InferKubeconfig(KubeconfigError::LoadClientKey(error)) => {
-            load("client key", &error)
-        }
+        kube::Error::InferKubeconfig(KubeconfigError::LoadClientKey(error)) => load("client key", &error),
         kube::Error::RustlsTls(error) => bad("certificates", first_line(&error.to_string())),
         kube::Error::Auth(error) => bad("credentials", first_line(&error.to_string())),
         other => bad("connection settings", first_line(&other.to_string())),

@@ -53,9 +53,7 @@ pub(super) struct Pace(Arc<Mutex<Way>>);
 
 impl Pace {
     fn way(&self) -> MutexGuard<'_, Way> {
-        self.0
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
@@ -84,11 +82,7 @@ where
                 pace.way().answered(begun.elapsed());
             }
             let count = plain.map(|pace| {
-                let mut measured = Measured {
-                    pace,
-                    begun: Instant::now(),
-                    bytes: 0,
-                };
+                let mut measured = Measured { pace, begun: Instant::now(), bytes: 0 };
                 move |bytes: &Bytes| measured.add(bytes)
             });
             Ok(response.map(|body| observed(body, count)))

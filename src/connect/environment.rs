@@ -44,17 +44,13 @@ impl Environment {
             _ => self.http_proxy.as_ref()?,
         };
         let host = server.host()?.trim_matches(['[', ']']);
-        let loopback = host
-            .parse()
-            .is_ok_and(|address: std::net::IpAddr| address.is_loopback());
+        let loopback = host.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback());
         if loopback || host == "localhost" {
             return None;
         }
         // The matcher only decides; it would silently ignore an invalid proxy address.
-        let matcher = Matcher::builder()
-            .all("http://proxy")
-            .no(self.no_proxy.as_deref().unwrap_or_default())
-            .build();
+        let matcher =
+            Matcher::builder().all("http://proxy").no(self.no_proxy.as_deref().unwrap_or_default()).build();
         matcher.intercept(server)?;
         Some(proxy.clone())
     }

@@ -17,9 +17,7 @@ pub enum Error {
     #[error("kubeconfig {} does not exist; check --kubeconfig", .0.display())]
     KubeconfigMissing(PathBuf),
 
-    #[error(
-        "no file listed in KUBECONFIG exists: {0}; correct KUBECONFIG, or pass --kubeconfig FILE"
-    )]
+    #[error("no file listed in KUBECONFIG exists: {0}; correct KUBECONFIG, or pass --kubeconfig FILE")]
     NoneExists(String),
 
     #[error("cannot read kubeconfig {}: {why}", path.display())]
@@ -70,10 +68,7 @@ pub enum Error {
     NoSystemCertificates,
 
     #[error("{given} also requires {missing}")]
-    IncompleteClientCert {
-        given: &'static str,
-        missing: &'static str,
-    },
+    IncompleteClientCert { given: &'static str, missing: &'static str },
 
     #[error("impersonating a group, uid or extra field also requires a user; pass --as USER")]
     ImpersonationWithoutUser,
@@ -124,11 +119,7 @@ fn choices(known: &[String]) -> String {
     match known.len() {
         0 => String::new(),
         1..=MANY => format!(", one of: {}", known.join(", ")),
-        more => format!(
-            ", one of: {} and {} more",
-            known[..MANY].join(", "),
-            more - MANY
-        ),
+        more => format!(", one of: {} and {} more", known[..MANY].join(", "), more - MANY),
     }
 }
 
@@ -137,10 +128,7 @@ fn suggestion(kind: &str, name: &str, known: &[String]) -> String {
     match (near.first(), known) {
         (Some(near), _) => format!("; did you mean {near:?}?"),
         (None, []) => format!("; there are no {kind}s"),
-        (None, known) => format!(
-            "; available{}",
-            choices(known).trim_start_matches(", one of")
-        ),
+        (None, known) => format!("; available{}", choices(known).trim_start_matches(", one of")),
     }
 }
 
@@ -148,15 +136,11 @@ fn suggestion(kind: &str, name: &str, known: &[String]) -> String {
 pub(super) fn unsendable(what: &'static str) -> Error {
     Error::BadCredential {
         what,
-        why: "it contains a line break or another character that is not allowed in an HTTP header"
-            .to_owned(),
+        why: "it contains a line break or another character that is not allowed in an HTTP header".to_owned(),
     }
 }
 
 /// A file that a message names.
 pub(super) fn unreadable(what: &'static str, path: &Path, error: &std::io::Error) -> Error {
-    Error::BadCredential {
-        what,
-        why: format!("{}: {}", path.display(), plain_reason(error)),
-    }
+    Error::BadCredential { what, why: format!("{}: {}", path.display(), plain_reason(error)) }
 }

@@ -15,10 +15,7 @@ use crate::bounded::{self, Excess, MOST_KUBECONFIG};
 /// `--kubeconfig` names one file, which must exist. `KUBECONFIG` names a list, of which files that
 /// do not exist are passed over, but not all of them: falling back to another cluster than the one
 /// that was meant is worse than an error.
-pub(super) fn read(
-    flag: Option<&Path>,
-    environment: &Environment,
-) -> Result<Option<Kubeconfig>, Error> {
+pub(super) fn read(flag: Option<&Path>, environment: &Environment) -> Result<Option<Kubeconfig>, Error> {
     if let Some(path) = flag {
         let missing = || Error::KubeconfigMissing(path.to_owned());
         return read_file(path)?.ok_or_else(missing).map(Some);
@@ -36,9 +33,7 @@ pub(super) fn read(
             continue;
         };
         merged = Some(match merged {
-            Some(first) => first
-                .merge(config)
-                .map_err(|e| Error::Merge(e.to_string()))?,
+            Some(first) => first.merge(config).map_err(|e| Error::Merge(e.to_string()))?,
             None => config,
         });
     }
@@ -61,9 +56,7 @@ pub(super) fn looked_at(flag: Option<&Path>, environment: &Environment) -> Strin
 
 fn listed(environment: &Environment) -> Vec<PathBuf> {
     let list = environment.kubeconfig.clone().unwrap_or_default();
-    std::env::split_paths(&list)
-        .filter(|path| !path.as_os_str().is_empty())
-        .collect()
+    std::env::split_paths(&list).filter(|path| !path.as_os_str().is_empty()).collect()
 }
 
 fn default_path(environment: &Environment) -> Option<PathBuf> {
@@ -96,22 +89,15 @@ fn read_bounded(path: &Path) -> Result<Kubeconfig, KubeconfigError> {
 fn read_file(path: &Path) -> Result<Option<Kubeconfig>, Error> {
     match read_bounded(path) {
         Ok(config) => Ok(Some(without_empty(config, path))),
-        Err(KubeconfigError::ReadConfig(error, _)) if error.kind() == ErrorKind::NotFound => {
-            Ok(None)
+        Err(KubeconfigError::ReadConfig(error, _)) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(KubeconfigError::ReadConfig(error, _)) => {
+            Err(Error::ReadKubeconfig { path: path.to_owned(), why: crate::reason::plain_reason(&error) })
         }
-        Err(KubeconfigError::ReadConfig(error, _)) => Err(Error::ReadKubeconfig {
-            path: path.to_owned(),
-            why: crate::reason::plain_reason(&error),
-        }),
         // The parser's message quotes the file, which may contain a token.
-        Err(KubeconfigError::Parse(error)) => Err(Error::ParseKubeconfig {
-            path: path.to_owned(),
-            line: error.location().map(|at| at.line()),
-        }),
-        Err(_) => Err(Error::ParseKubeconfig {
-            path: path.to_owned(),
-            line: None,
-        }),
+        Err(KubeconfigError::Parse(error)) => {
+            Err(Error::ParseKubeconfig { path: path.to_owned(), line: error.location().map(|at| at.line()) })
+        }
+        Err(_) => Err(Error::ParseKubeconfig { path: path.to_owned(), line: None }),
     }
 }
 

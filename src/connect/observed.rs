@@ -9,10 +9,7 @@ pub(super) type Observed<B> = MapFrame<B, Box<dyn FnMut(Frame<Bytes>) -> Frame<B
 
 /// The same body. Its data is passed to `look`, if there is one, which is dropped with the body: at its end, or where it is
 /// given up.
-pub(super) fn observed<B>(
-    body: B,
-    mut look: Option<impl FnMut(&Bytes) + Send + 'static>,
-) -> Observed<B>
+pub(super) fn observed<B>(body: B, mut look: Option<impl FnMut(&Bytes) + Send + 'static>) -> Observed<B>
 where
     B: http_body::Body<Data = Bytes>,
 {

@@ -53,10 +53,7 @@ struct Status {
 /// Runs the user's credential plugin, if any, and uses its credentials.
 ///
 /// The [`Renewal`], which goes with every request, keeps an expiring token.
-pub(super) async fn resolve(
-    user: &mut AuthInfo,
-    limit: Option<Duration>,
-) -> Result<Option<Renewal>, Error> {
+pub(super) async fn resolve(user: &mut AuthInfo, limit: Option<Duration>) -> Result<Option<Renewal>, Error> {
     // What else would authenticate goes first, as in kubectl; then the plugin is not run.
     let other = user.token.is_some() || user.token_file.is_some() || user.auth_provider.is_some();
     let basic = user.username.is_some() && user.password.is_some();
@@ -64,8 +61,7 @@ pub(super) async fn resolve(
         return Ok(None);
     };
     let status = run(&exec, limit).await?;
-    if let (Some(certificate), Some(key)) = (status.client_certificate_data, status.client_key_data)
-    {
+    if let (Some(certificate), Some(key)) = (status.client_certificate_data, status.client_key_data) {
         user.client_certificate_data = Some(STANDARD.encode(certificate));
         user.client_key_data = Some(STANDARD.encode(key).into());
     }
@@ -73,11 +69,7 @@ pub(super) async fn resolve(
         (Some(token), Some(expires)) => Ok(Some(Renewal {
             exec: Arc::new(exec),
             limit,
-            current: Arc::new(Mutex::new(Current {
-                header: header(&token)?,
-                expires,
-                failed: None,
-            })),
+            current: Arc::new(Mutex::new(Current { header: header(&token)?, expires, failed: None })),
         })),
         (Some(token), None) => {
             header(&token)?;
@@ -119,9 +111,7 @@ impl Renewal {
                 return Err(error.into());
             }
         }
-        request
-            .headers_mut()
-            .insert(AUTHORIZATION, current.header.clone());
+        request.headers_mut().insert(AUTHORIZATION, current.header.clone());
         Ok(request)
     }
 }
@@ -140,39 +130,26 @@ impl Current {
 
 fn header(token: &str) -> Result<HeaderValue, Error> {
     let value = format!("Bearer {token}");
-    let mut value =
-        HeaderValue::try_from(value).map_err(|_| unsendable("credential plugin's token"))?;
+    let mut value = HeaderValue::try_from(value).map_err(|_| unsendable("credential plugin's token"))?;
     value.set_sensitive(true);
     Ok(value)
 }
 
 async fn run(exec: &ExecConfig, limit: Option<Duration>) -> Result<Status, Error> {
     let name = exec.command.clone().unwrap_or_default();
-    let failed = |why: String| Error::PluginFailed {
-        command: name.clone(),
-        why,
-    };
+    let failed = |why: String| Error::PluginFailed { command: name.clone(), why };
     let terminal = std::io::stdin().is_terminal();
     let interactive = match exec.interactive_mode {
         Some(ExecInteractiveMode::Never) => false,
         Some(ExecInteractiveMode::Always) if !terminal => {
-            return Err(failed(
-                "it requires input, but there is no terminal".to_owned(),
-            ));
+            return Err(failed("it requires input, but there is no terminal".to_owned()));
         }
         _ => terminal,
     };
-    let limit = if interactive {
-        LIMIT_OF_A_LOGIN
-    } else {
-        limit.unwrap_or(LIMIT)
-    };
+    let limit = if interactive { LIMIT_OF_A_LOGIN } else { limit.unwrap_or(LIMIT) };
     let output = timeout(limit, command(exec, interactive).output())
         .await
-        .map_err(|_| Error::PluginTimedOut {
-            command: name.clone(),
-            limit,
-        })?
+        .map_err(|_| Error::PluginTimedOut { command: name.clone(), limit })?
         .map_err(|error| Error::PluginMissing {
             command: name.clone(),
             why: crate::reason::plain_reason(&error),
@@ -186,9 +163,8 @@ async fn run(exec: &ExecConfig, limit: Option<Duration>) -> Result<Status, Error
         }));
     }
     // The output may be a token, so the parser's message, which quotes it, is dropped.
-    let printed: Option<ExecCredential> = std::str::from_utf8(&output.stdout)
-        .ok()
-        .and_then(|text| serde_saphyr::from_str(text).ok());
+    let printed: Option<ExecCredential> =
+        std::str::from_utf8(&output.stdout).ok().and_then(|text| serde_saphyr::from_str(text).ok());
     printed
         .and_then(|credential| credential.status)
         .ok_or_else(|| failed("its output is not an ExecCredential with a status".to_owned()))

@@ -45,10 +45,7 @@ impl RequestPolicy {
     /// Reads are retried up to three times after 429, 500, 502, 503, 504 and closed connections, after the server's
     /// Retry-After of at most ten seconds. Writes are never retried here: only their author knows whether that is safe.
     /// Requests must be made within a tokio runtime.
-    pub fn over<S, B>(
-        self,
-        service: S,
-    ) -> BoxCloneService<Request<Body>, Response<TimedBody>, BoxError>
+    pub fn over<S, B>(self, service: S) -> BoxCloneService<Request<Body>, Response<TimedBody>, BoxError>
     where
         S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
         S::Future: Send + 'static,
@@ -74,14 +71,11 @@ impl RequestPolicy {
                     if retries == RETRIES || !passes {
                         return answer;
                     }
-                    let busy =
-                        |response: &Response<_>| response.status() == StatusCode::TOO_MANY_REQUESTS;
+                    let busy = |response: &Response<_>| response.status() == StatusCode::TOO_MANY_REQUESTS;
                     if answer.as_ref().is_ok_and(busy) {
                         policy.warnings.say(BUSY.to_owned());
                     }
-                    let asked = answer
-                        .ok()
-                        .and_then(|response| retry_after(response.headers()));
+                    let asked = answer.ok().and_then(|response| retry_after(response.headers()));
                     sleep(wait(asked, retries)).await;
                     retries += 1;
                 }
@@ -92,10 +86,7 @@ impl RequestPolicy {
 
     fn transport_error(&self, error: BoxError) -> BoxError {
         // Trouble with credentials has its own, better words.
-        if error.is::<super::Error>()
-            || error.is::<kube::Error>()
-            || error.is::<kube::client::AuthError>()
-        {
+        if error.is::<super::Error>() || error.is::<kube::Error>() || error.is::<kube::client::AuthError>() {
             return error;
         }
         Box::new(TransportError::new(&self.server, &*error))
@@ -153,22 +144,16 @@ where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    let limit = policy
-        .limit_of(&request)
-        .map(|l| (l, Instant::now() + l.time()));
+    let limit = policy.limit_of(&request).map(|l| (l, Instant::now() + l.time()));
     let call = service.oneshot(request);
     let response = match limit {
-        Some((limit, at)) => tokio::time::timeout_at(at, call)
-            .await
-            .map_err(|_| policy.timed_out(limit))?,
+        Some((limit, at)) => tokio::time::timeout_at(at, call).await.map_err(|_| policy.timed_out(limit))?,
         None => call.await,
     };
     let mut response = response.map_err(|e| policy.transport_error(e.into()))?;
     policy.warnings.note(response.headers());
     policy.clock.note(response.headers());
-    response
-        .extensions_mut()
-        .insert(ServedBy(policy.server.clone()));
+    response.extensions_mut().insert(ServedBy(policy.server.clone()));
     Ok(response.map(|body| TimedBody {
         body: body.map_err(Into::into).boxed_unsync(),
         limit: limit.map(|(limit, at)| (limit, Box::pin(sleep_until(at)))),
@@ -205,9 +190,7 @@ pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 
 /// The wait before a read is tried again.
 pub fn wait(asked: Option<Duration>, retries: u32) -> Duration {
-    asked
-        .unwrap_or(FIRST_WAIT * 2_u32.pow(retries))
-        .min(LONGEST_WAIT)
+    asked.unwrap_or(FIRST_WAIT * 2_u32.pow(retries)).min(LONGEST_WAIT)
 }
 
 /// A body that must come within its limit.

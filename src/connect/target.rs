@@ -31,11 +31,7 @@ impl Target {
     ///
     /// A context with a missing user would connect anonymously, and the server would refuse everything without a
     /// reason: that is an error, unless flags give credentials. `files` names the kubeconfig in messages.
-    pub fn of(
-        kubeconfig: Kubeconfig,
-        files: &str,
-        connection: &Connection,
-    ) -> Result<Target, Error> {
+    pub fn of(kubeconfig: Kubeconfig, files: &str, connection: &Connection) -> Result<Target, Error> {
         let contexts = || kubeconfig.contexts.iter();
         let chosen = connection
             .context
@@ -43,21 +39,20 @@ impl Target {
             .or(kubeconfig.current_context.as_ref())
             .filter(|name| !name.is_empty());
         let context = match chosen {
-            Some(name) => contexts()
-                .find(|c| &c.name == name)
-                .and_then(|c| c.context.clone())
-                .ok_or_else(|| Error::Unknown {
-                    kind: "context",
-                    name: name.clone(),
-                    known: contexts().map(|c| c.name.clone()).collect(),
-                })?,
+            Some(name) => {
+                contexts().find(|c| &c.name == name).and_then(|c| c.context.clone()).ok_or_else(|| {
+                    Error::Unknown {
+                        kind: "context",
+                        name: name.clone(),
+                        known: contexts().map(|c| c.name.clone()).collect(),
+                    }
+                })?
+            }
             None if connection.cluster.is_some() || connection.server.is_some() => {
                 kube::config::Context::default()
             }
             None => {
-                return Err(Error::NoContext(
-                    contexts().map(|c| c.name.clone()).collect(),
-                ));
+                return Err(Error::NoContext(contexts().map(|c| c.name.clone()).collect()));
             }
         };
         let not_found = |kind, name: &str, by_flag: bool, known| match chosen {
@@ -68,21 +63,12 @@ impl Target {
                 files: files.to_owned(),
                 known,
             },
-            _ => Error::Unknown {
-                kind,
-                name: name.to_owned(),
-                known,
-            },
+            _ => Error::Unknown { kind, name: name.to_owned(), known },
         };
         let cluster = connection.cluster.as_deref().unwrap_or(&context.cluster);
         let clusters = || kubeconfig.clusters.iter();
-        let found = clusters()
-            .find(|c| c.name == cluster)
-            .and_then(|c| c.cluster.clone());
-        let named = Named {
-            context: chosen.cloned(),
-            cluster: found.is_some().then(|| cluster.to_owned()),
-        };
+        let found = clusters().find(|c| c.name == cluster).and_then(|c| c.cluster.clone());
+        let named = Named { context: chosen.cloned(), cluster: found.is_some().then(|| cluster.to_owned()) };
         let nameless = cluster.is_empty() && connection.server.is_some();
         let cluster = match found {
             Some(found) => found,
@@ -95,9 +81,7 @@ impl Target {
         };
         let users = || kubeconfig.auth_infos.iter();
         let user = connection.user.as_ref().or(context.user.as_ref());
-        let found = users()
-            .find(|u| Some(&u.name) == user)
-            .and_then(|u| u.auth_info.clone());
+        let found = users().find(|u| Some(&u.name) == user).and_then(|u| u.auth_info.clone());
         let user = match found {
             Some(found) => found,
             None => match user.filter(|name| !name.is_empty()) {
@@ -108,31 +92,19 @@ impl Target {
                 _ => AuthInfo::default(),
             },
         };
-        Ok(Target {
-            cluster,
-            user,
-            namespace: context.namespace,
-            named,
-        })
+        Ok(Target { cluster, user, namespace: context.namespace, named })
     }
 
     /// The cluster that this process runs in, as the pod's service account.
     pub fn in_cluster(host: &str, port: &str) -> Target {
-        let host = if host.contains(':') {
-            format!("[{host}]")
-        } else {
-            host.to_owned()
-        };
+        let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
         Target {
             cluster: Cluster {
                 server: Some(format!("https://{host}:{port}")),
                 certificate_authority: Some(format!("{SERVICE_ACCOUNT}/ca.crt")),
                 ..Cluster::default()
             },
-            user: AuthInfo {
-                token_file: Some(format!("{SERVICE_ACCOUNT}/token")),
-                ..AuthInfo::default()
-            },
+            user: AuthInfo { token_file: Some(format!("{SERVICE_ACCOUNT}/token")), ..AuthInfo::default() },
             namespace: None,
             named: Named::default(),
         }
@@ -218,8 +190,7 @@ impl Target {
         if insecure && authority {
             return Err(Error::InsecureWithAuthority);
         }
-        let certificate =
-            user.client_certificate.is_some() || user.client_certificate_data.is_some();
+        let certificate = user.client_certificate.is_some() || user.client_certificate_data.is_some();
         let key = user.client_key.is_some() || user.client_key_data.is_some();
         let half = |given, missing| Err(Error::IncompleteClientCert { given, missing });
         match (certificate, key) {
@@ -229,14 +200,8 @@ impl Target {
         }
         let nobody = user.impersonate.as_deref().unwrap_or_default().is_empty();
         let something = user.impersonate_uid.is_some()
-            || user
-                .impersonate_groups
-                .as_ref()
-                .is_some_and(|g| !g.is_empty())
-            || user
-                .impersonate_user_extra
-                .as_ref()
-                .is_some_and(|e| !e.is_empty());
+            || user.impersonate_groups.as_ref().is_some_and(|g| !g.is_empty())
+            || user.impersonate_user_extra.as_ref().is_some_and(|e| !e.is_empty());
         if nobody && something {
             return Err(Error::ImpersonationWithoutUser);
         }

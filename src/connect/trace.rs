@@ -72,9 +72,7 @@ impl fmt::Debug for HttpTrace {
 
 fn is_secret(header: &str) -> bool {
     let words = ["auth", "cookie", "token", "secret", "password"];
-    words
-        .iter()
-        .any(|word| header.to_lowercase().contains(word))
+    words.iter().any(|word| header.to_lowercase().contains(word))
 }
 
 /// A service that traces requests and responses; `server` is its address without credentials.
@@ -133,11 +131,7 @@ where
                 trace.headers("Response", response.headers());
             }
             let keep = (trace.most() > 0).then(|| {
-                let mut seen = Seen {
-                    trace,
-                    bytes: Vec::new(),
-                    total: 0,
-                };
+                let mut seen = Seen { trace, bytes: Vec::new(), total: 0 };
                 move |bytes: &Bytes| seen.add(bytes)
             });
             Ok(response.map(|body| observed(body, keep)))
@@ -165,8 +159,7 @@ struct Seen {
 impl Seen {
     fn add(&mut self, bytes: &Bytes) {
         let room = self.trace.most().saturating_sub(self.bytes.len());
-        self.bytes
-            .extend_from_slice(&bytes[..room.min(bytes.len())]);
+        self.bytes.extend_from_slice(&bytes[..room.min(bytes.len())]);
         self.total += bytes.len();
     }
 }
@@ -183,12 +176,7 @@ mod tests {
 
     #[test]
     fn headers_that_hold_a_secret_are_known_by_their_names() {
-        for header in [
-            "authorization",
-            "Proxy-Authorization",
-            "Set-Cookie",
-            "X-Auth-Token",
-        ] {
+        for header in ["authorization", "Proxy-Authorization", "Set-Cookie", "X-Auth-Token"] {
             assert!(is_secret(header), "{header}");
         }
         assert!(!is_secret("content-type"));

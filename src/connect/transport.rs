@@ -43,10 +43,7 @@ pub(super) fn direct(config: &kube::Config) -> kube::Result<ClientBuilder<Servic
         .service(client)
         .map_response(|response| response.map(boxed))
         .boxed();
-    Ok(ClientBuilder::new(
-        service,
-        config.default_namespace.clone(),
-    ))
+    Ok(ClientBuilder::new(service, config.default_namespace.clone()))
 }
 
 fn boxed<B>(body: B) -> Box<DynBody>

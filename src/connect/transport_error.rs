@@ -41,8 +41,7 @@ pub enum TransportErrorKind {
 impl TransportError {
     /// Finds the reason in an error of the HTTP stack, which keeps it some causes deep.
     pub fn new(server: &str, error: &(dyn Error + 'static)) -> TransportError {
-        let chain =
-            || std::iter::successors(Some(error), |e: &&(dyn Error + 'static)| (*e).source());
+        let chain = || std::iter::successors(Some(error), |e: &&(dyn Error + 'static)| (*e).source());
         if let Some(known) = chain().find_map(|e| e.downcast_ref::<TransportError>()) {
             return known.clone();
         }
@@ -87,10 +86,7 @@ impl TransportError {
         } else {
             TransportErrorKind::Other(texts.last().cloned().unwrap_or_default())
         };
-        TransportError {
-            server: server.to_owned(),
-            kind,
-        }
+        TransportError { server: server.to_owned(), kind }
     }
 
     /// What happened, in a few words.
@@ -136,10 +132,9 @@ impl fmt::Display for TransportError {
                 "cannot reach the API server at {server}: no such host; check --server, the \
                  kubeconfig, and whether a VPN is needed"
             ),
-            TransportErrorKind::Cut => write!(
-                f,
-                "the API server at {server} closed the connection before it responded; try again"
-            ),
+            TransportErrorKind::Cut => {
+                write!(f, "the API server at {server} closed the connection before it responded; try again")
+            }
             TransportErrorKind::Certificate(why)
                 if why.contains("NotValidForName") || why.contains("not valid for name") =>
             {
@@ -154,10 +149,9 @@ impl fmt::Display for TransportError {
                 "the certificate of the API server at {server} is not trusted ({why}); check the \
                  kubeconfig's certificate-authority, or pass --certificate-authority"
             ),
-            TransportErrorKind::NotTls => write!(
-                f,
-                "the server at {server} is not using TLS; check --server, or use an http:// URL"
-            ),
+            TransportErrorKind::NotTls => {
+                write!(f, "the server at {server} is not using TLS; check --server, or use an http:// URL")
+            }
             TransportErrorKind::NotHttp if server.starts_with("https:") => write!(
                 f,
                 "the server at {server} does not answer in HTTP/1.1: it may accept only HTTP/2; check --server"
@@ -193,21 +187,12 @@ mod tests {
         let io = |kind: ErrorKind| Box::new(std::io::Error::from(kind));
         let text = |text: &str| Box::new(std::io::Error::other(text.to_owned()));
         for (cause, kind) in [
-            (
-                io(ErrorKind::ConnectionRefused),
-                TransportErrorKind::Refused,
-            ),
+            (io(ErrorKind::ConnectionRefused), TransportErrorKind::Refused),
             (io(ErrorKind::ConnectionReset), TransportErrorKind::Cut),
             (io(ErrorKind::TimedOut), TransportErrorKind::TimedOut(None)),
             (text("dns error"), TransportErrorKind::NoSuchHost),
-            (
-                text("invalid peer certificate: Expired"),
-                TransportErrorKind::Certificate("Expired".into()),
-            ),
-            (
-                text("something else"),
-                TransportErrorKind::Other("something else".into()),
-            ),
+            (text("invalid peer certificate: Expired"), TransportErrorKind::Certificate("Expired".into())),
+            (text("something else"), TransportErrorKind::Other("something else".into())),
         ] {
             let server = "https://host:6443".to_owned();
             let found = TransportError::new(&server, &Nested(cause));

@@ -44,9 +44,7 @@ impl Warnings {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.0
-            .lock()
-            .expect("nothing panics while it holds the lock")
+        self.0.lock().expect("nothing panics while it holds the lock")
     }
 }
 
@@ -79,10 +77,7 @@ mod tests {
     fn headers_are_read_as_client_go_reads_them() {
         for (header, texts) in [
             (r#"299 - "a is deprecated""#, vec!["a is deprecated"]),
-            (
-                r#"299 - "say \"b\"" "Sun, 01 Jan 2026""#,
-                vec![r#"say "b""#],
-            ),
+            (r#"299 - "say \"b\"" "Sun, 01 Jan 2026""#, vec![r#"say "b""#]),
             (r#"299 - "a", 299 apiserver "b""#, vec!["a", "b"]),
             (r#"199 - "other""#, vec![]),
             (r#"299 - "open"#, vec![]),

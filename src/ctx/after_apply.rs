@@ -7,10 +7,7 @@ use crate::plan::{Plan, Target};
 
 /// What to type where our own pause could not be ended.
 pub fn left_paused(target: &Target) -> String {
-    format!(
-        "this command left {target} paused; to resume it: kubectl skyhook resume {}",
-        target.name
-    )
+    format!("this command left {target} paused; to resume it: kubectl skyhook resume {}", target.name)
 }
 
 /// Hint for a pause that may remain: its removal was sent, but not confirmed.
@@ -28,11 +25,7 @@ pub fn note_hold(held: &RefCell<Vec<Target>>, event: &ApplyEvent<'_>) {
             held.borrow_mut().push(step.target.clone());
         }
         ApplyEvent::Step { step, result, .. } if step.change.is_hold() => {
-            let over = if step.change.holds() {
-                !result.may_have_changed()
-            } else {
-                result.is_settled()
-            };
+            let over = if step.change.holds() { !result.may_have_changed() } else { result.is_settled() };
             if over {
                 let other = |target: &Target| !target.names_the_place_of(&step.target);
                 held.borrow_mut().retain(other);
@@ -57,9 +50,8 @@ pub fn beside(plan: &Plan, outcome: &PlanOutcome) -> Vec<String> {
 /// Lists objects deleted during the run and the changes skipped for them. A hold ends with its object.
 fn gone(plan: &Plan, outcome: &PlanOutcome) -> Vec<String> {
     let mut gone: Vec<(String, Vec<&str>)> = Vec::new();
-    for (step, _) in outcome
-        .of(plan)
-        .filter(|(step, result)| **result == StepResult::Gone && !step.change.is_hold())
+    for (step, _) in
+        outcome.of(plan).filter(|(step, result)| **result == StepResult::Gone && !step.change.is_hold())
     {
         let target = step.target.to_string();
         match gone.iter_mut().find(|(name, _)| *name == target) {

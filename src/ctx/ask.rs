@@ -77,9 +77,9 @@ impl Question {
             (true, Question::Type(words)) if line.trim() == words => Ok(()),
             (_, Question::YesNo) if yes => Ok(()),
             (true, _) => Err(Unconfirmed::No),
-            (false, Question::Type(_)) if yes => Err(Unconfirmed::NotEnough(
-                plan.consequences.at_worst(plan.grade()),
-            )),
+            (false, Question::Type(_)) if yes => {
+                Err(Unconfirmed::NotEnough(plan.consequences.at_worst(plan.grade())))
+            }
             (false, _) => Err(Unconfirmed::Unanswered),
         }
     }
@@ -143,17 +143,15 @@ impl From<Unconfirmed> for Error {
         match unconfirmed {
             Unconfirmed::No => Error::unchanged("not confirmed"),
             Unconfirmed::Unanswered => {
-                Error::unchanged("not confirmed, and there is no terminal for the prompt")
-                    .hint(HINT)
+                Error::unchanged("not confirmed, and there is no terminal for the prompt").hint(HINT)
             }
             Unconfirmed::NotEnough(worst) => Error::unchanged(format!(
                 "y on standard input is not enough to confirm this change ({worst})"
             ))
             .hint(HINT),
-            Unconfirmed::Interrupted => Error {
-                exit: Exit::Interrupted,
-                ..Error::failed("interrupted; nothing was changed")
-            },
+            Unconfirmed::Interrupted => {
+                Error { exit: Exit::Interrupted, ..Error::failed("interrupted; nothing was changed") }
+            }
         }
     }
 }

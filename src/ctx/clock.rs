@@ -15,11 +15,7 @@ impl Ctx {
             return;
         };
         connected.reported_clock = true;
-        let direction = if ahead.is_positive() {
-            "behind"
-        } else {
-            "ahead of"
-        };
+        let direction = if ahead.is_positive() { "behind" } else { "ahead of" };
         self.screen.warn(format!(
             "the clock of this machine is {} {direction} that of the API server; ages are counted by the server's clock",
             human(ahead.abs())
@@ -29,9 +25,7 @@ impl Ctx {
 
 /// How far the server's clock is ahead, where that is more than two clocks usually differ.
 fn server_ahead(clock: &ServerClock, local: jiff::Timestamp) -> Option<jiff::SignedDuration> {
-    clock
-        .ahead_of(local)
-        .filter(|ahead| ahead.abs() > CLOCK_SKEW)
+    clock.ahead_of(local).filter(|ahead| ahead.abs() > CLOCK_SKEW)
 }
 
 /// The API server's time where its clock differs from this machine's, and otherwise this machine's.

@@ -15,7 +15,8 @@ impl Ctx {
     /// The input is files, or the server does not respond at all.
     pub async fn collect(&mut self, request: CollectRequest) -> Result<Collected> {
         if !self.global.reading.from.is_empty() {
-            let reason = "collect requires a cluster; --from is not supported because the files can be shared as is";
+            let reason =
+                "collect requires a cluster; --from is not supported because the files can be shared as is";
             return Err(Error::usage(reason));
         }
         let api = self.global.reading.api;

@@ -67,9 +67,7 @@ pub(super) fn objects(plan: &Plan) -> Vec<(&Target, String, String)> {
         let after = places.iter().filter_map(|p| p.after.as_deref()).collect();
         (target, before, after)
     });
-    texts
-        .filter(|(_, before, after): &(_, String, String)| before != after)
-        .collect()
+    texts.filter(|(_, before, after): &(_, String, String)| before != after).collect()
 }
 
 /// The old and new value of a field.
@@ -81,11 +79,7 @@ struct FieldDiff {
 
 impl FieldDiff {
     fn new(key: &str, before: Option<&String>) -> FieldDiff {
-        FieldDiff {
-            key: key.to_owned(),
-            before: before.cloned(),
-            after: None,
-        }
+        FieldDiff { key: key.to_owned(), before: before.cloned(), after: None }
     }
 }
 
@@ -132,10 +126,7 @@ fn place(key: String, value: impl std::fmt::Display) -> (String, String) {
 
 fn metadata_sides(metadata: &Metadata) -> (Side, Side) {
     let (mut before, mut after) = (Side::new(), Side::new());
-    for (map, edits) in [
-        ("annotations", &metadata.annotations),
-        ("labels", &metadata.labels),
-    ] {
+    for (map, edits) in [("annotations", &metadata.annotations), ("labels", &metadata.labels)] {
         for (key, edit) in edits {
             let side = |value: &Option<String>| {
                 let value = value.as_ref()?;
@@ -155,9 +146,7 @@ fn metadata_sides(metadata: &Metadata) -> (Side, Side) {
 /// A value; a map in JSON with one member a line.
 fn readable(value: &str) -> String {
     match serde_json::from_str::<serde_json::Map<String, Value>>(value) {
-        Ok(map) => map.iter().fold(String::new(), |text, (key, entry)| {
-            format!("{text}\n  {key}: {entry}")
-        }),
+        Ok(map) => map.iter().fold(String::new(), |text, (key, entry)| format!("{text}\n  {key}: {entry}")),
         Err(_) => value.to_owned(),
     }
 }

@@ -33,31 +33,15 @@ pub(super) struct Display<'a> {
 
 impl<'a> Display<'a> {
     pub fn new(screen: &'a mut Screen) -> Display<'a> {
-        let target = if screen.err.redraws {
-            ProgressDrawTarget::stderr()
-        } else {
-            ProgressDrawTarget::hidden()
-        };
-        Display::drawn(
-            screen,
-            target,
-            "{msg}\n{elapsed} so far; Ctrl-C stops waiting",
-            false,
-        )
+        let target =
+            if screen.err.redraws { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        Display::drawn(screen, target, "{msg}\n{elapsed} so far; Ctrl-C stops waiting", false)
     }
 
     pub fn on_stdout(screen: &'a mut Screen) -> Display<'a> {
-        let target = if screen.out.redraws {
-            ProgressDrawTarget::stdout()
-        } else {
-            ProgressDrawTarget::hidden()
-        };
-        Display::drawn(
-            screen,
-            target,
-            "{msg}\n{elapsed} so far; Ctrl-C stops watching",
-            true,
-        )
+        let target =
+            if screen.out.redraws { ProgressDrawTarget::stdout() } else { ProgressDrawTarget::hidden() };
+        Display::drawn(screen, target, "{msg}\n{elapsed} so far; Ctrl-C stops watching", true)
     }
 
     fn drawn(

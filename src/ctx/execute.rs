@@ -41,8 +41,7 @@ pub struct CommandOptions {
 impl Ctx {
     /// Previews, confirms and applies a plan, then prints the result and returns its exit code.
     pub async fn execute(&mut self, plan: &Plan, safety: &Safety) -> Result<Exit> {
-        self.execute_with(plan, safety, CommandOptions::default(), None)
-            .await
+        self.execute_with(plan, safety, CommandOptions::default(), None).await
     }
 
     /// [`Ctx::execute`] with these [`CommandOptions`]; what stages wait for is shown from watches.
@@ -105,11 +104,7 @@ impl Ctx {
         if safety.dry_run == DryRun::Client || from_files {
             self.show(&preview)?;
             self.show_diff(changes, external.as_ref())?;
-            let reason = if from_files {
-                "read from files"
-            } else {
-                "dry run"
-            };
+            let reason = if from_files { "read from files" } else { "dry run" };
             self.note(format!("{reason}: nothing was changed"));
             return Ok(Exit::Done);
         }
@@ -120,8 +115,7 @@ impl Ctx {
                 external.show(changes, true)?;
             }
         }
-        let unasked =
-            command_options.unasked && changes.grade() <= Grade::B1 && !self.screen.can_ask();
+        let unasked = command_options.unasked && changes.grade() <= Grade::B1 && !self.screen.can_ask();
         if !options.dry_run && !changes.is_empty() && !safety.confirm && !unasked {
             match Question::of(changes).ask(changes, &mut self.screen).await {
                 Err(Unconfirmed::Unanswered) if command_options.aborts => {
@@ -132,9 +126,7 @@ impl Ctx {
         }
         drop(own);
         let undoes = command_options.undoes.clone();
-        let (outcome, journal) = self
-            .send(plan, &options, safety, undoes, waiting.as_mut())
-            .await?;
+        let (outcome, journal) = self.send(plan, &options, safety, undoes, waiting.as_mut()).await?;
         let aim = waiting.as_ref().map(|w| &*w.aim);
         self.close(plan, &outcome, journal, safety, aim, digest)
     }
@@ -150,10 +142,7 @@ impl Ctx {
     }
 
     fn options(&self, safety: &Safety) -> Options {
-        Options {
-            holder: owner::of(super::now()).text(),
-            ..Options::of(safety, &self.global.connection)
-        }
+        Options { holder: owner::of(super::now()).text(), ..Options::of(safety, &self.global.connection) }
     }
 
     /// Permissions, journal, writes.
@@ -171,11 +160,7 @@ impl Ctx {
         let asked = async {
             self.may(plan, options).await?;
             // The journal records the cluster's identity.
-            if journalled {
-                self.here().await.map(Some)
-            } else {
-                Ok(None)
-            }
+            if journalled { self.here().await.map(Some) } else { Ok(None) }
         };
         let here = tokio::select! {
             biased;
@@ -186,9 +171,7 @@ impl Ctx {
             Some(here) => Some(begin_journal(plan, here.origin, undoes)?),
             None => None,
         };
-        let outcome = self
-            .write(plan, options, journal.as_mut(), waiting, interrupt)
-            .await?;
+        let outcome = self.write(plan, options, journal.as_mut(), waiting, interrupt).await?;
         self.pass_on_warnings();
         if let Some(reason) = journal.as_ref().and_then(Journal::trouble) {
             self.warn(format!("the journal is incomplete: {reason}"));
@@ -234,9 +217,7 @@ impl Ctx {
         });
         if !unread.is_empty() {
             let says = unreadable::told(&unread);
-            self.warn(format!(
-                "{says}; the plan was made without this information"
-            ));
+            self.warn(format!("{says}; the plan was made without this information"));
         }
     }
 
@@ -267,11 +248,7 @@ impl Ctx {
             dry_run: safety.dry_run == DryRun::Server,
         };
         let says = aim.is_some() || !plan.is_empty() || self.global.output.format.is_data();
-        let shown = if says {
-            self.show(&outcome_view)
-        } else {
-            Ok(())
-        };
+        let shown = if says { self.show(&outcome_view) } else { Ok(()) };
         let exit = outcome_view.exit();
         if safety.dry_run == DryRun::None {
             for target in outcome.left_paused(plan) {
@@ -289,10 +266,7 @@ impl Ctx {
             return error;
         }
         self.note(outcome_view.blocks(false));
-        Error {
-            exit: Exit::Partly,
-            ..error
-        }
+        Error { exit: Exit::Partly, ..error }
     }
 
     /// Refuses a plan for which the user lacks permissions.
@@ -307,10 +281,7 @@ impl Ctx {
         }
         self.note_refusal();
         let denied: Vec<String> = answer.denied.iter().map(ToString::to_string).collect();
-        let error = format!(
-            "missing permission: {}; nothing was changed",
-            denied.join(", ")
-        );
+        let error = format!("missing permission: {}; nothing was changed", denied.join(", "));
         Err(Error::failed(error).hint(answer.denied[0].question()))
     }
 
@@ -329,8 +300,7 @@ impl Ctx {
         let (stopper, stop) = Stopper::new();
         // The wait strategy draws its own progress.
         let mut progress = Progress::of(plan, self.screen.err.terminal && waiting.is_none());
-        let mut wait_strategy =
-            waiting.map(|waiting| WatchStrategy::new(waiting, &mut self.screen, origin));
+        let mut wait_strategy = waiting.map(|waiting| WatchStrategy::new(waiting, &mut self.screen, origin));
         let wait_strategy = wait_strategy.as_mut().map(|a| a as &mut dyn WaitStrategy);
         let held = RefCell::new(Vec::new());
         let mut on_event = |event: &ApplyEvent<'_>| {
@@ -375,12 +345,7 @@ impl Ctx {
 
 fn begin_journal(plan: &Plan, origin: ClusterIdentity, undoes: Option<String>) -> Result<Journal> {
     let store = Store::of(process::variable)?;
-    let circumstances = Circumstances {
-        at: super::now(),
-        command: process::command_line(),
-        origin,
-        undoes,
-    };
+    let circumstances = Circumstances { at: super::now(), command: process::command_line(), origin, undoes };
     Ok(Journal::begin(&store, plan, circumstances)?)
 }
 

@@ -33,10 +33,7 @@ impl External {
         let program = words.next().unwrap_or_default().to_owned();
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '=');
         let words = words.filter(|w| !w.is_empty() && w.chars().all(plain));
-        External {
-            program,
-            words: words.map(str::to_owned).collect(),
-        }
+        External { program, words: words.map(str::to_owned).collect() }
     }
 
     /// Runs the program on two directories with a file per object: current and planned. Its output goes to standard
@@ -50,19 +47,13 @@ impl External {
         let live = directory("LIVE-", objects.iter().map(|(t, before, _)| (*t, before)))?;
         let merged = directory("MERGED-", objects.iter().map(|(t, _, after)| (*t, after)))?;
         let mut command = Command::new(&self.program);
-        command
-            .arg(live.path())
-            .arg(merged.path())
-            .args(&self.words);
+        command.arg(live.path()).arg(merged.path()).args(&self.words);
         if to_stderr {
             command.stdout(Stdio::from(std::io::stderr()));
         }
         let ended = command.status().map_err(|error| {
-            Error::failed(format!(
-                "cannot run {:?}: {error}; nothing was changed",
-                self.program
-            ))
-            .hint(format!("{VARIABLE} sets the diff program"))
+            Error::failed(format!("cannot run {:?}: {error}; nothing was changed", self.program))
+                .hint(format!("{VARIABLE} sets the diff program"))
         })?;
         match ended.code() {
             Some(0 | 1) => Ok(()),
@@ -100,11 +91,7 @@ fn file_name(target: &Target) -> String {
         group => format!("{group}."),
     };
     let namespace = target.namespace.as_deref().unwrap_or_default();
-    format!(
-        "{group}{version}.{}.{namespace}.{}",
-        target.kind.kind(),
-        target.name
-    )
+    format!("{group}{version}.{}.{namespace}.{}", target.kind.kind(), target.name)
 }
 
 #[cfg(test)]
@@ -118,11 +105,7 @@ mod tests {
         for (text, program, words) in [
             ("diff", "diff", &[][..]),
             ("colordiff -N -u", "colordiff", &["-N", "-u"]),
-            (
-                "dyff between  --omit-header=true",
-                "dyff",
-                &["between", "--omit-header=true"],
-            ),
+            ("dyff between  --omit-header=true", "dyff", &["between", "--omit-header=true"]),
             (
                 "/opt/my_diff -U5 a;b $(x) --color=always \"-u\" --a_b",
                 "/opt/my_diff",
@@ -132,14 +115,7 @@ mod tests {
             let external = External::parse(text);
             assert_eq!(
                 (external.program.as_str(), external.words.as_slice()),
-                (
-                    program,
-                    words
-                        .iter()
-                        .map(|w| (*w).to_owned())
-                        .collect::<Vec<_>>()
-                        .as_slice()
-                ),
+                (program, words.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>().as_slice()),
                 "{text}"
             );
         }
@@ -148,20 +124,11 @@ mod tests {
 
     #[test]
     fn files_are_named_as_kubectl_names_them() {
-        let policy = format!(
-            "{}.v1alpha1.DeploymentPolicy..slow",
-            ApiFlavor::Skyhook.group()
-        );
+        let policy = format!("{}.v1alpha1.DeploymentPolicy..slow", ApiFlavor::Skyhook.group());
         for (target, name) in [
             (Target::node("gpu-1", None), "v1.Node..gpu-1"),
-            (
-                Target::inside(Kind::Job, "skyhook", "driver", None),
-                "batch.v1.Job.skyhook.driver",
-            ),
-            (
-                Target::policy(ApiFlavor::Skyhook, "slow", None),
-                policy.as_str(),
-            ),
+            (Target::inside(Kind::Job, "skyhook", "driver", None), "batch.v1.Job.skyhook.driver"),
+            (Target::policy(ApiFlavor::Skyhook, "slow", None), policy.as_str()),
         ] {
             assert_eq!(file_name(&target), name);
         }

@@ -17,10 +17,7 @@ pub fn within(plan: &Plan, safety: &Safety) -> Result<()> {
     let touched = plan.nodes().len();
     let paces = [
         ("--canary applies to", safety.canary.is_some()),
-        (
-            "--max-failures counts failed",
-            safety.max_failures.is_some(),
-        ),
+        ("--max-failures counts failed", safety.max_failures.is_some()),
     ];
     // A plan that paces nodes may have only its last steps to finish.
     let by_operator =
@@ -40,8 +37,5 @@ pub fn within(plan: &Plan, safety: &Safety) -> Result<()> {
         nodes if nodes == touched => format!("touch {}", plural(nodes, "node")),
         nodes => format!("start work on {}", plural(nodes, "node")),
     };
-    Err(Error::unchanged(format!(
-        "the plan would {does}, but --max-nodes allows {}",
-        count(most)
-    )))
+    Err(Error::unchanged(format!("the plan would {does}, but --max-nodes allows {}", count(most))))
 }

@@ -41,12 +41,7 @@ impl From<Result<Option<(usize, Vec<String>)>, String>> for Tail {
 impl Ctx {
     /// The last lines of logs, read side by side, each the first of several that holds any. After a second those that
     /// are not here are given up. Of a capture those that it holds; none where other files are read.
-    pub async fn tails(
-        &self,
-        cluster: &Cluster,
-        wanted: &[Vec<ContainerLog>],
-        lines: usize,
-    ) -> Vec<Tail> {
+    pub async fn tails(&self, cluster: &Cluster, wanted: &[Vec<ContainerLog>], lines: usize) -> Vec<Tail> {
         if let Some(kept) = &cluster.kept_logs {
             let tails = wanted.iter().map(|pieces| kept.tail(pieces, lines));
             return tails.map(Tail::from).collect();
@@ -64,10 +59,6 @@ impl Ctx {
                 }
             }
         };
-        futures::stream::iter(wanted)
-            .map(|pieces| read(pieces.as_slice()))
-            .buffered(AT_ONCE)
-            .collect()
-            .await
+        futures::stream::iter(wanted).map(|pieces| read(pieces.as_slice())).buffered(AT_ONCE).collect().await
     }
 }

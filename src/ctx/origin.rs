@@ -66,10 +66,7 @@ impl Ctx {
             Ok(uid) => (Some(uid), None),
             Err(reason) => (None, Some(reason)),
         };
-        let here = Here {
-            origin: ClusterIdentity { server, uid },
-            unread,
-        };
+        let here = Here { origin: ClusterIdentity { server, uid }, unread };
         self.here = Some(here.clone());
         Ok(here)
     }
@@ -87,10 +84,8 @@ impl Ctx {
             ));
             return Ok(());
         };
-        let addresses = format!(
-            "{what} is from {}, but the current cluster is {}",
-            then.server, here.origin.server
-        );
+        let addresses =
+            format!("{what} is from {}, but the current cluster is {}", then.server, here.origin.server);
         let sameness = then.sameness(&here.origin);
         if sameness == Sameness::Other {
             let uid = |origin: &ClusterIdentity| origin.uid.clone().unwrap_or_default();
@@ -112,25 +107,17 @@ impl Ctx {
         let reason = match (&here.unread, sameness) {
             (_, Sameness::SameAddress) if noted_none => return Ok(()),
             (Some(reason), Sameness::OtherAddress) => {
-                format!(
-                    "namespace {}: {}; {addresses}",
-                    origin::NAMESPACE,
-                    reason.message
-                )
+                format!("namespace {}: {}; {addresses}", origin::NAMESPACE, reason.message)
             }
-            (Some(reason), _) => format!(
-                "namespace {}: {}; the server address is the same",
-                origin::NAMESPACE,
-                reason.message
-            ),
+            (Some(reason), _) => {
+                format!("namespace {}: {}; the server address is the same", origin::NAMESPACE, reason.message)
+            }
             (None, _) => addresses,
         };
         if here.unread.as_ref().is_some_and(Unread::is_forbidden) {
             self.note_refusal();
         }
-        self.warn(format!(
-            "cannot tell whether this is the same cluster: {reason}"
-        ));
+        self.warn(format!("cannot tell whether this is the same cluster: {reason}"));
         Ok(())
     }
 }

@@ -103,17 +103,12 @@ impl OutcomeView<'_> {
                     "interrupted; requests in flight were completed".to_owned()
                 }
             }
-            StopReason::DependencyFailed => {
-                "stopped: a step failed, and later steps depend on it".to_owned()
-            }
+            StopReason::DependencyFailed => "stopped: a step failed, and later steps depend on it".to_owned(),
             StopReason::JournalFailed { reason } => format!(
                 "stopped: the journal cannot be written ({reason}), and unrecorded changes cannot be undone"
             ),
             StopReason::TooManyFailures { failed } => {
-                format!(
-                    "stopped: {}; use --max-failures to allow more",
-                    plural(*failed, "failure")
-                )
+                format!("stopped: {}; use --max-failures to allow more", plural(*failed, "failure"))
             }
             StopReason::NodesErroring { nodes } => format!(
                 "stopped: nodes entered status erroring: {}",
@@ -132,9 +127,7 @@ impl OutcomeView<'_> {
                 };
                 format!("timed out waiting until {waiting}{remedy}")
             }
-            StopReason::Blocked { .. } => {
-                "stopped: progress is blocked until someone intervenes".to_owned()
-            }
+            StopReason::Blocked { .. } => "stopped: progress is blocked until someone intervenes".to_owned(),
             StopReason::Unknown { reason } => format!("stopped waiting: {reason}"),
         })
     }
@@ -162,8 +155,7 @@ impl OutcomeView<'_> {
             return None;
         }
         let id = self.journal.as_ref()?;
-        let again =
-            "rerun the command to do the rest; its preview may also list what is already done";
+        let again = "rerun the command to do the rest; its preview may also list what is already done";
         let undo = format!("to undo: kubectl skyhook undo {id}");
         match (self.outcome.verdict(), self.plan.comes_back()) {
             (PlanVerdict::Done, false) => None,
@@ -187,9 +179,7 @@ impl View for OutcomeView<'_> {
                 StepResult::Unchanged => (Label::Good, "unchanged", ""),
                 StepResult::Gone => (Label::Warning, "gone", ""),
                 StepResult::NotReached => (Label::Warning, "not reached", ""),
-                StepResult::Kept { reason } => {
-                    (Label::Warning, "kept for another owner", reason.as_str())
-                }
+                StepResult::Kept { reason } => (Label::Warning, "kept for another owner", reason.as_str()),
                 StepResult::Skipped { reason } => (Label::Warning, "skipped", reason.as_str()),
                 StepResult::Failed { reason } => (Label::Error, "failed", reason.as_str()),
                 StepResult::Unknown { reason } => (Label::Error, "unknown", reason.as_str()),
@@ -207,10 +197,7 @@ impl View for OutcomeView<'_> {
         }
         text.append(table);
         if more > 0 {
-            text.line(text::dim(format!(
-                "and {} more; -o wide lists all",
-                count(more)
-            )));
+            text.line(text::dim(format!("and {} more; -o wide lists all", count(more))));
         }
         text.blank().line(self.summary());
         if let Some(reason) = self.ended() {

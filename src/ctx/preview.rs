@@ -68,10 +68,7 @@ impl View for Preview<'_> {
         let plan = self.plan;
         let mut text = Text::new();
         let grade = plan.grade();
-        text.line(
-            text::heading(&plan.title)
-                + format!("  ({grade}: {})", plan.consequences.at_worst(grade)),
-        );
+        text.line(text::heading(&plan.title) + format!("  ({grade}: {})", plan.consequences.at_worst(grade)));
         if let Some(destination) = &self.destination {
             text.line(destination.line());
         }
@@ -131,17 +128,10 @@ fn changes(plan: &Plan) -> Text {
             let kind = step.target.kind.word();
             let lines = step.change.describe();
             let name = step.target.place();
-            let same = groups
-                .iter_mut()
-                .find(|g| g.stage == number && g.kind == kind && g.lines == lines);
+            let same = groups.iter_mut().find(|g| g.stage == number && g.kind == kind && g.lines == lines);
             match same {
                 Some(group) => group.names.push(name),
-                None => groups.push(ChangeGroup {
-                    stage: number,
-                    kind,
-                    lines,
-                    names: vec![name],
-                }),
+                None => groups.push(ChangeGroup { stage: number, kind, lines, names: vec![name] }),
             }
         }
     }
@@ -168,10 +158,7 @@ fn changes(plan: &Plan) -> Text {
     }
     let more = groups.len().saturating_sub(MOST_GROUPS);
     if more > 0 {
-        let rest = format!(
-            "and {}; -o json and --diff show all",
-            plural(more, "more such group")
-        );
+        let rest = format!("and {}; -o json and --diff show all", plural(more, "more such group"));
         text.line(text::dim(rest));
     }
     text
@@ -194,20 +181,13 @@ fn after(plan: &Plan, stage: usize) -> Vec<String> {
 /// The side effects of a plan.
 fn effects(plan: &Plan) -> Text {
     let effects = &plan.consequences;
-    let changed = effects
-        .effects
-        .iter()
-        .filter(|p| p.change != PackageChange::Unchanged);
+    let changed = effects.effects.iter().filter(|p| p.change != PackageChange::Unchanged);
     let changed: Vec<PackageDocument> = changed.cloned().collect();
     let mut text = effects_text(&changed, &effects.rollouts);
     if !text.is_empty() {
         text.blank();
     }
-    if effects
-        .effects
-        .iter()
-        .all(|package| package.nodes.is_empty())
-    {
+    if effects.effects.iter().all(|package| package.nodes.is_empty()) {
         // Unknown, or later: for example while it is paused.
         text.append(numbers(effects));
     } else if effects.gpus > 0 && effects.drains > 0 {
@@ -237,18 +217,12 @@ fn numbers(effects: &Consequences) -> Text {
         text.item("- ", format!("reruns {}", packages.join(", ")));
     }
     if effects.drains > 0 {
-        let mut line = format!(
-            "up to {} cordoned and drained",
-            plural(effects.drains, "node")
-        );
+        let mut line = format!("up to {} cordoned and drained", plural(effects.drains, "node"));
         if effects.reboots > 0 {
             line.push_str(&format!(", {} rebooted", count(effects.reboots)));
         }
         if effects.restarts > 0 {
-            line.push_str(&format!(
-                ", services restarted on {}",
-                count(effects.restarts)
-            ));
+            line.push_str(&format!(", services restarted on {}", count(effects.restarts)));
         }
         if effects.gpus > 0 {
             line.push_str(&format!("; {}", affected_gpus(effects)));

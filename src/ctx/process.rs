@@ -154,10 +154,7 @@ pub async fn line(interrupt: impl Future<Output = ()>) -> Line {
     std::thread::spawn(move || {
         let mut line = Vec::new();
         // Unreadable input counts as empty.
-        let _ = std::io::stdin()
-            .lock()
-            .take(MOST)
-            .read_until(b'\n', &mut line);
+        let _ = std::io::stdin().lock().take(MOST).read_until(b'\n', &mut line);
         let _ = sender.send(String::from_utf8_lossy(&line).into_owned());
     });
     tokio::select! {

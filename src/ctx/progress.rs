@@ -21,11 +21,8 @@ impl Progress {
     pub fn of(plan: &Plan, terminal: bool) -> Progress {
         let steps = plan.steps().filter(|step| plan.is_work(step)).count();
         // A single object is done before one could read the line.
-        let target = if terminal && steps > 1 {
-            ProgressDrawTarget::stderr()
-        } else {
-            ProgressDrawTarget::hidden()
-        };
+        let target =
+            if terminal && steps > 1 { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(u64::try_from(steps).ok(), target);
         let style = ProgressStyle::with_template("{pos}/{len} objects  {rate}  {msg}");
         let rate = |state: &ProgressState, out: &mut dyn std::fmt::Write| {
@@ -34,35 +31,26 @@ impl Progress {
         };
         bar.set_style(style.expect("the template is sound").with_key("rate", rate));
         bar.enable_steady_tick(Duration::from_millis(200));
-        Progress {
-            bar,
-            failed: 0,
-            throttled: false,
-        }
+        Progress { bar, failed: 0, throttled: false }
     }
 
     pub fn on_event(&mut self, event: &ApplyEvent<'_>) {
         match event {
             ApplyEvent::Step { step, result, .. } => {
-                self.failed += usize::from(matches!(
-                    result,
-                    StepResult::Failed { .. } | StepResult::Unknown { .. }
-                ));
+                self.failed +=
+                    usize::from(matches!(result, StepResult::Failed { .. } | StepResult::Unknown { .. }));
                 if self.failed > 0 {
                     self.bar.set_message(format!("{} failed", self.failed));
                 }
                 self.bar.inc(u64::from(!step.change.is_hold()));
             }
             ApplyEvent::Throttled { wait } => self.throttled(*wait),
-            ApplyEvent::Waiting { until } => self
-                .bar
-                .set_message(format!("waiting until {}", until.describe())),
+            ApplyEvent::Waiting { until } => {
+                self.bar.set_message(format!("waiting until {}", until.describe()))
+            }
             ApplyEvent::Pausing { pause, left, .. } => {
                 let seconds = pause.as_secs();
-                self.bar.set_message(format!(
-                    "{} left; pausing for {seconds} s",
-                    plural(*left, "node")
-                ));
+                self.bar.set_message(format!("{} left; pausing for {seconds} s", plural(*left, "node")));
             }
             _ => {}
         }

@@ -17,11 +17,7 @@ pub fn unread(cluster: &Cluster, needs: &[Source]) -> impl Iterator<Item = (Sour
 /// # Errors
 ///
 /// A required source is unreadable, forbidden or failed: an object that was not read must not count as absent.
-pub fn without(
-    cluster: &Cluster,
-    needs: &[Source],
-    required: &[Source],
-) -> Result<Vec<(Source, Unread)>> {
+pub fn without(cluster: &Cluster, needs: &[Source], required: &[Source]) -> Result<Vec<(Source, Unread)>> {
     let (missed, without): (Vec<_>, Vec<_>) =
         unread(cluster, needs).partition(|(source, _)| required.contains(source));
     if missed.is_empty() {
@@ -38,9 +34,7 @@ pub fn without(
 ///
 /// No source may be read.
 pub fn any(cluster: &Cluster, needs: &[Source]) -> Result<()> {
-    let asked = needs
-        .iter()
-        .filter(|need| cluster.source(**need).was_asked());
+    let asked = needs.iter().filter(|need| cluster.source(**need).was_asked());
     let unread: Vec<_> = unread(cluster, needs).collect();
     let forbidden = unread.iter().all(|(_, reason)| reason.is_forbidden());
     if unread.len() > 1 && forbidden && unread.len() == asked.count() {
@@ -54,8 +48,7 @@ pub fn any(cluster: &Cluster, needs: &[Source]) -> Result<()> {
 pub fn told(unread: &[(Source, Unread)]) -> String {
     let mut parts: Vec<(&Unread, Vec<String>)> = Vec::new();
     for (source, reason) in unread {
-        let like =
-            |other: &Unread| other == reason || other.is_forbidden() && reason.is_forbidden();
+        let like = |other: &Unread| other == reason || other.is_forbidden() && reason.is_forbidden();
         match parts.iter_mut().find(|(other, _)| like(other)) {
             Some((_, more)) => more.push(source.to_string()),
             None => parts.push((reason, vec![source.to_string()])),
@@ -64,10 +57,7 @@ pub fn told(unread: &[(Source, Unread)]) -> String {
     let part = |(reason, sources): (&Unread, Vec<String>)| match sources.as_slice() {
         [one] => format!("cannot read {one}: {reason}"),
         [first, rest @ ..] => {
-            format!(
-                "cannot read {first}: {reason}; same error for {}",
-                rest.join(", ")
-            )
+            format!("cannot read {first}: {reason}; same error for {}", rest.join(", "))
         }
         [] => String::new(),
     };

@@ -145,17 +145,7 @@ impl Ctx {
         if aim.is_screen() {
             shown.look(first);
         }
-        ended(
-            wait(
-                aim,
-                &mut watch,
-                CONFIRMED_AFTER,
-                deadline,
-                state,
-                &mut shown,
-            )
-            .await?,
-        )
+        ended(wait(aim, &mut watch, CONFIRMED_AFTER, deadline, state, &mut shown).await?)
     }
 }
 
@@ -215,8 +205,7 @@ async fn watch_for(
             if aim.is_screen() {
                 let took = begin.elapsed();
                 next_look = Instant::now() + pause_after(took, REDRAWN_AFTER);
-                next_unchanged =
-                    Instant::now() + pause_after(UNCHANGED_FACTOR * took, REDRAWN_AFTER);
+                next_unchanged = Instant::now() + pause_after(UNCHANGED_FACTOR * took, REDRAWN_AFTER);
             }
             *state = shown.look(look);
             if over(state) {
@@ -231,11 +220,7 @@ async fn watch_for(
                 *state = Wait::Blocked(blockers);
                 return Ok(());
             }
-            let pause = if aim.look_again() {
-                CONFIRMED_AFTER
-            } else {
-                pause_after(last.elapsed(), ANYWAY)
-            };
+            let pause = if aim.look_again() { CONFIRMED_AFTER } else { pause_after(last.elapsed(), ANYWAY) };
             next = last + pause;
             changed |= aim.is_screen() && (aim.reads_unwatched() || last >= next_unchanged);
         }
@@ -311,15 +296,8 @@ impl<'a> WatchStrategy<'a> {
         if let (None, Some(timeout)) = (self.deadline, self.timeout) {
             self.deadline = Some(Instant::now() + timeout);
         }
-        wait(
-            self.aim,
-            watch,
-            AFTER_A_CHANGE,
-            self.deadline,
-            Wait::Pending(String::new()),
-            &mut self.shown,
-        )
-        .await
+        wait(self.aim, watch, AFTER_A_CHANGE, self.deadline, Wait::Pending(String::new()), &mut self.shown)
+            .await
     }
 }
 
@@ -328,10 +306,7 @@ impl WaitStrategy for WatchStrategy<'_> {
         self.aim.takes(until)
     }
 
-    fn wait<'a>(
-        &'a mut self,
-        untils: &'a [&'a WaitFor],
-    ) -> LocalBoxFuture<'a, (Vec<usize>, StopReason)> {
+    fn wait<'a>(&'a mut self, untils: &'a [&'a WaitFor]) -> LocalBoxFuture<'a, (Vec<usize>, StopReason)> {
         async move {
             let all = || (0..untils.len()).collect();
             match self.wait(untils).await {

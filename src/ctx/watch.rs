@@ -95,10 +95,7 @@ impl Watch {
             }
             live::FollowEvent::Away(error) => error,
         };
-        let refuses = matches!(
-            error,
-            LoadError::Unauthorized { .. } | LoadError::Credentials(_)
-        );
+        let refuses = matches!(error, LoadError::Unauthorized { .. } | LoadError::Credentials(_));
         if refuses {
             let since = *self.refused_since.get_or_insert_with(Instant::now);
             if since.elapsed() >= REFUSED_FOR {

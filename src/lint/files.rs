@@ -12,10 +12,7 @@ use crate::reason::plain_reason;
 #[derive(Debug, Error)]
 pub enum FilesError {
     #[error("cannot read {path}: {}", plain_reason(source))]
-    Io {
-        path: String,
-        source: std::io::Error,
-    },
+    Io { path: String, source: std::io::Error },
     #[error("{path} contains no .yaml, .yml or .json file")]
     NoFiles { path: String },
 }
@@ -46,9 +43,7 @@ pub fn read(paths: &[PathBuf]) -> Result<Vec<ManifestFile>, FilesError> {
         }
         let below = files_below(path)?;
         if below.is_empty() {
-            return Err(FilesError::NoFiles {
-                path: path.display().to_string(),
-            });
+            return Err(FilesError::NoFiles { path: path.display().to_string() });
         }
         for path in below {
             files.push(read_file(&path)?);
@@ -62,17 +57,10 @@ fn read_file(path: &Path) -> Result<ManifestFile, FilesError> {
     file(path, &path.display().to_string(), bytes)
 }
 
-fn file(
-    path: &Path,
-    label: &str,
-    bytes: std::io::Result<Vec<u8>>,
-) -> Result<ManifestFile, FilesError> {
+fn file(path: &Path, label: &str, bytes: std::io::Result<Vec<u8>>) -> Result<ManifestFile, FilesError> {
     let bytes = bytes.and_then(utf16::to_utf8);
     let bytes = bytes.map_err(|source| unreadable(path, source))?;
-    Ok(ManifestFile {
-        path: label.to_owned(),
-        text: String::from_utf8_lossy(&bytes).into_owned(),
-    })
+    Ok(ManifestFile { path: label.to_owned(), text: String::from_utf8_lossy(&bytes).into_owned() })
 }
 
 /// The manifests below a directory, sorted by path. Symbolic links are not followed.
@@ -83,14 +71,9 @@ fn files_below(directory: &Path) -> Result<Vec<PathBuf>, FilesError> {
         let entries = std::fs::read_dir(&directory).map_err(|e| unreadable(&directory, e))?;
         for entry in entries {
             let entry = entry.map_err(|source| unreadable(&directory, source))?;
-            let kind = entry
-                .file_type()
-                .map_err(|source| unreadable(&directory, source))?;
+            let kind = entry.file_type().map_err(|source| unreadable(&directory, source))?;
             let path = entry.path();
-            let extension = path
-                .extension()
-                .and_then(|e| e.to_str())
-                .unwrap_or_default();
+            let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
             if kind.is_dir() {
                 open.push(path);
             } else if kind.is_file() && matches!(extension, "yaml" | "yml" | "json") {
@@ -103,8 +86,5 @@ fn files_below(directory: &Path) -> Result<Vec<PathBuf>, FilesError> {
 }
 
 fn unreadable(path: &Path, source: std::io::Error) -> FilesError {
-    FilesError::Io {
-        path: path.display().to_string(),
-        source,
-    }
+    FilesError::Io { path: path.display().to_string(), source }
 }

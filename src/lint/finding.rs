@@ -31,10 +31,7 @@ pub struct LintFindings {
 
 impl LintFindings {
     pub(super) fn of(rule: &'static LintRule) -> LintFindings {
-        LintFindings {
-            rule,
-            found: Vec::new(),
-        }
+        LintFindings { rule, found: Vec::new() }
     }
 
     pub(super) fn into_vec(self) -> Vec<LintFinding> {
@@ -149,17 +146,12 @@ fn subject(manifest: &Manifest) -> Subject {
         kind => kind,
     };
     let skyhook = manifest.skyhook().map(|skyhook| skyhook.name().to_owned());
-    Subject {
-        skyhook,
-        ..Subject::object(kind, name)
-    }
+    Subject { skyhook, ..Subject::object(kind, name) }
 }
 
 /// The name of the compartment at this index, or the index.
 fn compartment(manifest: &Manifest, index: &str) -> Option<String> {
     let name = manifest.get(&["spec", "compartments", index, "name"]);
-    let name = name
-        .and_then(|name| name.as_str())
-        .filter(|name| !name.is_empty());
+    let name = name.and_then(|name| name.as_str()).filter(|name| !name.is_empty());
     Some(name.unwrap_or(index).to_owned())
 }

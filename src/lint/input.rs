@@ -19,18 +19,10 @@ pub struct Input<'a> {
 
 impl<'a> Input<'a> {
     /// Checks the manifests against the embedded schemas; see [`Input::with_schemas`].
-    pub fn new(
-        documents: Documents,
-        cluster: Option<&'a Cluster>,
-        operator: Option<Version>,
-    ) -> Input<'a> {
+    pub fn new(documents: Documents, cluster: Option<&'a Cluster>, operator: Option<Version>) -> Input<'a> {
         let running = cluster.and_then(|cluster| cluster.active_api.operator_version.clone());
-        let input = Input {
-            documents,
-            cluster,
-            operator: operator.or(running),
-            references: References::default(),
-        };
+        let input =
+            Input { documents, cluster, operator: operator.or(running), references: References::default() };
         input.with_schemas(&Schemas::default())
     }
 
@@ -75,10 +67,7 @@ impl<'a> Input<'a> {
     /// The custom resources after the manifests are applied: those of the manifests, then the others of the cluster.
     pub fn all_skyhooks(&self) -> Vec<&Skyhook> {
         let mut all: Vec<&Skyhook> = self.skyhooks().map(|(_, skyhook)| skyhook).collect();
-        let live = self
-            .cluster
-            .into_iter()
-            .flat_map(|cluster| cluster.skyhooks.items());
+        let live = self.cluster.into_iter().flat_map(|cluster| cluster.skyhooks.items());
         for skyhook in live {
             if all.iter().all(|s| s.name() != skyhook.name()) {
                 all.push(skyhook);
@@ -105,21 +94,13 @@ impl<'a> Input<'a> {
     /// The object in the cluster that a manifest of a main custom resource will change.
     pub fn live(&self, manifest: &Manifest) -> Option<&'a Skyhook> {
         let (cluster, flavor) = (self.cluster?, manifest.flavor()?);
-        let read = if flavor == cluster.flavor() {
-            &cluster.skyhooks
-        } else {
-            &cluster.legacy
-        };
-        read.items()
-            .iter()
-            .find(|skyhook| skyhook.name() == manifest.name)
+        let read = if flavor == cluster.flavor() { &cluster.skyhooks } else { &cluster.legacy };
+        read.items().iter().find(|skyhook| skyhook.name() == manifest.name)
     }
 
     /// Whether the operator is known to be at least this version, pre-releases included; `None` if the version is
     /// unknown.
     pub fn operator_at_least(&self, major: u64, minor: u64) -> Option<bool> {
-        self.operator
-            .as_ref()
-            .map(|version| version.at_least(major, minor))
+        self.operator.as_ref().map(|version| version.at_least(major, minor))
     }
 }

@@ -7,11 +7,7 @@ use crate::api::ApiFlavor;
 /// The paths of the keys and strings in spec, labels and annotations that name the older API group.
 pub fn legacy_keys(object: &Value) -> Vec<Vec<String>> {
     let mut found = Vec::new();
-    let parts = [
-        vec!["metadata", "labels"],
-        vec!["metadata", "annotations"],
-        vec!["spec"],
-    ];
+    let parts = [vec!["metadata", "labels"], vec!["metadata", "annotations"], vec!["spec"]];
     for part in parts {
         let value = part.iter().fold(object, |value, key| &value[*key]);
         let path: Vec<String> = part.into_iter().map(str::to_owned).collect();

@@ -96,17 +96,9 @@ impl Documents {
     fn add(&mut self, file: &str, text: &str, first_line: usize) {
         let parsed = yaml::parse(text, first_line);
         let template = text.contains("{{") && text.contains("}}");
-        if template
-            && parsed
-                .as_ref()
-                .map_or(true, |parsed| is_template(&parsed.value))
-        {
+        if template && parsed.as_ref().map_or(true, |parsed| is_template(&parsed.value)) {
             if mentions_api(text) {
-                self.unreadable(
-                    file,
-                    template_line(text, first_line),
-                    UnreadableReason::Template,
-                );
+                self.unreadable(file, template_line(text, first_line), UnreadableReason::Template);
             } else {
                 self.templates_skipped += 1;
             }
@@ -118,9 +110,7 @@ impl Documents {
                 let document = Rc::new(parsed);
                 self.objects(file, &document, first_line, "", &suppressions);
             }
-            Ok(Parsed {
-                value: Value::Null, ..
-            }) => {}
+            Ok(Parsed { value: Value::Null, .. }) => {}
             Ok(_) => self.unreadable(file, first_line, UnreadableReason::NotAnObject),
             Err(error) => {
                 let reason = UnreadableReason::Syntax(error.reason);
@@ -130,11 +120,7 @@ impl Documents {
     }
 
     fn unreadable(&mut self, file: &str, line: usize, reason: UnreadableReason) {
-        self.unreadable.push(Unreadable {
-            file: file.to_owned(),
-            line,
-            reason,
-        });
+        self.unreadable.push(Unreadable { file: file.to_owned(), line, reason });
     }
 
     /// The object at this pointer, or the items of a list.
@@ -159,10 +145,7 @@ impl Documents {
         self.manifests.push(Manifest {
             file: file.to_owned(),
             api_version: text("apiVersion"),
-            name: value["metadata"]["name"]
-                .as_str()
-                .unwrap_or_default()
-                .to_owned(),
+            name: value["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
             object: ManifestObject::of(&value),
             kind,
             value,
@@ -213,10 +196,7 @@ impl Manifest {
                 (Some(range), _) => return *range,
                 (None, Some(end)) => at.truncate(end),
                 (None, None) => {
-                    return Range {
-                        first: self.first_line,
-                        last: self.first_line,
-                    };
+                    return Range { first: self.first_line, last: self.first_line };
                 }
             }
         }
@@ -230,9 +210,7 @@ impl Manifest {
 
     /// Whether the API has this kind.
     pub fn is_known_kind(&self) -> bool {
-        let kinds = self
-            .flavor()
-            .map(|flavor| [flavor.kind(), "DeploymentPolicy"]);
+        let kinds = self.flavor().map(|flavor| [flavor.kind(), "DeploymentPolicy"]);
         kinds.is_some_and(|kinds| kinds.contains(&self.kind.as_str()))
     }
 
@@ -259,31 +237,22 @@ impl Manifest {
 
 impl ManifestObject {
     fn of(value: &Value) -> ManifestObject {
-        let group = value["apiVersion"]
-            .as_str()
-            .unwrap_or_default()
-            .split('/')
-            .next();
+        let group = value["apiVersion"].as_str().unwrap_or_default().split('/').next();
         let Some(flavor) = group.and_then(ApiFlavor::of_group) else {
             return ManifestObject::Other;
         };
         match value["kind"].as_str() {
             Some(kind) if kind == flavor.kind() => decode_leniently(value.clone())
-                .map_or(ManifestObject::Other, |s| {
-                    ManifestObject::Skyhook(Box::new(s))
-                }),
+                .map_or(ManifestObject::Other, |s| ManifestObject::Skyhook(Box::new(s))),
             Some("DeploymentPolicy") => decode_leniently(value.clone())
-                .map_or(ManifestObject::Other, |p| {
-                    ManifestObject::Policy(Box::new(p))
-                }),
+                .map_or(ManifestObject::Other, |p| ManifestObject::Policy(Box::new(p))),
             _ => ManifestObject::Other,
         }
     }
 }
 
 fn pointer(path: &[&str]) -> String {
-    path.iter()
-        .fold(String::new(), |at, key| yaml::child(&at, key))
+    path.iter().fold(String::new(), |at, key| yaml::child(&at, key))
 }
 
 /// `spec.packages.driver` of `/spec/packages/driver`.
@@ -315,8 +284,7 @@ pub(super) fn path_text<S: AsRef<str>>(path: &[S]) -> String {
 
 /// Whether actions of a template are left where an API object has its identity, or as unquoted mappings.
 fn is_template(value: &Value) -> bool {
-    let action =
-        |value: &Value| value.is_object() || value.as_str().is_some_and(|t| t.contains("{{"));
+    let action = |value: &Value| value.is_object() || value.as_str().is_some_and(|t| t.contains("{{"));
     !value.is_object() || action(&value["kind"]) || action(&value["apiVersion"])
 }
 

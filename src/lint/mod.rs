@@ -26,9 +26,7 @@ use crate::suggestions::near;
 
 pub use finding::{LintFinding, LintFindings};
 pub use input::Input;
-pub use manifest::{
-    Documents, Manifest, ManifestFile, ManifestObject, Unreadable, UnreadableReason,
-};
+pub use manifest::{Documents, Manifest, ManifestFile, ManifestObject, Unreadable, UnreadableReason};
 pub use references::{Existence, ReferenceKind, References};
 pub use rules::ALL;
 pub use schema::Schemas;
@@ -117,9 +115,8 @@ pub fn lint(input: &Input<'_>) -> LintReport {
 fn suppression(manifest: &Manifest, finding: &LintFinding) -> Option<String> {
     let (rule, line) = (finding.rule, finding.line);
     let mut comments = manifest.suppressions.iter();
-    let comment = comments
-        .find(|c| c.covers(rule.code, rule.name, line))
-        .filter(|_| manifest.file == finding.file)?;
+    let comment =
+        comments.find(|c| c.covers(rule.code, rule.name, line)).filter(|_| manifest.file == finding.file)?;
     (!comment.reason.is_empty()).then(|| comment.reason.clone())
 }
 

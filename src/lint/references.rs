@@ -79,8 +79,7 @@ impl Manifest {
         let variables = packages.flat_map(|(package, _)| {
             let env = self.get(&["spec", "packages", package, "env"]);
             let env = env.and_then(Value::as_array).into_iter().flatten();
-            env.enumerate()
-                .map(move |(index, variable)| (package, index, variable))
+            env.enumerate().map(move |(index, variable)| (package, index, variable))
         });
         let references = variables.flat_map(|(package, index, variable)| {
             ReferenceKind::ALL.into_iter().filter_map(move |kind| {

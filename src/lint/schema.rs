@@ -89,10 +89,7 @@ impl Schemas {
             let mut manifests = input.manifests();
             manifests.any(|m| m.flavor() == Some(flavor) && m.kind == kind)
         };
-        let given = self
-            .0
-            .iter()
-            .filter(|(flavor, kind, _)| is_given(*flavor, *kind));
+        let given = self.0.iter().filter(|(flavor, kind, _)| is_given(*flavor, *kind));
         let counted = given.map(|(_, kind, schema)| (kind, cel_rules(schema)));
         let unchecked = counted.filter(|(_, rules)| *rules > 0);
         unchecked
@@ -125,25 +122,16 @@ fn cel_rules(schema: &Value) -> usize {
         Value::Array(items) => items.iter().map(cel_rules).sum(),
         _ => 0,
     };
-    below
-        + schema["x-kubernetes-validations"]
-            .as_array()
-            .map_or(0, Vec::len)
+    below + schema["x-kubernetes-validations"].as_array().map_or(0, Vec::len)
 }
 
 /// Every violation in a manifest of either API; none for kinds that have no schema.
 pub fn violations(manifest: &Manifest, schemas: &Schemas) -> Vec<Violation> {
-    let schema = manifest
-        .flavor()
-        .and_then(|flavor| schemas.schema(flavor, &manifest.kind));
+    let schema = manifest.flavor().and_then(|flavor| schemas.schema(flavor, &manifest.kind));
     let Some(schema) = schema else {
         return Vec::new();
     };
-    let mut walk = Walk {
-        root: schema,
-        path: Vec::new(),
-        found: Vec::new(),
-    };
+    let mut walk = Walk { root: schema, path: Vec::new(), found: Vec::new() };
     walk.value(schema, &manifest.value);
     walk.found
 }
@@ -156,12 +144,7 @@ struct Walk<'s> {
 
 impl Walk<'_> {
     fn add(&mut self, kind: ViolationKind, message: String, fix: Option<String>) {
-        self.found.push(Violation {
-            path: self.path.clone(),
-            kind,
-            message,
-            fix,
-        });
+        self.found.push(Violation { path: self.path.clone(), kind, message, fix });
     }
 
     fn below(&mut self, key: &str, schema: &Value, value: &Value) {
@@ -290,10 +273,7 @@ impl Walk<'_> {
             let value = value.as_str().unwrap_or_default();
             let near = near(value, words.iter().copied());
             let fix = near.first().map(|word| format!("Did you mean {word}?"));
-            let message = format!(
-                "{field} must be one of {}, but is {value:?}",
-                words.join(", ")
-            );
+            let message = format!("{field} must be one of {}, but is {value:?}", words.join(", "));
             self.add(ViolationKind::Value, message, fix);
         }
         if let (Some(number), Some(minimum)) = (number, limit("minimum"))
@@ -314,9 +294,7 @@ impl Walk<'_> {
         if let (Some(length), Some(most)) = (length, schema["maxLength"].as_u64())
             && length as u64 > most
         {
-            wrong = Some(format!(
-                "has {length} characters; at most {most} are allowed"
-            ));
+            wrong = Some(format!("has {length} characters; at most {most} are allowed"));
         }
         if let (Some(text), Some(pattern)) = (value.as_str(), schema["pattern"].as_str())
             && Regex::new(pattern).is_ok_and(|pattern| !pattern.is_match(text))
@@ -344,19 +322,11 @@ fn place_of(root: &Value, key: &str) -> Option<String> {
     let spec = &root["properties"]["spec"]["properties"];
     let places = [
         ("spec", spec),
-        (
-            "spec.packages.NAME",
-            &spec["packages"]["additionalProperties"]["properties"],
-        ),
-        (
-            "spec.compartments[]",
-            &spec["compartments"]["items"]["properties"],
-        ),
+        ("spec.packages.NAME", &spec["packages"]["additionalProperties"]["properties"]),
+        ("spec.compartments[]", &spec["compartments"]["items"]["properties"]),
         ("metadata", &root["properties"]["metadata"]["properties"]),
     ];
-    let mut known = places
-        .into_iter()
-        .filter(|(_, properties)| properties.get(key).is_some());
+    let mut known = places.into_iter().filter(|(_, properties)| properties.get(key).is_some());
     let (place, _) = known.next()?;
     known.next().is_none().then(|| place.to_owned())
 }

@@ -55,15 +55,11 @@ pub(super) fn contains(wide: &LabelSelector, narrow: &LabelSelector) -> bool {
 }
 
 /// The values of a label, one of which every selected node has; `None` if the selector leaves them open.
-pub(super) fn required_values<'s>(
-    selector: &'s LabelSelector,
-    key: &str,
-) -> Option<Vec<&'s String>> {
+pub(super) fn required_values<'s>(selector: &'s LabelSelector, key: &str) -> Option<Vec<&'s String>> {
     if let Some(value) = selector.match_labels.get(key) {
         return Some(vec![value]);
     }
     let mut expressions = selector.match_expressions.iter();
-    let listed =
-        expressions.find(|r| r.key == key && r.operator == "In" && !r.values.is_empty())?;
+    let listed = expressions.find(|r| r.key == key && r.operator == "In" && !r.values.is_empty())?;
     Some(listed.values.iter().collect())
 }

@@ -46,8 +46,5 @@ fn covered(parsed: &Parsed, line: usize) -> Range {
     let ranges = || parsed.ranges.values().filter(|range| range.first >= line);
     let first = ranges().map(|range| range.first).min().unwrap_or(line);
     let last = ranges().filter(|range| range.first == first);
-    Range {
-        first,
-        last: last.map(|range| range.last).max().unwrap_or(line),
-    }
+    Range { first, last: last.map(|range| range.last).max().unwrap_or(line) }
 }

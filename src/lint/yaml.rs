@@ -99,10 +99,7 @@ pub fn parse(text: &str, first_line: usize) -> Result<Parsed, SyntaxError> {
         }
         // YAML cannot join surrogate pairs.
         Err(error) => match serde_json::from_str(text) {
-            Ok(value) => Ok(Parsed {
-                value,
-                ..Parsed::default()
-            }),
+            Ok(value) => Ok(Parsed { value, ..Parsed::default() }),
             Err(_) => Err(error),
         },
     }
@@ -125,20 +122,14 @@ struct Reader<'t> {
 
 impl<'t> Reader<'t> {
     fn error(&self, error: &ScanError) -> SyntaxError {
-        SyntaxError {
-            line: error.marker().line() + self.offset,
-            reason: error.info().to_owned(),
-        }
+        SyntaxError { line: error.marker().line() + self.offset, reason: error.info().to_owned() }
     }
 
     /// The next event that is not a comment.
     fn next(&mut self) -> Result<(Event<'t>, Span), SyntaxError> {
         loop {
             let Some(next) = self.events.next() else {
-                return Err(SyntaxError {
-                    line: self.last_line,
-                    reason: "unexpected end".to_owned(),
-                });
+                return Err(SyntaxError { line: self.last_line, reason: "unexpected end".to_owned() });
             };
             let (event, span) = next.map_err(|error| self.error(&error))?;
             let line = span.start.line() + self.offset;
@@ -171,10 +162,7 @@ impl<'t> Reader<'t> {
 
     fn value(&mut self, event: Event<'t>, span: Span, at: &str) -> Result<Value, SyntaxError> {
         let line = span.start.line() + self.offset;
-        self.parsed.ranges.entry(at.to_owned()).or_insert(Range {
-            first: line,
-            last: line,
-        });
+        self.parsed.ranges.entry(at.to_owned()).or_insert(Range { first: line, last: line });
         let (value, anchor) = match event {
             Event::Scalar(text, style, anchor, tag) => {
                 let text_tag = tag.is_some_and(|tag| tag.suffix() == "str");
@@ -183,11 +171,7 @@ impl<'t> Reader<'t> {
                     let end = span.end.line() + self.offset;
                     self.last_line = self.last_line.max(end.saturating_sub(1));
                 }
-                let value = if plain {
-                    scalar(&text)
-                } else {
-                    text.into_owned().into()
-                };
+                let value = if plain { scalar(&text) } else { text.into_owned().into() };
                 (value, anchor)
             }
             Event::SequenceStart(_, anchor, _) => {
@@ -245,10 +229,7 @@ impl<'t> Reader<'t> {
                 self.parsed.duplicates.push((below.clone(), line));
             }
             // The field begins at its key.
-            let range = Range {
-                first: line,
-                last: line,
-            };
+            let range = Range { first: line, last: line };
             self.parsed.ranges.insert(below.clone(), range);
             let (event, span) = self.next()?;
             let value = self.value(event, span, &below)?;
@@ -312,9 +293,7 @@ fn integer(text: &str) -> Option<Number> {
         _ => (10, digits),
     };
     let digits = Some(digits).filter(|digits| digits.starts_with(|c: char| c.is_digit(radix)))?;
-    i64::from_str_radix(&format!("{sign}{digits}"), radix)
-        .ok()
-        .map(Number::from)
+    i64::from_str_radix(&format!("{sign}{digits}"), radix).ok().map(Number::from)
 }
 
 fn float(text: &str) -> Option<Number> {
@@ -325,10 +304,7 @@ fn float(text: &str) -> Option<Number> {
     let number: f64 = text.parse().ok()?;
     // Go writes whole floats as integers.
     if number.fract() == 0.0 && number.abs() < 1e15 {
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "a whole number within range"
-        )]
+        #[expect(clippy::cast_possible_truncation, reason = "a whole number within range")]
         return Some(Number::from(number as i64));
     }
     Number::from_f64(number)

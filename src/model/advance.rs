@@ -125,22 +125,14 @@ impl<'a> Advance<'a> {
     fn new(model: Model<'a>, moments: Option<Vec<Moment<'a>>>) -> Advance<'a> {
         let pace = Pace::measure(model.cluster, &model.runs, &model.resources);
         let mut nodes = vec![Here::default(); model.cluster.nodes.items().len()];
-        let works = model
-            .resources
-            .iter()
-            .enumerate()
-            .map(|(number, resource)| {
-                let work = |(at, node): (usize, &&'a Node)| {
-                    let index = model.cluster.node_index(node);
-                    nodes[index].resources.push((number, at as u32));
-                    Work {
-                        node: index as u32,
-                        slower_than: 0.5,
-                        ..Work::default()
-                    }
-                };
-                resource.nodes.iter().enumerate().map(work).collect()
-            });
+        let works = model.resources.iter().enumerate().map(|(number, resource)| {
+            let work = |(at, node): (usize, &&'a Node)| {
+                let index = model.cluster.node_index(node);
+                nodes[index].resources.push((number, at as u32));
+                Work { node: index as u32, slower_than: 0.5, ..Work::default() }
+            };
+            resource.nodes.iter().enumerate().map(work).collect()
+        });
         let works = works.collect();
         let batches = model.resources.iter().map(|r| batches(&model, r)).collect();
         let open = |r: &Resource<'_>| r.places.iter().filter(|place| !place.complete).count();
@@ -183,13 +175,7 @@ impl<'a> Advance<'a> {
         let open = |resource: &&Resource<'a>| {
             let mut places = resource.places.iter();
             let pending = |place: &Place| resource.profile(place).pending;
-            places.any(|place| {
-                if resource.deleting {
-                    pending(place)
-                } else {
-                    !place.complete
-                }
-            })
+            places.any(|place| if resource.deleting { pending(place) } else { !place.complete })
         };
         let stuck = self.model.resources.iter().filter(open);
         let stuck = stuck.map(|resource| resource.skyhook.name()).collect();
@@ -236,9 +222,7 @@ impl<'a> Advance<'a> {
                     }
                     let own = |p: &SpecPackage<'_>| p.name == run.package;
                     let package = resource.packages.iter().position(own)?;
-                    let elapsed = run
-                        .created()
-                        .map(|at| taken_at.duration_since(at).as_secs_f64());
+                    let elapsed = run.created().map(|at| taken_at.duration_since(at).as_secs_f64());
                     let elapsed = elapsed.filter(|_| !unrecorded).unwrap_or(f64::INFINITY);
                     Some((package, run.stage.clone(), elapsed.max(0.0)))
                 });

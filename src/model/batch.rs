@@ -43,11 +43,7 @@ impl Counts {
 
     /// The counts once the nodes of the batch are complete.
     pub fn after_batch(self, batch: usize) -> Counts {
-        Counts {
-            complete: self.complete + batch as i64,
-            in_progress: 0,
-            ..self
-        }
+        Counts { complete: self.complete + batch as i64, in_progress: 0, ..self }
     }
 }
 

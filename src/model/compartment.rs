@@ -50,30 +50,15 @@ pub(super) fn compartments<'a>(
             selector,
             budget: budget.clone(),
             strategy,
-            state: state.unwrap_or_else(|| BatchState {
-                current_batch: 1,
-                ..BatchState::default()
-            }),
+            state: state.unwrap_or_else(|| BatchState { current_batch: 1, ..BatchState::default() }),
             members: Vec::new(),
         }
     };
     if skyhook.spec.deployment_policy.is_empty() {
         let budget = match &skyhook.spec.interruption_budget {
-            Budget {
-                percent: None,
-                count: None,
-            } => Budget {
-                percent: Some(100),
-                count: None,
-            },
+            Budget { percent: None, count: None } => Budget { percent: Some(100), count: None },
             // A percentage wins where both are set.
-            Budget {
-                percent: Some(percent),
-                ..
-            } => Budget {
-                percent: Some(*percent),
-                count: None,
-            },
+            Budget { percent: Some(percent), .. } => Budget { percent: Some(*percent), count: None },
             budget => budget.clone(),
         };
         let nodes = nodes as i64;
@@ -106,18 +91,12 @@ pub(super) fn assign(compartments: &mut [Compartment<'_>], nodes: &[&Node]) -> V
         let selector = c.selector.as_ref();
         selector.is_some_and(|selector| selector.matches(&node.labels))
     };
-    let mut ranks: Vec<usize> = (0..compartments.len())
-        .filter(|at| *at != default)
-        .collect();
+    let mut ranks: Vec<usize> = (0..compartments.len()).filter(|at| *at != default).collect();
     let rank = |at: &usize| {
         let compartment = &compartments[*at];
         let matched = nodes.iter().filter(|n| matches(compartment, n)).count() as i64;
         let safety = compartment.strategy.map_or(u8::MAX, |s| s.safety());
-        (
-            safety,
-            compartment.ceiling(matched.max(1)),
-            compartment.name,
-        )
+        (safety, compartment.ceiling(matched.max(1)), compartment.name)
     };
     ranks.sort_by_key(rank);
     let assigned: Vec<u16> = nodes

@@ -30,27 +30,18 @@ pub(super) fn apply<'a>(
             continue;
         }
         let slots = |profile: &Profile<'_>| profile.slots[at].clone();
-        if profiles
-            .iter()
-            .filter_map(slots)
-            .any(|s| s.stage.is_uninstall())
-        {
+        if profiles.iter().filter_map(slots).any(|s| s.stage.is_uninstall()) {
             continue;
         }
         let fails = profiles.iter().filter_map(slots).any(|slot| {
-            let configured = matches!(
-                slot.stage,
-                Stage::Config | Stage::Interrupt | Stage::PostInterrupt
-            );
+            let configured = matches!(slot.stage, Stage::Config | Stage::Interrupt | Stage::PostInterrupt);
             configured && slot.state == State::Erroring
         });
         let busy = |node: &&Node| {
             let mut here = runs.of(skyhook.name(), &node.name);
             here.any(|run| run.package == name && run.delays_interrupts())
         };
-        let complete = profiles
-            .iter()
-            .all(|profile| profile.package_complete(operator, packages, at))
+        let complete = profiles.iter().all(|profile| profile.package_complete(operator, packages, at))
             && !nodes.iter().any(busy);
         if !complete && !fails {
             continue;
@@ -67,11 +58,7 @@ pub(super) fn apply<'a>(
 }
 
 /// The ConfigMap that the operator made of the configMap of a package.
-fn recorded<'a>(
-    cluster: &'a Cluster,
-    skyhook: &Skyhook,
-    package: &SpecPackage<'_>,
-) -> Option<&'a ConfigMap> {
+fn recorded<'a>(cluster: &'a Cluster, skyhook: &Skyhook, package: &SpecPackage<'_>) -> Option<&'a ConfigMap> {
     if package.package.config_map.is_empty() {
         return None;
     }

@@ -84,27 +84,19 @@ pub enum PackageChange {
 
 /// The effects of an edit on custom resources. `live` is the cluster until then, `edited` the same with the edit; those that
 /// `edited` lacks have none, and so have all where the nodes were not read.
-pub fn effects<'a>(
-    live: &'a Cluster,
-    edited: &'a Cluster,
-    skyhooks: &[impl AsRef<str>],
-) -> Vec<Effects<'a>> {
+pub fn effects<'a>(live: &'a Cluster, edited: &'a Cluster, skyhooks: &[impl AsRef<str>]) -> Vec<Effects<'a>> {
     if edited.nodes.ok().is_none() {
         return Vec::new();
     }
     let model = Model::new(edited);
-    let known = skyhooks
-        .iter()
-        .filter_map(|name| model.resource(name.as_ref()));
+    let known = skyhooks.iter().filter_map(|name| model.resource(name.as_ref()));
     let mut all: Vec<Effects<'a>> = known.map(|resource| at_first(&model, resource)).collect();
     let interrupts: Vec<HashMap<&str, &str>> = all
         .iter()
         .filter_map(|effects| model.resource(effects.skyhook))
         .map(|resource| {
             let packages = resource.packages.iter();
-            packages
-                .filter_map(|p| Some((p.name, p.interrupt?)))
-                .collect()
+            packages.filter_map(|p| Some((p.name, p.interrupt?))).collect()
         })
         .collect();
     let timeline = model.timeline();
@@ -117,11 +109,7 @@ pub fn effects<'a>(
             continue;
         }
         let moments = timeline.moments.iter();
-        let own = Moments {
-            live,
-            edited,
-            all: moments.filter(|m| m.skyhook == effects.skyhook).collect(),
-        };
+        let own = Moments { live, edited, all: moments.filter(|m| m.skyhook == effects.skyhook).collect() };
         let was = live.skyhook(effects.skyhook);
         let is = edited.skyhook(effects.skyhook);
         let (before, after) = (was.into_iter(), is.into_iter());
@@ -143,10 +131,7 @@ pub fn effects<'a>(
             effects.remaining = None;
             effects.packages.iter_mut().for_each(|p| p.at_once = None);
         }
-        let stopped = matches!(
-            effects.stuck,
-            Some(WaitReason::Paused | WaitReason::Disabled)
-        );
+        let stopped = matches!(effects.stuck, Some(WaitReason::Paused | WaitReason::Disabled));
         let mut edits = effects.packages.iter();
         let waits = stopped && edits.any(|p| p.change == PackageChange::WithoutEffect);
         if !waits && !timeline.stuck.contains(&effects.skyhook) {
@@ -161,11 +146,7 @@ fn at_first<'a>(model: &Model<'a>, resource: &Resource<'a>) -> Effects<'a> {
     let sizes = resource.compartments.iter();
     let sizes = sizes.map(|c| {
         // The counters are those of a rollout that is over.
-        let fresh = BatchState {
-            completed_nodes: 0,
-            failed_nodes: 0,
-            ..c.state.clone()
-        };
+        let fresh = BatchState { completed_nodes: 0, failed_nodes: 0, ..c.state.clone() };
         c.batch_size(c.members.len() as i64, &fresh)
     });
     let skyhook = resource.skyhook.name();
@@ -177,11 +158,7 @@ fn at_first<'a>(model: &Model<'a>, resource: &Resource<'a>) -> Effects<'a> {
         evicted: None,
         refusing: BTreeMap::new(),
         allowed: (!partial).then(|| sizes.sum()),
-        waiting: if partial {
-            Vec::new()
-        } else {
-            waiting(model, skyhook)
-        },
+        waiting: if partial { Vec::new() } else { waiting(model, skyhook) },
         stuck: stuck(model, resource),
         unread: unread(model, skyhook),
         remaining: None,
@@ -205,8 +182,7 @@ fn is_config_map_unread(live: &Cluster, edited: &Cluster, skyhook: &str) -> bool
         return false;
     };
     let is_edited = |(name, package): (&str, &Package)| {
-        was.package(name)
-            .is_some_and(|was| was.config_map != package.config_map)
+        was.package(name).is_some_and(|was| was.config_map != package.config_map)
     };
     edited.config_maps.ok().is_none() && is.packages().any(is_edited)
 }
@@ -236,24 +212,14 @@ fn refusing<'a>(
 
 /// The custom resources that wait for this one, on a node or everywhere.
 fn waiting<'a>(model: &Model<'a>, skyhook: &str) -> Vec<&'a str> {
-    let named = |at: usize| {
-        model
-            .resources
-            .get(at)
-            .is_some_and(|r| r.skyhook.name() == skyhook)
-    };
+    let named = |at: usize| model.resources.get(at).is_some_and(|r| r.skyhook.name() == skyhook);
     let waits = |resource: &&Resource<'a>| {
-        let everywhere = resource
-            .gate
-            .is_some_and(|(first, _)| first.name() == skyhook);
+        let everywhere = resource.gate.is_some_and(|(first, _)| first.name() == skyhook);
         let mut open = resource.places.iter().filter(|place| !place.complete);
         everywhere || open.any(|place| named(usize::from(place.earlier)))
     };
     let resources = model.resources.iter();
-    resources
-        .filter(waits)
-        .map(|resource| resource.skyhook.name())
-        .collect()
+    resources.filter(waits).map(|resource| resource.skyhook.name()).collect()
 }
 
 /// What keeps the custom resource from going on on some node; first what keeps it on all.

@@ -56,9 +56,7 @@ use crate::api::Skyhook;
 use crate::cluster::{Cluster, Node, Pod};
 pub use action::Action;
 pub use at_once::AtOnce;
-pub use effects::{
-    Effects, PackageChange, PackageDocument, PackageEffect, RolloutDocument, effects,
-};
+pub use effects::{Effects, PackageChange, PackageDocument, PackageEffect, RolloutDocument, effects};
 pub use next_nodes::NextNodes;
 use operator::Operator;
 use place::{Place, Status};
@@ -89,14 +87,7 @@ impl<'a> Model<'a> {
         // Operator `BuildState`: by priority, then by name.
         skyhooks.sort_by_key(|s| s.order());
         let resources = resource::build(cluster, operator, &runs, skyhooks);
-        let mut model = Model {
-            cluster,
-            operator,
-            runs,
-            resources,
-            halt: None,
-            workloads: OnceCell::new(),
-        };
+        let mut model = Model { cluster, operator, runs, resources, halt: None, workloads: OnceCell::new() };
         model.halt = gates::halt(&model);
         model
     }
@@ -109,10 +100,7 @@ impl<'a> Model<'a> {
     }
 
     /// The progress of a custom resource on each node that it selects, in the operator's order of nodes.
-    pub fn all_progress(
-        &self,
-        skyhook: &str,
-    ) -> impl Iterator<Item = (&'a Node, NodeProgress<'a>)> {
+    pub fn all_progress(&self, skyhook: &str) -> impl Iterator<Item = (&'a Node, NodeProgress<'a>)> {
         let resource = self.resource(skyhook);
         resource.into_iter().flat_map(move |resource| {
             let nodes = resource.nodes.iter().enumerate();
@@ -126,9 +114,7 @@ impl<'a> Model<'a> {
             return Vec::new();
         };
         let compartments = resource.compartments.iter().enumerate();
-        compartments
-            .map(|(at, c)| (c.name, next_nodes::of(self, resource, at)))
-            .collect()
+        compartments.map(|(at, c)| (c.name, next_nodes::of(self, resource, at))).collect()
     }
 
     /// The compartments of a custom resource with their nodes, in the operator's order.
@@ -166,9 +152,7 @@ impl<'a> Model<'a> {
     /// How many nodes of a compartment the operator works on at once.
     pub fn nodes_at_once(&self, skyhook: &str, compartment: &str) -> AtOnce {
         let resource = self.resource(skyhook);
-        resource.map_or(AtOnce::Unknown, |resource| {
-            AtOnce::of(resource, compartment)
-        })
+        resource.map_or(AtOnce::Unknown, |resource| AtOnce::of(resource, compartment))
     }
 
     /// When a custom resource became complete on a node that it selects; `None` without such a time.

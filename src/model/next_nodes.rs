@@ -23,10 +23,7 @@ pub struct NextNodes<'a> {
 
 pub(super) fn of<'a>(model: &Model<'a>, resource: &Resource<'a>, index: usize) -> NextNodes<'a> {
     let compartment = &resource.compartments[index];
-    let none = NextNodes {
-        ordered: resource.ordered,
-        ..NextNodes::default()
-    };
+    let none = NextNodes { ordered: resource.ordered, ..NextNodes::default() };
     if model.halt.is_some() || !resource.acts() {
         return none;
     }
@@ -35,11 +32,7 @@ pub(super) fn of<'a>(model: &Model<'a>, resource: &Resource<'a>, index: usize) -
     let names = |nodes: Vec<u32>, count: usize| {
         let eligible = nodes.into_iter().filter(|at| place(at).eligible());
         let nodes: Vec<&Node> = eligible.map(|at| resource.nodes[at as usize]).collect();
-        NextNodes {
-            count: count.min(nodes.len()),
-            ordered: resource.ordered,
-            nodes,
-        }
+        NextNodes { count: count.min(nodes.len()), ordered: resource.ordered, nodes }
     };
     let take = |mut candidates: Vec<u32>, size: usize| {
         if resource.ordered {
@@ -49,22 +42,16 @@ pub(super) fn of<'a>(model: &Model<'a>, resource: &Resource<'a>, index: usize) -
     };
     // A new version, a new configuration and an uninstall begin on all nodes, regardless of the batch.
     let members = compartment.members.iter().copied();
-    let begins =
-        |place: &Place| resource.profile(place).begins && place.recorded != Status::InProgress;
+    let begins = |place: &Place| resource.profile(place).begins && place.recorded != Status::InProgress;
     let begin: Vec<u32> = members.filter(|at| begins(place(at))).collect();
     if !begin.is_empty() {
         let count = begin.len();
         return names(begin, count);
     }
-    let begun =
-        |at: &u32| place(at).recorded == Status::InProgress || place(at).status == Status::Erroring;
+    let begun = |at: &u32| place(at).recorded == Status::InProgress || place(at).status == Status::Erroring;
     let batch = match &resource.selections[index] {
         Selection::Stopped => return none,
-        Selection::New {
-            candidates,
-            size,
-            joining,
-        } => {
+        Selection::New { candidates, size, joining } => {
             let mut nodes: Vec<u32> = joining.iter().copied().filter(|at| !begun(at)).collect();
             let size = nodes.len() + (*size).min(candidates.len());
             nodes.extend(candidates);
@@ -82,8 +69,7 @@ pub(super) fn of<'a>(model: &Model<'a>, resource: &Resource<'a>, index: usize) -
     }
     // Before v0.20 the nodes of the batch that wait come once those in progress are complete.
     let siblings = compartment.members.iter().copied();
-    let waits =
-        |at: &u32| place(at).picked && place(at).eligible() && !place(at).complete && !begun(at);
+    let waits = |at: &u32| place(at).picked && place(at).eligible() && !place(at).complete && !begun(at);
     let siblings: Vec<u32> = siblings.filter(waits).collect();
     if !siblings.is_empty() {
         let count = siblings.len();
@@ -92,10 +78,7 @@ pub(super) fn of<'a>(model: &Model<'a>, resource: &Resource<'a>, index: usize) -
     // A permanently failed node keeps its slot, and the batch never ends.
     let picked = compartment.members.iter().filter(|at| place(at).picked);
     let batch_of = |at: &u32| !place(at).complete;
-    if picked
-        .chain(batch)
-        .any(|at| batch_of(at) && place(at).given_up)
-    {
+    if picked.chain(batch).any(|at| batch_of(at) && place(at).given_up) {
         return none;
     }
     let members = compartment.members.iter();
@@ -105,8 +88,5 @@ pub(super) fn of<'a>(model: &Model<'a>, resource: &Resource<'a>, index: usize) -
     let counts = Counts::new(compartment.members.iter().map(place));
     let state = compartment.evaluated(operator, counts.after_batch(in_batch.len()));
     let size = compartment.batch_size(compartment.members.len() as i64, &state);
-    take(
-        candidates(operator, compartment, &resource.places, &in_batch),
-        size,
-    )
+    take(candidates(operator, compartment, &resource.places, &in_batch), size)
 }

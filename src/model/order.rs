@@ -29,8 +29,6 @@ impl Order {
                 return open;
             }
         }
-        all.filter(|at| !self.depends_on[*at].is_empty())
-            .filter(ready)
-            .collect()
+        all.filter(|at| !self.depends_on[*at].is_empty()).filter(ready).collect()
     }
 }

@@ -60,9 +60,7 @@ impl Pace {
             let name = resource.skyhook.name();
             let condition = cluster.flavor().key(&format!("{name}/NotReady"));
             let nodes = resource.nodes.iter();
-            nodes
-                .map(|node| times(runs, resource, node, &condition))
-                .collect()
+            nodes.map(|node| times(runs, resource, node, &condition)).collect()
         };
         let all: Vec<Vec<Times>> = resources.iter().map(times).collect();
         for (at, (resource, nodes)) in resources.iter().zip(&all).enumerate() {
@@ -83,8 +81,7 @@ impl Pace {
             for package in 0..resource.packages.len() {
                 for stage in Stage::KNOWN.iter().copied().map(Stage::from) {
                     let usual = pace.measured(at, package, &stage);
-                    pace.usual
-                        .extend(usual.map(|usual| ((at, package, stage), usual)));
+                    pace.usual.extend(usual.map(|usual| ((at, package, stage), usual)));
                 }
             }
         }
@@ -131,10 +128,7 @@ impl Pace {
         let stages = own.map(|(_, durations)| durations).chain([&self.ratios]);
         let known = stages.filter(|durations| durations.len() >= FEW);
         let known = known.map(|durations| deviation(durations));
-        let pauses = self
-            .pauses
-            .iter()
-            .filter_map(|(at, pauses)| self.variation(*at, pauses));
+        let pauses = self.pauses.iter().filter_map(|(at, pauses)| self.variation(*at, pauses));
         match known.chain(pauses).reduce(f64::max) {
             Some(deviation) if deviation <= STEADY => 0.0,
             // Two standard deviations.
@@ -147,9 +141,7 @@ impl Pace {
     fn variation(&self, resource: usize, pauses: &[f64]) -> Option<f64> {
         let own = self.stages.iter();
         let own = own.filter(|((at, package, _), _)| *at == Some(resource) && package.is_some());
-        let stages: f64 = own
-            .filter_map(|(_, durations)| quantile(durations, 0.5))
-            .sum();
+        let stages: f64 = own.filter_map(|(_, durations)| quantile(durations, 0.5)).sum();
         Some((quantile(pauses, 0.9)? - quantile(pauses, 0.1)?) / 2.0 / stages.max(LEAST))
     }
 
@@ -169,9 +161,7 @@ impl Pace {
     fn learn_from_batches(&mut self, at: usize, resource: &Resource<'_>, nodes: &[Times]) {
         for compartment in &resource.compartments {
             let members = compartment.members.iter();
-            let mut ends: Vec<Timestamp> = members
-                .filter_map(|member| nodes[*member as usize].end)
-                .collect();
+            let mut ends: Vec<Timestamp> = members.filter_map(|member| nodes[*member as usize].end).collect();
             ends.sort_unstable();
             let size = usize::try_from(compartment.state.last_batch_size).unwrap_or(0);
             if size == 0 || size > ends.len() {
@@ -220,28 +210,16 @@ fn times<'a>(runs: &Runs<'a>, resource: &Resource<'a>, node: &Node, condition: &
     jobs.sort_by_key(|(created, _)| *created);
     let over = jobs.iter().enumerate().filter_map(|(at, (start, run))| {
         let completed = run.job?.status.completion_time?;
-        let package = resource
-            .packages
-            .iter()
-            .position(|p| p.name == run.package)?;
+        let package = resource.packages.iter().position(|p| p.name == run.package)?;
         let mut later = jobs[at + 1..].iter();
-        let follows =
-            |next: &PackageRun<'_>| next.package == run.package && follows(&run.stage, &next.stage);
+        let follows = |next: &PackageRun<'_>| next.package == run.package && follows(&run.stage, &next.stage);
         let next = later.find(|(_, next)| follows(next));
         let last = at + 1 == jobs.len();
         let next = next.map(|(created, _)| *created).or(end.filter(|_| last));
         let until = next.filter(|next| *next >= completed).unwrap_or(completed);
-        Some(Sample {
-            package,
-            stage: run.stage.clone(),
-            start: *start,
-            seconds: seconds(*start, until),
-        })
+        Some(Sample { package, stage: run.stage.clone(), start: *start, seconds: seconds(*start, until) })
     });
-    Times {
-        samples: over.collect(),
-        end,
-    }
+    Times { samples: over.collect(), end }
 }
 
 /// Whether a stage follows another one without a pause.
@@ -258,9 +236,7 @@ fn follows(stage: &Stage, next: &Stage) -> bool {
 /// When the custom resource became complete on a node.
 pub(super) fn completed(node: &Node, condition: &str) -> Option<Timestamp> {
     let condition = node.condition(condition)?;
-    condition
-        .last_transition_time
-        .filter(|_| condition.status == "False")
+    condition.last_transition_time.filter(|_| condition.status == "False")
 }
 
 /// The seconds between the first stage of each node and the last node that was complete before it.

@@ -38,12 +38,7 @@ impl<'a> SpecPackage<'a> {
 
     /// The stages of its installation.
     pub fn stages(&self) -> &'static [Stage] {
-        const ALL: [Stage; 4] = [
-            Stage::Apply,
-            Stage::Config,
-            Stage::Interrupt,
-            Stage::PostInterrupt,
-        ];
+        const ALL: [Stage; 4] = [Stage::Apply, Stage::Config, Stage::Interrupt, Stage::PostInterrupt];
         if self.interrupts() { &ALL } else { &ALL[..2] }
     }
 }
@@ -93,9 +88,7 @@ impl<'a> Profile<'a> {
             let slot = entry.map(Slot::read);
             profile.pending |= slot.is_some() && package.package.uninstall().enabled;
             let slot = match slot {
-                Some(slot) if handled && !operator.before(0, 16) => {
-                    profile.uninstalled(at, package, slot)
-                }
+                Some(slot) if handled && !operator.before(0, 16) => profile.uninstalled(at, package, slot),
                 slot => slot,
             };
             profile.slots.push(slot);
@@ -172,12 +165,7 @@ impl<'a> Profile<'a> {
     }
 
     /// Whether a package is complete.
-    pub fn package_complete(
-        &self,
-        operator: &Operator<'_>,
-        packages: &[SpecPackage<'_>],
-        at: usize,
-    ) -> bool {
+    pub fn package_complete(&self, operator: &Operator<'_>, packages: &[SpecPackage<'_>], at: usize) -> bool {
         let slot = self.slots[at].as_ref();
         slot.is_some_and(|slot| slot.complete(operator, packages[at].interrupts()))
     }
@@ -212,9 +200,8 @@ impl<'a> Profile<'a> {
 
     /// Completeness and due packages, once all slots are final.
     pub fn finish(&mut self, operator: &Operator<'_>, packages: &[SpecPackage<'a>], order: &Order) {
-        let complete: Vec<bool> = (0..packages.len())
-            .map(|at| self.package_complete(operator, packages, at))
-            .collect();
+        let complete: Vec<bool> =
+            (0..packages.len()).map(|at| self.package_complete(operator, packages, at)).collect();
         let in_cycle = |slot: &Option<Slot>| slot.as_ref().is_some_and(|s| s.stage.is_uninstall());
         let malformed = self.record.is_some_and(NodeRecord::is_malformed);
         // Operator `IsComplete`: a package that is uninstalled by `uninstall.apply` does not count.

@@ -163,14 +163,9 @@ impl fmt::Display for WaitReason<'_> {
             WaitReason::Taint(taint) => {
                 write!(f, "it does not tolerate the taint {}", taint.spelled())
             }
-            WaitReason::Earlier {
-                skyhook,
-                node,
-                everywhere: true,
-            } => write!(
-                f,
-                "{skyhook} must first finish on all of its nodes, and has not on {node}"
-            ),
+            WaitReason::Earlier { skyhook, node, everywhere: true } => {
+                write!(f, "{skyhook} must first finish on all of its nodes, and has not on {node}")
+            }
             WaitReason::Earlier { skyhook, .. } => write!(f, "{skyhook} runs first on the node"),
             WaitReason::PolicyMissing(name) => {
                 write!(f, "its deployment policy {name} does not exist")
@@ -195,28 +190,19 @@ impl fmt::Display for WaitReason<'_> {
                 ),
             },
             WaitReason::BatchSibling(node) => {
-                write!(
-                    f,
-                    "the operator continues once {node} is no longer in progress"
-                )
+                write!(f, "the operator continues once {node} is no longer in progress")
             }
-            WaitReason::Dependency {
-                package,
-                dependency,
-            } => write!(
-                f,
-                "{package} depends on {dependency}, which is not complete"
-            ),
+            WaitReason::Dependency { package, dependency } => {
+                write!(f, "{package} depends on {dependency}, which is not complete")
+            }
             WaitReason::NeverScheduled(package) => {
                 write!(f, "the operator does not look at {package} again")
             }
             WaitReason::Stage { package, stage } => write!(f, "stage {stage} of {package} runs"),
             WaitReason::Kubelet(pod) => write!(f, "the kubelet has not started {pod}"),
-            WaitReason::GivenUp {
-                package,
-                stage,
-                run,
-            } => write!(f, "stage {stage} of {package} has failed for good: {run}"),
+            WaitReason::GivenUp { package, stage, run } => {
+                write!(f, "stage {stage} of {package} has failed for good: {run}")
+            }
             WaitReason::ProtectedPod(pod) => {
                 write!(f, "{pod} forbids an interrupt while it runs on the node")
             }

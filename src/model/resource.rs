@@ -67,13 +67,7 @@ pub(super) fn build<'a>(
     let mut gate = None;
     let mut resources = Vec::with_capacity(skyhooks.len());
     for (at, skyhook) in skyhooks.into_iter().enumerate() {
-        let resource = Builder {
-            cluster,
-            operator,
-            runs,
-            skyhook,
-        }
-        .build(&mut earlier, at as u16, gate);
+        let resource = Builder { cluster, operator, runs, skyhook }.build(&mut earlier, at as u16, gate);
         if gate.is_none() && !resource.disabled && skyhook.gates_everywhere() {
             let mut places = resource.places.iter();
             let open = places.position(|place| !place.complete);
@@ -92,18 +86,12 @@ struct Builder<'b, 'a> {
 }
 
 impl<'a> Builder<'_, 'a> {
-    fn build(
-        &self,
-        earlier: &mut [u16],
-        index: u16,
-        gate: Option<(&'a Skyhook, &'a Node)>,
-    ) -> Resource<'a> {
+    fn build(&self, earlier: &mut [u16], index: u16, gate: Option<(&'a Skyhook, &'a Node)>) -> Resource<'a> {
         let skyhook = self.skyhook;
         let nodes = self.nodes();
         let packages = skyhook.packages();
-        let mut packages: Vec<SpecPackage<'a>> = packages
-            .map(|(name, package)| SpecPackage::new(skyhook, name, package))
-            .collect();
+        let mut packages: Vec<SpecPackage<'a>> =
+            packages.map(|(name, package)| SpecPackage::new(skyhook, name, package)).collect();
         let handled = skyhook.runs();
         let (profile_of, mut profiles) = self.profiles(&nodes, &packages, handled);
         if handled {
@@ -265,22 +253,14 @@ impl<'a> Builder<'_, 'a> {
             let (chosen, waiting): (Vec<u32>, Vec<u32>) = match &selection {
                 Selection::Stopped => (Vec::new(), Vec::new()),
                 Selection::Current(batch) => {
-                    let candidates = super::selection::candidates(
-                        &self.operator,
-                        compartment,
-                        &resource.places,
-                        batch,
-                    );
+                    let candidates =
+                        super::selection::candidates(&self.operator, compartment, &resource.places, batch);
                     let places = &resource.places;
                     let outside = candidates.into_iter();
                     let outside = outside.filter(|at| !places[*at as usize].picked);
                     (batch.clone(), outside.collect())
                 }
-                Selection::New {
-                    candidates,
-                    size,
-                    joining,
-                } => {
+                Selection::New { candidates, size, joining } => {
                     let size = (*size).min(candidates.len());
                     // Of an arbitrary order only a batch that takes all is certain.
                     let certain = resource.ordered || size == candidates.len();
@@ -310,7 +290,5 @@ fn order(packages: &[SpecPackage<'_>]) -> Order {
         });
         found.collect()
     });
-    Order {
-        depends_on: depends_on.collect(),
-    }
+    Order { depends_on: depends_on.collect() }
 }

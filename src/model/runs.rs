@@ -65,9 +65,7 @@ impl<'a> Runs<'a> {
     /// Whether the Job of a package stage was created for an older spec: the operator deletes it (operator
     /// `ValidateRunningPackages`). Interrupts stay.
     pub fn outdated(&self, run: &PackageRun<'_>, skyhook: &Skyhook) -> bool {
-        let created_for = run
-            .job
-            .and_then(|job| job.metadata.labels.get(&self.generation));
+        let created_for = run.job.and_then(|job| job.metadata.labels.get(&self.generation));
         self.flavor.executor() == Executor::Job
             && run.alive()
             && !run.interrupt

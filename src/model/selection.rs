@@ -25,11 +25,7 @@ pub(super) enum Selection {
 }
 
 /// Operator `GetNodesForNextBatch`.
-pub(super) fn select(
-    operator: &Operator<'_>,
-    compartment: &Compartment<'_>,
-    places: &[Place],
-) -> Selection {
+pub(super) fn select(operator: &Operator<'_>, compartment: &Compartment<'_>, places: &[Place]) -> Selection {
     let members = || compartment.members.iter().copied();
     let place = |at: &u32| &places[*at as usize];
     let counts = Counts::new(members().map(|at| &places[at as usize]));
@@ -103,11 +99,7 @@ fn new_batch(
     let total = compartment.members.len() as i64;
     let size = compartment.batch_size(total, state);
     let candidates = candidates(operator, compartment, places, &joining);
-    Selection::New {
-        size: size.saturating_sub(joining.len()),
-        candidates,
-        joining,
-    }
+    Selection::New { size: size.saturating_sub(joining.len()), candidates, joining }
 }
 
 /// The nodes that a new batch may take, in the order in which it takes them.

@@ -38,11 +38,7 @@ impl SpecError {
 
     /// The path to the wrong entry of the field, if there is one.
     pub fn path_with_key(&self) -> Vec<&str> {
-        self.path
-            .iter()
-            .chain(&self.key)
-            .map(String::as_str)
-            .collect()
+        self.path.iter().chain(&self.key).map(String::as_str).collect()
     }
 }
 
@@ -75,12 +71,7 @@ pub fn spec_errors(skyhook: &Skyhook) -> Vec<SpecError> {
     }
     for (name, package) in skyhook.packages() {
         let mut add = |kind, field: &[&str], key: Option<&str>, why: &str| {
-            add(
-                kind,
-                &[&["spec", "packages", name], field].concat(),
-                key,
-                why,
-            );
+            add(kind, &[&["spec", "packages", name], field].concat(), key, why);
         };
         if !is_package_name(name) {
             let why = "is not a valid package name";
@@ -96,12 +87,7 @@ pub fn spec_errors(skyhook: &Skyhook) -> Vec<SpecError> {
         }
         if package.uninstall().apply && !package.uninstall().enabled {
             let why = "sets apply without enabled";
-            add(
-                SpecErrorKind::ApplyWithoutEnabled,
-                &["uninstall"],
-                Some("apply"),
-                why,
-            );
+            add(SpecErrorKind::ApplyWithoutEnabled, &["uninstall"], Some("apply"), why);
         }
         if let Some(why) = package.resources.as_ref().and_then(broken_resources) {
             add(SpecErrorKind::Resources, &["resources"], None, why);
@@ -115,22 +101,12 @@ pub fn spec_errors(skyhook: &Skyhook) -> Vec<SpecError> {
             } else {
                 continue;
             };
-            add(
-                SpecErrorKind::Dependency,
-                &["dependsOn"],
-                Some(dependency),
-                &why,
-            );
+            add(SpecErrorKind::Dependency, &["dependsOn"], Some(dependency), &why);
         }
         for key in package.config_interrupts.keys() {
             if !has_config_key(package, key) {
                 let why = format!("references {key}, which matches no key of configMap");
-                add(
-                    SpecErrorKind::ConfigInterrupt,
-                    &["configInterrupts"],
-                    Some(key),
-                    &why,
-                );
+                add(SpecErrorKind::ConfigInterrupt, &["configInterrupts"], Some(key), &why);
             }
         }
     }
@@ -138,14 +114,11 @@ pub fn spec_errors(skyhook: &Skyhook) -> Vec<SpecError> {
 }
 
 fn is_valid_selector(selector: &LabelSelector) -> bool {
-    selector
-        .match_expressions
-        .iter()
-        .all(|r| match r.operator.as_str() {
-            "In" | "NotIn" => !r.values.is_empty(),
-            "Exists" | "DoesNotExist" => r.values.is_empty(),
-            _ => false,
-        })
+    selector.match_expressions.iter().all(|r| match r.operator.as_str() {
+        "In" | "NotIn" => !r.values.is_empty(),
+        "Exists" | "DoesNotExist" => r.values.is_empty(),
+        _ => false,
+    })
 }
 
 /// `^[a-z][-a-z0-9]{0,41}[a-z]$`
@@ -155,18 +128,15 @@ pub fn is_package_name(name: &str) -> bool {
     (2..=43).contains(&bytes.len())
         && ends(bytes.first())
         && ends(bytes.last())
-        && bytes
-            .iter()
-            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-')
+        && bytes.iter().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-')
 }
 
 /// A semantic version as Go reads it: one to three numbers, a leading `v` or none. Only three numbers may have a
 /// pre-release or build metadata.
 pub fn is_version(text: &str) -> bool {
     let text = text.strip_prefix('v').unwrap_or(text);
-    let number = |n: &str| {
-        n.bytes().all(|b| b.is_ascii_digit()) && !n.is_empty() && (n == "0" || !n.starts_with('0'))
-    };
+    let number =
+        |n: &str| n.bytes().all(|b| b.is_ascii_digit()) && !n.is_empty() && (n == "0" || !n.starts_with('0'));
     let numbers: Vec<&str> = text.split('.').collect();
     match numbers.len() {
         1 | 2 => numbers.into_iter().all(number),
@@ -185,15 +155,10 @@ fn broken_resources(resources: &Value) -> Option<&'static str> {
         .map(|(request, limit)| (of(request), of(limit)));
     let set = pairs.iter().flat_map(|(r, l)| [r, l]).flatten().count();
     if !matches!(set, 0 | 4) {
-        return Some(
-            "sets some but not all of cpuRequest, cpuLimit, memoryRequest and memoryLimit",
-        );
+        return Some("sets some but not all of cpuRequest, cpuLimit, memoryRequest and memoryLimit");
     }
     for (request, limit) in pairs {
-        let amounts = (
-            request.and_then(quantity::parse),
-            limit.and_then(quantity::parse),
-        );
+        let amounts = (request.and_then(quantity::parse), limit.and_then(quantity::parse));
         let (Some(request), Some(limit)) = amounts else {
             continue;
         };
@@ -218,8 +183,5 @@ pub fn go_version(text: &str) -> Option<semver::Version> {
         Ok(version) => version,
         Err(_) => semver::Version::parse(&(text.to_owned() + &".0".repeat(missing))).ok()?,
     };
-    Some(semver::Version {
-        build: semver::BuildMetadata::EMPTY,
-        ..full
-    })
+    Some(semver::Version { build: semver::BuildMetadata::EMPTY, ..full })
 }

@@ -68,12 +68,7 @@ impl Slot {
 
 /// The step for a package (operator `ProcessInterrupt`, then `ApplyPackage`). `wins`: the interrupt of this package
 /// serves all that are due on the node.
-pub(super) fn step(
-    operator: &Operator<'_>,
-    slot: Option<&Slot>,
-    interrupts: bool,
-    wins: bool,
-) -> Step {
+pub(super) fn step(operator: &Operator<'_>, slot: Option<&Slot>, interrupts: bool, wins: bool) -> Step {
     let next = slot.and_then(|slot| slot.next(operator, interrupts));
     if interrupts {
         if let Some(slot) = slot {
@@ -85,11 +80,7 @@ pub(super) fn step(
             if matches!(slot.stage, Stage::Interrupt | Stage::UninstallInterrupt)
                 && slot.state != State::Complete
             {
-                return if slot.active() {
-                    Step::Interrupt
-                } else {
-                    Step::Wait
-                };
+                return if slot.active() { Step::Interrupt } else { Step::Wait };
             }
         }
         if next == Some(Stage::Interrupt) {
@@ -97,10 +88,7 @@ pub(super) fn step(
         }
     }
     let resumed = slot.map(|slot| &slot.stage).filter(|stage| {
-        matches!(
-            stage,
-            Stage::Config | Stage::Upgrade | Stage::Uninstall | Stage::UninstallInterrupt
-        )
+        matches!(stage, Stage::Config | Stage::Upgrade | Stage::Uninstall | Stage::UninstallInterrupt)
     });
     // A stage that does not follow another one starts with a drain where the package interrupts the node.
     let drains = interrupts && next.as_ref().is_none_or(|stage| *stage == Stage::Apply);

@@ -24,30 +24,19 @@ enum Growth {
 impl Strategy {
     /// The fixed strategy equivalent to an `interruptionBudget` (operator `createLegacyDefaultCompartment`).
     pub fn fixed(initial: i64) -> Strategy {
-        Strategy {
-            growth: Growth::Fixed,
-            initial,
-            threshold: 100,
-            safety_limit: 50,
-            failure_threshold: None,
-        }
+        Strategy { growth: Growth::Fixed, initial, threshold: 100, safety_limit: 50, failure_threshold: None }
     }
 
     /// Absent fields have the defaults that the webhook fills in.
     pub fn read(value: &Value) -> Option<Strategy> {
         let kinds = ["fixed", "linear", "exponential"];
-        let (kind, fields) = kinds
-            .iter()
-            .find_map(|kind| Some((*kind, value.get(kind)?)).filter(|(_, v)| !v.is_null()))?;
+        let (kind, fields) =
+            kinds.iter().find_map(|kind| Some((*kind, value.get(kind)?)).filter(|(_, v)| !v.is_null()))?;
         let number = |name: &str| fields.get(name).and_then(Value::as_i64);
         Some(Strategy {
             growth: match kind {
-                "linear" => Growth::Linear {
-                    delta: number("delta").unwrap_or(1),
-                },
-                "exponential" => Growth::Exponential {
-                    factor: number("growthFactor").unwrap_or(2),
-                },
+                "linear" => Growth::Linear { delta: number("delta").unwrap_or(1) },
+                "exponential" => Growth::Exponential { factor: number("growthFactor").unwrap_or(2) },
                 _ => Growth::Fixed,
             },
             initial: number("initialBatch").unwrap_or(1),
@@ -80,9 +69,7 @@ impl Strategy {
             _ if total == 0 => return 0,
             Growth::Linear { delta } if last > 0 && shrinks() => (last - delta).max(1),
             Growth::Linear { delta } if last > 0 => last + delta,
-            Growth::Exponential { factor } if last > 0 && factor > 0 && shrinks() => {
-                (last / factor).max(1)
-            }
+            Growth::Exponential { factor } if last > 0 && factor > 0 && shrinks() => (last / factor).max(1),
             Growth::Exponential { factor } if last > 0 && factor > 0 => (last * factor).min(total),
             _ => self.initial,
         };

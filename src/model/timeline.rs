@@ -77,10 +77,7 @@ impl Timeline<'_> {
     }
 
     fn until(&self, seconds: f64) -> Remaining {
-        Remaining {
-            seconds,
-            uncertainty: self.uncertainty,
-        }
+        Remaining { seconds, uncertainty: self.uncertainty }
     }
 }
 
@@ -93,8 +90,7 @@ pub fn remaining(cluster: &Cluster, skyhook: &str) -> Option<Remaining> {
 /// `~6m`, or a range where the times of nodes vary: `5m to 20m`.
 impl fmt::Display for Remaining {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [low, high] =
-            [1.0 - self.uncertainty, 1.0 + self.uncertainty].map(|x| rounded(self.seconds * x));
+        let [low, high] = [1.0 - self.uncertainty, 1.0 + self.uncertainty].map(|x| rounded(self.seconds * x));
         if self.uncertainty == 0.0 || low == high {
             return write!(f, "~{:#}", rounded(self.seconds));
         }

@@ -16,13 +16,7 @@ use crate::cluster::{Certainty, PackageRun, Source};
 impl<'a> NodeProgress<'a> {
     /// Something keeps the custom resource from its next action.
     pub(super) fn held(state: ProgressState, reason: WaitReason<'a>) -> NodeProgress<'a> {
-        NodeProgress {
-            state,
-            next_action: None,
-            reason,
-            since: None,
-            queue: None,
-        }
+        NodeProgress { state, next_action: None, reason, since: None, queue: None }
     }
 
     /// The next reconcile acts.
@@ -34,11 +28,7 @@ impl<'a> NodeProgress<'a> {
     }
 }
 
-pub(super) fn progress<'a>(
-    model: &Model<'a>,
-    resource: &Resource<'a>,
-    index: usize,
-) -> NodeProgress<'a> {
+pub(super) fn progress<'a>(model: &Model<'a>, resource: &Resource<'a>, index: usize) -> NodeProgress<'a> {
     let at = At::new(model, resource, index);
     if at.place.complete && !resource.deleting {
         return complete(&at);
@@ -48,17 +38,11 @@ pub(super) fn progress<'a>(
     }
     let progress = gates::first(&at).unwrap_or_else(|| due(&at));
     // What runs ends, and nothing follows until someone allows it.
-    if matches!(
-        progress.reason,
-        WaitReason::Paused | WaitReason::Disabled | WaitReason::Ignored
-    ) {
+    if matches!(progress.reason, WaitReason::Paused | WaitReason::Disabled | WaitReason::Ignored) {
         return progress;
     }
     match running(&at) {
-        Some(run) => NodeProgress {
-            next_action: progress.next_action,
-            ..run
-        },
+        Some(run) => NodeProgress { next_action: progress.next_action, ..run },
         None => progress,
     }
 }
@@ -73,10 +57,7 @@ fn complete<'a>(at: &At<'_, 'a>) -> NodeProgress<'a> {
         (false, true) => None,
         (false, false) => Some(Action::MarkComplete),
     };
-    NodeProgress {
-        next_action,
-        ..NodeProgress::held(ProgressState::Complete, WaitReason::Nothing)
-    }
+    NodeProgress { next_action, ..NodeProgress::held(ProgressState::Complete, WaitReason::Nothing) }
 }
 
 /// The operator's action on Jobs and Pods of the custom resource, before any gate.
@@ -109,15 +90,9 @@ fn running<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     let run = at.runs().find(|run| run.alive() && !suspended(run))?;
     let reason = match run.unacknowledged() {
         Some(pod) => WaitReason::Kubelet(pod),
-        None => WaitReason::Stage {
-            package: run.package.clone(),
-            stage: run.stage.clone(),
-        },
+        None => WaitReason::Stage { package: run.package.clone(), stage: run.stage.clone() },
     };
-    Some(NodeProgress {
-        since: run.created(),
-        ..NodeProgress::held(ProgressState::Running, reason)
-    })
+    Some(NodeProgress { since: run.created(), ..NodeProgress::held(ProgressState::Running, reason) })
 }
 
 /// The first action among the packages that are due on a chosen node (operator `RunSkyhookPackages`).
@@ -152,10 +127,7 @@ fn take_up<'a>(at: &At<'_, 'a>, index: usize, step: &Step) -> NodeProgress<'a> {
     // Operator `PodExists`: of Pods also those that have ended.
     let exists = at.runs().filter(own).find(|run| run.delays_interrupts());
     if let Some(run) = exists.filter(|run| run.alive()) {
-        let reason = WaitReason::Stage {
-            package: run.package.clone(),
-            stage: run.stage.clone(),
-        };
+        let reason = WaitReason::Stage { package: run.package.clone(), stage: run.stage.clone() };
         return NodeProgress::held(ProgressState::Running, reason);
     }
     let mut own = at.runs().filter(own);
@@ -172,10 +144,7 @@ fn take_up<'a>(at: &At<'_, 'a>, index: usize, step: &Step) -> NodeProgress<'a> {
             if *drains && let Some(held) = gates::drain::check(at) {
                 return held;
             }
-            NodeProgress::acts(Action::StartStage {
-                package: name,
-                stage: stage.clone(),
-            })
+            NodeProgress::acts(Action::StartStage { package: name, stage: stage.clone() })
         }
         Step::Interrupt => gates::interrupt::check(at).unwrap_or_else(|| {
             NodeProgress::acts(Action::Interrupt {
@@ -197,8 +166,7 @@ impl<'a> Resource<'a> {
     /// Whether a stage is over without success and nothing repeats it: its Job has failed and the node state has it as
     /// erroring at this stage, or its Pod has ended.
     pub fn gives_up(&self, state: &Profile<'a>, run: &PackageRun<'a>) -> bool {
-        run.given_up()
-            && (run.job.is_none() || self.is_at(state, run, |slot| slot.state == State::Erroring))
+        run.given_up() && (run.job.is_none() || self.is_at(state, run, |slot| slot.state == State::Erroring))
     }
 
     /// Whether a stage has ended and the operator has not recorded the outcome in the node state.
@@ -207,17 +175,10 @@ impl<'a> Resource<'a> {
     }
 
     /// Whether the package of a run is recorded at its stage, in such a state.
-    fn is_at(
-        &self,
-        state: &Profile<'a>,
-        run: &PackageRun<'a>,
-        such: impl Fn(&Slot) -> bool,
-    ) -> bool {
+    fn is_at(&self, state: &Profile<'a>, run: &PackageRun<'a>, such: impl Fn(&Slot) -> bool) -> bool {
         let mut packages = self.packages.iter();
         let own = |p: &SpecPackage<'a>| p.name == run.package && p.package.version == run.version;
-        let slot = packages
-            .position(own)
-            .and_then(|at| state.slots[at].as_ref());
+        let slot = packages.position(own).and_then(|at| state.slots[at].as_ref());
         slot.is_some_and(|slot| slot.stage == run.stage && such(slot))
     }
 }

@@ -41,10 +41,7 @@ pub enum Change {
     /// The taints of a node, whole.
     Taints { from: Vec<Value>, to: Vec<Value> },
     /// Node conditions, whole, taken off or put back.
-    Conditions {
-        remove: Vec<Value>,
-        restore: Vec<Value>,
-    },
+    Conditions { remove: Vec<Value>, restore: Vec<Value> },
     /// Deletes the object; `was` is the object to recreate on undo, where that makes sense. It is set when the object
     /// is read, right before the deletion.
     Delete { was: Option<Box<Value>> },
@@ -84,9 +81,7 @@ impl Change {
             Change::Conditions { remove, restore } => {
                 let line = |verb: &str, c: &Value| format!("{verb} condition {}", kind_of(c));
                 let removed = remove.iter().map(|c| line("remove", c));
-                removed
-                    .chain(restore.iter().map(|c| line("restore", c)))
-                    .collect()
+                removed.chain(restore.iter().map(|c| line("restore", c))).collect()
             }
             Change::Taints { from, to } => taints::describe(from, to),
             Change::Delete { .. } => vec!["delete".to_owned()],
@@ -123,9 +118,7 @@ impl Change {
                 patch(vec![test(&at, json!(entry)), remove])
             }
             Change::Conditions { remove, restore } => {
-                let gone = remove
-                    .iter()
-                    .map(|c| json!({"type": kind_of(c), "$patch": "delete"}));
+                let gone = remove.iter().map(|c| json!({"type": kind_of(c), "$patch": "delete"}));
                 let conditions: Vec<Value> = gone.chain(restore.iter().cloned()).collect();
                 let mut body = json!({"status": {"conditions": conditions}});
                 if let Some(uid) = &target.uid {
@@ -179,9 +172,8 @@ impl Change {
             Change::Taints { to, .. } => taints::write(to, object),
             Change::Conditions { remove, restore } => {
                 if let Some(list) = list_mut(object, "/status/conditions") {
-                    let named = |c: &Value, among: &[Value]| {
-                        among.iter().any(|other| kind_of(other) == kind_of(c))
-                    };
+                    let named =
+                        |c: &Value, among: &[Value]| among.iter().any(|other| kind_of(other) == kind_of(c));
                     list.retain(|c| !named(c, remove) && !named(c, restore));
                     list.extend(restore.iter().cloned());
                 }
@@ -200,14 +192,10 @@ impl Change {
             Change::Release(hold) => Change::Hold(hold.inverse()),
             Change::Spec(fields) => Change::Spec(fields::inverse(fields)),
             Change::Status(fields) => Change::Status(fields::inverse(fields)),
-            Change::Conditions { remove, restore } => Change::Conditions {
-                remove: restore.clone(),
-                restore: remove.clone(),
-            },
-            Change::Taints { from, to } => Change::Taints {
-                from: to.clone(),
-                to: from.clone(),
-            },
+            Change::Conditions { remove, restore } => {
+                Change::Conditions { remove: restore.clone(), restore: remove.clone() }
+            }
+            Change::Taints { from, to } => Change::Taints { from: to.clone(), to: from.clone() },
             // Where others hold it as well, it did not go with this one.
             Change::Finalizer { was, .. } => {
                 let was = was.as_deref().filter(|was| recreate::held_by_one(was))?;
@@ -262,9 +250,9 @@ impl Change {
                     None => Rebased::Done,
                 }
             }
-            Change::Taints { from, to } => wrap(taints::rebase(from, to, object), |(from, to)| {
-                Change::Taints { from, to }
-            }),
+            Change::Taints { from, to } => {
+                wrap(taints::rebase(from, to, object), |(from, to)| Change::Taints { from, to })
+            }
             Change::Conditions { .. } => {
                 let mut after = object.clone();
                 match self.apply_to(&mut after) {
@@ -281,9 +269,7 @@ impl Change {
         match (self, sent) {
             (Change::Metadata(now), Change::Metadata(sent)) => Change::Metadata(now.and_sent(sent)),
             (Change::Spec(now), Change::Spec(sent)) => Change::Spec(fields::and_sent(now, sent)),
-            (Change::Status(now), Change::Status(sent)) => {
-                Change::Status(fields::and_sent(now, sent))
-            }
+            (Change::Status(now), Change::Status(sent)) => Change::Status(fields::and_sent(now, sent)),
             _ => self.clone(),
         }
     }
@@ -344,9 +330,7 @@ impl Change {
             Change::Hold(hold) | Change::Release(hold) => hold.tests().into_iter().collect(),
             Change::Spec(fields) | Change::Status(fields) => fields::tests(fields),
             Change::Taints { from, .. } => taints::tests(from),
-            Change::Finalizer { entry, index, .. } => {
-                BTreeMap::from([(finalizer(*index), json!(entry))])
-            }
+            Change::Finalizer { entry, index, .. } => BTreeMap::from([(finalizer(*index), json!(entry))]),
             Change::Conditions { .. } | Change::Delete { .. } => BTreeMap::new(),
             Change::Create(_) => BTreeMap::from([(String::new(), Value::Null)]),
         }

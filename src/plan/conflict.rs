@@ -17,24 +17,19 @@ impl Step {
             return None;
         }
         // Equal changes agree. They are compared last: the texts of node states are long, and mostly equal.
-        self.place_of_contradiction(other)
-            .filter(|_| self.change != other.change)
+        self.place_of_contradiction(other).filter(|_| self.change != other.change)
     }
 
     fn place_of_contradiction(&self, other: &Step) -> Option<String> {
         match (&self.change, &other.change) {
             (Change::Delete { .. }, Change::Delete { .. }) => None,
-            (Change::Delete { .. }, _) | (_, Change::Delete { .. }) => {
-                Some("the whole object".to_owned())
-            }
+            (Change::Delete { .. }, _) | (_, Change::Delete { .. }) => Some("the whole object".to_owned()),
             (Change::Metadata(a), Change::Metadata(b)) => metadata(a, b),
             (Change::Hold(hold) | Change::Release(hold), Change::Metadata(edits))
             | (Change::Metadata(edits), Change::Hold(hold) | Change::Release(hold)) => {
                 metadata(hold.edits(), edits)
             }
-            (Change::Spec(a), Change::Spec(b)) | (Change::Status(a), Change::Status(b)) => {
-                fields(a, b)
-            }
+            (Change::Spec(a), Change::Spec(b)) | (Change::Status(a), Change::Status(b)) => fields(a, b),
             (Change::Taints { .. }, Change::Taints { .. }) => Some("spec.taints".to_owned()),
             _ => None,
         }
@@ -42,31 +37,24 @@ impl Step {
 }
 
 fn metadata(a: &Metadata, b: &Metadata) -> Option<String> {
-    if a.unschedulable.is_some()
-        && b.unschedulable
-            .is_some_and(|to| Some(to) != a.unschedulable)
-    {
+    if a.unschedulable.is_some() && b.unschedulable.is_some_and(|to| Some(to) != a.unschedulable) {
         return Some("spec.unschedulable".to_owned());
     }
     edits(&a.annotations, &b.annotations).or_else(|| edits(&a.labels, &b.labels))
 }
 
 fn edits(a: &BTreeMap<String, Edit>, b: &BTreeMap<String, Edit>) -> Option<String> {
-    let both = a
-        .iter()
-        .filter_map(|(key, edit)| Some((key, edit, b.get(key)?)));
+    let both = a.iter().filter_map(|(key, edit)| Some((key, edit, b.get(key)?)));
     let mut apart = both.filter(|(_, a, b)| !agree(a, b));
     apart.next().map(|(key, ..)| key.clone())
 }
 
 fn agree(a: &Edit, b: &Edit) -> bool {
     match (&a.on_conflict, &b.on_conflict) {
-        (OnConflict::MoveEntries(ours), OnConflict::MoveEntries(theirs)) => {
-            ours.iter().all(|one| {
-                let mut same = theirs.iter().filter(|other| other.entry == one.entry);
-                same.all(|other| other.to == one.to)
-            })
-        }
+        (OnConflict::MoveEntries(ours), OnConflict::MoveEntries(theirs)) => ours.iter().all(|one| {
+            let mut same = theirs.iter().filter(|other| other.entry == one.entry);
+            same.all(|other| other.to == one.to)
+        }),
         _ => a.to == b.to,
     }
 }
@@ -74,11 +62,7 @@ fn agree(a: &Edit, b: &Edit) -> bool {
 fn fields(a: &[Field], b: &[Field]) -> Option<String> {
     for one in a {
         for other in b {
-            let (short, long) = if one.path.len() <= other.path.len() {
-                (one, other)
-            } else {
-                (other, one)
-            };
+            let (short, long) = if one.path.len() <= other.path.len() { (one, other) } else { (other, one) };
             let Some(below) = long.path.strip_prefix(short.path.as_slice()) else {
                 continue;
             };
@@ -106,17 +90,11 @@ mod tests {
     }
 
     fn label(to: Option<&str>) -> Step {
-        step(Change::Metadata(
-            Metadata::default().label("key", Edit::new(Some("old"), to)),
-        ))
+        step(Change::Metadata(Metadata::default().label("key", Edit::new(Some("old"), to))))
     }
 
     fn entry(name: &str, to: Option<State>) -> Step {
-        let at = |state| At {
-            stage: Stage::Apply,
-            state,
-            text: String::new(),
-        };
+        let at = |state| At { stage: Stage::Apply, state, text: String::new() };
         let one = Move {
             entry: name.to_owned(),
             from: Some(at(State::Erroring)),
@@ -124,11 +102,8 @@ mod tests {
             onward: false,
             retried: false,
         };
-        let edit =
-            Edit::new(Some("all"), Some(name)).on_conflict(OnConflict::MoveEntries(vec![one]));
-        step(Change::Metadata(
-            Metadata::default().annotation("nodeState", edit),
-        ))
+        let edit = Edit::new(Some("all"), Some(name)).on_conflict(OnConflict::MoveEntries(vec![one]));
+        step(Change::Metadata(Metadata::default().annotation("nodeState", edit)))
     }
 
     fn status(path: &[&str], to: Option<Value>) -> Step {
@@ -144,37 +119,22 @@ mod tests {
             (label(None), label(Some("new")), Some("key")),
             (entry("a|1", None), entry("b|1", None), None),
             (entry("a|1", None), entry("a|1", None), None),
-            (
-                entry("a|1", None),
-                entry("a|1", Some(State::Complete)),
-                Some("nodeState"),
-            ),
+            (entry("a|1", None), entry("a|1", Some(State::Complete)), Some("nodeState")),
             (delete(), delete(), None),
             (delete(), label(None), Some("the whole object")),
-            (
-                status(&["status", "places"], None),
-                status(&["status", "places", "gpu-1"], None),
-                None,
-            ),
+            (status(&["status", "places"], None), status(&["status", "places", "gpu-1"], None), None),
             (
                 status(&["status", "batch"], Some(json!({"at": 1}))),
                 status(&["status", "batch", "at"], Some(json!(2))),
                 Some("status.batch.at"),
             ),
-            (
-                status(&["status", "a"], None),
-                status(&["status", "b"], Some(json!(1))),
-                None,
-            ),
+            (status(&["status", "a"], None), status(&["status", "b"], Some(json!(1))), None),
         ] {
             let apart = apart.map(str::to_owned);
             assert_eq!(a.contradicts(&b), apart, "{a:?} {b:?}");
             assert_eq!(b.contradicts(&a), apart, "{b:?} {a:?}");
         }
-        let elsewhere = Step {
-            target: Target::node("gpu-2", None),
-            ..label(Some("new"))
-        };
+        let elsewhere = Step { target: Target::node("gpu-2", None), ..label(Some("new")) };
         assert_eq!(label(None).contradicts(&elsewhere), None);
     }
 }

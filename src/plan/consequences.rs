@@ -72,11 +72,7 @@ impl Consequences {
             (self.skips_uninstall, "uninstalls do not run"),
             (self.loses_record, "installation records are lost"),
         ];
-        let does: Vec<&str> = all
-            .iter()
-            .filter(|(does, _)| *does)
-            .map(|(_, what)| *what)
-            .collect();
+        let does: Vec<&str> = all.iter().filter(|(does, _)| *does).map(|(_, what)| *what).collect();
         if grade < Grade::B4 || does.is_empty() {
             return grade.meaning().to_owned();
         }

@@ -106,19 +106,13 @@ fn place_of(entry: Option<&Entry>) -> Place<'_> {
 }
 
 fn words(place: Place<'_>) -> String {
-    place.map_or("absent".to_owned(), |(stage, state)| {
-        format!("{stage}/{state}")
-    })
+    place.map_or("absent".to_owned(), |(stage, state)| format!("{stage}/{state}"))
 }
 
 impl Move {
     /// Preview line.
     pub(super) fn describe(&self) -> String {
-        let (entry, from, to) = (
-            &self.entry,
-            place(self.from.as_ref()),
-            place(self.to.as_ref()),
-        );
+        let (entry, from, to) = (&self.entry, place(self.from.as_ref()), place(self.to.as_ref()));
         match (from, to) {
             (Some(_), None) => format!("remove entry {entry} ({})", words(from)),
             (None, _) => format!("add entry {entry} ({})", words(to)),
@@ -135,9 +129,9 @@ impl Move {
     pub(super) fn on_state(&self, key: &str, state: &NodeState) -> Option<String> {
         match &self.to {
             None => state.without(&self.entry).and_then(|(_, text)| text),
-            Some(to) if self.from.is_some() => state
-                .with_stage(&self.entry, &to.stage, &to.state)
-                .map(|(_, text)| text),
+            Some(to) if self.from.is_some() => {
+                state.with_stage(&self.entry, &to.stage, &to.state).map(|(_, text)| text)
+            }
             Some(to) if holds_one_package(key) => Some(to.text.clone()),
             Some(to) => state.with_entry(key, &self.entry, &to.text),
         }
@@ -147,11 +141,7 @@ impl Move {
 impl Edit {
     /// An edit that requires the old value.
     pub fn new(from: Option<&str>, to: Option<&str>) -> Edit {
-        Edit {
-            from: from.map(str::to_owned),
-            to: to.map(str::to_owned),
-            on_conflict: OnConflict::Fail,
-        }
+        Edit { from: from.map(str::to_owned), to: to.map(str::to_owned), on_conflict: OnConflict::Fail }
     }
 
     pub fn on_conflict(mut self, on_conflict: OnConflict) -> Edit {
@@ -161,11 +151,7 @@ impl Edit {
 
     /// The edit that takes this one back.
     pub fn inverse(&self) -> Edit {
-        Edit {
-            from: self.to.clone(),
-            to: self.from.clone(),
-            on_conflict: self.on_conflict.inverse(),
-        }
+        Edit { from: self.to.clone(), to: self.from.clone(), on_conflict: self.on_conflict.inverse() }
     }
 
     /// Rebases the edit onto the current value.
@@ -198,9 +184,7 @@ impl Edit {
             }
             OnConflict::MoveEntries(moves) => match replay(key, now, moves) {
                 Ok(None) => Rebased::Done,
-                Ok(Some((to, moves))) => {
-                    Rebased::Same(onto(to).on_conflict(OnConflict::MoveEntries(moves)))
-                }
+                Ok(Some((to, moves))) => Rebased::Same(onto(to).on_conflict(OnConflict::MoveEntries(moves))),
                 Err(why) => Rebased::Moved(why),
             },
             OnConflict::Fail | OnConflict::ReplaceCommandPause => {
@@ -259,9 +243,8 @@ fn went_on(key: &str, before: Option<&str>, now: Option<&str>) -> bool {
         let is = now.entry(&was.key);
         is.is_some() && (place_of(is) == place_of(Some(was)) || was.state != State::Erroring)
     };
-    let not_uninstalled_since = |is: &Entry| {
-        !is.stage.is_uninstall() || place_of(before.entry(&is.key)) == place_of(Some(is))
-    };
+    let not_uninstalled_since =
+        |is: &Entry| !is.stage.is_uninstall() || place_of(before.entry(&is.key)) == place_of(Some(is));
     before.malformed().is_empty()
         && now.malformed().is_empty()
         && before.entries().iter().all(as_before)

@@ -74,10 +74,7 @@ fn outcome(rollout: &RolloutDocument, package: &PackageDocument) -> String {
 /// Whether it begins on all nodes, regardless of the batch (operator `HandleVersionChange`, `HandleConfigUpdates`,
 /// `HandleUninstallRequests`).
 fn begins_everywhere(package: &PackageDocument) -> bool {
-    let everywhere = matches!(
-        package.change,
-        PackageChange::Configure | PackageChange::Uninstall
-    );
+    let everywhere = matches!(package.change, PackageChange::Configure | PackageChange::Uninstall);
     everywhere || package.stages.contains(&Stage::Upgrade.to_string())
 }
 
@@ -91,11 +88,8 @@ fn of_nodes(rollout: &RolloutDocument) -> Vec<(&'static str, String)> {
             None => format!("{nodes} cordoned; their pods were not read"),
         };
         for refusing in &rollout.refusing_budgets {
-            drains += &format!(
-                "; budget {} refuses on {}",
-                refusing.budget,
-                plural(refusing.nodes.len(), "node")
-            );
+            drains +=
+                &format!("; budget {} refuses on {}", refusing.budget, plural(refusing.nodes.len(), "node"));
         }
         lines.push(("drains", drains));
     }
@@ -107,10 +101,7 @@ fn of_nodes(rollout: &RolloutDocument) -> Vec<(&'static str, String)> {
     if let Some(stuck) = &rollout.stuck {
         lines.push(("end", format!("never, as it is now: {stuck}")));
     } else if let (Some(seconds), Some(uncertainty)) = (rollout.estimate, rollout.uncertainty) {
-        let remaining = Remaining {
-            seconds,
-            uncertainty,
-        };
+        let remaining = Remaining { seconds, uncertainty };
         let time = format!("{remaining}, at the pace of earlier stages");
         lines.push(("time", time));
     }

@@ -15,17 +15,9 @@ pub struct Field {
     /// The members to go through, from the top of the object: one at least.
     #[serde(deserialize_with = "not_empty")]
     pub path: Vec<String>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub from: Option<Value>,
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub to: Option<Value>,
     /// The handling of a changed old value.
     #[serde(default, skip_serializing_if = "OnConflict::is_fail")]
@@ -53,12 +45,7 @@ impl Field {
         from: Option<Value>,
         to: Option<Value>,
     ) -> Field {
-        Field {
-            path: path.into_iter().map(Into::into).collect(),
-            from,
-            to,
-            on_conflict: OnConflict::Fail,
-        }
+        Field { path: path.into_iter().map(Into::into).collect(), from, to, on_conflict: OnConflict::Fail }
     }
 
     /// An edit that is valid for any old value.
@@ -91,9 +78,7 @@ pub(super) fn tests(fields: &[Field]) -> BTreeMap<String, Value> {
 
 pub(super) fn operations(fields: &[Field]) -> Vec<Value> {
     let tests = tests(fields).into_iter().map(|(p, v)| test(&p, v));
-    let changes = fields
-        .iter()
-        .filter_map(|f| change(&pointer(&f.path), f.from.as_ref(), f.to.as_ref()));
+    let changes = fields.iter().filter_map(|f| change(&pointer(&f.path), f.from.as_ref(), f.to.as_ref()));
     tests.chain(changes).collect()
 }
 
@@ -136,16 +121,9 @@ pub(super) fn rebase(fields: &[Field], object: &Value) -> Rebased<Vec<Field>> {
                 Some(_) => format!("{name} has changed"),
             });
         }
-        now.push(Field {
-            from: here,
-            ..field.clone()
-        });
+        now.push(Field { from: here, ..field.clone() });
     }
-    if now.is_empty() {
-        Rebased::Done
-    } else {
-        Rebased::Same(now)
-    }
+    if now.is_empty() { Rebased::Done } else { Rebased::Same(now) }
 }
 
 /// The first field that the server did not store, from its response to the write.
@@ -173,18 +151,13 @@ fn differs(path: &mut Vec<String>, stored: Option<&Value>, sent: &Value) -> Opti
             differs
         });
     }
-    (stored.unwrap_or(&Value::Null) != sent).then(|| Unstored {
-        path: path.clone(),
-        stored: stored.cloned(),
-    })
+    (stored.unwrap_or(&Value::Null) != sent).then(|| Unstored { path: path.clone(), stored: stored.cloned() })
 }
 
 /// Adds fields sent before that were dropped because the object already has them.
 pub(super) fn and_sent(now: &[Field], sent: &[Field]) -> Vec<Field> {
     let newer = |old: &Field| now.iter().find(|f| f.path == old.path).cloned();
-    let both = sent
-        .iter()
-        .map(|old| newer(old).unwrap_or_else(|| old.clone()));
+    let both = sent.iter().map(|old| newer(old).unwrap_or_else(|| old.clone()));
     both.collect()
 }
 

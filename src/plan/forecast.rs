@@ -109,8 +109,7 @@ fn carry_out(after: &mut Cluster, step: &Step, waited: bool) {
     let target = &step.target;
     match target.kind {
         Kind::Node => {
-            let (Some(nodes), Some(edit)) = (after.nodes.held_mut(), node_edit(&step.change))
-            else {
+            let (Some(nodes), Some(edit)) = (after.nodes.held_mut(), node_edit(&step.change)) else {
                 return;
             };
             let at = nodes.binary_search_by(|node| node.name.as_str().cmp(&target.name));
@@ -125,8 +124,7 @@ fn carry_out(after: &mut Cluster, step: &Step, waited: bool) {
             };
             match &step.change {
                 Change::Delete { .. } => {
-                    skyhooks
-                        .retain(|s| s.name() != target.name || !s.metadata.finalizers.is_empty());
+                    skyhooks.retain(|s| s.name() != target.name || !s.metadata.finalizers.is_empty());
                     let own = skyhooks.iter_mut().filter(|s| s.name() == target.name);
                     own.for_each(|s| s.metadata.deletion_timestamp = Some(taken_at));
                 }
@@ -162,10 +160,7 @@ fn node_edit(change: &Change) -> Option<NodeEdit<'_>> {
         Change::Metadata(metadata) => Some(of_metadata(metadata)),
         Change::Taints { to, .. } => {
             let taints: Vec<Taint> = serde_json::from_value(json!(to)).ok()?;
-            Some(NodeEdit {
-                taints: Some(taints),
-                ..NodeEdit::default()
-            })
+            Some(NodeEdit { taints: Some(taints), ..NodeEdit::default() })
         }
         _ => None,
     }
@@ -182,9 +177,7 @@ fn of_metadata(metadata: &Metadata) -> NodeEdit<'_> {
 
 fn values(edits: &BTreeMap<String, Edit>) -> Vec<(&str, Option<&str>)> {
     let edits = edits.iter().filter(|(_, edit)| edit.from != edit.to);
-    edits
-        .map(|(key, edit)| (key.as_str(), edit.to.as_deref()))
-        .collect()
+    edits.map(|(key, edit)| (key.as_str(), edit.to.as_deref())).collect()
 }
 
 /// The custom resource after a change; `None` if the change was to remove its last finalizer during its deletion.
@@ -223,20 +216,9 @@ fn write_status(status: &mut SkyhookStatus, field: &Field) {
         }
         (["status", "nodePriority"], None) => status.node_priority.clear(),
         (["status", "nodePriority", node], None) => {
-            status
-                .node_priority
-                .retain(|name, _| name.as_str() != *node);
+            status.node_priority.retain(|name, _| name.as_str() != *node);
         }
-        (
-            [
-                "status",
-                "compartmentStatuses",
-                name,
-                "batchState",
-                rest @ ..,
-            ],
-            Some(to),
-        ) => {
+        (["status", "compartmentStatuses", name, "batchState", rest @ ..], Some(to)) => {
             let Some(compartment) = status.compartment_statuses.get_mut(*name) else {
                 return;
             };

@@ -53,9 +53,7 @@ impl Plan {
             // A stage without invertible steps is dropped, and with it its wait.
             let repeats = mirrored.steps.iter().any(|s| s.inverse().is_some());
             let until = mirrored.until.clone().filter(|until| {
-                repeats
-                    && until.counts_for_the_way_back()
-                    && !waits_for_what_comes_back(until, &steps)
+                repeats && until.counts_for_the_way_back() && !waits_for_what_comes_back(until, &steps)
             });
             let last = self.stages.len() - 1;
             stages.push(PlanStage {
@@ -111,8 +109,7 @@ fn before(stages: &[PlanStage], number: usize) -> Vec<usize> {
 /// Whether the stage waits for the deletion of an object that no step deletes.
 fn waits_for_what_comes_back(until: &WaitFor, steps: &[Step]) -> bool {
     let deletes = |step: &Step| {
-        matches!(step.change, Change::Delete { .. })
-            && step.target.names_the_place_of(&until.target)
+        matches!(step.change, Change::Delete { .. }) && step.target.names_the_place_of(&until.target)
     };
     until.condition == WaitCondition::Gone && !steps.iter().any(deletes)
 }
@@ -157,10 +154,7 @@ mod tests {
     #[test]
     fn a_graph_is_taken_back_from_its_ends() {
         let (back, _) = diamond().inverse();
-        assert_eq!(
-            order(&back),
-            ["d after ", "c after d", "b after d", "a after c and b"]
-        );
+        assert_eq!(order(&back), ["d after ", "c after d", "b after d", "a after c and b"]);
         let mut list = diamond();
         list.stages.iter_mut().for_each(|s| s.after = None);
         let (back, _) = list.inverse();
@@ -171,9 +165,7 @@ mod tests {
     fn what_came_after_a_stage_that_is_left_out_comes_after_what_that_came_after() {
         let left = |out: &[&str]| {
             let mut stages = diamond().stages;
-            retain_stages(&mut stages, |s| {
-                !out.contains(&s.steps[0].target.name.as_str())
-            });
+            retain_stages(&mut stages, |s| !out.contains(&s.steps[0].target.name.as_str()));
             order(&stages)
         };
         assert_eq!(left(&["a"]), ["b after ", "c after ", "d after b and c"]);
@@ -184,11 +176,8 @@ mod tests {
     #[test]
     fn a_stage_is_relied_on_by_what_waits_after_it() {
         let mut plan = diamond();
-        plan.stages[1].until = Some(WaitFor {
-            target: Target::node("b", None),
-            condition: WaitCondition::Gone,
-            at_most: 1,
-        });
+        plan.stages[1].until =
+            Some(WaitFor { target: Target::node("b", None), condition: WaitCondition::Gone, at_most: 1 });
         let relied_on: Vec<bool> = (0..4).map(|n| plan.is_relied_on(n)).collect();
         assert_eq!(relied_on, [true, true, false, false]);
     }
@@ -200,29 +189,16 @@ mod tests {
             let was = Some(Box::new(serde_json::json!({"metadata": {"name": name}})));
             let step = Step::new(target.clone(), Change::Delete { was }, "a test");
             PlanStage {
-                until: Some(WaitFor {
-                    target,
-                    condition: WaitCondition::Gone,
-                    at_most: 1,
-                }),
+                until: Some(WaitFor { target, condition: WaitCondition::Gone, at_most: 1 }),
                 after: Some(Vec::new()),
                 ..PlanStage::of(vec![step])
             }
         };
-        let plan = Plan {
-            stages: vec![delete("a"), delete("b")],
-            ..Plan::default()
-        };
+        let plan = Plan { stages: vec![delete("a"), delete("b")], ..Plan::default() };
         let (back, lost) = plan.inverse();
         assert_eq!((back.len(), lost.len()), (2, 0));
         assert!(back.iter().all(|s| s.until.is_none()), "{back:?}");
-        assert!(
-            Plan {
-                stages: back,
-                ..Plan::default()
-            }
-            .is_in_order()
-        );
+        assert!(Plan { stages: back, ..Plan::default() }.is_in_order());
     }
 
     #[test]

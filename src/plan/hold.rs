@@ -51,11 +51,7 @@ impl Hold {
         let back = |key: &str| now(key).filter(|_| instead_of.is_none());
         let edits = |first: bool| {
             let edit = |at: &str, to: &str| {
-                if first {
-                    Edit::new(now(at), Some(to))
-                } else {
-                    Edit::new(Some(to), back(at))
-                }
+                if first { Edit::new(now(at), Some(to)) } else { Edit::new(Some(to), back(at)) }
             };
             Metadata::default()
                 .annotation(key, edit(key, "true"))
@@ -76,10 +72,7 @@ impl Hold {
     /// The end of a hold that was left behind.
     pub fn end(key: &str, found: &Found<'_>) -> Hold {
         let [_, end] = Hold::around(key, found.purpose, |_| None, Some(found.text));
-        Hold {
-            holder: Some(found.text.to_owned()),
-            ..end
-        }
+        Hold { holder: Some(found.text.to_owned()), ..end }
     }
 
     pub fn edits(&self) -> &Metadata {
@@ -100,10 +93,7 @@ impl Hold {
 
     /// The end of this hold and of no other, where it is known whose it is.
     pub(super) fn end_of_itself(&self) -> Option<Hold> {
-        Some(Hold {
-            holder: Some(self.holder.clone()?),
-            ..self.inverse()
-        })
+        Some(Hold { holder: Some(self.holder.clone()?), ..self.inverse() })
     }
 
     pub fn kept(&self) -> Option<&str> {
@@ -168,19 +158,16 @@ impl Hold {
             Some("true") if !reason_is_ours => {
                 Some("someone else set another reason for the pause".to_owned())
             }
-            Some("true") => manager(object, &self.key)
-                .map(|other| format!("{other} also paused the custom resource")),
+            Some("true") => {
+                manager(object, &self.key).map(|other| format!("{other} also paused the custom resource"))
+            }
             _ => None,
         };
         let pause = match (&kept, now(&self.key).as_deref()) {
             (None, Some("true")) => back(&self.key),
             _ => now(&self.key),
         };
-        let reason = if reason_is_ours {
-            back(REASON)
-        } else {
-            now(REASON)
-        };
+        let reason = if reason_is_ours { back(REASON) } else { now(REASON) };
         let edits = [(self.key.as_str(), pause), (REASON, reason), (HOLDER, None)];
         let mut end = self.onto(object, edits);
         end.kept = kept;
@@ -203,9 +190,7 @@ impl Hold {
         }
         Hold {
             edits: now,
-            version: lookup(object, VERSION)
-                .and_then(Value::as_str)
-                .map(str::to_owned),
+            version: lookup(object, VERSION).and_then(Value::as_str).map(str::to_owned),
             ..self.clone()
         }
     }
@@ -216,20 +201,10 @@ impl Hold {
             // The values of another hold are not restored.
             let to = edit.from.clone().filter(|_| self.instead_of.is_none());
             let from = edit.to.clone();
-            (
-                key.clone(),
-                Edit {
-                    from,
-                    to,
-                    ..Edit::new(None, None)
-                },
-            )
+            (key.clone(), Edit { from, to, ..Edit::new(None, None) })
         });
         Hold {
-            edits: Metadata {
-                annotations: edits.collect(),
-                ..Metadata::default()
-            },
+            edits: Metadata { annotations: edits.collect(), ..Metadata::default() },
             // Where it was not ended, the way back begins with it.
             instead_of: self.holder.clone(),
             holder: None,
@@ -270,9 +245,8 @@ fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
 fn manager(object: &Value, key: &str) -> Option<String> {
     let field = format!("f:{key}");
     let all = object["metadata"]["managedFields"].as_array()?;
-    let mut owners = all
-        .iter()
-        .filter(|entry| !entry["fieldsV1"]["f:metadata"]["f:annotations"][&field].is_null());
+    let mut owners =
+        all.iter().filter(|entry| !entry["fieldsV1"]["f:metadata"]["f:annotations"][&field].is_null());
     let other = owners.find(|entry| entry["manager"] != FIELD_MANAGER)?;
     other["manager"].as_str().map(str::to_owned)
 }

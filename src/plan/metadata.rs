@@ -68,10 +68,7 @@ impl Metadata {
     }
 
     fn maps(&self) -> [(&'static str, &BTreeMap<String, Edit>, bool); 2] {
-        [
-            ("annotations", &self.annotations, self.no_annotations),
-            ("labels", &self.labels, self.no_labels),
-        ]
+        [("annotations", &self.annotations, self.no_annotations), ("labels", &self.labels, self.no_labels)]
     }
 
     /// The old values, by pointer; null for absent.
@@ -98,26 +95,14 @@ impl Metadata {
     }
 
     pub(super) fn operations(&self) -> Vec<Value> {
-        let mut operations: Vec<Value> = self
-            .tests()
-            .iter()
-            .map(|(p, v)| test(p, v.clone()))
-            .collect();
+        let mut operations: Vec<Value> = self.tests().iter().map(|(p, v)| test(p, v.clone())).collect();
         for (map, edits, missing) in self.maps() {
             if missing && edits.values().any(|e| e.to.is_some()) {
-                operations
-                    .push(json!({"op": "add", "path": pointer(&["metadata", map]), "value": {}}));
+                operations.push(json!({"op": "add", "path": pointer(&["metadata", map]), "value": {}}));
             }
             for (key, edit) in edits {
-                let (from, to) = (
-                    edit.from.clone().map(Value::from),
-                    edit.to.clone().map(Value::from),
-                );
-                operations.extend(change(
-                    &pointer(&["metadata", map, key]),
-                    from.as_ref(),
-                    to.as_ref(),
-                ));
+                let (from, to) = (edit.from.clone().map(Value::from), edit.to.clone().map(Value::from));
+                operations.extend(change(&pointer(&["metadata", map, key]), from.as_ref(), to.as_ref()));
             }
         }
         if let Some(to) = self.unschedulable {
@@ -143,9 +128,7 @@ impl Metadata {
 
     pub(super) fn inverse(&self) -> Metadata {
         let back = |edits: &BTreeMap<String, Edit>| {
-            let inverse = edits
-                .iter()
-                .map(|(key, edit)| (key.clone(), edit.inverse()));
+            let inverse = edits.iter().map(|(key, edit)| (key.clone(), edit.inverse()));
             inverse.collect()
         };
         Metadata {
@@ -171,8 +154,7 @@ impl Metadata {
         let mut moved = Vec::new();
         for (map, edits, _) in self.maps() {
             for (key, edit) in edits {
-                let here =
-                    lookup(object, &pointer(&["metadata", map, key])).and_then(Value::as_str);
+                let here = lookup(object, &pointer(&["metadata", map, key])).and_then(Value::as_str);
                 match edit.rebase(key, here) {
                     Rebased::Same(edit) if map == "labels" => {
                         now.labels.insert(key.clone(), edit);
@@ -228,10 +210,8 @@ impl Metadata {
         }
         match self.unschedulable {
             Some(true) => lines.push("cordon".to_owned()),
-            Some(false) if self.uncordon.unproven => lines.push(
-                "uncordon, if the node's managedFields show that the operator cordoned it"
-                    .to_owned(),
-            ),
+            Some(false) if self.uncordon.unproven => lines
+                .push("uncordon, if the node's managedFields show that the operator cordoned it".to_owned()),
             Some(false) => lines.push("uncordon".to_owned()),
             None => {}
         }

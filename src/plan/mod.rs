@@ -97,11 +97,7 @@ pub struct PlanStage {
 impl Plan {
     /// A plan without steps yet; the subject is the name that a user types to confirm it.
     pub fn new(title: impl Into<String>, subject: &str) -> Plan {
-        Plan {
-            title: title.into(),
-            subject: subject.to_owned(),
-            ..Plan::default()
-        }
+        Plan { title: title.into(), subject: subject.to_owned(), ..Plan::default() }
     }
 
     /// Adds a stage of these steps after the others, unless there are none.
@@ -137,10 +133,8 @@ impl Plan {
     /// Whether the step makes an object that another step of the plan has removed by then.
     pub fn makes_again(&self, step: &Step) -> bool {
         let removes = |other: &Step| {
-            matches!(
-                other.change,
-                Change::Delete { .. } | Change::Finalizer { .. }
-            ) && other.target.names_the_place_of(&step.target)
+            matches!(other.change, Change::Delete { .. } | Change::Finalizer { .. })
+                && other.target.names_the_place_of(&step.target)
         };
         matches!(step.change, Change::Create(_)) && self.steps().any(removes)
     }
@@ -149,8 +143,7 @@ impl Plan {
     pub fn works_on_what_it_makes(&self, step: &Step) -> bool {
         let before = self.steps().take_while(|other| !std::ptr::eq(*other, step));
         let makes = |other: &Step| {
-            matches!(other.change, Change::Create(_))
-                && other.target.names_the_place_of(&step.target)
+            matches!(other.change, Change::Create(_)) && other.target.names_the_place_of(&step.target)
         };
         // Most targets are nodes, which no plan creates.
         step.target.kind.comes_back() && before.into_iter().any(makes)
@@ -171,10 +164,7 @@ impl Plan {
 
     /// The names of the nodes that are written to, sorted.
     pub fn nodes(&self) -> BTreeSet<&str> {
-        self.steps()
-            .filter(|s| s.target.kind == Kind::Node)
-            .map(|s| s.target.name.as_str())
-            .collect()
+        self.steps().filter(|s| s.target.kind == Kind::Node).map(|s| s.target.name.as_str()).collect()
     }
 
     /// The permissions that the plan needs: verb, group, resource, subresource and namespace.
@@ -184,9 +174,7 @@ impl Plan {
 
     /// The names of the objects that a permission is needed for.
     pub fn needed_for(&self, permission: &Permission) -> BTreeSet<&str> {
-        let needing = self
-            .steps()
-            .filter(|s| s.permissions().contains(permission));
+        let needing = self.steps().filter(|s| s.permissions().contains(permission));
         needing.map(|step| step.target.name.as_str()).collect()
     }
 
@@ -207,9 +195,6 @@ impl Plan {
 
 impl PlanStage {
     pub fn of(steps: Vec<Step>) -> PlanStage {
-        PlanStage {
-            steps,
-            ..PlanStage::default()
-        }
+        PlanStage { steps, ..PlanStage::default() }
     }
 }

@@ -16,10 +16,7 @@ impl Permission {
     /// The command that checks the permission.
     pub fn question(&self) -> String {
         let dot = if self.group.is_empty() { "" } else { "." };
-        let mut words = format!(
-            "kubectl auth can-i {} {}{dot}{}",
-            self.verb, self.resource, self.group
-        );
+        let mut words = format!("kubectl auth can-i {} {}{dot}{}", self.verb, self.resource, self.group);
         if let Some(subresource) = self.subresource {
             words.push_str(&format!(" --subresource={subresource}"));
         }

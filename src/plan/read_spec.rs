@@ -33,10 +33,7 @@ impl ReadSpec {
             all.retain(|read| read.target.name == plan.subject);
         }
         let changes_spec = |change: &Change| {
-            matches!(
-                change,
-                Change::Spec(_) | Change::Finalizer { .. } | Change::Delete { .. }
-            )
+            matches!(change, Change::Spec(_) | Change::Finalizer { .. } | Change::Delete { .. })
         };
         all.retain(|read| {
             let mut steps = plan.steps();

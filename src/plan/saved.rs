@@ -73,10 +73,7 @@ impl SavedPlan {
     /// It is something else, of another format, or was edited.
     pub fn parse(text: &str) -> Result<SavedPlan, SavedError> {
         let mut document: Value = serde_json::from_str(text)?;
-        let Header {
-            format,
-            digest: written,
-        } = Header::deserialize(&document)?;
+        let Header { format, digest: written } = Header::deserialize(&document)?;
         if format != FORMAT {
             return Err(SavedError::Format(format));
         }

@@ -86,12 +86,10 @@ impl Step {
     /// The custom resource whose deletion waits for the removed entries.
     pub fn owner_of_removed(&self) -> Option<Target> {
         let annotation = &self.stays_removed.first()?.annotation;
-        ApiFlavor::ALL
-            .into_iter()
-            .find_map(|flavor| match NodeKey::parse(flavor, annotation)? {
-                NodeKey::NodeState { skyhook, .. } => Some(Target::skyhook(flavor, skyhook, None)),
-                _ => None,
-            })
+        ApiFlavor::ALL.into_iter().find_map(|flavor| match NodeKey::parse(flavor, annotation)? {
+            NodeKey::NodeState { skyhook, .. } => Some(Target::skyhook(flavor, skyhook, None)),
+            _ => None,
+        })
     }
 
     /// What goes to the server.
@@ -188,11 +186,7 @@ impl Step {
                 "the server did not store {name}: the CustomResourceDefinition {} is older than this field{}; install the one \
                  of the running operator",
                 self.target.kind.definition(),
-                if path.iter().any(|member| member == "uninstall") {
-                    " (operator v0.16)"
-                } else {
-                    ""
-                }
+                if path.iter().any(|member| member == "uninstall") { " (operator v0.16)" } else { "" }
             ),
         })
     }
@@ -207,10 +201,7 @@ impl Step {
 
     /// This step together with an earlier form of it that may have been carried out.
     pub fn and_sent(&self, sent: &Step) -> Step {
-        Step {
-            change: self.change.and_sent(&sent.change),
-            ..self.clone()
-        }
+        Step { change: self.change.and_sent(&sent.change), ..self.clone() }
     }
 
     /// The step that takes this one back.
@@ -218,10 +209,9 @@ impl Step {
         Some(Step {
             target: match self.change {
                 // A recreated object has another uid.
-                Change::Delete { .. } | Change::Finalizer { .. } => Target {
-                    uid: None,
-                    ..self.target.clone()
-                },
+                Change::Delete { .. } | Change::Finalizer { .. } => {
+                    Target { uid: None, ..self.target.clone() }
+                }
                 _ => self.target.clone(),
             },
             change: self.change.inverse()?,
@@ -241,9 +231,9 @@ impl Step {
     /// A deletion with the object that it deletes, to be made again on undo.
     fn with_what_goes(&self, change: Change, object: &Value) -> Change {
         match change {
-            Change::Delete { .. } if self.target.kind.comes_back() => Change::Delete {
-                was: Some(Box::new(recreate::remade(object))),
-            },
+            Change::Delete { .. } if self.target.kind.comes_back() => {
+                Change::Delete { was: Some(Box::new(recreate::remade(object))) }
+            }
             change => change,
         }
     }

@@ -22,9 +22,7 @@ pub(super) fn operations(from: &[Value], to: &[Value]) -> Vec<Value> {
     let at = pointer(&PATH);
     let (from, to) = (listed(from), listed(to));
     let guard = test(&at, from.clone().unwrap_or_default());
-    std::iter::once(guard)
-        .chain(change(&at, from.as_ref(), to.as_ref()))
-        .collect()
+    std::iter::once(guard).chain(change(&at, from.as_ref(), to.as_ref())).collect()
 }
 
 pub(super) fn write(to: &[Value], object: &mut Value) {
@@ -43,11 +41,7 @@ fn without<'a>(these: &'a [Value], those: &'a [Value]) -> impl Iterator<Item = &
 }
 
 /// Rebases the removal and addition of taints onto the current list.
-pub(super) fn rebase(
-    from: &[Value],
-    to: &[Value],
-    object: &Value,
-) -> Rebased<(Vec<Value>, Vec<Value>)> {
+pub(super) fn rebase(from: &[Value], to: &[Value], object: &Value) -> Rebased<(Vec<Value>, Vec<Value>)> {
     let now = lookup(object, &pointer(&PATH)).and_then(Value::as_array);
     let now = now.cloned().unwrap_or_default();
     if now == from && now != to {
@@ -55,16 +49,10 @@ pub(super) fn rebase(
     }
     let off: Vec<Value> = without(from, to).cloned().collect();
     let mut after: Vec<Value> = without(&now, &off).cloned().collect();
-    let on: Vec<Value> = without(to, from)
-        .filter(|t| !now.iter().any(|other| same(t, other)))
-        .cloned()
-        .collect();
+    let on: Vec<Value> =
+        without(to, from).filter(|t| !now.iter().any(|other| same(t, other))).cloned().collect();
     after.extend(on);
-    if after == now {
-        Rebased::Done
-    } else {
-        Rebased::Same((now, after))
-    }
+    if after == now { Rebased::Done } else { Rebased::Same((now, after)) }
 }
 
 pub(super) fn describe(from: &[Value], to: &[Value]) -> Vec<String> {
@@ -77,6 +65,5 @@ pub(super) fn describe(from: &[Value], to: &[Value]) -> Vec<String> {
         format!("{verb} taint {}{value}:{}", text("key"), text("effect"))
     };
     let off = without(from, to).map(|t| line("remove", t));
-    off.chain(without(to, from).map(|t| line("add", t)))
-        .collect()
+    off.chain(without(to, from).map(|t| line("add", t))).collect()
 }

@@ -11,16 +11,10 @@ use crate::api::{ApiFlavor, Meta, Skyhook};
 use crate::cluster::Node;
 
 /// One object.
-#[derive(
-    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Target {
     pub kind: Kind,
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "some_name"
-    )]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "some_name")]
     pub namespace: Option<String>,
     #[serde(deserialize_with = "name")]
     pub name: String,
@@ -30,9 +24,7 @@ pub struct Target {
 }
 
 /// The kinds of objects that plans change.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum Kind {
     Node,
     Skyhook,
@@ -53,12 +45,7 @@ impl Target {
     }
 
     pub fn node(name: &str, uid: Option<&str>) -> Target {
-        Target {
-            kind: Kind::Node,
-            namespace: None,
-            name: name.to_owned(),
-            uid: uid.map(str::to_owned),
-        }
+        Target { kind: Kind::Node, namespace: None, name: name.to_owned(), uid: uid.map(str::to_owned) }
     }
 
     /// The node that was read.
@@ -91,10 +78,7 @@ impl Target {
 
     /// A custom resource.
     pub fn skyhook(flavor: ApiFlavor, name: &str, uid: Option<&str>) -> Target {
-        Target {
-            kind: flavor.into(),
-            ..Target::node(name, uid)
-        }
+        Target { kind: flavor.into(), ..Target::node(name, uid) }
     }
 
     /// A deployment policy.
@@ -110,11 +94,7 @@ impl Target {
 
     /// An object in a namespace.
     pub fn inside(kind: Kind, namespace: &str, name: &str, uid: Option<&str>) -> Target {
-        Target {
-            kind,
-            namespace: Some(namespace.to_owned()),
-            ..Target::node(name, uid)
-        }
+        Target { kind, namespace: Some(namespace.to_owned()), ..Target::node(name, uid) }
     }
 
     /// Whether name and namespace are valid object names: others could lead a request to another path.
@@ -224,9 +204,7 @@ fn name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> 
     if is_object_name(&name) {
         Ok(name)
     } else {
-        Err(de::Error::custom(format!(
-            "{name:?} is not a valid object name"
-        )))
+        Err(de::Error::custom(format!("{name:?} is not a valid object name")))
     }
 }
 

@@ -25,8 +25,7 @@ fn on_server(object: &Value, patch: &Value) -> Option<Value> {
             }
             continue;
         }
-        let one: json_patch::Patch =
-            serde_json::from_value(json!([operation])).expect("an operation");
+        let one: json_patch::Patch = serde_json::from_value(json!([operation])).expect("an operation");
         json_patch::patch(&mut after, &one).ok()?;
     }
     normalise(&mut after);
@@ -46,13 +45,8 @@ fn sorted(value: &Value) -> Value {
 }
 
 fn map() -> impl Strategy<Value = Map<String, Value>> {
-    prop::collection::btree_map(prop::sample::select(KEYS.to_vec()), "[a-c]{0,2}", 0..4).prop_map(
-        |m| {
-            m.into_iter()
-                .map(|(k, v)| (k.to_owned(), Value::from(v)))
-                .collect()
-        },
-    )
+    prop::collection::btree_map(prop::sample::select(KEYS.to_vec()), "[a-c]{0,2}", 0..4)
+        .prop_map(|m| m.into_iter().map(|(k, v)| (k.to_owned(), Value::from(v))).collect())
 }
 
 fn node() -> impl Strategy<Value = Value> {
@@ -74,11 +68,7 @@ fn node() -> impl Strategy<Value = Value> {
 
 /// The edit of a key: none, removal or a value.
 fn wish() -> impl Strategy<Value = Option<Option<String>>> {
-    prop_oneof![
-        Just(None),
-        Just(Some(None)),
-        "[a-c]{0,2}".prop_map(|v| Some(Some(v))),
-    ]
+    prop_oneof![Just(None), Just(Some(None)), "[a-c]{0,2}".prop_map(|v| Some(Some(v))),]
 }
 
 fn wishes() -> impl Strategy<Value = Vec<Option<Option<String>>>> {
@@ -130,10 +120,7 @@ fn keeps_its_promises(step: &Step, object: &Value) {
         let on_server = on_server(object, &request.body).expect("the patch fits the object");
         assert_eq!(sorted(&on_server), sorted(&after), "patch and model differ");
     }
-    assert_eq!(
-        step.rebase(object),
-        rebased_onto_itself(step, object, &after)
-    );
+    assert_eq!(step.rebase(object), rebased_onto_itself(step, object, &after));
     if after != *object {
         assert!(
             matches!(step.rebase(&after), Rebased::Done),
@@ -148,11 +135,7 @@ fn keeps_its_promises(step: &Step, object: &Value) {
         Rebased::Done => {}
         Rebased::Moved(why) => panic!("{why}"),
     }
-    assert_eq!(
-        sorted(&back),
-        sorted(object),
-        "the inverse does not lead back"
-    );
+    assert_eq!(sorted(&back), sorted(object), "the inverse does not lead back");
 }
 
 /// A step that fits changes nothing about itself, but for edits that have nothing to do.
@@ -174,8 +157,7 @@ fn rebased_onto_itself(step: &Step, before: &Value, after: &Value) -> Rebased<St
 /// A step that does not fit leaves the object alone, in the model and on the server.
 fn leaves_alone(step: &Step, object: &Value) {
     let mut after = object.clone();
-    step.apply_to(&mut after)
-        .expect_err("the guard must not hold");
+    step.apply_to(&mut after).expect_err("the guard must not hold");
     assert_eq!(after, *object);
     let request = step.request();
     if request.content_type.contains("json-patch") {
@@ -244,11 +226,7 @@ fn a_zero_is_written_and_not_left_out() {
 #[test]
 fn one_finalizer_goes_and_the_others_stay() {
     let object = json!({"metadata": {"uid": "u-1", "finalizers": ["other/a", "ours/b"]}});
-    let change = Change::Finalizer {
-        entry: "ours/b".into(),
-        index: 1,
-        was: None,
-    };
+    let change = Change::Finalizer { entry: "ours/b".into(), index: 1, was: None };
     let step = step(change);
     assert_eq!(
         step.request().body,
@@ -261,15 +239,11 @@ fn one_finalizer_goes_and_the_others_stay() {
     let mut after = object.clone();
     step.apply_to(&mut after).expect("it fits");
     assert_eq!(after["metadata"]["finalizers"], json!(["other/a"]));
-    assert_eq!(
-        on_server(&object, &step.request().body),
-        Some(after.clone())
-    );
+    assert_eq!(on_server(&object, &step.request().body), Some(after.clone()));
     assert_eq!(step.rebase(&after), Rebased::Done);
     assert_eq!(step.inverse(), None);
 
-    let moved =
-        json!({"metadata": {"uid": "u-1", "finalizers": ["ours/b"], "deletionTimestamp": "t"}});
+    let moved = json!({"metadata": {"uid": "u-1", "finalizers": ["ours/b"], "deletionTimestamp": "t"}});
     leaves_alone(&step, &moved);
     // A forecast writes without a check, and the entry may have moved.
     let mut forecast = moved.clone();
@@ -305,9 +279,7 @@ fn conditions_go_and_come_back() {
 }
 
 fn plan() -> Plan {
-    let label = |value: &str| {
-        Change::Metadata(Metadata::default().label("k", Edit::new(None, Some(value))))
-    };
+    let label = |value: &str| Change::Metadata(Metadata::default().label("k", Edit::new(None, Some(value))));
     Plan {
         title: "set labels".into(),
         subject: "gpu".into(),
@@ -352,9 +324,7 @@ fn the_order_of_stages_is_saved_with_them() {
     assert_eq!(load(&save(&graph)).expect("a plan"), graph);
     graph.stages[0].after = Some(vec![1]);
     assert_eq!(
-        load(&save(&graph))
-            .expect_err("it would never begin")
-            .to_string(),
+        load(&save(&graph)).expect_err("it would never begin").to_string(),
         "a stage depends on itself or on a later stage"
     );
 }
@@ -364,27 +334,13 @@ fn a_plan_asks_for_just_what_it_needs() {
     let mut plan = plan();
     let status = Change::Status(vec![Field::new(["status", "a"], None, Some(json!(0)))]);
     let target = Target::skyhook(crate::api::ApiFlavor::NodeWright, "gpu", None);
-    plan.stages
-        .push(PlanStage::of(vec![Step::new(target, status, "a test")]));
+    plan.stages.push(PlanStage::of(vec![Step::new(target, status, "a test")]));
     let spelled: Vec<String> = plan
         .permissions()
         .iter()
         .map(|p| {
-            format!(
-                "{} {}{}",
-                p.verb,
-                p.resource,
-                p.subresource.map(|s| format!("/{s}")).unwrap_or_default()
-            )
+            format!("{} {}{}", p.verb, p.resource, p.subresource.map(|s| format!("/{s}")).unwrap_or_default())
         })
         .collect();
-    assert_eq!(
-        spelled,
-        [
-            "get nodes",
-            "get nodewrights",
-            "patch nodes",
-            "patch nodewrights/status"
-        ]
-    );
+    assert_eq!(spelled, ["get nodes", "get nodewrights", "patch nodes", "patch nodewrights/status"]);
 }

@@ -41,14 +41,7 @@ impl Uncordon {
     pub(super) fn of(node: &Node) -> (Uncordon, Option<bool>) {
         let left_for = words(&node.cordon_holders());
         let free = left_for.is_empty().then_some(false);
-        (
-            Uncordon {
-                left_for,
-                unproven: !node.has_managers,
-                ..Uncordon::default()
-            },
-            free,
-        )
+        (Uncordon { left_for, unproven: !node.has_managers, ..Uncordon::default() }, free)
     }
 
     /// For the current node; also returns whether to make it schedulable.
@@ -56,9 +49,7 @@ impl Uncordon {
         let left_for = match holders_on(node) {
             _ if self.forced => Vec::new(),
             Ok(holders) => words(&holders),
-            Err(why) => vec![format!(
-                "an unknown owner whose annotation cannot be read ({why})"
-            )],
+            Err(why) => vec![format!("an unknown owner whose annotation cannot be read ({why})")],
         };
         let free = left_for.is_empty().then_some(false);
         let version = lookup(node, "/metadata/resourceVersion").and_then(Value::as_str);
@@ -93,14 +84,9 @@ impl Plan {
             };
             if named {
                 change.unschedulable = Some(false);
-                change.uncordon = Uncordon {
-                    forced: true,
-                    ..Uncordon::default()
-                };
+                change.uncordon = Uncordon { forced: true, ..Uncordon::default() };
             } else if let Some(others) = change.uncordon.words() {
-                left.entry(others)
-                    .or_default()
-                    .push(step.target.name.clone());
+                left.entry(others).or_default().push(step.target.name.clone());
             }
         }
         for (others, nodes) in left {

@@ -72,10 +72,8 @@ impl WaitFor {
     /// The status of a pause that has just ended would be mistaken for the operator's answer to the next one, while the
     /// operator may be working again.
     pub fn first(&self) -> Option<WaitFor> {
-        (self.condition == WaitCondition::Paused).then(|| WaitFor {
-            condition: WaitCondition::Resumed,
-            ..self.clone()
-        })
+        (self.condition == WaitCondition::Paused)
+            .then(|| WaitFor { condition: WaitCondition::Resumed, ..self.clone() })
     }
 
     /// Whether the undo waits for the same condition.
@@ -89,10 +87,9 @@ impl WaitFor {
     pub fn describe(&self) -> String {
         match &self.condition {
             WaitCondition::Paused => format!("the operator has paused {}", self.target),
-            WaitCondition::Resumed => format!(
-                "the operator has seen that {} is no longer paused",
-                self.target
-            ),
+            WaitCondition::Resumed => {
+                format!("the operator has seen that {} is no longer paused", self.target)
+            }
             WaitCondition::Seen => format!("the operator has set the status of {}", self.target),
             WaitCondition::Gone => format!("{} is gone", self.target),
             WaitCondition::Uninstalled { package, version } => {
@@ -110,9 +107,7 @@ fn keeps_the_operator_away(object: &Value) -> bool {
     let annotations = lookup(object, "/metadata/annotations").and_then(Value::as_object);
     annotations.is_some_and(|all| {
         let says = |key: &String| all.get(key).is_some_and(|value| value == "true");
-        ApiFlavor::ALL
-            .iter()
-            .any(|g| says(&g.key("pause")) || says(&g.key("disable")))
+        ApiFlavor::ALL.iter().any(|g| says(&g.key("pause")) || says(&g.key("disable")))
     })
 }
 
@@ -148,15 +143,8 @@ mod tests {
     #[test]
     fn what_cannot_be_taken_back_is_not_waited_for_again() {
         let entry = "ours".to_owned();
-        let strip = Change::Finalizer {
-            entry,
-            index: 0,
-            was: None,
-        };
-        let clean = Change::Metadata(Metadata {
-            unschedulable: Some(false),
-            ..Metadata::default()
-        });
+        let strip = Change::Finalizer { entry, index: 0, was: None };
+        let clean = Change::Metadata(Metadata { unschedulable: Some(false), ..Metadata::default() });
         let mut first = PlanStage::of(vec![Step::new(released().target, strip, "a test")]);
         first.until = Some(released());
         let node = Target::node("gpu-1", None);

@@ -79,52 +79,22 @@ mod tests {
     #[test]
     fn nothing_that_looks_like_a_secret_is_left() {
         for (said, shown) in [
-            (
-                "DB_PASSWORD=hunter2 ./apply.sh",
-                "DB_PASSWORD=<masked> ./apply.sh",
-            ),
+            ("DB_PASSWORD=hunter2 ./apply.sh", "DB_PASSWORD=<masked> ./apply.sh"),
             ("password: hunter2", "password: <masked>"),
             ("Zugangstoken_für_x=hunter2", "Zugangstoken_für_x=<masked>"),
             ("export TOKEN='a b'", "export TOKEN=<masked>"),
-            (
-                "+ login --token hunter2 host",
-                "+ login --token <masked> host",
-            ),
-            (
-                "+ login --token 'a b' host",
-                "+ login --token <masked> host",
-            ),
-            (
-                "curl -H 'Authorization: Bearer abc.def' host",
-                "curl -H 'Authorization: <masked>' host",
-            ),
-            (
-                "+ login --password=hunter2 host",
-                "+ login --password=<masked> host",
-            ),
+            ("+ login --token hunter2 host", "+ login --token <masked> host"),
+            ("+ login --token 'a b' host", "+ login --token <masked> host"),
+            ("curl -H 'Authorization: Bearer abc.def' host", "curl -H 'Authorization: <masked>' host"),
+            ("+ login --password=hunter2 host", "+ login --password=<masked> host"),
             ("Authorization: Bearer abc.def", "Authorization: <masked>"),
-            (
-                r#"{"apiKey": "hunter2", "a": 1}"#,
-                r#"{"apiKey": <masked>, "a": 1}"#,
-            ),
-            (
-                "AWS_SECRET_ACCESS_KEY=a/b+c",
-                "AWS_SECRET_ACCESS_KEY=<masked>",
-            ),
+            (r#"{"apiKey": "hunter2", "a": 1}"#, r#"{"apiKey": <masked>, "a": 1}"#),
+            ("AWS_SECRET_ACCESS_KEY=a/b+c", "AWS_SECRET_ACCESS_KEY=<masked>"),
             ("using ghp_0123456789abcdefghij", "using <masked>"),
             ("id AKIA0123456789ABCDEF", "id <masked>"),
-            (
-                "cannot reach https://me:pw@host/x",
-                "cannot reach https://host/x",
-            ),
-            (
-                "no secrets here, token expired",
-                "no secrets here, token expired",
-            ),
-            (
-                "bash: nvidia-smi: command not found",
-                "bash: nvidia-smi: command not found",
-            ),
+            ("cannot reach https://me:pw@host/x", "cannot reach https://host/x"),
+            ("no secrets here, token expired", "no secrets here, token expired"),
+            ("bash: nvidia-smi: command not found", "bash: nvidia-smi: command not found"),
         ] {
             assert_eq!(line(said), shown);
         }
@@ -133,18 +103,9 @@ mod tests {
     #[test]
     fn private_keys_go_over_several_lines() {
         let body = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj";
-        let key = [
-            "a",
-            "-----BEGIN RSA PRIVATE KEY-----",
-            body,
-            "-----END RSA PRIVATE KEY-----",
-            "b",
-        ];
+        let key = ["a", "-----BEGIN RSA PRIVATE KEY-----", body, "-----END RSA PRIVATE KEY-----", "b"];
         assert_eq!(lines(key), ["a", MASKED, "b"]);
-        assert_eq!(
-            lines([body, "c2hvcnQ=", "-----END PRIVATE KEY-----", "b"]),
-            [MASKED, "b"]
-        );
+        assert_eq!(lines([body, "c2hvcnQ=", "-----END PRIVATE KEY-----", "b"]), [MASKED, "b"]);
         assert_eq!(lines([body, body, "b"]), ["b"]);
     }
 }

@@ -162,33 +162,18 @@ mod tests {
     fn what_looks_like_a_credential_goes() {
         let masks = Placeholders::default();
         for (given, shown) in [
-            (
-                r#"{"token":"abc","name":"n"}"#,
-                r#"{"token":"*","name":"n"}"#,
-            ),
+            (r#"{"token":"abc","name":"n"}"#, r#"{"token":"*","name":"n"}"#),
             (r#"{\"password\":\"abc\"}"#, r#"{\"password\":\"*\"}"#),
             ("the Bearer abc.def was no good", "the Bearer * was no good"),
             ("x eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOi.c2ln y", "x * y"),
             ("http://me:p/w@proxy:3128", "http://*@proxy:3128"),
             ("curl '/api?token=abc&x=1'", "curl '/api?token=*&x=1'"),
-            (
-                "AWS_SECRET_ACCESS_KEY=abc/1+ go",
-                "AWS_SECRET_ACCESS_KEY=* go",
-            ),
+            ("AWS_SECRET_ACCESS_KEY=abc/1+ go", "AWS_SECRET_ACCESS_KEY=* go"),
             ("sh -c 'x --token abc'", "sh -c 'x --token *'"),
             ("ключ_token_für_x=abc", "ключ_token_für_x=*"),
-            (
-                "-----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY-----\nz",
-                "*\nz",
-            ),
-            (
-                r#"secret "registry" not found"#,
-                r#"secret "registry" not found"#,
-            ),
-            (
-                "image@sha256:0123 key: value",
-                "image@sha256:0123 key: value",
-            ),
+            ("-----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY-----\nz", "*\nz"),
+            (r#"secret "registry" not found"#, r#"secret "registry" not found"#),
+            ("image@sha256:0123 key: value", "image@sha256:0123 key: value"),
             ("the token-reader is basic", "the token-reader is basic"),
         ] {
             assert_eq!(starred(&masks.text(given)), shown, "{given}");
@@ -215,10 +200,7 @@ mod tests {
             ("PASSWORD=\"a b\non", "PASSWORD=\"*\non"),
             ("login --token 'a b' on", "login --token '*' on"),
             (r#"login --token "a b" on"#, r#"login --token "*" on"#),
-            (
-                "curl -H 'Authorization: Bearer abc.def' on",
-                "curl -H 'Authorization: *' on",
-            ),
+            ("curl -H 'Authorization: Bearer abc.def' on", "curl -H 'Authorization: *' on"),
             ("authorization: negotiate abc", "authorization: *"),
         ] {
             assert_eq!(log(given), shown, "{given}");
@@ -266,9 +248,6 @@ mod tests {
             "*\nnext"
         );
         // In objects they may be names.
-        assert_eq!(
-            masks.text("node sk-rack-0001-of-the-cluster"),
-            "node sk-rack-0001-of-the-cluster"
-        );
+        assert_eq!(masks.text("node sk-rack-0001-of-the-cluster"), "node sk-rack-0001-of-the-cluster");
     }
 }

@@ -14,23 +14,15 @@ pub fn with_attempts(
     retries: bool,
 ) -> String {
     let Some((package_run, job)) = package_run.and_then(|e| e.job.map(|job| (e, job))) else {
-        return if retries {
-            format!("{what}; the operator is still retrying")
-        } else {
-            what
-        };
+        return if retries { format!("{what}; the operator is still retrying") } else { what };
     };
     let timeout = || {
         let seconds = job.timeout().map(SignedDuration::from_secs);
         seconds.map_or_else(String::new, |s| format!(" of {s:#}"))
     };
-    let over = package_run.timed_out().is_some()
-        || job.failed().is_some_and(|c| c.reason == "DeadlineExceeded");
-    let what = if over {
-        format!("{what}: the stage exceeded its timeout{}", timeout())
-    } else {
-        what
-    };
+    let over =
+        package_run.timed_out().is_some() || job.failed().is_some_and(|c| c.reason == "DeadlineExceeded");
+    let what = if over { format!("{what}: the stage exceeded its timeout{}", timeout()) } else { what };
     let failed = package_run.failed_attempts(cluster.flavor(), entry);
     // The entry is erroring: an attempt has failed, even if the Job does not count it yet.
     let attempts = match failed.max(1) {
@@ -40,19 +32,13 @@ pub fn with_attempts(
     let and = if over { ", and" } else { ":" };
     match job.failed() {
         Some(_) if failed == 0 => format!("{what}{and} its job has failed permanently"),
-        Some(_)
-            if package_run
-                .restart_limit_exceeded(cluster.flavor())
-                .is_some() =>
-        {
+        Some(_) if package_run.restart_limit_exceeded(cluster.flavor()).is_some() => {
             format!("{what}{and} {attempts}, and the operator ended the job at the restart limit")
         }
         Some(_) => format!("{what}{and} its job has failed permanently ({attempts})"),
         None if !retries => what,
         None if job.status.succeeded > 0 => {
-            format!(
-                "{what}, but its job has since succeeded; the operator has not recorded the result yet"
-            )
+            format!("{what}, but its job has since succeeded; the operator has not recorded the result yet")
         }
         None if job.restarts_in_place() => {
             let until = match package_run.restart_allowance(cluster.flavor()) {

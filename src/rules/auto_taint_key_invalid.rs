@@ -55,9 +55,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         }
         let new = cluster.selected(skyhook).find(|n| {
             let keys = n.keys(flavor);
-            keys.skyhooks.is_empty()
-                && keys.auto_taints.is_empty()
-                && n.taints().iter().all(|t| t.key != key)
+            keys.skyhooks.is_empty() && keys.auto_taints.is_empty() && n.taints().iter().all(|t| t.key != key)
         });
         let finding = findings.report(
             Subject::skyhook(skyhook),
@@ -70,27 +68,21 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 ),
             },
         );
-        finding
-            .evidence("operator", "RUNTIME_REQUIRED_TAINT key", &key)
-            .evidence(skyhook, "spec.autoTaintNewNodes", "true");
+        finding.evidence("operator", "RUNTIME_REQUIRED_TAINT key", &key).evidence(
+            skyhook,
+            "spec.autoTaintNewNodes",
+            "true",
+        );
         match new {
             Some(node) => {
-                finding.evidence(
-                    node,
-                    "new",
-                    "no annotations or labels from the operator yet",
-                );
+                finding.evidence(node, "new", "no annotations or labels from the operator yet");
             }
             None => {
                 finding.severity(Severity::Warning).blocks_only(&[]);
             }
         }
         finding
-            .edit(
-                Grade::B1,
-                "Turn autoTaintNewNodes off until the operator has another taint key",
-                skyhook,
-            )
+            .edit(Grade::B1, "Turn autoTaintNewNodes off until the operator has another taint key", skyhook)
             .caveat("until then, new nodes are not tainted");
     }
 }
@@ -102,10 +94,6 @@ fn refuses_to_start(findings: &mut Findings, operator: &Deployment, key: &str) {
             format!("the operator refuses to start with the runtime-required taint key {key}"),
         )
         .evidence(operator, "RUNTIME_REQUIRED_TAINT key", key)
-        .edit_operator(
-            Grade::B2,
-            "Configure another key, preferably in the chart values",
-            operator,
-        )
+        .edit_operator(Grade::B2, "Configure another key, preferably in the chart values", operator)
         .caveat("the operator then no longer removes taints with the current key from nodes");
 }

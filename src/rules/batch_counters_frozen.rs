@@ -40,9 +40,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     let all = cluster.skyhooks.items().iter();
     for skyhook in all.filter(|s| s.runs() && !s.deleting()) {
         let status = |node: &Node| cluster.status_on(skyhook, node);
-        let at_work = cluster
-            .selected(skyhook)
-            .any(|n| status(n) == Status::InProgress)
+        let at_work = cluster.selected(skyhook).any(|n| status(n) == Status::InProgress)
             || package_runs.any_alive(skyhook.name());
         // With all nodes counted as complete, the operator has no batch to evaluate, regardless of other work there.
         let mut open = cluster.open_nodes(skyhook);
@@ -67,9 +65,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             };
             let (complete, failed) = (count(Status::Complete), count(Status::Erroring));
             let ahead = batch.completed_nodes > complete || batch.failed_nodes > failed;
-            let here = open
-                .iter()
-                .any(|n| cluster.compartment_of(skyhook, n) == Some(name));
+            let here = open.iter().any(|n| cluster.compartment_of(skyhook, n) == Some(name));
             if !ahead || !here || i64::try_from(of.len()) != Ok(compartment.matched) {
                 continue;
             }
@@ -84,10 +80,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .evidence(
                     skyhook,
                     format!("compartment {name} batchState"),
-                    format!(
-                        "completedNodes {}, failedNodes {}",
-                        batch.completed_nodes, batch.failed_nodes
-                    ),
+                    format!("completedNodes {}, failedNodes {}", batch.completed_nodes, batch.failed_nodes),
                 )
                 .evidence(
                     "nodes",

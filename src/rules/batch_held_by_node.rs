@@ -56,23 +56,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             findings.depends_on(Source::Policies);
         }
         for batch in cluster.batches(skyhook) {
-            let mut held = Held {
-                waiting: batch.waiting(),
-                passed_over: Vec::new(),
-            };
+            let mut held = Held { waiting: batch.waiting(), passed_over: Vec::new() };
             let passed_over = batch.passed_over(cluster);
             if held.waiting.is_empty() && passed_over.is_empty() {
                 continue;
             }
             let troubles = findings.troubles(cluster);
-            let still = stands_still(
-                cluster,
-                &troubles,
-                &package_runs,
-                skyhook,
-                &batch,
-                &passed_over,
-            );
+            let still = stands_still(cluster, &troubles, &package_runs, skyhook, &batch, &passed_over);
             if !still {
                 continue;
             }
@@ -118,10 +108,7 @@ fn report(
     };
     let finding = findings.report(
         Subject::on(skyhook, node),
-        format!(
-            "the node {} and keeps its place in the batch of {skyhook}, so {so}",
-            trouble.why
-        ),
+        format!("the node {} and keeps its place in the batch of {skyhook}, so {so}", trouble.why),
     );
     let joined = skyhook.status.node_priority.get(&node.name);
     finding
@@ -136,11 +123,7 @@ fn report(
         finding.evidence("nodes", "waiting", some_of(&held.waiting));
     }
     if !passed_over.is_empty() {
-        finding.evidence(
-            "nodes",
-            "in the batch, but not continued",
-            some_of(passed_over),
-        );
+        finding.evidence("nodes", "in the batch, but not continued", some_of(passed_over));
     }
     let name = node.name.as_str();
     if trouble.on_node {

@@ -49,9 +49,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if cluster.policy_not_read(skyhook) {
             findings.depends_on(Source::Policies);
         }
-        let ignored = |node: &Node| {
-            node.ignored(cluster.flavor()) || !cluster.untolerated_by(skyhook, node).is_empty()
-        };
+        let ignored =
+            |node: &Node| node.ignored(cluster.flavor()) || !cluster.untolerated_by(skyhook, node).is_empty();
         for batch in cluster.batches(skyhook) {
             let free = batch.waiting();
             let blocked = |name: &&str| {

@@ -46,10 +46,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     let mut standstill = None;
     let mut ordered: Vec<_> = cluster.skyhooks.items().iter().collect();
     ordered.sort_by_key(|s| s.order());
-    for skyhook in ordered
-        .into_iter()
-        .filter(|s| s.has_batches() && !s.deleting())
-    {
+    for skyhook in ordered.into_iter().filter(|s| s.has_batches() && !s.deleting()) {
         if cluster.policy_not_read(skyhook) {
             findings.depends_on(Source::Policies);
         }
@@ -64,14 +61,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 continue;
             };
             let standstill = standstill.get_or_insert_with(|| Standstill::of(cluster, findings));
-            if !stands_still(
-                cluster,
-                standstill.troubles(),
-                &package_runs,
-                skyhook,
-                &batch,
-                &[],
-            ) {
+            if !stands_still(cluster, standstill.troubles(), &package_runs, skyhook, &batch, &[]) {
                 continue;
             }
             let troubles = gates.iter().map(|g| {
@@ -106,10 +96,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     some_of(&holders),
                 )
                 .evidence("nodes", "free and not chosen", some_of(&waiting))
-                .list_nodes(
-                    "See the status of the earlier custom resource",
-                    first.skyhook,
-                );
+                .list_nodes("See the status of the earlier custom resource", first.skyhook);
             if !lasts {
                 finding.passes();
             }

@@ -90,11 +90,8 @@ pub struct BlockingFindings {
 
 impl BlockingFindings {
     pub fn of(findings: &[Finding]) -> BlockingFindings {
-        let mut blocking = BlockingFindings {
-            own: HashMap::new(),
-            shared: Vec::new(),
-            causes: OnceCell::new(),
-        };
+        let mut blocking =
+            BlockingFindings { own: HashMap::new(), shared: Vec::new(), causes: OnceCell::new() };
         let all = findings.iter().enumerate();
         for (at, finding) in all.filter(|(_, f)| f.blocks_for_good()) {
             match &finding.subject.skyhook {
@@ -107,13 +104,7 @@ impl BlockingFindings {
     }
 
     /// Whether there are [blockers of the goal](BlockingFindings::of_goal).
-    pub fn block(
-        &self,
-        findings: &[Finding],
-        cluster: &Cluster,
-        skyhook: &Skyhook,
-        goal: Goal<'_>,
-    ) -> bool {
+    pub fn block(&self, findings: &[Finding], cluster: &Cluster, skyhook: &Skyhook, goal: Goal<'_>) -> bool {
         let reach = Reach::of(cluster, skyhook, goal);
         let mut concerning = self.concerning(skyhook);
         concerning.any(|at| reach.covers(&findings[at]))
@@ -130,9 +121,7 @@ impl BlockingFindings {
         let reach = Reach::of(cluster, skyhook, goal);
         let causes = self.causes.get_or_init(|| Causes::of(findings));
         let blocks = |at: &usize| findings[*at].blocks_for_good();
-        let own = self
-            .concerning(skyhook)
-            .filter(|at| reach.covers(&findings[*at]));
+        let own = self.concerning(skyhook).filter(|at| reach.covers(&findings[*at]));
         let mut next: Vec<usize> = own.collect();
         let mut found: BTreeSet<usize> = next.iter().copied().collect();
         while let Some(at) = next.pop() {
@@ -158,19 +147,13 @@ impl BlockingFindings {
 pub fn delays<'r>(cluster: &Cluster, report: &'r Report, skyhook: &Skyhook) -> Vec<&'r Finding> {
     let reach = Reach::of(cluster, skyhook, Goal::Deletion);
     let all = report.findings.iter();
-    all.filter(|f| !f.lasts && f.severity == Severity::Warning && reach.covers(f))
-        .collect()
+    all.filter(|f| !f.lasts && f.severity == Severity::Warning && reach.covers(f)).collect()
 }
 
 /// Raises permanent blockers of a deletion to errors, and adds the waiting deletions to each finding.
-pub(super) fn mark_deletions<'f>(
-    cluster: &Cluster,
-    findings: impl IntoIterator<Item = &'f mut Finding>,
-) {
+pub(super) fn mark_deletions<'f>(cluster: &Cluster, findings: impl IntoIterator<Item = &'f mut Finding>) {
     let deleting = cluster.skyhooks.items().iter().filter(|s| s.deleting());
-    let deletions: Vec<Reach<'_>> = deleting
-        .map(|s| Reach::of(cluster, s, Goal::Deletion))
-        .collect();
+    let deletions: Vec<Reach<'_>> = deleting.map(|s| Reach::of(cluster, s, Goal::Deletion)).collect();
     if deletions.is_empty() {
         return;
     }
@@ -192,9 +175,7 @@ pub(super) fn mark_deletions<'f>(
         }
         // Rules about deletions name them already.
         let about_deletion = finding.rule.blocks.first() == Some(&Blocks::Deletion);
-        let others = waiting
-            .iter()
-            .filter(|d| !about_deletion || !d.owns(finding));
+        let others = waiting.iter().filter(|d| !about_deletion || !d.owns(finding));
         let others: Vec<&Skyhook> = others.map(|d| d.skyhook).collect();
         for skyhook in others.iter().take(DELETIONS) {
             finding.evidence(skyhook, "deletion", "waits for this");
@@ -209,13 +190,9 @@ pub(super) fn mark_deletions<'f>(
 /// The most deletions that the evidence of one finding names.
 const DELETIONS: usize = 20;
 /// Notes on remedies that change a custom resource that the API server rejects the change for now.
-pub(super) fn mark_rejected<'f>(
-    flavor: ApiFlavor,
-    findings: impl IntoIterator<Item = &'f mut Finding>,
-) {
+pub(super) fn mark_rejected<'f>(flavor: ApiFlavor, findings: impl IntoIterator<Item = &'f mut Finding>) {
     let mut findings: Vec<&mut Finding> = findings.into_iter().collect();
-    let rejects =
-        |f: &Finding| f.severity == Severity::Error && f.blocks.contains(&Blocks::Changes);
+    let rejects = |f: &Finding| f.severity == Severity::Error && f.blocks.contains(&Blocks::Changes);
     let Some(code) = findings.iter().find(|f| rejects(f)).map(|f| f.rule.code) else {
         return;
     };
@@ -231,19 +208,13 @@ pub(super) fn mark_rejected<'f>(
 }
 
 /// Adds to blockers of a custom resource with `runtimeRequired` that the node stays closed meanwhile.
-pub(super) fn mark_taints<'f>(
-    cluster: &Cluster,
-    findings: impl IntoIterator<Item = &'f mut Finding>,
-) {
+pub(super) fn mark_taints<'f>(cluster: &Cluster, findings: impl IntoIterator<Item = &'f mut Finding>) {
     for finding in findings {
-        let blocks =
-            finding.severity >= Severity::Warning && finding.blocks.contains(&Blocks::Install);
+        let blocks = finding.severity >= Severity::Warning && finding.blocks.contains(&Blocks::Install);
         let (Some(skyhook), Some(node)) = (&finding.subject.skyhook, &finding.subject.node) else {
             continue;
         };
-        let waits = cluster
-            .skyhook(skyhook)
-            .is_some_and(|s| s.spec.runtime_required);
+        let waits = cluster.skyhook(skyhook).is_some_and(|s| s.spec.runtime_required);
         let Some(node) = cluster.node(node).filter(|_| blocks && waits) else {
             continue;
         };
@@ -283,12 +254,7 @@ impl<'a> Reach<'a> {
         for (node, package) in &pending {
             left.entry(node).or_default().insert(package);
         }
-        Reach {
-            skyhook,
-            goal,
-            left,
-            packages: pending.into_iter().map(|(_, package)| package).collect(),
-        }
+        Reach { skyhook, goal, left, packages: pending.into_iter().map(|(_, package)| package).collect() }
     }
 
     fn owns(&self, finding: &Finding) -> bool {
@@ -305,8 +271,7 @@ impl<'a> Reach<'a> {
                 blocks(Blocks::Reconcile) || (own && (going || deleting))
             }
             Goal::Uninstall(_) => {
-                blocks(Blocks::Reconcile)
-                    || (own && blocks(Blocks::Uninstall) && self.left(finding))
+                blocks(Blocks::Reconcile) || (own && blocks(Blocks::Uninstall) && self.left(finding))
             }
             Goal::Deletion => {
                 let about = own || finding.subject.skyhook.is_none();

@@ -75,11 +75,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     finding.entry(&node.name, entry);
                 }
                 if let Some(package_run) = package_run {
-                    let going = if package_run.alive() {
-                        "running"
-                    } else {
-                        "terminating"
-                    };
+                    let going = if package_run.alive() { "running" } else { "terminating" };
                     finding.since(package_run.created()).evidence(
                         package_run,
                         format!("stage {}", package_run.stage),
@@ -101,9 +97,7 @@ fn outcome(stage: &Stage, package_run: Option<&PackageRun<'_>>) -> &'static str 
         _ if *stage == Stage::UninstallInterrupt => {
             "its interrupt can no longer be canceled, and the package is installed again afterwards"
         }
-        Some(package_run) if !package_run.alive() => {
-            "nothing else happens until its pod has terminated"
-        }
+        Some(package_run) if !package_run.alive() => "nothing else happens until its pod has terminated",
         Some(_) => "if the uninstall finishes first, the package is installed again from the start",
         None => "the operator has not processed the cancellation yet",
     }

@@ -35,13 +35,9 @@ impl Causes {
     /// Finds out which of the findings explain which. The work is linear in findings and held-up nodes.
     pub fn of(findings: &[Finding]) -> Causes {
         let places = Places::of(findings);
-        let explained_by = findings
-            .iter()
-            .enumerate()
-            .map(|(at, finding)| places.explain(findings, at, finding));
-        Causes {
-            explained_by: explained_by.collect(),
-        }
+        let explained_by =
+            findings.iter().enumerate().map(|(at, finding)| places.explain(findings, at, finding));
+        Causes { explained_by: explained_by.collect() }
     }
 
     /// The findings that explain this one; none of a cause.
@@ -77,11 +73,8 @@ impl Causes {
             let all = cause.findings.iter().chain(&cause.effects);
             let gravest = all.map(|at| findings[*at].severity).max();
             let first = &findings[cause.findings[0]];
-            let whole = first
-                .subject
-                .skyhook
-                .as_deref()
-                .filter(|_| first.stops_whole() && !first.blocks_reconcile());
+            let whole =
+                first.subject.skyhook.as_deref().filter(|_| first.stops_whole() && !first.blocks_reconcile());
             let hangs = whole.map_or(cause.len(), |name| heaviest[name]);
             (gravest, first.blocks_reconcile(), hangs, whole.is_some())
         };
@@ -118,10 +111,7 @@ fn by_kind(findings: &[Finding], places: impl Iterator<Item = usize>) -> Vec<Cau
     let mut kinds = HashMap::new();
     for at in places {
         let cause = *kinds.entry(kind(at, &findings[at])).or_insert_with(|| {
-            causes.push(Cause {
-                findings: Vec::new(),
-                effects: Vec::new(),
-            });
+            causes.push(Cause { findings: Vec::new(), effects: Vec::new() });
             causes.len() - 1
         });
         causes[cause].findings.push(at);
@@ -216,10 +206,7 @@ impl<'f> Places<'f> {
     /// package or all packages, on its node or on all.
     fn named(&self, findings: &'f [Finding], finding: &'f Finding) -> Vec<usize> {
         let own = &finding.subject;
-        let place = (
-            own.skyhook.as_deref().unwrap_or_default(),
-            own.node.as_deref().unwrap_or_default(),
-        );
+        let place = (own.skyhook.as_deref().unwrap_or_default(), own.node.as_deref().unwrap_or_default());
         let everywhere = self.of_skyhook.get(place.0).into_iter().flatten();
         let here = self.on_node.get(&place).into_iter().flatten();
         let here = here.chain(everywhere).filter(|n| {
@@ -227,10 +214,7 @@ impl<'f> Places<'f> {
             package.is_none() || *package == own.package
         });
         let named = |n: &&usize| finding.effect_of.contains(&findings[**n].rule.code);
-        here.chain(&self.stopping_all)
-            .filter(named)
-            .copied()
-            .collect()
+        here.chain(&self.stopping_all).filter(named).copied().collect()
     }
 
     fn nearest(&self, findings: &[Finding], at: usize, awaited: &Awaited) -> Vec<usize> {
@@ -244,16 +228,9 @@ impl<'f> Places<'f> {
             let on = self.on_any_node.get(skyhook).unwrap_or(&none).iter();
             let all: Vec<usize> = about.chain(on).copied().collect();
             let grave: Vec<usize> = all.iter().filter(other).filter(wrong).copied().collect();
-            return if grave.is_empty() {
-                self.waiting(findings, at, &all)
-            } else {
-                grave
-            };
+            return if grave.is_empty() { self.waiting(findings, at, &all) } else { grave };
         };
-        let elsewhere = Awaited {
-            node: None,
-            ..awaited.clone()
-        };
+        let elsewhere = Awaited { node: None, ..awaited.clone() };
         let blocking = |n: &&usize| wrong(n) && !findings[**n].blocks.is_empty();
         // A finding that names the nodes that it holds up, as in one compartment, concerns no other node.
         let general = |n: &&usize| other(n) && findings[**n].holds_up.is_empty();
@@ -262,23 +239,13 @@ impl<'f> Places<'f> {
         let held = self.holding_up.get(&(skyhook, node)).unwrap_or(&none);
         let about = self.of_skyhook.get(skyhook).unwrap_or(&none);
         // In this order: the node's own problem, its wait, blockers elsewhere, the custom resource's problem.
-        let own_trouble: Vec<usize> = here
-            .iter()
-            .chain(of_node)
-            .filter(other)
-            .filter(blocking)
-            .copied()
-            .collect();
+        let own_trouble: Vec<usize> =
+            here.iter().chain(of_node).filter(other).filter(blocking).copied().collect();
         let near = [
             own_trouble,
             self.waiting(findings, at, here),
             held.iter().filter(other).copied().collect(),
-            about
-                .iter()
-                .filter(general)
-                .filter(wrong)
-                .copied()
-                .collect(),
+            about.iter().filter(general).filter(wrong).copied().collect(),
             about.iter().filter(general).copied().collect(),
         ];
         match near.into_iter().find(|tier| !tier.is_empty()) {

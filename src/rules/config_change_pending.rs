@@ -51,10 +51,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             let package_runs = findings.package_runs();
             if let Some(held) = Held::of(cluster, &package_runs, skyhook, name, package) {
-                let differs = format!(
-                    "not as in spec.packages.{name}.configMap: {}",
-                    some_of(&changed)
-                );
+                let differs = format!("not as in spec.packages.{name}.configMap: {}", some_of(&changed));
                 held.report(cluster, findings, skyhook, name, config_map, &differs);
             }
         }
@@ -78,10 +75,7 @@ impl<'a> Held<'a> {
         name: &str,
         package: &Package,
     ) -> Option<Held<'a>> {
-        let mut held = Held {
-            incomplete: Vec::new(),
-            failing: Vec::new(),
-        };
+        let mut held = Held { incomplete: Vec::new(), failing: Vec::new() };
         let with_pod: HashSet<&str> = (package_runs.of(skyhook.name()))
             .filter(|e| e.package == name)
             .filter(|e| e.version == package.version && !e.pods.is_empty())
@@ -98,10 +92,7 @@ impl<'a> Held<'a> {
             if entry.stage.is_uninstall() {
                 return None;
             }
-            let configured = matches!(
-                entry.stage,
-                Stage::Config | Stage::Interrupt | Stage::PostInterrupt
-            );
+            let configured = matches!(entry.stage, Stage::Config | Stage::Interrupt | Stage::PostInterrupt);
             if entry.state == State::Erroring && configured {
                 return None;
             }
@@ -178,9 +169,7 @@ fn found<'a>(
     let owner = (cluster.flavor(), skyhook.name());
     let mut all = cluster.config_maps.items().iter();
     all.find(|map| {
-        map.metadata.name == wanted
-            && map.owner() == Some(owner)
-            && !cluster.is_elsewhere(&map.metadata)
+        map.metadata.name == wanted && map.owner() == Some(owner) && !cluster.is_elsewhere(&map.metadata)
     })
     .filter(|_| !package.config_map.is_empty())
 }
@@ -190,8 +179,6 @@ fn changed_keys<'a>(package: &'a Package, config_map: &'a ConfigMap) -> Vec<&'a 
     let spec = package.config_map.iter();
     let changed = spec.filter(|(key, value)| config_map.value(key) != Some(value.as_str()));
     let changed = changed.map(|(key, _)| key.as_str());
-    let removed = config_map
-        .keys()
-        .filter(|key| !package.config_map.contains_key(*key));
+    let removed = config_map.keys().filter(|key| !package.config_map.contains_key(*key));
     changed.chain(removed).collect()
 }

@@ -44,8 +44,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
     for (name, all) in &wanting {
         let mut made = cluster.config_maps.items().iter();
-        let made =
-            made.find(|map| map.metadata.name == *name && !cluster.is_elsewhere(&map.metadata));
+        let made = made.find(|map| map.metadata.name == *name && !cluster.is_elsewhere(&map.metadata));
         let owner = made.and_then(|map| Some(map.owner()?.1));
         // Without one, the first that is not paused makes it.
         let first = match owner {

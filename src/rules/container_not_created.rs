@@ -72,8 +72,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 /// Whether the kubelet reports a missing object in the container's definition, which retries do not cure.
 fn names_what_is_missing(trouble: &ContainerTrouble<'_>) -> bool {
     let says = |words| trouble.message.contains(words);
-    trouble.reason == "CreateContainerConfigError"
-        && (says("not found") || says("couldn't find key"))
+    trouble.reason == "CreateContainerConfigError" && (says("not found") || says("couldn't find key"))
 }
 
 /// Until then the image of the first container may still be pulled: the pod looks the same.
@@ -85,9 +84,10 @@ fn has_nothing_started(cluster: &Cluster, pod: &Pod, node: &str) -> bool {
     let waits = |reason: &str| matches!(reason, "PodInitializing" | "ContainerCreating");
     let first = status.init_container_statuses.first();
     let waiting = first.and_then(|c| c.state.waiting.as_ref());
-    let fresh = status.init_container_statuses.iter().all(|c| {
-        c.restart_count == 0 && c.last_state.terminated.is_none() && c.state.running.is_none()
-    });
+    let fresh = status
+        .init_container_statuses
+        .iter()
+        .all(|c| c.restart_count == 0 && c.last_state.terminated.is_none() && c.state.running.is_none());
     let there = cluster.node(node).is_none_or(|node| {
         let ready = node.condition(READY);
         let since = |at| cluster.is_stale(Some(at));
@@ -112,18 +112,18 @@ fn not_set_up(cluster: &Cluster, findings: &mut Findings, package_run: &PackageR
         ),
     );
     let reference = pod.reference();
-    finding
-        .failing_since(pod.status.start_time)
-        .since(pod.status.start_time)
-        .evidence(&reference, "containers that ran", "none");
+    finding.failing_since(pod.status.start_time).since(pod.status.start_time).evidence(
+        &reference,
+        "containers that ran",
+        "none",
+    );
     let failed = newest_failure(cluster, pod);
     if let Some(event) = failed {
         let text = format!("{}: {}", event.reason, event.message);
         finding.evidence(&reference, "event", text);
     }
     let started = pod.status.start_time;
-    let old =
-        started.is_some_and(|at| cluster.taken_at.as_second() - at.as_second() >= LONGEST_PULL);
+    let old = started.is_some_and(|at| cluster.taken_at.as_second() - at.as_second() >= LONGEST_PULL);
     let fails_now = failed.is_some_and(|e| !cluster.is_stale(e.last));
     finding.warning_if(!old && !fails_now);
     remedies(finding, cluster, package_run, pod);

@@ -40,22 +40,15 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if absence == Certainty::Unknown {
         return;
     }
-    for node in cluster
-        .nodes
-        .items()
-        .iter()
-        .filter(|n| n.cordoned() == Some(true))
-    {
+    for node in cluster.nodes.items().iter().filter(|n| n.cordoned() == Some(true)) {
         let keys = node.keys(flavor);
-        let (kept, lost): (Vec<_>, Vec<_>) = keys
-            .skyhooks
-            .iter()
-            .filter(|(_, on)| on.cordon)
-            .map(|(name, _)| name.as_str())
-            .partition(|name| {
-                let owner = cluster.skyhook(name);
-                owner.is_some_and(|s| s.selects(node))
-            });
+        let (kept, lost): (Vec<_>, Vec<_>) =
+            keys.skyhooks.iter().filter(|(_, on)| on.cordon).map(|(name, _)| name.as_str()).partition(
+                |name| {
+                    let owner = cluster.skyhook(name);
+                    owner.is_some_and(|s| s.selects(node))
+                },
+            );
         // A runtime-required cordon is meant to stay.
         for name in kept.iter().filter(|_| !keys.runtime_required_cordon) {
             let complete = cluster.skyhook(name).filter(|s| {
@@ -84,9 +77,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 },
             );
             let key = crate::api::keys::cordon(flavor, name);
-            finding
-                .evidence(node, "spec.unschedulable", "true")
-                .evidence(node, key, "set");
+            finding.evidence(node, "spec.unschedulable", "true").evidence(node, key, "set");
             match owner {
                 Some(skyhook) => {
                     finding.evidence(skyhook, "spec.nodeSelectors", "does not match");

@@ -55,9 +55,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
     let package_runs = findings.package_runs();
     let old = |s: &&Skyhook| s.has_finalizer() && cluster.is_stale(s.metadata.deletion_timestamp);
-    let untouched: Vec<&Skyhook> = deleting()
-        .filter(|s| is_untouched(cluster, &package_runs, s))
-        .collect();
+    let untouched: Vec<&Skyhook> = deleting().filter(|s| is_untouched(cluster, &package_runs, s)).collect();
     if untouched.is_empty() && !deleting().any(|s| old(&s)) {
         return;
     }
@@ -93,10 +91,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         } else {
             "no package is running on any node"
         };
-        let finding = findings.report(
-            Subject::skyhook(skyhook),
-            format!("deletion of {skyhook} makes no progress: {what}"),
-        );
+        let finding = findings
+            .report(Subject::skyhook(skyhook), format!("deletion of {skyhook} makes no progress: {what}"));
         // With nothing left to uninstall, no package that fails is in the way.
         if pending.is_empty() {
             finding.since_deletion(skyhook);
@@ -106,11 +102,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         }
         finding.evidence(skyhook, "metadata.finalizers", finalizers);
         // The operator writes down each step, so a fresh write means that it may just be between two.
-        let written = skyhook
-            .metadata
-            .managed_fields
-            .iter()
-            .filter_map(|m| m.time);
+        let written = skyhook.metadata.managed_fields.iter().filter_map(|m| m.time);
         let fresh = match written.max() {
             Some(at) => {
                 finding.evidence(skyhook, "last written", at);
@@ -165,11 +157,7 @@ fn held_by_others(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook)
         .since_deletion(skyhook)
         .evidence(skyhook, "metadata.finalizers", finalizers.join(", "))
         .show_manifest("Show the remaining finalizers", skyhook)
-        .edit(
-            Grade::B1,
-            "Remove the finalizer if its owner no longer exists",
-            skyhook,
-        )
+        .edit(Grade::B1, "Remove the finalizer if its owner no longer exists", skyhook)
         .caveat("any cleanup tied to the finalizer is then skipped");
 }
 
@@ -190,16 +178,12 @@ fn is_untouched(cluster: &Cluster, package_runs: &PackageRuns<'_>, skyhook: &Sky
     !explained(cluster, skyhook, &pending)
         && !pending.iter().any(begun)
         && !package_runs.any_alive(skyhook.name())
-        && !["UninstallInProgress", "DeletionBlocked"]
-            .iter()
-            .any(says_so)
+        && !["UninstallInProgress", "DeletionBlocked"].iter().any(says_so)
 }
 
 fn not_taken_up(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook) {
-    let finding = findings.report(
-        Subject::skyhook(skyhook),
-        format!("the operator has not started the deletion of {skyhook}"),
-    );
+    let finding = findings
+        .report(Subject::skyhook(skyhook), format!("the operator has not started the deletion of {skyhook}"));
     finding.severity(Severity::Warning);
     // One that runs may be between two attempts, and one that comes up takes it up then.
     let available = |d: &Deployment| d.available_replicas() > 0;
@@ -213,17 +197,12 @@ fn not_taken_up(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook) {
         finding.pending_deletion(cluster, skyhook);
     }
     finding.list_operators("Check whether the operator is running");
-    finding.operator_log(
-        cluster,
-        "Check the operator's log for messages about the deletion",
-    );
+    finding.operator_log(cluster, "Check the operator's log for messages about the deletion");
 }
 
 /// Whether another rule reports the cause as soon as it lasts.
 fn explained(cluster: &Cluster, skyhook: &Skyhook, pending: &[Pending<'_>]) -> bool {
-    let malformed = cluster
-        .tracked(skyhook.name())
-        .any(|(_, on)| on.is_malformed());
+    let malformed = cluster.tracked(skyhook.name()).any(|(_, on)| on.is_malformed());
     let stopped = !pending.is_empty() && !skyhook.runs();
     malformed
         || stopped

@@ -54,10 +54,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         }
         let model = model.get_or_insert_with(|| Model::new(cluster));
-        for p in pending
-            .iter()
-            .filter(|p| may_be_chosen(cluster, skyhook, p))
-        {
+        for p in pending.iter().filter(|p| may_be_chosen(cluster, skyhook, p)) {
             let chosen = model.chosen_beside(skyhook.name(), p.node);
             report(cluster, findings, skyhook, p, &chosen, &pending);
         }
@@ -73,11 +70,7 @@ fn report(
     pending: &[Pending<'_>],
 ) {
     let done = |node: &&&Node| pending.iter().all(|p| p.node.name != node.name);
-    let done: Vec<&str> = chosen
-        .iter()
-        .filter(done)
-        .map(|n| n.name.as_str())
-        .collect();
+    let done: Vec<&str> = chosen.iter().filter(done).map(|n| n.name.as_str()).collect();
     if done.is_empty() || chosen.iter().any(|n| n.name == p.node.name) {
         return;
     }

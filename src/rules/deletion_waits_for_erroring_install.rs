@@ -57,10 +57,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "deletion of {skyhook} waits for package {}, whose installation fails at stage {}",
                 pending.name, entry.stage
             );
-            let finding = findings.report(
-                Subject::node(node, Some(skyhook.name())).package(pending.name),
-                message.as_str(),
-            );
+            let finding = findings
+                .report(Subject::node(node, Some(skyhook.name())).package(pending.name), message.as_str());
             finding
                 // Whether there will be one more attempt makes no other trouble of it.
                 .alike(message)
@@ -71,9 +69,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let package_run = package_runs.newest(skyhook.name(), node, entry);
             let again = may_pass(cluster, package_run).is_some();
             let retries = again || operator_retries(cluster, package_run, pending.on);
-            finding.warning_if(
-                again || retries && !exceeds_usual_attempts(cluster, entry, package_run),
-            );
+            finding.warning_if(again || retries && !exceeds_usual_attempts(cluster, entry, package_run));
             if let Some(package_run) = package_run {
                 finding.package_run_trouble(cluster, package_run);
             }

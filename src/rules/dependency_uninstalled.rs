@@ -69,17 +69,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     finding.condition(skyhook, condition, &condition.message);
                 }
                 finding
-                    .cancel_uninstall(
-                        format!("Cancel the uninstall of {dependency}"),
-                        skyhook,
-                        dependency,
-                    )
+                    .cancel_uninstall(format!("Cancel the uninstall of {dependency}"), skyhook, dependency)
                     .caveat("the dependency is then installed on every selected node")
-                    .edit(
-                        Grade::B2,
-                        format!("Or remove {dependency} from dependsOn"),
-                        skyhook,
-                    )
+                    .edit(Grade::B2, format!("Or remove {dependency} from dependsOn"), skyhook)
                     .caveat("the package then runs without it");
             }
         }

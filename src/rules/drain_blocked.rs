@@ -85,14 +85,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         // one continues if a budget refuses, but not over the internal error (500) of overlapping budgets.
         let ends_reconciles = *state == DrainState::Blocked
             && (cluster.operator_before(0, 20) || !obstacles.overlaps.is_empty());
-        let Description {
-            message,
-            on_any_node,
-        } = describe(drain, obstacles, *state, ends_reconciles);
-        let finding = findings.report(
-            Subject::node(&drain.node.name, Some(name)).package(drain.package),
-            message,
-        );
+        let Description { message, on_any_node } = describe(drain, obstacles, *state, ends_reconciles);
+        let finding =
+            findings.report(Subject::node(&drain.node.name, Some(name)).package(drain.package), message);
         if let Some(on_any_node) = on_any_node {
             finding.alike(on_any_node);
         }
@@ -116,12 +111,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 /// How many pods are shown as evidence.
 const SHOWN: usize = 5;
 
-fn evidence(
-    cluster: &Cluster,
-    finding: &mut Finding,
-    drain: &Drain<'_>,
-    obstacles: &Obstacles<'_>,
-) {
+fn evidence(cluster: &Cluster, finding: &mut Finding, drain: &Drain<'_>, obstacles: &Obstacles<'_>) {
     let object = drain.node.reference();
     let key = |name_of: &str| {
         let name = drain.skyhook.name();
@@ -137,20 +127,12 @@ fn evidence(
         finding.evidence(&budget_object, "disruptionsAllowed", budget.allows());
         for pod in pods.iter().take(SHOWN) {
             let ready = if pod.ready() { "ready" } else { "not ready" };
-            finding.evidence(
-                &budget_object,
-                "selects pod",
-                format!("{}, {ready}", pod.path()),
-            );
+            finding.evidence(&budget_object, "selects pod", format!("{}, {ready}", pod.path()));
         }
     }
     for (pod, budgets) in obstacles.overlaps.iter().take(SHOWN) {
         let paths: Vec<String> = budgets.iter().map(|budget| budget.path()).collect();
-        finding.evidence(
-            format!("pod/{}", pod.path()),
-            "selected by budgets",
-            paths.join(", "),
-        );
+        finding.evidence(format!("pod/{}", pod.path()), "selected by budgets", paths.join(", "));
     }
     for pod in obstacles.overdue.iter().take(SHOWN) {
         let object = format!("pod/{}", pod.path());
@@ -215,25 +197,17 @@ fn drain_state(
         return Some(DrainState::Blocked);
     }
     if !obstacles.overlaps.is_empty() {
-        return Some(if drain.begun {
-            DrainState::Blocked
-        } else {
-            DrainState::Ahead
-        });
+        return Some(if drain.begun { DrainState::Blocked } else { DrainState::Ahead });
     }
     if !obstacles.noted.is_empty() {
         // What refused before the drain began refuses the next attempt, too.
         let before = |budget: &DisruptionBudget| {
             budget.refuses_for_good() && start.is_some_and(|at| budget.refused_before(at))
         };
-        let young = on.is_some_and(|on| cluster.refusal_is_young(on))
-            && !budgets().any(|(budget, _)| before(budget));
+        let young =
+            on.is_some_and(|on| cluster.refusal_is_young(on)) && !budgets().any(|(budget, _)| before(budget));
         let lasts = for_good || obstacles.budgets.is_empty();
-        return Some(if lasts && !young {
-            DrainState::Blocked
-        } else {
-            DrainState::MayPass
-        });
+        return Some(if lasts && !young { DrainState::Blocked } else { DrainState::MayPass });
     }
     match (for_good, drain.begun) {
         (true, true) if !cluster.operator_since(0, 20) => Some(DrainState::Blocked),
@@ -266,9 +240,7 @@ fn others_held_up<'a, 'c: 'a>(
     let held_up = |skyhook: &Skyhook| {
         of_all
             || !ends_pass
-                && cluster
-                    .selected(skyhook)
-                    .any(|n| waits(skyhook, n) && !cluster.is_taken_up(skyhook, n))
+                && cluster.selected(skyhook).any(|n| waits(skyhook, n) && !cluster.is_taken_up(skyhook, n))
     };
     let skyhooks: BTreeSet<&str> = blocked.map(|d| d.skyhook.name()).collect();
     let resource = |name: &&str| cluster.skyhook(name).is_some_and(held_up);
@@ -276,12 +248,7 @@ fn others_held_up<'a, 'c: 'a>(
 }
 
 /// The operator reports a blocked drain, but no node records a refusal.
-fn report_condition(
-    cluster: &Cluster,
-    findings: &mut Findings,
-    skyhook: &Skyhook,
-    condition: &Condition,
-) {
+fn report_condition(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, condition: &Condition) {
     // Where a node notes it, the annotation is more exact: it may be over, and the condition stays until the next attempt.
     let noted = |(_, on): (&Node, &NodeRecord)| on.drain_blocked.is_some();
     if cluster.tracked(skyhook.name()).any(noted) {
@@ -295,11 +262,7 @@ fn report_condition(
         .warning_if(!cluster.is_stale(condition.last_transition_time))
         .blocks_only(HERE)
         .since(condition.last_transition_time)
-        .evidence(
-            skyhook,
-            "condition DrainBlocked",
-            format!("{}: {}", condition.reason, condition.message),
-        )
+        .evidence(skyhook, "condition DrainBlocked", format!("{}: {}", condition.reason, condition.message))
         .node_status("See which node is being drained", skyhook)
         .kubectl(
             Grade::B0,

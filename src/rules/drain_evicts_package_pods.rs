@@ -94,11 +94,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             });
         }
         finding
-            .edit(
-                Grade::B2,
-                "Specify the taint keys in additionalTolerations",
-                skyhook,
-            )
+            .edit(Grade::B2, "Specify the taint keys in additionalTolerations", skyhook)
             .caveat("the operator then recreates the package pods");
     }
 }

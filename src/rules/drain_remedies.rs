@@ -46,9 +46,7 @@ pub fn remedies(
             Some(pod) => unhealthy(finding, budget, pod),
             None => {
                 let title = "Relax the budget until the node is drained, or scale up the protected workload";
-                finding
-                    .kubectl(Grade::B3, title, edit(budget))
-                    .caveat(EVICTED_THEN);
+                finding.kubectl(Grade::B3, title, edit(budget)).caveat(EVICTED_THEN);
             }
         }
     }
@@ -73,9 +71,7 @@ fn overlap(finding: &mut Finding, pod: &Pod, budgets: &[&DisruptionBudget]) {
         let or = if at == 0 { "Change" } else { "Or change" };
         let path = budget.path();
         let title = format!("{or} PodDisruptionBudget {path} so that it no longer selects the pod");
-        finding
-            .kubectl(Grade::B3, title, edit(budget))
-            .caveat(EVICTED_THEN);
+        finding.kubectl(Grade::B3, title, edit(budget)).caveat(EVICTED_THEN);
     }
     let title = "Or delete the pod: a deletion does not check budgets";
     let words = ["delete", "pod", "-n", pod.namespace(), pod.name()];
@@ -88,12 +84,7 @@ fn overlap(finding: &mut Finding, pod: &Pod, budgets: &[&DisruptionBudget]) {
 /// Repairs the pod, or lets the API server evict it although it is not ready.
 fn unhealthy(finding: &mut Finding, budget: &DisruptionBudget, pod: &Pod) {
     let policy = r#"{"spec":{"unhealthyPodEvictionPolicy":"AlwaysAllow"}}"#;
-    let object = [
-        "poddisruptionbudget",
-        "-n",
-        budget.namespace(),
-        budget.name(),
-    ];
+    let object = ["poddisruptionbudget", "-n", budget.namespace(), budget.name()];
     let patch = ["--type=merge", "-p", policy];
     finding
         .describe_pod("See why the pod is not ready, and repair the workload", pod)
@@ -146,7 +137,11 @@ fn not_evicted(finding: &mut Finding, skyhook: &Skyhook, noted: &[Refusal]) {
 fn does_not_end(finding: &mut Finding, pod: &Pod) {
     if pod.metadata.finalizers.is_empty() {
         finding
-            .force_delete(Grade::B3, "If the node is down or its container runtime hangs, force-delete the pod", pod)
+            .force_delete(
+                Grade::B3,
+                "If the node is down or its container runtime hangs, force-delete the pod",
+                pod,
+            )
             .caveat("its containers may still be running on the node while its replacement starts elsewhere");
     } else {
         finding

@@ -47,13 +47,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if cluster.is_complete_on(skyhook, node) {
                 continue;
             }
-            let due = drains
-                .iter()
-                .find(|d| d.node.name == node.name && d.skyhook.name() == skyhook.name());
+            let due = drains.iter().find(|d| d.node.name == node.name && d.skyhook.name() == skyhook.name());
             let any_left = evictable.contains_key(node.name.as_str());
             // Without pods the node is drained, and the operator continues.
-            let drained =
-                due.is_some() && cluster.source(Source::Workloads).ok().is_some() && !any_left;
+            let drained = due.is_some() && cluster.source(Source::Workloads).ok().is_some() && !any_left;
             let subject = Subject::on(skyhook, node);
             let subject = match due {
                 Some(drain) => subject.package(drain.package),
@@ -79,13 +76,7 @@ fn message(skyhook: &Skyhook, drained: bool) -> String {
     }
 }
 
-fn report(
-    cluster: &Cluster,
-    finding: &mut Finding,
-    skyhook: &Skyhook,
-    node: &Node,
-    on: &NodeRecord,
-) {
+fn report(cluster: &Cluster, finding: &mut Finding, skyhook: &Skyhook, node: &Node, on: &NodeRecord) {
     let name = skyhook.name();
     let object = node.reference();
     let flavor = cluster.flavor();
@@ -108,10 +99,5 @@ fn report(
         "See which pods are still on the node, and remove what keeps them there"
     };
     finding.pods_on_node(title, &node.name);
-    finding.reset_node(
-        "Then reset the node, so that the drain starts again",
-        cluster,
-        skyhook,
-        node,
-    );
+    finding.reset_node("Then reset the node, so that the drain starts again", cluster, skyhook, node);
 }

@@ -76,10 +76,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 package_run.stage, package_run.package
             ),
         );
-        finding
-            .warning_if(!skyhook.runs())
-            .since(package_run.created())
-            .evidence(package_run, "status.phase", reason);
+        finding.warning_if(!skyhook.runs()).since(package_run.created()).evidence(
+            package_run,
+            "status.phase",
+            reason,
+        );
         if !pod.status.message.is_empty() {
             finding.evidence(package_run, "status.message", &pod.status.message);
         }
@@ -127,10 +128,8 @@ fn of_jobs(cluster: &Cluster, findings: &mut Findings) {
                     rejection(finding, pod);
                 }
                 finding.describe_job("See why the job ended, and fix the cause", job);
-                finding.operator_log(
-                    cluster,
-                    "Check the operator's log to see why the failure is not recorded",
-                );
+                finding
+                    .operator_log(cluster, "Check the operator's log to see why the failure is not recorded");
                 start_again(cluster, finding, package_run);
             } else if never_ran(package_run, job) {
                 rejects_pods(cluster, findings, package_run, entry, None);
@@ -184,9 +183,7 @@ fn remade_jobs(cluster: &Cluster) -> BTreeMap<&str, Timestamp> {
         }
     }
     let again = rounds.into_iter().filter(|(_, (count, _))| *count > 1);
-    again
-        .filter_map(|(name, (_, first))| Some((name, first?)))
-        .collect()
+    again.filter_map(|(name, (_, first))| Some((name, first?))).collect()
 }
 
 /// Reports stages in progress whose Job is made again and again, and is not there at this moment.
@@ -201,19 +198,12 @@ fn between_two_jobs(
         for (node, on) in cluster.tracked(skyhook.name()) {
             for entry in on.entries().iter().filter(|e| e.state == State::InProgress) {
                 let version = entry.version.replace('.', "-");
-                let name = format!(
-                    "{}-{}-{version}-{}-{}-",
-                    skyhook.name(),
-                    entry.name,
-                    entry.stage,
-                    node.name
-                );
+                let name =
+                    format!("{}-{}-{version}-{}-{}-", skyhook.name(), entry.name, entry.stage, node.name);
                 let there = package_runs
                     .newest(skyhook.name(), &node.name, entry)
                     .is_some_and(|e| e.stage == entry.stage && e.job.is_some());
-                let mut remade = remade
-                    .range(name.as_str()..)
-                    .take_while(|(job, _)| job.starts_with(&name));
+                let mut remade = remade.range(name.as_str()..).take_while(|(job, _)| job.starts_with(&name));
                 let Some((_, since)) = remade.next().filter(|_| !there) else {
                     continue;
                 };
@@ -227,9 +217,7 @@ fn between_two_jobs(
 }
 
 fn rejects(stage: &Stage, package: &str) -> String {
-    format!(
-        "the kubelet rejects the pods for stage {stage} of package {package}, and their job is retried"
-    )
+    format!("the kubelet rejects the pods for stage {stage} of package {package}, and their job is retried")
 }
 
 fn close_rejected(
@@ -240,14 +228,10 @@ fn close_rejected(
     since: Option<Timestamp>,
 ) {
     // The node may have room again at any moment.
-    finding
-        .warning_if(!cluster.is_stale(since))
-        .since(since)
-        .entry(node, entry)
-        .describe_node(
-            "See why the node rejects the pods; once the cause is gone, the next job continues by itself",
-            node,
-        );
+    finding.warning_if(!cluster.is_stale(since)).since(since).entry(node, entry).describe_node(
+        "See why the node rejects the pods; once the cause is gone, the next job continues by itself",
+        node,
+    );
 }
 
 fn report<'f>(
@@ -257,9 +241,7 @@ fn report<'f>(
     message: String,
 ) -> &'f mut Finding {
     let finding = findings.report(Subject::package_run(package_run), message);
-    let runs = cluster
-        .skyhook(&package_run.skyhook)
-        .is_some_and(crate::api::Skyhook::runs);
+    let runs = cluster.skyhook(&package_run.skyhook).is_some_and(crate::api::Skyhook::runs);
     finding.warning_if(!runs);
     finding
 }
@@ -285,16 +267,9 @@ fn start_again(cluster: &Cluster, finding: &mut Finding, package_run: &PackageRu
     if package_run.unproven(cluster).is_some() {
         return;
     }
-    let grade = cluster
-        .skyhook(&package_run.skyhook)
-        .map_or(Grade::B2, |s| grade_of_stage(s, &package_run.package));
-    finding.retry(
-        grade,
-        "Retry the stage",
-        &package_run.skyhook,
-        package_run.node,
-        &package_run.package,
-    );
+    let grade =
+        cluster.skyhook(&package_run.skyhook).map_or(Grade::B2, |s| grade_of_stage(s, &package_run.package));
+    finding.retry(grade, "Retry the stage", &package_run.skyhook, package_run.node, &package_run.package);
 }
 
 /// Adds that the operator did not create a pod, and the command that takes the label off it: the operator counts pods of
@@ -305,14 +280,7 @@ fn not_ours(cluster: &Cluster, finding: &mut Finding, pod: &Pod, why: &Unproven)
     finding.evidence(pod, why.verdict(), why).kubectl(
         Grade::B1,
         "Remove the label if the pod belongs to something else",
-        [
-            "label",
-            "pod",
-            "-n",
-            namespace,
-            pod.name(),
-            &format!("{label}-"),
-        ],
+        ["label", "pod", "-n", namespace, pod.name(), &format!("{label}-")],
     );
 }
 

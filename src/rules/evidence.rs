@@ -20,12 +20,7 @@ impl Finding {
         self.evidence(
             format!("node/{node}"),
             format!("nodeState {}", entry.key),
-            format!(
-                "{}/{}{}",
-                entry.stage,
-                entry.state,
-                restarts(entry.restarts)
-            ),
+            format!("{}/{}{}", entry.stage, entry.state, restarts(entry.restarts)),
         )
     }
 
@@ -50,17 +45,12 @@ impl Finding {
     /// A condition of the custom resource, with its reason or its message; the finding exists since it changed.
     pub fn condition(&mut self, skyhook: &Skyhook, condition: &Condition, says: &str) -> &mut Self {
         let field = format!("condition {}", condition.kind);
-        self.since(condition.last_transition_time)
-            .evidence(skyhook, field, says)
+        self.since(condition.last_transition_time).evidence(skyhook, field, says)
     }
 
     /// The deletion of the custom resource, since which the finding exists.
     pub fn since_deletion(&mut self, skyhook: &Skyhook) -> &mut Self {
-        self.since(skyhook.metadata.deletion_timestamp).evidence(
-            skyhook,
-            "deletionTimestamp",
-            "set",
-        )
+        self.since(skyhook.metadata.deletion_timestamp).evidence(skyhook, "deletionTimestamp", "set")
     }
 
     /// The annotation that pauses or disables the custom resource, who set it, and why.
@@ -123,11 +113,7 @@ impl Finding {
     }
 
     /// Why a Job gave up, and what went wrong in the newest attempt.
-    pub fn package_run_trouble(
-        &mut self,
-        cluster: &Cluster,
-        package_run: &PackageRun<'_>,
-    ) -> &mut Self {
+    pub fn package_run_trouble(&mut self, cluster: &Cluster, package_run: &PackageRun<'_>) -> &mut Self {
         if let Some(failed) = package_run.job.and_then(|j| j.failed()) {
             self.evidence(package_run, "condition Failed", reason(failed));
         }
@@ -205,10 +191,7 @@ impl Finding {
     pub fn other_finalizers(&mut self, skyhook: &Skyhook) -> &mut Self {
         let ours = skyhook.flavor().map(ApiFlavor::finalizer);
         let all = skyhook.metadata.finalizers.iter();
-        let others: Vec<&str> = all
-            .filter(|f| Some(*f) != ours.as_ref())
-            .map(String::as_str)
-            .collect();
+        let others: Vec<&str> = all.filter(|f| Some(*f) != ours.as_ref()).map(String::as_str).collect();
         if !others.is_empty() {
             self.evidence(
                 skyhook,
@@ -311,8 +294,7 @@ pub fn open_entries<'a, 's>(
     on: &'a NodeRecord,
 ) -> impl Iterator<Item = &'a Entry> + use<'a, 's> {
     let entries = on.entries().iter();
-    entries
-        .filter(|e| skyhook.package(&e.name).is_some() && !skyhook.is_package_complete(&e.name, e))
+    entries.filter(|e| skyhook.package(&e.name).is_some() && !skyhook.is_package_complete(&e.name, e))
 }
 
 /// The node-state entry that a pod or Job works on, unless its stage is already complete or another one.
@@ -335,7 +317,6 @@ pub fn stopped_deletions<'a>(
     let waiting = deleting.filter(|s| s.has_finalizer());
     waiting.filter(move |s| stopped(s)).filter(move |skyhook| {
         let condition = skyhook.true_condition("DeletionBlocked");
-        condition.is_some_and(|c| c.reason == reason)
-            || !cluster.pending_uninstalls(skyhook).is_empty()
+        condition.is_some_and(|c| c.reason == reason) || !cluster.pending_uninstalls(skyhook).is_empty()
     })
 }

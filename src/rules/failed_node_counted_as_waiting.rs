@@ -75,22 +75,12 @@ fn report(
         .since(failed.and_then(|c| c.last_transition_time))
         .evidence(node, status, "waiting")
         .entry(&node.name, entry)
-        .evidence(
-            package_run,
-            "condition Failed",
-            failed.map_or_else(String::new, |c| c.reason.to_string()),
-        )
+        .evidence(package_run, "condition Failed", failed.map_or_else(String::new, |c| c.reason.to_string()))
         .effect_of(&["SKY112", "SKY201"]);
     finding.retry_given_up(Some(package_run), skyhook, &node.name, entry);
     if entry.stage.is_uninstall() {
         // A rerun would make the package count as uninstalled.
         return;
     }
-    finding.rerun(
-        "Or run the package again from the start",
-        cluster,
-        skyhook,
-        node,
-        &entry.name,
-    );
+    finding.rerun("Or run the package again from the start", cluster, skyhook, node, &entry.name);
 }

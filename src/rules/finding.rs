@@ -16,9 +16,7 @@ use crate::cluster::priority::Gate;
 use crate::plan::Grade;
 
 /// How bad a finding is.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Worth knowing: nothing is stuck, or the evidence is ambiguous.
@@ -116,9 +114,7 @@ impl Finding {
     /// The least disruptive remedy that changes something, if possible one of our commands that needs no decision.
     pub fn changing_remedy(&self) -> Option<&Remedy> {
         let changing = || self.remedies.iter().filter(|r| r.grade > Grade::B0);
-        changing()
-            .find(|r| r.own().is_some() && !r.choice)
-            .or_else(|| changing().next())
+        changing().find(|r| r.own().is_some() && !r.choice).or_else(|| changing().next())
     }
 
     /// Limits the blocked operations of its rule to these.
@@ -274,26 +270,10 @@ impl Finding {
 
     /// Drops remedies in which a name would be read as a flag, as that of a package that the API server cannot reject.
     pub(super) fn drop_flags(&mut self) {
-        let Subject {
-            name,
-            skyhook,
-            node,
-            package,
-            ..
-        } = &self.subject;
-        let names = [
-            Some(name),
-            skyhook.as_ref(),
-            node.as_ref(),
-            package.as_ref(),
-        ];
-        let flags: Vec<&String> = names
-            .into_iter()
-            .flatten()
-            .filter(|n| !is_word(n))
-            .collect();
-        self.remedies
-            .retain(|remedy| !remedy.argv.iter().any(|word| flags.contains(&word)));
+        let Subject { name, skyhook, node, package, .. } = &self.subject;
+        let names = [Some(name), skyhook.as_ref(), node.as_ref(), package.as_ref()];
+        let flags: Vec<&String> = names.into_iter().flatten().filter(|n| !is_word(n)).collect();
+        self.remedies.retain(|remedy| !remedy.argv.iter().any(|word| flags.contains(&word)));
     }
 
     fn command<S: AsRef<str>>(
@@ -305,8 +285,7 @@ impl Finding {
     ) -> &mut Self {
         let own = words.into_iter().map(|w| w.as_ref().to_owned());
         let argv = program.iter().map(ToString::to_string).chain(own);
-        self.remedies
-            .push(Remedy::new(grade, title, argv.collect()));
+        self.remedies.push(Remedy::new(grade, title, argv.collect()));
         self
     }
 

@@ -99,9 +99,7 @@ impl<'c> Findings<'c> {
     pub(super) fn of_all_others(&self, cluster: &Cluster) -> Vec<Finding> {
         let explains = |rule: &&&Rule| !matches!(rule.finds, Finds::Unexplained | Finds::Unknowns);
         let others = ALL.iter().filter(explains);
-        others
-            .flat_map(|rule| self.by(rule, cluster).to_vec())
-            .collect()
+        others.flat_map(|rule| self.by(rule, cluster).to_vec()).collect()
     }
 
     /// What another rule finds, for one that builds on it.
@@ -123,8 +121,7 @@ impl<'c> Findings<'c> {
 
     /// Adds a finding at the rule's own severity; evidence and remedies are added to what returns.
     pub fn report(&mut self, subject: Subject, message: impl Into<String>) -> &mut Finding {
-        self.found
-            .push(Finding::new(self.rule, subject, message.into()));
+        self.found.push(Finding::new(self.rule, subject, message.into()));
         self.found.last_mut().expect("one was pushed")
     }
 }

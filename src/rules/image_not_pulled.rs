@@ -51,11 +51,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let (image, package, stage) = (trouble.image, &package_run.package, &package_run.stage);
         let has_run = succeeded(pod);
         let agent = package_run.runs_agent(trouble.container);
-        let of = if agent {
-            "the agent for package"
-        } else {
-            "package"
-        };
+        let of = if agent { "the agent for package" } else { "package" };
         let finding = findings.report(
             Subject::package_run(package_run),
             if has_run {
@@ -98,10 +94,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "the operator then replaces the pod on every node; with another version, the uninstall would not run",
             )
         } else {
-            (
-                "Correct the image or the version",
-                "the operator then replaces the pod on every node",
-            )
+            ("Correct the image or the version", "the operator then replaces the pod on every node")
         };
         let edit = ["edit", &cluster.flavor().resource(), &package_run.skyhook];
         finding.kubectl(Grade::B2, title, edit).caveat(caveat);
@@ -142,9 +135,9 @@ fn correct_agent_image(cluster: &Cluster, finding: &mut Finding, package_run: &P
         if let Some(image) = deployment.env("AGENT_IMAGE") {
             finding.evidence(deployment, "AGENT_IMAGE", image);
         }
-        finding
-            .edit_operator(Grade::B2, "Correct the operator's AGENT_IMAGE", deployment)
-            .caveat("the operator restarts and then replaces the pods of every package that waits for the image");
+        finding.edit_operator(Grade::B2, "Correct the operator's AGENT_IMAGE", deployment).caveat(
+            "the operator restarts and then replaces the pods of every package that waits for the image",
+        );
     }
     let title = if cluster.operator().is_none() {
         "Correct the operator's AGENT_IMAGE, or set agentImageOverride on the package"
@@ -174,15 +167,8 @@ const UNREACHABLE: [&str; 15] = [
 ];
 
 /// Messages of a registry that does not provide the image.
-const REFUSED: [&str; 7] = [
-    "not found",
-    "unknown",
-    "does not exist",
-    "denied",
-    "unauthorized",
-    "forbidden",
-    "invalid",
-];
+const REFUSED: [&str; 7] =
+    ["not found", "unknown", "does not exist", "denied", "unauthorized", "forbidden", "invalid"];
 
 /// Whether the next attempt may succeed: the registry was unreachable, or the first failure has no reason.
 fn may_come(cluster: &Cluster, pod: &Pod, trouble: &ContainerTrouble<'_>) -> bool {

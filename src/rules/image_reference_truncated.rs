@@ -44,36 +44,24 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let applied = applied_images(skyhook);
         for (name, package) in skyhook.packages() {
             // With its finalizer the operator writes the spec back as it reads it, cut short.
-            let asked = applied
-                .get(name)
-                .filter(|asked| cut(asked) == package.image);
+            let asked = applied.get(name).filter(|asked| cut(asked) == package.image);
             let image = asked.unwrap_or(&package.image);
             let Some(why) = mangled(image) else {
                 continue;
             };
             let finding = findings.report(
                 Subject::skyhook(skyhook).package(name),
-                format!(
-                    "the image reference of package {name} is truncated because it contains {why}"
-                ),
+                format!("the image reference of package {name} is truncated because it contains {why}"),
             );
             finding.warning_if(!is_awaited(cluster, skyhook, name));
             let used = cut(image);
             finding.package_field(skyhook, name, "image", &package.image);
             if *image != package.image {
-                finding.evidence(
-                    skyhook,
-                    format!("last applied spec.packages.{name}.image"),
-                    image,
-                );
+                finding.evidence(skyhook, format!("last applied spec.packages.{name}.image"), image);
             }
             finding
                 .evidence("operator", "uses", format!("{used}:{}", package.version))
-                .edit(
-                    Grade::B2,
-                    "Correct the image; use containerSHA for a digest",
-                    skyhook,
-                )
+                .edit(Grade::B2, "Correct the image; use containerSHA for a digest", skyhook)
                 .caveat("the package then runs on every selected node where it is not complete");
         }
     }
@@ -82,12 +70,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 /// The images of the last `kubectl apply`, by package.
 fn applied_images(skyhook: &Skyhook) -> BTreeMap<String, String> {
     let applied = skyhook.last_applied();
-    let packages = applied
-        .as_ref()
-        .and_then(|a| a["spec"]["packages"].as_object());
-    let image = |(name, package): (&String, &Value)| {
-        Some((name.clone(), package["image"].as_str()?.to_owned()))
-    };
+    let packages = applied.as_ref().and_then(|a| a["spec"]["packages"].as_object());
+    let image =
+        |(name, package): (&String, &Value)| Some((name.clone(), package["image"].as_str()?.to_owned()));
     packages.into_iter().flatten().filter_map(image).collect()
 }
 
@@ -98,9 +83,7 @@ fn cut(image: &str) -> &str {
 
 /// What in the image the operator trips over: a tag that it cuts off is replaced by the version.
 fn mangled(image: &str) -> Option<&'static str> {
-    let registry_has_port = image
-        .rsplit_once('/')
-        .is_some_and(|(registry, _)| registry.contains(':'));
+    let registry_has_port = image.rsplit_once('/').is_some_and(|(registry, _)| registry.contains(':'));
     if registry_has_port {
         Some("a registry port")
     } else if image.contains('@') {
@@ -112,8 +95,5 @@ fn mangled(image: &str) -> Option<&'static str> {
 
 /// Whether the package still has to run somewhere.
 fn is_awaited(cluster: &Cluster, skyhook: &Skyhook, name: &str) -> bool {
-    skyhook.runs()
-        && cluster
-            .selected(skyhook)
-            .any(|node| !cluster.placement(skyhook, name, node).is_done())
+    skyhook.runs() && cluster.selected(skyhook).any(|node| !cluster.placement(skyhook, name, node).is_done())
 }

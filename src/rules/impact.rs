@@ -45,31 +45,20 @@ impl<'a> Impact<'a> {
             .collect();
         // The model may give no reason for a wait that a rule explains.
         let explained: HashSet<Place<'a>> = closures.iter().flatten().copied().collect();
-        let causes = ranked
-            .into_iter()
-            .zip(closures)
-            .map(|(cause, mut closure)| {
-                let effects = cause.effects.iter();
-                let seeds = effects.flat_map(|at| places.seeds(cluster, &findings[*at]));
-                let rest =
-                    seeds.filter(|place| places.is_held(place) && !explained.contains(place));
-                closure.extend(places.closure(rest));
-                let mut blocked: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-                for (skyhook, node) in closure {
-                    blocked.entry(skyhook).or_default().insert(node);
-                }
-                let all = cause.findings.iter().chain(&cause.effects);
-                let severity = all.map(|at| findings[*at].severity).max();
-                CauseImpact {
-                    severity: severity.unwrap_or(Severity::Info),
-                    blocked,
-                    cause,
-                }
-            });
-        Impact {
-            causes: causes.collect(),
-            selected: places.selected,
-        }
+        let causes = ranked.into_iter().zip(closures).map(|(cause, mut closure)| {
+            let effects = cause.effects.iter();
+            let seeds = effects.flat_map(|at| places.seeds(cluster, &findings[*at]));
+            let rest = seeds.filter(|place| places.is_held(place) && !explained.contains(place));
+            closure.extend(places.closure(rest));
+            let mut blocked: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+            for (skyhook, node) in closure {
+                blocked.entry(skyhook).or_default().insert(node);
+            }
+            let all = cause.findings.iter().chain(&cause.effects);
+            let severity = all.map(|at| findings[*at].severity).max();
+            CauseImpact { severity: severity.unwrap_or(Severity::Info), blocked, cause }
+        });
+        Impact { causes: causes.collect(), selected: places.selected }
     }
 
     /// Causes of this severity.
@@ -115,12 +104,8 @@ enum Standing {
 
 impl<'a> Places<'a> {
     fn of(cluster: &'a Cluster, model: &Model<'a>) -> Places<'a> {
-        let mut places = Places {
-            open: HashMap::new(),
-            waiting: HashMap::new(),
-            of_skyhook: HashMap::new(),
-            selected: 0,
-        };
+        let mut places =
+            Places { open: HashMap::new(), waiting: HashMap::new(), of_skyhook: HashMap::new(), selected: 0 };
         let mut selected: HashSet<&str> = HashSet::new();
         for skyhook in cluster.skyhooks.items() {
             let name = skyhook.name();
@@ -139,9 +124,7 @@ impl<'a> Places<'a> {
                     WaitReason::Earlier { skyhook, node, .. } => Some((skyhook.name(), node)),
                     WaitReason::MalformedState { skyhook, node } => Some((skyhook.name(), node)),
                     WaitReason::Batch { node, .. } => node.map(|node| (name, node)),
-                    WaitReason::BatchSibling(node) | WaitReason::Deletion(node) => {
-                        Some((name, node))
-                    }
+                    WaitReason::BatchSibling(node) | WaitReason::Deletion(node) => Some((name, node)),
                     _ => None,
                 };
                 if let Some((skyhook, node)) = awaited {
@@ -174,11 +157,7 @@ impl<'a> Places<'a> {
         }
         match (skyhook, own) {
             (Some(skyhook), _) => {
-                let named = finding
-                    .holds_up
-                    .iter()
-                    .filter_map(|name| node(name))
-                    .chain(own);
+                let named = finding.holds_up.iter().filter_map(|name| node(name)).chain(own);
                 let named: Vec<Place<'a>> = named.map(|node| (skyhook, node)).collect();
                 if !named.is_empty() {
                     return named;

@@ -36,8 +36,7 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let absence = cluster.certainty_of_no_package_run();
-    let version_unknown =
-        cluster.active_api.operator_version.is_none() && cluster.operator_before(0, 18);
+    let version_unknown = cluster.active_api.operator_version.is_none() && cluster.operator_before(0, 18);
     let at_fault = cluster.operator_before(0, 17) || version_unknown;
     if !at_fault || absence == Certainty::Unknown {
         return;
@@ -48,9 +47,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let Some(on) = cluster.on_node(node, skyhook.name()) else {
                 continue;
             };
-            let interrupts = package_runs
-                .on(skyhook.name(), &node.name)
-                .any(|e| e.interrupt || e.stage.is_interrupt());
+            let interrupts =
+                package_runs.on(skyhook.name(), &node.name).any(|e| e.interrupt || e.stage.is_interrupt());
             let unsure = absence != Certainty::Proven && on.operator_status() == Status::InProgress;
             if interrupts || unsure || someone_else_interrupts(skyhook, on) {
                 continue;
@@ -64,9 +62,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         entry.name
                     ),
                 );
-                finding
-                    .entry(&node.name, entry)
-                    .evidence(node, "interrupt pods", "none");
+                finding.entry(&node.name, entry).evidence(node, "interrupt pods", "none");
                 if let Some(why) = cluster.why_no_operator_version() {
                     // By then v0.17 would have continued it.
                     let open = cluster.open_nodes(skyhook);
@@ -112,9 +108,9 @@ fn someone_else_interrupts(skyhook: &Skyhook, on: &NodeRecord) -> bool {
     on.entries().iter().any(|e| match (&e.stage, &e.state) {
         (Stage::Interrupt, State::Skipped) => false,
         (Stage::Interrupt, _) => e.state != State::Complete,
-        (Stage::Config, State::Complete) => skyhook
-            .package(&e.name)
-            .is_some_and(|p| skyhook.pending_interrupt(&e.name, p).is_some()),
+        (Stage::Config, State::Complete) => {
+            skyhook.package(&e.name).is_some_and(|p| skyhook.pending_interrupt(&e.name, p).is_some())
+        }
         _ => false,
     })
 }

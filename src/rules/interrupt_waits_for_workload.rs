@@ -33,25 +33,17 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    if cluster.workloads.ok().is_none()
-        || cluster.certainty_of_no_package_run() == Certainty::Unknown
-    {
+    if cluster.workloads.ok().is_none() || cluster.certainty_of_no_package_run() == Certainty::Unknown {
         return;
     }
     let workloads = cluster.workloads_by_node();
     for drain in cluster.drains().iter().filter(|d| d.begun) {
         let selector = &drain.skyhook.spec.pod_non_interrupt_labels;
-        let Some(pods) = workloads
-            .get(drain.node.name.as_str())
-            .filter(|_| !selector.is_empty())
-        else {
+        let Some(pods) = workloads.get(drain.node.name.as_str()).filter(|_| !selector.is_empty()) else {
             continue;
         };
-        let protected: Vec<String> = pods
-            .iter()
-            .filter(|p| selector.matches(&p.metadata.labels))
-            .map(|p| p.path())
-            .collect();
+        let protected: Vec<String> =
+            pods.iter().filter(|p| selector.matches(&p.metadata.labels)).map(|p| p.path()).collect();
         if protected.is_empty() {
             continue;
         }
@@ -62,14 +54,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 drain.package
             ),
         );
-        finding
-            .passes()
-            .evidence(
-                drain.skyhook,
-                "spec.podNonInterruptLabels",
-                "match pods here",
-            )
-            .evidence(drain.node, "pods", some_of(&protected));
+        finding.passes().evidence(drain.skyhook, "spec.podNonInterruptLabels", "match pods here").evidence(
+            drain.node,
+            "pods",
+            some_of(&protected),
+        );
         let blocked = drain.skyhook.true_condition("Blocked");
         if let Some(condition) = blocked.filter(|c| c.reason == "NonInterruptPodsRunning") {
             finding.condition(drain.skyhook, condition, &condition.reason);

@@ -53,11 +53,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let since = last_attempt(package_run).or(package_run.created());
         let waits = since.map(|at| cluster.taken_at.duration_since(at));
         let tried = job.status.failed > 0;
-        let patience = if tried {
-            LONGEST_PAUSE
-        } else {
-            SignedDuration::from_mins(10)
-        };
+        let patience = if tried { LONGEST_PAUSE } else { SignedDuration::from_mins(10) };
         if event.is_none() {
             findings.depends_on(Source::Events);
         }
@@ -65,16 +61,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if event.is_none() && waits.is_none_or(|waits| waits < patience) {
             continue;
         }
-        let again = if tried {
-            " after its last pod failed"
-        } else {
-            ""
-        };
-        let why = if event.is_some() {
-            ": pod creation fails"
-        } else {
-            ""
-        };
+        let again = if tried { " after its last pod failed" } else { "" };
+        let why = if event.is_some() { ": pod creation fails" } else { "" };
         let finding = findings.report(
             Subject::package_run(package_run),
             format!(
@@ -84,17 +72,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         );
         // Without pods in the input, the time of the last failure is unknown.
         let unsure = tried && package_run.pods.is_empty() && event.is_none();
-        let young = if event.is_some_and(|e| e.message.contains("is forbidden")) {
-            REFUSED
-        } else {
-            YOUNG
-        };
+        let young = if event.is_some_and(|e| e.message.contains("is forbidden")) { REFUSED } else { YOUNG };
         finding.warning_if(unsure || waits.is_some_and(|waits| waits < young));
-        finding.since(since).evidence(
-            package_run,
-            "pods",
-            if tried { "all have ended" } else { "none" },
-        );
+        finding.since(since).evidence(package_run, "pods", if tried { "all have ended" } else { "none" });
         if let Some(event) = event {
             finding.evidence(package_run, "event FailedCreate", &event.message);
         }
@@ -121,11 +101,7 @@ fn lacks_a_pod(package_run: &PackageRun<'_>, job: &Job) -> bool {
 }
 
 /// The controller's last event about a pod that it could not create, if it is not from before the last attempt.
-fn newest_refusal<'a>(
-    cluster: &'a Cluster,
-    package_run: &PackageRun<'_>,
-    job: &Job,
-) -> Option<&'a Event> {
+fn newest_refusal<'a>(cluster: &'a Cluster, package_run: &PackageRun<'_>, job: &Job) -> Option<&'a Event> {
     let events = cluster.events_about("Job", &job.metadata.name);
     let events = events.filter(|e| e.reason == "FailedCreate");
     let newest = events.max_by_key(|e| e.last)?;
@@ -137,10 +113,7 @@ fn newest_refusal<'a>(
 fn last_attempt(package_run: &PackageRun<'_>) -> Option<Timestamp> {
     let ends = package_run.pods.iter().flat_map(|pod| {
         let status = &pod.status;
-        let all = status
-            .init_container_statuses
-            .iter()
-            .chain(&status.container_statuses);
+        let all = status.init_container_statuses.iter().chain(&status.container_statuses);
         let ended = all.filter_map(|c| c.state.terminated.as_ref()?.finished_at);
         ended.chain(pod.metadata.creation_timestamp)
     });

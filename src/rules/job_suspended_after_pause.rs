@@ -69,10 +69,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 )
             },
         );
-        finding
-            .since(since)
-            .evidence(package_run, "spec.suspend", "true")
-            .evidence(skyhook, "paused", "no");
+        finding.since(since).evidence(package_run, "spec.suspend", "true").evidence(skyhook, "paused", "no");
         if disabled {
             finding
                 .severity(Severity::Warning)
@@ -91,11 +88,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             // It is not reached while the operator's pass ends before.
             finding
                 .effect_of(&["SKY206", "SKY217", "SKY501", "SKY601"])
-                .remedy(
-                    Grade::B2,
-                    "Pause the custom resource again",
-                    ["pause", skyhook.name()],
-                )
+                .remedy(Grade::B2, "Pause the custom resource again", ["pause", skyhook.name()])
                 .caveat("its running jobs are stopped until it is resumed, and then rerun")
                 .remedy(
                     resume_effects.with(cluster, skyhook).grade(),

@@ -25,9 +25,7 @@ pub fn last_activity(
         let ours = ours.filter_map(|c| c.last_transition_time);
         let on = cluster.on_node(node, name);
         let drained = on.and_then(|on| on.draining_since());
-        ours.chain(node.annotated)
-            .chain(node.selectable)
-            .chain(drained)
+        ours.chain(node.annotated).chain(node.selectable).chain(drained)
     });
     let new = open.iter().filter_map(|n| n.created);
     let of_it = package_runs.of(name);

@@ -42,21 +42,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         return;
     }
     let package_runs = findings.package_runs();
-    let is_run =
-        |left: &Leftover<'_>| matches!(left.place, LeftoverObject::Pod(_) | LeftoverObject::Job(_));
-    let grade = if cluster.leftovers().iter().any(is_run) {
-        Grade::B2
-    } else {
-        Grade::B1
-    };
+    let is_run = |left: &Leftover<'_>| matches!(left.place, LeftoverObject::Pod(_) | LeftoverObject::Job(_));
+    let grade = if cluster.leftovers().iter().any(is_run) { Grade::B2 } else { Grade::B1 };
     for name in cluster.names_on_nodes() {
         if cluster.skyhook(name).is_some() {
             continue;
         }
         // Files without any custom resource may just not hold them: something else has to be odd for more than a hint.
-        let cordons = cluster
-            .tracked(name)
-            .any(|(node, on)| on.cordon && node.cordoned() == Some(true));
+        let cordons = cluster.tracked(name).any(|(node, on)| on.cordon && node.cordoned() == Some(true));
         let runs = package_runs.any_alive(name);
         let odd = absence != Certainty::Presumed || cordons || runs;
         if !odd && !cluster.skyhooks.items().is_empty() {
@@ -109,9 +102,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             } else {
                 finding
                     .remedy(grade, "Remove the leftovers", ["leftovers", "--clean"])
-                    .caveat(
-                        "package records are kept, because the package files are still on the host",
-                    );
+                    .caveat("package records are kept, because the package files are still on the host");
             }
         }
     }

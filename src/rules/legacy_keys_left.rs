@@ -50,9 +50,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             };
             let finding = findings.report(
                 Subject::node(&node.name, Some(name)),
-                format!(
-                    "the node still has annotations or labels of the old operator for {name}: {why}"
-                ),
+                format!("the node still has annotations or labels of the old operator for {name}: {why}"),
             );
             let object = node.reference();
             let keys = format!("keys of {}", old.group());
@@ -73,13 +71,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     .caveat("this is the only record of which packages are on the host");
                 continue;
             }
-            finding
-                .remedy(Grade::B1, "Remove the leftovers", ["leftovers", "--clean"])
-                .caveat(if copied {
-                    "after a rollback the old operator would not know what is installed"
-                } else {
-                    "package records are kept, because the package files are still on the host"
-                });
+            finding.remedy(Grade::B1, "Remove the leftovers", ["leftovers", "--clean"]).caveat(if copied {
+                "after a rollback the old operator would not know what is installed"
+            } else {
+                "package records are kept, because the package files are still on the host"
+            });
         }
     }
 }

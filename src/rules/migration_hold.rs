@@ -38,23 +38,19 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         };
         let finding = findings.report(
             Subject::skyhook(old),
-            format!(
-                "{old} is unfinished ({status}), which stops the operator for every NodeWright"
-            ),
+            format!("{old} is unfinished ({status}), which stops the operator for every NodeWright"),
         );
         finding.evidence(old, "status.status", status.as_str());
         match &cluster.active_api.operator_version {
             Some(version) => finding.evidence("operator", "version", version),
             // It may have been rolled back, and then the old object is not a leftover.
-            None => {
-                finding
-                    .severity(Severity::Warning)
-                    .evidence("operator", "version", "not known")
-            }
+            None => finding.severity(Severity::Warning).evidence("operator", "version", "not known"),
         };
         let resource = cluster.flavor().other().resource();
         finding
-            .list_operators("See which operator is running; after a rollback, the old operator would finish the rollout")
+            .list_operators(
+                "See which operator is running; after a rollback, the old operator would finish the rollout",
+            )
             .caveat("`helm rollback` brings the old operator back");
         match (cluster.skyhook(old.name()), cluster.skyhooks_absence()) {
             // The newer operator takes off its finalizer, and is then no longer held.
@@ -87,11 +83,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     .caveat("unfinished work runs again under the new operator");
             }
             (None, Certainty::Proven | Certainty::Presumed) => {
-                finding.evidence(
-                    "nodewrights",
-                    "of that name",
-                    "none yet: do not delete the Skyhook",
-                );
+                finding.evidence("nodewrights", "of that name", "none yet: do not delete the Skyhook");
             }
             (None, Certainty::Unknown) => {
                 finding.evidence("nodewrights", "of that name", "could not be read");

@@ -308,7 +308,7 @@ pub static RETIRED: &[(&str, &str)] = &[];
 
 /// Finds a rule by code or name, in any case.
 pub fn find(code_or_name: &str) -> Option<&'static Rule> {
-    ALL.iter().copied().find(|r| {
-        r.code.eq_ignore_ascii_case(code_or_name) || r.name.eq_ignore_ascii_case(code_or_name)
-    })
+    ALL.iter()
+        .copied()
+        .find(|r| r.code.eq_ignore_ascii_case(code_or_name) || r.name.eq_ignore_ascii_case(code_or_name))
 }

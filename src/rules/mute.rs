@@ -136,18 +136,12 @@ impl Mutes {
         wrong
     }
 
-    fn of(
-        source: &str,
-        entries: Vec<Spanned<Entry>>,
-        owner: Option<&str>,
-    ) -> Result<Mutes, InvalidMute> {
+    fn of(source: &str, entries: Vec<Spanned<Entry>>, owner: Option<&str>) -> Result<Mutes, InvalidMute> {
         let mutes = entries.into_iter().map(|entry| {
             let line = entry.referenced.line();
             entry.value.checked(source, line, owner).map(Rc::new)
         });
-        Ok(Mutes {
-            all: mutes.collect::<Result<_, _>>()?,
-        })
+        Ok(Mutes { all: mutes.collect::<Result<_, _>>()? })
     }
 
     /// Marks the findings of a report that are muted, and returns the mutes that have lapsed.
@@ -164,10 +158,7 @@ impl Mutes {
             let nodes = affected(&impact, findings, &matched);
             let Some(nodes) = nodes else { continue };
             if let Some(reason) = mute.why_lapsed(cluster.taken_at, nodes.len()) {
-                lapsed.push(LapsedMute {
-                    mute: Mute::clone(mute),
-                    reason,
-                });
+                lapsed.push(LapsedMute { mute: Mute::clone(mute), reason });
                 continue;
             }
             for finding in findings.iter_mut().filter(|f| mute.covers(f)) {
@@ -188,12 +179,7 @@ fn affected(
 ) -> Option<BTreeSet<String>> {
     let mut found = None;
     for CauseImpact { cause, blocked, .. } in &impact.causes {
-        let own: Vec<usize> = cause
-            .findings
-            .iter()
-            .copied()
-            .filter(|at| matched(*at))
-            .collect();
+        let own: Vec<usize> = cause.findings.iter().copied().filter(|at| matched(*at)).collect();
         let effects = cause.effects.iter().copied().filter(|at| matched(*at));
         let all: Vec<usize> = own.iter().copied().chain(effects).collect();
         if all.is_empty() {
@@ -221,11 +207,7 @@ fn mark_effects(impact: &Impact<'_>, findings: &mut [Finding]) {
             .collect::<Option<Vec<_>>>()
             .and_then(|mutes| mutes.into_iter().next())
     };
-    let mutes: Vec<_> = impact
-        .causes
-        .iter()
-        .map(|cause| muted_cause(findings, cause))
-        .collect();
+    let mutes: Vec<_> = impact.causes.iter().map(|cause| muted_cause(findings, cause)).collect();
     let kept: BTreeSet<usize> = impact
         .causes
         .iter()
@@ -244,13 +226,8 @@ fn mark_effects(impact: &Impact<'_>, findings: &mut [Finding]) {
 impl Mute {
     fn covers(&self, finding: &Finding) -> bool {
         let subject = &finding.subject;
-        let same =
-            |wanted: &Option<String>, found: &Option<String>| wanted.is_none() || wanted == found;
-        let node = self.nodes.is_empty()
-            || subject
-                .node
-                .as_ref()
-                .is_some_and(|n| self.nodes.contains(n));
+        let same = |wanted: &Option<String>, found: &Option<String>| wanted.is_none() || wanted == found;
+        let node = self.nodes.is_empty() || subject.node.as_ref().is_some_and(|n| self.nodes.contains(n));
         let rule = finding.rule;
         (rule.code.eq_ignore_ascii_case(&self.code) || rule.name == self.code)
             && same(&self.skyhook, &subject.skyhook)
@@ -268,10 +245,7 @@ impl Mute {
         (nodes > self.max_nodes).then(|| {
             let verb = if nodes == 1 { "is" } else { "are" };
             let nodes = plural(nodes, "node");
-            format!(
-                "it allows maxNodes: {}, but {nodes} {verb} concerned",
-                self.max_nodes
-            )
+            format!("it allows maxNodes: {}, but {nodes} {verb} concerned", self.max_nodes)
         })
     }
 }
@@ -296,10 +270,7 @@ impl Entry {
         }
         let reason = self.reason.value.trim();
         if reason.is_empty() {
-            return fail(
-                self.reason.referenced.line(),
-                "the reason is empty".to_owned(),
-            );
+            return fail(self.reason.referenced.line(), "the reason is empty".to_owned());
         }
         if self.skyhook.is_none() && self.node.is_none() && self.name.is_none() && owner.is_none() {
             let problem = "a subject is required: skyhook, node or name".to_owned();
@@ -308,8 +279,7 @@ impl Entry {
         if let (Some(owner), Some(other)) = (owner, &self.skyhook)
             && owner != other
         {
-            let problem =
-                format!("an annotation mutes only its own custom resource, not {other:?}");
+            let problem = format!("an annotation mutes only its own custom resource, not {other:?}");
             return fail(line, problem);
         }
         let nodes = match &self.node {
@@ -376,9 +346,5 @@ fn read<T: serde::de::DeserializeOwned>(source: &str, text: &str) -> Result<T, I
 }
 
 fn invalid(source: &str, line: u64, problem: String) -> InvalidMute {
-    InvalidMute {
-        source_name: source.to_owned(),
-        line,
-        problem,
-    }
+    InvalidMute { source_name: source.to_owned(), line, problem }
 }

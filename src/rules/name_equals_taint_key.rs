@@ -40,9 +40,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     let marked = marked(cluster);
     for skyhook in cluster.skyhooks.items() {
         let marked = marked.get(skyhook.name()).map_or(&[][..], Vec::as_slice);
-        let named = keys
-            .iter()
-            .any(|key| takes(key).any(|name| name == skyhook.name()));
+        let named = keys.iter().any(|key| takes(key).any(|name| name == skyhook.name()));
         if !named && marked.is_empty() {
             continue;
         }
@@ -57,11 +55,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 }
             ),
         );
-        finding.evidence(
-            "operator",
-            "keys of the runtime-required taint",
-            keys.join(", "),
-        );
+        finding.evidence("operator", "keys of the runtime-required taint", keys.join(", "));
         if let Some(first) = marked.first() {
             let key = flavor.key("autoTaint_");
             finding.evidence(
@@ -71,11 +65,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             );
         }
         finding
-            .edit(
-                Grade::B1,
-                "Before deleting the custom resource, turn off auto-tainting",
-                skyhook,
-            )
+            .edit(Grade::B1, "Before deleting the custom resource, turn off auto-tainting", skyhook)
             .caveat("new nodes are then no longer tainted");
     }
 }

@@ -47,11 +47,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             Subject::skyhook(skyhook),
             format!("{skyhook} does not select any node, so it installs nothing"),
         );
-        let mut asked: Vec<String> = selector
-            .match_labels
-            .iter()
-            .map(|(key, value)| format!("{key}={value}"))
-            .collect();
+        let mut asked: Vec<String> =
+            selector.match_labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
         asked.extend(
             selector
                 .match_expressions
@@ -60,16 +57,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         );
         finding
             .evidence(skyhook, "spec.nodeSelectors", asked.join(", "))
-            .evidence(
-                "nodes",
-                "that match",
-                format!("0 of {}", count(cluster.nodes.items().len())),
-            )
-            .kubectl(
-                Grade::B0,
-                "See the labels of the nodes",
-                ["get", "nodes", "--show-labels"],
-            )
+            .evidence("nodes", "that match", format!("0 of {}", count(cluster.nodes.items().len())))
+            .kubectl(Grade::B0, "See the labels of the nodes", ["get", "nodes", "--show-labels"])
             .edit(Grade::B2, "Correct the selector", skyhook)
             .caveat("packages then run on the nodes that match");
     }
@@ -80,8 +69,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 fn no_nodes_at_all(cluster: &Cluster, findings: &mut Findings) {
     for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.disabled()) {
         let reference = skyhook.reference();
-        let known =
-            cluster.operator_before(0, 18) || cluster.is_stale(skyhook.metadata.deletion_timestamp);
+        let known = cluster.operator_before(0, 18) || cluster.is_stale(skyhook.metadata.deletion_timestamp);
         let held = skyhook.deleting() && skyhook.has_finalizer() && known;
         if skyhook.deleting() && !held {
             continue;

@@ -43,15 +43,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.runs()) {
         for node in cluster.selected(skyhook) {
             let on = cluster.on_node(node, skyhook.name());
-            let Some(on) =
-                on.filter(|on| is_without_cause(cluster, &package_runs, skyhook, node, on))
-            else {
+            let Some(on) = on.filter(|on| is_without_cause(cluster, &package_runs, skyhook, node, on)) else {
                 continue;
             };
             let troubles = findings.troubles(cluster);
-            let explained = troubles
-                .on(skyhook.name(), &node.name)
-                .is_some_and(|f| f.severity == Severity::Error);
+            let explained =
+                troubles.on(skyhook.name(), &node.name).is_some_and(|f| f.severity == Severity::Error);
             if !explained {
                 report(cluster, findings, &package_runs, skyhook, node, on);
             }
@@ -125,8 +122,7 @@ fn report<'a>(
 ) {
     let name = skyhook.name();
     let reference = skyhook.reference();
-    let message =
-        format!("the node counts as failed for {reference}, but no package on it shows the cause");
+    let message = format!("the node counts as failed for {reference}, but no package on it shows the cause");
     let finding = findings.report(Subject::node(&node.name, Some(name)), message);
     let object = node.reference();
     let key = keys::status(cluster.flavor(), name);
@@ -142,10 +138,7 @@ fn report<'a>(
     for entry in &open {
         finding.entry(&node.name, entry);
     }
-    finding.operator_log(
-        cluster,
-        "Check the operator's log for messages about the node",
-    );
+    finding.operator_log(cluster, "Check the operator's log for messages about the node");
     for entry in &open {
         let Some(package_run) = package_runs.newest(name, &node.name, entry) else {
             continue;
@@ -169,10 +162,5 @@ fn report<'a>(
             .caveat("every erroring node of the custom resource is set to waiting, and the rollout starts again from the first batch")
             .by_choice();
     }
-    finding.reset_node(
-        "Once the cause is gone, reset the node",
-        cluster,
-        skyhook,
-        node,
-    );
+    finding.reset_node("Once the cause is gone, reset the node", cluster, skyhook, node);
 }

@@ -42,9 +42,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 Subject::on(skyhook, node),
                 format!("the node is ignored, so {skyhook} makes no progress here"),
             );
-            finding
-                .evidence(node, format!("label {}", flavor.key("ignore")), "true")
-                .evidence(skyhook, "packages done here", format!("{done} of {all}"));
+            finding.evidence(node, format!("label {}", flavor.key("ignore")), "true").evidence(
+                skyhook,
+                "packages done here",
+                format!("{done} of {all}"),
+            );
             // Otherwise the drain is refused again once the node is unignored.
             let here = |f: &&Finding| {
                 f.subject.node.as_deref() == Some(node.name.as_str())

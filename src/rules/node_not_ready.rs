@@ -65,20 +65,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 continue;
             }
             let reference = skyhook.reference();
-            let how = if lasts {
-                "has not been ready for a long time"
-            } else {
-                "is not ready"
-            };
+            let how = if lasts { "has not been ready for a long time" } else { "is not ready" };
             let what = if skyhook.deleting() {
                 format!("the deletion of {reference} waits for an uninstall on it")
             } else {
                 format!("{reference} has unfinished work on it")
             };
-            let finding = findings.report(
-                Subject::on(skyhook, node),
-                format!("the node {how}, and {what}"),
-            );
+            let finding = findings.report(Subject::on(skyhook, node), format!("the node {how}, and {what}"));
             if !lasts {
                 finding.severity(Severity::Warning).passes();
             } else if may_be_rebooting(cluster, skyhook, node, since) {
@@ -97,11 +90,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             for package_run in package_runs.on(skyhook.name(), &node.name) {
                 if package_run.alive() {
-                    finding.evidence(
-                        package_run,
-                        "ended",
-                        "no, according to the node's last report",
-                    );
+                    finding.evidence(package_run, "ended", "no, according to the node's last report");
                 }
             }
             finding.describe_node("See the state of the node, and repair it", &node.name);
@@ -141,8 +130,7 @@ fn is_rebooted(cluster: &Cluster, node: &Node) -> bool {
 
 /// Whether the node may still be rebooting, which takes long on a large machine.
 fn may_be_rebooting(cluster: &Cluster, skyhook: &Skyhook, node: &Node, since: Timestamp) -> bool {
-    reboots(cluster, skyhook, node)
-        && cluster.taken_at.as_second() - since.as_second() < LONGEST_REBOOT
+    reboots(cluster, skyhook, node) && cluster.taken_at.as_second() - since.as_second() < LONGEST_REBOOT
 }
 
 fn reboots(cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> bool {
@@ -160,11 +148,7 @@ fn has_begun<'a>(
     skyhook: &Skyhook,
     node: &'a Node,
 ) -> bool {
-    let here = || {
-        package_runs
-            .on(skyhook.name(), &node.name)
-            .filter(|e| e.alive())
-    };
+    let here = || package_runs.on(skyhook.name(), &node.name).filter(|e| e.alive());
     let not_started = here().any(|e| e.unacknowledged().is_some());
     if not_started || node.ignored(cluster.flavor()) {
         return false;

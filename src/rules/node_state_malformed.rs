@@ -35,16 +35,14 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     // Older operators read the node state of every node.
-    let reads_selected_only =
-        cluster.operator_since(0, 16) || cluster.flavor() == ApiFlavor::NodeWright;
+    let reads_selected_only = cluster.operator_since(0, 16) || cluster.flavor() == ApiFlavor::NodeWright;
     // The operator skips paused custom resources. Before v0.16.0 it reads all node states at the start of each pass.
     let pause_helps = cluster.knows_uninstall();
     let all = cluster.skyhooks.items();
     let running = all.iter().filter(|s| s.runs()).count();
     for skyhook in all {
         let others = running > usize::from(skyhook.runs());
-        let blocks_deletion =
-            skyhook.deleting() && skyhook.packages().any(|(_, p)| p.uninstall().enabled);
+        let blocks_deletion = skyhook.deleting() && skyhook.packages().any(|(_, p)| p.uninstall().enabled);
         for (node, on) in cluster.tracked(skyhook.name()) {
             let selected = skyhook.selects(node);
             if blocks_deletion && selected {

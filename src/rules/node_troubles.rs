@@ -55,9 +55,7 @@ impl NodeTroubles {
     pub fn on(&self, skyhook: &str, node: &str) -> Option<&Finding> {
         let here = self.on_nodes.get(node)?;
         let found = [here.get(skyhook), here.get("")].into_iter().flatten();
-        let gravest = found
-            .copied()
-            .reduce(|one, other| graver(&self.all, one, other));
+        let gravest = found.copied().reduce(|one, other| graver(&self.all, one, other));
         gravest.map(|at| &self.all[at])
     }
 
@@ -71,9 +69,5 @@ impl NodeTroubles {
 /// The position of the graver of two findings, or of the later one.
 fn graver(all: &[Finding], one: usize, other: usize) -> usize {
     let gravity = |at: usize| (all[at].severity, all[at].lasts, at);
-    if gravity(one) > gravity(other) {
-        one
-    } else {
-        other
-    }
+    if gravity(one) > gravity(other) { one } else { other }
 }

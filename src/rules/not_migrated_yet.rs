@@ -47,17 +47,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         }
         let finding = findings.report(
             Subject::skyhook(old),
-            format!(
-                "{old} has no NodeWright of the same name, so the operator does nothing for it"
-            ),
+            format!("{old} has no NodeWright of the same name, so the operator does nothing for it"),
         );
         finding
             .since(created)
             .evidence(cluster.flavor().resource(), old.name(), "does not exist")
             .operator_version(cluster)
-            .operator_log(
-                cluster,
-                "Check the operator's log for the error that prevents mirroring",
-            );
+            .operator_log(cluster, "Check the operator's log for the error that prevents mirroring");
     }
 }

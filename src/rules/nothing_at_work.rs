@@ -115,23 +115,18 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let finding = findings.report(Subject::skyhook(skyhook), message);
         let names: Vec<&str> = open.iter().map(|n| n.name.as_str()).collect();
         // Missing pods do not prove that the operator is idle.
-        finding
-            .since(Some(last))
-            .evidence("nodes", "with work left", some_of(&names))
-            .evidence(skyhook, "latest activity", last);
+        finding.since(Some(last)).evidence("nodes", "with work left", some_of(&names)).evidence(
+            skyhook,
+            "latest activity",
+            last,
+        );
         // On a node that was left out nothing runs, seen or unseen.
         let unseen = cluster.certainty_of_no_package_run() == Certainty::Presumed && !complete;
         let hopeless = quiet >= if untouched { QUIET } else { HOPELESS };
         let unsure = !untouched && (unseen || may_be_unnoticed(skyhook));
         if !hopeless || unsure {
             let sure = hopeless || untouched || !unseen;
-            finding
-                .severity(if sure {
-                    Severity::Warning
-                } else {
-                    Severity::Info
-                })
-                .passes();
+            finding.severity(if sure { Severity::Warning } else { Severity::Info }).passes();
         }
         for (other, node) in in_the_way(skyhook, &delaying, &names) {
             finding.waits_for_node(&other, node);
@@ -151,11 +146,8 @@ struct OtherFindings {
 
 impl OtherFindings {
     fn of(findings: &Findings, cluster: &Cluster) -> OtherFindings {
-        let mut others = OtherFindings {
-            by_skyhook: HashMap::new(),
-            nodes: HashSet::new(),
-            blocks_reconcile: false,
-        };
+        let mut others =
+            OtherFindings { by_skyhook: HashMap::new(), nodes: HashSet::new(), blocks_reconcile: false };
         for finding in findings.of_all_others(cluster) {
             others.blocks_reconcile |= finding.blocks_reconcile();
             match (&finding.subject.skyhook, &finding.subject.node) {
@@ -224,10 +216,7 @@ fn is_untouched(skyhook: &Skyhook) -> bool {
 
 /// Whether a recent change without a recorded time may be unnoticed by the operator.
 fn may_be_unnoticed(skyhook: &Skyhook) -> bool {
-    let rested = matches!(
-        skyhook.status.status,
-        Some(Status::Paused | Status::Disabled)
-    );
+    let rested = matches!(skyhook.status.status, Some(Status::Paused | Status::Disabled));
     let dated = !skyhook.metadata.managed_fields.is_empty();
     !dated && (rested || !skyhook.is_observed())
 }

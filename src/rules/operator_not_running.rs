@@ -70,22 +70,14 @@ fn report_none(cluster: &Cluster, findings: &mut Findings) {
     if !work_in_progress(cluster) {
         finding.severity(Severity::Warning);
     }
-    finding
-        .lasts()
-        .evidence("deployments", "running the operator", "none");
+    finding.lasts().evidence("deployments", "running the operator", "none");
     let ending = terminating(cluster);
     for namespace in &ending {
         let name = &namespace.metadata.name;
         let object = format!("namespace/{name}");
-        finding
-            .since(namespace.metadata.deletion_timestamp)
-            .evidence(&object, "status.phase", "Terminating");
+        finding.since(namespace.metadata.deletion_timestamp).evidence(&object, "status.phase", "Terminating");
         for condition in namespace.remaining() {
-            finding.evidence(
-                &object,
-                format!("condition {}", condition.kind),
-                &condition.message,
-            );
+            finding.evidence(&object, format!("condition {}", condition.kind), &condition.message);
         }
         finding.kubectl(
             Grade::B0,
@@ -126,9 +118,7 @@ fn report_none(cluster: &Cluster, findings: &mut Findings) {
 fn terminating(cluster: &Cluster) -> Vec<&Namespace> {
     let known = cluster.operator_namespaces();
     let pods = cluster.pods.items().iter();
-    let of_pods: Vec<&str> = pods
-        .filter_map(|pod| pod.metadata.namespace.as_deref())
-        .collect();
+    let of_pods: Vec<&str> = pods.filter_map(|pod| pod.metadata.namespace.as_deref()).collect();
     let default = ApiFlavor::ALL.map(ApiFlavor::default_namespace);
     let all = cluster.installation.namespaces.items().iter();
     all.filter(|namespace| namespace.metadata.deleting())
@@ -164,11 +154,7 @@ fn report_down(cluster: &Cluster, findings: &mut Findings, deployment: &Deployme
     finding.since(deployment.unavailable_since()).evidence(
         deployment,
         "available",
-        format!(
-            "{} of {}",
-            deployment.available_replicas(),
-            deployment.replicas()
-        ),
+        format!("{} of {}", deployment.available_replicas(), deployment.replicas()),
     );
     pods_say(finding, cluster, deployment);
     finding.effect_of(&["SKY503"]);
@@ -197,10 +183,6 @@ fn pods_say(finding: &mut Finding, cluster: &Cluster, operator: &Deployment) {
         }
     }
     if out_of_memory && let Some(limit) = operator.memory_limit() {
-        finding.evidence(
-            operator,
-            "resources.limits.memory",
-            format!("{limit:.0} MiB"),
-        );
+        finding.evidence(operator, "resources.limits.memory", format!("{limit:.0} MiB"));
     }
 }

@@ -47,37 +47,18 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 package_run.stage,
                 package_run.package,
                 package_run.skyhook,
-                if presumed {
-                    "is not in the input"
-                } else {
-                    "is gone"
-                }
+                if presumed { "is not in the input" } else { "is gone" }
             ),
         );
-        finding.since(package_run.created()).evidence(
-            &reference,
-            "belongs to",
-            &package_run.skyhook,
-        );
+        finding.since(package_run.created()).evidence(&reference, "belongs to", &package_run.skyhook);
         if presumed {
-            finding
-                .severity(Severity::Info)
-                .not_in_input(cluster, &package_run.skyhook);
+            finding.severity(Severity::Info).not_in_input(cluster, &package_run.skyhook);
         } else {
-            finding.evidence(
-                cluster.flavor().resource(),
-                &package_run.skyhook,
-                "does not exist",
-            );
+            finding.evidence(cluster.flavor().resource(), &package_run.skyhook, "does not exist");
         }
         let (kind, name) = package_run.kind_and_name().unwrap_or_default();
         finding
-            .describe(
-                "See what the pod or job is doing",
-                kind,
-                package_run.namespace(),
-                name,
-            )
+            .describe("See what the pod or job is doing", kind, package_run.namespace(), name)
             .kubectl(
                 Grade::B2,
                 "Delete the pod or job if it is not needed",

@@ -39,10 +39,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     for name in cluster.names_on_nodes() {
         let skyhook = cluster.skyhook(name);
         for (node, on) in cluster.tracked(name) {
-            let orphans = on
-                .entries()
-                .iter()
-                .filter(|e| e.stage == Stage::Uninstall && e.state == State::Complete);
+            let orphans =
+                on.entries().iter().filter(|e| e.stage == Stage::Uninstall && e.state == State::Complete);
             for entry in orphans {
                 let subject = Subject::node(&node.name, Some(name)).package(&entry.name);
                 let finding = findings.report(
@@ -70,9 +68,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 }
                 finding
                     .reset_record(Grade::B1, name, &node.name, entry)
-                    .caveat(
-                        "this only removes the record of the package, which is already uninstalled",
-                    );
+                    .caveat("this only removes the record of the package, which is already uninstalled");
             }
         }
     }

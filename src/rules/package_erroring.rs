@@ -1,8 +1,6 @@
 use super::attempts::with_attempts;
 use super::evidence::{failing_since, restarted_by_its_own_reboot};
-use super::still_retried::{
-    created_during_read, exceeds_usual_attempts, may_pass, operator_retries,
-};
+use super::still_retried::{created_during_read, exceeds_usual_attempts, may_pass, operator_retries};
 use super::{Finding, Findings, Grade, Subject};
 use crate::api::{Entry, Skyhook, State};
 use crate::cluster::pod::ContainerTrouble;
@@ -59,8 +57,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 );
                 finding.alike(alike(entry));
                 finding.warning_if(
-                    tries.is_some()
-                        || retries && !exceeds_usual_attempts(cluster, entry, package_run),
+                    tries.is_some() || retries && !exceeds_usual_attempts(cluster, entry, package_run),
                 );
                 finding.failing_since(failing_since(cluster, skyhook, node));
                 finding.entry(&node.name, entry);
@@ -75,17 +72,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 if killed {
                     finding.caveat("the log ends where the container was killed");
                 }
-                if cluster.operator_before(0, 20)
-                    && package_run.is_some_and(interrupt_out_of_memory)
-                {
+                if cluster.operator_before(0, 20) && package_run.is_some_and(interrupt_out_of_memory) {
                     finding.caveat(
                         "the package does not set the memory limit of an interrupt: operators before v0.19.1 \
                          set 64Mi, and later ones 256Mi; upgrade the operator",
                     );
                 }
                 if uninstall_requested(skyhook, entry) {
-                    finding
-                        .caveat("once the installation completes, the requested uninstall starts");
+                    finding.caveat("once the installation completes, the requested uninstall starts");
                 }
                 if !skyhook.selects(node) {
                     select_again(finding, skyhook, package_run);
@@ -97,11 +91,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     continue;
                 }
                 // It succeeds once the cause is removed, without another interrupt.
-                if retries
-                    && package_run
-                        .and_then(|e| e.job)
-                        .is_some_and(Job::restarts_in_place)
-                {
+                if retries && package_run.and_then(|e| e.job).is_some_and(Job::restarts_in_place) {
                     continue;
                 }
                 let title = if retried {
@@ -125,9 +115,7 @@ fn out_of_memory(
     entry: &Entry,
     package_run: Option<&PackageRun<'_>>,
 ) -> bool {
-    let killed = package_run
-        .filter(|e| !e.interrupt)
-        .and_then(|e| e.trouble());
+    let killed = package_run.filter(|e| !e.interrupt).and_then(|e| e.trouble());
     let Some((pod, trouble)) = killed.filter(|(_, trouble)| trouble.reason == "OOMKilled") else {
         return false;
     };
@@ -157,11 +145,7 @@ fn uninstall_requested(skyhook: &Skyhook, entry: &Entry) -> bool {
 fn or_uninstall(finding: &mut Finding, skyhook: &Skyhook, node: &str, entry: &Entry) {
     finding
         .package_field(skyhook, &entry.name, "uninstall.apply", "true")
-        .cancel_uninstall(
-            "If the package should stay installed, cancel the uninstall",
-            skyhook,
-            &entry.name,
-        )
+        .cancel_uninstall("If the package should stay installed, cancel the uninstall", skyhook, &entry.name)
         .skip_uninstall(skyhook.name(), node, entry);
 }
 
@@ -188,9 +172,7 @@ fn select_again(finding: &mut Finding, skyhook: &Skyhook, package_run: Option<&P
 
 /// Whether the entry fails outside a deletion or uninstall, which have rules of their own.
 fn fails(skyhook: &Skyhook, entry: &Entry) -> bool {
-    let current = skyhook
-        .package(&entry.name)
-        .filter(|p| p.version == entry.version);
+    let current = skyhook.package(&entry.name).filter(|p| p.version == entry.version);
     entry.state == State::Erroring
         && !entry.stage.is_uninstall()
         && current.is_some_and(|p| !(skyhook.deleting() && p.uninstall().enabled))

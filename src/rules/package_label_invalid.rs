@@ -72,13 +72,9 @@ pub fn invalid(label: &str) -> Option<String> {
     let odd = |c: &char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_' | '.');
     if label.len() > LONGEST {
         let length = label.len();
-        Some(format!(
-            "is {length} characters long; at most {LONGEST} are allowed"
-        ))
+        Some(format!("is {length} characters long; at most {LONGEST} are allowed"))
     } else if let Some(odd) = label.chars().find(odd) {
-        Some(format!(
-            "contains {odd}, which is not allowed in a label value"
-        ))
+        Some(format!("contains {odd}, which is not allowed in a label value"))
     } else if !label.ends_with(|c: char| c.is_ascii_alphanumeric()) {
         Some("does not end with a letter or digit".to_owned())
     } else {

@@ -59,18 +59,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                          on the host stays"
                     ),
                 );
-                finding.entry(&node.name, entry).evidence(
-                    skyhook,
-                    format!("spec.packages.{name}"),
-                    "absent",
-                );
-                finding.edit(
-                    Grade::B2,
-                    "Add the package back to the spec, then uninstall it",
-                    skyhook,
-                )
+                finding.entry(&node.name, entry).evidence(skyhook, format!("spec.packages.{name}"), "absent");
+                finding
+                    .edit(Grade::B2, "Add the package back to the spec, then uninstall it", skyhook)
                     .reset_record(Grade::B1, skyhook.name(), &node.name, entry)
-                    .caveat("this only removes the record; do this only if the host was cleaned or re-imaged");
+                    .caveat(
+                        "this only removes the record; do this only if the host was cleaned or re-imaged",
+                    );
             }
         }
     }
@@ -82,14 +77,6 @@ fn together(findings: &mut Findings, skyhook: &Skyhook, node: &Node, packages: u
     let text = format!("{packages} packages on the node are not in the spec of {skyhook}");
     findings
         .report(Subject::on(skyhook, node), text)
-        .evidence(
-            node,
-            "nodeState",
-            format!("{packages} entries that are not in the spec"),
-        )
-        .remedy(
-            Grade::B0,
-            "See the full record",
-            ["node", "status", &node.name, "-o", "wide"],
-        );
+        .evidence(node, "nodeState", format!("{packages} entries that are not in the spec"))
+        .remedy(Grade::B0, "See the full record", ["node", "status", &node.name, "-o", "wide"]);
 }

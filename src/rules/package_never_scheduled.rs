@@ -70,11 +70,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     ),
                 );
                 finding
-                    .evidence(
-                        skyhook,
-                        "packages without dependencies",
-                        independent.join(", "),
-                    )
+                    .evidence(skyhook, "packages without dependencies", independent.join(", "))
                     .evidence(node, "packages complete", complete)
                     .no_package_run(cluster, "pods of the package");
                 let fit = |other: &str| done(other) && !needs(skyhook, other, name);
@@ -106,11 +102,7 @@ fn needs(skyhook: &Skyhook, package: &str, on: &str) -> bool {
         }
         if seen.insert(name) {
             let package = skyhook.package(name);
-            next.extend(
-                package
-                    .iter()
-                    .flat_map(|p| p.depends_on.keys().map(String::as_str)),
-            );
+            next.extend(package.iter().flat_map(|p| p.depends_on.keys().map(String::as_str)));
         }
     }
     false
@@ -119,14 +111,12 @@ fn needs(skyhook: &Skyhook, package: &str, on: &str) -> bool {
 /// A complete package, with its version, that no other complete one depends on; one without an interrupt before others.
 fn last_of(skyhook: &Skyhook, done: impl Fn(&str) -> bool) -> Option<(&str, &str)> {
     let last = |(name, package): &(&str, &Package)| {
-        let needed = |(other, _): (&str, &Package)| {
-            other != *name && done(other) && needs(skyhook, other, name)
-        };
+        let needed =
+            |(other, _): (&str, &Package)| other != *name && done(other) && needs(skyhook, other, name);
         done(name) && !package.depends_on.is_empty() && !skyhook.packages().any(needed)
     };
     let all = skyhook.packages().filter(last);
-    let interrupts =
-        |(name, package): &(&str, &Package)| skyhook.pending_interrupt(name, package).is_some();
+    let interrupts = |(name, package): &(&str, &Package)| skyhook.pending_interrupt(name, package).is_some();
     let last = all.min_by_key(interrupts);
     last.map(|(name, package)| (name, package.version.as_str()))
 }

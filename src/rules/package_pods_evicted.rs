@@ -50,12 +50,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         );
         finding
             .severity(Severity::Warning)
-            .since(
-                evicted
-                    .iter()
-                    .filter_map(|pod| pod.metadata.creation_timestamp)
-                    .min(),
-            )
+            .since(evicted.iter().filter_map(|pod| pod.metadata.creation_timestamp).min())
             .evidence(package_run, "evicted pods", evicted.len())
             .evidence(newest, "status.message", &newest.status.message);
         if let Some(node) = cluster.node(package_run.node) {

@@ -49,9 +49,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             Subject::skyhook(skyhook),
             format!("{skyhook} is still paused by {}; {how}", hold.words()),
         );
-        finding
-            .since(hold.since().filter(|at| *at <= cluster.taken_at))
-            .evidence(skyhook, HOLDER, hold.text);
+        finding.since(hold.since().filter(|at| *at <= cluster.taken_at)).evidence(skyhook, HOLDER, hold.text);
         ResumeEffects::everywhere(cluster, skyhook).offer(finding, "Resume it", "resume");
     }
 }

@@ -62,8 +62,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         };
         let generation = skyhook.metadata.generation;
         let mut pods = package_run.pods.iter().filter(|pod| !pod.ended());
-        let found =
-            pods.find_map(|pod| Some((pod, change(package, generation, package_run, pod)?)));
+        let found = pods.find_map(|pod| Some((pod, change(package, generation, package_run, pod)?)));
         let Some((pod, change)) = found else {
             continue;
         };
@@ -102,9 +101,7 @@ fn report(
             ),
         },
     );
-    finding
-        .evidence(package_run, change.field, change.is)
-        .evidence("operator", "asked for", change.asked);
+    finding.evidence(package_run, change.field, change.is).evidence("operator", "asked for", change.asked);
     if change.fix != Fix::Defaults {
         finding.kubectl(
             Grade::B0,

@@ -39,19 +39,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     let (label, note) = (flavor.key("name"), flavor.key("package"));
     for pod in cluster.pods.items() {
         let meta = &pod.metadata;
-        let Some(skyhook) = meta
-            .labels
-            .get(&label)
-            .and_then(|name| cluster.skyhook(name))
-        else {
+        let Some(skyhook) = meta.labels.get(&label).and_then(|name| cluster.skyhook(name)) else {
             continue;
         };
         if meta.annotations.contains_key(&note) || skyhook.paused() {
             continue;
         }
-        let selected = cluster
-            .node(&pod.spec.node_name)
-            .is_some_and(|n| skyhook.selects(n));
+        let selected = cluster.node(&pod.spec.node_name).is_some_and(|n| skyhook.selects(n));
         if !selected {
             continue;
         }
@@ -70,14 +64,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .kubectl(
                 Grade::B1,
                 "Remove the label",
-                [
-                    "label",
-                    "pod",
-                    "-n",
-                    namespace,
-                    pod.name(),
-                    &format!("{label}-"),
-                ],
+                ["label", "pod", "-n", namespace, pod.name(), &format!("{label}-")],
             )
             .caveat("if a pod template has the label, such pods are created again");
     }

@@ -72,15 +72,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .warning_if(!down && age.is_none_or(|age| age < HOPELESS))
             .since(pod.metadata.creation_timestamp)
             .evidence(pod, "status.startTime", "absent")
-            .evidence(
-                node,
-                "condition Ready",
-                if node.ready() == Some(true) {
-                    "True"
-                } else {
-                    "not True"
-                },
-            )
+            .evidence(node, "condition Ready", if node.ready() == Some(true) { "True" } else { "not True" })
             .describe_node("See the state of the node, and repair it", &node.name);
         // A deletion waits for every node that it has to uninstall something on, be it left out or not.
         let skyhook = cluster.skyhook(&package_run.skyhook);
@@ -90,21 +82,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if let Some(pending) = pending.iter().find(here) {
             finding
                 .skip_uninstall(&package_run.skyhook, &node.name, pending.entry)
-                .caveat(format!(
-                    "{CHANGES_REMAIN}; use only for a node that will not come back"
-                ));
+                .caveat(format!("{CHANGES_REMAIN}; use only for a node that will not come back"));
             continue;
         }
         if node.ignored(cluster.flavor()) {
             continue;
         }
         if let Some(skyhook) = skyhook {
-            finding.ignore_nodes(
-                cluster,
-                skyhook,
-                &[&node.name],
-                "Or ignore the node until it is back",
-            );
+            finding.ignore_nodes(cluster, skyhook, &[&node.name], "Or ignore the node until it is back");
         }
     }
 }

@@ -52,8 +52,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 && (pod.status.phase == "Succeeded"
                     || package_run.job.is_some() && pod.status.phase == "Failed")
         };
-        let overdue =
-            |pod: &&&Pod| cluster.is_stale(pod.metadata.deletion_timestamp) && !is_over(pod);
+        let overdue = |pod: &&&Pod| cluster.is_stale(pod.metadata.deletion_timestamp) && !is_over(pod);
         let Some(pod) = package_run.pods.iter().find(overdue) else {
             continue;
         };
@@ -93,45 +92,26 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         finding.since(pod.metadata.deletion_timestamp).evidence(
             &reference,
             "deletionTimestamp",
-            pod.metadata
-                .deletion_timestamp
-                .map(|at| at.to_string())
-                .unwrap_or_default(),
+            pod.metadata.deletion_timestamp.map(|at| at.to_string()).unwrap_or_default(),
         );
         if let Some(why) = why {
             finding.evidence(format!("node/{}", package_run.node), "node", why);
         }
         // A namespace that is deleted with the operator takes its pods along.
         let mut namespaces = cluster.installation.namespaces.items().iter();
-        let deleted =
-            namespaces.any(|n| n.metadata.deleting() && n.metadata.name == pod.namespace());
-        let causes: &[&str] = if deleted {
-            &["SKY409", "SKY501"]
-        } else {
-            &["SKY409"]
-        };
-        finding
-            .effect_of(causes)
-            .finalizers(&reference, &pod.metadata);
+        let deleted = namespaces.any(|n| n.metadata.deleting() && n.metadata.name == pod.namespace());
+        let causes: &[&str] = if deleted { &["SKY409", "SKY501"] } else { &["SKY409"] };
+        finding.effect_of(causes).finalizers(&reference, &pod.metadata);
         if !pod.metadata.finalizers.is_empty() {
             finding
-                .describe_pod(
-                    "See who set the finalizers of the pod, and repair that",
-                    pod,
-                )
+                .describe_pod("See who set the finalizers of the pod, and repair that", pod)
                 .caveat("a forced deletion does not remove finalizers");
             continue;
         }
         finding
             .describe_pod("See why the pod is stuck terminating", pod)
-            .force_delete(
-                Grade::B2,
-                "Force-delete the pod if the node is gone for good",
-                pod,
-            )
-            .caveat(
-                "if the node is still alive, the script may run there alongside its replacement",
-            );
+            .force_delete(Grade::B2, "Force-delete the pod if the node is gone for good", pod)
+            .caveat("if the node is still alive, the script may run there alongside its replacement");
     }
 }
 

@@ -47,9 +47,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     for package_run in bare.iter().filter(|e| e.bare() && e.alive()) {
         let name = package_run.skyhook.as_str();
         let skyhook = cluster.skyhook(name);
-        if skyhook.is_some_and(|s| !s.runs())
-            || (skyhook.is_none() && absence == Certainty::Presumed)
-        {
+        if skyhook.is_some_and(|s| !s.runs()) || (skyhook.is_none() && absence == Certainty::Presumed) {
             continue;
         }
         let beside = package_runs.on(name, package_run.node).find(|e| e.alive());
@@ -77,11 +75,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let namespace = package_run.namespace();
             finding
                 .describe_pod("See what the pod is doing, and wait until it ends", pod)
-                .kubectl(
-                    Grade::B2,
-                    "Or delete it",
-                    ["delete", "pod", "-n", namespace, pod.name()],
-                )
+                .kubectl(Grade::B2, "Or delete it", ["delete", "pod", "-n", namespace, pod.name()])
                 .caveat("the script is killed, which may leave its work on the host unfinished");
         }
     }

@@ -61,11 +61,8 @@ pub struct Reason {
 
 /// Adds the attempt's result to each finding about a package on a node, and the reason why the operator does not run.
 pub fn add(cluster: &Cluster, findings: &mut [Finding]) {
-    let reasons = Reasons {
-        cluster,
-        package_runs: cluster.package_runs(),
-        events: events::by_object(cluster),
-    };
+    let reasons =
+        Reasons { cluster, package_runs: cluster.package_runs(), events: events::by_object(cluster) };
     for finding in findings {
         finding.reason = reasons.of(finding).map(Box::new);
     }
@@ -85,10 +82,7 @@ impl<'a> Reasons<'a> {
         }
         let (skyhook, package) = (subject.skyhook.as_deref()?, subject.package.as_deref()?);
         let (package_run, failing) = self.attempt(skyhook, package, subject.node.as_deref()?)?;
-        let succeeded = package_run
-            .job
-            .and_then(|j| j.finished())
-            .is_some_and(|c| c.kind == "Complete");
+        let succeeded = package_run.job.and_then(|j| j.finished()).is_some_and(|c| c.kind == "Complete");
         if succeeded {
             return None;
         }
@@ -120,23 +114,14 @@ impl<'a> Reasons<'a> {
     }
 
     /// The package run at the recorded stage of a package on a node, and whether it fails.
-    fn attempt<'s>(
-        &'s self,
-        skyhook: &str,
-        package: &str,
-        node: &str,
-    ) -> Option<(&'s PackageRun<'a>, bool)> {
+    fn attempt<'s>(&'s self, skyhook: &str, package: &str, node: &str) -> Option<(&'s PackageRun<'a>, bool)> {
         let newest = |of_it: &mut dyn Iterator<Item = &'s PackageRun<'a>>| {
             let of_it = of_it.filter(|e| e.package == package);
             Some((of_it.max_by_key(|e| e.created())?, false))
         };
         let Some(node) = self.cluster.node(node) else {
             let mut all = self.package_runs.all().iter();
-            return newest(
-                &mut all
-                    .by_ref()
-                    .filter(|e| e.skyhook == skyhook && e.node == node),
-            );
+            return newest(&mut all.by_ref().filter(|e| e.skyhook == skyhook && e.node == node));
         };
         let on = self.cluster.on_node(node, skyhook);
         let spec = self.cluster.skyhook(skyhook);
@@ -157,15 +142,8 @@ impl<'a> Reasons<'a> {
             events: events::of_package_run(&self.events, package_run),
             ..Reason::default()
         };
-        let running = package_run
-            .pods
-            .iter()
-            .find_map(|p| p.running().map(|r| (*p, r.0)));
-        let failed = package_run
-            .pods
-            .iter()
-            .filter(|p| !p.disrupted())
-            .find_map(|p| Failed::in_pod(p));
+        let running = package_run.pods.iter().find_map(|p| p.running().map(|r| (*p, r.0)));
+        let failed = package_run.pods.iter().filter(|p| !p.disrupted()).find_map(|p| Failed::in_pod(p));
         match (failed, running) {
             (Some(failed), None) => reason.failed(&failed),
             (Some(failed), Some(_)) if failing => reason.failed(&failed),
@@ -203,12 +181,7 @@ impl<'a> Failed<'a> {
             let now = status.state.terminated.as_ref();
             let before = now.is_none();
             let end = now.or(status.last_state.terminated.as_ref())?;
-            (end.exit_code != 0).then_some(Failed {
-                pod,
-                status,
-                end,
-                before,
-            })
+            (end.exit_code != 0).then_some(Failed { pod, status, end, before })
         })
     }
 
@@ -254,11 +227,7 @@ impl Reason {
         let troubled = package_run.trouble();
         if let Some((pod, trouble)) = troubled {
             self.troubled(pod, &trouble);
-        } else if let Some(pod) = package_run
-            .pods
-            .iter()
-            .find(|p| !p.status.reason.is_empty())
-        {
+        } else if let Some(pod) = package_run.pods.iter().find(|p| !p.status.reason.is_empty()) {
             self.pod = Some(pod.name().to_owned());
             self.state = Some(pod.status.reason.clone());
             self.message = shown(&pod.status.message);

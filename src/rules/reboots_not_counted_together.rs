@@ -80,11 +80,7 @@ fn has_limit(skyhook: &Skyhook) -> bool {
 }
 
 /// The nodes that both select, where each has work left somewhere.
-fn common<'a>(
-    cluster: &'a Cluster,
-    earlier: &'a Skyhook,
-    later: &'a Skyhook,
-) -> Option<Vec<&'a str>> {
+fn common<'a>(cluster: &'a Cluster, earlier: &'a Skyhook, later: &'a Skyhook) -> Option<Vec<&'a str>> {
     let left = |skyhook: &'a Skyhook| {
         let mut nodes = cluster.selected(skyhook);
         nodes.any(|n: &Node| !cluster.is_complete_on(skyhook, n))

@@ -56,23 +56,13 @@ impl Remedy {
 
     /// Whether it writes the spec or metadata of a custom resource, which admission webhooks check.
     pub fn changes_custom_resources(&self, flavor: ApiFlavor) -> bool {
-        const OWN: [&str; 6] = [
-            "pause",
-            "resume",
-            "disable",
-            "enable",
-            "uninstall",
-            "finalizer strip",
-        ];
+        const OWN: [&str; 6] = ["pause", "resume", "disable", "enable", "uninstall", "finalizer strip"];
         let changes = self.grade > Grade::B0;
         changes
             && match self.own() {
                 Some(words) => OWN.iter().any(|command| begin_with(words, command)),
                 None => {
-                    let edits = self
-                        .argv
-                        .get(1)
-                        .is_some_and(|verb| verb == "edit" || verb == "patch");
+                    let edits = self.argv.get(1).is_some_and(|verb| verb == "edit" || verb == "patch");
                     edits && self.argv.contains(&flavor.resource())
                 }
             }
@@ -92,9 +82,7 @@ impl Remedy {
         let at = at.or_else(|| self.argv.iter().position(|w| w == node))?;
         let flag = flagged.is_some().then_some("--node");
         let from = at - usize::from(flag.is_some());
-        let each = nodes
-            .iter()
-            .flat_map(|node| flag.into_iter().chain([*node]));
+        let each = nodes.iter().flat_map(|node| flag.into_iter().chain([*node]));
         let mut argv = self.argv.clone();
         argv.splice(from..=at, each.map(str::to_owned));
         Some(argv)
@@ -130,19 +118,11 @@ struct Own {
 }
 
 const fn choice(words: &'static str, needs: &'static [&'static str], undo: Undo) -> Own {
-    Own {
-        words,
-        needs,
-        undo,
-        choice: true,
-    }
+    Own { words, needs, undo, choice: true }
 }
 
 const fn repair(words: &'static str, needs: &'static [&'static str], undo: Undo) -> Own {
-    Own {
-        choice: false,
-        ..choice(words, needs, undo)
-    }
+    Own { choice: false, ..choice(words, needs, undo) }
 }
 
 #[rustfmt::skip]
@@ -181,9 +161,7 @@ fn known(words: &[String]) -> Option<&'static Own> {
 
 fn begin_with(words: &[String], command: &str) -> bool {
     let mut words = words.iter();
-    command
-        .split(' ')
-        .all(|part| words.next().is_some_and(|word| word == part))
+    command.split(' ').all(|part| words.next().is_some_and(|word| word == part))
 }
 
 /// The preconditions of a command, and whether it can be undone.
@@ -196,11 +174,7 @@ fn terms(argv: &[String], grade: Grade) -> (Vec<String>, Undo) {
     };
     let (more, undo) = known(words).map_or((&[][..], Undo::No), |own| (own.needs, own.undo));
     // The next batch starts at once.
-    let undo = if words.iter().any(|word| word == "--leave-batch") {
-        Undo::Partly
-    } else {
-        undo
-    };
+    let undo = if words.iter().any(|word| word == "--leave-batch") { Undo::Partly } else { undo };
     let all = more.iter().chain([&UNCHANGED]);
     (all.map(ToString::to_string).collect(), undo)
 }
@@ -233,16 +207,8 @@ mod tests {
         for (line, grade, expected) in [
             ("kubectl skyhook node list", Grade::B0, (0, Undo::Nothing)),
             ("kubectl skyhook pause gpu", Grade::B1, (1, Undo::Yes)),
-            (
-                "kubectl skyhook package retry a --node b",
-                Grade::B2,
-                (3, Undo::No),
-            ),
-            (
-                "kubectl skyhook finalizer strip gpu",
-                Grade::B4,
-                (1, Undo::No),
-            ),
+            ("kubectl skyhook package retry a --node b", Grade::B2, (3, Undo::No)),
+            ("kubectl skyhook finalizer strip gpu", Grade::B4, (1, Undo::No)),
             ("kubectl delete pod a", Grade::B2, (0, Undo::No)),
         ] {
             assert_eq!(of(line, grade), expected, "{line}");

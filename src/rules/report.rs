@@ -100,9 +100,8 @@ impl Report {
     /// Sets the muted findings apart.
     pub fn mute(mut self, cluster: &Cluster, mutes: &Mutes) -> Report {
         self.lapsed = mutes.mark(cluster, &mut self.findings);
-        let (muted, findings): (Vec<_>, Vec<_>) = std::mem::take(&mut self.findings)
-            .into_iter()
-            .partition(|f| f.muted.is_some());
+        let (muted, findings): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.findings).into_iter().partition(|f| f.muted.is_some());
         self.findings = causes_first(findings);
         if muted.is_empty() {
             return self;
@@ -112,8 +111,7 @@ impl Report {
             own.any(|f| f.severity == Severity::Error)
         };
         let undecided = std::mem::take(&mut self.partly_checked).into_iter();
-        self.not_checked
-            .extend(undecided.filter(|partly| !errors(partly.rule)));
+        self.not_checked.extend(undecided.filter(|partly| !errors(partly.rule)));
         self.not_checked.sort_by_key(|n| n.rule.code);
         self.counts = self.counts.with(&self.findings);
         let causes = Causes::of(&muted).ranked(&muted);
@@ -141,11 +139,7 @@ impl Report {
         findings.retain(|f| blockers.contains(&f.key()));
         let counts = self.counts.with(&findings);
         Report {
-            verdict: if counts.errors > 0 {
-                Verdict::Stuck
-            } else {
-                Verdict::Blocked
-            },
+            verdict: if counts.errors > 0 { Verdict::Stuck } else { Verdict::Blocked },
             counts,
             findings,
             not_checked: self.not_checked,
@@ -179,11 +173,7 @@ pub fn diagnose(cluster: &Cluster, scope: &Scope) -> Report {
         // Once it is stuck anyway, what could not be read makes it no better.
         if let Some(reason) = unread(cluster, rule, &result) {
             let no_error = found.iter().all(|f| f.severity < Severity::Error);
-            let list = if no_error {
-                &mut not_checked
-            } else {
-                &mut partly_checked
-            };
+            let list = if no_error { &mut not_checked } else { &mut partly_checked };
             list.push(NotChecked { rule, reason });
         }
         findings.extend(found);
@@ -245,8 +235,7 @@ fn causes_first(findings: Vec<Finding>) -> Vec<Finding> {
 /// A source that only makes findings more certain counts if the cluster withholds it or if the answer depends on it,
 /// and not if the given files lack it.
 fn unread(cluster: &Cluster, rule: &Rule, result: &RuleResult) -> Option<String> {
-    let counts =
-        |s: &&Source| result.depends_on.contains(s) || cluster.source(**s).unread().is_some();
+    let counts = |s: &&Source| result.depends_on.contains(s) || cluster.source(**s).unread().is_some();
     let undecoded = rule.needs.iter().chain(rule.optional_sources);
     let undecoded = undecoded.filter_map(|source| cluster.undecoded(*source));
     let undecoded = undecoded.filter(|_| rule.finds != Finds::Unknowns);
@@ -260,9 +249,7 @@ fn unread(cluster: &Cluster, rule: &Rule, result: &RuleResult) -> Option<String>
                 Some(format!("{source}: only their metadata was read"))
             }
             Read::Ok(_) => None,
-            Read::Incomplete(_, reason) | Read::Unreadable(reason) => {
-                Some(format!("{source}: {reason}"))
-            }
+            Read::Incomplete(_, reason) | Read::Unreadable(reason) => Some(format!("{source}: {reason}")),
             Read::NotRequested if cluster.may_leave_out() => Some(not_held(cluster, *source)),
             Read::NotRequested => Some(format!("{source} were not read")),
         })
@@ -307,31 +294,19 @@ impl Scope {
             (None, Some(skyhook)) => self.nodes.iter().any(|n| touches(skyhook, n)),
             (None, None) => true,
         };
-        let held_up = || {
-            finding
-                .holds_up
-                .iter()
-                .any(|name| self.nodes.contains(name))
-        };
+        let held_up = || finding.holds_up.iter().any(|name| self.nodes.contains(name));
         finding.blocks_reconcile()
-            || (self.skyhooks.is_empty() || skyhooks)
-                && (self.nodes.is_empty() || nodes || held_up())
+            || (self.skyhooks.is_empty() || skyhooks) && (self.nodes.is_empty() || nodes || held_up())
     }
 
     /// The scope with the custom resources added that those in it wait for.
-    fn with_causes<'a>(
-        &self,
-        cluster: &Cluster,
-        found: impl Iterator<Item = &'a Finding> + Clone,
-    ) -> Scope {
+    fn with_causes<'a>(&self, cluster: &Cluster, found: impl Iterator<Item = &'a Finding> + Clone) -> Scope {
         let mut scope = self.clone();
         while !scope.skyhooks.is_empty() {
             let mut covered = found.clone().filter(|f| scope.covers(cluster, f));
             let Some(cause) = covered.find_map(|f| {
                 let mut causes = f.waits_for.iter().map(|awaited| &awaited.skyhook);
-                causes
-                    .find(|cause| !scope.skyhooks.contains(cause))
-                    .cloned()
+                causes.find(|cause| !scope.skyhooks.contains(cause)).cloned()
             }) else {
                 break;
             };
@@ -357,11 +332,8 @@ impl Scope {
 
     /// The sources of these rules; of all rules if none are given.
     pub fn needs_of(rules: &[&'static Rule]) -> Vec<Source> {
-        let mut needs: Vec<Source> = or_all(rules)
-            .iter()
-            .flat_map(|r| r.needs.iter().chain(r.optional_sources))
-            .copied()
-            .collect();
+        let mut needs: Vec<Source> =
+            or_all(rules).iter().flat_map(|r| r.needs.iter().chain(r.optional_sources)).copied().collect();
         needs.sort_unstable();
         needs.dedup();
         needs

@@ -45,11 +45,7 @@ impl Finding {
     ) -> &mut Self {
         let spec = skyhook.package(name);
         let interrupts = spec.is_some_and(|p| skyhook.pending_interrupt(name, p).is_some());
-        let including = if interrupts {
-            ", including its interrupt"
-        } else {
-            ""
-        };
+        let including = if interrupts { ", including its interrupt" } else { "" };
         let grade = grade(cluster, skyhook, node, &[name], BTreeSet::from([name]));
         let package = format!("{name}:{version}");
         let words = ["reset", skyhook.name(), "--node", &node.name];
@@ -68,9 +64,7 @@ fn grade(
     recorded: BTreeSet<&str>,
 ) -> Grade {
     let mut reruns = Reruns::default();
-    for (name, _) in skyhook
-        .packages()
-        .filter(|(name, p)| packages.contains(name) && !skyhook.uninstalls(p))
+    for (name, _) in skyhook.packages().filter(|(name, p)| packages.contains(name) && !skyhook.uninstalls(p))
     {
         reruns.add(node, name);
     }

@@ -91,10 +91,8 @@ fn succeeded_at(cluster: &Cluster, package_run: &PackageRun<'_>) -> Option<Times
 
 /// Whether the operator works on the node, and has this very stage noted as not complete.
 fn is_under_way(cluster: &Cluster, package_run: &PackageRun<'_>) -> bool {
-    let (Some(skyhook), Some(node)) = (
-        cluster.skyhook(&package_run.skyhook),
-        cluster.node(package_run.node),
-    ) else {
+    let (Some(skyhook), Some(node)) = (cluster.skyhook(&package_run.skyhook), cluster.node(package_run.node))
+    else {
         return false;
     };
     skyhook.selects(node) && due_entry(cluster, package_run).is_some()

@@ -23,11 +23,7 @@ impl<'a> ResumeEffects<'a> {
     }
 
     pub fn on(cluster: &'a Cluster, skyhook: &'a Skyhook, nodes: &[&Node]) -> ResumeEffects<'a> {
-        ResumeEffects {
-            cluster,
-            skyhook,
-            effects: effects(cluster, skyhook, nodes),
-        }
+        ResumeEffects { cluster, skyhook, effects: effects(cluster, skyhook, nodes) }
     }
 
     /// How disruptive it may be.
@@ -53,12 +49,7 @@ impl<'a> ResumeEffects<'a> {
     }
 
     /// Adds the command that makes the operator resume a deletion.
-    pub fn offer_deleting<'f>(
-        &self,
-        finding: &'f mut Finding,
-        title: &str,
-        verb: &str,
-    ) -> &'f mut Finding {
+    pub fn offer_deleting<'f>(&self, finding: &'f mut Finding, title: &str, verb: &str) -> &'f mut Finding {
         let runs = if self.interrupts() {
             "the uninstall runs on every node, followed by the packages' interrupts"
         } else {

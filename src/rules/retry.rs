@@ -9,12 +9,7 @@ use crate::plan::build::{effects, node_state};
 
 impl Finding {
     /// What helps with a node state that cannot be read; the milder one where the operator's own copy can be read.
-    pub fn repair_node_state(
-        &mut self,
-        skyhook: &Skyhook,
-        node: &Node,
-        on: &NodeRecord,
-    ) -> &mut Self {
+    pub fn repair_node_state(&mut self, skyhook: &Skyhook, node: &Node, on: &NodeRecord) -> &mut Self {
         if let Ok(repaired) = node_state::repaired(skyhook, node, on) {
             let title = "Restore the node state from the status of the custom resource";
             let words = ["node", "repair", &node.name, "--skyhook", skyhook.name()];
@@ -52,8 +47,7 @@ impl Finding {
         package: &str,
     ) -> &mut Self {
         let words = ["package", "retry", package, "--skyhook", skyhook];
-        self.remedy(grade, title, words.into_iter().chain(["--node", node]))
-            .for_all_nodes(["--all-nodes"])
+        self.remedy(grade, title, words.into_iter().chain(["--node", node])).for_all_nodes(["--all-nodes"])
     }
 
     /// Runs a permanently failed stage again; returns whether there is one.
@@ -65,9 +59,7 @@ impl Finding {
         entry: &Entry,
     ) -> bool {
         let at_this_stage = |e: &&PackageRun<'_>| e.stage == entry.stage || e.interrupt;
-        let given_up = package_run
-            .filter(at_this_stage)
-            .is_some_and(PackageRun::given_up);
+        let given_up = package_run.filter(at_this_stage).is_some_and(PackageRun::given_up);
         if given_up {
             let grade = grade_of_stage(skyhook, &entry.name);
             let title = "Once the cause is gone, retry the stage";
@@ -99,9 +91,7 @@ impl Finding {
             words.into_iter().chain(["--node", &node.name]),
         );
         if let Some(kind) = spec.and_then(|p| skyhook.pending_interrupt(package, p)) {
-            self.caveat(format!(
-                "its interrupt ({kind}) runs after the node is drained"
-            ));
+            self.caveat(format!("its interrupt ({kind}) runs after the node is drained"));
         }
         true
     }

@@ -57,35 +57,21 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-fn report(
-    cluster: &Cluster,
-    findings: &mut Findings,
-    skyhook: &Skyhook,
-    compartment: &str,
-    held: &[&Node],
-) {
+fn report(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, compartment: &str, held: &[&Node]) {
     let name = skyhook.name();
     let failed = |n: &&&Node| cluster.status_on(skyhook, n) == Status::Erroring;
-    let names = |nodes: &[&&Node]| -> String {
-        some_of(&nodes.iter().map(|n| n.name.as_str()).collect::<Vec<_>>())
-    };
+    let names =
+        |nodes: &[&&Node]| -> String { some_of(&nodes.iter().map(|n| n.name.as_str()).collect::<Vec<_>>()) };
     let failed: Vec<&&Node> = held.iter().filter(failed).collect();
     let only = skyhook.status.compartment_statuses.len() < 2;
-    let place = if only {
-        String::new()
-    } else {
-        format!(" in compartment {}", compartment_title(compartment))
-    };
+    let place =
+        if only { String::new() } else { format!(" in compartment {}", compartment_title(compartment)) };
     let finding = findings.report(
         Subject::skyhook(skyhook),
         format!(
             "the rollout of {skyhook} has stopped{place}: too many nodes failed, and the unfinished nodes \
              are no longer chosen for a batch{}",
-            if skyhook.disabled() {
-                "; it is also disabled"
-            } else {
-                ""
-            }
+            if skyhook.disabled() { "; it is also disabled" } else { "" }
         ),
     );
     if skyhook.disabled() {
@@ -104,13 +90,11 @@ fn report(
             ),
         );
     }
-    finding
-        .evidence(
-            skyhook,
-            "spec.deploymentPolicy",
-            &skyhook.spec.deployment_policy,
-        )
-        .evidence("nodes", "not complete", some_of(&waiting));
+    finding.evidence(skyhook, "spec.deploymentPolicy", &skyhook.spec.deployment_policy).evidence(
+        "nodes",
+        "not complete",
+        some_of(&waiting),
+    );
     for node in &failed {
         finding.waits_for_node(name, &node.name);
     }

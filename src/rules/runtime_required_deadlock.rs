@@ -46,10 +46,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         };
         for first in waiting.iter().filter(|s| s.order() < later.order()) {
-            let kept_off = cluster
-                .untolerated_by(first, node)
-                .iter()
-                .any(|t| t.key == taint.key);
+            let kept_off = cluster.untolerated_by(first, node).iter().any(|t| t.key == taint.key);
             if first.spec.runtime_required || !kept_off {
                 continue;
             }

@@ -51,10 +51,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             // An ignored node was left out on purpose.
             if node.ignored(cluster.flavor())
                 || cluster.runtime_required_taint(node).is_some()
-                || node
-                    .taints()
-                    .iter()
-                    .any(|t| !value.is_empty() && t.value == value)
+                || node.taints().iter().any(|t| !value.is_empty() && t.value == value)
                 || cluster.is_complete_on(skyhook, node)
                 || on.is_some_and(|on| on.is_malformed() || was_complete(on))
             {
@@ -101,13 +98,7 @@ fn marks(cluster: &Cluster, node: &Node) -> Vec<String> {
     taints.chain(left).collect()
 }
 
-fn report(
-    cluster: &Cluster,
-    findings: &mut Findings,
-    skyhook: &Skyhook,
-    node: &Node,
-    known: &[String],
-) {
+fn report(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, node: &Node, known: &[String]) {
     let auto = skyhook.spec.auto_taint_new_nodes;
     let due = due_since(skyhook, node);
     let late = |at: Timestamp| cluster.taken_at.duration_since(at) >= OVERDUE;
@@ -123,9 +114,7 @@ fn report(
             (true, true) => ", and the operator has not set it",
             (false, _) => "",
         };
-        format!(
-            "workloads do not wait for {skyhook}: the node does not have the runtime-required taint{why}"
-        )
+        format!("workloads do not wait for {skyhook}: the node does not have the runtime-required taint{why}")
     };
     let finding = findings.report(Subject::on(skyhook, node), message);
     // The operator's environment contains the taint.
@@ -138,23 +127,18 @@ fn report(
             .blocks_only(&[Blocks::Install])
             .effect_of(&["SKY206", "SKY217", "SKY501", "SKY601"]);
     }
-    let (key, effect) = cluster
-        .runtime_required_taints()
-        .into_iter()
-        .next()
-        .unwrap_or_default();
+    let (key, effect) = cluster.runtime_required_taints().into_iter().next().unwrap_or_default();
     let (done, all) = cluster.progress(skyhook, node);
-    finding
-        .evidence(node, format!("taint {key}"), "absent")
-        .evidence(skyhook, "packages done here", format!("{done} of {all}"));
+    finding.evidence(node, format!("taint {key}"), "absent").evidence(
+        skyhook,
+        "packages done here",
+        format!("{done} of {all}"),
+    );
     let rejection = rejection(cluster, node).filter(|_| auto);
     if let Some(event) = rejection {
         finding
             .evidence(node, "event AutoTaint", &event.message)
-            .describe_node(
-                "See why the taint was rejected, and change the admission policy",
-                &node.name,
-            );
+            .describe_node("See why the taint was rejected, and change the admission policy", &node.name);
     }
     if auto && !known.is_empty() {
         finding.evidence(node, "keys of the operator", known.join(", "));
@@ -169,17 +153,13 @@ fn report(
             "pods that do not tolerate the taint are evicted; new ones wait until the packages are complete",
         )
     } else {
-        (
-            Grade::B1,
-            "pods already running there stay; new ones wait until the packages are complete",
-        )
+        (Grade::B1, "pods already running there stay; new ones wait until the packages are complete")
     };
-    let left_here = |left: &Leftover<'_>| matches!(left.place, LeftoverObject::Node(n, _) if n.name == node.name);
+    let left_here =
+        |left: &Leftover<'_>| matches!(left.place, LeftoverObject::Node(n, _) if n.name == node.name);
     if auto && cluster.leftovers().iter().any(left_here) {
         finding.remedy(Grade::B0, "List the leftovers", ["leftovers"]);
     }
     let taint = format!("{key}{value}:{effect}");
-    finding
-        .kubectl(grade, "Taint it", ["taint", "node", &node.name, &taint])
-        .caveat(caveat);
+    finding.kubectl(grade, "Taint it", ["taint", "node", &node.name, &taint]).caveat(caveat);
 }

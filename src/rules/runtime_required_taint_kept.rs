@@ -89,11 +89,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             finding
                 .evidence(node, "taint", &spelled)
-                .evidence(
-                    cluster.flavor().resource(),
-                    "with runtimeRequired that select the node",
-                    "none",
-                )
+                .evidence(cluster.flavor().resource(), "with runtimeRequired that select the node", "none")
                 .remedy(
                     Grade::B0,
                     "See which custom resources select the node",
@@ -109,9 +105,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         }
         let complete: Vec<&Skyhook> = keepers.clone().collect();
-        let holding: Vec<&Skyhook> = keepers
-            .filter(|s| s.paused() || s.deleting() || !cluster.is_complete_on(s, node))
-            .collect();
+        let holding: Vec<&Skyhook> =
+            keepers.filter(|s| s.paused() || s.deleting() || !cluster.is_complete_on(s, node)).collect();
         if holding.is_empty() && complete.iter().all(|s| complete_for_long(cluster, s, node)) {
             not_lifted(cluster, findings, node, &spelled, &complete);
             continue;
@@ -124,28 +119,17 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let references: Vec<String> = holding.iter().map(|s| s.reference()).collect();
         let finding = findings.report(
             Subject::on(holder, node),
-            format!(
-                "the node keeps its runtime-required taint as long as {holder} is {}",
-                state_of(holder)
-            ),
+            format!("the node keeps its runtime-required taint as long as {holder} is {}", state_of(holder)),
         );
-        finding
-            .severity(Severity::Warning)
-            .lasts()
-            .evidence(node, "taint", &spelled)
-            .evidence(
-                "custom resources",
-                "that keep the taint",
-                some_of(&references),
-            );
+        finding.severity(Severity::Warning).lasts().evidence(node, "taint", &spelled).evidence(
+            "custom resources",
+            "that keep the taint",
+            some_of(&references),
+        );
         if holder.paused() {
-            resume_effects
-                .with(cluster, holder)
-                .offer(finding, "Resume it", "resume");
+            resume_effects.with(cluster, holder).offer(finding, "Resume it", "resume");
         } else if holder.disabled() {
-            resume_effects
-                .with(cluster, holder)
-                .offer(finding, "Enable it", "enable");
+            resume_effects.with(cluster, holder).offer(finding, "Enable it", "enable");
         } else {
             finding.remedy(
                 Grade::B0,
@@ -162,13 +146,7 @@ fn has_met_the_operator(cluster: &Cluster, node: &Node) -> bool {
 }
 
 /// Everything is complete, and the operator's pass does not get to the taint.
-fn not_lifted(
-    cluster: &Cluster,
-    findings: &mut Findings,
-    node: &Node,
-    spelled: &str,
-    complete: &[&Skyhook],
-) {
+fn not_lifted(cluster: &Cluster, findings: &mut Findings, node: &Node, spelled: &str, complete: &[&Skyhook]) {
     let names: Vec<&str> = complete.iter().map(|s| s.name()).collect();
     let finding = findings.report(
         Subject::node(&node.name, None),
@@ -179,23 +157,12 @@ fn not_lifted(
         .evidence(node, "taint", spelled)
         .evidence("custom resources", "complete here", some_of(&names))
         .operator_log(cluster, "Check why the operator's reconcile ends early")
-        .remove_taint(
-            Grade::B1,
-            "Remove the taint, as nothing is left to install",
-            &node.name,
-            spelled,
-        )
+        .remove_taint(Grade::B1, "Remove the taint, as nothing is left to install", &node.name, spelled)
         .caveat("workloads can be scheduled on the node immediately");
 }
 
 /// The node has the older default key, which the operator does not recognise any more.
-fn dropped_key(
-    cluster: &Cluster,
-    findings: &mut Findings,
-    node: &Node,
-    taint: &Taint,
-    skyhook: &Skyhook,
-) {
+fn dropped_key(cluster: &Cluster, findings: &mut Findings, node: &Node, taint: &Taint, skyhook: &Skyhook) {
     let known = cluster.runtime_required_taints();
     let (key, effect) = &known[0];
     let value = cluster.runtime_required_value();
@@ -237,8 +204,7 @@ fn not_recognised(
     selecting: &[&Skyhook],
 ) {
     // Before that, the taint may well be what its owner wants.
-    let complete =
-        |s: &&Skyhook| cluster.is_complete_on(s, node) && complete_for_long(cluster, s, node);
+    let complete = |s: &&Skyhook| cluster.is_complete_on(s, node) && complete_for_long(cluster, s, node);
     if selecting.is_empty() || !selecting.iter().all(complete) {
         return;
     }
@@ -259,12 +225,7 @@ fn not_recognised(
         .evidence(node, "taint", spelled)
         .evidence("operator", "runtime-required taint keys", keys.join(", "))
         .evidence("custom resources", "complete here", some_of(&names))
-        .remove_taint(
-            Grade::B1,
-            "Remove the taint if nothing else is to remove it",
-            &node.name,
-            spelled,
-        )
+        .remove_taint(Grade::B1, "Remove the taint if nothing else is to remove it", &node.name, spelled)
         .caveat("workloads can be scheduled on the node immediately");
 }
 

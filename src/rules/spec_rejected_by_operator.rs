@@ -79,8 +79,8 @@ fn policies(cluster: &Cluster, findings: &mut Findings) {
             continue;
         };
         // This one is read only after a failed batch: a rollout without failures completes.
-        let once_failed = missing.iter().all(|f| f.ends_with(".safetyLimit"))
-            && !users.iter().any(|s| has_failed_batch(s));
+        let once_failed =
+            missing.iter().all(|f| f.ends_with(".safetyLimit")) && !users.iter().any(|s| has_failed_batch(s));
         let finding = findings.report(
             Subject::object("DeploymentPolicy", name),
             format!(
@@ -129,16 +129,9 @@ fn missing_numbers(spec: &DeploymentPolicySpec) -> Vec<String> {
         for (kind, numbers) in [
             ("fixed", &["initialBatch"][..]),
             ("linear", &["initialBatch", "delta", "safetyLimit"]),
-            (
-                "exponential",
-                &["initialBatch", "growthFactor", "safetyLimit"],
-            ),
+            ("exponential", &["initialBatch", "growthFactor", "safetyLimit"]),
         ] {
-            let Some(of) = strategy
-                .as_ref()
-                .map(|s| &s[kind])
-                .filter(|s| s.is_object())
-            else {
+            let Some(of) = strategy.as_ref().map(|s| &s[kind]).filter(|s| s.is_object()) else {
                 continue;
             };
             let unset = numbers.iter().filter(|number| of[**number].is_null());

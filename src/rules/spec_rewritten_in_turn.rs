@@ -74,14 +74,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         finding.kubectl(
             super::Grade::B0,
             "See which fields each of them owns",
-            [
-                "get",
-                &cluster.flavor().resource(),
-                skyhook.name(),
-                "-o",
-                "yaml",
-                "--show-managed-fields",
-            ],
+            ["get", &cluster.flavor().resource(), skyhook.name(), "-o", "yaml", "--show-managed-fields"],
         );
     }
 }
@@ -89,13 +82,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 /// The two managers that wrote the spec last.
 fn writers(skyhook: &Skyhook) -> [Option<&ManagedFields>; 2] {
     let managers = skyhook.metadata.managed_fields.iter();
-    let mut writers: Vec<&ManagedFields> = managers
-        .filter(|m| m.subresource.is_empty() && !m.fields["f:spec"].is_null())
-        .collect();
+    let mut writers: Vec<&ManagedFields> =
+        managers.filter(|m| m.subresource.is_empty() && !m.fields["f:spec"].is_null()).collect();
     writers.sort_by_key(|m| std::cmp::Reverse(m.time));
     let first = writers.first().copied();
-    let second = writers
-        .into_iter()
-        .find(|m| first.is_some_and(|first| first.manager != m.manager));
+    let second = writers.into_iter().find(|m| first.is_some_and(|first| first.manager != m.manager));
     [first, second]
 }

@@ -36,9 +36,8 @@ rule! {
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let package_runs = findings.package_runs();
     // Leftover runs of a deleted custom resource are not restarted.
-    let gone = |name: &str| {
-        cluster.skyhook(name).is_none() && cluster.skyhooks_absence() == Certainty::Proven
-    };
+    let gone =
+        |name: &str| cluster.skyhook(name).is_none() && cluster.skyhooks_absence() == Certainty::Proven;
     let alive = package_runs.all().iter().filter(|e| e.alive());
     for package_run in alive.filter(|e| !gone(&e.skyhook)) {
         let Some(overtime) = cluster.overtime(package_run, &package_runs) else {
@@ -60,15 +59,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         );
         finding.warning_if(!overtime.is_hopeless());
         let started = overtime.since.to_string();
-        finding
-            .since(Some(overtime.since))
-            .evidence(package_run, "running since", started)
-            .read_logs(
-                &package_run.skyhook,
-                package_run.node,
-                &package_run.package,
-                &package_run.stage,
-            );
+        finding.since(Some(overtime.since)).evidence(package_run, "running since", started).read_logs(
+            &package_run.skyhook,
+            package_run.node,
+            &package_run.package,
+            &package_run.stage,
+        );
         if let Some(pod) = package_run.pods.first() {
             let skyhook = cluster.skyhook(&package_run.skyhook);
             let node = cluster.node(package_run.node);

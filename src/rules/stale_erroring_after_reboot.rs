@@ -41,10 +41,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
     let package_runs = findings.package_runs();
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.runs()) {
-        for node in cluster
-            .selected(skyhook)
-            .filter(|n| n.ready() == Some(true))
-        {
+        for node in cluster.selected(skyhook).filter(|n| n.ready() == Some(true)) {
             let Some(on) = cluster.on_node(node, skyhook.name()) else {
                 continue;
             };
@@ -83,9 +80,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 }
 
 fn is_past_interrupt(skyhook: &Skyhook, entry: &Entry) -> bool {
-    let interrupts = skyhook
-        .package(&entry.name)
-        .is_some_and(|p| p.version == entry.version && p.interrupt.is_some());
+    let interrupts =
+        skyhook.package(&entry.name).is_some_and(|p| p.version == entry.version && p.interrupt.is_some());
     interrupts
         && entry.state == State::Complete
         && matches!(entry.stage, Stage::Interrupt | Stage::PostInterrupt)

@@ -50,12 +50,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let Some((job, deleted)) = job.zip(job.and_then(|j| j.metadata.deletion_timestamp)) else {
             continue;
         };
-        let left: Vec<&Pod> = package_run
-            .pods
-            .iter()
-            .copied()
-            .filter(|p| !p.ended())
-            .collect();
+        let left: Vec<&Pod> = package_run.pods.iter().copied().filter(|p| !p.ended()).collect();
         let overdue = due(deleted, &left).is_ok_and(|at| cluster.taken_at >= at);
         // Without pods it goes in a moment.
         if left.is_empty() && !overdue {
@@ -64,18 +59,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         // Only the node state shows whether the stage is still due.
         let read = cluster.node(package_run.node).is_some();
         let stale = package_run.invalidated || read && due_entry(cluster, package_run).is_none();
-        let finding = findings.report(
-            Subject::package_run(package_run),
-            message(package_run, overdue, stale),
-        );
+        let finding =
+            findings.report(Subject::package_run(package_run), message(package_run, overdue, stale));
         if !stale {
             finding.blocks_only(&[Blocks::Install, Blocks::Uninstall]);
         }
-        finding.warning_if(!overdue).since(Some(deleted)).evidence(
-            package_run,
-            "deletionTimestamp",
-            deleted,
-        );
+        finding.warning_if(!overdue).since(Some(deleted)).evidence(package_run, "deletionTimestamp", deleted);
         finding.finalizers(package_run.reference(), &job.metadata);
         for pod in &left {
             let at = pod.metadata.deletion_timestamp;
@@ -107,11 +96,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 
 /// When the pods should be gone, and the Job with them.
 fn due(deleted: Timestamp, left: &[&Pod]) -> Result<Timestamp, jiff::Error> {
-    match left
-        .iter()
-        .filter_map(|p| p.metadata.deletion_timestamp)
-        .max()
-    {
+    match left.iter().filter_map(|p| p.metadata.deletion_timestamp).max() {
         Some(at) => at.max(deleted).checked_add(SLACK),
         None => deleted.checked_add(UNSEEN),
     }
@@ -119,10 +104,7 @@ fn due(deleted: Timestamp, left: &[&Pod]) -> Result<Timestamp, jiff::Error> {
 
 /// `stale`: the operator does not need the Job any more, and ends its pass while the Job exists.
 fn message(package_run: &PackageRun<'_>, overdue: bool, stale: bool) -> String {
-    let what = format!(
-        "the deleted job for stage {} of package {}",
-        package_run.stage, package_run.package
-    );
+    let what = format!("the deleted job for stage {} of package {}", package_run.stage, package_run.package);
     let then = if stale {
         "the operator does nothing for any custom resource"
     } else {

@@ -57,9 +57,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             ),
         );
         if !at_work.is_empty() {
-            finding
-                .severity(Severity::Error)
-                .evidence("jobs", "still running", some_of(&at_work));
+            finding.severity(Severity::Error).evidence("jobs", "still running", some_of(&at_work));
         }
         finding.operator_version(cluster);
         let twin = cluster.skyhook(stale.name());
@@ -67,15 +65,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .evidence(
                 cluster.flavor().resource(),
                 stale.name(),
-                if twin.is_some() {
-                    "exists"
-                } else {
-                    "does not exist"
-                },
+                if twin.is_some() { "exists" } else { "does not exist" },
             )
-            .show_manifest(
-                "Compare the NodeWright with the Skyhook of the same name",
-                stale,
-            );
+            .show_manifest("Compare the NodeWright with the Skyhook of the same name", stale);
     }
 }

@@ -24,12 +24,7 @@ pub struct Trouble {
 
 impl Trouble {
     fn new(why: impl Into<String>, severity: Severity) -> Trouble {
-        Trouble {
-            why: why.into(),
-            severity,
-            on_node: false,
-            lasts: true,
-        }
+        Trouble { why: why.into(), severity, on_node: false, lasts: true }
     }
 
     fn lasting(self, lasts: bool) -> Trouble {
@@ -52,15 +47,8 @@ pub fn stuck_in_batch(
         // How newer operators choose around a failing node is not known for certain, and a Job may try again.
         let cause = troubles.on(skyhook.name(), &node.name);
         let fails = cause.is_some_and(|f| f.severity == Severity::Error);
-        let severity = if holds_while_blocked && fails {
-            Severity::Error
-        } else {
-            Severity::Warning
-        };
-        return Some(Trouble {
-            on_node: true,
-            ..Trouble::new("fails", severity)
-        });
+        let severity = if holds_while_blocked && fails { Severity::Error } else { Severity::Warning };
+        return Some(Trouble { on_node: true, ..Trouble::new("fails", severity) });
     }
     if node.ignored(cluster.flavor()) {
         return holds_while_blocked.then(|| Trouble::new("is ignored", Severity::Error));
@@ -71,13 +59,7 @@ pub fn stuck_in_batch(
     let cause = troubles.on(skyhook.name(), &node.name)?;
     Some(Trouble {
         on_node: true,
-        ..Trouble::new(
-            format!(
-                "makes no progress ({} {})",
-                cause.rule.code, cause.rule.name
-            ),
-            cause.severity,
-        )
+        ..Trouble::new(format!("makes no progress ({} {})", cause.rule.code, cause.rule.name), cause.severity)
     })
 }
 
@@ -113,10 +95,7 @@ struct Held {
 
 impl Held {
     fn by(finding: &Finding) -> Held {
-        Held {
-            severity: finding.severity,
-            lasts: finding.lasts,
-        }
+        Held { severity: finding.severity, lasts: finding.lasts }
     }
 }
 
@@ -138,11 +117,7 @@ impl Standstill {
             let gravest = troubles.of_skyhook(s.name()).map(Held::by).max()?;
             Some((s.name().to_owned(), gravest))
         });
-        let mut standstill = Standstill {
-            deletions: deletions.collect(),
-            troubles,
-            held: HashMap::new(),
-        };
+        let mut standstill = Standstill { deletions: deletions.collect(), troubles, held: HashMap::new() };
         for rule in findings.other_rules(Finds::HeldNodes) {
             for finding in findings.by(rule, cluster).iter() {
                 standstill.hold(finding);
@@ -193,10 +168,7 @@ impl Standstill {
         } else if cluster.compartment_stopped(root, node) {
             Some(Trouble::new("has a stopped rollout", Severity::Error))
         } else if let Some(cause) = cause {
-            let why = format!(
-                "makes no progress there ({} {})",
-                cause.rule.code, cause.rule.name
-            );
+            let why = format!("makes no progress there ({} {})", cause.rule.code, cause.rule.name);
             Some(Trouble::new(why, severity).lasting(lasts))
         } else if let Some(held) = self.deletions.get(root.name()) {
             let why = "is being deleted, but the deletion makes no progress on other nodes";

@@ -52,9 +52,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .evidence(skyhook, "size as JSON", format!("{} KiB", size / 1024))
             .evidence(skyhook, "nodes in status.nodeState", count(nodes))
             .evidence(skyhook, "packages in the spec", skyhook.spec.packages.len())
-            .show_manifest(
-                "Inspect the custom resource, and plan how to split it",
-                skyhook,
-            );
+            .show_manifest("Inspect the custom resource, and plan how to split it", skyhook);
     }
 }

@@ -45,10 +45,7 @@ fn young_pod<'a>(cluster: &Cluster, package_run: &PackageRun<'a>) -> Option<&'a 
 /// Whether all Jobs were read except that of these pods: it is newer than the read, and an earlier Job's record is
 /// outdated.
 pub fn created_during_read(cluster: &Cluster, package_run: &PackageRun<'_>) -> bool {
-    let mut created = package_run
-        .pods
-        .iter()
-        .map(|p| p.metadata.creation_timestamp);
+    let mut created = package_run.pods.iter().map(|p| p.metadata.creation_timestamp);
     package_run.job_unseen
         && cluster.jobs.absence() == Certainty::Proven
         && created.all(|at| cluster.is_recent(at))
@@ -58,18 +55,12 @@ pub fn created_during_read(cluster: &Cluster, package_run: &PackageRun<'_>) -> b
 ///
 /// The operator sets the node to erroring once the Job has failed permanently, even if the Job was not read. A waiting
 /// node with a failure was passed over.
-pub fn operator_retries(
-    cluster: &Cluster,
-    package_run: Option<&PackageRun<'_>>,
-    on: &NodeRecord,
-) -> bool {
+pub fn operator_retries(cluster: &Cluster, package_run: Option<&PackageRun<'_>>, on: &NodeRecord) -> bool {
     let may_come = |e: &PackageRun<'_>| {
         let waits = on.status == Some(Status::Waiting);
         let unseen = e.job_unseen && !waits && !cluster.is_stale(e.created());
         // It has passed, and the operator has yet to note it.
-        let passed = e
-            .job
-            .filter(|j| j.status.succeeded > 0 && j.failed().is_none());
+        let passed = e.job.filter(|j| j.status.succeeded > 0 && j.failed().is_none());
         unseen || passed.is_some_and(|j| !cluster.is_stale(j.status.completion_time))
     };
     // Before v0.20 the operator calls the node erroring at the first failed attempt, and any version does for another
@@ -77,8 +68,7 @@ pub fn operator_retries(
     let goes_on = |e: &PackageRun<'_>| e.alive() && e.job.is_some_and(|j| j.failed().is_none());
     cluster.flavor().executor() == Executor::Job
         && (package_run.is_some_and(goes_on)
-            || on.status != Some(Status::Erroring)
-                && package_run.is_none_or(|e| e.alive() || may_come(e)))
+            || on.status != Some(Status::Erroring) && package_run.is_none_or(|e| e.alive() || may_come(e)))
 }
 
 /// Whether a container that is started again in place has failed more often than a Job would have let it.
@@ -89,8 +79,7 @@ pub fn exceeds_usual_attempts(
 ) -> bool {
     const ATTEMPTS: i64 = 4;
     package_run.is_some_and(|e| {
-        e.job.is_some_and(Job::restarts_in_place)
-            && e.failed_attempts(cluster.flavor(), entry) > ATTEMPTS
+        e.job.is_some_and(Job::restarts_in_place) && e.failed_attempts(cluster.flavor(), entry) > ATTEMPTS
     })
 }
 
@@ -116,11 +105,7 @@ fn failures(pod: &Pod) -> Failures {
             }
             _ => false,
         };
-        let well = c.restart_count == 0
-            || c.state
-                .terminated
-                .as_ref()
-                .is_some_and(|e| e.exit_code == 0);
+        let well = c.restart_count == 0 || c.state.terminated.as_ref().is_some_and(|e| e.exit_code == 0);
         worst = match (once, well, worst) {
             (true, _, Failures::None | Failures::One) => Failures::One,
             (false, true, worst) => worst,

@@ -7,9 +7,7 @@ use crate::api::Skyhook;
 use crate::cluster::{Deployment, Node, PackageRun};
 
 /// The subject of a finding.
-#[derive(
-    Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Subject {
     /// Kind of the object: `Skyhook`, `NodeWright`, `Node` …
     pub kind: String,
@@ -46,11 +44,7 @@ impl Subject {
 
     /// An object that belongs to no custom resource and no node.
     pub fn object(kind: impl Into<String>, name: impl Into<String>) -> Subject {
-        Subject {
-            kind: kind.into(),
-            name: name.into(),
-            ..Subject::default()
-        }
+        Subject { kind: kind.into(), name: name.into(), ..Subject::default() }
     }
 
     /// A custom resource on a node.
@@ -75,9 +69,6 @@ impl Subject {
     }
 
     pub fn package(self, package: &str) -> Subject {
-        Subject {
-            package: Some(package.to_owned()),
-            ..self
-        }
+        Subject { package: Some(package.to_owned()), ..self }
     }
 }

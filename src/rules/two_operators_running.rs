@@ -38,11 +38,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     let named: Vec<String> = running.iter().map(|d| d.installed()).collect();
     let finding = findings.report(
         Subject::deployment(first),
-        format!(
-            "{} operators work on the same custom resources: {}",
-            running.len(),
-            named.join(", ")
-        ),
+        format!("{} operators work on the same custom resources: {}", running.len(), named.join(", ")),
     );
     for operator in running {
         finding.evidence(operator, "status.readyReplicas", operator.ready_replicas());
@@ -50,13 +46,6 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     finding.kubectl(
         Grade::B0,
         "See which Helm release each operator belongs to; then scale one operator to zero",
-        [
-            "get",
-            "deployments",
-            "-A",
-            "-l",
-            "control-plane=controller-manager",
-            "--show-labels",
-        ],
+        ["get", "deployments", "-A", "-l", "control-plane=controller-manager", "--show-labels"],
     );
 }

@@ -61,11 +61,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .kubectl(
                 Grade::B1,
                 "Delete the Skyhook",
-                [
-                    "delete",
-                    &cluster.flavor().other().resource(),
-                    legacy.name(),
-                ],
+                ["delete", &cluster.flavor().other().resource(), legacy.name()],
             )
             .caveat("settings that exist only in its spec are lost");
     }

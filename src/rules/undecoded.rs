@@ -5,10 +5,8 @@ use crate::cluster::{Cluster, Source, UnknownValues};
 
 /// Turns errors into warnings if they concern an object with an unknown value that may decide them.
 pub fn mark<'a>(cluster: &Cluster, findings: impl Iterator<Item = &'a mut Finding>) {
-    let mut unknown: Vec<UnknownValues<'_>> = Source::ALL
-        .into_iter()
-        .flat_map(|source| cluster.unknown_values(source))
-        .collect();
+    let mut unknown: Vec<UnknownValues<'_>> =
+        Source::ALL.into_iter().flat_map(|source| cluster.unknown_values(source)).collect();
     unknown.retain(|object| object.undecoded.is_some());
     if unknown.is_empty() {
         return;
@@ -17,14 +15,10 @@ pub fn mark<'a>(cluster: &Cluster, findings: impl Iterator<Item = &'a mut Findin
         if finding.severity < Severity::Error || finding.rule.finds == Finds::Unknowns {
             continue;
         }
-        let concerned = unknown
-            .iter()
-            .find(|object| concerns(cluster, finding, object));
+        let concerned = unknown.iter().find(|object| concerns(cluster, finding, object));
         if let Some(object) = concerned {
             let why = object.undecoded.as_deref().unwrap_or_default();
-            finding
-                .severity(Severity::Warning)
-                .evidence(object, "unknown", why);
+            finding.severity(Severity::Warning).evidence(object, "unknown", why);
         }
     }
 }

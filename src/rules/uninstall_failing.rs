@@ -55,15 +55,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 };
                 let package_run = package_runs.newest(skyhook.name(), &node.name, entry);
                 let retries = operator_retries(cluster, package_run, on);
-                let what = format!(
-                    "the uninstall of package {} fails at stage {}",
-                    entry.name, entry.stage
-                );
+                let what = format!("the uninstall of package {} fails at stage {}", entry.name, entry.stage);
                 let tried = with_attempts(what.clone(), cluster, entry, package_run, retries);
-                let finding = findings.report(
-                    Subject::on(skyhook, node).package(&entry.name),
-                    format!("{tried}{consequence}"),
-                );
+                let finding = findings
+                    .report(Subject::on(skyhook, node).package(&entry.name), format!("{tried}{consequence}"));
                 // Whether there will be one more attempt makes no other trouble of it.
                 finding.alike(format!("{what}{consequence}"));
                 let passes = may_pass(cluster, package_run).is_some()
@@ -84,9 +79,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 }
                 finding
                     .reset_record(Grade::B4, skyhook.name(), &node.name, entry)
-                    .caveat(
-                        "the package then counts as uninstalled, though its files stay on the host",
-                    );
+                    .caveat("the package then counts as uninstalled, though its files stay on the host");
             }
         }
     }

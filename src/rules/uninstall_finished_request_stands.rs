@@ -46,23 +46,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "package {name} is uninstalled, but the uninstall request is still in the spec: the package is not installed again until the request is removed"
             ),
         );
-        finding
-            .package_field(skyhook, name, "uninstall.apply", "true")
-            .absent_from_node_states(name);
+        finding.package_field(skyhook, name, "uninstall.apply", "true").absent_from_node_states(name);
         if let Some(trace) = traces.iter().find(|t| t.uninstalled).or(traces.first()) {
             finding.evidence(&trace.object, trace.field, &trace.says);
         }
         finding
-            .edit(
-                Grade::B1,
-                "If the package is not needed, remove it from the spec",
-                skyhook,
-            )
-            .cancel_uninstall(
-                "If the package is needed, cancel the request",
-                skyhook,
-                name,
-            )
+            .edit(Grade::B1, "If the package is not needed, remove it from the spec", skyhook)
+            .cancel_uninstall("If the package is needed, cancel the request", skyhook, name)
             .caveat("the package is then installed on every selected node");
     }
 }

@@ -46,9 +46,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     let package_runs = findings.package_runs();
     for skyhook in cluster.skyhooks.items() {
         for node in cluster.selected(skyhook) {
-            let entries = cluster
-                .on_node(node, skyhook.name())
-                .map_or(&[][..], |on| on.entries());
+            let entries = cluster.on_node(node, skyhook.name()).map_or(&[][..], |on| on.entries());
             for entry in entries {
                 let stranded = entry.stage == Stage::UninstallInterrupt
                     && entry.state != State::Complete
@@ -84,11 +82,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 if !updates.is_empty() {
                     let reference = skyhook.reference();
                     finding
-                        .evidence(
-                            &reference,
-                            format!("status.configUpdates.{name}"),
-                            updates.join(", "),
-                        )
+                        .evidence(&reference, format!("status.configUpdates.{name}"), updates.join(", "))
                         .evidence(
                             &reference,
                             format!("spec.packages.{name}.configInterrupts"),
@@ -101,12 +95,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 finding.no_package_run(cluster, "interrupt pods and jobs");
                 let runs = "the interrupt runs: services restart or the node reboots, depending on its type";
                 if updates.is_empty() {
-                    finding
-                        .edit(Grade::B3, "Add the interrupt back to the spec", skyhook)
-                        .caveat(runs);
+                    finding.edit(Grade::B3, "Add the interrupt back to the spec", skyhook).caveat(runs);
                 } else {
                     if own {
-                        let patch = json!([{"op": "remove", "path": format!("/status/configUpdates/{name}")}]);
+                        let patch =
+                            json!([{"op": "remove", "path": format!("/status/configUpdates/{name}")}]);
                         let patch = patch.to_string();
                         finding
                             .patch(

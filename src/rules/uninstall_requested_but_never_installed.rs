@@ -63,11 +63,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .evidence(skyhook, field, "enabled: true, apply: true")
             .absent_from_node_states(name)
             .evidence(skyhook, "history", why)
-            .cancel_uninstall(
-                "If the package is needed, cancel the request",
-                skyhook,
-                name,
-            )
+            .cancel_uninstall("If the package is needed, cancel the request", skyhook, name)
             .caveat("the package is then installed on every selected node");
     }
 }

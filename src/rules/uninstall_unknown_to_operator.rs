@@ -46,11 +46,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .warning_if(skyhook.status.status.is_none())
                 .operator_version(cluster)
                 .package_field(skyhook, name, "uninstall.apply", "true")
-                .edit(
-                    Grade::B2,
-                    "Set uninstall.apply to false, or upgrade the operator",
-                    skyhook,
-                )
+                .edit(Grade::B2, "Set uninstall.apply to false, or upgrade the operator", skyhook)
                 .caveat("this operator uninstalls packages that are removed from the spec");
         }
     }

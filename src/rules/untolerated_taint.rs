@@ -38,7 +38,8 @@ rule! {
 }
 
 /// See `deletion-passes-over-node`.
-const SKIPPED_AFTERWARDS: &str = "if other nodes are already uninstalled, the operator skips this node: then apply the remedy of SKY114";
+const SKIPPED_AFTERWARDS: &str =
+    "if other nodes are already uninstalled, the operator skips this node: then apply the remedy of SKY114";
 
 /// How long a taint of a node's life may stay on a node that is ready.
 const LIFTED_WITHIN: SignedDuration = SignedDuration::from_mins(30);
@@ -76,9 +77,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             // A problem of the kubelet or the network lifts the taint when it ends; without one nothing else will.
             let since = taints.iter().filter_map(|t| node.tainted_since(t)).min();
             let age = since.map(|at| cluster.taken_at.duration_since(at));
-            let kept = passing
-                && node.ready() == Some(true)
-                && age.is_some_and(|age| age >= LIFTED_WITHIN);
+            let kept = passing && node.ready() == Some(true) && age.is_some_and(|age| age >= LIFTED_WITHIN);
             let passing = passing && !kept;
             let finding = findings.report(
                 Subject::on(skyhook, node),
@@ -99,27 +98,16 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if let Some(on) = on {
                 finding.evidence(node, "operator's status", on.operator_status().as_str());
             }
-            if let Some(condition) = skyhook
-                .true_condition("TaintNotTolerable")
-                .filter(|_| !kept)
-            {
+            if let Some(condition) = skyhook.true_condition("TaintNotTolerable").filter(|_| !kept) {
                 finding.since(condition.last_transition_time);
             }
             finding.describe_node("See the state of the node", &node.name);
             if kept {
                 let title = "Find out what should remove the taint, such as the cloud controller manager, and repair it";
-                finding.kubectl(
-                    Grade::B0,
-                    title,
-                    ["get", "pods", "-n", "kube-system", "-o", "wide"],
-                );
+                finding.kubectl(Grade::B0, title, ["get", "pods", "-n", "kube-system", "-o", "wide"]);
             } else if !passing {
                 finding
-                    .edit(
-                        Grade::B2,
-                        "Add a toleration for the taint to additionalTolerations",
-                        skyhook,
-                    )
+                    .edit(Grade::B2, "Add a toleration for the taint to additionalTolerations", skyhook)
                     .caveat(if skyhook.deleting() {
                         SKIPPED_AFTERWARDS
                     } else {

@@ -67,19 +67,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 finding.remedy(
                     effects.grade.unwrap_or(Grade::B2),
                     format!("Install {older} again"),
-                    [
-                        "reset",
-                        skyhook.name(),
-                        "--node",
-                        &node.name,
-                        "--package",
-                        name,
-                    ],
+                    ["reset", skyhook.name(), "--node", &node.name, "--package", name],
                 );
-                finding
-                    .reset_record(Grade::B1, skyhook.name(), &node.name, entry)
-                    .by_choice()
-                    .caveat("this only removes the record; do this only if the upgrade changed nothing on the host");
+                finding.reset_record(Grade::B1, skyhook.name(), &node.name, entry).by_choice().caveat(
+                    "this only removes the record; do this only if the upgrade changed nothing on the host",
+                );
             }
         }
     }

@@ -40,8 +40,7 @@ impl Finding {
     /// Ends a deletion that nothing else ends.
     pub fn strip_finalizer(&mut self, title: &str, skyhook: &Skyhook) -> &mut Self {
         let words = ["finalizer", "strip", skyhook.name(), "--force"];
-        self.remedy(Grade::B4, title, words)
-            .caveat("uninstall.sh does not run on any node")
+        self.remedy(Grade::B4, title, words).caveat("uninstall.sh does not run on any node")
     }
 
     /// Takes the request to uninstall a package back.
@@ -57,13 +56,7 @@ impl Finding {
     }
 
     /// Removes the record of one package from a node state.
-    pub fn reset_record(
-        &mut self,
-        grade: Grade,
-        skyhook: &str,
-        node: &str,
-        entry: &Entry,
-    ) -> &mut Self {
+    pub fn reset_record(&mut self, grade: Grade, skyhook: &str, node: &str, entry: &Entry) -> &mut Self {
         let package = format!("{}:{}", entry.name, entry.version);
         let words = ["reset", skyhook, "--node", node, "--package", &package];
         self.remedy(grade, "Reset the package on the node", words)
@@ -71,8 +64,7 @@ impl Finding {
 
     /// The same for a package that is still to be uninstalled: its uninstall does not run.
     pub fn skip_uninstall(&mut self, skyhook: &str, node: &str, entry: &Entry) -> &mut Self {
-        self.reset_record(Grade::B4, skyhook, node, entry)
-            .caveat(CHANGES_REMAIN)
+        self.reset_record(Grade::B4, skyhook, node, entry).caveat(CHANGES_REMAIN)
     }
 
     /// Resets the batch state, so that the rollout starts again.
@@ -83,11 +75,7 @@ impl Finding {
 
     /// The nodes of a custom resource, with their status.
     pub fn list_nodes(&mut self, title: &str, skyhook: &Skyhook) -> &mut Self {
-        self.remedy(
-            Grade::B0,
-            title,
-            ["node", "list", "--skyhook", skyhook.name()],
-        )
+        self.remedy(Grade::B0, title, ["node", "list", "--skyhook", skyhook.name()])
     }
 
     /// The packages of a custom resource on each node.
@@ -97,13 +85,7 @@ impl Finding {
     }
 
     /// The log that shows why a stage fails.
-    pub fn read_logs(
-        &mut self,
-        skyhook: &str,
-        node: &str,
-        package: &str,
-        stage: &Stage,
-    ) -> &mut Self {
+    pub fn read_logs(&mut self, skyhook: &str, node: &str, package: &str, stage: &Stage) -> &mut Self {
         let title = "Check the logs for the cause, then fix the package";
         let words = ["package", "logs", package, "--skyhook", skyhook];
         let place = ["--node", node, "--stage", stage.as_str()];
@@ -142,8 +124,7 @@ impl Finding {
     pub fn scale_up(&mut self, title: &str, operator: &Deployment) -> &mut Self {
         let (namespace, name) = (operator.namespace(), operator.name());
         let words = ["scale", "deployment", "-n", namespace, name, "--replicas=1"];
-        self.kubectl(Grade::B2, title, words)
-            .caveat("rollouts that were in progress continue immediately")
+        self.kubectl(Grade::B2, title, words).caveat("rollouts that were in progress continue immediately")
     }
 
     pub fn describe_pod(&mut self, title: &str, pod: &Pod) -> &mut Self {
@@ -178,20 +159,13 @@ impl Finding {
     }
 
     /// Removes a taint, spelled as kubectl takes it.
-    pub fn remove_taint(
-        &mut self,
-        grade: Grade,
-        title: &str,
-        node: &str,
-        taint: &str,
-    ) -> &mut Self {
+    pub fn remove_taint(&mut self, grade: Grade, title: &str, node: &str, taint: &str) -> &mut Self {
         self.kubectl(grade, title, ["taint", "node", node, &format!("{taint}-")])
     }
 
     /// That a custom resource is not in the input, where it may exist nevertheless.
     pub fn not_in_input(&mut self, cluster: &Cluster, skyhook: &str) -> &mut Self {
-        self.evidence("files", "custom resources", "none in the input")
-            .check_deleted(cluster, skyhook)
+        self.evidence("files", "custom resources", "none in the input").check_deleted(cluster, skyhook)
     }
 
     pub fn check_deleted(&mut self, cluster: &Cluster, skyhook: &str) -> &mut Self {

@@ -42,20 +42,16 @@ const NAMED: usize = 5;
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let mut known = BTreeSet::new();
-    for object in Source::ALL
-        .iter()
-        .flat_map(|source| cluster.unknown_values(*source))
-    {
+    for object in Source::ALL.iter().flat_map(|source| cluster.unknown_values(*source)) {
         // The operator's pods are among all pods of a file.
         if !known.insert((object.kind.to_owned(), object.to_string())) {
             continue;
         }
         let subject = match object.source {
             Source::Nodes => Subject::node(object.name, None),
-            Source::Skyhooks => Subject {
-                skyhook: Some(object.name.to_owned()),
-                ..Subject::object(object.kind, object.name)
-            },
+            Source::Skyhooks => {
+                Subject { skyhook: Some(object.name.to_owned()), ..Subject::object(object.kind, object.name) }
+            }
             _ => Subject::object(object.kind, object.name),
         };
         let message = match object.fields.as_slice() {

@@ -54,11 +54,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             ),
         );
         finding
-            .evidence(
-                skyhook,
-                format!("spec.packages.{name}"),
-                format!("version {version}, apply: true"),
-            )
+            .evidence(skyhook, format!("spec.packages.{name}"), format!("version {version}, apply: true"))
             .absent_from_node_states(name);
         for trace in traces.iter().take(3) {
             finding.evidence(&trace.object, trace.field, &trace.says);
@@ -74,8 +70,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let old = entries
                 .filter(|e| e.version != package.version)
                 .find(|e| e.name == name && e.stage.is_uninstall())?;
-            let begun =
-                current.is_none_or(|e| e.state != State::Complete && !e.stage.is_uninstall());
+            let begun = current.is_none_or(|e| e.state != State::Complete && !e.stage.is_uninstall());
             begun.then_some((node, old, current))
         });
         if let Some((node, old, current)) = old {
@@ -106,12 +101,7 @@ fn take_back(finding: &mut super::Finding, skyhook: &str, package: &str) {
         .remedy(
             Grade::B2,
             "Cancel the uninstall",
-            [
-                "uninstall",
-                &uninstall_argument(skyhook),
-                package,
-                "--cancel",
-            ],
+            ["uninstall", &uninstall_argument(skyhook), package, "--cancel"],
         )
         .caveat("the version in the spec is then installed on every selected node");
 }

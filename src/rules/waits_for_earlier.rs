@@ -44,10 +44,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     let mut trouble_of_root = None;
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.runs()) {
         if let Some(gate) = cluster.gate_everywhere(skyhook) {
-            let waiting: Vec<&str> = cluster
-                .unfinished(skyhook)
-                .map(|n| n.name.as_str())
-                .collect();
+            let waiting: Vec<&str> = cluster.unfinished(skyhook).map(|n| n.name.as_str()).collect();
             if waiting.is_empty() {
                 continue;
             }
@@ -71,13 +68,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .evidence(root, "not complete on", &gate.node.name)
                 .evidence("nodes", "waiting", some_of(&waiting))
                 .waits_for(root.name());
-            close(
-                cluster,
-                finding,
-                root,
-                trouble.as_ref(),
-                &mut resume_effects,
-            );
+            close(cluster, finding, root, trouble.as_ref(), &mut resume_effects);
             continue;
         }
         for node in cluster.selected(skyhook) {
@@ -92,18 +83,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let trouble = standstill.trouble(cluster, root, node);
             let finding = findings.report(
                 Subject::on(skyhook, node),
-                format!(
-                    "{skyhook} waits for {root}, which runs first{}",
-                    suffix(trouble.as_ref())
-                ),
+                format!("{skyhook} waits for {root}, which runs first{}", suffix(trouble.as_ref())),
             );
             let (done, all) = cluster.progress(root, node);
             finding
-                .evidence(
-                    root,
-                    "priority",
-                    format!("{}, before {}", root.order().0, skyhook.order().0),
-                )
+                .evidence(root, "priority", format!("{}, before {}", root.order().0, skyhook.order().0))
                 .evidence(
                     node,
                     root.reference(),
@@ -114,13 +98,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     },
                 );
             finding.waits_for_gate(&gate);
-            close(
-                cluster,
-                finding,
-                root,
-                trouble.as_ref(),
-                &mut resume_effects,
-            );
+            close(cluster, finding, root, trouble.as_ref(), &mut resume_effects);
         }
     }
 }
@@ -147,11 +125,7 @@ fn close<'a>(
     finding.list_nodes("See the status of the earlier custom resource", root);
     if root.deleting() {
         // To disable it would block its deletion.
-        finding.remedy(
-            Grade::B0,
-            "See what its deletion waits for",
-            ["finalizer", "status", root.name()],
-        );
+        finding.remedy(Grade::B0, "See what its deletion waits for", ["finalizer", "status", root.name()]);
         return;
     }
     finding
@@ -163,8 +137,6 @@ fn close<'a>(
         .caveat("it then stays unfinished, and later ones may depend on what it installs");
     if root.paused() {
         let resume_effects = resume_effects.with(cluster, root);
-        resume_effects
-            .offer(finding, "Or resume it", "resume")
-            .by_choice();
+        resume_effects.offer(finding, "Or resume it", "resume").by_choice();
     }
 }

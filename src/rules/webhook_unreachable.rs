@@ -64,13 +64,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         );
         let reference = format!("{}/{name}", configuration.kind.to_lowercase());
         let policy = first.webhook.failure_policy.as_deref();
-        finding
-            .evidence(
-                &reference,
-                "failurePolicy",
-                policy.unwrap_or("Fail (by default)"),
-            )
-            .evidence(&reference, first.lacks.field(), &first.why);
+        finding.evidence(&reference, "failurePolicy", policy.unwrap_or("Fail (by default)")).evidence(
+            &reference,
+            first.lacks.field(),
+            &first.why,
+        );
         if !first.certain {
             finding.severity(Severity::Warning).evidence(
                 &reference,
@@ -95,17 +93,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let absent = cluster.operator_gone();
         if absent && configuration.is_operators() {
             finding
-                .kubectl(
-                    Grade::B1,
-                    "Delete the leftover webhook configuration",
-                    ["delete", resource, name],
-                )
+                .kubectl(Grade::B1, "Delete the leftover webhook configuration", ["delete", resource, name])
                 .caveat("a later installation of the operator recreates it");
             continue;
         }
-        let of_it = dead
-            .iter()
-            .filter(|u| std::ptr::eq(u.configuration, configuration));
+        let of_it = dead.iter().filter(|u| std::ptr::eq(u.configuration, configuration));
         let patch: Vec<_> = of_it
             .map(|u| {
                 let at = format!("/webhooks/{}/failurePolicy", u.index);
@@ -120,14 +112,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 finding.kubectl(
                     Grade::B1,
                     restart,
-                    [
-                        "rollout",
-                        "restart",
-                        "deployment",
-                        "-n",
-                        deployment.namespace(),
-                        deployment.name(),
-                    ],
+                    ["rollout", "restart", "deployment", "-n", deployment.namespace(), deployment.name()],
                 );
             }
         }

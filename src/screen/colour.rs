@@ -37,9 +37,7 @@ impl ColourSettings {
 
 pub(super) fn coloured(line: &Line) -> String {
     let spans = line.spans.iter();
-    spans
-        .map(|span| style(span.label).style(&span.text).to_string())
-        .collect()
+    spans.map(|span| style(span.label).style(&span.text).to_string()).collect()
 }
 
 /// The only table from what a word means to how it looks.

@@ -11,11 +11,7 @@ pub struct Prefixed<W: Write> {
 
 impl<W: Write> Prefixed<W> {
     pub fn new(prefix: &str, inner: W) -> Prefixed<W> {
-        Prefixed {
-            prefix: prefix.to_owned(),
-            line: Vec::new(),
-            inner,
-        }
+        Prefixed { prefix: prefix.to_owned(), line: Vec::new(), inner }
     }
 
     fn pass_on(&mut self) -> Result<()> {

@@ -36,15 +36,9 @@ fn shows_a_view_on_stdout() {
     let mut screen = Screen::captured();
     let shown = screen.show(&Status, &Output::default());
     assert_eq!(shown.expect("it is shown"), Shown::Whole);
-    let output = Output {
-        no_headers: true,
-        ..Output::default()
-    };
+    let output = Output { no_headers: true, ..Output::default() };
     let _ = screen.show(&Status, &output).expect("it is shown");
-    let output = Output {
-        format: OutputFormat::Json,
-        ..Output::default()
-    };
+    let output = Output { format: OutputFormat::Json, ..Output::default() };
     let _ = screen.show(&Status, &output).expect("it is shown");
     assert_eq!(
         screen.texts(),
@@ -61,9 +55,7 @@ fn shows_a_view_on_stdout() {
 #[test]
 fn colours_meanings_only() {
     let mut screen = terminal();
-    let _ = screen
-        .show(&Status, &Output::default())
-        .expect("it is shown");
+    let _ = screen.show(&Status, &Output::default()).expect("it is shown");
     screen.warn("the API server says: " + text::name("x"));
     assert_eq!(
         screen.texts(),
@@ -125,10 +117,8 @@ impl Write for Broken {
 
 #[test]
 fn a_reader_that_has_seen_enough_is_no_error() {
-    let screen = |kind| Screen {
-        out: OutputStream::pipe(Broken(kind)),
-        err: OutputStream::pipe(Broken(kind)),
-    };
+    let screen =
+        |kind| Screen { out: OutputStream::pipe(Broken(kind)), err: OutputStream::pipe(Broken(kind)) };
     let mut gone = screen(io::ErrorKind::BrokenPipe);
     gone.note("nobody hears this");
     assert_eq!(gone.print("x").expect("no error"), Shown::ReaderGone);
@@ -175,14 +165,8 @@ fn logs_are_exact_in_pipes_and_harmless_on_terminals() {
     let line = b"\xffred \x1b[31m\x1b[2J\r\n";
     let mut pipe = Screen::captured();
     let _ = pipe.log(&prefix, line).expect("it is shown");
-    assert_eq!(
-        pipe.out.writer,
-        ["node-1 apply │ ".as_bytes(), line].concat()
-    );
+    assert_eq!(pipe.out.writer, ["node-1 apply │ ".as_bytes(), line].concat());
     let mut screen = terminal();
     let _ = screen.log(&prefix, line).expect("it is shown");
-    assert_eq!(
-        screen.texts().0,
-        "\x1b[32mnode-1 apply\x1b[0m │ \u{fffd}red ^[[31m^[[2J\n"
-    );
+    assert_eq!(screen.texts().0, "\x1b[32mnode-1 apply\x1b[0m │ \u{fffd}red ^[[31m^[[2J\n");
 }

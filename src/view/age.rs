@@ -20,9 +20,7 @@ pub const CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(5);
 /// `12m ago`; for a time in the future `just now`, or the time itself where no usual difference of clocks explains it.
 pub fn ago(at: Option<Timestamp>, now: Timestamp) -> String {
     match at {
-        Some(at) if at > now => {
-            in_future(at, now).map_or("just now".to_owned(), |at| format!("at {at}"))
-        }
+        Some(at) if at > now => in_future(at, now).map_or("just now".to_owned(), |at| format!("at {at}")),
         at => format!("{} ago", age(at, now)),
     }
 }
@@ -114,11 +112,7 @@ mod tests {
             (20 * YEAR + 100 * DAY, "20y"),
         ];
         for (seconds, expected) in cases {
-            assert_eq!(
-                human(SignedDuration::from_secs(seconds)),
-                expected,
-                "{seconds} seconds"
-            );
+            assert_eq!(human(SignedDuration::from_secs(seconds)), expected, "{seconds} seconds");
         }
     }
 

@@ -71,8 +71,7 @@ impl Columns {
 }
 
 fn headed(heading: String, path: &str) -> Result<(String, Path), FormatError> {
-    let path =
-        Path::parse(path).map_err(|error| FormatError(format!("column {heading}: {error}")))?;
+    let path = Path::parse(path).map_err(|error| FormatError(format!("column {heading}: {error}")))?;
     Ok((heading, path))
 }
 
@@ -85,10 +84,7 @@ fn items(document: &Value) -> &[Value] {
 
 /// All values at the path, separated by commas; the table shows an empty cell as `<none>`.
 fn cell(path: &Path, item: &Value) -> Result<Line, FormatError> {
-    let found = path
-        .find(item)?
-        .into_iter()
-        .filter(|value| !value.is_null());
+    let found = path.find(item)?.into_iter().filter(|value| !value.is_null());
     Ok(found.map(printed).collect::<Vec<_>>().join(",").into())
 }
 
@@ -142,10 +138,7 @@ mod tests {
              gpu-1  {\"zone\":\"a\"}  k1,k2   k2      <none>  <none>\n\
              gpu-2  {\"zone\":\"a\"}  <none>  <none>  <none>  <none>\n"
         );
-        assert_eq!(
-            printed("A:.a", json!([{"a": 1}, {"a": true}])),
-            "A\n1\ntrue\n"
-        );
+        assert_eq!(printed("A:.a", json!([{"a": 1}, {"a": true}])), "A\n1\ntrue\n");
         assert_eq!(printed("A:{a}", json!({"a": "x\n"})), "A\nx\\n\n");
         assert_eq!(printed("A:.a", json!([])), "");
     }
@@ -153,13 +146,7 @@ mod tests {
     #[test]
     fn says_what_a_column_is() {
         let error = |spec| Columns::parse(spec).expect_err("no columns").to_string();
-        for (spec, column) in [
-            ("", ""),
-            ("NAME", "NAME"),
-            ("A:", "A:"),
-            (":.a", ":.a"),
-            ("A:.a,", ""),
-        ] {
+        for (spec, column) in [("", ""), ("NAME", "NAME"), ("A:", "A:"), (":.a", ":.a"), ("A:.a,", "")] {
             assert_eq!(
                 error(spec),
                 format!(
@@ -171,9 +158,6 @@ mod tests {
             error("A:.a,B:.b[x]"),
             "column B: expected an index, a slice, a key in quotes, * or ?(filter), found x at character 4, after .b["
         );
-        assert_eq!(
-            error("A:{.a}{.b}"),
-            "column A: expected the end, found { at character 5, after {.a}"
-        );
+        assert_eq!(error("A:{.a}{.b}"), "column A: expected the end, found { at character 5, after {.a}");
     }
 }

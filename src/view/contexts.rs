@@ -32,10 +32,7 @@ pub struct Contexts(pub Vec<ContextAnswer>);
 
 impl Captured {
     pub fn of(context: &str) -> Captured {
-        Captured {
-            context: context.to_owned(),
-            ..Captured::default()
-        }
+        Captured { context: context.to_owned(), ..Captured::default() }
     }
 
     pub fn add(&mut self, view: &dyn View, format: &OutputFormat) {
@@ -61,10 +58,7 @@ impl View for Contexts {
             for Block { indent, content } in &captured.text.blocks {
                 match content {
                     Content::Table(table) => add(&mut tables, table.in_context(context)),
-                    content => own.blocks.push(Block {
-                        indent: *indent,
-                        content: content.clone(),
-                    }),
+                    content => own.blocks.push(Block { indent: *indent, content: content.clone() }),
                 }
             }
             if !own.is_empty() {
@@ -91,25 +85,17 @@ impl View for Contexts {
 
     /// `None` if no context has a report: the command has none.
     fn junit(&self) -> Option<Report> {
-        self.0
-            .iter()
-            .find_map(|answer| answer.captured.junit.as_ref())?;
+        self.0.iter().find_map(|answer| answer.captured.junit.as_ref())?;
         let answers = self.0.iter().map(|answer| {
             let report = answer.captured.junit.as_ref();
-            (
-                answer.captured.context.as_str(),
-                report,
-                answer.error.as_deref(),
-            )
+            (answer.captured.context.as_str(), report, answer.error.as_deref())
         });
         Some(junit::of_contexts(answers))
     }
 
     /// A context without an answer has no samples.
     fn openmetrics(&self) -> Option<Metrics> {
-        self.0
-            .iter()
-            .find_map(|answer| answer.captured.metrics.as_ref())?;
+        self.0.iter().find_map(|answer| answer.captured.metrics.as_ref())?;
         let mut all = Metrics::default();
         for answer in &self.0 {
             if let Some(metrics) = &answer.captured.metrics {
@@ -125,10 +111,7 @@ impl View for Contexts {
         let mut contexts = Vec::new();
         for answer in &self.0 {
             let mut summary = Map::new();
-            summary.insert(
-                "context".to_owned(),
-                answer.captured.context.as_str().into(),
-            );
+            summary.insert("context".to_owned(), answer.captured.context.as_str().into());
             summary.insert("exitCode".to_owned(), answer.exit_code.into());
             if let Some(error) = &answer.error {
                 summary.insert("error".to_owned(), error.as_str().into());
@@ -145,10 +128,7 @@ impl View for Contexts {
                     },
                     other => vec![other],
                 };
-                items.extend(
-                    own.into_iter()
-                        .map(|item| with(&answer.captured.context, item)),
-                );
+                items.extend(own.into_iter().map(|item| with(&answer.captured.context, item)));
             }
             contexts.push(Value::Object(summary));
         }

@@ -148,28 +148,24 @@ impl FromStr for OutputFormat {
             ("name", None) => Ok(OutputFormat::Name),
             ("junit", None) => Ok(OutputFormat::Junit),
             ("openmetrics", None) => Ok(OutputFormat::OpenMetrics),
-            ("jsonpath" | "jsonpath-as-json", None | Some("")) => Err(FormatError(format!(
-                "a template is required, as in {word}='{{.kind}}'"
-            ))),
-            ("jsonpath", Some(template)) => Ok(OutputFormat::JsonPath(json_path(template)?)),
-            ("jsonpath-as-json", Some(template)) => {
-                Ok(OutputFormat::JsonPathAsJson(json_path(template)?))
+            ("jsonpath" | "jsonpath-as-json", None | Some("")) => {
+                Err(FormatError(format!("a template is required, as in {word}='{{.kind}}'")))
             }
+            ("jsonpath", Some(template)) => Ok(OutputFormat::JsonPath(json_path(template)?)),
+            ("jsonpath-as-json", Some(template)) => Ok(OutputFormat::JsonPathAsJson(json_path(template)?)),
             ("custom-columns", Some(spec)) => Columns::parse(spec).map(OutputFormat::CustomColumns),
             ("custom-columns", None) => Err(FormatError(
                 "columns are required, as in custom-columns=HEADING:.path; -o json shows the paths"
                     .to_owned(),
             )),
-            ("jsonpath-file" | "custom-columns-file", None | Some("")) => Err(FormatError(
-                format!("a file path is required, as in {word}=FILE"),
-            )),
-            ("go-template" | "go-template-file" | "template" | "templatefile", _) => {
-                Err(FormatError(
-                    "Go templates are not supported: use jsonpath=TEMPLATE, \
-                     as in jsonpath='{.kind}'"
-                        .to_owned(),
-                ))
+            ("jsonpath-file" | "custom-columns-file", None | Some("")) => {
+                Err(FormatError(format!("a file path is required, as in {word}=FILE")))
             }
+            ("go-template" | "go-template-file" | "template" | "templatefile", _) => Err(FormatError(
+                "Go templates are not supported: use jsonpath=TEMPLATE, \
+                     as in jsonpath='{.kind}'"
+                    .to_owned(),
+            )),
             _ => Err(FormatError(format!("allowed formats are {ALLOWED}"))),
         }
     }
@@ -190,11 +186,7 @@ mod tests {
 
     impl View for Nodes {
         fn blocks(&self, wide: bool) -> Text {
-            let mut table = if wide {
-                Table::new(["name", "zone"])
-            } else {
-                Table::new(["name"])
-            };
+            let mut table = if wide { Table::new(["name", "zone"]) } else { Table::new(["name"]) };
             if wide {
                 table.row(cells!["gpu-1", "a"])
             } else {
@@ -245,16 +237,10 @@ mod tests {
 }
 "#
         );
-        assert_eq!(
-            rendered("jsonpath={.more.list[*]}"),
-            "a {\"b\":2,\"c\":\"d\"}"
-        );
+        assert_eq!(rendered("jsonpath={.more.list[*]}"), "a {\"b\":2,\"c\":\"d\"}");
         assert_eq!(rendered("JSONPath=.name"), "gpu-1");
         assert_eq!(rendered("jsonpath-as-json={.zone}"), "[\n    \"a\"\n]\n");
-        assert_eq!(
-            rendered("custom-columns=Name:.name,ZONE:zone"),
-            "Name   ZONE\ngpu-1  a\n"
-        );
+        assert_eq!(rendered("custom-columns=Name:.name,ZONE:zone"), "Name   ZONE\ngpu-1  a\n");
         assert_eq!(
             rendered("yaml"),
             "zone: a\nname: gpu-1\ntags: []\nmore:\n  count: 1\n  x: null\n  list:\n  - a\n  - b: 2\n    c: d\n"
@@ -263,8 +249,7 @@ mod tests {
 
     #[test]
     fn nothing_harmful_is_printed_as_data() {
-        let document =
-            json!({"a": "\u{1b}[31m\u{202e}b\u{e0041}\u{9b}", "list": ["\u{2066}", "c\td"]});
+        let document = json!({"a": "\u{1b}[31m\u{202e}b\u{e0041}\u{9b}", "list": ["\u{2066}", "c\td"]});
         let yaml = yaml(&document).expect("it renders");
         assert!(is_harmless(&yaml), "{yaml:?}");
         let read: Value = serde_saphyr::from_str(&yaml).expect("YAML");
@@ -273,12 +258,7 @@ mod tests {
 
     #[test]
     fn says_what_is_allowed() {
-        let error = |format: &str| {
-            format
-                .parse::<OutputFormat>()
-                .expect_err(format)
-                .to_string()
-        };
+        let error = |format: &str| format.parse::<OutputFormat>().expect_err(format).to_string();
         let allowed = "allowed formats are table, wide, json, yaml, name, jsonpath=TEMPLATE, \
                        jsonpath-file=FILE, jsonpath-as-json=TEMPLATE, \
                        custom-columns=HEADING:PATH,…, custom-columns-file=FILE";
@@ -288,17 +268,8 @@ mod tests {
             error("go-template={{.items}}"),
             "Go templates are not supported: use jsonpath=TEMPLATE, as in jsonpath='{.kind}'"
         );
-        assert_eq!(
-            error("jsonpath"),
-            "a template is required, as in jsonpath='{.kind}'"
-        );
-        assert_eq!(
-            error("custom-columns-file="),
-            "a file path is required, as in custom-columns-file=FILE"
-        );
-        assert_eq!(
-            error("jsonpath={.items[0"),
-            "unclosed [ at character 8, after {.items"
-        );
+        assert_eq!(error("jsonpath"), "a template is required, as in jsonpath='{.kind}'");
+        assert_eq!(error("custom-columns-file="), "a file path is required, as in custom-columns-file=FILE");
+        assert_eq!(error("jsonpath={.items[0"), "unclosed [ at character 8, after {.items");
     }
 }

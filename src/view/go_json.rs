@@ -7,13 +7,8 @@ use serde::Serialize;
 use super::harmless_json;
 
 /// The characters that Go escapes for HTML and JavaScript. In JSON they occur only in strings.
-const ESCAPED: [(char, &str); 5] = [
-    ('<', "\\u003c"),
-    ('>', "\\u003e"),
-    ('&', "\\u0026"),
-    ('\u{2028}', "\\u2028"),
-    ('\u{2029}', "\\u2029"),
-];
+const ESCAPED: [(char, &str); 5] =
+    [('<', "\\u003c"), ('>', "\\u003e"), ('&', "\\u0026"), ('\u{2028}', "\\u2028"), ('\u{2029}', "\\u2029")];
 
 /// The same JSON with the characters escaped that Go escapes.
 pub fn escaped(json: &str) -> Cow<'_, str> {
@@ -32,14 +27,8 @@ pub fn pieces(items: impl Iterator<Item = String>) -> impl Iterator<Item = Strin
     let mut begun = false;
     std::iter::from_fn(move || {
         let first = !std::mem::replace(&mut begun, true);
-        let item = items
-            .next()
-            .map(|item| item.trim_end().replace('\n', "\n    "));
-        let end = if items.peek().is_some() {
-            ",\n"
-        } else {
-            "\n]\n"
-        };
+        let item = items.next().map(|item| item.trim_end().replace('\n', "\n    "));
+        let end = if items.peek().is_some() { ",\n" } else { "\n]\n" };
         match (first, item) {
             (true, Some(item)) => Some(format!("[\n    {item}{end}")),
             (true, None) => Some("[]\n".to_owned()),
@@ -70,11 +59,7 @@ mod tests {
 
     #[test]
     fn pieces_make_up_the_whole() {
-        for list in [
-            json!([]),
-            json!([1]),
-            json!([{"a": [], "b": "x\ny"}, {}, [1, {"c": null}]]),
-        ] {
+        for list in [json!([]), json!([1]), json!([{"a": [], "b": "x\ny"}, {}, [1, {"c": null}]])] {
             let items = list.as_array().expect("a list").iter();
             assert_eq!(pieces(items.map(json)).collect::<String>(), json(&list));
         }

@@ -14,11 +14,7 @@ impl Text {
         let lines = || markdown.lines().map(str::trim_end);
         let padded = lines().all(|line| line.is_empty() || line.starts_with(' '));
         for line in lines() {
-            let line = if padded {
-                line.strip_prefix(' ').unwrap_or(line)
-            } else {
-                line
-            };
+            let line = if padded { line.strip_prefix(' ').unwrap_or(line) } else { line };
             if line.trim_start().starts_with("```") {
                 finish(&mut text, &mut open);
                 fenced = !fenced;
@@ -112,14 +108,8 @@ kubectl  logs x
 
     #[test]
     fn odd_marks_are_text() {
-        assert_eq!(
-            Text::markdown("a ` b\n1.x -y\n#\n").plain(),
-            "a ` b 1.x -y\n"
-        );
+        assert_eq!(Text::markdown("a ` b\n1.x -y\n#\n").plain(), "a ` b 1.x -y\n");
         assert_eq!(Text::markdown("").plain(), "");
-        assert_eq!(
-            Text::markdown(" # A\n\n b\n\n     c\n").plain(),
-            "A\n\nb\n\n    c\n"
-        );
+        assert_eq!(Text::markdown(" # A\n\n b\n\n     c\n").plain(), "A\n\nb\n\n    c\n");
     }
 }

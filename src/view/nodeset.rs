@@ -50,10 +50,7 @@ impl NodeSet {
             let tokens = tokens(name);
             shapes.entry(shape(&tokens)).or_default().push(tokens);
         }
-        let mut groups: Vec<NameGroup> = shapes
-            .into_values()
-            .flat_map(|names| fold(&names))
-            .collect();
+        let mut groups: Vec<NameGroup> = shapes.into_values().flat_map(|names| fold(&names)).collect();
         groups.sort_by(|a, b| natural(&a.sample(), &b.sample()));
         NodeSet { groups, len }
     }
@@ -65,10 +62,7 @@ impl NodeSet {
 
     /// How many runs of numbers and names that do not fold it is written with.
     pub fn runs(&self) -> usize {
-        self.groups
-            .iter()
-            .map(|group| group.runs.len().max(1))
-            .sum()
+        self.groups.iter().map(|group| group.runs.len().max(1)).sum()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -130,9 +124,7 @@ fn tokens(name: &str) -> Vec<&str> {
     let mut tokens = Vec::new();
     let mut rest = name;
     while !rest.is_empty() {
-        let text = rest
-            .find(|c: char| c.is_ascii_digit())
-            .unwrap_or(rest.len());
+        let text = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
         let digits = rest[text..].find(|c: char| !c.is_ascii_digit());
         let digits = digits.unwrap_or(rest.len() - text);
         tokens.push(&rest[..text]);
@@ -174,13 +166,11 @@ fn fold(names: &[Vec<&str>]) -> Vec<NameGroup> {
         let key = (name[..place].concat(), name[place + 1..].concat());
         groups.entry(key).or_default().push(name[place]);
     }
-    let groups = groups
-        .into_iter()
-        .map(|((prefix, suffix), numbers)| NameGroup {
-            prefix,
-            runs: runs(numbers),
-            suffix,
-        });
+    let groups = groups.into_iter().map(|((prefix, suffix), numbers)| NameGroup {
+        prefix,
+        runs: runs(numbers),
+        suffix,
+    });
     groups.collect()
 }
 
@@ -192,21 +182,14 @@ fn is_number(digits: &str) -> bool {
 pub fn natural(a: &str, b: &str) -> Ordering {
     let (left, right) = (tokens(a), tokens(b));
     // Texts and numbers alternate. Of two numbers without zeros in front the longer one is greater.
-    let by_token = left
-        .iter()
-        .zip(&right)
-        .enumerate()
-        .map(|(i, (a, b))| match i % 2 {
-            0 => a.cmp(b),
-            _ => {
-                let (a, b) = (a.trim_start_matches('0'), b.trim_start_matches('0'));
-                a.len().cmp(&b.len()).then(a.cmp(b))
-            }
-        });
-    by_token
-        .fold(Ordering::Equal, Ordering::then)
-        .then(left.len().cmp(&right.len()))
-        .then(a.cmp(b))
+    let by_token = left.iter().zip(&right).enumerate().map(|(i, (a, b))| match i % 2 {
+        0 => a.cmp(b),
+        _ => {
+            let (a, b) = (a.trim_start_matches('0'), b.trim_start_matches('0'));
+            a.len().cmp(&b.len()).then(a.cmp(b))
+        }
+    });
+    by_token.fold(Ordering::Equal, Ordering::then).then(left.len().cmp(&right.len())).then(a.cmp(b))
 }
 
 #[cfg(test)]
@@ -226,10 +209,7 @@ mod tests {
         match expand(text) {
             Some(names) => names.expect("few names").into_iter().collect(),
             // One name, or none, is no set.
-            None => Some(text.to_owned())
-                .filter(|name| !name.is_empty())
-                .into_iter()
-                .collect(),
+            None => Some(text.to_owned()).filter(|name| !name.is_empty()).into_iter().collect(),
         }
     }
 
@@ -237,41 +217,18 @@ mod tests {
     fn folds_what_differs_in_one_number() {
         assert_eq!(folded(&[]), "");
         assert_eq!(folded(&["gpu-0001"]), "gpu-0001");
+        assert_eq!(folded(&["control-plane", "gpu-2", "gpu-2"]), "control-plane,gpu-2");
+        assert_eq!(folded(&["gpu-3", "gpu-10", "gpu-9", "gpu-1"]), "gpu-[1,3,9-10]");
+        assert_eq!(folded(&["gpu-099", "gpu-100", "gpu-98"]), "gpu-[98,099-100]");
+        assert_eq!(folded(&["n0", "n00", "n1", "n01", "n10"]), "n[0-1,00-01,10]");
         assert_eq!(
-            folded(&["control-plane", "gpu-2", "gpu-2"]),
-            "control-plane,gpu-2"
-        );
-        assert_eq!(
-            folded(&["gpu-3", "gpu-10", "gpu-9", "gpu-1"]),
-            "gpu-[1,3,9-10]"
-        );
-        assert_eq!(
-            folded(&["gpu-099", "gpu-100", "gpu-98"]),
-            "gpu-[98,099-100]"
-        );
-        assert_eq!(
-            folded(&["n0", "n00", "n1", "n01", "n10"]),
-            "n[0-1,00-01,10]"
-        );
-        assert_eq!(
-            folded(&[
-                "gpu-0001",
-                "gpu-0002",
-                "cpu-0001",
-                "gpu-0002-b",
-                "gpu-0003-b"
-            ]),
+            folded(&["gpu-0001", "gpu-0002", "cpu-0001", "gpu-0002-b", "gpu-0003-b"]),
             "cpu-0001,gpu-[0001-0002],gpu-[0002-0003]-b"
         );
-        let ips: Vec<String> = (1..=9)
-            .map(|i| format!("ip-10-0-0-{i}.ec2.internal"))
-            .collect();
+        let ips: Vec<String> = (1..=9).map(|i| format!("ip-10-0-0-{i}.ec2.internal")).collect();
         let ips: Vec<&str> = ips.iter().map(String::as_str).collect();
         assert_eq!(folded(&ips), "ip-10-0-0-[1-9].ec2.internal");
-        assert_eq!(
-            folded(&["r1-n1", "r1-n2", "r2-n1", "r2-n2", "r10-n1"]),
-            "r[1-2,10]-n1,r[1-2]-n2"
-        );
+        assert_eq!(folded(&["r1-n1", "r1-n2", "r2-n1", "r2-n2", "r10-n1"]), "r[1-2,10]-n1,r[1-2]-n2");
         assert_eq!(folded(&["r1-a", "r2-a", "r3-a"]), "r[1-3]-a");
         assert_eq!(
             folded(&["x99999999999999999999", "x99999999999999999998"]),
@@ -283,15 +240,9 @@ mod tests {
     fn equal_gaps_are_steps() {
         assert_eq!(folded(&["n1", "n3", "n5"]), "n[1,3,5]");
         assert_eq!(folded(&["n1", "n3", "n5", "n7"]), "n[1-7/2]");
-        assert_eq!(
-            folded(&["n1", "n2", "n4", "n6", "n8", "n10", "n13"]),
-            "n[1-2,4-10/2,13]"
-        );
+        assert_eq!(folded(&["n1", "n2", "n4", "n6", "n8", "n10", "n13"]), "n[1-2,4-10/2,13]");
         assert_eq!(folded(&["n07", "n08", "n98", "n99"]), "n[07-08,98-99]");
-        assert_eq!(
-            folded(&["n1", "n4", "n7", "n010", "n13"]),
-            "n[1,4,7,13,010]"
-        );
+        assert_eq!(folded(&["n1", "n4", "n7", "n010", "n13"]), "n[1,4,7,13,010]");
         let fleet: Vec<String> = (1..3000).map(|i| format!("n{:05}", i * 5 + 4)).collect();
         let set = NodeSet::of(fleet.iter().filter(|name| *name != "n00104"));
         assert_eq!(set.to_string(), "n[00009-00099/5,00109-14999/5]");
@@ -303,10 +254,7 @@ mod tests {
         let names: Vec<String> = (0..1500).map(|i| format!("gpu-{:07}", i * i)).collect();
         let set = NodeSet::of(names.iter().map(String::as_str).chain(["a"]));
         assert_eq!(set.len(), 1501);
-        assert_eq!(
-            set.limited(3),
-            "a,gpu-[0000000-0000001,0000004] and 1,497 more"
-        );
+        assert_eq!(set.limited(3), "a,gpu-[0000000-0000001,0000004] and 1,497 more");
         assert_eq!(set.limited(0), "a and 1,500 more");
         assert_eq!(NodeSet::of(["a", "b"]).limited(2), "a,b");
         assert_eq!(NodeSet::default().limited(2), "");
@@ -316,18 +264,14 @@ mod tests {
     fn sorts_as_people_do() {
         let mut names = ["gpu-10", "gpu-9", "cpu", "gpu", "gpu-9-b", "gpu-09"];
         names.sort_by(|a, b| natural(a, b));
-        assert_eq!(
-            names,
-            ["cpu", "gpu", "gpu-09", "gpu-9", "gpu-9-b", "gpu-10"]
-        );
+        assert_eq!(names, ["cpu", "gpu", "gpu-09", "gpu-9", "gpu-9-b", "gpu-10"]);
     }
 
     /// About ten milliseconds when optimised; the limit suits a debug build on a busy machine.
     #[test]
     fn is_quick_with_a_large_cluster() {
-        let names: Vec<String> = (0..15_000)
-            .map(|i| format!("ip-10-{}-{}-{}.ec2.internal", i % 7, i / 250, i % 250))
-            .collect();
+        let names: Vec<String> =
+            (0..15_000).map(|i| format!("ip-10-{}-{}-{}.ec2.internal", i % 7, i / 250, i % 250)).collect();
         let start = Instant::now();
         assert_eq!(NodeSet::of(names.iter().map(String::as_str)).len(), 15_000);
         let took = start.elapsed();

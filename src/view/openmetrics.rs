@@ -35,22 +35,13 @@ impl Metrics {
         let samples = samples.into_iter();
         match self.0.iter_mut().find(|gauge| gauge.name == name) {
             Some(gauge) => gauge.samples.extend(samples),
-            None => self.0.push(Gauge {
-                name,
-                help,
-                samples: samples.collect(),
-            }),
+            None => self.0.push(Gauge { name, help, samples: samples.collect() }),
         }
     }
 
     /// Adds the metrics of one context, with its name as the label `context`.
     pub fn add_context(&mut self, context: &str, metrics: &Metrics) {
-        for Gauge {
-            name,
-            help,
-            samples,
-        } in &metrics.0
-        {
+        for Gauge { name, help, samples } in &metrics.0 {
             let samples = samples.iter().map(|(labels, value)| {
                 let mut labels = labels.clone();
                 labels.insert(0, ("context", context.to_owned()));

@@ -96,14 +96,8 @@ mod tests {
 
     #[test]
     fn spells_out_what_could_do_harm() {
-        assert_eq!(
-            sanitize("gpu-0001: ok, naïve 日本"),
-            "gpu-0001: ok, naïve 日本"
-        );
-        assert_eq!(
-            sanitize("\x1b[31mred\x1b[0m\r\n\ta\x07\x7f"),
-            "^[[31mred^[[0m\\r\\n\\ta^G^?"
-        );
+        assert_eq!(sanitize("gpu-0001: ok, naïve 日本"), "gpu-0001: ok, naïve 日本");
+        assert_eq!(sanitize("\x1b[31mred\x1b[0m\r\n\ta\x07\x7f"), "^[[31mred^[[0m\\r\\n\\ta^G^?");
         assert_eq!(
             sanitize("a\u{9b}31m\u{202e}b\u{200b}\u{feff}\u{e0041}"),
             "a<U+009B>31m<U+202E>b<U+200B><U+FEFF><U+E0041>"

@@ -15,10 +15,7 @@ pub struct Published {
 impl Published {
     /// The type that the document is made from, under the kind it has: `Published::of::<Diagnosis>("Diagnosis")`.
     pub const fn of<T: JsonSchema>(kind: &'static str) -> Published {
-        Published {
-            kind,
-            schema: schema::<T>,
-        }
+        Published { kind, schema: schema::<T> }
     }
 
     /// The schema, in JSON Schema 2020-12.
@@ -29,9 +26,7 @@ impl Published {
 
 /// The schema of the serialized form: a field with a default is always present.
 fn schema<T: JsonSchema>(kind: &str) -> Value {
-    let generator = SchemaSettings::draft2020_12()
-        .for_serialize()
-        .into_generator();
+    let generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
     let mut schema = generator.into_root_schema_for::<T>();
     schema.insert("title".to_owned(), kind.into());
     schema.into()

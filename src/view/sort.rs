@@ -20,10 +20,7 @@ impl FromStr for SortBy {
 
     fn from_str(text: &str) -> Result<SortBy, FormatError> {
         let path = Path::parse(text).map_err(|error| FormatError(error.to_string()))?;
-        Ok(SortBy {
-            spelled: text.to_owned(),
-            path,
-        })
+        Ok(SortBy { spelled: text.to_owned(), path })
     }
 }
 
@@ -36,11 +33,7 @@ impl SortBy {
     /// # Errors
     ///
     /// A path without a value in any item, and values that cannot be compared.
-    pub fn sort<T>(
-        &self,
-        items: &mut Vec<T>,
-        document: impl Fn(&T) -> Value,
-    ) -> Result<(), FormatError> {
+    pub fn sort<T>(&self, items: &mut Vec<T>, document: impl Fn(&T) -> Value) -> Result<(), FormatError> {
         let mut keyed = Vec::with_capacity(items.len());
         for item in items.drain(..) {
             let document = document(&item);
@@ -69,9 +62,9 @@ impl SortBy {
             [] => Err(FormatError(format!(
                 "--sort-by {spelled} matches nothing in any item; use -o json to see the available fields"
             ))),
-            [one @ ("lists" | "objects")] => Err(FormatError(format!(
-                "--sort-by {spelled} matches {one}, which cannot be sorted"
-            ))),
+            [one @ ("lists" | "objects")] => {
+                Err(FormatError(format!("--sort-by {spelled} matches {one}, which cannot be sorted")))
+            }
             [_] => Ok(()),
             several => Err(FormatError(format!(
                 "--sort-by {spelled} matches {}, which cannot be compared",
@@ -86,10 +79,7 @@ fn order(a: Option<&Value>, b: Option<&Value>) -> Ordering {
         (Some(Value::String(a)), Some(Value::String(b))) => natural(a, b),
         (Some(Value::Number(a)), Some(Value::Number(b))) => match (a.as_i64(), b.as_i64()) {
             (Some(a), Some(b)) => a.cmp(&b),
-            _ => a
-                .as_f64()
-                .unwrap_or_default()
-                .total_cmp(&b.as_f64().unwrap_or_default()),
+            _ => a.as_f64().unwrap_or_default().total_cmp(&b.as_f64().unwrap_or_default()),
         },
         (Some(Value::Bool(a)), Some(Value::Bool(b))) => a.cmp(b),
         (a, b) => a.is_some().cmp(&b.is_some()),
@@ -153,10 +143,7 @@ mod tests {
             error(json!([{"m": 1}])),
             "--sort-by .n matches nothing in any item; use -o json to see the available fields"
         );
-        assert_eq!(
-            error(json!([{"n": []}])),
-            "--sort-by .n matches lists, which cannot be sorted"
-        );
+        assert_eq!(error(json!([{"n": []}])), "--sort-by .n matches lists, which cannot be sorted");
         assert_eq!(
             error(json!([{"n": "a"}, {"n": 1}])),
             "--sort-by .n matches numbers and strings, which cannot be compared"

@@ -71,10 +71,7 @@ impl Table {
 
     /// A table with these headings unchanged: the user has chosen them.
     pub fn as_given<S: Into<String>>(columns: impl IntoIterator<Item = S>) -> Table {
-        Table {
-            columns: columns.into_iter().map(Into::into).collect(),
-            ..Table::default()
-        }
+        Table { columns: columns.into_iter().map(Into::into).collect(), ..Table::default() }
     }
 
     /// The last column holds sentences: on a terminal they are wrapped within it.
@@ -91,9 +88,7 @@ impl Table {
 
     /// Adds a row; see [`cells`]. Missing cells are `<none>`.
     pub fn row(&mut self, cells: impl IntoIterator<Item = Line>) -> &mut Self {
-        let cells = cells
-            .into_iter()
-            .chain(std::iter::repeat_with(Line::default));
+        let cells = cells.into_iter().chain(std::iter::repeat_with(Line::default));
         for cell in cells.take(self.columns.len()) {
             self.rows.push(&shown(&cell));
         }
@@ -163,10 +158,7 @@ impl Table {
         if self.is_empty() {
             return;
         }
-        let headings = self
-            .columns
-            .iter()
-            .map(|title| safe(&heading(title).into()));
+        let headings = self.columns.iter().map(|title| safe(&heading(title).into()));
         let headings = layout.headers.then(|| headings.collect::<Vec<Line>>());
         let widths = self.widths(aligned, headings.as_deref());
         let left: usize = widths.iter().map(|width| width + GUTTER).sum();
@@ -229,14 +221,10 @@ fn laid_out(rows: &[Vec<Line>], widths: &[usize]) -> Vec<Line> {
     }
     for (column, width) in grid.column_iter_mut().zip(widths) {
         column.set_padding((0, GUTTER as u16));
-        column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(
-            (width + GUTTER) as u16,
-        )));
+        column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed((width + GUTTER) as u16)));
     }
     let lines = rows.iter().zip(grid.lines());
-    lines
-        .map(|(row, line)| labelled(&row[..widths.len()], widths, line))
-        .collect()
+    lines.map(|(row, line)| labelled(&row[..widths.len()], widths, line)).collect()
 }
 
 /// Puts the labels back that comfy-table does not know of.
@@ -322,17 +310,11 @@ mod tests {
 
     #[test]
     fn a_summary_is_cut_only_where_the_row_then_fits() {
-        let cut = || Table {
-            last: LastColumn::Cut,
-            ..nodes()
-        };
+        let cut = || Table { last: LastColumn::Cut, ..nodes() };
         let lines = plain_at(50, cut());
         let last = "日本-2    erroring  the container exited with 1,…\n";
         assert!(lines.ends_with(last), "{lines}");
-        let widest = plain_at(21, cut())
-            .lines()
-            .map(UnicodeWidthStr::width)
-            .max();
+        let widest = plain_at(21, cut()).lines().map(UnicodeWidthStr::width).max();
         assert_eq!(widest, Some(21));
         assert_eq!(plain_at(20, cut()), Text::from(nodes()).plain());
     }
@@ -342,18 +324,9 @@ mod tests {
         let mut table = Table::new(["a", "b"]);
         table.row(cells!["x\n\x1b[31my\t", "\u{202e}z "]);
         table.row(cells!["w".repeat(70_000), "end"]);
-        let lines = Text::from(table).lines(Layout {
-            width: None,
-            headers: false,
-        });
+        let lines = Text::from(table).lines(Layout { width: None, headers: false });
         let lines: Vec<String> = lines.iter().map(Line::plain).collect();
-        assert_eq!(
-            lines,
-            [
-                "x\\n^[[31my\\t  <U+202E>z".to_owned(),
-                "w".repeat(70_000) + "  end",
-            ]
-        );
+        assert_eq!(lines, ["x\\n^[[31my\\t  <U+202E>z".to_owned(), "w".repeat(70_000) + "  end",]);
     }
 
     #[test]
@@ -370,11 +343,7 @@ mod tests {
     fn long_tables_are_aligned_throughout() {
         let mut table = Table::new(["node", "status"]);
         for i in 0..=TOGETHER {
-            let status = if i % 10 == 0 {
-                error("erroring")
-            } else {
-                good("complete")
-            };
+            let status = if i % 10 == 0 { error("erroring") } else { good("complete") };
             table.row(cells![format!("gpu-{i:03}"), status]);
         }
         table.row(cells!["ノード-of-the-second-part", good("complete")]);

@@ -99,10 +99,7 @@ impl Label {
 
     /// Text that means this, for when the label is a matter of data.
     pub fn on(self, text: impl ToString) -> Span {
-        Span {
-            label: self,
-            text: text.to_string(),
-        }
+        Span { label: self, text: text.to_string() }
     }
 }
 
@@ -367,10 +364,7 @@ mod tests {
     #[test]
     fn plus_joins_spans_of_one_label() {
         let line = name("a") + " is " + "not " + error("good") + Some("?") + None::<&str> + 7;
-        assert_eq!(
-            line.spans,
-            [name("a"), plain(" is not "), error("good"), plain("?7"),]
-        );
+        assert_eq!(line.spans, [name("a"), plain(" is not "), error("good"), plain("?7"),]);
     }
 
     #[test]
@@ -378,13 +372,7 @@ mod tests {
         let mut inner = Text::new();
         inner.line("why: " + dim("no idea"));
         let mut text = Text::new();
-        text.blank()
-            .line(Label::Error.on("stuck") + " since 5m")
-            .indented(2, inner)
-            .blank();
-        assert_eq!(
-            text.labelled(Layout::PIPE),
-            "[error:stuck] since 5m\n  why: [dim:no idea]\n"
-        );
+        text.blank().line(Label::Error.on("stuck") + " since 5m").indented(2, inner).blank();
+        assert_eq!(text.labelled(Layout::PIPE), "[error:stuck] since 5m\n  why: [dim:no idea]\n");
     }
 }

@@ -20,16 +20,8 @@ pub fn yaml(document: &Value) -> Result<String, YamlError> {
         prefer_block_scalars: false,
     };
     let yaml = serde_saphyr::to_string_with_options(document, options)?;
-    let yaml = if is_harmless(&yaml) {
-        yaml
-    } else {
-        escaped(document)
-    };
-    Ok(if yaml.ends_with('\n') {
-        yaml
-    } else {
-        yaml + "\n"
-    })
+    let yaml = if is_harmless(&yaml) { yaml } else { escaped(document) };
+    Ok(if yaml.ends_with('\n') { yaml } else { yaml + "\n" })
 }
 
 /// YAML with every string as in JSON: the only way to escape characters that the serializer takes for letters.
@@ -57,7 +49,8 @@ mod tests {
 
     #[test]
     fn yaml_strings_stay_strings_and_stay_readable() {
-        let long = "a sentence that is far longer than eighty columns, with `quotes`, and goes on and on and on";
+        let long =
+            "a sentence that is far longer than eighty columns, with `quotes`, and goes on and on and on";
         let strings = [
             "=",
             "<<",

@@ -49,12 +49,8 @@ impl Blockers {
         let (_, report) = self.confirm(cluster, &scope, |report| {
             let findings = &report.findings;
             let blocking = BlockingFindings::of(findings);
-            let known = goals
-                .iter()
-                .filter_map(|(name, goal)| Some((cluster.skyhook(name)?, *goal)));
-            known
-                .flat_map(|(skyhook, goal)| blocking.of_goal(findings, cluster, skyhook, goal))
-                .collect()
+            let known = goals.iter().filter_map(|(name, goal)| Some((cluster.skyhook(name)?, *goal)));
+            known.flat_map(|(skyhook, goal)| blocking.of_goal(findings, cluster, skyhook, goal)).collect()
         });
         let names: Vec<String> = report.findings.iter().map(name_of).collect();
         if !names.is_empty() {

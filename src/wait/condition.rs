@@ -79,15 +79,10 @@ impl FromStr for Condition {
         };
         match (word.to_lowercase().as_str(), package) {
             ("complete", None) => Ok(Condition::Complete),
-            ("uninstalled", package) if package.as_deref() != Some("") => {
-                Ok(Condition::Uninstalled(package))
-            }
+            ("uninstalled", package) if package.as_deref() != Some("") => Ok(Condition::Uninstalled(package)),
             ("deleted" | "delete", None) => Ok(Condition::Deleted),
             ("erroring", None) => Ok(Condition::Erroring),
-            _ => Err(
-                "expected complete, uninstalled, uninstalled=PACKAGE, deleted or erroring"
-                    .to_owned(),
-            ),
+            _ => Err("expected complete, uninstalled, uninstalled=PACKAGE, deleted or erroring".to_owned()),
         }
     }
 }
@@ -132,9 +127,7 @@ impl Condition {
             (Condition::Uninstalled(package), skyhook) => {
                 uninstalled(cluster, name, skyhook, package.as_deref())
             }
-            (Condition::Complete | Condition::Erroring, None) => {
-                Wait::Never(format!("{name} is gone"), None)
-            }
+            (Condition::Complete | Condition::Erroring, None) => Wait::Never(format!("{name} is gone"), None),
             (Condition::Complete, Some(skyhook)) => complete(cluster, skyhook),
             (Condition::Erroring, Some(skyhook)) => erroring(cluster, skyhook),
         }
@@ -161,9 +154,7 @@ fn complete(cluster: &Cluster, skyhook: &Skyhook) -> Wait {
             Wait::Met
         } else {
             let packages = list(&never_installed);
-            Wait::Pending(format!(
-                "the operator reports complete, but never installs {packages}"
-            ))
+            Wait::Pending(format!("the operator reports complete, but never installs {packages}"))
         };
     }
     let status = status.status.clone().unwrap_or(Status::Unknown);
@@ -192,11 +183,7 @@ fn draining(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node]) -> String {
     let package_runs = cluster.package_runs();
     let mut drains = candidates.filter_map(|node| {
         let drain = cluster.drain_progress(&package_runs, skyhook, node)?;
-        Some(format!(
-            ", {} {}",
-            node.name,
-            drain::summary(cluster, &drain)
-        ))
+        Some(format!(", {} {}", node.name, drain::summary(cluster, &drain)))
     });
     match (drains.next(), drains.count()) {
         (None, _) => String::new(),
@@ -225,23 +212,12 @@ fn deleted(cluster: &Cluster, skyhook: &Skyhook) -> Wait {
     let mut nodes: Vec<&str> = pending.iter().map(|p| p.node.name.as_str()).collect();
     nodes.dedup();
     Wait::Pending(match nodes.len() {
-        0 => format!(
-            "being deleted, {}",
-            plural(skyhook.metadata.finalizers.len(), "finalizer")
-        ),
-        n => format!(
-            "being deleted, packages left to uninstall on {}",
-            plural(n, "node")
-        ),
+        0 => format!("being deleted, {}", plural(skyhook.metadata.finalizers.len(), "finalizer")),
+        n => format!("being deleted, packages left to uninstall on {}", plural(n, "node")),
     })
 }
 
-fn uninstalled(
-    cluster: &Cluster,
-    name: &str,
-    skyhook: Option<&Skyhook>,
-    package: Option<&str>,
-) -> Wait {
+fn uninstalled(cluster: &Cluster, name: &str, skyhook: Option<&Skyhook>, package: Option<&str>) -> Wait {
     if !matches!(cluster.nodes, Read::Ok(_)) {
         return Wait::Pending("the nodes cannot be read".to_owned());
     }
@@ -267,33 +243,19 @@ fn uninstalled(
     }
     let package_runs = cluster.package_runs();
     let running = package_runs.all().iter().filter(|e| {
-        e.skyhook == name
-            && e.stage.is_uninstall()
-            && e.alive()
-            && package.is_none_or(|p| p == e.package)
+        e.skyhook == name && e.stage.is_uninstall() && e.alive() && package.is_none_or(|p| p == e.package)
     });
     let requested = skyhook.is_none_or(Skyhook::requests_uninstall);
     match (left.len(), running.count()) {
         (0, 0) if package.is_none() && installed && !requested => Wait::Never(
-            format!(
-                "no uninstall of a package of {name} was requested, and packages are installed"
-            ),
-            Some(format!(
-                "kubectl skyhook uninstall {} PACKAGE",
-                uninstall_argument(name)
-            )),
+            format!("no uninstall of a package of {name} was requested, and packages are installed"),
+            Some(format!("kubectl skyhook uninstall {} PACKAGE", uninstall_argument(name))),
         ),
         (0, 0) => Wait::Met,
-        (0, n) => Wait::Pending(format!(
-            "gone from all nodes, but {} still running",
-            plural(n, "uninstall")
-        )),
+        (0, n) => Wait::Pending(format!("gone from all nodes, but {} still running", plural(n, "uninstall"))),
         (left, _) => match (skyhook, package) {
             (None, _) => Wait::Never(
-                format!(
-                    "{name} is gone, but a record of it remains on {}",
-                    plural(left, "node")
-                ),
+                format!("{name} is gone, but a record of it remains on {}", plural(left, "node")),
                 Some(format!("kubectl skyhook uninstall status {name}")),
             ),
             (Some(_), Some(package)) if !asked(package) && !under_way => Wait::Never(
@@ -301,10 +263,7 @@ fn uninstalled(
                     "no uninstall of {package} was requested, but the package is still on {}",
                     plural(left, "node")
                 ),
-                Some(format!(
-                    "kubectl skyhook uninstall {} {package}",
-                    uninstall_argument(name)
-                )),
+                Some(format!("kubectl skyhook uninstall {} {package}", uninstall_argument(name))),
             ),
             _ => Wait::Pending(format!("still on {}", plural(left, "node"))),
         },

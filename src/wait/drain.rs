@@ -45,11 +45,7 @@ pub fn summary(cluster: &Cluster, drain: &DrainProgress<'_>) -> String {
         Some(0) => ", no pods left".to_owned(),
         Some(n) => format!(", {} left", plural(n, "pod")),
     };
-    let refused = if drain.refused {
-        ", eviction refused"
-    } else {
-        ""
-    };
+    let refused = if drain.refused { ", eviction refused" } else { "" };
     format!("{}{pods}{refused}", draining(cluster, drain))
 }
 
@@ -78,10 +74,7 @@ pub fn sentence(cluster: &Cluster, drain: &DrainProgress<'_>) -> String {
         named.push(format!("{} more", pods.len() - NAMED));
     }
     let noun = if pods.len() == 1 { "pod" } else { "pods" };
-    format!(
-        "the node has been {draining} and waits for {noun} {}",
-        list(&named)
-    )
+    format!("the node has been {draining} and waits for {noun} {}", list(&named))
 }
 
 /// The first pod that a drain of the node waits for.

@@ -33,10 +33,7 @@ impl Access {
     pub fn client(&self, read_timeout: Option<Duration>) -> Result<Client> {
         let mut config = Config::new(self.url.parse()?);
         config.root_cert = Some(vec![self.ca.clone()]);
-        config.auth_info = AuthInfo {
-            token: Some(self.token.clone().into()),
-            ..AuthInfo::default()
-        };
+        config.auth_info = AuthInfo { token: Some(self.token.clone().into()), ..AuthInfo::default() };
         config.default_retry = false;
         config.read_timeout = read_timeout;
         Ok(Client::try_from(config)?)
@@ -88,9 +85,8 @@ impl Api {
     }
 
     pub fn items(&self, path: &str) -> Result<Vec<Value>> {
-        let list = self
-            .get(path)
-            .map_err(|refused| anyhow!("GET {path}: {} {}", refused.code, refused.message))?;
+        let list =
+            self.get(path).map_err(|refused| anyhow!("GET {path}: {} {}", refused.code, refused.message))?;
         Ok(list["items"].as_array().cloned().unwrap_or_default())
     }
 
@@ -104,12 +100,7 @@ impl Api {
     }
 
     pub fn merge(&self, path: &str, patch: &Value) -> Result<Value, Refused> {
-        self.send(
-            Method::PATCH,
-            path,
-            "application/merge-patch+json",
-            Some(patch),
-        )
+        self.send(Method::PATCH, path, "application/merge-patch+json", Some(patch))
     }
 
     pub fn delete(&self, path: &str, options: &Value) -> Result<Value, Refused> {
@@ -122,15 +113,9 @@ impl Api {
             .header("content-type", "application/merge-patch+json")
             .body(patch.to_string().into_bytes().into())?;
         let response = self.runtime.block_on(self.client.send(request))?;
-        anyhow::ensure!(
-            response.status().is_success(),
-            "{path}: {}",
-            response.status()
-        );
+        anyhow::ensure!(response.status().is_success(), "{path}: {}", response.status());
         let warnings = response.headers().get_all("warning").iter();
-        Ok(warnings
-            .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
-            .collect())
+        Ok(warnings.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect())
     }
 
     /// Reads a body that is not JSON, such as the server's metrics.
@@ -144,10 +129,7 @@ impl Api {
         let path = Request::get("/readyz").body(Vec::new())?;
         let begun = Instant::now();
         loop {
-            match self
-                .runtime
-                .block_on(self.client.request_text(path.clone()))
-            {
+            match self.runtime.block_on(self.client.request_text(path.clone())) {
                 Ok(_) => return Ok(()),
                 Err(error) if begun.elapsed() > limit => {
                     return Err(error).context("the API server is not ready");
@@ -164,30 +146,17 @@ impl Api {
         content: &str,
         body: Option<&Value>,
     ) -> Result<Value, Refused> {
-        let bytes = body
-            .map(|value| value.to_string().into_bytes())
-            .unwrap_or_default();
+        let bytes = body.map(|value| value.to_string().into_bytes()).unwrap_or_default();
         let request = Request::builder()
             .method(method)
             .uri(path)
             .header("content-type", content)
             .body(bytes)
-            .map_err(|error| Refused {
-                code: 0,
-                message: error.to_string(),
-            })?;
-        self.runtime
-            .block_on(self.client.request(request))
-            .map_err(|error| match error {
-                kube::Error::Api(status) => Refused {
-                    code: status.code,
-                    message: status.message.clone(),
-                },
-                other => Refused {
-                    code: 0,
-                    message: format!("{other:#}"),
-                },
-            })
+            .map_err(|error| Refused { code: 0, message: error.to_string() })?;
+        self.runtime.block_on(self.client.request(request)).map_err(|error| match error {
+            kube::Error::Api(status) => Refused { code: status.code, message: status.message.clone() },
+            other => Refused { code: 0, message: format!("{other:#}") },
+        })
     }
 }
 

@@ -9,21 +9,13 @@ use crate::api::Api;
 
 const CLUSTER: [(&str, &str, &str); 9] = [
     ("/api/v1/nodes", "v1", "Node"),
-    (
-        "/apis/skyhook.nvidia.com/v1alpha1/skyhooks",
-        "skyhook.nvidia.com/v1alpha1",
-        "Skyhook",
-    ),
+    ("/apis/skyhook.nvidia.com/v1alpha1/skyhooks", "skyhook.nvidia.com/v1alpha1", "Skyhook"),
     (
         "/apis/skyhook.nvidia.com/v1alpha1/deploymentpolicies",
         "skyhook.nvidia.com/v1alpha1",
         "DeploymentPolicy",
     ),
-    (
-        "/apis/nodewright.nvidia.com/v1alpha1/nodewrights",
-        "nodewright.nvidia.com/v1alpha1",
-        "NodeWright",
-    ),
+    ("/apis/nodewright.nvidia.com/v1alpha1/nodewrights", "nodewright.nvidia.com/v1alpha1", "NodeWright"),
     (
         "/apis/nodewright.nvidia.com/v1alpha1/deploymentpolicies",
         "nodewright.nvidia.com/v1alpha1",
@@ -32,11 +24,7 @@ const CLUSTER: [(&str, &str, &str); 9] = [
     ("/api/v1/pods", "v1", "Pod"),
     ("/apis/batch/v1/jobs", "batch/v1", "Job"),
     ("/apis/apps/v1/deployments", "apps/v1", "Deployment"),
-    (
-        "/apis/policy/v1/poddisruptionbudgets",
-        "policy/v1",
-        "PodDisruptionBudget",
-    ),
+    ("/apis/policy/v1/poddisruptionbudgets", "policy/v1", "PodDisruptionBudget"),
 ];
 
 const EXTRA: [(&str, &str, &str); 5] = [
@@ -70,10 +58,7 @@ pub fn write(api: &Api, name: &str) -> Result<()> {
         std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
     }
     // A mixed list cannot show that it has none of a kind.
-    let webhooks = EXTRA
-        .map(|(path, ..)| path)
-        .into_iter()
-        .filter(|p| p.ends_with("webhookconfigurations"));
+    let webhooks = EXTRA.map(|(path, ..)| path).into_iter().filter(|p| p.ends_with("webhookconfigurations"));
     let mut found = 0;
     for path in webhooks {
         let all = api.find(path)?;
@@ -100,13 +85,9 @@ fn list(api: &Api, kinds: &[(&str, &str, &str)]) -> Result<Value> {
                 whole[key] = value.clone();
             }
             // As kubectl: without `managedFields`.
-            whole["metadata"]
-                .as_object_mut()
-                .map(|metadata| metadata.remove("managedFields"));
+            whole["metadata"].as_object_mut().map(|metadata| metadata.remove("managedFields"));
             items.push(whole);
         }
     }
-    Ok(
-        json!({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": items}),
-    )
+    Ok(json!({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": items}))
 }

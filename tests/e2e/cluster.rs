@@ -80,14 +80,7 @@ impl Cluster {
         let plane = ControlPlane::start(tools)?;
         let api = plane.user("admin")?;
         let kubelet = Kubelet::start(&plane.access("admin"))?;
-        Ok(Self {
-            api,
-            kubelet,
-            recorder: None,
-            plane: RefCell::new(plane),
-            tools: tools.clone(),
-            webhooks,
-        })
+        Ok(Self { api, kubelet, recorder: None, plane: RefCell::new(plane), tools: tools.clone(), webhooks })
     }
 
     /// Records every change of the cluster, if requested.
@@ -129,29 +122,20 @@ impl Cluster {
         for (key, value) in labels.as_object().into_iter().flatten() {
             node["metadata"]["labels"][key] = value.clone();
         }
-        self.api
-            .post("/api/v1/nodes", &node)
-            .expect("a node can be created");
+        self.api.post("/api/v1/nodes", &node).expect("a node can be created");
     }
 
     pub fn node(&self, name: &str) -> Value {
-        self.api
-            .get(&format!("/api/v1/nodes/{name}"))
-            .expect("the node is there")
+        self.api.get(&format!("/api/v1/nodes/{name}")).expect("the node is there")
     }
 
     pub fn patch_node(&self, name: &str, patch: Value) {
-        self.api
-            .merge(&format!("/api/v1/nodes/{name}"), &patch)
-            .expect("a node can be changed");
+        self.api.merge(&format!("/api/v1/nodes/{name}"), &patch).expect("a node can be changed");
     }
 
     /// Sets or, with null, removes one of the operator's annotations.
     pub fn annotate_node(&self, name: &str, key: &str, value: Value) {
-        self.patch_node(
-            name,
-            json!({"metadata": {"annotations": {format!("{PREFIX}/{key}"): value}}}),
-        );
+        self.patch_node(name, json!({"metadata": {"annotations": {format!("{PREFIX}/{key}"): value}}}));
     }
 
     /// Lets the operator write events. The role that this version is released with does not; later ones do.
@@ -167,16 +151,13 @@ impl Cluster {
             "subjects": [{"kind": "User", "name": "operator", "apiGroup": "rbac.authorization.k8s.io"}],
         });
         for (plural, object) in [("clusterroles", role), ("clusterrolebindings", binding)] {
-            self.api
-                .post(&format!("{rbac}/{plural}"), &object)
-                .expect("a role can be given");
+            self.api.post(&format!("{rbac}/{plural}"), &object).expect("a role can be given");
         }
     }
 
     #[track_caller]
     pub fn apply(&self, skyhook: &Skyhook) -> Rollout<'_> {
-        self.try_apply(skyhook)
-            .unwrap_or_else(|refused| panic!("{} is accepted: {refused}", skyhook.name))
+        self.try_apply(skyhook).unwrap_or_else(|refused| panic!("{} is accepted: {refused}", skyhook.name))
     }
 
     pub fn try_apply(&self, skyhook: &Skyhook) -> Result<Rollout<'_>, Refused> {
@@ -185,18 +166,14 @@ impl Cluster {
     }
 
     pub fn rollout(&self, name: &str) -> Rollout<'_> {
-        Rollout {
-            cluster: self,
-            name: name.to_owned(),
-        }
+        Rollout { cluster: self, name: name.to_owned() }
     }
 
     /// An ordinary workload's pod, which a drain evicts.
     pub fn run_pod(&self, name: &str, node: &str, labels: Value) {
-        let _ = self.api.post(
-            "/api/v1/namespaces/default/serviceaccounts",
-            &json!({"metadata": {"name": "default"}}),
-        );
+        let _ = self
+            .api
+            .post("/api/v1/namespaces/default/serviceaccounts", &json!({"metadata": {"name": "default"}}));
         let pod = json!({
             "metadata": {"name": name, "labels": labels},
             "spec": {
@@ -204,14 +181,10 @@ impl Cluster {
                 "containers": [{"name": "work", "image": "example.com/work:1"}],
             },
         });
-        self.api
-            .post("/api/v1/namespaces/default/pods", &pod)
-            .expect("a pod can be created");
+        self.api.post("/api/v1/namespaces/default/pods", &pod).expect("a pod can be created");
         let path = format!("/api/v1/namespaces/default/pods/{name}");
         self.await_that("the pod runs", || {
-            self.api
-                .get(&path)
-                .is_ok_and(|pod| pod["status"]["phase"] == "Running")
+            self.api.get(&path).is_ok_and(|pod| pod["status"]["phase"] == "Running")
         });
     }
 
@@ -238,29 +211,22 @@ impl Cluster {
     /// With these settings besides.
     pub fn start_operator_with(&self, settings: &[(&'static str, &str)]) {
         let mut plane = self.plane.borrow_mut();
-        operator::start(&mut plane, &self.tools, self.webhooks, settings)
-            .expect("the operator starts");
+        operator::start(&mut plane, &self.tools, self.webhooks, settings).expect("the operator starts");
     }
 
     /// As `helm uninstall` does: with its Deployment.
     pub fn remove_operator(&self) {
         self.stop_operator();
-        let deployments = format!(
-            "/apis/apps/v1/namespaces/{}/deployments",
-            operator::NAMESPACE
-        );
+        let deployments = format!("/apis/apps/v1/namespaces/{}/deployments", operator::NAMESPACE);
         for deployment in self.api.items(&deployments).expect("they can be read") {
             let name = deployment["metadata"]["name"].as_str().unwrap_or_default();
-            self.api
-                .delete(&format!("{deployments}/{name}"), &json!({}))
-                .expect("it can be deleted");
+            self.api.delete(&format!("{deployments}/{name}"), &json!({})).expect("it can be deleted");
         }
     }
 
     /// Its Deployment names another version than the one that was started.
     pub fn announces(&self, version: &str) {
-        operator::announce_instead(&self.api, version, operator::IMAGE)
-            .expect("a Deployment can be changed");
+        operator::announce_instead(&self.api, version, operator::IMAGE).expect("a Deployment can be changed");
     }
 
     pub fn stop_operator(&self) {
@@ -277,11 +243,7 @@ impl Cluster {
     pub fn restart_api_server(&self, away: Duration) {
         self.stop("kube-apiserver");
         std::thread::sleep(away);
-        let started = self
-            .plane
-            .borrow_mut()
-            .servers
-            .start_again("kube-apiserver");
+        let started = self.plane.borrow_mut().servers.start_again("kube-apiserver");
         started.expect("it starts as it did before");
         // However long it takes: whoever waits for it bears that, too.
         let ready = self.api.await_ready(Duration::from_secs(600));
@@ -302,16 +264,9 @@ impl Cluster {
             let line = |item: Value| format!("{} {}", item["metadata"]["name"], item["status"]);
             items.into_iter().map(line).collect::<Vec<_>>().join("\n")
         };
-        let controllers = self
-            .plane
-            .borrow()
-            .servers
-            .log_tail("kube-controller-manager", 5);
+        let controllers = self.plane.borrow().servers.log_tail("kube-controller-manager", 5);
         let (pods, jobs) = (brief("/api/v1/pods"), brief("/apis/batch/v1/jobs"));
-        format!(
-            "{pods}\n{jobs}\ncontrollers:\n{controllers}\noperator:\n{}",
-            self.operator_log(15)
-        )
+        format!("{pods}\n{jobs}\ncontrollers:\n{controllers}\noperator:\n{}", self.operator_log(15))
     }
 
     pub fn operator_log(&self, lines: usize) -> String {
@@ -320,10 +275,7 @@ impl Cluster {
 
     /// The API server as this user finds it.
     pub fn user(&self, name: &str) -> Api {
-        self.plane
-            .borrow()
-            .user(name)
-            .expect("a client can be made")
+        self.plane.borrow().user(name).expect("a client can be made")
     }
 
     /// A proxy before the API server, which speaks to it as the administrator.
@@ -355,12 +307,7 @@ impl Cluster {
         act();
         let watched = watcher.stop();
         assert!(watched.looks > 5, "only {} looks were taken", watched.looks);
-        assert!(
-            watched.errors.is_empty(),
-            "in {} looks: {:#?}",
-            watched.looks,
-            watched.errors
-        );
+        assert!(watched.errors.is_empty(), "in {} looks: {:#?}", watched.looks, watched.errors);
     }
 
     /// A stand-in for an editor: a script beside the kubeconfig, written by [`Cluster::edits`].
@@ -392,24 +339,16 @@ impl Cluster {
     pub fn ours(&self, args: &[&str]) -> Value {
         let said = ours::run(&self.kubeconfig("admin"), &[args, &["-o", "json"]].concat());
         assert_eq!(said.exit, Some(0), "{args:?}: {said:?}");
-        serde_json::from_str(&said.stdout)
-            .unwrap_or_else(|error| panic!("{args:?}: {error}: {said:?}"))
+        serde_json::from_str(&said.stdout).unwrap_or_else(|error| panic!("{args:?}: {error}: {said:?}"))
     }
 
     /// Upstream's own CLI.
     #[track_caller]
     pub fn upstream(&self, args: &[&str]) -> String {
         let program = self.tools.program(&format!("cli-{}", operator::VERSION));
-        let out = Command::new(program)
-            .args(args)
-            .env("KUBECONFIG", self.kubeconfig("admin"))
-            .output();
+        let out = Command::new(program).args(args).env("KUBECONFIG", self.kubeconfig("admin")).output();
         let out = out.expect("upstream's CLI runs");
-        assert!(
-            out.status.success(),
-            "{args:?}: {}",
-            String::from_utf8_lossy(&out.stderr)
-        );
+        assert!(out.status.success(), "{args:?}: {}", String::from_utf8_lossy(&out.stderr));
         String::from_utf8(out.stdout).expect("it writes UTF-8")
     }
 
@@ -417,11 +356,7 @@ impl Cluster {
     pub fn await_that(&self, what: &str, mut holds: impl FnMut() -> bool) {
         let begun = Instant::now();
         while !holds() {
-            assert!(
-                begun.elapsed() < PATIENCE,
-                "stopped waiting: {what}\n{}",
-                self.told()
-            );
+            assert!(begun.elapsed() < PATIENCE, "stopped waiting: {what}\n{}", self.told());
             std::thread::sleep(Duration::from_millis(50));
         }
     }

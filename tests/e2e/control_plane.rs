@@ -30,8 +30,7 @@ impl ControlPlane {
         let mut servers = Servers::new()?;
         let ca = CertifiedIssuer::self_signed(authority(), KeyPair::generate()?)?;
         let key = KeyPair::generate()?;
-        let certificate =
-            CertificateParams::new(vec!["127.0.0.1".to_owned()])?.signed_by(&key, &ca)?;
+        let certificate = CertificateParams::new(vec!["127.0.0.1".to_owned()])?.signed_by(&key, &ca)?;
         let certificate_file = servers.write("serving.crt", &certificate.pem())?;
         let key_file = servers.write("serving.key", &key.serialize_pem())?;
         let pair = KeyPair::generate()?;
@@ -44,10 +43,8 @@ impl ControlPlane {
         let tokens = servers.write("tokens.csv", &tokens.concat())?;
 
         let [client_port, peer_port, port] = free_ports()?;
-        let (etcd, peer) = (
-            format!("http://127.0.0.1:{client_port}"),
-            format!("http://127.0.0.1:{peer_port}"),
-        );
+        let (etcd, peer) =
+            (format!("http://127.0.0.1:{client_port}"), format!("http://127.0.0.1:{peer_port}"));
         let data = servers.dir().join("etcd").display().to_string();
         servers.start(
             "etcd",
@@ -93,19 +90,12 @@ impl ControlPlane {
             ]),
             &BTreeMap::new(),
         )?;
-        let plane = Self {
-            servers,
-            url,
-            ca: ca.der().to_vec(),
-            ca_pem: ca.pem(),
-        };
+        let plane = Self { servers, url, ca: ca.der().to_vec(), ca_pem: ca.pem() };
         plane.start_controllers(tools, &accounts)
     }
 
     fn start_controllers(mut self, tools: &Tools, accounts: &std::path::Path) -> Result<Self> {
-        let ready = self
-            .user("admin")
-            .and_then(|admin| admin.await_ready(Duration::from_secs(120)));
+        let ready = self.user("admin").and_then(|admin| admin.await_ready(Duration::from_secs(120)));
         ready.map_err(|error| error.context(self.servers.log_tail("kube-apiserver", 20)))?;
         let ca = self.write_kubeconfigs()?;
         self.servers.start(
@@ -128,11 +118,7 @@ impl ControlPlane {
     }
 
     pub fn access(&self, user: &str) -> Access {
-        Access {
-            url: self.url.clone(),
-            ca: self.ca.clone(),
-            token: user.to_owned(),
-        }
+        Access { url: self.url.clone(), ca: self.ca.clone(), token: user.to_owned() }
     }
 
     pub fn user(&self, name: &str) -> Result<Api> {
@@ -172,10 +158,7 @@ fn authority() -> CertificateParams {
 }
 
 fn flags(pairs: &[(&str, &str)]) -> Vec<String> {
-    pairs
-        .iter()
-        .map(|(name, value)| format!("--{name}={value}"))
-        .collect()
+    pairs.iter().map(|(name, value)| format!("--{name}={value}")).collect()
 }
 
 fn shown(path: &std::path::Path) -> String {

@@ -78,12 +78,8 @@ impl Kubelet {
             thread: None,
         };
         let api = Api::new(access)?;
-        let (rules, begun, pace, stop) = (
-            kubelet.rules.clone(),
-            kubelet.begun.clone(),
-            kubelet.pace.clone(),
-            kubelet.stop.clone(),
-        );
+        let (rules, begun, pace, stop) =
+            (kubelet.rules.clone(), kubelet.begun.clone(), kubelet.pace.clone(), kubelet.stop.clone());
         let thread = std::thread::spawn(move || {
             let mut stepped = HashMap::new();
             while !stop.load(Ordering::Relaxed) {
@@ -98,10 +94,7 @@ impl Kubelet {
     }
 
     pub fn rule(&self, target: Target, result: StepResult) {
-        self.rules
-            .lock()
-            .expect("no holder panics")
-            .push((target, result));
+        self.rules.lock().expect("no holder panics").push((target, result));
     }
 
     /// The port on which the API server requests logs.
@@ -127,10 +120,7 @@ impl Kubelet {
 
     /// How long each step of a pod takes at least.
     pub fn pace(&self, step: Duration) {
-        self.pace.store(
-            step.as_millis().try_into().expect("a step is short"),
-            Ordering::Relaxed,
-        );
+        self.pace.store(step.as_millis().try_into().expect("a step is short"), Ordering::Relaxed);
     }
 
     pub fn stop(&mut self) {
@@ -174,10 +164,7 @@ fn turn(
         }
         if !pod["metadata"]["deletionTimestamp"].is_null() {
             if result != StepResult::Undying {
-                let _ = api.delete(
-                    &path,
-                    &json!({"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}),
-                );
+                let _ = api.delete(&path, &json!({"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}));
             }
             continue;
         }
@@ -209,21 +196,16 @@ fn turn(
 /// The operator's annotation with the purpose of the pod.
 fn note(pod: &Value) -> Value {
     let annotations = &pod["metadata"]["annotations"];
-    [
-        "skyhook.nvidia.com/package",
-        "nodewright.nvidia.com/package",
-    ]
-    .iter()
-    .find_map(|key| annotations[key].as_str())
-    .and_then(|text| serde_json::from_str::<Value>(text).ok())
-    .unwrap_or_default()
+    ["skyhook.nvidia.com/package", "nodewright.nvidia.com/package"]
+        .iter()
+        .find_map(|key| annotations[key].as_str())
+        .and_then(|text| serde_json::from_str::<Value>(text).ok())
+        .unwrap_or_default()
 }
 
 fn result(rules: &[(Target, StepResult)], pod: &Value) -> StepResult {
     let package = note(pod);
-    let is = |wanted: &Option<String>, value: &Value| {
-        wanted.as_deref().is_none_or(|wanted| value == wanted)
-    };
+    let is = |wanted: &Option<String>, value: &Value| wanted.as_deref().is_none_or(|wanted| value == wanted);
     rules
         .iter()
         .rev()
@@ -240,13 +222,7 @@ fn result(rules: &[(Target, StepResult)], pod: &Value) -> StepResult {
 /// A node that has restarted has another boot id. It is Ready again at once: nothing here takes long to boot.
 fn reboot(api: &Api, node: &str) -> Result<()> {
     let path = format!("/api/v1/nodes/{node}/status");
-    let boots = api.get(&path)?["status"]["nodeInfo"]["bootID"]
-        .as_str()
-        .unwrap_or_default()
-        .len();
-    api.merge(
-        &path,
-        &json!({"status": {"nodeInfo": {"bootID": "b".repeat(boots + 1)}}}),
-    )?;
+    let boots = api.get(&path)?["status"]["nodeInfo"]["bootID"].as_str().unwrap_or_default().len();
+    api.merge(&path, &json!({"status": {"nodeInfo": {"bootID": "b".repeat(boots + 1)}}}))?;
     Ok(())
 }

@@ -2,11 +2,7 @@
 //! README.md in this directory describes them.
 
 // The harness starts programs, writes files and reads the clock.
-#![allow(
-    clippy::disallowed_methods,
-    clippy::disallowed_macros,
-    clippy::print_stderr
-)]
+#![allow(clippy::disallowed_methods, clippy::disallowed_macros, clippy::print_stderr)]
 
 mod api;
 mod bench;
@@ -62,11 +58,7 @@ fn main() -> ExitCode {
         }
     };
     let conclusion = libtest_mimic::run(&arguments, scenarios::all(&tools));
-    if report_stats::print_and_check() {
-        conclusion.exit_code()
-    } else {
-        ExitCode::FAILURE
-    }
+    if report_stats::print_and_check() { conclusion.exit_code() } else { ExitCode::FAILURE }
 }
 
 const INSIDE: &str = "KUBECTL_SKYHOOK_E2E_NAMESPACE";
@@ -81,10 +73,7 @@ fn enter_network_namespace() {
     let myself = std::env::current_exe().expect("a running program has a path");
     for unshare in [&["--net"][..], &["--net", "--user", "--map-root-user"]] {
         let up = "ip link set lo up";
-        let works = Command::new("unshare")
-            .args(unshare)
-            .args(["sh", "-c", up])
-            .output();
+        let works = Command::new("unshare").args(unshare).args(["sh", "-c", up]).output();
         if works.is_ok_and(|out| out.status.success()) {
             let error = Command::new("unshare")
                 .args(unshare)

@@ -18,20 +18,12 @@ pub struct Package {
 }
 
 pub fn skyhook(name: &str) -> Skyhook {
-    Skyhook {
-        name: name.to_owned(),
-        spec: json!({"packages": {}}),
-        annotations: BTreeMap::new(),
-    }
+    Skyhook { name: name.to_owned(), spec: json!({"packages": {}}), annotations: BTreeMap::new() }
 }
 
 pub fn package(name: &str, version: &str) -> Package {
-    let body =
-        json!({"version": version, "image": format!("ghcr.io/nvidia/skyhook-packages/{name}")});
-    Package {
-        name: name.to_owned(),
-        body,
-    }
+    let body = json!({"version": version, "image": format!("ghcr.io/nvidia/skyhook-packages/{name}")});
+    Package { name: name.to_owned(), body }
 }
 
 impl Skyhook {
@@ -79,11 +71,7 @@ impl Package {
 
     #[must_use]
     pub fn interrupts(self, kind: &str) -> Self {
-        let services = if kind == "service" {
-            json!(["containerd"])
-        } else {
-            json!([])
-        };
+        let services = if kind == "service" { json!(["containerd"]) } else { json!([]) };
         self.set("interrupt", json!({"type": kind, "services": services}))
     }
 

@@ -39,22 +39,13 @@ pub fn install_crds(tools: &Tools, api: &Api) -> Result<()> {
         let schema = spec.pointer_mut(open).expect("the schema has this part");
         schema["x-kubernetes-preserve-unknown-fields"] = json!(true);
     }
-    let text = tools.operator_config(
-        VERSION,
-        "crd/bases/skyhook.nvidia.com_deploymentpolicies.yaml",
-    )?;
+    let text = tools.operator_config(VERSION, "crd/bases/skyhook.nvidia.com_deploymentpolicies.yaml")?;
     let mut policies = operator::document(&text)?;
     policies["metadata"] = json!({"name": format!("deploymentpolicies.{PREFIX}")});
     for mut crd in [crd, policies] {
         crd["spec"]["group"] = json!(PREFIX);
-        api.post(
-            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
-            &crd,
-        )?;
-        operator::established(
-            api,
-            crd["metadata"]["name"].as_str().expect("it was just named"),
-        )?;
+        api.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &crd)?;
+        operator::established(api, crd["metadata"]["name"].as_str().expect("it was just named"))?;
     }
     Ok(())
 }
@@ -67,14 +58,8 @@ pub fn announce(api: &Api) -> Result<()> {
 
 /// The namespace in which Jobs are made.
 pub fn make_namespace(api: &Api) -> Result<()> {
-    api.post(
-        "/api/v1/namespaces",
-        &json!({"metadata": {"name": NAMESPACE}}),
-    )?;
-    operator::awaited(
-        api,
-        &format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default"),
-    )
+    api.post("/api/v1/namespaces", &json!({"metadata": {"name": NAMESPACE}}))?;
+    operator::awaited(api, &format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default"))
 }
 
 /// Why a pod is not evicted.
@@ -106,26 +91,14 @@ impl<'a> Played<'a> {
         let body = json!({
             "apiVersion": format!("{PREFIX}/v1alpha1"), "kind": "NodeWright", "metadata": metadata, "spec": spec,
         });
-        cluster
-            .api
-            .post(NODEWRIGHTS, &body)
-            .expect("a NodeWright can be created");
-        Self {
-            cluster,
-            name: name.to_owned(),
-            entries: BTreeMap::new(),
-        }
+        cluster.api.post(NODEWRIGHTS, &body).expect("a NodeWright can be created");
+        Self { cluster, name: name.to_owned(), entries: BTreeMap::new() }
     }
 
     /// The first reconcile: every node waits.
     #[must_use]
     pub fn begun(mut self) -> Self {
-        for node in self
-            .cluster
-            .api
-            .items("/api/v1/nodes")
-            .expect("the API server responds")
-        {
+        for node in self.cluster.api.items("/api/v1/nodes").expect("the API server responds") {
             let node = node["metadata"]["name"].as_str().expect("nodes have names");
             self.entries.entry(node.to_owned()).or_default();
             self.write(node, "waiting");
@@ -135,10 +108,7 @@ impl<'a> Played<'a> {
     }
 
     pub fn object(&self) -> Value {
-        self.cluster
-            .api
-            .get(&self.path())
-            .expect("the NodeWright is there")
+        self.cluster.api.get(&self.path()).expect("the NodeWright is there")
     }
 
     pub fn path(&self) -> String {
@@ -146,17 +116,11 @@ impl<'a> Played<'a> {
     }
 
     pub fn edit(&self, patch: &Value) {
-        self.cluster
-            .api
-            .merge(&self.path(), patch)
-            .expect("a NodeWright can be changed");
+        self.cluster.api.merge(&self.path(), patch).expect("a NodeWright can be changed");
     }
 
     pub fn delete(&self) {
-        self.cluster
-            .api
-            .delete(&self.path(), &json!({}))
-            .expect("a NodeWright can be deleted");
+        self.cluster.api.delete(&self.path(), &json!({})).expect("a NodeWright can be deleted");
     }
 
     /// The node's entry for a package, or its removal, and the node's status.
@@ -169,7 +133,8 @@ impl<'a> Played<'a> {
             }
             Some((stage, state)) => {
                 let image = format!("ghcr.io/nvidia/skyhook-packages/{name}");
-                let mut entry = json!({"name": name, "version": version, "image": image, "stage": stage, "state": state});
+                let mut entry =
+                    json!({"name": name, "version": version, "image": image, "stage": stage, "state": state});
                 if state == "erroring" {
                     // It counts the failed attempts of the stage.
                     let before = entries.get(package).filter(|e| e["stage"] == stage);
@@ -196,11 +161,7 @@ impl<'a> Played<'a> {
         let before = self.cluster.node(node)["status"]["conditions"].clone();
         let mut conditions = before.as_array().cloned().unwrap_or_default();
         let own = format!("{PREFIX}/{}/", self.name);
-        conditions.retain(|c| {
-            !c["type"]
-                .as_str()
-                .is_some_and(|kind| kind.starts_with(&own))
-        });
+        conditions.retain(|c| !c["type"].as_str().is_some_and(|kind| kind.starts_with(&own)));
         let mut condition = |kind: &str, holds: bool, reason: &str, message: String| {
             let (kind, now) = (format!("{own}{kind}"), now());
             let mut condition = stamped(&before, &kind, holds, reason, &message);
@@ -210,21 +171,10 @@ impl<'a> Played<'a> {
         let done = status == "complete";
         let reason = if done { "Complete" } else { "Incomplete" };
         let name = &self.name;
-        condition(
-            "NotReady",
-            !done,
-            reason,
-            format!("NodeWright {name} Ready"),
-        );
-        let erring = status == "erroring"
-            || self.entries[node]
-                .values()
-                .any(|entry| entry["state"] == "erroring");
-        let reason = if erring {
-            "Package(s) Erroring or Unknown"
-        } else {
-            "Not Erroring"
-        };
+        condition("NotReady", !done, reason, format!("NodeWright {name} Ready"));
+        let erring =
+            status == "erroring" || self.entries[node].values().any(|entry| entry["state"] == "erroring");
+        let reason = if erring { "Package(s) Erroring or Unknown" } else { "Not Erroring" };
         let message = format!("Package Erroring or Unknown for {name}");
         condition("Erroring", erring, reason, message);
         let path = format!("/api/v1/nodes/{node}/status");
@@ -242,22 +192,11 @@ impl<'a> Played<'a> {
             .keys()
             .map(|node| {
                 let key = format!("{PREFIX}/status_{}", self.name);
-                (
-                    node.clone(),
-                    self.cluster.node(node)["metadata"]["annotations"][key].clone(),
-                )
+                (node.clone(), self.cluster.node(node)["metadata"]["annotations"][key].clone())
             })
             .collect();
-        let count = |wanted: &[&str]| {
-            statuses
-                .values()
-                .filter(|s| wanted.iter().any(|w| s == w))
-                .count()
-        };
-        let packages = object["spec"]["packages"]
-            .as_object()
-            .cloned()
-            .unwrap_or_default();
+        let count = |wanted: &[&str]| statuses.values().filter(|s| wanted.iter().any(|w| s == w)).count();
+        let packages = object["spec"]["packages"].as_object().cloned().unwrap_or_default();
         let list: Vec<_> = packages
             .iter()
             .map(|(name, p)| format!("{name}:{}", p["version"].as_str().unwrap_or_default()))
@@ -285,12 +224,7 @@ impl<'a> Played<'a> {
             let kind = |kind: &str| format!("{prefix}{kind}");
             condition(&kind("Ready"), ready, reason, &counts);
             let tolerable = "All nodes have tolerable taints.";
-            condition(
-                &kind("TaintNotTolerable"),
-                false,
-                "TaintNotTolerable",
-                tolerable,
-            );
+            condition(&kind("TaintNotTolerable"), false, "TaintNotTolerable", tolerable);
             let none = "No nodes have ignore label set.";
             condition(&kind("NodesIgnored"), false, "NodesIgnored", none);
             if let Some((node, entries)) = begun {
@@ -310,10 +244,7 @@ impl<'a> Played<'a> {
             "completeNodes": format!("{}/{}", count(&["complete"]), statuses.len()),
             "packageList": list.join(","),
         }});
-        self.cluster
-            .api
-            .merge(&format!("{}/status", self.path()), &body)
-            .expect("a NodeWright has a status");
+        self.cluster.api.merge(&format!("{}/status", self.path()), &body).expect("a NodeWright has a status");
     }
 
     /// A stage that begins; the name of its Job.
@@ -339,12 +270,7 @@ impl<'a> Played<'a> {
     /// The same of a package that interrupts the node, up to the end of all that.
     pub fn installs_and_interrupts(&mut self, node: &str, package: &str) {
         self.installs(node, package);
-        self.on(
-            node,
-            package,
-            Some(("post-interrupt", "complete")),
-            "complete",
-        );
+        self.on(node, package, Some(("post-interrupt", "complete")), "complete");
     }
 
     /// The batch of the only compartment, and the nodes that were picked for it.
@@ -357,10 +283,7 @@ impl<'a> Played<'a> {
             }},
             "nodePriority": picked,
         }});
-        self.cluster
-            .api
-            .merge(&format!("{}/status", self.path()), &body)
-            .expect("a NodeWright has a status");
+        self.cluster.api.merge(&format!("{}/status", self.path()), &body).expect("a NodeWright has a status");
     }
 
     /// The node's keys while its drain is refused: by a budget without allowance, or for a pod without a controller.
@@ -375,17 +298,20 @@ impl<'a> Played<'a> {
             }
             RefusedBy::NoController => refused["reason"] = json!("UnmanagedPod"),
         }
-        self.cluster.patch_node(node, json!({
-            "metadata": {
-                "annotations": {
-                    key("cordon"): "true", key("drainStart"): jiff::Timestamp::now().to_string(),
-                    key("drainBlocked"): json!([refused]).to_string(), key("status"): "in_progress",
-                    key("version"): PLAYED,
+        self.cluster.patch_node(
+            node,
+            json!({
+                "metadata": {
+                    "annotations": {
+                        key("cordon"): "true", key("drainStart"): jiff::Timestamp::now().to_string(),
+                        key("drainBlocked"): json!([refused]).to_string(), key("status"): "in_progress",
+                        key("version"): PLAYED,
+                    },
+                    "labels": {key("status"): "in_progress"},
                 },
-                "labels": {key("status"): "in_progress"},
-            },
-            "spec": {"unschedulable": true},
-        }));
+                "spec": {"unschedulable": true},
+            }),
+        );
     }
 
     /// A node that is cordoned for an interrupt, and drained.
@@ -400,19 +326,14 @@ impl<'a> Played<'a> {
     /// Removes the operator's keys after the drain and the interrupt.
     pub fn given_back(&self, node: &str) {
         let key = |kind: &str| format!("{PREFIX}/{kind}_{}", self.name);
-        let nothing =
-            json!({key("cordon"): null, key("drainStart"): null, key("drainBlocked"): null});
-        self.cluster.patch_node(
-            node,
-            json!({"metadata": {"annotations": nothing}, "spec": {"unschedulable": null}}),
-        );
+        let nothing = json!({key("cordon"): null, key("drainStart"): null, key("drainBlocked"): null});
+        self.cluster
+            .patch_node(node, json!({"metadata": {"annotations": nothing}, "spec": {"unschedulable": null}}));
     }
 }
 
 fn now() -> String {
-    jiff::Timestamp::now()
-        .strftime("%Y-%m-%dT%H:%M:%SZ")
-        .to_string()
+    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// A condition; its time stays while its status does.

@@ -24,23 +24,12 @@ const WEBHOOK_SERVICE: &str = "skyhook-operator-webhook-service";
 pub fn install(tools: &Tools, api: &Api) -> Result<()> {
     let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     for file in ["skyhooks", "deploymentpolicies"] {
-        let text = tools.operator_config(
-            VERSION,
-            &format!("crd/bases/skyhook.nvidia.com_{file}.yaml"),
-        )?;
+        let text = tools.operator_config(VERSION, &format!("crd/bases/skyhook.nvidia.com_{file}.yaml"))?;
         make(api, crds, &document(&text)?)?;
     }
-    make(
-        api,
-        "/api/v1/namespaces",
-        &json!({"metadata": {"name": NAMESPACE}}),
-    )?;
+    make(api, "/api/v1/namespaces", &json!({"metadata": {"name": NAMESPACE}}))?;
     let role = document(&tools.operator_config(VERSION, "rbac/role.yaml")?)?;
-    make(
-        api,
-        "/apis/rbac.authorization.k8s.io/v1/clusterroles",
-        &role,
-    )?;
+    make(api, "/apis/rbac.authorization.k8s.io/v1/clusterroles", &role)?;
     make(
         api,
         "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
@@ -52,10 +41,7 @@ pub fn install(tools: &Tools, api: &Api) -> Result<()> {
     )?;
     announce(api, NAMESPACE, VERSION, IMAGE)?;
     // Without it no pod can be created, and the operator would begin with an error.
-    awaited(
-        api,
-        &format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default"),
-    )?;
+    awaited(api, &format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default"))?;
     for plural in ["skyhooks", "deploymentpolicies"] {
         established(api, &format!("{plural}.skyhook.nvidia.com"))?;
     }
@@ -125,10 +111,7 @@ pub fn start(
     let [probe] = free_ports()?;
     let mut env = BTreeMap::from([
         ("NAMESPACE", NAMESPACE.to_owned()),
-        (
-            "KUBECONFIG",
-            plane.kubeconfig("operator").display().to_string(),
-        ),
+        ("KUBECONFIG", plane.kubeconfig("operator").display().to_string()),
         ("METRICS_PORT", "0".to_owned()),
         ("PROBE_PORT", format!("127.0.0.1:{probe}")),
         ("LEADER_ELECTION", "false".to_owned()),
@@ -137,25 +120,16 @@ pub fn start(
         ("DEFAULT_INTERVAL", "1m".to_owned()),
         ("LOG_LEVEL", "info".to_owned()),
         ("LOG_ENCODER", "console".to_owned()),
-        (
-            "AGENT_IMAGE",
-            "ghcr.io/nvidia/skyhook/agent:v6.4.0".to_owned(),
-        ),
+        ("AGENT_IMAGE", "ghcr.io/nvidia/skyhook/agent:v6.4.0".to_owned()),
         // It writes its serving certificate below the directory for temporary files.
         ("TMPDIR", plane.servers.dir().display().to_string()),
     ]);
     let settings = settings.iter();
     env.extend(settings.map(|(name, value)| (*name, (*value).to_owned())));
-    plane.servers.start(
-        "operator",
-        &tools.program(&format!("operator-{VERSION}")),
-        &[],
-        &env,
-    )?;
+    plane.servers.start("operator", &tools.program(&format!("operator-{VERSION}")), &[], &env)?;
     if webhooks {
         let admin = plane.user("admin")?;
-        serve_webhooks(&admin)
-            .map_err(|error| error.context(plane.servers.log_tail("operator", 20)))?;
+        serve_webhooks(&admin).map_err(|error| error.context(plane.servers.log_tail("operator", 20)))?;
     }
     Ok(())
 }
@@ -172,37 +146,33 @@ pub fn prepare_webhooks(api: &Api) -> Result<()> {
         }),
     )?;
     let group = "/apis/admissionregistration.k8s.io/v1";
-    for (verb, kind, delete) in [
-        ("validate", "validating", true),
-        ("mutate", "mutating", false),
-    ] {
-        let hooks: Vec<_> = [
-            ("skyhook", "skyhooks", false),
-            ("deploymentpolicy", "deploymentpolicies", delete),
-        ]
-        .map(|(singular, plural, delete)| {
-            let operations = if delete {
-                json!(["CREATE", "UPDATE", "DELETE"])
-            } else {
-                json!(["CREATE", "UPDATE"])
-            };
-            json!({
-                "name": format!("{verb}-{singular}.nvidia.com"),
-                "admissionReviewVersions": ["v1"],
-                "sideEffects": "None",
-                "failurePolicy": "Fail",
-                "clientConfig": {"service": {
-                    "name": WEBHOOK_SERVICE, "namespace": NAMESPACE, "port": WEBHOOK_PORT,
-                    "path": format!("/{verb}-skyhook-nvidia-com-v1alpha1-{singular}"),
-                }},
-                "rules": [{
-                    "apiGroups": ["skyhook.nvidia.com"], "apiVersions": ["v1alpha1"],
-                    "operations": operations, "resources": [plural],
-                }],
-            })
-        })
-        .into();
-        let body = json!({"metadata": {"name": format!("skyhook-operator-{kind}-webhook")}, "webhooks": hooks});
+    for (verb, kind, delete) in [("validate", "validating", true), ("mutate", "mutating", false)] {
+        let hooks: Vec<_> =
+            [("skyhook", "skyhooks", false), ("deploymentpolicy", "deploymentpolicies", delete)]
+                .map(|(singular, plural, delete)| {
+                    let operations = if delete {
+                        json!(["CREATE", "UPDATE", "DELETE"])
+                    } else {
+                        json!(["CREATE", "UPDATE"])
+                    };
+                    json!({
+                        "name": format!("{verb}-{singular}.nvidia.com"),
+                        "admissionReviewVersions": ["v1"],
+                        "sideEffects": "None",
+                        "failurePolicy": "Fail",
+                        "clientConfig": {"service": {
+                            "name": WEBHOOK_SERVICE, "namespace": NAMESPACE, "port": WEBHOOK_PORT,
+                            "path": format!("/{verb}-skyhook-nvidia-com-v1alpha1-{singular}"),
+                        }},
+                        "rules": [{
+                            "apiGroups": ["skyhook.nvidia.com"], "apiVersions": ["v1alpha1"],
+                            "operations": operations, "resources": [plural],
+                        }],
+                    })
+                })
+                .into();
+        let body =
+            json!({"metadata": {"name": format!("skyhook-operator-{kind}-webhook")}, "webhooks": hooks});
         api.post(&format!("{group}/{kind}webhookconfigurations"), &body)?;
     }
     Ok(())
@@ -217,11 +187,7 @@ fn serve_webhooks(api: &Api) -> Result<()> {
     });
     let begun = Instant::now();
     loop {
-        let answer = api
-            .post(path, &bad)
-            .err()
-            .map(|refused| refused.message)
-            .unwrap_or_default();
+        let answer = api.post(path, &bad).err().map(|refused| refused.message).unwrap_or_default();
         if answer.contains("denied the request") {
             return Ok(());
         }
@@ -249,9 +215,7 @@ pub fn document(yaml: &str) -> Result<Value> {
 
 /// Waits until objects of a CRD can be listed. Established is not enough: its storage follows a moment later.
 pub fn established(api: &Api, name: &str) -> Result<()> {
-    let (plural, group) = name
-        .split_once('.')
-        .context("a CRD is called PLURAL.GROUP")?;
+    let (plural, group) = name.split_once('.').context("a CRD is called PLURAL.GROUP")?;
     let path = format!("/apis/{group}/v1alpha1/{plural}");
     let begun = Instant::now();
     while let Err(refused) = api.get(&path) {

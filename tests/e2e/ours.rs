@@ -44,19 +44,13 @@ pub fn command(kubeconfig: &Path, args: &[&str]) -> Command {
 }
 
 pub fn run(kubeconfig: &Path, args: &[&str]) -> Said {
-    let out = command(kubeconfig, args)
-        .output()
-        .expect("cargo has built it");
+    let out = command(kubeconfig, args).output().expect("cargo has built it");
     if !args.starts_with(&["package", "logs"]) {
         report_stats::no_secret(&out.stdout);
         report_stats::no_secret(&out.stderr);
     }
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("it writes UTF-8");
-    Said {
-        exit: out.status.code(),
-        stdout: text(out.stdout),
-        stderr: text(out.stderr),
-    }
+    Said { exit: out.status.code(), stdout: text(out.stdout), stderr: text(out.stderr) }
 }
 
 pub fn diagnose(kubeconfig: &Path, more: &[&str]) -> Report {
@@ -64,10 +58,7 @@ pub fn diagnose(kubeconfig: &Path, more: &[&str]) -> Report {
     let said = run(kubeconfig, &args);
     let json = serde_json::from_str(&said.stdout)
         .unwrap_or_else(|error| panic!("diagnose prints JSON: {error}: {said:?}"));
-    if !more
-        .iter()
-        .any(|word| ["--no-logs", "--from"].contains(word))
-    {
+    if !more.iter().any(|word| ["--no-logs", "--from"].contains(word)) {
         report_stats::count(&json);
     }
     Report { said, json }
@@ -75,35 +66,22 @@ pub fn diagnose(kubeconfig: &Path, more: &[&str]) -> Report {
 
 impl Report {
     pub fn findings(&self) -> &[Value] {
-        self.json["findings"]
-            .as_array()
-            .map(Vec::as_slice)
-            .unwrap_or_default()
+        self.json["findings"].as_array().map(Vec::as_slice).unwrap_or_default()
     }
 
     pub fn errors(&self) -> Vec<&Value> {
-        self.findings()
-            .iter()
-            .filter(|finding| finding["severity"] == "error")
-            .collect()
+        self.findings().iter().filter(|finding| finding["severity"] == "error").collect()
     }
 
     pub fn with_code(&self, code: &str) -> Vec<&Value> {
-        self.findings()
-            .iter()
-            .filter(|finding| finding["code"] == code)
-            .collect()
+        self.findings().iter().filter(|finding| finding["code"] == code).collect()
     }
 
     /// A finding with this code whose subject has at least these fields.
     #[track_caller]
     pub fn has(&self, code: &str, subject: &Value) -> &Value {
         let wanted = subject.as_object().expect("a subject is an object");
-        let fits = |f: &&Value| {
-            wanted
-                .iter()
-                .all(|(key, value)| &f["subject"][key] == value)
-        };
+        let fits = |f: &&Value| wanted.iter().all(|(key, value)| &f["subject"][key] == value);
         let found = self.with_code(code).into_iter().find(fits);
         found.unwrap_or_else(|| panic!("no {code} on {subject}: {:#}", self.json))
     }
@@ -116,12 +94,7 @@ impl Report {
             Some("stuck") => 2,
             _ => 1,
         };
-        assert_eq!(
-            self.said.exit,
-            Some(expected),
-            "exit code of {:#?}",
-            self.said
-        );
+        assert_eq!(self.said.exit, Some(expected), "exit code of {:#?}", self.said);
     }
 }
 
@@ -148,17 +121,10 @@ pub fn stays_so(kubeconfig: &Path) {
         std::thread::sleep(Duration::from_millis(500));
         let now = stuck(kubeconfig);
         let errors = now.iter().filter(|(_, error)| **error);
-        let new: Vec<_> = errors
-            .filter(|(which, _)| !before.contains_key(*which))
-            .collect();
+        let new: Vec<_> = errors.filter(|(which, _)| !before.contains_key(*which)).collect();
         let errors = before.iter().filter(|(_, error)| **error);
-        let gone: Vec<_> = errors
-            .filter(|(which, _)| now.get(*which) != Some(&true))
-            .collect();
-        assert!(
-            new.is_empty() && gone.is_empty(),
-            "look {look} of {looks}: {new:?} new, {gone:?} gone"
-        );
+        let gone: Vec<_> = errors.filter(|(which, _)| now.get(*which) != Some(&true)).collect();
+        assert!(new.is_empty() && gone.is_empty(), "look {look} of {looks}: {new:?} new, {gone:?} gone");
         before = now;
     }
 }
@@ -209,13 +175,13 @@ fn timeless(mut report: Value) -> Value {
     }
     let restarts = Regex::new(r#"\d+ restarts?|"restarts":\d+"#).expect("a regular expression");
     let text = report.to_string();
-    let text = restarts.replace_all(&text, |found: &regex::Captures<'_>| {
-        if found[0].starts_with('"') {
-            r#""restarts":0"#
-        } else {
-            "restarts"
-        }
-    });
+    let text =
+        restarts.replace_all(
+            &text,
+            |found: &regex::Captures<'_>| {
+                if found[0].starts_with('"') { r#""restarts":0"# } else { "restarts" }
+            },
+        );
     let log = Regex::new(r#","logError":"([^"\\]|\\.)*""#).expect("a regular expression");
     serde_json::from_str(&log.replace_all(&text, "")).expect("it is JSON still")
 }
@@ -266,11 +232,7 @@ impl Watcher {
             }
             watched
         });
-        Self {
-            looks,
-            stop,
-            thread,
-        }
+        Self { looks, stop, thread }
     }
 
     /// How many looks were taken so far.

@@ -58,17 +58,11 @@ impl Recorder {
             stop: Arc::default(),
             thread: None,
         };
-        let (access, lines, stop) = (
-            access.clone(),
-            recorder.lines.clone(),
-            recorder.stop.clone(),
-        );
+        let (access, lines, stop) = (access.clone(), recorder.lines.clone(), recorder.stop.clone());
         let begun = Instant::now();
         recorder.thread = Some(std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .expect("a runtime");
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
             runtime.block_on(record(&access, begun, &lines, &stop));
         }));
         Some(recorder)
@@ -146,11 +140,8 @@ fn is_edit(kind: &Value, before: Option<&Value>, object: &Value) -> bool {
     };
     // Whoever removes a field changes the entry of its owner, but not the time of that.
     let removed = all(object).filter(of_controller).any(|entry| {
-        let was = all(before).find(|was| {
-            ["manager", "subresource", "time"]
-                .iter()
-                .all(|key| was[key] == entry[key])
-        });
+        let was = all(before)
+            .find(|was| ["manager", "subresource", "time"].iter().all(|key| was[key] == entry[key]));
         let fields = |entry: &Value| entry["fieldsV1"].to_string().len();
         was.is_some_and(|was| fields(&entry) < fields(&was))
     });
@@ -174,10 +165,7 @@ async fn record(access: &Access, begun: Instant, lines: &Mutex<Vec<Line>>, stop:
             }
             let event: Value = serde_json::from_str(&line).expect("JSON");
             let t = begun.elapsed().as_secs_f64();
-            lines
-                .lock()
-                .expect("no holder panics")
-                .push(Line { t, event });
+            lines.lock().expect("no holder panics").push(Line { t, event });
         }
         Ok::<(), kube::Error>(())
     });

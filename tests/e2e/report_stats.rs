@@ -21,10 +21,7 @@ struct Tally {
     without: Vec<String>,
 }
 
-static TALLY: Mutex<Tally> = Mutex::new(Tally {
-    with: 0,
-    without: Vec::new(),
-});
+static TALLY: Mutex<Tally> = Mutex::new(Tally { with: 0, without: Vec::new() });
 
 /// Counts the groups of findings of a report, each with one log. During a deletion the older operator deletes pods;
 /// without
@@ -37,14 +34,9 @@ pub fn count(report: &Value) {
     for cause in causes.filter(|cause| FAILING.iter().any(|code| cause["code"] == *code)) {
         let at = cause["findings"].as_array().into_iter().flatten();
         let reasons: Vec<&Value> = at
-            .filter_map(|at| {
-                Some(&report["findings"][usize::try_from(at.as_u64()?).ok()?]["reason"])
-            })
+            .filter_map(|at| Some(&report["findings"][usize::try_from(at.as_u64()?).ok()?]["reason"]))
             .collect();
-        if reasons
-            .iter()
-            .all(|reason| reason["state"] == "DeadlineExceeded")
-        {
+        if reasons.iter().all(|reason| reason["state"] == "DeadlineExceeded") {
             continue;
         }
         let says = |reason: &&Value| {
@@ -56,9 +48,7 @@ pub fn count(report: &Value) {
         if reasons.iter().any(says) {
             tally.with += 1;
         } else {
-            tally
-                .without
-                .push(format!("{}: {reasons:?}", cause["code"]));
+            tally.without.push(format!("{}: {reasons:?}", cause["code"]));
         }
     }
 }
@@ -77,10 +67,7 @@ pub fn print_and_check() -> bool {
     if all == 0 {
         return true;
     }
-    eprintln!(
-        "the failing line stands in {} of {all} findings of failing packages",
-        tally.with
-    );
+    eprintln!("the failing line stands in {} of {all} findings of failing packages", tally.with);
     let as_wanted = 100 * tally.with >= WANTED * all;
     if !as_wanted {
         let mut without = tally.without.clone();

@@ -58,12 +58,7 @@ impl Rollout<'_> {
         let begun = Instant::now();
         while begun.elapsed() < time {
             let view = self.view();
-            assert!(
-                (condition.holds)(&view),
-                "no longer {}: {}",
-                condition.what,
-                view.told()
-            );
+            assert!((condition.holds)(&view), "no longer {}: {}", condition.what, view.told());
             std::thread::sleep(Duration::from_millis(100));
         }
         self
@@ -71,8 +66,7 @@ impl Rollout<'_> {
 
     #[track_caller]
     pub fn edit(&self, spec: Value) -> &Self {
-        self.try_edit(spec)
-            .unwrap_or_else(|refused| panic!("the edit is accepted: {refused}"));
+        self.try_edit(spec).unwrap_or_else(|refused| panic!("the edit is accepted: {refused}"));
         self
     }
 
@@ -88,19 +82,13 @@ impl Rollout<'_> {
     #[track_caller]
     pub fn annotate(&self, key: &str, value: Value) -> &Self {
         let patch = json!({"metadata": {"annotations": {format!("{PREFIX}/{key}"): value}}});
-        self.cluster
-            .api
-            .merge(&self.path(), &patch)
-            .expect("the annotation is accepted");
+        self.cluster.api.merge(&self.path(), &patch).expect("the annotation is accepted");
         self
     }
 
     #[track_caller]
     pub fn delete(&self) -> &Self {
-        self.cluster
-            .api
-            .delete(&self.path(), &json!({}))
-            .expect("it can be deleted");
+        self.cluster.api.delete(&self.path(), &json!({})).expect("it can be deleted");
         self
     }
 
@@ -125,11 +113,7 @@ impl Rollout<'_> {
     #[track_caller]
     pub fn well(&self) -> &Self {
         let report = self.report();
-        assert!(
-            report.errors().is_empty(),
-            "nothing is wrong here: {:#}",
-            report.json
-        );
+        assert!(report.errors().is_empty(), "nothing is wrong here: {:#}", report.json);
         self
     }
 
@@ -150,19 +134,12 @@ impl Rollout<'_> {
 
 /// Pods of this CR's package at this stage.
 pub fn pods(package: &str, stage: &str) -> Target {
-    Target {
-        package: Some(package.to_owned()),
-        stage: Some(stage.to_owned()),
-        ..Target::default()
-    }
+    Target { package: Some(package.to_owned()), stage: Some(stage.to_owned()), ..Target::default() }
 }
 
 impl Target {
     #[must_use]
     pub fn on(self, node: &str) -> Self {
-        Self {
-            node: Some(node.to_owned()),
-            ..self
-        }
+        Self { node: Some(node.to_owned()), ..self }
     }
 }

@@ -25,11 +25,8 @@ pub struct Servers {
 impl Servers {
     pub fn new() -> Result<Self> {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let name = format!(
-            "kubectl-skyhook-e2e.{}.{}",
-            std::process::id(),
-            COUNT.fetch_add(1, Ordering::Relaxed)
-        );
+        let name =
+            format!("kubectl-skyhook-e2e.{}.{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let dir = std::env::temp_dir().join(name);
         std::fs::create_dir(&dir).with_context(|| format!("creating {}", dir.display()))?;
         let mut supervisor = Command::new(here().join("supervise"))
@@ -39,12 +36,7 @@ impl Servers {
             .spawn()
             .context("starting the supervisor")?;
         let answers = BufReader::new(supervisor.stdout.take().expect("its output was asked for"));
-        Ok(Self {
-            dir,
-            supervisor,
-            answers,
-            orders: BTreeMap::new(),
-        })
+        Ok(Self { dir, supervisor, answers, orders: BTreeMap::new() })
     }
 
     pub fn dir(&self) -> &Path {
@@ -65,13 +57,8 @@ impl Servers {
         env: &BTreeMap<&str, String>,
     ) -> Result<()> {
         let env = env.iter().map(|(key, value)| format!("{key}={value}"));
-        let words = ["start", name, "env"]
-            .map(str::to_owned)
-            .into_iter()
-            .chain(env);
-        let command = [program.display().to_string()]
-            .into_iter()
-            .chain(args.iter().cloned());
+        let words = ["start", name, "env"].map(str::to_owned).into_iter().chain(env);
+        let command = [program.display().to_string()].into_iter().chain(args.iter().cloned());
         let order: Vec<String> = words.chain(command).collect();
         self.orders.insert(name.to_owned(), order.clone());
         self.order(order)
@@ -89,28 +76,22 @@ impl Servers {
 
     /// The last lines a server wrote, for the message of a failed test.
     pub fn log_tail(&self, name: &str, lines: usize) -> String {
-        let text =
-            std::fs::read_to_string(self.dir.join(format!("{name}.log"))).unwrap_or_default();
+        let text = std::fs::read_to_string(self.dir.join(format!("{name}.log"))).unwrap_or_default();
         // Stack traces say nothing here, and the operator may not write events: its role, as released, lacks them.
         let tells = |line: &&str| {
-            line.starts_with(|c: char| "IWEF{2".contains(c))
-                && !line.contains("Server rejected event")
+            line.starts_with(|c: char| "IWEF{2".contains(c)) && !line.contains("Server rejected event")
         };
         let all: Vec<_> = text.lines().filter(tells).collect();
         all[all.len().saturating_sub(lines)..].join("\n")
     }
 
     fn order(&mut self, words: impl IntoIterator<Item = String>) -> Result<()> {
-        let quoted = words
-            .into_iter()
-            .map(|word| format!("'{}'", word.replace('\'', r"'\''")));
+        let quoted = words.into_iter().map(|word| format!("'{}'", word.replace('\'', r"'\''")));
         let line = quoted.collect::<Vec<_>>().join(" ");
         let stdin = self.supervisor.stdin.as_mut().expect("open until the end");
         writeln!(stdin, "{line}").context("the supervisor is gone")?;
         let mut answer = String::new();
-        self.answers
-            .read_line(&mut answer)
-            .context("the supervisor is gone")?;
+        self.answers.read_line(&mut answer).context("the supervisor is gone")?;
         Ok(())
     }
 }

@@ -27,11 +27,7 @@ pub struct Transcript<'a> {
 impl<'a> Transcript<'a> {
     pub fn of(cluster: &'a Cluster, task: &'static str) -> Self {
         let text = String::new();
-        Self {
-            cluster,
-            task,
-            text,
-        }
+        Self { cluster, task, text }
     }
 
     /// Runs one of our commands, and takes down what it says on either stream.
@@ -41,11 +37,7 @@ impl<'a> Transcript<'a> {
         let stderr = stdout.try_clone().expect("a pipe");
         let args: Vec<&str> = words.split(' ').collect();
         let mut command = ours::command(&self.cluster.kubeconfig("admin"), &args);
-        let mut child = command
-            .stdout(stdout)
-            .stderr(stderr)
-            .spawn()
-            .expect("cargo has built it");
+        let mut child = command.stdout(stdout).stderr(stderr).spawn().expect("cargo has built it");
         // It holds the ends that are written to, and the reading would never end.
         drop(command);
         let mut said = String::new();
@@ -61,16 +53,11 @@ impl<'a> Transcript<'a> {
     pub fn is_shown(&self) {
         let _writing = WRITING.lock();
         let begin = format!("<!-- transcript: {} -->\n", self.task);
-        let mut pages = PAGES
-            .iter()
-            .map(|page| (page, fs::read_to_string(page).expect("a page")));
-        let (page, text) = pages
-            .find(|(_, text)| text.contains(&begin))
-            .unwrap_or_else(|| panic!("no page has {begin}"));
+        let mut pages = PAGES.iter().map(|page| (page, fs::read_to_string(page).expect("a page")));
+        let (page, text) =
+            pages.find(|(_, text)| text.contains(&begin)).unwrap_or_else(|| panic!("no page has {begin}"));
         let (before, rest) = text.split_once(&begin).expect("it was found");
-        let (shown, after) = rest
-            .split_once("<!-- /transcript -->")
-            .expect("the transcript ends");
+        let (shown, after) = rest.split_once("<!-- /transcript -->").expect("the transcript ends");
         let block = format!("\n```console\n{}```\n\n", self.text);
         if std::env::var_os("UPDATE").is_some() {
             let load_capture = format!("{before}{begin}{block}<!-- /transcript -->{after}");

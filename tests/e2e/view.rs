@@ -24,17 +24,11 @@ pub struct Entry {
 
 impl View {
     pub fn status(&self) -> &str {
-        self.object
-            .as_ref()
-            .and_then(|object| object["status"]["status"].as_str())
-            .unwrap_or_default()
+        self.object.as_ref().and_then(|object| object["status"]["status"].as_str()).unwrap_or_default()
     }
 
     pub fn has_condition(&self, kind: &str, reason: &str) -> bool {
-        let conditions = self
-            .object
-            .as_ref()
-            .and_then(|object| object["status"]["conditions"].as_array());
+        let conditions = self.object.as_ref().and_then(|object| object["status"]["conditions"].as_array());
         conditions
             .into_iter()
             .flatten()
@@ -42,10 +36,7 @@ impl View {
     }
 
     pub fn annotation(&self, node: &str, key: &str) -> Option<&str> {
-        let node = self
-            .nodes
-            .iter()
-            .find(|each| each["metadata"]["name"] == node)?;
+        let node = self.nodes.iter().find(|each| each["metadata"]["name"] == node)?;
         node["metadata"]["annotations"][format!("{PREFIX}/{key}")].as_str()
     }
 
@@ -53,24 +44,17 @@ impl View {
     pub fn entries(&self, package: &str) -> Vec<Entry> {
         let key = format!("{PREFIX}/nodeState_{}", self.name);
         let entry = |node: &Value| {
-            let state: Value =
-                serde_json::from_str(node["metadata"]["annotations"][&key].as_str()?).ok()?;
+            let state: Value = serde_json::from_str(node["metadata"]["annotations"][&key].as_str()?).ok()?;
             let text = |field: &str| state[package][field].as_str().map(str::to_owned);
             let node = node["metadata"]["name"].as_str()?.to_owned();
-            Some(Entry {
-                node,
-                stage: text("stage")?,
-                state: text("state")?,
-            })
+            Some(Entry { node, stage: text("stage")?, state: text("state")? })
         };
         self.nodes.iter().filter_map(entry).collect()
     }
 
     pub fn pods_of(&self, package: &str, stage: &str) -> Vec<&Value> {
         let is = |pod: &&Value| {
-            let text = pod["metadata"]["annotations"][format!("{PREFIX}/package")]
-                .as_str()
-                .unwrap_or("{}");
+            let text = pod["metadata"]["annotations"][format!("{PREFIX}/package")].as_str().unwrap_or("{}");
             let of: Value = serde_json::from_str(text).unwrap_or_default();
             of["skyhook"] == self.name && of["name"] == package && of["stage"] == stage
         };
@@ -85,11 +69,7 @@ impl View {
             Some(object) => {
                 let deleting = !object["metadata"]["deletionTimestamp"].is_null();
                 let _ = write!(text, ", deleting {deleting}, conditions");
-                for c in object["status"]["conditions"]
-                    .as_array()
-                    .into_iter()
-                    .flatten()
-                {
+                for c in object["status"]["conditions"].as_array().into_iter().flatten() {
                     let _ = write!(text, " {}={}:{}", c["type"], c["status"], c["reason"]);
                 }
             }
@@ -98,19 +78,12 @@ impl View {
             let name = node["metadata"]["name"].as_str().unwrap_or_default();
             let state = self.annotation(name, &format!("nodeState_{}", self.name));
             let status = self.annotation(name, &format!("status_{}", self.name));
-            let _ = write!(
-                text,
-                "\n  {name}: {status:?} cordoned {} {state:?}",
-                node["spec"]["unschedulable"]
-            );
+            let _ =
+                write!(text, "\n  {name}: {status:?} cordoned {} {state:?}", node["spec"]["unschedulable"]);
         }
         for pod in &self.pods {
             let init = pod["status"]["initContainerStatuses"].as_array();
-            let states: Vec<_> = init
-                .into_iter()
-                .flatten()
-                .map(|c| c["state"].to_string())
-                .collect();
+            let states: Vec<_> = init.into_iter().flatten().map(|c| c["state"].to_string()).collect();
             let deleting = !pod["metadata"]["deletionTimestamp"].is_null();
             let _ = write!(
                 text,
@@ -133,12 +106,7 @@ impl Condition {
     #[must_use]
     pub fn but_for(self, node: &'static str) -> Self {
         let holds = move |view: &View| {
-            let nodes = view
-                .nodes
-                .iter()
-                .filter(|each| each["metadata"]["name"] != node)
-                .cloned()
-                .collect();
+            let nodes = view.nodes.iter().filter(|each| each["metadata"]["name"] != node).cloned().collect();
             (self.holds)(&View {
                 name: view.name.clone(),
                 object: view.object.clone(),
@@ -146,34 +114,24 @@ impl Condition {
                 pods: view.pods.clone(),
             })
         };
-        Self {
-            what: format!("{} but for {node}", self.what),
-            holds: Box::new(holds),
-        }
+        Self { what: format!("{} but for {node}", self.what), holds: Box::new(holds) }
     }
 }
 
 pub fn that(what: &str, holds: impl Fn(&View) -> bool + 'static) -> Condition {
-    Condition {
-        what: what.to_owned(),
-        holds: Box::new(holds),
-    }
+    Condition { what: what.to_owned(), holds: Box::new(holds) }
 }
 
 /// The operator has seen the last edit, has finished, and no pod is left.
 pub fn complete() -> Condition {
     that("complete", |view| {
-        view.status() == "complete"
-            && view.has_condition("Ready", "NodesConverged")
-            && view.pods.is_empty()
+        view.status() == "complete" && view.has_condition("Ready", "NodesConverged") && view.pods.is_empty()
     })
 }
 
 pub fn status(wanted: &str) -> Condition {
     let wanted = wanted.to_owned();
-    that(&format!("status {wanted}"), move |view| {
-        view.status() == wanted
-    })
+    that(&format!("status {wanted}"), move |view| view.status() == wanted)
 }
 
 pub fn gone() -> Condition {
@@ -182,50 +140,35 @@ pub fn gone() -> Condition {
 
 pub fn condition(kind: &str, reason: &str) -> Condition {
     let (kind, reason) = (kind.to_owned(), reason.to_owned());
-    that(&format!("condition {kind} {reason}"), move |view| {
-        view.has_condition(&kind, &reason)
-    })
+    that(&format!("condition {kind} {reason}"), move |view| view.has_condition(&kind, &reason))
 }
 
 /// The package is at this stage and state on this node.
 pub fn entry(node: &str, package: &str, stage: &str, state: &str) -> Condition {
-    let wanted = Entry {
-        node: node.to_owned(),
-        stage: stage.to_owned(),
-        state: state.to_owned(),
-    };
+    let wanted = Entry { node: node.to_owned(), stage: stage.to_owned(), state: state.to_owned() };
     let package = package.to_owned();
-    that(
-        &format!("{package} {stage}/{state} on {node}"),
-        move |view| view.entries(&package).contains(&wanted),
-    )
+    that(&format!("{package} {stage}/{state} on {node}"), move |view| {
+        view.entries(&package).contains(&wanted)
+    })
 }
 
 /// The package is at this stage and state on every node.
 pub fn everywhere(package: &str, stage: &str, state: &str) -> Condition {
     let (package, stage, state) = (package.to_owned(), stage.to_owned(), state.to_owned());
-    that(
-        &format!("{package} {stage}/{state} everywhere"),
-        move |view| {
-            let entries = view.entries(&package);
-            entries.len() == view.nodes.len()
-                && entries.iter().all(|e| e.stage == stage && e.state == state)
-        },
-    )
+    that(&format!("{package} {stage}/{state} everywhere"), move |view| {
+        let entries = view.entries(&package);
+        entries.len() == view.nodes.len() && entries.iter().all(|e| e.stage == stage && e.state == state)
+    })
 }
 
 /// No node has an entry of the package.
 pub fn absent(package: &str) -> Condition {
     let package = package.to_owned();
-    that(&format!("{package} absent"), move |view| {
-        view.entries(&package).is_empty()
-    })
+    that(&format!("{package} absent"), move |view| view.entries(&package).is_empty())
 }
 
 /// A pod of the package at this stage exists.
 pub fn pod(package: &str, stage: &str) -> Condition {
     let (package, stage) = (package.to_owned(), stage.to_owned());
-    that(&format!("a pod of {package} at {stage}"), move |view| {
-        !view.pods_of(&package, &stage).is_empty()
-    })
+    that(&format!("a pod of {package} at {stage}"), move |view| !view.pods_of(&package, &stage).is_empty())
 }

@@ -67,10 +67,6 @@ impl FaultTarget for InMemory {
 fn commands_report_and_recover_from_faulty_requests() {
     let target = || InMemory::of(COMMANDS[0].cluster);
     let sample = sample(SAMPLE);
-    let at_once = if sample == Sample::About(SAMPLE) {
-        AT_ONCE
-    } else {
-        AT_ONCE_OF_ALL
-    };
+    let at_once = if sample == Sample::About(SAMPLE) { AT_ONCE } else { AT_ONCE_OF_ALL };
     check_all(COMMANDS, sample, at_once, target).assert_none_failed();
 }

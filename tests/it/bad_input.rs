@@ -11,10 +11,7 @@ use insta::assert_snapshot;
 
 /// The transcript without the temporary directory and ports.
 fn transcript(run: Run, dir: &Path, url: &str) -> String {
-    let text = run
-        .output()
-        .transcript()
-        .replace(&dir.display().to_string(), "DIR");
+    let text = run.output().transcript().replace(&dir.display().to_string(), "DIR");
     match url {
         "" => text,
         // The transcript contains no port.
@@ -31,11 +28,7 @@ fn dump(content: &[u8]) -> String {
     let file = File::options().write(true).open(&path);
     let set = file.and_then(|file| file.set_modified(written));
     set.expect("a file of this time");
-    transcript(
-        Run::new([Path::new("diagnose"), Path::new("--from"), &path]),
-        dir.path(),
-        "",
-    )
+    transcript(Run::new([Path::new("diagnose"), Path::new("--from"), &path]), dir.path(), "")
 }
 
 /// PowerShell redirects into files of UTF-16.
@@ -51,10 +44,7 @@ fn utf16_files_are_read_as_utf8_ones() {
     assert_eq!(dump(&little), expected);
     assert_eq!(dump(&big), expected);
     let yaml = "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n";
-    let utf16: Vec<u8> = format!("\u{feff}{yaml}")
-        .encode_utf16()
-        .flat_map(u16::to_le_bytes)
-        .collect();
+    let utf16: Vec<u8> = format!("\u{feff}{yaml}").encode_utf16().flat_map(u16::to_le_bytes).collect();
     assert_eq!(dump(&utf16), dump(yaml.as_bytes()));
     let cut = dump(&little[..little.len() - 1]);
     assert!(cut.contains("it is not valid UTF-16"), "{cut}");
@@ -63,7 +53,8 @@ fn utf16_files_are_read_as_utf8_ones() {
 #[test]
 fn zip_archives_and_invalid_times_are_named() {
     let zip = dump(b"PK\x03\x04\x14\x00\x00\x00\x08\x00cluster.json");
-    let says = "DIR/dump.json: neither JSON nor YAML: a zip archive; unpack it, and pass the directory to --from";
+    let says =
+        "DIR/dump.json: neither JSON nor YAML: a zip archive; unpack it, and pass the directory to --from";
     assert!(zip.contains(says), "{zip}");
     let ran = run("status --from tests/clusters/complete --now yesterday").output();
     ran.expect_code(64);
@@ -74,26 +65,16 @@ fn zip_archives_and_invalid_times_are_named() {
 
 #[test]
 fn two_contexts_are_an_error() {
-    assert_snapshot!(
-        run("--context a reset gpu --context=b -y")
-            .output()
-            .transcript()
-    );
+    assert_snapshot!(run("--context a reset gpu --context=b -y").output().transcript());
     // The same one, and a name behind the flags.
     assert_snapshot!(
-        run("status --context a --context=a --kubeconfig /none -- --context=b")
-            .output()
-            .transcript()
+        run("status --context a --context=a --kubeconfig /none -- --context=b").output().transcript()
     );
 }
 
 #[test]
 fn missing_dump_is_reported() {
-    assert_snapshot!(
-        run("diagnose stuck --from tests/no-such-file.json")
-            .output()
-            .transcript()
-    );
+    assert_snapshot!(run("diagnose stuck --from tests/no-such-file.json").output().transcript());
 }
 
 #[test]
@@ -104,16 +85,12 @@ fn empty_dump_is_reported() {
 
 #[test]
 fn truncated_dump_is_reported() {
-    assert_snapshot!(dump(
-        br#"{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","kin"#
-    ));
+    assert_snapshot!(dump(br#"{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","kin"#));
 }
 
 #[test]
 fn plain_text_dump_is_reported() {
-    assert_snapshot!(dump(
-        b"error: the server doesn't have a resource type \"skyhooks\"\n"
-    ));
+    assert_snapshot!(dump(b"error: the server doesn't have a resource type \"skyhooks\"\n"));
     assert_snapshot!(dump(b"No resources found\n"));
     assert_snapshot!(dump(&[0xff, 0xfe, 0x00]));
 }
@@ -122,12 +99,8 @@ fn plain_text_dump_is_reported() {
 fn dump_without_operator_objects_is_reported() {
     assert_snapshot!(dump(br#"{"a": 1}"#));
     assert_snapshot!(dump(br#"[{"kind":"Node"}]"#));
-    assert_snapshot!(dump(
-        br#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}"#
-    ));
-    assert_snapshot!(dump(
-        br#"{"apiVersion":"v1","kind":"List","items":{"a":1}}"#
-    ));
+    assert_snapshot!(dump(br#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}"#));
+    assert_snapshot!(dump(br#"{"apiVersion":"v1","kind":"List","items":{"a":1}}"#));
 }
 
 #[test]
@@ -177,17 +150,8 @@ fn missing_kubeconfig_is_reported() {
     let dir = tempfile::tempdir().expect("a directory");
     assert_snapshot!(run("diagnose stuck").output().transcript());
     let path = dir.path().join("none");
-    assert_snapshot!(transcript(
-        run("node status").kubeconfig(&path),
-        dir.path(),
-        ""
-    ));
-    let run = Run::new([
-        Path::new("node"),
-        Path::new("status"),
-        Path::new("--kubeconfig"),
-        &path,
-    ]);
+    assert_snapshot!(transcript(run("node status").kubeconfig(&path), dir.path(), ""));
+    let run = Run::new([Path::new("node"), Path::new("status"), Path::new("--kubeconfig"), &path]);
     assert_snapshot!(transcript(run, dir.path(), ""));
 }
 
@@ -216,11 +180,7 @@ fn refused_connection_is_reported() {
     std::fs::copy(served.kubeconfig(), &config).expect("a copy");
     let url = served.url.clone();
     drop(served);
-    assert_snapshot!(transcript(
-        run("diagnose stuck").kubeconfig(&config),
-        dir.path(),
-        &url
-    ));
+    assert_snapshot!(transcript(run("diagnose stuck").kubeconfig(&config), dir.path(), &url));
 }
 
 #[test]
@@ -229,12 +189,7 @@ fn expired_token_is_reported() {
     let served = fake.serve();
     let run = run("diagnose stuck --token s3cret-token").kubeconfig(&served.kubeconfig());
     let text = transcript(run, served.dir(), &served.url);
-    assert!(
-        !text
-            .replacen("--token s3cret-token", "", 1)
-            .contains("s3cret"),
-        "{text}"
-    );
+    assert!(!text.replacen("--token s3cret-token", "", 1).contains("s3cret"), "{text}");
     assert_snapshot!(text);
 }
 
@@ -258,14 +213,7 @@ fn unknown_names_are_errors() {
         "explain SKY10",
     ] {
         insta::assert_snapshot!(
-            format!(
-                "unknown_{}",
-                words
-                    .split(" --from")
-                    .next()
-                    .expect("a part")
-                    .replace(' ', "_")
-            ),
+            format!("unknown_{}", words.split(" --from").next().expect("a part").replace(' ', "_")),
             run(words).output().transcript()
         );
     }
@@ -273,15 +221,9 @@ fn unknown_names_are_errors() {
 
 #[test]
 fn unknown_commands_and_flags_are_usage_errors() {
-    for words in [
-        "",
-        "frobnicate",
-        "node bogus",
-        "node list",
-        "diagnose --fail-on maybe",
-        "rules -o xml",
-        "explain",
-    ] {
+    for words in
+        ["", "frobnicate", "node bogus", "node list", "diagnose --fail-on maybe", "rules -o xml", "explain"]
+    {
         insta::assert_snapshot!(
             format!("usage_{}", words.replace(' ', "_")),
             run(words).output().transcript()

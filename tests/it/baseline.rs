@@ -10,11 +10,7 @@ fn path(name: &str) -> String {
 }
 
 fn diagnose(capture: &str, baseline: &str, flags: &str) -> RunOutput {
-    run(&format!(
-        "diagnose stuck --from {} --baseline {baseline} {flags}",
-        path(capture)
-    ))
-    .output()
+    run(&format!("diagnose stuck --from {} --baseline {baseline} {flags}", path(capture))).output()
 }
 
 fn saved(directory: &Path, command: &str) -> String {
@@ -27,10 +23,7 @@ fn saved(directory: &Path, command: &str) -> String {
 fn known_findings_do_not_fail() {
     let directory = tempfile::tempdir().expect("a directory");
     let erroring = path("apply-erroring");
-    let before = saved(
-        directory.path(),
-        &format!("diagnose stuck -o json --from {erroring}"),
-    );
+    let before = saved(directory.path(), &format!("diagnose stuck -o json --from {erroring}"));
     for baseline in [&before, &erroring] {
         let output = diagnose("apply-erroring", baseline, "");
         output.expect_code(0);
@@ -56,10 +49,7 @@ fn known_causes_are_skipped_tests() {
 fn findings_of_unchecked_rules_are_not_gone() {
     let directory = tempfile::tempdir().expect("a directory");
     let erroring = path("apply-erroring");
-    let before = saved(
-        directory.path(),
-        &format!("diagnose stuck -o json --from {erroring}"),
-    );
+    let before = saved(directory.path(), &format!("diagnose stuck -o json --from {erroring}"));
     let output = run(&format!("diagnose stuck --from - --baseline {before}"))
         .stdin(r#"{"apiVersion":"v1","kind":"NodeList","items":[]}"#)
         .output();
@@ -80,21 +70,13 @@ fn an_unreadable_baseline_is_an_error() {
 fn lint_fails_on_new_findings_only() {
     let directory = tempfile::tempdir().expect("a directory");
     let manifest = "tests/lint/apply_without_enabled/bad.yaml";
-    let before = saved(
-        directory.path(),
-        &format!("lint --offline -f {manifest} -o json"),
-    );
-    run(&format!("lint --offline -f {manifest}"))
-        .output()
-        .expect_code(2);
+    let before = saved(directory.path(), &format!("lint --offline -f {manifest} -o json"));
+    run(&format!("lint --offline -f {manifest}")).output().expect_code(2);
     let known = run(&format!("lint --offline -f {manifest} --baseline {before}")).output();
     known.expect_code(0);
     known.expect_stdout(" 0 new, ");
     let capture = path("complete");
-    let wrong = run(&format!(
-        "lint --offline -f {manifest} --baseline {capture}"
-    ))
-    .output();
+    let wrong = run(&format!("lint --offline -f {manifest} --baseline {capture}")).output();
     wrong.expect_code(1);
     wrong.expect_stderr("is no output of `lint -o json`");
 }

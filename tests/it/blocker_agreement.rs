@@ -29,19 +29,13 @@ fn served(path: &Path, change: impl Fn(ApiFlavor, &mut Value)) -> Served {
     fake.load_file(path);
     let objects = fake.objects();
     let of = |g: ApiFlavor| objects.iter().any(|o| o["kind"] == g.kind());
-    let flavor = if of(ApiFlavor::NodeWright) {
-        ApiFlavor::NodeWright
-    } else {
-        ApiFlavor::Skyhook
-    };
+    let flavor = if of(ApiFlavor::NodeWright) { ApiFlavor::NodeWright } else { ApiFlavor::Skyhook };
     let fake = fake.serving(flavor);
     if objects.iter().all(|o| o["kind"] != "Deployment") {
         fake.load(ObjectBuilder(flavor).operator());
     }
     for mut object in objects {
-        let its = ApiFlavor::ALL
-            .into_iter()
-            .find(|g| object["kind"] == g.kind());
+        let its = ApiFlavor::ALL.into_iter().find(|g| object["kind"] == g.kind());
         if let Some(its) = its {
             change(its, &mut object);
             fake.load(object);
@@ -66,8 +60,7 @@ fn delete(flavor: ApiFlavor, cr: &mut Value) {
 /// The codes of findings, or of the blockers of an object.
 fn codes(findings: &Value) -> BTreeSet<String> {
     let all = findings.as_array().into_iter().flatten();
-    all.filter_map(|f| f["code"].as_str().map(str::to_owned))
-        .collect()
+    all.filter_map(|f| f["code"].as_str().map(str::to_owned)).collect()
 }
 
 /// The custom resources of the active API that the fixture's findings are about.
@@ -77,14 +70,11 @@ fn subjects(path: &Path, report: &Value, torn: &Value) -> Vec<String> {
     let code = code.split_whitespace().next().expect("a code");
     let findings = report["findings"].as_array().expect("findings");
     let about = findings.iter().filter(|f| f["code"] == code);
-    let named: BTreeSet<&str> = about
-        .filter_map(|f| f["subject"]["skyhook"].as_str())
-        .collect();
+    let named: BTreeSet<&str> = about.filter_map(|f| f["subject"]["skyhook"].as_str()).collect();
     let items = torn["items"].as_array().expect("items");
     let objects = items.iter().filter(|i| i["priority"].is_number());
-    let mut names: Vec<String> = objects
-        .filter_map(|i| Some(i["object"].as_str()?.split_once('/')?.1.to_owned()))
-        .collect();
+    let mut names: Vec<String> =
+        objects.filter_map(|i| Some(i["object"].as_str()?.split_once('/')?.1.to_owned())).collect();
     names.sort_by_key(|name| (!named.contains(name.as_str()), name.clone()));
     names.dedup();
     names.truncate(MOST);
@@ -93,11 +83,7 @@ fn subjects(path: &Path, report: &Value, torn: &Value) -> Vec<String> {
 
 /// Compares the reports of all commands on the deletions in a fixture.
 fn deletions(path: &Path) -> Vec<String> {
-    let file = path
-        .file_name()
-        .expect("a name")
-        .to_string_lossy()
-        .into_owned();
+    let file = path.file_name().expect("a name").to_string_lossy().into_owned();
     let served = served(path, delete);
     let go = |words: &str| run(words).kubeconfig(&served.kubeconfig()).output();
     let report = go("diagnose stuck -o json --fail-on never").json();
@@ -113,9 +99,7 @@ fn deletions(path: &Path) -> Vec<String> {
         let status = status.json();
         let blocked = status["state"] == "blocked";
         let timeout = if blocked { "60s" } else { "1s" };
-        let waited = go(&format!(
-            "wait {name} --for=deleted --tolerate 0s --timeout {timeout} -o json"
-        ));
+        let waited = go(&format!("wait {name} --for=deleted --tolerate 0s --timeout {timeout} -o json"));
         let by = match waited.code {
             Some(2) => codes(&waited.json()["findings"]),
             _ => BTreeSet::new(),
@@ -145,11 +129,7 @@ fn deletions(path: &Path) -> Vec<String> {
         let agree = blocked == (waited.code == Some(2))
             && (!blocked || said)
             && by.is_subset(&errors)
-            && if first {
-                hangs == by
-            } else {
-                hangs.is_subset(&by)
-            };
+            && if first { hangs == by } else { hangs.is_subset(&by) };
         if !agree {
             wrong.push(format!(
                 "{file} {name}: finalizer status: {} ({because}); wait: {:?} {by:?}; teardown: {hangs:?} in wave {}; \
@@ -163,26 +143,16 @@ fn deletions(path: &Path) -> Vec<String> {
 
 /// Compares the two ways of waiting for an uninstall.
 fn uninstalls(path: &Path) -> Vec<String> {
-    let file = path
-        .file_name()
-        .expect("a name")
-        .to_string_lossy()
-        .into_owned();
+    let file = path.file_name().expect("a name").to_string_lossy().into_owned();
     let requested = Mutex::new(Vec::new());
     let ask = |_: ApiFlavor, cr: &mut Value| {
-        let name = cr["metadata"]["name"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned();
+        let name = cr["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let deleting = !cr["metadata"]["deletionTimestamp"].is_null();
         let packages = cr["spec"]["packages"].as_object_mut();
         for (package, spec) in packages.into_iter().flatten() {
             if spec["uninstall"]["enabled"] == true && !deleting {
                 spec["uninstall"]["apply"] = json!(true);
-                requested
-                    .lock()
-                    .expect("a lock")
-                    .push((name.clone(), package.clone()));
+                requested.lock().expect("a lock").push((name.clone(), package.clone()));
             }
         }
     };
@@ -191,9 +161,7 @@ fn uninstalls(path: &Path) -> Vec<String> {
     let mut wrong = Vec::new();
     for (name, package) in requested.into_inner().expect("a lock").iter().take(MOST) {
         let flags = "--tolerate 0s -o json";
-        let waited = go(format!(
-            "wait {name} --for=uninstalled={package} --timeout 4s {flags}"
-        ));
+        let waited = go(format!("wait {name} --for=uninstalled={package} --timeout 4s {flags}"));
         let followed = go(format!(
             "uninstall {name} {package} --wait --confirm --force --no-journal --timeout 8s {flags}"
         ));
@@ -266,19 +234,11 @@ fn headline_reports_work_that_needs_intervention() {
     let blocked = "No errors, but some work is blocked until someone intervenes";
     let cluster = TestCluster::captured_with_operator("in-progress");
     cluster.fake.started_now();
-    assert!(
-        !headline(&cluster).starts_with(blocked),
-        "{}",
-        headline(&cluster)
-    );
+    assert!(!headline(&cluster).starts_with(blocked), "{}", headline(&cluster));
     for node in ["node-1", "node-2", "node-3"] {
         label(&cluster, node, "ignore");
     }
-    assert!(
-        headline(&cluster).starts_with(blocked),
-        "{}",
-        headline(&cluster)
-    );
+    assert!(headline(&cluster).starts_with(blocked), "{}", headline(&cluster));
 }
 
 /// Ignoring a node does not fix its refused drain, so the blocker must be removed before the node is unignored.
@@ -288,14 +248,10 @@ fn unignore_is_not_suggested_for_a_node_with_a_refused_drain() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clusters/drain-blocked");
     cluster.fake.load_file(&directory.join("extra.json"));
     let drain = cluster.run("diagnose stuck --rule SKY401 -o json").json();
-    let node = drain["findings"][0]["subject"]["node"]
-        .as_str()
-        .expect("a node");
+    let node = drain["findings"][0]["subject"]["node"].as_str().expect("a node");
     label(&cluster, node, "ignore");
     let report = cluster.run("diagnose stuck --rule SKY304 -o json").json();
-    let remedies = report["findings"][0]["remedies"]
-        .as_array()
-        .expect("remedies");
+    let remedies = report["findings"][0]["remedies"].as_array().expect("remedies");
     let argvs: Vec<String> = remedies
         .iter()
         .map(|r| {
@@ -308,14 +264,8 @@ fn unignore_is_not_suggested_for_a_node_with_a_refused_drain() {
                 .join(" ")
         })
         .collect();
-    assert!(
-        argvs[0].starts_with("kubectl edit poddisruptionbudget"),
-        "{argvs:?}"
-    );
+    assert!(argvs[0].starts_with("kubectl edit poddisruptionbudget"), "{argvs:?}");
     let last = argvs.last().expect("a remedy");
     assert_eq!(*last, format!("kubectl skyhook node unignore {node}"));
-    assert!(
-        argvs.iter().all(|a| !a.contains("node ignore")),
-        "{argvs:?}"
-    );
+    assert!(argvs.iter().all(|a| !a.contains("node ignore")), "{argvs:?}");
 }

@@ -41,11 +41,7 @@ fn skyhook(name: &str, priority: usize, labels: Value) -> Value {
 
 fn node(n: usize) -> Value {
     let pool = ["driver", "tuning", "storage"][n % POOLS];
-    let image = if n.is_multiple_of(7) {
-        "Ubuntu 24.04.4"
-    } else {
-        "Ubuntu 22.04.5"
-    };
+    let image = if n.is_multiple_of(7) { "Ubuntu 24.04.4" } else { "Ubuntu 22.04.5" };
     let zone = if n.is_multiple_of(11) { "eu-c" } else { "eu-a" };
     let (stage, state) = match pool {
         "driver" if n.is_multiple_of(7) => ("apply", "erroring"),
@@ -53,19 +49,11 @@ fn node(n: usize) -> Value {
         "storage" if n < 30 => ("apply", "in_progress"),
         _ => ("config", "complete"),
     };
-    let status = if state == "complete" {
-        "complete"
-    } else {
-        state
-    };
+    let status = if state == "complete" { "complete" } else { state };
     let entry = json!({format!("{pool}|1.0.0"): {
         "name": pool, "version": "1.0.0", "image": format!("registry.example/{pool}"), "stage": stage, "state": state,
     }});
-    let waiting = if state == "complete" {
-        "complete"
-    } else {
-        "waiting"
-    };
+    let waiting = if state == "complete" { "complete" } else { "waiting" };
     json!({
         "apiVersion": "v1", "kind": "Node",
         "metadata": {
@@ -117,9 +105,7 @@ fn pod_without_image(n: usize) -> Value {
 
 #[test]
 fn causes_come_first_with_their_effects() {
-    let ran = run("diagnose stuck -o json --from -")
-        .stdin(cluster().to_string())
-        .output();
+    let ran = run("diagnose stuck -o json --from -").stdin(cluster().to_string()).output();
     let document = ran.json();
     let causes = document["causes"].as_array().expect("causes");
     let told: Vec<Value> = causes
@@ -153,9 +139,7 @@ fn causes_come_first_with_their_effects() {
 #[test]
 fn report_fits_on_one_screen() {
     let cluster = cluster().to_string();
-    let short = run("diagnose stuck --from -")
-        .stdin(cluster.as_str())
-        .output();
+    let short = run("diagnose stuck --from -").stdin(cluster.as_str()).output();
     insta::assert_snapshot!("causes_of_many_nodes", short.transcript());
     assert!(short.stdout.lines().count() <= 40);
     let all = run("diagnose stuck --all --from -").stdin(cluster).output();
@@ -175,9 +159,7 @@ fn operator_and_resource_blockers_come_before_node_failures() {
         for item in changed {
             json_patch::merge(item, &change);
         }
-        let ran = run("diagnose stuck -o json --from -")
-            .stdin(capture.to_string().into_bytes())
-            .output();
+        let ran = run("diagnose stuck -o json --from -").stdin(capture.to_string().into_bytes()).output();
         let report = ran.json();
         let of = |f: &Value| f["code"].as_str().expect("a code").to_owned();
         let findings = report["findings"].as_array().expect("a list");
@@ -185,20 +167,13 @@ fn operator_and_resource_blockers_come_before_node_failures() {
     };
     let failing = ["SKY112", "SKY112"];
     assert_eq!(first("Event", json!({})), failing);
-    let down =
-        json!({"status": {"availableReplicas": 0, "readyReplicas": 0, "observedGeneration": 1}});
-    assert_eq!(
-        first("Deployment", down),
-        [&["SKY501"], &failing[..]].concat()
-    );
+    let down = json!({"status": {"availableReplicas": 0, "readyReplicas": 0, "observedGeneration": 1}});
+    assert_eq!(first("Deployment", down), [&["SKY501"], &failing[..]].concat());
     let stopped = json!({"metadata": {
         "deletionTimestamp": "2026-11-22T01:03:47Z",
         "annotations": {"nodewright.nvidia.com/pause": "true"},
     }});
-    assert_eq!(
-        first("NodeWright", stopped),
-        [&["SKY109"], &failing[..]].concat()
-    );
+    assert_eq!(first("NodeWright", stopped), [&["SKY109"], &failing[..]].concat());
 }
 
 /// The code of each cause, with the codes of its effects.
@@ -208,10 +183,7 @@ fn explained(items: Value) -> Vec<(String, Vec<String>)> {
     let document = run(words).stdin(list.to_string()).output().json();
     let code = |at: &Value| {
         let at = usize::try_from(at.as_u64().expect("a number")).expect("a place");
-        document["findings"][at]["code"]
-            .as_str()
-            .expect("a code")
-            .to_owned()
+        document["findings"][at]["code"].as_str().expect("a code").to_owned()
     };
     let causes = document["causes"].as_array().expect("causes").iter();
     causes
@@ -224,8 +196,7 @@ fn explained(items: Value) -> Vec<(String, Vec<String>)> {
 }
 
 fn pod_of(name: &str, stage: &str, node: &str, container: Value) -> Value {
-    let note =
-        json!({"name": name, "version": "1.0.0", "skyhook": name, "stage": stage, "image": "i"});
+    let note = json!({"name": name, "version": "1.0.0", "skyhook": name, "stage": stage, "image": "i"});
     json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {
@@ -257,10 +228,7 @@ fn node_that_is_down_explains_its_terminating_pod() {
     let mut pod = pod_of("driver", "apply", "n1", json!({"name": "driver-init"}));
     pod["metadata"]["deletionTimestamp"] = "2026-11-20T09:00:00Z".into();
     let items = |pod: &Value| json!([skyhook("driver", 10, json!({})), node, pod]);
-    assert_eq!(
-        explained(items(&pod)),
-        [("SKY409".to_owned(), vec!["SKY211".to_owned()])]
-    );
+    assert_eq!(explained(items(&pod)), [("SKY409".to_owned(), vec!["SKY211".to_owned()])]);
     let remedies = |pod: &Value| {
         let list = json!({"apiVersion": "v1", "kind": "List", "items": items(pod)});
         let words = "diagnose stuck --rule SKY211 -o jsonpath={.findings[0].remedies[*].title} \
@@ -272,10 +240,7 @@ fn node_that_is_down_explains_its_terminating_pod() {
         "See why the pod is stuck terminating Force-delete the pod if the node is gone for good"
     );
     pod["metadata"]["finalizers"] = json!(["example.com/backup"]);
-    assert_eq!(
-        remedies(&pod),
-        "See who set the finalizers of the pod, and repair that"
-    );
+    assert_eq!(remedies(&pod), "See who set the finalizers of the pod, and repair that");
 }
 
 /// A truncated reference explains why the image cannot be pulled.
@@ -288,11 +253,7 @@ fn truncated_image_reference_explains_the_failed_pull() {
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "annotations": {
         format!("{PREFIX}/nodeState_driver"): entry.to_string(), format!("{PREFIX}/status_driver"): "in_progress",
     }}});
-    let found = explained(json!([
-        skyhook,
-        node,
-        pod_of("driver", "apply", "n1", waiting)
-    ]));
+    let found = explained(json!([skyhook, node, pod_of("driver", "apply", "n1", waiting)]));
     assert_eq!(found, [("SKY213".to_owned(), vec!["SKY202".to_owned()])]);
 }
 
@@ -307,18 +268,8 @@ fn failing_install_does_not_explain_a_deletion_without_uninstalls() {
         format!("{PREFIX}/nodeState_driver"): entry.to_string(), format!("{PREFIX}/status_driver"): "erroring",
     }}});
     let crash = json!({"name": "driver-apply", "restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
-    let found = explained(json!([
-        skyhook,
-        node,
-        pod_of("driver", "apply", "n1", crash)
-    ]));
-    assert_eq!(
-        found,
-        [
-            ("SKY113".to_owned(), Vec::new()),
-            ("SKY201".to_owned(), Vec::new())
-        ]
-    );
+    let found = explained(json!([skyhook, node, pod_of("driver", "apply", "n1", crash)]));
+    assert_eq!(found, [("SKY113".to_owned(), Vec::new()), ("SKY201".to_owned(), Vec::new())]);
 }
 
 /// An interrupt of `driver` waits until no package pod is left on the node; the one of `other` hangs.
@@ -348,14 +299,8 @@ fn pod_of_another_custom_resource_explains_a_waiting_interrupt() {
         "spec": {"unschedulable": true},
         "status": {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-11-20T05:00:00Z"}]},
     });
-    let running =
-        json!({"name": "other-apply", "state": {"running": {"startedAt": "2026-11-20T08:00:00Z"}}});
-    let found = explained(json!([
-        driver,
-        other,
-        node,
-        pod_of("other", "apply", "n1", running)
-    ]));
+    let running = json!({"name": "other-apply", "state": {"running": {"startedAt": "2026-11-20T08:00:00Z"}}});
+    let found = explained(json!([driver, other, node, pod_of("other", "apply", "n1", running)]));
     let waiting = ["SKY222", "SKY302"].map(str::to_owned).to_vec();
     assert_eq!(found, [("SKY219".to_owned(), waiting)]);
 }

@@ -28,18 +28,10 @@ fn difference_to_the_clock_of_the_server_is_reported_and_corrected() {
         );
         for words in COMMANDS {
             let ran = cluster.run(words);
-            assert_eq!(
-                ran.stderr.matches(&expected).count(),
-                1,
-                "{}",
-                ran.transcript()
-            );
+            assert_eq!(ran.stderr.matches(&expected).count(), 1, "{}", ran.transcript());
         }
         let taken = cluster.run("diagnose stuck -o json").json()["takenAt"].clone();
-        let taken: Timestamp = taken
-            .as_str()
-            .and_then(|at| at.parse().ok())
-            .expect("a time");
+        let taken: Timestamp = taken.as_str().and_then(|at| at.parse().ok()).expect("a time");
         let difference = taken.duration_since(kubectl_skyhook::ctx::now() + ahead);
         assert!(difference.abs() < SignedDuration::from_mins(2), "{taken}");
     }
@@ -61,10 +53,7 @@ fn small_difference_to_the_clock_of_the_server_is_not_reported() {
 fn times_in_the_future_are_named() {
     let capture = "tests/clusters/apply-erroring";
     for words in COMMANDS {
-        let ran = run(&format!(
-            "{words} --from {capture} --now 2026-11-19T00:00:00Z"
-        ))
-        .output();
+        let ran = run(&format!("{words} --from {capture} --now 2026-11-19T00:00:00Z")).output();
         let transcript = ran.transcript();
         assert!(!transcript.contains("<invalid>"), "{transcript}");
         if words != "uninstall status" {
@@ -73,10 +62,7 @@ fn times_in_the_future_are_named() {
     }
     // The newest time in the capture is 16:10:01.
     for words in COMMANDS {
-        let ran = run(&format!(
-            "{words} --from {capture} --now 2026-11-20T16:06:00Z"
-        ))
-        .output();
+        let ran = run(&format!("{words} --from {capture} --now 2026-11-20T16:06:00Z")).output();
         let transcript = ran.transcript();
         assert!(!transcript.contains("<invalid>"), "{transcript}");
         assert!(!transcript.contains("future"), "{transcript}");
@@ -87,9 +73,7 @@ fn times_in_the_future_are_named() {
 #[test]
 fn journal_from_the_future_is_listed_as_such() {
     let cluster = TestCluster::captured_with_operator("complete");
-    cluster
-        .run(&format!("disable {CR} --confirm"))
-        .expect_code(0);
+    cluster.run(&format!("disable {CR} --confirm")).expect_code(0);
     let directory = cluster.state.path().join("kubectl-skyhook/journal");
     let year = kubectl_skyhook::ctx::now().strftime("\"%Y-").to_string();
     for journal in std::fs::read_dir(directory).expect("a directory") {

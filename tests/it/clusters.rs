@@ -10,12 +10,7 @@ use crate::support::marks;
 use crate::support::run::run;
 
 fn diagnosis(captured: &Captured) -> Value {
-    run(&format!(
-        "diagnose stuck -o json --from {}",
-        captured.path()
-    ))
-    .output()
-    .json()
+    run(&format!("diagnose stuck -o json --from {}", captured.path())).output().json()
 }
 
 #[test]
@@ -23,12 +18,7 @@ fn findings_match_the_expected_marks() {
     for captured in clusters::all() {
         let mut expect = captured.expect.clone();
         expect.sort();
-        assert_eq!(
-            marks::of_report(&diagnosis(&captured)),
-            expect,
-            "{}",
-            captured.name
-        );
+        assert_eq!(marks::of_report(&diagnosis(&captured)), expect, "{}", captured.name);
     }
 }
 
@@ -53,9 +43,7 @@ fn diagnose_output_matches_snapshots() {
 fn node_status_output_matches_snapshots() {
     for captured in clusters::on_screen() {
         let from = captured.path();
-        let mut transcript = run(&format!("node status --from {from}"))
-            .output()
-            .transcript();
+        let mut transcript = run(&format!("node status --from {from}")).output().transcript();
         let wide = run(&format!("node status -o wide --from {from}")).output();
         for line in wide.stdout.lines() {
             assert!(line.chars().count() <= 180, "{line}");
@@ -71,9 +59,7 @@ fn severities(document: &Value) -> BTreeMap<String, Severity> {
     findings
         .map(|finding| {
             let severity = finding["severity"].as_str().expect("a severity");
-            let level = ["info", "warning", "error"]
-                .iter()
-                .position(|s| *s == severity);
+            let level = ["info", "warning", "error"].iter().position(|s| *s == severity);
             let mark = marks::of_document(finding).replacen(&format!(" {severity}"), "", 1);
             (mark, level.expect("a known severity"))
         })
@@ -90,15 +76,11 @@ fn server_and_files_give_the_same_report() {
     for captured in clusters::all() {
         let name = &captured.name;
         let served = captured.served().serve();
-        let ran = run("diagnose stuck -o json")
-            .kubeconfig(&served.kubeconfig())
-            .output();
+        let ran = run("diagnose stuck -o json").kubeconfig(&served.kubeconfig()).output();
         // A server is diagnosed as of now, long after the capture, so the files are, too.
         let (live, path) = (ran.json(), captured.path());
         let now = live["takenAt"].as_str().expect("a time");
-        let files = run(&format!("diagnose stuck -o json --from {path} --now {now}"))
-            .output()
-            .json();
+        let files = run(&format!("diagnose stuck -o json --from {path} --now {now}")).output().json();
         assert_eq!(ran.stderr, "", "{name}");
         assert_eq!(live["notChecked"], serde_json::json!([]), "{name}");
         let unchecked: Vec<&str> = files["notChecked"]
@@ -109,20 +91,11 @@ fn server_and_files_give_the_same_report() {
             .collect();
         let (of_server, of_files) = (severities(&live), severities(&files));
         for (mark, severity) in &of_files {
-            assert!(
-                of_server.get(mark) >= Some(severity),
-                "{name}: the server does not say {mark}"
-            );
+            assert!(of_server.get(mark) >= Some(severity), "{name}: the server does not say {mark}");
         }
-        for mark in of_server
-            .keys()
-            .filter(|mark| !of_files.contains_key(*mark))
-        {
+        for mark in of_server.keys().filter(|mark| !of_files.contains_key(*mark)) {
             let code = mark.split(' ').next().expect("a code");
-            assert!(
-                unchecked.contains(&code),
-                "{name}: the files do not say {mark}"
-            );
+            assert!(unchecked.contains(&code), "{name}: the files do not say {mark}");
         }
         let stuck = live["verdict"] == "stuck";
         assert_eq!(ran.code, Some(if stuck { 2 } else { 0 }), "{name}");
@@ -134,13 +107,8 @@ fn missing_permission_is_never_reported_healthy() {
     let captured = clusters::named("complete");
     let healthy = captured.served();
     let served = healthy.serve();
-    let ran = run("diagnose stuck -o json")
-        .kubeconfig(&served.kubeconfig())
-        .output();
-    assert_eq!(
-        (ran.json()["verdict"].as_str(), ran.code),
-        (Some("healthy"), Some(0))
-    );
+    let ran = run("diagnose stuck -o json").kubeconfig(&served.kubeconfig()).output();
+    assert_eq!((ran.json()["verdict"].as_str(), ran.code), (Some("healthy"), Some(0)));
     let mut sources: Vec<String> = healthy.requests().iter().filter_map(listed).collect();
     sources.sort();
     sources.dedup();
@@ -151,19 +119,11 @@ fn missing_permission_is_never_reported_healthy() {
         let fake = captured.served();
         fake.on(&format!("LIST {source}")).reply(403);
         let served = fake.serve();
-        let ran = run("diagnose stuck -o json")
-            .kubeconfig(&served.kubeconfig())
-            .output();
+        let ran = run("diagnose stuck -o json").kubeconfig(&served.kubeconfig()).output();
         assert_eq!(ran.json()["verdict"], "incomplete", "without {source}");
-        assert_ne!(
-            ran.json()["notChecked"],
-            serde_json::json!([]),
-            "without {source}"
-        );
+        assert_ne!(ran.json()["notChecked"], serde_json::json!([]), "without {source}");
         assert_eq!(ran.code, Some(1), "without {source}");
-        let ran = run("diagnose stuck --fail-on never")
-            .kubeconfig(&served.kubeconfig())
-            .output();
+        let ran = run("diagnose stuck --fail-on never").kubeconfig(&served.kubeconfig()).output();
         assert_eq!(ran.code, Some(0), "without {source}");
     }
 }
@@ -171,13 +131,9 @@ fn missing_permission_is_never_reported_healthy() {
 /// The plural that a request lists; `None` for discovery.
 fn listed(request: &Logged) -> Option<String> {
     let path = request.path.as_str();
-    let resource = path.strip_prefix("/api/v1/").or_else(|| {
-        path.strip_prefix("/apis/")?
-            .split_once('/')?
-            .1
-            .split_once('/')
-            .map(|(_, rest)| rest)
-    })?;
+    let resource = path
+        .strip_prefix("/api/v1/")
+        .or_else(|| path.strip_prefix("/apis/")?.split_once('/')?.1.split_once('/').map(|(_, rest)| rest))?;
     let plural = match resource.strip_prefix("namespaces/") {
         Some(inside) => inside.split_once('/')?.1,
         None => resource,

@@ -25,10 +25,7 @@ struct Scene {
 
 impl Scene {
     fn of(fake: &FakeApi) -> Scene {
-        Scene {
-            served: fake.serve(),
-            directory: tempfile::tempdir().expect("a directory"),
-        }
+        Scene { served: fake.serve(), directory: tempfile::tempdir().expect("a directory") }
     }
 
     fn archive(&self) -> PathBuf {
@@ -67,9 +64,7 @@ fn unpacked(archive: &Path) -> BTreeMap<String, String> {
     for entry in archive.entries().expect("a tar") {
         let mut entry = entry.expect("an entry");
         let path = entry.path().expect("a path").display().to_string();
-        let name = path
-            .strip_prefix("skyhook-capture/")
-            .expect("one directory");
+        let name = path.strip_prefix("skyhook-capture/").expect("one directory");
         let mut text = String::new();
         entry.read_to_string(&mut text).expect("text");
         files.insert(name.to_owned(), text);
@@ -81,9 +76,7 @@ fn unpacked(archive: &Path) -> BTreeMap<String, String> {
 fn outcomes(index: &Value) -> BTreeMap<String, String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let sources = index["sources"].as_array().expect("sources").iter();
-    sources
-        .map(|source| (text(&source["name"]), text(&source["outcome"])))
-        .collect()
+    sources.map(|source| (text(&source["name"]), text(&source["outcome"]))).collect()
 }
 
 /// A document without the time when it was read.
@@ -106,12 +99,7 @@ fn capture_gives_the_same_output_as_the_cluster() {
         let scene = Scene::of(&fake);
         let collected = scene.collect("");
         let place = &cluster.name;
-        assert_eq!(
-            collected.code,
-            Some(0),
-            "{place}: {}",
-            collected.transcript()
-        );
+        assert_eq!(collected.code, Some(0), "{place}: {}", collected.transcript());
         let name = fake.objects().into_iter().find_map(|o| {
             let ours = o["kind"] == "Skyhook" || o["kind"] == "NodeWright";
             ours.then(|| o["metadata"]["name"].as_str().map(str::to_owned))?
@@ -124,12 +112,7 @@ fn capture_gives_the_same_output_as_the_cluster() {
         commands.extend(name.map(|name| format!("package status --skyhook {name} -o json")));
         for words in commands {
             let (live, from) = (scene.live(&words), scene.from(&words));
-            assert_eq!(
-                live.code,
-                from.code,
-                "{place}: {words}: {}",
-                from.transcript()
-            );
+            assert_eq!(live.code, from.code, "{place}: {words}: {}", from.transcript());
             assert_eq!(timeless(&live), timeless(&from), "{place}: {words}");
             assert_eq!(live.stderr, from.stderr, "{place}: {words}");
         }
@@ -152,10 +135,7 @@ fn file_removed_from_a_capture_is_reported_missing() {
     assert_eq!(unpacked().json(), scene.from(words).json());
     std::fs::remove_file(directory.join("jobs.batch.json")).expect("it is there");
     let report = unpacked().json().to_string();
-    assert!(
-        report.contains("jobs: jobs.batch.json is missing from the capture"),
-        "{report}"
-    );
+    assert!(report.contains("jobs: jobs.batch.json is missing from the capture"), "{report}");
 }
 
 /// Without the operator's API, the capture holds what is left on the nodes.
@@ -171,10 +151,7 @@ fn capture_without_the_operator_api_keeps_node_leftovers() {
     collected.expect_code(0);
     for words in ["leftovers -o json", "status"] {
         let (live, from) = (scene.live(words), scene.from(words));
-        assert_eq!(
-            (live.stdout, live.stderr, live.code),
-            (from.stdout, from.stderr, from.code)
-        );
+        assert_eq!((live.stdout, live.stderr, live.code), (from.stdout, from.stderr, from.code));
     }
 }
 
@@ -190,18 +167,9 @@ fn sampled_nodes_give_the_same_report() {
     let scene = Scene::of(&fake);
     let collected = scene.collect("--sample-nodes 1");
     collected.expect_code(0);
-    assert!(
-        collected
-            .stderr
-            .contains("1 of 3 nodes are included in full"),
-        "{}",
-        collected.stderr
-    );
+    assert!(collected.stderr.contains("1 of 3 nodes are included in full"), "{}", collected.stderr);
     assert_eq!(scene.files()["nodes.json"].matches("large").count(), 1);
-    assert_eq!(
-        scene.index()["wholeNodes"],
-        serde_json::json!({"kept": 1, "of": 3})
-    );
+    assert_eq!(scene.index()["wholeNodes"], serde_json::json!({"kept": 1, "of": 3}));
     for words in ["diagnose stuck -o json", "node status -o json"] {
         let (live, from) = (scene.live(words), scene.from(words));
         assert_eq!(timeless(&live), timeless(&from), "{words}");
@@ -220,8 +188,5 @@ fn max_size_names_what_was_left_out() {
     // Lists are read in parallel, so which of the others fit depends on their order.
     assert!(outcomes.values().any(|o| o == "leftOut"), "{outcomes:?}");
     let report = scene.from("diagnose stuck -o json").json().to_string();
-    assert!(
-        report.contains("omitted: the capture is limited to 4 KiB"),
-        "{report}"
-    );
+    assert!(report.contains("omitted: the capture is limited to 4 KiB"), "{report}");
 }

@@ -15,10 +15,8 @@ const PACKAGE: &str = "driver";
 
 /// A custom resource of one package on the nodes with this label.
 fn resource(name: &str, priority: i64, label: &str) -> Value {
-    let mut resource = NODEWRIGHT.skyhook(
-        "in_progress",
-        json!({PACKAGE: {"version": "1.0.0", "image": "example.com/driver"}}),
-    );
+    let mut resource = NODEWRIGHT
+        .skyhook("in_progress", json!({PACKAGE: {"version": "1.0.0", "image": "example.com/driver"}}));
     resource["metadata"]["name"] = name.into();
     resource["metadata"]["uid"] = name.into();
     resource["spec"]["priority"] = priority.into();
@@ -77,11 +75,7 @@ fn stopped_canary() -> Vec<Value> {
         items.push(NODEWRIGHT.job(&package_run(&name), failed_job()));
     }
     let labels = json!({"all": "yes", "canary": "yes"});
-    items.push(node(
-        "canary-06",
-        labels,
-        &[waits("first"), waits("second")],
-    ));
+    items.push(node("canary-06", labels, &[waits("first"), waits("second")]));
     for n in 1..=20 {
         let labels = json!({"all": "yes", "main": "yes"});
         let own = match n {
@@ -95,22 +89,14 @@ fn stopped_canary() -> Vec<Value> {
     items.push(json!({"apiVersion": "v1", "kind": "PodList", "items": []}));
     for item in &mut items {
         // The builder's Jobs belong to a custom resource of its own name.
-        let text = item
-            .to_string()
-            .replace("\"gpu\"", "\"first\"")
-            .replace("\\\"gpu\\\"", "\\\"first\\\"");
+        let text = item.to_string().replace("\"gpu\"", "\"first\"").replace("\\\"gpu\\\"", "\\\"first\\\"");
         *item = serde_json::from_str(&text).expect("it stays an object");
     }
     items
 }
 
 fn package_run(node: &str) -> PackageRun<'_> {
-    PackageRun {
-        node,
-        job: Some(node),
-        at: "2026-11-20T11:55:00Z",
-        ..PackageRun::default()
-    }
+    PackageRun { node, job: Some(node), at: "2026-11-20T11:55:00Z", ..PackageRun::default() }
 }
 
 fn failed_job() -> Value {
@@ -124,9 +110,7 @@ fn list(items: &[Value]) -> String {
 }
 
 fn read(command: &str) -> crate::support::run::RunOutput {
-    run(&format!("{command} --from - --now {NOW}"))
-        .stdin(list(&stopped_canary()))
-        .output()
+    run(&format!("{command} --from - --now {NOW}")).stdin(list(&stopped_canary())).output()
 }
 
 #[test]
@@ -152,11 +136,7 @@ fn a_stopped_canary_holds_up_no_node_outside_of_it() {
         .collect();
     let [first, second] = ["first", "second"].map(|name| json!({"skyhook": name, "nodes": 6}));
     assert!(blocks.contains(&&json!([first, second])), "{blocks:?}");
-    assert!(
-        blocks
-            .iter()
-            .all(|blocks| !blocks.to_string().contains("third"))
-    );
+    assert!(blocks.iter().all(|blocks| !blocks.to_string().contains("third")));
     for cause in document["causes"].as_array().expect("causes") {
         let explains = cause["explains"].as_array().expect("places").iter();
         let mut nodes = explains.filter_map(|at| {
@@ -194,9 +174,6 @@ fn a_compartment_blocks_only_later_resources_that_share_its_nodes() {
         let codes: BTreeSet<&str> = blockers.iter().map(|finding| finding.rule.code).collect();
         codes
     };
-    assert_eq!(
-        codes("second"),
-        BTreeSet::from(["SKY201", "SKY301", "SKY302"])
-    );
+    assert_eq!(codes("second"), BTreeSet::from(["SKY201", "SKY301", "SKY302"]));
     assert_eq!(codes("third"), BTreeSet::new());
 }

@@ -44,30 +44,18 @@ fn cluster_names_are_offered_with_descriptions() {
             format!("node list {FROM} --skyhook ''"),
             "first\t2/3 nodes complete, erroring\nsecond\t2/3 nodes complete, waiting\n:4\n",
         ),
-        (
-            format!("{FROM} node list --skyhook=s"),
-            "second\t2/3 nodes complete, waiting\n:4\n",
-        ),
+        (format!("{FROM} node list --skyhook=s"), "second\t2/3 nodes complete, waiting\n:4\n"),
         (
             "diagnose stuck --from tests/clusters/deleted-while-paused ''".to_owned(),
             "gpu-tune\t0/3 nodes complete, being deleted, paused\n:4\n",
         ),
-        (
-            format!("node status {FROM} node-1 ''"),
-            "node-2\tfirst erroring, second waiting\nnode-3\n:4\n",
-        ),
+        (format!("node status {FROM} node-1 ''"), "node-2\tfirst erroring, second waiting\nnode-3\n:4\n"),
         (
             format!("diagnose stuck {FROM} --node node-3 --node node-"),
             "node-1\nnode-2\tfirst erroring, second waiting\n:4\n",
         ),
-        (
-            format!("reset second {FROM} --package ''"),
-            "top\t3.0.0\n:4\n",
-        ),
-        (
-            format!("reset {FROM} --package ''"),
-            "base\t1.0.0\ntop\t3.0.0\n:4\n",
-        ),
+        (format!("reset second {FROM} --package ''"), "top\t3.0.0\n:4\n"),
+        (format!("reset {FROM} --package ''"), "base\t1.0.0\ntop\t3.0.0\n:4\n"),
         (format!("update-state {FROM} first base ''"), "1.0.0\n:4\n"),
         (format!("node list {FROM} --skyhook nothing"), ":4\n"),
     ] {
@@ -78,10 +66,7 @@ fn cluster_names_are_offered_with_descriptions() {
 #[test]
 fn commands_and_flags_complete_without_a_cluster() {
     for (words, expected) in [
-        (
-            "nod",
-            "node\tInspect nodes, reset them, or make the operator ignore them\n:4\n",
-        ),
+        ("nod", "node\tInspect nodes, reset them, or make the operator ignore them\n:4\n"),
         (
             "explain migr",
             "migration-hold\tSKY601: An unfinished object of the old API stops the whole new operator.\n:4\n",
@@ -94,10 +79,7 @@ fn commands_and_flags_complete_without_a_cluster() {
             "update-state a b 1 ''",
             "uninstall\nuninstall-interrupt\nupgrade\napply\ninterrupt\npost-interrupt\nconfig\n:4\n",
         ),
-        (
-            "update-state a b 1 apply ''",
-            "complete\nin_progress\nskipped\nerroring\nunknown\n:4\n",
-        ),
+        ("update-state a b 1 apply ''", "complete\nin_progress\nskipped\nerroring\nunknown\n:4\n"),
         ("diagnose --fail-on ''", "error\nwarning\ninfo\nnever\n:4\n"),
         ("reset gpu-tune --dry-run=", "client\nserver\nnone\n:4\n"),
         (
@@ -108,10 +90,7 @@ fn commands_and_flags_complete_without_a_cluster() {
             "rules -o custom",
             "custom-columns=\tHEADING:PATH,…\ncustom-columns-file=\tcolumn headings and paths, in a file\n:6\n",
         ),
-        (
-            "rules --no-h",
-            "--no-headers\tDo not print table headings\n:4\n",
-        ),
+        ("rules --no-h", "--no-headers\tDo not print table headings\n:4\n"),
         // Flags are offered once a dash is typed.
         ("rules ''", ":4\n"),
         ("rules --from ''", ":0\n"),
@@ -159,9 +138,7 @@ fn namespaces_come_from_the_cluster_if_readable() {
     }
     let served = fake.serve();
     let ask = || {
-        let ran = complete("rules -n sky")
-            .kubeconfig(&served.kubeconfig())
-            .output();
+        let ran = complete("rules -n sky").kubeconfig(&served.kubeconfig()).output();
         stdout(ran)
     };
     assert_eq!(ask(), "skyhook\nskyhook-old\n:4\n");
@@ -174,21 +151,12 @@ fn journals_are_offered_newest_first() {
     let dir = tempfile::tempdir().expect("a directory");
     let directory = dir.path().join("kubectl-skyhook/journal");
     std::fs::create_dir_all(&directory).expect("a directory");
-    for id in [
-        "20261119-101112.001-reset-gpu",
-        "20261120-101112.001-pause-gpu",
-    ] {
+    for id in ["20261119-101112.001-reset-gpu", "20261120-101112.001-pause-gpu"] {
         std::fs::write(directory.join(format!("{id}.jsonl")), "").expect("a journal");
     }
     for (words, expected) in [
-        (
-            "undo ''",
-            "20261120-101112.001-pause-gpu\n20261119-101112.001-reset-gpu\n:36\n",
-        ),
-        (
-            "journal show 20261119",
-            "20261119-101112.001-reset-gpu\n:36\n",
-        ),
+        ("undo ''", "20261120-101112.001-pause-gpu\n20261119-101112.001-reset-gpu\n:36\n"),
+        ("journal show 20261119", "20261119-101112.001-reset-gpu\n:36\n"),
         ("undo 2027", ":36\n"),
     ] {
         let ran = complete(words).env("XDG_STATE_HOME", dir.path()).output();
@@ -200,9 +168,7 @@ fn journals_are_offered_newest_first() {
 fn completion_uses_the_connection_flags_on_the_line() {
     let served = clusters::named("two-priorities").served().serve();
     let kubeconfig = served.kubeconfig();
-    let ran = complete("node list --skyhook ''")
-        .kubeconfig(&kubeconfig)
-        .output();
+    let ran = complete("node list --skyhook ''").kubeconfig(&kubeconfig).output();
     let expected = "first\t2/3 nodes complete, erroring\nsecond\t2/3 nodes complete, waiting\n:4\n";
     assert_eq!(stdout(ran), expected);
     let flag = format!("--kubeconfig {} node status ''", kubeconfig.display());
@@ -218,9 +184,7 @@ fn completion_reads_only_node_names() {
         fake.load(node);
     }
     let served = fake.serve();
-    let ran = complete("node status gpu-0000")
-        .kubeconfig(&served.kubeconfig())
-        .output();
+    let ran = complete("node status gpu-0000").kubeconfig(&served.kubeconfig()).output();
     let expected: String = (1..=9).map(|n| format!("gpu-0000{n}\n")).collect();
     assert_eq!(stdout(ran), expected + ":4\n");
     assert_eq!(fake.lines(), ["GET /api/v1/nodes?includeObject=None"]);
@@ -248,10 +212,7 @@ fn unreadable_cluster_gives_an_error_and_no_candidates() {
 #[test]
 fn shell_scripts_get_the_same_candidates() {
     let ask = |shell: &str, words: &str| {
-        let words: Vec<&str> = words
-            .split(' ')
-            .map(|w| if w == "''" { "" } else { w })
-            .collect();
+        let words: Vec<&str> = words.split(' ').map(|w| if w == "''" { "" } else { w }).collect();
         let index = words.len().to_string();
         let line = ["--", "kubectl-skyhook"].into_iter().chain(words);
         let run = Run::new(line)
@@ -266,23 +227,11 @@ fn shell_scripts_get_the_same_candidates() {
             format!("node list {FROM} --skyhook ''"),
             "first\t2/3 nodes complete, erroring\nsecond\t2/3 nodes complete, waiting\n",
         ),
-        (
-            "bash",
-            format!("node list {FROM} --skyhook ''"),
-            "first\nsecond",
-        ),
+        ("bash", format!("node list {FROM} --skyhook ''"), "first\nsecond"),
         ("bash", "node st".to_owned(), "status"),
-        (
-            "bash",
-            "diagnose --fail-on ''".to_owned(),
-            "error\nwarning\ninfo\nnever",
-        ),
+        ("bash", "diagnose --fail-on ''".to_owned(), "error\nwarning\ninfo\nnever"),
         ("bash", "diagnose --fail".to_owned(), "--fail-on"),
-        (
-            "bash",
-            "completion install --dir compl".to_owned(),
-            "completions/",
-        ),
+        ("bash", "completion install --dir compl".to_owned(), "completions/"),
         ("bash", "explain SKY999".to_owned(), ""),
         ("sh", "node ''".to_owned(), ""),
         (

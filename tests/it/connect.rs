@@ -80,7 +80,5 @@ async fn nodes(connected: &Connected) -> Result<Read<usize>, String> {
     let now = || "2026-11-20T12:00:00Z".parse().expect("a time");
     let (client, needs) = (&connected.client, [Source::Nodes]);
     let cluster = load(client, &needs, NodeFields::All, None, None, None, &now).await;
-    cluster
-        .map(|cluster| cluster.source(Source::Nodes))
-        .map_err(|error| error.to_string())
+    cluster.map(|cluster| cluster.source(Source::Nodes)).map_err(|error| error.to_string())
 }

@@ -35,11 +35,7 @@ impl Servers {
         });
         let directory = tempfile::tempdir().expect("a directory");
         std::fs::write(directory.path().join("config"), config.to_string()).expect("a write");
-        Servers {
-            fakes: contexts.into_iter().map(|(_, fake)| fake).collect(),
-            _served: served,
-            directory,
-        }
+        Servers { fakes: contexts.into_iter().map(|(_, fake)| fake).collect(), _served: served, directory }
     }
 
     /// Adds a context whose server refuses connections.
@@ -61,9 +57,7 @@ impl Servers {
     }
 
     fn run(&self, words: &str) -> RunOutput {
-        Run::new(words.split_whitespace())
-            .kubeconfig(&self.kubeconfig())
-            .output()
+        Run::new(words.split_whitespace()).kubeconfig(&self.kubeconfig()).output()
     }
 
     fn time(&self, words: &str) -> Duration {
@@ -122,10 +116,7 @@ fn documents_name_the_context_of_each_item() {
     let items = list["items"].as_array().expect("items");
     let contexts: Vec<&Value> = items.iter().map(|item| &item["context"]).collect();
     assert_eq!(contexts, ["prod-east", "prod-west"]);
-    assert!(
-        items.iter().all(|item| item["name"] == "gpu-tune"),
-        "{list:#}"
-    );
+    assert!(items.iter().all(|item| item["name"] == "gpu-tune"), "{list:#}");
     let contexts = list["contexts"].as_array().expect("contexts");
     let codes: Vec<&Value> = contexts.iter().map(|one| &one["exitCode"]).collect();
     assert_eq!(codes, [0, 0, 1]);
@@ -133,17 +124,13 @@ fn documents_name_the_context_of_each_item() {
     let error = contexts[2]["error"].as_str().expect("an error");
     assert!(error.contains("cannot read"), "{error}");
     // A document that is no list is an item.
-    let diagnosis = servers
-        .run("diagnose stuck -o json --contexts prod-west")
-        .json();
+    let diagnosis = servers.run("diagnose stuck -o json --contexts prod-west").json();
     assert_eq!(diagnosis["items"][0]["context"], "prod-west");
     assert_eq!(diagnosis["items"][0]["kind"], "Diagnosis");
     // So does a list without a kind.
     let nodes = servers.run("node status -o json --contexts prod-*").json();
     let nodes = nodes["items"].as_array().expect("items").iter();
-    let nodes: Vec<String> = nodes
-        .map(|node| format!("{} {}", node["context"], node["nodeName"]))
-        .collect();
+    let nodes: Vec<String> = nodes.map(|node| format!("{} {}", node["context"], node["nodeName"])).collect();
     assert_eq!(
         nodes,
         [
@@ -159,10 +146,7 @@ fn documents_name_the_context_of_each_item() {
     let output = servers.run(&format!("status --contexts prod-* -o {path}"));
     assert_eq!(output.stdout, "prod-east prod-west");
     let names = servers.run("status --contexts prod-* -o name");
-    assert_eq!(
-        names.stdout,
-        "prod-east skyhook/gpu-tune\nprod-west skyhook/gpu-tune\n"
-    );
+    assert_eq!(names.stdout, "prod-east skyhook/gpu-tune\nprod-west skyhook/gpu-tune\n");
 }
 
 /// Findings come before errors, errors before success.
@@ -176,24 +160,14 @@ fn exit_codes_have_an_order() {
         ("stage,prod-east,prod-west", 2),
     ] {
         let output = servers.run(&format!("diagnose stuck --contexts {contexts}"));
-        assert_eq!(
-            output.code,
-            Some(code),
-            "{contexts}: {}",
-            output.transcript()
-        );
+        assert_eq!(output.code, Some(code), "{contexts}: {}", output.transcript());
     }
 }
 
 #[test]
 fn writing_commands_take_one_context() {
     let servers = three();
-    for words in [
-        "pause gpu-tune --yes",
-        "reset gpu-tune --node node-1 --dry-run",
-        "fix",
-        "undo",
-    ] {
+    for words in ["pause gpu-tune --yes", "reset gpu-tune --node node-1 --dry-run", "fix", "undo"] {
         let output = servers.run(&format!("{words} --contexts prod-*"));
         output.expect_code(64);
         output.expect_stderr("takes exactly one context");
@@ -202,18 +176,9 @@ fn writing_commands_take_one_context() {
         assert!(fake.lines().is_empty(), "{:?}", fake.lines());
     }
     for (words, says) in [
-        (
-            "status --contexts prod-* --context stage",
-            "--contexts cannot be used with --context",
-        ),
-        (
-            "status --contexts prod-* --from x",
-            "--contexts cannot be used with --from",
-        ),
-        (
-            "collect -o - --contexts prod-*",
-            "-o - cannot be used with --contexts",
-        ),
+        ("status --contexts prod-* --context stage", "--contexts cannot be used with --context"),
+        ("status --contexts prod-* --from x", "--contexts cannot be used with --from"),
+        ("collect -o - --contexts prod-*", "-o - cannot be used with --contexts"),
     ] {
         let output = servers.run(words);
         output.expect_code(64);
@@ -229,10 +194,7 @@ fn writing_commands_take_one_context() {
 fn each_context_has_a_file_of_its_own() {
     let servers = three();
     let directory = servers.directory.path();
-    for (command, extension) in [
-        ("collect -o", "tar.gz"),
-        ("report --no-logs --output-file", "html"),
-    ] {
+    for (command, extension) in [("collect -o", "tar.gz"), ("report --no-logs --output-file", "html")] {
         let file = directory.join(format!("x.{extension}"));
         let output = servers.run(&format!("{command} {} --contexts prod-*", file.display()));
         output.expect_code(0);

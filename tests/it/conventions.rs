@@ -24,63 +24,29 @@ const USES: &[(&str, &[&str])] = &[
     ("model", &["api", "cluster"]),
     ("view", &["error"]),
     ("plan", &["api", "cluster", "model", "view"]),
-    (
-        "rules",
-        &["api", "cluster", "model", "plan", "redact", "view"],
-    ),
-    (
-        "lint",
-        &[
-            "api",
-            "bounded",
-            "cluster",
-            "error",
-            "model",
-            "reason",
-            "rules",
-            "suggestions",
-            "view",
-        ],
-    ),
+    ("rules", &["api", "cluster", "model", "plan", "redact", "view"]),
+    ("lint", &["api", "bounded", "cluster", "error", "model", "reason", "rules", "suggestions", "view"]),
     ("args", &["api", "redact", "view"]),
-    (
-        "connect",
-        &[
-            "args",
-            "bounded",
-            "error",
-            "reason",
-            "redact",
-            "suggestions",
-        ],
-    ),
-    (
-        "apply",
-        &[
-            "args", "bounded", "connect", "plan", "reason", "redact", "view",
-        ],
-    ),
+    ("connect", &["args", "bounded", "error", "reason", "redact", "suggestions"]),
+    ("apply", &["args", "bounded", "connect", "plan", "reason", "redact", "view"]),
     ("wait", &["api", "cluster", "rules", "view"]),
     ("screen", &["args", "view"]),
     (
         "ctx",
         &[
-            "apply", "args", "bounded", "cluster", "connect", "error", "model", "plan", "reason",
-            "screen", "view", "wait",
+            "apply", "args", "bounded", "cluster", "connect", "error", "model", "plan", "reason", "screen",
+            "view", "wait",
         ],
     ),
     ("program", &[]),
     (
         "commands",
         &[
-            "api", "args", "cluster", "ctx", "error", "lint", "model", "plan", "program", "rules",
-            "view", "wait",
+            "api", "args", "cluster", "ctx", "error", "lint", "model", "plan", "program", "rules", "view",
+            "wait",
         ],
     ),
-    (
-        "cli",
-        &["args", "commands", "ctx", "error", "program", "suggestions"],
-    ),
+    ("cli", &["args", "commands", "ctx", "error", "program", "suggestions"]),
     ("main", &[]),
     ("lib", &[]),
 ];
@@ -177,9 +143,7 @@ fn only_the_api_module_spells_api_groups() {
     check(others.flat_map(|s| {
         let spelled = groups.iter().filter(move |g| s.whole.contains(g.as_str()));
         let place = s.path.clone();
-        spelled
-            .map(move |g| format!("{place} spells {g}; ask the Generation for it"))
-            .collect::<Vec<_>>()
+        spelled.map(move |g| format!("{place} spells {g}; ask the Generation for it")).collect::<Vec<_>>()
     }));
 }
 
@@ -188,15 +152,12 @@ fn uses_of_file<'a>(
     source: &'a Source,
     used: &'a str,
 ) -> impl Iterator<Item = &'static (&'static str, &'static str)> {
-    FILE_USES
-        .iter()
-        .filter(move |(place, module)| source.is_in(place) && *module == used)
+    FILE_USES.iter().filter(move |(place, module)| source.is_in(place) && *module == used)
 }
 
 fn allowed(module: &str) -> &'static [&'static str] {
     let uses = USES.iter().find(|(name, _)| *name == module);
-    uses.unwrap_or_else(|| panic!("say in USES what {module} may use"))
-        .1
+    uses.unwrap_or_else(|| panic!("say in USES what {module} may use")).1
 }
 
 #[test]
@@ -228,9 +189,7 @@ fn exception_lists_have_no_unused_entries() {
             let mut files = all.iter();
             files.any(|(s, uses)| s.module() == *module && uses.contains(used))
         };
-        uses.iter()
-            .filter(move |used| !needed(used))
-            .map(move |used| format!("{module} need not use {used}"))
+        uses.iter().filter(move |used| !needed(used)).map(move |used| format!("{module} need not use {used}"))
     });
     let besides = FILE_USES.iter().filter(|(place, module)| {
         let mut files = all.iter();
@@ -288,9 +247,7 @@ fn modules_have_no_import_cycles() {
         }
         reached
     };
-    let in_circle = graph
-        .keys()
-        .filter(|module| reached(module).contains(module.as_str()));
+    let in_circle = graph.keys().filter(|module| reached(module).contains(module.as_str()));
     check(in_circle.map(|module| format!("{module} leads back to itself")));
 }
 
@@ -304,10 +261,7 @@ fn commands_do_not_import_each_other() {
         let own = command(module);
         let others = named.iter().filter(|named| {
             let theirs = command(named);
-            own.is_some()
-                && theirs.is_some()
-                && own != theirs
-                && theirs.as_deref() != Some("shared")
+            own.is_some() && theirs.is_some() && own != theirs && theirs.as_deref() != Some("shared")
         });
         let wrong: Vec<String> = others.map(|n| format!("{module} imports {n}")).collect();
         wrong
@@ -317,12 +271,10 @@ fn commands_do_not_import_each_other() {
 #[test]
 fn only_edge_modules_do_io() {
     check(sources().flat_map(|s| {
-        let names = EDGES.iter().filter(|(name, edges)| {
-            s.code.contains(name) && !edges.iter().any(|edge| s.is_in(edge))
-        });
-        names
-            .map(|(name, _)| format!("{} is no edge, and names {name}", s.path))
-            .collect::<Vec<_>>()
+        let names = EDGES
+            .iter()
+            .filter(|(name, edges)| s.code.contains(name) && !edges.iter().any(|edge| s.is_in(edge)));
+        names.map(|(name, _)| format!("{} is no edge, and names {name}", s.path)).collect::<Vec<_>>()
     }));
 }
 
@@ -348,21 +300,12 @@ fn modules_have_doc_comments() {
         let is_rule = s.is_in("rules") || s.is_in("lint/rules");
         s.whole.starts_with("//!") || s.is_in("commands") || is_rule || s.code.is_empty()
     };
-    check(
-        sources()
-            .filter(|s| !spoken(s))
-            .map(|s| format!("{} does not say what it is", s.path)),
-    );
+    check(sources().filter(|s| !spoken(s)).map(|s| format!("{} does not say what it is", s.path)));
 }
 
 /// Whether a text contains emoji or an exclamation mark.
 fn shouts(text: &str) -> bool {
-    let emoji = |c: char| {
-        matches!(
-            u32::from(c),
-            0x1F000..|0x2600..=0x27BF| 0x2B00..=0x2BFF | 0xFE0F
-        )
-    };
+    let emoji = |c: char| matches!(u32::from(c), 0x1F000..|0x2600..=0x27BF| 0x2B00..=0x2BFF | 0xFE0F);
     text.replace("!=", "").contains('!') || text.contains(emoji)
 }
 
@@ -400,12 +343,7 @@ fn texts_of(command: &Command, texts: &mut Vec<String>) {
     ];
     let args = command.get_arguments();
     let args = args.flat_map(|arg| [arg.get_help(), arg.get_long_help()]);
-    texts.extend(
-        own.into_iter()
-            .chain(args)
-            .flatten()
-            .map(ToString::to_string),
-    );
+    texts.extend(own.into_iter().chain(args).flatten().map(ToString::to_string));
     for sub in command.get_subcommands() {
         texts_of(sub, texts);
     }
@@ -414,10 +352,7 @@ fn texts_of(command: &Command, texts: &mut Vec<String>) {
 #[test]
 fn help_summaries_have_no_full_stop() {
     fn walk(command: &Command, wrong: &mut Vec<String>) {
-        let about = command
-            .get_about()
-            .map(ToString::to_string)
-            .unwrap_or_default();
+        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
         let capital = about.starts_with(|c: char| c.is_uppercase());
         if about.ends_with('.') || !capital {
             wrong.push(format!("{}: {about:?}", command.get_name()));
@@ -459,11 +394,7 @@ fn examples_parse() {
     texts.extend(rules::ALL.iter().map(|r| r.docs.to_owned()));
     texts.extend(PAGES.map(source::read));
     texts.extend(["krew-manifest.yaml", "CHANGELOG.md"].map(source::read));
-    texts.extend(
-        sources()
-            .filter(|s| !s.is_in("cli/tree.rs"))
-            .flat_map(|s| s.hints()),
-    );
+    texts.extend(sources().filter(|s| !s.is_in("cli/tree.rs")).flat_map(|s| s.hints()));
     check(texts.iter().flat_map(|text| examples::wrong(text)));
 }
 
@@ -471,13 +402,8 @@ fn examples_parse() {
 #[test]
 fn documents_name_existing_files() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    let path =
-        regex::Regex::new(r"`((?:src|tests|docs|\.github)/[A-Za-z0-9_./-]+)`").expect("a pattern");
-    let mut documents = vec![
-        root.join("README.md"),
-        root.join("CONTRIBUTING.md"),
-        root.join("SECURITY.md"),
-    ];
+    let path = regex::Regex::new(r"`((?:src|tests|docs|\.github)/[A-Za-z0-9_./-]+)`").expect("a pattern");
+    let mut documents = vec![root.join("README.md"), root.join("CONTRIBUTING.md"), root.join("SECURITY.md")];
     documents.push(root.join("tests/e2e/README.md"));
     documents.push(root.join("SKILL.md"));
     for directory in ["docs", "docs/codes"] {
@@ -489,8 +415,6 @@ fn documents_name_existing_files() {
         let text = std::fs::read_to_string(document).expect("a document");
         let named = path.captures_iter(&text).map(|found| found[1].to_owned());
         let missing = named.filter(|name| !name.contains("NAME") && !root.join(name).exists());
-        missing
-            .map(|name| format!("{}: {name}", document.display()))
-            .collect::<Vec<_>>()
+        missing.map(|name| format!("{}: {name}", document.display())).collect::<Vec<_>>()
     }));
 }

@@ -17,18 +17,9 @@ fn holders() -> Vec<(&'static str, Value)> {
         ("NVSentinel", annotated("quarantineHealthEvent")),
         ("Kured", annotated("weave.works/kured-reboot-in-progress")),
         ("Medik8s", tainted("medik8s.io/drain")),
-        (
-            "an administrator",
-            tainted("node.kubernetes.io/out-of-service"),
-        ),
-        (
-            "the cloud provider",
-            tainted("node.cloudprovider.kubernetes.io/shutdown"),
-        ),
-        (
-            "the cluster autoscaler",
-            tainted("ToBeDeletedByClusterAutoscaler"),
-        ),
+        ("an administrator", tainted("node.kubernetes.io/out-of-service")),
+        ("the cloud provider", tainted("node.cloudprovider.kubernetes.io/shutdown")),
+        ("the cluster autoscaler", tainted("ToBeDeletedByClusterAutoscaler")),
         ("Karpenter", tainted("karpenter.sh/disrupted")),
         ("someone using kubectl-cordon", by_hand),
     ]
@@ -36,11 +27,7 @@ fn holders() -> Vec<(&'static str, Value)> {
 
 fn mark(cluster: &TestCluster, mark: &Value) {
     let mut node = cluster.node(NODE);
-    for map in [
-        "/metadata/annotations",
-        "/metadata/managedFields",
-        "/spec/taints",
-    ] {
+    for map in ["/metadata/annotations", "/metadata/managedFields", "/spec/taints"] {
         let (Some(more), parent) = (mark.pointer(map), map.rsplit_once('/').expect("two")) else {
             continue;
         };
@@ -101,9 +88,7 @@ fn command(cluster: &TestCluster, words: &str) -> String {
     }
     let journals = cluster.run("journal list -o json").json();
     let items = journals["items"].as_array().cloned().unwrap_or_default();
-    let undo = items
-        .iter()
-        .find(|i| i["id"].as_str().is_some_and(|id| id.contains("undo")));
+    let undo = items.iter().find(|i| i["id"].as_str().is_some_and(|id| id.contains("undo")));
     let id = undo.expect("there was an undo")["id"].clone();
     format!("undo {}", id.as_str().expect("an id"))
 }
@@ -142,9 +127,7 @@ fn force_uncordon_uncordons_a_held_node() {
         let cluster = stage_of();
         mark(&cluster, &holders()[0].1);
         let command = command(&cluster, words);
-        let other = cluster.run(&format!(
-            "{command} --confirm --force-uncordon node-2 --dry-run"
-        ));
+        let other = cluster.run(&format!("{command} --confirm --force-uncordon node-2 --dry-run"));
         assert!(is_cordoned(&cluster), "{words}\n{}", other.transcript());
         let ran = cluster.run(&format!("{command} --confirm --force-uncordon {NODE}"));
         assert!(!is_cordoned(&cluster), "{words}\n{}", ran.transcript());
@@ -172,10 +155,7 @@ fn quarantine_set_after_the_preview_is_respected() {
         let ran = cluster.run("cordon release node-1 --confirm");
         let transcript = ran.transcript();
         assert!(is_cordoned(&cluster), "{request}\n{transcript}");
-        assert!(
-            transcript.contains("cordoned by NVSentinel"),
-            "{request}\n{transcript}"
-        );
+        assert!(transcript.contains("cordoned by NVSentinel"), "{request}\n{transcript}");
     }
 }
 
@@ -193,9 +173,7 @@ fn node_status_names_all_cordon_holders() {
     for named in [0, holders().len() - 1] {
         mark(&cluster, &holders()[named].1);
     }
-    cluster
-        .fake
-        .started(jiff::SignedDuration::from_mins(63 * 60 + 30));
+    cluster.fake.started(jiff::SignedDuration::from_mins(63 * 60 + 30));
     let ran = cluster.run("node status -o wide");
     insta::assert_snapshot!(ran.transcript());
     let rows = cluster.run("node status -o json").json();
@@ -218,18 +196,11 @@ fn release_beside_a_cordon_of_someone_else_is_reported_and_undone() {
     let after = cluster.node(NODE)["metadata"]["annotations"].clone();
     let undo = cluster.run("undo --confirm");
     ran.expect_code(0);
-    ran.expect_stdout(
-        "node/node-1  changed  the node stays cordoned by someone using kubectl-cordon",
-    );
+    ran.expect_stdout("node/node-1  changed  the node stays cordoned by someone using kubectl-cordon");
     ran.expect_stdout("release orphaned cordons on 1 node: 1 changed\n");
     undo.expect_code(0);
     undo.expect_stdout("undo \"release orphaned cordons on 1 node\" (1 change): 1 changed\n");
     assert!(is_cordoned(&cluster));
     assert_ne!(after, before, "{}", ran.transcript());
-    assert_eq!(
-        cluster.node(NODE)["metadata"]["annotations"],
-        before,
-        "{}",
-        undo.transcript()
-    );
+    assert_eq!(cluster.node(NODE)["metadata"]["annotations"], before, "{}", undo.transcript());
 }

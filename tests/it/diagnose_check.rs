@@ -8,10 +8,7 @@ use crate::support::fake_api::{FakeApi, Reply};
 use crate::support::object_builder::NODEWRIGHT;
 use crate::support::run::{Child, RunOutput, run};
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the clock of the program under test"
-)]
+#[expect(clippy::disallowed_methods, reason = "the clock of the program under test")]
 fn now() -> jiff::Timestamp {
     jiff::Timestamp::now()
 }
@@ -40,8 +37,7 @@ fn lease(renewed: jiff::Timestamp) -> Value {
 
 /// The operator's webhook configuration with its Service and endpoints; its certificate expires then.
 fn webhook(end: (i32, u8, u8)) -> Value {
-    let mut params =
-        rcgen::CertificateParams::new(vec!["webhook.example".to_owned()]).expect("a name");
+    let mut params = rcgen::CertificateParams::new(vec!["webhook.example".to_owned()]).expect("a name");
     params.not_after = rcgen::date_time_ymd(end.0, end.1, end.2);
     let key = rcgen::KeyPair::generate().expect("a key");
     let pem = params.self_signed(&key).expect("a certificate").pem();
@@ -72,10 +68,10 @@ fn healthy() -> FakeApi {
     operator["metadata"]["labels"]["app.kubernetes.io/version"] = "v0.20.0".into();
     FakeApi::new()
         .serving(NODEWRIGHT.0)
-        .with(NODEWRIGHT.skyhook(
-            "complete",
-            json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}}),
-        ))
+        .with(
+            NODEWRIGHT
+                .skyhook("complete", json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}})),
+        )
         .with(operator)
         .with(definition(NODEWRIGHT.0.plural()))
         .with(definition("deploymentpolicies"))
@@ -85,9 +81,7 @@ fn healthy() -> FakeApi {
 
 fn check(fake: &FakeApi, words: &str) -> RunOutput {
     let served = fake.serve();
-    run(&format!("diagnose check {words}"))
-        .kubeconfig(&served.kubeconfig())
-        .output()
+    run(&format!("diagnose check {words}")).kubeconfig(&served.kubeconfig()).output()
 }
 
 /// The results of the checks that did not pass.
@@ -97,14 +91,7 @@ fn not_good(ran: &RunOutput) -> Vec<String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     checks
         .filter(|c| c["outcome"] != "good")
-        .map(|c| {
-            format!(
-                "{} {}: {}",
-                text(&c["outcome"]),
-                text(&c["title"]),
-                text(&c["message"])
-            )
-        })
+        .map(|c| format!("{} {}: {}", text(&c["outcome"]), text(&c["title"]), text(&c["message"])))
         .collect()
 }
 
@@ -113,10 +100,7 @@ fn healthy_installation_passes() {
     let ran = check(&healthy(), "");
     let ages = regex::Regex::new(r"renewed \d+s ago").expect("a pattern");
     insta::assert_snapshot!(ages.replace_all(&ran.transcript(), "renewed [age] ago"));
-    assert_eq!(
-        not_good(&check(&healthy(), "-o json")),
-        Vec::<String>::new()
-    );
+    assert_eq!(not_good(&check(&healthy(), "-o json")), Vec::<String>::new());
 }
 
 #[test]
@@ -125,9 +109,7 @@ fn installation_problems_are_reported() {
     let fake = healthy();
     fake.load(lease(old));
     fake.load(webhook((2026, 1, 1)));
-    let mut operator = fake
-        .get("deployments", NODEWRIGHT.namespace(), "operator")
-        .expect("it");
+    let mut operator = fake.get("deployments", NODEWRIGHT.namespace(), "operator").expect("it");
     operator["metadata"]["labels"]["app.kubernetes.io/version"] = "v0.19.0".into();
     fake.load(operator);
     let ran = check(&fake, "-o json");
@@ -141,18 +123,13 @@ fn installation_problems_are_reported() {
     has(
         "warning the operator has the same version as its chart: the image version is v0.20.0, but the chart version is v0.19.0",
     );
-    assert_eq!(
-        (wrong.len(), ran.code, ran.json()["passed"].as_bool()),
-        (4, Some(2), Some(false))
-    );
+    assert_eq!((wrong.len(), ran.code, ran.json()["passed"].as_bool()), (4, Some(2), Some(false)));
 }
 
 #[test]
 fn stopped_operator_is_an_error_with_a_hint() {
     let fake = healthy();
-    let mut operator = fake
-        .get("deployments", NODEWRIGHT.namespace(), "operator")
-        .expect("it");
+    let mut operator = fake.get("deployments", NODEWRIGHT.namespace(), "operator").expect("it");
     operator["status"]["availableReplicas"] = json!(0);
     fake.load(operator);
     let ran = check(&fake, "");
@@ -174,11 +151,7 @@ fn unreadable_sources_are_not_reported_good() {
         let fake = healthy();
         fake.on(pattern).reply(403);
         let ran = check(&fake, "-o json");
-        assert!(
-            not_good(&ran).len() >= least,
-            "{pattern}: {}",
-            ran.transcript()
-        );
+        assert!(not_good(&ran).len() >= least, "{pattern}: {}", ran.transcript());
         assert_eq!(ran.code, Some(1), "{pattern}: {}", ran.transcript());
     }
 }
@@ -193,20 +166,10 @@ fn missing_write_permission_is_a_warning_naming_the_role() {
         let mut checks = json["checks"].as_array().expect("checks").iter();
         let title = "permission to run the commands that change the cluster";
         let found = checks.find(|c| c["title"] == title).expect("the line");
-        format!(
-            "{}: {} | {}",
-            found["outcome"], found["message"], found["hint"]
-        )
+        format!("{}: {} | {}", found["outcome"], found["message"], found["hint"])
     };
     let looks_only = healthy();
-    let resources = [
-        NODEWRIGHT.0.plural(),
-        "deploymentpolicies",
-        "nodes",
-        "pods",
-        "jobs",
-        "configmaps",
-    ];
+    let resources = [NODEWRIGHT.0.plural(), "deploymentpolicies", "nodes", "pods", "jobs", "configmaps"];
     for resource in resources {
         for verb in ["PATCH", "DELETE", "CREATE"] {
             looks_only.on(&format!("{verb} {resource}")).reply(403);
@@ -222,27 +185,15 @@ fn missing_write_permission_is_a_warning_naming_the_role() {
     let fake = healthy();
     assert_eq!(check(&fake, "").code, Some(0));
     let posted = |r: &crate::support::fake_api::Logged| r.method == "POST";
-    let posts: Vec<String> = fake
-        .requests()
-        .into_iter()
-        .filter(posted)
-        .map(|r| r.path)
-        .collect();
-    assert!(
-        posts
-            .iter()
-            .all(|path| path.ends_with("/selfsubjectaccessreviews")),
-        "{posts:?}"
-    );
+    let posts: Vec<String> = fake.requests().into_iter().filter(posted).map(|r| r.path).collect();
+    assert!(posts.iter().all(|path| path.ends_with("/selfsubjectaccessreviews")), "{posts:?}");
     assert!((10..40).contains(&posts.len()), "{}", posts.len());
 }
 
 #[test]
 fn wait_ends_when_healthy_or_at_the_timeout() {
     let fake = healthy();
-    let mut operator = fake
-        .get("deployments", NODEWRIGHT.namespace(), "operator")
-        .expect("it");
+    let mut operator = fake.get("deployments", NODEWRIGHT.namespace(), "operator").expect("it");
     operator["status"]["availableReplicas"] = json!(0);
     fake.load(operator);
     let ran = check(&fake, "--wait --timeout 1s");
@@ -261,11 +212,9 @@ fn checks_impossible_from_files_are_listed() {
 /// A finding that ends every reconcile is an error here, too.
 #[test]
 fn operator_wide_blocker_is_an_error() {
-    for cluster in [
-        "malformed-node-state",
-        "modelled-migration-hold",
-        "nodewright-undying-pod-after-reset-wedged",
-    ] {
+    for cluster in
+        ["malformed-node-state", "modelled-migration-hold", "nodewright-undying-pod-after-reset-wedged"]
+    {
         let captured = clusters::named(cluster);
         let ran = run(&format!("diagnose check --from {}", captured.path())).output();
         insta::assert_snapshot!(format!("check_{cluster}"), ran.transcript());

@@ -48,10 +48,8 @@ fn at_work(node: &str) -> PackageRun<'_> {
 
 /// A rollout of ten nodes, two at a time by policy; the node asked about is the last but one.
 fn queue() -> Value {
-    let mut skyhook = NODEWRIGHT.skyhook(
-        "in_progress",
-        json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}}),
-    );
+    let mut skyhook = NODEWRIGHT
+        .skyhook("in_progress", json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}}));
     skyhook["spec"]["deploymentPolicy"] = "slow".into();
     skyhook["status"]["nodePriority"] =
         json!({"gpu-01": "2026-11-20T11:50:00Z", "gpu-02": "2026-11-20T11:50:00Z"});
@@ -84,13 +82,9 @@ fn no_pods() -> Value {
 
 #[test]
 fn queued_node_is_not_stuck() {
-    let ran = run("diagnose node gpu-09 --from -")
-        .stdin(queue().to_string())
-        .output();
+    let ran = run("diagnose node gpu-09 --from -").stdin(queue().to_string()).output();
     insta::assert_snapshot!(ran.transcript());
-    let ran = run("diagnose node gpu-09 -o json --from -")
-        .stdin(queue().to_string())
-        .output();
+    let ran = run("diagnose node gpu-09 -o json --from -").stdin(queue().to_string()).output();
     let json = ran.json();
     assert_eq!((&json["state"], ran.code), (&json!("Waiting"), Some(0)));
     let because = json["skyhooks"][0]["reason"].as_str().expect("a sentence");
@@ -106,42 +100,12 @@ fn nodes_at_once_are_those_of_the_strategy() {
     // In progress there, the strategy, the column of `status` and its JSON, and the sentence of `diagnose node`.
     for (in_progress, strategy, column, number, says) in [
         (2, Value::Null, "2", json!(2), batch_of_two),
-        (
-            2,
-            json!({"fixed": {"initialBatch": 5}}),
-            "5",
-            json!(5),
-            ", whose next batch has 5 nodes; ",
-        ),
-        (
-            1,
-            json!({"fixed": {"initialBatch": 1}}),
-            "1",
-            json!(1),
-            ", whose next batch has 1 node; ",
-        ),
-        (
-            2,
-            linear,
-            "grows",
-            Value::Null,
-            ", whose next batch has 3 nodes; ",
-        ),
-        (
-            2,
-            exponential,
-            "grows",
-            Value::Null,
-            ", whose next batch has 4 nodes; ",
-        ),
+        (2, json!({"fixed": {"initialBatch": 5}}), "5", json!(5), ", whose next batch has 5 nodes; "),
+        (1, json!({"fixed": {"initialBatch": 1}}), "1", json!(1), ", whose next batch has 1 node; "),
+        (2, linear, "grows", Value::Null, ", whose next batch has 3 nodes; "),
+        (2, exponential, "grows", Value::Null, ", whose next batch has 4 nodes; "),
         // All nodes are taken up by another version, in no batch.
-        (
-            2,
-            json!({"fixed": {"initialBatch": 1}}),
-            "unknown",
-            Value::Null,
-            ", whose next batch has 1 node; ",
-        ),
+        (2, json!({"fixed": {"initialBatch": 1}}), "unknown", Value::Null, ", whose next batch has 1 node; "),
     ] {
         let mut cluster = queue();
         let items = cluster["items"].as_array_mut().expect("items");
@@ -153,30 +117,16 @@ fn nodes_at_once_are_those_of_the_strategy() {
     let mut cluster = queue();
     let items = cluster["items"].as_array_mut().expect("items");
     items.remove(1);
-    at_once_is(
-        &cluster,
-        &Value::Null,
-        "unknown",
-        &Value::Null,
-        "deployment policies were not read",
-    );
+    at_once_is(&cluster, &Value::Null, "unknown", &Value::Null, "deployment policies were not read");
 }
 
 fn at_once_is(cluster: &Value, strategy: &Value, column: &str, number: &Value, says: &str) {
     let on = |line: &str| run(line).stdin(cluster.to_string()).output();
     let status = on("status gpu --from -");
     let row = |cells: &[&str]| {
-        status.stdout.lines().any(|line| {
-            line.split_whitespace()
-                .take(cells.len())
-                .eq(cells.iter().copied())
-        })
+        status.stdout.lines().any(|line| line.split_whitespace().take(cells.len()).eq(cells.iter().copied()))
     };
-    assert!(
-        row(&["(default)", "0", "0/10", column, "0", "running"]),
-        "{strategy}: {}",
-        status.stdout
-    );
+    assert!(row(&["(default)", "0", "0/10", column, "0", "running"]), "{strategy}: {}", status.stdout);
     let document = on("status -o json --from -").json();
     let compartment = &document["items"][0]["compartments"][0];
     assert_eq!(&compartment["atOnce"], number, "{strategy}");
@@ -195,9 +145,7 @@ fn node_waiting_for_its_batch_names_the_node_that_holds_it() {
         let entries = ["driver|1.0.0 apply erroring"];
         items.push(NODEWRIGHT.node(&format!("gpu-{n:02}"), "erroring", &entries));
     }
-    let ran = run("diagnose node gpu-09 --from -")
-        .stdin(cluster.to_string())
-        .output();
+    let ran = run("diagnose node gpu-09 --from -").stdin(cluster.to_string()).output();
     ran.expect_no_stdout("nothing is wrong");
     insta::assert_snapshot!(ran.transcript());
 }
@@ -240,13 +188,8 @@ fn interrupt_that_waits_for_another_pod_names_it() {
     let pod = pod.to_string().replace("gpu", "other");
     let pod: Value = serde_json::from_str(&pod).expect("a pod");
     let entries = ["driver|1.0.0 config complete"];
-    let items = json!([
-        skyhook,
-        other,
-        pod,
-        SKYHOOK.node("node-1", "in_progress", &entries),
-        SKYHOOK.operator()
-    ]);
+    let items =
+        json!([skyhook, other, pod, SKYHOOK.node("node-1", "in_progress", &entries), SKYHOOK.operator()]);
     let ran = run("diagnose node node-1 --from -")
         .stdin(json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string())
         .output();
@@ -260,25 +203,15 @@ fn interrupt_that_waits_for_another_pod_names_it() {
 fn node_with_error_findings_is_never_fine() {
     for captured in clusters::all() {
         let from = captured.path();
-        let report = run(&format!("diagnose stuck -o json --from {from}"))
-            .output()
-            .json();
+        let report = run(&format!("diagnose stuck -o json --from {from}")).output().json();
         let findings = report["findings"].as_array().expect("findings");
         let errors = findings.iter().filter(|f| f["severity"] == "error");
-        let mut nodes: Vec<&str> = errors
-            .filter_map(|f| f["subject"]["node"].as_str())
-            .collect();
+        let mut nodes: Vec<&str> = errors.filter_map(|f| f["subject"]["node"].as_str()).collect();
         nodes.sort_unstable();
         nodes.dedup();
         for node in nodes {
             let ran = run(&format!("diagnose node {node} -o json --from {from}")).output();
-            assert_eq!(
-                ran.code,
-                Some(2),
-                "{}: {node}\n{}",
-                captured.name,
-                ran.transcript()
-            );
+            assert_eq!(ran.code, Some(2), "{}: {node}\n{}", captured.name, ran.transcript());
         }
     }
 }
@@ -287,8 +220,7 @@ fn node_with_error_findings_is_never_fine() {
 fn not_ready(mut node: Value, since: &str) -> Value {
     node["status"]["conditions"][0] =
         json!({"type": "Ready", "status": "Unknown", "lastTransitionTime": since});
-    node["spec"]["taints"] =
-        json!([{"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}]);
+    node["spec"]["taints"] = json!([{"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}]);
     node
 }
 
@@ -298,11 +230,9 @@ fn list(items: Vec<Value>) -> String {
 
 /// The standing of a node, that of its first incomplete custom resource, and the exit code.
 fn standing(node: &str, cluster: &str) -> (String, String, Option<i32>) {
-    let ran = run(&format!(
-        "diagnose node {node} -o json --now 2026-11-20T12:00:00Z --from -"
-    ))
-    .stdin(cluster.to_owned())
-    .output();
+    let ran = run(&format!("diagnose node {node} -o json --now 2026-11-20T12:00:00Z --from -"))
+        .stdin(cluster.to_owned())
+        .output();
     let json = ran.json();
     let links = json["skyhooks"].as_array().expect("custom resources");
     let open = links.iter().find(|link| link["state"] != "Complete");
@@ -322,27 +252,17 @@ fn rebooting_or_joining_node_is_not_stuck() {
     let rebooting = json!({"driver": {
         "version": "1.0.0", "image": "example.com/driver", "interrupt": {"type": "reboot"},
     }});
-    let interrupt = PackageRun {
-        stage: "interrupt",
-        interrupt: true,
-        ..at_work("gpu-01")
-    };
+    let interrupt = PackageRun { stage: "interrupt", interrupt: true, ..at_work("gpu-01") };
     let mut tainted = NODEWRIGHT.node("gpu-04", "blocked", &[]);
     tainted["spec"]["taints"] = json!([{"key": "example.com/reserved", "effect": "NoSchedule"}]);
     let entry = ["driver|1.0.0 interrupt in_progress"];
     let cluster = list(vec![
         NODEWRIGHT.skyhook("in_progress", rebooting),
         NODEWRIGHT.operator(),
-        not_ready(
-            NODEWRIGHT.node("gpu-01", "in_progress", &entry),
-            "2026-11-20T11:57:00Z",
-        ),
+        not_ready(NODEWRIGHT.node("gpu-01", "in_progress", &entry), "2026-11-20T11:57:00Z"),
         NODEWRIGHT.job(&interrupt, json!({"active": 1})),
         not_ready(NODEWRIGHT.node("gpu-02", "", &[]), "2026-11-20T11:59:59Z"),
-        not_ready(
-            NODEWRIGHT.node("gpu-03", "blocked", &[]),
-            "2026-11-20T10:00:00Z",
-        ),
+        not_ready(NODEWRIGHT.node("gpu-03", "blocked", &[]), "2026-11-20T10:00:00Z"),
         tainted,
     ]);
     assert_eq!(standing("gpu-01", &cluster), stands("Running", 0));
@@ -363,10 +283,7 @@ fn stopped_compartment_does_not_affect_other_compartments() {
     }]);
     items.retain(|o| o["metadata"]["name"] != "gpu-07" && o["metadata"]["name"] != "gpu-08");
     let failed = ["driver|1.0.0 apply erroring"];
-    for (name, status, entries) in [
-        ("gpu-07", "erroring", &failed[..]),
-        ("gpu-08", "waiting", &[]),
-    ] {
+    for (name, status, entries) in [("gpu-07", "erroring", &failed[..]), ("gpu-08", "waiting", &[])] {
         let mut node = NODEWRIGHT.node(name, status, entries);
         node["metadata"]["labels"] = json!({"ring": "canary"});
         items.push(node);
@@ -430,21 +347,13 @@ fn blocker_of_an_earlier_custom_resource_blocks_its_dependents() {
 /// The deadline deletes the interrupt's pod with its restart count; the node state keeps the count.
 #[test]
 fn interrupt_attempts_are_counted_without_a_pod() {
-    let interrupt = PackageRun {
-        stage: "interrupt",
-        interrupt: true,
-        ..at_work("gpu-01")
-    };
+    let interrupt = PackageRun { stage: "interrupt", interrupt: true, ..at_work("gpu-01") };
     let failed = json!({"failed": 1, "conditions": [
         {"type": "Failed", "status": "True", "reason": "DeadlineExceeded"},
     ]});
     let mut node = NODEWRIGHT.node("gpu-01", "erroring", &["driver|1.0.0 interrupt erroring"]);
     let state = &mut node["metadata"]["annotations"][keys::node_state(NODEWRIGHT.0, "gpu")];
-    *state = state
-        .as_str()
-        .expect("a node state")
-        .replace("\"stage\"", "\"restarts\":10,\"stage\"")
-        .into();
+    *state = state.as_str().expect("a node state").replace("\"stage\"", "\"restarts\":10,\"stage\"").into();
     let package = json!({"driver": {
         "version": "1.0.0", "image": "example.com/driver", "interrupt": {"type": "reboot"},
     }});
@@ -461,10 +370,9 @@ fn interrupt_attempts_are_counted_without_a_pod() {
 /// Without the custom resources it is unknown what the node waits for.
 #[test]
 fn unreadable_custom_resources_are_not_reported_complete() {
-    let list = json!({"apiVersion": "v1", "kind": "List", "items": [NODEWRIGHT.node("gpu-01", "waiting", &[])]});
-    let ran = run("diagnose node gpu-01 --from -")
-        .stdin(list.to_string())
-        .output();
+    let list =
+        json!({"apiVersion": "v1", "kind": "List", "items": [NODEWRIGHT.node("gpu-01", "waiting", &[])]});
+    let ran = run("diagnose node gpu-01 --from -").stdin(list.to_string()).output();
     ran.expect_code(1);
     assert_eq!(
         ran.stdout,
@@ -475,9 +383,7 @@ fn unreadable_custom_resources_are_not_reported_complete() {
     let fake = clusters::named("complete").served();
     fake.on("LIST pods").reply(403);
     let served = fake.serve();
-    let ran = run("diagnose node node-1")
-        .kubeconfig(&served.kubeconfig())
-        .output();
+    let ran = run("diagnose node node-1").kubeconfig(&served.kubeconfig()).output();
     ran.expect_code(1);
     ran.expect_no_stdout("node-1: done");
 }
@@ -495,15 +401,9 @@ fn node_behind_a_paused_custom_resource_suggests_resume() {
     let mut first = named("first", 10);
     first["metadata"]["annotations"] = json!({ApiFlavor::NodeWright.key("pause"): "true"});
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "gpu-1"}});
-    let list =
-        json!({"apiVersion": "v1", "kind": "List", "items": [first, named("second", 20), node]});
-    let ran = run("diagnose node gpu-1 --from -")
-        .stdin(list.to_string())
-        .output();
-    let (findings, next) = ran
-        .stdout
-        .split_once("what to do next")
-        .expect("what to do");
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": [first, named("second", 20), node]});
+    let ran = run("diagnose node gpu-1 --from -").stdin(list.to_string()).output();
+    let (findings, next) = ran.stdout.split_once("what to do next").expect("what to do");
     assert!(findings.contains("- SKY308 paused"), "{}", ran.transcript());
     assert!(next.contains("\n1. Resume it"), "{}", ran.transcript());
 }
@@ -519,9 +419,7 @@ fn unreadable_pods_are_not_reported_fine() {
             NODEWRIGHT.node("gpu-01", "in_progress", &["driver|1.0.0 apply in_progress"]),
         ]
     };
-    let ran = run("diagnose node gpu-01 --from -")
-        .stdin(list(cluster()))
-        .output();
+    let ran = run("diagnose node gpu-01 --from -").stdin(list(cluster())).output();
     ran.expect_no_stdout("nothing is wrong");
     ran.expect_no_stdout("Nothing to do");
     ran.expect_stdout("No problem was found, but the input has no package pods or jobs");
@@ -531,9 +429,7 @@ fn unreadable_pods_are_not_reported_fine() {
     }
     fake.on("LIST pods").reply(403);
     let served = fake.serve();
-    let ran = run("diagnose node gpu-01")
-        .kubeconfig(&served.kubeconfig())
-        .output();
+    let ran = run("diagnose node gpu-01").kubeconfig(&served.kubeconfig()).output();
     ran.expect_code(1);
     ran.expect_no_stdout("nothing is wrong");
     ran.expect_no_stdout("Nothing to do");
@@ -557,11 +453,9 @@ fn pod_that_the_kubelet_has_not_acknowledged_does_not_run() {
     };
     let cluster = cluster("in_progress", &["driver|1.0.0 apply in_progress"]);
     let at = |time: &str| {
-        run(&format!(
-            "diagnose node gpu-01 --now 2026-11-20T{time}Z --from -"
-        ))
-        .stdin(cluster.clone())
-        .output()
+        run(&format!("diagnose node gpu-01 --now 2026-11-20T{time}Z --from -"))
+            .stdin(cluster.clone())
+            .output()
     };
     // Created at 11:55: below ten minutes no rule reports it.
     let ran = at("12:02:00");
@@ -569,9 +463,7 @@ fn pod_that_the_kubelet_has_not_acknowledged_does_not_run() {
     ran.expect_stdout(
         "pod/nodewright/driver-1 was assigned to the node 7m ago, but the kubelet has not started it",
     );
-    ran.expect_stdout(
-        "in progress: at stage apply, pod assigned 7m ago but not started by the kubelet",
-    );
+    ran.expect_stdout("in progress: at stage apply, pod assigned 7m ago but not started by the kubelet");
     let ran = at("12:10:00");
     ran.expect_stdout("SKY205");
     ran.expect_no_stdout("for 15m");
@@ -597,21 +489,10 @@ fn blocked_reconciles_are_mentioned_once() {
             "\n  the node state of skyhook/gpu on node/broken cannot be read\n",
         ),
     ] {
-        let ran = run(&format!(
-            "diagnose node {node} --from tests/rules/{fixture}.yaml"
-        ))
-        .output();
+        let ran = run(&format!("diagnose node {node} --from tests/rules/{fixture}.yaml")).output();
         ran.expect_stdout(says);
-        let first = ran
-            .stdout
-            .split("findings, causes first")
-            .next()
-            .unwrap_or_default();
-        assert!(
-            first.matches("every reconcile").count() <= 1,
-            "{}",
-            ran.transcript()
-        );
+        let first = ran.stdout.split("findings, causes first").next().unwrap_or_default();
+        assert!(first.matches("every reconcile").count() <= 1, "{}", ran.transcript());
     }
 }
 
@@ -649,7 +530,9 @@ fn errors_on_other_nodes_are_mentioned_where_nothing_is_to_do() {
 fn done_node_that_is_still_cordoned_says_so() {
     let ran = node("v0.17-rough-reboot", "node-3");
     ran.expect_code(0);
-    ran.expect_stdout("all of its packages are done, but the operator has not removed its cordon from the node yet");
+    ran.expect_stdout(
+        "all of its packages are done, but the operator has not removed its cordon from the node yet",
+    );
     let ran = node("v0.17-rough-reboot", "node-2");
     ran.expect_no_stdout("cordon");
 }

@@ -41,8 +41,7 @@ fn the_document_names_nodes_and_values() {
 
 #[test]
 fn a_capture_is_compared_with_the_input() {
-    let [old, new] =
-        ["in-progress", "apply-erroring"].map(|n| clusters::named(n).path().to_owned());
+    let [old, new] = ["in-progress", "apply-erroring"].map(|n| clusters::named(n).path().to_owned());
     let of_flag = run(&format!("diff {old} --from {new}")).output();
     of_flag.expect_code(2);
     let both = run(&format!("diff {old} {new} --from {new}")).output();

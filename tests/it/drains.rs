@@ -26,7 +26,8 @@ fn draining_since(start: &str) -> Vec<Value> {
     let mut skyhook = NODEWRIGHT.skyhook("in_progress", packages);
     skyhook["status"]["nodePriority"] = json!({"gpu-1": start});
     // No package runs, and another workload is elsewhere.
-    let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "backup", "namespace": "ops"}});
+    let job =
+        json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "backup", "namespace": "ops"}});
     let far = pod("web-far", "cpu-1", json!({"namespace": "ops"}), json!({}));
     vec![skyhook, node, NODEWRIGHT.operator(), job, far]
 }
@@ -78,16 +79,9 @@ fn with(mut items: Vec<Value>, more: impl IntoIterator<Item = Value>) -> Vec<Val
 /// The output of each reading command over these objects.
 fn transcript(items: &[Value]) -> String {
     let list = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
-    let commands = [
-        "diagnose stuck",
-        "diagnose node gpu-1",
-        "status",
-        "node status",
-    ];
+    let commands = ["diagnose stuck", "diagnose node gpu-1", "status", "node status"];
     let ran = commands.map(|command| {
-        let ran = run(&format!("{command} --from - --now {NOW}"))
-            .stdin(list.as_str())
-            .output();
+        let ran = run(&format!("{command} --from - --now {NOW}")).stdin(list.as_str()).output();
         ran.transcript()
     });
     ran.join("\n")
@@ -95,8 +89,7 @@ fn transcript(items: &[Value]) -> String {
 
 /// One pod in its grace period.
 fn normal() -> Vec<Value> {
-    let terminating =
-        json!({"deletionTimestamp": "2026-11-20T11:59:30Z", "deletionGracePeriodSeconds": 30});
+    let terminating = json!({"deletionTimestamp": "2026-11-20T11:59:30Z", "deletionGracePeriodSeconds": 30});
     let leaving = pod("web-1", "gpu-1", terminating, json!({}));
     with(
         draining_since("2026-11-20T11:57:00Z"),
@@ -108,10 +101,7 @@ fn normal() -> Vec<Value> {
 fn a_normal_drain_is_no_finding_and_says_what_it_waits_for() {
     let transcript = transcript(&normal());
     insta::assert_snapshot!(&transcript);
-    assert!(
-        !transcript.contains("SKY222") && !transcript.contains("SKY401 "),
-        "{transcript}"
-    );
+    assert!(!transcript.contains("SKY222") && !transcript.contains("SKY401 "), "{transcript}");
 }
 
 #[test]
@@ -121,10 +111,7 @@ fn two_budgets_on_one_pod_are_both_named() {
         budget("front", json!({"tier": "front"}), allows_one()),
     ];
     let here = pod("web-1", "gpu-1", json!({}), json!({}));
-    let items = with(
-        with(draining_since("2026-11-20T10:40:00Z"), [here]),
-        budgets,
-    );
+    let items = with(with(draining_since("2026-11-20T10:40:00Z"), [here]), budgets);
     insta::assert_snapshot!(transcript(&items));
 }
 
@@ -134,13 +121,11 @@ fn a_budget_protects_pods_that_are_not_ready() {
         "lastTransitionTime": "2026-11-20T02:00:00Z"}]);
     let status = json!({"observedGeneration": 1, "disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 1,
         "expectedPods": 2, "conditions": condition});
-    let unready = json!({"conditions": [{"type": "Ready", "status": "False", "reason": "ContainersNotReady"}]});
+    let unready =
+        json!({"conditions": [{"type": "Ready", "status": "False", "reason": "ContainersNotReady"}]});
     let here = pod("web-1", "gpu-1", json!({}), unready);
     let start = draining_since("2026-11-20T08:40:00Z");
-    let items = with(
-        start,
-        [here, budget("web", json!({"app": "web"}), status.clone())],
-    );
+    let items = with(start, [here, budget("web", json!({"app": "web"}), status.clone())]);
     insta::assert_snapshot!(transcript(&items));
     // A budget that spares only healthy pods is not in the way.
     let mut spares = budget("web", json!({"app": "web"}), status);
@@ -155,10 +140,7 @@ fn a_budget_protects_pods_that_are_not_ready() {
 fn a_webhook_that_refuses_evictions_is_named() {
     let here = pod("vm-1", "gpu-1", json!({}), json!({}));
     let far = budget("other", json!({"app": "other"}), allows_one());
-    let items = with(
-        draining_since("2026-11-20T09:30:00Z"),
-        [here, far, webhook()],
-    );
+    let items = with(draining_since("2026-11-20T09:30:00Z"), [here, far, webhook()]);
     insta::assert_snapshot!(transcript(&items));
 }
 
@@ -172,20 +154,11 @@ fn a_refusal_that_an_event_quotes_is_repeated() {
         "message": "error evicting pod [shop:vm-1]: admission webhook \"evictions.vm.example\" denied the request: not migratable",
         "lastTimestamp": "2026-11-20T11:59:00Z",
     });
-    let items = with(
-        draining_since("2026-11-20T09:30:00Z"),
-        [here, far, webhook(), event],
-    );
+    let items = with(draining_since("2026-11-20T09:30:00Z"), [here, far, webhook(), event]);
     let list = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
-    let ran = run(&format!(
-        "diagnose stuck --rule SKY401 --from - --now {NOW}"
-    ))
-    .stdin(list)
-    .output();
+    let ran = run(&format!("diagnose stuck --rule SKY401 --from - --now {NOW}")).stdin(list).output();
     ran.expect_code(2);
-    ran.expect_stdout(
-        "pod shop/vm-1 is not evicted: error evicting pod [shop:vm-1]: admission webhook",
-    );
+    ran.expect_stdout("pod shop/vm-1 is not evicted: error evicting pod [shop:vm-1]: admission webhook");
     ran.expect_stdout("denied the request: not migratable");
 }
 
@@ -197,25 +170,14 @@ fn a_pod_that_does_not_end_is_named_from_the_start() {
     };
     let far = || budget("other", json!({"app": "other"}), allows_one());
     let start = draining_since("2026-11-20T11:59:40Z");
-    insta::assert_snapshot!(transcript(&with(
-        start,
-        [leaving("2026-11-20T11:59:48Z"), far()]
-    )));
+    insta::assert_snapshot!(transcript(&with(start, [leaving("2026-11-20T11:59:48Z"), far()])));
     // After two minutes it is a warning, after ten an error.
-    for (end, code, found) in [
-        ("2026-11-20T11:57:00Z", 0, "warning SKY401"),
-        ("2026-11-20T11:49:00Z", 2, "error SKY401"),
-    ] {
-        let items = with(
-            draining_since("2026-11-20T11:48:00Z"),
-            [leaving(end), far()],
-        );
+    for (end, code, found) in
+        [("2026-11-20T11:57:00Z", 0, "warning SKY401"), ("2026-11-20T11:49:00Z", 2, "error SKY401")]
+    {
+        let items = with(draining_since("2026-11-20T11:48:00Z"), [leaving(end), far()]);
         let list = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
-        let ran = run(&format!(
-            "diagnose stuck --rule SKY401 --from - --now {NOW}"
-        ))
-        .stdin(list)
-        .output();
+        let ran = run(&format!("diagnose stuck --rule SKY401 --from - --now {NOW}")).stdin(list).output();
         ran.expect_code(code);
         ran.expect_stdout(found);
         ran.expect_stdout("pod shop/web-1 was evicted but does not terminate");
@@ -229,10 +191,7 @@ fn served(items: Vec<Value>) -> FakeApi {
     fake
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the clock of the program under test"
-)]
+#[expect(clippy::disallowed_methods, reason = "the clock of the program under test")]
 fn minutes_ago(minutes: i64) -> String {
     let at = Timestamp::now() - SignedDuration::from_mins(minutes);
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
@@ -243,9 +202,7 @@ fn wait_says_what_a_drain_waits_for_and_ends_where_it_is_refused() {
     let here = || pod("web-1", "gpu-1", json!({}), json!({}));
     let fake = served(with(draining_since(&minutes_ago(20)), [here()]));
     let kubeconfig = fake.serve();
-    let ran = run("wait gpu --timeout 300ms")
-        .kubeconfig(&kubeconfig.kubeconfig())
-        .output();
+    let ran = run("wait gpu --timeout 300ms").kubeconfig(&kubeconfig.kubeconfig()).output();
     assert_eq!(
         ran.parts(),
         (
@@ -259,32 +216,20 @@ fn wait_says_what_a_drain_waits_for_and_ends_where_it_is_refused() {
         budget("web", json!({"app": "web"}), allows_one()),
         budget("front", json!({"tier": "front"}), allows_one()),
     ];
-    let fake = served(with(
-        with(draining_since(&minutes_ago(40)), [here()]),
-        budgets,
-    ));
+    let fake = served(with(with(draining_since(&minutes_ago(40)), [here()]), budgets));
     let kubeconfig = fake.serve();
-    let ran = run("wait gpu --timeout 20s")
-        .kubeconfig(&kubeconfig.kubeconfig())
-        .output();
+    let ran = run("wait gpu --timeout 20s").kubeconfig(&kubeconfig.kubeconfig()).output();
     ran.expect_code(2);
-    ran.expect_stdout(
-        "pod shop/web-1 is selected by 2 PodDisruptionBudgets (shop/front and shop/web)",
-    );
+    ran.expect_stdout("pod shop/web-1 is selected by 2 PodDisruptionBudgets (shop/front and shop/web)");
 }
 
 #[test]
 fn evictions_webhooks_are_read_from_a_server() {
     let far = budget("other", json!({"app": "other"}), allows_one());
     let here = pod("vm-1", "gpu-1", json!({}), json!({}));
-    let fake = served(with(
-        draining_since("2026-11-20T09:30:00Z"),
-        [here, far, webhook()],
-    ));
+    let fake = served(with(draining_since("2026-11-20T09:30:00Z"), [here, far, webhook()]));
     let kubeconfig = fake.serve();
-    let ran = run("diagnose stuck --rule SKY401")
-        .kubeconfig(&kubeconfig.kubeconfig())
-        .output();
+    let ran = run("diagnose stuck --rule SKY401").kubeconfig(&kubeconfig.kubeconfig()).output();
     ran.expect_code(2);
     ran.expect_stdout("admission webhook evictions.vm.example can refuse evictions");
 }

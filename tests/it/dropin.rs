@@ -106,10 +106,7 @@ fn driver() -> Value {
 
 /// A server with a complete custom resource, so that nothing waits for the operator.
 fn complete_cluster(packages: Value) -> FakeApi {
-    FakeApi::new()
-        .serving(SKYHOOK.0)
-        .with(SKYHOOK.skyhook("complete", packages))
-        .with(SKYHOOK.operator())
+    FakeApi::new().serving(SKYHOOK.0).with(SKYHOOK.skyhook("complete", packages)).with(SKYHOOK.operator())
 }
 
 /// A node with every key that the operator writes for a custom resource.
@@ -126,10 +123,8 @@ fn binary_works_under_any_name() {
     for name in ["skyhook", "skyhook-cli", "kubectl-skyhook"] {
         let link = directory.path().join(name);
         std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_kubectl-skyhook"), &link).expect("a link");
-        let output = std::process::Command::new(&link)
-            .args(["version", "--client-only"])
-            .output()
-            .expect("it starts");
+        let output =
+            std::process::Command::new(&link).args(["version", "--client-only"]).output().expect("it starts");
         let plain = run("version --client-only").output();
         assert_eq!(String::from_utf8_lossy(&output.stdout), plain.stdout);
         assert_eq!(output.status.code(), Some(0));

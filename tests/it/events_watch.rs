@@ -23,18 +23,13 @@ fn cluster() -> FakeApi {
 
 fn watch(fake: &FakeApi, words: &str, child: &Child) -> RunOutput {
     let served = fake.serve();
-    run(&format!("events -w {words}"))
-        .kubeconfig(&served.kubeconfig())
-        .child(child)
-        .output()
+    run(&format!("events -w {words}")).kubeconfig(&served.kubeconfig()).child(child).output()
 }
 
 #[test]
 fn a_pipe_gets_a_line_per_count_until_interrupted() {
     let fake = cluster();
-    fake.on("LIST events")
-        .nth(2)
-        .after(|it| it.store.load(event(3)));
+    fake.on("LIST events").nth(2).after(|it| it.store.load(event(3)));
     let child = Child::default();
     fake.on("LIST events").nth(6).after(child.interrupt());
     let ran = watch(&fake, "gpu", &child);
@@ -55,21 +50,13 @@ fn a_timeout_ends_with_5() {
     let ran = watch(&cluster(), "--timeout 1s", &Child::default());
     assert_eq!(
         ran.parts(),
-        (
-            "10:00:01 1 Failed package driver of gpu fails\n",
-            "error: timed out after 1s\n",
-            Some(5)
-        )
+        ("10:00:01 1 Failed package driver of gpu fails\n", "error: timed out after 1s\n", Some(5))
     );
 }
 
 #[test]
 fn files_and_documents_are_refused() {
-    for words in [
-        "events -w --from tests/clusters/complete",
-        "events -w -o json",
-        "events --timeout 1s",
-    ] {
+    for words in ["events -w --from tests/clusters/complete", "events -w -o json", "events --timeout 1s"] {
         let ran = run(words).output();
         assert_eq!((ran.stdout.as_str(), ran.code), ("", Some(64)), "{words}");
     }

@@ -96,18 +96,14 @@ fn error<T>(problem: Problem) -> Result<T, (u16, String, String)> {
 async fn names(fake: &FakeApi, path: &str) -> Vec<String> {
     let list = get(fake, path).await;
     let items = list["items"].as_array().expect("items").iter();
-    items
-        .map(|i| i["metadata"]["name"].as_str().expect("a name").to_owned())
-        .collect()
+    items.map(|i| i["metadata"]["name"].as_str().expect("a name").to_owned()).collect()
 }
 
 #[tokio::test]
 async fn merge_patch_removes_nulls_and_bumps_the_version() {
     let fake = node();
     let body = json!({"metadata": {"annotations": {"a": null, "c": "3"}}});
-    let node = patch(&fake, NODE, MERGE, body)
-        .await
-        .expect("a patched node");
+    let node = patch(&fake, NODE, MERGE, body).await.expect("a patched node");
     assert_eq!(node["metadata"]["annotations"], json!({"b": "2", "c": "3"}));
     assert_eq!(node["metadata"]["resourceVersion"], "8");
     assert_eq!(get(&fake, NODE).await, node);
@@ -129,9 +125,7 @@ async fn failed_json_patch_test_changes_nothing() {
     let refused = patch(&fake, NODE, JSON, step("2")).await;
     assert_eq!(refused, error(Problem::rejected_patch()));
     assert_eq!(get(&fake, NODE).await["metadata"]["resourceVersion"], "7");
-    let node = patch(&fake, NODE, JSON, step("1"))
-        .await
-        .expect("a patched node");
+    let node = patch(&fake, NODE, JSON, step("1")).await.expect("a patched node");
     assert_eq!(node["metadata"]["annotations"], json!({"b": "2"}));
 }
 
@@ -144,9 +138,7 @@ async fn strategic_patch_merges_conditions_by_type() {
         {"type": "New", "status": "True"},
     ]}});
     let path = format!("{NODE}/status");
-    let node = patch(&fake, &path, STRATEGIC, body)
-        .await
-        .expect("a patched node");
+    let node = patch(&fake, &path, STRATEGIC, body).await.expect("a patched node");
     let expected = json!([
         {"type": "Ready", "status": "False"},
         {"type": "New", "status": "True"},
@@ -154,9 +146,7 @@ async fn strategic_patch_merges_conditions_by_type() {
     assert_eq!(node["status"]["conditions"], expected);
     // Taints have no merge key: the list is replaced.
     let body = json!({"spec": {"taints": []}});
-    let node = patch(&fake, NODE, STRATEGIC, body)
-        .await
-        .expect("a patched node");
+    let node = patch(&fake, NODE, STRATEGIC, body).await.expect("a patched node");
     assert_eq!(node["spec"]["taints"], json!([]));
     let refused = patch(&skyhook(&[]), &skyhook_path(), STRATEGIC, json!({})).await;
     assert_eq!(refused.expect_err("custom resources take none").0, 415);
@@ -170,9 +160,7 @@ async fn spec_and_status_are_separate_subresources() {
         "spec": {"priority": 2},
         "status": {"status": "erroring"},
     });
-    let main = patch(&fake, &skyhook_path(), MERGE, body.clone())
-        .await
-        .expect("a skyhook");
+    let main = patch(&fake, &skyhook_path(), MERGE, body.clone()).await.expect("a skyhook");
     assert_eq!(main["spec"], json!({"priority": 2}));
     assert_eq!(main["status"], json!({"status": "complete"}));
     assert_eq!(main["metadata"]["generation"], 4);
@@ -196,9 +184,7 @@ async fn stale_version_or_wrong_uid_is_a_conflict() {
         assert_eq!(patch(&node(), NODE, MERGE, body).await, conflict);
     }
     let body = json!({"metadata": {"resourceVersion": "7", "uid": "u-1", "labels": null}});
-    let node = patch(&node(), NODE, MERGE, body)
-        .await
-        .expect("a patched node");
+    let node = patch(&node(), NODE, MERGE, body).await.expect("a patched node");
     assert_eq!(node["metadata"]["labels"], Value::Null);
 }
 
@@ -206,21 +192,12 @@ async fn stale_version_or_wrong_uid_is_a_conflict() {
 async fn object_is_removed_with_its_last_finalizer() {
     let fake = skyhook(&["a", "b"]);
     let path = skyhook_path();
-    let marked = send(&fake, Method::DELETE, &path, "", Value::Null)
-        .await
-        .expect("a skyhook");
-    assert_eq!(
-        marked["metadata"]["deletionTimestamp"],
-        "2026-11-20T12:00:00Z"
-    );
+    let marked = send(&fake, Method::DELETE, &path, "", Value::Null).await.expect("a skyhook");
+    assert_eq!(marked["metadata"]["deletionTimestamp"], "2026-11-20T12:00:00Z");
     let remove = |finalizers: Value| json!({"metadata": {"finalizers": finalizers}});
-    patch(&fake, &path, MERGE, remove(json!(["b"])))
-        .await
-        .expect("a skyhook");
+    patch(&fake, &path, MERGE, remove(json!(["b"]))).await.expect("a skyhook");
     assert!(fake.get("skyhooks", "", "gpu").is_some());
-    patch(&fake, &path, MERGE, remove(json!([])))
-        .await
-        .expect("a skyhook");
+    patch(&fake, &path, MERGE, remove(json!([]))).await.expect("a skyhook");
     assert_eq!(fake.get("skyhooks", "", "gpu"), None);
     let gone = send(&fake, Method::GET, &path, "", Value::Null).await;
     let message = format!("{} \"gpu\" not found", ApiFlavor::Skyhook.resource());
@@ -233,9 +210,7 @@ async fn dry_run_stores_nothing() {
     let before = get(&fake, NODE).await;
     let dry = format!("{NODE}?dryRun=All");
     let body = json!({"metadata": {"labels": {"pool": "cpu"}}});
-    let node = patch(&fake, &dry, MERGE, body)
-        .await
-        .expect("a patched node");
+    let node = patch(&fake, &dry, MERGE, body).await.expect("a patched node");
     assert_eq!(node["metadata"]["labels"], json!({"pool": "cpu"}));
     let deleted = send(&fake, Method::DELETE, &dry, "", Value::Null).await;
     assert_eq!(deleted.expect("a success")["status"], "Success");
@@ -259,10 +234,7 @@ async fn creating_twice_is_already_exists() {
     let body = json!({"metadata": {"name": "a"}, "data": {"k": "v"}});
     let made = send(&fake, Method::POST, path, "application/json", body.clone()).await;
     let made = made.expect("a config map");
-    assert_eq!(
-        (&made["kind"], &made["metadata"]["namespace"]),
-        (&"ConfigMap".into(), &"shop".into())
-    );
+    assert_eq!((&made["kind"], &made["metadata"]["namespace"]), (&"ConfigMap".into(), &"shop".into()));
     let again = send(&fake, Method::POST, path, "application/json", body).await;
     let message = "configmaps \"a\" already exists";
     assert_eq!(again, error(Problem::new(409, "AlreadyExists", message)));
@@ -288,10 +260,7 @@ async fn selectors_filter_lists() {
         ("labelSelector=%21pool", vec!["c"]),
         ("labelSelector=pool%3Dgpu", vec!["a"]),
         ("labelSelector=pool%21%3Dgpu", vec!["b", "c"]),
-        (
-            "labelSelector=pool%20in%20%28gpu%2Ccpu%29%2Ctier",
-            vec!["a"],
-        ),
+        ("labelSelector=pool%20in%20%28gpu%2Ccpu%29%2Ctier", vec!["a"]),
         ("labelSelector=pool+notin+(gpu)", vec!["b", "c"]),
         ("fieldSelector=spec.nodeName%3Dn-1", vec!["a", "c"]),
         ("fieldSelector=spec.nodeName%21%3Dn-1", vec!["b"]),
@@ -313,12 +282,9 @@ async fn access_reviews_follow_the_rules() {
     fake.on("PATCH nodes").reply(403);
     fake.on("LIST pods").inside("shop").reply(403);
     let mut answers = Vec::new();
-    for (verb, resource, namespace) in [
-        ("patch", "nodes", ""),
-        ("get", "nodes", ""),
-        ("list", "pods", "shop"),
-        ("list", "pods", "farm"),
-    ] {
+    for (verb, resource, namespace) in
+        [("patch", "nodes", ""), ("get", "nodes", ""), ("list", "pods", "shop"), ("list", "pods", "farm")]
+    {
         let attributes = json!({"verb": verb, "resource": resource, "namespace": namespace});
         let review = json!({"spec": {"resourceAttributes": attributes}});
         let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";

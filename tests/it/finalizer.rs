@@ -29,12 +29,7 @@ impl TestCluster {
         let node = self.node(name);
         let mut left_on: Vec<String> = ["annotations", "labels"]
             .iter()
-            .flat_map(|map| {
-                node["metadata"][map]
-                    .as_object()
-                    .cloned()
-                    .unwrap_or_default()
-            })
+            .flat_map(|map| node["metadata"][map].as_object().cloned().unwrap_or_default())
             .map(|(key, _)| key)
             .filter(|key| key.ends_with(CR))
             .collect();
@@ -71,9 +66,7 @@ impl TestCluster {
 }
 
 fn record() -> Vec<String> {
-    ["nodeState", "version"]
-        .map(|kind| ApiFlavor::Skyhook.key(&format!("{kind}_{CR}")))
-        .to_vec()
+    ["nodeState", "version"].map(|kind| ApiFlavor::Skyhook.key(&format!("{kind}_{CR}"))).to_vec()
 }
 
 #[test]
@@ -135,14 +128,8 @@ fn strip_removes_our_finalizer_and_cleans_nodes_as_the_operator_does() {
     for node in NODES {
         assert_eq!(test_cluster.left_on(node), record(), "{node}");
     }
-    assert_eq!(
-        test_cluster.node("node-1")["spec"]["unschedulable"],
-        Value::Null
-    );
-    assert_eq!(
-        test_cluster.node("node-2")["spec"]["unschedulable"],
-        json!(true)
-    );
+    assert_eq!(test_cluster.node("node-1")["spec"]["unschedulable"], Value::Null);
+    assert_eq!(test_cluster.node("node-2")["spec"]["unschedulable"], json!(true));
     let first = test_cluster.writes().into_iter().next();
     let path = format!("/apis/{}/skyhooks/{CR}", ApiFlavor::Skyhook.api_version());
     assert_eq!(first, Some(format!("PATCH {path}")));
@@ -269,11 +256,7 @@ fn strip_with_a_foreign_finalizer_needs_force_and_pauses_the_operator() {
     assert_eq!(test_cluster.writes(), [""; 0]);
     // The operator acknowledges the pause.
     test_cluster.fake.on("PATCH skyhooks").nth(1).after(|it| {
-        let mut cr = it
-            .store
-            .find("skyhooks", "", CR)
-            .expect("it is there")
-            .clone();
+        let mut cr = it.store.find("skyhooks", "", CR).expect("it is there").clone();
         cr["status"]["status"] = json!("paused");
         it.store.load(cr);
     });
@@ -288,10 +271,7 @@ fn strip_with_a_foreign_finalizer_needs_force_and_pauses_the_operator() {
     assert_eq!(cr["metadata"]["annotations"][pause], json!("true"));
     for node in NODES {
         let left_on = test_cluster.left_on(node);
-        assert!(
-            left_on.iter().all(|key| record().contains(key)),
-            "{node}: {left_on:?}"
-        );
+        assert!(left_on.iter().all(|key| record().contains(key)), "{node}: {left_on:?}");
     }
 }
 
@@ -306,9 +286,7 @@ fn nodes_of_an_object_held_by_others_are_cleaned_only_by_force() {
     refused.expect_code(3);
     refused.expect_stderr(FOREIGN);
     assert_eq!(test_cluster.writes(), [""; 0]);
-    test_cluster
-        .run("finalizer strip gpu-tune --confirm --force")
-        .expect_code(0);
+    test_cluster.run("finalizer strip gpu-tune --confirm --force").expect_code(0);
     let cr = test_cluster.cr().expect("the other finalizer holds it");
     let pause = ApiFlavor::Skyhook.key("pause");
     assert_eq!(cr["metadata"]["annotations"][pause], json!("true"));
@@ -354,15 +332,9 @@ fn finalizer_status_matches_snapshots() {
     for cluster in ["deleted-while-paused", "deleted-while-erroring", "complete"] {
         for format in ["table", "json", "name"] {
             let shown = format!("tests/clusters/{cluster}");
-            let ran = run(&format!(
-                "finalizer status gpu-tune --from {shown} -o {format}"
-            ))
-            .output();
+            let ran = run(&format!("finalizer status gpu-tune --from {shown} -o {format}")).output();
             ran.expect_code(0);
-            assert_snapshot!(
-                format!("finalizer_status_{cluster}_{format}"),
-                ran.transcript()
-            );
+            assert_snapshot!(format!("finalizer_status_{cluster}_{format}"), ran.transcript());
         }
     }
 }
@@ -391,14 +363,10 @@ fn orphaned_cordon_is_released_and_undone() {
 
 #[test]
 fn unreachable_node_blocks_deletion_despite_a_running_pod() {
-    let from = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/tests/rules/node_not_ready.yaml"
-    );
+    let from = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/rules/node_not_ready.yaml");
     let ran = run(&format!("finalizer status old --from {from}")).output();
     assert!(
-        ran.stdout.contains("the deletion is blocked")
-            && ran.stdout.contains("kubectl describe node going"),
+        ran.stdout.contains("the deletion is blocked") && ran.stdout.contains("kubectl describe node going"),
         "{}",
         ran.transcript()
     );
@@ -415,9 +383,7 @@ fn unreachable_node_blocks_deletion_despite_a_running_pod() {
 fn starting_operator_delays_but_does_not_block_deletion() {
     let status = |now: &str| {
         let from = "--from tests/rules/operator_not_running.starting.yaml";
-        run(&format!("finalizer status gpu -o json {from} --now {now}"))
-            .output()
-            .json()
+        run(&format!("finalizer status gpu -o json {from} --now {now}")).output().json()
     };
     let young = status("2026-11-20T10:00:04Z");
     assert_eq!(young["state"], json!("slow"), "{young:#}");
@@ -446,9 +412,6 @@ fn unreadable_nodes_are_not_reported_as_progress() {
         .json();
     assert_eq!(
         (&status["state"], &status["reason"]),
-        (
-            &json!("unknown"),
-            &json!("nodes could not be read, so it is not known what is left to uninstall")
-        )
+        (&json!("unknown"), &json!("nodes could not be read, so it is not known what is left to uninstall"))
     );
 }

@@ -50,11 +50,7 @@ fn skipped_finding_names_the_remedy_that_diagnose_prints_first() {
     assert!(ran.transcript().contains(&line), "{}", ran.transcript());
     let from = "--rule SKY111 --from tests/clusters/dependency-uninstalled";
     let diagnosed = run(&format!("diagnose stuck {from}")).output();
-    let first = diagnosed
-        .stdout
-        .lines()
-        .skip_while(|line| !line.contains(" 1. "))
-        .nth(1);
+    let first = diagnosed.stdout.lines().skip_while(|line| !line.contains(" 1. ")).nth(1);
     assert_eq!(first.map(str::trim), Some(command), "{}", diagnosed.stdout);
 }
 
@@ -96,13 +92,7 @@ fn non_blocking_finding_is_fixed_when_its_code_is_named() {
 
 #[test]
 fn unknown_names_are_errors() {
-    for words in [
-        "SKY999",
-        "pakage-erroring",
-        "--node nod-1",
-        "--skyhook gpu-tun",
-        "--up-to B5",
-    ] {
+    for words in ["SKY999", "pakage-erroring", "--node nod-1", "--skyhook gpu-tun", "--up-to B5"] {
         assert_snapshot!(words, over("apply-erroring", words).transcript());
     }
 }

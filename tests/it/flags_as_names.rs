@@ -68,19 +68,11 @@ fn packages_of_impossible_names_are_in_no_command() {
         "uninstall status gpu-tune",
     ] {
         let ran = cluster.run(words);
-        assert!(
-            ran.code.is_some_and(|code| code <= 2),
-            "{}",
-            ran.transcript()
-        );
+        assert!(ran.code.is_some_and(|code| code <= 2), "{}", ran.transcript());
         expect_no_command(&ran);
         let remedies = serde_json::from_str::<Value>(&ran.stdout).unwrap_or_default();
         let mut findings = remedies["findings"].as_array().into_iter().flatten();
-        assert!(
-            findings.all(|f| !f["remedies"].to_string().contains(FLAG)),
-            "{}",
-            ran.transcript()
-        );
+        assert!(findings.all(|f| !f["remedies"].to_string().contains(FLAG)), "{}", ran.transcript());
     }
 }
 
@@ -100,8 +92,7 @@ fn objects_of_impossible_names_are_unreadable() {
         let ran = run(&format!("{words} --from {}", file.display())).output();
         assert_ne!(ran.code, Some(0), "{}", ran.transcript());
         assert!(
-            ran.stderr.contains("the name is invalid")
-                || ran.stdout.contains("the name is invalid"),
+            ran.stderr.contains("the name is invalid") || ran.stdout.contains("the name is invalid"),
             "{}",
             ran.transcript()
         );

@@ -35,7 +35,8 @@ fn config_map(namespace: &str, name: &str) -> Value {
     let mut object = pod(namespace, name, "gone", "");
     object["kind"] = json!("ConfigMap");
     object["metadata"]["labels"] = json!({key("name"): "gone"});
-    object["metadata"]["annotations"] = json!({key("name"): "gone", key("Package.Name"): "driver", key("Package.Version"): "1.0.0"});
+    object["metadata"]["annotations"] =
+        json!({key("name"): "gone", key("Package.Name"): "driver", key("Package.Version"): "1.0.0"});
     object["data"] = json!({"a.conf": "x"});
     object
 }
@@ -59,14 +60,8 @@ fn clean_deletes_only_what_the_operator_created() {
     fake.load(config_map("skyhook", "gone-driver-1.0.0"));
     fake.load(pod("team-a", OURS, "gone", "Running"));
     fake.load(config_map("team-a", "gone-driver-1.0.0"));
-    fake.load(without(
-        config_map("skyhook", "gone-driver-2.0.0"),
-        "ownerReferences",
-    ));
-    fake.load(without(
-        pod("skyhook", "copied", "gone", "Running"),
-        "annotations",
-    ));
+    fake.load(without(config_map("skyhook", "gone-driver-2.0.0"), "ownerReferences"));
+    fake.load(without(pod("skyhook", "copied", "gone", "Running"), "annotations"));
     fake.load(pod("skyhook", "debug-shell", "gone", "Running"));
 
     let listed = test_cluster.run("leftovers");
@@ -79,17 +74,10 @@ fn clean_deletes_only_what_the_operator_created() {
         "pod/skyhook/copied: labelled, but not created by the operator (without the operator's annotations); never deleted",
         "pod/skyhook/debug-shell: labelled, but not created by the operator (its name is not one that the operator gives); never deleted",
     ] {
-        assert!(
-            unwrapped(&listed.stdout).contains(line),
-            "{line}\n{}",
-            listed.stdout
-        );
+        assert!(unwrapped(&listed.stdout).contains(line), "{line}\n{}", listed.stdout);
     }
     let names = test_cluster.run("leftovers -o name");
-    assert_eq!(
-        names.stdout,
-        format!("pod/skyhook/{OURS}\nconfigmap/skyhook/gone-driver-1.0.0\n")
-    );
+    assert_eq!(names.stdout, format!("pod/skyhook/{OURS}\nconfigmap/skyhook/gone-driver-1.0.0\n"));
 
     let cleaned = test_cluster.run("leftovers --clean --confirm");
     cleaned.expect_code(0);
@@ -129,10 +117,7 @@ fn namespace_is_known_after_the_operator_is_gone() {
     };
     let (kept, said) = left(false, "");
     assert!(kept, "{said}");
-    assert!(
-        unwrapped(&said).contains("the operator's namespace is not known; use --namespace"),
-        "{said}"
-    );
+    assert!(unwrapped(&said).contains("the operator's namespace is not known; use --namespace"), "{said}");
     assert!(!left(true, "").0);
     assert!(!left(false, "--namespace operators").0);
     assert!(left(true, "--namespace elsewhere").0);
@@ -157,18 +142,11 @@ fn forged_failed_pod_is_reported_and_never_deleted() {
     let fake = SKYHOOK
         .serve(json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}}))
         .with(SKYHOOK.node("node-1", "in_progress", &["driver|1.0.0 apply in_progress"]))
-        .with(pod(
-            "team-a",
-            "gpu-driver-1-0-0-apply-node-1-0a1b2c3d",
-            "gpu",
-            "Failed",
-        ));
+        .with(pod("team-a", "gpu-driver-1-0-0-apply-node-1-0a1b2c3d", "gpu", "Failed"));
     let test_cluster = TestCluster::serving(fake);
     let found = test_cluster.run("diagnose stuck --rule SKY204");
     found.expect_code(2);
-    found.expect_stdout(
-        "labelled, but not created by the operator: not in the operator's namespace",
-    );
+    found.expect_stdout("labelled, but not created by the operator: not in the operator's namespace");
     found.expect_stdout("kubectl label pod -n team-a gpu-driver-1-0-0-apply-node-1-0a1b2c3d");
     found.expect_no_stdout("package retry");
     let retried = test_cluster.run("package retry driver --skyhook gpu --node node-1 --confirm");
@@ -200,8 +178,7 @@ fn version_with(deployments: impl IntoIterator<Item = Value>) -> (String, TestCl
 
 #[test]
 fn deployment_scaled_to_zero_does_not_set_the_version() {
-    let (line, test_cluster) =
-        version_with([of("skyhook", "v0.17.1", 1), of("team-a", "v0.20.0", 0)]);
+    let (line, test_cluster) = version_with([of("skyhook", "v0.17.1", 1), of("team-a", "v0.20.0", 0)]);
     assert_eq!(line, "Skyhook operator: v0.17.1");
     let status = test_cluster.run("status");
     status.expect_stdout("Operator v0.17.1 in skyhook");
@@ -217,10 +194,7 @@ fn several_operators_leave_the_version_unknown_and_are_all_named() {
     let both = || [of("skyhook", "v0.17.1", 1), of("nodewright", "v0.19.0", 1)];
     let (line, test_cluster) = version_with(both());
     let named = "v0.19.0 in namespace nodewright, v0.17.1 in namespace skyhook";
-    assert_eq!(
-        line,
-        format!("Skyhook operator: unknown (2 operators act: {named})")
-    );
+    assert_eq!(line, format!("Skyhook operator: unknown (2 operators act: {named})"));
     let check = test_cluster.run("diagnose check");
     check.expect_code(2);
     check.expect_stdout(format!(
@@ -234,10 +208,7 @@ fn several_operators_leave_the_version_unknown_and_are_all_named() {
 /// A Deployment whose replicas are ready and which leads nothing does not act.
 #[test]
 fn lease_decides_between_operators() {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the clock of the program under test"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "the clock of the program under test")]
     let now = jiff::Timestamp::now();
     let lease = json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
@@ -245,11 +216,7 @@ fn lease_decides_between_operators() {
         "spec": {"holderIdentity": "skyhook-operator-controller-manager-7c4-x2", "leaseDurationSeconds": 15,
             "renewTime": now.to_string()},
     });
-    let (line, _) = version_with([
-        of("skyhook", "v0.17.1", 1),
-        of("nodewright", "v0.19.0", 1),
-        lease,
-    ]);
+    let (line, _) = version_with([of("skyhook", "v0.17.1", 1), of("nodewright", "v0.19.0", 1), lease]);
     assert_eq!(line, "Skyhook operator: v0.17.1");
 }
 
@@ -262,10 +229,10 @@ fn webhooks_left_behind_are_found_without_any_custom_resource() {
     fake.load(webhook_left("skyhook"));
     let stuck = test_cluster.run("diagnose stuck");
     stuck.expect_code(2);
-    stuck.expect_stdout("every change to a custom resource is rejected: service skyhook/webhook-service does not exist");
     stuck.expect_stdout(
-        "kubectl delete validatingwebhookconfigurations skyhook-operator-validating-webhook",
+        "every change to a custom resource is rejected: service skyhook/webhook-service does not exist",
     );
+    stuck.expect_stdout("kubectl delete validatingwebhookconfigurations skyhook-operator-validating-webhook");
     let check = test_cluster.run("diagnose check");
     check.expect_code(2);
     check.expect_stdout("error: the API server can call the admission webhooks");
@@ -282,9 +249,7 @@ fn webhooks_left_behind_are_found_without_any_custom_resource() {
     }
     let left = test_cluster.run("leftovers");
     left.expect_code(0);
-    left.expect_stdout(
-        "kubectl delete validatingwebhookconfigurations skyhook-operator-validating-webhook",
-    );
+    left.expect_stdout("kubectl delete validatingwebhookconfigurations skyhook-operator-validating-webhook");
     left.expect_stdout("kubectl delete clusterroles skyhook-operator-manager-role");
     left.expect_stdout("kubectl delete clusterrolebindings skyhook-operator-manager-rolebinding");
     left.expect_stdout("kubectl delete customresourcedefinitions skyhooks.");
@@ -295,10 +260,7 @@ fn webhooks_left_behind_are_found_without_any_custom_resource() {
 /// A patch can empty `managedFields`, which leaves no proof that the operator set the cordon.
 #[test]
 fn cordon_without_proof_is_not_released() {
-    for managers in [
-        json!([]),
-        json!([{"manager": "kubelet", "operation": "Update"}]),
-    ] {
+    for managers in [json!([]), json!([{"manager": "kubelet", "operation": "Update"}])] {
         let test_cluster = cluster();
         let mut node = test_cluster.node("node-1");
         node["spec"]["unschedulable"] = json!(true);
@@ -310,12 +272,7 @@ fn cordon_without_proof_is_not_released() {
         assert!(!promises, "{}", preview.transcript());
         let ran = test_cluster.run("cordon release node-1 --confirm");
         let node = test_cluster.node("node-1");
-        assert_eq!(
-            node["spec"]["unschedulable"],
-            json!(true),
-            "{}",
-            ran.transcript()
-        );
+        assert_eq!(node["spec"]["unschedulable"], json!(true), "{}", ran.transcript());
         ran.expect_stdout("an unknown owner");
     }
 }
@@ -323,12 +280,7 @@ fn cordon_without_proof_is_not_released() {
 /// A stage that exceeds its memory limit: the limit and how to raise it come before the logs.
 #[test]
 fn memory_limit_is_the_first_remedy_after_an_oom_kill() {
-    let mut failed = pod(
-        "skyhook",
-        "gpu-driver-1-0-0-apply-node-1-0a1b2c3d",
-        "gpu",
-        "Running",
-    );
+    let mut failed = pod("skyhook", "gpu-driver-1-0-0-apply-node-1-0a1b2c3d", "gpu", "Running");
     failed["spec"]["initContainers"] = json!([{"name": "driver-apply", "image": "i",
         "resources": {"limits": {"memory": "8Gi"}}}]);
     failed["status"]["initContainerStatuses"] = json!([{"name": "driver-apply", "restartCount": 4,
@@ -349,25 +301,21 @@ fn memory_limit_is_the_first_remedy_after_an_oom_kill() {
 /// The Deployment was removed with its namespace while work was in progress: that is the first cause.
 #[test]
 fn terminating_namespace_of_the_operator_is_the_first_cause() {
-    let ran = run("diagnose stuck --from tests/rules/operator_not_running.namespace.yaml --now 2026-11-20T12:00:00Z")
-        .output();
+    let ran = run(
+        "diagnose stuck --from tests/rules/operator_not_running.namespace.yaml --now 2026-11-20T12:00:00Z",
+    )
+    .output();
     ran.expect_code(2);
     let first = ran.stdout.lines().find(|line| line.contains("SKY"));
-    assert!(
-        first.is_some_and(|line| line.starts_with("error SKY501")),
-        "{}",
-        ran.stdout
-    );
+    assert!(first.is_some_and(|line| line.starts_with("error SKY501")), "{}", ran.stdout);
     ran.expect_stdout("namespace nodewright is Terminating");
 }
 
 /// Keys of a custom resource that exists are no leftovers.
 #[test]
 fn live_keys_are_not_called_leftovers() {
-    let ran = run(
-        "diagnose stuck --from tests/rules/runtime_required_not_in_force.yaml --rule SKY411 --all",
-    )
-    .output();
+    let ran = run("diagnose stuck --from tests/rules/runtime_required_not_in_force.yaml --rule SKY411 --all")
+        .output();
     ran.expect_no_stdout("leftover keys");
     ran.expect_stdout("keys of the operator");
 }

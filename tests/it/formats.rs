@@ -41,7 +41,5 @@ fn journals_of_the_first_format_are_refused() {
     let mut first: Value = serde_json::from_str(first).expect("JSON");
     first["begun"]["format"] = "kubectl-skyhook/journal/v1".into();
     let read = Record::parse(&format!("{first}\n{rest}"));
-    assert!(
-        matches!(read, Err(RecordError::Format(format)) if format == "kubectl-skyhook/journal/v1")
-    );
+    assert!(matches!(read, Err(RecordError::Format(format)) if format == "kubectl-skyhook/journal/v1"));
 }

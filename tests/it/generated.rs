@@ -41,10 +41,8 @@ fn stale(path: &Path, expected: &str) -> Option<String> {
 /// Compares a directory with the exact set of files that it should hold.
 fn stale_in(directory: &str, expected: &BTreeMap<String, String>) -> Vec<String> {
     let directory = root().join(directory);
-    let mut wrong: Vec<String> = expected
-        .iter()
-        .filter_map(|(name, text)| stale(&directory.join(name), text))
-        .collect();
+    let mut wrong: Vec<String> =
+        expected.iter().filter_map(|(name, text)| stale(&directory.join(name), text)).collect();
     for path in files(&directory) {
         let name = path.file_name().expect("a name").to_string_lossy();
         if !expected.contains_key(&*name) {
@@ -60,21 +58,15 @@ fn stale_in(directory: &str, expected: &BTreeMap<String, String>) -> Vec<String>
 
 fn files(directory: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory).into_iter().flatten();
-    entries
-        .map(|entry| entry.expect("an entry").path())
-        .collect()
+    entries.map(|entry| entry.expect("an entry").path()).collect()
 }
 
 #[test]
 fn completions_are_up_to_date() {
     let scripts = completion::SCRIPTS.iter();
-    let mut expected: BTreeMap<String, String> = scripts
-        .map(|(shell, name)| ((*name).to_owned(), completion::script(*shell)))
-        .collect();
-    expected.insert(
-        "kubectl_complete-skyhook".to_owned(),
-        completion::shim("skyhook"),
-    );
+    let mut expected: BTreeMap<String, String> =
+        scripts.map(|(shell, name)| ((*name).to_owned(), completion::script(*shell))).collect();
+    expected.insert("kubectl_complete-skyhook".to_owned(), completion::shim("skyhook"));
     assert_eq!(stale_in("completions", &expected), Vec::<String>::new());
     executable(&root().join("completions/kubectl_complete-skyhook"));
 }
@@ -103,9 +95,8 @@ fn man_pages_are_up_to_date() {
 fn schemas_are_up_to_date() {
     let documents = documents();
     let published = documents.iter().map(|d| d.published);
-    let expected: BTreeMap<String, String> = published
-        .map(|d| (format!("{}.json", d.kind), json(&d.schema())))
-        .collect();
+    let expected: BTreeMap<String, String> =
+        published.map(|d| (format!("{}.json", d.kind), json(&d.schema()))).collect();
     assert_eq!(expected.len(), documents.len(), "a kind twice");
     assert_eq!(stale_in("schema", &expected), Vec::<String>::new());
 }
@@ -147,10 +138,7 @@ fn the_cron_job_of_the_docs_runs() {
     let page = std::fs::read_to_string(root().join("docs/teams.md")).expect("a page");
     let mut lines = page.lines().map(str::trim);
     let command = lines.find_map(|line| line.strip_prefix("kubectl-skyhook "));
-    let (words, file) = command
-        .expect("a command")
-        .split_once(" > ")
-        .expect("a file");
+    let (words, file) = command.expect("a command").split_once(" > ").expect("a file");
     assert_eq!(file, "/textfile/skyhook.prom.tmp");
     let captured = crate::support::clusters::named("apply-erroring");
     let output = run(&format!("{words} --from {}", captured.path())).output();
@@ -160,11 +148,7 @@ fn the_cron_job_of_the_docs_runs() {
 
 #[test]
 fn terms_and_grades_have_a_page() {
-    insta::assert_snapshot!(
-        run("explain B4 compartment --markdown")
-            .output()
-            .transcript()
-    );
+    insta::assert_snapshot!(run("explain B4 compartment --markdown").output().transcript());
 }
 
 #[test]

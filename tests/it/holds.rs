@@ -79,10 +79,7 @@ fn pause_set_by_others_survives_the_reset() {
     ran.expect_code(0);
     let said = "skyhook/gpu-tune stays paused: paused by someone else";
     ran.expect_stderr(said);
-    assert_eq!(
-        cluster.reset_and_paused(),
-        (true, json!("true"), Value::Null)
-    );
+    assert_eq!(cluster.reset_and_paused(), (true, json!("true"), Value::Null));
     assert_eq!(cluster.annotation(REASON), json!("mine"));
 }
 
@@ -91,10 +88,7 @@ fn pause_without_a_reason_replaces_ours() {
     let cluster = erroring();
     let ran = cluster.during_a_reset(|| cluster.run("pause gpu-tune --confirm").expect_code(0));
     ran.expect_code(0);
-    assert_eq!(
-        cluster.reset_and_paused(),
-        (true, json!("true"), Value::Null)
-    );
+    assert_eq!(cluster.reset_and_paused(), (true, json!("true"), Value::Null));
     assert_eq!(cluster.annotation(REASON), Value::Null);
 }
 
@@ -114,11 +108,7 @@ fn pause_written_by_another_field_manager_is_kept() {
     let cluster = erroring();
     let ran = cluster.during_a_reset(|| {
         cluster.fake.change(|state: &mut State| {
-            let mut cr = state
-                .store
-                .find("skyhooks", "", CR)
-                .cloned()
-                .expect("it is there");
+            let mut cr = state.store.find("skyhooks", "", CR).cloned().expect("it is there");
             let key = format!("f:{}", ApiFlavor::Skyhook.key("pause"));
             cr["metadata"]["managedFields"] = json!([{
                 "manager": "kubectl-annotate",
@@ -131,10 +121,7 @@ fn pause_written_by_another_field_manager_is_kept() {
     ran.expect_code(0);
     let said = "skyhook/gpu-tune stays paused: kubectl-annotate also paused the custom resource";
     ran.expect_stderr(said);
-    assert_eq!(
-        cluster.reset_and_paused(),
-        (true, json!("true"), Value::Null)
-    );
+    assert_eq!(cluster.reset_and_paused(), (true, json!("true"), Value::Null));
     assert_eq!(cluster.annotation(REASON), Value::Null);
 }
 
@@ -155,9 +142,7 @@ fn new_pause_waits_until_the_operator_saw_the_last_one_end() {
     let cluster = TestCluster::just_resumed();
     let looks = || {
         let requests = cluster.fake.requests();
-        let of_cr = requests
-            .iter()
-            .filter(|r| r.path.ends_with("skyhooks/gpu-tune"));
+        let of_cr = requests.iter().filter(|r| r.path.ends_with("skyhooks/gpu-tune"));
         of_cr.filter(|r| r.method == "GET").count()
     };
     let ran = std::thread::scope(|scope| {
@@ -198,11 +183,7 @@ fn unreadable_object_while_waiting_is_not_a_timeout() {
     let says = "stopped waiting: cannot tell whether the operator has seen that skyhook/gpu-tune is no longer paused: ";
     let told = ran.stdout.lines().any(|line| line.starts_with(says));
     assert!(told, "{}", ran.transcript());
-    assert!(
-        !ran.stdout.contains("diagnose check"),
-        "{}",
-        ran.transcript()
-    );
+    assert!(!ran.stdout.contains("diagnose check"), "{}", ran.transcript());
     assert!(cluster.writes().is_empty(), "{:?}", cluster.writes());
 }
 
@@ -264,19 +245,11 @@ fn pause_and_resume_test_the_resource_version() {
 fn pause_retries_after_a_version_conflict() {
     let cluster = erroring();
     for nth in [1, 2, 3] {
-        cluster
-            .fake
-            .on("PATCH skyhooks")
-            .nth(nth)
-            .after(|state: &mut State| {
-                let mut cr = state
-                    .store
-                    .find("skyhooks", "", CR)
-                    .cloned()
-                    .expect("it is there");
-                cr["status"]["observedGeneration"] = json!(7);
-                state.store.load(cr);
-            });
+        cluster.fake.on("PATCH skyhooks").nth(nth).after(|state: &mut State| {
+            let mut cr = state.store.find("skyhooks", "", CR).cloned().expect("it is there");
+            cr["status"]["observedGeneration"] = json!(7);
+            state.store.load(cr);
+        });
     }
     cluster.with_operator(|| cluster.run(RESET)).expect_code(0);
     assert_eq!(cluster.reset_and_paused(), DONE);
@@ -284,12 +257,7 @@ fn pause_retries_after_a_version_conflict() {
 
 #[test]
 fn failed_resume_is_reported_last_and_the_same_command_retries_it() {
-    for reply in [
-        Reply::from(401),
-        Reply::from(403),
-        Reply::from(422),
-        Reply::Cut,
-    ] {
+    for reply in [Reply::from(401), Reply::from(403), Reply::from(422), Reply::Cut] {
         let cluster = erroring();
         // The first write is the pause, and all others are attempts to end it.
         let tries = cluster.fake.on("PATCH skyhooks").nth(2).times(100);
@@ -321,12 +289,7 @@ fn undo_that_failed_to_resume_is_finished_by_the_same_command() {
         tries.reply(Reply::from(403));
         let ran = cluster.with_operator(|| cluster.run(&undo));
         ran.expect_code(4);
-        assert_eq!(
-            cluster.cr_annotation("pause"),
-            json!("true"),
-            "{}",
-            ran.transcript()
-        );
+        assert_eq!(cluster.cr_annotation("pause"), json!("true"), "{}", ran.transcript());
         cluster.fake.heal();
         let again = cluster.with_operator(|| cluster.run(&undo));
         again.expect_code(0);
@@ -342,31 +305,20 @@ fn pause_of_a_killed_reset_is_reported_and_can_be_ended() {
         ("resume gpu-tune --confirm", false),
         (RESET, true),
         ("undo --confirm", false),
-        (
-            "package rerun driver --skyhook gpu-tune --all-nodes --confirm",
-            false,
-        ),
+        ("package rerun driver --skyhook gpu-tune --all-nodes --confirm", false),
     ] {
         let cluster = erroring();
         let before = cluster.objects();
         cluster.kill_a_reset();
         let report = cluster.run("diagnose stuck -o json");
-        let found: Vec<Value> = report.json()["findings"]
-            .as_array()
-            .expect("a list")
-            .clone();
+        let found: Vec<Value> = report.json()["findings"].as_array().expect("a list").clone();
         let codes: Vec<&Value> = found.iter().map(|f| &f["code"]).collect();
         assert!(codes.contains(&&json!("SKY311")), "{codes:?}");
         assert!(!codes.contains(&&json!("SKY308")), "{codes:?}");
         let ran = cluster.with_operator(|| cluster.run(words));
         ran.expect_code(0);
         let after = cluster.reset_and_paused();
-        assert_eq!(
-            (&after.1, &after.2),
-            (&Value::Null, &Value::Null),
-            "{}",
-            ran.transcript()
-        );
+        assert_eq!((&after.1, &after.2), (&Value::Null, &Value::Null), "{}", ran.transcript());
         assert_eq!(cluster.annotation(REASON), Value::Null);
         assert!(after.0 || !reset, "{}", ran.transcript());
         if words.starts_with("undo") {
@@ -384,11 +336,7 @@ fn capture_reports_the_pause_of_an_ended_command() {
     let file = cluster.state.path().join("capture.tar.gz");
     let file = file.display();
     let collected = cluster.run(&format!("collect -o {file}"));
-    assert!(
-        matches!(collected.code, Some(0 | 4)),
-        "{}",
-        collected.transcript()
-    );
+    assert!(matches!(collected.code, Some(0 | 4)), "{}", collected.transcript());
     let report = run(&format!("diagnose stuck --from {file} -o json")).output();
     let report = report.json();
     let mut found = report["findings"].as_array().into_iter().flatten();
@@ -411,9 +359,7 @@ fn undo_ends_the_pause_of_a_command_killed_after_it() {
         let id = list["items"][0]["id"].as_str().expect("an id").to_owned();
         // A user has paused it on purpose, so there is nothing of ours to undo.
         if theirs {
-            cluster
-                .run("pause gpu-tune --confirm --reason mine")
-                .expect_code(0);
+            cluster.run("pause gpu-tune --confirm --reason mine").expect_code(0);
         }
         let undone = cluster.run(&format!("undo {id} --confirm"));
         undone.expect_code(0);
@@ -422,10 +368,7 @@ fn undo_ends_the_pause_of_a_command_killed_after_it() {
         } else {
             assert!(cluster.objects() == before, "{}", undone.transcript())
         }
-        assert_eq!(
-            cluster.cr_annotation("pause"),
-            if theirs { json!("true") } else { Value::Null }
-        );
+        assert_eq!(cluster.cr_annotation("pause"), if theirs { json!("true") } else { Value::Null });
     }
 }
 
@@ -437,12 +380,7 @@ fn undo_does_not_restore_a_pause_that_was_taken_over() {
     assert_eq!(cluster.reset_and_paused(), DONE);
     let undone = cluster.with_operator(|| cluster.run("undo --confirm"));
     undone.expect_code(0);
-    assert_eq!(
-        cluster.cr_annotation("pause"),
-        Value::Null,
-        "{}",
-        undone.transcript()
-    );
+    assert_eq!(cluster.cr_annotation("pause"), Value::Null, "{}", undone.transcript());
     assert_eq!(cluster.annotation(HOLD), Value::Null);
 }
 
@@ -483,12 +421,7 @@ fn hold_of_another_machine_is_respected_until_stale() {
         let ran = cluster.with_operator(|| cluster.run(RESET));
         ran.expect_code(if theirs { 3 } else { 0 });
         ran.expect_no_stderr("<invalid>");
-        assert_eq!(
-            ran.stderr.contains("is paused by ann@laptop (reset"),
-            theirs,
-            "{}",
-            ran.transcript()
-        );
+        assert_eq!(ran.stderr.contains("is paused by ann@laptop (reset"), theirs, "{}", ran.transcript());
         // A hold known to be of others can be ended by force, with a message.
         if theirs {
             let ran = cluster.run("resume gpu-tune --confirm");

@@ -16,10 +16,7 @@ const MOST: u64 = 400 << 10;
 fn run(words: &str, path: &Path, kubeconfig: Option<&Path>) -> RunOutput {
     let command = words.replace("PATH", &path.display().to_string());
     let limited = format!("ulimit -v {MOST}; exec \"$0\" {command}");
-    let run = Run::program(
-        "sh",
-        ["-c", &limited, env!("CARGO_BIN_EXE_kubectl-skyhook")],
-    );
+    let run = Run::program("sh", ["-c", &limited, env!("CARGO_BIN_EXE_kubectl-skyhook")]);
     match kubeconfig {
         Some(path) => run.kubeconfig(path),
         None => run,
@@ -28,20 +25,12 @@ fn run(words: &str, path: &Path, kubeconfig: Option<&Path>) -> RunOutput {
 }
 
 fn refused(ran: &RunOutput, why: &str) {
-    assert_eq!(
-        (ran.stdout.as_str(), ran.code),
-        ("", Some(1)),
-        "{}",
-        ran.transcript()
-    );
+    assert_eq!((ran.stdout.as_str(), ran.code), ("", Some(1)), "{}", ran.transcript());
     assert!(ran.stderr.starts_with("error: "), "{}", ran.transcript());
     ran.expect_stderr(why);
 }
 
-fn file(
-    name: &str,
-    write: impl FnOnce(&mut std::fs::File),
-) -> (tempfile::TempDir, std::path::PathBuf) {
+fn file(name: &str, write: impl FnOnce(&mut std::fs::File)) -> (tempfile::TempDir, std::path::PathBuf) {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join(name);
     write(&mut std::fs::File::create(&path).expect("a file"));
@@ -50,15 +39,8 @@ fn file(
 
 #[test]
 fn endless_devices_are_refused() {
-    for words in [
-        "status --from PATH",
-        "apply-plan PATH",
-        "status --kubeconfig PATH",
-    ] {
-        refused(
-            &run(words, Path::new("/dev/zero"), None),
-            "it is a device, not a file",
-        );
+    for words in ["status --from PATH", "apply-plan PATH", "status --kubeconfig PATH"] {
+        refused(&run(words, Path::new("/dev/zero"), None), "it is a device, not a file");
     }
     let ran = run("status", Path::new(""), Some(Path::new("/dev/zero")));
     refused(&ran, "it is a device, not a file");
@@ -68,10 +50,7 @@ fn endless_devices_are_refused() {
 #[test]
 fn dev_null_is_an_empty_kubeconfig() {
     let ran = run("status", Path::new(""), Some(Path::new("/dev/null")));
-    refused(
-        &ran,
-        "the kubeconfig sets no current context; pass --context NAME",
-    );
+    refused(&ran, "the kubeconfig sets no current context; pass --context NAME");
 }
 
 #[test]
@@ -88,10 +67,7 @@ fn endless_blanks_are_refused() {
 
 #[test]
 fn endless_words_are_refused() {
-    let mut yes = Command::new("yes")
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("yes");
+    let mut yes = Command::new("yes").stdout(Stdio::piped()).spawn().expect("yes");
     let limited = format!("ulimit -v {MOST}; exec \"$0\" status --from -");
     let output = Command::new("sh")
         .args(["-c", &limited, env!("CARGO_BIN_EXE_kubectl-skyhook")])
@@ -101,10 +77,7 @@ fn endless_words_are_refused() {
     // The writer ends once nothing reads its pipe.
     let _ = yes.wait();
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        said.contains("it is plain text, not Kubernetes objects"),
-        "{said}"
-    );
+    assert!(said.contains("it is plain text, not Kubernetes objects"), "{said}");
     assert_eq!(output.status.code(), Some(1));
 }
 
@@ -118,40 +91,25 @@ fn oversized_archives_are_refused() {
         header.set_mode(0o644);
         header.set_cksum();
         let flood = std::io::repeat(b'a').take(size);
-        archive
-            .append_data(&mut header, "nodes.json", flood)
-            .expect("room");
-        archive
-            .into_inner()
-            .and_then(GzEncoder::finish)
-            .expect("room");
+        archive.append_data(&mut header, "nodes.json", flood).expect("room");
+        archive.into_inner().and_then(GzEncoder::finish).expect("room");
     };
     let (_dir, path) = file("bomb.tar.gz", packed);
-    refused(
-        &run("status --from PATH", &path, None),
-        "it expands to more than 500 times its size",
-    );
+    refused(&run("status --from PATH", &path, None), "it expands to more than 500 times its size");
 }
 
 #[test]
 fn yaml_alias_expansion_is_refused() {
     // Each line expands to nine times the one before.
     let laughs = |file: &mut std::fs::File| {
-        writeln!(
-            file,
-            "apiVersion: v1\nkind: Node\na0: &a0 lollollollollollollollollollol"
-        )
-        .expect("room");
+        writeln!(file, "apiVersion: v1\nkind: Node\na0: &a0 lollollollollollollollollollol").expect("room");
         for n in 1..12 {
             let before = format!("*a{}", n - 1);
             writeln!(file, "a{n}: &a{n} [{}]", [before.as_str(); 9].join(", ")).expect("room");
         }
     };
     let (_dir, path) = file("laughs.yaml", laughs);
-    refused(
-        &run("status --from PATH", &path, None),
-        "neither JSON nor YAML",
-    );
+    refused(&run("status --from PATH", &path, None), "neither JSON nor YAML");
     refused(&run("status", Path::new(""), Some(&path)), "is not valid");
     // One long text, aliased many times.
     let repeated = |file: &mut std::fs::File| {
@@ -162,10 +120,7 @@ fn yaml_alias_expansion_is_refused() {
         }
     };
     let (_dir, path) = file("repeated.yaml", repeated);
-    refused(
-        &run("status --from PATH", &path, None),
-        "neither JSON nor YAML",
-    );
+    refused(&run("status --from PATH", &path, None), "neither JSON nor YAML");
 }
 
 /// The runtime would abort without a message.

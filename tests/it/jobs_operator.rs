@@ -24,9 +24,7 @@ fn at(stage: &str, packages: Value) -> Vec<Value> {
 
 fn over(items: &[Value], command: &str) -> RunOutput {
     let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
-    run(&format!("{command} --from - --now {NOW}"))
-        .stdin(list.to_string())
-        .output()
+    run(&format!("{command} --from - --now {NOW}")).stdin(list.to_string()).output()
 }
 
 fn job(stage: &str) -> PackageRun<'_> {
@@ -93,57 +91,23 @@ fn rejected_pods_are_one_steady_finding() {
         "lastTransitionTime": "2026-11-20T11:59:52Z"}]});
     let job = |status: &Value| NODEWRIGHT.job(&job("apply"), status.clone());
     let first = || attempt(1, "2026-11-20T11:59:41Z", true);
-    let rounds = || {
-        [
-            gave_up("2026-11-20T11:59:10Z"),
-            gave_up("2026-11-20T11:59:25Z"),
-        ]
-    };
+    let rounds = || [gave_up("2026-11-20T11:59:10Z"), gave_up("2026-11-20T11:59:25Z")];
     let phases: [(&str, Vec<Value>); 6] = [
         ("the first pod is rejected", vec![job(&running), first()]),
-        (
-            "the second is made",
-            vec![
-                job(&running),
-                first(),
-                attempt(2, "2026-11-20T11:59:51Z", false),
-            ],
-        ),
-        (
-            "and rejected",
-            vec![
-                job(&running),
-                first(),
-                attempt(2, "2026-11-20T11:59:51Z", true),
-            ],
-        ),
-        (
-            "the job gives up",
-            vec![
-                job(&failed),
-                first(),
-                attempt(2, "2026-11-20T11:59:51Z", true),
-            ],
-        ),
+        ("the second is made", vec![job(&running), first(), attempt(2, "2026-11-20T11:59:51Z", false)]),
+        ("and rejected", vec![job(&running), first(), attempt(2, "2026-11-20T11:59:51Z", true)]),
+        ("the job gives up", vec![job(&failed), first(), attempt(2, "2026-11-20T11:59:51Z", true)]),
         ("it is swept", [rounds().to_vec(), vec![no_pods()]].concat()),
         (
             "and made again",
-            [
-                rounds().to_vec(),
-                vec![job(&running), attempt(3, "2026-11-20T11:59:59Z", false)],
-            ]
-            .concat(),
+            [rounds().to_vec(), vec![job(&running), attempt(3, "2026-11-20T11:59:59Z", false)]].concat(),
         ),
     ];
     for (phase, objects) in phases {
         let mut items = at("apply in_progress", driver());
         items.extend(objects);
         let document = over(&items, "diagnose stuck -o json --rule SKY204").json();
-        let found: Vec<_> = document["findings"]
-            .as_array()
-            .expect("findings")
-            .iter()
-            .collect();
+        let found: Vec<_> = document["findings"].as_array().expect("findings").iter().collect();
         assert_eq!(found.len(), 1, "{phase}: {document}");
         assert_eq!(found[0]["severity"], "warning", "{phase}");
         assert_eq!(
@@ -154,11 +118,7 @@ fn rejected_pods_are_one_steady_finding() {
     }
     // After ten minutes the cause does not pass by itself.
     let mut items = at("apply in_progress", driver());
-    items.extend([
-        gave_up("2026-11-20T11:48:00Z"),
-        gave_up("2026-11-20T11:59:25Z"),
-        no_pods(),
-    ]);
+    items.extend([gave_up("2026-11-20T11:48:00Z"), gave_up("2026-11-20T11:59:25Z"), no_pods()]);
     items.extend([gave_up("2026-11-20T11:55:00Z")]);
     items.push(attempt(1, "2026-11-20T11:48:41Z", true));
     items.push(job(&running));
@@ -176,9 +136,7 @@ fn canceling_a_running_uninstall_does_not_warn_of_what_older_operators_do() {
     items.push(attempt(1, "2026-11-20T11:59:41Z", false));
     let ran = over(&items, "uninstall gpu driver --cancel --dry-run");
     ran.expect_no_stdout("SKY105");
-    ran.expect_stdout(
-        "the operator deletes job/nodewright/gpu-driver-1-0-0-apply-node-1-1 on node-1",
-    );
+    ran.expect_stdout("the operator deletes job/nodewright/gpu-driver-1-0-0-apply-node-1-1 on node-1");
 }
 
 #[test]
@@ -191,19 +149,10 @@ fn a_node_in_progress_keeps_its_place_in_the_batch() {
     let starts = "the next batch starts immediately";
     let keeps = "the operator counts node-1 as in_progress and chooses such nodes first: the next batch does not start without it";
     let flat = |ran: RunOutput| ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-    let ran = flat(over(
-        &items,
-        "node leave-batch node-1 --skyhook gpu --dry-run",
-    ));
+    let ran = flat(over(&items, "node leave-batch node-1 --skyhook gpu --dry-run"));
     assert!(ran.contains(keeps) && !ran.contains(starts), "{ran}");
-    let ran = flat(over(
-        &items,
-        "node leave-batch node-2 --skyhook gpu --dry-run",
-    ));
-    assert!(
-        ran.contains(starts) && !ran.contains("chooses such nodes first"),
-        "{ran}"
-    );
+    let ran = flat(over(&items, "node leave-batch node-2 --skyhook gpu --dry-run"));
+    assert!(ran.contains(starts) && !ran.contains("chooses such nodes first"), "{ran}");
 }
 
 #[test]
@@ -238,27 +187,12 @@ fn the_migration_hold_comes_first_on_a_node() {
         "labels": {older.key("name"): "rest", older.key("package"): "driver-1.0.0"},
         "annotations": {older.key("package"): note.to_string()}},
         "spec": {"nodeName": "node-1"}, "status": {"phase": "Running"}});
-    let items = [
-        old("busy", "in_progress"),
-        old("rest", "paused"),
-        paused,
-        busy,
-        node,
-        pod,
-        NODEWRIGHT.operator(),
-    ];
+    let items =
+        [old("busy", "in_progress"), old("rest", "paused"), paused, busy, node, pod, NODEWRIGHT.operator()];
     let ran = over(&items, "diagnose node node-1");
     insta::assert_snapshot!(ran.transcript());
-    let first = ran
-        .stdout
-        .split("what to do next\n")
-        .nth(1)
-        .unwrap_or_default();
-    assert!(
-        first.starts_with("1. See which operator is running"),
-        "{}",
-        ran.stdout
-    );
+    let first = ran.stdout.split("what to do next\n").nth(1).unwrap_or_default();
+    assert!(first.starts_with("1. See which operator is running"), "{}", ran.stdout);
 }
 
 #[test]
@@ -267,16 +201,9 @@ fn a_finalizer_of_someone_else_is_an_error_after_two_minutes() {
         let mut skyhook = NODEWRIGHT.skyhook("complete", driver());
         skyhook["metadata"]["deletionTimestamp"] = at.into();
         skyhook["metadata"]["finalizers"] = json!(["example.com/audit"]);
-        let items = [
-            skyhook,
-            NODEWRIGHT.node("node-1", "", &[]),
-            NODEWRIGHT.operator(),
-        ];
+        let items = [skyhook, NODEWRIGHT.node("node-1", "", &[]), NODEWRIGHT.operator()];
         let ran = over(&items, &format!("diagnose stuck {NAME}"));
-        (
-            ran.code,
-            ran.stdout.lines().nth(2).unwrap_or_default().to_owned(),
-        )
+        (ran.code, ran.stdout.lines().nth(2).unwrap_or_default().to_owned())
     };
     let (code, found) = deleted_at("2026-11-20T11:59:00Z");
     assert_eq!((code, &found[..14]), (Some(0), "warning SKY113"));

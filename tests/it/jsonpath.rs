@@ -33,9 +33,7 @@ struct Case {
 }
 
 fn place(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/jsonpath")
-        .join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/jsonpath").join(name)
 }
 
 fn read<T: serde::de::DeserializeOwned>(name: &str) -> T {
@@ -45,11 +43,7 @@ fn read<T: serde::de::DeserializeOwned>(name: &str) -> T {
 
 impl Case {
     fn format(&self) -> String {
-        let format = if self.as_json {
-            "jsonpath-as-json"
-        } else {
-            "jsonpath"
-        };
+        let format = if self.as_json { "jsonpath-as-json" } else { "jsonpath" };
         format!("{format}={}", self.template)
     }
 
@@ -69,10 +63,7 @@ impl Case {
 
     /// Our output and exit code; an invalid template is a usage error here.
     fn our_output(&self, node: &Node) -> (String, i32) {
-        let rendered = self
-            .format()
-            .parse::<OutputFormat>()
-            .and_then(|format| format.render(node));
+        let rendered = self.format().parse::<OutputFormat>().and_then(|format| format.render(node));
         match rendered {
             Ok(Rendered::Data(data)) => (data, 0),
             Ok(Rendered::Text(_)) => panic!("{}: not data", self.template),
@@ -127,10 +118,7 @@ fn templates_print_the_same_as_kubectl() {
         .filter(|case| case.our_output(&node) != case.expected())
         .map(|case| {
             let (ours, expected) = (case.our_output(&node), case.expected());
-            format!(
-                "{}\n  ours     {ours:?}\n  expected {expected:?}",
-                case.format()
-            )
+            format!("{}\n  ours     {ours:?}\n  expected {expected:?}", case.format())
         })
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -31,9 +31,7 @@ fn checks_are_test_cases() {
 #[test]
 fn missing_sources_are_errors() {
     let input = r#"{"apiVersion":"v1","kind":"NodeList","items":[]}"#;
-    let output = run("diagnose stuck --rule SKY201 -o junit --from -")
-        .stdin(input)
-        .output();
+    let output = run("diagnose stuck --rule SKY201 -o junit --from -").stdin(input).output();
     output.expect_code(1);
     output.expect_stdout("errors=\"1\"");
     output.expect_no_stdout("no findings");

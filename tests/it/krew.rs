@@ -43,17 +43,11 @@ fn matches(pattern: &str, text: &Value) -> bool {
 fn manifest_passes_krew_validation() {
     let manifest = parse(&template());
     let spec = &manifest["spec"];
-    assert_eq!(
-        manifest["apiVersion"],
-        "krew.googlecontainertools.github.com/v1alpha2"
-    );
+    assert_eq!(manifest["apiVersion"], "krew.googlecontainertools.github.com/v1alpha2");
     assert_eq!(manifest["kind"], "Plugin");
     assert_eq!(manifest["metadata"]["name"], "skyhook");
     let short = spec["shortDescription"].as_str().expect("a line");
-    assert!(
-        short.chars().count() <= 50 && !short.contains(['\n', '.']),
-        "{short}"
-    );
+    assert!(short.chars().count() <= 50 && !short.contains(['\n', '.']), "{short}");
     assert!(!short.to_lowercase().contains("plugin"), "{short}");
     for text in ["description", "caveats"] {
         let text = spec[text].as_str().expect("text");
@@ -86,12 +80,8 @@ fn every_platform_is_listed_once() {
         .into_iter()
         .map(|(os, arch, platform)| {
             let bin = platform["bin"].as_str().expect("a name").to_owned();
-            let keys: BTreeSet<&str> = platform
-                .as_object()
-                .expect("a platform")
-                .keys()
-                .map(String::as_str)
-                .collect();
+            let keys: BTreeSet<&str> =
+                platform.as_object().expect("a platform").keys().map(String::as_str).collect();
             assert_eq!(keys, BTreeSet::from(["bin", "selector", "sha256", "uri"]));
             format!("{os}/{arch} {bin}")
         })
@@ -124,13 +114,7 @@ fn packed(dir: &Path, os: &str, arch: &str) -> PathBuf {
     std::fs::write(&binary, format!("{os}-{arch}")).expect("a binary");
     let platform = format!("{os}-{arch}");
     let output = script("pack", &[Path::new(&platform), &binary, dir]);
-    assert_eq!(
-        (
-            output.status.code(),
-            String::from_utf8_lossy(&output.stderr)
-        ),
-        (Some(0), "".into())
-    );
+    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr)), (Some(0), "".into()));
     dir.join(format!("kubectl-skyhook-{platform}.tar.gz"))
 }
 
@@ -144,23 +128,12 @@ fn archives_hold_binary_and_license() {
         let paths: BTreeSet<String> = archive
             .entries()
             .expect("an archive")
-            .map(|entry| {
-                entry
-                    .expect("an entry")
-                    .path()
-                    .expect("a path")
-                    .display()
-                    .to_string()
-            })
+            .map(|entry| entry.expect("an entry").path().expect("a path").display().to_string())
             .collect();
         let bin = platform["bin"].as_str().expect("a name");
-        for path in [
-            bin,
-            "LICENSE",
-            "README.md",
-            "man/kubectl-skyhook.1",
-            "completions/kubectl_complete-skyhook",
-        ] {
+        for path in
+            [bin, "LICENSE", "README.md", "man/kubectl-skyhook.1", "completions/kubectl_complete-skyhook"]
+        {
             assert!(paths.contains(path), "{os}/{arch} lacks {path}: {paths:?}");
         }
     }
@@ -177,13 +150,7 @@ fn release_fills_in_checksums() {
         packed(dir.path(), os, arch);
     }
     let output = script("fill-krew-manifest", &[dir.path()]);
-    assert_eq!(
-        (
-            output.status.code(),
-            String::from_utf8_lossy(&output.stderr)
-        ),
-        (Some(0), "".into())
-    );
+    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr)), (Some(0), "".into()));
     let filled = parse(&String::from_utf8(output.stdout).expect("text"));
     let sums: BTreeSet<String> = self::platforms(&filled)
         .into_iter()
@@ -195,10 +162,7 @@ fn release_fills_in_checksums() {
         .collect();
     assert_eq!(sums.len(), platforms.len());
     assert!(matches(r"^v\d+\.\d+\.\d+$", &filled["spec"]["version"]));
-    let neutral = script(
-        "fill-krew-manifest",
-        &[dir.path(), Path::new("node-rollout")],
-    );
+    let neutral = script("fill-krew-manifest", &[dir.path(), Path::new("node-rollout")]);
     let neutral = parse(&String::from_utf8(neutral.stdout).expect("text"));
     assert_eq!(neutral["metadata"]["name"], "node-rollout");
     let caveats = neutral["spec"]["caveats"].as_str().expect("text");

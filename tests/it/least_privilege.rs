@@ -59,11 +59,7 @@ fn every_command_is_covered() {
     let reads = READS.iter().map(|(name, ..)| *name);
     let known = reads.chain(COMMANDS.iter().map(|c| c.name));
     let known: BTreeSet<String> = known.map(str::to_owned).collect();
-    assert_eq!(
-        known,
-        command_words(),
-        "say in READS, or in ambiguous_responses::COMMANDS, what it does"
-    );
+    assert_eq!(known, command_words(), "say in READS, or in ambiguous_responses::COMMANDS, what it does");
 }
 
 /// The rights that were used but are not in the role of the command.
@@ -80,16 +76,12 @@ fn read_commands_send_only_get_within_their_role() {
         assert_ne!(ran.code, Some(64), "{}", ran.transcript());
         let requests = test_cluster.fake.requests();
         // An access review is a POST; one command sends them, and no others.
-        let asks =
-            |r: &&Logged| *name == "diagnose check" && r.method == "POST" && r.path == REVIEWS;
+        let asks = |r: &&Logged| *name == "diagnose check" && r.method == "POST" && r.path == REVIEWS;
         let others = requests.iter().filter(|r| r.method != "GET" && !asks(r));
         let others: Vec<&Logged> = others.collect();
         assert!(others.is_empty(), "{words}: {others:?}");
         let exceeded_rights = exceeded_rights(name, &requests);
-        assert!(
-            exceeded_rights.is_empty(),
-            "{words} on {cluster} takes {exceeded_rights:?}"
-        );
+        assert!(exceeded_rights.is_empty(), "{words} on {cluster} takes {exceeded_rights:?}");
     }
 }
 
@@ -103,16 +95,10 @@ fn write_commands_stay_within_their_role() {
         let ran = test_cluster.with_operator(|| test_cluster.run(&words));
         assert_ne!(ran.code, Some(64), "{}", ran.transcript());
         let requests = test_cluster.fake.requests().split_off(asked);
-        let writes = requests
-            .iter()
-            .any(|r| r.method != "GET" && needed_right(r).is_some());
+        let writes = requests.iter().any(|r| r.method != "GET" && needed_right(r).is_some());
         assert!(writes, "{words}: {}", ran.transcript());
         let exceeded_rights = exceeded_rights(command.name, &requests);
-        assert!(
-            exceeded_rights.is_empty(),
-            "{words} on {} takes {exceeded_rights:?}",
-            command.cluster
-        );
+        assert!(exceeded_rights.is_empty(), "{words} on {} takes {exceeded_rights:?}", command.cluster);
     }
 }
 
@@ -151,19 +137,15 @@ fn file_input_opens_no_socket_and_runs_no_plugin() {
     let file = directory.path().join("kubeconfig");
     std::fs::write(&file, config.to_string()).expect("a file");
     let trapped = |words: &str| {
-        let (host, port) = server.url()[7..]
-            .split_once(':')
-            .map(|(h, p)| (h.to_owned(), p.to_owned()))
-            .expect("a port");
+        let (host, port) =
+            server.url()[7..].split_once(':').map(|(h, p)| (h.to_owned(), p.to_owned())).expect("a port");
         let mut run = run(words)
             .kubeconfig(&file)
             .env("XDG_STATE_HOME", directory.path())
             .env("KUBERNETES_SERVICE_HOST", host)
             .env("KUBERNETES_SERVICE_PORT", port);
         for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"] {
-            run = run
-                .env(name, proxy.url())
-                .env(&name.to_lowercase(), proxy.url());
+            run = run.env(name, proxy.url()).env(&name.to_lowercase(), proxy.url());
         }
         run.output()
     };
@@ -176,36 +158,23 @@ fn file_input_opens_no_socket_and_runs_no_plugin() {
     config["users"][0]["user"] = json!({});
     let bare = directory.path().join("bare");
     std::fs::write(&bare, config.to_string()).expect("a file");
-    let caught = run("status --request-timeout 200ms")
-        .kubeconfig(&bare)
-        .output();
+    let caught = run("status --request-timeout 200ms").kubeconfig(&bare).output();
     caught.expect_code(1);
     assert!(server.is_sprung());
     while server.is_sprung() || proxy.is_sprung() {}
 
-    let reads = READS
-        .iter()
-        .map(|(_, cluster, words)| (*cluster, (*words).to_owned()));
+    let reads = READS.iter().map(|(_, cluster, words)| (*cluster, (*words).to_owned()));
     let plan = directory.path().join("plan.json").display().to_string();
     let writes = COMMANDS.iter().flat_map(|c| {
         let words = c.words.replace("PLAN", &plan);
-        [
-            (c.cluster, words.clone()),
-            (c.cluster, format!("{words} --dry-run")),
-        ]
+        [(c.cluster, words.clone()), (c.cluster, format!("{words} --dry-run"))]
     });
     let first = ("complete", format!("pause gpu-tune --plan-out {plan}"));
     let mut answered = BTreeSet::new();
     for (cluster, words) in std::iter::once(first).chain(reads).chain(writes) {
-        let from = Path::new("tests/clusters")
-            .join(cluster)
-            .join("cluster.json");
+        let from = Path::new("tests/clusters").join(cluster).join("cluster.json");
         let ran = trapped(&format!("{words} --from {}", from.display()));
-        let name = words
-            .split(' ')
-            .next()
-            .unwrap_or_default()
-            .replace("dp", "deployment-policy");
+        let name = words.split(' ').next().unwrap_or_default().replace("dp", "deployment-policy");
         if ran.code != Some(64) {
             answered.insert(name);
         }
@@ -213,10 +182,8 @@ fn file_input_opens_no_socket_and_runs_no_plugin() {
         assert!(!sprung, "{}", ran.transcript());
     }
     // These commands need a cluster or none at all, and refuse files.
-    let all: BTreeSet<String> = command_words()
-        .iter()
-        .map(|w| w.split(' ').next().unwrap_or_default().to_owned())
-        .collect();
+    let all: BTreeSet<String> =
+        command_words().iter().map(|w| w.split(' ').next().unwrap_or_default().to_owned()).collect();
     let refused: Vec<&String> = all.difference(&answered).collect();
     assert_eq!(refused, ["collect", "undo", "wait"]);
 }

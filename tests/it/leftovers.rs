@@ -75,16 +75,9 @@ fn left(test_cluster: &TestCluster, owner: &str) -> Vec<String> {
 
 #[test]
 fn leftovers_are_listed_with_their_former_owner() {
-    for cluster in [
-        "finalizer-stripped",
-        "complete",
-        "modelled-mirrored-and-complete",
-    ] {
+    for cluster in ["finalizer-stripped", "complete", "modelled-mirrored-and-complete"] {
         for format in ["table", "json", "name"] {
-            let ran = run(&format!(
-                "leftovers --from tests/clusters/{cluster} -o {format}"
-            ))
-            .output();
+            let ran = run(&format!("leftovers --from tests/clusters/{cluster} -o {format}")).output();
             ran.expect_code(0);
             assert_snapshot!(format!("leftovers_{cluster}_{format}"), ran.transcript());
         }
@@ -111,38 +104,18 @@ fn clean_removes_all_but_node_state_and_undo_restores_it() {
     let ran = test_cluster.run("leftovers --clean --confirm");
     ran.expect_code(0);
     ran.expect_stderr("the record of what is installed stays on node-1");
-    assert_eq!(
-        left(&test_cluster, "gone"),
-        [key("nodeState_gone"), key("version_gone")]
-    );
-    assert_eq!(
-        test_cluster.node("node-1")["spec"]["unschedulable"],
-        Value::Null
-    );
-    assert_eq!(
-        test_cluster
-            .fake
-            .get("pods", "skyhook", "gone-driver-apply"),
-        None
-    );
-    assert_eq!(
-        test_cluster
-            .fake
-            .get("configmaps", "skyhook", "gone-driver-1.0.0"),
-        None
-    );
+    assert_eq!(left(&test_cluster, "gone"), [key("nodeState_gone"), key("version_gone")]);
+    assert_eq!(test_cluster.node("node-1")["spec"]["unschedulable"], Value::Null);
+    assert_eq!(test_cluster.fake.get("pods", "skyhook", "gone-driver-apply"), None);
+    assert_eq!(test_cluster.fake.get("configmaps", "skyhook", "gone-driver-1.0.0"), None);
     assert_eq!(left(&test_cluster, CR), living);
 
     test_cluster.run("undo --confirm").expect_code(0);
     assert_eq!(left(&test_cluster, "gone"), all);
-    let map = test_cluster
-        .fake
-        .get("configmaps", "skyhook", "gone-driver-1.0.0");
+    let map = test_cluster.fake.get("configmaps", "skyhook", "gone-driver-1.0.0");
     assert_eq!(map.expect("it is back")["data"], json!({"a.conf": "x"}));
 
-    test_cluster
-        .run("leftovers gone --clean --purge-state --confirm")
-        .expect_code(0);
+    test_cluster.run("leftovers gone --clean --purge-state --confirm").expect_code(0);
     assert_eq!(left(&test_cluster, "gone"), [""; 0]);
     let none = test_cluster.run("leftovers -o name");
     assert_eq!(none.stdout, "");
@@ -158,19 +131,11 @@ fn cordon_shared_with_an_existing_custom_resource_is_kept() {
     let mut node = test_cluster.node("node-1");
     node["metadata"]["annotations"][key(&format!("cordon_{CR}"))] = json!("true");
     test_cluster.fake.load(node);
-    test_cluster
-        .run("leftovers --clean --confirm")
-        .expect_code(0);
+    test_cluster.run("leftovers --clean --confirm").expect_code(0);
     let node = test_cluster.node("node-1");
     assert_eq!(node["spec"]["unschedulable"], json!(true));
-    assert_eq!(
-        node["metadata"]["annotations"][key("cordon_gone")],
-        Value::Null
-    );
-    assert_eq!(
-        node["metadata"]["annotations"][key(&format!("cordon_{CR}"))],
-        "true"
-    );
+    assert_eq!(node["metadata"]["annotations"][key("cordon_gone")], Value::Null);
+    assert_eq!(node["metadata"]["annotations"][key(&format!("cordon_{CR}"))], "true");
 }
 
 #[test]
@@ -179,13 +144,8 @@ fn two_deleted_owners_do_not_keep_each_others_cordon() {
     let mut node = test_cluster.node("node-1");
     node["metadata"]["annotations"][key("cordon_another")] = json!("true");
     test_cluster.fake.load(node);
-    test_cluster
-        .run("leftovers --clean --confirm")
-        .expect_code(0);
-    assert_eq!(
-        test_cluster.node("node-1")["spec"]["unschedulable"],
-        Value::Null
-    );
+    test_cluster.run("leftovers --clean --confirm").expect_code(0);
+    assert_eq!(test_cluster.node("node-1")["spec"]["unschedulable"], Value::Null);
 }
 
 #[test]
@@ -216,35 +176,20 @@ fn unreadable_custom_resources_do_not_count_as_deleted() {
 #[test]
 fn node_state_is_kept_without_purge_state() {
     let test_cluster = TestCluster::captured("complete");
-    test_cluster
-        .fake
-        .change(|state| state.store.forget("skyhooks", "", CR));
+    test_cluster.fake.change(|state| state.store.forget("skyhooks", "", CR));
     for node in NODES {
         let mut object = test_cluster.node(node);
         let metadata = &mut object["metadata"];
-        let keep = [
-            key(&format!("nodeState_{CR}")),
-            key(&format!("version_{CR}")),
-        ];
-        metadata["annotations"]
-            .as_object_mut()
-            .expect("a map")
-            .retain(|k, _| keep.contains(k));
+        let keep = [key(&format!("nodeState_{CR}")), key(&format!("version_{CR}"))];
+        metadata["annotations"].as_object_mut().expect("a map").retain(|k, _| keep.contains(k));
         metadata["labels"] = json!({});
-        let conditions = object["status"]["conditions"]
-            .as_array_mut()
-            .expect("a list");
+        let conditions = object["status"]["conditions"].as_array_mut().expect("a list");
         conditions.retain(|c| c["type"] == "Ready");
         test_cluster.fake.load(object);
     }
     let ran = test_cluster.run("leftovers");
     let last = "to remove the leftovers: kubectl skyhook leftovers --clean --purge-state";
-    assert_eq!(
-        ran.stdout.lines().last(),
-        Some(last),
-        "{}",
-        ran.transcript()
-    );
+    assert_eq!(ran.stdout.lines().last(), Some(last), "{}", ran.transcript());
     let ran = test_cluster.run("leftovers --clean --confirm");
     ran.expect_code(0);
     ran.expect_stderr("nothing to do");
@@ -281,10 +226,7 @@ fn repeated_cleanup_of_a_name_has_nothing_to_do() {
 #[test]
 fn config_map_with_both_labels_is_deleted_once() {
     let test_cluster = with_remains("gone");
-    let mut map = test_cluster
-        .fake
-        .get("configmaps", "skyhook", "gone-driver-1.0.0")
-        .expect("it is there");
+    let mut map = test_cluster.fake.get("configmaps", "skyhook", "gone-driver-1.0.0").expect("it is there");
     let metadata = &mut map["metadata"];
     metadata["name"] = json!("gone-node-1-metadata");
     metadata["labels"][key("skyhook-node-meta")] = json!("gone");
@@ -293,15 +235,8 @@ fn config_map_with_both_labels_is_deleted_once() {
     let ran = test_cluster.run("leftovers --clean --confirm -o json");
     ran.expect_code(0);
     let steps = ran.json()["steps"].as_array().expect("steps").clone();
-    let maps = steps
-        .iter()
-        .filter(|step| step["target"] == "configmap/skyhook/gone-node-1-metadata");
+    let maps = steps.iter().filter(|step| step["target"] == "configmap/skyhook/gone-node-1-metadata");
     assert_eq!(maps.count(), 1, "{}", ran.transcript());
     let deletions = test_cluster.writes().into_iter();
-    assert_eq!(
-        deletions
-            .filter(|w| w.ends_with("/gone-node-1-metadata"))
-            .count(),
-        1
-    );
+    assert_eq!(deletions.filter(|w| w.ends_with("/gone-node-1-metadata")).count(), 1);
 }

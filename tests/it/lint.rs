@@ -11,9 +11,7 @@ use crate::support::run::{Run, RunOutput, run};
 /// The files of a fixture directory with this prefix, relative to the repository.
 fn fixtures(directory: &str, prefix: &str) -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let files = std::fs::read_dir(root.join(directory))
-        .into_iter()
-        .flatten();
+    let files = std::fs::read_dir(root.join(directory)).into_iter().flatten();
     let names = files.map(|file| file.expect("an entry").file_name());
     let names = names.filter_map(|name| name.into_string().ok());
     let mut paths: Vec<PathBuf> = names
@@ -33,30 +31,15 @@ fn read(path: &Path) -> String {
 /// `# args: --operator-version v0.17.0`.
 fn lint(path: &Path) -> RunOutput {
     let text = read(path);
-    let flags = text
-        .lines()
-        .next()
-        .and_then(|line| line.strip_prefix("# args: "));
+    let flags = text.lines().next().and_then(|line| line.strip_prefix("# args: "));
     let cluster = path.with_file_name("cluster.yaml");
-    let mut words = vec![
-        "lint".to_owned(),
-        "-f".to_owned(),
-        path.display().to_string(),
-    ];
-    if Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join(&cluster)
-        .exists()
-    {
+    let mut words = vec!["lint".to_owned(), "-f".to_owned(), path.display().to_string()];
+    if Path::new(env!("CARGO_MANIFEST_DIR")).join(&cluster).exists() {
         words.extend(["--from".to_owned(), cluster.display().to_string()]);
     } else {
         words.push("--offline".to_owned());
     }
-    words.extend(
-        flags
-            .unwrap_or_default()
-            .split_whitespace()
-            .map(str::to_owned),
-    );
+    words.extend(flags.unwrap_or_default().split_whitespace().map(str::to_owned));
     Run::new(words).output()
 }
 
@@ -75,10 +58,7 @@ fn every_rule_reports_its_bad_manifests() {
         }
         for path in bad {
             let output = lint(&path);
-            let found = format!(
-                "{}{}exit code: {:?}\n",
-                output.stdout, output.stderr, output.code
-            );
+            let found = format!("{}{}exit code: {:?}\n", output.stdout, output.stderr, output.code);
             let expected = path.with_extension("out");
             if update {
                 let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(&expected);
@@ -120,20 +100,14 @@ const BAD: &str = "tests/lint/apply_without_enabled/bad.yaml";
 
 #[test]
 fn a_report_for_ci() {
-    let junit = run(&format!(
-        "lint --offline -f {BAD} -f tests/lint/suppression_invalid/good.yaml -o junit"
-    ));
+    let junit = run(&format!("lint --offline -f {BAD} -f tests/lint/suppression_invalid/good.yaml -o junit"));
     assert_snapshot!("junit", junit.output().transcript());
     let json = run(&format!("lint --offline -f {BAD} -o json"));
     assert_snapshot!("json", json.output().transcript());
     let names = run("lint --offline -f tests/lint/compartment_invalid -o name").output();
     assert_eq!(
         names.parts(),
-        (
-            "deploymentpolicy/a-reserved\ndeploymentpolicy/b-twice\ndeploymentpolicy/c-same\n",
-            "",
-            Some(2)
-        )
+        ("deploymentpolicy/a-reserved\ndeploymentpolicy/b-twice\ndeploymentpolicy/c-same\n", "", Some(2))
     );
     let other = run("rules -o junit").output();
     other.expect_code(1);
@@ -151,10 +125,7 @@ fn the_threshold_decides_the_exit_code() {
         (format!("lint --offline -f {BAD}"), 2),
         (format!("lint --offline -f {BAD} --fail-on never"), 0),
         ("lint --offline -f tests/no-such-file.yaml".to_owned(), 1),
-        (
-            format!("lint --offline -f {BAD} --from tests/lint/policy_not_found/cluster.yaml"),
-            64,
-        ),
+        (format!("lint --offline -f {BAD} --from tests/lint/policy_not_found/cluster.yaml"), 64),
         (format!("lint --offline -f {BAD} --diff"), 1),
         ("lint".to_owned(), 64),
     ] {
@@ -185,16 +156,10 @@ kind: NodeWright
 metadata: {name: last}
 spec: {priority: low}
 ";
-    assert_snapshot!(
-        "list",
-        run("lint --offline -f -").stdin(text).output().transcript()
-    );
+    assert_snapshot!("list", run("lint --offline -f -").stdin(text).output().transcript());
     let json = "{\"apiVersion\": \"skyhook.nvidia.com/v1alpha1\",\n\"kind\": \"Skyhook\",\n\"metadata\": {\"name\": \"one\"},\n\
                 \"spec\": {\"serial\": 1}}\n{\"kind\": \"Pod\",\n\"apiVersion\": \"v1\"}\n";
-    assert_snapshot!(
-        "json_stream",
-        run("lint --offline -f -").stdin(json).output().transcript()
-    );
+    assert_snapshot!("json_stream", run("lint --offline -f -").stdin(json).output().transcript());
 }
 
 #[test]
@@ -209,10 +174,7 @@ fn a_change_is_shown_as_a_diff() {
 fn an_unreachable_cluster_is_no_silent_success() {
     let good = "lint -f tests/lint/apply_without_enabled/good.yaml";
     run(good).output().expect_code(0);
-    let output = run(&format!(
-        "{good} --server http://127.0.0.1:1 --request-timeout 2s"
-    ))
-    .output();
+    let output = run(&format!("{good} --server http://127.0.0.1:1 --request-timeout 2s")).output();
     output.expect_code(1);
     output.expect_stdout("No problems found in 1 manifest\nChecked without a cluster.");
     output.expect_stderr("warning: checking without a cluster: ");
@@ -223,7 +185,8 @@ fn an_unreachable_cluster_is_no_silent_success() {
 fn cel_rules_of_a_crd_are_announced_as_unchecked() {
     let rule = json!([{"rule": "self.size() > 0", "message": "no packages"}]);
     let package = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    let packages = json!({"type": "object", "additionalProperties": package, "x-kubernetes-validations": rule});
+    let packages =
+        json!({"type": "object", "additionalProperties": package, "x-kubernetes-validations": rule});
     let spec = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {"packages": packages}});
     let definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -235,10 +198,7 @@ fn cel_rules_of_a_crd_are_announced_as_unchecked() {
     let directory = tempfile::tempdir().expect("a directory");
     let capture = directory.path().join("cluster.yaml");
     std::fs::write(&capture, format!("{cluster}\n---\n{definition}\n")).expect("written");
-    let words = format!(
-        "lint -f tests/lint/apply_without_enabled/good.yaml --from {}",
-        capture.display()
-    );
+    let words = format!("lint -f tests/lint/apply_without_enabled/good.yaml --from {}", capture.display());
     let output = run(&words).output();
     output.expect_stderr(
         "warning: the CRD of Skyhook has 1 validation rule in CEL, which lint does not check\n",
@@ -248,16 +208,11 @@ fn cel_rules_of_a_crd_are_announced_as_unchecked() {
 /// The steps in the documentation for GitHub Actions and pre-commit, on manifests without problems.
 #[test]
 fn documented_steps_for_ci_pass() {
-    let good = [
-        "tests/lint/good/01_simple.yaml",
-        "tests/lint/good/03_policy.yaml",
-    ];
+    let good = ["tests/lint/good/01_simple.yaml", "tests/lint/good/03_policy.yaml"];
     let text = read(Path::new("docs/lint.md"));
     let steps = text.lines().filter_map(|line| {
         let line = line.trim().trim_start_matches("- ");
-        let step = ["run: ", "entry: "]
-            .iter()
-            .find_map(|key| line.strip_prefix(key))?;
+        let step = ["run: ", "entry: "].iter().find_map(|key| line.strip_prefix(key))?;
         step.strip_prefix("kubectl-skyhook ")
     });
     let mut codes = Vec::new();
@@ -291,8 +246,7 @@ fn rules_are_listed_and_explained() {
 /// `kubectl apply` accepts manifests of UTF-16, too.
 #[test]
 fn utf16_manifests_are_checked() {
-    let bad =
-        std::fs::read_to_string("tests/lint/package_name_invalid/bad.yaml").expect("a fixture");
+    let bad = std::fs::read_to_string("tests/lint/package_name_invalid/bad.yaml").expect("a fixture");
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("manifest.yaml");
     let lint_of = |bytes: Vec<u8>| {

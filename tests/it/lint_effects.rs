@@ -13,13 +13,7 @@ fn report(live: Value, policy: &Value, batch: Value, manifest: Value) -> String 
 }
 
 /// The same while only so many nodes have begun.
-fn report_while(
-    begun: usize,
-    live: Value,
-    policy: &Value,
-    batch: Value,
-    manifest: Value,
-) -> String {
+fn report_while(begun: usize, live: Value, policy: &Value, batch: Value, manifest: Value) -> String {
     let resource = |spec: Value| {
         let mut object = NODEWRIGHT.skyhook("complete", json!({}));
         object["spec"] = spec;
@@ -29,11 +23,8 @@ fn report_while(
     skyhook["status"]["compartmentStatuses"] = json!({"__default__": {"batchState": batch}});
     let mut items = vec![NODEWRIGHT.operator(), skyhook, policy.clone()];
     for number in 1..=8 {
-        let (status, entries): (_, &[&str]) = if number > begun {
-            ("waiting", &[])
-        } else {
-            ("complete", &["driver|1.0.0 config complete"])
-        };
+        let (status, entries): (_, &[&str]) =
+            if number > begun { ("waiting", &[]) } else { ("complete", &["driver|1.0.0 config complete"]) };
         let mut node = NODEWRIGHT.node(&format!("node-{number}"), status, entries);
         node["metadata"]["labels"]["half"] = if number > 4 { "second" } else { "first" }.into();
         items.push(node);
@@ -117,7 +108,8 @@ fn a_first_installation_under_way_is_not_called_a_reinstallation() {
 #[test]
 fn a_newer_version_ignores_the_budget() {
     let policy = policy(&json!({"fixed": {"initialBatch": 1}}));
-    let spec = |version: &str| json!({"packages": {"driver": package(version)}, "interruptionBudget": {"count": 2}});
+    let spec =
+        |version: &str| json!({"packages": {"driver": package(version)}, "interruptionBudget": {"count": 2}});
     assert_eq!(
         report(spec("1.0.0"), &policy, counted(), spec("1.1.0")),
         "driver 1.0.0 → 1.1.0  upgrade on 8 nodes, ALL AT ONCE: the budget (2) does not apply to upgrades\n"
@@ -132,10 +124,7 @@ fn before_the_first_drain() -> (FakeApi, Value) {
         "nodeSelectors": {"matchLabels": {"pool": "gpu"}}, "interruptionBudget": {"count": 1},
         "packages": {"driver": {"version": "1.0.0", "image": "example.com/driver", "interrupt": {"type": "reboot"}}},
     });
-    manifest
-        .as_object_mut()
-        .expect("an object")
-        .remove("status");
+    manifest.as_object_mut().expect("an object").remove("status");
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": "web-1", "namespace": "shop", "uid": "web-1", "labels": {"app": "web"},
@@ -143,10 +132,7 @@ fn before_the_first_drain() -> (FakeApi, Value) {
         "spec": {"nodeName": "gpu-1", "containers": [{"name": "main", "image": "example.com/web"}]},
         "status": {"phase": "Running"},
     });
-    let mut fake = FakeApi::new()
-        .serving(NODEWRIGHT.0)
-        .with(NODEWRIGHT.operator())
-        .with(pod);
+    let mut fake = FakeApi::new().serving(NODEWRIGHT.0).with(NODEWRIGHT.operator()).with(pod);
     for name in ["gpu-1", "gpu-2"] {
         let mut node = NODEWRIGHT.node(name, "complete", &[]);
         node["metadata"]["labels"]["pool"] = "gpu".into();
@@ -167,13 +153,9 @@ fn pods_are_counted_on_nodes_that_no_drain_waits_for_yet() {
     let capture = capture.display();
     cluster.run(&format!("collect -o {capture}")).expect_code(0);
     let lint = run(&format!("lint -f - --from {capture}")).stdin(manifest.to_string());
-    lint.output()
-        .expect_stdout("drains     2 nodes cordoned; their pods were not read\n");
+    lint.output().expect_stdout("drains     2 nodes cordoned; their pods were not read\n");
     let lint = run(&format!("lint -f - --from {capture} -o json")).stdin(manifest.to_string());
-    assert_eq!(
-        lint.output().json()["rollouts"][0]["evictedPods"],
-        Value::Null
-    );
+    assert_eq!(lint.output().json()["rollouts"][0]["evictedPods"], Value::Null);
 }
 
 /// The operator's copies of configMaps are then taken to be those of the live spec.

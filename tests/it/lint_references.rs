@@ -40,10 +40,7 @@ fn manifest(sources: &[(&str, &str, &str)]) -> Value {
         "nodeSelectors": {"matchLabels": {"pool": "gpu"}}, "interruptionBudget": {"count": 1},
         "packages": {"driver": {"version": "1.0.0", "image": "example.com/driver", "env": env}},
     });
-    manifest
-        .as_object_mut()
-        .expect("an object")
-        .remove("status");
+    manifest.as_object_mut().expect("an object").remove("status");
     manifest
 }
 
@@ -72,15 +69,11 @@ fn missing_objects_and_keys_are_found() {
         (CONFIG_MAP, "settings", "speed"),
         (CONFIG_MAP, "missing", "mode"),
     ]);
-    let output = cluster
-        .command("lint -f - -o json")
-        .stdin(text.to_string())
-        .output();
+    let output = cluster.command("lint -f - -o json").stdin(text.to_string()).output();
     let namespace = NODEWRIGHT.namespace();
     let report = output.json();
-    let field = |index: usize, source: &str| {
-        format!("spec.packages.driver.env[{index}].valueFrom.{source}.name")
-    };
+    let field =
+        |index: usize, source: &str| format!("spec.packages.driver.env[{index}].valueFrom.{source}.name");
     let expected = [
         (
             field(1, SECRET),
@@ -88,9 +81,7 @@ fn missing_objects_and_keys_are_found() {
         ),
         (
             field(3, CONFIG_MAP),
-            format!(
-                "ConfigMap settings in namespace {namespace} has no key \"speed\": pods cannot start"
-            ),
+            format!("ConfigMap settings in namespace {namespace} has no key \"speed\": pods cannot start"),
         ),
         (
             field(4, CONFIG_MAP),
@@ -104,24 +95,19 @@ fn missing_objects_and_keys_are_found() {
     output.expect_no_stderr("not checked");
     // Secrets are requested without their data.
     let requests = fake.requests();
-    let secrets: Vec<_> = requests
-        .iter()
-        .filter(|r| r.path.contains("/secrets"))
-        .collect();
+    let secrets: Vec<_> = requests.iter().filter(|r| r.path.contains("/secrets")).collect();
     assert_eq!(secrets.len(), 2);
     for request in secrets {
         let accept = request.header("accept");
-        assert_eq!(
-            accept,
-            "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-        );
+        assert_eq!(accept, "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1");
     }
 }
 
 #[test]
 fn objects_among_the_manifests_exist() {
     let cluster = TestCluster::serving(server());
-    let sealed = json!({"apiVersion": "bitnami.com/v1alpha1", "kind": "SealedSecret", "metadata": {"name": "new"}});
+    let sealed =
+        json!({"apiVersion": "bitnami.com/v1alpha1", "kind": "SealedSecret", "metadata": {"name": "new"}});
     let text = format!("{}\n---\n{sealed}\n", manifest(&[(SECRET, "new", "token")]));
     let output = cluster.command("lint -f - -o json").stdin(text).output();
     assert_eq!(found(&output.json()), []);
@@ -133,17 +119,12 @@ fn unread_objects_are_announced_as_unchecked() {
     fake.on("GET secrets").reply(403);
     let cluster = TestCluster::serving(fake);
     let text = manifest(&[(SECRET, "elsewhere", "token")]).to_string();
-    let output = cluster
-        .command("lint -f - -o json")
-        .stdin(text.clone())
-        .output();
+    let output = cluster.command("lint -f - -o json").stdin(text.clone()).output();
     output.expect_code(0);
     output.expect_stderr("warning: Secret elsewhere was not checked: forbidden");
     assert_eq!(found(&output.json()), []);
     let capture = "tests/lint/no_budget/good.yaml";
-    let output = run(&format!("lint -f - --from {capture} -o json"))
-        .stdin(text)
-        .output();
+    let output = run(&format!("lint -f - --from {capture} -o json")).stdin(text).output();
     output.expect_stderr("warning: Secret elsewhere was not checked: captures do not hold it\n");
 }
 
@@ -152,9 +133,7 @@ fn unread_objects_are_announced_as_unchecked() {
 fn only_the_role_of_the_command_reads_secrets() {
     assert!(rights("lint").contains(&Right::new("get", "", "secrets")));
     for role in ["viewer", "operator"] {
-        run(&format!("rbac --for {role}"))
-            .output()
-            .expect_no_stdout("secrets");
+        run(&format!("rbac --for {role}")).output().expect_no_stdout("secrets");
     }
     run("rbac --for lint").output().expect_stdout("secrets");
 }

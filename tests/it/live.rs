@@ -31,10 +31,7 @@ fn client_with_policy(fake: &FakeApi, timeout: Option<Duration>) -> (kube::Clien
 
 /// A source that is unreadable with this status, or for another reason without one.
 fn unreadable(status: impl Into<Option<u16>>, why: &str) -> Read<usize> {
-    Read::Unreadable(Unread {
-        status: status.into(),
-        message: why.to_owned(),
-    })
+    Read::Unreadable(Unread { status: status.into(), message: why.to_owned() })
 }
 
 fn now() -> Timestamp {

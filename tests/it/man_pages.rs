@@ -13,25 +13,12 @@ fn help_groups_commands_by_task() {
         let ran = run("--help").output();
         assert_eq!((ran.stderr.as_str(), ran.code), ("", Some(0)));
         let all: Vec<&str> = tasks().into_iter().map(|(heading, _)| heading).collect();
-        let headings: Vec<&str> = all
-            .iter()
-            .copied()
-            .filter(|heading| ran.stdout.contains(&format!("\n{heading}:\n  ")))
-            .collect();
+        let headings: Vec<&str> =
+            all.iter().copied().filter(|heading| ran.stdout.contains(&format!("\n{heading}:\n  "))).collect();
         assert_eq!(headings, all, "{}", ran.stdout);
         assert!(!ran.stdout.contains("Commands:"), "{}", ran.stdout);
-        assert!(
-            ran.stdout.contains("\nReading options:\n"),
-            "{}",
-            ran.stdout
-        );
-        let every = [
-            "\n  diagnose ",
-            "\n  reset ",
-            "\n  teardown ",
-            "\n  undo ",
-            "\n  completion ",
-        ];
+        assert!(ran.stdout.contains("\nReading options:\n"), "{}", ran.stdout);
+        let every = ["\n  diagnose ", "\n  reset ", "\n  teardown ", "\n  undo ", "\n  completion "];
         let missing: Vec<&&str> = every.iter().filter(|c| !ran.stdout.contains(**c)).collect();
         assert!(missing.is_empty(), "{missing:?}: {}", ran.stdout);
     }
@@ -52,18 +39,14 @@ fn short_help_fits_on_24_lines() {
             )
         );
         for command in EVERYDAY {
-            let listed = lines
-                .iter()
-                .any(|line| line.starts_with(&format!("  {command} ")));
+            let listed = lines.iter().any(|line| line.starts_with(&format!("  {command} ")));
             assert!(listed, "{command}: {}", ran.stdout);
         }
     }
     let ran = run("status -h").output();
     ran.expect_no_stdout("--kubeconfig <FILE>");
     ran.expect_stdout("\nGlobal flags: -o, --from, ");
-    run("status --help")
-        .output()
-        .expect_stdout("--kubeconfig <FILE>");
+    run("status --help").output().expect_stdout("--kubeconfig <FILE>");
 }
 
 fn pages() -> Vec<std::path::PathBuf> {
@@ -76,13 +59,9 @@ fn pages() -> Vec<std::path::PathBuf> {
 
 #[test]
 fn synopsis_shows_the_values_of_options() {
-    let page = pages()
-        .into_iter()
-        .find(|page| page.ends_with("kubectl-skyhook-package-rerun.1"));
+    let page = pages().into_iter().find(|page| page.ends_with("kubectl-skyhook-package-rerun.1"));
     let page = std::fs::read_to_string(page.expect("a page")).expect("it is there");
-    let synopsis = page
-        .split(".SH ")
-        .find_map(|part| part.strip_prefix("SYNOPSIS\n"));
+    let synopsis = page.split(".SH ").find_map(|part| part.strip_prefix("SYNOPSIS\n"));
     let synopsis = synopsis.expect("a synopsis").replace("\\-", "-");
     for part in [
         "\\fBkubectl skyhook package rerun\\fR \\fB--skyhook\\fR \\fINAME\\fR [\\fB--node\\fR \\fINODE\\fR]... ",
@@ -107,10 +86,7 @@ fn mandoc_lints_man_pages_without_warnings() {
         .output()
         .expect("mandoc runs");
     let said = String::from_utf8_lossy(&output.stdout);
-    let said: Vec<&str> = said
-        .lines()
-        .filter(|l| !l.contains("missing date"))
-        .collect();
+    let said: Vec<&str> = said.lines().filter(|l| !l.contains("missing date")).collect();
     assert!(said.is_empty(), "{}", said.join("\n"));
 }
 
@@ -129,12 +105,7 @@ fn groff_formats_man_pages_without_warnings() {
             .output()
             .expect("man runs");
         let stderr = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(
-            (&*stderr, output.status.code()),
-            ("", Some(0)),
-            "{}",
-            page.display()
-        );
+        assert_eq!((&*stderr, output.status.code()), ("", Some(0)), "{}", page.display());
         assert!(!output.stdout.is_empty(), "{}", page.display());
     }
 }

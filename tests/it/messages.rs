@@ -9,9 +9,7 @@ use crate::support::run::run;
 /// The transcripts of commands over a captured cluster, one after the other.
 fn transcripts(cluster: &str, commands: &[&str]) -> String {
     let from = format!("--from tests/clusters/{cluster}");
-    let all = commands
-        .iter()
-        .map(|c| run(&format!("{c} {from}")).output());
+    let all = commands.iter().map(|c| run(&format!("{c} {from}")).output());
     all.map(|ran| ran.transcript()).collect()
 }
 
@@ -53,12 +51,8 @@ fn retrying_job_has_at_least_one_failed_attempt() {
     let failing = running
         .replace(r#""state":"in_progress""#, r#""state":"erroring""#)
         .replace("status_gpu: in_progress", "status_gpu: erroring");
-    let ran = run("diagnose stuck --rule SKY201 --from -")
-        .stdin(failing)
-        .output();
-    ran.expect_stdout(
-        "package driver fails at stage apply: its job is retrying, 1 failed attempt so far\n",
-    );
+    let ran = run("diagnose stuck --rule SKY201 --from -").stdin(failing).output();
+    ran.expect_stdout("package driver fails at stage apply: its job is retrying, 1 failed attempt so far\n");
 }
 
 #[test]
@@ -75,10 +69,7 @@ fn preview_says_the_operator_is_paused() {
 
 #[test]
 fn flag_without_effect_gives_a_warning() {
-    assert_snapshot!(transcripts(
-        "apply-erroring",
-        &["reset gpu-tune --node node-2 --retaint --no-pause"]
-    ));
+    assert_snapshot!(transcripts("apply-erroring", &["reset gpu-tune --node node-2 --retaint --no-pause"]));
 }
 
 #[test]
@@ -107,10 +98,7 @@ fn unknown_name_lists_existing_names() {
 
 #[test]
 fn views_count_absent_packages_as_done_during_deletion() {
-    for (cluster, name) in [
-        ("deleted-while-erroring", "gpu-tune"),
-        ("v0.17-deletion-in-progress", "gpu"),
-    ] {
+    for (cluster, name) in [("deleted-while-erroring", "gpu-tune"), ("v0.17-deletion-in-progress", "gpu")] {
         let status = format!("status {name}");
         let nodes = format!("node status --skyhook {name}");
         assert_snapshot!(transcripts(cluster, &[&status, &nodes]));
@@ -121,11 +109,7 @@ fn views_count_absent_packages_as_done_during_deletion() {
 fn finished_entries_of_a_deleted_object_are_shown() {
     assert_snapshot!(transcripts(
         "orphaned-uninstall-complete",
-        &[
-            "status",
-            "uninstall status",
-            "package status driver --skyhook gpu-tune"
-        ]
+        &["status", "uninstall status", "package status driver --skyhook gpu-tune"]
     ));
     assert_snapshot!(transcripts(
         "finalizer-stripped",
@@ -145,10 +129,7 @@ fn input_without_deployments_is_reported() {
 fn schema_is_printed_only_as_json_or_yaml() {
     for words in ["schema Version", "schema Version -o json"] {
         let ran = run(words).output();
-        assert_eq!(
-            ran.json()["title"],
-            run("schema Version").output().json()["title"]
-        );
+        assert_eq!(ran.json()["title"], run("schema Version").output().json()["title"]);
     }
     let yaml = run("schema Version -o yaml").output();
     let yaml: serde_json::Value = serde_saphyr::from_str(&yaml.stdout).expect("YAML");

@@ -29,9 +29,8 @@ fn recordings(directory: &str) -> Vec<PathBuf> {
     let directory = std::env::var_os("RECORDINGS").map_or(own.join(directory), PathBuf::from);
     let entries = std::fs::read_dir(directory).expect("a directory of recordings");
     let paths = entries.map(|entry| entry.expect("an entry").path());
-    let mut paths: Vec<PathBuf> = paths
-        .filter(|path| path.to_string_lossy().ends_with(".ndjson.gz"))
-        .collect();
+    let mut paths: Vec<PathBuf> =
+        paths.filter(|path| path.to_string_lossy().ends_with(".ndjson.gz")).collect();
     paths.sort();
     paths
 }
@@ -91,10 +90,7 @@ fn predictions_agree(directory: &str, mark: &str) {
     let misses = total.misses.join("\n");
     assert!(percent.iter().all(|p| *p >= WANTED), "{table}\n{misses}");
     assert!(total.actions.percent() > baseline, "{table}\n{misses}");
-    assert_eq!(
-        frames, FRAMES,
-        "not the frames of the documentation:\n{table}\n{misses}"
-    );
+    assert_eq!(frames, FRAMES, "not the frames of the documentation:\n{table}\n{misses}");
     is_documented(mark, &table);
 }
 
@@ -108,29 +104,17 @@ fn estimates_agree_with_recordings() {
     for path in recordings("recordings") {
         for rollout in estimate::estimates(&Recording::read(&path)) {
             let cells: Vec<String> = rollout.estimates.iter().map(ToString::to_string).collect();
-            let unsteady = if rollout.steady {
-                ""
-            } else {
-                "stage times vary"
-            };
+            let unsteady = if rollout.steady { "" } else { "stage times vary" };
             let (recording, skyhook) = (&rollout.recording, &rollout.skyhook);
-            writeln!(
-                table,
-                "| {recording} | {skyhook} | {} | {unsteady} |",
-                cells.join(" | ")
-            )
-            .expect("a string");
+            writeln!(table, "| {recording} | {skyhook} | {} | {unsteady} |", cells.join(" | "))
+                .expect("a string");
             for estimate in rollout.estimates.iter().filter(|_| rollout.steady) {
                 rate.add(estimate.right());
             }
         }
     }
     let (right, all) = (rate.right, rate.all);
-    write!(
-        table,
-        "\nWhere stage times are steady, {right} of {all} are right.\n"
-    )
-    .expect("a string");
+    write!(table, "\nWhere stage times are steady, {right} of {all} are right.\n").expect("a string");
     assert!(rate.percent() >= 90.0, "{table}");
     is_documented("estimates", &table);
 }
@@ -138,18 +122,13 @@ fn estimates_agree_with_recordings() {
 /// Which packages run which stages on which nodes after an edit, and on how many at once.
 #[test]
 fn effects_agree_with_recordings() {
-    let all: Vec<effects::Edit> = recordings("recordings")
-        .iter()
-        .flat_map(|path| effects::edits(&Recording::read(path)))
-        .collect();
+    let all: Vec<effects::Edit> =
+        recordings("recordings").iter().flat_map(|path| effects::edits(&Recording::read(path))).collect();
     let undisturbed = all.iter().filter(|edit| edit.undisturbed).count();
     assert!(undisturbed >= 15, "{undisturbed} edits");
     for edit in &all {
         let (place, predicted, actual) = (&edit.place, &edit.predicted, &edit.actual);
-        assert!(
-            edit.right(),
-            "{place}: predicted {predicted:?}, actual {actual:?}"
-        );
+        assert!(edit.right(), "{place}: predicted {predicted:?}, actual {actual:?}");
     }
 }
 
@@ -168,10 +147,7 @@ fn is_documented(mark: &str, text: &str) {
         std::fs::write(&page, &fresh).expect("written");
         return;
     }
-    assert!(
-        whole == fresh,
-        "docs/model.md is stale: run this test with UPDATE=1\n{text}"
-    );
+    assert!(whole == fresh, "docs/model.md is stale: run this test with UPDATE=1\n{text}");
 }
 
 /// The progress of the custom resource `tune` on a node, as state, reason and next action.
@@ -191,33 +167,21 @@ fn before_v0_20_a_node_of_the_batch_waits_for_those_in_progress() {
                 json!({"packages": {"a": package(&[])}, "interruptionBudget": {"count": 2}}),
                 json!({"nodePriority": {"n1": null, "n2": null}}),
             )
-            .node(
-                "n1",
-                "tune",
-                "in_progress",
-                &state(&[("a", "apply", "in_progress")]),
-            )
-            .node(
-                "n2",
-                "tune",
-                "waiting",
-                &state(&[("a", "apply", "complete")]),
-            )
+            .node("n1", "tune", "in_progress", &state(&[("a", "apply", "in_progress")]))
+            .node("n2", "tune", "waiting", &state(&[("a", "apply", "complete")]))
             .cluster()
     };
     let waits = (ProgressState::Waiting, "BatchSibling", None);
     assert_eq!(progress(&at("v0.17.0"), "n2"), waits);
     let next = Some("starts stage config of a".to_owned());
-    assert_eq!(
-        progress(&at("v0.20.0"), "n2"),
-        (ProgressState::Running, "Nothing", next)
-    );
+    assert_eq!(progress(&at("v0.20.0"), "n2"), (ProgressState::Running, "Nothing", next));
 }
 
 #[test]
 fn before_v0_18_a_late_package_without_dependencies_never_runs() {
     let at = |version| {
-        let packages = json!({"a": package(&[]), "b": package(&["a"]), "c": package(&["b"]), "late": package(&[])});
+        let packages =
+            json!({"a": package(&[]), "b": package(&["a"]), "c": package(&["b"]), "late": package(&[])});
         let done = ["a", "b", "c"].map(|name| (name, "config", "complete"));
         Setting::new(version)
             .skyhook("tune", json!({"packages": packages}), json!({}))
@@ -227,10 +191,7 @@ fn before_v0_18_a_late_package_without_dependencies_never_runs() {
     let never = (ProgressState::Blocked, "NeverScheduled", None);
     assert_eq!(progress(&at("v0.17.0"), "n1"), never);
     let next = Some("starts stage apply of late".to_owned());
-    assert_eq!(
-        progress(&at("v0.18.0"), "n1"),
-        (ProgressState::Running, "Nothing", next)
-    );
+    assert_eq!(progress(&at("v0.18.0"), "n1"), (ProgressState::Running, "Nothing", next));
 }
 
 #[test]
@@ -238,31 +199,19 @@ fn since_v0_17_a_package_after_its_interrupt_is_complete_though_the_spec_has_non
     let at = |version| {
         Setting::new(version)
             .skyhook("tune", json!({"packages": {"a": package(&[])}}), json!({}))
-            .node(
-                "n1",
-                "tune",
-                "complete",
-                &state(&[("a", "post-interrupt", "complete")]),
-            )
+            .node("n1", "tune", "complete", &state(&[("a", "post-interrupt", "complete")]))
             .cluster()
     };
     let complete = (ProgressState::Complete, "Nothing", None);
     assert_eq!(progress(&at("v0.17.0"), "n1"), complete);
     let again = Some("starts stage apply of a".to_owned());
-    assert_eq!(
-        progress(&at("v0.16.0"), "n1"),
-        (ProgressState::Running, "Nothing", again)
-    );
+    assert_eq!(progress(&at("v0.16.0"), "n1"), (ProgressState::Running, "Nothing", again));
 }
 
 #[test]
 fn a_malformed_state_halts_every_custom_resource() {
     let cluster = Setting::new("v0.20.0")
-        .skyhook(
-            "other",
-            json!({"packages": {"a": package(&[])}, "priority": 900}),
-            json!({}),
-        )
+        .skyhook("other", json!({"packages": {"a": package(&[])}, "priority": 900}), json!({}))
         .skyhook("tune", json!({"packages": {"a": package(&[])}}), json!({}))
         .node("n1", "tune", "waiting", &state(&[]))
         .node("n2", "other", "waiting", &json!("{"))
@@ -281,19 +230,11 @@ fn a_deletion_waits_for_uninstalls_on_other_nodes() {
     let cluster = Setting::new("v0.20.0")
         .skyhook("tune", json!({"packages": {"a": enabled}}), json!({}))
         .deleted()
-        .node(
-            "n1",
-            "tune",
-            "complete",
-            &state(&[("a", "config", "complete")]),
-        )
+        .node("n1", "tune", "complete", &state(&[("a", "config", "complete")]))
         .node("n2", "tune", "complete", &state(&[]))
         .cluster();
     let next = Some("starts stage uninstall of a".to_owned());
-    assert_eq!(
-        progress(&cluster, "n1"),
-        (ProgressState::Running, "Nothing", next)
-    );
+    assert_eq!(progress(&cluster, "n1"), (ProgressState::Running, "Nothing", next));
     let waits = (ProgressState::Waiting, "Deletion", None);
     assert_eq!(progress(&cluster, "n2"), waits);
 }
@@ -311,11 +252,7 @@ fn a_node_that_two_compartments_select_belongs_to_the_safer_one() {
             "default": {"budget": {"count": 1}, "strategy": {"fixed": {"initialBatch": 1}}},
             "compartments": [compartment("fast", "exponential"), compartment("slow", "fixed")],
         }))
-        .skyhook(
-            "tune",
-            json!({"packages": {"a": package(&[])}, "deploymentPolicy": "policy"}),
-            json!({}),
-        )
+        .skyhook("tune", json!({"packages": {"a": package(&[])}, "deploymentPolicy": "policy"}), json!({}))
         .node("n1", "tune", "waiting", &state(&[]))
         .node("n2", "tune", "waiting", &state(&[]))
         .cluster();
@@ -327,10 +264,6 @@ fn a_node_that_two_compartments_select_belongs_to_the_safer_one() {
     });
     assert_eq!(
         names.collect::<Vec<_>>(),
-        [
-            ("fast", vec![], true),
-            ("slow", vec!["n1"], true),
-            ("__default__", vec!["n2"], true)
-        ]
+        [("fast", vec![], true), ("slow", vec!["n1"], true), ("__default__", vec!["n2"], true)]
     );
 }

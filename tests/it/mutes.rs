@@ -27,10 +27,7 @@ fn file(mutes: &str) -> MuteFile {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("mutes.yaml");
     std::fs::write(&path, format!("{HEAD}{mutes}")).expect("a file");
-    MuteFile {
-        _directory: directory,
-        path,
-    }
+    MuteFile { _directory: directory, path }
 }
 
 /// A command on the capture `apply-erroring` with a file of mutes; its path is replaced in the output.
@@ -38,11 +35,7 @@ fn muted(command: &str, mutes: &str) -> RunOutput {
     let file = file(mutes);
     let captured = clusters::named("apply-erroring");
     let path = file.path.display().to_string();
-    let mut output = run(&format!(
-        "{command} --mutes {path} --from {}",
-        captured.path()
-    ))
-    .output();
+    let mut output = run(&format!("{command} --mutes {path} --from {}", captured.path())).output();
     for text in [&mut output.stdout, &mut output.stderr] {
         *text = text.replace(&path, "mutes.yaml");
     }
@@ -62,10 +55,7 @@ fn muted_findings_are_counted_and_do_not_fail() {
 
 #[test]
 fn a_mute_is_in_the_documents() {
-    let output = muted(
-        "diagnose stuck -o jsonpath={.counts}{.muted}{.lapsedMutes}",
-        KNOWN,
-    );
+    let output = muted("diagnose stuck -o jsonpath={.counts}{.muted}{.lapsedMutes}", KNOWN);
     output.expect_code(0);
     insta::assert_snapshot!(printed(&output));
     let junit = muted("diagnose stuck -o junit", KNOWN);
@@ -101,11 +91,8 @@ fn erroring_on(nodes: usize, mutes: &MuteFile) -> RunOutput {
     let driver = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
     let mut items = vec![SKYHOOK.skyhook("erroring", driver), SKYHOOK.operator()];
     items.extend((1..=5).map(|number| {
-        let (status, state) = if number <= nodes {
-            ("erroring", "erroring")
-        } else {
-            ("complete", "complete")
-        };
+        let (status, state) =
+            if number <= nodes { ("erroring", "erroring") } else { ("complete", "complete") };
         let entry = format!("driver|1.0.0 apply {state}");
         SKYHOOK.node(&format!("n-{number}"), status, &[&entry])
     }));
@@ -145,13 +132,7 @@ fn a_mute_of_named_nodes_hides_no_other_node() {
 fn effects_of_a_muted_cause_are_muted() {
     let captured = clusters::named("two-priorities");
     let mutes = file("- {code: SKY201, skyhook: first, node: node-2, reason: known}\n");
-    let diagnose = |flags: &str| {
-        run(&format!(
-            "diagnose stuck {flags} --from {}",
-            captured.path()
-        ))
-        .output()
-    };
+    let diagnose = |flags: &str| run(&format!("diagnose stuck {flags} --from {}", captured.path())).output();
     diagnose("--all").expect_code(2);
     let muted = diagnose(&format!("--all --mutes {}", mutes.path.display()));
     muted.expect_code(0);
@@ -160,10 +141,7 @@ fn effects_of_a_muted_cause_are_muted() {
 
 #[test]
 fn a_mute_of_another_subject_changes_nothing() {
-    for (field, value) in [
-        ("node: node-2", "node: node-3"),
-        ("package: driver", "package: x"),
-    ] {
+    for (field, value) in [("node: node-2", "node: node-3"), ("package: driver", "package: x")] {
         muted("diagnose stuck", &KNOWN.replace(field, value)).expect_code(2);
     }
 }
@@ -200,11 +178,8 @@ fn invalid_mutes_name_their_line() {
 #[test]
 fn a_missing_file_is_an_error() {
     let captured = clusters::named("apply-erroring");
-    let output = run(&format!(
-        "diagnose stuck --mutes /nowhere/mutes.yaml --from {}",
-        captured.path()
-    ))
-    .output();
+    let output =
+        run(&format!("diagnose stuck --mutes /nowhere/mutes.yaml --from {}", captured.path())).output();
     output.expect_code(1);
     output.expect_stderr("cannot read /nowhere/mutes.yaml: no such file");
 }
@@ -218,20 +193,12 @@ fn annotated(command: &str, mutes: &str) -> RunOutput {
     for item in items.iter_mut().filter(|item| item["kind"] == "Skyhook") {
         item["metadata"]["annotations"]["kubectl-skyhook/mutes"] = mutes.into();
     }
-    run(&format!(
-        "{command} --from - --from {}/extra.json",
-        captured.path()
-    ))
-    .stdin(list.to_string())
-    .output()
+    run(&format!("{command} --from - --from {}/extra.json", captured.path())).stdin(list.to_string()).output()
 }
 
 #[test]
 fn an_annotation_mutes_its_own_custom_resource() {
-    let output = annotated(
-        "diagnose stuck",
-        "- {code: SKY201, node: node-2, reason: known}\n",
-    );
+    let output = annotated("diagnose stuck", "- {code: SKY201, node: node-2, reason: known}\n");
     output.expect_stdout("1 muted finding, 1 without expiry");
     output.expect_no_stdout("error SKY201");
     let other = "- {code: SKY201, skyhook: other, reason: known}\n";

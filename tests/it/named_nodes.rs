@@ -45,35 +45,17 @@ fn named_node_is_read_alone() {
         ("node status node/node-1 -o json", [6, 7]),
         ("node status node-1 --skyhook gpu-tune -o wide", [6, 7]),
         ("package status --skyhook gpu-tune --node node-1", [6, 7]),
-        (
-            "package status driver --skyhook gpu-tune --node node-1",
-            [6, 7],
-        ),
-        (
-            "package logs driver --skyhook gpu-tune --node node-1",
-            [6, 7],
-        ),
+        ("package status driver --skyhook gpu-tune --node node-1", [6, 7]),
+        ("package logs driver --skyhook gpu-tune --node node-1", [6, 7]),
         ("node ignore node-1 --dry-run", [5, 5]),
         ("node unignore node-1 --dry-run", [7, 8]),
-        (
-            "node leave-batch node-1 --skyhook gpu-tune --dry-run",
-            [5, 5],
-        ),
+        ("node leave-batch node-1 --skyhook gpu-tune --dry-run", [5, 5]),
         ("node reset node-1 --skyhook gpu-tune --dry-run", [7, 8]),
         ("node repair node-1 --skyhook gpu-tune --dry-run", [5, 5]),
         ("reset gpu-tune --node node-1 --dry-run", [7, 8]),
-        (
-            "reset gpu-tune --package driver --node node-1 --dry-run",
-            [7, 8],
-        ),
-        (
-            "package rerun driver --skyhook gpu-tune --node node-1 --dry-run",
-            [7, 8],
-        ),
-        (
-            "package retry driver --skyhook gpu-tune --node node-1 --dry-run",
-            [7, 8],
-        ),
+        ("reset gpu-tune --package driver --node node-1 --dry-run", [7, 8]),
+        ("package rerun driver --skyhook gpu-tune --node node-1 --dry-run", [7, 8]),
+        ("package retry driver --skyhook gpu-tune --node node-1 --dry-run", [7, 8]),
         ("cordon release node-1 --dry-run", [7, 8]),
         ("diagnose node node-1", [7, 8]),
     ];
@@ -87,20 +69,12 @@ fn named_node_is_read_alone() {
                 words.replace("gpu-tune", "gpu")
             };
             let ran = cluster.run(&words);
-            assert_eq!(
-                lists(&cluster),
-                [ONE],
-                "{captured}: {words}: {}",
-                ran.stderr
-            );
+            assert_eq!(lists(&cluster), [ONE], "{captured}: {words}: {}", ran.stderr);
             // Each log takes a request of its own.
             let lines = cluster.fake.lines().into_iter();
             lines.filter(|line| !line.contains("/log?")).count()
         });
-        assert!(
-            requests.iter().all(|n| *n <= MAX_REQUESTS),
-            "{words}: {requests:?}"
-        );
+        assert!(requests.iter().all(|n| *n <= MAX_REQUESTS), "{words}: {requests:?}");
         (words, requests)
     });
     assert_eq!(counted, table);
@@ -122,42 +96,25 @@ fn all_nodes_are_read_when_one_is_not_enough() {
     let _ = reads("node status --match node-1", &[ALL, CORDONED]);
     let _ = reads("diagnose stuck --node node-1", &[ALL]);
     // The blocker of an incomplete node may be on any other node.
-    let _ = reads(
-        "diagnose node node-2",
-        &[&ONE.replace("node-1", "node-2"), ALL],
-    );
+    let _ = reads("diagnose node node-2", &[&ONE.replace("node-1", "node-2"), ALL]);
     let nowhere = ONE.replace("node-1", "node-9");
     let ran = reads("node status node-9", &[&nowhere, ALL, CORDONED]);
     assert!(ran.stderr.contains("node-9"), "{}", ran.stderr);
     assert_eq!(ran.code, Some(1));
-    let ran = reads(
-        "node status node-1 --skyhook nowhere",
-        &[ONE, ALL, CORDONED],
-    );
+    let ran = reads("node status node-1 --skyhook nowhere", &[ONE, ALL, CORDONED]);
     assert_eq!(ran.code, Some(1));
-    let ran = reads(
-        "package status nowhere --skyhook gpu-tune --node node-1",
-        &[ONE, ALL],
-    );
+    let ran = reads("package status nowhere --skyhook gpu-tune --node node-1", &[ONE, ALL]);
     assert_eq!(ran.code, Some(1));
 }
 
 /// If both APIs are served and no operator runs, the keys on nodes decide which is active.
 #[test]
 fn all_nodes_are_read_to_detect_the_active_api() {
-    let fake = FakeApi::new()
-        .serving(ApiFlavor::Skyhook)
-        .serving(ApiFlavor::NodeWright);
+    let fake = FakeApi::new().serving(ApiFlavor::Skyhook).serving(ApiFlavor::NodeWright);
     for object in TestCluster::captured("apply-erroring").fake.objects() {
         fake.load(object);
     }
-    fake.change(|state| {
-        state.store.forget(
-            "deployments",
-            "skyhook",
-            "skyhook-operator-controller-manager",
-        )
-    });
+    fake.change(|state| state.store.forget("deployments", "skyhook", "skyhook-operator-controller-manager"));
     let cluster = TestCluster::serving(fake);
     let _ = cluster.run("node status node-1");
     assert_eq!(lists(&cluster), [ALL, CORDONED]);
@@ -181,11 +138,7 @@ fn change_beside_a_failed_job_reads_all_nodes() {
 /// The output for one node equals its part of the output for all nodes.
 #[test]
 fn answer_is_the_same_as_from_all_nodes() {
-    for captured in [
-        "apply-erroring",
-        "nodewright-in-progress",
-        "modelled-migration-hold",
-    ] {
+    for captured in ["apply-erroring", "nodewright-in-progress", "modelled-migration-hold"] {
         let captured = clusters::named(captured);
         let cluster = TestCluster::serving(captured.served());
         cluster.fake.started_now();
@@ -207,10 +160,7 @@ fn answer_is_the_same_as_from_all_nodes() {
                 "node reset NODE --skyhook gpu-tune --dry-run -o json",
                 "node reset NODE* --skyhook gpu-tune --dry-run -o json",
             ),
-            (
-                "node unignore NODE --dry-run -o json",
-                "node unignore NODE* --dry-run -o json",
-            ),
+            ("node unignore NODE --dry-run -o json", "node unignore NODE* --dry-run -o json"),
         ] {
             let [one, of_all] = [words, all].map(|words| cluster.run(&words.replace("NODE", node)));
             assert_eq!(
@@ -230,9 +180,7 @@ fn complete_node_is_explained_without_reading_others() {
     for captured in clusters::all() {
         let cluster = TestCluster::serving(captured.served());
         // Ages are in hours here, so the time between the two calls does not show.
-        cluster
-            .fake
-            .started(jiff::SignedDuration::from_mins(63 * 60 + 30));
+        cluster.fake.started(jiff::SignedDuration::from_mins(63 * 60 + 30));
         let objects = cluster.fake.objects();
         let nodes = objects.iter().filter(|o| o["kind"] == "Node");
         for node in nodes.map(|o| o["metadata"]["name"].as_str().expect("a name")) {

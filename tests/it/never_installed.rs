@@ -26,10 +26,9 @@ fn ask(captured: &Captured) -> Answers {
 
 #[test]
 fn package_that_was_never_installed_is_an_error_in_every_command() {
-    for (capture, code) in [
-        ("apply-true-never-installed", "SKY103"),
-        ("version-changed-while-uninstalling", "SKY104"),
-    ] {
+    for (capture, code) in
+        [("apply-true-never-installed", "SKY103"), ("version-changed-while-uninstalling", "SKY104")]
+    {
         let answers = ask(&clusters::named(capture));
         for ran in [&answers.stuck, &answers.node, &answers.wait] {
             ran.expect_code(2);

@@ -70,15 +70,10 @@ fn commands_read_of_nodes_what_they_need() {
 fn commands_that_need_part_of_each_node_are_declared() {
     let partly = commands::all().into_iter();
     let partly = partly.filter(|command| command.of_nodes < NodeFields::All);
-    let declared: Vec<_> = partly
-        .map(|c| (c.words, c.of_nodes, c.only_reads()))
-        .collect();
+    let declared: Vec<_> = partly.map(|c| (c.words, c.of_nodes, c.only_reads())).collect();
     assert_eq!(
         declared,
-        [
-            ("node list", NodeFields::Cordons, true),
-            ("package status", NodeFields::Cordons, true),
-        ]
+        [("node list", NodeFields::Cordons, true), ("package status", NodeFields::Cordons, true),]
     );
 }
 
@@ -93,11 +88,7 @@ const ANSWERS: [&str; 7] = [
 ];
 
 fn answers(captured: &Captured, fake: FakeApi) -> Vec<RunOutput> {
-    let skyhook = if fake.get("skyhooks", "", "gpu-tune").is_some() {
-        "gpu-tune"
-    } else {
-        "gpu"
-    };
+    let skyhook = if fake.get("skyhooks", "", "gpu-tune").is_some() { "gpu-tune" } else { "gpu" };
     let cluster = TestCluster::serving(fake);
     let ran = ANSWERS.map(|words| cluster.run(&words.replace("gpu-tune", skyhook)));
     let code = |ran: &RunOutput| ran.code;
@@ -123,12 +114,7 @@ fn metadata_and_whole_nodes_give_the_same_answers() {
 /// The table without its last column, which has ages: a server is read as of now.
 fn without_notes(table: &str) -> String {
     let lines = table.lines();
-    let cells = lines.map(|line| {
-        line.split_whitespace()
-            .take(5)
-            .collect::<Vec<&str>>()
-            .join(" ")
-    });
+    let cells = lines.map(|line| line.split_whitespace().take(5).collect::<Vec<&str>>().join(" "));
     cells.collect::<Vec<String>>().join("\n")
 }
 
@@ -174,18 +160,13 @@ async fn rules_do_not_call_a_partly_read_cluster_healthy() {
         let report = diagnose(&cluster, &Scope::default());
         assert_eq!(report.verdict, Verdict::Incomplete);
         let reasons = report.not_checked.iter().map(|unchecked| &unchecked.reason);
-        let unread =
-            reasons.filter(|reason| reason.contains("nodes: only their metadata was read"));
+        let unread = reasons.filter(|reason| reason.contains("nodes: only their metadata was read"));
         assert!(unread.count() > 30, "{:?}", report.not_checked);
     }
     let whole = loaded("complete", NodeFields::All).await;
     let report = diagnose(&whole, &Scope::default());
     let mut reasons = report.not_checked.iter().map(|unchecked| &unchecked.reason);
-    assert!(
-        !reasons.any(|reason| reason.contains("metadata")),
-        "{:?}",
-        report.not_checked
-    );
+    assert!(!reasons.any(|reason| reason.contains("metadata")), "{:?}", report.not_checked);
 }
 
 #[tokio::test]
@@ -195,15 +176,10 @@ async fn model_knows_no_progress_without_taints() {
         let skyhooks = cluster.skyhooks.items().iter();
         let all = skyhooks.flat_map(|skyhook| model.all_progress(skyhook.name()));
         let states = all.map(|(_, progress)| progress.state);
-        states
-            .filter(|state| *state != ProgressState::Complete)
-            .collect()
+        states.filter(|state| *state != ProgressState::Complete).collect()
     };
     let whole = states(&loaded("nodewright-two-priorities", NodeFields::All).await);
-    assert!(
-        !whole.is_empty() && !whole.contains(&ProgressState::Unknown),
-        "{whole:?}"
-    );
+    assert!(!whole.is_empty() && !whole.contains(&ProgressState::Unknown), "{whole:?}");
     let partly = states(&loaded("nodewright-two-priorities", NodeFields::Cordons).await);
     assert!(partly.contains(&ProgressState::Unknown), "{partly:?}");
 }

@@ -65,21 +65,9 @@ fn names_sets_and_globs_select_the_same_nodes_in_every_command() {
             assert_eq!(nodes(&ran).len(), named, "{}", ran.transcript());
         }
         let ran = cluster.run(&format!("node status {set} -o json"));
-        assert_eq!(
-            ran.json().as_array().map(Vec::len),
-            Some(named),
-            "{}",
-            ran.transcript()
-        );
-        let ran = cluster.run(&format!(
-            "package status driver --skyhook gpu --node {set} -o json"
-        ));
-        assert_eq!(
-            ran.json().as_array().map(Vec::len),
-            Some(named),
-            "{}",
-            ran.transcript()
-        );
+        assert_eq!(ran.json().as_array().map(Vec::len), Some(named), "{}", ran.transcript());
+        let ran = cluster.run(&format!("package status driver --skyhook gpu --node {set} -o json"));
+        assert_eq!(ran.json().as_array().map(Vec::len), Some(named), "{}", ran.transcript());
     }
     for words in [
         "diagnose stuck --node n[0-11]",
@@ -98,10 +86,10 @@ fn names_sets_and_globs_select_the_same_nodes_in_every_command() {
 fn glob_is_not_a_regular_expression() {
     let fake = FakeApi::new()
         .serving(SKYHOOK.0)
-        .with(SKYHOOK.skyhook(
-            "complete",
-            json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}}),
-        ))
+        .with(
+            SKYHOOK
+                .skyhook("complete", json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}})),
+        )
         .with(SKYHOOK.operator());
     for name in ["n0", "n02", "n021", "n022", "n03"] {
         fake.load(SKYHOOK.node(name, "complete", &["driver|1.0.0 config complete"]));
@@ -158,11 +146,7 @@ fn pattern_without_match_is_an_error_in_every_command() {
         expect(&words("n12"), &cluster.run("node status n12").stderr, 1);
         let hint = "hint: as a regular expression it matches 12 nodes: --match 'n.*'\n";
         let hint = if takes_regex { hint } else { "" };
-        expect(
-            &words("n.*"),
-            &format!("error: no node matches \"n.*\"\n{hint}"),
-            1,
-        );
+        expect(&words("n.*"), &format!("error: no node matches \"n.*\"\n{hint}"), 1);
         let ran = cluster.run(&words("n1|n2"));
         ran.expect_code(64);
         ran.expect_stderr("error: invalid value 'n1|n2' for '");
@@ -205,17 +189,11 @@ fn every_node_argument_has_the_same_parser() {
         }
     }
     let mut found = Vec::new();
-    visit(
-        &kubectl_skyhook::program::Program::SKYHOOK.tree(),
-        "",
-        &mut found,
-    );
+    visit(&kubectl_skyhook::program::Program::SKYHOOK.tree(), "", &mut found);
     for path in found {
         let path = path.trim();
         assert!(
-            COMMANDS
-                .iter()
-                .any(|command| command.starts_with(&format!("{path} "))),
+            COMMANDS.iter().any(|command| command.starts_with(&format!("{path} "))),
             "add {path} to COMMANDS"
         );
     }
@@ -224,14 +202,7 @@ fn every_node_argument_has_the_same_parser() {
 #[test]
 fn diagnose_node_takes_one_node() {
     let ran = cluster().run("diagnose node n1*");
-    assert_eq!(
-        ran.parts(),
-        (
-            "",
-            "error: expected one node, but \"n1*\" matches 3: n[1,10-11]\n",
-            Some(64)
-        )
-    );
+    assert_eq!(ran.parts(), ("", "error: expected one node, but \"n1*\" matches 3: n[1,10-11]\n", Some(64)));
 }
 
 #[test]
@@ -260,11 +231,7 @@ fn node_set_with_an_unknown_node_is_an_error() {
         ("reset gpu --node n[0-12]", "node \"n12\" not found", 1),
         ("diagnose stuck --node n[0-12]", "node \"n12\" not found", 1),
         ("node ignore n[21-13]", "range 21-13 is reversed", 64),
-        (
-            "node ignore n[0-999999999999]",
-            "it expands to more than 100000 names",
-            64,
-        ),
+        ("node ignore n[0-999999999999]", "it expands to more than 100000 names", 64),
     ] {
         let ran = cluster.run(words);
         ran.expect_code(code);
@@ -318,18 +285,9 @@ fn type_prefix_is_accepted_before_every_name() {
 
 #[test]
 fn empty_name_is_refused() {
-    for words in [
-        vec!["node", "list", "--skyhook", ""],
-        vec!["pause", ""],
-        vec!["status", ""],
-    ] {
+    for words in [vec!["node", "list", "--skyhook", ""], vec!["pause", ""], vec!["status", ""]] {
         let ran = crate::support::run::Run::new(words).output();
-        assert_eq!(
-            (ran.code, ran.stdout.as_str()),
-            (Some(64), ""),
-            "{}",
-            ran.transcript()
-        );
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(64), ""), "{}", ran.transcript());
         ran.expect_stderr("expected a name");
     }
 }

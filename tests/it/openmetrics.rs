@@ -5,11 +5,7 @@ use crate::support::run::{RunOutput, run};
 
 fn metrics(command: &str, capture: &str) -> RunOutput {
     let captured = clusters::named(capture);
-    run(&format!(
-        "{command} -o openmetrics --from {}",
-        captured.path()
-    ))
-    .output()
+    run(&format!("{command} -o openmetrics --from {}", captured.path())).output()
 }
 
 #[test]
@@ -28,9 +24,7 @@ fn checks_are_counted() {
 #[test]
 fn nodes_that_were_not_read_have_no_metric() {
     let input = r#"{"apiVersion":"v1","kind":"NodeList","items":[]}"#;
-    let output = run("diagnose stuck -o openmetrics --from -")
-        .stdin(input)
-        .output();
+    let output = run("diagnose stuck -o openmetrics --from -").stdin(input).output();
     output.expect_no_stdout("kubectl_skyhook_nodes{");
     output.expect_stdout("kubectl_skyhook_verdict{verdict=\"healthy\"} 0\n");
     assert!(output.stdout.ends_with("# EOF\n"), "{}", output.stdout);

@@ -21,9 +21,7 @@ fn driver() -> Value {
 /// Runs `package logs` with these arguments.
 fn logs(fake: &FakeApi, words: &str) -> RunOutput {
     let served = fake.serve();
-    run(&format!("package logs {words} --skyhook gpu"))
-        .kubeconfig(&served.kubeconfig())
-        .output()
+    run(&format!("package logs {words} --skyhook gpu")).kubeconfig(&served.kubeconfig()).output()
 }
 
 /// The requested logs, as pod and query.

@@ -8,29 +8,19 @@ use crate::support::run::{RunOutput, run};
 
 /// The name of the custom resource in a capture.
 fn skyhook(path: &str) -> String {
-    let page = run(&format!("status -o json --from {path}"))
-        .output()
-        .json();
-    page["items"][0]["name"]
-        .as_str()
-        .expect("one at least")
-        .to_owned()
+    let page = run(&format!("status -o json --from {path}")).output().json();
+    page["items"][0]["name"].as_str().expect("one at least").to_owned()
 }
 
 fn of(cluster: &str, words: &str) -> RunOutput {
-    run(&format!(
-        "package status {words} --from tests/clusters/{cluster}"
-    ))
-    .output()
+    run(&format!("package status {words} --from tests/clusters/{cluster}")).output()
 }
 
 #[test]
 fn output_matches_snapshots() {
     for captured in clusters::on_screen() {
         let path = captured.path();
-        let page = run(&format!("status -o json --from {path}"))
-            .output()
-            .json();
+        let page = run(&format!("status -o json --from {path}")).output().json();
         if page["items"].as_array().is_none_or(Vec::is_empty) {
             continue;
         }
@@ -44,10 +34,7 @@ fn output_matches_snapshots() {
 
 #[test]
 fn json_keeps_upstream_fields() {
-    let ran = of(
-        "apply-erroring",
-        "driver --skyhook gpu-tune --node node-2 -o json",
-    );
+    let ran = of("apply-erroring", "driver --skyhook gpu-tune --node node-2 -o json");
     assert_snapshot!(ran.transcript());
     let ran = of("complete", "--skyhook gpu-tune -o json");
     let rows = ran.json();
@@ -61,10 +48,7 @@ fn json_keeps_upstream_fields() {
 
 #[test]
 fn malformed_state_is_a_row_for_every_package() {
-    let ran = of(
-        "malformed-node-state",
-        "driver --skyhook gpu-tune -o json --node node-1",
-    );
+    let ran = of("malformed-node-state", "driver --skyhook gpu-tune -o json --node node-1");
     assert_snapshot!(ran.transcript());
 }
 
@@ -73,35 +57,22 @@ fn empty_result_is_an_empty_array_and_no_error() {
     let ran = of("complete", "--skyhook gpu-tune -l no=such -o json");
     assert_eq!(
         (ran.stdout.as_str(), ran.stderr.as_str(), ran.code),
-        (
-            "[]\n",
-            "gpu-tune does not select these nodes and has no state on them.\n",
-            Some(0)
-        )
+        ("[]\n", "gpu-tune does not select these nodes and has no state on them.\n", Some(0))
     );
 }
 
 #[test]
 fn nodes_are_selected_by_name_glob_regex_and_label() {
     let nodes = |words: &str| {
-        let ran = of(
-            "complete",
-            &format!("driver --skyhook gpu-tune -o name {words}"),
-        );
+        let ran = of("complete", &format!("driver --skyhook gpu-tune -o name {words}"));
         assert_eq!(ran.code, Some(0), "{}", ran.stderr);
         ran.stdout
     };
     assert_eq!(nodes("--node node-2"), "node/node-2\n");
     assert_eq!(nodes("--node node-1,node-3"), "node/node-1\nnode/node-3\n");
-    assert_eq!(
-        nodes("--node node-1 --node node-[23]"),
-        "node/node-1\nnode/node-2\nnode/node-3\n"
-    );
+    assert_eq!(nodes("--node node-1 --node node-[23]"), "node/node-1\nnode/node-2\nnode/node-3\n");
     assert_eq!(nodes("--match node-[23]"), nodes("--node node-[23]"));
-    assert_eq!(
-        nodes("-l kubernetes.io/hostname!=node-1"),
-        nodes("--node node-[23]")
-    );
+    assert_eq!(nodes("-l kubernetes.io/hostname!=node-1"), nodes("--node node-[23]"));
 }
 
 #[test]
@@ -125,9 +96,7 @@ fn server_and_files_give_the_same_output() {
     for name in ["apply-erroring", "upgrade-in-progress"] {
         let captured = clusters::named(name);
         let served = captured.served().serve();
-        let live = run("package status --skyhook gpu-tune -o json")
-            .kubeconfig(&served.kubeconfig())
-            .output();
+        let live = run("package status --skyhook gpu-tune -o json").kubeconfig(&served.kubeconfig()).output();
         assert_eq!(live.json(), of(name, "--skyhook gpu-tune -o json").json());
     }
 }
@@ -139,25 +108,16 @@ fn unreadable_sources_are_errors_or_reported() {
         let fake = captured.served();
         fake.on(&format!("LIST {source}")).reply(403);
         let served = fake.serve();
-        let ran = run("package status --skyhook gpu-tune")
-            .kubeconfig(&served.kubeconfig())
-            .output();
+        let ran = run("package status --skyhook gpu-tune").kubeconfig(&served.kubeconfig()).output();
         assert_snapshot!(ran.transcript());
     }
 }
 
 #[test]
 fn sorted_names_are_printed_once() {
-    let ran = of(
-        "complete",
-        "--skyhook gpu-tune -o name --sort-by {.version}",
-    );
+    let ran = of("complete", "--skyhook gpu-tune -o name --sort-by {.version}");
     assert_eq!(
         ran.parts(),
-        (
-            "node/node-1\nnode/node-2\nnode/node-3\n",
-            "2 packages on 3 nodes: 6 complete\n",
-            Some(0)
-        )
+        ("node/node-1\nnode/node-2\nnode/node-3\n", "2 packages on 3 nodes: 6 complete\n", Some(0))
     );
 }

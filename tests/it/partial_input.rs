@@ -8,9 +8,7 @@ use crate::support::run::run;
 /// Why the selected rule was not checked.
 fn why_not(report: &Value) -> &str {
     assert_eq!(report["verdict"], "incomplete", "{report}");
-    report["notChecked"][0]["reason"]
-        .as_str()
-        .expect("a reason")
+    report["notChecked"][0]["reason"].as_str().expect("a reason")
 }
 
 fn operator(version: &str) -> String {
@@ -50,15 +48,9 @@ fn rule_needing_newer_objects_is_not_checked_without_them() {
     let whole = format!("{}{NODE}{OLDER_OBJECT}{NEWER_OBJECT}", operator("v0.20.0"));
     assert_eq!(codes(&diagnose(words, &whole)), ["SKY601"]);
     let rule = "--rule deletion-waits-for-erroring-install";
-    let report = diagnose(
-        rule,
-        &format!("{}{NODE}{OLDER_OBJECT}", operator("v0.20.0")),
-    );
+    let report = diagnose(rule, &format!("{}{NODE}{OLDER_OBJECT}", operator("v0.20.0")));
     assert_eq!(why_not(&report), "the input has no NodeWright objects");
-    let report = diagnose(
-        rule,
-        &format!("{}{NODE}{NEWER_OBJECT}", operator("v0.17.1")),
-    );
+    let report = diagnose(rule, &format!("{}{NODE}{NEWER_OBJECT}", operator("v0.17.1")));
     assert_eq!(why_not(&report), "the input has no Skyhook objects");
 }
 
@@ -112,16 +104,11 @@ metadata: {name: slow, uid: u-3}
 spec: {deploymentPolicy: slow, packages: {}}
 ";
     write("all.yaml", &format!("{}{NODE}{held}", operator("v0.20.0")));
-    let words = format!(
-        "diagnose stuck -o json --rule SKY212 --rule SKY601 --from {}",
-        directory.path().display()
-    );
+    let words =
+        format!("diagnose stuck -o json --rule SKY212 --rule SKY601 --from {}", directory.path().display());
     assert_eq!(run(&words).output().json()["verdict"], "incomplete");
     let none = r#"{"apiVersion": "v1", "kind": "List", "items": []}"#;
-    for name in [
-        "deploymentpolicies.nodewright.nvidia.com.json",
-        "skyhooks.skyhook.nvidia.com.json",
-    ] {
+    for name in ["deploymentpolicies.nodewright.nvidia.com.json", "skyhooks.skyhook.nvidia.com.json"] {
         write(name, none);
     }
     assert_eq!(run(&words).output().json()["verdict"], "healthy");
@@ -226,10 +213,7 @@ fn rule_needing_webhooks_is_not_checked_without_them() {
             "admission webhooks: the input has no endpoint slices, so the webhook backends are unknown",
         ),
         (
-            format!(
-                "{WEBHOOK}{}",
-                slice(true).replace("name: hook", "name: other")
-            ),
+            format!("{WEBHOOK}{}", slice(true).replace("name: hook", "name: other")),
             "admission webhooks: one of these webhooks uses service skyhook/hook, which is not in the input",
         ),
     ] {
@@ -258,28 +242,17 @@ fn files_without_an_essential_kind_are_not_reported_healthy() {
     };
     let on = |words: &str, files: &str| {
         let ran = run(&format!("{words} --from -")).stdin(files).output();
-        (
-            ran.stdout.lines().next().unwrap_or_default().to_owned(),
-            ran,
-        )
+        (ran.stdout.lines().next().unwrap_or_default().to_owned(), ran)
     };
     for kind in ["Node", "Skyhook"] {
         let files = only(&[kind]);
-        for words in [
-            "diagnose stuck",
-            "diagnose check",
-            "status",
-            "uninstall status",
-        ] {
+        for words in ["diagnose stuck", "diagnose check", "status", "uninstall status"] {
             let (_, ran) = on(words, &files);
             ran.expect_code(1);
         }
         let (headline, ran) = on("diagnose stuck", &files);
         assert!(headline.starts_with("Incomplete: "), "{}", ran.transcript());
-        assert!(
-            headline.contains(" rules could not be checked; the others found no problems"),
-            "{headline}"
-        );
+        assert!(headline.contains(" rules could not be checked; the others found no problems"), "{headline}");
         let (headline, _) = on("diagnose check", &files);
         assert!(headline.starts_with("Incomplete: "), "{headline}");
         assert!(headline.contains(" checks could not run"), "{headline}");
@@ -297,10 +270,7 @@ fn files_without_an_essential_kind_are_not_reported_healthy() {
     let (headline, ran) = on("diagnose stuck --rule SKY211", &only(&["Node", "Skyhook"]));
     assert_eq!(headline, "Incomplete: 1 rule could not be checked");
     ran.expect_code(1);
-    let (_, ran) = on(
-        "diagnose stuck --rule SKY211 --fail-on never",
-        &only(&["Node"]),
-    );
+    let (_, ran) = on("diagnose stuck --rule SKY211 --fail-on never", &only(&["Node"]));
     ran.expect_code(0);
 }
 

@@ -52,10 +52,7 @@ fn printed_remedy_sets_the_node_in_progress() {
     let cluster = after_pause_and_resume();
     let words = RETRY.trim_start_matches("kubectl skyhook ");
     cluster.run(&format!("{words} --confirm")).expect_code(0);
-    assert_eq!(
-        status(&cluster, "late"),
-        [json!("in_progress"), Value::Null]
-    );
+    assert_eq!(status(&cluster, "late"), [json!("in_progress"), Value::Null]);
     cluster.run("diagnose stuck gpu").expect_no_stdout("SKY114");
 }
 
@@ -72,12 +69,7 @@ fn ignored() -> TestCluster {
         keys::status(ApiFlavor::Skyhook, NAME): "blocked",
     });
     let fake = FakeApi::new().serving(ApiFlavor::Skyhook);
-    for object in [
-        skyhook,
-        SKYHOOK.operator(),
-        waiting,
-        SKYHOOK.node("node-2", "in_progress", &[]),
-    ] {
+    for object in [skyhook, SKYHOOK.operator(), waiting, SKYHOOK.node("node-2", "in_progress", &[])] {
         fake.load(object);
     }
     TestCluster::serving(fake)
@@ -92,10 +84,7 @@ fn first_remedy_for_an_ignored_node_in_a_deletion_makes_the_operator_choose_it()
     found.expect_stdout("kubectl skyhook node unignore node-1");
     found.expect_no_stdout("SKY114");
     cluster.run("node unignore node-1 --confirm").expect_code(0);
-    assert_eq!(
-        status(&cluster, "node-1"),
-        [json!("in_progress"), json!("in_progress")]
-    );
+    assert_eq!(status(&cluster, "node-1"), [json!("in_progress"), json!("in_progress")]);
     let after = cluster.run("diagnose stuck gpu");
     after.expect_no_stdout("SKY304");
     after.expect_no_stdout("SKY114");

@@ -50,10 +50,7 @@ fn version_not_in_the_spec_is_not_in_progress() {
     let nodes = [("node-1", "driver|0.9.0 config complete")];
     let fake = with(SKYHOOK.serve(driver(true)), &nodes);
     let ran = said(&fake, "package status --skyhook gpu");
-    assert_eq!(
-        ran.stderr,
-        "1 package on 1 node: 1 absent, 1 not in the spec\n"
-    );
+    assert_eq!(ran.stderr, "1 package on 1 node: 1 absent, 1 not in the spec\n");
 }
 
 #[test]
@@ -62,21 +59,14 @@ fn every_cancelled_but_running_uninstall_is_reported() {
     let complete = nodes.map(|node| (node, "driver|1.0.0 config complete"));
     let mut fake = with(SKYHOOK.serve(driver(false)), &complete);
     for node in nodes {
-        let place = PackageRun {
-            node,
-            stage: "uninstall",
-            ..PackageRun::default()
-        };
+        let place = PackageRun { node, stage: "uninstall", ..PackageRun::default() };
         let name = format!("pod-{node}");
         fake = fake.with(SKYHOOK.pod(&name, &place, "Pending", &["driver-uninstall running"]));
     }
     let rows = said(&fake, "uninstall status -o json").json();
     for (row, node) in rows["items"].as_array().expect("rows").iter().zip(nodes) {
         let because = format!("canceled, but pod/skyhook/pod-{node} is still running");
-        assert_eq!(
-            (&row["reason"], &row["nodeName"]),
-            (&json!(because), &json!(node))
-        );
+        assert_eq!((&row["reason"], &row["nodeName"]), (&json!(because), &json!(node)));
     }
 }
 

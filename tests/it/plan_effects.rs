@@ -14,8 +14,7 @@ const NODES: [&str; 6] = ["gpu-1", "gpu-2", "gpu-3", "gpu-4", "gpu-5", "gpu-6"];
 /// Two at a time: a driver that reboots, and an agent that can be uninstalled. On each node one pod of a workload whose budget
 /// allows no disruption.
 fn fleet(builder: ObjectBuilder, annotations: &Value, entries: &[&str]) -> FakeApi {
-    let driver =
-        json!({"version": "2.0.0", "image": "example.com/driver", "interrupt": {"type": "reboot"}});
+    let driver = json!({"version": "2.0.0", "image": "example.com/driver", "interrupt": {"type": "reboot"}});
     let agent = json!({
         "version": "1.0.0", "image": "example.com/agent", "uninstall": {"enabled": true, "apply": false},
     });
@@ -50,10 +49,7 @@ fn fleet(builder: ObjectBuilder, annotations: &Value, entries: &[&str]) -> FakeA
     fake
 }
 
-const INSTALLED: [&str; 2] = [
-    "driver|2.0.0 post-interrupt complete",
-    "agent|1.0.0 config complete",
-];
+const INSTALLED: [&str; 2] = ["driver|2.0.0 post-interrupt complete", "agent|1.0.0 config complete"];
 const DRIVER_MISSING: [&str; 1] = ["agent|1.0.0 config complete"];
 
 fn stopped(builder: ObjectBuilder, word: &str) -> Value {
@@ -110,13 +106,7 @@ fn an_uninstall_ignores_the_budget() {
 #[test]
 fn a_reset_of_named_nodes_claims_no_pace() {
     let installed = || fleet(SKYHOOK, &json!({}), &INSTALLED);
-    assert_snapshot!(
-        preview(
-            installed(),
-            "reset gpu --node gpu-1 --node gpu-2 --no-pause"
-        )
-        .transcript()
-    );
+    assert_snapshot!(preview(installed(), "reset gpu --node gpu-1 --node gpu-2 --no-pause").transcript());
     assert_snapshot!(preview(installed(), "reset gpu").transcript());
 }
 
@@ -154,9 +144,7 @@ fn sources_that_are_forbidden_are_named() {
 #[test]
 fn nothing_is_read_for_drains_that_do_not_happen() {
     let installed = TestCluster::serving(fleet(SKYHOOK, &json!({}), &INSTALLED));
-    installed
-        .run("uninstall gpu agent --dry-run")
-        .expect_code(0);
+    installed.run("uninstall gpu agent --dry-run").expect_code(0);
     let lines = installed.fake.lines();
     let budgets = |line: &&String| line.contains("poddisruptionbudgets");
     assert_eq!(lines.iter().find(budgets), None);

@@ -25,17 +25,10 @@ fn cases() -> Vec<PathBuf> {
 
 /// The objects that differ, as YAML.
 fn yaml(after: &Objects, before: &Objects) -> String {
-    let changed = after
-        .iter()
-        .filter(|(path, object)| before.get(*path) != Some(object));
-    let documents: Vec<String> = changed
-        .map(|(_, object)| serde_saphyr::to_string(object).expect("YAML"))
-        .collect();
-    if documents.is_empty() {
-        "# nothing changes\n".to_owned()
-    } else {
-        documents.join("---\n")
-    }
+    let changed = after.iter().filter(|(path, object)| before.get(*path) != Some(object));
+    let documents: Vec<String> =
+        changed.map(|(_, object)| serde_saphyr::to_string(object).expect("YAML")).collect();
+    if documents.is_empty() { "# nothing changes\n".to_owned() } else { documents.join("---\n") }
 }
 
 /// The objects without our pauses.
@@ -71,24 +64,15 @@ fn compare(file: &Path, is: &str, wrong: &mut String) {
 fn plans_match_preview_effect_and_undo() {
     let mut wrong = String::new();
     for case in cases() {
-        let read =
-            |name: &str| std::fs::read_to_string(case.join(name)).expect("a part of the case");
+        let read = |name: &str| std::fs::read_to_string(case.join(name)).expect("a part of the case");
         let command = read("command");
         let words = command.split_whitespace().map(str::to_owned);
-        let from = [
-            "--from".to_owned(),
-            case.join("before.yaml").display().to_string(),
-        ];
+        let from = ["--from".to_owned(), case.join("before.yaml").display().to_string()];
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("plan.json");
         let words: Vec<String> = words.chain(from).collect();
         let shown = Run::new(words.clone()).output();
-        let said = format!(
-            "{}{}[exit status: {}]\n",
-            shown.stdout,
-            shown.stderr,
-            shown.code.unwrap_or(-1)
-        );
+        let said = format!("{}{}[exit status: {}]\n", shown.stdout, shown.stderr, shown.code.unwrap_or(-1));
         compare(&case.join("preview"), &said, &mut wrong);
 
         let out = ["--plan-out".to_owned(), file.display().to_string()];
@@ -108,17 +92,10 @@ fn plans_match_preview_effect_and_undo() {
             }
             // A stale pause of an earlier attempt is ended and not restored.
             if lost.is_empty() && free(tidy(back)) != free(before.clone()) {
-                wrong.push_str(&format!(
-                    "--- {}: undo does not lead back\n",
-                    case.display()
-                ));
+                wrong.push_str(&format!("--- {}: undo does not lead back\n", case.display()));
             }
         }
-        compare(
-            &case.join("after.yaml"),
-            &yaml(&tidy(after), &before),
-            &mut wrong,
-        );
+        compare(&case.join("after.yaml"), &yaml(&tidy(after), &before), &mut wrong);
     }
     assert!(wrong.is_empty(), "{wrong}");
 }

@@ -20,26 +20,12 @@ const fn plant(
     node: &'static str,
     code: &'static str,
 ) -> PlantedCause {
-    PlantedCause {
-        capture,
-        skyhook,
-        node,
-        code,
-        failing: 6,
-        attribute: None,
-        also: 0,
-        exit_code: 1,
-        held: 0,
-    }
+    PlantedCause { capture, skyhook, node, code, failing: 6, attribute: None, also: 0, exit_code: 1, held: 0 }
 }
 
 impl PlantedCause {
     const fn on(self, failing: usize, attribute: &'static str) -> PlantedCause {
-        PlantedCause {
-            failing,
-            attribute: Some(attribute),
-            ..self
-        }
+        PlantedCause { failing, attribute: Some(attribute), ..self }
     }
 
     const fn holding(self, held: usize) -> PlantedCause {
@@ -64,142 +50,49 @@ const DELETED: PlantedCause = plant("deleted-while-erroring", "gpu-tune", "node-
 const NEW_APPLY: PlantedCause = plant("nodewright-apply-erroring", "aerr", "aerr-1", "SKY201");
 const NEW_IMAGE: PlantedCause = plant("nodewright-image-pull-failing", "pull", "pull-1", "SKY202");
 const NEW_BUDGET: PlantedCause = plant("nodewright-drain-blocked-pdb", "pdb", "pdb-1", "SKY401");
-const NEW_UNMANAGED: PlantedCause =
-    plant("nodewright-drain-misattributed", "tune", "node-2", "SKY401");
+const NEW_UNMANAGED: PlantedCause = plant("nodewright-drain-misattributed", "tune", "node-2", "SKY401");
 const NEW_DRAIN_TIMEOUT: PlantedCause = plant("nodewright-drain-timeout", "dto", "dto-1", "SKY410");
-const NEW_INTERRUPT: PlantedCause = plant(
-    "nodewright-interrupt-restart-limit",
-    "intfail",
-    "intfail-1",
-    "SKY201",
-);
-const NEW_REBOOT: PlantedCause = plant(
-    "nodewright-reboot-interrupt-failing",
-    "rebootf",
-    "rebootf-1",
-    "SKY201",
-);
-const NEW_TIMEOUT: PlantedCause = plant(
-    "nodewright-stage-timeout",
-    "stimeout",
-    "stimeout-1",
-    "SKY201",
-);
-const NEW_UNINSTALL: PlantedCause = plant(
-    "nodewright-uninstall-erroring",
-    "unerr",
-    "unerr-1",
-    "SKY112",
-);
-const NEW_STOPPED: PlantedCause = plant(
-    "nodewright-rollout-stopped-by-policy",
-    "policy",
-    "policy-1",
-    "SKY201",
-);
-const NEW_TAINT: PlantedCause = plant(
-    "nodewright-runtime-required-taint-kept",
-    "rtreq",
-    "rtreq-1",
-    "SKY201",
-);
-const NEW_DELETED: PlantedCause = plant(
-    "nodewright-deleted-while-erroring",
-    "delerr",
-    "delerr-1",
-    "SKY101",
-);
+const NEW_INTERRUPT: PlantedCause =
+    plant("nodewright-interrupt-restart-limit", "intfail", "intfail-1", "SKY201");
+const NEW_REBOOT: PlantedCause =
+    plant("nodewright-reboot-interrupt-failing", "rebootf", "rebootf-1", "SKY201");
+const NEW_TIMEOUT: PlantedCause = plant("nodewright-stage-timeout", "stimeout", "stimeout-1", "SKY201");
+const NEW_UNINSTALL: PlantedCause = plant("nodewright-uninstall-erroring", "unerr", "unerr-1", "SKY112");
+const NEW_STOPPED: PlantedCause =
+    plant("nodewright-rollout-stopped-by-policy", "policy", "policy-1", "SKY201");
+const NEW_TAINT: PlantedCause = plant("nodewright-runtime-required-taint-kept", "rtreq", "rtreq-1", "SKY201");
+const NEW_DELETED: PlantedCause = plant("nodewright-deleted-while-erroring", "delerr", "delerr-1", "SKY101");
 
 /// Ten clusters with three causes each.
 fn clusters() -> Vec<(ApiFlavor, Scheme, [PlantedCause; 3])> {
     use ApiFlavor::{NodeWright, Skyhook};
     use Scheme::{Addresses, Counted, Random};
     vec![
-        (
-            Skyhook,
-            Counted,
-            [
-                APPLY.on(9, "osImage").code(127),
-                IMAGE.on(5, ZONE),
-                DRAIN.holding(20),
-            ],
-        ),
-        (
-            Skyhook,
-            Addresses,
-            [
-                UNINSTALL.on(7, "kernelVersion"),
-                APPLY.on(4, INSTANCE).code(137),
-                IMAGE,
-            ],
-        ),
-        (
-            Skyhook,
-            Random,
-            [DELETED, DRAIN.on(8, "rack"), APPLY.on(12, ZONE).code(2)],
-        ),
-        (
-            Skyhook,
-            Counted,
-            [
-                IMAGE.on(6, "osImage"),
-                STOPPED.holding(9),
-                APPLY.on(15, "pool"),
-            ],
-        ),
+        (Skyhook, Counted, [APPLY.on(9, "osImage").code(127), IMAGE.on(5, ZONE), DRAIN.holding(20)]),
+        (Skyhook, Addresses, [UNINSTALL.on(7, "kernelVersion"), APPLY.on(4, INSTANCE).code(137), IMAGE]),
+        (Skyhook, Random, [DELETED, DRAIN.on(8, "rack"), APPLY.on(12, ZONE).code(2)]),
+        (Skyhook, Counted, [IMAGE.on(6, "osImage"), STOPPED.holding(9), APPLY.on(15, "pool")]),
         (
             NodeWright,
             Counted,
-            [
-                NEW_APPLY.on(10, INSTANCE).code(127),
-                NEW_IMAGE.on(6, ZONE),
-                NEW_BUDGET.holding(15),
-            ],
+            [NEW_APPLY.on(10, INSTANCE).code(127), NEW_IMAGE.on(6, ZONE), NEW_BUDGET.holding(15)],
         ),
         (
             NodeWright,
             Random,
-            [
-                NEW_INTERRUPT.on(6, "kernelVersion"),
-                NEW_DRAIN_TIMEOUT,
-                NEW_UNINSTALL.on(7, "osImage"),
-            ],
+            [NEW_INTERRUPT.on(6, "kernelVersion"), NEW_DRAIN_TIMEOUT, NEW_UNINSTALL.on(7, "osImage")],
         ),
-        (
-            NodeWright,
-            Addresses,
-            [
-                NEW_DELETED,
-                NEW_TIMEOUT.on(9, "rack"),
-                NEW_IMAGE.holding(12),
-            ],
-        ),
-        (
-            NodeWright,
-            Counted,
-            [
-                NEW_REBOOT.on(11, ZONE),
-                NEW_BUDGET.on(8, "pool"),
-                NEW_TAINT.code(126),
-            ],
-        ),
+        (NodeWright, Addresses, [NEW_DELETED, NEW_TIMEOUT.on(9, "rack"), NEW_IMAGE.holding(12)]),
+        (NodeWright, Counted, [NEW_REBOOT.on(11, ZONE), NEW_BUDGET.on(8, "pool"), NEW_TAINT.code(126)]),
         (
             NodeWright,
             Random,
-            [
-                NEW_UNINSTALL,
-                NEW_UNMANAGED.on(5, INSTANCE).holding(20),
-                NEW_TIMEOUT.on(14, "osImage"),
-            ],
+            [NEW_UNINSTALL, NEW_UNMANAGED.on(5, INSTANCE).holding(20), NEW_TIMEOUT.on(14, "osImage")],
         ),
         (
             NodeWright,
             Addresses,
-            [
-                NEW_DRAIN_TIMEOUT.on(6, "kernelVersion"),
-                NEW_DELETED,
-                NEW_STOPPED.on(8, ZONE).holding(16),
-            ],
+            [NEW_DRAIN_TIMEOUT.on(6, "kernelVersion"), NEW_DELETED, NEW_STOPPED.on(8, ZONE).holding(16)],
         ),
     ]
 }
@@ -213,9 +106,7 @@ fn at<'d>(document: &'d Value, places: &Value) -> Vec<&'d Value> {
 
 /// The nodes that findings on a custom resource are about.
 fn nodes(findings: &[&Value], skyhook: &str) -> BTreeSet<String> {
-    let of_it = findings
-        .iter()
-        .filter(|f| f["subject"]["skyhook"] == skyhook);
+    let of_it = findings.iter().filter(|f| f["subject"]["skyhook"] == skyhook);
     let node = |f: &&Value| f["subject"]["node"].as_str().map(str::to_owned);
     of_it.filter_map(node).collect()
 }
@@ -234,10 +125,7 @@ fn wrong(plants: &[PlantedCause; 3], fleet: &Fleet) -> Vec<String> {
     let mut wrong = Vec::new();
     let told = |cause: &Value| {
         let first = at(&document, &cause["findings"])[0];
-        format!(
-            "{} {} {}",
-            cause["code"], first["subject"]["skyhook"], first["message"]
-        )
+        format!("{} {} {}", cause["code"], first["subject"]["skyhook"], first["message"])
     };
     for (at_all, cause) in causes.iter().enumerate().skip(3) {
         wrong.push(format!("cause {at_all} is {}", told(cause)));
@@ -255,10 +143,7 @@ fn wrong(plants: &[PlantedCause; 3], fleet: &Fleet) -> Vec<String> {
         let planted: BTreeSet<String> = failing.iter().cloned().collect();
         let found = nodes(&at(&document, &cause["findings"]), skyhook);
         if found != planted {
-            wrong.push(format!(
-                "{} of {skyhook} is on {found:?}, not on {planted:?}",
-                plant.code
-            ));
+            wrong.push(format!("{} of {skyhook} is on {found:?}, not on {planted:?}", plant.code));
         }
         let effects = at(&document, &cause["explains"]);
         for late in LATE {
@@ -266,10 +151,7 @@ fn wrong(plants: &[PlantedCause; 3], fleet: &Fleet) -> Vec<String> {
             let waits = failing.iter().chain(held);
             let missed: Vec<&String> = waits.filter(|node| !effects.contains(*node)).collect();
             if !missed.is_empty() {
-                wrong.push(format!(
-                    "{} of {skyhook} does not explain {late} on {missed:?}",
-                    plant.code
-                ));
+                wrong.push(format!("{} of {skyhook} does not explain {late} on {missed:?}", plant.code));
             }
         }
         let holds = |f: &&Value| f["subject"]["skyhook"] == skyhook.as_str();
@@ -278,15 +160,10 @@ fn wrong(plants: &[PlantedCause; 3], fleet: &Fleet) -> Vec<String> {
         }
         let attribute = cause["contrasts"][0]["attribute"].as_str();
         if attribute != plant.attribute {
-            wrong.push(format!(
-                "{} of {skyhook}: contrast {attribute:?}",
-                plant.code
-            ));
+            wrong.push(format!("{} of {skyhook}: contrast {attribute:?}", plant.code));
         }
     }
-    let report = run("diagnose stuck --from -")
-        .stdin(fleet.list.to_string())
-        .output();
+    let report = run("diagnose stuck --from -").stdin(fleet.list.to_string()).output();
     let height = |line: &str| line.chars().count().div_ceil(100).max(1);
     let lines: usize = report.stdout.lines().map(height).sum();
     if lines > 40 {
@@ -300,11 +177,7 @@ fn planted_causes_come_first_with_their_effects() {
     let mut all = Vec::new();
     for (n, (of, scheme, plants)) in clusters().into_iter().enumerate() {
         let fleet = fleet(of, scheme, &plants, 1 + n as u64);
-        all.extend(
-            wrong(&plants, &fleet)
-                .iter()
-                .map(|w| format!("cluster {n}: {w}")),
-        );
+        all.extend(wrong(&plants, &fleet).iter().map(|w| format!("cluster {n}: {w}")));
     }
     assert!(all.is_empty(), "{}", all.join("\n"));
 }
@@ -337,10 +210,7 @@ fn distinguishing_attribute_is_named_despite_exceptions() {
             });
             let contrast = cause.map(|cause| &cause["contrasts"][0]);
             if contrast.and_then(|it| it["attribute"].as_str()) != plant.attribute {
-                missed.push(format!(
-                    "{seed} {skyhook} {:?}: {contrast:?}",
-                    plant.attribute
-                ));
+                missed.push(format!("{seed} {skyhook} {:?}: {contrast:?}", plant.attribute));
             }
         }
     }
@@ -357,10 +227,7 @@ fn random_failures_name_no_distinguishing_attribute() {
         } else {
             (ApiFlavor::Skyhook, [APPLY, IMAGE, UNINSTALL])
         };
-        let plants = plants.map(|plant| PlantedCause {
-            failing: 3 + dice.roll(12),
-            ..plant
-        });
+        let plants = plants.map(|plant| PlantedCause { failing: 3 + dice.roll(12), ..plant });
         let fleet = fleet(of, Scheme::Counted, &plants, 200 + seed);
         let document = diagnosed(&fleet);
         for cause in document["causes"].as_array().expect("causes") {

@@ -5,9 +5,7 @@ use std::process::Command;
 
 /// The names of tests in the table of promises: hermetic, end-to-end and unit tests.
 fn named(page: &str) -> Vec<&str> {
-    let promises = page
-        .split("\n## ")
-        .find_map(|part| part.strip_prefix("Promises\n"));
+    let promises = page.split("\n## ").find_map(|part| part.strip_prefix("Promises\n"));
     let rows = promises.expect("the promises").lines();
     let kept_by = rows.filter_map(|row| row.split('|').nth(2));
     let spans = kept_by.flat_map(|cell| cell.split('`').skip(1).step_by(2));
@@ -24,10 +22,7 @@ fn is_module(name: &str) -> bool {
 fn promises_name_existing_tests() {
     let page = std::fs::read_to_string("SECURITY.md").expect("the page");
     let myself = std::env::current_exe().expect("a running program has a path");
-    let listed = Command::new(myself)
-        .arg("--list")
-        .output()
-        .expect("it runs");
+    let listed = Command::new(myself).arg("--list").output().expect("it runs");
     let here = String::from_utf8(listed.stdout).expect("names");
     let scenarios = std::fs::read_to_string("tests/e2e/scenarios/mod.rs").expect("the list");
     let is_here = |name: &str| here.lines().any(|line| line.starts_with(name));

@@ -34,14 +34,8 @@ const ANSWERS: [(&str, bool); 20] = [
 /// Questions and commands of the table.
 fn questions() -> Vec<(String, String)> {
     let page = std::fs::read_to_string("docs/tasks.md").expect("a page");
-    let table = page
-        .split("| Question | Command |")
-        .nth(1)
-        .expect("the table");
-    let rows = table
-        .lines()
-        .skip(2)
-        .take_while(|line| line.starts_with('|'));
+    let table = page.split("| Question | Command |").nth(1).expect("the table");
+    let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
     let row = |line: &str| {
         let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
         let command = cells[1].trim_matches('`');
@@ -61,21 +55,12 @@ fn each_question_is_answered_by_one_command() {
     }
     let answers = questions.iter().zip(ANSWERS).enumerate();
     for (at, ((question, command), (capture, live))) in answers {
-        let words = command
-            .strip_prefix("kubectl skyhook ")
-            .expect("a command of the plugin");
-        let verbs: Vec<&str> = words
-            .split(' ')
-            .take_while(|word| word.chars().all(|c| c.is_ascii_lowercase()))
-            .collect();
+        let words = command.strip_prefix("kubectl skyhook ").expect("a command of the plugin");
+        let verbs: Vec<&str> =
+            words.split(' ').take_while(|word| word.chars().all(|c| c.is_ascii_lowercase())).collect();
         let named = readme.contains(&format!("skyhook {}", verbs.join(" ")))
-            || verbs
-                .iter()
-                .all(|verb| help.contains(&format!("\n  {verb} ")));
-        assert!(
-            named,
-            "{question}: neither -h nor the README names {verbs:?}"
-        );
+            || verbs.iter().all(|verb| help.contains(&format!("\n  {verb} ")));
+        assert!(named, "{question}: neither -h nor the README names {verbs:?}");
         let answer = if live {
             live_answer(capture, words)
         } else {

@@ -103,11 +103,7 @@ fn plans_need_no_more_than_their_role() {
                 None => p.resource.to_owned(),
             };
             let right = Right::new(p.verb, p.group, &resource);
-            assert!(
-                allowed.contains(&right),
-                "{verb}: {right:?} of {}",
-                case.display()
-            );
+            assert!(allowed.contains(&right), "{verb}: {right:?} of {}", case.display());
             seen.insert(verb);
         }
     }
@@ -184,12 +180,7 @@ fn commands_request_no_more_than_their_role() {
         assert_ne!(ran.code, Some(64), "{}", ran.transcript());
         let list: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
         let allowed = rights(verb(&list));
-        let needed: BTreeSet<Right> = cluster
-            .fake
-            .requests()
-            .iter()
-            .filter_map(needed_right)
-            .collect();
+        let needed: BTreeSet<Right> = cluster.fake.requests().iter().filter_map(needed_right).collect();
         let beyond: Vec<&Right> = needed.difference(&allowed).collect();
         assert!(beyond.is_empty(), "{words} took {beyond:?}");
         // The newer API, which alone has Jobs, is not served here; and there is no webhook with a Service, no Deployment
@@ -202,10 +193,8 @@ fn commands_request_no_more_than_their_role() {
                     "services" | "endpointslices" | "leases" | "poddisruptionbudgets"
                 )
         };
-        let unused: Vec<&Right> = allowed
-            .difference(&needed)
-            .filter(|r| r.verb == "list" && !absent(r))
-            .collect();
+        let unused: Vec<&Right> =
+            allowed.difference(&needed).filter(|r| r.verb == "list" && !absent(r)).collect();
         assert!(unused.is_empty(), "{words} did not take {unused:?}");
     }
 }
@@ -239,18 +228,7 @@ fn every_command_has_a_row_in_the_table() {
 fn commands_without_a_cluster_need_no_rights() {
     let offline = commands::all().into_iter().filter(|c| !c.is_online());
     let offline: Vec<&str> = offline.map(|c| c.words).collect();
-    assert_eq!(
-        offline,
-        [
-            "explain",
-            "journal list",
-            "journal show",
-            "rules",
-            "completion",
-            "rbac",
-            "schema"
-        ]
-    );
+    assert_eq!(offline, ["explain", "journal list", "journal show", "rules", "completion", "rbac", "schema"]);
     for words in offline {
         assert_eq!(rights(words), BTreeSet::new(), "{words}");
     }

@@ -4,8 +4,7 @@ use crate::support::run::run;
 
 /// The lines after `$ ` in code blocks, without the transcripts that the end-to-end tests run.
 fn commands() -> Vec<String> {
-    let pages = ["README.md", "docs/commands.md"]
-        .map(|page| std::fs::read_to_string(page).expect("a page"));
+    let pages = ["README.md", "docs/commands.md"].map(|page| std::fs::read_to_string(page).expect("a page"));
     pages
         .concat()
         .split("<!-- /transcript -->")
@@ -19,9 +18,7 @@ fn commands() -> Vec<String> {
 #[test]
 fn first_readme_command_prints_what_is_stuck() {
     let commands = commands();
-    let words = commands[0]
-        .strip_prefix("cargo run --quiet -- ")
-        .expect("the first command");
+    let words = commands[0].strip_prefix("cargo run --quiet -- ").expect("the first command");
     insta::assert_snapshot!(run(words).output().transcript());
     assert_eq!(commands[1], "tests/run");
 }
@@ -42,18 +39,8 @@ fn documented_commands_succeed() {
             Some((words, _)) => words,
             None => words,
         };
-        let done = run(&format!(
-            "{words} --from tests/clusters/deleted-while-erroring"
-        ))
-        .output();
-        assert_eq!(
-            done.stderr
-                .lines()
-                .filter(|l| l.starts_with("error"))
-                .count(),
-            0,
-            "{command}"
-        );
+        let done = run(&format!("{words} --from tests/clusters/deleted-while-erroring")).output();
+        assert_eq!(done.stderr.lines().filter(|l| l.starts_with("error")).count(), 0, "{command}");
         let stuck = words.starts_with("diagnose");
         assert_eq!(done.code, Some(if stuck { 2 } else { 0 }), "{command}");
         assert_ne!(done.stdout, "", "{command}");
@@ -114,23 +101,13 @@ fn verdict_of(kinds: &[&str]) -> String {
         let file = directory.path().join(format!("{kind}.json"));
         std::fs::write(file, list.to_string()).expect("a write");
     }
-    let ran = run(&format!(
-        "diagnose stuck -o json --from {}",
-        directory.path().display()
-    ))
-    .output();
-    ran.json()["verdict"]
-        .as_str()
-        .expect("a verdict")
-        .to_owned()
+    let ran = run(&format!("diagnose stuck -o json --from {}", directory.path().display())).output();
+    ran.json()["verdict"].as_str().expect("a verdict").to_owned()
 }
 
 #[test]
 fn documented_kubectl_lists_suffice_for_a_healthy_verdict() {
     assert_eq!(verdict_of(&KINDS), "healthy");
-    let without: Vec<&str> = KINDS
-        .into_iter()
-        .filter(|k| !k.ends_with("webhookconfigurations"))
-        .collect();
+    let without: Vec<&str> = KINDS.into_iter().filter(|k| !k.ends_with("webhookconfigurations")).collect();
     assert_eq!(verdict_of(&without), "incomplete");
 }

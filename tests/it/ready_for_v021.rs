@@ -5,11 +5,7 @@ use crate::support::run::{RunOutput, run};
 
 fn check(capture: &str) -> RunOutput {
     let captured = clusters::named(capture);
-    run(&format!(
-        "diagnose check --for v0.21 --from {}",
-        captured.path()
-    ))
-    .output()
+    run(&format!("diagnose check --for v0.21 --from {}", captured.path())).output()
 }
 
 /// The part about v0.21.
@@ -41,9 +37,7 @@ const INPUT: &str = r#"{"apiVersion":"v1","kind":"List","items":[
 
 #[test]
 fn taints_selectors_and_tolerations_are_found() {
-    let output = run("diagnose check --for v0.21 --from -")
-        .stdin(INPUT)
-        .output();
+    let output = run("diagnose check --for v0.21 --from -").stdin(INPUT).output();
     output.expect_code(2);
     insta::assert_snapshot!(part(&output));
 }

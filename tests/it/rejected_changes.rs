@@ -45,15 +45,11 @@ fn cluster() -> Vec<Value> {
 
 fn over(items: &[Value], command: &str) -> RunOutput {
     let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
-    run(&format!("{command} --from - --now {NOW}"))
-        .stdin(list.to_string())
-        .output()
+    run(&format!("{command} --from - --now {NOW}")).stdin(list.to_string()).output()
 }
 
 fn first_remedy(text: &str) -> &str {
-    let mut after = text
-        .lines()
-        .skip_while(|line| !line.trim_start().starts_with("1. "));
+    let mut after = text.lines().skip_while(|line| !line.trim_start().starts_with("1. "));
     after.nth(1).unwrap_or_default().trim()
 }
 
@@ -79,24 +75,12 @@ fn the_first_remedy_is_one_that_the_server_accepts() {
     }
     for command in ["diagnose node node-1", "finalizer status gpu"] {
         let ran = over(&items, command);
-        assert!(
-            first_remedy(&ran.stdout).starts_with("kubectl logs -n skyhook"),
-            "{}",
-            ran.stdout
-        );
+        assert!(first_remedy(&ran.stdout).starts_with("kubectl logs -n skyhook"), "{}", ran.stdout);
     }
     let ran = over(&items, "diagnose stuck --all");
-    let resume = ran
-        .stdout
-        .split("kubectl skyhook resume gpu\n")
-        .nth(1)
-        .unwrap_or_default();
+    let resume = ran.stdout.split("kubectl skyhook resume gpu\n").nth(1).unwrap_or_default();
     let note = resume.lines().next().unwrap_or_default().trim();
-    assert!(
-        note.starts_with("note: the API server rejects this until SKY505 is fixed"),
-        "{}",
-        ran.stdout
-    );
+    assert!(note.starts_with("note: the API server rejects this until SKY505 is fixed"), "{}", ran.stdout);
 }
 
 #[test]
@@ -108,11 +92,7 @@ fn each_webhook_configuration_has_its_patch() {
             "kubectl patch validatingwebhookconfigurations validating",
             "kubectl patch mutatingwebhookconfigurations mutating",
         ] {
-            assert!(
-                ran.stdout.contains(patch),
-                "{command}: no {patch}\n{}",
-                ran.stdout
-            );
+            assert!(ran.stdout.contains(patch), "{command}: no {patch}\n{}", ran.stdout);
         }
     }
     insta::assert_snapshot!(over(&items, "diagnose stuck").transcript());

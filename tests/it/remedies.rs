@@ -51,9 +51,7 @@ fn diagnosed(nodes: usize) -> String {
         fake.load(SKYHOOK.node(&format!("gpu-{n:02}"), "erroring", &[entry]));
     }
     let served = fake.serve();
-    let ran = run("diagnose stuck")
-        .kubeconfig(&served.kubeconfig())
-        .output();
+    let ran = run("diagnose stuck").kubeconfig(&served.kubeconfig()).output();
     ran.transcript()
 }
 
@@ -69,11 +67,9 @@ fn many_affected_nodes_get_one_command() {
 
 /// The findings of a rule in a fixture: each message with the commands and notes of its remedies.
 fn findings_with_remedies(fixture: &str, code: &str) -> Vec<(String, Vec<String>)> {
-    let document = run(&format!(
-        "diagnose stuck --rule {code} -o json --from tests/rules/{fixture}.yaml"
-    ))
-    .output()
-    .json();
+    let document = run(&format!("diagnose stuck --rule {code} -o json --from tests/rules/{fixture}.yaml"))
+        .output()
+        .json();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let findings = document["findings"].as_array().expect("findings").iter();
     let said = findings.map(|finding| {
@@ -91,22 +87,10 @@ fn agent_image_remedy_targets_where_the_image_is_set() {
     let [(operators, first), (own, second)] = all.as_slice() else {
         panic!("{all:#?}");
     };
-    assert!(
-        operators.contains("agent:v6 of the agent for package driver"),
-        "{operators}"
-    );
-    assert!(
-        own.contains("own-agent:v1 of the agent for package tuning"),
-        "{own}"
-    );
-    assert!(
-        first[1].starts_with("Correct the operator's AGENT_IMAGE"),
-        "{first:#?}"
-    );
-    assert!(
-        second[1].starts_with("Correct the package's agentImageOverride"),
-        "{second:#?}"
-    );
+    assert!(operators.contains("agent:v6 of the agent for package driver"), "{operators}");
+    assert!(own.contains("own-agent:v1 of the agent for package tuning"), "{own}");
+    assert!(first[1].starts_with("Correct the operator's AGENT_IMAGE"), "{first:#?}");
+    assert!(second[1].starts_with("Correct the package's agentImageOverride"), "{second:#?}");
 }
 
 /// The remedy creates no dependency cycle, and resets no more than necessary.
@@ -115,15 +99,9 @@ fn dependency_remedy_creates_no_cycle() {
     let findings_with_remedies = |fixture| findings_with_remedies(fixture, "SKY209").remove(0).1;
     let lost = findings_with_remedies("package_never_scheduled.lost");
     let titles: Vec<&str> = lost.iter().filter_map(|r| r.split(':').next()).collect();
-    assert_eq!(
-        titles,
-        ["Reset package top on the node", "Or reset the node"]
-    );
+    assert_eq!(titles, ["Reset package top on the node", "Or reset the node"]);
     let late = findings_with_remedies("package_never_scheduled");
-    assert!(
-        late[0].starts_with("Give the package a dependency"),
-        "{late:#?}"
-    );
+    assert!(late[0].starts_with("Give the package a dependency"), "{late:#?}");
 }
 
 /// An operator that never continues a package with a skipped interrupt has not left out its node: there is nothing to do
@@ -157,11 +135,7 @@ fn resume_remedy_names_what_will_run() {
     for (state, interrupt, caveat) in [
         ("complete", false, ""),
         ("in_progress", false, "its packages run"),
-        (
-            "in_progress",
-            true,
-            "its packages run, including their interrupts",
-        ),
+        ("in_progress", true, "its packages run, including their interrupts"),
     ] {
         let mut driver = json!({"version": "1.0.0", "image": "example.com/driver"});
         let mut stage = "config";
@@ -177,11 +151,7 @@ fn resume_remedy_names_what_will_run() {
         let ran = run("diagnose stuck --rule SKY308 -o json --from -").stdin(list.to_string());
         let found = ran.output().json();
         let resume = &found["findings"][0]["remedies"][0];
-        assert_eq!(
-            resume["caveat"].as_str().unwrap_or_default(),
-            caveat,
-            "{found:#}"
-        );
+        assert_eq!(resume["caveat"].as_str().unwrap_or_default(), caveat, "{found:#}");
     }
 }
 
@@ -210,10 +180,8 @@ fn remedies_are_called_least_disruptive_first_only_where_they_are() {
         ("upgrade_abandoned", "  remedies, recommended first\n"),
     ] {
         let rule = fixture.replace('_', "-");
-        let ran = run(&format!(
-            "diagnose stuck --all --rule {rule} --from tests/rules/{fixture}.yaml"
-        ))
-        .output();
+        let ran =
+            run(&format!("diagnose stuck --all --rule {rule} --from tests/rules/{fixture}.yaml")).output();
         ran.expect_stdout(heading);
     }
 }
@@ -246,11 +214,7 @@ fn remedies_parse() {
                     if let Err(error) = Program::SKYHOOK.parse(words.map(OsString::from)) {
                         let error = error.to_string();
                         let error = error.lines().next().unwrap_or_default();
-                        wrong.insert(format!(
-                            "{}: {}: {error}",
-                            finding.rule.code,
-                            line.join(" ")
-                        ));
+                        wrong.insert(format!("{}: {}: {error}", finding.rule.code, line.join(" ")));
                     }
                 }
             }
@@ -266,10 +230,7 @@ fn admission_remedy_sets_only_fields_the_spec_has() {
     let titles = |fixture: &str| {
         let all = findings_with_remedies(fixture, "SKY215").into_iter();
         let all = all.map(|(message, remedies)| {
-            let titles: Vec<&str> = remedies
-                .iter()
-                .filter_map(|r| r.split(':').next())
-                .collect();
+            let titles: Vec<&str> = remedies.iter().filter_map(|r| r.split(':').next()).collect();
             let [exempt, rest @ ..] = titles.as_slice() else {
                 panic!("{message}");
             };
@@ -283,10 +244,7 @@ fn admission_remedy_sets_only_fields_the_spec_has() {
     // The finding that ends each pass comes first, then behind, mirrored, resources, sidecar.
     assert_eq!(titles("pod_changed_by_admission"), [delete, spec, spec, ""]);
     // Interrupt-behind, everywhere, one, value, between, interrupt-variable.
-    assert_eq!(
-        titles("pod_changed_by_admission.environment"),
-        [delete, "", spec, spec, "", ""]
-    );
+    assert_eq!(titles("pod_changed_by_admission.environment"), [delete, "", spec, spec, "", ""]);
 }
 
 /// An interrupt that is already in the spec is not suggested.
@@ -327,10 +285,7 @@ fn uninstall_remedy_keeps_the_version() {
         panic!("{all:#?}");
     };
     let correct = remedies.last().expect("a remedy");
-    assert!(
-        correct.starts_with("Correct the image, and do not change the version: "),
-        "{correct}"
-    );
+    assert!(correct.starts_with("Correct the image, and do not change the version: "), "{correct}");
 }
 
 /// No edit of the spec reaches a version that has left it: only the record on the node keeps its uninstall waiting.
@@ -372,14 +327,8 @@ fn failing_stage_states_whether_it_is_retried() {
                 memory.to_owned(),
                 1
             ),
-            plain(
-                "its container is restarted without a limit; 9 failed attempts so far",
-                1
-            ),
-            plain(
-                "its container is restarted at most 3 times; 1 failed attempt so far",
-                1
-            ),
+            plain("its container is restarted without a limit; 9 failed attempts so far", 1),
+            plain("its container is restarted at most 3 times; 1 failed attempt so far", 1),
         ]
     );
     assert_eq!(
@@ -432,22 +381,13 @@ fn pause_is_suggested_only_if_it_unblocks_others() {
         let all = findings_with_remedies(fixture, "SKY206").into_iter();
         all.map(|(message, remedies)| {
             let pauses = remedies.iter().any(|r| r.starts_with("Pause"));
-            let (_, end) = message
-                .split_once(" cannot be read")
-                .expect("what is wrong");
+            let (_, end) = message.split_once(" cannot be read").expect("what is wrong");
             (end.to_owned(), pauses)
         })
         .collect()
     };
     let stops = ", which stops the operator".to_owned();
-    let passed_over =
-        "; the custom resource is paused, so the operator continues with the others".to_owned();
-    assert_eq!(
-        told("node_state_malformed.paused"),
-        [(stops.clone(), true), (passed_over, false)]
-    );
-    assert_eq!(
-        told("node_state_malformed.older"),
-        [(stops.clone(), false), (stops, false)]
-    );
+    let passed_over = "; the custom resource is paused, so the operator continues with the others".to_owned();
+    assert_eq!(told("node_state_malformed.paused"), [(stops.clone(), true), (passed_over, false)]);
+    assert_eq!(told("node_state_malformed.older"), [(stops.clone(), false), (stops, false)]);
 }

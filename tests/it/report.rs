@@ -15,22 +15,18 @@ use crate::support::object_builder::NODEWRIGHT;
 use crate::support::run::{RunOutput, run};
 
 /// A node name, log line or message that tries to be markup.
-const HOSTILE: &str = "</title></style><script>document.title='owned'</script><img src=x onerror=alert(1)>\"'&\u{202e}";
+const HOSTILE: &str =
+    "</title></style><script>document.title='owned'</script><img src=x onerror=alert(1)>\"'&\u{202e}";
 
 fn report(from: &Path) -> RunOutput {
     let from = from.display();
-    run(&format!(
-        "report --output-file - --from {from} --now 2026-11-20T10:00:00Z"
-    ))
-    .output()
+    run(&format!("report --output-file - --from {from} --now 2026-11-20T10:00:00Z")).output()
 }
 
 /// A rollout whose custom resource, package and failure carry markup.
 fn hostile() -> Value {
-    let mut skyhook = NODEWRIGHT.skyhook(
-        "erroring",
-        json!({"driver": {"version": HOSTILE, "image": HOSTILE}}),
-    );
+    let mut skyhook =
+        NODEWRIGHT.skyhook("erroring", json!({"driver": {"version": HOSTILE, "image": HOSTILE}}));
     skyhook["metadata"]["annotations"] = json!({ApiFlavor::NodeWright.key("pause"): "true"});
     skyhook["status"]["compartmentStatuses"] =
         json!({HOSTILE: {"matched": 1, "completed": 0, "inProgress": 1}});
@@ -43,11 +39,7 @@ fn hostile() -> Value {
 #[test]
 fn page_of_a_failing_package() {
     let captured = clusters::named("apply-erroring");
-    let page = run(&format!(
-        "report --output-file - --from {}",
-        captured.path()
-    ))
-    .output();
+    let page = run(&format!("report --output-file - --from {}", captured.path())).output();
     assert_snapshot!(without_versions(&page.transcript()));
 }
 
@@ -55,8 +47,7 @@ fn page_of_a_failing_package() {
 fn without_versions(page: &str) -> String {
     let regex = |pattern: &str| Regex::new(pattern).expect("a pattern");
     let page = regex(r"sha256-[^']+").replace_all(page, "[hash]");
-    let page =
-        regex(r"kubectl-skyhook \d+\.\d+\.\d+").replace_all(&page, "kubectl-skyhook [version]");
+    let page = regex(r"kubectl-skyhook \d+\.\d+\.\d+").replace_all(&page, "kubectl-skyhook [version]");
     let page = regex(r"\d+ rules could").replace_all(&page, "[n] rules could");
     let page = regex(r"SKY\d{3}( SKY\d{3})*:").replace_all(&page, "[codes]:");
     page.replace("><", ">\n<")
@@ -65,17 +56,11 @@ fn without_versions(page: &str) -> String {
 /// The words of `diagnose stuck --all` are on the page, each line of them.
 #[test]
 fn the_page_has_the_words_of_the_diagnosis() {
-    for name in [
-        "apply-erroring",
-        "drain-blocked",
-        "nodewright-rollout-stopped-by-policy",
-    ] {
+    for name in ["apply-erroring", "drain-blocked", "nodewright-rollout-stopped-by-policy"] {
         let path = clusters::named(name).path();
         let page = run(&format!("report --output-file - --from {path}")).output();
         let page = visible_text(&page.stdout);
-        let diagnosis = run(&format!("diagnose stuck -o json --from {path}"))
-            .output()
-            .json();
+        let diagnosis = run(&format!("diagnose stuck -o json --from {path}")).output().json();
         let findings = diagnosis["findings"].as_array().expect("findings");
         let causes = findings.iter().filter(|f| f["explainedBy"].is_null());
         for cause in causes {
@@ -101,9 +86,7 @@ fn visible_text(page: &str) -> String {
 
 #[test]
 fn hostile_names_remain_text() {
-    let page = run("report --output-file - --from -")
-        .stdin(hostile().to_string())
-        .output();
+    let page = run("report --output-file - --from -").stdin(hostile().to_string()).output();
     assert_eq!(page.stdout.matches("<script>").count(), 1);
     assert_eq!(page.stdout.matches("</style>").count(), 1);
     page.expect_no_stdout("<img");
@@ -115,15 +98,7 @@ fn hostile_names_remain_text() {
 #[test]
 fn the_page_loads_nothing() {
     let page = report(Fleet::of(10).directory.path()).stdout;
-    for loads in [
-        "src=",
-        "http://",
-        "https://",
-        "url(",
-        "@import",
-        "unsafe-inline",
-        "style=\"",
-    ] {
+    for loads in ["src=", "http://", "https://", "url(", "@import", "unsafe-inline", "style=\""] {
         assert!(!page.contains(loads), "{loads}");
     }
     assert!(page.contains("default-src 'none'; style-src 'sha256-"));
@@ -132,14 +107,11 @@ fn the_page_loads_nothing() {
 #[test]
 fn what_was_not_read_follows_the_verdict() {
     let node = NODEWRIGHT.node("gpu-1", "complete", &[]);
-    let page = run("report --output-file - --from -")
-        .stdin(node.to_string())
-        .output();
+    let page = run("report --output-file - --from -").stdin(node.to_string()).output();
     page.expect_code(1);
     let at = |words: &str| page.stdout.find(words).expect(words);
     let verdict = at("<p class=\"verdict warning\"><span class=\"warning\">Incomplete: ");
-    let missing =
-        at("<details open><summary><b>This page is incomplete: </b>cannot read custom resources; ");
+    let missing = at("<details open><summary><b>This page is incomplete: </b>cannot read custom resources; ");
     assert!(verdict < missing && missing < at("id=\"diagnosis\""));
     page.expect_no_stdout("Nothing is stuck");
     // Without custom resources it is unknown whether one selects the node.

@@ -107,20 +107,12 @@ type Received = std::collections::BTreeMap<String, [usize; 2]>;
 fn received(words: &str, nodes: usize) -> Received {
     let cluster = cluster(nodes);
     let ran = cluster.run(words);
-    assert!(
-        matches!(ran.code, Some(0 | 2)),
-        "{words}: {:?}\n{}",
-        ran.code,
-        ran.stderr
-    );
+    assert!(matches!(ran.code, Some(0 | 2)), "{words}: {:?}\n{}", ran.code, ran.stderr);
     cluster.fake.answered()
 }
 
 /// The lists whose bytes follow from the number of nodes.
-const LARGE: [&str; 2] = [
-    "/api/v1/nodes",
-    "/apis/skyhook.nvidia.com/v1alpha1/skyhooks",
-];
+const LARGE: [&str; 2] = ["/api/v1/nodes", "/apis/skyhook.nvidia.com/v1alpha1/skyhooks"];
 
 #[test]
 fn requests_and_bytes_grow_no_faster_than_the_cluster() {
@@ -128,20 +120,14 @@ fn requests_and_bytes_grow_no_faster_than_the_cluster() {
     for words in COMMANDS {
         let [small, large] = [NODES, 2 * NODES].map(|nodes| received(words, nodes));
         writeln!(table, "{words}").expect("text");
-        let paths = small
-            .keys()
-            .chain(large.keys().filter(|path| !small.contains_key(*path)));
+        let paths = small.keys().chain(large.keys().filter(|path| !small.contains_key(*path)));
         for path in paths {
-            let [few, many] =
-                [&small, &large].map(|all| all.get(path).copied().unwrap_or_default());
+            let [few, many] = [&small, &large].map(|all| all.get(path).copied().unwrap_or_default());
             // Twice as much, and one in a hundred for longer numbers.
             let is_linear = many[1] * 100 <= few[1] * 201 || !LARGE.contains(&path.as_str());
             assert!(is_linear, "{words}: {path}: {few:?}, then {many:?}");
             let pages = 2 * NODES.div_ceil(500) + 1;
-            assert!(
-                few[0] <= pages && many[0] <= 2 * few[0],
-                "{words}: {path}: {few:?}, then {many:?}"
-            );
+            assert!(few[0] <= pages && many[0] <= 2 * few[0], "{words}: {path}: {few:?}, then {many:?}");
             let kilobytes = |[_, bytes]: [usize; 2]| bytes.div_ceil(1000);
             writeln!(
                 table,
@@ -161,11 +147,7 @@ fn requests_and_bytes_grow_no_faster_than_the_cluster() {
 fn metadata_is_all_that_is_received_of_nodes() {
     let nodes = |words| received(words, NODES)["/api/v1/nodes"][1];
     let whole = nodes("node status -o json");
-    for words in [
-        "node status",
-        "node list --skyhook pool-0",
-        "package status",
-    ] {
+    for words in ["node status", "node list --skyhook pool-0", "package status"] {
         let metadata = nodes(words);
         assert!(metadata * 4 < whole, "{words}: {metadata} of {whole} bytes");
     }

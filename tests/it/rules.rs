@@ -22,10 +22,7 @@ fn marks_in(text: &str) -> BTreeSet<String> {
 /// `package_erroring.jobs.yaml` is a second fixture of `package-erroring`.
 fn rule_name(path: &Path) -> String {
     let name = path.file_name().expect("a name").to_string_lossy();
-    name.split('.')
-        .next()
-        .expect("a first part")
-        .replace('_', "-")
+    name.split('.').next().expect("a first part").replace('_', "-")
 }
 
 fn fixtures() -> Vec<PathBuf> {
@@ -46,20 +43,11 @@ fn findings_match_fixture_marks() {
         let rule = rules::find(&stem).unwrap_or_else(|| panic!("no rule is called {stem}"));
         let text = std::fs::read_to_string(&path).expect("a fixture");
         let marks = marks_in(&text);
-        assert!(
-            !marks.is_empty(),
-            "{stem}: a fixture needs at least one mark"
-        );
+        assert!(!marks.is_empty(), "{stem}: a fixture needs at least one mark");
         let cluster = dump::load(std::slice::from_ref(&path), None).expect("a fixture that loads");
-        let scope = Scope {
-            rules: vec![rule],
-            ..Scope::default()
-        };
-        let found: BTreeSet<String> = rules::diagnose(&cluster, &scope)
-            .findings
-            .iter()
-            .map(marks::of_finding)
-            .collect();
+        let scope = Scope { rules: vec![rule], ..Scope::default() };
+        let found: BTreeSet<String> =
+            rules::diagnose(&cluster, &scope).findings.iter().map(marks::of_finding).collect();
         for missing in marks.difference(&found) {
             wrong.push_str(&format!("{stem}: not found: {missing}\n"));
         }
@@ -76,18 +64,8 @@ fn every_rule_has_a_fixture_and_a_manual() {
     let names: BTreeSet<String> = rules::ALL.iter().map(|r| r.name.to_owned()).collect();
     assert_eq!(names, stems);
     for rule in rules::ALL {
-        for heading in [
-            "What it means",
-            "What causes it",
-            "How to confirm",
-            "How to fix",
-            "Since",
-        ] {
-            assert!(
-                rule.docs.contains(&format!(" # {heading}\n")),
-                "{}: {heading}",
-                rule.code
-            );
+        for heading in ["What it means", "What causes it", "How to confirm", "How to fix", "Since"] {
+            assert!(rule.docs.contains(&format!(" # {heading}\n")), "{}: {heading}", rule.code);
         }
         assert!(rule.summary().ends_with('.'), "{}", rule.code);
     }
@@ -102,10 +80,7 @@ fn codes_are_sorted_unique_and_not_retired() {
     assert_eq!(codes, sorted);
     for (retired, heir) in rules::RETIRED {
         assert!(!codes.contains(retired), "{retired} is retired");
-        assert!(
-            codes.contains(heir),
-            "{retired} names {heir}, which does not exist"
-        );
+        assert!(codes.contains(heir), "{retired} names {heir}, which does not exist");
     }
 }
 

@@ -23,14 +23,8 @@ const WORDS: &str = "SCALE_WORDS";
 const COUNT: &str = "SCALE_COUNT";
 
 /// Commands that look at the whole cluster.
-const COMMANDS: [&str; 6] = [
-    "diagnose stuck --all",
-    "status",
-    "node status",
-    "uninstall status",
-    "leftovers",
-    "fix --dry-run",
-];
+const COMMANDS: [&str; 6] =
+    ["diagnose stuck --all", "status", "node status", "uninstall status", "leftovers", "fix --dry-run"];
 
 /// What a command costs.
 struct Cost {
@@ -56,10 +50,7 @@ fn cost(capture: &Path, words: &str) -> Cost {
     assert!(child.success(), "{words}");
     let text = std::fs::read_to_string(&count).expect("a count");
     let (scanned, time) = text.split_once(' ').expect("two numbers");
-    Cost {
-        scanned: scanned.parse().expect("a number"),
-        time: time.parse().expect("a number"),
-    }
+    Cost { scanned: scanned.parse().expect("a number"), time: time.parse().expect("a number") }
 }
 
 /// The processor time of this process in microseconds. The sum is exact: only its parts are estimated by clock ticks.
@@ -126,9 +117,8 @@ fn processor_time_does_not_multiply(shape: Shape, counts: [usize; 2]) {
     let [small, large] = counts.map(|count| captured(&directory, shape, count));
     let mut wrong = Vec::new();
     for words in COMMANDS {
-        let measured: Vec<[u64; 2]> = (0..3)
-            .map(|_| [&small, &large].map(|capture| cost(capture, words).time))
-            .collect();
+        let measured: Vec<[u64; 2]> =
+            (0..3).map(|_| [&small, &large].map(|capture| cost(capture, words).time)).collect();
         // Other processes only make it slower.
         let [few, many] = [0, 1].map(|at| measured.iter().map(|m| m[at]).min().unwrap_or(0));
         if few == 0 || many > few * 8 {

@@ -85,15 +85,9 @@ fn read_output_matches_schemas() {
         for item in items.as_array().expect("a list") {
             let skyhook = item["name"].as_str().expect("a name");
             fits("NodeList", &run(&format!("node list --skyhook {skyhook}")));
-            fits(
-                "PackageStatus",
-                &run(&format!("package status --skyhook {skyhook}")),
-            );
+            fits("PackageStatus", &run(&format!("package status --skyhook {skyhook}")));
             if item["exists"] == true {
-                fits(
-                    "FinalizerStatus",
-                    &run(&format!("finalizer status {skyhook}")),
-                );
+                fits("FinalizerStatus", &run(&format!("finalizer status {skyhook}")));
             }
         }
     }
@@ -117,22 +111,10 @@ fn change_output_matches_schemas() {
     fits("Plan", &cluster.run("fix --up-to B2 --dry-run -o json"));
     let saving = cluster.run(&format!("{reset} --plan-out {} -o json", plan.display()));
     fits("Plan", &saving);
-    fits_text(
-        "SavedPlan",
-        &std::fs::read_to_string(&plan).expect("a plan"),
-    );
-    fits(
-        "Outcome",
-        &cluster.run(&format!("{reset} --dry-run=server -o json")),
-    );
-    fits(
-        "Outcome",
-        &cluster.run(&format!("{reset} -o json --confirm")),
-    );
-    fits(
-        "Outcome",
-        &cluster.run(&format!("pause {CR} -o json --confirm")),
-    );
+    fits_text("SavedPlan", &std::fs::read_to_string(&plan).expect("a plan"));
+    fits("Outcome", &cluster.run(&format!("{reset} --dry-run=server -o json")));
+    fits("Outcome", &cluster.run(&format!("{reset} -o json --confirm")));
+    fits("Outcome", &cluster.run(&format!("pause {CR} -o json --confirm")));
     cluster.fake.on("PATCH nodes").reply(500);
     let failed = cluster.run(&format!("{reset} -o json --confirm --node node-1"));
     assert_ne!(failed.code, Some(0), "{}", failed.transcript());
@@ -162,21 +144,12 @@ fn every_command_declares_its_schema() {
     let known: BTreeSet<&str> = documents().into_iter().flat_map(|d| d.printed_by).collect();
     // Scripts, logs, archives and pages have no schema, and roles have that of Kubernetes.
     let others = |words: &str| {
-        words.starts_with("completion ")
-            || ["collect", "package logs", "rbac", "report"].contains(&words)
+        words.starts_with("completion ") || ["collect", "package logs", "rbac", "report"].contains(&words)
     };
-    let missing: Vec<&String> = all
-        .iter()
-        .filter(|words| !known.contains(words.as_str()) && !others(words))
-        .collect();
-    assert!(
-        missing.is_empty(),
-        "say in `command!` what these print: {missing:?}"
-    );
-    let unknown: Vec<&&str> = known
-        .iter()
-        .filter(|words| !all.iter().any(|w| w == **words))
-        .collect();
+    let missing: Vec<&String> =
+        all.iter().filter(|words| !known.contains(words.as_str()) && !others(words)).collect();
+    assert!(missing.is_empty(), "say in `command!` what these print: {missing:?}");
+    let unknown: Vec<&&str> = known.iter().filter(|words| !all.iter().any(|w| w == **words)).collect();
     assert!(unknown.is_empty(), "no such commands: {unknown:?}");
 }
 
@@ -187,10 +160,5 @@ fn schema_is_found_by_kind_with_suggestions() {
     assert_eq!(ran.json()["title"], "Diagnosis");
     let ran = run("schema Diagnoses").output();
     assert_eq!(ran.code, Some(64));
-    assert!(
-        ran.stderr
-            .contains("tip: a similar value exists: 'Diagnosis'"),
-        "{}",
-        ran.stderr
-    );
+    assert!(ran.stderr.contains("tip: a similar value exists: 'Diagnosis'"), "{}", ran.stderr);
 }

@@ -27,10 +27,7 @@ metadata: {name: node-2}
 "#;
 
 pub fn diagnose(words: &str, files: &str) -> Value {
-    run(&format!("diagnose stuck -o json --from - {words}"))
-        .stdin(files)
-        .output()
-        .json()
+    run(&format!("diagnose stuck -o json --from - {words}")).stdin(files).output().json()
 }
 
 pub fn codes(document: &Value) -> Vec<&str> {
@@ -198,10 +195,7 @@ fn blocker_of_a_node_is_in_its_scope() {
     let report = diagnose("--rule SKY305 --node node-2", POLICY);
     assert_eq!(codes(&report), ["SKY305"]);
     assert_eq!(report["verdict"], "stuck");
-    let report = diagnose(
-        "other --rule SKY305 --node node-2",
-        &format!("{POLICY}{OTHER}"),
-    );
+    let report = diagnose("other --rule SKY305 --node node-2", &format!("{POLICY}{OTHER}"));
     assert_eq!(codes(&report), [""; 0]);
 }
 
@@ -277,8 +271,7 @@ spec: none
 /// Unrelated objects with times in the future do not determine when the capture was taken.
 #[test]
 fn unrelated_objects_do_not_affect_the_capture_time() {
-    let mut files =
-        std::fs::read_to_string("tests/clusters/in-progress/cluster.json").expect("a capture");
+    let mut files = std::fs::read_to_string("tests/clusters/in-progress/cluster.json").expect("a capture");
     files.push_str(
         r#"{"apiVersion": "cert-manager.io/v1", "kind": "Certificate",
             "metadata": {"name": "web", "namespace": "default"},

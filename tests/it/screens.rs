@@ -57,15 +57,9 @@ impl Fleet {
 
     /// The screen, and how many lines it has.
     fn screen(&self, words: &str) -> (String, usize) {
-        let from = format!(
-            "--from {} --now 2026-11-20T10:00:00Z",
-            self.directory.path().display()
-        );
+        let from = format!("--from {} --now 2026-11-20T10:00:00Z", self.directory.path().display());
         let screen = on_terminal(80, &format!("{words} {from}"));
-        let wide: Vec<&str> = screen
-            .lines()
-            .filter(|line| line.chars().count() > 80)
-            .collect();
+        let wide: Vec<&str> = screen.lines().filter(|line| line.chars().count() > 80).collect();
         let commands = wide.iter().all(|line| line.contains("kubectl skyhook"));
         let commands = commands || words.contains("-o wide") || words.contains("diagnose");
         assert!(commands, "{words}: {}", wide.join("\n"));
@@ -110,17 +104,11 @@ fn node(n: usize, nodes: usize) -> Vec<Value> {
     let mut node = NODEWRIGHT.node(&name, "complete", &[]);
     let mut annotations = json!({});
     let mut objects = Vec::new();
-    for (at, skyhook) in NAMES
-        .iter()
-        .enumerate()
-        .filter(|(at, _)| at % POOLS == pool)
-    {
+    for (at, skyhook) in NAMES.iter().enumerate().filter(|(at, _)| at % POOLS == pool) {
         let open = place.checked_sub(complete(at, nodes));
         let (status, entry) = match open {
             None => ("complete", Some(("config", "complete"))),
-            Some(open) if FAILING.contains(&at) && open % 9 == 0 => {
-                ("erroring", Some(("apply", "erroring")))
-            }
+            Some(open) if FAILING.contains(&at) && open % 9 == 0 => ("erroring", Some(("apply", "erroring"))),
             Some(open) if at < POOLS && at != PAUSED && open % 7 == 0 => {
                 ("in_progress", Some(("apply", "in_progress")))
             }
@@ -154,8 +142,7 @@ fn node(n: usize, nodes: usize) -> Vec<Value> {
 /// Events of the kubelet about a failing pod, and of the operator about a stage that begins.
 fn event(skyhook: &str, node: &str, pod: &str, fails: bool) -> Value {
     let (kind, name, reason, message) = if fails {
-        let message =
-            format!("Back-off restarting failed container apply in pod {pod}_nodewright({pod})");
+        let message = format!("Back-off restarting failed container apply in pod {pod}_nodewright({pod})");
         ("Pod", pod, "BackOff", message)
     } else {
         let message = format!("Applying package [{skyhook}:1.0.0] to node [{node}] stage [apply]");
@@ -193,14 +180,8 @@ fn work(skyhook: &str, node: &str, name: &str, state: &str) -> [Value; 2] {
         "waiting:ImagePullBackOff" => "init",
         _ => "apply",
     };
-    let mut pod = NODEWRIGHT.pod(
-        name,
-        &run,
-        phase,
-        &[&format!("{skyhook}-{container} {state}")],
-    );
-    pod["status"]["initContainerStatuses"][0]["image"] =
-        format!("registry.example/{skyhook}:1.0.0").into();
+    let mut pod = NODEWRIGHT.pod(name, &run, phase, &[&format!("{skyhook}-{container} {state}")]);
+    pod["status"]["initContainerStatuses"][0]["image"] = format!("registry.example/{skyhook}:1.0.0").into();
     [job, pod].map(|mut object| {
         let metadata = &mut object["metadata"];
         metadata["labels"][API.key("name")] = skyhook.into();
@@ -235,10 +216,7 @@ fn ten_nodes_in_a_rollout() {
         "uninstall status gpu-tune gpu-tune",
         "events",
     ] {
-        assert_snapshot!(
-            format!("ten_nodes_{}", words.replace(' ', "_")),
-            fleet.screen(words).0
-        );
+        assert_snapshot!(format!("ten_nodes_{}", words.replace(' ', "_")), fleet.screen(words).0);
     }
 }
 
@@ -295,10 +273,7 @@ fn pages_of_15000_nodes_are_short() {
 #[test]
 fn counts_agree() {
     let fleet = Fleet::of(130);
-    let from = format!(
-        "--from {} --now 2026-11-20T10:00:00Z",
-        fleet.directory.path().display()
-    );
+    let from = format!("--from {} --now 2026-11-20T10:00:00Z", fleet.directory.path().display());
     let json = |words: &str| run(&format!("{words} -o json {from}")).output().json();
     let (status, diagnosis) = (json("status"), json("diagnose stuck"));
     let errors = &status["findings"]["errors"];
@@ -307,22 +282,12 @@ fn counts_agree() {
         assert_eq!(status[key], diagnosis[key], "{key}");
     }
     let causes = diagnosis["causes"].as_array().expect("causes");
-    let grave = causes
-        .iter()
-        .filter(|cause| cause["severity"] == "error")
-        .count();
+    let grave = causes.iter().filter(|cause| cause["severity"] == "error").count();
     assert_eq!(errors, &json!(grave));
-    let headline = format!(
-        "STUCK: {grave} causes block {} of 130 nodes",
-        status["blockedNodes"]
-    );
+    let headline = format!("STUCK: {grave} causes block {} of 130 nodes", status["blockedNodes"]);
     for words in ["status", "diagnose stuck"] {
         let ran = run(&format!("{words} {from}")).output();
-        assert!(
-            ran.stdout.lines().any(|line| line.starts_with(&headline)),
-            "{}",
-            ran.stdout
-        );
+        assert!(ran.stdout.lines().any(|line| line.starts_with(&headline)), "{}", ran.stdout);
     }
     let names = run(&format!("diagnose stuck -o name {from}")).output();
     assert_eq!(names.stdout.lines().count(), causes.len());

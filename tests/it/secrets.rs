@@ -48,12 +48,7 @@ const COMMANDS: &[&str] = &[
 
 fn words(text: &str, test_cluster: &TestCluster) -> Vec<String> {
     let host = test_cluster.served.url.trim_start_matches("http://");
-    let plan = test_cluster
-        .state
-        .path()
-        .join("plan.json")
-        .display()
-        .to_string();
+    let plan = test_cluster.state.path().join("plan.json").display().to_string();
     let filled = text
         .replace("SCHEME", "http://")
         .replace("HOST", host)
@@ -92,11 +87,7 @@ fn says_nothing(ran: &RunOutput, test_cluster: &TestCluster) {
     let said = said.split_once('\n').map_or("", |(_, said)| said);
     assert!(!said.contains(SECRET), "{}", ran.transcript());
     for (path, text) in files(test_cluster.state.path()) {
-        assert!(
-            !text.contains(SECRET),
-            "{path}: {text}\n{}",
-            ran.transcript()
-        );
+        assert!(!text.contains(SECRET), "{path}: {text}\n{}", ran.transcript());
     }
 }
 
@@ -111,11 +102,7 @@ fn secrets_on_the_command_line_are_hidden() {
             says_nothing(&ran, &test_cluster);
         }
         let journals = files(&test_cluster.state.path().join("kubectl-skyhook/journal"));
-        assert_eq!(
-            journals.len(),
-            2,
-            "{before} {after}: one of pause, one of undo"
-        );
+        assert_eq!(journals.len(), 2, "{before} {after}: one of pause, one of undo");
     }
 }
 
@@ -158,39 +145,13 @@ fn secrets_in_kubeconfig_and_environment_are_hidden() {
     let failing = json!({"apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "interactiveMode": "Never",
         "args": ["-c", format!("echo 'GET https://me:{SECRET}@idp/?token={SECRET} failed' >&2; exit 1")]});
     for (n, (config, proxied)) in [
-        (
-            config(format!("http://me:{SECRET}@{host}"), json!({}), json!({})),
-            "",
-        ),
-        (
-            config(format!("{url}?token={SECRET}"), json!({}), json!({})),
-            "",
-        ),
+        (config(format!("http://me:{SECRET}@{host}"), json!({}), json!({})), ""),
+        (config(format!("{url}?token={SECRET}"), json!({}), json!({})), ""),
         (config(url.clone(), json!({}), json!({"token": SECRET})), ""),
-        (
-            config(
-                url.clone(),
-                json!({}),
-                json!({"username": "me", "password": SECRET}),
-            ),
-            "",
-        ),
-        (
-            config(url.clone(), json!({"proxy-url": proxy}), json!({})),
-            "",
-        ),
-        (
-            config(
-                url.clone(),
-                json!({"proxy-url": format!("gopher://me:{SECRET}@x")}),
-                json!({}),
-            ),
-            "",
-        ),
-        (
-            config("http://cluster.invalid".into(), json!({}), json!({})),
-            &*proxy,
-        ),
+        (config(url.clone(), json!({}), json!({"username": "me", "password": SECRET})), ""),
+        (config(url.clone(), json!({"proxy-url": proxy}), json!({})), ""),
+        (config(url.clone(), json!({"proxy-url": format!("gopher://me:{SECRET}@x")}), json!({})), ""),
+        (config("http://cluster.invalid".into(), json!({}), json!({})), &*proxy),
         (config(url.clone(), json!({}), json!({"exec": failing})), ""),
     ]
     .into_iter()
@@ -198,13 +159,7 @@ fn secrets_in_kubeconfig_and_environment_are_hidden() {
     {
         let path = test_cluster.served.dir().join(format!("config-{n}"));
         std::fs::write(&path, config).expect("a file");
-        for done in [
-            "status",
-            "pause gpu-tune -y",
-            "journal show -o json",
-            "undo -y",
-            "diagnose -v=10",
-        ] {
+        for done in ["status", "pause gpu-tune -y", "journal show -o json", "undo -y", "diagnose -v=10"] {
             let ran = Run::new(done.split(' '))
                 .kubeconfig(&path)
                 .env("XDG_STATE_HOME", test_cluster.state.path())
@@ -252,15 +207,7 @@ fn secrets_in_an_old_journal_are_hidden() {
     let shown = test_cluster.run("journal list -o json").json();
     assert_eq!(
         shown["items"][1]["command"],
-        json!([
-            "kubectl-skyhook",
-            "pause",
-            "gpu-tune",
-            "--token",
-            "<masked>",
-            "-shttp://host",
-            "-y"
-        ])
+        json!(["kubectl-skyhook", "pause", "gpu-tune", "--token", "<masked>", "-shttp://host", "-y"])
     );
     assert_eq!(shown["items"][1]["server"], json!(test_cluster.served.url));
 }

@@ -37,15 +37,11 @@ fn one_plan_pauses_several() {
     let cluster = two();
     let ran = cluster.run("pause --all --reason maintenance --dry-run");
     insta::assert_snapshot!(ran.transcript());
-    cluster
-        .run("pause --all --reason maintenance --confirm")
-        .expect_code(0);
+    cluster.run("pause --all --reason maintenance --confirm").expect_code(0);
     assert_eq!(cluster.annotated("pause"), ["first", "second"]);
     cluster.run("undo --confirm").expect_code(0);
     assert_eq!(cluster.annotated("pause"), [""; 0]);
-    cluster
-        .run("disable first second first --confirm")
-        .expect_code(0);
+    cluster.run("disable first second first --confirm").expect_code(0);
     assert_eq!(cluster.annotated("disable"), ["first", "second"]);
     let typo = cluster.run("enable first secnd -y");
     typo.expect_code(1);
@@ -59,9 +55,7 @@ fn one_plan_pauses_several() {
 #[test]
 fn resuming_all_leaves_the_pauses_of_others() {
     let cluster = two();
-    cluster
-        .run("pause second --reason ours --confirm")
-        .expect_code(0);
+    cluster.run("pause second --reason ours --confirm").expect_code(0);
     cluster.annotate("first", "pause");
     let ran = cluster.run("resume --all -y");
     ran.expect_code(0);
@@ -90,9 +84,7 @@ fn a_node_starts_over_in_one_plan() {
     let cluster = two();
     let ran = cluster.run("reset --node node-1 --no-pause --dry-run");
     insta::assert_snapshot!(ran.transcript());
-    cluster
-        .run("reset --node node-1 --no-pause --confirm")
-        .expect_code(0);
+    cluster.run("reset --node node-1 --no-pause --confirm").expect_code(0);
     let keys = || {
         let node = cluster.node("node-1");
         let annotations = node["metadata"]["annotations"].as_object().cloned();
@@ -106,16 +98,8 @@ fn a_node_starts_over_in_one_plan() {
     let failing = cluster.run("reset --failed-only -l kubernetes.io/os=linux --dry-run");
     failing.expect_code(0);
     failing.expect_stdout("skyhook/first\n");
-    assert!(
-        !failing.stdout.contains("second"),
-        "{}",
-        failing.transcript()
-    );
-    for words in [
-        "reset",
-        "reset --node node-1 --package base",
-        "reset --node node-1 --reset-batches",
-    ] {
+    assert!(!failing.stdout.contains("second"), "{}", failing.transcript());
+    for words in ["reset", "reset --node node-1 --package base", "reset --node node-1 --reset-batches"] {
         cluster.run(&format!("{words} --dry-run")).expect_code(64);
     }
 }
@@ -131,11 +115,7 @@ fn all_deletions_are_shown_with_their_next_command() {
     other["metadata"]["uid"] = "other".into();
     cluster.fake.load(other);
     let ran = cluster.run("finalizer status");
-    let commands: Vec<&str> = ran
-        .stdout
-        .lines()
-        .filter(|line| line.starts_with("  now: "))
-        .collect();
+    let commands: Vec<&str> = ran.stdout.lines().filter(|line| line.starts_with("  now: ")).collect();
     assert_eq!(
         commands,
         [
@@ -147,18 +127,11 @@ fn all_deletions_are_shown_with_their_next_command() {
     );
     let list = cluster.run("finalizer status -o json").json();
     assert_eq!(list["kind"], "FinalizerStatusList");
-    let names: Vec<&Value> = list["items"]
-        .as_array()
-        .expect("items")
-        .iter()
-        .map(|item| &item["name"])
-        .collect();
+    let names: Vec<&Value> =
+        list["items"].as_array().expect("items").iter().map(|item| &item["name"]).collect();
     assert_eq!(names, [CR, "other"]);
     let ran = cluster.run("finalizer status -o name");
     assert_eq!(ran.stdout, "skyhook/gpu-tune\nskyhook/other\n");
     let none = two().run("finalizer status");
-    assert_eq!(
-        none.parts(),
-        ("", "No custom resource is being deleted.\n", Some(0))
-    );
+    assert_eq!(none.parts(), ("", "No custom resource is being deleted.\n", Some(0)));
 }

@@ -17,9 +17,7 @@ fn output_matches_snapshots() {
     for captured in clusters::on_screen() {
         let from = captured.path();
         let mut transcript = run(&format!("status --from {from}")).output().transcript();
-        transcript += &run(&format!("status -o wide --from {from}"))
-            .output()
-            .transcript();
+        transcript += &run(&format!("status -o wide --from {from}")).output().transcript();
         assert_snapshot!(format!("status_{}", captured.name), transcript);
     }
 }
@@ -28,12 +26,8 @@ fn output_matches_snapshots() {
 fn uninstall_status_output_matches_snapshots() {
     for captured in clusters::on_screen() {
         let from = captured.path();
-        let mut transcript = run(&format!("uninstall status --from {from}"))
-            .output()
-            .transcript();
-        transcript += &run(&format!("uninstall status -o wide --from {from}"))
-            .output()
-            .transcript();
+        let mut transcript = run(&format!("uninstall status --from {from}")).output().transcript();
+        transcript += &run(&format!("uninstall status -o wide --from {from}")).output().transcript();
         assert_snapshot!(format!("uninstall_status_{}", captured.name), transcript);
     }
 }
@@ -44,16 +38,8 @@ fn json_and_name_output_match_snapshots() {
     assert_snapshot!(run(&format!("status -o json {from}")).output().transcript());
     assert_snapshot!(run(&format!("status -o name {from}")).output().transcript());
     let from = "--from tests/clusters/uninstall-erroring";
-    assert_snapshot!(
-        run(&format!("uninstall status -o json {from}"))
-            .output()
-            .transcript()
-    );
-    assert_snapshot!(
-        run(&format!("uninstall status gpu-tune tuning {from}"))
-            .output()
-            .transcript()
-    );
+    assert_snapshot!(run(&format!("uninstall status -o json {from}")).output().transcript());
+    assert_snapshot!(run(&format!("uninstall status gpu-tune tuning {from}")).output().transcript());
 }
 
 #[test]
@@ -61,11 +47,7 @@ fn unknown_names_are_errors() {
     let from = "--from tests/clusters/two-priorities";
     assert_snapshot!(run(&format!("status second {from}")).output().transcript());
     assert_snapshot!(run(&format!("status secnd {from}")).output().transcript());
-    assert_snapshot!(
-        run(&format!("uninstall status first bas {from}"))
-            .output()
-            .transcript()
-    );
+    assert_snapshot!(run(&format!("uninstall status first bas {from}")).output().transcript());
 }
 
 /// Rows of `uninstall status` as `node: progress`.
@@ -85,10 +67,7 @@ fn uninstalls(words: &str, capture: &str) -> Vec<String> {
 fn uninstalls_are_filtered() {
     let capture = "uninstall-erroring";
     let all = uninstalls("", capture);
-    assert_eq!(
-        all,
-        ["node-1 uninstalled", "node-2 failing", "node-3 in-progress"]
-    );
+    assert_eq!(all, ["node-1 uninstalled", "node-2 failing", "node-3 in-progress"]);
     for (words, shown) in [
         ("--failed-only", &[1][..]),
         ("--status failing", &[1]),
@@ -104,11 +83,7 @@ fn uninstalls_are_filtered() {
         ("gpu-tune driver --node node-1", &[0]),
     ] {
         let rows: Vec<&String> = shown.iter().map(|at: &usize| &all[*at]).collect();
-        assert_eq!(
-            uninstalls(words, capture).iter().collect::<Vec<_>>(),
-            rows,
-            "{words}"
-        );
+        assert_eq!(uninstalls(words, capture).iter().collect::<Vec<_>>(), rows, "{words}");
     }
     let sorted = uninstalls("--sort-by .uninstall", capture);
     assert_eq!(sorted[0], "node-2 failing");
@@ -123,9 +98,7 @@ fn uninstalls_are_filtered() {
     ] {
         assert_snapshot!(
             format!("uninstall_status_{words}"),
-            run(&format!("uninstall status {words} --from {from}"))
-                .output()
-                .transcript()
+            run(&format!("uninstall status {words} --from {from}")).output().transcript()
         );
     }
 }
@@ -159,9 +132,7 @@ fn server_and_files_give_the_same_output() {
         for words in ["status -o json", "uninstall status -o json"] {
             let live = run(words).kubeconfig(&served.kubeconfig()).output().json();
             let path = captured.path();
-            let files = run(&format!("{words} --from {path} --now {now}"))
-                .output()
-                .json();
+            let files = run(&format!("{words} --from {path} --now {now}")).output().json();
             assert_eq!(live["items"], files["items"], "{words} of {name}");
         }
     }
@@ -194,10 +165,7 @@ fn unknown_custom_resource_is_not_reported_deleted() {
 fn never_installed_package_is_named_with_its_version() {
     let from = "--from tests/clusters/version-changed-while-uninstalling";
     let ran = run(&format!("uninstall status {from}")).output();
-    let rows = ran
-        .stdout
-        .lines()
-        .filter(|l| l.contains("2.1.0 never installed"));
+    let rows = ran.stdout.lines().filter(|l| l.contains("2.1.0 never installed"));
     assert_eq!(rows.count(), 3, "{}", ran.transcript());
 }
 
@@ -212,24 +180,14 @@ fn packages_are_counted_on_selected_nodes() {
         node["metadata"]["labels"] = json!({"pool": pool});
         node
     };
-    let nodes = [
-        node("gpu-1", "gpu"),
-        node("gpu-2", "gpu"),
-        node("gpu-3", "other"),
-    ];
+    let nodes = [node("gpu-1", "gpu"), node("gpu-2", "gpu"), node("gpu-3", "other")];
     let mut items = vec![skyhook, NODEWRIGHT.operator()];
     items.extend(nodes.clone());
-    let json = run("status -o json --from -")
-        .stdin(list(items))
-        .output()
-        .json();
+    let json = run("status -o json --from -").stdin(list(items)).output().json();
     let item = &json["items"][0];
     assert_eq!(item["nodes"]["leftBehind"], 1, "{item:#}");
     let driver = &item["packages"][0];
-    assert_eq!(
-        (&driver["complete"], &driver["nodes"]),
-        (&json!(2), &json!(2))
-    );
+    assert_eq!((&driver["complete"], &driver["nodes"]), (&json!(2), &json!(2)));
     assert_eq!(driver["stages"][0]["nodes"], 2, "{item:#}");
 
     // Of a deleted custom resource, only the leftovers count.
@@ -239,10 +197,7 @@ fn packages_are_counted_on_selected_nodes() {
     let mut other = NODEWRIGHT.skyhook("complete", other);
     other["metadata"]["name"] = "other".into();
     items.push(other);
-    let json = run("status -o json --from -")
-        .stdin(list(items))
-        .output()
-        .json();
+    let json = run("status -o json --from -").stdin(list(items)).output().json();
     let gone = json["items"].as_array().expect("items").iter();
     let gone = gone.filter(|item| item["exists"] == false);
     let nodes: Vec<&Value> = gone.map(|item| &item["packages"][0]["nodes"]).collect();
@@ -258,9 +213,7 @@ fn operator_without_a_version_is_not_reported_absent() {
     let package = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
     let cluster = list(vec![NODEWRIGHT.skyhook("complete", package), operator]);
     for words in ["status", "version"] {
-        let ran = run(&format!("{words} --from -"))
-            .stdin(cluster.clone())
-            .output();
+        let ran = run(&format!("{words} --from -")).stdin(cluster.clone()).output();
         ran.expect_stdout("neither the image nor the labels of its Deployment contain a version");
     }
 }
@@ -271,21 +224,15 @@ fn stalled_uninstall_is_blocked() {
     let package = json!({"driver": {
         "version": "1.0.0", "image": "example.com/driver", "uninstall": {"enabled": true, "apply": true},
     }});
-    let uninstall =
-        |stage: &str, paused: bool, suspended: bool, job: bool| {
-            let place = PackageRun {
-                node: "gpu-1",
-                stage: "uninstall",
-                job: Some("job-1"),
-                ..PackageRun::default()
-            };
-            let mut skyhook = NODEWRIGHT.skyhook("in_progress", package.clone());
-            if paused {
-                skyhook["metadata"]["annotations"] = json!({NODEWRIGHT.0.key("pause"): "true"});
-            }
-            let entry = format!("driver|1.0.0 {stage} in_progress");
-            let mut items =
-                vec![
+    let uninstall = |stage: &str, paused: bool, suspended: bool, job: bool| {
+        let place =
+            PackageRun { node: "gpu-1", stage: "uninstall", job: Some("job-1"), ..PackageRun::default() };
+        let mut skyhook = NODEWRIGHT.skyhook("in_progress", package.clone());
+        if paused {
+            skyhook["metadata"]["annotations"] = json!({NODEWRIGHT.0.key("pause"): "true"});
+        }
+        let entry = format!("driver|1.0.0 {stage} in_progress");
+        let mut items = vec![
             skyhook,
             NODEWRIGHT.operator(),
             NODEWRIGHT.node("gpu-1", "in_progress", &[&entry]),
@@ -301,28 +248,25 @@ fn stalled_uninstall_is_blocked() {
                 &["driver-apply done"],
             ),
         ];
-            if job {
-                let mut job = NODEWRIGHT.job(&place, json!({}));
-                job["spec"]["suspend"] = suspended.into();
-                items.push(job);
-            }
-            let json = run("uninstall status -o json --now 2026-11-20T11:51:00Z --from -")
-                .stdin(list(items))
-                .output()
-                .json();
-            let row = &json["items"][0];
-            let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
-            (text("uninstall"), text("reason"))
-        };
+        if job {
+            let mut job = NODEWRIGHT.job(&place, json!({}));
+            job["spec"]["suspend"] = suspended.into();
+            items.push(job);
+        }
+        let json = run("uninstall status -o json --now 2026-11-20T11:51:00Z --from -")
+            .stdin(list(items))
+            .output()
+            .json();
+        let row = &json["items"][0];
+        let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
+        (text("uninstall"), text("reason"))
+    };
     let in_progress = ("in-progress".to_owned(), String::new());
     assert_eq!(uninstall("uninstall", false, false, true), in_progress);
     // The pause reaches the running stage a moment later.
     assert_eq!(uninstall("uninstall", true, false, true), in_progress);
     let blocked = |why: &str| ("blocked".to_owned(), why.to_owned());
-    assert_eq!(
-        uninstall("uninstall", true, true, true),
-        blocked("the custom resource is paused")
-    );
+    assert_eq!(uninstall("uninstall", true, true, true), blocked("the custom resource is paused"));
     assert_eq!(
         uninstall("uninstall-interrupt", false, false, false),
         blocked(
@@ -335,9 +279,7 @@ fn stalled_uninstall_is_blocked() {
 #[test]
 fn uninstall_that_cannot_start_is_blocked() {
     let from = "--now 2026-11-20T10:00:00Z --from tests/rules/drain_blocked.yaml";
-    let json = run(&format!("uninstall status old -o json {from}"))
-        .output()
-        .json();
+    let json = run(&format!("uninstall status old -o json {from}")).output().json();
     let row = &json["items"][0];
     assert_eq!(
         (&row["uninstall"], &row["reason"]),
@@ -375,23 +317,13 @@ fn package_history_is_shown_per_node() {
     let items = [
         event(1, "Node", "gpu-1", "09:00:00", &said("apply")),
         event(2, "Node", "gpu-1", "09:10:00", &said("uninstall")),
-        event(
-            3,
-            "Node",
-            "gpu-1",
-            "09:10:09",
-            &format!("Package [driver:2.0.1] state complete on {from}"),
-        ),
+        event(3, "Node", "gpu-1", "09:10:09", &format!("Package [driver:2.0.1] state complete on {from}")),
         event(4, &kind, "gpu", "09:10:00", uninstalled_on_own),
         event(5, "Node", "gpu-3", "09:00:00", &said("uninstall")),
         event(6, "Node", "gpu-3", "09:10:00", &said("apply")),
     ];
-    let nodes =
-        ["gpu-1", "gpu-2", "gpu-3", "gpu-4"].map(|name| NODEWRIGHT.node(name, "complete", &[]));
-    let all = [skyhook, NODEWRIGHT.operator()]
-        .into_iter()
-        .chain(nodes)
-        .chain(items);
+    let nodes = ["gpu-1", "gpu-2", "gpu-3", "gpu-4"].map(|name| NODEWRIGHT.node(name, "complete", &[]));
+    let all = [skyhook, NODEWRIGHT.operator()].into_iter().chain(nodes).chain(items);
     let json = run("uninstall status gpu driver -o json --now 2026-11-20T10:00:00Z --from -")
         .stdin(list(all.collect()))
         .output()
@@ -400,19 +332,10 @@ fn package_history_is_shown_per_node() {
     let shown: Vec<(&Value, &Value)> = rows.map(|r| (&r["uninstall"], &r["reason"])).collect();
     let node_3 = "it was once installed on this node (event/Apply of node/gpu-3); nothing shows that it was uninstalled";
     let expected = [
-        (
-            "uninstalled",
-            format!("event/Apply of node/gpu-1: {}", said("uninstall")),
-        ),
-        (
-            "uninstalled",
-            format!("event/Apply of nodewright/gpu: {uninstalled_on_own}"),
-        ),
+        ("uninstalled", format!("event/Apply of node/gpu-1: {}", said("uninstall"))),
+        ("uninstalled", format!("event/Apply of nodewright/gpu: {uninstalled_on_own}")),
         ("absent", node_3.to_owned()),
-        (
-            "absent",
-            "no record of it on this node, only on another (event/Apply of node/gpu-1)".to_owned(),
-        ),
+        ("absent", "no record of it on this node, only on another (event/Apply of node/gpu-1)".to_owned()),
     ]
     .map(|(uninstall, reason)| (json!(uninstall), json!(reason)));
     assert_eq!(shown, expected.each_ref().map(|(a, b)| (a, b)));
@@ -455,17 +378,10 @@ metadata:
     skyhook.nvidia.com/status_base: waiting
     skyhook.nvidia.com/nodeState_base: '{"driver|1.0.0":{"name":"driver","version":"1.0.0","image":"i","stage":"uninstall","state":"in_progress"}}'
 "#;
-    let status = run("uninstall status -o json --from -")
-        .stdin(files)
-        .output();
+    let status = run("uninstall status -o json --from -").stdin(files).output();
     let rows = status.json()["items"].take();
     let uninstalls = [&rows[0]["uninstall"], &rows[1]["uninstall"]];
-    assert_eq!(
-        uninstalls,
-        ["failing", "blocked"],
-        "{}",
-        status.transcript()
-    );
+    assert_eq!(uninstalls, ["failing", "blocked"], "{}", status.transcript());
     assert_eq!(
         rows[1]["reason"],
         "SKY305: the node fails and keeps its place in the batch of skyhook/base, so no other node joins it"
@@ -475,16 +391,6 @@ metadata:
 #[test]
 fn failed_only_shows_what_blocks_an_uninstall() {
     let from = clusters::named("deleted-while-erroring").path();
-    let ran = run(&format!(
-        "uninstall status --failed-only --no-headers --from {from}"
-    ))
-    .output();
-    assert_eq!(
-        ran.parts(),
-        (
-            "gpu-tune  driver  node-2  apply  erroring  blocked  <none>\n",
-            "",
-            Some(0)
-        )
-    );
+    let ran = run(&format!("uninstall status --failed-only --no-headers --from {from}")).output();
+    assert_eq!(ran.parts(), ("gpu-tune  driver  node-2  apply  erroring  blocked  <none>\n", "", Some(0)));
 }

@@ -12,10 +12,7 @@ fn packages() -> Value {
     json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}})
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the command reads the clock as well"
-)]
+#[expect(clippy::disallowed_methods, reason = "the command reads the clock as well")]
 fn node(status: &str, entry: &str) -> Value {
     let mut node = NODEWRIGHT.node("node-1", status, &[entry]);
     // Just created, so that nothing counts as stalled.
@@ -33,25 +30,20 @@ fn in_progress() -> FakeApi {
 /// The node becomes complete once nodes are watched.
 fn completing(fake: &FakeApi) {
     fake.on("WATCH nodes").nth(1).after(|it| {
-        it.store
-            .load(node("complete", "driver|1.0.0 config complete"));
+        it.store.load(node("complete", "driver|1.0.0 config complete"));
         it.store.load(NODEWRIGHT.skyhook("complete", packages()));
     });
 }
 
 fn watch(fake: &FakeApi, words: &str) -> RunOutput {
     let served = fake.serve();
-    run(&format!("status -w {words}"))
-        .kubeconfig(&served.kubeconfig())
-        .output()
+    run(&format!("status -w {words}")).kubeconfig(&served.kubeconfig()).output()
 }
 
 /// The lines without the time at their beginning.
 fn lines(ran: &RunOutput) -> Vec<&str> {
     let lines = ran.stdout.lines();
-    lines
-        .map(|line| line.split_once(' ').map_or("", |(_, rest)| rest))
-        .collect()
+    lines.map(|line| line.split_once(' ').map_or("", |(_, rest)| rest)).collect()
 }
 
 #[test]
@@ -72,9 +64,7 @@ fn a_pipe_gets_a_line_per_change_until_all_is_complete() {
 
 #[test]
 fn what_is_complete_already_ends_at_once() {
-    let fake = NODEWRIGHT
-        .serve(packages())
-        .with(node("complete", "driver|1.0.0 config complete"));
+    let fake = NODEWRIGHT.serve(packages()).with(node("complete", "driver|1.0.0 config complete"));
     let ran = watch(&fake, "--timeout 20s");
     assert_eq!((ran.stderr.as_str(), ran.code), ("", Some(0)));
     assert_eq!(lines(&ran), ["gpu  Complete 100% (1/1)"]);
@@ -92,14 +82,8 @@ fn a_standstill_ends_with_its_cause() {
 #[test]
 fn a_timeout_ends_with_5() {
     let ran = watch(&in_progress(), "--timeout 1s");
-    assert_eq!(
-        (ran.stderr.as_str(), ran.code),
-        ("error: timed out after 1s\n", Some(5))
-    );
-    assert_eq!(
-        lines(&ran),
-        ["gpu  Progressing 0% (0/1): driver apply next on 1 node"]
-    );
+    assert_eq!((ran.stderr.as_str(), ran.code), ("error: timed out after 1s\n", Some(5)));
+    assert_eq!(lines(&ran), ["gpu  Progressing 0% (0/1): driver apply next on 1 node"]);
 }
 
 /// Watches expire, and the server goes away for a moment.
@@ -114,8 +98,7 @@ fn server_errors_do_not_end_it() {
     list().reply(401);
     list().reply(404);
     list().after(|it| {
-        it.store
-            .load(node("complete", "driver|1.0.0 config complete"));
+        it.store.load(node("complete", "driver|1.0.0 config complete"));
         it.store.load(NODEWRIGHT.skyhook("complete", packages()));
     });
     let ran = watch(&fake, "gpu --timeout 60s");
@@ -130,19 +113,13 @@ fn ctrl_c_ends_it() {
     let child = Child::default();
     fake.on("WATCH nodes").nth(1).after(child.interrupt());
     let served = fake.serve();
-    let ran = run("status -w")
-        .kubeconfig(&served.kubeconfig())
-        .child(&child)
-        .output();
+    let ran = run("status -w").kubeconfig(&served.kubeconfig()).child(&child).output();
     assert_eq!((ran.stderr.as_str(), ran.code), ("", Some(130)));
 }
 
 #[test]
 fn files_and_documents_are_refused() {
-    for words in [
-        "status -w --from tests/clusters/complete",
-        "status -w -o json",
-    ] {
+    for words in ["status -w --from tests/clusters/complete", "status -w -o json"] {
         let ran = run(words).output();
         assert_eq!((ran.stdout.as_str(), ran.code), ("", Some(64)), "{words}");
     }
@@ -154,16 +131,10 @@ fn a_terminal_gets_a_screen() {
     let fake = in_progress();
     completing(&fake);
     let cluster = TestCluster::serving(fake);
-    let terminal = Terminal::of(
-        &cluster,
-        "status -w gpu --timeout 60s",
-        "Progressing, 0% (0/1)",
-    );
+    let terminal = Terminal::of(&cluster, "status -w gpu --timeout 60s", "Progressing, 0% (0/1)");
     let (rest, code) = terminal.answer(b"");
     assert_eq!(code, 0, "{rest}");
-    let last = rest
-        .rfind("gpu  Complete, 100% (1/1)")
-        .expect("the last screen");
+    let last = rest.rfind("gpu  Complete, 100% (1/1)").expect("the last screen");
     assert!(!rest[last..].contains("Ctrl-C"), "{rest}");
 }
 
@@ -186,14 +157,8 @@ fn what_is_disabled_is_not_complete() {
     let ran = cluster.run("status -w gpu-tune --timeout 30s");
     ran.expect_code(2);
     let why = "SKY205 the node does not start the pod for stage apply of package tuning";
-    assert_eq!(
-        lines(&ran),
-        [format!("gpu-tune  Disabled 33% (1/3): {why}")]
-    );
-    assert_eq!(
-        ran.stderr,
-        "error: gpu-tune is disabled\nhint: kubectl skyhook enable NAME\n"
-    );
+    assert_eq!(lines(&ran), [format!("gpu-tune  Disabled 33% (1/3): {why}")]);
+    assert_eq!(ran.stderr, "error: gpu-tune is disabled\nhint: kubectl skyhook enable NAME\n");
 }
 
 /// Its deletion was not requested when it was last seen.
@@ -212,8 +177,5 @@ fn deletion_before_completion_is_no_success() {
             "gpu  Gone -: gone, but its annotations or labels are still on 1 node",
         ]
     );
-    assert_eq!(
-        ran.stderr,
-        "error: gpu was deleted before it was complete\n"
-    );
+    assert_eq!(ran.stderr, "error: gpu was deleted before it was complete\n");
 }

@@ -98,10 +98,7 @@ fn webhooks_that_do_not_match_are_ignored() {
 #[test]
 fn unreadable_webhooks_are_reported() {
     let cluster = TestCluster::captured("deleted-while-paused");
-    cluster
-        .fake
-        .on("LIST validatingwebhookconfigurations")
-        .reply(403);
+    cluster.fake.on("LIST validatingwebhookconfigurations").reply(403);
     let ran = cluster.run(STRIP);
     ran.expect_code(0);
     let said = "cannot read admission webhooks";
@@ -134,11 +131,7 @@ fn other(cluster: &TestCluster, state: &str) {
 fn runtime_required_taint_is_removed_if_unneeded() {
     let foreign = json!({"key": "example.com/keep", "effect": "NoExecute",
         "timeAdded": "2026-11-20T10:00:00Z"});
-    for (needed_by, stays) in [
-        (None, false),
-        (Some("complete"), false),
-        (Some("in_progress"), true),
-    ] {
+    for (needed_by, stays) in [(None, false), (Some("complete"), false), (Some("in_progress"), true)] {
         let cluster = TestCluster::captured("deleted-while-paused");
         let mut cr = cluster.cr().expect("it is there");
         cr["spec"]["runtimeRequired"] = json!(true);
@@ -153,11 +146,7 @@ fn runtime_required_taint_is_removed_if_unneeded() {
         let ran = cluster.run(STRIP);
         ran.expect_code(0);
         let taints = cluster.node("node-1")["spec"]["taints"].clone();
-        let expected = if stays {
-            json!([taint(), foreign])
-        } else {
-            json!([foreign])
-        };
+        let expected = if stays { json!([taint(), foreign]) } else { json!([foreign]) };
         assert_eq!(taints, expected, "{needed_by:?}: {}", ran.transcript());
         let said = ran.stderr.contains("taint stays on node-1");
         assert_eq!(said, stays, "{}", ran.transcript());

@@ -11,13 +11,9 @@ use crate::support::test_cluster::{CR, TestCluster, operator};
 /// Commands whose first argument is a custom resource or a subcommand, as `COMMAND SUBCOMMAND`.
 fn ambiguous() -> Vec<(String, String)> {
     let tree = Program::SKYHOOK.tree();
-    let commands = tree
-        .get_subcommands()
-        .filter(|c| c.get_positionals().next().is_some());
+    let commands = tree.get_subcommands().filter(|c| c.get_positionals().next().is_some());
     let pairs = commands.flat_map(|command| {
-        let subcommands = command
-            .get_subcommands()
-            .filter(|sub| sub.get_name() != "help");
+        let subcommands = command.get_subcommands().filter(|sub| sub.get_name() != "help");
         subcommands.map(|sub| (command.get_name().to_owned(), sub.get_name().to_owned()))
     });
     pairs.collect()
@@ -39,36 +35,19 @@ fn named(name: &str) -> TestCluster {
 #[test]
 fn custom_resource_named_like_a_subcommand_is_reachable_by_its_kind() {
     let found = ambiguous();
-    let commands: Vec<String> = found
-        .iter()
-        .map(|(command, sub)| format!("{command} {sub}"))
-        .collect();
-    assert_eq!(
-        commands,
-        [
-            "diagnose stuck",
-            "diagnose node",
-            "diagnose check",
-            "uninstall status"
-        ]
-    );
+    let commands: Vec<String> = found.iter().map(|(command, sub)| format!("{command} {sub}")).collect();
+    assert_eq!(commands, ["diagnose stuck", "diagnose node", "diagnose check", "uninstall status"]);
     for (command, name) in found {
         let cluster = named(&name);
         if command == "diagnose" {
             let ran = cluster.run(&format!("diagnose skyhook/{name} -o json"));
             ran.expect_code(2);
             let report = ran.json();
-            assert_eq!(
-                report["findings"][0]["subject"]["skyhook"],
-                json!(name),
-                "{report:#}"
-            );
+            assert_eq!(report["findings"][0]["subject"]["skyhook"], json!(name), "{report:#}");
             let same = cluster.run(&format!("diagnose stuck {name} -o json"));
             assert_eq!(same.json()["findings"], report["findings"]);
         } else {
-            let ran = cluster.run(&format!(
-                "uninstall skyhook/{name} driver --enable --dry-run"
-            ));
+            let ran = cluster.run(&format!("uninstall skyhook/{name} driver --enable --dry-run"));
             ran.expect_code(0);
             ran.expect_stdout(format!("skyhook/{name}"));
         }
@@ -104,10 +83,7 @@ fn four_causes(names: [&str; 4]) -> String {
 
 /// Whether the report shows this custom resource in full, and no other.
 fn shows(report: &str, name: &str) -> bool {
-    let heads: Vec<&str> = report
-        .lines()
-        .filter(|line| line.starts_with("error "))
-        .collect();
+    let heads: Vec<&str> = report.lines().filter(|line| line.starts_with("error ")).collect();
     let [head] = heads.as_slice() else {
         return false;
     };
@@ -117,9 +93,7 @@ fn shows(report: &str, name: &str) -> bool {
 #[test]
 fn custom_resource_named_like_a_number_is_told_from_a_cause() {
     let diagnose = |names: [&str; 4], words: &str| {
-        run(&format!("diagnose stuck {words} --no-logs --from -"))
-            .stdin(four_causes(names))
-            .output()
+        run(&format!("diagnose stuck {words} --no-logs --from -")).stdin(four_causes(names)).output()
     };
     let plain = ["a", "b", "c", "d"];
     diagnose(plain, "").expect_stdout("kubectl skyhook diagnose stuck 1\n");
@@ -160,11 +134,7 @@ fn custom_resource_named_like_a_number_is_told_from_a_cause() {
 /// Only `diagnose stuck` takes the number of a cause.
 #[test]
 fn number_in_place_of_a_rule_is_explained() {
-    for words in [
-        "explain 2",
-        "fix 2 --from tests/clusters/complete",
-        "diagnose stuck --rule 2",
-    ] {
+    for words in ["explain 2", "fix 2 --from tests/clusters/complete", "diagnose stuck --rule 2"] {
         let ran = run(words).output();
         ran.expect_code(64);
         ran.expect_stderr("expected the code or name of a rule, not the number of a cause: 2");

@@ -6,18 +6,9 @@ use crate::support::run::{Run, run};
 fn assert_suggests(lines: &[&str], code: i32, said: &[&str]) {
     for line in lines {
         let ran = run(&line.replace("FROM", "--from tests/clusters/two-priorities")).output();
-        assert_eq!(
-            (ran.code, ran.stdout.as_str()),
-            (Some(code), ""),
-            "{line}: {}",
-            ran.stderr
-        );
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(code), ""), "{line}: {}", ran.stderr);
         for said in said {
-            assert!(
-                ran.stderr.lines().any(|l| l.trim() == *said),
-                "{line}: {}",
-                ran.stderr
-            );
+            assert!(ran.stderr.lines().any(|l| l.trim() == *said), "{line}: {}", ran.stderr);
         }
     }
 }
@@ -26,20 +17,11 @@ fn assert_suggests(lines: &[&str], code: i32, said: &[&str]) {
 fn unknown_commands_get_suggestions() {
     for (line, near) in [
         ("diagnos", "tip: a similar subcommand exists: 'diagnose'"),
-        (
-            "unistall a b",
-            "tip: a similar subcommand exists: 'uninstall'",
-        ),
+        ("unistall a b", "tip: a similar subcommand exists: 'uninstall'"),
         ("node staus", "tip: a similar subcommand exists: 'status'"),
         ("journal lst", "tip: a similar subcommand exists: 'list'"),
-        (
-            "reset a --dryrun",
-            "tip: a similar argument exists: '--dry-run'",
-        ),
-        (
-            "diagnose --fail-on eror",
-            "tip: a similar value exists: 'error'",
-        ),
+        ("reset a --dryrun", "tip: a similar argument exists: '--dry-run'"),
+        ("diagnose --fail-on eror", "tip: a similar value exists: 'error'"),
     ] {
         assert_suggests(&[line], 64, &[near]);
     }
@@ -51,11 +33,7 @@ fn distant_names_are_not_suggested() {
     for line in ["bundle", "restart", "node events"] {
         let ran = run(line).output();
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(64), ""), "{line}");
-        assert!(
-            ran.stderr.contains("unrecognized subcommand"),
-            "{line}: {}",
-            ran.stderr
-        );
+        assert!(ran.stderr.contains("unrecognized subcommand"), "{line}: {}", ran.stderr);
         assert!(!ran.stderr.contains("tip:"), "{line}: {}", ran.stderr);
     }
 }
@@ -102,39 +80,22 @@ fn words_of_kubectl_lead_to_commands() {
     for term in ["Stuck", "compartment", "deployment policy"] {
         let ran = Run::new(["explain", term]).output();
         assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{term}");
-        assert!(
-            ran.stdout.starts_with(&format!("{term}: ")),
-            "{}",
-            ran.stdout
-        );
+        assert!(ran.stdout.starts_with(&format!("{term}: ")), "{}", ran.stdout);
     }
 }
 
 #[test]
 fn tips_do_not_name_the_opposite() {
     for (line, tip) in [
-        (
-            "unpause gpu",
-            Some("tip: a similar subcommand exists: 'resume'"),
-        ),
-        (
-            "undisable gpu",
-            Some("tip: a similar subcommand exists: 'enable'"),
-        ),
-        (
-            "uncordon gpu-1",
-            Some("tip: a similar subcommand exists: 'cordon release'"),
-        ),
+        ("unpause gpu", Some("tip: a similar subcommand exists: 'resume'")),
+        ("undisable gpu", Some("tip: a similar subcommand exists: 'enable'")),
+        ("uncordon gpu-1", Some("tip: a similar subcommand exists: 'cordon release'")),
         ("delete gpu", None),
         ("install gpu", None),
     ] {
         let ran = run(line).output();
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(64), ""), "{line}");
-        let found = ran
-            .stderr
-            .lines()
-            .map(str::trim)
-            .find(|l| l.starts_with("tip:"));
+        let found = ran.stderr.lines().map(str::trim).find(|l| l.starts_with("tip:"));
         assert_eq!(found, tip, "{line}: {}", ran.stderr);
     }
 }
@@ -162,20 +123,14 @@ fn unknown_custom_resources_get_suggestions() {
             "finalizer strip secnd --dry-run FROM",
         ],
         1,
-        &[
-            "error: Skyhook \"secnd\" not found",
-            "hint: did you mean second?",
-        ],
+        &["error: Skyhook \"secnd\" not found", "hint: did you mean second?"],
     );
 }
 
 /// Scripts reset before they start, so a name without anything to reset is no error.
 #[test]
 fn unknown_custom_resource_to_reset_gets_suggestions() {
-    let said = [
-        "warning: Skyhook \"secnd\" not found",
-        "did you mean second?",
-    ];
+    let said = ["warning: Skyhook \"secnd\" not found", "did you mean second?"];
     assert_suggests(&["reset secnd --dry-run FROM"], 0, &said);
 }
 
@@ -193,10 +148,7 @@ fn unknown_nodes_get_suggestions() {
             "package logs top --skyhook second --node noed-2 FROM",
         ],
         1,
-        &[
-            "error: node \"noed-2\" not found",
-            "hint: did you mean node-2, node-1, node-3?",
-        ],
+        &["error: node \"noed-2\" not found", "hint: did you mean node-2, node-1, node-3?"],
     );
 }
 
@@ -221,17 +173,11 @@ fn unknown_codes_get_suggestions() {
     assert_suggests(
         &["explain SKY6O1", "diagnose stuck --rule SKY6O1 FROM"],
         64,
-        &[
-            "error: rule \"SKY6O1\" not found",
-            "hint: did you mean SKY601, SKY101, SKY111?",
-        ],
+        &["error: rule \"SKY6O1\" not found", "hint: did you mean SKY601, SKY101, SKY111?"],
     );
     assert_suggests(
         &["explain drain-blockd"],
         64,
-        &[
-            "error: rule \"drain-blockd\" not found",
-            "hint: did you mean drain-blocked?",
-        ],
+        &["error: rule \"drain-blockd\" not found", "hint: did you mean drain-blocked?"],
     );
 }

@@ -22,27 +22,13 @@ fn metadata() -> Value {
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .output()
             .expect("it runs");
-        assert!(
-            ran.status.success(),
-            "{}",
-            String::from_utf8_lossy(&ran.stderr)
-        );
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
         String::from_utf8(ran.stdout).expect("text")
     };
     let cargo = env!("CARGO");
     let version = run(cargo, &["-vV"]);
-    let host = version
-        .lines()
-        .find_map(|line| line.strip_prefix("host: "))
-        .expect("a host");
-    let words = [
-        "metadata",
-        "--locked",
-        "--offline",
-        "--format-version=1",
-        "--filter-platform",
-        host,
-    ];
+    let host = version.lines().find_map(|line| line.strip_prefix("host: ")).expect("a host");
+    let words = ["metadata", "--locked", "--offline", "--format-version=1", "--filter-platform", host];
     serde_json::from_str(&run(cargo, &words)).expect("JSON")
 }
 
@@ -51,23 +37,13 @@ fn parts(metadata: &Value) -> Vec<&Value> {
     let list = |value: &'_ Value| value.as_array().cloned().expect("a list");
     let mut uses: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for node in list(&metadata["resolve"]["nodes"]) {
-        let deps = list(&node["deps"]).into_iter().filter(|dep| {
-            list(&dep["dep_kinds"])
-                .iter()
-                .any(|kind| kind["kind"] != "dev")
-        });
+        let deps = list(&node["deps"])
+            .into_iter()
+            .filter(|dep| list(&dep["dep_kinds"]).iter().any(|kind| kind["kind"] != "dev"));
         let ids = deps.map(|dep| dep["pkg"].as_str().expect("an id").to_owned());
-        uses.insert(
-            node["id"].as_str().expect("an id").to_owned(),
-            ids.collect(),
-        );
+        uses.insert(node["id"].as_str().expect("an id").to_owned(), ids.collect());
     }
-    let mut open = vec![
-        metadata["resolve"]["root"]
-            .as_str()
-            .expect("an id")
-            .to_owned(),
-    ];
+    let mut open = vec![metadata["resolve"]["root"].as_str().expect("an id").to_owned()];
     let mut found = BTreeSet::new();
     while let Some(id) = open.pop() {
         if found.insert(id.clone()) {
@@ -75,9 +51,7 @@ fn parts(metadata: &Value) -> Vec<&Value> {
         }
     }
     let packages = metadata["packages"].as_array().expect("packages").iter();
-    packages
-        .filter(|p| found.contains(p["id"].as_str().expect("an id")))
-        .collect()
+    packages.filter(|p| found.contains(p["id"].as_str().expect("an id"))).collect()
 }
 
 /// The words of a list in `deny.toml`.
@@ -85,19 +59,12 @@ fn listed(key: &str) -> BTreeSet<String> {
     let text = read("deny.toml");
     let (_, rest) = text.split_once(&format!("\n{key} = [")).expect("the list");
     let (list, _) = rest.split_once(']').expect("its end");
-    list.split('"')
-        .skip(1)
-        .step_by(2)
-        .map(str::to_owned)
-        .collect()
+    list.split('"').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
 /// Whether a license expression is satisfied by the allowed licenses. `/` means OR in old crates.
 fn is_met(expression: &str, allowed: &BTreeSet<String>) -> bool {
-    let spaced = expression
-        .replace('(', " ( ")
-        .replace(')', " ) ")
-        .replace('/', " OR ");
+    let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let words: Vec<&str> = spaced.split_whitespace().collect();
     let mut rest = words.as_slice();
     let met = any(&mut rest, allowed);
@@ -173,44 +140,29 @@ fn dependencies_have_allowed_licenses_and_come_from_crates_io() {
         !is_met(licence, &allowed) || !(own || p["source"] == registry)
     });
     let wrong: Vec<String> = wrong
-        .map(|p| {
-            format!(
-                "{} {}: {} from {}",
-                p["name"], p["version"], p["license"], p["source"]
-            )
-        })
+        .map(|p| format!("{} {}: {} from {}", p["name"], p["version"], p["license"], p["source"]))
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 /// `1.90` as numbers.
 fn version(text: &str) -> Vec<u32> {
-    text.split('.')
-        .map(|n| n.parse().expect("a number"))
-        .collect()
+    text.split('.').map(|n| n.parse().expect("a number")).collect()
 }
 
 #[test]
 fn rust_version_matches_the_workflow_and_dependencies() {
     let metadata = metadata();
     let parts = parts(&metadata);
-    let own = parts
-        .iter()
-        .find(|p| p["name"] == "kubectl-skyhook")
-        .expect("it is there");
+    let own = parts.iter().find(|p| p["name"] == "kubectl-skyhook").expect("it is there");
     let own = own["rust_version"].as_str().expect("a version");
-    let newer = parts.iter().filter(|p| {
-        p["rust_version"]
-            .as_str()
-            .is_some_and(|v| version(v)[..2] > version(own)[..2])
-    });
+    let newer = parts
+        .iter()
+        .filter(|p| p["rust_version"].as_str().is_some_and(|v| version(v)[..2] > version(own)[..2]));
     let newer: Vec<&Value> = newer.map(|p| &p["name"]).collect();
     assert!(newer.is_empty(), "{newer:?} need a newer Rust than {own}");
     let built = format!("cargo +{own} check --locked");
-    assert!(
-        read(".github/workflows/ci.yml").contains(&built),
-        "the workflow does not run {built:?}"
-    );
+    assert!(read(".github/workflows/ci.yml").contains(&built), "the workflow does not run {built:?}");
 }
 
 #[test]
@@ -227,11 +179,7 @@ fn workflows_pin_actions_by_hash() {
             let (action, tag) = line.1.split_once(" # v").unwrap_or((line.1, ""));
             let hash = action.split_once('@').map_or("", |(_, hash)| hash);
             let pinned = hash.len() == 40 && hash.chars().all(|c| c.is_ascii_hexdigit());
-            assert!(
-                pinned && !tag.is_empty(),
-                "{}: name it by hash, with its version behind",
-                line.1
-            );
+            assert!(pinned && !tag.is_empty(), "{}: name it by hash, with its version behind", line.1);
             seen += 1;
         }
     }

@@ -38,12 +38,7 @@ fn every_table_of_nodes_has_the_same_filters() {
             ("-l pool=gpu --failed-only", ""),
         ] {
             let ran = cluster.run(&format!("{command} {filter} -o name"));
-            assert_eq!(
-                (ran.stdout.as_str(), ran.code),
-                (expected, Some(0)),
-                "{}",
-                ran.transcript()
-            );
+            assert_eq!((ran.stdout.as_str(), ran.code), (expected, Some(0)), "{}", ran.transcript());
             if expected.is_empty() {
                 ran.expect_stderr("No row matches.");
             }

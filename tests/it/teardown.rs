@@ -67,10 +67,7 @@ fn node(world: ObjectBuilder, name: &str, entries: &[&str]) -> Value {
             "name": package, "version": version, "image": format!("example.com/{package}"),
             "stage": words[2], "state": words[3],
         }});
-        annotations.insert(
-            keys::node_state(world.0, words[0]),
-            state.to_string().into(),
-        );
+        annotations.insert(keys::node_state(world.0, words[0]), state.to_string().into());
         annotations.insert(keys::status(world.0, words[0]), "complete".into());
     }
     json!({
@@ -86,11 +83,7 @@ fn delete_at_once(fake: &FakeApi, world: ObjectBuilder, name: &'static str) {
     let plural = world.0.plural();
     let deletion = fake.on(&format!("DELETE {plural} {name}"));
     deletion.after(move |it| {
-        let mut bare = it
-            .store
-            .find(plural, "", name)
-            .expect("it is there")
-            .clone();
+        let mut bare = it.store.find(plural, "", name).expect("it is there").clone();
         bare["metadata"]["finalizers"] = json!([]);
         remove(it, world, name);
         it.store.load(bare);
@@ -113,11 +106,7 @@ fn remove(it: &mut State, world: ObjectBuilder, name: &str) {
 
 /// Adds a running uninstall pod.
 fn uninstalling(fake: &FakeApi, name: &str, node: &str) {
-    let place = PackageRun {
-        stage: "uninstall",
-        node,
-        ..PackageRun::default()
-    };
+    let place = PackageRun { stage: "uninstall", node, ..PackageRun::default() };
     let containers = ["driver-uninstall running"];
     let mut pod = SKYHOOK.pod(&format!("{name}-driver"), &place, "Running", &containers);
     let meta = &mut pod["metadata"];
@@ -142,25 +131,15 @@ fn two() -> FakeApi {
         .with(node(
             SKYHOOK,
             "node-1",
-            &[
-                "late driver|1.0.0 config complete",
-                "base tuning|1.2.0 config complete",
-            ],
+            &["late driver|1.0.0 config complete", "base tuning|1.2.0 config complete"],
         ))
-        .with(node(
-            SKYHOOK,
-            "node-2",
-            &["base tuning|1.2.0 config complete"],
-        ))
+        .with(node(SKYHOOK, "node-2", &["base tuning|1.2.0 config complete"]))
 }
 
 #[test]
 fn preview_writes_nothing() {
     let test_cluster = TestCluster::serving(two());
-    assert_snapshot!(
-        "teardown_preview",
-        teardown(&test_cluster, "--dry-run").transcript()
-    );
+    assert_snapshot!("teardown_preview", teardown(&test_cluster, "--dry-run").transcript());
     let json = teardown(&test_cluster, "--dry-run -o json");
     assert_eq!(json.code, Some(0));
     let json = json.json();
@@ -216,16 +195,8 @@ fn later_custom_resources_go_first_and_policies_last() {
     let nodes = test_cluster.fake.lines().into_iter();
     let nodes = nodes.filter(|line| line.starts_with("GET /api/v1/nodes?"));
     let (watches, lists): (Vec<_>, Vec<_>) = nodes.partition(|l| l.contains("watch=true"));
-    assert_eq!(
-        (watches.len(), lists.len()),
-        (1, 1),
-        "{watches:?} {lists:?}"
-    );
-    let first = test_cluster
-        .fake
-        .writes()
-        .into_iter()
-        .find(|w| w.method == "DELETE");
+    assert_eq!((watches.len(), lists.len()), (1, 1), "{watches:?} {lists:?}");
+    let first = test_cluster.fake.writes().into_iter().find(|w| w.method == "DELETE");
     assert_eq!(
         first.expect("a deletion").body,
         json!({"preconditions": {"uid": "uid-of-late"}, "propagationPolicy": "Background"})
@@ -252,11 +223,7 @@ fn undo_restores_everything_deleted() {
     for (kind, name, was) in [
         ("deploymentpolicies", "careful", policy(SKYHOOK, "careful")),
         ("skyhooks", "base", cr(SKYHOOK, "base", 100, tuning())),
-        (
-            "skyhooks",
-            "late",
-            cr(SKYHOOK, "late", 300, driver(Some("reboot"))),
-        ),
+        ("skyhooks", "late", cr(SKYHOOK, "late", 300, driver(Some("reboot")))),
     ] {
         let back = test_cluster.fake.get(kind, "", name).expect("it is back");
         assert_eq!(back["spec"], was["spec"], "{name}");
@@ -264,11 +231,7 @@ fn undo_restores_everything_deleted() {
     let api = format!("POST /apis/{}", ApiFlavor::Skyhook.api_version());
     assert_eq!(
         test_cluster.writes()[3..],
-        [
-            format!("{api}/deploymentpolicies"),
-            format!("{api}/skyhooks"),
-            format!("{api}/skyhooks"),
-        ]
+        [format!("{api}/deploymentpolicies"), format!("{api}/skyhooks"), format!("{api}/skyhooks"),]
     );
 }
 
@@ -296,8 +259,7 @@ fn undo_skips_objects_still_being_deleted() {
     assert_eq!(teardown(&test_cluster, "--confirm").code, Some(2));
     let undone = test_cluster.command("undo --confirm").output();
     undone.expect_code(3);
-    undone
-        .expect_stderr("skyhook/late (it still exists, and is being deleted); nothing was changed");
+    undone.expect_stderr("skyhook/late (it still exists, and is being deleted); nothing was changed");
     assert_eq!(test_cluster.writes().len(), 1);
 }
 
@@ -308,12 +270,7 @@ fn teardown_plan_can_be_saved_and_applied() {
     delete_at_once(&fake, SKYHOOK, "late");
     delete_at_once(&fake, SKYHOOK, "base");
     let test_cluster = TestCluster::serving(fake);
-    let plan = test_cluster
-        .state
-        .path()
-        .join("plan.json")
-        .display()
-        .to_string();
+    let plan = test_cluster.state.path().join("plan.json").display().to_string();
     let saved = teardown(&test_cluster, &format!("--plan-out {plan}"));
     saved.expect_code(0);
     assert_eq!(test_cluster.writes(), [""; 0]);
@@ -333,9 +290,7 @@ fn teardown_plan_can_be_saved_and_applied() {
 
 #[test]
 fn empty_cluster_is_safe() {
-    let fake = FakeApi::new()
-        .serving(ApiFlavor::Skyhook)
-        .with(SKYHOOK.operator());
+    let fake = FakeApi::new().serving(ApiFlavor::Skyhook).with(SKYHOOK.operator());
     let ran = teardown(&TestCluster::serving(fake), "--confirm");
     assert_snapshot!("teardown_of_nothing", ran.transcript());
 }
@@ -368,15 +323,8 @@ fn blocked_deletion_keeps_its_dependencies() {
         (&said["kind"], &said["ended"], &said["report"]["safe"]),
         (&json!("Outcome"), &json!("blocked"), &json!(false))
     );
-    let items: Vec<_> = said["report"]["items"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .collect();
-    let stands: Vec<_> = items
-        .iter()
-        .map(|i| (i["object"].as_str(), i["state"].as_str()))
-        .collect();
+    let items: Vec<_> = said["report"]["items"].as_array().into_iter().flatten().collect();
+    let stands: Vec<_> = items.iter().map(|i| (i["object"].as_str(), i["state"].as_str())).collect();
     assert_eq!(
         stands,
         [
@@ -386,10 +334,7 @@ fn blocked_deletion_keeps_its_dependencies() {
         ]
     );
     assert_eq!(items[0]["blockers"][0]["code"], json!("SKY110"));
-    assert_eq!(
-        items[0]["blockers"][0]["remedy"],
-        json!("kubectl skyhook enable late")
-    );
+    assert_eq!(items[0]["blockers"][0]["remedy"], json!("kubectl skyhook enable late"));
     assert_eq!(test_cluster.writes().len(), 1);
 }
 
@@ -400,11 +345,7 @@ fn side_by_side() -> FakeApi {
         let mut cr = cr(SKYHOOK, name, 200, driver(None));
         cr["spec"]["nodeSelectors"] = json!({"matchLabels": {"pool": name}});
         fake.load(cr);
-        let mut node = node(
-            SKYHOOK,
-            at,
-            &[&format!("{name} driver|1.0.0 config complete")],
-        );
+        let mut node = node(SKYHOOK, at, &[&format!("{name} driver|1.0.0 config complete")]);
         node["metadata"]["labels"] = json!({"pool": name});
         fake.load(node);
     }
@@ -412,11 +353,7 @@ fn side_by_side() -> FakeApi {
     fake.change(|it| {
         it.store.forget("skyhooks", "", "late");
         it.store.forget("skyhooks", "", "base");
-        let mut held = it
-            .store
-            .find("skyhooks", "", "held")
-            .expect("it is there")
-            .clone();
+        let mut held = it.store.find("skyhooks", "", "held").expect("it is there").clone();
         held["metadata"]["annotations"] = json!({key: "true"});
         it.store.load(held);
     });
@@ -446,9 +383,7 @@ fn blocked_deletion_stops_only_its_dependents() {
 fn blocked_deletion_may_recover_while_others_progress() {
     let fake = side_by_side();
     let (look, nth) = LATER;
-    fake.on(look)
-        .nth(nth)
-        .after(|it| remove(it, SKYHOOK, "held"));
+    fake.on(look).nth(nth).after(|it| remove(it, SKYHOOK, "held"));
     fake.on(look).nth(nth + 1).after(|it| {
         it.store.forget("pods", SKYHOOK.namespace(), "slow-driver");
         remove(it, SKYHOOK, "slow");
@@ -461,9 +396,7 @@ fn blocked_deletion_may_recover_while_others_progress() {
 
 #[test]
 fn object_without_finalizer_is_deleted_at_once() {
-    let fake = FakeApi::new()
-        .serving(ApiFlavor::Skyhook)
-        .with(SKYHOOK.operator());
+    let fake = FakeApi::new().serving(ApiFlavor::Skyhook).with(SKYHOOK.operator());
     let mut bare = cr(SKYHOOK, "bare", 200, tuning());
     bare["metadata"]["finalizers"] = json!([]);
     let test_cluster = TestCluster::serving(fake.with(bare));
@@ -473,18 +406,13 @@ fn object_without_finalizer_is_deleted_at_once() {
 
 #[test]
 fn foreign_finalizers_are_named() {
-    let fake = FakeApi::new()
-        .serving(ApiFlavor::Skyhook)
-        .with(SKYHOOK.operator());
+    let fake = FakeApi::new().serving(ApiFlavor::Skyhook).with(SKYHOOK.operator());
     let mut kept = cr(SKYHOOK, "kept", 200, tuning());
     kept["metadata"]["finalizers"] = json!(["example.com/keep"]);
     let test_cluster = TestCluster::serving(fake.with(kept));
     let before = teardown(&test_cluster, "--dry-run");
     before.expect_code(2);
-    assert_snapshot!(
-        "teardown_foreign",
-        teardown(&test_cluster, "--confirm").transcript()
-    );
+    assert_snapshot!("teardown_foreign", teardown(&test_cluster, "--confirm").transcript());
 }
 
 #[test]
@@ -494,10 +422,7 @@ fn missing_operator_requires_finalizer_strip() {
         .with(cr(SKYHOOK, "late", 300, tuning()))
         .with(node(SKYHOOK, "node-1", &[]));
     let test_cluster = TestCluster::serving(fake);
-    assert_snapshot!(
-        "teardown_no_operator",
-        teardown(&test_cluster, "--confirm").transcript()
-    );
+    assert_snapshot!("teardown_no_operator", teardown(&test_cluster, "--confirm").transcript());
 }
 
 #[test]
@@ -539,10 +464,7 @@ fn deletion_visible_on_the_object_is_awaited() {
     let test_cluster = TestCluster::serving(fake);
     let ran = test_cluster.run("teardown --confirm --timeout 1s");
     ran.expect_code(5);
-    let deletions = test_cluster
-        .writes()
-        .into_iter()
-        .filter(|w| w.ends_with("late"));
+    let deletions = test_cluster.writes().into_iter().filter(|w| w.ends_with("late"));
     assert_eq!(deletions.count(), 1, "{}", ran.transcript());
 }
 
@@ -602,11 +524,7 @@ fn preview_foresees_taints_that_stay() {
         .with(SKYHOOK.operator())
         .with(late)
         .with(tainted("node-1", &["late tuning|1.2.0 apply in_progress"]))
-        .with(node(
-            SKYHOOK,
-            "node-2",
-            &["late tuning|1.2.0 config complete"],
-        ));
+        .with(node(SKYHOOK, "node-2", &["late tuning|1.2.0 config complete"]));
     let test_cluster = TestCluster::serving(fake);
     let ran = teardown(&test_cluster, "--dry-run");
     assert_snapshot!("teardown_preview_with_taints", ran.transcript());
@@ -636,15 +554,9 @@ fn the_next_step_is_for_all_nodes_that_hold_the_deletion() {
     gpu["metadata"]["deletionTimestamp"] = json!("2026-11-20T11:30:00Z");
     let items = json!([gpu, node("node-1"), node("node-2")]);
     let files = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
-    let ran = run("teardown --dry-run --from -")
-        .stdin(files.clone())
-        .output();
+    let ran = run("teardown --dry-run --from -").stdin(files.clone()).output();
     let next = "kubectl skyhook package logs driver --skyhook gpu --node node-1 --node node-2 --stage apply";
     assert!(ran.transcript().contains(next), "{}", ran.transcript());
     let diagnosis = run("diagnose stuck --from -").stdin(files).output();
-    assert!(
-        diagnosis.stdout.contains(next),
-        "{}",
-        diagnosis.transcript()
-    );
+    assert!(diagnosis.stdout.contains(next), "{}", diagnosis.transcript());
 }

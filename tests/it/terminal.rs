@@ -78,10 +78,7 @@ fn pipe_closed_after_one_line_ends_silently() {
         .expect("a shell");
     let first = whole.stdout.lines().next().expect("a line");
     assert_eq!(
-        (
-            String::from_utf8_lossy(&output.stdout).into_owned(),
-            output.stderr
-        ),
+        (String::from_utf8_lossy(&output.stdout).into_owned(), output.stderr),
         (format!("{first}\n0\n"), Vec::new())
     );
 }
@@ -95,18 +92,9 @@ fn color_settings_are_honored() {
     assert!(coloured(call("--color=always").output()));
     assert!(coloured(call("").env("CLICOLOR_FORCE", "1").output()));
     assert!(coloured(call("").env("FORCE_COLOR", "1").output()));
-    assert!(!coloured(
-        call("")
-            .env("CLICOLOR_FORCE", "1")
-            .env("NO_COLOR", "1")
-            .output()
-    ));
-    assert!(!coloured(
-        call("--color=never").env("CLICOLOR_FORCE", "1").output()
-    ));
-    assert!(coloured(
-        call("--color=always").env("NO_COLOR", "1").output()
-    ));
+    assert!(!coloured(call("").env("CLICOLOR_FORCE", "1").env("NO_COLOR", "1").output()));
+    assert!(!coloured(call("--color=never").env("CLICOLOR_FORCE", "1").output()));
+    assert!(coloured(call("--color=always").env("NO_COLOR", "1").output()));
     // Without colors no information is missing.
     let bare = call("").output().stdout;
     let mut stripped = String::new();
@@ -126,9 +114,7 @@ pub fn on_terminal(columns: usize, words: &str) -> String {
     command
         .args([
             "-c",
-            &format!(
-                "read line; stty -echo cols {columns}; '{binary}' {words}; echo '-- end'; read line"
-            ),
+            &format!("read line; stty -echo cols {columns}; '{binary}' {words}; echo '-- end'; read line"),
         ])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .env_clear()
@@ -189,11 +175,7 @@ fn label_columns_are_shown_on_request() {
             let ran = run(&format!("{words} --show-labels {wide} {FROM}")).output();
             let mut lines = ran.stdout.lines();
             assert!(lines.next().expect("headings").ends_with("  LABELS"));
-            assert!(
-                lines.all(|l| l.contains("kubernetes.io/hostname=node-")),
-                "{}",
-                ran.stdout
-            );
+            assert!(lines.all(|l| l.contains("kubernetes.io/hostname=node-")), "{}", ran.stdout);
         }
     }
 }
@@ -204,17 +186,12 @@ fn sort_by_sorts_lists() {
     let by = |path: &str| names(&format!("node status --sort-by {path}")).stdout;
     let first = by(".nodeName");
     assert_eq!(first, "node/node-1\nnode/node-2\nnode/node-3\n");
-    let status = run(&format!(
-        "node status --sort-by {{.status}} -o jsonpath={{[*].status}} {FROM}"
-    ))
-    .output();
+    let status =
+        run(&format!("node status --sort-by {{.status}} -o jsonpath={{[*].status}} {FROM}")).output();
     let mut sorted: Vec<&str> = status.stdout.split(' ').collect();
     sorted.sort_unstable();
     assert_eq!(status.stdout, sorted.join(" "));
-    let ran = run(&format!(
-        "node list --skyhook gpu-tune --sort-by .nope {FROM}"
-    ))
-    .output();
+    let ran = run(&format!("node list --skyhook gpu-tune --sort-by .nope {FROM}")).output();
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""));
     assert!(
         ran.stderr.ends_with(
@@ -240,10 +217,7 @@ fn templates_can_be_read_from_files() {
     assert!(ran.stdout.starts_with("node-1 "), "{}", ran.stdout);
     let path = file("c", "NODE   IS\n.nodeName   .status\n");
     let by_file = run(&format!("node status -o custom-columns-file={path} {FROM}")).output();
-    let inline = run(&format!(
-        "node status -o custom-columns=NODE:.nodeName,IS:.status {FROM}"
-    ))
-    .output();
+    let inline = run(&format!("node status -o custom-columns=NODE:.nodeName,IS:.status {FROM}")).output();
     assert_eq!((by_file.code, by_file.stdout), (Some(0), inline.stdout));
     let bad = file("b", "NODE IS\n.nodeName\n");
     for format in [
@@ -259,9 +233,7 @@ fn templates_can_be_read_from_files() {
 const TOKEN: &str = "s3cr3t-t0ken";
 
 fn traced(level: &str) -> RunOutput {
-    let fake = FakeApi::new()
-        .serving(kubectl_skyhook::api::ApiFlavor::Skyhook)
-        .require_token(TOKEN);
+    let fake = FakeApi::new().serving(kubectl_skyhook::api::ApiFlavor::Skyhook).require_token(TOKEN);
     let served = fake.serve();
     // A secret in a server response.
     fake.load(serde_json::json!({
@@ -269,9 +241,8 @@ fn traced(level: &str) -> RunOutput {
         "metadata": {"name": "node-1", "annotations": {"registry-token": "node-s3cr3t"}},
     }));
     let url = served.url.clone();
-    let mut ran = run(&format!("node status --token {TOKEN} {level}"))
-        .kubeconfig(&served.kubeconfig())
-        .output();
+    let mut ran =
+        run(&format!("node status --token {TOKEN} {level}")).kubeconfig(&served.kubeconfig()).output();
     ran.expect_code(0);
     ran.stderr = ran.stderr.replace(&url, "http://SERVER");
     ran
@@ -321,22 +292,13 @@ fn verbosity_6_logs_each_request() {
 #[test]
 fn verbosity_8_logs_bodies_without_secrets() {
     let ran = traced("-v=7");
-    assert!(
-        ran.stderr
-            .contains("Request headers:\n    accept: application/json"),
-        "{}",
-        ran.stderr
-    );
+    assert!(ran.stderr.contains("Request headers:\n    accept: application/json"), "{}", ran.stderr);
     assert!(!ran.stderr.contains("Response"), "{}", ran.stderr);
     for level in ["-v=8", "-v=9", "-v=10"] {
         let ran = traced(level);
         assert!(ran.stderr.contains("Response headers:\n"), "{}", ran.stderr);
         assert!(ran.stderr.contains("\"name\":\"node-1\""), "{}", ran.stderr);
-        assert!(
-            ran.stderr.contains("\"registry-token\":\"<masked>\""),
-            "{}",
-            ran.stderr
-        );
+        assert!(ran.stderr.contains("\"registry-token\":\"<masked>\""), "{}", ran.stderr);
         for secret in [TOKEN, "s3cr3t"] {
             assert!(!ran.stderr.contains(secret), "{}", ran.stderr);
         }
@@ -346,9 +308,7 @@ fn verbosity_8_logs_bodies_without_secrets() {
 /// Neither the token of a credential plugin nor its output is logged.
 #[test]
 fn plugin_tokens_are_not_logged() {
-    let fake = FakeApi::new()
-        .serving(kubectl_skyhook::api::ApiFlavor::Skyhook)
-        .require_token(TOKEN);
+    let fake = FakeApi::new().serving(kubectl_skyhook::api::ApiFlavor::Skyhook).require_token(TOKEN);
     let served = fake.serve();
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("config");
@@ -378,11 +338,7 @@ fn progress_is_shown_only_on_terminals() {
     let ran = test_cluster.run(&format!("reset {CR} --confirm --no-pause"));
     ran.expect_code(0);
     let odd = |text: &str| text.contains(['\r', '\x1b']) || text.contains("per_sec");
-    assert!(
-        !odd(&ran.stdout) && !odd(&ran.stderr),
-        "{}",
-        ran.transcript()
-    );
+    assert!(!odd(&ran.stdout) && !odd(&ran.stderr), "{}", ran.transcript());
     assert!(!ran.stderr.contains(" objects  "), "{}", ran.stderr);
 }
 
@@ -391,19 +347,11 @@ fn progress_is_shown_only_on_terminals() {
 fn interrupt_reports_what_was_done() {
     let test_cluster = TestCluster::captured("complete");
     let child = Child::default();
-    test_cluster
-        .fake
-        .on("PATCH nodes")
-        .nth(1)
-        .after(child.interrupt());
+    test_cluster.fake.on("PATCH nodes").nth(1).after(child.interrupt());
     let words = format!("reset {CR} --confirm --no-pause --max-parallel 1");
     let ran = test_cluster.command(&words).child(&child).output();
     ran.expect_code(130);
-    let done = test_cluster
-        .writes()
-        .iter()
-        .filter(|w| w.contains("/nodes/"))
-        .count();
+    let done = test_cluster.writes().iter().filter(|w| w.contains("/nodes/")).count();
     assert!((1..3).contains(&done), "{:?}", test_cluster.writes());
     for said in [
         format!("{done} changed"),

@@ -12,9 +12,7 @@ fn bash(script: &str) -> (String, Option<i32>) {
 #[test]
 fn steps_pass_fail_or_are_skipped() {
     let step = |code: u8| {
-        let (out, failed) = bash(&format!(
-            "source tests/step; step it sh -c 'exit {code}'; exit $failed"
-        ));
+        let (out, failed) = bash(&format!("source tests/step; step it sh -c 'exit {code}'; exit $failed"));
         let verdict = out.lines().last().expect("a verdict");
         (verdict.replace(|c: char| c.is_ascii_digit(), ""), failed)
     };
@@ -25,11 +23,7 @@ fn steps_pass_fail_or_are_skipped() {
 
 #[test]
 fn packaging_without_kubectl_is_skipped() {
-    let programs =
-        "bin=$(mktemp -d) && ln -s \"$(command -v bash)\" \"$(command -v dirname)\" \"$bin\"";
+    let programs = "bin=$(mktemp -d) && ln -s \"$(command -v bash)\" \"$(command -v dirname)\" \"$bin\"";
     let (out, code) = bash(&format!("{programs}; PATH=$bin tests/packaging/run"));
-    assert_eq!(
-        (out.as_str(), code),
-        ("not tested: there is no kubectl on the PATH\n", Some(77))
-    );
+    assert_eq!((out.as_str(), code), ("not tested: there is no kubectl on the PATH\n", Some(77)));
 }

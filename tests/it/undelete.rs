@@ -23,11 +23,7 @@ fn user_part(cr: &Value) -> Value {
 fn keys(cluster: &TestCluster) -> Value {
     json!(NODES.map(|n| {
         let node = cluster.node(n);
-        json!([
-            node["metadata"]["annotations"],
-            node["metadata"]["labels"],
-            node["spec"]
-        ])
+        json!([node["metadata"]["annotations"], node["metadata"]["labels"], node["spec"]])
     }))
 }
 
@@ -36,11 +32,7 @@ fn write_order(cluster: &TestCluster, from: usize) -> Vec<String> {
     let mut write_order: Vec<String> = Vec::new();
     for write in cluster.writes().into_iter().skip(from) {
         let (method, path) = write.split_once(' ').expect("a method");
-        let what = if path.contains("/nodes/") {
-            "nodes"
-        } else {
-            path.rsplit('/').next().expect("a name")
-        };
+        let what = if path.contains("/nodes/") { "nodes" } else { path.rsplit('/').next().expect("a name") };
         let line = format!("{method} {what}");
         if write_order.last() != Some(&line) {
             write_order.push(line);
@@ -54,9 +46,7 @@ fn nodes_are_restored_before_the_custom_resource_is_recreated() {
     let cluster = TestCluster::captured("deleted-while-paused");
     let before = cluster.cr().expect("it is there");
     let nodes = keys(&cluster);
-    cluster
-        .run("finalizer strip gpu-tune --force --purge-state --confirm")
-        .expect_code(0);
+    cluster.run("finalizer strip gpu-tune --force --purge-state --confirm").expect_code(0);
     assert_ne!(keys(&cluster), nodes);
     let so_far = cluster.writes().len();
 
@@ -68,25 +58,17 @@ fn nodes_are_restored_before_the_custom_resource_is_recreated() {
     ran.expect_code(0);
     let mut cr = cluster.cr().expect("it is back");
     let annotations = cr["metadata"]["annotations"].as_object_mut();
-    let reason = annotations
-        .expect("annotations")
-        .remove("kubectl-skyhook/undelete-reason");
+    let reason = annotations.expect("annotations").remove("kubectl-skyhook/undelete-reason");
     assert_eq!(reason, Some(json!("mistake")));
     assert_eq!(user_part(&cr), user_part(&before));
     assert_eq!(cr["metadata"]["deletionTimestamp"], Value::Null);
     assert_ne!(cr["metadata"]["uid"], before["metadata"]["uid"]);
     assert_eq!(keys(&cluster), nodes);
-    assert_eq!(
-        write_order(&cluster, so_far),
-        ["PATCH nodes", "POST skyhooks"]
-    );
+    assert_eq!(write_order(&cluster, so_far), ["PATCH nodes", "POST skyhooks"]);
 
     let again = cluster.run(UNDELETE);
     again.expect_code(0);
-    assert_eq!(
-        again.stderr,
-        "skyhook/gpu-tune exists and is not being deleted: nothing to do\n"
-    );
+    assert_eq!(again.stderr, "skyhook/gpu-tune exists and is not being deleted: nothing to do\n");
 }
 
 /// There is no old object whose end has to be awaited.
@@ -105,12 +87,7 @@ fn nothing_is_awaited_for_a_resource_that_is_gone() {
         preview.expect_no_stdout("Kubernetes cannot cancel a deletion");
         let plan = cluster.state.path().join("plan.json");
         let _ = std::fs::remove_file(&plan);
-        cluster
-            .run(&format!(
-                "undelete gpu-tune {from} --plan-out {}",
-                plan.display()
-            ))
-            .expect_code(0);
+        cluster.run(&format!("undelete gpu-tune {from} --plan-out {}", plan.display())).expect_code(0);
         let plan = std::fs::read_to_string(&plan).expect("a plan");
         assert!(!plan.contains("gone"), "{plan}");
     }
@@ -119,9 +96,7 @@ fn nothing_is_awaited_for_a_resource_that_is_gone() {
 #[test]
 fn custom_resource_is_not_recreated_if_a_node_cannot_be_restored() {
     let cluster = TestCluster::captured("deleted-while-paused");
-    cluster
-        .run("finalizer strip gpu-tune --force --purge-state --confirm")
-        .expect_code(0);
+    cluster.run("finalizer strip gpu-tune --force --purge-state --confirm").expect_code(0);
     // Something has written to the node since.
     let mut node = cluster.node("node-2");
     let key = ApiFlavor::Skyhook.key(&format!("nodeState_{CR}"));
@@ -133,9 +108,7 @@ fn custom_resource_is_not_recreated_if_a_node_cannot_be_restored() {
     assert_eq!(cluster.cr(), None);
 
     // A removed node is no obstacle.
-    cluster
-        .fake
-        .change(|state| state.store.forget("nodes", "", "node-2"));
+    cluster.fake.change(|state| state.store.forget("nodes", "", "node-2"));
     let ran = cluster.run(UNDELETE);
     ran.expect_code(0);
     ran.expect_stderr("data removed from deleted or replaced nodes is not restored: node-2");
@@ -155,10 +128,7 @@ fn terminating_custom_resource_is_saved_released_and_recreated() {
     assert_eq!(user_part(&cr), user_part(&before));
     assert_eq!(cr["metadata"]["deletionTimestamp"], Value::Null);
     assert_eq!(keys(&cluster), nodes);
-    assert_eq!(
-        write_order(&cluster, 0),
-        ["PATCH gpu-tune", "POST skyhooks"]
-    );
+    assert_eq!(write_order(&cluster, 0), ["PATCH gpu-tune", "POST skyhooks"]);
     // Neither half is useful alone.
     let undone = cluster.run("undo --confirm");
     undone.expect_code(1);
@@ -180,17 +150,11 @@ fn running_operator_is_paused_before_release() {
         .filter_map(Value::as_str)
         .collect();
     let key = ApiFlavor::Skyhook.key("pause");
-    assert!(
-        all[1].contains(&format!("annotation {key}=true")) || all[0].contains(&key),
-        "{all:?}"
-    );
+    assert!(all[1].contains(&format!("annotation {key}=true")) || all[0].contains(&key), "{all:?}");
     assert!(all.contains(&"create"), "{all:?}");
     let free = cluster.run("undelete gpu-tune --no-pause --confirm");
     free.expect_code(0);
-    assert_eq!(
-        write_order(&cluster, 0),
-        ["PATCH gpu-tune", "POST skyhooks"]
-    );
+    assert_eq!(write_order(&cluster, 0), ["PATCH gpu-tune", "POST skyhooks"]);
 }
 
 /// The pause was ended again, so nothing has changed.
@@ -220,10 +184,7 @@ fn interrupted_undelete_is_finished_by_the_same_command() {
     assert_eq!(cluster.cr(), None);
     cluster.fake.heal();
     cluster.run(UNDELETE).expect_code(0);
-    assert_eq!(
-        user_part(&cluster.cr().expect("it is back")),
-        user_part(&before)
-    );
+    assert_eq!(user_part(&cluster.cr().expect("it is back")), user_part(&before));
 }
 
 #[test]
@@ -233,10 +194,7 @@ fn undo_of_strip_recreates_the_custom_resource() {
     let nodes = keys(&cluster);
     cluster.run(STRIP).expect_code(0);
     cluster.run("undo --confirm").expect_code(0);
-    assert_eq!(
-        user_part(&cluster.cr().expect("it is back")),
-        user_part(&before)
-    );
+    assert_eq!(user_part(&cluster.cr().expect("it is back")), user_part(&before));
     assert_eq!(keys(&cluster), nodes);
 }
 
@@ -252,14 +210,9 @@ fn pause_set_by_strip_is_not_restored() {
     let held = cluster.cr().expect("another finalizer keeps it");
     let pause = ApiFlavor::Skyhook.key("pause");
     assert_eq!(held["metadata"]["annotations"][&pause], "true");
-    cluster
-        .fake
-        .change(|state| state.store.forget("skyhooks", "", CR));
+    cluster.fake.change(|state| state.store.forget("skyhooks", "", CR));
     cluster.run(UNDELETE).expect_code(0);
-    assert_eq!(
-        user_part(&cluster.cr().expect("it is back")),
-        user_part(&before)
-    );
+    assert_eq!(user_part(&cluster.cr().expect("it is back")), user_part(&before));
 }
 
 #[test]
@@ -281,28 +234,17 @@ fn object_with_a_foreign_finalizer_is_refused() {
 fn file_replaces_a_missing_journal() {
     let cluster = TestCluster::captured("complete");
     let before = cluster.cr().expect("it is there");
-    cluster
-        .fake
-        .change(|state| state.store.forget("skyhooks", "", CR));
+    cluster.fake.change(|state| state.store.forget("skyhooks", "", CR));
     let ran = cluster.run(UNDELETE);
     ran.expect_code(1);
-    for said in [
-        "\"gpu-tune\" not found",
-        "kubectl skyhook undelete gpu-tune -f FILE",
-    ] {
+    for said in ["\"gpu-tune\" not found", "kubectl skyhook undelete gpu-tune -f FILE"] {
         ran.expect_stderr(said);
     }
     let file = cluster.state.path().join("saved.json");
     std::fs::write(&file, before.to_string()).expect("a file");
-    let ran = cluster.run(&format!(
-        "undelete gpu-tune -f {} --confirm",
-        file.display()
-    ));
+    let ran = cluster.run(&format!("undelete gpu-tune -f {} --confirm", file.display()));
     ran.expect_code(0);
-    assert_eq!(
-        user_part(&cluster.cr().expect("it is back")),
-        user_part(&before)
-    );
+    assert_eq!(user_part(&cluster.cr().expect("it is back")), user_part(&before));
     // A custom resource that is complete on every node runs nothing.
     let grade = "(B1: changes objects, runs nothing)";
     ran.expect_stderr(grade);
@@ -334,21 +276,9 @@ fn running_operator_stays_paused_until_nodes_are_restored() {
     plan.expect_code(0);
     let at = |said: &str| plan.stdout.find(said).unwrap_or_else(|| panic!("{said}"));
     let pause = ApiFlavor::Skyhook.key("pause");
-    assert!(
-        at("create") < at("the operator has set the status of"),
-        "{}",
-        plan.stdout
-    );
-    assert!(
-        at("the operator has set the status of") < at("configUpdates"),
-        "{}",
-        plan.stdout
-    );
-    assert!(
-        at("configUpdates") < at(&format!("remove annotation {pause}")),
-        "{}",
-        plan.stdout
-    );
+    assert!(at("create") < at("the operator has set the status of"), "{}", plan.stdout);
+    assert!(at("the operator has set the status of") < at("configUpdates"), "{}", plan.stdout);
+    assert!(at("configUpdates") < at(&format!("remove annotation {pause}")), "{}", plan.stdout);
 }
 
 /// The new one cannot be created: the old one is in the journal, and `undo` recreates it, too.
@@ -362,8 +292,5 @@ fn failed_recreation_is_undone() {
     cluster.fake.heal();
     let undone = cluster.run("undo --confirm");
     undone.expect_code(0);
-    assert_eq!(
-        user_part(&cluster.cr().expect("it is back")),
-        user_part(&before)
-    );
+    assert_eq!(user_part(&cluster.cr().expect("it is back")), user_part(&before));
 }

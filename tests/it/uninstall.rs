@@ -29,16 +29,13 @@ fn driver(apply: bool) -> Value {
 /// Two nodes with the package.
 fn installed(world: ObjectBuilder) -> FakeApi {
     let fake = world.serve(driver(false));
-    ["node-1", "node-2"].into_iter().fold(fake, |fake, name| {
-        fake.with(world.node(name, "complete", &[INSTALLED]))
-    })
+    ["node-1", "node-2"]
+        .into_iter()
+        .fold(fake, |fake, name| fake.with(world.node(name, "complete", &[INSTALLED])))
 }
 
 /// A write of the operator: these node states.
-fn nodes(
-    world: ObjectBuilder,
-    states: [&'static [&'static str]; 2],
-) -> impl Fn(&mut State) + Send + Sync {
+fn nodes(world: ObjectBuilder, states: [&'static [&'static str]; 2]) -> impl Fn(&mut State) + Send + Sync {
     move |it| {
         for (name, entries) in ["node-1", "node-2"].into_iter().zip(states) {
             it.store.load(world.node(name, "in_progress", entries));
@@ -52,16 +49,10 @@ fn gone(world: ObjectBuilder) -> impl Fn(&mut State) + Send + Sync {
 
 fn uninstall(fake: &FakeApi, words: &str) -> RunOutput {
     let served = fake.serve();
-    let timeout = if words.contains("--wait") || words.contains("--remove") {
-        "--timeout 60s"
-    } else {
-        ""
-    };
-    run(&format!(
-        "uninstall gpu driver {timeout} --confirm --no-journal {words}"
-    ))
-    .kubeconfig(&served.kubeconfig())
-    .output()
+    let timeout = if words.contains("--wait") || words.contains("--remove") { "--timeout 60s" } else { "" };
+    run(&format!("uninstall gpu driver {timeout} --confirm --no-journal {words}"))
+        .kubeconfig(&served.kubeconfig())
+        .output()
 }
 
 /// The lines on stderr after the preview.
@@ -75,9 +66,7 @@ fn progress(ran: &RunOutput) -> Vec<&str> {
 fn wait_ends_when_removed_from_all_nodes() {
     for world in [SKYHOOK, NODEWRIGHT] {
         let fake = installed(world);
-        fake.on("WATCH nodes")
-            .nth(1)
-            .after(nodes(world, [&[UNDER_WAY], &[]]));
+        fake.on("WATCH nodes").nth(1).after(nodes(world, [&[UNDER_WAY], &[]]));
         // Blockers are checked during the wait.
         fake.on("LIST events").nth(3).after(gone(world));
         let ran = uninstall(&fake, "--wait");
@@ -106,9 +95,7 @@ fn watched_resources_are_listed_once() {
     assert_eq!(uninstall(&fake, "--wait").code, Some(0));
     let lines = fake.lines();
     let lists = |of: &str| {
-        let of = lines
-            .iter()
-            .filter(|l| l.contains(of) && !l.contains("watch=true"));
+        let of = lines.iter().filter(|l| l.contains(of) && !l.contains("watch=true"));
         of.count()
     };
     assert_eq!(lists("/api/v1/nodes?"), 1, "{lines:#?}");
@@ -124,11 +111,7 @@ fn watched_resources_are_listed_once() {
 fn jobs_and_pods_are_read_in_the_operator_namespace() {
     use crate::support::object_builder::PackageRun;
     let fake = installed(NODEWRIGHT);
-    let place = PackageRun {
-        stage: "uninstall",
-        job: Some("driver-uninstall"),
-        ..PackageRun::default()
-    };
+    let place = PackageRun { stage: "uninstall", job: Some("driver-uninstall"), ..PackageRun::default() };
     fake.on("WATCH nodes").nth(1).after(move |it| {
         nodes(NODEWRIGHT, [&[UNDER_WAY], &[]])(it);
         it.store.load(NODEWRIGHT.job(&place, json!({"active": 1})));
@@ -136,31 +119,22 @@ fn jobs_and_pods_are_read_in_the_operator_namespace() {
     fake.on("LIST events").nth(3).after(move |it| {
         gone(NODEWRIGHT)(it);
         let complete = json!([{"type": "Complete", "status": "True"}]);
-        it.store
-            .load(NODEWRIGHT.job(&place, json!({"succeeded": 1, "conditions": complete})));
+        it.store.load(NODEWRIGHT.job(&place, json!({"succeeded": 1, "conditions": complete})));
     });
     let ran = uninstall(&fake, "--wait");
     ran.expect_code(0);
     let told = progress(&ran);
-    assert!(
-        told.contains(&"driver on node-1: uninstall; 1 of 2 nodes done"),
-        "{told:#?}"
-    );
+    assert!(told.contains(&"driver on node-1: uninstall; 1 of 2 nodes done"), "{told:#?}");
 }
 
 #[test]
 fn requested_uninstall_is_awaited_without_a_prompt() {
-    let fake =
-        SKYHOOK
-            .serve(driver(true))
-            .with(SKYHOOK.node("node-1", "in_progress", &[UNDER_WAY]));
+    let fake = SKYHOOK.serve(driver(true)).with(SKYHOOK.node("node-1", "in_progress", &[UNDER_WAY]));
     fake.on("LIST events").nth(3).after(|it| {
         it.store.load(SKYHOOK.node("node-1", "complete", &[]));
     });
     let served = fake.serve();
-    let ran = run("uninstall gpu driver --wait --timeout 60s")
-        .kubeconfig(&served.kubeconfig())
-        .output();
+    let ran = run("uninstall gpu driver --wait --timeout 60s").kubeconfig(&served.kubeconfig()).output();
     ran.expect_code(0);
     assert_eq!(
         ran.stdout,

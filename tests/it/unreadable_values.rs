@@ -45,10 +45,7 @@ fn a_time_beyond_our_range_leaves_the_node_and_all_others() {
     assert_eq!(after["findings"], before["findings"]);
     assert_eq!(after["notChecked"], before["notChecked"]);
     // The change rests on nothing that is unknown.
-    let ran = run(
-        &test_cluster,
-        &format!("reset {CR} --node node-2 --no-pause -y"),
-    );
+    let ran = run(&test_cluster, &format!("reset {CR} --node node-2 --no-pause -y"));
     ran.expect_code(0);
     assert!(!test_cluster.fake.writes().is_empty());
 }
@@ -83,13 +80,8 @@ fn other_rejected_values_are_undetermined_and_refuse_changes() {
     let test_cluster = changed(|node| node["metadata"]["annotations"] = json!("none"));
     let report = run(&test_cluster, "diagnose stuck -o json").json();
     assert_eq!(report["verdict"], "incomplete");
-    let reason = report["notChecked"][0]["reason"]
-        .as_str()
-        .expect("a reason");
-    assert_eq!(
-        reason,
-        "node/node-2: metadata.annotations cannot be read (a text)"
-    );
+    let reason = report["notChecked"][0]["reason"].as_str().expect("a reason");
+    assert_eq!(reason, "node/node-2: metadata.annotations cannot be read (a text)");
     let ran = run(&test_cluster, &format!("reset {CR} -y"));
     ran.expect_code(1);
     ran.expect_stderr(

@@ -28,21 +28,14 @@ fn in_progress(world: ObjectBuilder, packages: Value) -> FakeApi {
     world.serve(packages).with(node)
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the command reads the clock as well"
-)]
+#[expect(clippy::disallowed_methods, reason = "the command reads the clock as well")]
 fn now() -> String {
-    jiff::Timestamp::now()
-        .strftime("%Y-%m-%dT%H:%M:%SZ")
-        .to_string()
+    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 fn wait(fake: &FakeApi, words: &str) -> RunOutput {
     let served = fake.serve();
-    run(&format!("wait --timeout 20s {words}"))
-        .kubeconfig(&served.kubeconfig())
-        .output()
+    run(&format!("wait --timeout 20s {words}")).kubeconfig(&served.kubeconfig()).output()
 }
 
 /// Changes the cluster once the nodes are watched.
@@ -57,18 +50,14 @@ fn on_read(fake: &FakeApi, nth: usize, change: impl Fn(&mut State) + Send + Sync
 
 fn complete(world: ObjectBuilder, packages: Value) -> impl Fn(&mut State) + Send + Sync {
     move |it| {
-        it.store
-            .load(world.node("node-1", "complete", &["driver|1.0.0 config complete"]));
+        it.store.load(world.node("node-1", "complete", &["driver|1.0.0 config complete"]));
         it.store.load(world.skyhook("complete", packages.clone()));
     }
 }
 
 #[test]
 fn wait_for_complete_works_for_both_api_flavors() {
-    for (world, line) in [
-        (SKYHOOK, "skyhook/gpu complete\n"),
-        (NODEWRIGHT, "nodewright/gpu complete\n"),
-    ] {
+    for (world, line) in [(SKYHOOK, "skyhook/gpu complete\n"), (NODEWRIGHT, "nodewright/gpu complete\n")] {
         let fake = in_progress(world, driver());
         on_watch(&fake, complete(world, driver()));
         assert_eq!(wait(&fake, "gpu").parts(), (line, "", Some(0)));
@@ -81,17 +70,13 @@ fn stale_observed_generation_is_not_complete() {
     let fake = in_progress(SKYHOOK, upgraded.clone());
     fake.change(complete(SKYHOOK, upgraded.clone()));
     on_watch(&fake, move |it| {
-        it.store
-            .load(SKYHOOK.node("node-1", "complete", &["driver|2.0.0 config complete"]));
+        it.store.load(SKYHOOK.node("node-1", "complete", &["driver|2.0.0 config complete"]));
         let mut skyhook = SKYHOOK.skyhook("complete", upgraded.clone());
         skyhook["metadata"]["annotations"] = json!({"touched": "yes"});
         it.store.load(skyhook);
     });
     let ran = wait(&fake, "gpu -o json");
-    assert_eq!(
-        ran.json()["items"],
-        json!([{"kind": "Skyhook", "name": "gpu", "met": true}])
-    );
+    assert_eq!(ran.json()["items"], json!([{"kind": "Skyhook", "name": "gpu", "met": true}]));
     assert!(fake.lines().iter().any(|l| l.contains("watch=true")));
 }
 
@@ -109,10 +94,7 @@ fn timeout_is_reported() {
         )
     );
     let ran = wait(&fake, "gpu --timeout 300ms -o json");
-    assert_eq!(
-        ran.json()["items"][0]["progress"],
-        "in_progress, 0 of 1 node done"
-    );
+    assert_eq!(ran.json()["items"][0]["progress"], "in_progress, 0 of 1 node done");
 }
 
 /// The operator reports a custom resource without nodes as complete, but nothing was installed.
@@ -155,8 +137,7 @@ fn ignored_node_blocks_the_wait_without_an_error() {
 fn blocker_ends_the_wait_with_its_finding() {
     let fake = in_progress(SKYHOOK, driver());
     on_watch(&fake, |it| {
-        it.store
-            .load(SKYHOOK.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]));
+        it.store.load(SKYHOOK.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]));
         it.store.load(SKYHOOK.skyhook("erroring", driver()));
     });
     let ran = wait(&fake, "gpu --tolerate 0s");
@@ -164,11 +145,7 @@ fn blocker_ends_the_wait_with_its_finding() {
     let first: Vec<&str> = ran.stdout.lines().take(3).collect();
     assert_eq!(
         first,
-        [
-            "STUCK: 1 cause blocks 1 of 1 node",
-            "",
-            "error SKY201 package-erroring  gpu driver on node-1"
-        ]
+        ["STUCK: 1 cause blocks 1 of 1 node", "", "error SKY201 package-erroring  gpu driver on node-1"]
     );
 }
 
@@ -193,8 +170,7 @@ fn pod_that_stops_the_operator_ends_the_wait() {
 fn brief_failure_does_not_end_the_wait() {
     let fake = in_progress(SKYHOOK, driver());
     on_watch(&fake, |it| {
-        it.store
-            .load(SKYHOOK.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]));
+        it.store.load(SKYHOOK.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]));
         it.store.load(SKYHOOK.skyhook("erroring", driver()));
     });
     // The first read finds the failure; the one that would confirm it does not.
@@ -204,13 +180,8 @@ fn brief_failure_does_not_end_the_wait() {
 
 #[test]
 fn retried_failure_is_tolerated_for_a_while() {
-    let failing = || {
-        SKYHOOK.serve(driver()).with(SKYHOOK.node(
-            "node-1",
-            "erroring",
-            &["driver|1.0.0 apply erroring"],
-        ))
-    };
+    let failing =
+        || SKYHOOK.serve(driver()).with(SKYHOOK.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]));
     let fake = failing();
     on_read(&fake, 4, complete(SKYHOOK, driver()));
     assert_eq!(wait(&fake, "gpu").code, Some(0));
@@ -230,11 +201,8 @@ fn retried_failure_is_tolerated_for_a_while() {
 
 #[test]
 fn keep_going_waits_despite_blockers() {
-    let fake = SKYHOOK.serve(driver()).with(SKYHOOK.node(
-        "node-1",
-        "erroring",
-        &["driver|1.0.0 apply erroring"],
-    ));
+    let fake =
+        SKYHOOK.serve(driver()).with(SKYHOOK.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]));
     on_read(&fake, 3, complete(SKYHOOK, driver()));
     assert_eq!(wait(&fake, "gpu --keep-going").code, Some(0));
 }
@@ -243,29 +211,19 @@ fn keep_going_waits_despite_blockers() {
 fn wait_for_erroring_ends_on_failure() {
     let fake = in_progress(SKYHOOK, driver());
     on_watch(&fake, |it| {
-        it.store
-            .load(SKYHOOK.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]));
+        it.store.load(SKYHOOK.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]));
         it.store.load(SKYHOOK.skyhook("erroring", driver()));
     });
-    assert_eq!(
-        wait(&fake, "--for=erroring").parts(),
-        ("skyhook/gpu erroring\n", "", Some(0))
-    );
+    assert_eq!(wait(&fake, "--for=erroring").parts(), ("skyhook/gpu erroring\n", "", Some(0)));
 }
 
 #[test]
 fn wait_for_deleted_ends_when_gone() {
     let fake = in_progress(SKYHOOK, driver());
     on_watch(&fake, |it| it.store.forget("skyhooks", "", "gpu"));
-    assert_eq!(
-        wait(&fake, "gpu --for deleted").parts(),
-        ("skyhook/gpu deleted\n", "", Some(0))
-    );
+    assert_eq!(wait(&fake, "gpu --for deleted").parts(), ("skyhook/gpu deleted\n", "", Some(0)));
     // An object that is already gone is no error: it may have been deleted in the meantime.
-    assert_eq!(
-        wait(&fake, "gpu --for deleted").parts(),
-        ("skyhook/gpu deleted\n", "", Some(0))
-    );
+    assert_eq!(wait(&fake, "gpu --for deleted").parts(), ("skyhook/gpu deleted\n", "", Some(0)));
 }
 
 /// One of the same name that was created in the meantime is another object.
@@ -280,10 +238,7 @@ fn recreated_custom_resource_counts_as_deleted() {
         again["metadata"]["uid"] = json!("of-the-new");
         it.store.load(again);
     });
-    assert_eq!(
-        wait(&fake, "gpu --for=deleted").parts(),
-        ("skyhook/gpu deleted\n", "", Some(0))
-    );
+    assert_eq!(wait(&fake, "gpu --for=deleted").parts(), ("skyhook/gpu deleted\n", "", Some(0)));
 }
 
 #[test]
@@ -292,10 +247,7 @@ fn blocked_deletion_ends_the_wait() {
     let ran = wait(&captured.served(), "gpu-tune --for=deleted");
     assert_eq!(ran.code, Some(2));
     let finding = ran.stdout.lines().nth(2).expect("a finding");
-    assert!(
-        finding.starts_with("error SKY109 deletion-blocked-while-paused  gpu-tune  "),
-        "{finding}"
-    );
+    assert!(finding.starts_with("error SKY109 deletion-blocked-while-paused  gpu-tune  "), "{finding}");
 }
 
 /// A deletion that waits for the uninstall of a package from two nodes.
@@ -305,11 +257,7 @@ fn deletion_in_progress(change: impl FnOnce(&mut Value)) -> FakeApi {
     gpu["metadata"]["finalizers"] = json!([ApiFlavor::Skyhook.finalizer()]);
     change(&mut gpu);
     let node = |name| SKYHOOK.node(name, "complete", &["driver|1.0.0 config complete"]);
-    SKYHOOK
-        .serve(removable(false))
-        .with(gpu)
-        .with(node("node-1"))
-        .with(node("node-2"))
+    SKYHOOK.serve(removable(false)).with(gpu).with(node("node-1")).with(node("node-2"))
 }
 
 /// A deletion in the future of any clock, so that it does not count as slow.
@@ -361,10 +309,7 @@ fn brief_webhook_outage_does_not_end_the_wait() {
     let slices = |nth| fake.on("LIST endpointslices").nth(nth);
     slices(2).after(|it| it.store.load(webhook(true)));
     slices(3).after(|it| it.store.forget("skyhooks", "", "gpu"));
-    assert_eq!(
-        wait(&fake, "gpu --for=deleted").parts(),
-        ("skyhook/gpu deleted\n", "", Some(0))
-    );
+    assert_eq!(wait(&fake, "gpu --for=deleted").parts(), ("skyhook/gpu deleted\n", "", Some(0)));
 }
 
 #[test]
@@ -375,10 +320,7 @@ fn later_webhook_outage_ends_the_wait() {
     let ran = wait(&fake, "gpu --for=deleted");
     ran.expect_code(2);
     let finding = ran.stdout.lines().nth(2).expect("a finding");
-    assert!(
-        finding.starts_with("error SKY505 webhook-unreachable  "),
-        "{finding}"
-    );
+    assert!(finding.starts_with("error SKY505 webhook-unreachable  "), "{finding}");
 }
 
 #[test]
@@ -395,10 +337,7 @@ fn wait_for_uninstalled_ends_when_removed() {
         });
         let ran = wait(&fake, words);
         let condition = words.trim_start_matches("gpu --for=");
-        assert_eq!(
-            ran.parts(),
-            (format!("skyhook/gpu {condition}\n").as_str(), "", Some(0))
-        );
+        assert_eq!(ran.parts(), (format!("skyhook/gpu {condition}\n").as_str(), "", Some(0)));
     }
 }
 
@@ -432,10 +371,7 @@ fn api_server_outage_is_tolerated_and_reported_once() {
     list().reply(404);
     list().after(complete(SKYHOOK, driver()));
     let ran = wait(&fake, "gpu");
-    assert_eq!(
-        (ran.stdout.as_str(), ran.code),
-        ("skyhook/gpu complete\n", Some(0))
-    );
+    assert_eq!((ran.stdout.as_str(), ran.code), ("skyhook/gpu complete\n", Some(0)));
     assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
     assert!(ran.stderr.ends_with("; still waiting\n"), "{}", ran.stderr);
 }
@@ -445,10 +381,7 @@ fn rejected_credentials_are_an_error() {
     let fake = in_progress(SKYHOOK, driver());
     fake.on("WATCH *").reply(401);
     for kind in ["skyhooks", "deploymentpolicies", "nodes", "pods"] {
-        fake.on(&format!("LIST {kind}"))
-            .nth(2)
-            .times(100)
-            .reply(401);
+        fake.on(&format!("LIST {kind}")).nth(2).times(100).reply(401);
     }
     let ran = wait(&fake, "gpu");
     ran.expect_code(1);
@@ -478,10 +411,7 @@ fn unserved_api_is_not_awaited() {
     fake.on("LIST deploymentpolicies").reply(404);
     on_watch(&fake, complete(SKYHOOK, driver()));
     let ran = wait(&fake, "gpu");
-    assert_eq!(
-        (ran.stdout.as_str(), ran.code),
-        ("skyhook/gpu complete\n", Some(0))
-    );
+    assert_eq!((ran.stdout.as_str(), ran.code), ("skyhook/gpu complete\n", Some(0)));
     assert!(!ran.stderr.contains("still waiting"), "{}", ran.stderr);
     let lists = fake.lines();
     let lists = lists.iter().filter(|l| l.contains("/deploymentpolicies"));
@@ -494,10 +424,7 @@ fn removed_api_counts_as_deleted() {
     let fake = in_progress(SKYHOOK, driver());
     fake.on("WATCH skyhooks").reply(404);
     fake.on("LIST skyhooks").nth(2).times(100).reply(404);
-    assert_eq!(
-        wait(&fake, "gpu --for=deleted").parts().0,
-        "skyhook/gpu deleted\n"
-    );
+    assert_eq!(wait(&fake, "gpu --for=deleted").parts().0, "skyhook/gpu deleted\n");
 }
 
 #[test]
@@ -506,18 +433,8 @@ fn interrupt_reports_progress() {
     let child = Child::default();
     fake.on("WATCH nodes").nth(1).after(child.interrupt());
     let served = fake.serve();
-    let ran = run("wait gpu --timeout 20s")
-        .kubeconfig(&served.kubeconfig())
-        .child(&child)
-        .output();
-    assert_eq!(
-        ran.parts(),
-        (
-            "",
-            "Interrupted: gpu: in_progress, 0 of 1 node done.\n",
-            Some(130)
-        )
-    );
+    let ran = run("wait gpu --timeout 20s").kubeconfig(&served.kubeconfig()).child(&child).output();
+    assert_eq!(ran.parts(), ("", "Interrupted: gpu: in_progress, 0 of 1 node done.\n", Some(130)));
 }
 
 #[test]

@@ -64,15 +64,11 @@ status: {phase: Running}
 
 #[test]
 fn disable_is_not_suggested_for_a_terminating_custom_resource() {
-    let deleted =
-        r#", deletionTimestamp: "2026-11-01T10:00:00Z", finalizers: [skyhook.nvidia.com/skyhook]"#;
+    let deleted = r#", deletionTimestamp: "2026-11-01T10:00:00Z", finalizers: [skyhook.nvidia.com/skyhook]"#;
     let fails = r#", annotations: {skyhook.nvidia.com/status_first: erroring, skyhook.nvidia.com/nodeState_first: '{"driver|1.0.0":{"name":"driver","version":"1.0.0","image":"i","stage":"uninstall","state":"erroring","restarts":4}}'}"#;
     let objects = one_after_the_other(deleted, fails);
     let [finding] = found("SKY302", &objects).try_into().expect("one");
-    assert_eq!(
-        commands(&finding),
-        ["node list --skyhook first", "finalizer status first"]
-    );
+    assert_eq!(commands(&finding), ["node list --skyhook first", "finalizer status first"]);
 }
 
 /// `node leave-batch` has no effect on a node in progress, which the operator chooses first.
@@ -94,11 +90,7 @@ status: {status: in_progress, nodePriority: {node-1: null}}
 "#;
     let fails = |status: &str| {
         let entry = r#", skyhook.nvidia.com/nodeState_gpu: '{"driver|1.0.0":{"name":"driver","version":"1.0.0","image":"i","stage":"apply","state":"STATE","restarts":4}}'"#;
-        let state = if status == "erroring" {
-            "erroring"
-        } else {
-            "in_progress"
-        };
+        let state = if status == "erroring" { "erroring" } else { "in_progress" };
         let pod = r#"---
 apiVersion: v1
 kind: Pod

@@ -47,14 +47,8 @@ impl TestCluster {
     pub fn keys(&self, node: &str) -> Vec<String> {
         let node = self.node(node);
         let of = |map: &str| {
-            let map = node["metadata"][map]
-                .as_object()
-                .cloned()
-                .unwrap_or_default();
-            map.into_iter()
-                .map(|(key, _)| key)
-                .filter(|key| key.ends_with(CR))
-                .collect::<Vec<_>>()
+            let map = node["metadata"][map].as_object().cloned().unwrap_or_default();
+            map.into_iter().map(|(key, _)| key).filter(|key| key.ends_with(CR)).collect::<Vec<_>>()
         };
         [of("annotations"), of("labels")].concat()
     }

@@ -17,18 +17,14 @@ fn reads_entries() {
     let state = state(TWO);
     assert_eq!(state.malformed(), &[]);
     let dax = state.entry("dax|1.2.3").expect("dax");
-    assert_eq!(
-        (dax.stage.as_str(), dax.state.as_str(), dax.restarts),
-        ("apply", "erroring", 3)
-    );
+    assert_eq!((dax.stage.as_str(), dax.state.as_str(), dax.restarts), ("apply", "erroring", 3));
     assert_eq!(state.entries().len(), 2);
 }
 
 #[test]
 fn moves_one_entry_and_keeps_every_other_byte() {
-    let (key, text) = state(TWO)
-        .with_stage("dax|1.2.3", &Stage::Config, &State::InProgress)
-        .expect("the entry is there");
+    let (key, text) =
+        state(TWO).with_stage("dax|1.2.3", &Stage::Config, &State::InProgress).expect("the entry is there");
     assert_eq!(key, "k");
     let expected = TWO
         .replace(r#""stage":"apply""#, r#""stage":"config""#)
@@ -46,10 +42,7 @@ fn removes_the_first_the_last_and_the_only_entry() {
     );
     let last = without("zeb|2.0.0").expect("dax stays");
     assert!(last.ends_with(r#""later":{"b":1,"a":[ ]}}}"#), "{last}");
-    assert_eq!(
-        state(r#"{"a|1":{}}"#).without("a|1"),
-        Some(("k".into(), None))
-    );
+    assert_eq!(state(r#"{"a|1":{}}"#).without("a|1"), Some(("k".into(), None)));
 }
 
 #[test]
@@ -64,18 +57,9 @@ fn an_entry_that_was_taken_out_can_be_put_back() {
         assert_eq!(back.entry_text(key), Some(value.as_str()));
     }
     let alone = Some(r#"{"a|1":{"x":1}}"#.to_owned());
-    assert_eq!(
-        NodeState::default().with_entry("k", "a|1", r#"{"x":1}"#),
-        alone
-    );
-    assert_eq!(
-        state("{ }").with_entry("k", "a|1", "{}"),
-        Some(r#"{ "a|1":{}}"#.into())
-    );
-    assert_eq!(
-        state("null").with_entry("k", "a|1", "{}"),
-        Some(r#"{"a|1":{}}"#.into())
-    );
+    assert_eq!(NodeState::default().with_entry("k", "a|1", r#"{"x":1}"#), alone);
+    assert_eq!(state("{ }").with_entry("k", "a|1", "{}"), Some(r#"{ "a|1":{}}"#.into()));
+    assert_eq!(state("null").with_entry("k", "a|1", "{}"), Some(r#"{"a|1":{}}"#.into()));
     assert_eq!(state(TWO).with_entry("k", "dax|1.2.3", "{}"), None);
     assert_eq!(state("{").with_entry("k", "a|1", "{}"), None);
 }
@@ -83,16 +67,9 @@ fn an_entry_that_was_taken_out_can_be_put_back() {
 #[test]
 fn reads_one_key_per_package() {
     let mut state = NodeState::default();
-    state.add(
-        "a",
-        Some("dax"),
-        r#"{"name":"dax","version":"1","stage":"apply","state":"complete"}"#,
-    );
+    state.add("a", Some("dax"), r#"{"name":"dax","version":"1","stage":"apply","state":"complete"}"#);
     state.add("b", Some("zeb"), "{");
-    assert_eq!(
-        state.entry("dax|1").map(|e| e.state.clone()),
-        Some(State::Complete)
-    );
+    assert_eq!(state.entry("dax|1").map(|e| e.state.clone()), Some(State::Complete));
     assert_eq!(state.malformed()[0].annotation, "b");
     assert_eq!(state.without("dax|1"), Some(("a".into(), None)));
 }
@@ -102,14 +79,8 @@ fn the_last_of_equal_keys_wins_and_goes_whole() {
     let text = r#"{"a|1":{"state":"erroring"},"b|1":{},"a|1":{"state":"complete"}}"#;
     let state = state(text);
     assert_eq!(state.entries().len(), 2);
-    assert_eq!(
-        state.entry("a|1").map(|e| e.state.clone()),
-        Some(State::Complete)
-    );
-    assert_eq!(
-        state.without("a|1"),
-        Some(("k".into(), Some(r#"{"b|1":{}}"#.into())))
-    );
+    assert_eq!(state.entry("a|1").map(|e| e.state.clone()), Some(State::Complete));
+    assert_eq!(state.without("a|1"), Some(("k".into(), Some(r#"{"b|1":{}}"#.into()))));
 }
 
 #[test]
@@ -118,15 +89,10 @@ fn the_last_of_many_annotations_with_a_key_wins() {
         let mut state = NodeState::default();
         for version in ["1", "2"] {
             let names = (0..count).map(|number| format!("p{}", number * 7 % count));
-            let entries = names.map(|name| {
-                format!(r#""{name}|1":{{"name":"{name}","version":"1","image":"{version}"}}"#)
-            });
+            let entries = names
+                .map(|name| format!(r#""{name}|1":{{"name":"{name}","version":"1","image":"{version}"}}"#));
             let text = format!("{{{}}}", entries.collect::<Vec<_>>().join(","));
-            state.add(
-                &format!("skyhook.nvidia.com/nodeState_{version}"),
-                None,
-                &text,
-            );
+            state.add(&format!("skyhook.nvidia.com/nodeState_{version}"), None, &text);
         }
         assert_eq!(state.entries().len(), 2 * count);
         for number in 0..count {
@@ -146,25 +112,12 @@ fn empty_text_is_called_empty() {
 
 #[test]
 fn malformed_text_is_a_value() {
-    for text in [
-        "",
-        "{",
-        "[]",
-        "1",
-        r#"{"a|1":{"stage":1}}"#,
-        r#"{"a|1":[]}"#,
-        "{} x",
-        r#"{"a|1":{"restarts":"3"}}"#,
-    ] {
+    for text in
+        ["", "{", "[]", "1", r#"{"a|1":{"stage":1}}"#, r#"{"a|1":[]}"#, "{} x", r#"{"a|1":{"restarts":"3"}}"#]
+    {
         assert_eq!(state(text).malformed().len(), 1, "{text}");
     }
-    for text in [
-        "null",
-        "{}",
-        " { } ",
-        r#"{"a|1":null}"#,
-        r#"{"a|1":{"stage":"novel"}}"#,
-    ] {
+    for text in ["null", "{}", " { } ", r#"{"a|1":null}"#, r#"{"a|1":{"stage":"novel"}}"#] {
         assert_eq!(state(text).malformed(), &[], "{text}");
     }
 }
@@ -196,11 +149,7 @@ proptest! {
 #[test]
 fn the_case_of_members_means_nothing() {
     for (text, stage, state) in [
-        (
-            r#"{"d|1":{"Name":"d","VERSION":"1","Stage":"apply","STATE":"complete"}}"#,
-            "apply",
-            "complete",
-        ),
+        (r#"{"d|1":{"Name":"d","VERSION":"1","Stage":"apply","STATE":"complete"}}"#, "apply", "complete"),
         (
             r#"{"d|1":{"name":"d","version":"1","stage":"apply","Stage":"config","state":"erroring"}}"#,
             "config",
@@ -221,44 +170,20 @@ fn the_case_of_members_means_nothing() {
             "apply",
             "erroring",
         ),
-        (
-            r#"{"d|1":{"name":"d","version":"1","stage":null,"state":"erroring"}}"#,
-            "",
-            "erroring",
-        ),
+        (r#"{"d|1":{"name":"d","version":"1","stage":null,"state":"erroring"}}"#, "", "erroring"),
     ] {
         let mut read = NodeState::default();
         read.add("key", None, text);
-        assert!(
-            read.malformed().is_empty(),
-            "{text}: {:?}",
-            read.malformed()
-        );
+        assert!(read.malformed().is_empty(), "{text}: {:?}", read.malformed());
         let entry = read.entry("d|1").expect(text);
-        assert_eq!(
-            (entry.name.as_str(), entry.version.as_str()),
-            ("d", "1"),
-            "{text}"
-        );
-        assert_eq!(
-            (entry.stage.as_str(), entry.state.as_str()),
-            (stage, state),
-            "{text}"
-        );
+        assert_eq!((entry.name.as_str(), entry.version.as_str()), ("d", "1"), "{text}");
+        assert_eq!((entry.stage.as_str(), entry.state.as_str()), (stage, state), "{text}");
     }
     let mut read = NodeState::default();
-    read.add(
-        "key",
-        None,
-        r#"{"d|1":{"Stage":"apply","x":1,"STAGE":"config","State":"erroring"}}"#,
-    );
-    let (_, edited) = read
-        .with_stage("d|1", &Stage::from("apply"), &State::from("complete"))
-        .expect("it is there");
-    assert_eq!(
-        edited,
-        r#"{"d|1":{"Stage":"apply","x":1,"STAGE":"apply","State":"complete"}}"#
-    );
+    read.add("key", None, r#"{"d|1":{"Stage":"apply","x":1,"STAGE":"config","State":"erroring"}}"#);
+    let (_, edited) =
+        read.with_stage("d|1", &Stage::from("apply"), &State::from("complete")).expect("it is there");
+    assert_eq!(edited, r#"{"d|1":{"Stage":"apply","x":1,"STAGE":"apply","State":"complete"}}"#);
     let mut read = NodeState::default();
     read.add("key", None, r#"{"d|1":{"Restarts":"many"}}"#);
     assert_eq!(read.malformed().len(), 1);

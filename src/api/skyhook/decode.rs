@@ -35,11 +35,7 @@ impl Skyhook {
         if let Some(status) = status {
             (skyhook.status, whole["status"]) = read_status(status.get())?;
         }
-        Ok(Skyhook {
-            whole,
-            size: compact_len(text),
-            ..skyhook
-        })
+        Ok(Skyhook { whole, size: compact_len(text), ..skyhook })
     }
 }
 
@@ -91,8 +87,8 @@ fn compact_len(text: &str) -> usize {
         let before = &bytes[..blank];
         before.ends_with(b"\":") || before.ends_with(b",")
     };
-    let is_compact = memchr::memchr2(b'\n', b'\t', bytes).is_none()
-        && !memchr::memchr_iter(b' ', bytes).any(separates);
+    let is_compact =
+        memchr::memchr2(b'\n', b'\t', bytes).is_none() && !memchr::memchr_iter(b' ', bytes).any(separates);
     if is_compact {
         return text.len();
     }
@@ -134,10 +130,7 @@ mod tests {
         let skyhook: Skyhook = serde_json::from_value(object.clone()).expect("an object");
         assert_eq!(skyhook.size, object.to_string().len());
         assert_eq!(skyhook.status.config_updates["b"], ["k"]);
-        assert_eq!(
-            skyhook.status.node_state.of("n").expect("a node")["b|1"]["stage"],
-            "apply"
-        );
+        assert_eq!(skyhook.status.node_state.of("n").expect("a node")["b|1"]["stage"], "apply");
         let kept = serde_json::json!({"configUpdates": {"b": ["k"]}});
         assert_eq!(skyhook.whole["status"], kept);
     }
@@ -158,8 +151,7 @@ mod tests {
 
     #[test]
     fn a_status_of_another_type_is_said_without_a_place() {
-        let object =
-            serde_json::json!({"metadata": {"name": "a"}, "status": {"nodeState": {"n": 7}}});
+        let object = serde_json::json!({"metadata": {"name": "a"}, "status": {"nodeState": {"n": 7}}});
         let why = serde_json::from_value::<Skyhook>(object).expect_err("no map");
         let wanted = "invalid type: integer `7`, expected a map";
         assert_eq!(why.to_string(), wanted);

@@ -90,8 +90,7 @@ impl<'de> Visitor<'de> for EachNode {
             let name = match known.get(packages.get()) {
                 Some(name) => name.clone(),
                 None => {
-                    let value: Value =
-                        serde_json::from_str(packages.get()).map_err(A::Error::custom)?;
+                    let value: Value = serde_json::from_str(packages.get()).map_err(A::Error::custom)?;
                     BTreeMap::<String, IgnoredAny>::deserialize(value).map_err(A::Error::custom)?;
                     let name = Name::from(packages.get());
                     known.insert(packages.into(), name.clone());

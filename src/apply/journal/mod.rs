@@ -41,12 +41,9 @@ pub struct Circumstances {
 
 impl Journal {
     /// Writes the plan down, for this user's eyes alone, and returns when it is on the disk.
-    pub fn begin(
-        store: &Store,
-        plan: &Plan,
-        circumstances: Circumstances,
-    ) -> anyhow::Result<Journal> {
-        let hint = "set XDG_STATE_HOME to a writable directory, or pass --no-journal to continue without undo";
+    pub fn begin(store: &Store, plan: &Plan, circumstances: Circumstances) -> anyhow::Result<Journal> {
+        let hint =
+            "set XDG_STATE_HOME to a writable directory, or pass --no-journal to continue without undo";
         let directory = &store.directory;
         let cannot = || {
             let name = directory.display();
@@ -55,13 +52,7 @@ impl Journal {
         make_directory(directory).with_context(cannot)?;
         store.trusted()?;
         let (id, path, file) = create(store, plan, circumstances.at).with_context(cannot)?;
-        let mut journal = Journal {
-            id: id.clone(),
-            path,
-            file,
-            trouble: None,
-            torn: false,
-        };
+        let mut journal = Journal { id: id.clone(), path, file, trouble: None, torn: false };
         let begun = Begun {
             format: FORMAT.to_owned(),
             id,
@@ -81,10 +72,7 @@ impl Journal {
             Some(reason) => {
                 // Nothing was changed: remove the incomplete journal.
                 let _ = std::fs::remove_file(&journal.path);
-                anyhow::bail!(
-                    "cannot write the journal {}: {reason}; {hint}",
-                    journal.path.display()
-                )
+                anyhow::bail!("cannot write the journal {}: {reason}; {hint}", journal.path.display())
             }
             None => Ok(journal),
         }
@@ -93,29 +81,12 @@ impl Journal {
     /// Notes what happens.
     pub fn on_event(&mut self, event: &ApplyEvent<'_>) {
         match event {
-            ApplyEvent::Replanned {
-                place: (stage, step),
-                step: sent,
-            } => self.write(
-                &Entry::Replanned {
-                    stage: *stage,
-                    step: *step,
-                    sent: Box::new((*sent).clone()),
-                },
+            ApplyEvent::Replanned { place: (stage, step), step: sent } => self.write(
+                &Entry::Replanned { stage: *stage, step: *step, sent: Box::new((*sent).clone()) },
                 true,
             ),
-            ApplyEvent::Step {
-                place: (stage, step),
-                result,
-                ..
-            } => self.write(
-                &Entry::StepResult {
-                    stage: *stage,
-                    step: *step,
-                    result: (*result).clone(),
-                },
-                false,
-            ),
+            ApplyEvent::Step { place: (stage, step), result, .. } => self
+                .write(&Entry::StepResult { stage: *stage, step: *step, result: (*result).clone() }, false),
             ApplyEvent::Done { outcome } => {
                 self.note_what_was_not_reached(outcome);
                 self.write(&Entry::Ended(outcome.ended.clone()), true);
@@ -130,14 +101,7 @@ impl Journal {
             for (step, result) in results.iter().enumerate() {
                 if *result == StepResult::NotReached {
                     let result = StepResult::NotReached;
-                    self.write(
-                        &Entry::StepResult {
-                            stage,
-                            step,
-                            result,
-                        },
-                        false,
-                    );
+                    self.write(&Entry::StepResult { stage, step, result }, false);
                 }
             }
         }
@@ -176,22 +140,15 @@ fn make_directory(directory: &Path) -> std::io::Result<()> {
 fn create(store: &Store, plan: &Plan, at: Timestamp) -> std::io::Result<(String, PathBuf, File)> {
     let time = at.strftime("%Y%m%d-%H%M%S.%3f");
     let verb = plan.title.split_whitespace().next().unwrap_or("plan");
-    let subject: String = plan
-        .subject
-        .chars()
-        .filter(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.'))
-        .collect();
+    let subject: String =
+        plan.subject.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.')).collect();
     let stem = match subject.as_str() {
         "" => format!("{time}-{verb}"),
         subject if subject == verb => format!("{time}-{verb}"),
         subject => format!("{time}-{verb}-{subject}"),
     };
     for nth in 1.. {
-        let id = if nth == 1 {
-            stem.clone()
-        } else {
-            format!("{stem}-{nth}")
-        };
+        let id = if nth == 1 { stem.clone() } else { format!("{stem}-{nth}") };
         let path = store.path(&id);
         let mut options = OpenOptions::new();
         options.create_new(true).append(true);
@@ -214,35 +171,20 @@ mod tests {
     #[test]
     fn what_follows_a_torn_line_begins_a_line_of_its_own() {
         let directory = tempfile::tempdir().expect("a directory");
-        let store = Store {
-            directory: directory.path().join("journal"),
-        };
+        let store = Store { directory: directory.path().join("journal") };
         let mut journal =
             Journal::begin(&store, &Plan::default(), Circumstances::default()).expect("a journal");
         let disk = std::mem::replace(
             &mut journal.file,
-            OpenOptions::new()
-                .write(true)
-                .open("/dev/full")
-                .expect("a full disk"),
+            OpenOptions::new().write(true).open("/dev/full").expect("a full disk"),
         );
         journal.write(&Entry::Ended(StopReason::Interrupted), true);
-        assert!(
-            journal
-                .trouble()
-                .is_some_and(|reason| reason.contains("No space left"))
-        );
+        assert!(journal.trouble().is_some_and(|reason| reason.contains("No space left")));
         journal.file = disk;
-        journal
-            .file
-            .write_all(br#"{"ended":{"end"#)
-            .expect("it fits");
+        journal.file.write_all(br#"{"ended":{"end"#).expect("it fits");
         journal.write(&Entry::Ended(StopReason::Finished), true);
         let record = store.read(&journal.id).expect("a journal");
-        assert_eq!(
-            (record.ended, record.torn),
-            (Some(StopReason::Finished), vec![2])
-        );
+        assert_eq!((record.ended, record.torn), (Some(StopReason::Finished), vec![2]));
         assert!(journal.trouble().is_some(), "what was lost stays lost");
     }
 }

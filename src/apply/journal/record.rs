@@ -103,10 +103,7 @@ impl Undone {
 #[derive(Debug, Error)]
 pub enum RecordError {
     #[error("line {line}")]
-    Syntax {
-        line: usize,
-        source: serde_json::Error,
-    },
+    Syntax { line: usize, source: serde_json::Error },
     #[error("the first line is not a journal header")]
     NoBeginning,
     #[error("unsupported journal format {0:?}; this version reads only {FORMAT:?}")]
@@ -116,10 +113,7 @@ pub enum RecordError {
 impl Begun {
     /// The cluster that it is of.
     pub fn origin(&self) -> ClusterIdentity {
-        ClusterIdentity {
-            server: self.server.clone(),
-            uid: self.cluster_uid.clone(),
-        }
+        ClusterIdentity { server: self.server.clone(), uid: self.cluster_uid.clone() }
     }
 }
 
@@ -128,10 +122,8 @@ impl Record {
     pub fn parse(text: &str) -> Result<Record, RecordError> {
         let mut lines = text.split_inclusive('\n').enumerate();
         let parse = |number: usize, line: &str| {
-            serde_json::from_str::<Entry>(line).map_err(|source| RecordError::Syntax {
-                line: number + 1,
-                source,
-            })
+            serde_json::from_str::<Entry>(line)
+                .map_err(|source| RecordError::Syntax { line: number + 1, source })
         };
         let Some((number, first)) = lines.next() else {
             return Err(RecordError::NoBeginning);
@@ -145,12 +137,8 @@ impl Record {
         // Older versions recorded the full command line.
         begun.command = redacted(begun.command);
         begun.server = redact::address(&begun.server);
-        let mut results: Vec<Vec<Option<StepResult>>> = begun
-            .plan
-            .stages
-            .iter()
-            .map(|s| vec![None; s.steps.len()])
-            .collect();
+        let mut results: Vec<Vec<Option<StepResult>>> =
+            begun.plan.stages.iter().map(|s| vec![None; s.steps.len()]).collect();
         let mut ended = None;
         let mut torn = Vec::new();
         for (number, line) in lines {
@@ -169,11 +157,7 @@ impl Record {
                         *place = *sent;
                     }
                 }
-                Entry::StepResult {
-                    stage,
-                    step,
-                    result,
-                } => {
+                Entry::StepResult { stage, step, result } => {
                     if let Some(place) = results.get_mut(stage).and_then(|s| s.get_mut(step)) {
                         *place = Some(result);
                     }
@@ -181,12 +165,7 @@ impl Record {
                 Entry::Ended(how) => ended = Some(how),
             }
         }
-        Ok(Record {
-            begun: *begun,
-            results,
-            ended,
-            torn,
-        })
+        Ok(Record { begun: *begun, results, ended, torn })
     }
 
     /// The custom resource that went, or may have gone, with the finalizer that was taken off it.
@@ -241,11 +220,8 @@ impl Record {
             let result = result.as_ref();
             result.is_some_and(|f| f.is_settled() || matches!(f, StepResult::Skipped { .. }))
         };
-        let skipped =
-            |result: &Option<StepResult>| matches!(result, Some(StepResult::Skipped { .. }));
-        let applied = self
-            .work()
-            .any(|(_, result)| result.as_ref().is_some_and(StepResult::changed));
+        let skipped = |result: &Option<StepResult>| matches!(result, Some(StepResult::Skipped { .. }));
+        let applied = self.work().any(|(_, result)| result.as_ref().is_some_and(StepResult::changed));
         self.ended == Some(StopReason::Finished)
             && self.results.iter().flatten().all(settled)
             && (applied || !self.work().any(|(_, result)| skipped(result)))
@@ -266,24 +242,17 @@ impl Record {
             stage.steps.retain(|step| {
                 let result = results.next().and_then(Option::as_ref);
                 // A create of unknown result may be someone else's object.
-                if matches!(step.change, Change::Create(_)) && result != Some(&StepResult::Applied)
-                {
+                if matches!(step.change, Change::Create(_)) && result != Some(&StepResult::Applied) {
                     made.push(step.clone());
                 }
                 // The way back is held where the way there was.
-                if step.change.is_hold() {
-                    worked
-                } else {
-                    taken(result)
-                }
+                if step.change.is_hold() { worked } else { taken(result) }
             });
         }
         for maybe in made {
             if done.makes_again(&maybe) {
                 let same = |step: &Step| *step == maybe;
-                done.stages
-                    .iter_mut()
-                    .for_each(|stage| stage.steps.retain(|step| !same(step)));
+                done.stages.iter_mut().for_each(|stage| stage.steps.retain(|step| !same(step)));
             }
         }
         let (mut stages, lost) = done.inverse();
@@ -313,9 +282,7 @@ impl Record {
         let what = match work().count() {
             0 => "nothing left to revert".to_owned(),
             // The work is what ends pauses that an earlier command has left.
-            1 if work().all(|step| step.change.is_hold()) => {
-                "only its pause is left to end".to_owned()
-            }
+            1 if work().all(|step| step.change.is_hold()) => "only its pause is left to end".to_owned(),
             pauses if work().all(|step| step.change.is_hold()) => {
                 format!("only its {pauses} pauses are left to end")
             }
@@ -353,10 +320,7 @@ impl Record {
         let ends = standing.filter_map(|(step, _)| {
             let end = step.change.end()?;
             let step = Step::new(step.target.clone(), end, "restores the previous state");
-            Some(PlanStage {
-                always: true,
-                ..PlanStage::of(vec![step.may_be_gone()])
-            })
+            Some(PlanStage { always: true, ..PlanStage::of(vec![step.may_be_gone()]) })
         });
         ends.collect()
     }

@@ -20,18 +20,12 @@ const SUFFIX: &str = "jsonl";
 impl Store {
     /// `$XDG_STATE_HOME/kubectl-skyhook/journal`, with the fallback that the XDG rules name.
     pub fn of(variable: impl Fn(&str) -> Option<String>) -> anyhow::Result<Store> {
-        let absolute = |name: &str| {
-            variable(name)
-                .map(PathBuf::from)
-                .filter(|p| p.is_absolute())
-        };
+        let absolute = |name: &str| variable(name).map(PathBuf::from).filter(|p| p.is_absolute());
         let state = absolute("XDG_STATE_HOME")
             .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))
             .or_else(|| absolute("LOCALAPPDATA"))
             .context("no directory for the journal: neither XDG_STATE_HOME nor HOME is set")?;
-        Ok(Store {
-            directory: state.join("kubectl-skyhook").join("journal"),
-        })
+        Ok(Store { directory: state.join("kubectl-skyhook").join("journal") })
     }
 
     pub fn path(&self, id: &str) -> PathBuf {
@@ -75,12 +69,10 @@ impl Store {
             None => ids.iter().filter(|i| i.starts_with(id)).collect(),
         };
         match fitting.as_slice() {
-            [one] => self
-                .parse(&self.path(one))
-                .map_err(|error| match advice(&error) {
-                    "" => error,
-                    advice => anyhow::anyhow!("{error:#}{advice}"),
-                }),
+            [one] => self.parse(&self.path(one)).map_err(|error| match advice(&error) {
+                "" => error,
+                advice => anyhow::anyhow!("{error:#}{advice}"),
+            }),
             [] => anyhow::bail!(
                 "no journal {id:?} in {}; see: kubectl skyhook journal list",
                 self.directory.display()
@@ -112,10 +104,9 @@ impl Store {
                     complaints.extend(self.complaint(&record));
                     records.push(record);
                 }
-                Err(error) => complaints.push(format!(
-                    "{error:#}; this journal is ignored{}",
-                    advice(&error)
-                )),
+                Err(error) => {
+                    complaints.push(format!("{error:#}; this journal is ignored{}", advice(&error)))
+                }
             }
         }
         Ok((records, complaints))
@@ -158,8 +149,7 @@ impl Store {
                     passed_over.extend((!lost.is_empty()).then_some(record.begun));
                 } else {
                     let tried = in_force.iter().find(|undo: &&Record| {
-                        undo.begun.undoes.as_ref() == Some(&record.begun.id)
-                            && !undone.holds(&undo.begun.id)
+                        undo.begun.undoes.as_ref() == Some(&record.begun.id) && !undone.holds(&undo.begun.id)
                     });
                     return Ok(InForce {
                         tried: tried.map(|undo| undo.begun.clone()),
@@ -171,11 +161,8 @@ impl Store {
             }
         }
         let directory = self.directory.display();
-        let unreadable = if complaints.is_empty() {
-            String::new()
-        } else {
-            format!("; {}", complaints.join("; "))
-        };
+        let unreadable =
+            if complaints.is_empty() { String::new() } else { format!("; {}", complaints.join("; ")) };
         if self.ids()?.is_empty() {
             anyhow::bail!("nothing to undo: no journal in {directory}")
         } else {

@@ -109,13 +109,10 @@ fn candidates(
         Some((flag, _)) if typed.starts_with('-') => flag.len() + 1,
         _ => 0,
     };
-    let spelled = found
-        .iter()
-        .filter(|c| !c.is_hide_set())
-        .map(|c| Candidate {
-            value: c.get_value().to_string_lossy().into_owned(),
-            about: c.get_help().map(ToString::to_string).unwrap_or_default(),
-        });
+    let spelled = found.iter().filter(|c| !c.is_hide_set()).map(|c| Candidate {
+        value: c.get_value().to_string_lossy().into_owned(),
+        about: c.get_help().map(ToString::to_string).unwrap_or_default(),
+    });
     Ok(spelled
         .filter(|c| typed.starts_with('-') || !c.value.starts_with('-'))
         .map(|c| Candidate::new(c.value.get(flag..).unwrap_or_default(), c.about))
@@ -140,8 +137,7 @@ pub fn with_completers(
         }
         None => arg,
     };
-    tree.mut_args(with)
-        .mut_subcommands(|command| with_completers(command, lookup, ours))
+    tree.mut_args(with).mut_subcommands(|command| with_completers(command, lookup, ours))
 }
 
 /// The candidate as clap's engine takes it, with control characters made harmless.
@@ -156,11 +152,7 @@ fn render(candidates: &[Candidate], directive: u8) -> String {
     let mut text = String::new();
     for Candidate { value, about } in candidates {
         let about = about.lines().next().unwrap_or_default();
-        let _ = if about.is_empty() {
-            writeln!(text, "{value}")
-        } else {
-            writeln!(text, "{value}\t{about}")
-        };
+        let _ = if about.is_empty() { writeln!(text, "{value}") } else { writeln!(text, "{value}\t{about}") };
     }
     let _ = writeln!(text, ":{directive}");
     text

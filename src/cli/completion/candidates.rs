@@ -18,10 +18,7 @@ pub struct Candidate {
 
 impl Candidate {
     pub fn new(value: impl Into<String>, about: impl Into<String>) -> Candidate {
-        Candidate {
-            value: value.into(),
-            about: about.into(),
-        }
+        Candidate { value: value.into(), about: about.into() }
     }
 }
 
@@ -70,10 +67,7 @@ pub fn formats() -> Vec<Candidate> {
         ("jsonpath-file=", "a template in a file"),
         ("jsonpath-as-json=", "the results of a template, as JSON"),
         ("custom-columns=", "HEADING:PATH,…"),
-        (
-            "custom-columns-file=",
-            "column headings and paths, in a file",
-        ),
+        ("custom-columns-file=", "column headings and paths, in a file"),
     ]
     .map(|(value, about)| Candidate::new(value, about))
     .to_vec()
@@ -82,9 +76,7 @@ pub fn formats() -> Vec<Candidate> {
 /// The custom resources, with their progress.
 pub fn skyhooks(cluster: &Cluster) -> Vec<Candidate> {
     let skyhooks = cluster.skyhooks.items().iter();
-    skyhooks
-        .map(|s| Candidate::new(s.name(), progress(s)))
-        .collect()
+    skyhooks.map(|s| Candidate::new(s.name(), progress(s))).collect()
 }
 
 /// `3/5 nodes complete, paused`
@@ -116,24 +108,16 @@ fn words_of(status: &Status) -> String {
 /// The nodes, described by their problems.
 pub fn nodes(cluster: &Cluster) -> Vec<Candidate> {
     let nodes = cluster.nodes.items().iter();
-    nodes
-        .map(|n| Candidate::new(&n.name, condition(cluster, n)))
-        .collect()
+    nodes.map(|n| Candidate::new(&n.name, condition(cluster, n))).collect()
 }
 
 /// Names, described by their `kubectl get` status if it is not the usual one.
 pub fn names(names: &[Named], usual: &str) -> Vec<Candidate> {
     let about = |status: &str| {
-        if status == usual {
-            String::new()
-        } else {
-            status.replace(',', ", ")
-        }
+        if status == usual { String::new() } else { status.replace(',', ", ") }
     };
     let names = names.iter();
-    names
-        .map(|n| Candidate::new(&n.name, about(&n.status)))
-        .collect()
+    names.map(|n| Candidate::new(&n.name, about(&n.status))).collect()
 }
 
 /// `gpu-tune erroring, cordoned`
@@ -167,19 +151,11 @@ pub fn packages(cluster: &Cluster, skyhook: Option<&str>) -> Vec<Candidate> {
 
 /// The versions of a package in the spec.
 pub fn versions(cluster: &Cluster, skyhook: Option<&str>, package: Option<&str>) -> Vec<Candidate> {
-    let of_package =
-        all_packages(cluster, skyhook).filter(|(name, _)| package.is_none_or(|p| p == *name));
-    plain(
-        of_package
-            .map(|(_, version)| version)
-            .collect::<BTreeSet<_>>(),
-    )
+    let of_package = all_packages(cluster, skyhook).filter(|(name, _)| package.is_none_or(|p| p == *name));
+    plain(of_package.map(|(_, version)| version).collect::<BTreeSet<_>>())
 }
 
-fn all_packages<'a>(
-    cluster: &'a Cluster,
-    skyhook: Option<&str>,
-) -> impl Iterator<Item = (&'a str, &'a str)> {
+fn all_packages<'a>(cluster: &'a Cluster, skyhook: Option<&str>) -> impl Iterator<Item = (&'a str, &'a str)> {
     let skyhooks = cluster.skyhooks.items().iter();
     skyhooks
         .filter(move |s| skyhook.is_none_or(|name| name == s.name()))

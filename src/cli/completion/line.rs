@@ -22,11 +22,7 @@ pub struct Typed {
 impl Typed {
     /// Reads an unfinished line; what does not parse is ignored.
     pub fn read(program: Program, words: &[OsString]) -> Typed {
-        let tree = program
-            .tree()
-            .ignore_errors(true)
-            .disable_help_flag(true)
-            .disable_version_flag(true);
+        let tree = program.tree().ignore_errors(true).disable_help_flag(true).disable_version_flag(true);
         let name = OsString::from("kubectl-skyhook");
         let line = std::iter::once(name).chain(words.iter().cloned());
         let Ok(matches) = tree.try_get_matches_from(line) else {
@@ -87,37 +83,17 @@ mod tests {
             let typed = read(line);
             let connection = &typed.global.connection;
             assert_eq!(connection.context.as_deref(), Some("c"), "{line}");
-            assert_eq!(
-                typed.global.reading.from,
-                ["a", "b"].map(std::path::PathBuf::from),
-                "{line}"
-            );
+            assert_eq!(typed.global.reading.from, ["a", "b"].map(std::path::PathBuf::from), "{line}");
         }
     }
 
     #[test]
     fn custom_resource_and_package_are_found_wherever_they_stand() {
         for (line, skyhook, package) in [
-            (
-                "uninstall gpu-tune driver",
-                Some("gpu-tune"),
-                Some("driver"),
-            ),
-            (
-                "package rerun driver --skyhook gpu-tune",
-                Some("gpu-tune"),
-                Some("driver"),
-            ),
-            (
-                "package rerun --nodewright gpu-tune",
-                Some("gpu-tune"),
-                None,
-            ),
-            (
-                "reset gpu-tune --package driver",
-                Some("gpu-tune"),
-                Some("driver"),
-            ),
+            ("uninstall gpu-tune driver", Some("gpu-tune"), Some("driver")),
+            ("package rerun driver --skyhook gpu-tune", Some("gpu-tune"), Some("driver")),
+            ("package rerun --nodewright gpu-tune", Some("gpu-tune"), None),
+            ("reset gpu-tune --package driver", Some("gpu-tune"), Some("driver")),
             ("reset --package", None, None),
         ] {
             let typed = read(line);

@@ -45,12 +45,7 @@ pub struct Directive {
 
 impl Lookup {
     pub fn new(program: Program, typed: Typed) -> Lookup {
-        Lookup {
-            program,
-            typed,
-            begun: Instant::now(),
-            outcome: Mutex::default(),
-        }
+        Lookup { program, typed, begun: Instant::now(), outcome: Mutex::default() }
     }
 
     pub fn outcome(&self) -> Directive {
@@ -71,9 +66,9 @@ impl Lookup {
         match wanted {
             CandidateKind::Skyhook => self.read(Source::Skyhooks, candidates::skyhooks),
             CandidateKind::Node => self.nodes(),
-            CandidateKind::Package => self.read(Source::Skyhooks, |cluster| {
-                candidates::packages(cluster, skyhook)
-            }),
+            CandidateKind::Package => {
+                self.read(Source::Skyhooks, |cluster| candidates::packages(cluster, skyhook))
+            }
             CandidateKind::Version => self.read(Source::Skyhooks, |cluster| {
                 candidates::versions(cluster, skyhook, self.typed.package.as_deref())
             }),
@@ -125,11 +120,7 @@ impl Lookup {
         candidates::plain(ids.unwrap_or_default())
     }
 
-    fn read(
-        &self,
-        source: Source,
-        candidates: impl FnOnce(&Cluster) -> Vec<Candidate>,
-    ) -> Vec<Candidate> {
+    fn read(&self, source: Source, candidates: impl FnOnce(&Cluster) -> Vec<Candidate>) -> Vec<Candidate> {
         let cluster = self.ask(async move |ctx| ctx.load(&[source]).await);
         let readable = |c: &Cluster| matches!(c.source(source), Read::Ok(_));
         match cluster.filter(readable) {
@@ -153,9 +144,7 @@ impl Lookup {
         *timeout = Some(timeout.unwrap_or(REQUEST).min(REQUEST));
         let (sender, receiver) = mpsc::channel();
         thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build();
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             if let Ok(runtime) = runtime {
                 let mut ctx = Ctx::silent(global, "completion");
                 // The receiver is dropped after the timeout.

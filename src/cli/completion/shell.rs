@@ -35,8 +35,7 @@ pub fn run(program: Program, shell: &str, line: Vec<OsString>) -> Exit {
     };
     let lookup = Arc::new(Lookup::new(program, Typed::read(program, before)));
     // These scripts cannot ask the shell for files, so the engine lists them.
-    let ours =
-        |wanted: &CandidateKind| !matches!(wanted, CandidateKind::File | CandidateKind::Directory);
+    let ours = |wanted: &CandidateKind| !matches!(wanted, CandidateKind::File | CandidateKind::Directory);
     let mut tree = with_completers(program.tree(), &lookup, ours);
     if !current.starts_with('-') {
         // Only a tree that is built has all its flags.
@@ -45,10 +44,7 @@ pub fn run(program: Program, shell: &str, line: Vec<OsString>) -> Exit {
     }
     let here = std::env::current_dir().ok();
     let mut bytes = Vec::new();
-    if shell
-        .write_complete(&mut tree, line, here.as_deref(), &mut bytes)
-        .is_ok()
-    {
+    if shell.write_complete(&mut tree, line, here.as_deref(), &mut bytes).is_ok() {
         let text = String::from_utf8_lossy(&bytes);
         // Ignore write errors: they cannot be reported.
         let _ = Ctx::silent(Global::default(), "completion").print(&text);
@@ -58,12 +54,6 @@ pub fn run(program: Program, shell: &str, line: Vec<OsString>) -> Exit {
 
 /// The tree with its flags hidden: they are offered only where there is nothing else.
 fn with_flags_hidden(tree: clap::Command) -> clap::Command {
-    tree.mut_args(|arg| {
-        if arg.is_positional() {
-            arg
-        } else {
-            arg.hide(true)
-        }
-    })
-    .mut_subcommands(with_flags_hidden)
+    tree.mut_args(|arg| if arg.is_positional() { arg } else { arg.hide(true) })
+        .mut_subcommands(with_flags_hidden)
 }

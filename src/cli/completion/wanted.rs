@@ -96,9 +96,7 @@ mod tests {
 
     #[test]
     fn value_names_that_list_words_complete_to_these_words() {
-        let dry_run = Arg::new("dry_run")
-            .long("dry-run")
-            .value_name("client|server");
+        let dry_run = Arg::new("dry_run").long("dry-run").value_name("client|server");
         let expected = CandidateKind::Word(vec!["client".into(), "server".into()]);
         assert_eq!(CandidateKind::of(&dry_run), Some(expected));
         let other = Arg::new("other").value_name("CODE|NAME");
@@ -142,8 +140,7 @@ mod tests {
         fn walk(command: &clap::Command, found: &mut Vec<String>) {
             for arg in command.get_arguments() {
                 let takes = arg.get_action().takes_values();
-                if takes && arg.get_possible_values().is_empty() && CandidateKind::of(arg).is_none()
-                {
+                if takes && arg.get_possible_values().is_empty() && CandidateKind::of(arg).is_none() {
                     found.push(match arg.get_long() {
                         Some(long) => format!("--{long}"),
                         None => arg.get_id().to_string(),
@@ -156,10 +153,7 @@ mod tests {
         walk(&crate::program::Program::SKYHOOK.tree(), &mut found);
         found.sort();
         found.dedup();
-        let surprises: Vec<_> = found
-            .iter()
-            .filter(|f| !free.contains(&f.as_str()))
-            .collect();
+        let surprises: Vec<_> = found.iter().filter(|f| !free.contains(&f.as_str())).collect();
         assert_eq!(surprises, Vec::<&String>::new());
     }
 }

@@ -25,20 +25,12 @@ pub fn write(
     logs: &BTreeMap<String, Packed>,
 ) -> Result<u64> {
     let text = serde_json::to_string_pretty(index).expect("an index is plain data") + "\n";
-    let mut tar = Tar {
-        out,
-        at: index.taken_at,
-        size: 0,
-    };
+    let mut tar = Tar { out, at: index.taken_at, size: 0 };
     tar.file(index::FILE, &[&Packed::of(text.as_bytes())])?;
     for (file, reel) in reels {
         let (api, kind) = (&reel.api_version, &reel.kind);
         let head = format!("{{\"apiVersion\":\"{api}\",\"kind\":\"{kind}\",\"items\":[\n");
-        let (head, comma, tail) = (
-            Packed::of(head.as_bytes()),
-            Packed::of(b",\n"),
-            Packed::of(b"\n]}\n"),
-        );
+        let (head, comma, tail) = (Packed::of(head.as_bytes()), Packed::of(b",\n"), Packed::of(b"\n]}\n"));
         let mut parts = vec![&head];
         for (at, part) in reel.parts.iter().enumerate() {
             if at > 0 {

@@ -126,17 +126,12 @@ impl Source {
 
     /// The result of the original read.
     pub fn read(&self) -> Read<()> {
-        let why = || Unread {
-            status: self.status,
-            message: self.message.clone().unwrap_or_default(),
-        };
+        let why = || Unread { status: self.status, message: self.message.clone().unwrap_or_default() };
         match self.outcome {
             ReadOutcome::Read => Read::Ok(()),
             ReadOutcome::Incomplete => Read::Incomplete((), why()),
             ReadOutcome::NotRequested => Read::NotRequested,
-            ReadOutcome::Refused | ReadOutcome::Failed | ReadOutcome::LeftOut => {
-                Read::Unreadable(why())
-            }
+            ReadOutcome::Refused | ReadOutcome::Failed | ReadOutcome::LeftOut => Read::Unreadable(why()),
         }
     }
 

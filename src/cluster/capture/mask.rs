@@ -10,12 +10,8 @@ use crate::api::ApiFlavor;
 use crate::redact::placeholder::{Placeholders, names_a_secret};
 
 /// Settings of the operator that rules go by.
-const SETTINGS: [&str; 4] = [
-    "RUNTIME_REQUIRED_TAINT",
-    "LEGACY_CLEANUP_DELAY",
-    "AGENT_LOG_ROOT",
-    "SKYHOOK_DIR",
-];
+const SETTINGS: [&str; 4] =
+    ["RUNTIME_REQUIRED_TAINT", "LEGACY_CLEANUP_DELAY", "AGENT_LOG_ROOT", "SKYHOOK_DIR"];
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// How many values are remembered, to be taken out of logs.
 const REMEMBERED: usize = 2_000;
@@ -61,10 +57,7 @@ impl Masks {
         }
         if ApiFlavor::ALL.iter().any(|g| g.kind() == kind) {
             let packages = object.pointer_mut("/spec/packages");
-            let packages = packages
-                .and_then(Value::as_object_mut)
-                .into_iter()
-                .flatten();
+            let packages = packages.and_then(Value::as_object_mut).into_iter().flatten();
             for (_, package) in packages {
                 self.values(package.get_mut("configMap"), own);
             }
@@ -89,11 +82,7 @@ impl Masks {
         for (_, value) in map.into_iter().flatten() {
             if let Value::String(text) = value {
                 let lines = text.lines().map(str::trim);
-                own.extend(
-                    lines
-                        .filter(|l| l.len() >= SHORTEST_LINE)
-                        .map(str::to_owned),
-                );
+                own.extend(lines.filter(|l| l.len() >= SHORTEST_LINE).map(str::to_owned));
                 *text = self.placeholders.of(text);
             }
         }
@@ -118,9 +107,7 @@ impl Masks {
     }
 
     fn variable(&self, variable: &mut Value, own: &mut BTreeSet<String>) {
-        let is_setting = variable["name"]
-            .as_str()
-            .is_some_and(|n| SETTINGS.contains(&n));
+        let is_setting = variable["name"].as_str().is_some_and(|n| SETTINGS.contains(&n));
         if let Some(Value::String(text)) = variable.get_mut("value").filter(|_| !is_setting) {
             own.insert(text.clone());
             *text = self.placeholders.of(text);
@@ -184,10 +171,7 @@ mod tests {
     #[test]
     fn values_go_and_names_stay() {
         for (kind, object) in [
-            (
-                "ConfigMap",
-                json!({"data": {"file.conf": "canary"}, "metadata": {"name": "kept"}}),
-            ),
+            ("ConfigMap", json!({"data": {"file.conf": "canary"}, "metadata": {"name": "kept"}})),
             (
                 "Skyhook",
                 json!({"metadata": {"name": "kept"}, "spec": {"packages": {"kept": {
@@ -201,14 +185,8 @@ mod tests {
                     {"name": "kept", "env": [{"name": "A", "value": "canary"}]}
                 ]}}).to_string()}}}),
             ),
-            (
-                "Pod",
-                json!({"metadata": {"name": "kept", "annotations": {LAST_APPLIED: "canary"}}}),
-            ),
-            (
-                "Pod",
-                json!({"spec": {"args": ["kept", "--api-token", "canary"], "token": "canary"}}),
-            ),
+            ("Pod", json!({"metadata": {"name": "kept", "annotations": {LAST_APPLIED: "canary"}}})),
+            ("Pod", json!({"spec": {"args": ["kept", "--api-token", "canary"], "token": "canary"}})),
             (
                 "Job",
                 json!({
@@ -216,14 +194,8 @@ mod tests {
                     "spec": {"env": [{"name": "A", "value": "canary-canary"}]},
                 }),
             ),
-            (
-                "Pod",
-                json!({"status": {"kept": {"terminated": {"message": "secret: canary"}}}}),
-            ),
-            (
-                "Event",
-                json!({"kept": "Authorization: Bearer canary-canary"}),
-            ),
+            ("Pod", json!({"status": {"kept": {"terminated": {"message": "secret: canary"}}}})),
+            ("Event", json!({"kept": "Authorization: Bearer canary-canary"})),
         ] {
             let text = masked(kind, object);
             assert!(!text.contains("canary"), "{text}");

@@ -52,44 +52,20 @@ impl ClusterBuilder {
             (new.plural(), vec![new.resource()], nodewrights),
             ("skyhook-policies", vec![policies(old)], old_policies),
             ("nodewright-policies", vec![policies(new)], new_policies),
-            (
-                "operators",
-                plain("deployments.apps"),
-                &mut self.deployments,
-            ),
+            ("operators", plain("deployments.apps"), &mut self.deployments),
             ("operator-pods", plain("pods"), &mut self.operator_pods),
-            (
-                "leases",
-                plain("leases.coordination.k8s.io"),
-                &mut self.installation.leases,
-            ),
-            (
-                "namespaces",
-                plain("namespaces"),
-                &mut self.installation.namespaces,
-            ),
+            ("leases", plain("leases.coordination.k8s.io"), &mut self.installation.leases),
+            ("namespaces", plain("namespaces"), &mut self.installation.namespaces),
             ("nodes", plain("nodes"), &mut self.nodes),
             ("package-pods", plain("pods"), &mut self.pods),
             (WORKLOADS, plain("pods"), &mut self.workloads),
             ("jobs", plain("jobs.batch"), &mut self.jobs),
             ("webhooks", webhooks.to_vec(), &mut admission.webhooks),
             ("services", plain("services"), &mut admission.services),
-            (
-                "endpoint-slices",
-                plain("endpointslices.discovery.k8s.io"),
-                &mut admission.endpoints,
-            ),
-            (
-                "disruption-budgets",
-                plain("poddisruptionbudgets.policy"),
-                &mut self.disruption_budgets,
-            ),
+            ("endpoint-slices", plain("endpointslices.discovery.k8s.io"), &mut admission.endpoints),
+            ("disruption-budgets", plain("poddisruptionbudgets.policy"), &mut self.disruption_budgets),
             ("config-maps", plain("configmaps"), &mut self.config_maps),
-            (
-                "node-metadata",
-                plain("configmaps"),
-                &mut self.node_metadata,
-            ),
+            ("node-metadata", plain("configmaps"), &mut self.node_metadata),
             ("events", plain("events"), &mut self.events),
         ]
     }
@@ -130,10 +106,7 @@ mod tests {
 
     #[test]
     fn every_source_is_in_a_capture() {
-        let mut builder = ClusterBuilder {
-            served: ApiFlavor::ALL.to_vec(),
-            ..ClusterBuilder::default()
-        };
+        let mut builder = ClusterBuilder { served: ApiFlavor::ALL.to_vec(), ..ClusterBuilder::default() };
         let none = Read::Ok(0);
         let pieces = builder.pieces().into_iter().map(|(name, ..)| name);
         let empty: Vec<Source> = pieces.map(|name| Source::of(name, &none)).collect();

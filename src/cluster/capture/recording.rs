@@ -89,20 +89,13 @@ impl Packed {
     pub fn of(bytes: &[u8]) -> Packed {
         let mut packer = GzEncoder::new(Vec::new(), Compression::fast());
         let packed = packer.write_all(bytes).and_then(|()| packer.finish());
-        Packed {
-            bytes: packed.expect("memory takes it"),
-            unpacked: bytes.len() as u64,
-        }
+        Packed { bytes: packed.expect("memory takes it"), unpacked: bytes.len() as u64 }
     }
 }
 
 impl Tape {
     pub fn new(limits: CaptureLimits) -> Tape {
-        Tape {
-            masks: Masks::default(),
-            limits,
-            state: Mutex::default(),
-        }
+        Tape { masks: Masks::default(), limits, state: Mutex::default() }
     }
 
     pub fn limits(&self) -> CaptureLimits {
@@ -231,9 +224,7 @@ impl Segment<'_> {
             _ => ",\n".to_owned(),
         };
         text += &object.to_string();
-        self.packer
-            .write_all(text.as_bytes())
-            .expect("memory takes it");
+        self.packer.write_all(text.as_bytes()).expect("memory takes it");
         self.unpacked += text.len() as u64;
         self.count();
     }
@@ -256,10 +247,7 @@ impl Segment<'_> {
 
     /// The list was read to its end.
     pub fn keep(mut self) {
-        let packer = std::mem::replace(
-            &mut self.packer,
-            GzEncoder::new(Vec::new(), Compression::none()),
-        );
+        let packer = std::mem::replace(&mut self.packer, GzEncoder::new(Vec::new(), Compression::none()));
         let bytes = packer.finish().expect("memory takes it");
         let mut state = self.tape.state();
         if state.left_out.contains(&self.file) {
@@ -296,20 +284,14 @@ mod tests {
     use super::*;
 
     fn tape(size: u64) -> Tape {
-        Tape::new(CaptureLimits {
-            size,
-            nodes: Some(1),
-        })
+        Tape::new(CaptureLimits { size, nodes: Some(1) })
     }
 
     fn add(tape: &Tape, file: &str, items: usize) {
         let mut segment = tape.begin(file);
         segment.is_of("v1", "NodeList");
         for n in 0..items {
-            segment.add(
-                Keep::Whole,
-                json!({"metadata": {"name": tape.masks.words(&format!("token={n}"))}}),
-            );
+            segment.add(Keep::Whole, json!({"metadata": {"name": tape.masks.words(&format!("token={n}"))}}));
         }
         segment.keep();
     }
@@ -321,16 +303,10 @@ mod tests {
         add(&tape, "nodes", 40);
         assert_eq!(tape.left_out().len(), 0);
         add(&tape, "pods", 200);
-        assert_eq!(
-            tape.left_out(),
-            ["events", "pods"].map(str::to_owned).into()
-        );
+        assert_eq!(tape.left_out(), ["events", "pods"].map(str::to_owned).into());
         assert!(tape.keep_log("a.log", "short"));
         let (reels, logs) = tape.into_reels();
-        assert_eq!(
-            reels.iter().map(|(file, _)| file).collect::<Vec<_>>(),
-            ["nodes"]
-        );
+        assert_eq!(reels.iter().map(|(file, _)| file).collect::<Vec<_>>(), ["nodes"]);
         assert_eq!(logs.len(), 1);
         let mut text = String::new();
         let mut unpacked = flate2::read::MultiGzDecoder::new(&*reels[0].1.parts[0].bytes);
@@ -352,10 +328,7 @@ mod tests {
     #[test]
     fn nodes_that_are_not_notable_are_sampled() {
         let tape = tape(1);
-        assert_eq!(
-            [false, true].map(|notable| tape.node(notable)),
-            [Keep::Whole; 2]
-        );
+        assert_eq!([false, true].map(|notable| tape.node(notable)), [Keep::Whole; 2]);
         assert_eq!(tape.whole_nodes(), None);
         let kept = [false, true].map(|notable| tape.node(notable));
         assert_eq!(kept, [Keep::Slim, Keep::Whole]);

@@ -7,29 +7,17 @@ use crate::api::keys::NodeKey;
 /// Removes the parts of a node that no rule reads, which is most of it: images, volumes, and foreign annotations.
 pub fn slim(node: &mut Value) {
     if let Some(status) = node.get_mut("status").and_then(Value::as_object_mut) {
-        for field in [
-            "images",
-            "volumesAttached",
-            "volumesInUse",
-            "config",
-            "features",
-        ] {
+        for field in ["images", "volumesAttached", "volumesInUse", "config", "features"] {
             status.shift_remove(field);
         }
     }
     let Some(metadata) = node.get_mut("metadata") else {
         return;
     };
-    if let Some(annotations) = metadata
-        .get_mut("annotations")
-        .and_then(Value::as_object_mut)
-    {
+    if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
         annotations.retain(|key, _| NodeKey::is_ours(key));
     }
-    if let Some(managers) = metadata
-        .get_mut("managedFields")
-        .and_then(Value::as_array_mut)
-    {
+    if let Some(managers) = metadata.get_mut("managedFields").and_then(Value::as_array_mut) {
         let annotates = |manager: &Value| {
             let fields = &manager["fieldsV1"]["f:metadata"]["f:annotations"];
             let mut fields = fields.as_object().into_iter().flatten();

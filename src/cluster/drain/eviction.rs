@@ -32,10 +32,7 @@ impl Webhook {
             };
             is(&rule.api_groups, &["", "*"])
                 && is(&rule.operations, &["CREATE", "*"])
-                && is(
-                    &rule.resources,
-                    &["pods/eviction", "pods/*", "*/eviction", "*/*"],
-                )
+                && is(&rule.resources, &["pods/eviction", "pods/*", "*/eviction", "*/*"])
         };
         self.rules.iter().any(evictions)
     }

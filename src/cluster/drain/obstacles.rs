@@ -56,9 +56,7 @@ impl<'a> ObstacleReader<'a> {
         let cluster = self.cluster;
         let on = cluster.on_node(drain.node, drain.skyhook.name());
         let mut obstacles = Obstacles {
-            noted: on.map_or_else(Vec::new, |on| {
-                cluster.refusals_in_force(drain.skyhook, drain.node, on)
-            }),
+            noted: on.map_or_else(Vec::new, |on| cluster.refusals_in_force(drain.skyhook, drain.node, on)),
             ..Obstacles::default()
         };
         let evicts = drain.skyhook.spec.drain_config.disable_eviction != Some(true);
@@ -100,9 +98,7 @@ impl<'a> ObstacleReader<'a> {
     fn refused_silently(&self, pod: &Pod, began: Option<Timestamp>, noted: &[Refusal]) -> bool {
         let before = pod.metadata.creation_timestamp.zip(began);
         let noted = noted.iter().any(|refusal| refusal.pod() == pod.path());
-        before.is_some_and(|(created, began)| created < began)
-            && !noted
-            && self.older(began, EVICTED_WITHIN)
+        before.is_some_and(|(created, began)| created < began) && !noted && self.older(began, EVICTED_WITHIN)
     }
 
     fn older(&self, at: Option<Timestamp>, than: SignedDuration) -> bool {

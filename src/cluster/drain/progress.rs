@@ -38,13 +38,10 @@ impl Cluster {
         if !begun || on.drain_timed_out() || !skyhook.runs() {
             return None;
         }
-        let mut interrupts = skyhook
-            .packages()
-            .filter(|(name, package)| skyhook.pending_interrupt(name, package).is_some());
+        let mut interrupts =
+            skyhook.packages().filter(|(name, package)| skyhook.pending_interrupt(name, package).is_some());
         let due = interrupts.any(|(name, _)| self.needs_drain(skyhook, node, name));
-        let runs = package_runs
-            .on(skyhook.name(), &node.name)
-            .any(|run| run.alive());
+        let runs = package_runs.on(skyhook.name(), &node.name).any(|run| run.alive());
         if !due || runs {
             return None;
         }
@@ -58,12 +55,8 @@ impl Cluster {
             return None;
         }
         let blocked = |pod: &&Pod| self.eviction_block(pod).is_some();
-        let refused = !self.refusals_in_force(skyhook, node, on).is_empty()
-            || pods.iter().flatten().any(blocked);
-        Some(DrainProgress {
-            since: on.draining_since(),
-            pods,
-            refused,
-        })
+        let refused =
+            !self.refusals_in_force(skyhook, node, on).is_empty() || pods.iter().flatten().any(blocked);
+        Some(DrainProgress { since: on.draining_since(), pods, refused })
     }
 }

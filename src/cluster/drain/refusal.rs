@@ -58,23 +58,14 @@ impl NodeRecord {
         let Some(text) = &self.drain_blocked else {
             return Vec::new();
         };
-        serde_json::from_str(text).unwrap_or_else(|_| {
-            vec![Refusal {
-                detail: text.clone(),
-                ..Refusal::default()
-            }]
-        })
+        serde_json::from_str(text)
+            .unwrap_or_else(|_| vec![Refusal { detail: text.clone(), ..Refusal::default() }])
     }
 }
 
 impl Cluster {
     /// The recorded refusals that may still hold: the operator updates them only at its next attempt.
-    pub fn refusals_in_force(
-        &self,
-        skyhook: &Skyhook,
-        node: &Node,
-        on: &NodeRecord,
-    ) -> Vec<Refusal> {
+    pub fn refusals_in_force(&self, skyhook: &Skyhook, node: &Node, on: &NodeRecord) -> Vec<Refusal> {
         let mut refusals = on.refusals();
         refusals.retain(|r| self.still_refused(skyhook, node, r).unwrap_or(true));
         refusals

@@ -39,9 +39,8 @@ impl<'a> Body<'a> {
         let mut object: NodeObject = serde_json::from_slice(text).ok()?;
         let (kind, version) = list.unwrap_or_default();
         let is = |own: &Option<String>, or: &str, word| own.as_deref().unwrap_or(or) == word;
-        let known = is(&object.kind, kind, "Node")
-            && is(&object.api_version, version, "v1")
-            && object.is_named();
+        let known =
+            is(&object.kind, kind, "Node") && is(&object.api_version, version, "v1") && object.is_named();
         known.then(|| {
             let (kind, api_version) = (object.kind.take(), object.api_version.take());
             let newest = object.newest();
@@ -66,11 +65,7 @@ impl<'a> Body<'a> {
     ///
     /// It is no JSON.
     pub fn read(text: &'a [u8]) -> serde_json::Result<Body<'a>> {
-        Ok(Body {
-            summary: serde_json::from_slice(text)?,
-            lacks: None,
-            form: Form::Text(text),
-        })
+        Ok(Body { summary: serde_json::from_slice(text)?, lacks: None, form: Form::Text(text) })
     }
 
     /// Decodes the object.

@@ -20,14 +20,11 @@ pub fn finish(
     builder.kept_logs = Some(KeptLogs::new(index.logs.clone(), logs));
     builder.clock = Clock::Capture;
     builder.taken_at = index.taken_at;
-    builder.served = ApiFlavor::ALL
-        .into_iter()
-        .filter(|g| index.served.iter().any(|group| group == g.group()))
-        .collect();
+    builder.served =
+        ApiFlavor::ALL.into_iter().filter(|g| index.served.iter().any(|group| group == g.group())).collect();
     // The others are in it for people to read.
     let webhooks = std::mem::take(&mut builder.admission.webhooks);
-    builder.admission.webhooks =
-        webhooks.selected(|found| found.concerns_us() || found.sees_evictions());
+    builder.admission.webhooks = webhooks.selected(|found| found.concerns_us() || found.sees_evictions());
     let Some(active_api) = builder.active_api() else {
         let mut cluster = builder.of_leftovers();
         cluster.from_files = true;
@@ -37,11 +34,7 @@ pub fn finish(
     };
     let mut cluster = builder.assemble(active_api);
     cluster.holders.clone_from(&index.holders);
-    let waiting: HashSet<String> = cluster
-        .waiting_for_drain()
-        .into_iter()
-        .map(str::to_owned)
-        .collect();
+    let waiting: HashSet<String> = cluster.waiting_for_drain().into_iter().map(str::to_owned).collect();
     if let Some(pods) = cluster.workloads.held_mut() {
         // The operator's own pods are in it, wherever they are.
         pods.retain(|pod: &Pod| waiting.contains(&pod.spec.node_name));

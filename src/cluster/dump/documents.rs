@@ -28,11 +28,7 @@ pub fn look(head: &[u8]) -> Result<(), String> {
     // Comments may come first, and then an end is in sight.
     let keyed = text.contains([':', '{', '[']) || text.starts_with('#');
     let blank = |c: char| c.is_whitespace() || c == '\0';
-    if text.trim_matches(blank).is_empty() || keyed {
-        Ok(())
-    } else {
-        Err(TEXT.to_owned())
-    }
+    if text.trim_matches(blank).is_empty() || keyed { Ok(()) } else { Err(TEXT.to_owned()) }
 }
 
 /// Whether a text begins with an action of a Go template. No JSON begins so.
@@ -42,8 +38,7 @@ pub fn begins_template(head: &[u8]) -> bool {
 
 /// Whether a text contains Go template actions. Objects such as ConfigMaps may contain some as well.
 pub fn has_actions(text: &str) -> bool {
-    text.split_once("{{")
-        .is_some_and(|(_, rest)| rest.contains("}}"))
+    text.split_once("{{").is_some_and(|(_, rest)| rest.contains("}}"))
 }
 
 /// Whether the name or kind of an object is a template action. An unquoted action is a mapping in YAML.
@@ -71,13 +66,7 @@ pub fn parse(text: &str) -> Result<Vec<Value>, String> {
         return serde_json::Deserializer::from_str(text)
             .into_iter()
             .collect::<Result<_, _>>()
-            .map_err(|e| {
-                if e.is_eof() {
-                    format!("cut off: {e}")
-                } else {
-                    e.to_string()
-                }
-            });
+            .map_err(|e| if e.is_eof() { format!("cut off: {e}") } else { e.to_string() });
     }
     // A capture of 15,000 nodes has tens of millions of YAML nodes, each of a byte at least; what aliases repeat counts
     // again, and may not make more of a text than there is.
@@ -91,8 +80,8 @@ pub fn parse(text: &str) -> Result<Vec<Value>, String> {
         },
         with_snippet: false,
     };
-    let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options)
-        .map_err(|e| first_line(&e.to_string()))?;
+    let documents: Vec<Value> =
+        serde_saphyr::from_multiple_with_options(text, options).map_err(|e| first_line(&e.to_string()))?;
     // Any words at all are a YAML string.
     match documents.iter().find(|d| !d.is_object()) {
         Some(_) => Err(TEXT.to_owned()),
@@ -110,17 +99,9 @@ mod tests {
 
     #[test]
     fn json_and_yaml_in_a_row() {
-        for text in [
-            "{\"a\":1}\n{\"a\":2}\n",
-            "a: 1\n---\na: 2\n",
-            "---\na: 1\n---\n---\na: 2\n",
-        ] {
+        for text in ["{\"a\":1}\n{\"a\":2}\n", "a: 1\n---\na: 2\n", "---\na: 1\n---\n---\na: 2\n"] {
             let documents = parse(text).expect(text);
-            assert_eq!(
-                documents,
-                [serde_json::json!({"a": 1}), serde_json::json!({"a": 2})],
-                "{text}"
-            );
+            assert_eq!(documents, [serde_json::json!({"a": 1}), serde_json::json!({"a": 2})], "{text}");
         }
         assert_eq!(parse(" \n"), Ok(vec![]));
     }
@@ -140,17 +121,11 @@ mod tests {
 
     #[test]
     fn what_is_neither_says_where() {
-        assert_eq!(
-            parse("{\"a\": [1,"),
-            Err("cut off: EOF while parsing a value at line 1 column 9".into())
-        );
+        assert_eq!(parse("{\"a\": [1,"), Err("cut off: EOF while parsing a value at line 1 column 9".into()));
         assert_eq!(
             parse("error: no server\n").map_err(|_| ()),
             Ok(vec![serde_json::json!({"error": "no server"})])
         );
-        assert_eq!(
-            parse("no server\n"),
-            Err("it is plain text, not Kubernetes objects".into())
-        );
+        assert_eq!(parse("no server\n"), Err("it is plain text, not Kubernetes objects".into()));
     }
 }

@@ -28,12 +28,7 @@ pub fn read(
     stream: impl Read,
     loader: &mut ManifestLoader,
 ) -> Result<(), DumpError> {
-    let mut reading = JsonReader {
-        label,
-        stem,
-        pieces: Pieces::new(stream),
-        loader,
-    };
+    let mut reading = JsonReader { label, stem, pieces: Pieces::new(stream), loader };
     while let Some(byte) = reading.next_byte("\u{feff}".as_bytes())? {
         match byte {
             b'{' => reading.document()?,
@@ -88,13 +83,8 @@ impl<R: Read> JsonReader<'_, R> {
 
     /// An object, which may be a list.
     fn document(&mut self) -> Result<(), DumpError> {
-        let mut items = ListItems {
-            label: self.label,
-            loader: self.loader,
-            list: None,
-            count: None,
-            late: Vec::new(),
-        };
+        let mut items =
+            ListItems { label: self.label, loader: self.loader, list: None, count: None, late: Vec::new() };
         let taken = self.pieces.object(&mut items);
         let (count, late) = (items.count, items.late);
         let text = taken.map_err(|stop| stopped(self.label, stop))?;
@@ -111,14 +101,11 @@ impl<R: Read> JsonReader<'_, R> {
         let body = Body::read(text).map_err(|_| syntax(label, text, start))?;
         if body.summary.has_items {
             // A list without items, or of something else than items.
-            let value: Value =
-                serde_json::from_slice(text).map_err(|_| syntax(label, text, start))?;
+            let value: Value = serde_json::from_slice(text).map_err(|_| syntax(label, text, start))?;
             return self.loader.add(label, self.stem, value);
         }
         match (body.summary.kind.clone(), body.summary.api_version.clone()) {
-            (Some(kind), Some(version)) => self
-                .loader
-                .document(label, self.stem, &version, &kind, body),
+            (Some(kind), Some(version)) => self.loader.document(label, self.stem, &version, &kind, body),
             _ => Err(self.no_object(WITHOUT_VERSION)),
         }
     }
@@ -127,9 +114,8 @@ impl<R: Read> JsonReader<'_, R> {
     fn list(&mut self, text: &[u8], count: usize, late: Vec<Vec<u8>>) -> Result<(), DumpError> {
         let label = self.label;
         let start = TextPosition { line: 1, column: 0 };
-        let Summary {
-            kind, api_version, ..
-        } = serde_json::from_slice(text).map_err(|_| syntax(label, text, start))?;
+        let Summary { kind, api_version, .. } =
+            serde_json::from_slice(text).map_err(|_| syntax(label, text, start))?;
         let (Some(kind), Some(version)) = (kind, api_version) else {
             return Err(self.no_object(WITHOUT_VERSION));
         };
@@ -169,11 +155,7 @@ impl Items for ListItems<'_> {
         let head = [before, b"null}"].concat();
         let head: Summary = serde_json::from_slice(&head).unwrap_or_default();
         // Its kind names a list, or follows later.
-        if head
-            .kind
-            .as_ref()
-            .is_some_and(|kind| !kind.ends_with("List"))
-        {
+        if head.kind.as_ref().is_some_and(|kind| !kind.ends_with("List")) {
             return false;
         }
         self.list = head.kind.zip(head.api_version).and_then(|(kind, version)| {
@@ -208,8 +190,7 @@ fn begins_as_node(item: &[u8], list: Option<(&str, &str)>) -> bool {
     const FIRST: usize = 80;
     let mut head = item[..item.len().min(FIRST)].to_vec();
     head.retain(|b| !b.is_ascii_whitespace());
-    list.is_some_and(|(kind, _)| kind == "Node")
-        || memmem::find(&head, b"\"kind\":\"Node\"").is_some()
+    list.is_some_and(|(kind, _)| kind == "Node") || memmem::find(&head, b"\"kind\":\"Node\"").is_some()
 }
 
 fn stopped(label: &str, stop: Stop<DumpError>) -> DumpError {
@@ -260,10 +241,7 @@ mod tests {
 
     #[test]
     fn what_comes_piece_by_piece_is_what_comes_at_once() {
-        let (kind, version) = (
-            ApiFlavor::NodeWright.kind(),
-            ApiFlavor::NodeWright.api_version(),
-        );
+        let (kind, version) = (ApiFlavor::NodeWright.kind(), ApiFlavor::NodeWright.api_version());
         let bare = NODE.replace(r#""apiVersion": "v1", "kind": "Node","#, "");
         for text in [
             NODE.to_owned(),
@@ -282,9 +260,7 @@ mod tests {
             r#"[[{"kind": "Node"}]]"#.to_owned(),
             r#"{"items": [], "apiVersion": "v1", "kind": "NodeList"}"#.to_owned(),
             format!(r#"{{"kind": "{kind}List", "apiVersion": "{version}", "items": [{OWN}]}}"#),
-            format!(
-                r#"{{"items": [{OWN}, {{}}], "kind": "{kind}List", "apiVersion": "{version}"}}"#
-            ),
+            format!(r#"{{"items": [{OWN}, {{}}], "kind": "{kind}List", "apiVersion": "{version}"}}"#),
             r#"{"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "a"}}"#.to_owned(),
             INDEX.to_owned(),
             INDEX.replace("2026", "?"),

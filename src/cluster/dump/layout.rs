@@ -12,25 +12,12 @@ use crate::cluster::{ClusterBuilder, Deployment, Read};
 /// Namespaces of every cluster that users do not select one by one.
 const EVERYWHERE: [&str; 2] = ["kube-public", "kube-node-lease"];
 /// What `kubectl cluster-info dump` writes of a namespace.
-const DUMPED: [&str; 7] = [
-    "events",
-    "replication-controllers",
-    "services",
-    "daemonsets",
-    "deployments",
-    "replicasets",
-    "pods",
-];
+const DUMPED: [&str; 7] =
+    ["events", "replication-controllers", "services", "daemonsets", "deployments", "replicasets", "pods"];
 
 /// Directories of a must-gather with files that are no objects.
-const OF_OTHERS: [&str; 6] = [
-    "etcd_info",
-    "insights-data",
-    "monitoring",
-    "host_service_logs",
-    "network_logs",
-    "audit_logs",
-];
+const OF_OTHERS: [&str; 6] =
+    ["etcd_info", "insights-data", "monitoring", "host_service_logs", "network_logs", "audit_logs"];
 
 /// The log of a capture that a file of a tree is, as its index names it.
 pub fn log_of_capture(path: &Path) -> Option<String> {
@@ -105,25 +92,19 @@ impl Namespaces {
     /// Marks sources of namespaces missing from the tree as not requested. Returns whether the tree is organized by
     /// namespace.
     pub fn restrict(&self, parts: &mut ClusterBuilder) -> bool {
-        let dumped = self
-            .perhaps
-            .iter()
-            .filter(|(root, _)| self.roots.contains(root));
+        let dumped = self.perhaps.iter().filter(|(root, _)| self.roots.contains(root));
         let dumped = dumped.map(|(_, namespace)| namespace);
         let held: BTreeSet<&str> = self.held.iter().chain(dumped).map(String::as_str).collect();
         if held.is_empty() {
             return false;
         }
-        let complete =
-            !self.all.is_empty() && self.all.iter().all(|name| held.contains(name.as_str()));
+        let complete = !self.all.is_empty() && self.all.iter().all(|name| held.contains(name.as_str()));
         if complete || EVERYWHERE.iter().all(|name| held.contains(name)) {
             return true;
         }
         let operators = parts.deployments.items().iter();
-        let mut ours: BTreeSet<String> = operators
-            .filter(|d: &&Deployment| d.runs_operator())
-            .map(|d| d.namespace().to_owned())
-            .collect();
+        let mut ours: BTreeSet<String> =
+            operators.filter(|d: &&Deployment| d.runs_operator()).map(|d| d.namespace().to_owned()).collect();
         let pods = parts.pods.items().iter();
         ours.extend(pods.filter_map(|pod| pod.metadata.namespace.clone()));
         if ours.is_empty() {

@@ -57,17 +57,10 @@ impl ManifestLoader {
         let (Some(kind), Some(api_version)) = (word("kind"), word("apiVersion")) else {
             return Err(not_an_object("a value without kind and apiVersion"));
         };
-        let Some(of) = kind
-            .strip_suffix("List")
-            .filter(|_| object.get("items").is_some_and(|items| !items.is_null()))
+        let Some(of) =
+            kind.strip_suffix("List").filter(|_| object.get("items").is_some_and(|items| !items.is_null()))
         else {
-            return self.document(
-                path,
-                stem,
-                &api_version,
-                &kind,
-                Body::of(Value::Object(object)),
-            );
+            return self.document(path, stem, &api_version, &kind, Body::of(Value::Object(object)));
         };
         let items = match object.remove("items") {
             Some(Value::Array(items)) => items,
@@ -100,10 +93,7 @@ impl ManifestLoader {
                 let index = serde_json::from_value(value);
                 index.map_err(|why| lenient::without_place(&why))
             });
-            self.index = Some(index.map_err(|why| DumpError::Index {
-                path: path.to_owned(),
-                why,
-            })?);
+            self.index = Some(index.map_err(|why| DumpError::Index { path: path.to_owned(), why })?);
             return Ok(());
         }
         if let Some(of) = kind.strip_suffix("List") {
@@ -163,10 +153,7 @@ impl ManifestLoader {
         let (of, version) = list.unwrap_or_default();
         // Lists of one kind leave kind and apiVersion out of their items.
         let summary = &body.summary;
-        let version = summary
-            .api_version
-            .clone()
-            .unwrap_or_else(|| version.to_owned());
+        let version = summary.api_version.clone().unwrap_or_else(|| version.to_owned());
         let kind = match &summary.kind {
             Some(kind) => kind.clone(),
             None => {
@@ -215,12 +202,7 @@ impl ManifestLoader {
         self.builder.find_operator_pods();
         self.builder.find_node_metadata();
         if let Some(index) = self.index {
-            return Some(collected::finish(
-                self.builder,
-                &index,
-                &self.files,
-                self.logs,
-            ));
+            return Some(collected::finish(self.builder, &index, &self.files, self.logs));
         }
         let (taken_at, clock) = clock::of_files(self.newest, self.captured, self.written);
         self.builder.taken_at = taken_at;
@@ -247,24 +229,9 @@ impl ManifestLoader {
         let of = |g: &ApiFlavor| {
             let labelled = |m: &crate::api::Meta| m.labels.contains_key(&g.key("name"));
             self.builder.skyhooks[*g as usize].was_asked()
-                || self
-                    .builder
-                    .nodes
-                    .items()
-                    .iter()
-                    .any(|n| !n.keys(*g).skyhooks.is_empty())
-                || self
-                    .builder
-                    .pods
-                    .items()
-                    .iter()
-                    .any(|p| labelled(&p.metadata))
-                || self
-                    .builder
-                    .jobs
-                    .items()
-                    .iter()
-                    .any(|j| labelled(&j.metadata))
+                || self.builder.nodes.items().iter().any(|n| !n.keys(*g).skyhooks.is_empty())
+                || self.builder.pods.items().iter().any(|p| labelled(&p.metadata))
+                || self.builder.jobs.items().iter().any(|j| labelled(&j.metadata))
         };
         ApiFlavor::ALL.into_iter().filter(of).collect()
     }
@@ -281,11 +248,7 @@ impl ManifestLoader {
         }
         let newest = body.summary.newest();
         // Other objects may contain future times, such as the renewal of a certificate.
-        if self.sort_in(
-            api_version,
-            kind,
-            Sorted::Object(LoadedObject { path, kind, body }),
-        ) {
+        if self.sort_in(api_version, kind, Sorted::Object(LoadedObject { path, kind, body })) {
             self.newest = self.newest.max(newest);
         }
     }

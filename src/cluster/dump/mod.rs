@@ -28,10 +28,7 @@ use loader::ManifestLoader;
 #[derive(Debug, Error)]
 pub enum DumpError {
     #[error("cannot read {path}: {}; check --from", plain_reason(source))]
-    Io {
-        path: String,
-        source: std::io::Error,
-    },
+    Io { path: String, source: std::io::Error },
     #[error("{path}: empty; expected the output of `kubectl get nodes,pods,… -o json`")]
     Empty { path: String },
     #[error("{path}: neither JSON nor YAML: {why}")]
@@ -40,9 +37,7 @@ pub enum DumpError {
         "{path}: a template, not Kubernetes objects: it contains {{{{ … }}}}; render it first, for example with `helm template`"
     )]
     Template { path: String },
-    #[error(
-        "{path}: {what} is not a Kubernetes object; expected the output of `kubectl get … -o json`"
-    )]
+    #[error("{path}: {what} is not a Kubernetes object; expected the output of `kubectl get … -o json`")]
     NotAnObject { path: String, what: String },
     #[error("{path}: cannot read the index of the capture: {why}")]
     Index { path: String, why: String },
@@ -60,17 +55,11 @@ impl From<DumpError> for crate::error::Error {
 
 impl DumpError {
     fn syntax(path: &str, why: String) -> DumpError {
-        DumpError::Syntax {
-            path: path.to_owned(),
-            why,
-        }
+        DumpError::Syntax { path: path.to_owned(), why }
     }
 
     fn not_an_object(path: &str, what: impl Into<String>) -> DumpError {
-        DumpError::NotAnObject {
-            path: path.to_owned(),
-            what: what.into(),
-        }
+        DumpError::NotAnObject { path: path.to_owned(), what: what.into() }
     }
 }
 
@@ -87,16 +76,8 @@ pub fn load(paths: &[PathBuf], asked_for: Option<ApiFlavor>) -> Result<Cluster, 
     for path in paths {
         read_path(path, &mut loader)?;
     }
-    let all = || {
-        paths
-            .iter()
-            .map(|p| p.display().to_string())
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
-    loader
-        .finish(asked_for)
-        .ok_or_else(|| DumpError::NothingKnown { path: all() })
+    let all = || paths.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", ");
+    loader.finish(asked_for).ok_or_else(|| DumpError::NothingKnown { path: all() })
 }
 
 fn read_path(path: &Path, loader: &mut ManifestLoader) -> Result<(), DumpError> {
@@ -165,17 +146,12 @@ fn is_clock(path: &Path) -> bool {
 }
 
 fn holds_objects(path: &Path) -> bool {
-    let extension = path
-        .extension()
-        .and_then(|e| e.to_str())
-        .unwrap_or_default();
+    let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
     matches!(extension, "json" | "yaml" | "yml")
 }
 
 fn stem(path: &Path) -> String {
-    path.file_stem()
-        .map(|s| s.to_string_lossy().into_owned())
-        .unwrap_or_default()
+    path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 fn read_stream(
@@ -199,9 +175,7 @@ fn peek<R: std::io::Read>(
     mut stream: R,
 ) -> Result<(Vec<u8>, impl std::io::Read + use<R>), DumpError> {
     let mut head = Vec::new();
-    let read = (&mut stream)
-        .take(bounded::PIECE as u64)
-        .read_to_end(&mut head);
+    let read = (&mut stream).take(bounded::PIECE as u64).read_to_end(&mut head);
     read.map_err(|source| unreadable(label, source))?;
     Ok((head.clone(), std::io::Cursor::new(head).chain(stream)))
 }
@@ -237,24 +211,14 @@ fn read_unpacked(
             loader.log(log, &read_log(entry).map_err(io)?);
         } else if holds_objects(&path) && loader.namespaces.admits(&path) {
             any = true;
-            let written = entry
-                .header()
-                .mtime()
-                .ok()
-                .and_then(|s| i64::try_from(s).ok());
+            let written = entry.header().mtime().ok().and_then(|s| i64::try_from(s).ok());
             loader.written(written.and_then(|s| Timestamp::from_second(s).ok()));
             let label = format!("{label}:{}", path.display());
             let (head, entry) = peek(&label, entry)?;
             read_objects(&label, &self::stem(&path), &head, entry, loader)?;
         }
     }
-    if any {
-        Ok(())
-    } else {
-        Err(DumpError::NoFiles {
-            path: label.to_owned(),
-        })
-    }
+    if any { Ok(()) } else { Err(DumpError::NoFiles { path: label.to_owned() }) }
 }
 
 fn is_tar(bytes: &[u8]) -> bool {
@@ -274,10 +238,7 @@ fn clock_in(stream: impl std::io::Read) -> std::io::Result<Option<Timestamp>> {
 }
 
 fn unreadable(label: &str, source: std::io::Error) -> DumpError {
-    DumpError::Io {
-        path: label.to_owned(),
-        source,
-    }
+    DumpError::Io { path: label.to_owned(), source }
 }
 
 /// Reads JSON as it comes; YAML has to be there as a whole.
@@ -288,9 +249,7 @@ fn read_objects(
     stream: impl std::io::Read,
     loader: &mut ManifestLoader,
 ) -> Result<(), DumpError> {
-    let template = || DumpError::Template {
-        path: label.to_owned(),
-    };
+    let template = || DumpError::Template { path: label.to_owned() };
     if json::begins(head) {
         let stream = bounded::BoundedReader::new(stream, MOST_CAPTURE);
         return match json::read(label, stem, stream, loader) {
@@ -309,9 +268,7 @@ fn read_objects(
         parsed => parsed.map_err(syntax)?,
     };
     if documents.is_empty() {
-        return Err(DumpError::Empty {
-            path: label.to_owned(),
-        });
+        return Err(DumpError::Empty { path: label.to_owned() });
     }
     for document in documents {
         loader.add(label, stem, document)?;

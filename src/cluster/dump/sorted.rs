@@ -8,10 +8,7 @@ use crate::api::object_name::is_word;
 use crate::cluster::Read;
 
 /// An item on its way to a source.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "most are objects, and none is kept"
-)]
+#[expect(clippy::large_enum_variant, reason = "most are objects, and none is kept")]
 pub(super) enum Sorted<'a> {
     /// No item; the kind was requested.
     Asked,
@@ -28,10 +25,7 @@ pub(super) struct LoadedObject<'a> {
 }
 
 /// Adds an item to its source; without one that cannot be identified the source is incomplete.
-pub(super) fn take<T: Object + DeserializeOwned + 'static>(
-    read: &mut Read<Vec<T>>,
-    item: Sorted<'_>,
-) {
+pub(super) fn take<T: Object + DeserializeOwned + 'static>(read: &mut Read<Vec<T>>, item: Sorted<'_>) {
     if !read.was_asked() {
         *read = Read::Ok(Vec::new());
     }

@@ -40,9 +40,7 @@ impl Summary {
     /// Captures have no time of their own, and ages must not depend on when they are read. The deletion timestamp of a
     /// pod is in the future, by its grace period; that of other objects is the time of the request.
     pub fn newest(&self) -> Option<Timestamp> {
-        let asked = self
-            .deletion
-            .filter(|_| self.kind.as_deref() != Some("Pod"));
+        let asked = self.deletion.filter(|_| self.kind.as_deref() != Some("Pod"));
         self.newest.max(asked)
     }
 
@@ -119,10 +117,7 @@ impl<'de> Visitor<'de> for Values<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        while list
-            .next_element_seed(Values(&mut *self.0, At::Else))?
-            .is_some()
-        {}
+        while list.next_element_seed(Values(&mut *self.0, At::Else))?.is_some() {}
         Ok(())
     }
 
@@ -197,9 +192,7 @@ impl At {
 
 /// Whether a field holds the time of an event.
 fn tells_time(key: &str) -> bool {
-    ["Timestamp", "Time", "At"]
-        .iter()
-        .any(|end| key.ends_with(end))
+    ["Timestamp", "Time", "At"].iter().any(|end| key.ends_with(end))
 }
 
 #[cfg(test)]

@@ -26,15 +26,11 @@ impl Reader<'_> {
                     webhooks.append(found);
                 }
                 Err(failure) => {
-                    return Admission {
-                        webhooks: Read::Unreadable(failure.into()),
-                        ..Admission::default()
-                    };
+                    return Admission { webhooks: Read::Unreadable(failure.into()), ..Admission::default() };
                 }
             }
         }
-        let webhooks =
-            Read::from(webhooks).selected(|found| found.concerns_us() || found.sees_evictions());
+        let webhooks = Read::from(webhooks).selected(|found| found.concerns_us() || found.sees_evictions());
         let ours = webhooks.items().iter().filter(|found| found.concerns_us());
         let references: BTreeSet<&ServiceReference> = ours.flat_map(|w| w.services()).collect();
         let (mut services, mut slices) = (Vec::new(), Vec::new());
@@ -46,10 +42,6 @@ impl Reader<'_> {
             slices.push(behind.labelled(&format!("{SERVICE_LABEL}={name}")));
         }
         let (services, endpoints) = futures::join!(self.all_of(&services), self.all_of(&slices));
-        Admission {
-            webhooks,
-            services: read(services),
-            endpoints: read(endpoints),
-        }
+        Admission { webhooks, services: read(services), endpoints: read(endpoints) }
     }
 }

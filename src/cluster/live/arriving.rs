@@ -34,9 +34,7 @@ pub(super) async fn decode<V: Send + 'static>(
     };
     let (received, decoded) = futures::join!(receiving, decoding);
     received?;
-    decoded
-        .unwrap_or_else(|error| Err(error.to_string()))
-        .map_err(Failure::Malformed)
+    decoded.unwrap_or_else(|error| Err(error.to_string())).map_err(Failure::Malformed)
 }
 
 /// The next piece, and whether another one follows.

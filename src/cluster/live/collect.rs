@@ -57,10 +57,7 @@ pub async fn collect(
 ) -> Result<Collected, LoadError> {
     let tape = Tape::new(request.limits);
     let recorder = Recorder::new(&tape, request.patience);
-    let reader = || Reader {
-        recorder: Some(recorder),
-        ..Reader::new(client, request.namespace.as_deref())
-    };
+    let reader = || Reader { recorder: Some(recorder), ..Reader::new(client, request.namespace.as_deref()) };
     let all = read(reader(), &Source::ALL, None, request.api, now);
     let versions = recorder.within(get(client, "/version"));
     let (all, crds, version) = futures::join!(all, definitions(client, recorder), versions);
@@ -72,23 +69,12 @@ pub async fn collect(
     sources.push(crds);
     sources.push(Noted::of(
         "version",
-        &version.as_ref().map_or_else(
-            |failure| Read::Unreadable(failure.clone().into()),
-            |_| Read::Ok(1),
-        ),
+        &version.as_ref().map_or_else(|failure| Read::Unreadable(failure.clone().into()), |_| Read::Ok(1)),
     ));
-    let (logs, noted) = logs::read(
-        &reader(),
-        recorder,
-        &cluster,
-        request.lines,
-        (request.asked)(&cluster),
-    )
-    .await;
+    let (logs, noted) =
+        logs::read(&reader(), recorder, &cluster, request.lines, (request.asked)(&cluster)).await;
     sources.push(noted);
-    let version: Option<Value> = version
-        .ok()
-        .and_then(|body| serde_json::from_slice(&body).ok());
+    let version: Option<Value> = version.ok().and_then(|body| serde_json::from_slice(&body).ok());
     let mut index = Index {
         api_version: API_VERSION.to_owned(),
         kind: KIND.to_owned(),
@@ -96,18 +82,9 @@ pub async fn collect(
         versions: ToolVersions {
             tool: request.tool.clone(),
             server: version.and_then(|v| v["gitVersion"].as_str().map(str::to_owned)),
-            operator: cluster
-                .active_api
-                .operator_version
-                .as_ref()
-                .map(ToString::to_string),
+            operator: cluster.active_api.operator_version.as_ref().map(ToString::to_string),
         },
-        served: cluster
-            .active_api
-            .served
-            .iter()
-            .map(|g| g.group().to_owned())
-            .collect(),
+        served: cluster.active_api.served.iter().map(|g| g.group().to_owned()).collect(),
         holders: cluster.holders.clone(),
         sources,
         files: Vec::new(),
@@ -122,11 +99,7 @@ pub async fn collect(
 }
 
 /// What an operator left, where neither of its APIs is served.
-async fn left(
-    reader: &Reader<'_>,
-    request: &CollectRequest,
-    now: Now<'_>,
-) -> (Cluster, Vec<Noted>) {
+async fn left(reader: &Reader<'_>, request: &CollectRequest, now: Now<'_>) -> (Cluster, Vec<Noted>) {
     let nodes = reader.nodes().await;
     let mut builder = ClusterBuilder {
         skyhooks: [Read::Ok(Vec::new()), Read::Ok(Vec::new())],
@@ -137,12 +110,8 @@ async fn left(
     if let Some(noted) = noted {
         *noted = Noted::of("nodes", &nodes.count());
     }
-    let builder = ClusterBuilder {
-        taken_at: now(),
-        asked_for: request.api,
-        nodes,
-        ..ClusterBuilder::default()
-    };
+    let builder =
+        ClusterBuilder { taken_at: now(), asked_for: request.api, nodes, ..ClusterBuilder::default() };
     (builder.of_leftovers(), sources)
 }
 
@@ -158,9 +127,7 @@ async fn definitions(client: &kube::Client, recorder: Recorder<'_>) -> Noted {
         let whole = |body: &[u8]| {
             let object: Result<Value, _> = serde_json::from_slice(body);
             let object = object.ok().filter(|o| o["metadata"]["name"] == *name);
-            object.ok_or_else(|| {
-                Failure::Malformed("the response is not the requested object".to_owned())
-            })
+            object.ok_or_else(|| Failure::Malformed("the response is not the requested object".to_owned()))
         };
         match answer.and_then(|body| whole(&body)) {
             Ok(object) => {
@@ -180,16 +147,10 @@ async fn definitions(client: &kube::Client, recorder: Recorder<'_>) -> Noted {
 /// Notes what there was no room for.
 fn leave_out(index: &mut Index, tape: &Tape) {
     let left_out = tape.left_out();
-    let why = format!(
-        "omitted: the capture is limited to {}",
-        bounded::size(tape.limits().size)
-    );
+    let why = format!("omitted: the capture is limited to {}", bounded::size(tape.limits().size));
     let mut builder = ClusterBuilder::default();
-    let mut files: Vec<(&str, Vec<String>)> = builder
-        .pieces()
-        .into_iter()
-        .map(|(name, files, _)| (name, files))
-        .collect();
+    let mut files: Vec<(&str, Vec<String>)> =
+        builder.pieces().into_iter().map(|(name, files, _)| (name, files)).collect();
     files.push(("definitions", vec![CRDS_FILE.to_owned()]));
     for (name, files) in files {
         if !files.iter().any(|file| left_out.contains(file)) {

@@ -27,12 +27,7 @@ pub(super) struct Listed<T> {
 
 impl<T> Default for Listed<T> {
     fn default() -> Listed<T> {
-        Listed {
-            items: Vec::new(),
-            unidentified: Vec::new(),
-            next: None,
-            version: String::new(),
-        }
+        Listed { items: Vec::new(), unidentified: Vec::new(), next: None, version: String::new() }
     }
 }
 
@@ -47,9 +42,7 @@ impl<T> Listed<T> {
     fn take(&mut self, kind: &str, item: Result<T, String>) {
         match item {
             Ok(item) => self.items.push(item),
-            Err(why) => self
-                .unidentified
-                .push(format!("a {kind}: {}", first_line(&why))),
+            Err(why) => self.unidentified.push(format!("a {kind}: {}", first_line(&why))),
         }
     }
 }
@@ -61,10 +54,7 @@ impl<T> From<Listed<T>> for Outcome<Vec<T>> {
             [first, rest @ ..] => {
                 let why = match rest.len() {
                     0 => format!("1 item cannot be identified: {first}"),
-                    more => format!(
-                        "{} items cannot be identified: {first} (and {more} more)",
-                        more + 1
-                    ),
+                    more => format!("{} items cannot be identified: {first} (and {more} more)", more + 1),
                 };
                 Outcome::Incomplete(list.items, why.into())
             }
@@ -86,8 +76,7 @@ impl ListKind {
     /// Refuses another list: the absence of an object would be read from it.
     fn check(&self, kind: &str, api_version: &str) -> Result<(), String> {
         let of_metadata = kind == METADATA_LIST && api_version == "meta.k8s.io/v1";
-        let of_kind =
-            kind.strip_suffix("List") == Some(self.kind) && api_version == self.api_version;
+        let of_kind = kind.strip_suffix("List") == Some(self.kind) && api_version == self.api_version;
         if of_kind || self.metadata && of_metadata {
             return Ok(());
         }
@@ -163,12 +152,7 @@ pub(super) fn page<T: Object + DeserializeOwned>(
         of.check(&head.kind, &head.api_version)?;
         return Ok(meta.page(listed));
     }
-    let mut items = JsonItems {
-        kind: of.kind,
-        on_meta,
-        listed,
-        begun: false,
-    };
+    let mut items = JsonItems { kind: of.kind, on_meta, listed, begun: false };
     let mut pieces = Pieces::new(begin.chain(stream));
     let mut rest = Vec::new();
     if pieces.skip(b"").map_err(not_a_list)? == Some(b'{') {
@@ -268,10 +252,7 @@ pub(super) fn each<T: Object + DeserializeOwned>(
     let mut raw: Body<&RawValue> = serde_json::from_slice(body).map_err(not_a_list)?;
     let texts = raw.items.take();
     let meta = raw.into_meta(of, texts.is_some())?;
-    on_event(ListEvent::List {
-        api_version: &of.api_version,
-        kind: &format!("{}List", of.kind),
-    });
+    on_event(ListEvent::List { api_version: &of.api_version, kind: &format!("{}List", of.kind) });
     let mut listed = Listed::default();
     for text in texts.unwrap_or_default() {
         let item = lenient::decode_text(text.get().as_bytes()).map_err(not_a_list)?;
@@ -296,11 +277,7 @@ mod tests {
     use crate::cluster::Node;
 
     fn nodes() -> ListKind {
-        ListKind {
-            api_version: "v1".to_owned(),
-            kind: "Node",
-            metadata: false,
-        }
+        ListKind { api_version: "v1".to_owned(), kind: "Node", metadata: false }
     }
 
     fn names(body: &str) -> Result<Vec<String>, String> {
@@ -312,16 +289,15 @@ mod tests {
     fn the_token_of_the_next_page_is_known_before_the_items_are_decoded() {
         let early_token = |body: &str| {
             let mut token = None;
-            let _ = page::<Node>(body.as_bytes(), &nodes(), |next| {
-                token = Some(next.to_owned())
-            });
+            let _ = page::<Node>(body.as_bytes(), &nodes(), |next| token = Some(next.to_owned()));
             token
         };
         let cut = r#"{"kind": "NodeList", "metadata": {"continue": "abc"}, "items": [{"metad"#;
         assert_eq!(early_token(cut), Some("abc".into()));
         let last = r#"{"kind": "NodeList", "metadata": {"continue": ""}, "items": []}"#;
         assert_eq!(early_token(last), None);
-        let late = r#"{"apiVersion": "v1", "kind": "NodeList", "items": [], "metadata": {"continue": "abc"}}"#;
+        let late =
+            r#"{"apiVersion": "v1", "kind": "NodeList", "items": [], "metadata": {"continue": "abc"}}"#;
         assert_eq!(early_token(late), None);
         let page: Listed<Node> = page(late.as_bytes(), &nodes(), |_| {}).expect("a list");
         assert_eq!(page.next, Some("abc".into()));
@@ -342,31 +318,16 @@ mod tests {
         assert_eq!(names(&list(r#", "items": []"#)), Ok(vec![]));
         for rest in ["", r#", "items": null"#, r#", "items": {}"#] {
             let why = names(&list(rest)).expect_err("no items");
-            assert!(
-                why.contains("items") || why.contains("expected a sequence"),
-                "{why}"
-            );
+            assert!(why.contains("items") || why.contains("expected a sequence"), "{why}");
         }
         for (body, found) in [
             ("{}", "no kind"),
             (r#"{"items": []}"#, "no kind"),
-            (
-                r#"{"kind": "Status", "apiVersion": "v1"}"#,
-                "kind Status of v1",
-            ),
+            (r#"{"kind": "Status", "apiVersion": "v1"}"#, "kind Status of v1"),
             (r#"{"kind": "NodeList", "items": []}"#, "kind NodeList"),
-            (
-                r#"{"kind": "Node", "apiVersion": "v1", "items": []}"#,
-                "kind Node of v1",
-            ),
-            (
-                r#"{"kind": "PodList", "apiVersion": "v1", "items": []}"#,
-                "kind PodList of v1",
-            ),
-            (
-                r#"{"kind": "NodeList", "apiVersion": "v2", "items": []}"#,
-                "kind NodeList of v2",
-            ),
+            (r#"{"kind": "Node", "apiVersion": "v1", "items": []}"#, "kind Node of v1"),
+            (r#"{"kind": "PodList", "apiVersion": "v1", "items": []}"#, "kind PodList of v1"),
+            (r#"{"kind": "NodeList", "apiVersion": "v2", "items": []}"#, "kind NodeList of v2"),
         ] {
             let why = format!("the response is not a NodeList of v1: it has {found}");
             assert_eq!(names(body), Err(why), "{body}");
@@ -388,8 +349,7 @@ mod tests {
         };
         let names: Vec<&str> = items.iter().map(|node| node.name.as_str()).collect();
         assert_eq!(names, ["a"]);
-        let wanted =
-            "3 items cannot be identified: a Node: metadata.name cannot be read (7) (and 2 more)";
+        let wanted = "3 items cannot be identified: a Node: metadata.name cannot be read (7) (and 2 more)";
         assert_eq!(why.message, wanted);
     }
 }

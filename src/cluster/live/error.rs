@@ -47,13 +47,10 @@ impl From<LoadError> for crate::error::Error {
 impl LoadError {
     pub(super) fn discovery(failure: Failure) -> LoadError {
         match failure {
-            Failure::Refused {
-                code: 401, server, ..
-            } => LoadError::Unauthorized { server },
-            Failure::Refused { ref server, .. } => LoadError::Discovery {
-                server: server.clone(),
-                why: failure.short(),
-            },
+            Failure::Refused { code: 401, server, .. } => LoadError::Unauthorized { server },
+            Failure::Refused { ref server, .. } => {
+                LoadError::Discovery { server: server.clone(), why: failure.short() }
+            }
             Failure::TransportError(error) => LoadError::TransportError(error),
             Failure::Credentials(why) => LoadError::Credentials(why),
             Failure::Malformed(why) => LoadError::Discovery { server: None, why },

@@ -21,12 +21,8 @@ pub(super) async fn read<'a>(
 ) -> Option<Cluster> {
     let [old, new] = ApiFlavor::ALL.map(Reader::skyhooks_list);
     reader.only = node;
-    let (old, new, deployments, nodes) = join!(
-        reader.list(&old),
-        reader.list(&new),
-        reader.deployments(),
-        reader.nodes()
-    );
+    let (old, new, deployments, nodes) =
+        join!(reader.list(&old), reader.list(&new), reader.deployments(), reader.nodes());
     reader.only = &[];
     let mut served = Vec::new();
     for (flavor, list) in ApiFlavor::ALL.into_iter().zip([old, new]) {
@@ -50,9 +46,7 @@ pub(super) async fn read<'a>(
         return None;
     }
     let asked_for = builder.asked_for;
-    if asked_for.is_some_and(|g| !builder.served.contains(&g))
-        || Needs::new(needs, builder).undecided
-    {
+    if asked_for.is_some_and(|g| !builder.served.contains(&g)) || Needs::new(needs, builder).undecided {
         return None;
     }
     let active_api = builder.active_api()?;
@@ -79,11 +73,8 @@ pub(super) async fn read<'a>(
     }
     reader.only = node;
     let of_jobs = cluster.flavor() == ApiFlavor::NodeWright;
-    let (pods, jobs, admission) = join!(
-        reader.pods(&deployments),
-        wanted(of_jobs, reader.jobs(&deployments)),
-        reader.admission()
-    );
+    let (pods, jobs, admission) =
+        join!(reader.pods(&deployments), wanted(of_jobs, reader.jobs(&deployments)), reader.admission());
     cluster.pods = pods;
     cluster.jobs = jobs.map(|mut jobs| {
         jobs.retain(|job| node.contains(&job.spec.template.spec.node_name));
@@ -93,8 +84,7 @@ pub(super) async fn read<'a>(
     // Events show why something does not succeed.
     let over = |pod: &Pod| pod.status.phase == "Succeeded";
     let complete = |job: &Job| job.finished().is_some() && job.failed().is_none();
-    let at_work =
-        !cluster.pods.items().iter().all(over) || !cluster.jobs.items().iter().all(complete);
+    let at_work = !cluster.pods.items().iter().all(over) || !cluster.jobs.items().iter().all(complete);
     cluster.events = wanted(at_work, reader.events(&deployments)).await;
     Some(cluster)
 }

@@ -27,14 +27,8 @@ const SETTLE: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// The sources that can be watched.
-pub const WATCHED: [Source; 6] = [
-    Source::Skyhooks,
-    Source::Legacy,
-    Source::Policies,
-    Source::Nodes,
-    Source::Pods,
-    Source::Jobs,
-];
+pub const WATCHED: [Source; 6] =
+    [Source::Skyhooks, Source::Legacy, Source::Policies, Source::Nodes, Source::Pods, Source::Jobs];
 
 /// A cluster whose loaded sources are watched from their loaded version, where possible.
 ///
@@ -86,12 +80,7 @@ impl Follow {
             served.then(|| list(flavor)).into_iter().collect()
         };
         let (sender, news) = unbounded_channel();
-        let mut begin = Begin {
-            client,
-            versions: &cluster.versions,
-            sender,
-            watches: JoinSet::new(),
-        };
+        let mut begin = Begin { client, versions: &cluster.versions, sender, watches: JoinSet::new() };
         let skyhooks = vec![Reader::skyhooks_list(ours)];
         let legacy = of(other, Reader::skyhooks_list);
         let policies = vec![Reader::policies_list(ours)];
@@ -105,21 +94,15 @@ impl Follow {
         Follow {
             client: client.clone(),
             namespace: namespace.map(str::to_owned),
-            skyhooks: begin.watch(&cluster.skyhooks, skyhooks, |f| {
-                (&mut f.skyhooks, &mut f.cluster.skyhooks)
-            }),
-            legacy: begin.watch(&cluster.legacy, legacy, |f| {
-                (&mut f.legacy, &mut f.cluster.legacy)
-            }),
-            policies: begin.watch(&cluster.policies, policies, |f| {
-                (&mut f.policies, &mut f.cluster.policies)
-            }),
+            skyhooks: begin
+                .watch(&cluster.skyhooks, skyhooks, |f| (&mut f.skyhooks, &mut f.cluster.skyhooks)),
+            legacy: begin.watch(&cluster.legacy, legacy, |f| (&mut f.legacy, &mut f.cluster.legacy)),
+            policies: begin
+                .watch(&cluster.policies, policies, |f| (&mut f.policies, &mut f.cluster.policies)),
             legacy_policies: begin.watch(&cluster.legacy_policies, legacy_policies, |f| {
                 (&mut f.legacy_policies, &mut f.cluster.legacy_policies)
             }),
-            nodes: begin.watch(&cluster.nodes, nodes, |f| {
-                (&mut f.nodes, &mut f.cluster.nodes)
-            }),
+            nodes: begin.watch(&cluster.nodes, nodes, |f| (&mut f.nodes, &mut f.cluster.nodes)),
             pods: begin.watch(&cluster.pods, pods, |f| (&mut f.pods, &mut f.cluster.pods)),
             jobs: begin.watch(&cluster.jobs, jobs, |f| (&mut f.jobs, &mut f.cluster.jobs)),
             _watches: begin.watches,
@@ -161,9 +144,7 @@ impl Follow {
         if std::mem::take(&mut self.changed) {
             return FollowEvent::Changed;
         }
-        self.away
-            .take()
-            .map_or(FollowEvent::Changed, FollowEvent::Away)
+        self.away.take().map_or(FollowEvent::Changed, FollowEvent::Away)
     }
 
     fn take(&mut self, news: Option<News>) {
@@ -174,9 +155,7 @@ impl Follow {
         match news(self) {
             Effect::None => {}
             Effect::Changed => self.changed = true,
-            Effect::Failed(failure) if failure.is_absence() => {
-                self.away = Some(LoadError::NotServed)
-            }
+            Effect::Failed(failure) if failure.is_absence() => self.away = Some(LoadError::NotServed),
             Effect::Failed(failure) => self.away = Some(LoadError::discovery(failure)),
         }
     }
@@ -246,10 +225,7 @@ impl Follow {
 }
 
 fn reader<'a>(client: &'a kube::Client, namespace: Option<&'a str>, of: &Cluster) -> Reader<'a> {
-    Reader {
-        served: of.active_api.served.clone(),
-        ..Reader::new(client, namespace)
-    }
+    Reader { served: of.active_api.served.clone(), ..Reader::new(client, namespace) }
 }
 
 /// Reads a source again if it was read before.

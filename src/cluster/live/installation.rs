@@ -17,17 +17,9 @@ use crate::cluster::{Cluster, Deployment, Read, lenient};
 pub async fn read(client: &kube::Client, cluster: &Cluster) -> Installation {
     let operators: Vec<&Deployment> = cluster.operators.items().iter().collect();
     let reader = Reader::new(client, None);
-    let (server, definitions, leases) = futures::join!(
-        server(client),
-        definitions(client),
-        leases(&reader, &operators)
-    );
-    Installation {
-        server: Read::from(server),
-        definitions,
-        leases,
-        ..cluster.installation.clone()
-    }
+    let (server, definitions, leases) =
+        futures::join!(server(client), definitions(client), leases(&reader, &operators));
+    Installation { server: Read::from(server), definitions, leases, ..cluster.installation.clone() }
 }
 
 /// Reads what remains of an installation without its operator, beside webhook configurations.
@@ -95,10 +87,8 @@ pub(super) async fn leases(reader: &Reader<'_>, operators: &[&Deployment]) -> Re
         return Read::NotRequested;
     }
     let api = "/apis/coordination.k8s.io/v1";
-    let lists: Vec<List> = namespaces
-        .iter()
-        .map(|namespace| List::inside(api, namespace, "leases", "Lease"))
-        .collect();
+    let lists: Vec<List> =
+        namespaces.iter().map(|namespace| List::inside(api, namespace, "leases", "Lease")).collect();
     let held = |lease: &Lease| lease.is_operators(operators);
     let mut found = sources::read(reader.all_that(&lists, &held).await);
     if let Some(leases) = found.held_mut() {
@@ -108,13 +98,9 @@ pub(super) async fn leases(reader: &Reader<'_>, operators: &[&Deployment]) -> Re
 }
 
 /// The namespaces of these names that exist.
-pub(super) async fn namespaces(
-    reader: &Reader<'_>,
-    names: BTreeSet<String>,
-) -> Read<Vec<Namespace>> {
+pub(super) async fn namespaces(reader: &Reader<'_>, names: BTreeSet<String>) -> Read<Vec<Namespace>> {
     let list = |name: &String| {
-        List::all("/api/v1", "namespaces", "Namespace")
-            .with_fields(&format!("metadata.name={name}"))
+        List::all("/api/v1", "namespaces", "Namespace").with_fields(&format!("metadata.name={name}"))
     };
     let lists: Vec<List> = names.iter().map(list).collect();
     sources::read(reader.all_of(&lists).await)
@@ -152,13 +138,8 @@ pub async fn config_map_keys(
     Read::Ok(Some(keys.collect()))
 }
 
-async fn object<T: Object + DeserializeOwned>(
-    client: &kube::Client,
-    path: &str,
-) -> Result<T, Failure> {
+async fn object<T: Object + DeserializeOwned>(client: &kube::Client, path: &str) -> Result<T, Failure> {
     let body = get(client, path).await?;
     let object = lenient::decode_text(&body).map_err(|error| error.to_string());
-    object
-        .flatten()
-        .map_err(|why| Failure::Malformed(format!("the response cannot be read: {why}")))
+    object.flatten().map_err(|why| Failure::Malformed(format!("the response cannot be read: {why}")))
 }

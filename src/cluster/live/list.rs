@@ -5,9 +5,7 @@ use std::hash::BuildHasher;
 
 use foldhash::fast::RandomState;
 use kube::client::Body;
-use percent_encoding::{
-    AsciiSet, NON_ALPHANUMERIC, PercentEncode, percent_decode_str, utf8_percent_encode,
-};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, percent_decode_str, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 use tokio::sync::oneshot;
 
@@ -45,11 +43,7 @@ impl List {
             path: format!("{api}/{plural}"),
             selector: String::new(),
             label: None,
-            kind: ListKind {
-                api_version: version.unwrap_or_default().to_owned(),
-                kind,
-                metadata: false,
-            },
+            kind: ListKind { api_version: version.unwrap_or_default().to_owned(), kind, metadata: false },
         }
     }
 
@@ -160,20 +154,12 @@ impl List {
         let (namespace, plural) = rest.split_once('/')?;
         let namespace = percent_decode_str(namespace).decode_utf8().ok()?;
         let path = format!("{api}/{plural}");
-        Some((
-            namespace.into_owned(),
-            List {
-                path,
-                ..self.clone()
-            },
-        ))
+        Some((namespace.into_owned(), List { path, ..self.clone() }))
     }
 
     /// Whether it is a label that all of its items have, if they have one in common.
     pub fn is_labelled(&self, labels: &impl Labelled) -> bool {
-        self.label
-            .as_ref()
-            .is_none_or(|label| labels.value(label).is_some())
+        self.label.as_ref().is_none_or(|label| labels.value(label).is_some())
     }
 
     /// The URL path of a watch from this version, with bookmarks, for this many seconds.
@@ -305,9 +291,7 @@ impl Pages {
         let why = match token {
             None => return Ok(None),
             Some(_) if repeated => "the server keeps returning the same page".to_owned(),
-            Some(_) if self.empty > MOST_EMPTY => {
-                "the server keeps returning pages without items".to_owned()
-            }
+            Some(_) if self.empty > MOST_EMPTY => "the server keeps returning pages without items".to_owned(),
             Some(_) if listed.items.len() > MOST_ITEMS => {
                 format!("the server returned more than {MOST_ITEMS} items")
             }
@@ -318,11 +302,7 @@ impl Pages {
 }
 
 /// All but the unreserved characters of RFC 3986.
-const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~');
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Percent-encodes a part of a URL.
 pub(super) fn encode(text: &str) -> PercentEncode<'_> {

@@ -78,11 +78,7 @@ impl LogStream {
     /// The pod is deleted, the container has not run, or the server refuses or does not respond.
     pub async fn open(client: &kube::Client, request: &Request) -> Result<LogStream, LogError> {
         let body = open(client, &request.path(), "*/*").await.map_err(error)?;
-        Ok(LogStream {
-            body,
-            rest: BytesMut::new(),
-            ended: false,
-        })
+        Ok(LogStream { body, rest: BytesMut::new(), ended: false })
     }
 
     /// The next bytes, as they come; `None` at the end.
@@ -121,11 +117,9 @@ impl LogStream {
 impl Request {
     fn path(&self) -> String {
         let mut query = format!("container={}", encode(&self.container));
-        for (asked, flag) in [
-            (self.previous, "previous"),
-            (self.follow, "follow"),
-            (self.timestamps, "timestamps"),
-        ] {
+        for (asked, flag) in
+            [(self.previous, "previous"), (self.follow, "follow"), (self.timestamps, "timestamps")]
+        {
             if asked {
                 query += &format!("&{flag}=true");
             }
@@ -141,17 +135,10 @@ impl Request {
                 query += &format!("&sinceTime={}", encode(&time));
             }
         }
-        format!(
-            "/api/v1/namespaces/{}/pods/{}/log?{query}",
-            encode(&self.namespace),
-            encode(&self.pod)
-        )
+        format!("/api/v1/namespaces/{}/pods/{}/log?{query}", encode(&self.namespace), encode(&self.pod))
     }
 }
 
 fn error(failure: Failure) -> LogError {
-    LogError {
-        code: failure.code(),
-        why: failure.short(),
-    }
+    LogError { code: failure.code(), why: failure.short() }
 }

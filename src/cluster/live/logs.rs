@@ -38,11 +38,7 @@ pub(super) async fn read(
 ) -> (Vec<LogEntry>, Source) {
     let mut wanted: Vec<Request> = Vec::new();
     for piece in asked {
-        let request = Request {
-            timestamps: true,
-            tail: Some(lines),
-            ..piece.request()
-        };
+        let request = Request { timestamps: true, tail: Some(lines), ..piece.request() };
         if !wanted.contains(&request) {
             wanted.push(request);
         }
@@ -50,12 +46,7 @@ pub(super) async fn read(
     for pod in cluster.operator_pods.items() {
         wanted.extend(of_operator(pod, lines * OPERATORS));
     }
-    let mut pods: Vec<&Pod> = cluster
-        .pods
-        .items()
-        .iter()
-        .filter(|p| has_useful_logs(p))
-        .collect();
+    let mut pods: Vec<&Pod> = cluster.pods.items().iter().filter(|p| has_useful_logs(p)).collect();
     pods.sort_by_key(|pod| (pod.trouble().is_none(), pod.path()));
     let beyond = pods.len().saturating_sub(MOST_PODS);
     for pod in pods.into_iter().take(MOST_PODS) {
@@ -69,10 +60,7 @@ pub(super) async fn read(
         .collect()
         .await;
     logs.sort_by(|a, b| a.file.cmp(&b.file));
-    let mut noted = Source::of(
-        "logs",
-        &Read::Ok(logs.iter().filter(|l| l.file.is_some()).count()),
-    );
+    let mut noted = Source::of("logs", &Read::Ok(logs.iter().filter(|l| l.file.is_some()).count()));
     if beyond > 0 {
         noted.message = Some(format!("the logs of {beyond} more pods were not read"));
     }
@@ -85,12 +73,7 @@ fn has_useful_logs(pod: &Pod) -> bool {
 }
 
 fn request(pod: &Pod, status: &ContainerStatus, lines: u64, previous: bool) -> Request {
-    Request {
-        previous,
-        timestamps: true,
-        tail: Some(lines),
-        ..ContainerLog::of(pod, status).request()
-    }
+    Request { previous, timestamps: true, tail: Some(lines), ..ContainerLog::of(pod, status).request() }
 }
 
 fn of_operator(pod: &Pod, lines: u64) -> Vec<Request> {
@@ -98,8 +81,7 @@ fn of_operator(pod: &Pod, lines: u64) -> Vec<Request> {
     let both = statuses.flat_map(|status| {
         let before = status.last_state.terminated.is_some();
         let runs = [(true, false), (before, true)].into_iter();
-        runs.filter(|(there, _)| *there)
-            .map(move |(_, previous)| request(pod, status, lines, previous))
+        runs.filter(|(there, _)| *there).map(move |(_, previous)| request(pod, status, lines, previous))
     });
     both.collect()
 }
@@ -109,22 +91,12 @@ fn of_package(pod: &Pod, lines: u64) -> Vec<Request> {
     let mut requests = Vec::new();
     let statuses = &pod.status.init_container_statuses;
     for status in statuses.iter().chain(&pod.status.container_statuses) {
-        let failed = status
-            .state
-            .terminated
-            .as_ref()
-            .is_some_and(|t| t.exit_code != 0);
-        let at_work =
-            status.state.running.is_some() && statuses.iter().any(|s| s.name == status.name);
+        let failed = status.state.terminated.as_ref().is_some_and(|t| t.exit_code != 0);
+        let at_work = status.state.running.is_some() && statuses.iter().any(|s| s.name == status.name);
         if failed || at_work {
             requests.push(request(pod, status, lines, false));
         }
-        if status
-            .last_state
-            .terminated
-            .as_ref()
-            .is_some_and(|t| t.exit_code != 0)
-        {
+        if status.last_state.terminated.as_ref().is_some_and(|t| t.exit_code != 0) {
             requests.push(request(pod, status, lines, true));
         }
     }
@@ -132,19 +104,11 @@ fn of_package(pod: &Pod, lines: u64) -> Vec<Request> {
 }
 
 /// Reads one log and keeps it; without a file where there is none.
-async fn one(
-    client: &kube::Client,
-    recorder: Recorder<'_>,
-    number: usize,
-    request: Request,
-) -> LogEntry {
+async fn one(client: &kube::Client, recorder: Recorder<'_>, number: usize, request: Request) -> LogEntry {
     let share = recorder.patience / SHARE;
     let log = tokio::time::timeout(share, text(client, &request));
     let log = tokio::time::timeout_at(recorder.deadline, log).await;
-    let late = |_| LogError {
-        code: None,
-        why: format!("nothing came within {} s", share.as_secs_f32()),
-    };
+    let late = |_| LogError { code: None, why: format!("nothing came within {} s", share.as_secs_f32()) };
     let log = log.map(|log| log.map_err(late).flatten());
     let mut noted = LogEntry {
         outcome: ReadOutcome::Read,
@@ -158,17 +122,11 @@ async fn one(
     let (outcome, message) = match log {
         Ok(Ok(text)) => {
             let file = file(number, &noted);
-            if recorder
-                .tape
-                .keep_log(&file, &recorder.tape.masks.log(&text))
-            {
+            if recorder.tape.keep_log(&file, &recorder.tape.masks.log(&text)) {
                 noted.file = Some(file);
                 return noted;
             }
-            (
-                ReadOutcome::LeftOut,
-                "omitted: the capture reached its size limit".to_owned(),
-            )
+            (ReadOutcome::LeftOut, "omitted: the capture reached its size limit".to_owned())
         }
         Ok(Err(error)) if error.nothing_there() => return noted,
         Ok(Err(error)) if error.code == Some(403) => (ReadOutcome::Refused, error.why),

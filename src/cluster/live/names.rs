@@ -55,29 +55,16 @@ struct ObjectHead {
 fn decode(body: &[u8]) -> Result<Vec<Named>, String> {
     let answer: Answer = serde_json::from_slice(body).map_err(|e| e.to_string())?;
     if answer.kind != "Table" && !answer.kind.ends_with("List") {
-        return Err(format!(
-            "the response is not a list, but of kind {:?}",
-            answer.kind
-        ));
+        return Err(format!("the response is not a list, but of kind {:?}", answer.kind));
     }
-    let column = |name| {
-        answer
-            .column_definitions
-            .iter()
-            .position(|c| c.name == name)
-    };
+    let column = |name| answer.column_definitions.iter().position(|c| c.name == name);
     let (name, status) = (column("Name"), column("Status"));
     let rows = answer.rows.iter().filter_map(|row| {
         let cell = |at: Option<usize>| row.cells.get(at?)?.as_str().map(str::to_owned);
-        Some(Named {
-            name: cell(name)?,
-            status: cell(status).unwrap_or_default(),
-        })
+        Some(Named { name: cell(name)?, status: cell(status).unwrap_or_default() })
     });
-    let items = answer.items.iter().map(|item| Named {
-        name: item.metadata.name.clone(),
-        status: String::new(),
-    });
+    let items =
+        answer.items.iter().map(|item| Named { name: item.metadata.name.clone(), status: String::new() });
     Ok(rows.chain(items).collect())
 }
 
@@ -88,10 +75,7 @@ mod tests {
     use super::*;
 
     fn named(name: &str, status: &str) -> Named {
-        Named {
-            name: name.to_owned(),
-            status: status.to_owned(),
-        }
+        Named { name: name.to_owned(), status: status.to_owned() }
     }
 
     #[test]
@@ -107,17 +91,10 @@ mod tests {
         });
         assert_eq!(
             decode(table.to_string().as_bytes()),
-            Ok(vec![
-                named("gpu-1", "Ready,SchedulingDisabled"),
-                named("gpu-2", "Ready")
-            ])
+            Ok(vec![named("gpu-1", "Ready,SchedulingDisabled"), named("gpu-2", "Ready")])
         );
-        let list =
-            json!({"kind": "NodeList", "items": [{"metadata": {"name": "gpu-1"}, "spec": {}}]});
-        assert_eq!(
-            decode(list.to_string().as_bytes()),
-            Ok(vec![named("gpu-1", "")])
-        );
+        let list = json!({"kind": "NodeList", "items": [{"metadata": {"name": "gpu-1"}, "spec": {}}]});
+        assert_eq!(decode(list.to_string().as_bytes()), Ok(vec![named("gpu-1", "")]));
         for other in ["<html>", "{}", r#"{"kind": "Status"}"#] {
             assert!(decode(other.as_bytes()).is_err(), "{other}");
         }

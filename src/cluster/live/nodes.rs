@@ -19,8 +19,7 @@ impl Reader<'_> {
         let list = Self::nodes_list();
         if !self.only.is_empty() {
             let named = self.only.iter();
-            let named =
-                named.map(|name| list.clone().with_fields(&format!("metadata.name={name}")));
+            let named = named.map(|name| list.clone().with_fields(&format!("metadata.name={name}")));
             return read(self.all_of(&named.collect::<Vec<List>>()).await);
         }
         read(match (&self.recorder, self.of_nodes) {

@@ -24,8 +24,7 @@ pub async fn uid(client: &kube::Client) -> Result<String, Unread> {
     let found = get(client, &path).await.and_then(|body| {
         let namespace: Namespace = serde_json::from_slice(&body).map_err(|_| malformed())?;
         let uid = namespace.metadata.uid.filter(|uid| !uid.is_empty());
-        uid.filter(|_| namespace.metadata.name == NAMESPACE)
-            .ok_or_else(malformed)
+        uid.filter(|_| namespace.metadata.name == NAMESPACE).ok_or_else(malformed)
     });
     Ok(found?)
 }

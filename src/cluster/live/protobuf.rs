@@ -82,10 +82,7 @@ struct MessageFields<'de> {
 impl<'de> MapAccess<'de> for MessageFields<'de> {
     type Error = Error;
 
-    fn next_key_seed<K: DeserializeSeed<'de>>(
-        &mut self,
-        seed: K,
-    ) -> Result<Option<K::Value>, Error> {
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
         loop {
             let begin = self.fields;
             let Some((number, value)) = self.fields.next()? else {
@@ -149,10 +146,7 @@ struct RepeatedField<'de> {
 impl<'de> SeqAccess<'de> for RepeatedField<'de> {
     type Error = Error;
 
-    fn next_element_seed<S: DeserializeSeed<'de>>(
-        &mut self,
-        seed: S,
-    ) -> Result<Option<S::Value>, Error> {
+    fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Error> {
         let Some((_, value)) = self.fields.next()? else {
             return Ok(None);
         };
@@ -164,10 +158,7 @@ impl<'de> SeqAccess<'de> for RepeatedField<'de> {
 impl<'de> MapAccess<'de> for RepeatedField<'de> {
     type Error = Error;
 
-    fn next_key_seed<K: DeserializeSeed<'de>>(
-        &mut self,
-        seed: K,
-    ) -> Result<Option<K::Value>, Error> {
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
         let Some((_, entry)) = self.fields.next()? else {
             return Ok(None);
         };
@@ -212,11 +203,9 @@ impl<'de> Deserializer<'de> for Member<'de> {
             Kind::Json => serde_json::Deserializer::from_slice(embedded_json(value)?)
                 .deserialize_any(visitor)
                 .map_err(Error::custom),
-            Kind::Message(message) => visitor.visit_map(MessageFields {
-                message,
-                fields: Fields(value.bytes()?),
-                value: None,
-            }),
+            Kind::Message(message) => {
+                visitor.visit_map(MessageFields { message, fields: Fields(value.bytes()?), value: None })
+            }
             Kind::Each(_) | Kind::Map(_) => Err(Error::custom("a list of lists")),
         }
     }

@@ -22,11 +22,7 @@ pub(super) struct Recorder<'a> {
 
 impl<'a> Recorder<'a> {
     pub fn new(tape: &'a Tape, patience: Duration) -> Recorder<'a> {
-        Recorder {
-            tape,
-            patience,
-            deadline: Instant::now() + patience,
-        }
+        Recorder { tape, patience, deadline: Instant::now() + patience }
     }
 
     /// Reads a list, of whose items these are kept.
@@ -37,23 +33,18 @@ impl<'a> Recorder<'a> {
         keep: &(dyn Fn(&T) -> bool + Sync),
     ) -> Result<Listed<T>, Failure> {
         let keep = |item: &T| if keep(item) { Keep::Whole } else { Keep::Not };
-        self.within(list.record(client, self.tape, &keep, || {}))
-            .await
+        self.within(list.record(client, self.tape, &keep, || {})).await
     }
 
     /// Reads the nodes. Notable ones are kept whole, the others as requested.
     pub async fn nodes(&self, client: &kube::Client, list: &List) -> Result<Listed<Node>, Failure> {
         let keep = |node: &Node| self.tape.node(is_notable(node));
         let as_new = || self.tape.recount_nodes();
-        self.within(list.record(client, self.tape, &keep, as_new))
-            .await
+        self.within(list.record(client, self.tape, &keep, as_new)).await
     }
 
     /// A request, until the deadline.
-    pub async fn within<T>(
-        &self,
-        request: impl Future<Output = Result<T, Failure>>,
-    ) -> Result<T, Failure> {
+    pub async fn within<T>(&self, request: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
         self.in_time(request).await?
     }
 
@@ -85,7 +76,5 @@ fn is_notable(node: &Node) -> bool {
                     && on.entries().iter().all(|e| done(&e.state))
             })
     };
-    node.cordoned() != Some(false)
-        || node.ready() != Some(true)
-        || !ApiFlavor::ALL.iter().all(quiet)
+    node.cordoned() != Some(false) || node.ready() != Some(true) || !ApiFlavor::ALL.iter().all(quiet)
 }

@@ -19,11 +19,7 @@ pub(super) const JSON: &str = "application/json";
 #[derive(Debug, Clone)]
 pub(super) enum Failure {
     /// The server answered with an error.
-    Refused {
-        code: u16,
-        message: String,
-        server: Option<String>,
-    },
+    Refused { code: u16, message: String, server: Option<String> },
     /// It did not answer, or not to the end.
     TransportError(TransportError),
     /// There are no credentials to ask with, though there were some at first.
@@ -82,10 +78,7 @@ impl<T> From<Result<T, Failure>> for Read<T> {
 
 impl From<Failure> for Unread {
     fn from(failure: Failure) -> Unread {
-        Unread {
-            status: failure.code(),
-            message: failure.short(),
-        }
+        Unread { status: failure.code(), message: failure.short() }
     }
 }
 
@@ -97,11 +90,7 @@ pub(super) async fn get(client: &kube::Client, path: &str) -> Result<Bytes, Fail
 }
 
 /// [`get`], of a media type of choice.
-pub(super) async fn get_as(
-    client: &kube::Client,
-    path: &str,
-    accept: &str,
-) -> Result<Bytes, Failure> {
+pub(super) async fn get_as(client: &kube::Client, path: &str, accept: &str) -> Result<Bytes, Failure> {
     read(client, path, accept, None, whole).await
 }
 
@@ -185,10 +174,7 @@ fn message(body: &[u8], status: http::StatusCode) -> String {
         None => String::from_utf8_lossy(body).into_owned(),
     };
     match first_line(&said) {
-        said if said.is_empty() => status
-            .canonical_reason()
-            .unwrap_or("no reason given")
-            .to_lowercase(),
+        said if said.is_empty() => status.canonical_reason().unwrap_or("no reason given").to_lowercase(),
         said => said,
     }
 }
@@ -203,19 +189,17 @@ fn forbidden(message: &str) -> String {
         let (group, place) = rest.split_once("\" ")?;
         let place = place.split(':').next()?.replace('"', "");
         let dot = if group.is_empty() { "" } else { "." };
-        Some(format!(
-            "user {user} cannot {verb} {resource}{dot}{group} {place}"
-        ))
+        Some(format!("user {user} cannot {verb} {resource}{dot}{group} {place}"))
     };
     let said = || message.trim_start_matches("forbidden: ").replace('"', "");
     format!("forbidden: {}", short().unwrap_or_else(said))
 }
 
 fn failure(error: kube::Error) -> Failure {
-    let chain = std::iter::successors(
-        Some(&error as &(dyn Error + 'static)),
-        |e: &&(dyn Error + 'static)| (*e).source(),
-    );
+    let chain =
+        std::iter::successors(Some(&error as &(dyn Error + 'static)), |e: &&(dyn Error + 'static)| {
+            (*e).source()
+        });
     for cause in chain {
         if cause.is::<connect::Error>() {
             return Failure::Credentials(cause.to_string());

@@ -13,8 +13,8 @@ use super::record::Recorder;
 use super::request::Failure;
 use crate::api::{ApiFlavor, DeploymentPolicy, Object, Skyhook};
 use crate::cluster::{
-    Cluster, ConfigMap, Deployment, DisruptionBudget, Event, Job, NodeFields, Pod, Read,
-    ResourceVersions, config_map,
+    Cluster, ConfigMap, Deployment, DisruptionBudget, Event, Job, NodeFields, Pod, Read, ResourceVersions,
+    config_map,
 };
 
 pub(super) const CORE: &str = "/api/v1";
@@ -64,10 +64,9 @@ impl Reader<'_> {
         request: impl Future<Output = Result<T, LoadError>>,
     ) -> Result<T, LoadError> {
         match &self.recorder {
-            Some(recorder) => recorder
-                .in_time(request)
-                .await
-                .unwrap_or_else(|late| Err(LoadError::discovery(late))),
+            Some(recorder) => {
+                recorder.in_time(request).await.unwrap_or_else(|late| Err(LoadError::discovery(late)))
+            }
             None => request.await,
         }
     }
@@ -153,25 +152,14 @@ impl Reader<'_> {
         operators: &Read<Vec<Deployment>>,
     ) -> Vec<List> {
         let inside = self.lists_inside(&things, labels, operators);
-        if inside.is_empty() {
-            labelled(&things, labels)
-        } else {
-            inside
-        }
+        if inside.is_empty() { labelled(&things, labels) } else { inside }
     }
 
     /// The lists in the operator's namespaces; none where these are not known.
-    fn lists_inside(
-        &self,
-        things: &List,
-        labels: &[String],
-        operators: &Read<Vec<Deployment>>,
-    ) -> Vec<List> {
+    fn lists_inside(&self, things: &List, labels: &[String], operators: &Read<Vec<Deployment>>) -> Vec<List> {
         let namespaces = self.operator_namespaces(operators);
         let namespaces = namespaces.iter();
-        namespaces
-            .flat_map(|namespace| labelled(&things.clone().within(namespace), labels))
-            .collect()
+        namespaces.flat_map(|namespace| labelled(&things.clone().within(namespace), labels)).collect()
     }
 
     /// The ConfigMaps of packages, of either API.
@@ -206,10 +194,8 @@ impl Reader<'_> {
             namespaces.extend(self.served.iter().map(|g| g.default_namespace().to_owned()));
         }
         namespaces.insert("default".to_owned());
-        let lists: Vec<List> = namespaces
-            .iter()
-            .map(|namespace| List::inside(CORE, namespace, "events", "Event"))
-            .collect();
+        let lists: Vec<List> =
+            namespaces.iter().map(|namespace| List::inside(CORE, namespace, "events", "Event")).collect();
         read(self.all_of(&lists).await)
     }
 
@@ -229,10 +215,9 @@ impl Reader<'_> {
         let pods = Self::all_pods();
         let lists: Vec<List> = match nodes.len() {
             0 => Vec::new(),
-            1..=FEW_NODES => nodes
-                .iter()
-                .map(|node| pods.clone().with_fields(&format!("spec.nodeName={node}")))
-                .collect(),
+            1..=FEW_NODES => {
+                nodes.iter().map(|node| pods.clone().with_fields(&format!("spec.nodeName={node}"))).collect()
+            }
             _ => vec![pods],
         };
         let labels = self.package_labels(&self.served);
@@ -272,27 +257,17 @@ impl Reader<'_> {
     }
 
     /// The namespaces of the known operators, else that of `--namespace`.
-    pub(super) fn operator_namespaces(
-        &self,
-        operators: &Read<Vec<Deployment>>,
-    ) -> BTreeSet<String> {
+    pub(super) fn operator_namespaces(&self, operators: &Read<Vec<Deployment>>) -> BTreeSet<String> {
         let known: BTreeSet<String> = operators
             .items()
             .iter()
             .filter(|d| d.runs_operator())
             .map(|d| d.namespace().to_owned())
             .collect();
-        if known.is_empty() {
-            self.namespace.map(str::to_owned).into_iter().collect()
-        } else {
-            known
-        }
+        if known.is_empty() { self.namespace.map(str::to_owned).into_iter().collect() } else { known }
     }
 
-    async fn read<T: Object + DeserializeOwned + Send + 'static>(
-        &self,
-        list: &List,
-    ) -> Read<Vec<T>> {
+    async fn read<T: Object + DeserializeOwned + Send + 'static>(&self, list: &List) -> Read<Vec<T>> {
         read(self.list(list).await)
     }
 
@@ -335,9 +310,7 @@ impl Reader<'_> {
         keep: &(dyn Fn(&T) -> bool + Sync),
     ) -> Result<Listed<T>, Failure> {
         let mut all = Listed::default();
-        let mut read = futures::stream::iter(lists)
-            .map(|list| self.list_that(list, keep))
-            .buffered(AT_ONCE);
+        let mut read = futures::stream::iter(lists).map(|list| self.list_that(list, keep)).buffered(AT_ONCE);
         while let Some(listed) = read.next().await {
             all.append(listed?);
         }

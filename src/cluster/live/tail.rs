@@ -50,10 +50,7 @@ async fn last_lines(
     piece: &ContainerLog,
     lines: usize,
 ) -> Result<Vec<String>, LogError> {
-    let request = Request {
-        tail: u64::try_from(lines).ok(),
-        ..piece.request()
-    };
+    let request = Request { tail: u64::try_from(lines).ok(), ..piece.request() };
     let mut log = LogStream::open(client, &request).await?;
     let mut last = VecDeque::new();
     let mut read = 0;

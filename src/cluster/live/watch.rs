@@ -81,11 +81,7 @@ pub(super) async fn watch<T: Object + DeserializeOwned + Send + 'static>(
         loop {
             let changes = list.changes(&version, SECONDS);
             let mut stream = match open(&client, &changes, JSON).await {
-                Ok(body) => LineStream {
-                    body,
-                    rest: BytesMut::new(),
-                    scanned: 0,
-                },
+                Ok(body) => LineStream { body, rest: BytesMut::new(), scanned: 0 },
                 Err(failure) if matches!(failure.code(), Some(403 | 405)) => {
                     if !begins {
                         sleep(INSTEAD).await;
@@ -244,10 +240,7 @@ impl LineStream {
             }
             self.scanned = self.rest.len();
             let patience = Duration::from_secs(SECONDS) + GRACE;
-            let data = timeout(patience, chunk(&mut self.body))
-                .await
-                .ok()?
-                .ok()??;
+            let data = timeout(patience, chunk(&mut self.body)).await.ok()?.ok()??;
             self.rest.extend_from_slice(&data);
         }
     }
@@ -288,19 +281,10 @@ mod tests {
                 r#"{"type":"DELETED","object":{"metadata":{"name":"ü","resourceVersion":"7"}}}"#,
                 read("gone", "ü"),
             ),
-            (
-                r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"7"}}}"#,
-                read("bookmark", ""),
-            ),
-            (
-                r#"{"type":"ERROR","object":{"code":410,"metadata":{}}}"#,
-                None,
-            ),
+            (r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"7"}}}"#, read("bookmark", "")),
+            (r#"{"type":"ERROR","object":{"code":410,"metadata":{}}}"#, None),
             (r#"{"type":"MODIFIED","object":{"kind":"Node"}}"#, None),
-            (
-                r#"{"type":"MODIFIED","object":{"metadata":{"name":"n","resourceVersion":"7"},"spec":"#,
-                None,
-            ),
+            (r#"{"type":"MODIFIED","object":{"metadata":{"name":"n","resourceVersion":"7"},"spec":"#, None),
             ("{", None),
         ] {
             assert_eq!(parsed(line), expected, "{line}");

@@ -72,9 +72,6 @@ impl From<ConditionObject> for NodeCondition {
             reason: object.reason,
             message: object.message,
         };
-        NodeCondition {
-            text: text.into(),
-            last_transition_time: object.last_transition_time,
-        }
+        NodeCondition { text: text.into(), last_transition_time: object.last_transition_time }
     }
 }

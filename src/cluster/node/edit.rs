@@ -28,8 +28,7 @@ impl Node {
             let kept = self.labels.iter();
             let kept = kept.filter(|(key, _)| edit.labels.iter().all(|(k, _)| *k != key.as_str()));
             let set = edit.labels.iter();
-            let set =
-                set.filter_map(|(key, value)| Some((Name::from(*key), Name::from((*value)?))));
+            let set = set.filter_map(|(key, value)| Some((Name::from(*key), Name::from((*value)?))));
             let kept = kept.map(|(key, value)| (key.clone(), value.clone()));
             let mut labels: Vec<(Name, Name)> = kept.chain(set).collect();
             labels.sort_by(|a, b| a.0.as_str().cmp(b.0.as_str()));
@@ -50,8 +49,7 @@ impl NodeKeys {
                     let on = self.on(skyhook);
                     let now = on.state.iter().flat_map(|state| state.annotations());
                     let others = now.filter(|(key, _)| key != name);
-                    let all: Vec<(&str, &str)> =
-                        others.chain(value.map(|text| (*name, text))).collect();
+                    let all: Vec<(&str, &str)> = others.chain(value.map(|text| (*name, text))).collect();
                     let state = (!all.is_empty()).then(|| NodeState::of(&all));
                     on.state = state;
                 }
@@ -64,8 +62,7 @@ impl NodeKeys {
                 self.label(&key, *value);
             }
         }
-        self.skyhooks
-            .retain(|_, on| on.has_keys() || !on.conditions.is_empty());
+        self.skyhooks.retain(|_, on| on.has_keys() || !on.conditions.is_empty());
     }
 
     /// Sets or removes an annotation other than a node state.

@@ -74,10 +74,7 @@ impl Node {
 
     /// Who besides the operator wants the node to stay cordoned; an unknown owner where it was not read.
     pub fn cordon_holders(&self) -> Vec<Holder> {
-        self.body().map_or_else(
-            || vec![Holder::unknown()],
-            |body| body.cordon_holders.to_vec(),
-        )
+        self.body().map_or_else(|| vec![Holder::unknown()], |body| body.cordon_holders.to_vec())
     }
 
     /// The GPUs in the known capacity.

@@ -33,11 +33,7 @@ impl NodeRecord {
     /// upgrade, the former version stays recorded until the new version is installed.
     pub fn entries_of(&self, skyhook: Option<&Skyhook>, package: &str) -> Vec<&Entry> {
         let spec = skyhook.and_then(|s| s.package(package));
-        let mut entries: Vec<&Entry> = self
-            .entries()
-            .iter()
-            .filter(|e| e.identity().0 == package)
-            .collect();
+        let mut entries: Vec<&Entry> = self.entries().iter().filter(|e| e.identity().0 == package).collect();
         entries.sort_by_key(|e| {
             let in_spec = spec.is_some_and(|p| p.version == e.version);
             (!in_spec, e.state == State::Complete)
@@ -47,9 +43,7 @@ impl NodeRecord {
 
     /// Whether the node state exists and is unreadable.
     pub fn is_malformed(&self) -> bool {
-        self.state
-            .as_ref()
-            .is_some_and(|s| !s.malformed().is_empty())
+        self.state.as_ref().is_some_and(|s| !s.malformed().is_empty())
     }
 
     /// Whether any annotation or label exists, conditions aside.
@@ -86,8 +80,6 @@ impl NodeRecord {
             (self.drain_start.is_some(), "drainStart"),
             (self.drain_blocked.is_some(), "drainBlocked"),
         ];
-        all.into_iter()
-            .filter_map(|(there, name)| there.then_some(name))
-            .collect()
+        all.into_iter().filter_map(|(there, name)| there.then_some(name)).collect()
     }
 }

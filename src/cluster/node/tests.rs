@@ -8,21 +8,19 @@ use crate::api::skyhook::Toleration;
 /// As many labels, conditions and annotations as nodes of GPUs have.
 fn typical(number: usize) -> Node {
     let key = |suffix: &str| ApiFlavor::Skyhook.key(suffix);
-    let mut labels: BTreeMap<String, String> = (0..72)
-        .map(|feature| (format!("feature.example.com/{feature}"), "true".to_owned()))
-        .collect();
-    labels.insert(
-        "kubernetes.io/hostname".to_owned(),
-        format!("gpu-{number:05}"),
-    );
+    let mut labels: BTreeMap<String, String> =
+        (0..72).map(|feature| (format!("feature.example.com/{feature}"), "true".to_owned())).collect();
+    labels.insert("kubernetes.io/hostname".to_owned(), format!("gpu-{number:05}"));
     labels.insert(key("status_tuning"), "complete".to_owned());
     let kinds = ["MemoryPressure", "Ready", "DiskPressure"].map(str::to_owned);
     let ours = ["tuning/NotReady", "tuning/Erroring"].map(key);
     let minute = format!("2026-11-20T16:{:02}:00Z", number % 60);
-    let conditions = kinds.iter().chain(&ours).map(|kind| {
-        json!({"type": kind, "status": "False", "reason": "a", "lastTransitionTime": minute})
-    });
-    let state = json!({"driver|1": {"name": "driver", "version": "1", "stage": "config", "state": "complete"}});
+    let conditions = kinds
+        .iter()
+        .chain(&ours)
+        .map(|kind| json!({"type": kind, "status": "False", "reason": "a", "lastTransitionTime": minute}));
+    let state =
+        json!({"driver|1": {"name": "driver", "version": "1", "stage": "config", "state": "complete"}});
     let node = json!({
         "metadata": {
             "name": format!("gpu-{number:05}"), "uid": format!("{number:036}"), "labels": labels,
@@ -52,10 +50,7 @@ fn a_node_holds_little_of_its_own() {
     let [of_first, of_other] = [first, other].map(|node| node.body().expect("a whole node"));
     assert!(std::ptr::eq(&*of_first.system, &*of_other.system));
     assert!(std::ptr::eq(first.taints(), other.taints()));
-    assert!(std::ptr::eq(
-        &*first.conditions()[0],
-        &*other.conditions()[0]
-    ));
+    assert!(std::ptr::eq(&*first.conditions()[0], &*other.conditions()[0]));
     let names: Vec<&str> = other.conditions().iter().map(|c| c.kind.as_str()).collect();
     assert_eq!(names.len(), 3, "{names:?}");
     let own = size_of::<Node>()
@@ -67,12 +62,7 @@ fn a_node_holds_little_of_its_own() {
 
 #[test]
 fn tolerations_cover_as_in_the_scheduler() {
-    let taint = Taint {
-        key: "a".into(),
-        value: "1".into(),
-        effect: "NoSchedule".into(),
-        time_added: None,
-    };
+    let taint = Taint { key: "a".into(), value: "1".into(), effect: "NoSchedule".into(), time_added: None };
     let toleration = |key: &str, operator: &str, value: &str, effect: &str| Toleration {
         key: key.into(),
         operator: operator.into(),

@@ -15,11 +15,7 @@ impl Skyhook {
     pub fn uninstall_asked_by(&self, package: &Package) -> Option<AskedBy> {
         let uninstall = package.uninstall();
         let deletion = self.deleting().then_some(AskedBy::Deletion);
-        let by = if uninstall.apply {
-            Some(AskedBy::Apply)
-        } else {
-            deletion
-        };
+        let by = if uninstall.apply { Some(AskedBy::Apply) } else { deletion };
         by.filter(|_| uninstall.enabled)
     }
 
@@ -53,11 +49,7 @@ impl Skyhook {
     }
 
     /// The entry of a package at the version of the spec.
-    pub(super) fn entry_in<'e>(
-        &self,
-        name: &str,
-        state: Option<&'e NodeState>,
-    ) -> Option<&'e Entry> {
+    pub(super) fn entry_in<'e>(&self, name: &str, state: Option<&'e NodeState>) -> Option<&'e Entry> {
         state?.entry(&self.package(name)?.entry_key(name))
     }
 
@@ -120,11 +112,7 @@ pub(super) fn recorded(skyhook: Option<&Skyhook>, wanted: Desired, entry: &Entry
                 // Whether an interrupt was still to come is not known.
                 None => entry.may_be_installed(),
             };
-            if complete {
-                Phase::Complete
-            } else {
-                Phase::Running
-            }
+            if complete { Phase::Complete } else { Phase::Running }
         }
     }
 }

@@ -84,10 +84,7 @@ command! {
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let target = Target::of(ctx, args.path()?, args.force, "-o")?;
     let request = CollectRequest {
-        limits: CaptureLimits {
-            size: args.max_size,
-            nodes: args.sample_nodes,
-        },
+        limits: CaptureLimits { size: args.max_size, nodes: args.sample_nodes },
         patience: match args.timeout {
             Duration::ZERO => NO_LIMIT,
             some => some,
@@ -119,11 +116,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         }
     };
     ctx.note(summary::of(&index, size));
-    Ok(if index.is_whole() {
-        Exit::Done
-    } else {
-        Exit::Partly
-    })
+    Ok(if index.is_whole() { Exit::Done } else { Exit::Partly })
 }
 
 impl Args {

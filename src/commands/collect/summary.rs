@@ -29,11 +29,7 @@ pub fn of(index: &Index, size: u64) -> Text {
     for (what, why) in missing(index) {
         text.item("- ", text::warning("missing: ") + format!("{what}: {why}"));
     }
-    let whole = if index.is_whole() {
-        ""
-    } else {
-        " Commands that read this file report what is missing."
-    };
+    let whole = if index.is_whole() { "" } else { " Commands that read this file report what is missing." };
     text.paragraph(format!(
         "Recognized secrets are replaced by placeholders; review the file before you share \
          it.{whole}"
@@ -60,23 +56,12 @@ fn held(index: &Index) -> String {
 fn missing(index: &Index) -> Vec<(String, String)> {
     let is_missing = |outcome: ReadOutcome| !outcome.is_whole();
     let sources = index.sources.iter().filter(|s| is_missing(s.outcome));
-    let mut missing: Vec<(String, String)> = sources
-        .map(|s| {
-            (
-                s.name.replace('-', " "),
-                s.message.clone().unwrap_or_default(),
-            )
-        })
-        .collect();
+    let mut missing: Vec<(String, String)> =
+        sources.map(|s| (s.name.replace('-', " "), s.message.clone().unwrap_or_default())).collect();
     let mut logs: BTreeMap<&str, usize> = BTreeMap::new();
     for log in index.logs.iter().filter(|log| is_missing(log.outcome)) {
-        *logs
-            .entry(log.message.as_deref().unwrap_or_default())
-            .or_default() += 1;
+        *logs.entry(log.message.as_deref().unwrap_or_default()).or_default() += 1;
     }
-    missing.extend(
-        logs.into_iter()
-            .map(|(why, n)| (plural(n, "log"), why.to_owned())),
-    );
+    missing.extend(logs.into_iter().map(|(why, n)| (plural(n, "log"), why.to_owned())));
     missing
 }

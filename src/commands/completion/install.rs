@@ -99,10 +99,7 @@ pub fn uninstall(ctx: &mut Ctx, args: &Uninstall) -> Result<Exit> {
         }
     }
     if ours.is_empty() && refused.is_none() {
-        ctx.note(format!(
-            "No completion files of this plugin found in {}.",
-            place.directory.display()
-        ));
+        ctx.note(format!("No completion files of this plugin found in {}.", place.directory.display()));
     }
     for entry in ours {
         let path = entry.path.display();
@@ -171,8 +168,9 @@ fn plugin() -> Result<PathBuf> {
     let mut on_path = directories().map(|directory| directory.join(&called));
     match on_path.find(|path| path.is_file()) {
         Some(path) => Ok(path),
-        None => std::env::current_exe()
-            .map_err(|error| Error::failed(format!("cannot find the plugin: {error}"))),
+        None => {
+            std::env::current_exe().map_err(|error| Error::failed(format!("cannot find the plugin: {error}")))
+        }
     }
 }
 
@@ -198,10 +196,7 @@ struct Entry {
 
 /// A link to the plugin, or where there are none to be had, a script that calls it.
 enum StandsFor {
-    #[cfg_attr(
-        not(unix),
-        expect(dead_code, reason = "Windows has no links to be had")
-    )]
+    #[cfg_attr(not(unix), expect(dead_code, reason = "Windows has no links to be had"))]
     Link(PathBuf),
     #[cfg_attr(unix, expect(dead_code, reason = "scripts are for Windows"))]
     Script(String),
@@ -222,9 +217,7 @@ impl Entry {
     fn there(&self) -> Result<There> {
         let found = match std::fs::symlink_metadata(&self.path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(There::Nothing),
-            Ok(found) if found.is_symlink() => {
-                std::fs::read_link(&self.path).map(|t| self.link(&t))
-            }
+            Ok(found) if found.is_symlink() => std::fs::read_link(&self.path).map(|t| self.link(&t)),
             Ok(found) if found.is_file() => std::fs::read(&self.path).map(|text| self.file(&text)),
             Ok(_) => Ok(There::Other("not a file".to_owned())),
             Err(error) => Err(error),
@@ -237,23 +230,14 @@ impl Entry {
             return There::Same;
         }
         let real = |path: &Path| std::fs::canonicalize(path).ok();
-        let names = [
-            "kubectl-skyhook",
-            "kubectl-nodewright",
-            "kubectl-node_rollout",
-        ]
-        .map(Some);
+        let names = ["kubectl-skyhook", "kubectl-nodewright", "kubectl-node_rollout"].map(Some);
         let ours = match real(&self.path) {
             // Another program may well have the plugin's name.
             Some(leads_to) => real(&self.plugin) == Some(leads_to),
             // The plugin has been moved, or removed, since.
             None => names.contains(&target.file_name().and_then(|name| name.to_str())),
         };
-        if ours {
-            There::Ours
-        } else {
-            There::Other(format!("a link to {}", target.display()))
-        }
+        if ours { There::Ours } else { There::Other(format!("a link to {}", target.display())) }
     }
 
     fn file(&self, text: &[u8]) -> There {
@@ -279,10 +263,8 @@ impl Entry {
     /// It may be a plugin of someone else's, or a script of the user's own.
     fn not_ours(&self, what: &str) -> Error {
         let path = self.path.display();
-        Error::refused(format!(
-            "{path} was not written by this plugin (it is {what}); it was left unchanged"
-        ))
-        .hint("remove it yourself, or use --dir to specify another directory on the PATH")
+        Error::refused(format!("{path} was not written by this plugin (it is {what}); it was left unchanged"))
+            .hint("remove it yourself, or use --dir to specify another directory on the PATH")
     }
 }
 
@@ -350,10 +332,7 @@ mod tests {
             ("@\"C:\\bin\\kubectl-skyhook.exe\" __complete %*\r\n", true),
             ("@\"D:\\kubectl-skyhook.exe\" %*\r\n", true),
             ("@\"D:\\other.exe\" %*\r\n", false),
-            (
-                "@\"D:\\other.exe\"\r\n@\"kubectl-skyhook.exe\" %*\r\n",
-                false,
-            ),
+            ("@\"D:\\other.exe\"\r\n@\"kubectl-skyhook.exe\" %*\r\n", false),
             ("", false),
         ] {
             assert_eq!(calls_us(script), ours, "{script}");

@@ -72,8 +72,7 @@ command! {
 fn rules() -> Vec<&'static Rule> {
     let all = crate::rules::ALL.iter().copied();
     let stops = |rule: &Rule| rule.blocks.contains(&Blocks::Reconcile);
-    all.filter(|rule| rule.code.starts_with("SKY5") || stops(rule))
-        .collect()
+    all.filter(|rule| rule.code.starts_with("SKY5") || stops(rule)).collect()
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
@@ -119,10 +118,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             Exit::TimedOut => format!("timed out after {}", duration_text(args.timeout)),
             _ => "interrupted".to_owned(),
         };
-        return Err(Error {
-            exit,
-            ..Error::failed(format!("{how}: the first checks have not finished"))
-        });
+        return Err(Error { exit, ..Error::failed(format!("{how}: the first checks have not finished")) });
     };
     ctx.show(&last)?;
     Ok(ended.unwrap_or_else(|| last.exit()))

@@ -49,19 +49,12 @@ command! {
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let only = match args.node.names() {
-        Some([name]) => Only::few([name.clone()]).map(|only| Only {
-            explained: true,
-            ..only
-        }),
+        Some([name]) => Only::few([name.clone()]).map(|only| Only { explained: true, ..only }),
         _ => None,
     };
     let cluster = ctx.only(only).load(&Scope::default().needs()).await?;
     let muting = args.muting.load(ctx, &cluster)?;
-    let page = view(
-        &cluster,
-        nodes::single(&cluster, &args.node)?,
-        &muting.mutes,
-    );
+    let page = view(&cluster, nodes::single(&cluster, &args.node)?, &muting.mutes);
     ctx.show(&page)?;
     Ok(muting.exit(page.exit()))
 }
@@ -74,23 +67,14 @@ fn view<'a>(cluster: &'a Cluster, node: &'a Node, mutes: &Mutes) -> NodeReport<'
     same_cause::extend_to_all_nodes(cluster, &mut report.findings, node);
     let (unreadable, unseen) = (unreadable(cluster), unseen(cluster));
     let whole = unreadable.is_empty() && unseen.is_empty();
-    NodeReport {
-        cluster,
-        node,
-        chain: Chain::of(cluster, node, report, whole),
-        unreadable,
-        unseen,
-    }
+    NodeReport { cluster, node, chain: Chain::of(cluster, node, report, whole), unreadable, unseen }
 }
 
 /// What shows how stages fare, and is not in the files.
 fn unseen(cluster: &Cluster) -> Vec<String> {
     let sources = [Source::Pods, Source::Jobs].into_iter();
     let left_out = |s: &Source| cluster.has(*s) && cluster.source(*s) == Read::NotRequested;
-    sources
-        .filter(left_out)
-        .map(|source| source.to_string())
-        .collect()
+    sources.filter(left_out).map(|source| source.to_string()).collect()
 }
 
 /// The sources that are missing, and why.

@@ -101,9 +101,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         .compared(baseline.as_ref())
         .only(subjects.cause)?;
     if !args.no_logs {
-        let tails = ctx
-            .tails(&cluster, &diagnosis.logs(), kept_logs::LINES)
-            .await;
+        let tails = ctx.tails(&cluster, &diagnosis.logs(), kept_logs::LINES).await;
         diagnosis = diagnosis.with_logs(tails);
     }
     ctx.show(&diagnosis.unfolded(args.all))?;
@@ -125,9 +123,7 @@ impl Subject {
     fn parse(text: &str) -> std::result::Result<Subject, String> {
         match text.split_once('/') {
             Some((kind, number)) if kind.eq_ignore_ascii_case("cause") => {
-                let number = number
-                    .parse()
-                    .map_err(|_| "expected cause/N, such as cause/2")?;
+                let number = number.parse().map_err(|_| "expected cause/N, such as cause/2")?;
                 Ok(Subject::Cause(number))
             }
             Some(_) => named::skyhook(text).map(Subject::Skyhook),
@@ -190,14 +186,11 @@ fn exit(fail_on: FailOn, report: &Report, cluster: &Cluster, baseline: Option<&B
     if fail_on == FailOn::Never {
         return Exit::Done;
     }
-    let mut unchecked = report
-        .not_checked
-        .iter()
-        .flat_map(|n| n.rule.needs.iter().chain(n.rule.optional_sources));
+    let mut unchecked =
+        report.not_checked.iter().flat_map(|n| n.rule.needs.iter().chain(n.rule.optional_sources));
     let nothing_checked = report.not_checked.len() == report.counts.rules;
     let fails = |finding: &Finding| {
-        let known =
-            |baseline: &Baseline| !baseline.is_new(&baseline::key(finding), finding.severity);
+        let known = |baseline: &Baseline| !baseline.is_new(&baseline::key(finding), finding.severity);
         fail_on.includes(finding.severity) && !baseline.is_some_and(known)
     };
     if report.findings.iter().any(fails) {

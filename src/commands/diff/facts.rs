@@ -46,10 +46,8 @@ pub fn not_compared(old: &Cluster, new: &Cluster) -> Vec<(Source, String)> {
     };
     let missing = |source| {
         let sides = [("old", unread(old, source)), ("new", unread(new, source))];
-        let reasons: Vec<String> = sides
-            .into_iter()
-            .filter_map(|(side, why)| Some(format!("{side}: {}", why?)))
-            .collect();
+        let reasons: Vec<String> =
+            sides.into_iter().filter_map(|(side, why)| Some(format!("{side}: {}", why?))).collect();
         (!reasons.is_empty()).then(|| (source, list(&reasons)))
     };
     COMPARED.into_iter().filter_map(missing).collect()
@@ -71,11 +69,7 @@ pub fn facts(cluster: &Cluster, without: &BTreeSet<Source>) -> Facts {
         skyhooks.for_each(|skyhook| facts.skyhook(skyhook));
     }
     if !without.contains(&Source::Nodes) {
-        cluster
-            .nodes
-            .items()
-            .iter()
-            .for_each(|node| facts.node(cluster, node));
+        cluster.nodes.items().iter().for_each(|node| facts.node(cluster, node));
         facts.packages(cluster);
     }
     facts.0
@@ -108,15 +102,12 @@ impl Collector {
     /// The leaves of an object, by path.
     fn fields(&mut self, skyhook: &str, path: &str, value: &Value) {
         let children: Vec<(String, &Value)> = match value {
-            Value::Object(members) if !members.is_empty() => members
-                .iter()
-                .map(|(key, value)| (format!("{path}.{key}"), value))
-                .collect(),
-            Value::Array(items) if !items.is_empty() => items
-                .iter()
-                .enumerate()
-                .map(|(at, value)| (format!("{path}[{at}]"), value))
-                .collect(),
+            Value::Object(members) if !members.is_empty() => {
+                members.iter().map(|(key, value)| (format!("{path}.{key}"), value)).collect()
+            }
+            Value::Array(items) if !items.is_empty() => {
+                items.iter().enumerate().map(|(at, value)| (format!("{path}[{at}]"), value)).collect()
+            }
             _ => {
                 let value = match value {
                     Value::String(text) => text.clone(),
@@ -135,10 +126,9 @@ impl Collector {
         let name = Some(node.name.as_str());
         let keys = node.keys(cluster.flavor());
         self.add(None, "node", name, "exists".to_owned());
-        for (field, value) in [
-            ("ready", node.ready()),
-            ("schedulable", node.cordoned().map(|cordoned| !cordoned)),
-        ] {
+        for (field, value) in
+            [("ready", node.ready()), ("schedulable", node.cordoned().map(|cordoned| !cordoned))]
+        {
             if let Some(value) = value {
                 self.add(None, field, name, value.to_string());
             }
@@ -170,12 +160,7 @@ impl Collector {
             for row in PackageRows::of(cluster, &nodes, [skyhook], None).iter() {
                 let node = Some(row.node_name);
                 if let Some(why) = row.malformed {
-                    self.add(
-                        Some(skyhook),
-                        "node state",
-                        node,
-                        format!("unreadable: {why}"),
-                    );
+                    self.add(Some(skyhook), "node state", node, format!("unreadable: {why}"));
                 } else if row.recorded {
                     let field = format!("package {} {}", row.name, row.version);
                     let value = format!("{}/{}", row.stage, row.state);
@@ -209,15 +194,13 @@ pub fn differences(old: &Facts, new: &Facts) -> (Vec<Difference>, Vec<String>) {
         let group = (key.skyhook.clone(), key.field.clone(), before, after);
         found.entry(group).or_default().extend(key.node.clone());
     }
-    let found = found
-        .into_iter()
-        .map(|((skyhook, field, before, after), nodes)| Difference {
-            skyhook,
-            field,
-            before: before.cloned(),
-            after: after.cloned(),
-            nodes,
-        });
+    let found = found.into_iter().map(|((skyhook, field, before, after), nodes)| Difference {
+        skyhook,
+        field,
+        before: before.cloned(),
+        after: after.cloned(),
+        nodes,
+    });
     (found.collect(), masked.into_iter().collect())
 }
 
@@ -228,10 +211,6 @@ fn created_or_deleted(old: &Facts, new: &Facts, key: &FactKey) -> bool {
         (None, Some(_)) => ("node", None),
         _ => return false,
     };
-    let object = FactKey {
-        skyhook,
-        field: field.to_owned(),
-        node: key.node.clone(),
-    };
+    let object = FactKey { skyhook, field: field.to_owned(), node: key.node.clone() };
     key.field != field && old.contains_key(&object) != new.contains_key(&object)
 }

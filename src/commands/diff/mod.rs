@@ -54,11 +54,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         Some(path) => (ctx.load_capture(path)?, path.display().to_string()),
         None => {
             let cluster = ctx.load(&needs).await?;
-            let name = if cluster.from_files {
-                "input"
-            } else {
-                "cluster"
-            };
+            let name = if cluster.from_files { "input" } else { "cluster" };
             (cluster, name.to_owned())
         }
     };

@@ -70,9 +70,7 @@ impl DiffReport {
         let after = rules::diagnose(new.0, &Scope::default());
         let new_findings = only_in(&after, &before);
         let gone_findings = only_in(&before, &after);
-        let sources = unread
-            .iter()
-            .map(|(source, why)| format!("{source} ({why})"));
+        let sources = unread.iter().map(|(source, why)| format!("{source} ({why})"));
         let masked = masked.into_iter().map(|field| format!("{field} (masked)"));
         let undecided = undecided(&before, &after);
         let findings = (!undecided.is_empty())
@@ -143,14 +141,9 @@ fn only_in(report: &Report, other: &Report) -> Vec<FindingKey> {
 fn undecided(old: &Report, new: &Report) -> Vec<&'static str> {
     let one = |report: &Report, other: &Report| -> Vec<&'static str> {
         let found = report.findings.iter().map(|f| f.rule.code);
-        found
-            .filter(|code| other.not_checked.iter().any(|n| n.rule.code == *code))
-            .collect()
+        found.filter(|code| other.not_checked.iter().any(|n| n.rule.code == *code)).collect()
     };
-    let codes: BTreeSet<_> = [one(old, new), one(new, old)]
-        .concat()
-        .into_iter()
-        .collect();
+    let codes: BTreeSet<_> = [one(old, new), one(new, old)].concat().into_iter().collect();
     codes.into_iter().collect()
 }
 
@@ -204,10 +197,7 @@ impl View for DiffReport {
         text.line(self.verdict());
         let mut groups: BTreeMap<Option<&str>, Vec<&Change>> = BTreeMap::new();
         for change in &document.items {
-            groups
-                .entry(change.skyhook.as_deref())
-                .or_default()
-                .push(change);
+            groups.entry(change.skyhook.as_deref()).or_default().push(change);
         }
         for (skyhook, changes) in groups {
             let heading = skyhook.unwrap_or("nodes and operator");
@@ -235,11 +225,7 @@ impl View for DiffReport {
     }
 
     fn names(&self) -> Vec<String> {
-        let skyhooks = self
-            .document
-            .items
-            .iter()
-            .filter_map(|c| c.skyhook.as_deref());
+        let skyhooks = self.document.items.iter().filter_map(|c| c.skyhook.as_deref());
         let skyhooks = skyhooks.map(|name| format!("skyhook/{name}"));
         let nodes = self.document.items.iter().flat_map(|c| &c.nodes);
         let nodes = nodes.map(|name| format!("node/{name}"));

@@ -11,12 +11,9 @@ use crate::rules::{self, Rule};
 pub fn pages() -> BTreeMap<String, String> {
     let rules = rules::ALL.iter().map(|r| (r.code, rule_page(r)));
     let lint = lint::ALL.iter().map(|r| (r.code, lint_page(r)));
-    let retired = rules::RETIRED
-        .iter()
-        .map(|(code, heir)| (*code, retired_page(code, heir)));
+    let retired = rules::RETIRED.iter().map(|(code, heir)| (*code, retired_page(code, heir)));
     let all = rules.chain(lint).chain(retired);
-    all.map(|(code, page)| (format!("{code}.md"), page))
-        .collect()
+    all.map(|(code, page)| (format!("{code}.md"), page)).collect()
 }
 
 pub(super) fn rule_page(rule: &Rule) -> String {
@@ -39,9 +36,7 @@ pub(super) fn lint_page(rule: &LintRule) -> String {
 
 pub(super) fn grade_page(grade: Grade) -> String {
     let grades = Grade::ALL.iter();
-    let rows: String = grades
-        .map(|grade| format!("- {grade}: {}\n", grade.meaning()))
-        .collect();
+    let rows: String = grades.map(|grade| format!("- {grade}: {}\n", grade.meaning())).collect();
     format!(
         "# {grade}: {}\n\nThe grade of a plan or remedy shows its worst possible effect on the cluster:\n\n{rows}",
         grade.meaning()
@@ -70,11 +65,7 @@ fn body(docs: &str) -> String {
     let lines = docs.lines().map(|line| {
         let line = line.strip_prefix(' ').unwrap_or(line).trim_end();
         fenced ^= line.trim_start().starts_with("```");
-        if line.starts_with('#') && !fenced {
-            format!("#{line}")
-        } else {
-            line.to_owned()
-        }
+        if line.starts_with('#') && !fenced { format!("#{line}") } else { line.to_owned() }
     });
     lines.collect::<Vec<_>>().join("\n").trim().to_owned()
 }

@@ -50,10 +50,7 @@ pub struct Deletion<'a> {
 
 impl<'a> Deletion<'a> {
     pub fn of(cluster: &'a Cluster, skyhook: &'a Skyhook) -> Self {
-        let scope = Scope {
-            skyhooks: vec![skyhook.name().to_owned()],
-            ..Scope::default()
-        };
+        let scope = Scope { skyhooks: vec![skyhook.name().to_owned()], ..Scope::default() };
         let report = rules::diagnose(cluster, &scope);
         let mut deletion = Deletion {
             cluster,
@@ -118,10 +115,7 @@ impl<'a> Deletion<'a> {
             let reason = "nothing is left to uninstall; the operator removes its finalizer next";
             (DeletionState::Progressing, reason.to_owned())
         } else if old && !alive && !moving {
-            (
-                DeletionState::Slow,
-                format!("{left} left, and none is running"),
-            )
+            (DeletionState::Slow, format!("{left} left, and none is running"))
         } else {
             (DeletionState::Progressing, format!("{left} left"))
         }
@@ -235,10 +229,8 @@ impl<'a> Deletion<'a> {
 
     /// Whether it may still end without help.
     fn may_finish(&self) -> bool {
-        let may = matches!(
-            self.state,
-            DeletionState::Progressing | DeletionState::Slow | DeletionState::Unknown
-        );
+        let may =
+            matches!(self.state, DeletionState::Progressing | DeletionState::Slow | DeletionState::Unknown);
         may && self.less_disruptive().is_none()
     }
 

@@ -82,11 +82,7 @@ impl Document {
                     message: f.message.clone(),
                 })
                 .collect(),
-            remedies: if deleting {
-                deletion.remedies()
-            } else {
-                Vec::new()
-            },
+            remedies: if deleting { deletion.remedies() } else { Vec::new() },
             recommended: deletion.recommended().filter(|_| deleting),
         }
     }

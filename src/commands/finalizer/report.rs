@@ -34,10 +34,7 @@ impl DeletionState {
             DeletionState::Slow => (Label::Warning, "the deletion is slow"),
             DeletionState::Blocked => (Label::Error, "the deletion is blocked"),
             DeletionState::HeldByOthers => (Label::Warning, "only third-party finalizers are left"),
-            DeletionState::Unknown => (
-                Label::Warning,
-                "cannot tell whether the deletion is progressing",
-            ),
+            DeletionState::Unknown => (Label::Warning, "cannot tell whether the deletion is progressing"),
         }
     }
 }
@@ -60,11 +57,7 @@ impl FinalizerStatus<'_> {
     fn pending(&self, wide: bool) -> Table {
         let mut rows: BTreeMap<(String, String, String, String), Vec<&str>> = BTreeMap::new();
         for (at, p) in self.deletion.pending.iter().enumerate() {
-            let alone = if wide {
-                format!("{at:08}")
-            } else {
-                String::new()
-            };
+            let alone = if wide { format!("{at:08}") } else { String::new() };
             let key = (
                 p.entry.name.to_string(),
                 p.entry.version.to_string(),
@@ -76,13 +69,7 @@ impl FinalizerStatus<'_> {
         let mut table = Table::new(["pending", "version", "stage", "count", "nodes"]);
         for ((package, version, at, _), nodes) in &rows {
             let set = NodeSet::of(nodes);
-            table.row(cells![
-                package.as_str(),
-                version.as_str(),
-                at.as_str(),
-                set.len(),
-                set.limited(SHOWN)
-            ]);
+            table.row(cells![package.as_str(), version.as_str(), at.as_str(), set.len(), set.limited(SHOWN)]);
         }
         table
     }
@@ -97,11 +84,7 @@ impl FinalizerStatus<'_> {
         });
         for ((code, grave, message, _), nodes) in grouped(alike) {
             let nodes = NodeSet::of(nodes.into_iter().flatten());
-            let on = if nodes.is_empty() {
-                String::new()
-            } else {
-                format!(" on {}", nodes.limited(SHOWN))
-            };
+            let on = if nodes.is_empty() { String::new() } else { format!(" on {}", nodes.limited(SHOWN)) };
             let start = severity(grave) + " " + text::name(code) + on;
             text.item("- ", start + ": " + message.as_str());
         }
@@ -115,12 +98,7 @@ impl FinalizerStatus<'_> {
         let blank = |remedy: &Remedy| {
             let mut shape = remedy.clone();
             let named = |word: &&mut String| nodes.contains(word.as_str());
-            let named: Vec<String> = shape
-                .argv
-                .iter_mut()
-                .filter(named)
-                .map(std::mem::take)
-                .collect();
+            let named: Vec<String> = shape.argv.iter_mut().filter(named).map(std::mem::take).collect();
             (shape, named)
         };
         let mut folded: Vec<(Remedy, Remedy, Vec<String>)> = Vec::new();
@@ -212,8 +190,7 @@ impl View for FinalizerStatus<'_> {
         }
         let remedies = self.remedies();
         if !remedies.is_empty() {
-            text.blank()
-                .line(text::dim("remedies, least disruptive first"));
+            text.blank().line(text::dim("remedies, least disruptive first"));
             text.indented(2, remedies);
         }
         if let Some((_, command)) = self.next() {

@@ -64,9 +64,6 @@ fn items<'a>(cluster: &'a Cluster, args: &Args) -> Result<Vec<FinalizerStatus<'a
         skyhooks.push(selection::existing(cluster, name)?);
     }
     selection::complete(cluster, Source::Nodes)?;
-    let item = |skyhook| FinalizerStatus {
-        cluster,
-        deletion: Deletion::of(cluster, skyhook),
-    };
+    let item = |skyhook| FinalizerStatus { cluster, deletion: Deletion::of(cluster, skyhook) };
     Ok(skyhooks.into_iter().map(item).collect())
 }

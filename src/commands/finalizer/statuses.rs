@@ -32,20 +32,14 @@ impl View for FinalizerStatuses<'_> {
             if at > 0 {
                 text.blank();
             }
-            text.append(if whole {
-                item.blocks(wide)
-            } else {
-                item.summary()
-            });
+            text.append(if whole { item.blocks(wide) } else { item.summary() });
         }
         text
     }
 
     fn names(&self) -> Vec<String> {
         let items = self.items.iter();
-        items
-            .map(|item| item.deletion.skyhook.reference())
-            .collect()
+        items.map(|item| item.deletion.skyhook.reference()).collect()
     }
 
     fn document(&self) -> Value {
@@ -53,9 +47,7 @@ impl View for FinalizerStatuses<'_> {
         to_json(&Document {
             api_version: crate::view::API_VERSION,
             kind: "FinalizerStatusList",
-            items: items
-                .map(|item| document::Document::of(item.cluster, &item.deletion))
-                .collect(),
+            items: items.map(|item| document::Document::of(item.cluster, &item.deletion)).collect(),
         })
     }
 }

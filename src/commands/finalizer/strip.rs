@@ -13,8 +13,7 @@ use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::{applied, node};
 use crate::plan::{
-    Change, Consequences, Edit, Kind, Metadata, Plan, PlanStage, Step, Target, WaitCondition,
-    WaitFor,
+    Change, Consequences, Edit, Kind, Metadata, Plan, PlanStage, Step, Target, WaitCondition, WaitFor,
 };
 use crate::rules::Scope;
 
@@ -75,18 +74,13 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let cluster = ctx
-        .load_to_change(&Scope::default().needs(), &Source::DECIDING)
-        .await?;
+    let cluster = ctx.load_to_change(&Scope::default().needs(), &Source::DECIDING).await?;
     let before = match cluster.skyhook(&args.name) {
         None => before(ctx, &cluster, &args.name).await?,
         Some(_) => None,
     };
     if let Some(id) = &before {
-        ctx.note(format!(
-            "{} is gone: its finalizer was removed earlier (journal {id})",
-            args.name
-        ));
+        ctx.note(format!("{} is gone: its finalizer was removed earlier (journal {id})", args.name));
     }
     let plan = plan(&cluster, args, before.is_some())?;
     ctx.execute(&plan, &args.safety).await
@@ -101,9 +95,7 @@ async fn before(ctx: &mut Ctx, cluster: &Cluster, name: &str) -> Result<Option<S
     let kind = Kind::from(cluster.flavor());
     let stripped = Store::of(crate::ctx::variable).and_then(|store| {
         let (records, _) = store.all()?;
-        let mut here = records
-            .iter()
-            .filter(|r| r.begun.origin().is_taken_for(&here));
+        let mut here = records.iter().filter(|r| r.begun.origin().is_taken_for(&here));
         let found = here.find(|record| record.stripped(kind, name).is_some());
         Ok(found.map(|record| record.begun.id.clone()))
     });
@@ -143,22 +135,14 @@ fn plan(cluster: &Cluster, args: &Args, before: bool) -> Result<Plan> {
 
 /// Refuses where no deletion was requested, and, unless it is forced, where a less disruptive remedy exists or the
 /// deletion may still finish.
-fn refuse(
-    cluster: &Cluster,
-    skyhook: &Skyhook,
-    args: &Args,
-    effects: &mut Consequences,
-) -> Result<()> {
+fn refuse(cluster: &Cluster, skyhook: &Skyhook, args: &Args, effects: &mut Consequences) -> Result<()> {
     if !skyhook.deleting() {
         let resource = cluster.flavor().resource();
         return Err(Error::unchanged(format!(
             "{} is not being deleted, and the operator would put the finalizer back",
             skyhook.reference()
         ))
-        .hint(format!(
-            "kubectl delete {resource} {} --wait=false",
-            args.name
-        )));
+        .hint(format!("kubectl delete {resource} {} --wait=false", args.name)));
     }
     if skyhook.has_finalizer() {
         let update = Operation::Update;
@@ -184,9 +168,7 @@ fn refuse(
     Err(Error::unchanged(objection.why)
         .hint(command)
         .hint(format!("kubectl skyhook finalizer status {}", args.name))
-        .hint(
-            "use --force to strip the finalizer anyway: uninstall.sh then does not run on any node",
-        ))
+        .hint("use --force to strip the finalizer anyway: uninstall.sh then does not run on any node"))
 }
 
 /// Pauses a custom resource that third-party finalizers keep: the operator would start again on it within seconds.
@@ -197,10 +179,7 @@ fn pause(cluster: &Cluster, skyhook: &Skyhook, effects: &mut Consequences) -> Op
         return None;
     }
     let annotations = &skyhook.metadata.annotations;
-    let mut change = Metadata {
-        no_annotations: annotations.is_empty(),
-        ..Metadata::default()
-    };
+    let mut change = Metadata { no_annotations: annotations.is_empty(), ..Metadata::default() };
     let key = flavor.key("pause");
     for (key, to) in [(key.as_str(), "true"), (REASON, STRIPPED)] {
         let from = annotations.get(key).map(String::as_str);
@@ -228,19 +207,11 @@ fn release(cluster: &Cluster, skyhook: &Skyhook) -> Option<PlanStage> {
     let mut all = skyhook.metadata.finalizers.iter();
     let index = all.position(|f| *f == entry)?;
     let target = Target::of_skyhook(flavor, skyhook);
-    let change = Change::Finalizer {
-        entry: entry.clone(),
-        index,
-        was: None,
-    };
+    let change = Change::Finalizer { entry: entry.clone(), index, was: None };
     let why = "the operator's finalizer blocks the deletion";
     Some(PlanStage {
         steps: vec![Step::new(target.clone(), change, why)],
-        until: Some(WaitFor {
-            target,
-            condition: WaitCondition::Released(entry),
-            at_most: AT_MOST,
-        }),
+        until: Some(WaitFor { target, condition: WaitCondition::Released(entry), at_most: AT_MOST }),
         ..PlanStage::default()
     })
 }

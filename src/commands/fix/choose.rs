@@ -72,18 +72,11 @@ impl Alike<'_> {
     fn command(&self, remedy: &Remedy, argv: &[String]) -> String {
         let number = self.findings.len();
         let joined = argv != remedy.argv && number <= NAMED;
-        let is_it = |f: &&Finding| {
-            f.changing_remedy()
-                .is_some_and(|other| other.argv == remedy.argv)
-        };
+        let is_it = |f: &&Finding| f.changing_remedy().is_some_and(|other| other.argv == remedy.argv);
         if joined || self.findings.iter().all(is_it) {
             format!("`{}`", shell_words(argv))
         } else {
-            format!(
-                "`{}` and {} more like it",
-                shell_words(&remedy.argv),
-                count(number - 1)
-            )
+            format!("`{}` and {} more like it", shell_words(&remedy.argv), count(number - 1))
         }
     }
 }
@@ -147,14 +140,8 @@ impl Choosing<'_> {
         let kinds = grouped(by_command).into_iter();
         let kinds = kinds.map(|((elsewhere, cured_by, _), places)| {
             let alike: Vec<&Finding> = places.iter().map(|at| &findings[*at]).collect();
-            let own = Cause {
-                findings: places,
-                effects: Vec::new(),
-            };
-            let nodes: Vec<&str> = alike
-                .iter()
-                .filter_map(|f| f.subject.node.as_deref())
-                .collect();
+            let own = Cause { findings: places, effects: Vec::new() };
+            let nodes: Vec<&str> = alike.iter().filter_map(|f| f.subject.node.as_deref()).collect();
             let remedy = alike[0].changing_remedy();
             let argv = remedy.map(|remedy| {
                 let all = nodes.first().and_then(|node| remedy.on_nodes(node, &nodes));
@@ -178,23 +165,15 @@ impl Choosing<'_> {
             return;
         }
         if alike.elsewhere {
-            return self.leave(
-                finding,
-                &alike.subject,
-                "it does not match --skyhook or --node",
-            );
+            return self.leave(finding, &alike.subject, "it does not match --skyhook or --node");
         }
         if let Some(other) = alike.cured_by {
-            let says = format!(
-                "the remedy for {other} changes the same objects; run diagnose again afterwards"
-            );
+            let says =
+                format!("the remedy for {other} changes the same objects; run diagnose again afterwards");
             return self.leave(finding, &alike.subject, &says);
         }
         let Some((remedy, argv)) = &alike.remedy else {
-            let says = format!(
-                "none of its remedies changes anything: see `{}`",
-                pointer(finding)
-            );
+            let says = format!("none of its remedies changes anything: see `{}`", pointer(finding));
             return self.leave(finding, &alike.subject, &says);
         };
         // What evicts, deletes or drops a record is shown with its caveats only.
@@ -216,11 +195,9 @@ impl Choosing<'_> {
                 };
                 self.leave(finding, &alike.subject, &format!("{why}: {command}"));
             }
-            None => self.leave(
-                finding,
-                &alike.subject,
-                &format!("its remedy must be applied by hand: {command}"),
-            ),
+            None => {
+                self.leave(finding, &alike.subject, &format!("its remedy must be applied by hand: {command}"))
+            }
             Some(Err(why)) => {
                 let says = format!("{command} would be refused: {why}");
                 self.leave(finding, &alike.subject, &says);
@@ -233,8 +210,7 @@ impl Choosing<'_> {
     fn cured_by(&self, finding: &Finding) -> Option<&'static str> {
         let package = &finding.subject.package;
         let mut here = self.worked_on.get(&place(finding)?)?.iter();
-        let meets =
-            |known: &Option<String>| known.is_none() || package.is_none() || known == package;
+        let meets = |known: &Option<String>| known.is_none() || package.is_none() || known == package;
         here.find(|(known, _)| meets(known)).map(|(_, code)| *code)
     }
 
@@ -249,11 +225,7 @@ impl Choosing<'_> {
         let words = &argv[2..];
         // Commands that do not pause do not know the flag.
         let unpaused = [words, &["--no-pause".to_owned()]].concat();
-        let unpaused = self
-            .limits
-            .no_pause
-            .then(|| parse(&unpaused).ok())
-            .flatten();
+        let unpaused = self.limits.no_pause.then(|| parse(&unpaused).ok()).flatten();
         let command = match unpaused {
             Some(command) => command,
             None => parse(words).ok()?,
@@ -310,12 +282,7 @@ impl Choosing<'_> {
                 self.worked_on.entry(place).or_default().push(work);
             }
         }
-        self.told.parts.push(Part {
-            rule: finding.rule,
-            subject: alike.subject.clone(),
-            command,
-            plan,
-        });
+        self.told.parts.push(Part { rule: finding.rule, subject: alike.subject.clone(), command, plan });
     }
 
     /// Effects are left to the cure of their cause, unless they outlast it.
@@ -361,10 +328,7 @@ impl Choosing<'_> {
                 1 => "it may resolve itself or does not block anything",
                 _ => "they may resolve themselves or do not block anything",
             };
-            let left = format!(
-                "skips {}, because {may}; specify a code to include it",
-                list(&codes)
-            );
+            let left = format!("skips {}, because {may}; specify a code to include it", list(&codes));
             self.told.left.push(left);
         }
         self.told
@@ -373,8 +337,5 @@ impl Choosing<'_> {
 
 /// The command that shows it with all its remedies.
 fn pointer(finding: &Finding) -> String {
-    format!(
-        "kubectl skyhook diagnose stuck --rule {}",
-        finding.rule.code
-    )
+    format!("kubectl skyhook diagnose stuck --rule {}", finding.rule.code)
 }

@@ -61,18 +61,13 @@ enum MergeOrder {
 
 impl MergeOrder {
     fn of(plan: &Plan) -> MergeOrder {
-        if restarts_batches(plan) {
-            MergeOrder::Batches
-        } else {
-            MergeOrder::Nodes
-        }
+        if restarts_batches(plan) { MergeOrder::Batches } else { MergeOrder::Nodes }
     }
 }
 
 /// Whether a plan restarts the batches of its custom resource.
 fn restarts_batches(plan: &Plan) -> bool {
-    plan.steps()
-        .any(|step| matches!(step.change, Change::Status(_)))
+    plan.steps().any(|step| matches!(step.change, Change::Status(_)))
 }
 
 /// Of several remedies that restart the same batches, the last one does it, after all that failed is repaired.
@@ -105,11 +100,7 @@ fn title(parts: &[Part]) -> String {
             codes.push(part.rule.code);
         }
     }
-    if codes.is_empty() {
-        "fix".to_owned()
-    } else {
-        format!("fix {}", list(&codes))
-    }
+    if codes.is_empty() { "fix".to_owned() } else { format!("fix {}", list(&codes)) }
 }
 
 /// Refuses where two write different things to the same place.
@@ -118,16 +109,9 @@ fn refuse_contradictions(parts: &[Part]) -> Result<()> {
     for part in parts {
         for step in part.plan.steps() {
             let known = places.entry(step.target.path()).or_default();
-            for (other, before) in known
-                .iter()
-                .filter(|(other, _)| !std::ptr::eq(*other, part))
-            {
+            for (other, before) in known.iter().filter(|(other, _)| !std::ptr::eq(*other, part)) {
                 if let Some(what) = before.contradicts(step) {
-                    return Err(contradiction(
-                        other,
-                        part,
-                        &format!("{what} of {}", step.target),
-                    ));
+                    return Err(contradiction(other, part, &format!("{what} of {}", step.target)));
                 }
             }
             known.push((part, step));
@@ -165,10 +149,7 @@ mod tests {
             rule: rules::find(code).expect("a rule"),
             subject: "gpu on gpu-1".to_owned(),
             command: String::new(),
-            plan: Plan {
-                stages: vec![PlanStage::of(vec![step])],
-                ..Plan::default()
-            },
+            plan: Plan { stages: vec![PlanStage::of(vec![step])], ..Plan::default() },
         }
     }
 
@@ -183,10 +164,7 @@ mod tests {
         );
         assert_eq!(
             (two.exit, two.hints.as_slice()),
-            (
-                Exit::Refused,
-                &["kubectl skyhook fix SKY201".to_owned()][..]
-            )
+            (Exit::Refused, &["kubectl skyhook fix SKY201".to_owned()][..])
         );
         let one = refused(part("SKY201", "a"), part("SKY201", "b"));
         assert_eq!(one.hints, ["kubectl skyhook fix SKY201 --node NODE"]);

@@ -89,9 +89,7 @@ command! {
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let rules = args.rules.iter().map(|rule| find_rule(rule));
     let rules = rules.collect::<Result<Vec<_>>>()?;
-    let cluster = ctx
-        .load_to_change(&Scope::default().needs(), &Source::OF_WORK)
-        .await?;
+    let cluster = ctx.load_to_change(&Scope::default().needs(), &Source::OF_WORK).await?;
     let limits = FixLimits {
         // The causes of a finding are reported by other rules.
         scope: scope::of(&cluster, &args.skyhooks, &args.on, Vec::new())?,
@@ -114,9 +112,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     if exit == Exit::Done && plan.is_empty() && errors > 0 {
         let remain = if errors == 1 { "remains" } else { "remain" };
         let causes = plural(errors, "cause");
-        ctx.note(format!(
-            "{causes} {remain}: see `kubectl skyhook diagnose stuck`"
-        ));
+        ctx.note(format!("{causes} {remain}: see `kubectl skyhook diagnose stuck`"));
         return Ok(Exit::Findings);
     }
     Ok(exit)
@@ -135,8 +131,7 @@ fn plan(cluster: &Cluster, report: &Report, limits: &FixLimits) -> Result<Plan> 
     let notes = std::mem::take(&mut plan.consequences.notes);
     plan.consequences.notes = cured.into_iter().chain(notes).chain(left).collect();
     if !report.not_checked.is_empty() {
-        plan.consequences
-            .warn("not every rule could be checked: see `kubectl skyhook diagnose stuck`");
+        plan.consequences.warn("not every rule could be checked: see `kubectl skyhook diagnose stuck`");
     }
     Ok(plan)
 }

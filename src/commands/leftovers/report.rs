@@ -88,10 +88,7 @@ struct RemnantEntry<'a> {
 
 impl<'a> RemnantEntry<'a> {
     fn of(remnant: &Remnant<'a>) -> RemnantEntry<'a> {
-        RemnantEntry {
-            kind: remnant.kind,
-            name: remnant.name,
-        }
+        RemnantEntry { kind: remnant.kind, name: remnant.name }
     }
 }
 
@@ -116,21 +113,13 @@ impl<'a> Leftover<'a> {
     fn object(&self) -> ObjectRef<'a> {
         let (kind, meta) = match self.place {
             LeftoverObject::Node(node, _) => {
-                return ObjectRef {
-                    kind: "Node",
-                    namespace: None,
-                    name: &node.name,
-                };
+                return ObjectRef { kind: "Node", namespace: None, name: &node.name };
             }
             LeftoverObject::Pod(pod) => ("Pod", &pod.metadata),
             LeftoverObject::Job(job) => ("Job", &job.metadata),
             LeftoverObject::ConfigMap(map) => ("ConfigMap", &map.metadata),
         };
-        ObjectRef {
-            kind,
-            namespace: meta.namespace.as_deref(),
-            name: &meta.name,
-        }
+        ObjectRef { kind, namespace: meta.namespace.as_deref(), name: &meta.name }
     }
 
     /// `configmap/skyhook/gpu-tune-driver-1.0.0`
@@ -178,9 +167,7 @@ impl<'a> Leftover<'a> {
         let mut parts = Vec::new();
         if recorded {
             let entries = on.entries().iter();
-            let packages: Vec<String> = entries
-                .map(|e| format!("{} {}", e.name, e.version))
-                .collect();
+            let packages: Vec<String> = entries.map(|e| format!("{} {}", e.name, e.version)).collect();
             parts.push(format!("record of {}", packages.join(", ")));
         }
         let keys: Vec<&str> = on
@@ -193,11 +180,7 @@ impl<'a> Leftover<'a> {
             parts.push(keys.join(", "));
         }
         if on.cordon {
-            let holds = if node.cordoned() == Some(true) {
-                "cordon"
-            } else {
-                "cordon mark"
-            };
+            let holds = if node.cordoned() == Some(true) { "cordon" } else { "cordon mark" };
             parts.push(holds.to_owned());
         }
         if !on.conditions.is_empty() {
@@ -241,10 +224,7 @@ impl Leftovers<'_> {
         for (why, objects) in super::unproven(&self.left) {
             let set = NodeSet::of(&objects).limited(SHOWN);
             text.blank();
-            text.paragraph(text::warning(format!(
-                "{set}: {} ({why}); never deleted",
-                why.verdict()
-            )));
+            text.paragraph(text::warning(format!("{set}: {} ({why}); never deleted", why.verdict())));
         }
         text
     }
@@ -302,13 +282,7 @@ impl View for Leftovers<'_> {
                 LeftoverObject::Node(..) => (set.limited(SHOWN), what),
                 _ => (String::new(), format!("{what} {}", set.limited(SHOWN))),
             };
-            let row = cells![
-                text::name(format!("{}/{owner}", flavor.name())),
-                on,
-                set.len(),
-                left,
-                reason
-            ];
+            let row = cells![text::name(format!("{}/{owner}", flavor.name())), on, set.len(), left, reason];
             table.row(row.into_iter().take(shown));
         }
         text.table(table);
@@ -336,11 +310,7 @@ impl View for Leftovers<'_> {
                 flavor.resource(),
             )));
         } else if removable {
-            let purge = if self.only_records {
-                " --purge-state"
-            } else {
-                ""
-            };
+            let purge = if self.only_records { " --purge-state" } else { "" };
             text.line(text::dim(format!(
                 "to remove the leftovers: kubectl skyhook leftovers --clean{purge}"
             )));
@@ -366,11 +336,8 @@ impl View for Leftovers<'_> {
     }
 
     fn document(&self) -> Value {
-        let [tainted, auto_tainted] = if self.all {
-            self.cluster.closed_for_nobody()
-        } else {
-            Default::default()
-        };
+        let [tainted, auto_tainted] =
+            if self.all { self.cluster.closed_for_nobody() } else { Default::default() };
         to_json(&Document {
             api_version: API_VERSION,
             kind: "LeftoverList",

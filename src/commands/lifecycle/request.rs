@@ -118,10 +118,7 @@ impl Request<'_> {
         }
         let (ours, others): (Vec<&Skyhook>, Vec<&Skyhook>) = all
             .filter(|s| {
-                s.metadata
-                    .annotations
-                    .get(&cluster.flavor().key(self.verb.annotation()))
-                    .map(String::as_str)
+                s.metadata.annotations.get(&cluster.flavor().key(self.verb.annotation())).map(String::as_str)
                     == Some("true")
             })
             .partition(|skyhook| self.is_ours(cluster, skyhook));
@@ -156,9 +153,7 @@ impl Request<'_> {
                 skyhook.metadata.annotations.contains_key(&reason)
             }
         };
-        let held = cluster
-            .hold(skyhook)
-            .is_some_and(|(_, state)| !state.is_left_behind());
+        let held = cluster.hold(skyhook).is_some_and(|(_, state)| !state.is_left_behind());
         by_us && !held
     }
 
@@ -166,11 +161,7 @@ impl Request<'_> {
     fn title(&self, names: &[&str]) -> String {
         match names {
             [name] => format!("{} {name}", self.verb.word()),
-            names => format!(
-                "{} {}",
-                self.verb.word(),
-                plural(names.len(), "custom resource")
-            ),
+            names => format!("{} {}", self.verb.word(), plural(names.len(), "custom resource")),
         }
     }
 
@@ -183,25 +174,14 @@ impl Request<'_> {
 
     /// The change of a custom resource, unless it has it already; warnings go to the plan.
     fn step(&self, cluster: &Cluster, skyhook: &Skyhook, plan: &mut Plan) -> Result<Option<Step>> {
-        let Request {
-            verb,
-            reason,
-            force,
-            ..
-        } = *self;
+        let Request { verb, reason, force, .. } = *self;
         let flavor = cluster.flavor();
         let annotations = &skyhook.metadata.annotations;
         let key = flavor.key(verb.annotation());
         let reason_key = REASON.replace("pause", verb.annotation());
-        let mut change = Metadata {
-            no_annotations: annotations.is_empty(),
-            ..Metadata::default()
-        };
+        let mut change = Metadata { no_annotations: annotations.is_empty(), ..Metadata::default() };
         let hold = skyhook.hold().filter(|_| verb.annotation() == "pause");
-        for (key, to) in [
-            (key.as_str(), verb.sets().then_some("true")),
-            (reason_key.as_str(), reason),
-        ] {
+        for (key, to) in [(key.as_str(), verb.sets().then_some("true")), (reason_key.as_str(), reason)] {
             let from = annotations.get(key).map(String::as_str);
             // A pause without a reason keeps the existing one.
             let kept = key == reason_key && verb.sets() && reason.is_none() && hold.is_none();
@@ -221,10 +201,8 @@ impl Request<'_> {
             let noted = annotations.get(REASON).map(String::as_str);
             let reason = reason.or(noted.filter(|_| hold.is_none()));
             for (key, from, to) in [(HOLDER, holder, None), (REASON, noted, reason)] {
-                change = change.annotation(
-                    key,
-                    Edit::new(from, to).on_conflict(OnConflict::ReplaceCommandPause),
-                );
+                change =
+                    change.annotation(key, Edit::new(from, to).on_conflict(OnConflict::ReplaceCommandPause));
             }
         }
         warn(cluster, skyhook, verb, plan);

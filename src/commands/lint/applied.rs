@@ -16,22 +16,17 @@ struct Accepted<'i> {
 impl<'i> Accepted<'i> {
     fn of(input: &'i Input<'_>, report: &LintReport) -> Accepted<'i> {
         // A capture without custom resources does not show the API.
-        let known = input
-            .cluster
-            .filter(|c| !c.from_files || !c.skyhooks.items().is_empty());
+        let known = input.cluster.filter(|c| !c.from_files || !c.skyhooks.items().is_empty());
         let flavor = known.map(Cluster::flavor);
         let refused = |manifest: &Manifest| {
             let mut errors = report.open().filter(|f| f.severity == Severity::Error);
-            let own =
-                |f: &LintFinding| (&f.file, &f.subject.name) == (&manifest.file, &manifest.name);
+            let own = |f: &LintFinding| (&f.file, &f.subject.name) == (&manifest.file, &manifest.name);
             flavor.is_some() && manifest.flavor() != flavor || errors.any(own)
         };
         let skyhooks = input.skyhooks().filter(|(manifest, _)| !refused(manifest));
         let policies = input.policies().filter(|(manifest, _)| !refused(manifest));
         Accepted {
-            skyhooks: skyhooks
-                .map(|(manifest, skyhook)| merged(input, manifest, skyhook))
-                .collect(),
+            skyhooks: skyhooks.map(|(manifest, skyhook)| merged(input, manifest, skyhook)).collect(),
             policies: policies.map(|(_, policy)| policy).collect(),
         }
     }
@@ -39,9 +34,7 @@ impl<'i> Accepted<'i> {
 
 /// A manifest laid over the live object, if there is one.
 fn merged(input: &Input<'_>, manifest: &Manifest, skyhook: &Skyhook) -> Skyhook {
-    let object = input
-        .live(manifest)
-        .map(|live| applied_object(live, &manifest.value));
+    let object = input.live(manifest).map(|live| applied_object(live, &manifest.value));
     let decoded = object.and_then(|object| decode_leniently(object).ok());
     decoded.unwrap_or_else(|| skyhook.clone())
 }
@@ -58,17 +51,13 @@ pub fn applied(input: &Input<'_>, report: &LintReport) -> Option<(Cluster, Vec<S
     let own: Vec<String> = own.map(|skyhook| skyhook.name().to_owned()).collect();
     let policies = accepted.policies.iter().map(|p| p.metadata.name.as_str());
     let policies: Vec<&str> = policies.collect();
-    let mut applied = cluster.with_applied(
-        accepted.skyhooks,
-        accepted.policies.iter().copied().cloned().collect(),
-    );
+    let mut applied =
+        cluster.with_applied(accepted.skyhooks, accepted.policies.iter().copied().cloned().collect());
     if applied.config_maps.ok().is_none() {
         // Assume that the operator has made its ConfigMaps of the live spec.
         let of_packages = cluster.skyhooks.items().iter().flat_map(|skyhook| {
             let packages = skyhook.packages();
-            packages.map(|(name, package)| {
-                config_map::of_package(cluster.flavor(), skyhook, name, package)
-            })
+            packages.map(|(name, package)| config_map::of_package(cluster.flavor(), skyhook, name, package))
         });
         applied.config_maps = Read::Ok(of_packages.collect());
     }

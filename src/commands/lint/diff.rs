@@ -27,10 +27,7 @@ pub struct ObjectChange {
 pub(super) fn changes(input: &Input<'_>) -> Vec<ObjectChange> {
     let changes = input.skyhooks().filter_map(|(manifest, _)| {
         let (before, after) = match input.live(manifest) {
-            Some(live) => (
-                Some(changeable(&live.whole)),
-                changeable(&applied(live, &manifest.value)),
-            ),
+            Some(live) => (Some(changeable(&live.whole)), changeable(&applied(live, &manifest.value))),
             None => (None, changeable(&manifest.value)),
         };
         (before.as_ref() != Some(&after)).then(|| ObjectChange {

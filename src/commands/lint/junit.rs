@@ -41,19 +41,14 @@ fn test_case(finding: &LintFinding, known: Option<&Comparison>) -> TestCase {
     status.set_message(skipped.as_ref().unwrap_or(&finding.message).as_str());
     status.set_type(finding.severity.to_string());
     if skipped.is_none() {
-        let fix = finding
-            .fix
-            .as_ref()
-            .map_or_else(String::new, |fix| format!("\n{fix}"));
+        let fix = finding.fix.as_ref().map_or_else(String::new, |fix| format!("\n{fix}"));
         let place = format!("{}:{}", finding.file, finding.line);
         status.set_description(format!("{place}: {subject}: {}{fix}", finding.message));
     }
     let name = format!("{} {}: {subject}", finding.rule.code, finding.rule.name);
     let mut case = TestCase::new(name, status);
     case.set_classname(finding.file.as_str());
-    case.extra
-        .insert("file".into(), finding.file.as_str().into());
-    case.extra
-        .insert("line".into(), finding.line.to_string().as_str().into());
+    case.extra.insert("file".into(), finding.file.as_str().into());
+    case.extra.insert("line".into(), finding.line.to_string().as_str().into());
     case
 }

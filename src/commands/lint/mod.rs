@@ -110,18 +110,13 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let (mut cluster, mut unread) = cluster(ctx, args.offline).await?;
     if let Some(cluster) = &mut cluster {
         if args.operator_version.is_some() {
-            cluster
-                .active_api
-                .operator_version
-                .clone_from(&args.operator_version);
+            cluster.active_api.operator_version.clone_from(&args.operator_version);
         }
         let nodes = interrupted_nodes(&documents, cluster);
         ctx.read_workloads(cluster, nodes).await;
     }
     if args.diff && cluster.is_none() {
-        return Err(Error::failed(
-            "--diff requires a cluster, or a capture with --from",
-        ));
+        return Err(Error::failed("--diff requires a cluster, or a capture with --from"));
     }
     let references = match &cluster {
         Some(cluster) => references::read(ctx, cluster, documents.referenced()).await,
@@ -130,9 +125,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let mut input = Input::new(documents, cluster.as_ref(), args.operator_version.clone());
     if let Some(cluster) = &cluster {
         for (source, why) in unread_sources(cluster, &NEEDS) {
-            ctx.warn(format!(
-                "cannot read {source}: {why}; checks that require it were skipped"
-            ));
+            ctx.warn(format!("cannot read {source}: {why}; checks that require it were skipped"));
             unread = true;
         }
         let definitions = ctx.definitions(cluster).await;
@@ -142,9 +135,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         }
         input = input.with_schemas(&schemas);
         if let Some(why) = definitions.unread() {
-            ctx.warn(format!(
-                "the CRDs could not be read ({why}); using the built-in schemas"
-            ));
+            ctx.warn(format!("the CRDs could not be read ({why}); using the built-in schemas"));
             unread = true;
         }
     }
@@ -153,40 +144,24 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let baseline = args.baseline.of_lint(ctx)?;
     let known = |finding: &LintFinding| {
         let key = key(finding);
-        baseline
-            .as_ref()
-            .is_some_and(|b| !b.is_new(&key, finding.severity))
+        baseline.as_ref().is_some_and(|b| !b.is_new(&key, finding.severity))
     };
-    let failed = report
-        .open()
-        .any(|f| args.fail_on.includes(f.severity) && !known(f));
+    let failed = report.open().any(|f| args.fail_on.includes(f.severity) && !known(f));
     let comparison = baseline.as_ref().map(|baseline| {
         let open = report.open().map(|f| (key(f), f.severity));
         let suppressed = report.findings.iter().filter(|f| f.suppressed.is_some());
         baseline.compare(open, suppressed.map(key), &[])
     });
-    let changes = if args.diff {
-        diff::changes(&input)
-    } else {
-        Vec::new()
-    };
+    let changes = if args.diff { diff::changes(&input) } else { Vec::new() };
     let applied = applied::applied(&input, &report);
     let effects = cluster.as_ref().zip(applied.as_ref());
     let effects = effects.map(|(live, (applied, names))| model::effects(live, applied, names));
     let effects = effects.unwrap_or_default().into_iter();
     let (unknown, effects): (Vec<_>, Vec<_>) = effects.partition(|e| e.unread.is_some());
     for (skyhook, source) in unknown.iter().filter_map(|e| Some((e.skyhook, e.unread?))) {
-        ctx.warn(format!(
-            "{skyhook}: its effects are unknown without {source}"
-        ));
+        ctx.warn(format!("{skyhook}: its effects are unknown without {source}"));
     }
-    ctx.show(&LintView::new(
-        &report,
-        cluster.as_ref(),
-        changes,
-        effects,
-        comparison,
-    ))?;
+    ctx.show(&LintView::new(&report, cluster.as_ref(), changes, effects, comparison))?;
     Ok(match (failed, unread) {
         (true, _) => Exit::Findings,
         (false, true) => Exit::Failed,
@@ -204,10 +179,7 @@ async fn cluster(ctx: &mut Ctx, offline: bool) -> Result<(Option<Cluster>, bool)
         // A capture was named explicitly.
         Err(error) if !ctx.global().reading.from.is_empty() => Err(error),
         Err(error) => {
-            ctx.warn(format!(
-                "checking without a cluster: {}; --offline skips the cluster",
-                error.message
-            ));
+            ctx.warn(format!("checking without a cluster: {}; --offline skips the cluster", error.message));
             Ok((None, true))
         }
     }

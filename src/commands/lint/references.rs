@@ -40,13 +40,7 @@ async fn existence(ctx: &Ctx, kind: ReferenceKind, namespace: &str, name: &str) 
     match kind {
         ReferenceKind::Secret => {
             let exists = ctx.has_secret(namespace, name).await;
-            exists.map(|exists| {
-                if exists {
-                    Existence::Present(None)
-                } else {
-                    Existence::Absent
-                }
-            })
+            exists.map(|exists| if exists { Existence::Present(None) } else { Existence::Absent })
         }
         ReferenceKind::ConfigMap => {
             let keys = ctx.config_map_keys(namespace, name).await;

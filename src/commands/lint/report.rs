@@ -98,13 +98,7 @@ impl<'a> LintView<'a> {
         effects: Vec<Effects<'a>>,
         comparison: Option<Comparison>,
     ) -> LintView<'a> {
-        LintView {
-            report,
-            cluster,
-            changes,
-            effects,
-            comparison,
-        }
+        LintView { report, cluster, changes, effects, comparison }
     }
 
     fn packages(&self) -> Vec<PackageDocument> {
@@ -122,11 +116,8 @@ impl<'a> LintView<'a> {
     fn verdict(&self) -> Line {
         let report = self.report;
         let count = |severity| report.count(severity);
-        let (errors, warnings, infos) = (
-            count(Severity::Error),
-            count(Severity::Warning),
-            count(Severity::Info),
-        );
+        let (errors, warnings, infos) =
+            (count(Severity::Error), count(Severity::Warning), count(Severity::Info));
         let mut found = counted(errors, warnings);
         if infos > 0 {
             found.push(format!("{infos} info"));
@@ -158,16 +149,8 @@ impl<'a> LintView<'a> {
             None => "Checked without a cluster.".to_owned(),
         }];
         let skipped = [
-            (
-                self.report.others,
-                "object of other kinds",
-                "objects of other kinds",
-            ),
-            (
-                self.report.templates_skipped,
-                "template of other kinds",
-                "templates of other kinds",
-            ),
+            (self.report.others, "object of other kinds", "objects of other kinds"),
+            (self.report.templates_skipped, "template of other kinds", "templates of other kinds"),
         ];
         for (number, one, many) in skipped {
             match number {
@@ -216,8 +199,7 @@ impl View for LintView<'_> {
         }
         if let Some(first) = self.report.open().next() {
             let command = format!("kubectl skyhook explain {}", first.rule.code);
-            body.blank()
-                .line(text::dim("Explain a rule: ") + text::command(command));
+            body.blank().line(text::dim("Explain a rule: ") + text::command(command));
         }
         if let Some(comparison) = &self.comparison {
             body.blank().append(comparison.text());
@@ -229,9 +211,8 @@ impl View for LintView<'_> {
 
     fn names(&self) -> Vec<String> {
         let subjects = self.report.open().map(|f| &f.subject);
-        let mut names: Vec<String> = subjects
-            .map(|s| format!("{}/{}", s.kind.to_lowercase(), s.name))
-            .collect();
+        let mut names: Vec<String> =
+            subjects.map(|s| format!("{}/{}", s.kind.to_lowercase(), s.name)).collect();
         names.sort();
         names.dedup();
         names

@@ -70,9 +70,7 @@ command! {
 }
 
 async fn ignore(ctx: &mut Ctx, args: &Ignore) -> Result<Exit> {
-    let does = Does::Ignore {
-        leave_batch: args.leave_batch,
-    };
+    let does = Does::Ignore { leave_batch: args.leave_batch };
     run(ctx, &args.with, does).await
 }
 
@@ -89,28 +87,19 @@ enum Does {
 
 async fn run(ctx: &mut Ctx, args: &IgnoreArgs, does: Does) -> Result<Exit> {
     // Ignoring a node must work without reading the rollout; unignoring previews the work that starts.
-    let required: &[Source] = if does == (Does::Ignore { leave_batch: false }) {
-        &[Source::Nodes]
-    } else {
-        &Source::DECIDING
-    };
+    let required: &[Source] =
+        if does == (Does::Ignore { leave_batch: false }) { &[Source::Nodes] } else { &Source::DECIDING };
     let needs: &[Source] = match does {
         Does::Ignore { .. } => &NEEDS,
         Does::Unignore => &released::NEEDS,
     };
-    let cluster = ctx
-        .only(nodes::only(args.on.query(), None, None))
-        .load_to_change(needs, required)
-        .await?;
+    let cluster = ctx.only(nodes::only(args.on.query(), None, None)).load_to_change(needs, required).await?;
     let nodes = nodes::selected(&cluster, args.on.query())?;
     let mut plan = plan(&cluster, &nodes, does);
     if does == Does::Unignore {
         ctx.forecast(&cluster, &mut plan).await;
     }
-    let options = CommandOptions {
-        unasked: true,
-        ..CommandOptions::default()
-    };
+    let options = CommandOptions { unasked: true, ..CommandOptions::default() };
     ctx.execute_with(&plan, &args.safety, options, None).await
 }
 
@@ -136,8 +125,7 @@ fn plan(cluster: &Cluster, nodes: &[&Node], does: Does) -> Plan {
     plan.consequences.nodes = steps.len();
     plan.consequences.gpus = nodes.iter().map(|n| n.gpus()).sum();
     if ignore && !steps.is_empty() {
-        plan.consequences
-            .warn("this applies to every custom resource");
+        plan.consequences.warn("this applies to every custom resource");
     }
     plan.stage(steps);
     released::add(cluster, &mut plan);
@@ -160,10 +148,7 @@ fn leave_batches(cluster: &Cluster, nodes: &[&Node], plan: &mut Plan) {
             continue;
         }
         plan.consequences.at_least(batches::grade_of_next(skyhook));
-        plan.consequences.warn(format!(
-            "the next batch of {} starts immediately",
-            skyhook.reference()
-        ));
+        plan.consequences.warn(format!("the next batch of {} starts immediately", skyhook.reference()));
         let target = Target::of_skyhook(cluster.flavor(), skyhook);
         let why = "the next batch is formed without these nodes";
         steps.push(Step::new(target, Change::Status(fields), why));
@@ -173,11 +158,8 @@ fn leave_batches(cluster: &Cluster, nodes: &[&Node], plan: &mut Plan) {
     }
     migration::warn_of_hold(cluster, &mut plan.consequences);
     if plan.stages.is_empty() {
-        plan.title = format!(
-            "take {} out of {}",
-            plural(nodes.len(), "ignored node"),
-            plural(steps.len(), "batch")
-        );
+        plan.title =
+            format!("take {} out of {}", plural(nodes.len(), "ignored node"), plural(steps.len(), "batch"));
     }
     plan.stage(steps);
 }
@@ -199,10 +181,7 @@ fn choose_for_deletions(cluster: &Cluster, node: &Node, mut change: Metadata) ->
 }
 
 fn change(flavor: ApiFlavor, node: &Node, ignore: bool) -> Metadata {
-    let mut change = Metadata {
-        no_labels: node.labels.is_empty(),
-        ..Metadata::default()
-    };
+    let mut change = Metadata { no_labels: node.labels.is_empty(), ..Metadata::default() };
     let flavors: &[ApiFlavor] = match (ignore, flavor) {
         (false, ApiFlavor::NodeWright) => &ApiFlavor::ALL,
         _ => &[flavor],
@@ -223,14 +202,9 @@ fn warn_of_batches(cluster: &Cluster, nodes: &[&Node], plan: &mut Plan) {
     }
     for skyhook in cluster.skyhooks.items() {
         let in_batch = |n: &&&Node| {
-            skyhook.status.node_priority.contains_key(&n.name)
-                && !cluster.is_complete_on(skyhook, n)
+            skyhook.status.node_priority.contains_key(&n.name) && !cluster.is_complete_on(skyhook, n)
         };
-        let held: Vec<&str> = nodes
-            .iter()
-            .filter(in_batch)
-            .map(|n| n.name.as_str())
-            .collect();
+        let held: Vec<&str> = nodes.iter().filter(in_batch).map(|n| n.name.as_str()).collect();
         if held.is_empty() {
             continue;
         }

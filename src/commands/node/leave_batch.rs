@@ -37,12 +37,7 @@ pub struct Args {
 /// Runs of node names in a warning.
 const SHOWN: usize = 6;
 
-pub const NEEDS: [Source; 4] = [
-    Source::Skyhooks,
-    Source::Legacy,
-    Source::Nodes,
-    Source::Operator,
-];
+pub const NEEDS: [Source; 4] = [Source::Skyhooks, Source::Legacy, Source::Nodes, Source::Operator];
 
 command! {
     "node leave-batch": Args => run,
@@ -53,10 +48,7 @@ command! {
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let only = nodes::only(args.on.query(), Some(&args.of.skyhook), None);
-    let cluster = ctx
-        .only(only)
-        .load_to_change(&NEEDS, &Source::DECIDING)
-        .await?;
+    let cluster = ctx.only(only).load_to_change(&NEEDS, &Source::DECIDING).await?;
     let plan = plan(&cluster, args)?;
     ctx.execute(&plan, &args.safety).await
 }
@@ -66,21 +58,16 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     let skyhook = selection::existing(cluster, &args.of.skyhook)?;
     let names = nodes.iter().map(|n| n.name.as_str());
     let fields = batches::leave(skyhook, names);
-    let title = format!(
-        "remove {} from the current batch of {}",
-        plural(fields.len(), "node"),
-        skyhook.name()
-    );
+    let title =
+        format!("remove {} from the current batch of {}", plural(fields.len(), "node"), skyhook.name());
     let mut plan = Plan::new(title, skyhook.name());
     if fields.is_empty() {
         return Ok(plan);
     }
     plan.consequences.at_least(batches::grade_of_next(skyhook));
     let leaving = |node: &&&Node| skyhook.status.node_priority.contains_key(&node.name);
-    let (kept, free): (Vec<&Node>, Vec<&Node>) = nodes
-        .iter()
-        .filter(leaving)
-        .partition(|node| batches::keeps_place(cluster, skyhook, node));
+    let (kept, free): (Vec<&Node>, Vec<&Node>) =
+        nodes.iter().filter(leaving).partition(|node| batches::keeps_place(cluster, skyhook, node));
     if !kept.is_empty() {
         let names = NodeSet::of(kept.iter().map(|n| n.name.as_str())).limited(SHOWN);
         let status = cluster.status_on(skyhook, kept[0]);
@@ -90,8 +77,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         ));
     }
     if !free.is_empty() {
-        plan.consequences
-            .warn("the next batch starts immediately; the nodes may be chosen again later");
+        plan.consequences.warn("the next batch starts immediately; the nodes may be chosen again later");
     }
     let why = "the next batch is formed without these nodes";
     let target = Target::of_skyhook(cluster.flavor(), skyhook);

@@ -58,10 +58,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     list.folded = folds && !args.labels.show_labels && args.sorting.sort_by.is_none();
     match list.rows.as_slice() {
         [] if !args.on.query().is_empty() || !args.filter.is_empty() => ctx.note("No row matches."),
-        [] => ctx.note(format!(
-            "{} selects no nodes and has no state on any node.",
-            args.of.skyhook
-        )),
+        [] => ctx.note(format!("{} selects no nodes and has no state on any node.", args.of.skyhook)),
         _ => ctx.note(list.summary()),
     }
     scope::say_what_is_missing(ctx, &cluster, &NEEDS);
@@ -77,12 +74,7 @@ fn view(cluster: &Cluster, args: &Args) -> Result<NodeList> {
     let mut rows = Rows::of(cluster, &nodes, Some(&args.of.skyhook), labels);
     rows.filter(&args.filter);
     rows.sort(&args.sorting, |row| to_json(&ListedNode::of(row)))?;
-    Ok(NodeList {
-        skyhook: args.of.skyhook.clone(),
-        rows: rows.iter().collect(),
-        labels,
-        folded: false,
-    })
+    Ok(NodeList { skyhook: args.of.skyhook.clone(), rows: rows.iter().collect(), labels, folded: false })
 }
 
 struct NodeList {
@@ -141,17 +133,11 @@ impl NodeList {
     fn summary(&self) -> String {
         let mut counts = std::collections::BTreeMap::new();
         for row in &self.rows {
-            let status = if row.malformed.is_some() {
-                "malformed"
-            } else {
-                &row.status
-            };
+            let status = if row.malformed.is_some() { "malformed" } else { &row.status };
             *counts.entry(status).or_insert(0) += 1;
         }
-        let counts: Vec<String> = counts
-            .iter()
-            .map(|(status, n)| format!("{} {status}", count(*n)))
-            .collect();
+        let counts: Vec<String> =
+            counts.iter().map(|(status, n)| format!("{} {status}", count(*n))).collect();
         format!("{}: {}", plural(self.rows.len(), "node"), counts.join(", "))
     }
 }
@@ -160,12 +146,8 @@ impl View for NodeList {
     fn blocks(&self, wide: bool) -> Text {
         if self.folded && !wide {
             let rows = self.rows.iter().map(|row| {
-                let cells = cells![
-                    row::status_text(row),
-                    row::package_count(row),
-                    row::cordoned(row),
-                    row.note(),
-                ];
+                let cells =
+                    cells![row::status_text(row), row::package_count(row), row::cordoned(row), row.note(),];
                 (Vec::from(cells), row.node_name.as_str())
             });
             return folded::table(["status", "packages", "cordoned", "note"], rows).into();
@@ -174,18 +156,10 @@ impl View for NodeList {
         columns.extend(wide.then_some("restarts"));
         columns.push("note");
         columns.extend(self.labels.then_some("labels"));
-        let mut table = if self.labels {
-            Table::new(columns)
-        } else {
-            Table::new(columns).prose()
-        };
+        let mut table = if self.labels { Table::new(columns) } else { Table::new(columns).prose() };
         for row in &self.rows {
-            let mut cells = cells![
-                row.node_name.as_str(),
-                row::status_text(row),
-                row::package_count(row)
-            ]
-            .to_vec();
+            let mut cells =
+                cells![row.node_name.as_str(), row::status_text(row), row::package_count(row)].to_vec();
             cells.extend(wide.then(|| row.restarts().into()));
             cells.push(row.note().into());
             cells.extend(self.labels.then(|| row.labels.as_str().into()));
@@ -195,10 +169,7 @@ impl View for NodeList {
     }
 
     fn names(&self) -> Vec<String> {
-        self.rows
-            .iter()
-            .map(|r| format!("node/{}", r.node_name))
-            .collect()
+        self.rows.iter().map(|r| format!("node/{}", r.node_name)).collect()
     }
 
     fn document(&self) -> Value {

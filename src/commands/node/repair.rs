@@ -35,12 +35,7 @@ pub struct Args {
     safety: Safety,
 }
 
-pub const NEEDS: [Source; 4] = [
-    Source::Skyhooks,
-    Source::Legacy,
-    Source::Nodes,
-    Source::Operator,
-];
+pub const NEEDS: [Source; 4] = [Source::Skyhooks, Source::Legacy, Source::Nodes, Source::Operator];
 
 command! {
     "node repair": Args => run,
@@ -50,10 +45,8 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let cluster = ctx
-        .only(nodes::only(args.on.query(), None, None))
-        .load_to_change(&NEEDS, &Source::DECIDING)
-        .await?;
+    let cluster =
+        ctx.only(nodes::only(args.on.query(), None, None)).load_to_change(&NEEDS, &Source::DECIDING).await?;
     let plan = plan(&cluster, args)?;
     ctx.execute(&plan, &args.safety).await
 }
@@ -79,16 +72,11 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
             }
         }
     }
-    plan.title = format!(
-        "repair the node state of {} on {}",
-        skyhook.name(),
-        plural(steps.len(), "node")
-    );
+    plan.title = format!("repair the node state of {} on {}", skyhook.name(), plural(steps.len(), "node"));
     if !steps.is_empty() {
         plan.consequences.nodes = steps.len();
         plan.consequences.at_least(Grade::B1);
-        plan.consequences
-            .warn("the operator resumes work on every custom resource");
+        plan.consequences.warn("the operator resumes work on every custom resource");
         plan.stage(steps);
     }
     migration::refuse_held(cluster, &mut plan, args.force.force)?;
@@ -96,12 +84,6 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
 }
 
 fn no_copy(skyhook: &str, node: &Node) -> Error {
-    Error::unchanged(format!(
-        "the status of {skyhook} has no copy of the state of {}",
-        node.name
-    ))
-    .hint(format!(
-        "kubectl skyhook reset {skyhook} --node {}",
-        node.name
-    ))
+    Error::unchanged(format!("the status of {skyhook} has no copy of the state of {}", node.name))
+        .hint(format!("kubectl skyhook reset {skyhook} --node {}", node.name))
 }

@@ -138,15 +138,10 @@ impl NodeRow {
         NodeRow {
             node_name: node.name.to_string(),
             skyhook_name: name.to_owned(),
-            status: on
-                .map_or(Status::Unknown, NodeRecord::operator_status)
-                .to_string(),
+            status: on.map_or(Status::Unknown, NodeRecord::operator_status).to_string(),
             packages_complete,
             packages_total,
-            packages: placements
-                .iter()
-                .filter_map(|p| package(cluster, package_runs, p))
-                .collect(),
+            packages: placements.iter().filter_map(|p| package(cluster, package_runs, p)).collect(),
             cordoned: node.cordoned(),
             runtime_required_cordon: keys.runtime_required_cordon,
             cordoned_by: names.cordoned_by,
@@ -189,10 +184,7 @@ impl NodeRow {
         if self.ignored {
             notes.push("ignored");
         }
-        if self.cordoned == Some(true)
-            && self.cordoned_by.is_empty()
-            && !self.runtime_required_cordon
-        {
+        if self.cordoned == Some(true) && self.cordoned_by.is_empty() && !self.runtime_required_cordon {
             notes.push("cordoned by someone else");
         }
         notes.extend(self.drain.as_ref().map(|drain| drain.summary.as_str()));
@@ -209,10 +201,7 @@ impl NodeRow {
 }
 
 fn labels(node: &Node) -> String {
-    let labels = node
-        .labels
-        .iter()
-        .map(|(key, value)| format!("{key}={value}"));
+    let labels = node.labels.iter().map(|(key, value)| format!("{key}={value}"));
     labels.collect::<Vec<_>>().join(",")
 }
 
@@ -227,30 +216,20 @@ pub struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     /// The rows of these nodes, with their labels or without.
-    pub fn of(
-        cluster: &'a Cluster,
-        nodes: &[&'a Node],
-        only: Option<&str>,
-        labels: bool,
-    ) -> Rows<'a> {
+    pub fn of(cluster: &'a Cluster, nodes: &[&'a Node], only: Option<&str>, labels: bool) -> Rows<'a> {
         let mut selecting: HashMap<&str, Vec<&str>> = HashMap::new();
         for skyhook in cluster.skyhooks.items() {
             let nodes = cluster.nodes_of(skyhook.name());
             for node in nodes.filter(|node| skyhook.selects(node)) {
-                selecting
-                    .entry(&node.name)
-                    .or_default()
-                    .push(skyhook.name());
+                selecting.entry(&node.name).or_default().push(skyhook.name());
             }
         }
         let mut pairs = Vec::new();
         let mut by_node = HashMap::new();
         for node in nodes {
             let keys = node.keys(cluster.flavor()).skyhooks.iter();
-            let mut names: Vec<&str> = keys
-                .filter(|(_, on)| on.has_keys())
-                .map(|(n, _)| n.as_str())
-                .collect();
+            let mut names: Vec<&str> =
+                keys.filter(|(_, on)| on.has_keys()).map(|(n, _)| n.as_str()).collect();
             let selecting = selecting.get(node.name.as_str());
             names.extend(selecting.into_iter().flatten());
             names.sort_unstable();
@@ -261,13 +240,7 @@ impl<'a> Rows<'a> {
             }
             pairs.extend(names.into_iter().map(|name| (*node, name)));
         }
-        Rows {
-            cluster,
-            package_runs: cluster.package_runs(),
-            pairs,
-            by_node,
-            labels,
-        }
+        Rows { cluster, package_runs: cluster.package_runs(), pairs, by_node, labels }
     }
 
     /// Keeps the rows that a filter shows.
@@ -315,9 +288,7 @@ fn progress(cluster: &Cluster, node: &Node, name: &str) -> (usize, usize) {
     if let Some(skyhook) = cluster.skyhook(name) {
         return cluster.progress(skyhook, node);
     }
-    let left = cluster
-        .on_node(node, name)
-        .map_or(&[][..], NodeRecord::entries);
+    let left = cluster.on_node(node, name).map_or(&[][..], NodeRecord::entries);
     let installed = left.iter().filter(|e| e.may_be_installed());
     (installed.count(), left.len())
 }
@@ -349,11 +320,7 @@ pub fn status_text(row: &NodeRow) -> Line {
 
 /// How many of its packages are complete.
 pub fn package_count(row: &NodeRow) -> Span {
-    let label = if row.malformed.is_some() {
-        Label::Error
-    } else {
-        Label::Plain
-    };
+    let label = if row.malformed.is_some() { Label::Error } else { Label::Plain };
     label.on(row.progress())
 }
 

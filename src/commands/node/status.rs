@@ -63,9 +63,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     }
     let cluster = ctx.only(only).load(needs).await?;
     let mut status = view(&cluster, args)?;
-    let folds = args
-        .expand
-        .folds(status.rows.pairs.len(), ctx.on_terminal());
+    let folds = args.expand.folds(status.rows.pairs.len(), ctx.on_terminal());
     status.folded = folds && !args.labels.show_labels && args.sorting.sort_by.is_none();
     if status.rows.pairs.is_empty() {
         ctx.note(if args.filter.is_empty() {
@@ -96,11 +94,7 @@ fn view<'a>(cluster: &'a Cluster, args: &Args) -> Result<NodeStatus<'a>> {
     let mut rows = Rows::of(cluster, &nodes, only, labels);
     rows.filter(&args.filter);
     rows.sort(&args.sorting, to_json)?;
-    Ok(NodeStatus {
-        rows,
-        labels,
-        folded: false,
-    })
+    Ok(NodeStatus { rows, labels, folded: false })
 }
 
 struct NodeStatus<'a> {

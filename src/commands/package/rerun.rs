@@ -64,10 +64,7 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let cluster = ctx
-        .only(args.on.only())
-        .load_to_change(&reset::NEEDS, &Source::DECIDING)
-        .await?;
+    let cluster = ctx.only(args.on.only()).load_to_change(&reset::NEEDS, &Source::DECIDING).await?;
     let mut plan = plan(&cluster, args)?;
     ctx.forecast(&cluster, &mut plan).await;
     ctx.execute(&plan, &args.safety).await
@@ -83,10 +80,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         .nodes(cluster)?
         .into_iter()
         .filter_map(|node| Some((node, cluster.on_node(node, skyhook.name())?)))
-        .filter(|(_, on)| {
-            on.entry(&key)
-                .is_some_and(|e| !args.failed_only || e.state == State::Erroring)
-        })
+        .filter(|(_, on)| on.entry(&key).is_some_and(|e| !args.failed_only || e.state == State::Erroring))
         .collect();
     refuse_uninstalls(skyhook, &args.package, &key, stage.as_ref(), &targets)?;
     stranding::refuse(cluster, skyhook, &args.package, &targets)?;
@@ -100,25 +94,13 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
             None => node::without(state, entries),
             Some(stage) => node::moved(state, entries, stage, &State::InProgress),
         };
-        steps.push(Step::new(
-            Target::of_node(node),
-            Change::Metadata(change),
-            "the package runs again",
-        ));
+        steps.push(Step::new(Target::of_node(node), Change::Metadata(change), "the package runs again"));
     }
     let nodes: Vec<&Node> = targets.iter().map(|(node, _)| *node).collect();
     let mut plan = Plan {
-        title: format!(
-            "rerun {} of {} on {}",
-            args.package,
-            args.of.skyhook,
-            plural(nodes.len(), "node")
-        ),
+        title: format!("rerun {} of {} on {}", args.package, args.of.skyhook, plural(nodes.len(), "node")),
         subject: args.of.skyhook.clone(),
-        erroring: Some(format!(
-            "{}=erroring",
-            keys::status(cluster.flavor(), skyhook.name())
-        )),
+        erroring: Some(format!("{}=erroring", keys::status(cluster.flavor(), skyhook.name()))),
         consequences: effects::rerun(cluster, skyhook, &args.package, &nodes, stage.is_none()),
         stages: Vec::new(),
     };
@@ -127,23 +109,10 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     }
     plan.stage(steps);
     effects::stopped_rollout(cluster, skyhook, &nodes, &mut plan.consequences);
-    effects::uninstalled_dependencies(
-        cluster,
-        skyhook,
-        &args.package,
-        &nodes,
-        &mut plan.consequences,
-    );
+    effects::uninstalled_dependencies(cluster, skyhook, &args.package, &nodes, &mut plan.consequences);
     batches::warn_of_counters(cluster, skyhook, &nodes, &mut plan.consequences);
     effects::dependants_stay(skyhook, &args.package, &targets, &mut plan.consequences);
-    warn_of_running(
-        cluster,
-        skyhook,
-        &args.package,
-        stage.as_ref(),
-        &nodes,
-        &mut plan,
-    );
+    warn_of_running(cluster, skyhook, &args.package, stage.as_ref(), &nodes, &mut plan);
     migration::refuse_held(cluster, &mut plan, args.force.force)?;
     pause_guard::end_failing(cluster, skyhook, &nodes, Some(&args.package), &mut plan);
     pause_guard::warn_of_halt(cluster, skyhook, &nodes, Some(&args.package), &mut plan);
@@ -167,9 +136,9 @@ fn stage(args: &Args) -> Result<Option<Stage>> {
             Err(Error::unchanged("a rerun cannot run uninstall stages")
                 .hint("kubectl skyhook uninstall --help"))
         }
-        Stage::Other(_) => Err(Error::usage(format!(
-            "invalid stage {text:?}: expected apply, upgrade or config"
-        ))),
+        Stage::Other(_) => {
+            Err(Error::usage(format!("invalid stage {text:?}: expected apply, upgrade or config")))
+        }
     }
 }
 
@@ -187,9 +156,7 @@ fn refuse_uninstalls(
     let uninstalls = |on: &NodeRecord| on.entry(key).is_some_and(|e| e.stage.is_uninstall());
     let of_it = targets.iter().filter(|(_, on)| uninstalls(on));
     let nodes: Vec<&str> = of_it.map(|(node, _)| node.name.as_str()).collect();
-    let leaves = skyhook
-        .package(package)
-        .is_some_and(|p| skyhook.uninstalls(p));
+    let leaves = skyhook.package(package).is_some_and(|p| skyhook.uninstalls(p));
     let why = if !nodes.is_empty() {
         format!(
             "{package} is at an uninstall stage on {}, and a rerun cannot run uninstall stages",
@@ -202,26 +169,19 @@ fn refuse_uninstalls(
             "{package} is to be uninstalled: a rerun would remove its entry from the node state, so the operator would treat it as uninstalled and not run it again"
         )
     } else if skyhook.deleting() {
-        let why = format!(
-            "{} is being deleted, so the operator does not run {package} again",
-            skyhook.reference()
+        let why =
+            format!("{} is being deleted, so the operator does not run {package} again", skyhook.reference());
+        return Err(
+            Error::unchanged(why).hint(format!("kubectl skyhook finalizer status {}", skyhook.name()))
         );
-        return Err(Error::unchanged(why).hint(format!(
-            "kubectl skyhook finalizer status {}",
-            skyhook.name()
-        )));
     } else {
         return Ok(());
     };
     let node = nodes.first().copied().unwrap_or(targets[0].0.name.as_str());
     let name = skyhook.name();
     Err(Error::unchanged(why)
-        .hint(format!(
-            "kubectl skyhook package retry {package} --skyhook {name} --node {node}"
-        ))
-        .hint(format!(
-            "kubectl skyhook reset {name} --node {node} --package {package}"
-        )))
+        .hint(format!("kubectl skyhook package retry {package} --skyhook {name} --node {node}"))
+        .hint(format!("kubectl skyhook reset {name} --node {node} --package {package}")))
 }
 
 /// The operator keeps a pod that runs the stage already: the rerun would change nothing.
@@ -237,8 +197,7 @@ fn warn_of_running(
     let mut running = Vec::new();
     for node in nodes {
         for package_run in package_runs.on(skyhook.name(), &node.name) {
-            let same =
-                package_run.package == package && stage.is_none_or(|s| *s == package_run.stage);
+            let same = package_run.package == package && stage.is_none_or(|s| *s == package_run.stage);
             if same && package_run.alive() {
                 running.push(format!("{} on {}", package_run.reference(), node.name));
             }

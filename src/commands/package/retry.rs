@@ -69,10 +69,7 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let cluster = ctx
-        .only(args.on.only())
-        .load_to_change(&NEEDS, &Source::OF_WORK)
-        .await?;
+    let cluster = ctx.only(args.on.only()).load_to_change(&NEEDS, &Source::OF_WORK).await?;
     let plan = plan(&cluster, args)?;
     ctx.execute(&plan, &args.safety).await
 }
@@ -88,12 +85,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     if stalled.is_empty() {
         return nothing_given_up(cluster, &package_runs, skyhook, &nodes, &args.package);
     }
-    let title = format!(
-        "retry {} of {} on {}",
-        args.package,
-        skyhook.name(),
-        plural(stalled.len(), "node")
-    );
+    let title = format!("retry {} of {} on {}", args.package, skyhook.name(), plural(stalled.len(), "node"));
     let mut plan = Plan {
         consequences: consequences(cluster, skyhook, &args.package, &stalled),
         ..Plan::new(title, skyhook.name())
@@ -128,10 +120,8 @@ impl<'a> Stalled<'a> {
         let on = cluster.on_node(node, skyhook.name())?;
         let entries = on.entries_of(Some(skyhook), package).into_iter();
         let mut stalled = entries.map(|entry| {
-            let here: Vec<&PackageRun<'_>> = package_runs
-                .on(skyhook.name(), &node.name)
-                .filter(|e| e.carries_out(entry))
-                .collect();
+            let here: Vec<&PackageRun<'_>> =
+                package_runs.on(skyhook.name(), &node.name).filter(|e| e.carries_out(entry)).collect();
             let at_work = here.iter().any(|e| e.alive());
             let ended: Vec<Target> = here
                 .iter()
@@ -165,40 +155,23 @@ impl<'a> Stalled<'a> {
         } else {
             "otherwise the operator would immediately count the node as failed again"
         };
-        Some(Step::new(
-            Target::of_node(self.node),
-            Change::Metadata(change),
-            why,
-        ))
+        Some(Step::new(Target::of_node(self.node), Change::Metadata(change), why))
     }
 
     fn deletions(&self) -> impl Iterator<Item = Step> {
-        let why = format!(
-            "stage {} has failed permanently; the operator starts it again",
-            self.entry.stage
-        );
-        let delete =
-            move |target: &Target| Step::new(target.clone(), Change::Delete { was: None }, &why);
+        let why = format!("stage {} has failed permanently; the operator starts it again", self.entry.stage);
+        let delete = move |target: &Target| Step::new(target.clone(), Change::Delete { was: None }, &why);
         self.ended.iter().map(delete)
     }
 }
 
 /// Restarts the batches of compartments whose rollout has stopped: until then nothing runs on their nodes. The failed Jobs
 /// must be gone first, or the operator counts their nodes as failed again and stops the rollout.
-fn continue_rollout(
-    cluster: &Cluster,
-    skyhook: &Skyhook,
-    stalled: &[Stalled<'_>],
-    plan: &mut Plan,
-) {
+fn continue_rollout(cluster: &Cluster, skyhook: &Skyhook, stalled: &[Stalled<'_>], plan: &mut Plan) {
     let nodes: Vec<&Node> = stalled.iter().map(|s| s.node).collect();
     let is_in = |name: &&str| {
         let mut nodes = nodes.iter();
-        nodes.any(|n| {
-            cluster
-                .compartment_of(skyhook, n)
-                .is_none_or(|own| own == *name)
-        })
+        nodes.any(|n| cluster.compartment_of(skyhook, n).is_none_or(|own| own == *name))
     };
     let stopped: BTreeSet<&str> = stopped_compartments(skyhook).filter(is_in).collect();
     if stopped.is_empty() {
@@ -231,11 +204,7 @@ fn holds_deletion(skyhook: &Skyhook, package: &str, entry: &Entry) -> bool {
 fn objects(package_run: &PackageRun<'_>) -> Vec<Target> {
     match package_run.job {
         Some(job) => vec![Target::of(Kind::Job, &job.metadata)],
-        None => package_run
-            .pods
-            .iter()
-            .map(|p| Target::of(Kind::Pod, &p.metadata))
-            .collect(),
+        None => package_run.pods.iter().map(|p| Target::of(Kind::Pod, &p.metadata)).collect(),
     }
 }
 
@@ -267,14 +236,11 @@ fn consequences(
         bare && s.entry.stage == Stage::PostInterrupt
     };
     if stalled.iter().any(from_apply) {
-        effects.warn(
-            "a package at stage post-interrupt starts again at apply, and its interrupt is repeated",
-        );
+        effects
+            .warn("a package at stage post-interrupt starts again at apply, and its interrupt is repeated");
     }
     if stalled.iter().any(|s| !s.ended.is_empty()) {
-        effects
-            .cannot_be_undone
-            .push("the deletion of finished pods or jobs, with their logs".to_owned());
+        effects.cannot_be_undone.push("the deletion of finished pods or jobs, with their logs".to_owned());
     }
     effects
 }
@@ -320,19 +286,12 @@ fn nothing_given_up(
     let mut running = Vec::new();
     for node in &recorded {
         let all = package_runs.on(skyhook.name(), &node.name);
-        running.extend(
-            all.filter(|e| e.package == package && e.alive())
-                .map(|e| e.reference()),
-        );
+        running.extend(all.filter(|e| e.package == package && e.alive()).map(|e| e.reference()));
     }
     let set = NodeSet::of(recorded.iter().map(|n| n.name.as_str())).limited(6);
     running.truncate(3);
     let still: Vec<&str> = running.iter().map(String::as_str).collect();
-    let running = if still.is_empty() {
-        String::new()
-    } else {
-        format!("; still running: {}", list(&still))
-    };
+    let running = if still.is_empty() { String::new() } else { format!("; still running: {}", list(&still)) };
     let why = format!("no stage of {package} has failed permanently on {set}{running}");
     Ok(Plan::new(why, skyhook.name()))
 }

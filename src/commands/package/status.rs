@@ -79,9 +79,9 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             ctx.note("Every recorded version is that of the spec.");
         }
         ([], _) if !args.filter.is_empty() => ctx.note("No row matches."),
-        ([], Some(skyhook)) => ctx.note(format!(
-            "{skyhook} does not select these nodes and has no state on them."
-        )),
+        ([], Some(skyhook)) => {
+            ctx.note(format!("{skyhook} does not select these nodes and has no state on them."))
+        }
         ([], None) => ctx.note("No custom resource selects these nodes or has state on them."),
         _ => ctx.note(status.summary()),
     }
@@ -116,9 +116,7 @@ fn view<'a>(cluster: &'a Cluster, args: &'a Args) -> Result<PackageStatus<'a>> {
         rows.retain(|row| row.drifts());
     }
     if !args.filter.is_empty() {
-        rows.retain(|row| {
-            args.filter.has_status(row.status()) && (!args.filter.failed_only || row.fails())
-        });
+        rows.retain(|row| args.filter.has_status(row.status()) && (!args.filter.failed_only || row.fails()));
     }
     rows.sort(&args.sorting)?;
     Ok(PackageStatus {
@@ -156,10 +154,7 @@ impl PackageStatus<'_> {
         for placement in placements {
             *counts.entry(words(placement.phase)).or_default() += 1;
         }
-        let counts: Vec<String> = counts
-            .iter()
-            .map(|(what, n)| format!("{} {what}", count(*n)))
-            .collect();
+        let counts: Vec<String> = counts.iter().map(|(what, n)| format!("{} {what}", count(*n))).collect();
         let packages = placements.iter().map(|p| p.package);
         let packages: HashSet<&str> = packages.filter(|name| !name.is_empty()).collect();
         let nodes: HashSet<&str> = placements.iter().map(|p| &*p.node.name).collect();
@@ -179,10 +174,7 @@ impl View for PackageStatus<'_> {
         }
         let of_all = self.of_all.then_some("skyhook");
         let drift = self.drift.then_some("spec");
-        let columns = of_all
-            .into_iter()
-            .chain(["package", "version"])
-            .chain(drift);
+        let columns = of_all.into_iter().chain(["package", "version"]).chain(drift);
         let columns = columns.chain(["stage", "state"]);
         if self.folded && !wide {
             let rows = self.rows.iter();
@@ -193,16 +185,9 @@ impl View for PackageStatus<'_> {
         let columns = ["node"].into_iter().chain(columns);
         let mut table = Table::new(columns.chain(more.into_iter().filter(|_| wide)));
         for row in self.rows.iter() {
-            let end = cells![
-                row.restarts,
-                row.image,
-                yes(row.complete),
-                yes(row.in_spec),
-                node_status(&row),
-            ];
-            let cells = cells![row.node_name]
-                .into_iter()
-                .chain(self.cells(&row, true));
+            let end =
+                cells![row.restarts, row.image, yes(row.complete), yes(row.in_spec), node_status(&row),];
+            let cells = cells![row.node_name].into_iter().chain(self.cells(&row, true));
             table.row(cells.chain(end.into_iter().filter(|_| wide)));
         }
         table.into()
@@ -249,12 +234,7 @@ impl PackageStatus<'_> {
         let spec = self.drift.then(|| row.spec_version.into());
         let start = cells![row.name, row.version];
         let end = cells![row.stage, state(row, times)];
-        skyhook
-            .into_iter()
-            .chain(start)
-            .chain(spec)
-            .chain(end)
-            .collect()
+        skyhook.into_iter().chain(start).chain(spec).chain(end).collect()
     }
 }
 
@@ -265,9 +245,7 @@ fn state(row: &PackageRow<'_>, times: bool) -> Line {
         Phase::NotStarted | Phase::Absent => text::dim(words(row.phase)).into(),
         Phase::Complete => text::good(row.state).into(),
         Phase::Failing | Phase::UninstallFailing => text::error(row.state).into(),
-        Phase::NotInSpec => {
-            Label::Plain.on(row.state) + text::dim(format!(" ({})", words(row.phase)))
-        }
+        Phase::NotInSpec => Label::Plain.on(row.state) + text::dim(format!(" ({})", words(row.phase))),
         Phase::Running | Phase::Uninstalling | Phase::Uninstalled => {
             let since = match row.runs_for.as_str() {
                 time if times && !time.is_empty() => format!(" ({time})"),

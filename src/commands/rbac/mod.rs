@@ -98,11 +98,7 @@ fn role(words: &[&str]) -> Role {
 
 /// Whether a value of `--for` names a command.
 fn is_meant(command: &CommandInfo, word: &str) -> bool {
-    let in_group = |words: &str| {
-        words
-            .split_once(' ')
-            .is_some_and(|(group, _)| group == word)
-    };
+    let in_group = |words: &str| words.split_once(' ').is_some_and(|(group, _)| group == word);
     match word {
         VIEWER => command.only_reads() || command.looks,
         OPERATOR => true,
@@ -114,9 +110,7 @@ fn is_meant(command: &CommandInfo, word: &str) -> bool {
 
 /// The commands that talk to a cluster.
 fn online() -> impl Iterator<Item = &'static CommandInfo> {
-    super::all()
-        .into_iter()
-        .filter(|command| command.is_online())
+    super::all().into_iter().filter(|command| command.is_online())
 }
 
 /// What prints the rights of a command, by the words that chose it.

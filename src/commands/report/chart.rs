@@ -36,10 +36,8 @@ impl Chart {
         let cluster = status.cluster;
         let name = item.name.as_str();
         let states = &item.summary.node_states;
-        let complete = status
-            .model
-            .all_progress(name)
-            .filter(|(_, progress)| progress.state == ProgressState::Complete);
+        let complete =
+            status.model.all_progress(name).filter(|(_, progress)| progress.state == ProgressState::Complete);
         let times = complete.filter_map(|(node, _)| status.model.completed_at(name, node));
         let mut history: Vec<Timestamp> = times.filter(|at| *at <= cluster.taken_at).collect();
         history.sort_unstable();
@@ -53,9 +51,7 @@ impl Chart {
         };
         Chart {
             undated: states.complete.saturating_sub(history.len()),
-            estimate: completions
-                .filter_map(|(_, seconds)| at(*seconds))
-                .collect(),
+            estimate: completions.filter_map(|(_, seconds)| at(*seconds)).collect(),
             history,
             total: states.all(),
             now: cluster.taken_at,
@@ -91,8 +87,7 @@ impl Chart {
             }
         }
         points.push((end, nodes + times.len()));
-        let point =
-            |(at, nodes): &(Timestamp, usize)| format!("{:.1},{:.1}", self.x(*at), self.y(*nodes));
+        let point = |(at, nodes): &(Timestamp, usize)| format!("{:.1},{:.1}", self.x(*at), self.y(*nodes));
         points.iter().map(point).collect::<Vec<_>>().join(" ")
     }
 

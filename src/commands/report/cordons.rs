@@ -18,11 +18,7 @@ pub fn table(cluster: &Cluster) -> Table {
     }
     let mut table = Table::new(["held by", "count", "nodes"]);
     for (holder, nodes) in by_holder {
-        table.row(cells![
-            holder,
-            count(nodes.len()),
-            NodeSet::of(&nodes).limited(RUNS)
-        ]);
+        table.row(cells![holder, count(nodes.len()), NodeSet::of(&nodes).limited(RUNS)]);
     }
     table
 }

@@ -104,17 +104,10 @@ impl<'a> Fleet<'a> {
             Some(_) => NodeStatus::Unselected,
             None => NodeStatus::Unknown,
         };
-        let cell = |node: &'a Node| Cell {
-            name: &node.name,
-            status: otherwise,
-            reason: String::new(),
-        };
+        let cell = |node: &'a Node| Cell { name: &node.name, status: otherwise, reason: String::new() };
         let mut cells: Vec<Cell<'a>> = cluster.nodes.items().iter().map(cell).collect();
-        let places: HashMap<&str, usize> = cells
-            .iter()
-            .enumerate()
-            .map(|(at, cell)| (cell.name, at))
-            .collect();
+        let places: HashMap<&str, usize> =
+            cells.iter().enumerate().map(|(at, cell)| (cell.name, at)).collect();
         for skyhook in cluster.skyhooks.items() {
             add(status, skyhook, &places, &mut cells);
         }
@@ -141,11 +134,7 @@ impl<'a> Fleet<'a> {
 
     pub fn html(&self) -> Markup {
         let nodes_per_cell = self.0.len().div_ceil(CELLS).max(1);
-        let size = if self.0.len() <= FEW {
-            "large"
-        } else {
-            "small"
-        };
+        let size = if self.0.len() <= FEW { "large" } else { "small" };
         html! {
             ul.legend {
                 @for (status, nodes) in self.counts() {
@@ -200,12 +189,7 @@ impl<'a> Fleet<'a> {
         let mut table = Table::new(["status", "count", "nodes", "reason"]);
         for ((status, reason), nodes) in rows {
             let reason = if reason.is_empty() { "-" } else { reason };
-            table.row(cells![
-                status.0.word(),
-                count(nodes.len()),
-                NodeSet::of(&nodes).limited(RUNS),
-                reason
-            ]);
+            table.row(cells![status.0.word(), count(nodes.len()), NodeSet::of(&nodes).limited(RUNS), reason]);
         }
         table
     }
@@ -226,10 +210,7 @@ fn counted(all: impl Iterator<Item = NodeStatus>) -> Vec<(NodeStatus, usize)> {
     for status in all {
         *counts.entry(Reverse(status)).or_default() += 1;
     }
-    counts
-        .into_iter()
-        .map(|(status, n)| (status.0, n))
-        .collect()
+    counts.into_iter().map(|(status, n)| (status.0, n)).collect()
 }
 
 /// Adds what the model knows of a custom resource on its nodes.
@@ -262,18 +243,11 @@ fn add<'a>(
 }
 
 /// Gives failed and blocked nodes the message of an error that `diagnose stuck` reports there.
-fn explain_failures(
-    status: &StatusReport<'_>,
-    places: &HashMap<&str, usize>,
-    cells: &mut [Cell<'_>],
-) {
+fn explain_failures(status: &StatusReport<'_>, places: &HashMap<&str, usize>, cells: &mut [Cell<'_>]) {
     let errors = status.findings.iter().rev();
     for error in errors.filter(|finding| finding.severity == Severity::Error) {
         let node = error.subject.node.as_deref();
-        let Some(cell) = node
-            .and_then(|node| places.get(node))
-            .map(|at| &mut cells[*at])
-        else {
+        let Some(cell) = node.and_then(|node| places.get(node)).map(|at| &mut cells[*at]) else {
             continue;
         };
         if cell.status >= NodeStatus::Blocked {
@@ -295,12 +269,7 @@ fn hover(part: &[Cell<'_>]) -> String {
     let name = match part {
         [one] => sanitize(one.name).into_owned(),
         [first, .., last] => {
-            format!(
-                "{} to {} ({})",
-                sanitize(first.name),
-                sanitize(last.name),
-                part.len()
-            )
+            format!("{} to {} ({})", sanitize(first.name), sanitize(last.name), part.len())
         }
         [] => String::new(),
     };

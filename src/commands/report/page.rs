@@ -83,16 +83,8 @@ impl Page<'_, '_> {
             ("diagnosis", "Diagnosis", self.diagnosis()),
             ("fleet", "Fleet", Fleet::of(self.status).html()),
             ("rollouts", "Rollouts", rollouts::html(self.status)),
-            (
-                "packages",
-                "Packages",
-                or_none(&rollouts::packages(self.status), "No packages."),
-            ),
-            (
-                "cordons",
-                "Cordons",
-                or_none(&cordons::table(self.cluster), "No node is cordoned."),
-            ),
+            ("packages", "Packages", or_none(&rollouts::packages(self.status), "No packages.")),
+            ("cordons", "Cordons", or_none(&cordons::table(self.cluster), "No node is cordoned.")),
         ]
     }
 

@@ -57,11 +57,8 @@ fn badge(label: Label) -> String {
 /// Nodes by status in one bar, complete ones first.
 fn states(status: &StatusReport<'_>, item: &SkyhookProgress) -> Markup {
     let counts = fleet::nodes_by_status(status, &item.name);
-    let parts: Vec<(&str, &str, usize)> = counts
-        .into_iter()
-        .rev()
-        .map(|(status, nodes)| (status.class(), status.word(), nodes))
-        .collect();
+    let parts: Vec<(&str, &str, usize)> =
+        counts.into_iter().rev().map(|(status, nodes)| (status.class(), status.word(), nodes)).collect();
     bar(&parts, item.summary.node_states.all())
 }
 
@@ -72,11 +69,7 @@ fn compartment(part: &Compartment) -> Markup {
     let parts = [
         ("C", "complete", completed),
         ("R", "in progress", in_progress),
-        (
-            "F",
-            "failed",
-            failed.min(nodes.saturating_sub(completed + in_progress)),
-        ),
+        ("F", "failed", failed.min(nodes.saturating_sub(completed + in_progress))),
     ];
     html! {
         tr {
@@ -95,14 +88,8 @@ fn compartment(part: &Compartment) -> Markup {
 /// A bar with one piece per part, as wide as its share of all nodes.
 fn bar(parts: &[(&str, &str, usize)], all: usize) -> Markup {
     let shown = || parts.iter().filter(|(_, _, nodes)| *nodes > 0);
-    let words: Vec<String> = shown()
-        .map(|(_, word, nodes)| format!("{} {word}", count(*nodes)))
-        .collect();
-    let label = if words.is_empty() {
-        "no progress".to_owned()
-    } else {
-        words.join(", ")
-    };
+    let words: Vec<String> = shown().map(|(_, word, nodes)| format!("{} {word}", count(*nodes))).collect();
+    let label = if words.is_empty() { "no progress".to_owned() } else { words.join(", ") };
     let share = |nodes: usize| 100.0 * nodes as f64 / all.max(1) as f64;
     let pieces = shown().scan(0, |end, (class, _, nodes)| {
         let start = *end;
@@ -121,13 +108,7 @@ fn bar(parts: &[(&str, &str, usize)], all: usize) -> Markup {
 
 /// The versions of each package.
 pub fn packages(status: &StatusReport<'_>) -> Table {
-    let mut table = Table::new([
-        "custom resource",
-        "package",
-        "version",
-        "complete",
-        "stages",
-    ]);
+    let mut table = Table::new(["custom resource", "package", "version", "complete", "stages"]);
     for item in &status.document.items {
         for package in &item.packages {
             let stages = package.stages.iter().map(|stage| {
@@ -135,17 +116,9 @@ pub fn packages(status: &StatusReport<'_>) -> Table {
                 let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
                 format!("{} {}", count(stage.nodes), words.join(" "))
             });
-            let note = if package.in_spec {
-                ""
-            } else {
-                " (not in the spec)"
-            };
+            let note = if package.in_spec { "" } else { " (not in the spec)" };
             let version = format!("{}{note}", package.version);
-            let done = if package.uninstalling {
-                package.absent
-            } else {
-                package.complete
-            };
+            let done = if package.uninstalling { package.absent } else { package.complete };
             table.row(cells![
                 item.name.as_str(),
                 package.name.as_str(),

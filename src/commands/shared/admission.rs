@@ -39,10 +39,7 @@ pub fn refuse_unreachable(
         first.configuration.metadata.name,
         first.why
     ));
-    let scope = Scope {
-        rules: rules::find(RULE).into_iter().collect(),
-        ..Scope::default()
-    };
+    let scope = Scope { rules: rules::find(RULE).into_iter().collect(), ..Scope::default() };
     for finding in rules::diagnose(cluster, &scope).findings {
         let about = |name: &str, kind: &str| {
             let mut all = dead.iter().map(|d| d.configuration);

@@ -124,26 +124,15 @@ fn saved(ctx: &Ctx, path: &Path, kind: &str) -> Result<Option<Baseline>> {
     let findings: Vec<SavedFinding> = serde_json::from_value(findings).map_err(invalid)?;
     let mut known = BTreeMap::new();
     for finding in findings {
-        let key = FindingKey {
-            code: finding.code,
-            subject: finding.subject,
-            path: finding.path,
-        };
+        let key = FindingKey { code: finding.code, subject: finding.subject, path: finding.path };
         let severity: &mut Severity = known.entry(key).or_insert(finding.severity);
         *severity = finding.severity.max(*severity);
     }
-    Ok(Some(Baseline {
-        file: path.display().to_string(),
-        known,
-    }))
+    Ok(Some(Baseline { file: path.display().to_string(), known }))
 }
 
 pub fn key(finding: &Finding) -> FindingKey {
-    FindingKey {
-        code: finding.rule.code.to_owned(),
-        subject: finding.subject.clone(),
-        path: String::new(),
-    }
+    FindingKey { code: finding.rule.code.to_owned(), subject: finding.subject.clone(), path: String::new() }
 }
 
 impl Baseline {
@@ -176,12 +165,7 @@ impl Baseline {
         }
         new.sort();
         new.dedup();
-        Comparison {
-            file: self.file.clone(),
-            new,
-            known,
-            gone: gone.into_keys().collect(),
-        }
+        Comparison { file: self.file.clone(), new, known, gone: gone.into_keys().collect() }
     }
 }
 
@@ -196,16 +180,8 @@ impl Comparison {
 
     pub fn text(&self) -> Text {
         let mut text = Text::new();
-        let counts = format!(
-            "{} new, {} known, {} gone",
-            self.new.len(),
-            self.known,
-            self.gone.len()
-        );
-        text.line(text::heading(format!(
-            "Compared with {}: {counts}",
-            self.file
-        )));
+        let counts = format!("{} new, {} known, {} gone", self.new.len(), self.known, self.gone.len());
+        text.line(text::heading(format!("Compared with {}: {counts}", self.file)));
         text.append(listed("new", &self.new));
         text.append(listed("gone", &self.gone));
         text
@@ -221,10 +197,7 @@ fn listed(label: &str, keys: &[FindingKey]) -> Text {
         text.indented(2, Line::from(format!("{label}: {line}")));
     }
     if rest > 0 {
-        text.indented(
-            2,
-            text::dim(format!("{} more {label}", plural(rest, "line"))),
-        );
+        text.indented(2, text::dim(format!("{} more {label}", plural(rest, "line"))));
     }
     text
 }
@@ -232,12 +205,7 @@ fn listed(label: &str, keys: &[FindingKey]) -> Text {
 /// Findings with their nodes folded: `SKY201 gpu-tune driver on node-[1-3]`.
 pub fn key_lines(keys: &[FindingKey]) -> Vec<String> {
     let mut groups: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-    for FindingKey {
-        code,
-        subject,
-        path,
-    } in keys
-    {
+    for FindingKey { code, subject, path } in keys {
         let mut words = vec![code.as_str()];
         words.extend(subject.skyhook.as_deref());
         words.extend(subject.package.as_deref());

@@ -19,11 +19,7 @@ pub fn blocked(impact: &Impact<'_>) -> Option<String> {
         _ if blocked == 0 => Some(causes),
         // A node that no custom resource selects may be blocked, too.
         _ if blocked > selected => Some(format!("{causes} {block} {}", plural(blocked, "node"))),
-        _ => Some(format!(
-            "{causes} {block} {} of {}",
-            count(blocked),
-            plural(selected, "node")
-        )),
+        _ => Some(format!("{causes} {block} {} of {}", count(blocked), plural(selected, "node"))),
     }
 }
 

@@ -82,20 +82,14 @@ pub fn rows(cluster: &Cluster, names: &[&str]) -> Vec<EventRow> {
         }
     }
     let mut alike: Vec<_> = alike.into_iter().collect();
-    alike.sort_by(|(a_key, a), (b_key, b)| {
-        (a.last, a.warning, a_key).cmp(&(b.last, b.warning, b_key))
-    });
+    alike.sort_by(|(a_key, a), (b_key, b)| (a.last, a.warning, a_key).cmp(&(b.last, b.warning, b_key)));
     let row = |((reason, message), alike): ((&str, String), Alike<'_>)| EventRow {
         kind: if alike.warning { "Warning" } else { "Normal" },
         reason: reason.to_owned(),
         message: message.replace(NODES, &NodeSet::of(&alike.nodes).to_string()),
         brief: message.replace(NODES, &NodeSet::of(&alike.nodes).limited(RUNS)),
         key: message,
-        objects: alike
-            .objects
-            .iter()
-            .map(|(kind, name)| format!("{}/{name}", kind.to_lowercase()))
-            .collect(),
+        objects: alike.objects.iter().map(|(kind, name)| format!("{}/{name}", kind.to_lowercase())).collect(),
         count: alike.count,
         first: alike.first.map(|at| at.to_string()),
         last: alike.last.map(|at| at.to_string()),
@@ -111,8 +105,7 @@ fn common(event: &Event) -> (String, Option<&str>) {
     let message = event.message.as_str();
     let pod = format!(" in pod {}_", event.name);
     let of_pod = message.split_once(&pod);
-    let ends =
-        |(_, rest): &(&str, &str)| event.kind == "Pod" && rest.find(')') == Some(rest.len() - 1);
+    let ends = |(_, rest): &(&str, &str)| event.kind == "Pod" && rest.find(')') == Some(rest.len() - 1);
     if let Some((message, _)) = of_pod.filter(ends) {
         return (message.to_owned(), None);
     }
@@ -148,9 +141,7 @@ impl EventRow {
 
     /// `10:00:05 3 Failed node/gpu-1: …`
     pub fn line(&self) -> Line {
-        let time = self
-            .at
-            .map_or_else(String::new, |at| at.strftime("%H:%M:%S").to_string());
+        let time = self.at.map_or_else(String::new, |at| at.strftime("%H:%M:%S").to_string());
         let start = text::dim(format!("{time} ")) + count(self.count) + " ";
         start + self.label().on(&self.reason) + " " + self.subject() + self.brief.as_str()
     }
@@ -169,8 +160,7 @@ impl EventRow {
 
     /// `node/gpu-[1-3]: `, `pod/apply-1 and 2 more: `; nothing if the message names the object.
     fn subject(&self) -> String {
-        let Some((first, name)) = self.objects.first().and_then(|first| first.split_once('/'))
-        else {
+        let Some((first, name)) = self.objects.first().and_then(|first| first.split_once('/')) else {
             return String::new();
         };
         if self.objects.len() == 1 && self.message.contains(name) {
@@ -182,10 +172,7 @@ impl EventRow {
         });
         match names.collect::<Option<Vec<_>>>() {
             Some(names) => format!("{first}/{}: ", NodeSet::of(names).limited(1)),
-            None => format!(
-                "{first}/{name} and {} more: ",
-                count(self.objects.len() - 1)
-            ),
+            None => format!("{first}/{name} and {} more: ", count(self.objects.len() - 1)),
         }
     }
 }

@@ -24,7 +24,6 @@ impl FailOn {
 
     /// Whether a finding of this severity fails.
     pub fn includes(self, severity: Severity) -> bool {
-        self.threshold()
-            .is_some_and(|threshold| severity >= threshold)
+        self.threshold().is_some_and(|threshold| severity >= threshold)
     }
 }

@@ -31,24 +31,14 @@ pub fn around(cluster: &Cluster, mut plan: Plan, skyhook: &Skyhook) -> Result<Pl
     let set = NodeSet::of(&others);
     let given_up = format!(
         "{} failed permanently on {}, and a pause would hide this: the operator would set {} to waiting and never retry",
-        if others.len() == 1 {
-            "a job has"
-        } else {
-            "jobs have"
-        },
+        if others.len() == 1 { "a job has" } else { "jobs have" },
         set.limited(SHOWN),
-        if others.len() == 1 {
-            "the node"
-        } else {
-            "the nodes"
-        },
+        if others.len() == 1 { "the node" } else { "the nodes" },
     );
     if pause_guard::at_work(cluster, skyhook, &plan.stages) {
         let words = shell_words(&["--node", &set.to_string()]);
         return Err(Error::unchanged(given_up)
-            .hint(format!(
-                "use {words} to include the nodes whose job has failed permanently"
-            ))
+            .hint(format!("use {words} to include the nodes whose job has failed permanently"))
             .hint("use --no-pause to proceed without a pause"));
     }
     plan.consequences.warn(format!(
@@ -141,14 +131,10 @@ pub fn refuse_end(
 }
 
 fn words(cluster: &Cluster, skyhook: &Skyhook, hold: &Hold<'_>) -> String {
-    let since = hold.since().map_or(String::new(), |since| {
-        format!(" (started {})", ago(Some(since), cluster.taken_at))
-    });
-    format!(
-        "{} is paused by {}{since}",
-        skyhook.reference(),
-        hold.words()
-    )
+    let since = hold
+        .since()
+        .map_or(String::new(), |since| format!(" (started {})", ago(Some(since), cluster.taken_at)));
+    format!("{} is paused by {}{since}", skyhook.reference(), hold.words())
 }
 
 fn refused(cluster: &Cluster, skyhook: &Skyhook, hold: &Hold<'_>, hint: &str, flag: &str) -> Error {

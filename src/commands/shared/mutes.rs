@@ -51,10 +51,7 @@ impl MuteFlags {
             let problem = format!("invalid mute is ignored: {problem}");
             ctx.error(&Error::failed(problem));
         }
-        Ok(LoadedMutes {
-            mutes,
-            broken: !wrong.is_empty(),
-        })
+        Ok(LoadedMutes { mutes, broken: !wrong.is_empty() })
     }
 }
 
@@ -92,10 +89,7 @@ pub fn section(report: &Report) -> Text {
     }
     for lapsed in &report.lapsed {
         let LapsedMute { mute, reason } = lapsed;
-        let message = format!(
-            " the mute of {} in {} has lapsed: {reason}",
-            mute.code, mute.source
-        );
+        let message = format!(" the mute of {} in {} has lapsed: {reason}", mute.code, mute.source);
         text.paragraph(text::warning("warning:") + message);
     }
     text
@@ -110,12 +104,7 @@ fn muted_line(finding: &Finding) -> String {
         words.push(&subject.name);
     }
     let reason = finding.muted.as_ref().map(ToString::to_string);
-    format!(
-        "{} {}: {}",
-        finding.rule.code,
-        words.join(" "),
-        reason.unwrap_or_default()
-    )
+    format!("{} {}: {}", finding.rule.code, words.join(" "), reason.unwrap_or_default())
 }
 
 /// The muted findings of a report for its document.

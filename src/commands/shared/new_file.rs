@@ -44,28 +44,17 @@ impl Target {
         let stream = there.as_ref().is_some_and(|m| !m.is_file() && !m.is_dir());
         let shown = path.display();
         if there.as_ref().is_some_and(std::fs::Metadata::is_dir) {
-            return Err(Error::failed(format!(
-                "{shown} is a directory; specify a file in it"
-            )));
+            return Err(Error::failed(format!("{shown} is a directory; specify a file in it")));
         }
         if there.is_some() && !stream && !force {
-            return Err(
-                Error::refused(format!("{shown} already exists; nothing was written")).hint(
-                    format!("use --force to overwrite it, or {flag} FILE to write to another file"),
-                ),
-            );
+            return Err(Error::refused(format!("{shown} already exists; nothing was written"))
+                .hint(format!("use --force to overwrite it, or {flag} FILE to write to another file")));
         }
         if !directory(&path).is_dir() {
             let directory = directory(&path).display();
-            return Err(Error::failed(format!(
-                "cannot write {shown}: directory {directory} does not exist"
-            )));
+            return Err(Error::failed(format!("cannot write {shown}: directory {directory} does not exist")));
         }
-        Ok(Target::File(File {
-            path,
-            force,
-            stream,
-        }))
+        Ok(Target::File(File { path, force, stream }))
     }
 }
 
@@ -76,28 +65,20 @@ impl File {
     ///
     /// A write error; no partial file remains.
     pub fn fill(&self, fill: impl FnOnce(&mut dyn Write) -> std::io::Result<u64>) -> Result<u64> {
-        let failed = |error: std::io::Error| {
-            Error::failed(format!("cannot write {}: {error}", self.path.display()))
-        };
+        let failed =
+            |error: std::io::Error| Error::failed(format!("cannot write {}: {error}", self.path.display()));
         if self.stream {
             let file = std::fs::OpenOptions::new().write(true).open(&self.path);
             return fill(&mut file.map_err(failed)?).map_err(failed);
         }
         // A temporary file can be read only by its owner from the start.
-        let draft = Builder::new()
-            .prefix(".skyhook-")
-            .tempfile_in(directory(&self.path))
-            .map_err(failed)?;
+        let draft = Builder::new().prefix(".skyhook-").tempfile_in(directory(&self.path)).map_err(failed)?;
         let mut out = BufWriter::new(draft.as_file());
         let size = fill(&mut out).map_err(failed)?;
         out.flush().map_err(failed)?;
         drop(out);
         draft.as_file().sync_all().map_err(failed)?;
-        let placed = if self.force {
-            draft.persist(&self.path)
-        } else {
-            draft.persist_noclobber(&self.path)
-        };
+        let placed = if self.force { draft.persist(&self.path) } else { draft.persist_noclobber(&self.path) };
         placed.map_err(|error| failed(error.error))?;
         Ok(size)
     }
@@ -106,10 +87,7 @@ impl File {
 /// `skyhook-prod-east.tar.gz` for `skyhook.tar.gz`. What is not a letter, digit, dot, `-` or `_` becomes `-`.
 fn of_context(path: &Path, context: &str) -> PathBuf {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
-    let context: String = context
-        .chars()
-        .map(|c| if plain(c) { c } else { '-' })
-        .collect();
+    let context: String = context.chars().map(|c| if plain(c) { c } else { '-' }).collect();
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let (stem, extension) = match name.strip_suffix(".tar.gz") {
         Some(stem) => (stem, ".tar.gz"),

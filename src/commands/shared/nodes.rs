@@ -27,10 +27,8 @@ pub fn selected<'a>(cluster: &'a Cluster, query: NodeQuery<'_>) -> Result<Vec<&'
         let nodes = named_by(cluster, arg).map_err(|error| hint_of_regex(cluster, arg, error))?;
         named.extend(nodes.into_iter().map(|node| node.name.as_str()));
     }
-    let mut nodes: Vec<&Node> = all
-        .iter()
-        .filter(|node| query.named.is_empty() || named.contains(node.name.as_str()))
-        .collect();
+    let mut nodes: Vec<&Node> =
+        all.iter().filter(|node| query.named.is_empty() || named.contains(node.name.as_str())).collect();
     if let Some(pattern) = query.pattern {
         nodes.retain(|node| pattern.is_match(&node.name));
         if nodes.is_empty() {
@@ -70,10 +68,7 @@ fn named_by<'a>(cluster: &'a Cluster, arg: &NodeArg) -> Result<Vec<&'a Node>> {
     let matched: Vec<&Node> = all.filter(|node| arg.matches(&node.name)).collect();
     if matched.is_empty() {
         complete(cluster, Source::Nodes)?;
-        return Err(Error::failed(format!(
-            "no node matches {:?}",
-            arg.to_string()
-        )));
+        return Err(Error::failed(format!("no node matches {:?}", arg.to_string())));
     }
     Ok(matched)
 }
@@ -100,11 +95,7 @@ pub fn only(query: NodeQuery<'_>, skyhook: Option<&str>, package: Option<&str>) 
     let names = query.named.iter().map(NodeArg::names);
     let names: Option<Vec<&[String]>> = names.collect();
     let only = Only::few(names?.into_iter().flatten().cloned())?;
-    Some(Only {
-        skyhook: skyhook.map(str::to_owned),
-        package: package.map(str::to_owned),
-        ..only
-    })
+    Some(Only { skyhook: skyhook.map(str::to_owned), package: package.map(str::to_owned), ..only })
 }
 
 /// The node of this name.
@@ -154,9 +145,7 @@ impl PackageNodes {
         complete(cluster, Source::Nodes)?;
         let query = self.on.query();
         if query.is_empty() && !self.all_nodes {
-            return Err(Error::usage(
-                "no nodes specified; use --node, --match, -l or --all-nodes",
-            ));
+            return Err(Error::usage("no nodes specified; use --node, --match, -l or --all-nodes"));
         }
         selected(cluster, query)
     }

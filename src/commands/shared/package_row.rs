@@ -11,13 +11,8 @@ use crate::cluster::{Cluster, Node, NodeRecord, PackageRuns, Phase, Placement, S
 use crate::view::{FormatError, age, to_json};
 
 /// The required sources: pods and Jobs show since when a stage runs.
-pub const READS: [Source; 5] = [
-    Source::Skyhooks,
-    Source::Nodes,
-    Source::Operator,
-    Source::Pods,
-    Source::Jobs,
-];
+pub const READS: [Source; 5] =
+    [Source::Skyhooks, Source::Nodes, Source::Operator, Source::Pods, Source::Jobs];
 
 /// A package on a node. The names of the first eight fields are those of upstream's CLI, which omits empty and zero
 /// values.
@@ -75,11 +70,7 @@ fn is_zero(number: &i64) -> bool {
 }
 
 impl<'a> PackageRow<'a> {
-    fn of(
-        cluster: &'a Cluster,
-        package_runs: &PackageRuns<'a>,
-        placement: &Placement<'a>,
-    ) -> PackageRow<'a> {
+    fn of(cluster: &'a Cluster, package_runs: &PackageRuns<'a>, placement: &Placement<'a>) -> PackageRow<'a> {
         let since = package_runs.since(placement);
         let on = cluster.on_node(placement.node, placement.skyhook);
         let entry = placement.entry;
@@ -105,9 +96,7 @@ impl<'a> PackageRow<'a> {
             in_spec: placement.in_spec(),
             complete: placement.in_spec().map(|_| complete),
             recorded: entry.is_some(),
-            node_status: on
-                .map_or(Status::Unknown, NodeRecord::operator_status)
-                .to_string(),
+            node_status: on.map_or(Status::Unknown, NodeRecord::operator_status).to_string(),
             selected: placement.selected,
             ignored: placement.ignored,
             uninstalling: placement.leaves(),
@@ -132,10 +121,7 @@ impl<'a> PackageRow<'a> {
 
     /// Whether the package fails, or its state cannot be read.
     pub fn fails(&self) -> bool {
-        let fails = matches!(
-            self.phase,
-            Phase::Failing | Phase::UninstallFailing | Phase::Malformed
-        );
+        let fails = matches!(self.phase, Phase::Failing | Phase::UninstallFailing | Phase::Malformed);
         // Of a version that is not in the spec, only the state says so.
         fails || self.state == State::Erroring.as_str()
     }

@@ -127,11 +127,7 @@ impl From<QueuePosition<'_>> for Queue {
 impl From<&NextNodes<'_>> for Next {
     fn from(next: &NextNodes<'_>) -> Next {
         Next {
-            nodes: next
-                .nodes
-                .iter()
-                .map(|node| node.name.to_string())
-                .collect(),
+            nodes: next.nodes.iter().map(|node| node.name.to_string()).collect(),
             ordered: next.ordered,
             count: next.count,
         }
@@ -162,10 +158,7 @@ impl ResourceProgress {
             node: Some(node.name.to_string()),
             nodes: all
                 .iter()
-                .map(|(node, progress)| NodeEntry {
-                    node: node.name.to_string(),
-                    progress: progress.into(),
-                })
+                .map(|(node, progress)| NodeEntry { node: node.name.to_string(), progress: progress.into() })
                 .collect(),
         })
     }

@@ -8,9 +8,7 @@ use crate::commands::shared::command::Write;
 use crate::commands::shared::{held, migration, nodes, stranding};
 use crate::error::Result;
 use crate::plan::build::{batches, effects, node, pause_guard};
-use crate::plan::{
-    Change, Edit, Metadata, OnConflict, Plan, PlanStage, RemovedEntry, Step, Target,
-};
+use crate::plan::{Change, Edit, Metadata, OnConflict, Plan, PlanStage, RemovedEntry, Step, Target};
 use crate::view::plural;
 
 /// The required sources: pods and jobs show whether the operator is working on a node.
@@ -29,13 +27,8 @@ pub use crate::plan::build::released::LISTS;
 
 /// The writes of a reset: it also restarts batches, clears the conditions of deleted custom resources, and deletes
 /// failing pods that would record their state again.
-pub const WRITES: &[Write] = &[
-    Write::Nodes,
-    Write::NodeConditions,
-    Write::Skyhooks,
-    Write::SkyhookStatus,
-    Write::DeletePods,
-];
+pub const WRITES: &[Write] =
+    &[Write::Nodes, Write::NodeConditions, Write::Skyhooks, Write::SkyhookStatus, Write::DeletePods];
 
 /// The scope of a reset.
 #[derive(Debug)]
@@ -90,8 +83,7 @@ pub fn plan<'a>(cluster: &'a Cluster, request: &'a ResetRequest<'a>) -> Result<P
 
 /// Refuses to take a single package from a node where the operator would never run it again.
 fn refuse_stranding(cluster: &Cluster, request: &ResetRequest<'_>) -> Result<()> {
-    let (Some((name, version)), Some(skyhook)) = (request.package, cluster.skyhook(request.name))
-    else {
+    let (Some((name, version)), Some(skyhook)) = (request.package, cluster.skyhook(request.name)) else {
         return Ok(());
     };
     let Some(spec) = skyhook.package(name) else {
@@ -144,10 +136,8 @@ impl<'a> ResetPlanner<'a> {
             let flavor = self.cluster.flavor();
             for taint in &node.keys(flavor).auto_taints {
                 let key = flavor.key(&format!("autoTaint_{taint}"));
-                change = change.annotation(
-                    key,
-                    Edit::new(Some("true"), None).on_conflict(OnConflict::Overwrite),
-                );
+                change =
+                    change.annotation(key, Edit::new(Some("true"), None).on_conflict(OnConflict::Overwrite));
             }
         }
         if let Some(on) = self.on(node) {
@@ -162,10 +152,7 @@ impl<'a> ResetPlanner<'a> {
                     self.reruns.add(node, name);
                 }
             }
-            None => {
-                self.recorded +=
-                    usize::from(self.on(node).is_some_and(|on| !on.entries().is_empty()))
-            }
+            None => self.recorded += usize::from(self.on(node).is_some_and(|on| !on.entries().is_empty())),
         }
         let why = match self.runs_here(node) {
             Some(_) => "packages run again from the start",
@@ -174,8 +161,7 @@ impl<'a> ResetPlanner<'a> {
         self.step(node, change, why, None);
         if let Some(change) = conditions {
             let why = "the custom resource that the conditions belong to is gone";
-            self.steps
-                .push(Step::new(Target::of_node(node), change, why));
+            self.steps.push(Step::new(Target::of_node(node), change, why));
         }
     }
 
@@ -199,9 +185,7 @@ impl<'a> ResetPlanner<'a> {
         if keys.is_empty() {
             return;
         }
-        let in_spec = self
-            .skyhook
-            .and_then(|s| s.spec.packages.get_key_value(package));
+        let in_spec = self.skyhook.and_then(|s| s.spec.packages.get_key_value(package));
         let current = in_spec.filter(|(_, spec)| version.is_none_or(|v| v == spec.version));
         let mut why = "the record of the package is removed";
         match (self.runs_here(node), current) {
@@ -225,14 +209,10 @@ impl<'a> ResetPlanner<'a> {
         if let Some(skyhook) = self.skyhook.filter(|s| s.deleting()) {
             stranding::remove_whatever_is_recorded(&mut change);
             let pending = self.cluster.pending_uninstalls_on(skyhook, node);
-            let removed =
-                pending.filter(|p| keys.is_none_or(|keys| keys.contains(&p.entry.key.to_string())));
+            let removed = pending.filter(|p| keys.is_none_or(|keys| keys.contains(&p.entry.key.to_string())));
             awaited.extend(removed.filter_map(|p| {
                 let (annotation, _) = p.on.state.as_ref()?.annotation_of(&p.entry.key)?;
-                Some(RemovedEntry {
-                    annotation: annotation.to_owned(),
-                    entry: p.entry.key.to_string(),
-                })
+                Some(RemovedEntry { annotation: annotation.to_owned(), entry: p.entry.key.to_string() })
             }));
         }
         // Without an operator, nothing is written back.
@@ -251,9 +231,7 @@ impl<'a> ResetPlanner<'a> {
 
     /// Whether this custom resource put the runtime-required taint on, and no other one did.
     fn retaints(&self, node: &Node) -> bool {
-        let taints = |s: &&Skyhook| {
-            s.spec.runtime_required && s.spec.auto_taint_new_nodes && s.selects(node)
-        };
+        let taints = |s: &&Skyhook| s.spec.runtime_required && s.spec.auto_taint_new_nodes && s.selects(node);
         let mut all = self.cluster.skyhooks.items().iter().filter(taints);
         all.next().is_some_and(|s| s.name() == self.request.name) && all.next().is_none()
     }
@@ -261,8 +239,7 @@ impl<'a> ResetPlanner<'a> {
     /// The change that removes the conditions of a deleted custom resource.
     fn without_orphaned_conditions(&self, node: &Node) -> Option<Change> {
         let gone = self.cluster.skyhooks.ok().is_some() && self.skyhook.is_none();
-        node::without_conditions(node, &node::owned(self.cluster, self.request.name))
-            .filter(|_| gone)
+        node::without_conditions(node, &node::owned(self.cluster, self.request.name)).filter(|_| gone)
     }
 
     fn finish(self) -> Result<Plan> {
@@ -280,16 +257,13 @@ impl<'a> ResetPlanner<'a> {
                 touched => format!("reset {what} on {}", plural(touched, "node")),
             },
             subject: self.request.name.to_owned(),
-            erroring: Some(format!(
-                "{}=erroring",
-                keys::status(self.cluster.flavor(), self.request.name)
-            )),
+            erroring: Some(format!("{}=erroring", keys::status(self.cluster.flavor(), self.request.name))),
             consequences: self.consequences(),
             stages: Vec::new(),
         };
-        let waits = self.skyhook.filter(|s| {
-            !self.request.no_pause && pause_guard::is_needed(self.cluster, s, &self.touched)
-        });
+        let waits = self
+            .skyhook
+            .filter(|s| !self.request.no_pause && pause_guard::is_needed(self.cluster, s, &self.touched));
         plan.stage(self.steps);
         plan.stages.extend(batches);
         if let Some(skyhook) = self.skyhook
@@ -317,11 +291,7 @@ impl<'a> ResetPlanner<'a> {
         }
         let target = Target::of_skyhook(self.cluster.flavor(), skyhook);
         let change = Change::Status(batches::reset(skyhook)?);
-        let step = Step::new(
-            target,
-            change,
-            "the rollout starts again from the first batch",
-        );
+        let step = Step::new(target, change, "the rollout starts again from the first batch");
         Some(PlanStage::of(vec![step.may_be_gone()]))
     }
 
@@ -330,8 +300,7 @@ impl<'a> ResetPlanner<'a> {
         effects.nodes = self.touched.len();
         effects.gpus = self.touched.iter().map(|n| n.gpus()).sum();
         if self.steps.iter().any(|step| !step.stays_removed.is_empty()) {
-            let checked =
-                "afterwards, checks that the operator does not record the removed state again";
+            let checked = "afterwards, checks that the operator does not record the removed state again";
             effects.notes.push(checked.to_owned());
         }
         if let Some(skyhook) = self.skyhook.filter(|s| !s.deleting())
@@ -350,9 +319,8 @@ impl<'a> ResetPlanner<'a> {
             && !effects.reruns.is_empty()
         {
             let touched = self.touched.iter();
-            let targets: Vec<(&Node, &NodeRecord)> = touched
-                .filter_map(|node| Some((*node, self.on(node)?)))
-                .collect();
+            let targets: Vec<(&Node, &NodeRecord)> =
+                touched.filter_map(|node| Some((*node, self.on(node)?))).collect();
             effects::dependants_stay(skyhook, package, &targets, &mut effects);
         }
         if let Some(skyhook) = self.skyhook
@@ -369,9 +337,15 @@ impl<'a> ResetPlanner<'a> {
             let nodes = plural(self.recorded, "node");
             let name = self.request.name;
             effects.warn(match self.skyhook {
-                None => format!("{name} does not exist: the only record of what it installed on {nodes} is removed"),
-                Some(s) if s.deleting() => format!("{name} is being deleted: the only record of what it installed on {nodes} is removed"),
-                Some(_) => format!("{name} no longer selects {nodes}: the only record of what it installed there is removed"),
+                None => format!(
+                    "{name} does not exist: the only record of what it installed on {nodes} is removed"
+                ),
+                Some(s) if s.deleting() => format!(
+                    "{name} is being deleted: the only record of what it installed on {nodes} is removed"
+                ),
+                Some(_) => format!(
+                    "{name} no longer selects {nodes}: the only record of what it installed there is removed"
+                ),
             });
         }
         if self.unreadable > 0 {

@@ -20,20 +20,12 @@ pub struct Right {
 
 impl Right {
     pub fn new(verb: &str, group: &str, resource: &str) -> Right {
-        Right {
-            group: group.to_owned(),
-            resource: resource.to_owned(),
-            verb: verb.to_owned(),
-            name: None,
-        }
+        Right { group: group.to_owned(), resource: resource.to_owned(), verb: verb.to_owned(), name: None }
     }
 
     /// For this object alone.
     pub fn named(self, name: &'static str) -> Right {
-        Right {
-            name: Some(name),
-            ..self
-        }
+        Right { name: Some(name), ..self }
     }
 }
 
@@ -51,21 +43,16 @@ fn rights_to(command: &CommandInfo, writes: &[Write]) -> BTreeSet<Right> {
     let reads = (command.needs)();
     let always = live::ALWAYS.iter().filter(|_| !reads.is_empty());
     let sources: BTreeSet<Source> = reads.iter().chain(always).copied().collect();
-    let to = |verb: &'static str| {
-        move |(group, resource): (&str, &str)| Right::new(verb, group, resource)
-    };
-    let listed = sources
-        .into_iter()
-        .flat_map(Source::resources)
-        .map(to("list"));
+    let to = |verb: &'static str| move |(group, resource): (&str, &str)| Right::new(verb, group, resource);
+    let listed = sources.into_iter().flat_map(Source::resources).map(to("list"));
     let beside = command.lists.iter().copied().map(to("list"));
     let watched = command.watches.iter().flat_map(|source| source.resources());
     let watched = watched.map(to("watch"));
     let gets = command.gets.iter().chain(command.optional_gets);
     let gets = gets.map(|(group, resource)| Right::new("get", group, resource));
     // Writes are journalled with the identity of the cluster.
-    let origin = (!writes.is_empty())
-        .then(|| Right::new("get", "", "namespaces").named(live::origin::NAMESPACE));
+    let origin =
+        (!writes.is_empty()).then(|| Right::new("get", "", "namespaces").named(live::origin::NAMESPACE));
     let writes = plan_of(writes).permissions().into_iter().map(|p| {
         let resource = match p.subresource {
             Some(subresource) => format!("{}/{subresource}", p.resource),
@@ -73,31 +60,19 @@ fn rights_to(command: &CommandInfo, writes: &[Write]) -> BTreeSet<Right> {
         };
         Right::new(p.verb, p.group, &resource)
     });
-    listed
-        .chain(beside)
-        .chain(watched)
-        .chain(gets)
-        .chain(origin)
-        .chain(writes)
-        .collect()
+    listed.chain(beside).chain(watched).chain(gets).chain(origin).chain(writes).collect()
 }
 
 /// A plan with a step of every kind that these writes may need: a plan knows the permissions that it needs.
 pub fn plan_of(writes: &[Write]) -> Plan {
     let steps = writes.iter().flat_map(|write| steps(*write)).collect();
-    Plan {
-        stages: vec![PlanStage::of(steps)],
-        ..Plan::default()
-    }
+    Plan { stages: vec![PlanStage::of(steps)], ..Plan::default() }
 }
 
 /// A step for every kind that a write covers.
 fn steps(write: Write) -> Vec<Step> {
     let of = |kind, change: Change| {
-        let target = Target {
-            kind,
-            ..Target::node("", None)
-        };
+        let target = Target { kind, ..Target::node("", None) };
         Step::new(target, change, "")
     };
     let custom = |change: &dyn Fn() -> Change| {
@@ -110,13 +85,9 @@ fn steps(write: Write) -> Vec<Step> {
     };
     match write {
         Write::Nodes => vec![of(Kind::Node, Change::Metadata(Metadata::default()))],
-        Write::NodeConditions => vec![of(
-            Kind::Node,
-            Change::Conditions {
-                remove: Vec::new(),
-                restore: Vec::new(),
-            },
-        )],
+        Write::NodeConditions => {
+            vec![of(Kind::Node, Change::Conditions { remove: Vec::new(), restore: Vec::new() })]
+        }
         Write::Skyhooks => custom(&|| Change::Metadata(Metadata::default())),
         Write::SkyhookStatus => custom(&|| Change::Status(Vec::new())),
         Write::DeleteSkyhooks => custom(&|| Change::Delete { was: None }),

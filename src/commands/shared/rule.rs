@@ -13,24 +13,16 @@ use crate::view::{Table, cells, plural};
 pub fn find_rule(code_or_name: &str) -> Result<&'static Rule> {
     rules::find(code_or_name).ok_or_else(|| {
         if let Ok(number) = code_or_name.parse::<usize>() {
-            let why =
-                format!("expected the code or name of a rule, not the number of a cause: {number}");
+            let why = format!("expected the code or name of a rule, not the number of a cause: {number}");
             let cause = format!("cause/{number}");
             let cause = format!("kubectl skyhook diagnose stuck {cause}");
             return Error::usage(why).hint(cause).hint("kubectl skyhook rules");
         }
         let known = rules::ALL.iter().flat_map(|r| [r.code, r.name]);
-        let retired = rules::RETIRED
-            .iter()
-            .find(|(code, _)| code.eq_ignore_ascii_case(code_or_name));
+        let retired = rules::RETIRED.iter().find(|(code, _)| code.eq_ignore_ascii_case(code_or_name));
         match retired {
-            Some((code, heir)) => {
-                Error::usage(format!("rule {code} is retired; it was replaced by {heir}"))
-            }
-            None => Error {
-                exit: Exit::Usage,
-                ..Error::unknown("rule", code_or_name, known)
-            },
+            Some((code, heir)) => Error::usage(format!("rule {code} is retired; it was replaced by {heir}")),
+            None => Error { exit: Exit::Usage, ..Error::unknown("rule", code_or_name, known) },
         }
         .hint("kubectl skyhook rules")
     })
@@ -39,9 +31,7 @@ pub fn find_rule(code_or_name: &str) -> Result<&'static Rule> {
 /// `2 errors`, `1 warning`: what there is of them.
 pub fn counted(errors: usize, warnings: usize) -> Vec<String> {
     let all = [(errors, "error"), (warnings, "warning")].into_iter();
-    all.filter(|(number, _)| *number > 0)
-        .map(|(number, noun)| plural(number, noun))
-        .collect()
+    all.filter(|(number, _)| *number > 0).map(|(number, noun)| plural(number, noun)).collect()
 }
 
 /// The headline if some rules were not checked and no error was found: the unchecked part, and the findings of the
@@ -138,7 +128,5 @@ pub fn table(rules: &[Document]) -> Table {
 /// The rules about clusters, then those about manifests: in the order of codes.
 pub fn all() -> Vec<Document> {
     let of_clusters = rules::ALL.iter().map(|rule| Document::of(rule));
-    of_clusters
-        .chain(lint::ALL.iter().map(|rule| Document::of_lint(rule)))
-        .collect()
+    of_clusters.chain(lint::ALL.iter().map(|rule| Document::of_lint(rule))).collect()
 }

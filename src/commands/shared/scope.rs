@@ -24,11 +24,7 @@ pub fn of(
         selection::known_skyhook(cluster, name)?;
     }
     let query = flags.query();
-    let nodes = if query.is_empty() {
-        Vec::new()
-    } else {
-        nodes::selected(cluster, query)?
-    };
+    let nodes = if query.is_empty() { Vec::new() } else { nodes::selected(cluster, query)? };
     Ok(Scope {
         skyhooks: skyhooks.to_vec(),
         nodes: nodes.iter().map(|node| node.name.to_string()).collect(),
@@ -66,9 +62,7 @@ pub fn known_anywhere(cluster: &Cluster, package: &str) -> Result<()> {
     let runs = cluster.package_runs();
     let there = cluster.skyhooks.items().iter().map(|s| s.name());
     let skyhooks = there.chain(cluster.names_on_nodes());
-    let known: BTreeSet<String> = skyhooks
-        .flat_map(|skyhook| packages(cluster, &runs, skyhook))
-        .collect();
+    let known: BTreeSet<String> = skyhooks.flat_map(|skyhook| packages(cluster, &runs, skyhook)).collect();
     if known.contains(package) {
         return Ok(());
     }
@@ -77,11 +71,7 @@ pub fn known_anywhere(cluster: &Cluster, package: &str) -> Result<()> {
 }
 
 /// The names of all packages of a custom resource: of its spec, recorded, and at work.
-pub fn packages(
-    cluster: &Cluster,
-    package_runs: &PackageRuns<'_>,
-    skyhook: &str,
-) -> BTreeSet<String> {
+pub fn packages(cluster: &Cluster, package_runs: &PackageRuns<'_>, skyhook: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     if let Some(skyhook) = cluster.skyhook(skyhook) {
         names.extend(skyhook.packages().map(|(name, _)| name.to_owned()));
@@ -98,9 +88,7 @@ pub fn packages(
 pub fn say_what_is_missing(ctx: &mut Ctx, cluster: &Cluster, needs: &[Source]) {
     for source in needs {
         if let Some(why) = cluster.missing(*source) {
-            ctx.warn(format!(
-                "cannot read {source}: {why}; the output may be incomplete"
-            ));
+            ctx.warn(format!("cannot read {source}: {why}; the output may be incomplete"));
         }
     }
 }

@@ -45,9 +45,7 @@ pub fn existing<'a>(cluster: &'a Cluster, name: &str) -> Result<&'a Skyhook> {
 /// There is none of the name, with the near names.
 pub fn package<'a>(skyhook: &'a Skyhook, name: &str) -> Result<&'a Package> {
     let known = skyhook.packages().map(|(name, _)| name);
-    skyhook
-        .package(name)
-        .ok_or_else(|| Error::unknown_among("package", name, known))
+    skyhook.package(name).ok_or_else(|| Error::unknown_among("package", name, known))
 }
 
 /// Refuses to take custom resources that the input leaves out for gone; `so` is what follows from that.
@@ -63,13 +61,9 @@ pub fn not_left_out(cluster: &Cluster, so: &str) -> Result<()> {
             if cluster.leftovers().is_empty() {
                 return Ok(());
             }
-            Err(Error::failed(format!(
-                "the input has some {kind} objects, but no {kind}List of all{so}"
-            )))
+            Err(Error::failed(format!("the input has some {kind} objects, but no {kind}List of all{so}")))
         }
-        Certainty::Presumed => Err(Error::failed(format!(
-            "the input has no {kind} objects{so}"
-        ))),
+        Certainty::Presumed => Err(Error::failed(format!("the input has no {kind} objects{so}"))),
         _ => Ok(()),
     }
 }
@@ -103,9 +97,5 @@ pub fn complete(cluster: &Cluster, source: Source) -> Result<()> {
 /// How an answer ends that is nothing without these sources.
 pub fn exit_without(cluster: &Cluster, sources: &[Source]) -> Exit {
     let mut sources = sources.iter();
-    if sources.any(|source| cluster.missing(*source).is_some()) {
-        Exit::Failed
-    } else {
-        Exit::Done
-    }
+    if sources.any(|source| cluster.missing(*source).is_some()) { Exit::Failed } else { Exit::Done }
 }

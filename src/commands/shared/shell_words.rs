@@ -36,16 +36,10 @@ mod tests {
     #[test]
     fn a_shell_reads_the_same_words() {
         for (words, line) in [
-            (
-                &["wait", "gpu", "--for=deleted"][..],
-                "wait gpu --for=deleted",
-            ),
+            (&["wait", "gpu", "--for=deleted"][..], "wait gpu --for=deleted"),
             (&["-l", "pool=gpu", ""], "-l pool=gpu ''"),
             (&["--reason=two words"], "--reason='two words'"),
-            (
-                &["it's", "$HOME", "a;b", "{a,b}"],
-                r#""it's" '$HOME' 'a;b' '{a,b}'"#,
-            ),
+            (&["it's", "$HOME", "a;b", "{a,b}"], r#""it's" '$HOME' 'a;b' '{a,b}'"#),
             (&["=x", "x=", "a,b=c"], "'=x' x= a,b=c"),
         ] {
             let argv: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();

@@ -20,13 +20,8 @@ pub fn refuse(
     package: &str,
     targets: &[(&Node, &NodeRecord)],
 ) -> Result<()> {
-    let free = skyhook
-        .packages()
-        .filter(|(_, p)| p.depends_on.is_empty())
-        .count();
-    let is_free = skyhook
-        .package(package)
-        .is_some_and(|p| p.depends_on.is_empty());
+    let free = skyhook.packages().filter(|(_, p)| p.depends_on.is_empty()).count();
+    let is_free = skyhook.package(package).is_some_and(|p| p.depends_on.is_empty());
     if !is_free || cluster.operator_since(0, 19) {
         return Ok(());
     }
@@ -37,9 +32,7 @@ pub fn refuse(
     };
     let others = |node: &Node| {
         let names = skyhook.spec.packages.keys().filter(|name| *name != package);
-        names
-            .filter(|name| cluster.placement(skyhook, name, node).phase == Phase::Complete)
-            .count()
+        names.filter(|name| cluster.placement(skyhook, name, node).phase == Phase::Complete).count()
     };
     let stranded: Vec<&str> = targets
         .iter()

@@ -14,9 +14,7 @@ use crate::view::duration_text;
 pub fn refuse(ctx: &Ctx, hint: Option<&str>) -> Result<()> {
     let global = ctx.global();
     if !global.reading.from.is_empty() {
-        return Err(Error::usage(
-            "--watch requires a cluster; --from is not supported",
-        ));
+        return Err(Error::usage("--watch requires a cluster; --from is not supported"));
     }
     if global.output.format.is_data() {
         let error = Error::usage("--watch prints text; -o is not supported");
@@ -30,8 +28,5 @@ pub fn refuse(ctx: &Ctx, hint: Option<&str>) -> Result<()> {
 
 /// The error at the end of `--timeout`.
 pub fn timed_out(after: Duration) -> Error {
-    Error {
-        exit: Exit::TimedOut,
-        ..Error::failed(format!("timed out after {}", duration_text(after)))
-    }
+    Error { exit: Exit::TimedOut, ..Error::failed(format!("timed out after {}", duration_text(after))) }
 }

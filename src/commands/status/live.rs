@@ -107,10 +107,7 @@ impl Live {
                 let before = self.states.insert(key, progress.state);
                 if before.is_some_and(|before| before != progress.state) {
                     let to = format!("{:?}", progress.state).to_lowercase();
-                    moved
-                        .entry((name.clone(), to))
-                        .or_default()
-                        .push(&node.name);
+                    moved.entry((name.clone(), to)).or_default().push(&node.name);
                 }
             }
         }
@@ -147,13 +144,7 @@ impl Live {
 
 /// `gpu-tune  Progressing 78% (31/40), 2 failed, ~6m: driver apply on 3 nodes`
 fn summary(item: &SkyhookProgress) -> Line {
-    let Summary {
-        assessment,
-        failed_nodes,
-        remaining,
-        message,
-        ..
-    } = &item.summary;
+    let Summary { assessment, failed_nodes, remaining, message, .. } = &item.summary;
     let assessed = assessment.label().on(format!("{assessment:?}"));
     let mut line = text::heading(&item.name) + "  " + assessed + " " + item.summary.complete();
     if *failed_nodes > 0 {
@@ -202,10 +193,7 @@ impl ctx::Aim for Live {
         self.whole = whole.clone();
         AimProgress {
             state: match vanished {
-                Some(item) => Wait::Never(
-                    format!("{} was deleted before it was complete", item.name),
-                    None,
-                ),
+                Some(item) => Wait::Never(format!("{} was deleted before it was complete", item.name), None),
                 None if self.open.is_empty() => Wait::Met,
                 None => Wait::Pending(String::new()),
             },
@@ -223,13 +211,10 @@ impl ctx::Aim for Live {
             self.blockers.clear();
             return Vec::new();
         }
-        let is_disabled =
-            |(_, assessment): &(String, Assessment)| *assessment == Assessment::Disabled;
+        let is_disabled = |(_, assessment): &(String, Assessment)| *assessment == Assessment::Disabled;
         if self.open.iter().all(is_disabled) {
             let open = self.open.iter();
-            return open
-                .map(|(name, _)| format!("{name} is disabled"))
-                .collect();
+            return open.map(|(name, _)| format!("{name} is disabled")).collect();
         }
         let goal = |name: &str| match cluster.skyhook(name) {
             Some(skyhook) if skyhook.deleting() => Goal::Deletion,

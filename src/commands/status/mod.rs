@@ -97,8 +97,7 @@ async fn watch(ctx: &mut Ctx, args: &Args, needs: &[Source]) -> Result<Exit> {
         () = ctx::interrupt() => None,
         ended = ctx.wait(&mut live, cluster, timeout) => Some(ended?),
     };
-    if let (Some(Ended::Blocked(_)), Some(found)) = (&ended, Diagnosis::of_blockers(&live.blockers))
-    {
+    if let (Some(Ended::Blocked(_)), Some(found)) = (&ended, Diagnosis::of_blockers(&live.blockers)) {
         ctx.show(&found)?;
         return Ok(Exit::Findings);
     }
@@ -107,10 +106,7 @@ async fn watch(ctx: &mut Ctx, args: &Args, needs: &[Source]) -> Result<Exit> {
         None => Ok(Exit::Interrupted),
         Some(Ended::TimedOut(_)) => Err(watched::timed_out(args.timeout)),
         Some(Ended::Blocked(blockers)) => {
-            let disabled = Error {
-                exit: Exit::Findings,
-                ..Error::failed(list(&blockers))
-            };
+            let disabled = Error { exit: Exit::Findings, ..Error::failed(list(&blockers)) };
             Err(disabled.hint("kubectl skyhook enable NAME"))
         }
         Some(Ended::Met) => Ok(Exit::Done),
@@ -122,9 +118,7 @@ fn known(cluster: &Cluster, names: &[String]) -> Result<()> {
     for name in names {
         let known = selection::known_skyhook(cluster, name);
         known.map_err(|error| match cluster.node(name) {
-            Some(_) => error.hint(format!(
-                "{name} is a node: kubectl skyhook diagnose node {name}"
-            )),
+            Some(_) => error.hint(format!("{name} is a node: kubectl skyhook diagnose node {name}")),
             None => error,
         })?;
     }

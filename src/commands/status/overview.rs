@@ -27,11 +27,7 @@ pub fn text(status: &StatusReport<'_>, wide: bool) -> Text {
     text.table(items(status, wide));
     let end = end(document);
     let used = text.height() + 2 + end.height();
-    let most = if wide {
-        usize::MAX
-    } else {
-        LINES.saturating_sub(used).max(CAUSES)
-    };
+    let most = if wide { usize::MAX } else { LINES.saturating_sub(used).max(CAUSES) };
     text.blank();
     text.append(causes(status, None, most));
     text.append(end);
@@ -52,17 +48,12 @@ fn items(status: &StatusReport<'_>, wide: bool) -> Table {
         };
         let cells = cells![
             item.name.as_str(),
-            summary
-                .assessment
-                .label()
-                .on(format!("{:?}", summary.assessment)),
+            summary.assessment.label().on(format!("{:?}", summary.assessment)),
             summary.complete(),
             failed,
             summary.remaining.as_deref().unwrap_or("-"),
         ];
-        let since = summary
-            .since
-            .map(|at| age(Some(at), status.cluster.taken_at));
+        let since = summary.since.map(|at| age(Some(at), status.cluster.taken_at));
         let more = cells![
             count(states.running),
             count(states.all() - states.complete - states.running),
@@ -78,22 +69,14 @@ fn items(status: &StatusReport<'_>, wide: bool) -> Table {
 }
 
 fn or_dash(text: String) -> String {
-    if text.is_empty() {
-        "-".to_owned()
-    } else {
-        text
-    }
+    if text.is_empty() { "-".to_owned() } else { text }
 }
 
 /// `driver 31/40,net 40/40`
 fn packages(packages: &[Package]) -> String {
     let packages = packages.iter().filter(|package| package.in_spec);
     let one = |package: &Package| {
-        let done = if package.uninstalling {
-            package.absent
-        } else {
-            package.complete
-        };
+        let done = if package.uninstalling { package.absent } else { package.complete };
         format!("{} {}/{}", package.name, count(done), count(package.nodes))
     };
     packages.map(one).collect::<Vec<_>>().join(",")
@@ -103,18 +86,9 @@ fn packages(packages: &[Package]) -> String {
 fn compartments(item: &SkyhookProgress) -> String {
     let one = |part: &Compartment| {
         let stopped = if part.stopped { " stopped" } else { "" };
-        format!(
-            "{} {}/{}{stopped}",
-            part.title(),
-            count(part.completed),
-            count(part.nodes)
-        )
+        format!("{} {}/{}{stopped}", part.title(), count(part.completed), count(part.nodes))
     };
-    item.compartments
-        .iter()
-        .map(one)
-        .collect::<Vec<_>>()
-        .join(",")
+    item.compartments.iter().map(one).collect::<Vec<_>>().join(",")
 }
 
 /// The headline, then one line per cause, of one custom resource or of all.
@@ -143,11 +117,7 @@ pub fn causes(status: &StatusReport<'_>, name: Option<&str>, most: usize) -> Tex
         _ => Line::from(list(&counted(findings.errors, findings.warnings))),
     };
     text.line(headline + ": " + text::command(command));
-    let fits = if shown.len() > most {
-        most.saturating_sub(1).max(1)
-    } else {
-        shown.len()
-    };
+    let fits = if shown.len() > most { most.saturating_sub(1).max(1) } else { shown.len() };
     for at in &shown[..fits] {
         let impact = &status.impact.causes[*at];
         let group = FindingGroup::of(&impact.cause, &status.findings);
@@ -155,9 +125,9 @@ pub fn causes(status: &StatusReport<'_>, name: Option<&str>, most: usize) -> Tex
             0 => String::new(),
             nodes => format!(" on {}", plural(nodes, "node")),
         };
-        let since = group.since().map_or(String::new(), |since| {
-            format!(", {}", age(Some(since), status.cluster.taken_at))
-        });
+        let since = group
+            .since()
+            .map_or(String::new(), |since| format!(", {}", age(Some(since), status.cluster.taken_at)));
         text.summary(
             Line::from(format!("{:>2} ", at + 1))
                 + label_of(impact.severity).on(group.first().rule.code)
@@ -165,10 +135,7 @@ pub fn causes(status: &StatusReport<'_>, name: Option<&str>, most: usize) -> Tex
         );
     }
     if shown.len() > fits {
-        text.line(text::dim(format!(
-            "   {}",
-            plural(shown.len() - fits, "more cause")
-        )));
+        text.line(text::dim(format!("   {}", plural(shown.len() - fits, "more cause"))));
     }
     text
 }

@@ -49,9 +49,7 @@ fn page(status: &StatusReport<'_>, item: &SkyhookProgress, wide: bool) -> Text {
     if !causes.is_empty() {
         end.blank().append(causes);
     }
-    let left = LINES
-        .saturating_sub(head.height() + end.height() + 2)
-        .max(CAUSES);
+    let left = LINES.saturating_sub(head.height() + end.height() + 2).max(CAUSES);
     let tree = tree::text(cluster, &status.model, &item.name, most(left));
     if !tree.is_empty() {
         head.blank().append(tree);
@@ -63,10 +61,7 @@ fn page(status: &StatusReport<'_>, item: &SkyhookProgress, wide: bool) -> Text {
 /// `gpu-tune  Degraded, 78% (31/40), 2 failed, ~6m left`
 fn title(item: &SkyhookProgress) -> Line {
     let summary = &item.summary;
-    let assessment = summary
-        .assessment
-        .label()
-        .on(format!("{:?}", summary.assessment));
+    let assessment = summary.assessment.label().on(format!("{:?}", summary.assessment));
     let mut title = text::heading(&item.name) + "  " + assessment;
     if summary.complete_percent.is_some() {
         title = title + ", " + summary.complete();
@@ -95,10 +90,7 @@ fn facts(cluster: &Cluster, item: &SkyhookProgress) -> Text {
     let status = Label::of_status(&item.status).on(&item.status);
     let mut line = "operator status " + status;
     if item.deleting {
-        let since = item
-            .deleting_since
-            .as_deref()
-            .and_then(|at| at.parse().ok());
+        let since = item.deleting_since.as_deref().and_then(|at| at.parse().ok());
         let since = ago(since, cluster.taken_at);
         line = line + ", " + text::warning(format!("deletion started {since}"));
     }
@@ -158,34 +150,21 @@ fn node_counts(nodes: &Nodes, wide: bool) -> Text {
 fn tables(text: &mut Text, item: &SkyhookProgress, rows: usize) {
     let parts = &item.compartments;
     if !parts.is_empty() {
-        text.blank()
-            .table(compartments(&parts[..parts.len().min(rows)]));
+        text.blank().table(compartments(&parts[..parts.len().min(rows)]));
     }
     let packages = &item.packages;
     if !packages.is_empty() {
-        text.blank()
-            .table(package_table(item, &packages[..packages.len().min(rows)]));
+        text.blank().table(package_table(item, &packages[..packages.len().min(rows)]));
     }
     let hidden = parts.len().saturating_sub(rows) + packages.len().saturating_sub(rows);
     if hidden > 0 {
-        text.line(text::dim(format!(
-            "{}; -o wide shows all",
-            plural(hidden, "more row")
-        )));
+        text.line(text::dim(format!("{}; -o wide shows all", plural(hidden, "more row"))));
     }
 }
 
 fn compartments(parts: &[Compartment]) -> Table {
-    let mut table = Table::new([
-        "compartment",
-        "batch",
-        "complete",
-        "max",
-        "failed",
-        "rollout",
-        "next",
-    ])
-    .cut();
+    let mut table =
+        Table::new(["compartment", "batch", "complete", "max", "failed", "rollout", "next"]).cut();
     for part in parts {
         let rollout = if part.stopped {
             text::error("stopped")
@@ -240,23 +219,15 @@ fn package_table(item: &SkyhookProgress, packages: &[Package]) -> Table {
         if !package.in_spec && item.exists {
             stages = stages + text::dim(" (not in the spec)");
         }
-        table.row(cells![
-            package.name.as_str(),
-            package.version.as_str(),
-            done(package),
-            stages
-        ]);
+        table.row(cells![package.name.as_str(), package.version.as_str(), done(package), stages]);
     }
     table
 }
 
 /// `2/3`, and `2/3 absent` of a package that is to be uninstalled; nothing of one that is not in the spec.
 fn done(package: &Package) -> Line {
-    let (done, suffix) = if package.uninstalling {
-        (package.absent, " absent")
-    } else {
-        (package.complete, "")
-    };
+    let (done, suffix) =
+        if package.uninstalling { (package.absent, " absent") } else { (package.complete, "") };
     let text = format!("{}/{}{suffix}", count(done), count(package.nodes));
     if !package.in_spec {
         Line::default()

@@ -9,18 +9,12 @@ use crate::view::{View, to_json};
 
 impl View for StatusReport<'_> {
     fn blocks(&self, wide: bool) -> Text {
-        if self.named {
-            page::text(self, wide)
-        } else {
-            overview::text(self, wide)
-        }
+        if self.named { page::text(self, wide) } else { overview::text(self, wide) }
     }
 
     fn names(&self) -> Vec<String> {
         let items = self.document.items.iter().filter(|item| item.exists);
-        items
-            .map(|item| format!("{}/{}", item.kind.to_lowercase(), item.name))
-            .collect()
+        items.map(|item| format!("{}/{}", item.kind.to_lowercase(), item.name)).collect()
     }
 
     fn document(&self) -> Value {

@@ -37,10 +37,8 @@ struct Group<'a> {
 /// The tree, in at most so many lines.
 pub fn text<'a>(cluster: &'a Cluster, model: &Model<'a>, name: &str, lines: usize) -> Text {
     let runs = cluster.package_runs_for(name);
-    let progress: HashMap<&str, NodeProgress<'a>> = model
-        .all_progress(name)
-        .map(|(node, progress)| (node.name.as_str(), progress))
-        .collect();
+    let progress: HashMap<&str, NodeProgress<'a>> =
+        model.all_progress(name).map(|(node, progress)| (node.name.as_str(), progress)).collect();
     let mut all = Vec::new();
     for (compartment, nodes) in model.compartments(name) {
         let mut groups: BTreeMap<Key, Group<'a>> = BTreeMap::new();
@@ -57,11 +55,7 @@ pub fn text<'a>(cluster: &'a Cluster, model: &Model<'a>, name: &str, lines: usiz
             all.extend(branches(cluster, groups));
         }
     }
-    let shown = if all.len() > lines {
-        lines.saturating_sub(1)
-    } else {
-        all.len()
-    };
+    let shown = if all.len() > lines { lines.saturating_sub(1) } else { all.len() };
     let hidden = all.len() - shown;
     let mut text = Text::new();
     for line in all.into_iter().take(shown) {
@@ -84,9 +78,7 @@ fn add<'a>(
 ) {
     let record = cluster.on_node(node, name);
     let entries = record.map_or(&[][..], |record| record.entries());
-    let active = entries
-        .iter()
-        .filter(|e| matches!(e.state, State::InProgress | State::Erroring));
+    let active = entries.iter().filter(|e| matches!(e.state, State::InProgress | State::Erroring));
     let stages: Vec<(String, bool)> = active
         .map(|entry| {
             let (package, version) = entry.identity();
@@ -107,15 +99,9 @@ fn add<'a>(
         (ProgressState::Waiting | ProgressState::Complete, _) if fails => {
             (1, format!("failing: {}", progress.reason))
         }
-        (ProgressState::Waiting | ProgressState::Complete, _) => {
-            (4, format!("waiting: {}", progress.reason))
-        }
+        (ProgressState::Waiting | ProgressState::Complete, _) => (4, format!("waiting: {}", progress.reason)),
     };
-    let key = Key {
-        rank,
-        state,
-        stages,
-    };
+    let key = Key { rank, state, stages };
     let group = groups.entry(key).or_default();
     group.nodes.push(&node.name);
     group.since = group.since.into_iter().chain(progress.since).min();
@@ -134,10 +120,7 @@ fn at_work(cluster: &Cluster, run: &PackageRun<'_>) -> (bool, String) {
         format!(": {}{restarts}", trouble.reason)
     });
     let age = age(run.created(), cluster.taken_at);
-    (
-        trouble.is_none(),
-        format!("{}{fails} ({age})", run.reference()),
-    )
+    (trouble.is_none(), format!("{}{fails} ({age})", run.reference()))
 }
 
 /// The lines of a compartment's groups, drawn as a tree.
@@ -145,11 +128,7 @@ fn branches(cluster: &Cluster, groups: BTreeMap<Key, Group<'_>>) -> Vec<Line> {
     let mut lines = Vec::new();
     let last = groups.len() - 1;
     for (at, (key, mut group)) in groups.into_iter().enumerate() {
-        let (branch, below) = if at == last {
-            ("└─ ", "   ")
-        } else {
-            ("├─ ", "│  ")
-        };
+        let (branch, below) = if at == last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
         let set = NodeSet::of(&group.nodes);
         let set = match set.len() {
             1 => set.to_string(),
@@ -174,15 +153,12 @@ fn branches(cluster: &Cluster, groups: BTreeMap<Key, Group<'_>>) -> Vec<Line> {
         });
         let stages = key.stages.len();
         for (at, (stage, fails)) in key.stages.into_iter().enumerate() {
-            let (branch, below_stage) = if at + 1 == stages {
-                ("└─ ", "   ")
-            } else {
-                ("├─ ", "│  ")
-            };
+            let (branch, below_stage) =
+                if at + 1 == stages { ("└─ ", "   ") } else { ("├─ ", "│  ") };
             let label = if fails { Label::Error } else { Label::Plain };
-            let since = group.since.map_or(String::new(), |since| {
-                format!(" ({})", age(Some(since), cluster.taken_at))
-            });
+            let since = group
+                .since
+                .map_or(String::new(), |since| format!(" ({})", age(Some(since), cluster.taken_at)));
             lines.push(below + label.on(format!("{branch}{stage}")) + text::dim(since));
             if let Some(run) = run.as_ref().filter(|_| at + 1 == stages) {
                 lines.push(text::dim(format!("{below}{below_stage}└─ {run}")).into());

@@ -37,11 +37,7 @@ impl Planned {
         pending.dedup_by_key(|p| &p.node.name);
         match uninstalls {
             0 => "the operator removes its finalizer next".to_owned(),
-            n => format!(
-                "{} left on {}",
-                plural(n, "uninstall"),
-                plural(pending.len(), "node")
-            ),
+            n => format!("{} left on {}", plural(n, "uninstall"), plural(pending.len(), "node")),
         }
     }
 
@@ -68,11 +64,7 @@ impl Teardown {
 
     /// Whether it is safe to uninstall the operator, in words.
     pub fn verdict(&self) -> String {
-        let what = if self.items.is_empty() {
-            "Nothing to remove"
-        } else {
-            "Everything is gone"
-        };
+        let what = if self.items.is_empty() { "Nothing to remove" } else { "Everything is gone" };
         if self.safe {
             format!("{what}: it is safe to uninstall the operator")
         } else if !self.remaining.is_empty() {
@@ -108,10 +100,7 @@ impl ctx::Aim for Teardown {
                 planned.progress = planned.progress(cluster);
             }
         }
-        let mut over = self
-            .items
-            .iter()
-            .any(|p| p.awaited && p.state == RemovalState::Gone);
+        let mut over = self.items.iter().any(|p| p.awaited && p.state == RemovalState::Gone);
         if self.all_gone() {
             self.all_gone_at.get_or_insert(cluster.taken_at);
             // Pods go after their owners.
@@ -122,15 +111,7 @@ impl ctx::Aim for Teardown {
         }
         let mut whole = Text::new();
         whole.line(self.progress()).append(self.under_way(LISTED));
-        AimProgress {
-            state: if over {
-                Wait::Met
-            } else {
-                Wait::Pending(self.progress())
-            },
-            whole,
-            news,
-        }
+        AimProgress { state: if over { Wait::Met } else { Wait::Pending(self.progress()) }, whole, news }
     }
 
     /// Blocked only if everything awaited is blocked; until then each may continue.
@@ -153,18 +134,14 @@ impl ctx::Aim for Teardown {
         for planned in self.items.iter_mut().filter(|p| p.awaited) {
             let now = blocker::of(cluster, &report, &blocking, &planned.item);
             let before = std::mem::replace(&mut planned.blockers, now);
-            let mut confirmed =
-                blocker::of(cluster, &confirmed, &confirmed_blocking, &planned.item);
+            let mut confirmed = blocker::of(cluster, &confirmed, &confirmed_blocking, &planned.item);
             // Its owner may remove a finalizer at any moment.
             confirmed.retain(|b| b.code.is_some() || before.contains(b));
             let new = |b: &Blocker| b.code.is_none() && !before.contains(b);
             self.blockers.look_again |= planned.blockers.iter().any(new);
             all_blocked &= !confirmed.is_empty();
-            planned.state = if confirmed.is_empty() {
-                RemovalState::InProgress
-            } else {
-                RemovalState::Blocked
-            };
+            planned.state =
+                if confirmed.is_empty() { RemovalState::InProgress } else { RemovalState::Blocked };
             let first = confirmed.first();
             by.extend(first.map(|b| format!("{}: {}", planned.item.target, b.brief())));
         }
@@ -203,17 +180,11 @@ impl ctx::PlannedAim for Teardown {
     }
 
     fn preview(&self) -> Option<Box<dyn View + '_>> {
-        Some(Box::new(TeardownReport {
-            teardown: self,
-            before: true,
-        }))
+        Some(Box::new(TeardownReport { teardown: self, before: true }))
     }
 
     fn found(&self) -> Option<Box<dyn View + '_>> {
-        Some(Box::new(TeardownReport {
-            teardown: self,
-            before: false,
-        }))
+        Some(Box::new(TeardownReport { teardown: self, before: false }))
     }
 
     fn summary(&self, finished: bool, begun: bool) -> Option<String> {

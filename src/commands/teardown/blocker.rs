@@ -37,11 +37,7 @@ pub struct Blocker {
 
 impl Blocker {
     fn unruled(message: String, remedy: String) -> Blocker {
-        Blocker {
-            message,
-            remedy: Some(remedy),
-            ..Blocker::default()
-        }
+        Blocker { message, remedy: Some(remedy), ..Blocker::default() }
     }
 
     /// `SKY112 uninstall-failing: driver on node-2`
@@ -72,9 +68,8 @@ pub fn of(
     };
     let entry = item.flavor.finalizer();
     let all = found.metadata.finalizers.iter();
-    let (ours, others): (Vec<&str>, Vec<&str>) = all
-        .map(String::as_str)
-        .partition(|f| *f == entry && found.skyhook.is_some());
+    let (ours, others): (Vec<&str>, Vec<&str>) =
+        all.map(String::as_str).partition(|f| *f == entry && found.skyhook.is_some());
     let name = &item.target.name;
     let deleting = found.metadata.deleting();
     let mut blockers = Vec::new();
@@ -83,9 +78,8 @@ pub fn of(
             blocking.of_goal(&report.findings, cluster, skyhook, Goal::Deletion)
         } else if cluster.active_api.migrating() {
             // The newer operator removes the older finalizer as soon as the deletion is requested.
-            let stops = |f: &&Finding| {
-                f.blocks_for_good() && f.blocks_reconcile() && f.subject.skyhook.is_none()
-            };
+            let stops =
+                |f: &&Finding| f.blocks_for_good() && f.blocks_reconcile() && f.subject.skyhook.is_none();
             report.findings.iter().filter(stops).take(1).collect()
         } else {
             let message = format!(
@@ -160,10 +154,7 @@ pub fn package_runs(cluster: &Cluster) -> Vec<String> {
 
 /// The runtime-required taints that nothing removes.
 pub fn kept_taints(cluster: &Cluster) -> Vec<Blocker> {
-    let scope = Scope {
-        rules: vec![rules::find("SKY405").expect("the rule exists")],
-        ..Scope::default()
-    };
+    let scope = Scope { rules: vec![rules::find("SKY405").expect("the rule exists")], ..Scope::default() };
     folded(&rules::diagnose(cluster, &scope).findings, true)
 }
 
@@ -183,16 +174,10 @@ pub fn left(cluster: &Cluster) -> (Vec<Blocker>, Vec<Blocker>) {
         left.push(Blocker::unruled(message, again));
     }
     let runs = package_runs(cluster);
-    if let Some([kind, namespace, name]) = runs
-        .first()
-        .map(|run| run.split('/').collect::<Vec<_>>())
-        .as_deref()
+    if let Some([kind, namespace, name]) =
+        runs.first().map(|run| run.split('/').collect::<Vec<_>>()).as_deref()
     {
-        let message = format!(
-            "{}: {}",
-            plural(runs.len(), "package pod or job"),
-            some_of(&runs, SHOWN)
-        );
+        let message = format!("{}: {}", plural(runs.len(), "package pod or job"), some_of(&runs, SHOWN));
         let see = format!("kubectl describe {kind} -n {namespace} {name}");
         left.push(Blocker::unruled(message, see));
     }

@@ -39,9 +39,7 @@ impl DeletionEffects {
         let mut pending: BTreeSet<(&str, &str)> = BTreeSet::new();
         for p in cluster.pending_uninstalls(skyhook) {
             *off.uninstalls.entry(p.name.to_owned()).or_default() += 1;
-            let (_, of) = kinds
-                .entry(&p.node.name)
-                .or_insert((p.node.gpus(), BTreeSet::new()));
+            let (_, of) = kinds.entry(&p.node.name).or_insert((p.node.gpus(), BTreeSet::new()));
             of.extend(skyhook.pending_interrupt(p.name, p.package));
             pending.insert((&p.node.name, &p.entry.key));
         }

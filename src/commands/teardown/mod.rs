@@ -58,9 +58,7 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    let cluster = ctx
-        .load_or_leftovers(&Scope::default().needs(), &Source::DECIDING)
-        .await?;
+    let cluster = ctx.load_or_leftovers(&Scope::default().needs(), &Source::DECIDING).await?;
     if ctx.global().reading.api.is_some() && !cluster.legacy.items().is_empty() {
         let both = "teardown deletes the custom resources of both APIs; --api does not limit it";
         return Err(Error::usage(both).hint("kubectl skyhook teardown --dry-run"));
@@ -69,8 +67,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let plan = teardown.plan(&cluster, args.timeout);
     let preview_exit = teardown.preview_exit(&cluster);
     let safety = &args.safety;
-    let only_preview =
-        safety.plan_out.is_none() && (cluster.from_files || safety.dry_run == DryRun::Client);
+    let only_preview = safety.plan_out.is_none() && (cluster.from_files || safety.dry_run == DryRun::Client);
     let waiting = PlanWait {
         aim: &mut teardown,
         cluster,
@@ -140,11 +137,8 @@ impl Teardown {
             effects.notes.push(note.to_owned());
         }
         for why in &self.unreadable {
-            let may_hang = if self.items.is_empty() {
-                ""
-            } else {
-                "; more deletions may hang than are listed"
-            };
+            let may_hang =
+                if self.items.is_empty() { "" } else { "; more deletions may hang than are listed" };
             effects.warn(format!("{why}{may_hang}"));
         }
         effects

@@ -45,13 +45,7 @@ pub struct LiveObject<'a> {
 
 impl DoomedObject {
     fn new(target: Target, flavor: ApiFlavor, priority: Option<i64>) -> DoomedObject {
-        DoomedObject {
-            target,
-            flavor,
-            priority,
-            after: Vec::new(),
-            wave: 1,
-        }
+        DoomedObject { target, flavor, priority, after: Vec::new(), wave: 1 }
     }
 
     pub fn find<'a>(&self, cluster: &'a Cluster) -> Option<LiveObject<'a>> {
@@ -75,16 +69,10 @@ impl DoomedObject {
         let name = &self.target.name;
         Some(if self.priority.is_some() {
             let skyhook = skyhooks.ok()?.iter().find(|s| s.name() == name);
-            skyhook.map(|skyhook| LiveObject {
-                metadata: &skyhook.metadata,
-                skyhook: Some(skyhook),
-            })
+            skyhook.map(|skyhook| LiveObject { metadata: &skyhook.metadata, skyhook: Some(skyhook) })
         } else {
             let policy = policies.ok()?.iter().find(|p| p.metadata.name == *name);
-            policy.map(|policy| LiveObject {
-                metadata: &policy.metadata,
-                skyhook: None,
-            })
+            policy.map(|policy| LiveObject { metadata: &policy.metadata, skyhook: None })
         })
     }
 }
@@ -97,10 +85,8 @@ impl DoomedObject {
 pub fn items(cluster: &Cluster) -> Vec<DoomedObject> {
     let mut items: Vec<DoomedObject> = Vec::new();
     let (ours, other) = (cluster.flavor(), cluster.flavor().other());
-    let apis = [
-        (other, &cluster.legacy, &cluster.legacy_policies),
-        (ours, &cluster.skyhooks, &cluster.policies),
-    ];
+    let apis =
+        [(other, &cluster.legacy, &cluster.legacy_policies), (ours, &cluster.skyhooks, &cluster.policies)];
     for (flavor, skyhooks, _) in apis {
         for skyhook in skyhooks.items().iter().rev() {
             let target = Target::of_skyhook(flavor, skyhook);
@@ -126,10 +112,7 @@ pub fn items(cluster: &Cluster) -> Vec<DoomedObject> {
             let after = (0..custom).chain((custom..items.len()).filter(same));
             let after = after.collect();
             let target = Target::policy(flavor, name, policy.metadata.uid.as_deref());
-            items.push(DoomedObject {
-                after,
-                ..DoomedObject::new(target, flavor, None)
-            });
+            items.push(DoomedObject { after, ..DoomedObject::new(target, flavor, None) });
         }
     }
     for at in 0..items.len() {

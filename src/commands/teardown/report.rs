@@ -89,10 +89,7 @@ impl Teardown {
 
     fn left(&self) -> Text {
         let mut text = Text::new();
-        for (label, all) in [
-            (Label::Error, &self.remaining),
-            (Label::Dim, &self.leftovers),
-        ] {
+        for (label, all) in [(Label::Error, &self.remaining), (Label::Dim, &self.leftovers)] {
             for left in all {
                 item(&mut text, label.on("left: ") + line(left), &left.remedy);
             }

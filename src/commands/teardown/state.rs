@@ -84,9 +84,7 @@ impl Teardown {
             let ours = skyhook.filter(|_| item.flavor == cluster.flavor());
             Planned {
                 was_deleting: found.is_some_and(|f| f.metadata.deleting()),
-                effects: ours.map_or_else(DeletionEffects::default, |s| {
-                    DeletionEffects::of(cluster, s)
-                }),
+                effects: ours.map_or_else(DeletionEffects::default, |s| DeletionEffects::of(cluster, s)),
                 blockers,
                 state: RemovalState::NotStarted,
                 progress: String::new(),
@@ -135,10 +133,7 @@ fn foreseen_blockers(cluster: &Cluster, items: &[DoomedObject]) -> Vec<Vec<Block
     let mut gone: BTreeSet<&str> = BTreeSet::new();
     let last = items.iter().map(|item| item.wave).max().unwrap_or(0);
     for wave in 1..=last {
-        let of_wave = items
-            .iter()
-            .enumerate()
-            .filter(|(_, item)| item.wave == wave);
+        let of_wave = items.iter().enumerate().filter(|(_, item)| item.wave == wave);
         let own = of_wave.clone().map(|(_, item)| item);
         let own = own.filter(|i| i.priority.is_some() && i.flavor == cluster.flavor());
         let own: BTreeSet<&str> = own.map(|item| item.target.name.as_str()).collect();
@@ -161,17 +156,13 @@ fn unread(cluster: &Cluster) -> Vec<String> {
     let needed = needed.into_iter().filter(may_be_there);
     let mut unread: Vec<String> = needed
         .filter_map(|source| match cluster.source(source) {
-            Read::Incomplete(_, why) | Read::Unreadable(why) => {
-                Some(format!("cannot read {source}: {why}"))
-            }
+            Read::Incomplete(_, why) | Read::Unreadable(why) => Some(format!("cannot read {source}: {why}")),
             // Without the API there is nothing of it to read.
-            Read::NotRequested if !cluster.active_api.served.is_empty() => {
-                Some(if cluster.may_leave_out() {
-                    format!("the input has no {source}")
-                } else {
-                    format!("{source} were not read")
-                })
-            }
+            Read::NotRequested if !cluster.active_api.served.is_empty() => Some(if cluster.may_leave_out() {
+                format!("the input has no {source}")
+            } else {
+                format!("{source} were not read")
+            }),
             Read::NotRequested | Read::Ok(_) => None,
         })
         .collect();

@@ -84,9 +84,8 @@ impl<'a> Recreation<'a> {
         let mut kept = Vec::new();
         for step in steps {
             let node = self.cluster.node(&step.target.name);
-            let same = |n: &&Node| {
-                step.target.uid.is_none() || step.target.uid.as_deref() == n.uid.as_deref()
-            };
+            let same =
+                |n: &&Node| step.target.uid.is_none() || step.target.uid.as_deref() == n.uid.as_deref();
             let Some(node) = node.filter(same) else {
                 gone.push(&step.target.name);
                 continue;
@@ -132,26 +131,17 @@ impl<'a> Recreation<'a> {
             && let Some([first, _]) = pause_guard::ends(self.cluster, old, &self.purpose())
         {
             self.stages.push(first);
-            self.release =
-                pause_guard::pair(self.cluster, old, &self.purpose()).map(|[_, end]| end);
+            self.release = pause_guard::pair(self.cluster, old, &self.purpose()).map(|[_, end]| end);
         }
         let target = self.target(old.metadata.uid.as_deref());
         let entry = self.flavor.finalizer();
         let mut all = old.metadata.finalizers.iter();
         if let Some(index) = all.position(|f| *f == entry) {
-            let change = Change::Finalizer {
-                entry,
-                index,
-                was: Some(Box::new(old.whole.clone())),
-            };
+            let change = Change::Finalizer { entry, index, was: Some(Box::new(old.whole.clone())) };
             let why = "the old object must be gone before the new one is created";
             self.stages.push(PlanStage {
                 steps: vec![Step::new(target.clone(), change, why)],
-                until: Some(WaitFor {
-                    target,
-                    condition: WaitCondition::Gone,
-                    at_most: AT_MOST,
-                }),
+                until: Some(WaitFor { target, condition: WaitCondition::Gone, at_most: AT_MOST }),
                 ..PlanStage::default()
             });
         }
@@ -178,11 +168,7 @@ impl<'a> Recreation<'a> {
         let requires: Vec<usize> = (0..self.stages.len()).collect();
         let create = |object: Value, until: Option<WaitFor>| PlanStage {
             requires: requires.clone(),
-            steps: vec![Step::new(
-                target.clone(),
-                Change::Create(Box::new(object)),
-                "as it was",
-            )],
+            steps: vec![Step::new(target.clone(), Change::Create(Box::new(object)), "as it was")],
             until,
             ..PlanStage::default()
         };
@@ -194,11 +180,7 @@ impl<'a> Recreation<'a> {
         }
         let status = |field: Field| {
             let why = "otherwise packages whose configuration has changed would run their interrupts again";
-            PlanStage::of(vec![Step::new(
-                target.clone(),
-                Change::Status(vec![field]),
-                why,
-            )])
+            PlanStage::of(vec![Step::new(target.clone(), Change::Status(vec![field]), why)])
         };
         if pause_guard::away(self.cluster) {
             let status_alone = json!({"configUpdates": updates});
@@ -216,11 +198,7 @@ impl<'a> Recreation<'a> {
             hold.mark(&mut held);
             self.release = Some(end);
         }
-        let seen = WaitFor {
-            target: target.clone(),
-            condition: WaitCondition::Seen,
-            at_most: SEEN_WITHIN,
-        };
+        let seen = WaitFor { target: target.clone(), condition: WaitCondition::Seen, at_most: SEEN_WITHIN };
         let field = Field::new(["status", "configUpdates"], None, Some(updates));
         self.stages.push(create(held, Some(seen)));
         self.stages.push(status(field.whatever_it_is()));
@@ -253,9 +231,7 @@ impl<'a> Recreation<'a> {
             effects.warn(warning);
         }
         if !effects.reruns.is_empty() {
-            effects.warn(
-                "packages that were not complete, or whose uninstall had started, rerun as listed",
-            );
+            effects.warn("packages that were not complete, or whose uninstall had started, rerun as listed");
         }
         effects.warn("the uid, status and batch state are not preserved");
         let policy = &skyhook.spec.deployment_policy;
@@ -269,10 +245,6 @@ impl<'a> Recreation<'a> {
                  to it"
             ));
         }
-        Plan {
-            stages: self.stages,
-            consequences: effects,
-            ..Plan::new(title, skyhook.name())
-        }
+        Plan { stages: self.stages, consequences: effects, ..Plan::new(title, skyhook.name()) }
     }
 }

@@ -23,20 +23,11 @@ pub struct SavedResource {
 /// # Errors
 ///
 /// No journal contains it; names those of other custom resources.
-pub async fn find(
-    ctx: &mut Ctx,
-    cluster: &Cluster,
-    name: &str,
-    id: Option<&str>,
-) -> Result<SavedResource> {
+pub async fn find(ctx: &mut Ctx, cluster: &Cluster, name: &str, id: Option<&str>) -> Result<SavedResource> {
     let store = Store::of(crate::ctx::variable)?;
     store.trusted()?;
     let kind = Kind::from(cluster.flavor());
-    let here = if cluster.from_files {
-        None
-    } else {
-        Some(ctx.here().await?.origin)
-    };
+    let here = if cluster.from_files { None } else { Some(ctx.here().await?.origin) };
     let mut known: Vec<String> = Vec::new();
     if let Some(id) = id {
         let record = store.read(id)?;
@@ -46,9 +37,7 @@ pub async fn find(
         known.extend(names(&record, kind));
     } else {
         let (records, complaints) = store.all()?;
-        complaints
-            .into_iter()
-            .for_each(|complaint| ctx.warn(complaint));
+        complaints.into_iter().for_each(|complaint| ctx.warn(complaint));
         for record in records {
             // Another cluster's custom resource of the same name is not meant.
             let origin = record.begun.origin();
@@ -81,8 +70,7 @@ async fn of_this_cluster(
 ) -> Result<SavedResource> {
     if !cluster.from_files {
         let what = format!("journal {}", record.begun.id);
-        ctx.same_cluster(&what, Some(&record.begun.origin()))
-            .await?;
+        ctx.same_cluster(&what, Some(&record.begun.origin())).await?;
     }
     Ok(saved)
 }
@@ -97,11 +85,7 @@ fn taken<'a>(step: &'a Step, result: &Option<StepResult>) -> Option<&'a Value> {
 }
 
 fn steps(record: &Record) -> impl Iterator<Item = (&Step, &Option<StepResult>)> {
-    record
-        .begun
-        .plan
-        .steps()
-        .zip(record.results.iter().flatten())
+    record.begun.plan.steps().zip(record.results.iter().flatten())
 }
 
 fn names(record: &Record, kind: Kind) -> Vec<String> {
@@ -120,16 +104,10 @@ fn saved(record: &Record, kind: Kind, name: &str) -> Option<SavedResource> {
     // What went with our finalizer was cleaned up for it. A deletion left that to the operator.
     let stripped = matches!(step.change, Change::Finalizer { .. });
     let (back, _) = record.undo();
-    let nodes = back
-        .steps()
-        .filter(|s| stripped && s.target.kind == Kind::Node);
+    let nodes = back.steps().filter(|s| stripped && s.target.kind == Kind::Node);
     Some(SavedResource {
         object: object.clone(),
         nodes: nodes.cloned().collect(),
-        origin: format!(
-            "journal {} ({})",
-            begun.id,
-            ago(Some(begun.at), crate::ctx::now())
-        ),
+        origin: format!("journal {} ({})", begun.id, ago(Some(begun.at), crate::ctx::now())),
     })
 }

@@ -112,9 +112,7 @@ pub async fn run(ctx: &mut Ctx, request: &Request) -> Result<Exit> {
     if request.timeout.or(request.tolerate).is_some() && !request.waits() {
         return Err(Error::usage("--timeout and --tolerate require --wait"));
     }
-    let cluster = ctx
-        .load_to_change(&needs(request), &Source::DECIDING)
-        .await?;
+    let cluster = ctx.load_to_change(&needs(request), &Source::DECIDING).await?;
     let skyhook = selection::existing(&cluster, name)?;
     if let Some(package) = request.package.as_deref().filter(|_| request.cancel) {
         let spec = selection::package(skyhook, package)?;
@@ -124,12 +122,8 @@ pub async fn run(ctx: &mut Ctx, request: &Request) -> Result<Exit> {
     }
     if request.package.is_none() && !request.all_packages {
         let names: Vec<&str> = skyhook.packages().map(|(name, _)| name).collect();
-        return Err(
-            Error::usage(format!("specify a package of {name}")).hint(format!(
-                "{name} has {}; use --all-packages for all of them",
-                list(&names)
-            )),
-        );
+        return Err(Error::usage(format!("specify a package of {name}"))
+            .hint(format!("{name} has {}; use --all-packages for all of them", list(&names))));
     }
     let packages: Vec<&str> = match request.package.as_deref() {
         Some(package) if request.remove && is_removed(&cluster, skyhook, package) => {
@@ -154,13 +148,7 @@ pub async fn run(ctx: &mut Ctx, request: &Request) -> Result<Exit> {
         timeout: Some(request.limit()).filter(|limit| !limit.is_zero()),
         cluster: cluster.clone(),
     };
-    ctx.execute_with(
-        &plan,
-        &request.safety,
-        CommandOptions::default(),
-        Some(waiting),
-    )
-    .await
+    ctx.execute_with(&plan, &request.safety, CommandOptions::default(), Some(waiting)).await
 }
 
 /// Whether a package is in the spec no longer and on no node either: it was uninstalled and removed, or was never there.
@@ -175,23 +163,14 @@ fn is_removed(cluster: &Cluster, skyhook: &Skyhook, package: &str) -> bool {
 }
 
 fn needs(request: &Request) -> Vec<Source> {
-    if request.waits() {
-        Scope::default().needs()
-    } else {
-        NEEDS.to_vec()
-    }
+    if request.waits() { Scope::default().needs() } else { NEEDS.to_vec() }
 }
 
 /// The plan for these packages, one after the other.
 ///
 /// A server rejects the removal of a package from the spec while the package is on a node, so a server-side dry run
 /// leaves the removal out.
-fn plan(
-    cluster: &Cluster,
-    skyhook: &Skyhook,
-    packages: &[&str],
-    request: &Request,
-) -> Result<Plan> {
+fn plan(cluster: &Cluster, skyhook: &Skyhook, packages: &[&str], request: &Request) -> Result<Plan> {
     let rehearsed = request.safety.dry_run == DryRun::Server;
     refuse::refuse_at_rest(cluster, skyhook, request)?;
     let title = title(skyhook.name(), packages, request);
@@ -203,13 +182,7 @@ fn plan(
         refuse::refuse_traps(cluster, skyhook, name, package, &survey, request)?;
         let fields = spec::request(name, package);
         let enables = !package.uninstall().enabled;
-        let told = ImpactNotes {
-            cluster,
-            skyhook,
-            name,
-            package,
-            survey: &survey,
-        };
+        let told = ImpactNotes { cluster, skyhook, name, package, survey: &survey };
         if !fields.is_empty() || request.waits() {
             told.uninstall(enables, &gone, &mut plan.consequences);
         }
@@ -254,22 +227,13 @@ fn title(name: &str, packages: &[&str], request: &Request) -> String {
         (false, true) => ", and wait",
         _ => "",
     };
-    let order = if all && packages.len() > 1 {
-        format!(" ({})", packages.join(", then "))
-    } else {
-        String::new()
-    };
+    let order =
+        if all && packages.len() > 1 { format!(" ({})", packages.join(", then ")) } else { String::new() };
     format!("uninstall {of_it} of {name}{order}{also}")
 }
 
 /// The plan that takes a request back.
-fn cancel(
-    cluster: &Cluster,
-    skyhook: &Skyhook,
-    name: &str,
-    package: &Package,
-    force: bool,
-) -> Result<Plan> {
+fn cancel(cluster: &Cluster, skyhook: &Skyhook, name: &str, package: &Package, force: bool) -> Result<Plan> {
     let title = format!("cancel the uninstall of {name} in {}", skyhook.name());
     let mut plan = Plan::new(title, skyhook.name());
     if !package.uninstall().apply {
@@ -280,19 +244,11 @@ fn cancel(
     let step = step(cluster, skyhook, Change::Spec(vec![field]));
     plan.stage(vec![step.guard(same(name, package))]);
     let survey = PlacementSummary::of(cluster, skyhook, name, package);
-    let told = ImpactNotes {
-        cluster,
-        skyhook,
-        name,
-        package,
-        survey: &survey,
-    };
+    let told = ImpactNotes { cluster, skyhook, name, package, survey: &survey };
     told.cancel(&mut plan.consequences);
     if skyhook.deleting() {
-        plan.consequences.warn(format!(
-            "{} is being deleted, which uninstalls {name} anyway",
-            skyhook.reference()
-        ));
+        plan.consequences
+            .warn(format!("{} is being deleted, which uninstalls {name} anyway", skyhook.reference()));
     }
     at_rest(skyhook, &mut plan);
     applied::warn(cluster, &mut plan);
@@ -303,10 +259,8 @@ fn cancel(
 /// Warns where nothing happens for now, and that the webhook may reject the change.
 fn at_rest(skyhook: &Skyhook, plan: &mut Plan) {
     if let Some(what) = skyhook.stopped() {
-        plan.consequences.warn(format!(
-            "{} is {what}: nothing happens until it is no longer {what}",
-            skyhook.reference()
-        ));
+        plan.consequences
+            .warn(format!("{} is {what}: nothing happens until it is no longer {what}", skyhook.reference()));
     }
     if !plan.is_empty() {
         let note = "the operator's webhook may still reject this; check with --dry-run=server";

@@ -125,18 +125,10 @@ impl ImpactNotes<'_> {
 
     /// What taking the request back means at this moment.
     pub fn cancel(self, effects: &mut Consequences) {
-        let ImpactNotes {
-            cluster,
-            name,
-            survey,
-            ..
-        } = self;
+        let ImpactNotes { cluster, name, survey, .. } = self;
         let at = |stage: Stage| {
             let begun = survey.begun.iter();
-            let at: Vec<&Node> = begun
-                .filter(|(_, e)| e.stage == stage)
-                .map(|(n, _)| *n)
-                .collect();
+            let at: Vec<&Node> = begun.filter(|(_, e)| e.stage == stage).map(|(n, _)| *n).collect();
             at
         };
         let reset = at(Stage::Uninstall);

@@ -41,8 +41,7 @@ impl<'a> PlacementSummary<'a> {
             let mut all = cluster.placements_on(skyhook.name(), node).into_iter();
             let other = all.find_map(|p| {
                 let other = p.package == name && p.version != package.version;
-                p.entry
-                    .filter(|_| other && (here.entry.is_none() || p.phase.is_uninstall()))
+                p.entry.filter(|_| other && (here.entry.is_none() || p.phase.is_uninstall()))
             });
             survey.other.extend(other.map(|other| (node, other)));
             match (here.phase, here.entry) {

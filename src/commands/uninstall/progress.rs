@@ -85,9 +85,7 @@ impl Progress {
         let Package { name, version, .. } = &self.packages[self.current];
         let reference = skyhook.reference();
         match skyhook.package(name) {
-            None => Some(format!(
-                "{name} was removed from the spec of {reference}, but is still on nodes"
-            )),
+            None => Some(format!("{name} was removed from the spec of {reference}, but is still on nodes")),
             Some(spec) if spec.version != *version => Some(format!(
                 "the version of {name} was changed to {} in the meantime (SKY104)",
                 spec.version
@@ -123,11 +121,7 @@ impl ctx::Aim for Progress {
         let so_far = package.so_far();
         let line = |(point, nodes): (Point, Vec<String>)| {
             let set = NodeSet::of(&nodes).limited(4);
-            Line::from(format!(
-                "{} on {set}: {}; {so_far}",
-                package.name,
-                point.words()
-            ))
+            Line::from(format!("{} on {set}: {}; {so_far}", package.name, point.words()))
         };
         let news = news.into_iter().map(line).collect();
         let whole = package.drawn(cluster.taken_at);
@@ -182,8 +176,7 @@ impl ctx::PlannedAim for Progress {
     }
 
     fn summary(&self, finished: bool, _begun: bool) -> Option<String> {
-        let (gone, left): (Vec<&Package>, Vec<&Package>) =
-            self.packages.iter().partition(|p| p.gone);
+        let (gone, left): (Vec<&Package>, Vec<&Package>) = self.packages.iter().partition(|p| p.gone);
         let names = |packages: &[&Package]| {
             let names = packages.iter().map(|p| format!("{} {}", p.name, p.version));
             list(&names.collect::<Vec<_>>())
@@ -196,13 +189,13 @@ impl ctx::PlannedAim for Progress {
         if finished {
             return (!parts.is_empty()).then(|| parts.join("; "));
         }
-        let (current, later): (Vec<&Package>, Vec<&Package>) = left
-            .into_iter()
-            .partition(|p| p.name == self.packages[self.current].name);
+        let (current, later): (Vec<&Package>, Vec<&Package>) =
+            left.into_iter().partition(|p| p.name == self.packages[self.current].name);
         for package in current {
-            let left = package.left().into_iter().map(|(point, nodes)| {
-                format!("{} on {}", point.words(), NodeSet::of(nodes).limited(4))
-            });
+            let left = package
+                .left()
+                .into_iter()
+                .map(|(point, nodes)| format!("{} on {}", point.words(), NodeSet::of(nodes).limited(4)));
             let left: Vec<String> = left.collect();
             parts.push(format!(
                 "{} {}: {}: {}",

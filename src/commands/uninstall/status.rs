@@ -103,8 +103,7 @@ fn view(cluster: &Cluster, args: &Args) -> Result<UninstallStatus> {
     selection::readable(cluster, Source::Nodes)?;
     selection::readable(cluster, Source::Skyhooks)?;
     if let Some(name) = args.skyhook() {
-        selection::known_skyhook(cluster, name)
-            .map_err(|error| perhaps_package(cluster, args, error))?;
+        selection::known_skyhook(cluster, name).map_err(|error| perhaps_package(cluster, args, error))?;
         if let Some(package) = &args.package {
             scope::known_package(cluster, name, package)?;
         }
@@ -149,10 +148,7 @@ fn view(cluster: &Cluster, args: &Args) -> Result<UninstallStatus> {
     }
     args.filter.apply(cluster, &mut rows)?;
     args.sorting.sort(&mut rows, to_json)?;
-    Ok(UninstallStatus {
-        rows,
-        folded: false,
-    })
+    Ok(UninstallStatus { rows, folded: false })
 }
 
 /// The selected custom resources, with deleted ones that left state behind.
@@ -237,10 +233,7 @@ impl<'a> PackageUninstall<'a> {
     fn is_concerned(&self) -> bool {
         let uninstalled = |p: &Placement<'_>| p.entry.is_some_and(|e| e.stage.is_uninstall());
         let runs = |e: &PackageRun<'_>| {
-            e.skyhook == self.name
-                && e.package == self.package
-                && e.stage.is_uninstall()
-                && e.alive()
+            e.skyhook == self.name && e.package == self.package && e.stage.is_uninstall() && e.alive()
         };
         !self.requested_by().is_empty()
             || self.placements.iter().any(uninstalled)
@@ -261,10 +254,8 @@ impl<'a> PackageUninstall<'a> {
 
     /// By node; where the package is recorded at any version, that is its row.
     fn rows(&self) -> Vec<UninstallRow> {
-        let recorded: HashSet<&str> = (self.placements.iter())
-            .filter(|p| p.entry.is_some())
-            .map(|p| p.node.name.as_str())
-            .collect();
+        let recorded: HashSet<&str> =
+            (self.placements.iter()).filter(|p| p.entry.is_some()).map(|p| p.node.name.as_str()).collect();
         let past = OnceCell::new();
         let mut rows = Vec::new();
         for placement in self.placements.iter().chain(self.malformed) {
@@ -272,8 +263,7 @@ impl<'a> PackageUninstall<'a> {
                 Some(entry) => rows.push(self.present(placement, entry)),
                 None if recorded.contains(placement.node.name.as_str()) => {}
                 None => {
-                    let past =
-                        past.get_or_init(|| Past::of(self.cluster, self.skyhook, self.package));
+                    let past = past.get_or_init(|| Past::of(self.cluster, self.skyhook, self.package));
                     rows.push(self.absent(placement, past));
                 }
             }
@@ -297,8 +287,8 @@ impl<'a> PackageUninstall<'a> {
         if blocked.is_some() {
             uninstall = Uninstall::Blocked;
         }
-        let cancelled = (self.package_runs.uninstall_of(placement))
-            .filter(|_| uninstall == Uninstall::Installed);
+        let cancelled =
+            (self.package_runs.uninstall_of(placement)).filter(|_| uninstall == Uninstall::Installed);
         let reason = match (cancelled, uninstall) {
             (None, Uninstall::NotStarted) if !placement.selected => {
                 "the node is no longer selected".to_owned()
@@ -332,10 +322,7 @@ impl<'a> PackageUninstall<'a> {
             .on(self.name, &node.name)
             .find(|e| e.package == self.package && e.stage.is_uninstall() && e.finished());
         let (uninstall, reason) = match ran {
-            Some(ran) => (
-                Uninstall::Uninstalled,
-                format!("{} is done", ran.reference()),
-            ),
+            Some(ran) => (Uninstall::Uninstalled, format!("{} is done", ran.reference())),
             None => past.on(&node.name),
         };
         self.row(node, uninstall, reason)
@@ -367,12 +354,7 @@ impl<'a> PackageUninstall<'a> {
     ///
     /// Conditions about other nodes are left out on a finished node.
     fn conditions(&self, uninstall: Uninstall) -> Vec<String> {
-        let kinds = [
-            "DeletionBlocked",
-            "UninstallFailed",
-            "UninstallInProgress",
-            "Blocked",
-        ];
+        let kinds = ["DeletionBlocked", "UninstallFailed", "UninstallInProgress", "Blocked"];
         let conditions = kinds
             .iter()
             .filter(|kind| match uninstall {

@@ -36,11 +36,7 @@ pub struct Args {
     names: Vec<String>,
 
     /// Condition to wait for; uninstalled=PACKAGE waits for this package only
-    #[arg(
-        long = "for",
-        value_name = "complete|uninstalled|deleted|erroring",
-        default_value = "complete"
-    )]
+    #[arg(long = "for", value_name = "complete|uninstalled|deleted|erroring", default_value = "complete")]
     condition: Condition,
 
     /// How long to wait; 0 waits forever
@@ -66,10 +62,8 @@ command! {
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let needs = Scope::default().needs();
     if !ctx.global().reading.from.is_empty() {
-        return Err(
-            Error::usage("wait requires a cluster; --from is not supported")
-                .hint("kubectl skyhook status --from PATH"),
-        );
+        return Err(Error::usage("wait requires a cluster; --from is not supported")
+            .hint("kubectl skyhook status --from PATH"));
     }
     let cluster = ctx.load(&needs).await?;
     let names = args.subjects(&cluster)?;
@@ -98,15 +92,9 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             ctx.show(&waited)?;
             Err(Error {
                 exit: Exit::TimedOut,
-                ..Error::failed(format!(
-                    "timed out after {}: {missing}",
-                    duration_text(args.timeout)
-                ))
+                ..Error::failed(format!("timed out after {}: {missing}", duration_text(args.timeout)))
             }
-            .hint(format!(
-                "kubectl skyhook diagnose stuck {}",
-                names.join(" ")
-            )))
+            .hint(format!("kubectl skyhook diagnose stuck {}", names.join(" "))))
         }
         None => {
             ctx.note(format!("Interrupted: {}.", waited.missing().join("; ")));
@@ -131,16 +119,13 @@ impl Args {
         let mut names = self.names.clone();
         if names.is_empty() {
             let all = cluster.skyhooks.items();
-            let uninstalls = self.condition == Condition::Uninstalled(None)
-                && all.iter().any(Skyhook::requests_uninstall);
+            let uninstalls =
+                self.condition == Condition::Uninstalled(None) && all.iter().any(Skyhook::requests_uninstall);
             let concerned = all.iter().filter(|s| !uninstalls || s.requests_uninstall());
             names.extend(concerned.map(|s| s.name().to_owned()));
         }
         if names.is_empty() && self.condition != Condition::Deleted {
-            return Err(Error::failed(format!(
-                "there is no {}",
-                cluster.flavor().kind()
-            )));
+            return Err(Error::failed(format!("there is no {}", cluster.flavor().kind())));
         }
         if let Condition::Uninstalled(Some(package)) = &self.condition {
             for name in &names {

@@ -25,9 +25,7 @@ impl Waited {
         Waited {
             kind: cluster.flavor().kind(),
             condition: condition.clone(),
-            items: items
-                .map(|name| AwaitedResource::new(cluster, name))
-                .collect(),
+            items: items.map(|name| AwaitedResource::new(cluster, name)).collect(),
             blockers: None,
         }
     }
@@ -39,9 +37,7 @@ impl Waited {
     /// `gpu-tune: in_progress, 2 of 3 nodes done`
     pub fn missing(&self) -> Vec<String> {
         let items = self.items.iter();
-        items
-            .filter_map(|item| Some(format!("{}: {}", item.name, progress(&item.state)?)))
-            .collect()
+        items.filter_map(|item| Some(format!("{}: {}", item.name, progress(&item.state)?))).collect()
     }
 }
 
@@ -58,11 +54,7 @@ impl Aim for Waited {
             item.judge(cluster, &self.condition);
         }
         let missing = self.missing();
-        let reached = if self.condition.any() {
-            self.met().next().is_some()
-        } else {
-            missing.is_empty()
-        };
+        let reached = if self.condition.any() { self.met().next().is_some() } else { missing.is_empty() };
         let mut items = self.items.iter();
         let state = match items.find(|item| matches!(item.state, Wait::Never(..))) {
             _ if reached => Wait::Met,
@@ -73,11 +65,7 @@ impl Aim for Waited {
         for line in missing {
             whole.paragraph(line);
         }
-        AimProgress {
-            state,
-            whole,
-            news: Vec::new(),
-        }
+        AimProgress { state, whole, news: Vec::new() }
     }
 
     fn blocked(&mut self, cluster: &Cluster) -> Vec<String> {
@@ -106,9 +94,7 @@ impl View for Waited {
 
     fn names(&self) -> Vec<String> {
         let kind = self.kind.to_lowercase();
-        self.met()
-            .map(|item| format!("{kind}/{}", item.name))
-            .collect()
+        self.met().map(|item| format!("{kind}/{}", item.name)).collect()
     }
 
     fn document(&self) -> Value {

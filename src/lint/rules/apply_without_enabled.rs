@@ -17,11 +17,7 @@ lint_rule! {
 fn check(input: &Input<'_>, findings: &mut LintFindings) {
     for (manifest, _, error) in spec_errors(input, SpecErrorKind::ApplyWithoutEnabled) {
         findings
-            .report(
-                manifest,
-                &error.path_with_key(),
-                "uninstall.apply requires uninstall.enabled: true",
-            )
+            .report(manifest, &error.path_with_key(), "uninstall.apply requires uninstall.enabled: true")
             .fix("Set uninstall.enabled: true, or remove uninstall.apply");
     }
 }

@@ -17,9 +17,7 @@ lint_rule! {
 fn check(input: &Input<'_>, findings: &mut LintFindings) {
     for (manifest, policy) in input.policies() {
         for strategy in strategies(policy) {
-            let nodes = strategy
-                .nodes(input, policy)
-                .map(|nodes| nodes.len() as i64);
+            let nodes = strategy.nodes(input, policy).map(|nodes| nodes.len() as i64);
             let share = |percent: i64| {
                 let nodes = nodes.filter(|nodes| *nodes > 1)?;
                 Some(percent.saturating_mul(nodes) / 100).map(|budget| budget.max(1))
@@ -45,9 +43,9 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             let field = ["strategy", strategy.kind];
             let path = strategy.path(&field);
             let path: Vec<&str> = path.iter().map(String::as_str).collect();
-            findings.report(manifest, &path, message).fix(format!(
-                "Use a fixed strategy with initialBatch {budget} or less"
-            ));
+            findings
+                .report(manifest, &path, message)
+                .fix(format!("Use a fixed strategy with initialBatch {budget} or less"));
         }
     }
 }

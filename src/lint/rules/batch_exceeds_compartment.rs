@@ -32,9 +32,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
                 strategy.initial,
                 strategy.label()
             );
-            findings
-                .report(manifest, &path, message)
-                .fix(format!("Set initialBatch below {matched}"));
+            findings.report(manifest, &path, message).fix(format!("Set initialBatch below {matched}"));
         }
     }
     for (manifest, skyhook) in input.skyhooks() {

@@ -24,12 +24,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
         finding.fix("Remove one of the two");
     }
     for (manifest, policy) in input.policies() {
-        budget(
-            manifest,
-            &["spec", "default", "budget"],
-            &policy.spec.default.budget,
-            findings,
-        );
+        budget(manifest, &["spec", "default", "budget"], &policy.spec.default.budget, findings);
         for (index, compartment) in policy.spec.compartments.iter().enumerate() {
             let path = ["spec", "compartments", &index.to_string(), "budget"];
             budget(manifest, &path, &compartment.budget, findings);
@@ -41,14 +36,8 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
 fn budget(manifest: &Manifest, path: &[&str], budget: &Budget, findings: &mut LintFindings) {
     let (message, fix) = match (budget.percent, budget.count) {
         _ if manifest.violates_schema(path) => return,
-        (Some(_), Some(_)) => (
-            "the budget sets both percent and count",
-            "Remove one of the two",
-        ),
-        (None, None) => (
-            "the budget sets neither percent nor count",
-            "Set one of the two",
-        ),
+        (Some(_), Some(_)) => ("the budget sets both percent and count", "Remove one of the two"),
+        (None, None) => ("the budget sets neither percent nor count", "Set one of the two"),
         _ => return,
     };
     findings.report(manifest, path, message).fix(fix);

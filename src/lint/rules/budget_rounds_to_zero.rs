@@ -21,27 +21,19 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
         let budget = &skyhook.spec.interruption_budget;
         let path = ["spec", "interruptionBudget"];
         if budget.percent == Some(0) || budget.count == Some(0) {
-            let message =
-                "a budget of 0 does not stop the rollout: the operator works on one node at a time";
-            findings
-                .report(manifest, &path, message)
-                .fix("Set at least 1, or pause the custom resource");
+            let message = "a budget of 0 does not stop the rollout: the operator works on one node at a time";
+            findings.report(manifest, &path, message).fix("Set at least 1, or pause the custom resource");
         } else if let (Some(percent), Some(nodes)) = (budget.percent, input.selected(skyhook))
             && let Some(message) = rounded(percent, nodes.len())
         {
             findings
-                .report(
-                    manifest,
-                    &["spec", "interruptionBudget", "percent"],
-                    message,
-                )
+                .report(manifest, &["spec", "interruptionBudget", "percent"], message)
                 .fix("Set count: 1, or a larger percentage");
         }
     }
     for (manifest, policy) in input.policies() {
         for strategy in strategies(policy) {
-            let (Some(percent), Some(nodes)) =
-                (strategy.budget.percent, strategy.nodes(input, policy))
+            let (Some(percent), Some(nodes)) = (strategy.budget.percent, strategy.nodes(input, policy))
             else {
                 continue;
             };
@@ -61,9 +53,6 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
 fn rounded(percent: i64, nodes: usize) -> Option<String> {
     let below_one = nodes > 1 && percent > 0 && percent.saturating_mul(nodes as i64) < 100;
     below_one.then(|| {
-        format!(
-            "{percent}% of {} rounds down to 0, which the operator raises to 1",
-            plural(nodes, "node")
-        )
+        format!("{percent}% of {} rounds down to 0, which the operator raises to 1", plural(nodes, "node"))
     })
 }

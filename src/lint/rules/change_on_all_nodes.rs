@@ -36,11 +36,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
                 Some("noop") | None => String::new(),
                 Some(kind) => format!(" and interrupts them ({kind})"),
             };
-            let severity = if interrupted.is_empty() {
-                Severity::Info
-            } else {
-                Severity::Warning
-            };
+            let severity = if interrupted.is_empty() { Severity::Info } else { Severity::Warning };
             let message = format!(
                 "{change} starts on all {} at once{interrupted}: budgets and policies do not apply to it",
                 plural(nodes, "selected node")
@@ -54,10 +50,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
 }
 
 /// The change, its field and the type of its interrupt.
-fn change<'a>(
-    before: &Package,
-    after: &'a Package,
-) -> Option<(&'static str, &'static str, Option<&'a str>)> {
+fn change<'a>(before: &Package, after: &'a Package) -> Option<(&'static str, &'static str, Option<&'a str>)> {
     if before.version != after.version {
         let raised = go_version(&after.version) > go_version(&before.version);
         return raised.then(|| ("the upgrade", "version", after.pending_interrupt(&[])));
@@ -74,9 +67,5 @@ fn change<'a>(
         .map(|(key, _)| key.clone())
         .collect();
     // Only removed keys: the operator runs the package's own interrupt.
-    Some((
-        "the change to configMap",
-        "configMap",
-        after.pending_interrupt(&changed),
-    ))
+    Some(("the change to configMap", "configMap", after.pending_interrupt(&changed)))
 }

@@ -21,11 +21,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             let at = index.to_string();
             let path = ["spec", "compartments", &at, "name"];
             if compartment.name == DEFAULT_COMPARTMENT {
-                findings.report(
-                    manifest,
-                    &path,
-                    format!("the name {DEFAULT_COMPARTMENT} is reserved"),
-                );
+                findings.report(manifest, &path, format!("the name {DEFAULT_COMPARTMENT} is reserved"));
             }
             let earlier = &compartments[..index];
             if earlier.iter().any(|other| other.name == compartment.name) {
@@ -33,14 +29,9 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
                 findings.report(manifest, &path, message);
             }
             let path = ["spec", "compartments", &at, "selector"];
-            let same = earlier
-                .iter()
-                .find(|other| other.selector == compartment.selector);
+            let same = earlier.iter().find(|other| other.selector == compartment.selector);
             if let Some(other) = same.filter(|_| !manifest.violates_schema(&path)) {
-                let message = format!(
-                    "the selector is identical to that of compartment {}",
-                    other.name
-                );
+                let message = format!("the selector is identical to that of compartment {}", other.name);
                 findings.report(manifest, &path, message);
             }
         }

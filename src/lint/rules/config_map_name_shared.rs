@@ -34,9 +34,8 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             let mut others = owners.get(&config_map).into_iter().flatten();
             let other = others.find(|(other, _)| other.name() != skyhook.name());
             if let Some((other, theirs)) = other.filter(|_| !package.config_map.is_empty()) {
-                let message = format!(
-                    "package {theirs} of {other} needs a ConfigMap of the same name: {config_map}"
-                );
+                let message =
+                    format!("package {theirs} of {other} needs a ConfigMap of the same name: {config_map}");
                 findings
                     .report(manifest, &["spec", "packages", name], message)
                     .fix("Rename one of the packages");

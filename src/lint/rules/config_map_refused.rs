@@ -25,21 +25,15 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
                 continue;
             }
             for key in package.config_map.keys().filter(|key| !is_key(key)) {
-                let message = format!(
-                    "the key {key:?} of configMap must consist of letters, digits, '-', '_' and '.'"
-                );
-                findings
-                    .report(manifest, &[&path[..], &[key]].concat(), message)
-                    .fix("Rename the key");
+                let message =
+                    format!("the key {key:?} of configMap must consist of letters, digits, '-', '_' and '.'");
+                findings.report(manifest, &[&path[..], &[key]].concat(), message).fix("Rename the key");
             }
             let entries = package.config_map.iter();
             let size: usize = entries.map(|(key, value)| key.len() + value.len()).sum();
             if size > MOST_BYTES {
-                let message =
-                    format!("configMap has {size} bytes; a ConfigMap has at most {MOST_BYTES}");
-                findings
-                    .report(manifest, &path, message)
-                    .fix("Move large files into the image");
+                let message = format!("configMap has {size} bytes; a ConfigMap has at most {MOST_BYTES}");
+                findings.report(manifest, &path, message).fix("Move large files into the image");
             }
         }
     }
@@ -48,8 +42,5 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
 /// Whether a ConfigMap may have this key (Kubernetes `IsConfigMapKey`).
 fn is_key(key: &str) -> bool {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
-    (1..=253).contains(&key.len())
-        && key.bytes().all(allowed)
-        && key != "."
-        && !key.starts_with("..")
+    (1..=253).contains(&key.len()) && key.bytes().all(allowed) && key != "." && !key.starts_with("..")
 }

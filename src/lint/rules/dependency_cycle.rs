@@ -29,8 +29,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             seen.extend(cycle.iter().copied());
             let path = format!("{} -> {}", cycle.join(" -> "), cycle[0]);
             let message = format!("packages depend on each other in a cycle and never run: {path}");
-            let finding =
-                findings.report(manifest, &["spec", "packages", name, "dependsOn"], message);
+            let finding = findings.report(manifest, &["spec", "packages", name, "dependsOn"], message);
             finding.fix("Remove one of the dependencies");
         }
     }

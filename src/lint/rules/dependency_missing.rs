@@ -16,10 +16,6 @@ lint_rule! {
 
 fn check(input: &Input<'_>, findings: &mut LintFindings) {
     for (manifest, _, error) in spec_errors(input, SpecErrorKind::Dependency) {
-        findings.report(
-            manifest,
-            &error.path_with_key(),
-            format!("dependsOn {}", error.why),
-        );
+        findings.report(manifest, &error.path_with_key(), format!("dependsOn {}", error.why));
     }
 }

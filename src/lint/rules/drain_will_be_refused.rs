@@ -37,10 +37,8 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
         for budget in budgets.filter(|budget| budget.refuses_for_good()) {
             let pods = cluster.workloads.items().iter();
             let pods = pods.filter(|pod| budget.selects(pod) && is_evicted(pod));
-            let nodes: BTreeSet<&str> = pods
-                .map(|pod| pod.spec.node_name.as_str())
-                .filter(|node| open.contains(node))
-                .collect();
+            let nodes: BTreeSet<&str> =
+                pods.map(|pod| pod.spec.node_name.as_str()).filter(|node| open.contains(node)).collect();
             if nodes.is_empty() {
                 continue;
             }

@@ -21,18 +21,8 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             duration(manifest, &["spec", "drainConfig", field], true, findings);
         }
         for (name, _) in skyhook.packages() {
-            duration(
-                manifest,
-                &["spec", "packages", name, "gracefulShutdown"],
-                false,
-                findings,
-            );
-            duration(
-                manifest,
-                &["spec", "packages", name, "stageTimeout"],
-                true,
-                findings,
-            );
+            duration(manifest, &["spec", "packages", name, "gracefulShutdown"], false, findings);
+            duration(manifest, &["spec", "packages", name, "stageTimeout"], true, findings);
         }
     }
 }
@@ -44,9 +34,7 @@ fn duration(manifest: &Manifest, path: &[&str], positive: bool, findings: &mut L
     let field = path.last().copied().unwrap_or_default();
     if !is_duration(text) {
         let message = format!("{field} {text:?} is not a duration");
-        findings
-            .report(manifest, path, message)
-            .fix("Write numbers with units, such as 90s, 15m or 1h30m");
+        findings.report(manifest, path, message).fix("Write numbers with units, such as 90s, 15m or 1h30m");
     } else if positive && text.starts_with('-') {
         findings.report(manifest, path, format!("{field} must not be negative"));
     }

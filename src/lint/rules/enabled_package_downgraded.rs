@@ -19,10 +19,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
         let Some(live) = input.live(manifest) else {
             continue;
         };
-        for (name, package) in live
-            .packages()
-            .filter(|(_, package)| package.uninstall().enabled)
-        {
+        for (name, package) in live.packages().filter(|(_, package)| package.uninstall().enabled) {
             let Some(wanted) = skyhook.package(name) else {
                 continue;
             };
@@ -36,15 +33,8 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
                 );
                 findings
                     .report(manifest, &["spec", "packages", name, "version"], message)
-                    .evidence(
-                        live,
-                        format!("spec.packages.{name}.version"),
-                        &package.version,
-                    )
-                    .fix(format!(
-                        "Uninstall it first: `kubectl skyhook uninstall {} {name}`",
-                        live.name()
-                    ));
+                    .evidence(live, format!("spec.packages.{name}.version"), &package.version)
+                    .fix(format!("Uninstall it first: `kubectl skyhook uninstall {} {name}`", live.name()));
             }
         }
     }

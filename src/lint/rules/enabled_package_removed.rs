@@ -18,25 +18,14 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
         let Some(live) = input.live(manifest) else {
             continue;
         };
-        for (name, package) in live
-            .packages()
-            .filter(|(_, package)| package.uninstall().enabled)
-        {
+        for (name, package) in live.packages().filter(|(_, package)| package.uninstall().enabled) {
             if skyhook.package(name).is_none() && !is_uninstalled(live, name, package) {
-                let message =
-                    format!("package {name} has uninstall.enabled and is still installed");
+                let message = format!("package {name} has uninstall.enabled and is still installed");
                 let finding = findings.report(manifest, &["spec", "packages"], message);
                 finding.subject.package = Some(name.to_owned());
                 finding
-                    .evidence(
-                        live,
-                        format!("spec.packages.{name}.version"),
-                        &package.version,
-                    )
-                    .fix(format!(
-                        "Uninstall it first: `kubectl skyhook uninstall {} {name}`",
-                        live.name()
-                    ));
+                    .evidence(live, format!("spec.packages.{name}.version"), &package.version)
+                    .fix(format!("Uninstall it first: `kubectl skyhook uninstall {} {name}`", live.name()));
             }
         }
     }

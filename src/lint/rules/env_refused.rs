@@ -19,9 +19,7 @@ lint_rule! {
 fn check(input: &Input<'_>, findings: &mut LintFindings) {
     for (manifest, skyhook) in input.skyhooks() {
         for (name, _) in skyhook.packages() {
-            let env = manifest
-                .get(&["spec", "packages", name, "env"])
-                .and_then(Value::as_array);
+            let env = manifest.get(&["spec", "packages", name, "env"]).and_then(Value::as_array);
             for (index, variable) in env.into_iter().flatten().enumerate() {
                 let path = ["spec", "packages", name, "env", &index.to_string()];
                 if manifest.violates_schema(&path) {
@@ -43,13 +41,8 @@ fn refusal(variable: &Value) -> Option<String> {
     if name.is_empty() {
         return Some("the variable has an empty name".to_owned());
     }
-    if !name
-        .bytes()
-        .all(|b| (b' '..=b'~').contains(&b) && b != b'=')
-    {
-        return Some(format!(
-            "the name {name:?} contains '=' or a character that cannot be printed"
-        ));
+    if !name.bytes().all(|b| (b' '..=b'~').contains(&b) && b != b'=') {
+        return Some(format!("the name {name:?} contains '=' or a character that cannot be printed"));
     }
     let source = variable["valueFrom"].as_object()?;
     let sources = source.values().filter(|source| !source.is_null()).count();

@@ -16,20 +16,14 @@ lint_rule! {
     SKY865 "image-architecture" Warning
 }
 
-const NAMES: [(&str, &str); 4] = [
-    ("amd64", "amd64"),
-    ("x86_64", "amd64"),
-    ("arm64", "arm64"),
-    ("aarch64", "arm64"),
-];
+const NAMES: [(&str, &str); 4] =
+    [("amd64", "amd64"), ("x86_64", "amd64"), ("arm64", "arm64"), ("aarch64", "arm64")];
 const LABEL: &str = "kubernetes.io/arch";
 
 fn check(input: &Input<'_>, findings: &mut LintFindings) {
     for (manifest, skyhook) in input.skyhooks() {
         for (name, package) in skyhook.packages() {
-            let agent = package.whole["agentImageOverride"]
-                .as_str()
-                .unwrap_or_default();
+            let agent = package.whole["agentImageOverride"].as_str().unwrap_or_default();
             let images = [
                 ("image", package.image.as_str(), package.version.as_str()),
                 ("agentImageOverride", agent, ""),
@@ -54,11 +48,8 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
 fn architecture(name: &str) -> Option<&'static str> {
     let separators = |c: char| matches!(c, '/' | '-' | '.' | ':' | '+' | '@');
     let has = |word: &str| name.split(separators).any(|part| part == word);
-    let mut found: Vec<&str> = NAMES
-        .iter()
-        .filter(|(word, _)| has(word))
-        .map(|(_, architecture)| *architecture)
-        .collect();
+    let mut found: Vec<&str> =
+        NAMES.iter().filter(|(word, _)| has(word)).map(|(_, architecture)| *architecture).collect();
     found.dedup();
     match found.as_slice() {
         [one] => NAMES.iter().find(|(_, a)| a == one).map(|(_, a)| *a),
@@ -75,8 +66,7 @@ fn other_nodes(input: &Input<'_>, skyhook: &Skyhook, built_for: &str) -> Option<
         });
         let others: Vec<&str> = others.map(|node| node.name.as_str()).collect();
         let verb = if others.len() == 1 { "has" } else { "have" };
-        return (!others.is_empty())
-            .then(|| format!("{} {verb} another architecture", some_of(&others)));
+        return (!others.is_empty()).then(|| format!("{} {verb} another architecture", some_of(&others)));
     }
     let required = required_values(&skyhook.spec.node_selectors, LABEL)?;
     let other = required.into_iter().find(|value| *value != built_for)?;

@@ -59,9 +59,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
                 finding.severity(Severity::Warning);
             }
             if parts.is_plain() && !port {
-                finding.fix(
-                    "Write registry and repository, in lower case, such as ghcr.io/example/driver",
-                );
+                finding.fix("Write registry and repository, in lower case, such as ghcr.io/example/driver");
             } else if parts.digest.is_some() {
                 finding.fix("Write the repository alone, and the digest in containerSHA");
             } else if parts.tag.is_some() {
@@ -71,16 +69,9 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             }
         }
     }
-    for (manifest, skyhook) in input
-        .skyhooks()
-        .filter(|(m, _)| m.flavor() == Some(ApiFlavor::Skyhook))
-    {
+    for (manifest, skyhook) in input.skyhooks().filter(|(m, _)| m.flavor() == Some(ApiFlavor::Skyhook)) {
         for (name, _) in skyhook.packages() {
-            digest(
-                manifest,
-                &["spec", "packages", name, "containerSHA"],
-                findings,
-            );
+            digest(manifest, &["spec", "packages", name, "containerSHA"], findings);
         }
     }
 }
@@ -91,15 +82,15 @@ fn digest(manifest: &Manifest, path: &[&str], findings: &mut LintFindings) {
         return;
     };
     let hex = digest.strip_prefix("sha256:");
-    let valid = |hex: &str| {
-        hex.len() == 64
-            && hex
-                .bytes()
-                .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
-    };
+    let valid =
+        |hex: &str| hex.len() == 64 && hex.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
     if !digest.is_empty() && !hex.is_some_and(valid) {
         findings
-            .report(manifest, path, "containerSHA is not sha256: and 64 hexadecimal digits, so that no image can be pulled")
+            .report(
+                manifest,
+                path,
+                "containerSHA is not sha256: and 64 hexadecimal digits, so that no image can be pulled",
+            )
             .severity(Severity::Warning);
     }
 }
@@ -120,11 +111,8 @@ fn is_repository(image: &str) -> bool {
     let alphanumeric = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     path.split('/').map(str::as_bytes).all(|component| {
         let ends = [component.first(), component.last()];
-        ends.into_iter()
-            .all(|b| b.is_some_and(|b| alphanumeric(*b)))
-            && component
-                .iter()
-                .all(|b| alphanumeric(*b) || b"._-".contains(b))
+        ends.into_iter().all(|b| b.is_some_and(|b| alphanumeric(*b)))
+            && component.iter().all(|b| alphanumeric(*b) || b"._-".contains(b))
     })
 }
 
@@ -140,10 +128,6 @@ impl ImageParts<'_> {
             None => (image, None),
         };
         let (registry, last) = name.rsplit_once('/').unwrap_or(("", name));
-        ImageParts {
-            port: registry.contains(':'),
-            tag: last.split_once(':').map(|(_, tag)| tag),
-            digest,
-        }
+        ImageParts { port: registry.contains(':'), tag: last.split_once(':').map(|(_, tag)| tag), digest }
     }
 }

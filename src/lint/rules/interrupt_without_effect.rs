@@ -31,32 +31,21 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
     }
 }
 
-fn interrupt_at(
-    manifest: &Manifest,
-    path: &[&str],
-    interrupt: &Interrupt,
-    findings: &mut LintFindings,
-) {
+fn interrupt_at(manifest: &Manifest, path: &[&str], interrupt: &Interrupt, findings: &mut LintFindings) {
     if manifest.violates_schema(path) {
         return;
     }
-    let listed = interrupt
-        .services
-        .iter()
-        .any(|service| !service.trim().is_empty());
+    let listed = interrupt.services.iter().any(|service| !service.trim().is_empty());
     match interrupt.kind.as_str() {
         "service" if !listed => {
-            let message = "interrupt type service without services: the node is drained, but nothing is restarted";
-            findings
-                .report(manifest, path, message)
-                .fix("List the services, or remove the interrupt");
+            let message =
+                "interrupt type service without services: the node is drained, but nothing is restarted";
+            findings.report(manifest, path, message).fix("List the services, or remove the interrupt");
         }
         kind @ ("reboot" | "noop" | "restartAllServices") if listed => {
             let message = format!("interrupt type {kind} ignores services");
             let path = [path, &["services"]].concat();
-            findings
-                .report(manifest, &path, message)
-                .fix("Remove services, or use type service");
+            findings.report(manifest, &path, message).fix("Remove services, or use type service");
         }
         _ => {}
     }

@@ -24,15 +24,8 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
     if !input.operator_at_least(0, 18).unwrap_or(newer_objects) {
         return;
     }
-    for manifest in input
-        .manifests()
-        .filter(|m| m.flavor() == Some(newer.other()))
-    {
-        let kind = if manifest.kind == newer.other().kind() {
-            newer.kind()
-        } else {
-            &manifest.kind
-        };
+    for manifest in input.manifests().filter(|m| m.flavor() == Some(newer.other())) {
+        let kind = if manifest.kind == newer.other().kind() { newer.kind() } else { &manifest.kind };
         let message = format!(
             "{} is the old API: operators since v0.18 work on {} objects",
             manifest.api_version,
@@ -40,9 +33,6 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
         );
         findings
             .report(manifest, &["apiVersion"], message)
-            .fix(format!(
-                "Write apiVersion: {} and kind: {kind}",
-                newer.api_version()
-            ));
+            .fix(format!("Write apiVersion: {} and kind: {kind}", newer.api_version()));
     }
 }

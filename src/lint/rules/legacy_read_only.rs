@@ -19,10 +19,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
     if input.operator_at_least(0, 18) != Some(true) {
         return;
     }
-    for (manifest, _) in input
-        .skyhooks()
-        .filter(|(m, _)| m.flavor() == Some(ApiFlavor::Skyhook))
-    {
+    for (manifest, _) in input.skyhooks().filter(|(m, _)| m.flavor() == Some(ApiFlavor::Skyhook)) {
         let Some(live) = input.live(manifest) else {
             continue;
         };
@@ -36,11 +33,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
                     &["spec"],
                     "the operator rejects changes to the spec of objects of this API",
                 )
-                .fix(format!(
-                    "Write apiVersion: {} and kind: {}",
-                    newer.api_version(),
-                    newer.kind()
-                ));
+                .fix(format!("Write apiVersion: {} and kind: {}", newer.api_version(), newer.kind()));
         }
     }
 }
@@ -48,9 +41,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
 /// Whether every value is also in the live object.
 fn is_part_of(wanted: &serde_json::Value, live: &serde_json::Value) -> bool {
     match wanted.as_object() {
-        Some(members) => members
-            .iter()
-            .all(|(key, value)| is_part_of(value, &live[key])),
+        Some(members) => members.iter().all(|(key, value)| is_part_of(value, &live[key])),
         None => wanted == live,
     }
 }

@@ -32,27 +32,15 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             findings.report(manifest, &["metadata", "name"], message);
         }
         for (field, has_values) in [("labels", true), ("annotations", false)] {
-            let members = manifest
-                .get(&["metadata", field])
-                .and_then(|value| value.as_object());
+            let members = manifest.get(&["metadata", field]).and_then(|value| value.as_object());
             for (key, value) in members.into_iter().flatten() {
-                let lower = if has_values {
-                    key.clone()
-                } else {
-                    key.to_lowercase()
-                };
-                let key_error =
-                    qualified_name_error(&lower).map(|why| format!("the key {key:?} {why}"));
+                let lower = if has_values { key.clone() } else { key.to_lowercase() };
+                let key_error = qualified_name_error(&lower).map(|why| format!("the key {key:?} {why}"));
                 let value = value.as_str().filter(|_| has_values);
-                let value_error = value
-                    .and_then(label_value_error)
-                    .map(|why| format!("the value of {key} {why}"));
+                let value_error =
+                    value.and_then(label_value_error).map(|why| format!("the value of {key} {why}"));
                 for why in [key_error, value_error].into_iter().flatten() {
-                    findings.report(
-                        manifest,
-                        &["metadata", field, key],
-                        format!("metadata.{field}: {why}"),
-                    );
+                    findings.report(manifest, &["metadata", field, key], format!("metadata.{field}: {why}"));
                 }
             }
         }

@@ -174,9 +174,8 @@ fn spec_errors<'i>(
 ) -> impl Iterator<Item = (&'i Manifest, &'i Skyhook, SpecError)> {
     input.skyhooks().flat_map(move |(manifest, skyhook)| {
         let errors = spec_errors::spec_errors(skyhook).into_iter();
-        let own = errors.filter(move |error| {
-            error.kind == kind && !manifest.violates_schema(&error.path_with_key())
-        });
+        let own = errors
+            .filter(move |error| error.kind == kind && !manifest.violates_schema(&error.path_with_key()));
         own.map(move |error| (manifest, skyhook, error))
     })
 }

@@ -19,30 +19,18 @@ lint_rule! {
 fn check(input: &Input<'_>, findings: &mut LintFindings) {
     for (manifest, skyhook) in input.skyhooks() {
         let keys = match (input.cluster, manifest.flavor()) {
-            (Some(cluster), _) => cluster
-                .runtime_required_taints()
-                .into_iter()
-                .map(|(key, _)| key)
-                .collect(),
+            (Some(cluster), _) => cluster.runtime_required_taints().into_iter().map(|(key, _)| key).collect(),
             (None, Some(flavor)) => vec![flavor.taint_key().to_owned()],
             (None, None) => Vec::new(),
         };
-        let key = keys
-            .iter()
-            .find(|key| names_taken_by(key).any(|name| name == skyhook.name()));
+        let key = keys.iter().find(|key| names_taken_by(key).any(|name| name == skyhook.name()));
         let Some(key) = key else {
             continue;
         };
-        let part = if key == skyhook.name() {
-            "the key"
-        } else {
-            "the end of the key"
-        };
+        let part = if key == skyhook.name() { "the key" } else { "the end of the key" };
         let message = format!(
             "the name is {part} of the runtime-required taint {key}: deleting the object also deletes the record of tainted nodes"
         );
-        findings
-            .report(manifest, &["metadata", "name"], message)
-            .fix("Use another name");
+        findings.report(manifest, &["metadata", "name"], message).fix("Use another name");
     }
 }

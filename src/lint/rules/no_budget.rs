@@ -31,10 +31,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
         let waits = !spec.pod_non_interrupt_labels.is_empty();
         let effect = strongest(skyhook);
         let (path, why): (&[&str], &str) = match (budget.percent, budget.count) {
-            (None, None) => (
-                &["spec"],
-                "neither interruptionBudget nor deploymentPolicy is set",
-            ),
+            (None, None) => (&["spec"], "neither interruptionBudget nor deploymentPolicy is set"),
             (Some(100..), None) if effect == REBOOTED && !waits => (&path, "the budget is 100%"),
             _ => continue,
         };
@@ -49,9 +46,7 @@ const REBOOTED: &str = "drained and rebooted";
 
 /// The strongest effect of the packages on a node.
 fn strongest(skyhook: &Skyhook) -> &'static str {
-    let kinds = skyhook
-        .packages()
-        .filter_map(|(_, package)| Some(package.interrupt.as_ref()?.kind.as_str()));
+    let kinds = skyhook.packages().filter_map(|(_, package)| Some(package.interrupt.as_ref()?.kind.as_str()));
     let kinds: Vec<&str> = kinds.collect();
     if kinds.contains(&"reboot") {
         REBOOTED

@@ -44,11 +44,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             .report(manifest, &["spec", "compartments"], message)
             .compartment(DEFAULT_COMPARTMENT)
             .fix("Add a compartment for these nodes, or set a default that is safe for them")
-            .severity(if at_once {
-                Severity::Warning
-            } else {
-                Severity::Info
-            })
+            .severity(if at_once { Severity::Warning } else { Severity::Info })
             .evidence("nodes", "in no compartment", some_of(&names));
     }
 }

@@ -20,15 +20,11 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
         let path = error.path_with_key();
         if let ["spec", "packages", key, "name"] = path[..] {
             let message = format!("the field name must be {key}, the key of the package");
-            findings
-                .report(manifest, &path, message)
-                .fix("Remove the field name");
+            findings.report(manifest, &path, message).fix("Remove the field name");
         } else {
             let message = "the name must have 2 to 43 lower-case letters, digits and hyphens, and begin and end with a \
                            letter";
-            findings
-                .report(manifest, &path, message)
-                .fix("Rename the package");
+            findings.report(manifest, &path, message).fix("Rename the package");
         }
     }
 }

@@ -25,10 +25,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             continue;
         };
         misspelled(manifest, own, findings);
-        for (flavor, word) in ApiFlavor::ALL
-            .into_iter()
-            .flat_map(|f| [(f, "pause"), (f, "disable")])
-        {
+        for (flavor, word) in ApiFlavor::ALL.into_iter().flat_map(|f| [(f, "pause"), (f, "disable")]) {
             let key = flavor.key(word);
             let Some(value) = skyhook.metadata.annotations.get(&key) else {
                 continue;
@@ -41,9 +38,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
                     _ => "the manifest disables the custom resource: nothing starts",
                 }
                 .to_owned()
-            } else if value.trim().eq_ignore_ascii_case("true")
-                || matches!(value.as_str(), "yes" | "1")
-            {
+            } else if value.trim().eq_ignore_ascii_case("true") || matches!(value.as_str(), "yes" | "1") {
                 format!("the annotation {word} only counts with the value \"true\", not {value:?}")
             } else {
                 continue;
@@ -58,16 +53,11 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
 /// Reports `pause` and `disable` as labels, and annotations that look like them.
 fn misspelled(manifest: &Manifest, own: ApiFlavor, findings: &mut LintFindings) {
     let words = |field: &str| {
-        let members = manifest
-            .get(&["metadata", field])
-            .and_then(Value::as_object);
+        let members = manifest.get(&["metadata", field]).and_then(Value::as_object);
         let keys = members.into_iter().flatten().map(|(key, _)| key.clone());
         keys.filter_map(|key| {
             let flavors = ApiFlavor::ALL.into_iter();
-            let word = flavors
-                .filter_map(|flavor| key.strip_prefix(&flavor.key("")))
-                .next()?
-                .to_owned();
+            let word = flavors.filter_map(|flavor| key.strip_prefix(&flavor.key(""))).next()?.to_owned();
             Some((key, word))
         })
         .collect::<Vec<_>>()
@@ -85,10 +75,7 @@ fn misspelled(manifest: &Manifest, own: ApiFlavor, findings: &mut LintFindings) 
             "disabled" => "disable",
             _ => continue,
         };
-        let message = format!(
-            "the annotation {key} has no effect; did you mean {}?",
-            own.key(meant)
-        );
+        let message = format!("the annotation {key} has no effect; did you mean {}?", own.key(meant));
         let finding = findings.report(manifest, &["metadata", "annotations", &key], message);
         finding.fix("Remove the annotation from the manifest, or correct it");
     }

@@ -27,12 +27,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
     }
 }
 
-fn search<'m>(
-    manifest: &Manifest,
-    path: &mut Vec<&'m str>,
-    value: &'m Value,
-    findings: &mut LintFindings,
-) {
+fn search<'m>(manifest: &Manifest, path: &mut Vec<&'m str>, value: &'m Value, findings: &mut LintFindings) {
     match value {
         Value::Object(members) => {
             for (key, value) in members {
@@ -64,10 +59,7 @@ fn search<'m>(
 
 /// Whether a field holds texts of any syntax: files, notes of other tools, or values that Kubernetes and programs expand.
 fn is_free_text(path: &[&str], key: &str) -> bool {
-    matches!(
-        (path, key),
-        (["metadata"], "annotations") | (["spec", "packages", _], "configMap")
-    )
+    matches!((path, key), (["metadata"], "annotations") | (["spec", "packages", _], "configMap"))
 }
 
 /// Whether a text is the value of an environment variable with references to others, such as `$(POD_IP)`.
@@ -102,20 +94,11 @@ pub(super) fn is_placeholder(text: &str) -> bool {
         "fill-me",
     ];
     const BEGINNINGS: [&str; 5] = ["your-", "replace-with-", "insert-", "<your", "change-this"];
-    const BRACKETS: [(&str, &str); 5] = [
-        ("{{", "}}"),
-        ("${", "}"),
-        ("$(", ")"),
-        ("%%", "%%"),
-        ("[[", "]]"),
-    ];
+    const BRACKETS: [(&str, &str); 5] = [("{{", "}}"), ("${", "}"), ("$(", ")"), ("%%", "%%"), ("[[", "]]")];
     let lower = text.to_lowercase().replace('_', "-");
     let mut words = lower.split(|c: char| matches!(c, '/' | '.' | ':') || c.is_whitespace());
-    words
-        .any(|word| WORDS.contains(&word) || BEGINNINGS.iter().any(|begin| word.starts_with(begin)))
-        || BRACKETS
-            .iter()
-            .any(|(open, close)| is_between(text, open, close))
+    words.any(|word| WORDS.contains(&word) || BEGINNINGS.iter().any(|begin| word.starts_with(begin)))
+        || BRACKETS.iter().any(|(open, close)| is_between(text, open, close))
         || text != "__default__" && is_enclosed(text, "__")
         || has_angle_brackets(text)
         || text.split(['/', ':']).any(is_variable)
@@ -129,9 +112,7 @@ fn is_between(text: &str, open: &str, close: &str) -> bool {
 }
 
 fn is_enclosed(text: &str, mark: &str) -> bool {
-    let inner = text
-        .strip_prefix(mark)
-        .and_then(|text| text.strip_suffix(mark));
+    let inner = text.strip_prefix(mark).and_then(|text| text.strip_suffix(mark));
     inner.is_some_and(|inner| !inner.is_empty() && inner.len() <= 60)
 }
 
@@ -154,9 +135,6 @@ fn has_angle_brackets(text: &str) -> bool {
     let mut inner = after.filter_map(|after| Some(after.split_once('>')?.0));
     inner.any(|name| {
         let letters = name.starts_with(|c: char| c.is_ascii_alphabetic());
-        letters
-            && name
-                .chars()
-                .all(|c| c.is_ascii_alphanumeric() || "-_ .".contains(c))
+        letters && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_ .".contains(c))
     })
 }

@@ -31,11 +31,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             let path = reference.path();
             let path: Vec<&str> = path.iter().map(String::as_str).collect();
             findings
-                .report(
-                    manifest,
-                    &path,
-                    format!("{kind} {name} {why}: pods cannot start"),
-                )
+                .report(manifest, &path, format!("{kind} {name} {why}: pods cannot start"))
                 .fix("Create it in the namespace of the operator, or correct the reference");
         }
     }

@@ -23,10 +23,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
         };
         for (name, package) in skyhook.packages() {
             for (field, what) in [("cpuRequest", "CPU"), ("memoryRequest", "memory")] {
-                let value = package
-                    .resources
-                    .as_ref()
-                    .map(|resources| &resources[field]);
+                let value = package.resources.as_ref().map(|resources| &resources[field]);
                 let Some(wanted) = value.and_then(quantity::thousandths) else {
                     continue;
                 };
@@ -49,11 +46,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
                     plural(selected.len(), "selected node")
                 );
                 findings
-                    .report(
-                        manifest,
-                        &["spec", "packages", name, "resources", field],
-                        message,
-                    )
+                    .report(manifest, &["spec", "packages", name, "resources", field], message)
                     .fix("Lower the request, or exclude the nodes")
                     .evidence("nodes", "too small", some_of(&small));
             }

@@ -17,11 +17,7 @@ lint_rule! {
 fn check(input: &Input<'_>, findings: &mut LintFindings) {
     for (manifest, _, error) in spec_errors(input, SpecErrorKind::Resources) {
         findings
-            .report(
-                manifest,
-                &error.path_with_key(),
-                format!("resources {}", error.why),
-            )
+            .report(manifest, &error.path_with_key(), format!("resources {}", error.why))
             .fix("Set all four fields, or none; limits must not be below requests");
     }
 }

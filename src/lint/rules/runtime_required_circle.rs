@@ -21,19 +21,16 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
     let all = input.all_skyhooks();
     for (manifest, skyhook) in input.skyhooks() {
         for other in all.iter().filter(|other| other.name() != skyhook.name()) {
-            let (earlier, later) = if skyhook.order() < other.order() {
-                (skyhook, *other)
-            } else {
-                (*other, skyhook)
-            };
+            let (earlier, later) =
+                if skyhook.order() < other.order() { (skyhook, *other) } else { (*other, skyhook) };
             let circle = later.spec.runtime_required
                 && !earlier.spec.runtime_required
                 && !earlier.disabled()
                 && !tolerates_taint(input, earlier)
                 && input.share_nodes(earlier, later);
             // Reported on the earlier one if both are manifests.
-            let reported = skyhook.name() == later.name()
-                && input.skyhooks().any(|(_, s)| s.name() == earlier.name());
+            let reported =
+                skyhook.name() == later.name() && input.skyhooks().any(|(_, s)| s.name() == earlier.name());
             if !circle || reported {
                 continue;
             }
@@ -54,14 +51,8 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
 /// Whether its tolerations cover the runtime-required taint.
 fn tolerates_taint(input: &Input<'_>, skyhook: &Skyhook) -> bool {
     let keys: Vec<String> = match input.cluster {
-        Some(cluster) => cluster
-            .runtime_required_taints()
-            .into_iter()
-            .map(|(key, _)| key)
-            .collect(),
-        None => ApiFlavor::ALL
-            .map(|flavor| flavor.taint_key().to_owned())
-            .to_vec(),
+        Some(cluster) => cluster.runtime_required_taints().into_iter().map(|(key, _)| key).collect(),
+        None => ApiFlavor::ALL.map(|flavor| flavor.taint_key().to_owned()).to_vec(),
     };
     let covers = |toleration: &Toleration| {
         let effect = toleration.effect.is_empty() || toleration.effect == "NoSchedule";

@@ -21,11 +21,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             let set = manifest.get(&path).and_then(serde_json::Value::as_bool);
             if set == Some(true) && !skyhook.spec.runtime_required {
                 findings
-                    .report(
-                        manifest,
-                        &path,
-                        format!("{field} has no effect without runtimeRequired: true"),
-                    )
+                    .report(manifest, &path, format!("{field} has no effect without runtimeRequired: true"))
                     .fix(format!("Set runtimeRequired: true, or remove {field}"));
             }
         }

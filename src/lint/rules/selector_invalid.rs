@@ -19,12 +19,7 @@ lint_rule! {
 
 fn check(input: &Input<'_>, findings: &mut LintFindings) {
     for (manifest, skyhook) in input.skyhooks() {
-        selector(
-            manifest,
-            &["spec", "nodeSelectors"],
-            &skyhook.spec.node_selectors,
-            findings,
-        );
+        selector(manifest, &["spec", "nodeSelectors"], &skyhook.spec.node_selectors, findings);
     }
     // The webhook does not look at these labels.
     let mut later = LintFindings::of(&RULE);
@@ -46,22 +41,13 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
     }
 }
 
-fn selector(
-    manifest: &Manifest,
-    path: &[&str],
-    selector: &LabelSelector,
-    findings: &mut LintFindings,
-) {
+fn selector(manifest: &Manifest, path: &[&str], selector: &LabelSelector, findings: &mut LintFindings) {
     if manifest.violates_schema(path) {
         return;
     }
     for (below, why) in selector_errors(selector) {
         let below: Vec<&str> = below.iter().map(String::as_str).collect();
         let field = path.last().copied().unwrap_or_default();
-        findings.report(
-            manifest,
-            &[path, &below].concat(),
-            format!("{field}: {why}"),
-        );
+        findings.report(manifest, &[path, &below].concat(), format!("{field}: {why}"));
     }
 }

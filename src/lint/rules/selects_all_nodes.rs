@@ -37,9 +37,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
         } else {
             continue;
         };
-        findings
-            .report(manifest, &path, message)
-            .fix("Select the nodes by a label that only they have");
+        findings.report(manifest, &path, message).fix("Select the nodes by a label that only they have");
     }
 }
 
@@ -47,17 +45,12 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
 fn is_universal(selector: &LabelSelector) -> bool {
     let os = |key: &str| key == "kubernetes.io/os" || key == "beta.kubernetes.io/os";
     let labels = selector.match_labels.iter();
-    labels
-        .into_iter()
-        .all(|(key, value)| os(key) && value == "linux")
-        && selector
-            .match_expressions
-            .iter()
-            .all(|r| match r.operator.as_str() {
-                "In" => os(&r.key) && r.values.iter().any(|v| v == "linux"),
-                "Exists" => os(&r.key) || r.key == "kubernetes.io/hostname",
-                _ => false,
-            })
+    labels.into_iter().all(|(key, value)| os(key) && value == "linux")
+        && selector.match_expressions.iter().all(|r| match r.operator.as_str() {
+            "In" => os(&r.key) && r.values.iter().any(|v| v == "linux"),
+            "Exists" => os(&r.key) || r.key == "kubernetes.io/hostname",
+            _ => false,
+        })
 }
 
 /// The number of nodes if all are selected: with the control plane, or by labels that they only must not have.
@@ -65,17 +58,13 @@ fn selects_whole_cluster(input: &Input<'_>, selector: &LabelSelector) -> Option<
     let nodes = input.nodes().filter(|nodes| nodes.len() > 1)?;
     let all = nodes.iter().all(|node| selector.matches(&node.labels));
     let negative = selector.match_labels.is_empty()
-        && selector
-            .match_expressions
-            .iter()
-            .all(|r| matches!(r.operator.as_str(), "NotIn" | "DoesNotExist"));
+        && selector.match_expressions.iter().all(|r| matches!(r.operator.as_str(), "NotIn" | "DoesNotExist"));
     let suspicious = negative || nodes.iter().any(is_control_plane);
     (all && suspicious).then_some(nodes.len())
 }
 
 fn is_control_plane(node: &Node) -> bool {
     let mut labels = node.labels.keys();
-    labels.any(|key| {
-        key == "node-role.kubernetes.io/control-plane" || key == "node-role.kubernetes.io/master"
-    })
+    labels
+        .any(|key| key == "node-role.kubernetes.io/control-plane" || key == "node-role.kubernetes.io/master")
 }

@@ -24,11 +24,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
         let path = ["spec", "nodeSelectors"];
         if let Some(why) = unmatched(&skyhook.spec.node_selectors, nodes) {
             findings
-                .report(
-                    manifest,
-                    &path,
-                    format!("nodeSelectors selects no node: {why}"),
-                )
+                .report(manifest, &path, format!("nodeSelectors selects no node: {why}"))
                 .fix("Correct the label, or label the nodes");
         }
     }
@@ -38,9 +34,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             if let Some(why) = unmatched(&compartment.selector, nodes) {
                 let name = &compartment.name;
                 let message = format!("compartment {name} selects no node: {why}");
-                findings
-                    .report(manifest, &path, message)
-                    .fix("Correct the label, or label the nodes");
+                findings.report(manifest, &path, message).fix("Correct the label, or label the nodes");
             }
         }
     }
@@ -58,12 +52,6 @@ fn unmatched(selector: &LabelSelector, nodes: &[Node]) -> Option<String> {
     let Some((key, value)) = without else {
         return Some("no node meets all requirements".to_owned());
     };
-    let labelled = nodes
-        .iter()
-        .any(|node| node.labels.get(key.as_str()).is_some());
-    Some(if labelled {
-        format!("no node has {key}={value}")
-    } else {
-        format!("no node has the label {key}")
-    })
+    let labelled = nodes.iter().any(|node| node.labels.get(key.as_str()).is_some());
+    Some(if labelled { format!("no node has {key}={value}") } else { format!("no node has the label {key}") })
 }

@@ -27,14 +27,9 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             let Some(timeout) = timeout.filter(SignedDuration::is_positive) else {
                 continue;
             };
-            let of_package = runs
-                .all()
-                .iter()
-                .filter(|run| run.package == name && !run.interrupt);
+            let of_package = runs.all().iter().filter(|run| run.package == name && !run.interrupt);
             let took = of_package.filter_map(|run| Some((run.took()?, run)));
-            let Some((took, run)) = took
-                .max_by_key(|(took, _)| *took)
-                .filter(|(took, _)| *took >= timeout)
+            let Some((took, run)) = took.max_by_key(|(took, _)| *took).filter(|(took, _)| *took >= timeout)
             else {
                 continue;
             };
@@ -44,11 +39,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
                 run.node
             );
             findings
-                .report(
-                    manifest,
-                    &["spec", "packages", name, "stageTimeout"],
-                    message,
-                )
+                .report(manifest, &["spec", "packages", name, "stageTimeout"], message)
                 .fix("Set a timeout above the longest duration, with a margin");
         }
     }

@@ -39,13 +39,12 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
 
 /// Bytes of one node in the status: its packages, status and boot ID.
 fn size_of(skyhook: &Skyhook, node: &Node) -> usize {
-    const ENTRY: &str = r#""|":{"name":"","version":"","image":"","stage":"post-interrupt","state":"in_progress"},"#;
+    const ENTRY: &str =
+        r#""|":{"name":"","version":"","image":"","stage":"post-interrupt","state":"in_progress"},"#;
     const SHA: &str = r#","containerSHA":"""#;
     const NODE: &str = r#""":{},"":"in_progress","":"01234567-89ab-cdef-0123-456789abcdef","#;
     let packages = skyhook.packages().map(|(name, package)| {
-        let sha = package.whole["containerSHA"]
-            .as_str()
-            .map_or(0, |sha| SHA.len() + sha.len());
+        let sha = package.whole["containerSHA"].as_str().map_or(0, |sha| SHA.len() + sha.len());
         ENTRY.len() + 2 * (name.len() + package.version.len()) + package.image.len() + sha
     });
     NODE.len() + 3 * node.name.len() + packages.sum::<usize>()

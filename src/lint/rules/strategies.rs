@@ -32,11 +32,7 @@ pub(super) fn strategies(policy: &DeploymentPolicy) -> Vec<Strategy<'_>> {
         })
         .collect();
     let default = &spec.default;
-    all.push(Strategy::new(
-        (DEFAULT_COMPARTMENT, None, None),
-        &default.budget,
-        default.strategy.as_ref(),
-    ));
+    all.push(Strategy::new((DEFAULT_COMPARTMENT, None, None), &default.budget, default.strategy.as_ref()));
     all
 }
 

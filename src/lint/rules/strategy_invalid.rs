@@ -19,12 +19,7 @@ lint_rule! {
 fn check(input: &Input<'_>, findings: &mut LintFindings) {
     for (manifest, policy) in input.policies() {
         let default = &policy.spec.default.strategy;
-        strategy(
-            manifest,
-            &["spec", "default", "strategy"],
-            default.as_ref(),
-            findings,
-        );
+        strategy(manifest, &["spec", "default", "strategy"], default.as_ref(), findings);
         for (index, compartment) in policy.spec.compartments.iter().enumerate() {
             let path = ["spec", "compartments", &index.to_string(), "strategy"];
             strategy(manifest, &path, compartment.strategy.as_ref(), findings);
@@ -32,28 +27,18 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
     }
 }
 
-fn strategy(
-    manifest: &Manifest,
-    path: &[&str],
-    strategy: Option<&Value>,
-    findings: &mut LintFindings,
-) {
+fn strategy(manifest: &Manifest, path: &[&str], strategy: Option<&Value>, findings: &mut LintFindings) {
     let Some(Value::Object(members)) = strategy else {
         return;
     };
     let kinds = ["fixed", "linear", "exponential"];
-    let set: Vec<&str> = kinds
-        .into_iter()
-        .filter(|kind| members.get(*kind).is_some_and(|v| !v.is_null()))
-        .collect();
+    let set: Vec<&str> =
+        kinds.into_iter().filter(|kind| members.get(*kind).is_some_and(|v| !v.is_null())).collect();
     let message = match set.as_slice() {
         [_] => return,
         _ if manifest.violates_schema(path) => return,
         [] => "the strategy must have one of fixed, linear and exponential".to_owned(),
-        many => format!(
-            "the strategy has {}; exactly one is allowed",
-            many.join(" and ")
-        ),
+        many => format!("the strategy has {}; exactly one is allowed", many.join(" and ")),
     };
     findings.report(manifest, path, message);
 }

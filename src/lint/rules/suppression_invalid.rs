@@ -34,9 +34,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             } else {
                 continue;
             };
-            findings
-                .report(manifest, &[], message)
-                .at(suppression.line, "");
+            findings.report(manifest, &[], message).at(suppression.line, "");
         }
     }
 }

@@ -24,10 +24,7 @@ pub(super) fn label_value_error(text: &str) -> Option<&'static str> {
     let bytes = text.as_bytes();
     if bytes.len() > 63 {
         Some("is longer than 63 characters")
-    } else if !bytes
-        .iter()
-        .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b))
-    {
+    } else if !bytes.iter().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b)) {
         Some("contains other characters than letters, digits, '-', '_' and '.'")
     } else if !(alphanumeric(bytes.first()) && alphanumeric(bytes.last())) {
         Some("must begin and end with a letter or digit")
@@ -52,15 +49,13 @@ pub(super) fn selector_errors(selector: &LabelSelector) -> Vec<(Vec<String>, Str
             ("In" | "NotIn", true) => Some(format!("{operator} requires values")),
             ("Exists" | "DoesNotExist", false) => Some(format!("{operator} takes no values")),
             ("In" | "NotIn" | "Exists" | "DoesNotExist", _) => None,
-            _ => Some(format!(
-                "the operator must be In, NotIn, Exists or DoesNotExist, but is {operator:?}"
-            )),
+            _ => Some(format!("the operator must be In, NotIn, Exists or DoesNotExist, but is {operator:?}")),
         };
         let key = &requirement.key;
         let key_error = qualified_name_error(key).map(|why| format!("the key {key:?} {why}"));
         let values = requirement.values.iter();
-        let value_errors = values
-            .filter_map(|value| Some(format!("the value {value:?} {}", label_value_error(value)?)));
+        let value_errors =
+            values.filter_map(|value| Some(format!("the value {value:?} {}", label_value_error(value)?)));
         for why in why.into_iter().chain(key_error).chain(value_errors) {
             errors.push((vec!["matchExpressions".to_owned(), index.to_string()], why));
         }
@@ -84,10 +79,8 @@ pub(super) fn is_duration(text: &str) -> bool {
             return false;
         }
         let units = ["ns", "us", "\u{b5}s", "\u{3bc}s", "ms", "s", "m", "h"];
-        let Some(after) = units
-            .iter()
-            .filter_map(|name| unit.strip_prefix(name))
-            .min_by_key(|rest| rest.len())
+        let Some(after) =
+            units.iter().filter_map(|name| unit.strip_prefix(name)).min_by_key(|rest| rest.len())
         else {
             return false;
         };

@@ -42,8 +42,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
 /// The field that makes the API server refuse a pod with this toleration, and why (Kubernetes `ValidateTolerations`).
 fn refusal(toleration: &Value) -> Option<(&'static str, String)> {
     let text = |field: &str| toleration[field].as_str().unwrap_or_default();
-    let (key, operator, value, effect) =
-        (text("key"), text("operator"), text("value"), text("effect"));
+    let (key, operator, value, effect) = (text("key"), text("operator"), text("value"), text("effect"));
     let key_error = qualified_name_error(key).filter(|_| !key.is_empty());
     if let Some(why) = key_error {
         return Some(("key", format!("the key {key:?} {why}")));
@@ -69,9 +68,7 @@ fn refusal(toleration: &Value) -> Option<(&'static str, String)> {
         }
     }
     if !["", "NoSchedule", "PreferNoSchedule", "NoExecute"].contains(&effect) {
-        let why = format!(
-            "the effect must be NoSchedule, PreferNoSchedule or NoExecute, but is {effect:?}"
-        );
+        let why = format!("the effect must be NoSchedule, PreferNoSchedule or NoExecute, but is {effect:?}");
         return Some(("effect", why));
     }
     if !toleration["tolerationSeconds"].is_null() && effect != "NoExecute" {

@@ -25,11 +25,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             let message = format!("{} has no kind {:?}", flavor.group(), manifest.kind);
             let finding = findings.report(manifest, &["kind"], message);
             if manifest.kind == flavor.other().kind() {
-                finding.fix(format!(
-                    "Write {}, or kind {}",
-                    flavor.other().api_version(),
-                    flavor.kind()
-                ));
+                finding.fix(format!("Write {}, or kind {}", flavor.other().api_version(), flavor.kind()));
             } else if let Some(kind) = near(&manifest.kind, kinds).first() {
                 finding.fix(format!("Did you mean {kind}?"));
             }
@@ -46,10 +42,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             kinds.contains(&manifest.kind.as_str()) && is_misspelled(&manifest.api_version, *flavor)
         });
         if let Some(flavor) = of_kind.next() {
-            let message = format!(
-                "{:?} is not the API of {}",
-                manifest.api_version, manifest.kind
-            );
+            let message = format!("{:?} is not the API of {}", manifest.api_version, manifest.kind);
             let finding = findings.report(manifest, &["apiVersion"], message);
             finding.fix(format!("Write {}", flavor.api_version()));
         }
@@ -60,10 +53,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
 /// may have kinds of the same name in groups of their own.
 fn is_misspelled(api_version: &str, flavor: ApiFlavor) -> bool {
     let (group, _) = api_version.rsplit_once('/').unwrap_or_default();
-    let domain = flavor
-        .group()
-        .split_once('.')
-        .map_or("", |(_, domain)| domain);
+    let domain = flavor.group().split_once('.').map_or("", |(_, domain)| domain);
     group.is_empty()
         || group.ends_with(domain)
         || near(api_version, [flavor.api_version().as_str()]).len() == 1

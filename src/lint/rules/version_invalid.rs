@@ -17,11 +17,7 @@ lint_rule! {
 fn check(input: &Input<'_>, findings: &mut LintFindings) {
     for (manifest, _, error) in spec_errors(input, SpecErrorKind::Version) {
         findings
-            .report(
-                manifest,
-                &error.path_with_key(),
-                "the version must be a semantic version such as 1.2.3",
-            )
+            .report(manifest, &error.path_with_key(), "the version must be a semantic version such as 1.2.3")
             .fix("Tag the image with a semantic version, and use it here");
     }
 }

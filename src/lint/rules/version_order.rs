@@ -51,9 +51,8 @@ fn misjudged(before: &str, after: &str) -> Option<String> {
     let patched = old.pre.is_empty() && !is_test_release(&new);
     let counted = !old.pre.is_empty() && natural(&old.pre, &new.pre).is_lt();
     let meant_higher = numbers(&old) == numbers(&new) && (patched || counted);
-    (new < old && meant_higher).then(|| {
-        format!("{after} is lower than {before} for the operator: the package is not upgraded")
-    })
+    (new < old && meant_higher)
+        .then(|| format!("{after} is lower than {before} for the operator: the package is not upgraded"))
 }
 
 /// The problem of a pre-release with a number of two digits behind letters.
@@ -66,15 +65,11 @@ fn glued(version: &str) -> Option<String> {
         let named = !letters.is_empty() && letters.bytes().all(|b| b.is_ascii_alphabetic());
         (named && digits.len() == 2 && !digits.starts_with('0')).then_some((letters, digits))
     })?;
-    Some(format!(
-        "{letters}{digits} compares as text, so it is lower than {letters}9"
-    ))
+    Some(format!("{letters}{digits} compares as text, so it is lower than {letters}9"))
 }
 
 fn is_test_release(version: &semver::Version) -> bool {
     let pre = version.pre.to_lowercase();
-    let words = [
-        "rc", "alpha", "beta", "pre", "dev", "snapshot", "test", "nightly",
-    ];
+    let words = ["rc", "alpha", "beta", "pre", "dev", "snapshot", "test", "nightly"];
     words.iter().any(|word| pre.starts_with(word))
 }

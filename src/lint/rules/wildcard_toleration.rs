@@ -18,9 +18,8 @@ lint_rule! {
 
 fn check(input: &Input<'_>, findings: &mut LintFindings) {
     for (manifest, skyhook) in input.skyhooks() {
-        let newer = input
-            .operator_at_least(0, 18)
-            .unwrap_or(manifest.flavor() == Some(ApiFlavor::NodeWright));
+        let newer =
+            input.operator_at_least(0, 18).unwrap_or(manifest.flavor() == Some(ApiFlavor::NodeWright));
         let interrupts = skyhook.packages().any(|(_, p)| p.interrupt.is_some());
         let mut all = skyhook.spec.additional_tolerations.iter();
         let wildcard = all.position(|t| t.key.is_empty() && t.operator == "Exists");
@@ -30,8 +29,6 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
         let path = ["spec", "additionalTolerations", &index.to_string()];
         let message = "a toleration without a key: if admission drops the others, as on AKS, drains evict the package's own \
                        pods (operators up to v0.17)";
-        findings
-            .report(manifest, &path, message)
-            .fix("Name the keys of the taints");
+        findings.report(manifest, &path, message).fix("Name the keys of the taints");
     }
 }

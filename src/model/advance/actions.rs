@@ -52,25 +52,13 @@ impl<'a> Advance<'a> {
             Step::Interrupt => {
                 let slot = profile.slots[package].as_ref();
                 let uninstalls = slot.is_some_and(|slot| slot.stage.is_uninstall());
-                let stage = if uninstalls {
-                    Stage::UninstallInterrupt
-                } else {
-                    Stage::Interrupt
-                };
+                let stage = if uninstalls { Stage::UninstallInterrupt } else { Stage::Interrupt };
                 self.start(number, at, package, &stage, 0.0);
             }
-            Step::Skip => self.change(
-                number,
-                at,
-                package,
-                Some(Slot::new(Stage::Interrupt, State::Skipped)),
-            ),
-            Step::Promote => self.change(
-                number,
-                at,
-                package,
-                Some(Slot::new(Stage::Interrupt, State::Complete)),
-            ),
+            Step::Skip => self.change(number, at, package, Some(Slot::new(Stage::Interrupt, State::Skipped))),
+            Step::Promote => {
+                self.change(number, at, package, Some(Slot::new(Stage::Interrupt, State::Complete)))
+            }
             Step::Wait => return false,
         }
         true
@@ -92,14 +80,7 @@ impl<'a> Advance<'a> {
     }
 
     /// Starts a stage, or takes over one that has run for some seconds.
-    pub(super) fn start(
-        &mut self,
-        number: usize,
-        at: u32,
-        package: usize,
-        stage: &Stage,
-        elapsed: f64,
-    ) {
+    pub(super) fn start(&mut self, number: usize, at: u32, package: usize, stage: &Stage, elapsed: f64) {
         let slot = Slot::new(stage.clone(), State::InProgress);
         self.change(number, at, package, Some(slot));
         let lasts = self.pace.of(number, package, stage);
@@ -123,11 +104,7 @@ impl<'a> Advance<'a> {
         let seconds = pause.unwrap_or_default() + (lasts - elapsed).max(0.0);
         let end = self.now + (seconds * 1000.0).round() as u64;
         let ends = self.ends.entry(end).or_default();
-        ends.push(End {
-            resource: number,
-            at,
-            package,
-        });
+        ends.push(End { resource: number, at, package });
     }
 
     pub(super) fn end(&mut self, end: End) {
@@ -143,9 +120,7 @@ impl<'a> Advance<'a> {
         }
         let resource = &self.model.resources[number];
         let profile = resource.profile(&resource.places[at as usize]);
-        let stage = profile.slots[package]
-            .as_ref()
-            .map(|slot| slot.stage.clone());
+        let stage = profile.slots[package].as_ref().map(|slot| slot.stage.clone());
         let slot = match stage {
             Some(Stage::Uninstall) if resource.packages[package].interrupts() => {
                 Some(Slot::new(Stage::UninstallInterrupt, State::InProgress))
@@ -203,12 +178,7 @@ impl<'a> Advance<'a> {
             self.completions.push((skyhook, seconds));
         }
         if let Some(moments) = &mut self.moments {
-            moments.push(Moment {
-                seconds,
-                skyhook,
-                node: resource.nodes[at as usize],
-                what,
-            });
+            moments.push(Moment { seconds, skyhook, node: resource.nodes[at as usize], what });
         }
     }
 }

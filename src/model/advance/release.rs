@@ -57,8 +57,7 @@ impl Advance<'_> {
         for (later, resource) in self.model.resources.iter_mut().enumerate() {
             if later > number {
                 resource.gate = gate;
-                self.due
-                    .extend((0..resource.nodes.len() as u32).map(|at| (later, at)));
+                self.due.extend((0..resource.nodes.len() as u32).map(|at| (later, at)));
             }
             if gate.is_none() && !resource.disabled && resource.skyhook.gates_everywhere() {
                 let open = resource.places.iter().position(|place| !place.complete);
@@ -113,12 +112,7 @@ impl Advance<'_> {
         for compartment in &resource.compartments {
             let place = |at: &u32| &resource.places[*at as usize];
             let at_work = |at: &&u32| place(at).chosen && place(at).at_work;
-            let batch: Vec<u32> = compartment
-                .members
-                .iter()
-                .filter(at_work)
-                .copied()
-                .collect();
+            let batch: Vec<u32> = compartment.members.iter().filter(at_work).copied().collect();
             for (number_in_batch, at) in batch.iter().enumerate() {
                 let slower_than = (number_in_batch as f64 + 0.5) / batch.len() as f64;
                 self.works[number][*at as usize].slower_than = slower_than as f32;

@@ -61,9 +61,7 @@ impl Effects<'_> {
         let estimate = self.remaining.map(|remaining| remaining.seconds);
         let document = |package: &PackageEffect<'_>| {
             let versions = package.versions;
-            let (from, to) = versions
-                .map(|(from, to)| (from.to_owned(), to.to_owned()))
-                .unzip();
+            let (from, to) = versions.map(|(from, to)| (from.to_owned(), to.to_owned())).unzip();
             PackageDocument {
                 skyhook: self.skyhook.to_owned(),
                 package: package.package.to_owned(),

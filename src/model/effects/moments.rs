@@ -64,24 +64,18 @@ impl<'a> Moments<'_, 'a> {
         let runs = |stage: Stage| stages.contains(&stage);
         let change = match is {
             None => PackageChange::LeftSpec,
-            Some(_) if !cancelled && stages.iter().any(Stage::is_uninstall) => {
-                PackageChange::Uninstall
-            }
+            Some(_) if !cancelled && stages.iter().any(Stage::is_uninstall) => PackageChange::Uninstall,
             Some(_) if stages.is_empty() && edited => PackageChange::WithoutEffect,
             Some(_) if stages.is_empty() => PackageChange::Unchanged,
             Some(_) if upgrades && versions.is_some() => PackageChange::Upgrade,
             Some(is)
                 if runs(Stage::Apply)
-                    && applied
-                        .iter()
-                        .all(|node| self.is_installed(self.live, name, is, node)) =>
+                    && applied.iter().all(|node| self.is_installed(self.live, name, is, node)) =>
             {
                 PackageChange::Reinstall
             }
             Some(_) if runs(Stage::Apply) || runs(Stage::Upgrade) => PackageChange::Install,
-            Some(is)
-                if runs(Stage::Config) && self.is_installed(self.edited, name, is, nodes[0]) =>
-            {
+            Some(is) if runs(Stage::Config) && self.is_installed(self.edited, name, is, nodes[0]) => {
                 PackageChange::Configure
             }
             // Its first stage runs already.
@@ -101,13 +95,7 @@ impl<'a> Moments<'_, 'a> {
     }
 
     /// Whether the version of the spec is past its first stage on this node.
-    fn is_installed(
-        &self,
-        cluster: &'a Cluster,
-        name: &str,
-        package: &Package,
-        node: &'a Node,
-    ) -> bool {
+    fn is_installed(&self, cluster: &'a Cluster, name: &str, package: &Package, node: &'a Node) -> bool {
         let mut recorded = self.recorded(cluster, name, std::slice::from_ref(&node));
         recorded.any(|entry| {
             let past_first = !matches!(entry.stage, Stage::Apply | Stage::Upgrade);
@@ -123,12 +111,9 @@ impl<'a> Moments<'_, 'a> {
         nodes: &[&'a Node],
     ) -> impl Iterator<Item = &'a Entry> {
         let skyhook = self.all.first().map(|moment| moment.skyhook);
-        let records = nodes
-            .iter()
-            .filter_map(move |node| cluster.on_node(cluster.node(&node.name)?, skyhook?));
-        records
-            .flat_map(|record| record.entries())
-            .filter(move |entry| entry.name == name)
+        let records =
+            nodes.iter().filter_map(move |node| cluster.on_node(cluster.node(&node.name)?, skyhook?));
+        records.flat_map(|record| record.entries()).filter(move |entry| entry.name == name)
     }
 
     /// The most of these nodes that are between their first action and their completion at the same time.
@@ -152,10 +137,7 @@ impl<'a> Moments<'_, 'a> {
     }
 
     pub fn cordoned(&self) -> Vec<&'a Node> {
-        let cordons = self
-            .all
-            .iter()
-            .filter(|m| matches!(m.what, Happening::Cordon { .. }));
+        let cordons = self.all.iter().filter(|m| matches!(m.what, Happening::Cordon { .. }));
         cordons.map(|moment| moment.node).collect()
     }
 

@@ -30,9 +30,7 @@ pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
         Selection::Current(batch) => batch.as_slice(),
         Selection::New { joining, .. } => joining,
     };
-    let node = batch
-        .first()
-        .map(|at_work| at.resource.nodes[*at_work as usize]);
+    let node = batch.first().map(|at_work| at.resource.nodes[*at_work as usize]);
     if at.place.picked
         && let Some(node) = node
     {
@@ -46,18 +44,11 @@ pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     });
     let queue = QueuePosition {
         compartment: compartment.name,
-        number: (at.resource.ordered && at.place.queued != NONE)
-            .then(|| at.place.queued as usize + 1),
+        number: (at.resource.ordered && at.place.queued != NONE).then(|| at.place.queued as usize + 1),
         waiting,
         batch: next,
         working: batch.len(),
     };
-    let reason = WaitReason::Batch {
-        compartment: compartment.name,
-        node,
-    };
-    Some(NodeProgress {
-        queue: Some(queue),
-        ..NodeProgress::held(ProgressState::Waiting, reason)
-    })
+    let reason = WaitReason::Batch { compartment: compartment.name, node };
+    Some(NodeProgress { queue: Some(queue), ..NodeProgress::held(ProgressState::Waiting, reason) })
 }

@@ -9,19 +9,15 @@ use crate::model::reason::WaitReason;
 pub fn check<'a>(at: &At<'_, 'a>) -> NodeProgress<'a> {
     let name = |index: usize| at.resource.packages[index].name;
     let reason = match at.profile.waits {
-        Some((package, dependency)) => WaitReason::Dependency {
-            package: name(package),
-            dependency: name(dependency),
-        },
+        Some((package, dependency)) => {
+            WaitReason::Dependency { package: name(package), dependency: name(dependency) }
+        }
         None => {
             let open = |index: &usize| {
-                !at.profile
-                    .package_complete(&at.model.operator, &at.resource.packages, *index)
+                !at.profile.package_complete(&at.model.operator, &at.resource.packages, *index)
             };
             let overlooked = (0..at.resource.packages.len()).find(open);
-            overlooked.map_or(WaitReason::Nothing, |index| {
-                WaitReason::NeverScheduled(name(index))
-            })
+            overlooked.map_or(WaitReason::Nothing, |index| WaitReason::NeverScheduled(name(index)))
         }
     };
     NodeProgress::held(ProgressState::Blocked, reason)

@@ -20,10 +20,7 @@ pub fn halt<'a>(model: &Model<'a>) -> Option<WaitReason<'a>> {
 pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     let malformed = at.profile.record.is_some_and(NodeRecord::is_malformed);
     malformed.then(|| {
-        let reason = WaitReason::MalformedState {
-            skyhook: at.resource.skyhook,
-            node: at.node,
-        };
+        let reason = WaitReason::MalformedState { skyhook: at.resource.skyhook, node: at.node };
         NodeProgress::held(ProgressState::Blocked, reason)
     })
 }

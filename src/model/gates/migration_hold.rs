@@ -7,11 +7,7 @@ use crate::model::reason::WaitReason;
 
 /// The first thing in each reconcile of v0.18 to v0.20.
 pub fn halt<'a>(model: &Model<'a>) -> Option<WaitReason<'a>> {
-    model
-        .cluster
-        .holding()
-        .next()
-        .map(WaitReason::MigrationHold)
+    model.cluster.holding().next().map(WaitReason::MigrationHold)
 }
 
 /// Conditions that halt the operator as a whole: a missing replica, the hold, a malformed state.

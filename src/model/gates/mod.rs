@@ -34,13 +34,7 @@ pub(super) struct At<'m, 'a> {
 impl<'m, 'a> At<'m, 'a> {
     pub fn new(model: &'m Model<'a>, resource: &'m Resource<'a>, index: usize) -> At<'m, 'a> {
         let place = &resource.places[index];
-        At {
-            model,
-            resource,
-            place,
-            profile: resource.profile(place),
-            node: resource.nodes[index],
-        }
+        At { model, resource, place, profile: resource.profile(place), node: resource.nodes[index] }
     }
 
     /// Jobs and Pods of the custom resource on the node.

@@ -14,12 +14,7 @@ pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     let held = NodeProgress::held(ProgressState::Suspended, WaitReason::Paused);
     let mut runs = at.runs().filter(|run| run.alive());
     let running = runs.find(|run| run.job.is_some_and(|job| !job.spec.suspend));
-    let suspend = running.map(|run| Action::Suspend {
-        package: run.package.clone(),
-        stage: run.stage.clone(),
-    });
-    Some(NodeProgress {
-        next_action: suspend.filter(|_| at.model.halt.is_none()),
-        ..held
-    })
+    let suspend =
+        running.map(|run| Action::Suspend { package: run.package.clone(), stage: run.stage.clone() });
+    Some(NodeProgress { next_action: suspend.filter(|_| at.model.halt.is_none()), ..held })
 }

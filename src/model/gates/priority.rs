@@ -7,17 +7,9 @@ use crate::model::reason::WaitReason;
 /// Operator `isBlockedByGlobalPredecessor` and `IsNodeReadyForSkyhook`.
 pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     let reason = match at.resource.gate {
-        Some((skyhook, node)) => WaitReason::Earlier {
-            skyhook,
-            node,
-            everywhere: true,
-        },
+        Some((skyhook, node)) => WaitReason::Earlier { skyhook, node, everywhere: true },
         None => WaitReason::Earlier {
-            skyhook: at
-                .model
-                .resources
-                .get(usize::from(at.place.earlier))?
-                .skyhook,
+            skyhook: at.model.resources.get(usize::from(at.place.earlier))?.skyhook,
             node: at.node,
             everywhere: false,
         },

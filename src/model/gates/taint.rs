@@ -14,10 +14,7 @@ pub fn check<'a>(at: &At<'_, 'a>) -> Option<NodeProgress<'a>> {
     if at.place.tolerated {
         return None;
     }
-    let taints = at
-        .model
-        .cluster
-        .untolerated_by(at.resource.skyhook, at.node);
+    let taints = at.model.cluster.untolerated_by(at.resource.skyhook, at.node);
     let lasting = taints.iter().find(|taint| !taint.of_lifecycle());
     // A taint that comes and goes with the node is expected to go.
     let state = match lasting {

@@ -29,31 +29,22 @@ pub fn warn_of(plan: &mut Plan, objects: &[(Target, Value)]) {
 
 fn warn_by(plan: &mut Plan, metadata: impl Fn(&Target) -> Option<Meta>) {
     let steps = plan.steps().filter(|step| step.target.kind.is_custom());
-    let warnings: Vec<String> = steps
-        .filter_map(|step| warning(plan, step, &metadata))
-        .collect();
+    let warnings: Vec<String> = steps.filter_map(|step| warning(plan, step, &metadata)).collect();
     for warning in warnings {
         plan.consequences.warn(warning);
     }
 }
 
-fn warning(
-    plan: &Plan,
-    step: &Step,
-    metadata: &impl Fn(&Target) -> Option<Meta>,
-) -> Option<String> {
+fn warning(plan: &Plan, step: &Step, metadata: &impl Fn(&Target) -> Option<Meta>) -> Option<String> {
     let made = |target: &Target| {
         let made = |step: &Step| matches!(step.change, Change::Create(_));
-        plan.steps()
-            .any(|step| made(step) && step.target.names_the_place_of(target))
+        plan.steps().any(|step| made(step) && step.target.names_the_place_of(target))
     };
     let meta = match &step.change {
         Change::Create(object) => serde_json::from_value(object["metadata"].clone()).ok()?,
         // The plan recreates the object.
         Change::Finalizer { .. } | Change::Delete { .. } if made(&step.target) => return None,
-        Change::Spec(_) | Change::Finalizer { .. } | Change::Delete { .. } => {
-            metadata(&step.target)?
-        }
+        Change::Spec(_) | Change::Finalizer { .. } | Change::Delete { .. } => metadata(&step.target)?,
         _ => return None,
     };
     let applier = Applier::of(&meta, step.target.kind.kind())?;
@@ -62,9 +53,5 @@ fn warning(
         Change::Create(_) => ("the object may be removed", applier.on_creation()),
         _ => ("the object may be recreated", applier.on_deletion()),
     };
-    Some(format!(
-        "{} is applied by {}, so {what}: {then}",
-        step.target,
-        applier.name()
-    ))
+    Some(format!("{} is applied by {}, so {what}: {then}", step.target, applier.name()))
 }

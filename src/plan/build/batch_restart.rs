@@ -41,11 +41,7 @@ pub fn add(
         }
         let change = node::status(cluster.flavor(), skyhook.name(), on, &Status::Waiting);
         let why = "otherwise the operator would immediately count the node as failed again";
-        steps.push(Step::new(
-            Target::of_node(one),
-            Change::Metadata(change),
-            why,
-        ));
+        steps.push(Step::new(Target::of_node(one), Change::Metadata(change), why));
     }
     let changed = steps.len();
     if changed > 0 {
@@ -73,18 +69,11 @@ pub fn add(
     changed
 }
 
-fn of_compartments(
-    skyhook: &Skyhook,
-    compartments: &BTreeSet<&str>,
-    nodes: &[&Node],
-) -> Option<Vec<Field>> {
+fn of_compartments(skyhook: &Skyhook, compartments: &BTreeSet<&str>, nodes: &[&Node]) -> Option<Vec<Field>> {
     let mut fields = Vec::new();
     for compartment in compartments {
         fields.extend(batches::reset_compartment(skyhook, compartment)?);
     }
-    fields.extend(batches::leave(
-        skyhook,
-        nodes.iter().map(|n| n.name.as_str()),
-    ));
+    fields.extend(batches::leave(skyhook, nodes.iter().map(|n| n.name.as_str())));
     Some(fields)
 }

@@ -20,12 +20,7 @@ pub fn reset(skyhook: &Skyhook) -> Option<Vec<Field>> {
     }
     let offset = Some(skyhook.status.node_order_offset).filter(|n| *n != 0);
     fields.push(
-        Field::new(
-            ["status", "nodeOrderOffset"],
-            offset.map(Value::from),
-            Some(json!(0)),
-        )
-        .whatever_it_is(),
+        Field::new(["status", "nodeOrderOffset"], offset.map(Value::from), Some(json!(0))).whatever_it_is(),
     );
     let priority = &skyhook.status.node_priority;
     if !priority.is_empty() {
@@ -62,9 +57,7 @@ pub fn keeps_place(cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> bool {
 
 /// The worst grade of the next batch, whose nodes are not known yet.
 pub fn grade_of_next(skyhook: &Skyhook) -> Grade {
-    let grades = skyhook
-        .packages()
-        .map(|(name, p)| Grade::of_rerun(skyhook.pending_interrupt(name, p)));
+    let grades = skyhook.packages().map(|(name, p)| Grade::of_rerun(skyhook.pending_interrupt(name, p)));
     grades.max().unwrap_or(Grade::B2)
 }
 
@@ -72,26 +65,18 @@ pub fn grade_of_next(skyhook: &Skyhook) -> Grade {
 pub fn reset_compartment(skyhook: &Skyhook, name: &str) -> Option<Vec<Field>> {
     skyhook.status.status.as_ref()?;
     let mut fields = Vec::new();
-    counters(
-        &mut fields,
-        name,
-        skyhook.status.compartment_statuses.get(name)?,
-    );
+    counters(&mut fields, name, skyhook.status.compartment_statuses.get(name)?);
     Some(fields)
 }
 
 /// The counters of one compartment.
 fn counters(fields: &mut Vec<Field>, name: &str, compartment: &CompartmentStatus) {
     let path = |field: &str| {
-        ["status", "compartmentStatuses", name, "batchState", field]
-            .map(str::to_owned)
-            .into_iter()
+        ["status", "compartmentStatuses", name, "batchState", field].map(str::to_owned).into_iter()
     };
     let Some(batch) = &compartment.batch_state else {
-        let fresh: serde_json::Map<String, Value> = FRESH
-            .iter()
-            .map(|(field, value)| ((*field).to_owned(), value()))
-            .collect();
+        let fresh: serde_json::Map<String, Value> =
+            FRESH.iter().map(|(field, value)| ((*field).to_owned(), value())).collect();
         let path = path("").take(4);
         fields.push(Field::new(path, None, Some(fresh.into())).whatever_it_is());
         return;
@@ -119,30 +104,17 @@ pub fn begun(skyhook: &Skyhook) -> bool {
         b.current_batch > 1
             || b.should_stop
             || b.last_batch_failed
-            || [
-                b.consecutive_failures,
-                b.completed_nodes,
-                b.failed_nodes,
-                b.last_batch_size,
-            ]
-            .iter()
-            .any(|n| *n != 0)
+            || [b.consecutive_failures, b.completed_nodes, b.failed_nodes, b.last_batch_size]
+                .iter()
+                .any(|n| *n != 0)
     };
-    let mut batches = status
-        .compartment_statuses
-        .values()
-        .filter_map(|c| c.batch_state.as_ref());
+    let mut batches = status.compartment_statuses.values().filter_map(|c| c.batch_state.as_ref());
     !status.node_priority.is_empty() || status.node_order_offset != 0 || batches.any(moved)
 }
 
 /// Warns that the counters still include nodes whose packages will run again. An operator that does not correct them
 /// takes fewer nodes into a batch, and evaluates none, until the counters are no higher than the number of nodes.
-pub fn warn_of_counters(
-    cluster: &Cluster,
-    skyhook: &Skyhook,
-    nodes: &[&Node],
-    effects: &mut Consequences,
-) {
+pub fn warn_of_counters(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node], effects: &mut Consequences) {
     if !cluster.operator_before(0, 20) {
         return;
     }

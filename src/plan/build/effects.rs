@@ -16,10 +16,7 @@ pub struct Reruns<'a> {
 
 impl<'a> Reruns<'a> {
     pub fn add(&mut self, node: &'a Node, package: &'a str) {
-        let (_, packages) = self
-            .by_node
-            .entry(&node.name)
-            .or_insert_with(|| (node, BTreeSet::new()));
+        let (_, packages) = self.by_node.entry(&node.name).or_insert_with(|| (node, BTreeSet::new()));
         packages.insert(package);
     }
 
@@ -88,11 +85,7 @@ pub(super) fn ignored_nodes(ignored: &[&str], effects: &mut Consequences) {
         return;
     };
     let set = NodeSet::of(ignored.iter().copied()).limited(6);
-    let carry = if ignored.len() == 1 {
-        "carries"
-    } else {
-        "carry"
-    };
+    let carry = if ignored.len() == 1 { "carries" } else { "carry" };
     effects.warn(format!(
         "{set} {carry} the ignore label: nothing runs there until you run `kubectl skyhook node unignore {first}`{}",
         repeated(ignored)
@@ -101,11 +94,7 @@ pub(super) fn ignored_nodes(ignored: &[&str], effects: &mut Consequences) {
 
 /// Notes that nothing runs for a paused or disabled custom resource.
 pub(super) fn stands_still(skyhook: &Skyhook, effects: &mut Consequences) {
-    let (what, command) = if skyhook.paused() {
-        ("paused", "resume")
-    } else {
-        ("disabled", "enable")
-    };
+    let (what, command) = if skyhook.paused() { ("paused", "resume") } else { ("disabled", "enable") };
     effects.warn(format!(
         "{} is {what}: nothing runs until you run `kubectl skyhook {command} {}`",
         skyhook.reference(),
@@ -114,12 +103,7 @@ pub(super) fn stands_still(skyhook: &Skyhook, effects: &mut Consequences) {
 }
 
 /// Notes that nothing starts in a stopped rollout, for the nodes whose packages should run again.
-pub fn stopped_rollout(
-    cluster: &Cluster,
-    skyhook: &Skyhook,
-    nodes: &[&Node],
-    effects: &mut Consequences,
-) {
+pub fn stopped_rollout(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node], effects: &mut Consequences) {
     let stopped = |n: &&&Node| cluster.compartment_stopped(skyhook, n);
     let set = NodeSet::of(nodes.iter().filter(stopped).map(|n| n.name.as_str()));
     if !set.is_empty() {
@@ -144,10 +128,7 @@ pub fn uninstalled_dependencies(
         return;
     };
     for dependency in package.depends_on.keys() {
-        if !skyhook
-            .package(dependency)
-            .is_some_and(|on| on.uninstall().apply)
-        {
+        if !skyhook.package(dependency).is_some_and(|on| on.uninstall().apply) {
             continue;
         }
         let lacks = |node: &&&Node| {
@@ -185,18 +166,9 @@ enum Begins {
 }
 
 impl Begins {
-    fn of(
-        skyhook: &Skyhook,
-        package: &Package,
-        phase: Phase,
-        entry: Option<&Entry>,
-    ) -> Option<Begins> {
+    fn of(skyhook: &Skyhook, package: &Package, phase: Phase, entry: Option<&Entry>) -> Option<Begins> {
         let leaves = skyhook.uninstalls(package);
-        let over = if leaves {
-            phase.is_absent()
-        } else {
-            phase == Phase::Complete
-        };
+        let over = if leaves { phase.is_absent() } else { phase == Phase::Complete };
         if over || (skyhook.deleting() && !leaves) {
             return None;
         }
@@ -232,10 +204,8 @@ pub fn dependants_stay(
     let mut dependants = skyhook.dependants(package);
     dependants.retain(begun);
     if !dependants.is_empty() {
-        effects.warn(format!(
-            "packages that depend on {package} do not run again: {}",
-            dependants.join(", ")
-        ));
+        effects
+            .warn(format!("packages that depend on {package} do not run again: {}", dependants.join(", ")));
     }
 }
 
@@ -257,8 +227,7 @@ pub fn begins<'a>(
         let on = cluster.on_node(node, skyhook.name());
         let failed = on.filter(|on| on.entries().iter().any(|e| e.state == State::Erroring));
         let given_up = failed.map_or_else(Vec::new, |_| {
-            let package_runs =
-                package_runs.get_or_init(|| cluster.package_runs_for(skyhook.name()));
+            let package_runs = package_runs.get_or_init(|| cluster.package_runs_for(skyhook.name()));
             cluster.parked(package_runs, skyhook, node)
         });
         for (name, package) in skyhook.packages() {
@@ -327,11 +296,7 @@ pub fn begins_from(skyhook: &Skyhook, node: &Node, state: &NodeState, effects: &
 }
 
 /// Warns where a missing entry means "uninstalled" although no uninstall has run; returns whether there is such one.
-pub fn bypassed_uninstalls(
-    skyhook: &Skyhook,
-    packages: &BTreeSet<&str>,
-    effects: &mut Consequences,
-) -> bool {
+pub fn bypassed_uninstalls(skyhook: &Skyhook, packages: &BTreeSet<&str>, effects: &mut Consequences) -> bool {
     let gated: Vec<&str> = packages
         .iter()
         .copied()
@@ -345,9 +310,7 @@ pub fn bypassed_uninstalls(
         1 => ("counts", "it", "has", "its"),
         _ => ("count", "they", "have", "their"),
     };
-    let asked_for = gated
-        .iter()
-        .all(|name| skyhook.package(name).is_some_and(|p| skyhook.uninstalls(p)));
+    let asked_for = gated.iter().all(|name| skyhook.package(name).is_some_and(|p| skyhook.uninstalls(p)));
     effects.warn(if skyhook.deleting() {
         format!(
             "{} is being deleted: {names} {count} as uninstalled once removed from the node state, so the deletion \

@@ -15,9 +15,7 @@ use crate::plan::{Consequences, Plan, PlanStage, Step};
 pub fn merged(cluster: &Cluster, title: String, subject: &str, plans: Vec<Plan>) -> Plan {
     let mut plan = Plan {
         title,
-        subject: common(&plans, |plan| Some(plan.subject.as_str()))
-            .unwrap_or(subject)
-            .to_owned(),
+        subject: common(&plans, |plan| Some(plan.subject.as_str())).unwrap_or(subject).to_owned(),
         erroring: common(&plans, |plan| plan.erroring.as_deref()).map(str::to_owned),
         consequences: consequences(cluster, &plans),
         stages: Vec::new(),
@@ -41,19 +39,13 @@ pub fn merged(cluster: &Cluster, title: String, subject: &str, plans: Vec<Plan>)
                 continue;
             };
             worked.stages.push(plan.stages.len());
-            plan.stages.push(PlanStage {
-                requires: requires.clone(),
-                ..stage
-            });
+            plan.stages.push(PlanStage { requires: requires.clone(), ..stage });
         }
         earlier.push(worked);
     }
-    let ends: Vec<[PlanStage; 2]> = held
-        .values()
-        .filter_map(|skyhook| pause_guard::ends(cluster, skyhook, &plan.title))
-        .collect();
-    let (first, last): (Vec<PlanStage>, Vec<PlanStage>) =
-        ends.into_iter().map(|[a, b]| (a, b)).unzip();
+    let ends: Vec<[PlanStage; 2]> =
+        held.values().filter_map(|skyhook| pause_guard::ends(cluster, skyhook, &plan.title)).collect();
+    let (first, last): (Vec<PlanStage>, Vec<PlanStage>) = ends.into_iter().map(|[a, b]| (a, b)).unzip();
     let moved = first.len();
     for required in plan.stages.iter_mut().flat_map(|stage| &mut stage.requires) {
         *required += moved;

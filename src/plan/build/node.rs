@@ -15,10 +15,7 @@ use crate::plan::{At, Change, Edit, Metadata, Move, OnConflict};
 /// deleted, the node is uncordoned, unless another owner holds it too. Keys of the older API are removed as well, or
 /// the operator would adopt them again.
 pub fn clear_state(cluster: &Cluster, node: &Node, name: &str) -> Metadata {
-    let taken = Removal {
-        cordon: releases_cordon(cluster, node, name),
-        records: true,
-    };
+    let taken = Removal { cordon: releases_cordon(cluster, node, name), records: true };
     take_off(cluster, node, &owned(cluster, name), taken)
 }
 
@@ -28,10 +25,7 @@ pub fn clear_state(cluster: &Cluster, node: &Node, name: &str) -> Metadata {
 /// packages stays, together with its version: it records that files may still be on the host. `purge` removes it as
 /// well.
 pub fn clean(cluster: &Cluster, node: &Node, owners: &[Owner<'_>], purge: bool) -> Metadata {
-    let taken = Removal {
-        cordon: true,
-        records: purge,
-    };
+    let taken = Removal { cordon: true, records: purge };
     take_off(cluster, node, owners, taken)
 }
 
@@ -83,9 +77,8 @@ fn records(on: &NodeRecord) -> BTreeSet<&str> {
         return BTreeSet::new();
     };
     let entries = state.entries().iter();
-    let mut keys: BTreeSet<&str> = entries
-        .filter_map(|entry| Some(state.annotation_of(&entry.key)?.0))
-        .collect();
+    let mut keys: BTreeSet<&str> =
+        entries.filter_map(|entry| Some(state.annotation_of(&entry.key)?.0)).collect();
     for malformed in state.malformed() {
         keys.remove(malformed.annotation.as_str());
     }
@@ -101,14 +94,9 @@ pub fn is_recorded(on: &NodeRecord) -> bool {
 ///
 /// Conditions are part of the status, and need a request of their own.
 pub fn without_conditions(node: &Node, owners: &[Owner<'_>]) -> Option<Change> {
-    let prefixes: Vec<String> = owners
-        .iter()
-        .map(|(flavor, name)| format!("{}/", flavor.key(name)))
-        .collect();
-    let ours = node
-        .conditions()
-        .iter()
-        .filter(|c| prefixes.iter().any(|prefix| c.kind.starts_with(prefix)));
+    let prefixes: Vec<String> =
+        owners.iter().map(|(flavor, name)| format!("{}/", flavor.key(name))).collect();
+    let ours = node.conditions().iter().filter(|c| prefixes.iter().any(|prefix| c.kind.starts_with(prefix)));
     let remove: Vec<serde_json::Value> = ours
         .map(|c| {
             json!({
@@ -131,19 +119,11 @@ fn take_keys(
     on: &NodeRecord,
     taken: Removal,
 ) -> Metadata {
-    let kept = if taken.records {
-        BTreeSet::new()
-    } else {
-        records(on)
-    };
+    let kept = if taken.records { BTreeSet::new() } else { records(on) };
     if let Some(state) = &on.state {
         for (key, text) in state.annotations().filter(|(key, _)| !kept.contains(key)) {
             let unreadable = state.malformed().iter().any(|m| m.annotation == key);
-            let on_conflict = if unreadable {
-                OnConflict::Fail
-            } else {
-                OnConflict::IfStillFailing
-            };
+            let on_conflict = if unreadable { OnConflict::Fail } else { OnConflict::IfStillFailing };
             change = change.annotation(key, Edit::new(Some(text), None).on_conflict(on_conflict));
         }
     }
@@ -221,12 +201,7 @@ pub fn without(state: &NodeState, entries: &[String]) -> Metadata {
 
 /// Moves entries of a node state to a stage and state.
 pub fn moved(state: &NodeState, entries: &[String], stage: &Stage, to: &State) -> Metadata {
-    edit(
-        state,
-        entries
-            .iter()
-            .map(|entry| (entry.as_str(), Some((stage, to)))),
-    )
+    edit(state, entries.iter().map(|entry| (entry.as_str(), Some((stage, to)))))
 }
 
 /// Adds an entry to a node state, which may not be there at all; `text` is its JSON.
@@ -243,11 +218,7 @@ pub fn added(
     let one = Move {
         entry: entry.to_owned(),
         from: None,
-        to: Some(At {
-            stage: stage.clone(),
-            state: to.clone(),
-            text: text.to_owned(),
-        }),
+        to: Some(At { stage: stage.clone(), state: to.clone(), text: text.to_owned() }),
         onward: false,
         retried: false,
     };
@@ -266,21 +237,11 @@ fn edit<'a>(
             continue;
         };
         let from = At::of(state, entry);
-        let to = to.map(|(stage, to)| At {
-            stage: stage.clone(),
-            state: to.clone(),
-            ..from.clone()
-        });
+        let to = to.map(|(stage, to)| At { stage: stage.clone(), state: to.clone(), ..from.clone() });
         let (annotation, text) = state.annotation_of(key).expect("the entry is there");
         // Both entries may be in one annotation: apply the second edit to the result of the first.
         let so_far = change.annotations.remove(annotation);
-        let one = Move {
-            entry: key.to_owned(),
-            from: Some(from),
-            onward: to.is_none(),
-            retried: false,
-            to,
-        };
+        let one = Move { entry: key.to_owned(), from: Some(from), onward: to.is_none(), retried: false, to };
         let (to, mut moves) = match so_far {
             None => (one.on_state(annotation, state), Vec::new()),
             Some(edit) => {

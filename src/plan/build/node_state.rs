@@ -47,11 +47,7 @@ pub fn repaired(skyhook: &Skyhook, node: &Node, on: &NodeRecord) -> Result<Repai
     if state.malformed().is_empty() {
         return Err(CannotRepair::NothingMalformed);
     }
-    let copy = skyhook
-        .status
-        .node_state
-        .of(&node.name)
-        .ok_or(CannotRepair::NoCopy)?;
+    let copy = skyhook.status.node_state.of(&node.name).ok_or(CannotRepair::NoCopy)?;
     let mut change = Metadata::default();
     let mut after = NodeState::default();
     for (key, text) in state.annotations() {
@@ -68,20 +64,14 @@ pub fn repaired(skyhook: &Skyhook, node: &Node, on: &NodeRecord) -> Result<Repai
         after.add(key, package, &text);
     }
     if after.malformed().is_empty() {
-        Ok(Repaired {
-            change,
-            state: after,
-        })
+        Ok(Repaired { change, state: after })
     } else {
         Err(CannotRepair::NoCopy)
     }
 }
 
 /// The text of an annotation from the copy: of all packages, or of the one that the annotation is for.
-fn restored(
-    copy: &std::collections::BTreeMap<String, Value>,
-    package: Option<&str>,
-) -> Option<String> {
+fn restored(copy: &std::collections::BTreeMap<String, Value>, package: Option<&str>) -> Option<String> {
     match package {
         None if copy.is_empty() => None,
         None => {

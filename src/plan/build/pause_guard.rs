@@ -24,9 +24,7 @@ pub fn is_needed(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node]) -> bool 
         let moving = |e: &crate::api::Entry| matches!(e.state, State::InProgress | State::Erroring);
         let on = cluster.on_node(node, skyhook.name());
         on.is_some_and(|on| on.entries().iter().any(moving))
-            || package_runs
-                .on(skyhook.name(), &node.name)
-                .any(|e| e.alive())
+            || package_runs.on(skyhook.name(), &node.name).any(|e| e.alive())
     };
     let unseen = |source| cluster.source(source).unread().is_some();
     skyhook.hold().is_some()
@@ -68,12 +66,7 @@ pub fn end_failing(
         for package_run in bare {
             let ours = package_run.unproven(cluster).is_none();
             if ours && fails(node, package_run) {
-                failing.extend(
-                    package_run
-                        .pods
-                        .iter()
-                        .map(|pod| Target::of(Kind::Pod, &pod.metadata)),
-                )
+                failing.extend(package_run.pods.iter().map(|pod| Target::of(Kind::Pod, &pod.metadata)))
             } else {
                 at_work.push(package_run.reference())
             }
@@ -95,11 +88,7 @@ pub fn end_failing(
     let step = |pod: &Target| Step::new(pod.clone(), Change::Delete { was: None }, why);
     let mut stages = vec![PlanStage::of(failing.iter().map(step).collect())];
     stages.extend(failing.into_iter().map(|target| PlanStage {
-        until: Some(WaitFor {
-            target,
-            condition: WaitCondition::Gone,
-            at_most: POD_AT_MOST,
-        }),
+        until: Some(WaitFor { target, condition: WaitCondition::Gone, at_most: POD_AT_MOST }),
         ..PlanStage::default()
     }));
     plan.stages.splice(0..0, stages);
@@ -115,17 +104,11 @@ pub fn warn_of_halt(
     plan: &mut Plan,
 ) {
     let package_runs = cluster.package_runs_for(skyhook.name());
-    let at_work = nodes
-        .iter()
-        .flat_map(|n| package_runs.on(skyhook.name(), &n.name));
+    let at_work = nodes.iter().flat_map(|n| package_runs.on(skyhook.name(), &n.name));
     let at_work = at_work.filter(|e| !e.bare() && e.alive());
     let at_work = at_work.filter(|e| package.is_none_or(|p| e.package == p));
     let pods = at_work.flat_map(|e| e.pods.iter().filter(|p| !p.ended()));
-    let graces = pods.map(|p| {
-        p.spec
-            .termination_grace_period_seconds
-            .unwrap_or(DEFAULT_GRACE)
-    });
+    let graces = pods.map(|p| p.spec.termination_grace_period_seconds.unwrap_or(DEFAULT_GRACE));
     let Some(longest) = graces.max().filter(|_| acts(cluster, skyhook)) else {
         return;
     };
@@ -143,17 +126,15 @@ pub fn warn_of_halt(
 pub fn acts(cluster: &Cluster, skyhook: &Skyhook) -> bool {
     // Nor does it while a migration holds it.
     let held = cluster.holding().next().is_some();
-    !away(cluster)
-        && !held
-        && !skyhook.disabled()
-        && (!skyhook.paused() || skyhook.hold().is_some())
+    !away(cluster) && !held && !skyhook.disabled() && (!skyhook.paused() || skyhook.hold().is_some())
 }
 
 /// Whether the operator is known to be scaled to zero.
 pub fn away(cluster: &Cluster) -> bool {
-    cluster.operators.ok().is_some_and(|deployments| {
-        !deployments.is_empty() && deployments.iter().all(|d| d.replicas() == 0)
-    })
+    cluster
+        .operators
+        .ok()
+        .is_some_and(|deployments| !deployments.is_empty() && deployments.iter().all(|d| d.replicas() == 0))
 }
 
 /// Wraps the stages of a plan between a confirmed pause and its end, with a warning.
@@ -172,11 +153,7 @@ pub fn around(cluster: &Cluster, plan: Plan, skyhook: &Skyhook) -> Plan {
         ),
         _ => format!("{reference} is paused while changes are applied, and a pause set with kubectl annotate in the meantime ends with it; --no-pause skips this"),
     });
-    Plan {
-        stages,
-        consequences,
-        ..plan
-    }
+    Plan { stages, consequences, ..plan }
 }
 
 /// Nodes outside the plan with a permanently failed Job: a pause makes the operator forget the failure and leave the
@@ -193,8 +170,7 @@ pub fn failed_elsewhere<'a>(
     let package_runs = cluster.package_runs_for(skyhook.name());
     let steps = || stages.iter().flat_map(|s| &s.steps);
     let nodes = cluster.selected(skyhook);
-    let others =
-        nodes.filter(|n| steps().all(|s| s.target.kind != Kind::Node || s.target.name != n.name));
+    let others = nodes.filter(|n| steps().all(|s| s.target.kind != Kind::Node || s.target.name != n.name));
     others
         .filter(|n| {
             let on = cluster.on_node(n, skyhook.name());
@@ -211,9 +187,7 @@ pub fn at_work(cluster: &Cluster, skyhook: &Skyhook, stages: &[PlanStage]) -> bo
     let mut nodes = stages.iter().flat_map(|s| &s.steps);
     nodes.any(|step| {
         step.target.kind == Kind::Node
-            && package_runs
-                .on(skyhook.name(), &step.target.name)
-                .any(|e| e.alive())
+            && package_runs.on(skyhook.name(), &step.target.name).any(|e| e.alive())
     })
 }
 
@@ -222,16 +196,8 @@ pub fn ends(cluster: &Cluster, skyhook: &Skyhook, title: &str) -> Option<[PlanSt
     let target = target(skyhook)?;
     let [hold, release] = pair(cluster, skyhook, title)?;
     let first = PlanStage {
-        steps: vec![Step::new(
-            target.clone(),
-            Change::Hold(hold),
-            "hold the operator",
-        )],
-        until: Some(WaitFor {
-            target: target.clone(),
-            condition: WaitCondition::Paused,
-            at_most: AT_MOST,
-        }),
+        steps: vec![Step::new(target.clone(), Change::Hold(hold), "hold the operator")],
+        until: Some(WaitFor { target: target.clone(), condition: WaitCondition::Paused, at_most: AT_MOST }),
         ..PlanStage::default()
     };
     Some([first, end(target, release)])
@@ -255,11 +221,7 @@ pub fn left_behind(cluster: &Cluster, skyhook: &Skyhook) -> Option<PlanStage> {
 /// The end of a pause, regardless of the results before.
 pub fn end(target: Target, release: Hold) -> PlanStage {
     let step = Step::new(target, Change::Release(release), "resume the operator");
-    PlanStage {
-        steps: vec![step.may_be_gone()],
-        always: true,
-        ..PlanStage::default()
-    }
+    PlanStage { steps: vec![step.may_be_gone()], always: true, ..PlanStage::default() }
 }
 
 fn target(skyhook: &Skyhook) -> Option<Target> {

@@ -10,14 +10,8 @@ use crate::cluster::{Cluster, Node, Source};
 use crate::plan::{Change, Edit, Grade, Metadata, Plan, Step};
 
 /// The required sources. Permanently failed packages do not start.
-pub const NEEDS: [Source; 6] = [
-    Source::Nodes,
-    Source::Policies,
-    Source::Skyhooks,
-    Source::Operator,
-    Source::Pods,
-    Source::Jobs,
-];
+pub const NEEDS: [Source; 6] =
+    [Source::Nodes, Source::Policies, Source::Skyhooks, Source::Operator, Source::Pods, Source::Jobs];
 /// Resources that are also listed if nodes are drained: their evictions may be refused.
 pub const LISTS: &[(&str, &str)] = &[("policy", "poddisruptionbudgets")];
 /// Annotations of custom resources that stop all work on them.

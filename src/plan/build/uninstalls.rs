@@ -48,9 +48,9 @@ pub fn uninstalls(
         let on = plural(nodes.len(), "node");
         effects.notes.push(match when {
             Uninstalls::Now => format!("the uninstall of {package} runs on {on}"),
-            Uninstalls::OnceInstalled => format!(
-                "the uninstall of {package} starts on {on} once its installation there is complete"
-            ),
+            Uninstalls::OnceInstalled => {
+                format!("the uninstall of {package} starts on {on} once its installation there is complete")
+            }
         });
         if !skyhook.runs() {
             stands_still(skyhook, effects);

@@ -32,10 +32,7 @@ fn removal() -> Edit {
 fn an_entry_under_way_is_removed_from_where_it_is() {
     let (running, further) = (
         STATE.replace("erroring", "in_progress"),
-        STATE.replace(
-            r#""apply","state":"erroring""#,
-            r#""config","state":"complete""#,
-        ),
+        STATE.replace(r#""apply","state":"erroring""#, r#""config","state":"complete""#),
     );
     let mut edit = removal();
     edit.from = Some(running);
@@ -52,15 +49,9 @@ fn an_entry_under_way_is_removed_from_where_it_is() {
         matches!(back, Rebased::Same(e) if state_of(&key(), e.to.as_deref()).entry("a|1").is_some_and(|e| e.stage == Stage::Config))
     );
     let uninstalling = further.replacen("config", "uninstall", 1);
-    assert!(matches!(
-        edit.rebase(&key(), Some(&uninstalling)),
-        Rebased::Moved(_)
-    ));
+    assert!(matches!(edit.rebase(&key(), Some(&uninstalling)), Rebased::Moved(_)));
     moves_on(&mut edit, false);
-    assert!(matches!(
-        edit.rebase(&key(), Some(&further)),
-        Rebased::Moved(_)
-    ));
+    assert!(matches!(edit.rebase(&key(), Some(&further)), Rebased::Moved(_)));
 }
 
 fn moves_on(edit: &mut Edit, onward: bool) {
@@ -111,10 +102,7 @@ fn an_entry_is_put_back_beside_what_came_since() {
 fn a_whole_state_may_only_change_where_it_does_not_matter() {
     let edit = Edit::new(Some(STATE), None).on_conflict(OnConflict::IfStillFailing);
     let restarted = STATE.replace(r#""restarts":3"#, r#""restarts":4"#);
-    assert!(matches!(
-        edit.rebase(&key(), Some(&restarted)),
-        Rebased::Same(_)
-    ));
+    assert!(matches!(edit.rebase(&key(), Some(&restarted)), Rebased::Same(_)));
     let moved = STATE.replace("erroring", "complete");
     assert_eq!(
         edit.rebase(&key(), Some(&moved)),
@@ -137,10 +125,7 @@ fn a_whole_state_may_go_on_and_no_more() {
         (running.as_str(), true),
         (&running.replace("config", "interrupt"), true),
         (&one_more, true),
-        (
-            &one_more.replace(r#""apply","state":"in"#, r#""uninstall","state":"in"#),
-            false,
-        ),
+        (&one_more.replace(r#""apply","state":"in"#, r#""uninstall","state":"in"#), false),
         (&running.replace("config", "uninstall"), false),
         ("{}", false),
     ] {
@@ -151,19 +136,10 @@ fn a_whole_state_may_go_on_and_no_more() {
 #[test]
 fn a_value_is_a_value() {
     let edit = Edit::new(Some("true"), None);
-    assert_eq!(
-        edit.rebase("k", Some("no")),
-        Rebased::Moved("k has changed".into())
-    );
+    assert_eq!(edit.rebase("k", Some("no")), Rebased::Moved("k has changed".into()));
     assert_eq!(edit.rebase("k", None), Rebased::Done);
-    let loose = edit
-        .clone()
-        .on_conflict(OnConflict::Overwrite)
-        .rebase("k", Some("no"));
-    assert_eq!(
-        loose,
-        Rebased::Same(Edit::new(Some("no"), None).on_conflict(OnConflict::Overwrite))
-    );
+    let loose = edit.clone().on_conflict(OnConflict::Overwrite).rebase("k", Some("no"));
+    assert_eq!(loose, Rebased::Same(Edit::new(Some("no"), None).on_conflict(OnConflict::Overwrite)));
     assert_eq!(edit.inverse().inverse(), edit);
     let back = edit.on_conflict(OnConflict::Overwrite).inverse();
     assert_eq!(back.rebase("k", Some("newer")), Rebased::Done);

@@ -62,11 +62,7 @@ proptest! {
 #[test]
 fn an_object_that_is_not_gone_yet_is_not_made_again() {
     let target = Target::skyhook(crate::api::ApiFlavor::NodeWright, "gpu", None);
-    let create = Step::new(
-        target,
-        Change::Create(Box::new(json!({"spec": {}}))),
-        "a test",
-    );
+    let create = Step::new(target, Change::Create(Box::new(json!({"spec": {}}))), "a test");
     let going = json!({"metadata": {"deletionTimestamp": "t"}, "spec": {}});
     let why = "it still exists, and is being deleted".to_owned();
     assert_eq!(create.rebase(&going), Rebased::Moved(why));
@@ -74,11 +70,7 @@ fn an_object_that_is_not_gone_yet_is_not_made_again() {
 
 #[test]
 fn what_its_owner_makes_anew_is_not_made_again() {
-    let pod = Target {
-        kind: Kind::Pod,
-        namespace: Some("skyhook".into()),
-        ..Target::node("p", Some("u-1"))
-    };
+    let pod = Target { kind: Kind::Pod, namespace: Some("skyhook".into()), ..Target::node("p", Some("u-1")) };
     let step = Step::new(pod, Change::Delete { was: None }, "a test");
     let object = json!({"metadata": {"name": "p", "uid": "u-1"}});
     assert_eq!(step.rebase(&object), Rebased::Same(step.clone()));
@@ -88,18 +80,13 @@ fn what_its_owner_makes_anew_is_not_made_again() {
 #[test]
 fn what_is_deleted_can_be_made_again_where_that_makes_sense() {
     let object = json!({"metadata": {"name": "n", "uid": "u-1"}});
-    let delete = step(Change::Delete {
-        was: Some(Box::new(json!({"metadata": {"name": "n"}}))),
-    });
+    let delete = step(Change::Delete { was: Some(Box::new(json!({"metadata": {"name": "n"}}))) });
     let mut after = object.clone();
     delete.apply_to(&mut after).expect("it fits");
     assert_eq!(after, Value::Null);
     assert_eq!(delete.rebase(&after), Rebased::Done);
     let back = delete.inverse().expect("an inverse");
-    assert_eq!(
-        (back.path().as_str(), &back.target.uid),
-        ("/api/v1/nodes", &None)
-    );
+    assert_eq!((back.path().as_str(), &back.target.uid), ("/api/v1/nodes", &None));
     back.apply_to(&mut after).expect("it fits");
     assert_eq!(after, json!({"metadata": {"name": "n"}}));
     assert_eq!(step(Change::Delete { was: None }).inverse(), None);

@@ -38,11 +38,7 @@ fn tainted(taints: &[Value]) -> Value {
 
 fn spelled(node: &Value) -> Vec<String> {
     let all = node["spec"]["taints"].as_array().cloned();
-    let mut all: Vec<String> = all
-        .unwrap_or_default()
-        .iter()
-        .map(ToString::to_string)
-        .collect();
+    let mut all: Vec<String> = all.unwrap_or_default().iter().map(ToString::to_string).collect();
     all.sort();
     all
 }
@@ -93,11 +89,7 @@ fn a_custom_resource_that_goes_with_its_last_finalizer_is_made_again() {
     let target = Target::skyhook(crate::api::ApiFlavor::Skyhook, "gpu", Some("u-1"));
     let strip = |entry: &str| {
         let (entry, was) = (entry.to_owned(), None);
-        let change = Change::Finalizer {
-            entry,
-            index: 0,
-            was,
-        };
+        let change = Change::Finalizer { entry, index: 0, was };
         Step::new(target.clone(), change, "a test")
     };
     // The object is unknown before it is read.

@@ -23,31 +23,18 @@ pub(super) fn describe(
     let sentence = |cause: &str| {
         let sentence = with_consequence(cause, drain, obstacles, state);
         if ends_reconciles {
-            format!(
-                "{sentence}; until it can be drained, every reconcile by the operator ends there"
-            )
+            format!("{sentence}; until it can be drained, every reconcile by the operator ends there")
         } else {
             sentence
         }
     };
     let (cause, on_any_node) = cause(obstacles);
-    Description {
-        message: sentence(&cause),
-        on_any_node: on_any_node.map(|cause| sentence(&cause)),
-    }
+    Description { message: sentence(&cause), on_any_node: on_any_node.map(|cause| sentence(&cause)) }
 }
 
 /// What blocks the drain; and the same without the names of pods, which are on one node alone.
 fn cause(obstacles: &Obstacles<'_>) -> (String, Option<String>) {
-    let Obstacles {
-        noted,
-        budgets,
-        overlaps,
-        overdue,
-        unexplained,
-        webhooks,
-        quoted,
-    } = obstacles;
+    let Obstacles { noted, budgets, overlaps, overdue, unexplained, webhooks, quoted } = obstacles;
     if let Some((pod, selecting)) = overlaps.first() {
         let paths: Vec<String> = selecting.iter().map(|budget| budget.path()).collect();
         let paths = list(&paths);
@@ -69,10 +56,7 @@ fn cause(obstacles: &Obstacles<'_>) -> (String, Option<String>) {
         let cause = if more.is_some() {
             format!("{} PodDisruptionBudgets allow no evictions", budgets.len())
         } else {
-            format!(
-                "PodDisruptionBudget {path} allows no evictions{}",
-                unhealthy(budget, pods)
-            )
+            format!("PodDisruptionBudget {path} allows no evictions{}", unhealthy(budget, pods))
         };
         return (cause, None);
     }
@@ -85,12 +69,8 @@ fn cause(obstacles: &Obstacles<'_>) -> (String, Option<String>) {
         return (this, Some(does_not("pods were", "do")));
     }
     if let (Some(first), []) = (unexplained.first(), noted.as_slice()) {
-        let not_evicted = |pods: &str| {
-            format!(
-                "{pods} not evicted, although no budget protects it{}",
-                by(webhooks)
-            )
-        };
+        let not_evicted =
+            |pods: &str| format!("{pods} not evicted, although no budget protects it{}", by(webhooks));
         let more = match unexplained.len() {
             1 => String::new(),
             n => format!(" (one of {})", plural(n, "such pod")),
@@ -129,12 +109,7 @@ fn unhealthy(budget: &DisruptionBudget, pods: &[&Pod]) -> String {
 }
 
 /// The cause, and what follows from it for the drain.
-fn with_consequence(
-    cause: &str,
-    drain: &Drain<'_>,
-    obstacles: &Obstacles<'_>,
-    state: DrainState,
-) -> String {
+fn with_consequence(cause: &str, drain: &Drain<'_>, obstacles: &Obstacles<'_>, state: DrainState) -> String {
     let package = drain.package;
     let budgets = &obstacles.budgets;
     match state {
@@ -147,9 +122,7 @@ fn with_consequence(
         DrainState::MayPass if obstacles.are_pods() => {
             format!("{cause}, and the interrupt of package {package} waits for the drain")
         }
-        DrainState::MayPass
-            if budgets.is_empty() || budgets.values().any(|(b, _)| b.refuses_for_good()) =>
-        {
+        DrainState::MayPass if budgets.is_empty() || budgets.values().any(|(b, _)| b.refuses_for_good()) => {
             format!(
                 "{cause}: the drain for the interrupt of package {package} was blocked and will be retried"
             )
@@ -169,10 +142,7 @@ fn refused(noted: &[Refusal]) -> String {
     let what = refusal(&format!("pod {}", first.pod()), &first.reason);
     match noted.len() {
         1 => what,
-        n => format!(
-            "{what} (one of {} that cannot be evicted)",
-            plural(n, "pod")
-        ),
+        n => format!("{what} (one of {} that cannot be evicted)", plural(n, "pod")),
     }
 }
 

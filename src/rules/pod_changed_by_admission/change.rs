@@ -32,12 +32,7 @@ pub enum Fix {
 }
 
 /// The first difference in the operator's comparison, container by container (its `podMatchesPackage`).
-pub fn change(
-    package: &Package,
-    generation: i64,
-    package_run: &PackageRun<'_>,
-    pod: &Pod,
-) -> Option<Change> {
+pub fn change(package: &Package, generation: i64, package_run: &PackageRun<'_>, pod: &Pod) -> Option<Change> {
     let own = names(package_run);
     let containers = &pod.spec.init_containers;
     let of_generation = is_of_generation(containers.first()?, generation);
@@ -126,18 +121,12 @@ fn environment(asked: &[EnvVar], container: &Container, fix: Fix) -> Option<Chan
     // Values may be secrets.
     let names = |all: &[&EnvVar]| {
         let names: Vec<&str> = all.iter().map(|env| env.name.as_str()).collect();
-        if names.is_empty() {
-            "none".to_owned()
-        } else {
-            names.join(", ")
-        }
+        if names.is_empty() { "none".to_owned() } else { names.join(", ") }
     };
     let (is, asked, fix) = match (defaulted(&asked, &given), names(&given), names(&asked)) {
-        (Some(names), ..) => (
-            format!("{names}, with defaults"),
-            format!("{names}, as in the spec"),
-            Fix::Defaults,
-        ),
+        (Some(names), ..) => {
+            (format!("{names}, with defaults"), format!("{names}, as in the spec"), Fix::Defaults)
+        }
         (None, is, asked) if is == asked => (format!("{is} (other values)"), asked, fix),
         (None, is, asked) => (is, asked, fix),
     };
@@ -167,9 +156,7 @@ fn defaulted(asked: &[&EnvVar], given: &[&EnvVar]) -> Option<String> {
     };
     let pairs = || asked.iter().zip(given);
     let alike = asked.len() == given.len() && pairs().all(|(a, g)| completed(a) == **g);
-    let changed = pairs()
-        .filter(|(a, g)| a != g)
-        .map(|(a, _)| a.name.as_str());
+    let changed = pairs().filter(|(a, g)| a != g).map(|(a, _)| a.name.as_str());
     let changed: Vec<&str> = changed.collect();
     alike.then(|| changed.join(", "))
 }
@@ -183,12 +170,9 @@ fn resources(package: &Package, container: &Container, pod: &Pod) -> Option<Chan
         None => Resources::default(),
     };
     let Resources { requests, limits } = &container.resources;
-    let (of, given, asked) = [
-        ("requests", requests, asked.requests),
-        ("limits", limits, asked.limits),
-    ]
-    .into_iter()
-    .find(|(_, given, asked)| !same_quantities(given, asked))?;
+    let (of, given, asked) = [("requests", requests, asked.requests), ("limits", limits, asked.limits)]
+        .into_iter()
+        .find(|(_, given, asked)| !same_quantities(given, asked))?;
     let of_the_spec = given.keys().all(|name| SETTABLE.contains(&name.as_str()));
     Some(Change {
         what: "the resources",
@@ -223,8 +207,7 @@ fn asked_resources(fields: &Value) -> Resources {
 fn same_quantities(one: &BTreeMap<String, Value>, other: &BTreeMap<String, Value>) -> bool {
     let spelled = |all: &BTreeMap<String, Value>| -> Vec<(String, String)> {
         let all = all.iter();
-        all.map(|(name, q)| (name.clone(), quantity::spelled(q)))
-            .collect()
+        all.map(|(name, q)| (name.clone(), quantity::spelled(q))).collect()
     };
     spelled(one) == spelled(other)
 }

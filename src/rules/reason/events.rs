@@ -54,10 +54,7 @@ pub fn of_package_run(
 ) -> Vec<Recurring> {
     let mut keys: Vec<(&str, &str)> = Vec::new();
     if let Some(job) = package_run.job {
-        keys.extend([
-            ("Job", job.metadata.name.as_str()),
-            ("PodOf", &job.metadata.name),
-        ]);
+        keys.extend([("Job", job.metadata.name.as_str()), ("PodOf", &job.metadata.name)]);
     }
     let pods = package_run.pods.iter().map(|pod| pod.name());
     match package_run.job {
@@ -92,12 +89,7 @@ fn recurring(
     // Names are reused: an event from before this one was created is about another object.
     let current = |event: &&&Event| event.last.is_none() || event.last >= since;
     let mut alike: BTreeMap<(&str, &str), Vec<&Event>> = BTreeMap::new();
-    for event in keys
-        .iter()
-        .filter_map(|key| events.get(key))
-        .flatten()
-        .filter(current)
-    {
+    for event in keys.iter().filter_map(|key| events.get(key)).flatten().filter(current) {
         let key = (event.kind.as_str(), event.reason.as_str());
         alike.entry(key).or_default().push(event);
     }
@@ -110,11 +102,7 @@ fn recurring(
                 reason: newest.reason.clone(),
                 message: shown(&newest.message).unwrap_or_default(),
                 count: events.iter().map(|e| e.count).sum(),
-                first: events
-                    .iter()
-                    .filter_map(|e| e.first)
-                    .min()
-                    .map(|t| t.to_string()),
+                first: events.iter().filter_map(|e| e.first).min().map(|t| t.to_string()),
                 last: newest.last.map(|t| t.to_string()),
                 at: newest.last,
             };

@@ -91,11 +91,8 @@ mod tests {
 
     #[test]
     fn what_would_paint_the_terminal_is_taken_out() {
-        let shown = log(&[
-            "\x1b[31mERROR\x1b[0m no\tdisk\r\n",
-            "10%\r50%\r100%\n",
-            "a\x07b\x1b]0;title\x07c\n",
-        ]);
+        let shown =
+            log(&["\x1b[31mERROR\x1b[0m no\tdisk\r\n", "10%\r50%\r100%\n", "a\x07b\x1b]0;title\x07c\n"]);
         assert_eq!(shown.lines, ["ERROR no disk", "100%", "abc"]);
     }
 
@@ -109,28 +106,18 @@ mod tests {
         let many: Vec<String> = (0..50).map(|n| format!("line {n}")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
         let shown = log(&many);
-        assert_eq!(
-            (shown.lines.len(), shown.lines[19].as_str()),
-            (LINES, "line 49")
-        );
+        assert_eq!((shown.lines.len(), shown.lines[19].as_str()), (LINES, "line 49"));
         let long = "x".repeat(10_000);
         let shown = log(&[long.as_str(); 30]);
         assert!(shown.lines.iter().all(|l| l.chars().count() <= LONGEST + 1));
-        assert!(
-            shown.lines.concat().len() <= BYTES,
-            "{}",
-            shown.lines.concat().len()
-        );
+        assert!(shown.lines.concat().len() <= BYTES, "{}", shown.lines.concat().len());
         assert_eq!(LogTail::of(String::new(), ["", "\x1b[0m"]), None);
     }
 
     #[test]
     fn the_line_that_tells_is_among_those_shown() {
         let shown = log(&["a", "bash: nvidia-smi: command not found", "b", "c", "d"]);
-        assert_eq!(
-            shown.last(3),
-            ["bash: nvidia-smi: command not found", "c", "d"]
-        );
+        assert_eq!(shown.last(3), ["bash: nvidia-smi: command not found", "c", "d"]);
         assert_eq!(shown.last(1), ["bash: nvidia-smi: command not found"]);
         assert_eq!(log(&["a", "b"]).last(1), ["b"]);
     }

@@ -31,10 +31,7 @@ fn selects(selector: &Selector, value: &Value) -> Result<(), EvalError> {
         Selector::Filter(filter) => match value {
             Value::Array(items) => items.iter().try_for_each(|item| compares(filter, item)),
             Value::Object(_) | Value::Null => Ok(()),
-            other => Err(EvalError(format!(
-                "{} is not a list and cannot be filtered",
-                kind(other)
-            ))),
+            other => Err(EvalError(format!("{} is not a list and cannot be filtered", kind(other)))),
         },
     }
 }
@@ -48,23 +45,14 @@ fn bounds(value: &Value, start: Option<i64>, end: Option<i64>, one: bool) -> Res
     };
     let from_end = |at: i64| if at < 0 { at + length } else { at };
     let start = from_end(start.unwrap_or(0));
-    let end = if one {
-        start + 1
-    } else {
-        from_end(end.unwrap_or(length))
-    };
-    let outside = |index: i64| {
-        Err(EvalError(format!(
-            "index {index} is out of bounds for a list of length {length}"
-        )))
-    };
+    let end = if one { start + 1 } else { from_end(end.unwrap_or(length)) };
+    let outside =
+        |index: i64| Err(EvalError(format!("index {index} is out of bounds for a list of length {length}")));
     match start.cmp(&end) {
         Ordering::Equal => Ok(()),
         _ if start >= length || start < 0 => outside(start),
         _ if end > length || end < 0 => outside(end - 1),
-        Ordering::Greater => Err(EvalError(format!(
-            "a slice that starts at {start} cannot end at {end}"
-        ))),
+        Ordering::Greater => Err(EvalError(format!("a slice that starts at {start} cannot end at {end}"))),
         Ordering::Less => Ok(()),
     }
 }
@@ -84,9 +72,9 @@ fn compares(filter: &Filter, item: &Value) -> Result<(), EvalError> {
                 | Comparison::Lte(left, right) => (left, right),
             };
             match (side(left, item), side(right, item)) {
-                (Some(left), Some(right)) if left != right => Err(EvalError(format!(
-                    "{left} and {right} cannot be compared: {comparison}"
-                ))),
+                (Some(left), Some(right)) if left != right => {
+                    Err(EvalError(format!("{left} and {right} cannot be compared: {comparison}")))
+                }
                 _ => Ok(()),
             }
         }
@@ -100,20 +88,16 @@ fn side(side: &Comparable, item: &Value) -> Option<&'static str> {
         Comparable::Literal(Literal::String(_)) => Some("a string"),
         Comparable::Literal(Literal::Bool(_)) => Some("a boolean"),
         Comparable::Literal(Literal::Null) | Comparable::Function(_) => None,
-        Comparable::SingularQuery(
-            SingularQuery::Current(segments) | SingularQuery::Root(segments),
-        ) => {
-            let found = segments
-                .iter()
-                .try_fold(item, |at, segment| match segment {
-                    SingularQuerySegment::Name(name) => at.get(name),
-                    SingularQuerySegment::Index(index) => {
-                        let items = at.as_array()?;
-                        let from_end = i64::try_from(items.len()).ok()? + index;
-                        let at = if *index < 0 { from_end } else { *index };
-                        items.get(usize::try_from(at).ok()?)
-                    }
-                })?;
+        Comparable::SingularQuery(SingularQuery::Current(segments) | SingularQuery::Root(segments)) => {
+            let found = segments.iter().try_fold(item, |at, segment| match segment {
+                SingularQuerySegment::Name(name) => at.get(name),
+                SingularQuerySegment::Index(index) => {
+                    let items = at.as_array()?;
+                    let from_end = i64::try_from(items.len()).ok()? + index;
+                    let at = if *index < 0 { from_end } else { *index };
+                    items.get(usize::try_from(at).ok()?)
+                }
+            })?;
             (!found.is_null()).then(|| kind(found))
         }
     }

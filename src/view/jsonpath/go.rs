@@ -25,18 +25,13 @@ pub(super) fn whole(value: &Value) -> Value {
     match value {
         Value::Array(items) => items.iter().map(whole).collect(),
         Value::Object(members) => {
-            let members = members
-                .iter()
-                .map(|(key, value)| (key.clone(), whole(value)));
+            let members = members.iter().map(|(key, value)| (key.clone(), whole(value)));
             Value::Object(members.collect())
         }
         Value::Number(number) => {
             let float = number.as_f64().filter(|_| number.is_f64());
-            let text = float
-                .map(|f| format!("{f:.0}"))
-                .filter(|t| t.parse().ok() == float);
-            text.and_then(|t| t.parse::<i64>().ok())
-                .map_or_else(|| value.clone(), Value::from)
+            let text = float.map(|f| format!("{f:.0}")).filter(|t| t.parse().ok() == float);
+            text.and_then(|t| t.parse::<i64>().ok()).map_or_else(|| value.clone(), Value::from)
         }
         plain => plain.clone(),
     }

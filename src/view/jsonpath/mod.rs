@@ -95,9 +95,7 @@ fn spelled(value: Value) -> Value {
         Value::Array(items) => items.into_iter().map(spelled).collect(),
         Value::Object(members) => {
             let members = members.into_iter();
-            members
-                .map(|(key, value)| (letters(&key), spelled(value)))
-                .collect()
+            members.map(|(key, value)| (letters(&key), spelled(value))).collect()
         }
         other => other,
     }
@@ -148,19 +146,14 @@ impl Path {
 /// Goes on from each value, segment by segment, as a list that is too short has to be seen on the way.
 fn find<'a>(query: &JpQuery, mut from: Vec<&'a Value>) -> Result<Vec<&'a Value>, EvalError> {
     for segment in &query.segments {
-        from.iter()
-            .try_for_each(|value| eval_error::check(segment, value))?;
+        from.iter().try_for_each(|value| eval_error::check(segment, value))?;
         let one = JpQuery::new(vec![segment.clone()]);
         from = match segment {
             // kubectl takes each member of a union of all values in turn.
             Segment::Selectors(members) => members
                 .iter()
                 .map(|member| JpQuery::new(vec![Segment::Selector(member.clone())]))
-                .flat_map(|member| {
-                    from.iter()
-                        .flat_map(|v| run(&member, v))
-                        .collect::<Vec<_>>()
-                })
+                .flat_map(|member| from.iter().flat_map(|v| run(&member, v)).collect::<Vec<_>>())
                 .collect(),
             _ => from.iter().flat_map(|value| run(&one, value)).collect(),
         };

@@ -94,8 +94,8 @@ pub(super) enum ParseContext {
 }
 
 fn ends_name(c: char, place: ParseContext) -> bool {
-    let filter = place != ParseContext::Template
-        && matches!(c, '=' | '!' | '<' | '>' | '&' | '|' | '(' | ')');
+    let filter =
+        place != ParseContext::Template && matches!(c, '=' | '!' | '<' | '>' | '&' | '|' | '(' | ')');
     filter || c.is_whitespace() || matches!(c, '.' | ',' | '[' | ']' | '$' | '@' | '{' | '}')
 }
 
@@ -128,13 +128,10 @@ pub(super) fn path(scanner: &mut Scanner<'_>, place: ParseContext) -> Result<Pat
             match scanner.peek() {
                 Some('[') => match bracket(scanner, place)? {
                     Bracket::Segment(segment) => path.push(segment),
-                    Bracket::Dotted(exact, _) if place != ParseContext::Template => {
-                        path.push(exact)
+                    Bracket::Dotted(exact, _) if place != ParseContext::Template => path.push(exact),
+                    Bracket::Dotted(exact, split) => {
+                        path.steps.push(PathStep::Either(JpQuery::new(vec![exact]), JpQuery::new(split)))
                     }
-                    Bracket::Dotted(exact, split) => path.steps.push(PathStep::Either(
-                        JpQuery::new(vec![exact]),
-                        JpQuery::new(split),
-                    )),
                 },
                 Some('"' | '\'') if place == ParseContext::Template => {
                     let text = scanner.quoted()?;
@@ -158,9 +155,7 @@ impl Path {
     fn push(&mut self, segment: Segment) {
         match self.steps.last_mut() {
             Some(PathStep::Query(query)) => query.segments.push(segment),
-            _ => self
-                .steps
-                .push(PathStep::Query(JpQuery::new(vec![segment]))),
+            _ => self.steps.push(PathStep::Query(JpQuery::new(vec![segment]))),
         }
     }
 
@@ -246,9 +241,7 @@ fn bracket(scanner: &mut Scanner<'_>, place: ParseContext) -> Result<Bracket, Pa
         let filter = filter::filter(scanner, depth)?;
         scanner.blanks();
         return if scanner.eat("]") {
-            Ok(Bracket::Segment(Segment::Selector(Selector::Filter(
-                filter,
-            ))))
+            Ok(Bracket::Segment(Segment::Selector(Selector::Filter(filter))))
         } else {
             Err(scanner.unexpected("]"))
         };
@@ -325,8 +318,7 @@ fn index_or_slice(scanner: &mut Scanner<'_>) -> Result<Selector, PathError> {
     scanner.blanks();
     if !scanner.eat(":") {
         let index = first.map(Selector::Index);
-        return index
-            .ok_or_else(|| start.unexpected("an index, a slice, a key in quotes, * or ?(filter)"));
+        return index.ok_or_else(|| start.unexpected("an index, a slice, a key in quotes, * or ?(filter)"));
     }
     scanner.blanks();
     let second = number(scanner)?;

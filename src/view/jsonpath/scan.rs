@@ -70,11 +70,7 @@ impl<'s> Scanner<'s> {
         PathError {
             what: what.into(),
             at: length + 1,
-            before: if length > SHOWN {
-                format!("…{tail}")
-            } else {
-                tail
-            },
+            before: if length > SHOWN { format!("…{tail}") } else { tail },
         }
     }
 
@@ -121,7 +117,6 @@ impl<'s> Scanner<'s> {
         let code = code.filter(|code| code.bytes().all(|b| b.is_ascii_hexdigit()));
         let code = code.and_then(|code| u32::from_str_radix(code, 16).ok());
         self.at += code.map_or(0, |_| digits);
-        code.and_then(char::from_u32)
-            .ok_or_else(|| start.error("invalid character escape"))
+        code.and_then(char::from_u32).ok_or_else(|| start.error("invalid character escape"))
     }
 }

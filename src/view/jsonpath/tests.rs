@@ -62,18 +62,9 @@ fn goes_beyond_kubectl() {
         ("{.status.images[?(@.names[1])].sizeBytes}", "100"),
         ("{.status.images[?(@.sizeBytes>1000.5)].names}", r#"["c"]"#),
         ("{.status.images[?(@.nope==null)].names}", ""),
-        (
-            r#"{.spec.taints[?(@.key=="k1" && @.value=="v1")].key}"#,
-            "k1",
-        ),
-        (
-            r#"{.spec.taints[?(@.key=="k1"||@.key=="k2")].key}"#,
-            "k1 k2",
-        ),
-        (
-            r#"{.spec.taints[?((@.key=="k1" || @.key=="k2") && !@.value)].key}"#,
-            "k2",
-        ),
+        (r#"{.spec.taints[?(@.key=="k1" && @.value=="v1")].key}"#, "k1"),
+        (r#"{.spec.taints[?(@.key=="k1"||@.key=="k2")].key}"#, "k1 k2"),
+        (r#"{.spec.taints[?((@.key=="k1" || @.key=="k2") && !@.value)].key}"#, "k2"),
         (r#"{.spec.taints[?(!(@.key=="k1"))].key}"#, "k2 k3"),
         (
             r#"{.status[?(@[0].type=="Ready")][1].type}{.status.images[?(@.names[?(@=="b")])].sizeBytes}"#,
@@ -88,64 +79,28 @@ fn goes_beyond_kubectl() {
 fn errors_point_at_the_place() {
     let cases = [
         ("{.metadata.name", "unclosed { at character 1"),
-        (
-            "{.spec.taints[0}",
-            "expected , or ], found } at character 16, after {.spec.taints[0",
-        ),
+        ("{.spec.taints[0}", "expected , or ], found } at character 16, after {.spec.taints[0"),
         ("{.a[", "unclosed [ at character 4, after {.a"),
         ("x{end}", "{end} without {range} at character 2, after x"),
         ("{.a,.b}", "expected }, found , at character 4, after {.a"),
         ("{{.a}}", "expected }, found { at character 2, after {"),
-        (
-            "{.a.}",
-            "expected a key, found } at character 5, after {.a.",
-        ),
-        (
-            "{.a..}",
-            "expected a key, found } at character 6, after {.a..",
-        ),
+        ("{.a.}", "expected a key, found } at character 5, after {.a."),
+        ("{.a..}", "expected a key, found } at character 6, after {.a.."),
         ("{\"a}", "unclosed quote at character 2, after {"),
-        (
-            "{\"bad\\q\"}",
-            "unknown escape sequence at character 7, after {\"bad\\",
-        ),
+        ("{\"bad\\q\"}", "unknown escape sequence at character 7, after {\"bad\\"),
         ("{.a['b}", "unclosed quote at character 5, after {.a["),
         (
             "{.metadata[name]}",
             "expected an index, a slice, a key in quotes, * or ?(filter), found n at character 12, after {.metadata[",
         ),
-        (
-            "{.a[1.5]}",
-            "expected , or ], found . at character 6, after {.a[1",
-        ),
-        (
-            "{.a[99999999999]}",
-            "invalid index at character 5, after {.a[",
-        ),
-        (
-            "{.a[::0]}",
-            "slice step must be greater than 0 at character 5, after {.a[",
-        ),
-        (
-            "{.a[?(@.b==\"c\"]}",
-            "expected ), && or ||, found ] at character 15, after {.a[?(@.b==\"c\"",
-        ),
-        (
-            "{.a[?(@.b==\"c\")}",
-            "expected ], found } at character 16, after {.a[?(@.b==\"c\")",
-        ),
-        (
-            "{.a[?(@.b=~\"c\")]}",
-            "=~ is not one of == != < <= > >= at character 7, after {.a[?(",
-        ),
-        (
-            "{.a[?(@.b==c)]}",
-            "c needs quotes, \"c\", at character 12, after {.a[?(@.b==",
-        ),
-        (
-            "{.a[?(\"b\")]}",
-            "expected a comparison, found ) at character 10, after {.a[?(\"b\"",
-        ),
+        ("{.a[1.5]}", "expected , or ], found . at character 6, after {.a[1"),
+        ("{.a[99999999999]}", "invalid index at character 5, after {.a["),
+        ("{.a[::0]}", "slice step must be greater than 0 at character 5, after {.a["),
+        ("{.a[?(@.b==\"c\"]}", "expected ), && or ||, found ] at character 15, after {.a[?(@.b==\"c\""),
+        ("{.a[?(@.b==\"c\")}", "expected ], found } at character 16, after {.a[?(@.b==\"c\")"),
+        ("{.a[?(@.b=~\"c\")]}", "=~ is not one of == != < <= > >= at character 7, after {.a[?("),
+        ("{.a[?(@.b==c)]}", "c needs quotes, \"c\", at character 12, after {.a[?(@.b=="),
+        ("{.a[?(\"b\")]}", "expected a comparison, found ) at character 10, after {.a[?(\"b\""),
         (
             "{.a[?(@.b[*]==\"c\")]}",
             "a path in a comparison must not match more than one value at character 7, after {.a[?(",
@@ -222,10 +177,7 @@ fn templates() -> impl Strategy<Value = String> {
         "1.5",
         "99999999999999999999",
     ]);
-    prop_oneof![
-        prop::collection::vec(pieces, 0..24).prop_map(|pieces| pieces.concat()),
-        any::<String>(),
-    ]
+    prop_oneof![prop::collection::vec(pieces, 0..24).prop_map(|pieces| pieces.concat()), any::<String>(),]
 }
 
 /// A few cases in the suite; FUZZ_CASES sets more.
@@ -273,8 +225,6 @@ fn no_index_is_the_first_and_a_brace_that_closes_nothing_is_text() {
 #[test]
 fn what_data_says_is_harmless_and_what_the_template_says_is_as_it_is() {
     let path = JsonPath::parse(r#"{.a}{"\x1b[0m"}"#).expect("a path");
-    let said = path
-        .text(&json!({"a": "\u{1b}[31m\u{202e}x\n"}))
-        .expect("it fits");
+    let said = path.text(&json!({"a": "\u{1b}[31m\u{202e}x\n"})).expect("it fits");
     assert_eq!(said, "^[[31m<U+202E>x\n\u{1b}[0m");
 }

@@ -55,25 +55,17 @@ impl NameGroup<'_> {
             if from > to {
                 return Err(NoSet::Backwards(format!("{first}-{last}")));
             }
-            if usize::try_from(to - from).map_or(true, |more| {
-                more / step >= MOST_NAMES - names.len().min(MOST_NAMES)
-            }) {
+            if usize::try_from(to - from)
+                .map_or(true, |more| more / step >= MOST_NAMES - names.len().min(MOST_NAMES))
+            {
                 return Err(NoSet::TooMany);
             }
             // Zeros in front keep the width.
-            let width = if first.starts_with('0') {
-                first.len()
-            } else {
-                0
-            };
+            let width = if first.starts_with('0') { first.len() } else { 0 };
             let numbers = (from..=to).step_by(*step);
             names.extend(numbers.map(|n| format!("{prefix}{n:0width$}{suffix}")));
         }
-        if names.len() > MOST_NAMES {
-            Err(NoSet::TooMany)
-        } else {
-            Ok(())
-        }
+        if names.len() > MOST_NAMES { Err(NoSet::TooMany) } else { Ok(()) }
     }
 }
 
@@ -94,21 +86,13 @@ fn groups(text: &str) -> Option<Vec<NameGroup<'_>>> {
 fn group(text: &str) -> Option<(NameGroup<'_>, &str)> {
     let (prefix, rest) = plain(text);
     let Some(inside) = rest.strip_prefix('[') else {
-        let group = NameGroup {
-            prefix,
-            runs: Vec::new(),
-            suffix: "",
-        };
+        let group = NameGroup { prefix, runs: Vec::new(), suffix: "" };
         return (!prefix.is_empty()).then_some((group, rest));
     };
     let (inside, rest) = inside.split_once(']')?;
     let runs: Option<Vec<_>> = inside.split(',').map(run).collect();
     let (suffix, rest) = plain(rest);
-    let group = NameGroup {
-        prefix,
-        runs: runs?,
-        suffix,
-    };
+    let group = NameGroup { prefix, runs: runs?, suffix };
     // A lone number is printed without brackets; in brackets it is a class of digits.
     let lone = matches!(group.runs.as_slice(), [run] if run.first == run.last);
     (!lone).then_some((group, rest))
@@ -138,10 +122,7 @@ mod tests {
     fn what_is_printed_is_read() {
         let read = |text| expand(text).map(|names| names.map(|n| n.join(" ")));
         let names = |text: &str| Some(Ok(text.to_owned()));
-        assert_eq!(
-            read("gpu-[00097,00099-00101]"),
-            names("gpu-00097 gpu-00099 gpu-00100 gpu-00101")
-        );
+        assert_eq!(read("gpu-[00097,00099-00101]"), names("gpu-00097 gpu-00099 gpu-00100 gpu-00101"));
         assert_eq!(read("n[0-2]"), names("n0 n1 n2"));
         assert_eq!(read("n[8-11].x"), names("n8.x n9.x n10.x n11.x"));
         assert_eq!(read("cpu,n[0-1,00-01],b-2"), names("cpu n0 n1 n00 n01 b-2"));
@@ -180,13 +161,7 @@ mod tests {
         ] {
             assert_eq!(expand(many), Some(Err(NoSet::TooMany)), "{many}");
         }
-        assert_eq!(
-            expand("n[1-100000]").map(|n| n.map(|n| n.len())),
-            Some(Ok(MOST_NAMES))
-        );
-        assert_eq!(
-            expand("n[21-13]"),
-            Some(Err(NoSet::Backwards("21-13".to_owned())))
-        );
+        assert_eq!(expand("n[1-100000]").map(|n| n.map(|n| n.len())), Some(Ok(MOST_NAMES)));
+        assert_eq!(expand("n[21-13]"), Some(Err(NoSet::Backwards("21-13".to_owned()))));
     }
 }

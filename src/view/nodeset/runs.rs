@@ -23,34 +23,23 @@ pub(super) fn runs(mut numbers: Vec<&str>) -> Vec<NumberRange> {
         .collect();
     // Of one width where that width is padded, else 0.
     let width = |digits: &str| {
-        if padded.contains(&digits.len()) {
-            digits.len()
-        } else {
-            0
-        }
+        if padded.contains(&digits.len()) { digits.len() } else { 0 }
     };
     let value = |digits: &str| digits.parse::<u64>().unwrap_or_default();
     numbers.sort_by_key(|digits| (width(digits), value(digits)));
     let mut runs: Vec<NumberRange> = Vec::new();
     for digits in numbers {
         match runs.last_mut() {
-            Some(run)
-                if width(&run.last) == width(digits) && value(&run.last) + 1 == value(digits) =>
-            {
+            Some(run) if width(&run.last) == width(digits) && value(&run.last) + 1 == value(digits) => {
                 run.last = digits.to_owned();
                 run.len += 1;
             }
-            _ => runs.push(NumberRange {
-                first: digits.to_owned(),
-                last: digits.to_owned(),
-                len: 1,
-                step: 1,
-            }),
+            _ => {
+                runs.push(NumberRange { first: digits.to_owned(), last: digits.to_owned(), len: 1, step: 1 })
+            }
         }
     }
-    stepped(runs, |a, b| {
-        (width(&a.last) == width(&b.first)).then(|| value(&b.first) - value(&a.last))
-    })
+    stepped(runs, |a, b| (width(&a.last) == width(&b.first)).then(|| value(&b.first) - value(&a.last)))
 }
 
 /// Joins lone numbers with equal gaps; `gap` is that between two neighbors of one spelling.

@@ -16,17 +16,11 @@ pub struct Layout {
 
 impl Layout {
     /// Not a terminal.
-    pub const PIPE: Layout = Layout {
-        width: None,
-        headers: true,
-    };
+    pub const PIPE: Layout = Layout { width: None, headers: true };
 
     /// The layout of a terminal of this width.
     pub fn columns(width: usize) -> Layout {
-        Layout {
-            width: Some(width),
-            headers: true,
-        }
+        Layout { width: Some(width), headers: true }
     }
 }
 
@@ -58,13 +52,7 @@ pub(super) fn each_line(text: &Text, layout: Layout, emit: impl FnMut(Line)) {
                 let room = room.map(|room| room.min(WIDEST));
                 hanging(mark, &safe(own), room).into_iter().for_each(line);
             }
-            Content::Table(table) => table.each_line(
-                Layout {
-                    width: room,
-                    ..layout
-                },
-                line,
-            ),
+            Content::Table(table) => table.each_line(Layout { width: room, ..layout }, line),
         }
     }
     if let Some(last) = lines.last.filter(|last| !last.is_empty()) {
@@ -95,13 +83,11 @@ impl<F: FnMut(Line)> Lines<F> {
 
 /// Everything passes here on its way to the terminal, so that no view has to think of it.
 pub(in crate::view) fn safe(line: &Line) -> Line {
-    let spans = line.spans.iter().map(|Span { label, text }| Span {
-        label: *label,
-        text: sanitize(text).into_owned(),
-    });
-    Line {
-        spans: spans.collect(),
-    }
+    let spans = line
+        .spans
+        .iter()
+        .map(|Span { label, text }| Span { label: *label, text: sanitize(text).into_owned() });
+    Line { spans: spans.collect() }
 }
 
 /// A paragraph behind a mark, its further lines under the first word.
@@ -151,11 +137,7 @@ fn words(line: &Line) -> Vec<Vec<Span>> {
     let mut words: Vec<Vec<Span>> = Vec::new();
     let mut inside = false;
     for Span { label, text } in &line.spans {
-        let parts: Vec<&str> = if *label == Label::Command {
-            vec![text]
-        } else {
-            text.split(' ').collect()
-        };
+        let parts: Vec<&str> = if *label == Label::Command { vec![text] } else { text.split(' ').collect() };
         for (i, part) in parts.into_iter().enumerate() {
             inside &= i == 0;
             if part.is_empty() {

@@ -39,9 +39,7 @@ pub fn client(args: &[String]) -> Result<()> {
     if let ["read", file] = words.as_slice() {
         return read(file);
     }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let client = connect()?;
         match words.as_slice() {
@@ -60,10 +58,7 @@ fn connect() -> Result<Client> {
     let mut config = Config::new(std::env::var(SERVER)?.parse()?);
     let authority = std::fs::read(std::env::var(AUTHORITY)?)?;
     config.root_cert = Some(vec![pem::parse(authority)?.into_contents()]);
-    config.auth_info = AuthInfo {
-        token: Some("admin".to_owned().into()),
-        ..AuthInfo::default()
-    };
+    config.auth_info = AuthInfo { token: Some("admin".to_owned().into()), ..AuthInfo::default() };
     // With Nagle's algorithm, which kube leaves on, the first response of a connection waits 40 ms for an
     // acknowledgement.
     let mut connector = HttpConnector::new();
@@ -82,9 +77,7 @@ fn connect() -> Result<Client> {
 async fn list(client: &Client, path: &str, accept: &str) -> Result<()> {
     let mut token = None;
     loop {
-        let after = token
-            .map(|token| format!("&continue={token}"))
-            .unwrap_or_default();
+        let after = token.map(|token| format!("&continue={token}")).unwrap_or_default();
         let head = get(client, &format!("{path}?limit={PAGE}{after}"), accept).await?;
         token = next(&head);
         if token.is_none() {
@@ -95,34 +88,21 @@ async fn list(client: &Client, path: &str, accept: &str) -> Result<()> {
 
 /// The token of the next page, from the first bytes of this one.
 fn next(head: &[u8]) -> Option<String> {
-    let at = head
-        .windows(TOKEN_BEGINS.len())
-        .position(|window| window == TOKEN_BEGINS)?;
-    let token = head[at..]
-        .iter()
-        .take_while(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(byte));
+    let at = head.windows(TOKEN_BEGINS.len()).position(|window| window == TOKEN_BEGINS)?;
+    let token = head[at..].iter().take_while(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(byte));
     Some(token.map(|byte| char::from(*byte)).collect())
 }
 
 /// Reads an answer to its end, and keeps how it begins.
 async fn get(client: &Client, path: &str, accept: &str) -> Result<Vec<u8>> {
-    let request = Request::get(path)
-        .header(header::ACCEPT, accept)
-        .body(Body::empty())?;
+    let request = Request::get(path).header(header::ACCEPT, accept).body(Body::empty())?;
     let response = client.send(request).await?;
-    ensure!(
-        response.status().is_success(),
-        "{path}: {}",
-        response.status()
-    );
+    ensure!(response.status().is_success(), "{path}: {}", response.status());
     // A server without the requested encoding responds in JSON, which would be measured instead.
     let content = response.headers().get(header::CONTENT_TYPE);
     let content = content.and_then(|value| value.to_str().ok());
     let protobuf = content.is_some_and(|content| content.contains("protobuf"));
-    ensure!(
-        protobuf == accept.contains("protobuf"),
-        "{path}: asked for {accept}, answered {content:?}"
-    );
+    ensure!(protobuf == accept.contains("protobuf"), "{path}: asked for {accept}, answered {content:?}");
     let mut head = Vec::with_capacity(HEAD);
     let mut body = response.into_body();
     while let Some(frame) = body.frame().await {
@@ -174,15 +154,10 @@ async fn heartbeats(client: &Client, time: Duration, nodes: &[&str]) -> Result<(
 }
 
 async fn send(client: &Client, path: String, kind: &str, body: String) -> Result<()> {
-    let request = Request::patch(&path)
-        .header(header::CONTENT_TYPE, kind)
-        .body(Body::from(body.into_bytes()))?;
+    let request =
+        Request::patch(&path).header(header::CONTENT_TYPE, kind).body(Body::from(body.into_bytes()))?;
     let response = client.send(request).await?;
-    ensure!(
-        response.status().is_success(),
-        "{path}: {}",
-        response.status()
-    );
+    ensure!(response.status().is_success(), "{path}: {}", response.status());
     let mut body = response.into_body();
     while let Some(frame) = body.frame().await {
         frame?;

@@ -69,8 +69,7 @@ impl Setting<'_> {
             bare("bare list, metadata as protobuf", METADATA_PROTOBUF),
         ];
         let get = ["get", "nodes", "-o", "json"];
-        let kubectl =
-            found("kubectl").map(|it| self.foreign("kubectl get nodes -o json", it, &get));
+        let kubectl = found("kubectl").map(|it| self.foreign("kubectl get nodes -o json", it, &get));
         contenders.extend(kubectl.map(once));
         Group::of("All nodes", contenders)
     }
@@ -108,8 +107,7 @@ impl Setting<'_> {
         let file = self.capture.display().to_string();
         let mut contenders = vec![self.ours(&["diagnose", "stuck", "--from", &file], FOUND)];
         contenders[0].name = "diagnose stuck --from FILE".to_owned();
-        let jq = found("jq")
-            .map(|jq| self.foreign("jq '.items | length'", jq, &[".items | length", &file]));
+        let jq = found("jq").map(|jq| self.foreign("jq '.items | length'", jq, &[".items | length", &file]));
         contenders.extend(jq.map(once));
         contenders.push(self.bare("bare read of the file", &["read", &file], true));
         let mut group = Group::of("A capture of the same cluster", contenders);
@@ -198,14 +196,7 @@ impl Setting<'_> {
             once(ours)
         };
         let read = ["list", NODES, PROTOBUF];
-        Group::of(
-            "Watching",
-            vec![
-                watch(20),
-                watch(200),
-                self.bare("bare list, protobuf", &read, true),
-            ],
-        )
+        Group::of("Watching", vec![watch(20), watch(200), self.bare("bare list, protobuf", &read, true)])
     }
 
     fn completion(&self) -> Group {
@@ -265,11 +256,7 @@ impl Setting<'_> {
         let names: Vec<String> = (0..nodes).map(|number| Node(number).name()).collect();
         let mut words = vec!["patch"];
         words.extend(names.iter().map(String::as_str));
-        self.bare(
-            &format!("bare, {nodes} patches, 32 in flight"),
-            &words,
-            true,
-        )
+        self.bare(&format!("bare, {nodes} patches, 32 in flight"), &words, true)
     }
 
     /// A status patch of each node every five minutes.
@@ -313,7 +300,5 @@ fn once(mut contender: Contender) -> Contender {
 
 fn found(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path)
-        .map(|dir| dir.join(program))
-        .find(|file| file.is_file())
+    std::env::split_paths(&path).map(|dir| dir.join(program)).find(|file| file.is_file())
 }

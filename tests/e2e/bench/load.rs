@@ -45,11 +45,7 @@ pub fn load(plane: &ControlPlane, count: usize, port: u16) -> Result<Loaded> {
         api.merge(&path, &json!({"status": status(nodes)}))
             .with_context(|| format!("the status of {number}"))?;
     }
-    let busy: Vec<Node> = nodes
-        .iter()
-        .copied()
-        .filter(|node| node.doing() != Doing::Complete)
-        .collect();
+    let busy: Vec<Node> = nodes.iter().copied().filter(|node| node.doing() != Doing::Complete).collect();
     side_by_side(plane, &busy, |api, node| {
         let path = format!("/api/v1/namespaces/{NAMESPACE}/pods");
         let pod = pod(*node, &uids[node.skyhook()]);
@@ -60,12 +56,7 @@ pub fn load(plane: &ControlPlane, count: usize, port: u16) -> Result<Loaded> {
         Ok(())
     })?;
     let one = api.get(&format!("/api/v1/nodes/{}", nodes[0].name()))?;
-    Ok(Loaded {
-        nodes: count,
-        skyhooks: uids.len(),
-        pods: busy.len(),
-        node_bytes: one.to_string().len(),
-    })
+    Ok(Loaded { nodes: count, skyhooks: uids.len(), pods: busy.len(), node_bytes: one.to_string().len() })
 }
 
 fn side_by_side<T: Sync>(
@@ -85,11 +76,9 @@ fn side_by_side<T: Sync>(
                 })
             })
             .collect();
-        writers.into_iter().try_for_each(|writer| {
-            writer
-                .join()
-                .map_err(|_| anyhow!("a writer has panicked"))?
-        })
+        writers
+            .into_iter()
+            .try_for_each(|writer| writer.join().map_err(|_| anyhow!("a writer has panicked"))?)
     })
 }
 
@@ -126,10 +115,7 @@ fn create_skyhook(api: &Api, number: usize) -> Result<String> {
 
 fn status(nodes: &[Node]) -> Value {
     let each = |value: &dyn Fn(Node) -> Value| -> Map<String, Value> {
-        nodes
-            .iter()
-            .map(|node| (node.name(), value(*node)))
-            .collect()
+        nodes.iter().map(|node| (node.name(), value(*node))).collect()
     };
     let count = |doing: Doing| nodes.iter().filter(|node| node.doing() == doing).count();
     let (complete, failing) = (count(Doing::Complete), count(Doing::Failing));
@@ -138,10 +124,7 @@ fn status(nodes: &[Node]) -> Value {
         (0, false) => "in_progress",
         _ => "erroring",
     };
-    let packages: Vec<_> = PACKAGES
-        .iter()
-        .map(|(name, version)| format!("{name}:{version}"))
-        .collect();
+    let packages: Vec<_> = PACKAGES.iter().map(|(name, version)| format!("{name}:{version}")).collect();
     let ready = |kind: &str| {
         json!({
             "type": kind, "status": if state == "complete" { "True" } else { "False" },
@@ -257,9 +240,7 @@ pub fn capture(api: &Api, path: &Path) -> Result<u64> {
                 item["apiVersion"] = json!(version);
                 item["kind"] = json!(kind);
                 // As kubectl: without `managedFields`.
-                item["metadata"]
-                    .as_object_mut()
-                    .map(|metadata| metadata.remove("managedFields"));
+                item["metadata"].as_object_mut().map(|metadata| metadata.remove("managedFields"));
                 let text = serde_json::to_string_pretty(&item)?.replace('\n', "\n        ");
                 let comma = if first { "" } else { "," };
                 first = false;
@@ -271,9 +252,7 @@ pub fn capture(api: &Api, path: &Path) -> Result<u64> {
             }
         }
     }
-    file.write_all(
-        b"\n    ],\n    \"kind\": \"List\",\n    \"metadata\": {\"resourceVersion\": \"\"}\n}\n",
-    )?;
+    file.write_all(b"\n    ],\n    \"kind\": \"List\",\n    \"metadata\": {\"resourceVersion\": \"\"}\n}\n")?;
     file.flush()?;
     Ok(std::fs::metadata(path)?.len())
 }

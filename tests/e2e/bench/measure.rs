@@ -62,14 +62,9 @@ impl Invocation {
 pub fn this(args: &[String]) -> Result<()> {
     let (program, args) = args.split_first().context("a program to measure")?;
     let mut command = Command::new(program);
-    command
-        .args(args)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null());
+    command.args(args).stdin(Stdio::null()).stdout(Stdio::null());
     let begun = Instant::now();
-    let status = command
-        .status()
-        .with_context(|| format!("running {program}"))?;
+    let status = command.status().with_context(|| format!("running {program}"))?;
     let wall = begun.elapsed();
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
     let micros = (usage.user_time() + usage.system_time()).num_microseconds();

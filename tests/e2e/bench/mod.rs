@@ -70,11 +70,9 @@ impl Asked {
                 "--out" => asked.out = value()?.into(),
                 "--rounds" => asked.rounds = value()?.parse()?,
                 "--only" => value()?.clone_into(&mut asked.only),
-                count => asked.counts.push(
-                    count
-                        .parse()
-                        .with_context(|| format!("{count} is no number of nodes"))?,
-                ),
+                count => asked
+                    .counts
+                    .push(count.parse().with_context(|| format!("{count} is no number of nodes"))?),
             }
         }
         if !asked.ours.is_file() || !asked.empty.is_file() || asked.out.as_os_str().is_empty() {

@@ -39,12 +39,7 @@ impl Node {
         let (number, place) = (self.0, self.0 % IN_A_SKYHOOK);
         match self.skyhook() % 3 {
             0 => format!("gpu-{number:05}"),
-            1 => format!(
-                "ip-10-{}-{}-{}.ec2.internal",
-                self.skyhook(),
-                place / 250,
-                place % 250 + 1
-            ),
+            1 => format!("ip-10-{}-{}-{}.ec2.internal", self.skyhook(), place / 250, place % 250 + 1),
             _ => {
                 let suffix = scattered(number, 4);
                 format!("gke-prod-pool-{:02}-8f3a2c1b-{suffix}", self.skyhook())
@@ -134,17 +129,14 @@ impl Node {
             "example.com/pool": skyhook, format!("{PREFIX}/status_{skyhook}"): self.status(),
         });
         for feature in 0..FEATURES {
-            labels[format!("feature.node.kubernetes.io/cpu-cpuid.{}", flag(feature))] =
-                json!("true");
+            labels[format!("feature.node.kubernetes.io/cpu-cpuid.{}", flag(feature))] = json!("true");
         }
         labels
     }
 
     fn annotations(self) -> Value {
         let skyhook = skyhook_name(self.skyhook());
-        let features: Vec<_> = (0..FEATURES)
-            .map(|feature| format!("cpu-cpuid.{}", flag(feature)))
-            .collect();
+        let features: Vec<_> = (0..FEATURES).map(|feature| format!("cpu-cpuid.{}", flag(feature))).collect();
         json!({
             format!("{PREFIX}/nodeState_{skyhook}"): self.state().to_string(),
             format!("{PREFIX}/status_{skyhook}"): self.status(),
@@ -174,36 +166,11 @@ impl Node {
                 "KubeletHasSufficientMemory",
                 "kubelet has sufficient memory available"
             ),
-            one(
-                "DiskPressure",
-                false,
-                "KubeletHasNoDiskPressure",
-                "kubelet has no disk pressure"
-            ),
-            one(
-                "PIDPressure",
-                false,
-                "KubeletHasSufficientPID",
-                "kubelet has sufficient PID available"
-            ),
-            one(
-                "KernelDeadlock",
-                false,
-                "KernelHasNoDeadlock",
-                "kernel has no deadlock"
-            ),
-            one(
-                "ReadonlyFilesystem",
-                false,
-                "FilesystemIsNotReadOnly",
-                "Filesystem is not read-only"
-            ),
-            one(
-                "Ready",
-                true,
-                "KubeletReady",
-                "kubelet is posting ready status"
-            ),
+            one("DiskPressure", false, "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+            one("PIDPressure", false, "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+            one("KernelDeadlock", false, "KernelHasNoDeadlock", "kernel has no deadlock"),
+            one("ReadonlyFilesystem", false, "FilesystemIsNotReadOnly", "Filesystem is not read-only"),
+            one("Ready", true, "KubeletReady", "kubelet is posting ready status"),
             one(
                 &format!("{PREFIX}/{skyhook}/NotReady"),
                 !done,
@@ -213,11 +180,7 @@ impl Node {
             one(
                 &format!("{PREFIX}/{skyhook}/Erroring"),
                 erring,
-                if erring {
-                    "Package(s) Erroring or Unknown"
-                } else {
-                    "Not Erroring"
-                },
+                if erring { "Package(s) Erroring or Unknown" } else { "Not Erroring" },
                 &format!("Package Erroring or Unknown for {skyhook}")
             ),
         ])
@@ -259,9 +222,7 @@ fn flag(feature: usize) -> String {
 fn scattered(seed: usize, length: usize) -> String {
     let mut state = (seed as u64).wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mut one = || {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         char::from(b"0123456789abcdef"[(state >> 60) as usize])
     };
     (0..length).map(|_| one()).collect()

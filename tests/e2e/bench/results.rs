@@ -130,12 +130,7 @@ impl Measured {
 
 impl Group {
     pub fn of(title: &str, contenders: Vec<Contender>) -> Self {
-        Self {
-            title: title.to_owned(),
-            contenders,
-            input_bytes: None,
-            quick: false,
-        }
+        Self { title: title.to_owned(), contenders, input_bytes: None, quick: false }
     }
 
     /// Runs each once for the counts, then all alternately, so that other load on the machine affects all of them.
@@ -176,11 +171,7 @@ impl Group {
             row.cpu_ratio = row.cpu_seconds / cpu;
             eprintln!("{}: {:.3} s", row.name, row.wall_seconds);
         }
-        Ok(Done {
-            title: self.title.clone(),
-            input_bytes: self.input_bytes,
-            rows,
-        })
+        Ok(Done { title: self.title.clone(), input_bytes: self.input_bytes, rows })
     }
 }
 
@@ -211,11 +202,7 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
-    if values.len() % 2 == 1 {
-        values[middle]
-    } else {
-        f64::midpoint(values[middle - 1], values[middle])
-    }
+    if values.len() % 2 == 1 { values[middle] } else { f64::midpoint(values[middle - 1], values[middle]) }
 }
 
 /// The server's metrics of served requests.
@@ -231,9 +218,7 @@ impl Served {
             let lines = text.lines().filter_map(|line| line.strip_prefix(metric));
             // Servers renew their own leases.
             let lines = lines.filter(|line| !line.contains("resource=\"leases\""));
-            lines
-                .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
-                .sum()
+            lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
         };
         Ok(Self {
             requests: sum("apiserver_request_total{") as u64,
@@ -263,9 +248,7 @@ pub fn load_average() -> String {
 fn machine() -> String {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = text
-        .lines()
-        .find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let model = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     let model = model.map_or("unknown processor", |(_, model)| model);
     format!("{cores} cores, {model}")
 }

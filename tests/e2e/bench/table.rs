@@ -36,10 +36,7 @@ fn tables(text: &mut String, cluster: &Measured) {
             Some(_) => "read per second",
             None => "received",
         };
-        let of = group
-            .input_bytes
-            .map(|input| format!(" ({})", bytes(input as f64)))
-            .unwrap_or_default();
+        let of = group.input_bytes.map(|input| format!(" ({})", bytes(input as f64))).unwrap_or_default();
         let _ = write!(
             text,
             "\n| {}{of} | wall | × | CPU | × | peak memory | requests | {last} |\n|---|--:|--:|--:|--:|--:|--:|--:|\n",
@@ -72,19 +69,11 @@ fn line(row: &Row, received: &str) -> String {
 }
 
 fn ratio(ratio: f64) -> String {
-    if ratio < 10.0 {
-        format!("{ratio:.2}")
-    } else {
-        format!("{ratio:.0}")
-    }
+    if ratio < 10.0 { format!("{ratio:.2}") } else { format!("{ratio:.0}") }
 }
 
 fn seconds(seconds: f64) -> String {
-    if seconds < 0.1 {
-        format!("{:.1} ms", seconds * 1e3)
-    } else {
-        format!("{seconds:.2} s")
-    }
+    if seconds < 0.1 { format!("{:.1} ms", seconds * 1e3) } else { format!("{seconds:.2} s") }
 }
 
 fn bytes(bytes: f64) -> String {

@@ -112,17 +112,9 @@ fn log(path: &str, api: &Api) -> Result<String, String> {
     let pod = pod.map_err(|refused| refused.to_string())?;
     let ended = end(&pod, container, query.contains("previous=true"))?;
     let lines = lines(&pod, ended.as_ref());
-    let tail = query
-        .split('&')
-        .find_map(|part| part.strip_prefix("tailLines="));
-    let tail = tail
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(usize::MAX);
-    let stamp = if query.contains("timestamps=true") {
-        "2026-11-20T10:00:00.000000000Z "
-    } else {
-        ""
-    };
+    let tail = query.split('&').find_map(|part| part.strip_prefix("tailLines="));
+    let tail = tail.and_then(|text| text.parse().ok()).unwrap_or(usize::MAX);
+    let stamp = if query.contains("timestamps=true") { "2026-11-20T10:00:00.000000000Z " } else { "" };
     let from = lines.len().saturating_sub(tail);
     let lines = lines[from..].iter().map(|line| format!("{stamp}{line}\n"));
     Ok(lines.collect())
@@ -140,9 +132,9 @@ fn end(pod: &Value, container: &str, previous: bool) -> Result<Option<Value>, St
     let (state, last) = (&status["state"], &status["lastState"]["terminated"]);
     if previous {
         return match last {
-            Value::Null => Err(format!(
-                "previous terminated container \"{container}\" in pod \"{name}\" not found"
-            )),
+            Value::Null => {
+                Err(format!("previous terminated container \"{container}\" in pod \"{name}\" not found"))
+            }
             last => Ok(Some(last.clone())),
         };
     }
@@ -157,9 +149,7 @@ fn end(pod: &Value, container: &str, previous: bool) -> Result<Option<Value>, St
                 Some(other) => other,
                 None => "no logs yet",
             };
-            Err(format!(
-                "container \"{container}\" in pod \"{name}\" is waiting to start: {reason}"
-            ))
+            Err(format!("container \"{container}\" in pod \"{name}\" is waiting to start: {reason}"))
         }
         (Value::Null, last) => Ok(Some(last.clone())),
         (ended, _) => Ok(Some(ended.clone())),
@@ -172,8 +162,7 @@ fn lines(pod: &Value, ended: Option<&Value>) -> Vec<String> {
     let (package, stage) = (&note["name"], &note["stage"]);
     let mut lines = vec![format!("stage {stage} of {package} begins")];
     lines.extend(
-        (0..UNPACKED)
-            .map(|n| format!("unpacking /opt/lib/modules/{n:04}/kernel/drivers/video/it.ko.zst")),
+        (0..UNPACKED).map(|n| format!("unpacking /opt/lib/modules/{n:04}/kernel/drivers/video/it.ko.zst")),
     );
     lines.extend([
         format!("export API_TOKEN={SECRET}"),
@@ -187,13 +176,9 @@ fn lines(pod: &Value, ended: Option<&Value>) -> Vec<String> {
         "-----END RSA PRIVATE KEY-----".to_owned(),
     ]);
     if ended.is_some_and(|ended| ended["exitCode"] != 0) {
-        let why = format!(
-            "{FAILURE} '/opt/{}': Read-only file system",
-            package.as_str().unwrap_or_default()
-        );
+        let why = format!("{FAILURE} '/opt/{}': Read-only file system", package.as_str().unwrap_or_default());
         lines.push(why);
-        lines
-            .extend(["removing what was unpacked", "leaving the chroot", "bye"].map(str::to_owned));
+        lines.extend(["removing what was unpacked", "leaving the chroot", "bye"].map(str::to_owned));
     }
     lines
 }

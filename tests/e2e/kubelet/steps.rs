@@ -17,34 +17,21 @@ pub struct Step {
 const BACK_OFF: Duration = Duration::from_millis(1500);
 
 pub fn next(pod: &Value, result: StepResult, since: Duration) -> Option<Step> {
-    if matches!(
-        pod["status"]["phase"].as_str(),
-        Some("Failed" | "Succeeded")
-    ) {
+    if matches!(pod["status"]["phase"].as_str(), Some("Failed" | "Succeeded")) {
         return None;
     }
     if result == StepResult::Rejected {
         let status = json!({"phase": "Failed", "reason": "OutOfcpu", "message": "Node didn't have enough resource: cpu"});
-        return Some(Step {
-            status,
-            reboots: false,
-        });
+        return Some(Step { status, reboots: false });
     }
     let mut containers = statuses(pod, "initContainers", "initContainerStatuses");
     let failing = usize::from(containers.len() > 1);
     let never = pod["spec"]["restartPolicy"] == "Never";
     let mut reboots = false;
-    let current = containers
-        .iter()
-        .position(|c| c["state"]["terminated"]["exitCode"] != 0);
+    let current = containers.iter().position(|c| c["state"]["terminated"]["exitCode"] != 0);
     if let Some(index) = current {
-        let mine = if index == failing {
-            result
-        } else {
-            StepResult::Succeed
-        };
-        let mine = if index == 0 && matches!(result, StepResult::PullFails | StepResult::PullsLate)
-        {
+        let mine = if index == failing { result } else { StepResult::Succeed };
+        let mine = if index == 0 && matches!(result, StepResult::PullFails | StepResult::PullsLate) {
             result
         } else {
             mine
@@ -53,10 +40,7 @@ pub fn next(pod: &Value, result: StepResult, since: Duration) -> Option<Step> {
         let state = container["state"].clone();
         if state["terminated"].is_object() {
             if never {
-                return Some(Step {
-                    status: summed_up(pod, "Failed", containers),
-                    reboots,
-                });
+                return Some(Step { status: summed_up(pod, "Failed", containers), reboots });
             }
             // The kubelet shows the crash first and the waiting afterwards.
             container["lastState"] = state;
@@ -64,10 +48,7 @@ pub fn next(pod: &Value, result: StepResult, since: Duration) -> Option<Step> {
             // The first time it is started again at once.
             container["state"] = match container["restartCount"].as_i64() {
                 Some(1) => json!({"running": {"startedAt": now()}}),
-                _ => waiting(
-                    "CrashLoopBackOff",
-                    "back-off 10s restarting failed container",
-                ),
+                _ => waiting("CrashLoopBackOff", "back-off 10s restarting failed container"),
             };
         } else if state["running"].is_object() {
             let restarted = container["restartCount"].as_i64().unwrap_or(0) > 0;
@@ -119,10 +100,7 @@ pub fn next(pod: &Value, result: StepResult, since: Duration) -> Option<Step> {
                 _ => json!({"running": {"startedAt": now()}}),
             };
         }
-        return Some(Step {
-            status: summed_up(pod, "Pending", containers),
-            reboots,
-        });
+        return Some(Step { status: summed_up(pod, "Pending", containers), reboots });
     }
     main_containers(pod, result, containers).map(|status| Step { status, reboots })
 }
@@ -178,9 +156,7 @@ fn summed_up(pod: &Value, phase: &str, init: Vec<Value>) -> Value {
         json!({"type": kind, "status": status, "lastTransitionTime": now()})
     };
     let ready = phase == "Running";
-    let started = pod["status"]["startTime"]
-        .as_str()
-        .map_or_else(now, str::to_owned);
+    let started = pod["status"]["startTime"].as_str().map_or_else(now, str::to_owned);
     json!({
         "phase": phase,
         "startTime": started,
@@ -197,10 +173,7 @@ fn summed_up(pod: &Value, phase: &str, init: Vec<Value>) -> Value {
 /// The statuses so far; a container that has none waits.
 fn statuses(pod: &Value, containers: &str, kept: &str) -> Vec<Value> {
     let known = pod["status"][kept].as_array().cloned().unwrap_or_default();
-    let spec = pod["spec"][containers]
-        .as_array()
-        .cloned()
-        .unwrap_or_default();
+    let spec = pod["spec"][containers].as_array().cloned().unwrap_or_default();
     spec.iter()
         .map(|container| {
             let found = known.iter().find(|status| status["name"] == container["name"]).cloned();
@@ -229,10 +202,7 @@ fn ended(code: i32, reason: &str) -> Value {
 /// The interrupt to run is the last argument: base64 of its JSON, which begins with the type.
 fn is_reboot(pod: &Value) -> bool {
     let arguments = pod["spec"]["initContainers"][0]["args"].as_array();
-    let last = arguments
-        .and_then(|args| args.last())
-        .and_then(Value::as_str)
-        .unwrap_or_default();
+    let last = arguments.and_then(|args| args.last()).and_then(Value::as_str).unwrap_or_default();
     last.starts_with("eyJ0eXBlIjoibm9kZV9yZXN0YXJ0I")
 }
 
@@ -241,7 +211,5 @@ fn now() -> String {
 }
 
 fn ago(time: Duration) -> String {
-    (jiff::Timestamp::now() - time)
-        .strftime("%Y-%m-%dT%H:%M:%SZ")
-        .to_string()
+    (jiff::Timestamp::now() - time).strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

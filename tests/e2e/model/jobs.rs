@@ -51,30 +51,20 @@ impl Played<'_> {
         let (name, version) = package.split_once('|').expect("name|version");
         let body = self.job_body(node, name, version, stage);
         let path = format!("/apis/batch/v1/namespaces/{NAMESPACE}/jobs");
-        self.cluster
-            .api
-            .post(&path, &body)
-            .expect("a Job can be created");
-        body["metadata"]["name"]
-            .as_str()
-            .expect("it was just named")
-            .to_owned()
+        self.cluster.api.post(&path, &body).expect("a Job can be created");
+        body["metadata"]["name"].as_str().expect("it was just named").to_owned()
     }
 
     fn job_body(&self, node: &str, name: &str, version: &str, stage: &str) -> Value {
         let object = self.object();
-        let uid = object["metadata"]["uid"]
-            .as_str()
-            .expect("objects have one");
+        let uid = object["metadata"]["uid"].as_str().expect("objects have one");
         let generation = object["metadata"]["generation"].to_string();
         let image = format!("ghcr.io/nvidia/skyhook-packages/{name}");
         let tagged = format!("{image}:{version}");
-        let dir = format!(
-            "/var/lib/skyhook/{}/{name}-{version}-{uid}-{generation}",
-            self.name
-        );
+        let dir = format!("/var/lib/skyhook/{}/{name}-{version}-{uid}-{generation}", self.name);
         let resource = format!("{}-{uid}-{generation}", self.name);
-        let record = json!({"name": name, "version": version, "skyhook": self.name, "stage": stage, "image": image});
+        let record =
+            json!({"name": name, "version": version, "skyhook": self.name, "stage": stage, "image": image});
         let mut labels = json!({
             format!("{PREFIX}/name"): self.name, format!("{PREFIX}/package"): format!("{name}-{version}"),
             format!("{PREFIX}/stage"): stage, format!("{PREFIX}/node"): node, format!("{PREFIX}/generation"): generation,
@@ -101,11 +91,7 @@ impl Played<'_> {
                        "securityContext": {"privileged": true}})
             };
             (
-                format!(
-                    "{}-{name}-{}-{stage}-{node}-{hash}",
-                    self.name,
-                    version.replace('.', "-"),
-                ),
+                format!("{}-{name}-{}-{stage}-{node}-{hash}", self.name, version.replace('.', "-"),),
                 Attempts::PodEach,
                 json!([
                     {"name": format!("{name}-init"), "image": tagged, "command": ["/bin/sh"],
@@ -115,8 +101,7 @@ impl Played<'_> {
                 ]),
             )
         };
-        let exists =
-            |key: &str, effect: &str| json!({"key": key, "operator": "Exists", "effect": effect});
+        let exists = |key: &str, effect: &str| json!({"key": key, "operator": "Exists", "effect": effect});
         let runtime_required = |key: &str| json!({"key": key, "operator": "Equal", "value": "runtime-required", "effect": "NoSchedule"});
         let mut body = json!({
             "metadata": {
@@ -151,21 +136,14 @@ impl Played<'_> {
     pub fn await_job(&self, job: &str, what: &str, holds: impl Fn(&Value) -> bool) {
         let path = format!("/apis/batch/v1/namespaces/{NAMESPACE}/jobs/{job}");
         self.cluster.await_that(&format!("{job} {what}"), || {
-            self.cluster
-                .api
-                .get(&path)
-                .is_ok_and(|job| holds(&job["status"]))
+            self.cluster.api.get(&path).is_ok_and(|job| holds(&job["status"]))
         });
     }
 
     pub fn pods(&self, job: &str) -> Vec<Value> {
-        let path = format!(
-            "/api/v1/namespaces/{NAMESPACE}/pods?labelSelector=batch.kubernetes.io/job-name={job}"
-        );
-        self.cluster
-            .api
-            .items(&path)
-            .expect("the API server responds")
+        let path =
+            format!("/api/v1/namespaces/{NAMESPACE}/pods?labelSelector=batch.kubernetes.io/job-name={job}");
+        self.cluster.api.items(&path).expect("the API server responds")
     }
 
     /// The operator's steps after it has recorded a Job's result.
@@ -175,10 +153,7 @@ impl Played<'_> {
             "metadata": {"annotations": {format!("{PREFIX}/state-recorded"): "true"}},
             "spec": {"ttlSecondsAfterFinished": keep_for},
         });
-        self.cluster
-            .api
-            .merge(&path, &patch)
-            .expect("a Job can be stamped");
+        self.cluster.api.merge(&path, &patch).expect("a Job can be stamped");
     }
 
     /// Whether a Job exists.
@@ -206,9 +181,6 @@ impl Played<'_> {
             }},
             "spec": {"backoffLimit": 0},
         });
-        self.cluster
-            .api
-            .merge(&path, &patch)
-            .expect("a Job can be limited");
+        self.cluster.api.merge(&path, &patch).expect("a Job can be limited");
     }
 }

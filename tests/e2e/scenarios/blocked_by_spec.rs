@@ -21,8 +21,7 @@ use crate::{
 #[track_caller]
 fn cured_by_edit(gpu: &Rollout<'_>, code: &str, subject: &serde_json::Value, sed: &str) {
     first_change_made(gpu, code, subject, sed);
-    gpu.until(everywhere(DRIVER, "config", "complete"))
-        .until(complete());
+    gpu.until(everywhere(DRIVER, "config", "complete")).until(complete());
     all_well(gpu.cluster);
 }
 
@@ -34,8 +33,7 @@ pub fn container_not_created(cluster: &Cluster) {
         view.pods.iter().any(|pod| {
             let containers = pod["status"]["initContainerStatuses"].as_array();
             containers.is_some_and(|all| {
-                all.iter()
-                    .any(|c| c["state"]["waiting"]["reason"] == "CreateContainerConfigError")
+                all.iter().any(|c| c["state"]["waiting"]["reason"] == "CreateContainerConfigError")
             })
         })
     }))
@@ -66,10 +64,7 @@ pub fn image_reference_truncated(cluster: &Cluster) {
         "s#^      image: registry.example$#&/driver#",
     );
     let asked = gpu.view().object.expect("it is there");
-    assert_eq!(
-        asked["spec"]["packages"]["driver"]["image"],
-        "registry.example/driver"
-    );
+    assert_eq!(asked["spec"]["packages"]["driver"]["image"], "registry.example/driver");
 }
 
 fn kubectl_applies<'a>(cluster: &'a Cluster, skyhook: &Skyhook) -> Rollout<'a> {
@@ -92,14 +87,8 @@ fn kubectl_applies<'a>(cluster: &'a Cluster, skyhook: &Skyhook) -> Rollout<'a> {
 pub fn package_label_invalid(cluster: &Cluster) {
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1+cuda12")));
     let nothing = that("no pod is made", |view| view.pods.is_empty());
-    gpu.stays(&nothing, LONG_ENOUGH)
-        .captured("old-package-label-invalid");
-    cured_by_edit(
-        &gpu,
-        "SKY223",
-        &json!({"package": "driver"}),
-        "s/2[.]0[.]1+cuda12/2.0.1/",
-    );
+    gpu.stays(&nothing, LONG_ENOUGH).captured("old-package-label-invalid");
+    cured_by_edit(&gpu, "SKY223", &json!({"package": "driver"}), "s/2[.]0[.]1+cuda12/2.0.1/");
 }
 
 /// SKY503: the operator cannot note the taint on a new node, and so does nothing at all.
@@ -120,8 +109,7 @@ pub fn auto_taint_key_invalid(cluster: &Cluster) {
             .set("autoTaintNewNodes", json!(true)),
     );
     let nothing = that("nothing is begun", |view| view.pods.is_empty());
-    gpu.stays(&nothing, LONG_ENOUGH)
-        .captured("old-auto-taint-key-invalid");
+    gpu.stays(&nothing, LONG_ENOUGH).captured("old-auto-taint-key-invalid");
     cured_by_edit(
         &gpu,
         "SKY503",

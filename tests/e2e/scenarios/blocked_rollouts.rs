@@ -23,27 +23,19 @@ fn driver() -> Skyhook {
 }
 
 fn not_begun() -> Condition {
-    that("nothing is begun", |view| {
-        view.pods.is_empty() && view.entries(DRIVER).is_empty()
-    })
+    that("nothing is begun", |view| view.pods.is_empty() && view.entries(DRIVER).is_empty())
 }
 
 /// The one with the lower number goes first, node by node.
 pub fn waits_for_an_earlier_custom_resource(cluster: &Cluster) {
     cluster.result(pods("kernel", "apply").on("node-1"), StepResult::Exit(1));
-    let first = cluster.apply(
-        &skyhook("base")
-            .with(package("kernel", "1.0.0"))
-            .set("priority", json!(10)),
-    );
+    let first = cluster.apply(&skyhook("base").with(package("kernel", "1.0.0")).set("priority", json!(10)));
     let second = cluster.apply(&driver());
     first.until(entry("node-1", "kernel|1.0.0", "apply", "erroring"));
     second
         .until(entry("node-2", DRIVER, "config", "complete"))
         .stays(
-            &that("not on node-1", |view| {
-                !view.entries(DRIVER).iter().any(|e| e.node == "node-1")
-            }),
+            &that("not on node-1", |view| !view.entries(DRIVER).iter().any(|e| e.node == "node-1")),
             LONG_ENOUGH,
         )
         .diagnosed("SKY302", json!({"node": "node-1", "skyhook": "gpu"}))
@@ -55,10 +47,7 @@ pub fn waits_for_an_earlier_custom_resource(cluster: &Cluster) {
 /// The policy was deleted while nothing guarded it.
 pub fn policy_missing(cluster: &Cluster) {
     careful_policy(cluster);
-    cluster
-        .api
-        .delete(&format!("{POLICIES}/careful"), &json!({}))
-        .expect("and deleted");
+    cluster.api.delete(&format!("{POLICIES}/careful"), &json!({})).expect("and deleted");
     let gpu = cluster.apply(&driver().set("deploymentPolicy", json!("careful")));
     gpu.until(status("blocked"))
         .stays(&not_begun(), LONG_ENOUGH)
@@ -70,19 +59,11 @@ pub fn policy_missing(cluster: &Cluster) {
 }
 
 pub fn node_ignored(cluster: &Cluster) {
-    cluster.patch_node(
-        "node-2",
-        json!({"metadata": {"labels": {"skyhook.nvidia.com/ignore": "true"}}}),
-    );
+    cluster.patch_node("node-2", json!({"metadata": {"labels": {"skyhook.nvidia.com/ignore": "true"}}}));
     let gpu = cluster.apply(&driver());
     gpu.until(entry("node-1", DRIVER, "config", "complete"))
         .until(entry("node-3", DRIVER, "config", "complete"))
-        .stays(
-            &that("node-2 is left alone", |view| {
-                view.entries(DRIVER).len() == 2
-            }),
-            LONG_ENOUGH,
-        )
+        .stays(&that("node-2 is left alone", |view| view.entries(DRIVER).len() == 2), LONG_ENOUGH)
         .captured("old-node-ignored");
     cure(&gpu, "SKY304", json!({"node": "node-2"}), &["unignore"]);
     gpu.until(complete()).well();
@@ -92,14 +73,9 @@ pub fn node_ignored(cluster: &Cluster) {
 pub fn batch_held_by_a_node(cluster: &Cluster) {
     cluster.result(pods("driver", "apply"), StepResult::Exit(1));
     let gpu = cluster.apply(&driver().set("interruptionBudget", json!({"count": 1})));
-    gpu.until(that("one is erroring", |view| {
-        view.entries(DRIVER).iter().any(|e| e.state == "erroring")
-    }))
-    .stays(
-        &that("and no other begun", |view| view.entries(DRIVER).len() == 1),
-        Duration::from_secs(15),
-    )
-    .captured("old-batch-held-by-a-node");
+    gpu.until(that("one is erroring", |view| view.entries(DRIVER).iter().any(|e| e.state == "erroring")))
+        .stays(&that("and no other begun", |view| view.entries(DRIVER).len() == 1), Duration::from_secs(15))
+        .captured("old-batch-held-by-a-node");
     // It is taken out of the batch while it goes on failing, and the others get on.
     let failing = gpu.view().entries(DRIVER)[0].node.clone();
     let nodes = ["node-1", "node-2", "node-3"];
@@ -124,15 +100,11 @@ pub fn stale_erroring_after_reboot(cluster: &Cluster) {
             .with(package("kernel", "1.0.0").interrupts("reboot"))
             .set("deploymentPolicy", json!("careful")),
     );
-    gpu.until(that("stopped", stopped))
-        .until(that("past its interrupt", |view| {
-            view.entries("kernel|1.0.0")
-                .iter()
-                .any(|e| e.stage == "interrupt" && e.state == "complete")
-        }));
+    gpu.until(that("stopped", stopped)).until(that("past its interrupt", |view| {
+        view.entries("kernel|1.0.0").iter().any(|e| e.stage == "interrupt" && e.state == "complete")
+    }));
     let node = gpu.view().entries("kernel|1.0.0")[0].node.clone();
-    gpu.stays(&that("stopped", stopped), LONG_ENOUGH)
-        .captured("old-stale-erroring-after-reboot");
+    gpu.stays(&that("stopped", stopped), LONG_ENOUGH).captured("old-stale-erroring-after-reboot");
     cluster.heal();
     let words = ["deployment-policy", "reset"];
     cure(&gpu, "SKY306", json!({"node": node}), &words);
@@ -140,11 +112,8 @@ pub fn stale_erroring_after_reboot(cluster: &Cluster) {
 }
 
 pub fn no_node_selected(cluster: &Cluster) {
-    let gpu =
-        cluster.apply(&driver().set("nodeSelectors", json!({"matchLabels": {"gpu": "none"}})));
-    gpu.until(status("complete"))
-        .stays(&not_begun(), LONG_ENOUGH)
-        .captured("old-no-node-selected");
+    let gpu = cluster.apply(&driver().set("nodeSelectors", json!({"matchLabels": {"gpu": "none"}})));
+    gpu.until(status("complete")).stays(&not_begun(), LONG_ENOUGH).captured("old-no-node-selected");
     let edit = "/^  nodeSelectors:$/,/^      gpu: none$/d";
     first_change_made(&gpu, "SKY307", &json!({"name": "gpu"}), edit);
     gpu.until(everywhere(DRIVER, "config", "complete")).well();
@@ -152,34 +121,18 @@ pub fn no_node_selected(cluster: &Cluster) {
 
 /// The finalizer would have released the node; stripping it leaves the cordon and its key behind.
 pub fn cordon_without_owner(cluster: &Cluster) {
-    let gpu = cluster.apply(
-        &skyhook("gpu").with(
-            package("driver", "2.0.1")
-                .interrupts("service")
-                .uninstallable(),
-        ),
-    );
+    let gpu =
+        cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").interrupts("service").uninstallable()));
     cluster.result(pods("driver", "interrupt"), StepResult::Hang);
-    gpu.until(that("cordoned", |view| {
-        view.nodes
-            .iter()
-            .all(|node| node["spec"]["unschedulable"] == true)
-    }))
-    .until(that("interrupting", |view| {
-        view.pods_of("driver", "interrupt").len() == 3
-    }));
+    gpu.until(that("cordoned", |view| view.nodes.iter().all(|node| node["spec"]["unschedulable"] == true)))
+        .until(that("interrupting", |view| view.pods_of("driver", "interrupt").len() == 3));
     cluster.stop_operator();
     gpu.delete().strip_finalizer().until(gone());
     cluster.start_operator();
-    gpu.until(that("no pod is left", |view| view.pods.is_empty()))
-        .stays(
-            &that("still cordoned", |view| {
-                view.nodes
-                    .iter()
-                    .all(|node| node["spec"]["unschedulable"] == true)
-            }),
-            LONG_ENOUGH,
-        );
+    gpu.until(that("no pod is left", |view| view.pods.is_empty())).stays(
+        &that("still cordoned", |view| view.nodes.iter().all(|node| node["spec"]["unschedulable"] == true)),
+        LONG_ENOUGH,
+    );
     let report = cluster.report(&[]);
     report.has("SKY402", &json!({"node": "node-1"}));
     report.has("SKY701", &json!({"node": "node-1"}));
@@ -192,9 +145,7 @@ pub fn untolerated_taint(cluster: &Cluster) {
     let gpu = cluster.apply(&driver());
     gpu.until(entry("node-1", DRIVER, "config", "complete"))
         .stays(
-            &that("not on node-2", |view| {
-                !view.entries(DRIVER).iter().any(|e| e.node == "node-2")
-            }),
+            &that("not on node-2", |view| !view.entries(DRIVER).iter().any(|e| e.node == "node-2")),
             LONG_ENOUGH,
         )
         .diagnosed("SKY403", json!({"node": "node-2"}))
@@ -208,52 +159,34 @@ pub fn interrupt_waits_for_workload(cluster: &Cluster) {
     let gpu = cluster.apply(
         &skyhook("gpu")
             .with(package("driver", "2.0.1").interrupts("service"))
-            .set(
-                "podNonInterruptLabels",
-                json!({"matchLabels": {"app": "training"}}),
-            ),
+            .set("podNonInterruptLabels", json!({"matchLabels": {"app": "training"}})),
     );
     gpu.until(entry("node-1", DRIVER, "post-interrupt", "complete"))
         .stays(
-            &that("not on node-2", |view| {
-                !view.entries(DRIVER).iter().any(|e| e.node == "node-2")
-            }),
+            &that("not on node-2", |view| !view.entries(DRIVER).iter().any(|e| e.node == "node-2")),
             LONG_ENOUGH,
         )
         .diagnosed("SKY404", json!({"node": "node-2"}))
         .captured("old-interrupt-waits-for-workload");
-    cluster
-        .api
-        .delete("/api/v1/namespaces/default/pods/training", &json!({}))
-        .expect("the workload ends");
+    cluster.api.delete("/api/v1/namespaces/default/pods/training", &json!({})).expect("the workload ends");
     gpu.until(complete()).well();
 }
 
 /// The earlier CR does not tolerate the taint that only the later one would lift.
 pub fn runtime_required_deadlock(cluster: &Cluster) {
-    let taint =
-        json!([{"key": "skyhook.nvidia.com", "value": "runtime-required", "effect": "NoSchedule"}]);
+    let taint = json!([{"key": "skyhook.nvidia.com", "value": "runtime-required", "effect": "NoSchedule"}]);
     cluster.patch_node("node-1", json!({"spec": {"taints": taint}}));
-    let first = cluster.apply(
-        &skyhook("base")
-            .with(package("kernel", "1.0.0"))
-            .set("priority", json!(10)),
-    );
+    let first = cluster.apply(&skyhook("base").with(package("kernel", "1.0.0")).set("priority", json!(10)));
     let gate = cluster.apply(&driver().set("runtimeRequired", json!(true)));
-    gate.until(entry("node-2", DRIVER, "config", "complete"))
-        .stays(
-            &that("not on node-1", |view| {
-                !view.entries(DRIVER).iter().any(|e| e.node == "node-1")
-            }),
-            LONG_ENOUGH,
-        );
+    gate.until(entry("node-2", DRIVER, "config", "complete")).stays(
+        &that("not on node-1", |view| !view.entries(DRIVER).iter().any(|e| e.node == "node-1")),
+        LONG_ENOUGH,
+    );
     let report = cluster.report(&[]);
     report.has("SKY407", &json!({"node": "node-1", "skyhook": "base"}));
     cluster.captured("old-runtime-required-deadlock");
     first.edit(json!({"runtimeRequired": true}));
-    gate.until(complete()).until(that("free", |view| {
-        view.nodes[0]["spec"]["taints"].is_null()
-    }));
+    gate.until(complete()).until(that("free", |view| view.nodes[0]["spec"]["taints"].is_null()));
     assert!(cluster.report(&[]).errors().is_empty(), "all is well again");
 }
 
@@ -273,19 +206,15 @@ pub fn pod_missing_package_annotation(cluster: &Cluster) {
     cluster.result(pods("driver", "apply").on("node-1"), StepResult::Hang);
     let gpu = cluster.apply(&driver());
     gpu.until(entry("node-2", DRIVER, "config", "complete"));
-    cluster.run_pod(
-        "look-alike",
-        "node-2",
-        json!({"skyhook.nvidia.com/name": "gpu"}),
-    );
+    cluster.run_pod("look-alike", "node-2", json!({"skyhook.nvidia.com/name": "gpu"}));
     let log = cluster.log_reader("operator");
     cluster.await_that("the operator panics", || log().contains("panic"));
     cluster.heal();
     gpu.stays(
         &that("node-1 is not finished", |view| {
-            view.entries(DRIVER).iter().any(|e| {
-                e.node == "node-1" && (e.stage.as_str(), e.state.as_str()) != ("config", "complete")
-            })
+            view.entries(DRIVER)
+                .iter()
+                .any(|e| e.node == "node-1" && (e.stage.as_str(), e.state.as_str()) != ("config", "complete"))
         }),
         LONG_ENOUGH,
     )
@@ -307,10 +236,7 @@ pub fn operator_not_running(cluster: &Cluster) {
         "readyReplicas": 0, "availableReplicas": 0, "unavailableReplicas": 1,
         "conditions": [{"type": "Available", "status": "False", "reason": "MinimumReplicasUnavailable"}],
     }});
-    cluster
-        .api
-        .merge(&path, &down)
-        .expect("a Deployment has a status");
+    cluster.api.merge(&path, &down).expect("a Deployment has a status");
     gpu.uninstall("driver", true);
     gpu.stays(&everywhere(DRIVER, "config", "complete"), LONG_ENOUGH);
     let report = cluster.report(&[]);
@@ -322,16 +248,8 @@ pub fn operator_not_running(cluster: &Cluster) {
 pub fn malformed_state(cluster: &Cluster) {
     let gpu = cluster.apply(&driver());
     gpu.until(complete());
-    let kept = gpu
-        .view()
-        .annotation("node-2", "nodeState_gpu")
-        .expect("there is state")
-        .to_owned();
-    cluster.annotate_node(
-        "node-2",
-        "nodeState_gpu",
-        json!("{\"driver|2.0.1\": broken"),
-    );
+    let kept = gpu.view().annotation("node-2", "nodeState_gpu").expect("there is state").to_owned();
+    cluster.annotate_node("node-2", "nodeState_gpu", json!("{\"driver|2.0.1\": broken"));
     gpu.until(crate::view::condition("NodeStateMalformed", "ParseError"))
         .diagnosed("SKY206", json!({"node": "node-2"}))
         .captured("old-malformed-state");
@@ -344,9 +262,7 @@ pub fn operator_makes_no_progress(cluster: &Cluster) {
     let quota = no_room_for_pods(cluster, "skyhook");
     let gpu = cluster.apply(&driver());
     gpu.until(that("the operator has looked at it", |view| {
-        view.object
-            .as_ref()
-            .is_some_and(|o| o["status"]["status"].is_string())
+        view.object.as_ref().is_some_and(|o| o["status"]["status"].is_string())
     }))
     .stays(&not_begun(), LONG_ENOUGH)
     .captured("old-nothing-at-work");
@@ -362,10 +278,7 @@ pub fn operator_makes_no_progress(cluster: &Cluster) {
         let finding = report.has("SKY222", &json!({"name": "gpu"}));
         assert_eq!(finding["severity"], severity, "{:#}", report.json);
     }
-    cluster
-        .api
-        .delete(&quota, &json!({}))
-        .expect("a quota can be deleted");
+    cluster.api.delete(&quota, &json!({})).expect("a quota can be deleted");
     // What the operator's log says is repaired; the next pass goes on.
     gpu.annotate("seen", json!("now")).until(complete()).well();
 }

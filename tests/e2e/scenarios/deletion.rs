@@ -26,28 +26,18 @@ pub fn deletion_waits_for_erroring_install(cluster: &Cluster) {
 
     gpu.delete()
         .until(entry("node-2", "driver|2.0.1", "apply", "erroring"))
-        .until(that("the other node is clean", |view| {
-            view.entries("driver|2.0.1").len() == 1
-        }));
-    gpu.stays(
-        &entry("node-2", "driver|2.0.1", "apply", "erroring"),
-        LONG_ENOUGH,
-    )
-    .diagnosed("SKY101", json!({"node": "node-2", "package": "driver"}))
-    .captured("old-deleted-while-erroring");
+        .until(that("the other node is clean", |view| view.entries("driver|2.0.1").len() == 1));
+    gpu.stays(&entry("node-2", "driver|2.0.1", "apply", "erroring"), LONG_ENOUGH)
+        .diagnosed("SKY101", json!({"node": "node-2", "package": "driver"}))
+        .captured("old-deleted-while-erroring");
 
     // The documentation's first way out is to repair the install. In v0.17.0 that alone does not help once another
     // node has been uninstalled: such nodes stay in_progress until the CR is gone, only nodes in progress are worked
     // on, and the pod of the erroring one went with the deletion's new generation.
     cluster.heal();
-    gpu.stays(
-        &that("no pod for node-2", |view| view.pods.is_empty()),
-        LONG_ENOUGH,
-    );
+    gpu.stays(&that("no pod for node-2", |view| view.pods.is_empty()), LONG_ENOUGH);
     cluster.annotate_node("node-2", "status_gpu", json!("in_progress"));
-    gpu.until(pod("driver", "apply"))
-        .until(pod("driver", "uninstall"))
-        .until(gone());
+    gpu.until(pod("driver", "apply")).until(pod("driver", "uninstall")).until(gone());
 }
 
 /// With no node in progress beside it, repairing the install is enough.
@@ -62,10 +52,7 @@ pub fn deletion_freed_by_repair(cluster: &Cluster) {
             view.pods.len() == 3 && !view.pods.iter().any(|pod| before.contains(&uid(pod)))
         }))
         .until(everywhere("driver|2.0.1", "apply", "erroring"))
-        .stays(
-            &everywhere("driver|2.0.1", "apply", "erroring"),
-            LONG_ENOUGH,
-        )
+        .stays(&everywhere("driver|2.0.1", "apply", "erroring"), LONG_ENOUGH)
         .diagnosed("SKY101", json!({"node": "node-1", "package": "driver"}));
     cluster.heal();
     gpu.until(pod("driver", "uninstall")).until(gone());
@@ -79,11 +66,8 @@ fn uid(object: &Value) -> String {
 pub fn deletion_freed_by_reset(cluster: &Cluster) {
     cluster.result(pods("driver", "apply").on("node-2"), StepResult::Exit(1));
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").uninstallable()));
-    gpu.until(entry("node-1", "driver|2.0.1", "config", "complete"))
-        .until(status("erroring"));
-    gpu.delete().until(that("the other node is clean", |view| {
-        view.entries("driver|2.0.1").len() == 1
-    }));
+    gpu.until(entry("node-1", "driver|2.0.1", "config", "complete")).until(status("erroring"));
+    gpu.delete().until(that("the other node is clean", |view| view.entries("driver|2.0.1").len() == 1));
     cluster.upstream(&["node", "reset", "node-2", "--skyhook", "gpu", "--confirm"]);
     gpu.until(gone());
 }
@@ -98,18 +82,11 @@ pub fn name_equals_taint_key(cluster: &Cluster) {
             .set("autoTaintNewNodes", json!(true)),
     );
     let is_kept = record.clone();
-    gate.until(that("the record is kept", move |view| {
-        view.annotation("node-1", &is_kept).is_some()
-    }))
-    .until(complete());
-    gate.diagnosed("SKY106", json!({"kind": "Skyhook", "name": name}))
-        .captured("old-name-equals-taint-key");
+    gate.until(that("the record is kept", move |view| view.annotation("node-1", &is_kept).is_some()))
+        .until(complete());
+    gate.diagnosed("SKY106", json!({"kind": "Skyhook", "name": name})).captured("old-name-equals-taint-key");
     gate.delete().until(gone());
-    assert_eq!(
-        gate.view().annotation("node-1", &record),
-        None,
-        "deleting the CR took the record along"
-    );
+    assert_eq!(gate.view().annotation("node-1", &record), None, "deleting the CR took the record along");
 }
 
 pub fn orphaned_uninstall_complete(cluster: &Cluster) {
@@ -117,15 +94,13 @@ pub fn orphaned_uninstall_complete(cluster: &Cluster) {
     let rollout = cluster.apply(&gpu);
     rollout.until(complete());
     cluster.result(pods("driver", "uninstall"), StepResult::Hang);
-    rollout
-        .uninstall("driver", true)
-        .until(that("the script runs", |view| {
-            view.pods_of("driver", "uninstall")
-                .iter()
-                .filter(|pod| pod["status"]["startTime"].is_string())
-                .count()
-                == 3
-        }));
+    rollout.uninstall("driver", true).until(that("the script runs", |view| {
+        view.pods_of("driver", "uninstall")
+            .iter()
+            .filter(|pod| pod["status"]["startTime"].is_string())
+            .count()
+            == 3
+    }));
     // The pods must end before the garbage collector has them; here it is slow because it is not running.
     cluster.stop("kube-controller-manager");
     rollout.delete().strip_finalizer().until(gone());
@@ -147,16 +122,8 @@ pub fn orphaned_uninstall_complete(cluster: &Cluster) {
 pub fn deletion_blocked_by_malformed_state(cluster: &Cluster) {
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").uninstallable()));
     gpu.until(complete());
-    let kept = gpu
-        .view()
-        .annotation("node-2", "nodeState_gpu")
-        .expect("there is state")
-        .to_owned();
-    cluster.annotate_node(
-        "node-2",
-        "nodeState_gpu",
-        json!("{\"driver|2.0.1\": broken"),
-    );
+    let kept = gpu.view().annotation("node-2", "nodeState_gpu").expect("there is state").to_owned();
+    cluster.annotate_node("node-2", "nodeState_gpu", json!("{\"driver|2.0.1\": broken"));
     gpu.until(condition("NodeStateMalformed", "ParseError"));
     gpu.delete()
         .until(condition("DeletionBlocked", "MalformedNodeState"))
@@ -179,10 +146,7 @@ fn blocked_deletion(cluster: &Cluster, annotation: &str, reason: &str, code: &st
     gpu.until(complete()).annotate(annotation, json!("true"));
     gpu.delete()
         .until(condition("DeletionBlocked", reason))
-        .stays(
-            &everywhere("driver|2.0.1", "config", "complete"),
-            LONG_ENOUGH,
-        )
+        .stays(&everywhere("driver|2.0.1", "config", "complete"), LONG_ENOUGH)
         .diagnosed(code, json!({"kind": "Skyhook", "name": "gpu"}))
         .captured(&format!("old-deletion-blocked-{annotation}"));
     gpu.annotate(annotation, Value::Null).until(gone());

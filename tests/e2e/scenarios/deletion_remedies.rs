@@ -39,9 +39,7 @@ fn deleted_and_cured(gpu: &Rollout<'_>, code: &str, subject: Value, words: &[&st
 
 /// Deletes, and waits until node-2 alone is left to uninstall.
 fn deleted_but_for_one(gpu: &Rollout<'_>) {
-    gpu.delete().until(that("the others are clean", |view| {
-        view.entries(DRIVER).len() == 1
-    }));
+    gpu.delete().until(that("the others are clean", |view| view.entries(DRIVER).len() == 1));
     gpu.stays(&still_there(), LONG_ENOUGH);
 }
 
@@ -70,15 +68,9 @@ fn deleted_and_passed_over(gpu: &Rollout<'_>, code: &str, words: &[&str]) {
 pub fn stranded_uninstall_gets_its_interrupt_back(cluster: &Cluster) {
     let gpu = stranded(
         cluster,
-        skyhook("gpu").with(
-            package("driver", "2.0.1")
-                .uninstallable()
-                .interrupts("service"),
-        ),
+        skyhook("gpu").with(package("driver", "2.0.1").uninstallable().interrupts("service")),
     );
-    cluster.edits(
-        "s/^    driver:$/    driver:\\n      interrupt: {type: service, services: [containerd]}/",
-    );
+    cluster.edits("s/^    driver:$/    driver:\\n      interrupt: {type: service, services: [containerd]}/");
     deleted_and_cured(&gpu, "SKY102", json!({"node": "node-2"}), &["edit"]);
 }
 
@@ -86,11 +78,7 @@ pub fn stranded_uninstall_gets_its_interrupt_back(cluster: &Cluster) {
 pub fn stranded_entry_is_removed(cluster: &Cluster) {
     let gpu = stranded(
         cluster,
-        skyhook("gpu").with(
-            package("driver", "2.0.1")
-                .uninstallable()
-                .interrupts("service"),
-        ),
+        skyhook("gpu").with(package("driver", "2.0.1").uninstallable().interrupts("service")),
     );
     for node in ["node-1", "node-2"] {
         cure(&gpu, "SKY102", json!({"node": node}), &["reset"]);
@@ -102,10 +90,7 @@ pub fn stranded_entry_is_removed(cluster: &Cluster) {
 pub fn failing_entry_is_removed(cluster: &Cluster) {
     let gpu = cluster.apply(&uninstallable("gpu"));
     gpu.until(complete());
-    cluster.result(
-        pods("driver", "uninstall").on("node-2"),
-        StepResult::Exit(3),
-    );
+    cluster.result(pods("driver", "uninstall").on("node-2"), StepResult::Exit(3));
     deleted_and_cured(&gpu, "SKY112", json!({"node": "node-2"}), &["reset"]);
 }
 
@@ -137,10 +122,7 @@ pub fn paused_deletion_passes_over_a_node(cluster: &Cluster) {
     deleted_but_for_one(&gpu);
     gpu.annotate("pause", json!("true")).until(status("paused"));
     gpu.annotate("pause", Value::Null).until(status("waiting"));
-    cluster.patch_node(
-        "node-2",
-        json!({"metadata": {"labels": {"skyhook.nvidia.com/ignore": null}}}),
-    );
+    cluster.patch_node("node-2", json!({"metadata": {"labels": {"skyhook.nvidia.com/ignore": null}}}));
     passed_over_and_cured(&gpu);
 }
 
@@ -153,8 +135,12 @@ pub fn node_is_reset_while_another_package_is_uninstalled(cluster: &Cluster) {
             .with(package("driver", "2.0.1").uninstallable())
             .with(package("tuning", "1.2.0").uninstallable());
         let gpu = cluster.apply(&both);
-        gpu.until(entry("node-2", DRIVER, "apply", "erroring"))
-            .until(entry("node-2", "tuning|1.2.0", "config", "complete"));
+        gpu.until(entry("node-2", DRIVER, "apply", "erroring")).until(entry(
+            "node-2",
+            "tuning|1.2.0",
+            "config",
+            "complete",
+        ));
         gpu.delete().until(pod("tuning", "uninstall"));
         let admin = cluster.kubeconfig("admin");
         let words = ["reset", "gpu", "--node", "node-2", "--confirm"];
@@ -169,9 +155,7 @@ pub fn taint_is_tolerated(cluster: &Cluster) {
     let gpu = cluster.apply(&uninstallable("gpu"));
     gpu.until(complete());
     taint(cluster, "node-2");
-    cluster.edits(
-        "s/^spec:$/spec:\\n  additionalTolerations: [{key: maintenance, operator: Exists}]/",
-    );
+    cluster.edits("s/^spec:$/spec:\\n  additionalTolerations: [{key: maintenance, operator: Exists}]/");
     deleted_and_passed_over(&gpu, "SKY403", &["edit"]);
 }
 
@@ -184,23 +168,15 @@ pub fn missing_policy_is_restored(cluster: &Cluster) {
         .api
         .delete(&format!("{POLICIES}/careful"), &json!({}))
         .expect("without webhooks it can be deleted");
-    gpu.until(condition(
-        "DeploymentPolicyNotFound",
-        "DeploymentPolicyNotFound",
-    ));
+    gpu.until(condition("DeploymentPolicyNotFound", "DeploymentPolicyNotFound"));
     cluster.edits("s/^  deploymentPolicy: careful$//");
     deleted_and_cured(&gpu, "SKY303", json!({"name": "gpu"}), &["edit"]);
 }
 
 /// SKY401: the drain for the interrupt of the uninstall.
 pub fn drain_blocked_by_a_budget_is_freed(cluster: &Cluster) {
-    let gpu = cluster.apply(
-        &skyhook("gpu").with(
-            package("driver", "2.0.1")
-                .uninstallable()
-                .interrupts("service"),
-        ),
-    );
+    let gpu =
+        cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").uninstallable().interrupts("service")));
     gpu.until(complete());
     let _path = guarded_workload(cluster);
     cluster.edits("s/minAvailable: 1/minAvailable: 0/");
@@ -252,9 +228,7 @@ pub fn earlier_custom_resource_is_disabled(cluster: &Cluster) {
     let gpu = cluster.apply(&uninstallable("gpu"));
     gpu.until(complete());
     base.annotate("disable", Value::Null)
-        .until(that("back in service", |view| {
-            view.annotation("node-2", "status_base") != Some("disabled")
-        }));
+        .until(that("back in service", |view| view.annotation("node-2", "status_base") != Some("disabled")));
     deleted_and_passed_over(&gpu, "SKY302", &["disable"]);
 }
 

@@ -43,27 +43,12 @@ pub fn of_all_kinds(cluster: &Cluster) {
     let resources = json!({
         "cpuRequest": "50m", "cpuLimit": "100m", "memoryRequest": "32Mi", "memoryLimit": "64Mi",
     });
-    step(
-        "resources",
-        of(vec![tuning().set("resources", resources), driver()]),
-    );
-    step(
-        "a newer version",
-        of(vec![
-            tuning(),
-            package("driver", "2.1.0").after("tuning", "1.0.0"),
-        ]),
-    );
+    step("resources", of(vec![tuning().set("resources", resources), driver()]));
+    step("a newer version", of(vec![tuning(), package("driver", "2.1.0").after("tuning", "1.0.0")]));
     let driver = || package("driver", "2.1.0").after("tuning", "1.0.0");
     let config = |value: &str| json!({"grub.conf": value, "motd": "hello"});
-    step(
-        "a configMap",
-        of(vec![tuning().set("configMap", config("a")), driver()]),
-    );
-    step(
-        "a key of the configMap",
-        of(vec![tuning().set("configMap", config("b")), driver()]),
-    );
+    step("a configMap", of(vec![tuning().set("configMap", config("a")), driver()]));
+    step("a key of the configMap", of(vec![tuning().set("configMap", config("b")), driver()]));
     let interrupts = json!({"grub.conf": {"type": "service", "services": ["containerd"]}});
     let tuned = |value: &str| {
         let whole = tuning().set("configMap", config(value));
@@ -73,56 +58,21 @@ pub fn of_all_kinds(cluster: &Cluster) {
     step("a key with an interrupt", of(vec![tuned("c"), driver()]));
     let agent = || package("agent", "1.0.0").uninstallable();
     step("another package", of(vec![tuned("c"), driver(), agent()]));
-    step(
-        "priority",
-        of(vec![tuned("c"), driver(), agent()]).set("priority", json!(10)),
-    );
-    step(
-        "budget",
-        of(vec![tuned("c"), driver(), agent()]).set("interruptionBudget", json!({"count": 1})),
-    );
-    step(
-        "a dependency",
-        of(vec![tuned("c"), driver(), agent().after("tuning", "1.0.0")]),
-    );
+    step("priority", of(vec![tuned("c"), driver(), agent()]).set("priority", json!(10)));
+    step("budget", of(vec![tuned("c"), driver(), agent()]).set("interruptionBudget", json!({"count": 1})));
+    step("a dependency", of(vec![tuned("c"), driver(), agent().after("tuning", "1.0.0")]));
     let narrow = json!({"matchExpressions": [{"key": "half", "operator": "DoesNotExist"}]});
-    let half = of(vec![
-        tuned("c"),
-        driver(),
-        agent(),
-        package("extra", "1.0.0"),
-    ]);
-    step(
-        "a narrower selector and a package",
-        half.set("nodeSelectors", narrow),
-    );
+    let half = of(vec![tuned("c"), driver(), agent(), package("extra", "1.0.0")]);
+    step("a narrower selector and a package", half.set("nodeSelectors", narrow));
     let all = || vec![tuned("c"), driver(), agent(), package("extra", "1.0.0")];
     step("a wider selector", of(all()));
-    step(
-        "a package leaves the spec",
-        of(vec![tuned("c"), driver(), agent()]),
-    );
-    step(
-        "uninstall.apply",
-        of(vec![
-            tuned("c"),
-            driver(),
-            package("agent", "1.0.0").uninstalling(),
-        ]),
-    );
-    step(
-        "an uninstalled package leaves the spec",
-        of(vec![tuned("c"), driver()]),
-    );
+    step("a package leaves the spec", of(vec![tuned("c"), driver(), agent()]));
+    step("uninstall.apply", of(vec![tuned("c"), driver(), package("agent", "1.0.0").uninstalling()]));
+    step("an uninstalled package leaves the spec", of(vec![tuned("c"), driver()]));
     let rebooting = || driver().interrupts("reboot");
     step(EXCEEDS_THE_BUDGET, of(vec![tuned("c"), rebooting()]));
-    let newer = package("driver", "2.2.0")
-        .after("tuning", "1.0.0")
-        .interrupts("reboot");
-    step(
-        "a newer version with an interrupt",
-        of(vec![tuned("c"), newer]),
-    );
+    let newer = package("driver", "2.2.0").after("tuning", "1.0.0").interrupts("reboot");
+    step("a newer version with an interrupt", of(vec![tuned("c"), newer]));
 }
 
 /// Older versions, policies, taints and pauses; and previews of commands, which announce effects as `lint` does.
@@ -154,31 +104,14 @@ pub fn of_policies_and_pauses(cluster: &Cluster) {
     let required = |more| careful(more).set("runtimeRequired", json!(true));
     step("runtimeRequired", required(vec![driver("1.9.0"), agent()]));
     let extra = || package("extra", "1.0.0");
-    step(
-        "a package that the runtime requires",
-        required(vec![driver("1.9.0"), agent(), extra()]),
-    );
+    step("a package that the runtime requires", required(vec![driver("1.9.0"), agent(), extra()]));
 
     let newer = required(vec![driver("2.2.0"), agent(), extra()]);
-    step(
-        "a pause and a newer version",
-        newer.annotated("pause", "true"),
-    );
+    step("a pause and a newer version", newer.annotated("pause", "true"));
     foretells(cluster, "resume", &["resume", "gpu"]);
-    foretells(
-        cluster,
-        "a reset of a node",
-        &["reset", "gpu", "--node", "node-2"],
-    );
+    foretells(cluster, "a reset of a node", &["reset", "gpu", "--node", "node-2"]);
     foretells(cluster, "a reset", &["reset", "gpu"]);
-    let rerun = [
-        "package",
-        "rerun",
-        "extra",
-        "--skyhook",
-        "gpu",
-        "--all-nodes",
-    ];
+    let rerun = ["package", "rerun", "extra", "--skyhook", "gpu", "--all-nodes"];
     foretells(cluster, "a rerun", &rerun);
     foretells(cluster, "an uninstall", &["uninstall", "gpu", "agent"]);
     let cancel = ["uninstall", "gpu", "agent", "--cancel"];
@@ -188,10 +121,7 @@ pub fn of_policies_and_pauses(cluster: &Cluster) {
 /// Lints an edit, makes it, and compares.
 #[track_caller]
 fn follows(cluster: &Cluster, what: &str, edit: &Skyhook) {
-    let file = tempfile::Builder::new()
-        .suffix(".json")
-        .tempfile()
-        .expect("a file");
+    let file = tempfile::Builder::new().suffix(".json").tempfile().expect("a file");
     std::fs::write(file.path(), edit.body().to_string()).expect("written");
     let path = file.path().to_str().expect("text");
     let lint = cluster.ours(&["lint", "--fail-on", "never", "-f", path]);
@@ -210,12 +140,7 @@ fn foretells(cluster: &Cluster, what: &str, command: &[&str]) {
 
 /// Compares announced effects with what the operator begins after a change.
 #[track_caller]
-fn compared<'a>(
-    cluster: &'a Cluster,
-    what: &str,
-    announced: &Value,
-    change: impl FnOnce() -> Rollout<'a>,
-) {
+fn compared<'a>(cluster: &'a Cluster, what: &str, announced: &Value, change: impl FnOnce() -> Rollout<'a>) {
     let predicted = predicted(announced);
     let before = cluster.kubelet.all_begun().len();
     let gpu = change();
@@ -241,10 +166,7 @@ fn compared<'a>(
 /// Creates the custom resource, or replaces its spec and adds its annotations.
 fn replaced<'a>(cluster: &'a Cluster, edit: &Skyhook) -> Rollout<'a> {
     let rollout = cluster.rollout(&edit.name);
-    let live = cluster
-        .api
-        .find(&rollout.path())
-        .expect("the API server responds");
+    let live = cluster.api.find(&rollout.path()).expect("the API server responds");
     let Some(mut live) = live else {
         return cluster.apply(edit);
     };
@@ -252,10 +174,7 @@ fn replaced<'a>(cluster: &'a Cluster, edit: &Skyhook) -> Rollout<'a> {
     for (key, value) in &edit.annotations {
         live["metadata"]["annotations"][key] = json!(value);
     }
-    cluster
-        .api
-        .put(&rollout.path(), &live)
-        .expect("the edit is accepted");
+    cluster.api.put(&rollout.path(), &live).expect("the edit is accepted");
     rollout
 }
 
@@ -279,8 +198,7 @@ fn predicted(lint: &Value) -> Outcome {
     let effects = lint["effects"].as_array().expect("effects");
     let texts = |list: &Value| -> BTreeSet<String> {
         let all = list.as_array().expect("a list").iter();
-        all.map(|text| text.as_str().expect("text").to_owned())
-            .collect()
+        all.map(|text| text.as_str().expect("text").to_owned()).collect()
     };
     let all = effects.iter().map(|effect| {
         let name = effect["package"].as_str().expect("a name").to_owned();
@@ -301,26 +219,14 @@ fn actual(begun: &[[String; 3]]) -> Outcome {
 
 /// The most nodes that are between the first and the last stage of a package at the same time.
 fn at_once(begun: &[[String; 3]], package: &str) -> usize {
-    let own = || {
-        begun
-            .iter()
-            .enumerate()
-            .filter(|(_, [name, ..])| name == package)
-    };
+    let own = || begun.iter().enumerate().filter(|(_, [name, ..])| name == package);
     let nodes: BTreeSet<&String> = own().map(|(_, [_, _, node])| node).collect();
     let spans = nodes.iter().map(|node| {
-        let mut of_node = own()
-            .filter(|(_, [_, _, on])| on == *node)
-            .map(|(at, _)| at);
+        let mut of_node = own().filter(|(_, [_, _, on])| on == *node).map(|(at, _)| at);
         let first = of_node.next().expect("a stage");
         (first, of_node.next_back().unwrap_or(first))
     });
     let spans: Vec<(usize, usize)> = spans.collect();
-    let working = |at: usize| {
-        spans
-            .iter()
-            .filter(|(first, last)| (*first..=*last).contains(&at))
-            .count()
-    };
+    let working = |at: usize| spans.iter().filter(|(first, last)| (*first..=*last).contains(&at)).count();
     (0..begun.len()).map(working).max().unwrap_or(0)
 }

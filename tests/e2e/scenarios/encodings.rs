@@ -32,11 +32,7 @@ pub fn every_field_in_json_and_protobuf(cluster: &Cluster) {
         }
         let text = std::fs::read_to_string(file).expect("it was recorded");
         let was: Value = serde_json::from_str(&text).expect("it is JSON");
-        assert_eq!(
-            lasting(json),
-            lasting(was),
-            "{name} are not as they were recorded"
-        );
+        assert_eq!(lasting(json), lasting(was), "{name} are not as they were recorded");
     }
 }
 
@@ -63,26 +59,15 @@ fn lasting(list: Value) -> Vec<Value> {
         let (meta, spec) = (&item["metadata"], &item["spec"]);
         let fields = meta["managedFields"][0]["fieldsV1"].clone();
         let containers = spec["initContainers"].clone();
-        json!([
-            meta["name"],
-            fields,
-            spec["taints"],
-            containers,
-            item["message"]
-        ])
+        json!([meta["name"], fields, spec["taints"], containers, item["message"]])
     };
     items.into_iter().map(lasting).collect()
 }
 
 fn create(api: &Api) {
-    let post = |path: &str, body: Value| {
-        api.post(path, &body)
-            .unwrap_or_else(|refused| panic!("{path}: {refused}"))
-    };
-    post(
-        "/api/v1/namespaces",
-        json!({"metadata": {"name": "recorded"}}),
-    );
+    let post =
+        |path: &str, body: Value| api.post(path, &body).unwrap_or_else(|refused| panic!("{path}: {refused}"));
+    post("/api/v1/namespaces", json!({"metadata": {"name": "recorded"}}));
     for name in ["node-1", "node-2"] {
         let node = json!({"spec": {"unschedulable": name == "node-1"}, "metadata": {"annotations": {
             "skyhook.nvidia.com/nodeState_gpu": r#"{"driver|2.0.1":{"name":"driver","version":"2.0.1","image":"example.com/driver","stage":"config","state":"in_progress","restarts":2}}"#,
@@ -107,8 +92,7 @@ fn create(api: &Api) {
             {"type": "skyhook.nvidia.com/gpu/NotReady", "status": "True", "reason": "", "message": ""},
         ]}});
         let path = format!("{path}/status");
-        api.merge(&path, &status)
-            .expect("a node's status can be changed");
+        api.merge(&path, &status).expect("a node's status can be changed");
     }
     let accounts = "/api/v1/namespaces/recorded/serviceaccounts";
     // The controller may have been sooner.
@@ -129,7 +113,8 @@ fn create(api: &Api) {
             "resources": {"limits": {"cpu": "500m", "memory": "1Gi"}, "requests": {"cpu": "0.25"}}}],
         "containers": [{"name": "pause", "image": "example.com/pause:1"}],
     });
-    let owner = json!([{"apiVersion": "v1", "kind": "Node", "name": "node-1", "uid": "0-0", "controller": true}]);
+    let owner =
+        json!([{"apiVersion": "v1", "kind": "Node", "name": "node-1", "uid": "0-0", "controller": true}]);
     post(
         pods,
         json!({"metadata": {"name": "driver", "labels": {"skyhook.nvidia.com/name": "gpu", "empty": ""},
@@ -150,11 +135,9 @@ fn create(api: &Api) {
              "lastState": {"running": {"startedAt": EARLY}}}],
     }});
     let path = format!("{pods}/driver/status");
-    api.merge(&path, &status)
-        .expect("a pod's status can be changed");
+    api.merge(&path, &status).expect("a pod's status can be changed");
     let path = format!("{pods}/driver?gracePeriodSeconds=0");
-    api.delete(&path, &json!({}))
-        .expect("it is held by its finalizer");
+    api.delete(&path, &json!({})).expect("it is held by its finalizer");
     let jobs = "/apis/batch/v1/namespaces/recorded/jobs";
     let mut template = pod_spec;
     template["restartPolicy"] = json!("Never");
@@ -167,8 +150,7 @@ fn create(api: &Api) {
     let status = json!({"status": {"startTime": EARLY, "active": 1, "failed": 2, "succeeded": 3, "terminating": 0,
         "conditions": [{"type": "Suspended", "status": "False", "reason": "r", "message": "m", "lastTransitionTime": EARLY}]}});
     let path = format!("{jobs}/driver/status");
-    api.merge(&path, &status)
-        .expect("a Job's status can be changed");
+    api.merge(&path, &status).expect("a Job's status can be changed");
     let events = "/api/v1/namespaces/recorded/events";
     let about = json!({"kind": "Pod", "namespace": "recorded", "name": "driver", "uid": "0-1"});
     post(

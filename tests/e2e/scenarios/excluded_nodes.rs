@@ -28,11 +28,7 @@ fn cure(gpu: &Rollout<'_>, code: &str, subject: Value) {
     let finding = report.has(code, &subject);
     execute(gpu, finding, &first_change(finding));
     let report = gpu.cluster.report(&[]);
-    assert!(
-        report.with_code(code).is_empty(),
-        "{code} is gone: {:#}",
-        report.json
-    );
+    assert!(report.with_code(code).is_empty(), "{code} is gone: {:#}", report.json);
 }
 
 fn is_tainted(node: &Value) -> bool {
@@ -44,11 +40,8 @@ fn is_tainted(node: &Value) -> bool {
 pub fn auto_taint_not_set(cluster: &Cluster) {
     cluster.annotate_node("node-1", "autoTaint_earlier", json!("2026-11-01T00:00:00Z"));
     cluster.result(pods("driver", "apply").on("node-1"), StepResult::Hang);
-    let gpu = cluster.apply(
-        &driver()
-            .set("runtimeRequired", json!(true))
-            .set("autoTaintNewNodes", json!(true)),
-    );
+    let gpu =
+        cluster.apply(&driver().set("runtimeRequired", json!(true)).set("autoTaintNewNodes", json!(true)));
     gpu.until(entry("node-1", DRIVER, "apply", "in_progress"))
         .until(everywhere(DRIVER, "config", "complete").but_for("node-1"))
         .captured("old-taint-that-was-not-set");
@@ -56,10 +49,7 @@ pub fn auto_taint_not_set(cluster: &Cluster) {
     cure(&gpu, "SKY411", json!({"node": "node-1"}));
     assert!(is_tainted(&cluster.node("node-1")));
     cluster.heal();
-    gpu.until(complete())
-        .until(that("the taint is lifted", |view| {
-            !view.nodes.iter().any(is_tainted)
-        }));
+    gpu.until(complete()).until(that("the taint is lifted", |view| !view.nodes.iter().any(is_tainted)));
     all_well(cluster);
 }
 
@@ -75,9 +65,7 @@ pub fn taint_never_removed(cluster: &Cluster) {
             .set("nodeSelectors", json!({"matchLabels": {"pool": "gpu"}})),
     );
     let stays = that("it keeps the taint", |view| is_tainted(&view.nodes[0]));
-    gpu.until(complete())
-        .stays(&stays, LONG_ENOUGH)
-        .captured("old-taint-that-nothing-lifts");
+    gpu.until(complete()).stays(&stays, LONG_ENOUGH).captured("old-taint-that-nothing-lifts");
     cure(&gpu, "SKY405", json!({"name": "node-1"}));
     assert!(!is_tainted(&cluster.node("node-1")));
     all_well(cluster);
@@ -92,19 +80,17 @@ pub fn manual_cordon(cluster: &Cluster) {
     let gpu = cluster.apply(&gpu);
     let (first, [by_hand, _]) = chosen(&gpu);
     cluster.patch_node(by_hand, json!({"spec": {"unschedulable": true}}));
-    gpu.until(entry(first, DRIVER, "apply", "in_progress"))
-        .captured("old-cordon-by-hand");
+    gpu.until(entry(first, DRIVER, "apply", "in_progress")).captured("old-cordon-by-hand");
     cure(&gpu, "SKY406", json!({"node": by_hand}));
     cluster.heal();
-    gpu.until(everywhere(DRIVER, "post-interrupt", "complete").but_for(by_hand))
-        .stays(
-            &that("it stays cordoned", move |view| {
-                let mut nodes = view.nodes.iter();
-                let node = nodes.find(|n| n["metadata"]["name"] == by_hand);
-                node.is_some_and(|n| n["spec"]["unschedulable"] == true)
-            }),
-            LONG_ENOUGH,
-        );
+    gpu.until(everywhere(DRIVER, "post-interrupt", "complete").but_for(by_hand)).stays(
+        &that("it stays cordoned", move |view| {
+            let mut nodes = view.nodes.iter();
+            let node = nodes.find(|n| n["metadata"]["name"] == by_hand);
+            node.is_some_and(|n| n["spec"]["unschedulable"] == true)
+        }),
+        LONG_ENOUGH,
+    );
     cluster.patch_node(by_hand, json!({"spec": {"unschedulable": null}}));
     writes::run(cluster, &["node", "unignore", by_hand, "--confirm"]);
     gpu.until(complete());
@@ -119,27 +105,21 @@ pub fn node_not_ready_during_work(cluster: &Cluster) {
     gpu.until(entry(away, DRIVER, "apply", "in_progress"));
     let ready = |status: &str| {
         let since = jiff::Timestamp::now() - jiff::SignedDuration::from_hours(1);
-        let condition =
-            json!({"type": "Ready", "status": status, "lastTransitionTime": since.to_string()});
+        let condition = json!({"type": "Ready", "status": status, "lastTransitionTime": since.to_string()});
         let mut conditions = cluster.node(away)["status"]["conditions"].take();
         let all = conditions.as_array_mut().expect("a list");
         all.retain(|c| c["type"] != "Ready");
         all.push(condition);
         let path = format!("/api/v1/nodes/{away}/status");
-        let patched = cluster
-            .api
-            .merge(&path, &json!({"status": {"conditions": conditions}}));
+        let patched = cluster.api.merge(&path, &json!({"status": {"conditions": conditions}}));
         patched.expect("a node has conditions");
     };
     ready("Unknown");
     for node in others {
         cluster.result(pods("driver", "apply").on(node), StepResult::Succeed);
     }
-    gpu.stays(
-        &that("no other is begun", |view| view.entries(DRIVER).len() == 1),
-        LONG_ENOUGH,
-    )
-    .captured("old-node-that-went-away");
+    gpu.stays(&that("no other is begun", |view| view.entries(DRIVER).len() == 1), LONG_ENOUGH)
+        .captured("old-node-that-went-away");
     cure(&gpu, "SKY409", json!({"node": away}));
     gpu.until(everywhere(DRIVER, "config", "complete").but_for(away));
     ready("True");
@@ -156,9 +136,7 @@ pub fn batch_of_ignored_nodes(cluster: &Cluster) {
     for node in ignored {
         cluster.result(pods("kernel", "apply").on(node), StepResult::PullFails);
     }
-    let base = skyhook("base")
-        .with(package("kernel", "1.0.0"))
-        .set("priority", json!(10));
+    let base = skyhook("base").with(package("kernel", "1.0.0")).set("priority", json!(10));
     let base = cluster.apply(&base);
     base.until(entry(free, "kernel|1.0.0", "config", "complete"));
     let ignore = |node: &str, value: Value| {
@@ -177,8 +155,7 @@ pub fn batch_of_ignored_nodes(cluster: &Cluster) {
     }));
     ignore(free, Value::Null);
     let nothing = that("nothing is begun", |view| view.entries(DRIVER).is_empty());
-    gpu.stays(&nothing, LONG_ENOUGH)
-        .captured("old-batch-of-ignored-nodes");
+    gpu.stays(&nothing, LONG_ENOUGH).captured("old-batch-of-ignored-nodes");
     let report = cluster.report(&[]);
     let finding = report.has("SKY314", &json!({"name": "gpu"}));
     execute(&gpu, finding, &first_change(finding));

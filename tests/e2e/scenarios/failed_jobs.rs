@@ -18,9 +18,7 @@ const DRIVER: &str = "driver|2.0.1";
 
 /// One node at a time.
 fn played(cluster: &Cluster) -> Played<'_> {
-    let gpu = skyhook("gpu")
-        .with(package("driver", "2.0.1"))
-        .set("interruptionBudget", json!({"count": 1}));
+    let gpu = skyhook("gpu").with(package("driver", "2.0.1")).set("interruptionBudget", json!({"count": 1}));
     Played::new(cluster, "gpu", &gpu.spec, &json!({})).begun()
 }
 
@@ -50,20 +48,10 @@ fn only_cause(report: &Report) -> (String, Vec<String>) {
     };
     let code = |place: &Value| {
         let place = place.as_u64().expect("a place") as usize;
-        report.findings()[place]["code"]
-            .as_str()
-            .expect("a code")
-            .to_owned()
+        report.findings()[place]["code"].as_str().expect("a code").to_owned()
     };
-    let explains = cause["explains"]
-        .as_array()
-        .expect("a list")
-        .iter()
-        .map(code);
-    (
-        cause["code"].as_str().expect("a code").to_owned(),
-        explains.collect(),
-    )
+    let explains = cause["explains"].as_array().expect("a list").iter().map(code);
+    (cause["code"].as_str().expect("a code").to_owned(), explains.collect())
 }
 
 /// The stage runs again, and everything after it.
@@ -94,10 +82,7 @@ pub fn job_failed(cluster: &Cluster) {
     let job = given_up(cluster, &mut gpu, StepResult::Exit(1));
     cluster.captured("new-batch-held-by-a-failed-node");
     let report = cluster.report(&[]);
-    assert_eq!(
-        only_cause(&report),
-        ("SKY201".to_owned(), vec!["SKY305".to_owned()])
-    );
+    assert_eq!(only_cause(&report), ("SKY201".to_owned(), vec!["SKY305".to_owned()]));
     let finding = report.has("SKY201", &json!({"node": "node-1", "package": "driver"}));
     retried(cluster, gpu, &job, finding);
 }
@@ -164,10 +149,7 @@ pub fn job_without_pod(cluster: &Cluster) {
     report.has("SKY220", &json!({"node": "node-1", "package": "driver"}));
     assert!(gpu.pods(&job).is_empty());
     cluster.captured("new-job-without-pod");
-    cluster
-        .api
-        .delete(&path, &json!({}))
-        .expect("a quota can be deleted");
+    cluster.api.delete(&path, &json!({})).expect("a quota can be deleted");
     gpu.await_job(&job, "succeeds", |status| status["succeeded"] == 1);
     gpu.record(&job, 3600);
     gpu.on("node-1", DRIVER, Some(("apply", "complete")), "in_progress");
@@ -212,10 +194,7 @@ pub fn interrupt_over_its_restart_limit(cluster: &Cluster) {
     assert_eq!(code, "SKY201");
     let finding = report.has("SKY201", &json!({"node": "node-1", "package": "driver"}));
     let says = finding["message"].to_string();
-    assert!(
-        says.contains("ended the job at the restart limit"),
-        "{finding:#}"
-    );
+    assert!(says.contains("ended the job at the restart limit"), "{finding:#}");
     let argv = first_change(finding);
     assert_eq!(argv[2..4], ["package", "retry"]);
     cluster.heal();

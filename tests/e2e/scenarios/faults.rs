@@ -16,9 +16,7 @@ use super::{
 };
 use crate::{
     cluster::{Cluster, SKYHOOKS},
-    fault_checks::{
-        COMMANDS, FaultTarget, Sample, check_all, command, faults, run_command, sample,
-    },
+    fault_checks::{COMMANDS, FaultTarget, Sample, check_all, command, faults, run_command, sample},
     kubelet::{StepResult, Target},
     proxy::{Fault, FaultInjection, FaultResponse, Proxy, REQUEST_TIMEOUT},
     rollout::Rollout,
@@ -79,12 +77,7 @@ impl RealApiServer {
         let all: Value = serde_json::from_slice(&text).expect("a capture is JSON");
         let objects = all["items"].as_array().expect("a list");
         // Owners before what they own.
-        let kinds = [
-            ("Node", NODES),
-            ("Skyhook", SKYHOOKS),
-            ("DeploymentPolicy", POLICIES),
-            ("Pod", PODS),
-        ];
+        let kinds = [("Node", NODES), ("Skyhook", SKYHOOKS), ("DeploymentPolicy", POLICIES), ("Pod", PODS)];
         for (object, collection) in kinds.iter().flat_map(|(kind, collection)| {
             let of_kind = objects.iter().filter(move |object| object["kind"] == *kind);
             of_kind.map(move |object| (object, *collection))
@@ -95,8 +88,7 @@ impl RealApiServer {
             let name = object["metadata"]["name"].as_str().expect("a name");
             let path = format!("{collection}/{name}");
             let mut created = self.create(&path, object);
-            created["metadata"]["deletionTimestamp"] =
-                object["metadata"]["deletionTimestamp"].clone();
+            created["metadata"]["deletionTimestamp"] = object["metadata"]["deletionTimestamp"].clone();
             self.created.insert(path.clone(), created);
             self.delete_like_capture(&path);
         }
@@ -110,12 +102,8 @@ impl RealApiServer {
         let kept = ["name", "labels", "annotations", "finalizers"];
         metadata.retain(|key, _| kept.contains(&key.as_str()));
         let owners = &object["metadata"]["ownerReferences"];
-        let owned: Vec<Value> = owners
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(|owner| self.adopted(owner))
-            .collect();
+        let owned: Vec<Value> =
+            owners.as_array().into_iter().flatten().filter_map(|owner| self.adopted(owner)).collect();
         new["metadata"]["ownerReferences"] = json!(owned);
         let collection = path.rsplit_once('/').expect("a path").0;
         let created = api.post(collection, &new).expect("it can be created");
@@ -130,11 +118,7 @@ impl RealApiServer {
     /// The owner reference with the uid that its custom resource has here; none where there is no such custom resource.
     fn adopted(&self, owner: &Value) -> Option<Value> {
         let name = owner["name"].as_str()?;
-        let here = self
-            .cluster
-            .api
-            .find(&format!("{SKYHOOKS}/{name}"))
-            .expect("it answers")?;
+        let here = self.cluster.api.find(&format!("{SKYHOOKS}/{name}")).expect("it answers")?;
         let mut owner = owner.clone();
         owner["uid"] = here["metadata"]["uid"].clone();
         Some(owner)
@@ -153,10 +137,7 @@ impl RealApiServer {
         let created = &self.created[path];
         let deleting = |object: &Value| !object["metadata"]["deletionTimestamp"].is_null();
         let mut now = api.find(path).expect("it answers");
-        if now
-            .as_ref()
-            .is_some_and(|now| deleting(now) && !deleting(created))
-        {
+        if now.as_ref().is_some_and(|now| deleting(now) && !deleting(created)) {
             self.remove(path);
             now = None;
         }
@@ -216,12 +197,7 @@ impl FaultTarget for RealApiServer {
     }
 
     fn objects(&self) -> Vec<Value> {
-        let kinds = [
-            (SKYHOOKS, "Skyhook"),
-            (POLICIES, "DeploymentPolicy"),
-            (NODES, "Node"),
-            (PODS, "Pod"),
-        ];
+        let kinds = [(SKYHOOKS, "Skyhook"), (POLICIES, "DeploymentPolicy"), (NODES, "Node"), (PODS, "Pod")];
         let all = kinds.into_iter().flat_map(|(collection, kind)| {
             let items = self.cluster.api.items(collection).expect("it answers");
             items.into_iter().map(move |mut item| {
@@ -243,11 +219,7 @@ const AT_ONCE_OF_MANY: usize = 10;
 /// Only our commands write, so every object is either unchanged or as planned.
 pub fn without_the_operator(tools: &Tools) {
     let sample = sample(SAMPLE);
-    let at_once = if sample == Sample::About(SAMPLE) {
-        AT_ONCE
-    } else {
-        AT_ONCE_OF_MANY
-    };
+    let at_once = if sample == Sample::About(SAMPLE) { AT_ONCE } else { AT_ONCE_OF_MANY };
     let target = || RealApiServer::of(Cluster::unoperated(tools).expect("it starts"));
     check_all(COMMANDS, sample, at_once, target).assert_none_failed();
 }
@@ -317,10 +289,7 @@ impl<'a> RealOperator<'a> {
 
     /// No pause of ours stays unless it is reported, and what is reported as reset runs again.
     fn check_result(&self, ran: &RunOutput, before: [usize; 3], context: &str) {
-        assert!(
-            matches!(ran.code, None | Some(0 | 1 | 3 | 4 | 5)),
-            "{context}"
-        );
+        assert!(matches!(ran.code, None | Some(0 | 1 | 3 | 4 | 5)), "{context}");
         let says_paused = ran.stdout.contains("paused") || ran.stderr.contains("paused");
         if ran.code.is_some() && !says_paused {
             self.assert_no_pause(context);
@@ -341,17 +310,9 @@ impl<'a> RealOperator<'a> {
     fn check_undo(&self, context: &str) {
         let undone = run_command(self, "undo --confirm", &Child::default());
         let may = [Some(0), Some(1), Some(3), Some(4)];
-        assert!(
-            may.contains(&undone.code),
-            "{context}{}",
-            undone.transcript()
-        );
+        assert!(may.contains(&undone.code), "{context}{}", undone.transcript());
         if undone.code == Some(1) {
-            assert!(
-                undone.stderr.contains("no journal"),
-                "{context}{}",
-                undone.transcript()
-            );
+            assert!(undone.stderr.contains("no journal"), "{context}{}", undone.transcript());
         }
     }
 
@@ -385,10 +346,7 @@ pub fn with_the_operator(cluster: &Cluster) {
         let ran = run_command(&target, &words, &child);
         target.proxy.stop_faults();
         let context = format!("request {request}, {fault:?}: {}", ran.transcript());
-        assert!(
-            ran.code.is_some() || fault.response == FaultResponse::Killed,
-            "{context}"
-        );
+        assert!(ran.code.is_some() || fault.response == FaultResponse::Killed, "{context}");
         target.check_result(&ran, before, &context);
         if number % 2 == 0 {
             target.check_second_run(&context);
@@ -398,11 +356,7 @@ pub fn with_the_operator(cluster: &Cluster) {
         target.assert_no_pause(&context);
         target.gpu.until(applies_on("driver", &NODE_NAMES));
     }
-    eprintln!(
-        "{} of {} faults under the operator, 0 violations",
-        picked.len(),
-        all.len()
-    );
+    eprintln!("{} of {} faults under the operator, 0 violations", picked.len(), all.len());
     target.finish();
 }
 
@@ -434,10 +388,6 @@ pub fn api_server_restart(cluster: &Cluster) {
         target.assert_no_pause(&context);
         target.gpu.until(applies_on("driver", &NODE_NAMES));
     }
-    eprintln!(
-        "{} restarts at {} requests, 0 violations",
-        picked.len(),
-        all.len()
-    );
+    eprintln!("{} restarts at {} requests, 0 violations", picked.len(), all.len());
     target.finish();
 }

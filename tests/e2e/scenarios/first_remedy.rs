@@ -23,11 +23,7 @@ use crate::{
 fn cure(gpu: &Rollout<'_>, code: &str, subject: Value) {
     let report = gpu.cluster.report(&[]);
     let first = report.findings().first();
-    assert!(
-        first.is_some_and(|f| f["code"] == code),
-        "first stands {code}: {:#}",
-        report.json
-    );
+    assert!(first.is_some_and(|f| f["code"] == code), "first stands {code}: {:#}", report.json);
     let finding = report.has(code, &subject);
     execute(gpu, finding, &first_change(finding));
 }
@@ -55,11 +51,7 @@ pub fn stage_never_ends(cluster: &Cluster) {
         .captured("old-stage-that-never-ends");
     let begun = || cluster.kubelet.begun("driver", "apply", "node-2");
     assert_eq!(begun(), 1);
-    cure(
-        &gpu,
-        "SKY219",
-        json!({"node": "node-2", "package": "driver"}),
-    );
+    cure(&gpu, "SKY219", json!({"node": "node-2", "package": "driver"}));
     cluster.await_that("the stage starts again", || begun() == 2);
     cluster.heal();
     gpu.until(complete());
@@ -73,12 +65,8 @@ pub fn operator_scaled_to_zero(cluster: &Cluster) {
     gpu.until(entry("node-2", DRIVER, "apply", "in_progress"));
     cluster.stop_operator();
     let path = operator::deployment(operator::NAMESPACE);
-    let change = |path: &str, patch: Value| {
-        cluster
-            .api
-            .merge(path, &patch)
-            .expect("a Deployment can be changed")
-    };
+    let change =
+        |path: &str, patch: Value| cluster.api.merge(path, &patch).expect("a Deployment can be changed");
     change(&path, json!({"spec": {"replicas": 0}}));
     let status = format!("{path}/status");
     let none = json!({"replicas": null, "updatedReplicas": null, "readyReplicas": null, "availableReplicas": null,
@@ -100,21 +88,15 @@ pub fn operator_scaled_to_zero(cluster: &Cluster) {
 
 /// SKY221: it goes back into the spec, from where it can be uninstalled.
 pub fn package_removed_from_the_spec(cluster: &Cluster) {
-    let gpu = cluster.apply(
-        &skyhook("gpu")
-            .with(package("driver", "2.0.1"))
-            .with(package("tuning", "1.2.0")),
-    );
+    let gpu =
+        cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")).with(package("tuning", "1.2.0")));
     gpu.until(complete());
-    gpu.edit(json!({"packages": {"tuning": null}}))
-        .until(complete())
-        .captured("old-package-left-the-spec");
+    gpu.edit(json!({"packages": {"tuning": null}})).until(complete()).captured("old-package-left-the-spec");
     cluster.edits(
         "s#^  packages:$#&\\n    tuning:\\n      version: 1.2.0\\n      image: ghcr.io/nvidia/skyhook-packages/tuning#",
     );
     cure(&gpu, "SKY221", json!({"package": "tuning"}));
-    gpu.until(everywhere(TUNING, "config", "complete"))
-        .until(complete());
+    gpu.until(everywhere(TUNING, "config", "complete")).until(complete());
     silent(cluster);
 }
 
@@ -123,15 +105,10 @@ pub fn finished_uninstall_still_requested(cluster: &Cluster) {
     // They tell that it was there once; its last pod is gone at some moment.
     cluster.allow_events();
     let gpu = cluster.apply(
-        &skyhook("gpu")
-            .with(package("driver", "2.0.1").uninstallable())
-            .with(package("tuning", "1.2.0")),
+        &skyhook("gpu").with(package("driver", "2.0.1").uninstallable()).with(package("tuning", "1.2.0")),
     );
     gpu.until(complete());
-    gpu.uninstall("driver", true)
-        .until(absent(DRIVER))
-        .until(complete())
-        .captured("old-uninstall-finished");
+    gpu.uninstall("driver", true).until(absent(DRIVER)).until(complete()).captured("old-uninstall-finished");
     cluster.edits("/^    driver:$/,/^    tuning:$/{/^    tuning:$/!d}");
     cure(&gpu, "SKY115", json!({"package": "driver"}));
     gpu.until(complete()).until(absent(DRIVER));
@@ -153,35 +130,23 @@ pub fn dependency_of_a_complete_package_uninstalled(cluster: &Cluster) {
         .until(complete())
         .captured("old-dependency-uninstalled-under-a-complete-one");
     cure(&gpu, "SKY111", json!({"package": "driver"}));
-    gpu.until(everywhere(TUNING, "config", "complete"))
-        .until(complete());
+    gpu.until(everywhere(TUNING, "config", "complete")).until(complete());
     silent(cluster);
 }
 
 /// SKY407: the earlier one is made to tolerate the taint, as is printed.
 pub fn runtime_required_taint_deadlock(cluster: &Cluster) {
-    let taint =
-        json!([{"key": "skyhook.nvidia.com", "value": "runtime-required", "effect": "NoSchedule"}]);
+    let taint = json!([{"key": "skyhook.nvidia.com", "value": "runtime-required", "effect": "NoSchedule"}]);
     cluster.patch_node("node-1", json!({"spec": {"taints": taint}}));
-    let kernel = skyhook("base")
-        .with(package("kernel", "1.0.0"))
-        .set("priority", json!(10));
+    let kernel = skyhook("base").with(package("kernel", "1.0.0")).set("priority", json!(10));
     let base = cluster.apply(&kernel);
-    let gate = skyhook("gpu")
-        .with(package("driver", "2.0.1"))
-        .set("runtimeRequired", json!(true));
+    let gate = skyhook("gpu").with(package("driver", "2.0.1")).set("runtimeRequired", json!(true));
     let gate = cluster.apply(&gate);
     gate.until(everywhere(DRIVER, "config", "complete").but_for("node-1"));
     base.until(everywhere("kernel|1.0.0", "config", "complete").but_for("node-1"));
     cluster.edits("s/^  runtimeRequired: false$/  runtimeRequired: true/");
-    cure(
-        &base,
-        "SKY407",
-        json!({"node": "node-1", "skyhook": "base"}),
-    );
-    gate.until(complete()).until(that("free", |view| {
-        view.nodes[0]["spec"]["taints"].is_null()
-    }));
+    cure(&base, "SKY407", json!({"node": "node-1", "skyhook": "base"}));
+    gate.until(complete()).until(that("free", |view| view.nodes[0]["spec"]["taints"].is_null()));
     base.until(complete());
     all_well(cluster);
 }
@@ -192,8 +157,7 @@ pub fn spec_rejected_by_the_operator(cluster: &Cluster) {
     let broken = cluster.apply(&broken);
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")));
     let nothing = that("nothing is begun", |view| view.pods.is_empty());
-    gpu.stays(&nothing, LONG_ENOUGH)
-        .captured("old-spec-that-the-operator-rejects");
+    gpu.stays(&nothing, LONG_ENOUGH).captured("old-spec-that-the-operator-rejects");
     cluster.edits("/dependsOn:/d; /driver: 2.0.1/d");
     cure(&broken, "SKY212", json!({"name": "broken"}));
     broken.until(complete());
@@ -219,8 +183,7 @@ pub fn stale_pause(cluster: &Cluster) {
     });
     assert_eq!(ran.code, None, "{}", ran.transcript());
     cluster.start_operator();
-    gpu.until(status("paused"))
-        .captured("old-pause-left-behind");
+    gpu.until(status("paused")).captured("old-pause-left-behind");
     cure(&gpu, "SKY311", json!({"name": "gpu"}));
     assert_eq!(noted(&gpu, HOLD), Value::Null);
     cluster.heal();
@@ -234,14 +197,11 @@ pub fn reboots_not_counted_together(cluster: &Cluster) {
     let rebooting = |name: &str, priority: u32, of: &str| {
         let package = package(of, "1.0.0").interrupts("reboot");
         let one = skyhook(name).with(package);
-        one.set("priority", json!(priority))
-            .set("interruptionBudget", json!({"count": 1}))
+        one.set("priority", json!(priority)).set("interruptionBudget", json!({"count": 1}))
     };
     let first = cluster.apply(&rebooting("first", 100, "driver"));
     let second = cluster.apply(&rebooting("second", 200, "tuning"));
-    first.until(that("it is at work", |view| {
-        !view.entries("driver|1.0.0").is_empty()
-    }));
+    first.until(that("it is at work", |view| !view.entries("driver|1.0.0").is_empty()));
     cluster.captured("old-reboots-not-counted-together");
     cluster.edits("s#sequencing: node#sequencing: all#");
     let found = cluster.report(&[]);
@@ -262,27 +222,18 @@ pub fn reboots_not_counted_together(cluster: &Cluster) {
 pub fn batch_slots_held(cluster: &Cluster) {
     let nodes = ["node-1", "node-2", "node-3"];
     for node in nodes {
-        cluster.run_pod(
-            &format!("training-{node}"),
-            node,
-            json!({"app": "training"}),
-        );
+        cluster.run_pod(&format!("training-{node}"), node, json!({"app": "training"}));
     }
     let gpu = cluster.apply(
         &skyhook("gpu")
             .with(package("driver", "2.0.1").interrupts("service"))
             .set("interruptionBudget", json!({"count": 1}))
-            .set(
-                "podNonInterruptLabels",
-                json!({"matchLabels": {"app": "training"}}),
-            ),
+            .set("podNonInterruptLabels", json!({"matchLabels": {"app": "training"}})),
     );
     let (held, _) = chosen(&gpu);
     // It comes first from now on, and fails there.
     cluster.result(pods("kernel", "apply").on(held), StepResult::PullFails);
-    let base = skyhook("base")
-        .with(package("kernel", "1.0.0"))
-        .set("priority", json!(10));
+    let base = skyhook("base").with(package("kernel", "1.0.0")).set("priority", json!(10));
     let base = cluster.apply(&base);
     base.until(everywhere("kernel|1.0.0", "config", "complete").but_for(held));
     for node in nodes {
@@ -291,8 +242,7 @@ pub fn batch_slots_held(cluster: &Cluster) {
         ended.expect("the workload ends");
     }
     let nothing = that("nothing is begun", |view| view.entries(DRIVER).is_empty());
-    gpu.stays(&nothing, LONG_ENOUGH)
-        .captured("old-batch-slots-held");
+    gpu.stays(&nothing, LONG_ENOUGH).captured("old-batch-slots-held");
     // More places alone do not help: no other batch is formed.
     gpu.edit(json!({"interruptionBudget": {"count": 3}}))
         .stays(&nothing, LONG_ENOUGH)
@@ -312,18 +262,14 @@ pub fn batch_slots_held(cluster: &Cluster) {
 pub fn batch_counters_frozen(cluster: &Cluster) {
     let newer = "driver|2.0.2";
     let gpu = cluster.apply(
-        &skyhook("gpu")
-            .with(package("driver", "2.0.1"))
-            .set("interruptionBudget", json!({"count": 1})),
+        &skyhook("gpu").with(package("driver", "2.0.1")).set("interruptionBudget", json!({"count": 1})),
     );
     gpu.until(complete());
     // Two nodes have to wait for another custom resource, and nothing is at work meanwhile.
     for node in ["node-2", "node-3"] {
         cluster.result(pods("kernel", "apply").on(node), StepResult::PullFails);
     }
-    let base = skyhook("base")
-        .with(package("kernel", "1.0.0"))
-        .set("priority", json!(10));
+    let base = skyhook("base").with(package("kernel", "1.0.0")).set("priority", json!(10));
     let base = cluster.apply(&base);
     base.until(entry("node-1", "kernel|1.0.0", "config", "complete"));
     gpu.edit(json!({
@@ -348,8 +294,7 @@ pub fn batch_counters_frozen(cluster: &Cluster) {
     cluster.start_operator();
     cluster.heal();
     base.until(complete());
-    gpu.until(everywhere(newer, "config", "complete"))
-        .until(complete());
+    gpu.until(everywhere(newer, "config", "complete")).until(complete());
     silent(cluster);
 }
 
@@ -393,14 +338,12 @@ pub fn uninstall_unknown_to_operator(cluster: &Cluster) {
     gpu.until(complete());
     cluster.stop_operator();
     cluster.announces("v0.15.1");
-    gpu.uninstall("driver", true)
-        .captured("old-uninstall-unknown-to-operator");
+    gpu.uninstall("driver", true).captured("old-uninstall-unknown-to-operator");
     cluster.edits("s/^        apply: true$/        apply: false/");
     cure(&gpu, "SKY607", json!({"name": "gpu", "package": "driver"}));
     silent(cluster);
     cluster.announces(operator::VERSION);
     cluster.start_operator();
-    gpu.until(complete())
-        .until(everywhere(DRIVER, "config", "complete"));
+    gpu.until(complete()).until(everywhere(DRIVER, "config", "complete"));
     silent(cluster);
 }

@@ -78,8 +78,7 @@ pub fn no_room_for_pods(cluster: &Cluster, namespace: &str) -> String {
     let path = format!("{quotas}/none");
     // Does the work of the quota controller, which does not run here.
     let counted = json!({"status": {"hard": {"pods": "0"}, "used": {"pods": "0"}}});
-    api.merge(&format!("{path}/status"), &counted)
-        .expect("and counted");
+    api.merge(&format!("{path}/status"), &counted).expect("and counted");
     let pod = json!({
         "metadata": {"name": "tried"},
         "spec": {"containers": [{"name": "tried", "image": "tried"}]},
@@ -110,10 +109,9 @@ pub fn changes_new_pods(cluster: &Cluster, holds: &str, change: &str) {
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicyBinding",
         "metadata": {"name": "pods"}, "spec": {"policyName": "pods"},
     });
-    for (path, object) in [
-        ("mutatingadmissionpolicies", &policy),
-        ("mutatingadmissionpolicybindings", &binding),
-    ] {
+    for (path, object) in
+        [("mutatingadmissionpolicies", &policy), ("mutatingadmissionpolicybindings", &binding)]
+    {
         cluster
             .api
             .post(&format!("{admission}/{path}"), object)

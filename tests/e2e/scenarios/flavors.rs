@@ -24,10 +24,7 @@ fn gpu() -> Skyhook {
 fn rules(cluster: &Cluster, api: &str, because: &str) {
     let active_api = cluster.report(&["--fail-on", "never"]).json["activeApi"].clone();
     assert_eq!(active_api["api"], api, "{active_api:#}");
-    assert!(
-        active_api["reasons"].to_string().contains(because),
-        "{active_api:#}"
-    );
+    assert!(active_api["reasons"].to_string().contains(because), "{active_api:#}");
 }
 
 /// Without either CRD there is one sentence, and it is an error.
@@ -57,39 +54,19 @@ pub fn both_served_and_nodewright_active(cluster: &Cluster) {
     upgraded(cluster);
     let mut new = mirrored(cluster, &gpu(), 1);
     for node in ["node-1", "node-2", "node-3"] {
-        new.on(
-            node,
-            "driver|2.0.1",
-            Some(("config", "complete")),
-            "complete",
-        );
+        new.on(node, "driver|2.0.1", Some(("config", "complete")), "complete");
     }
     new.status("complete", &[]);
     rules(cluster, NEW, model::PLAYED);
     // What happens to the new object counts, and what is told of the old one does not.
-    new.on(
-        "node-2",
-        "driver|2.0.1",
-        Some(("config", "erroring")),
-        "erroring",
-    );
+    new.on("node-2", "driver|2.0.1", Some(("config", "erroring")), "erroring");
     new.status("erroring", &[]);
     let report = cluster.report(&[]);
     report.has("SKY201", &json!({"node": "node-2", "package": "driver"}));
     let status = cluster.ours(&["node", "status"]);
-    let of = |node: &str| {
-        status
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter(|row| row["nodeName"] == node)
-            .count()
-    };
-    assert_eq!(
-        of("node-2"),
-        1,
-        "one row a node and CR, not one a generation: {status:#}"
-    );
+    let of =
+        |node: &str| status.as_array().into_iter().flatten().filter(|row| row["nodeName"] == node).count();
+    assert_eq!(of("node-2"), 1, "one row a node and CR, not one a generation: {status:#}");
 }
 
 /// A rollback leaves the new CRDs and objects behind; the operator that runs is the old one.
@@ -99,25 +76,22 @@ pub fn operator_rolled_back(cluster: &Cluster) {
     stale.status("erroring", &[]);
     cluster.result(pods("driver", "apply").on("node-2"), StepResult::Exit(1));
     let rollout = cluster.apply(&gpu());
-    rollout
-        .until(entry("node-1", "driver|2.0.1", "config", "complete"))
-        .until(entry("node-2", "driver|2.0.1", "apply", "erroring"));
+    rollout.until(entry("node-1", "driver|2.0.1", "config", "complete")).until(entry(
+        "node-2",
+        "driver|2.0.1",
+        "apply",
+        "erroring",
+    ));
     rules(cluster, OLD, "v0.17.0");
     assert!(
         !cluster.report(&[]).with_code("SKY605").is_empty(),
         "what is left of the newer operator is named"
     );
-    rollout
-        .diagnosed("SKY201", json!({"node": "node-2", "package": "driver"}))
-        .captured("old-rolled-back");
+    rollout.diagnosed("SKY201", json!({"node": "node-2", "package": "driver"})).captured("old-rolled-back");
     cluster.heal();
     rollout.until(complete());
     let report = cluster.report(&[]);
-    assert!(
-        report.errors().is_empty(),
-        "what the stale object says is nobody's trouble: {:#}",
-        report.json
-    );
+    assert!(report.errors().is_empty(), "what the stale object says is nobody's trouble: {:#}", report.json);
     let forced = cluster.report(&["--api", "nodewright", "--fail-on", "never"]);
     assert_eq!(forced.json["activeApi"]["api"], NEW);
 }
@@ -126,18 +100,11 @@ pub fn operator_rolled_back(cluster: &Cluster) {
 pub fn without_rights(cluster: &Cluster) {
     cluster.apply(&gpu()).until(complete());
     let restricted = ours::diagnose(&cluster.kubeconfig("restricted"), &[]);
-    assert_eq!(
-        restricted.json["verdict"], "incomplete",
-        "{:#}",
-        restricted.json
-    );
+    assert_eq!(restricted.json["verdict"], "incomplete", "{:#}", restricted.json);
     let admin = cluster.report(&[]);
     assert_eq!(admin.json["verdict"], "healthy", "{:#}", admin.json);
     let unchecked = restricted.json["notChecked"].as_array().map_or(0, Vec::len);
-    assert_eq!(
-        unchecked, admin.json["counts"]["rules"],
-        "no rule could be checked"
-    );
+    assert_eq!(unchecked, admin.json["counts"]["rules"], "no rule could be checked");
 }
 
 /// Whatever one right is missing: the verdict is not that the cluster is healthy, and what was not read is named.
@@ -153,61 +120,35 @@ pub fn with_one_right_missing(cluster: &Cluster) {
     let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
     let rule = |(group, resource): &(&str, &str)| json!({"apiGroups": [group], "resources": [resource], "verbs": ["get", "list", "watch"]});
     let grant = |missing: Option<usize>| {
-        let kept = all
-            .iter()
-            .enumerate()
-            .filter(|(index, _)| Some(*index) != missing);
+        let kept = all.iter().enumerate().filter(|(index, _)| Some(*index) != missing);
         Value::Array(kept.map(|(_, each)| rule(each)).collect())
     };
     let role = json!({"metadata": {"name": "reader"}, "rules": grant(None)});
-    cluster
-        .api
-        .post(roles, &role)
-        .expect("a role can be created");
+    cluster.api.post(roles, &role).expect("a role can be created");
     let binding = json!({
         "metadata": {"name": "reader"},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "reader"},
         "subjects": [{"kind": "User", "name": "restricted", "apiGroup": "rbac.authorization.k8s.io"}],
     });
-    cluster
-        .api
-        .post(
-            "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
-            &binding,
-        )
-        .expect("and bound");
+    cluster.api.post("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", &binding).expect("and bound");
     let restricted = cluster.user("restricted");
     for (index, (group, resource)) in all.iter().enumerate() {
         let version = if group.is_empty() {
             "/api/v1".to_owned()
         } else {
-            format!(
-                "/apis/{group}/{}",
-                if *group == "apps" { "v1" } else { "v1alpha1" }
-            )
+            format!("/apis/{group}/{}", if *group == "apps" { "v1" } else { "v1alpha1" })
         };
         let path = format!("{version}/{resource}");
         cluster
             .api
-            .merge(
-                &format!("{roles}/reader"),
-                &json!({"rules": grant(Some(index))}),
-            )
+            .merge(&format!("{roles}/reader"), &json!({"rules": grant(Some(index))}))
             .expect("a role can be changed");
         // The authorizer learns of a changed role a moment later.
         cluster.await_that("the right is gone", || {
-            restricted
-                .get(&path)
-                .is_err_and(|refused| refused.code == 403)
+            restricted.get(&path).is_err_and(|refused| refused.code == 403)
         });
-        let said = ours::run(
-            &cluster.kubeconfig("restricted"),
-            &["diagnose", "stuck", "-o", "json"],
-        );
-        assert!(
-            !said.stdout.contains("\"healthy\""),
-            "without {resource}: {said:?}"
-        );
+        let said = ours::run(&cluster.kubeconfig("restricted"), &["diagnose", "stuck", "-o", "json"]);
+        assert!(!said.stdout.contains("\"healthy\""), "without {resource}: {said:?}");
         cluster
             .api
             .merge(&format!("{roles}/reader"), &json!({"rules": grant(None)}))
@@ -226,20 +167,10 @@ pub fn commands_right_after_creation(cluster: &Cluster) {
         &["node", "status", "node-1", "--skyhook", "gpu"],
     ] {
         let said = ours::run(&cluster.kubeconfig("admin"), args);
-        assert_eq!(
-            (said.exit, said.stdout.contains("node-1")),
-            (Some(0), true),
-            "{args:?}: {said:?}"
-        );
+        assert_eq!((said.exit, said.stdout.contains("node-1")), (Some(0), true), "{args:?}: {said:?}");
         cluster.ours(args);
     }
-    let unknown = ours::run(
-        &cluster.kubeconfig("admin"),
-        &["node", "list", "--skyhook", "gpus"],
-    );
+    let unknown = ours::run(&cluster.kubeconfig("admin"), &["node", "list", "--skyhook", "gpus"]);
     assert_eq!(unknown.exit, Some(1), "{unknown:?}");
-    assert!(
-        unknown.stderr.contains("gpu"),
-        "a near name is suggested: {unknown:?}"
-    );
+    assert!(unknown.stderr.contains("gpu"), "a near name is suggested: {unknown:?}");
 }

@@ -17,15 +17,8 @@ const UNHURRIED: Duration = Duration::from_millis(150);
 
 fn gpu() -> Skyhook {
     skyhook("gpu")
-        .with(
-            package("tuning", "1.2.0").set("configMap", json!({"sysctl.conf": "vm.swappiness=10"})),
-        )
-        .with(
-            package("driver", "2.0.1")
-                .uninstallable()
-                .interrupts("service")
-                .after("tuning", "1.2.0"),
-        )
+        .with(package("tuning", "1.2.0").set("configMap", json!({"sysctl.conf": "vm.swappiness=10"})))
+        .with(package("driver", "2.0.1").uninstallable().interrupts("service").after("tuning", "1.2.0"))
 }
 
 fn installed(cluster: &Cluster) -> Rollout<'_> {
@@ -38,8 +31,7 @@ pub fn rollout(cluster: &Cluster) {
     cluster.kubelet.pace(UNHURRIED);
     cluster.without_an_error(|| {
         let gpu = cluster.apply(&gpu());
-        gpu.until(entry("node-1", "tuning|1.2.0", "apply", "in_progress"))
-            .captured("old-in-progress");
+        gpu.until(entry("node-1", "tuning|1.2.0", "apply", "in_progress")).captured("old-in-progress");
         gpu.until(complete())
             .until(everywhere("driver|2.0.1", "post-interrupt", "complete"))
             .until(everywhere("tuning|1.2.0", "config", "complete"))
@@ -50,46 +42,19 @@ pub fn rollout(cluster: &Cluster) {
         .as_array()
         .into_iter()
         .flatten()
-        .map(|node| {
-            (
-                &node["nodeName"],
-                &node["status"],
-                &node["packagesComplete"],
-            )
-        })
+        .map(|node| (&node["nodeName"], &node["status"], &node["packagesComplete"]))
         .collect();
     let done = |node| (json!(node), json!("complete"), json!(2));
     let wanted = ["node-1", "node-2", "node-3"].map(done);
-    assert_eq!(
-        seen,
-        wanted.iter().map(|(a, b, c)| (a, b, c)).collect::<Vec<_>>()
-    );
-    let theirs: Value = serde_json::from_str(&cluster.upstream(&[
-        "node",
-        "list",
-        "--skyhook",
-        "gpu",
-        "-o",
-        "json",
-    ]))
-    .expect("upstream's JSON");
-    for (ours, theirs) in list["nodes"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .zip(theirs["nodes"].as_array().into_iter().flatten())
+    assert_eq!(seen, wanted.iter().map(|(a, b, c)| (a, b, c)).collect::<Vec<_>>());
+    let theirs: Value =
+        serde_json::from_str(&cluster.upstream(&["node", "list", "--skyhook", "gpu", "-o", "json"]))
+            .expect("upstream's JSON");
+    for (ours, theirs) in
+        list["nodes"].as_array().into_iter().flatten().zip(theirs["nodes"].as_array().into_iter().flatten())
     {
-        for field in [
-            "nodeName",
-            "status",
-            "packagesComplete",
-            "packagesTotal",
-            "restarts",
-        ] {
-            assert_eq!(
-                ours[field], theirs[field],
-                "{field} as upstream's CLI has it"
-            );
+        for field in ["nodeName", "status", "packagesComplete", "packagesTotal", "restarts"] {
+            assert_eq!(ours[field], theirs[field], "{field} as upstream's CLI has it");
         }
     }
 }
@@ -100,15 +65,10 @@ pub fn rollout_with_a_budget(cluster: &Cluster) {
     cluster.without_an_error(|| {
         let gpu = cluster.apply(&gpu().set("interruptionBudget", json!({"count": 1})));
         gpu.until(that("one node is done and another waits", |view| {
-            let statuses = view
-                .object
-                .as_ref()
-                .map(|object| object["status"]["nodeStatus"].clone())
-                .unwrap_or_default();
+            let statuses =
+                view.object.as_ref().map(|object| object["status"]["nodeStatus"].clone()).unwrap_or_default();
             let has = |wanted: &str| {
-                statuses
-                    .as_object()
-                    .is_some_and(|nodes| nodes.values().any(|status| status == wanted))
+                statuses.as_object().is_some_and(|nodes| nodes.values().any(|status| status == wanted))
             };
             has("complete") && has("waiting")
         }))
@@ -122,8 +82,7 @@ pub fn upgrade(cluster: &Cluster) {
     cluster.kubelet.pace(UNHURRIED);
     cluster.without_an_error(|| {
         gpu.edit(json!({"packages": {"driver": {"version": "2.1.0"}}}));
-        gpu.until(pod("driver", "upgrade"))
-            .captured("old-upgrade-in-progress");
+        gpu.until(pod("driver", "upgrade")).captured("old-upgrade-in-progress");
         gpu.until(everywhere("driver|2.1.0", "post-interrupt", "complete"))
             .until(absent("driver|2.0.1"))
             .until(complete());
@@ -134,9 +93,7 @@ pub fn config_change(cluster: &Cluster) {
     let gpu = installed(cluster);
     cluster.kubelet.pace(UNHURRIED);
     cluster.without_an_error(|| {
-        gpu.edit(
-            json!({"packages": {"tuning": {"configMap": {"sysctl.conf": "vm.swappiness=1"}}}}),
-        );
+        gpu.edit(json!({"packages": {"tuning": {"configMap": {"sysctl.conf": "vm.swappiness=1"}}}}));
         gpu.until(pod("tuning", "config")).until(complete());
     });
 }
@@ -146,11 +103,8 @@ pub fn uninstall_and_reinstall(cluster: &Cluster) {
     cluster.kubelet.pace(UNHURRIED);
     cluster.without_an_error(|| {
         gpu.uninstall("driver", true);
-        gpu.until(pod("driver", "uninstall"))
-            .captured("old-uninstall-in-progress");
-        gpu.until(absent("driver|2.0.1"))
-            .until(complete())
-            .captured("old-uninstall-complete");
+        gpu.until(pod("driver", "uninstall")).captured("old-uninstall-in-progress");
+        gpu.until(absent("driver|2.0.1")).until(complete()).captured("old-uninstall-complete");
         gpu.uninstall("driver", false)
             .until(everywhere("driver|2.0.1", "post-interrupt", "complete"))
             .until(complete());
@@ -162,21 +116,12 @@ pub fn reboot(cluster: &Cluster) {
     cluster.kubelet.pace(UNHURRIED);
     let before = cluster.node("node-1")["status"]["nodeInfo"]["bootID"].clone();
     cluster.without_an_error(|| {
-        let gpu =
-            cluster.apply(&skyhook("gpu").with(package("kernel", "1.0.0").interrupts("reboot")));
-        gpu.until(everywhere("kernel|1.0.0", "post-interrupt", "complete"))
-            .until(complete());
+        let gpu = cluster.apply(&skyhook("gpu").with(package("kernel", "1.0.0").interrupts("reboot")));
+        gpu.until(everywhere("kernel|1.0.0", "post-interrupt", "complete")).until(complete());
     });
     let node = cluster.node("node-1");
-    assert_ne!(
-        node["status"]["nodeInfo"]["bootID"], before,
-        "the node has restarted"
-    );
-    assert_eq!(
-        node["spec"]["unschedulable"],
-        Value::Null,
-        "and takes work again"
-    );
+    assert_ne!(node["status"]["nodeInfo"]["bootID"], before, "the node has restarted");
+    assert_eq!(node["spec"]["unschedulable"], Value::Null, "and takes work again");
 }
 
 pub fn pause_and_resume(cluster: &Cluster) {
@@ -185,9 +130,7 @@ pub fn pause_and_resume(cluster: &Cluster) {
     cluster.without_an_error(|| {
         let gpu = cluster.apply(&gpu());
         gpu.until(everywhere("tuning|1.2.0", "config", "complete").but_for("node-3"));
-        gpu.annotate("pause", json!("true"))
-            .until(status("paused"))
-            .captured("old-paused");
+        gpu.annotate("pause", json!("true")).until(status("paused")).captured("old-paused");
         cluster.heal();
         gpu.annotate("pause", Value::Null).until(complete());
     });
@@ -199,9 +142,7 @@ pub fn disable_and_enable(cluster: &Cluster) {
     cluster.without_an_error(|| {
         let gpu = cluster.apply(&gpu());
         gpu.until(pod("tuning", "apply"));
-        gpu.annotate("disable", json!("true"))
-            .until(status("disabled"))
-            .captured("old-disabled");
+        gpu.annotate("disable", json!("true")).until(status("disabled")).captured("old-disabled");
         cluster.heal();
         gpu.annotate("disable", Value::Null).until(complete());
     });
@@ -211,9 +152,7 @@ pub fn deletion(cluster: &Cluster) {
     let gpu = installed(cluster);
     cluster.kubelet.pace(UNHURRIED);
     cluster.without_an_error(|| {
-        gpu.delete()
-            .until(pod("driver", "uninstall"))
-            .captured("old-deletion-in-progress");
+        gpu.delete().until(pod("driver", "uninstall")).captured("old-deletion-in-progress");
         gpu.until(gone()).captured("old-deleted");
     });
 }
@@ -229,10 +168,7 @@ pub fn drain(cluster: &Cluster) {
         "metadata": {"name": "work"},
         "spec": {"minAvailable": 0, "selector": {"matchLabels": {"app": "work"}}},
     });
-    cluster
-        .api
-        .post(budgets, &budget)
-        .expect("a budget can be created");
+    cluster.api.post(budgets, &budget).expect("a budget can be created");
     cluster.await_that("the budget is computed", || {
         let budget = cluster.api.get(&format!("{budgets}/work"));
         budget.is_ok_and(|budget| budget["status"]["disruptionsAllowed"] == 3)
@@ -241,10 +177,7 @@ pub fn drain(cluster: &Cluster) {
         cluster.apply(&gpu()).until(complete());
     });
     let left = cluster.api.items("/api/v1/namespaces/default/pods");
-    assert!(
-        left.expect("the API server responds").is_empty(),
-        "all were evicted"
-    );
+    assert!(left.expect("the API server responds").is_empty(), "all were evicted");
 }
 
 /// Nodes that join are tainted, made ready and released.
@@ -262,11 +195,7 @@ pub fn joining_nodes(cluster: &Cluster) {
         }
         gate.until(everywhere("tuning|1.2.0", "config", "complete"))
             .until(complete())
-            .until(that("released", |view| {
-                view.nodes
-                    .iter()
-                    .all(|node| node["spec"]["taints"].is_null())
-            }));
+            .until(that("released", |view| view.nodes.iter().all(|node| node["spec"]["taints"].is_null())));
     });
 }
 
@@ -276,9 +205,7 @@ pub fn two_custom_resources_by_priority(cluster: &Cluster) {
     cluster.without_an_error(|| {
         let second = cluster.apply(&gpu());
         let first = cluster.apply(
-            &skyhook("base")
-                .with(package("kernel", "1.0.0").interrupts("reboot"))
-                .set("priority", json!(10)),
+            &skyhook("base").with(package("kernel", "1.0.0").interrupts("reboot")).set("priority", json!(10)),
         );
         first.until(complete());
         second.until(complete());
@@ -299,14 +226,9 @@ pub fn rollout_by_policy(cluster: &Cluster) {
             }],
         },
     });
-    cluster
-        .api
-        .post(super::fixtures::POLICIES, &policy)
-        .expect("the policy is accepted");
+    cluster.api.post(super::fixtures::POLICIES, &policy).expect("the policy is accepted");
     cluster.without_an_error(|| {
-        cluster
-            .apply(&gpu().set("deploymentPolicy", json!("zones")))
-            .until(complete());
+        cluster.apply(&gpu().set("deploymentPolicy", json!("zones"))).until(complete());
     });
 }
 
@@ -318,9 +240,7 @@ pub fn operator_restarts(cluster: &Cluster) {
         gpu.until(pod("tuning", "apply"));
         cluster.stop_operator();
         gpu.until(that("all pods have done their part", |view| {
-            view.pods
-                .iter()
-                .all(|pod| pod["status"]["phase"] == "Running")
+            view.pods.iter().all(|pod| pod["status"]["phase"] == "Running")
         }));
         cluster.start_operator();
         gpu.until(complete());

@@ -35,8 +35,7 @@ pub fn stale_job_terminating(cluster: &Cluster) {
     deleted.expect("a Job can be deleted");
     cluster.await_that("its pod is deleted", || {
         let pods = gpu.pods(&job);
-        pods.iter()
-            .any(|pod| pod["metadata"]["deletionTimestamp"].is_string())
+        pods.iter().any(|pod| pod["metadata"]["deletionTimestamp"].is_string())
     });
     let node = json!({"node": "node-1", "package": "driver"});
     let early = cluster.report(&[]);
@@ -57,9 +56,7 @@ pub fn stale_job_terminating(cluster: &Cluster) {
     assert_eq!(argv[..3], ["kubectl", "delete", "pod"]);
     execute(&cluster.rollout("gpu"), finding, &argv);
     cluster.heal();
-    cluster.await_that("the Job is gone", || {
-        cluster.api.get(&format!("{JOBS}/{job}")).is_err()
-    });
+    cluster.await_that("the Job is gone", || cluster.api.get(&format!("{JOBS}/{job}")).is_err());
     for node in ["node-1", "node-2", "node-3"] {
         gpu.installs(node, DRIVER);
     }
@@ -98,14 +95,9 @@ pub fn drain_timed_out(cluster: &Cluster) {
     assert!(argv.contains(&"reset"), "{argv:?}");
     execute(&cluster.rollout("gpu"), finding, &argv);
     let left = cluster.node("node-2");
-    assert_eq!(
-        left["metadata"]["annotations"][key("drainStart")],
-        json!(null)
-    );
+    assert_eq!(left["metadata"]["annotations"][key("drainStart")], json!(null));
     // The drain that begins anew gets through, and the node is given back at its end.
-    let evicted = cluster
-        .api
-        .delete("/api/v1/namespaces/default/pods/training", &json!({}));
+    let evicted = cluster.api.delete("/api/v1/namespaces/default/pods/training", &json!({}));
     evicted.expect("a pod can be deleted");
     gpu.installs_and_interrupts("node-2", DRIVER);
     gpu.given_back("node-2");

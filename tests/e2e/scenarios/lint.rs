@@ -22,19 +22,13 @@ fn fixtures() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/lint");
     let entries = |path: &Path| -> Vec<PathBuf> {
         let entries = std::fs::read_dir(path).expect("a directory of fixtures");
-        entries
-            .map(|entry| entry.expect("an entry").path())
-            .collect()
+        entries.map(|entry| entry.expect("an entry").path()).collect()
     };
     let directories = entries(&root).into_iter();
     let offline = directories.filter(|path| !path.join("cluster.yaml").exists());
     let files = offline.flat_map(|path| entries(&path));
-    let mut files: Vec<PathBuf> = files
-        .filter(|path| {
-            path.extension()
-                .is_some_and(|extension| extension == "yaml")
-        })
-        .collect();
+    let mut files: Vec<PathBuf> =
+        files.filter(|path| path.extension().is_some_and(|extension| extension == "yaml")).collect();
     files.sort();
     files
 }
@@ -80,11 +74,7 @@ pub fn webhook_agrees(cluster: &Cluster) {
             compared += 1;
             match &answer {
                 Ok(_) if !errors.is_empty() => {
-                    wrong.push(format!(
-                        "{} {}: accepted, but {errors:?}",
-                        path.display(),
-                        manifest.name
-                    ));
+                    wrong.push(format!("{} {}: accepted, but {errors:?}", path.display(), manifest.name));
                 }
                 Err(refused) if errors.is_empty() => wrong.push(format!(
                     "{} {}: not an error, but {}",
@@ -99,10 +89,7 @@ pub fn webhook_agrees(cluster: &Cluster) {
             }
         }
         for path in created {
-            cluster
-                .api
-                .delete(&path, &Value::Null)
-                .expect("an unused policy");
+            cluster.api.delete(&path, &Value::Null).expect("an unused policy");
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -150,15 +137,9 @@ fn structure(schema: &Value) -> Value {
 
 /// The embedded schemas are those of the operator; `UPDATE=1` writes them.
 pub fn schemas_are_current(cluster: &Cluster) {
-    for (file, name) in [
-        ("skyhooks", "skyhook"),
-        ("deploymentpolicies", "deploymentpolicy"),
-    ] {
+    for (file, name) in [("skyhooks", "skyhook"), ("deploymentpolicies", "deploymentpolicy")] {
         let crd = format!("crd/bases/skyhook.nvidia.com_{file}.yaml");
-        let text = cluster
-            .tools()
-            .operator_config(VERSION, &crd)
-            .expect("a CRD");
+        let text = cluster.tools().operator_config(VERSION, &crd).expect("a CRD");
         let crd = document(&text).expect("YAML");
         let root = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
         let expected = structure(&root["properties"]["spec"]);

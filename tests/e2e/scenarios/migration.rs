@@ -90,9 +90,7 @@ pub fn two_owning_resources(cluster: &Cluster) {
     let freed = cluster.api.merge(SKYHOOK, &free);
     freed.expect("a finalizer can be taken off");
     execute(&cluster.rollout("gpu"), finding, &argv);
-    cluster.await_that("the older one is gone", || {
-        cluster.api.get(SKYHOOK).is_err()
-    });
+    cluster.await_that("the older one is gone", || cluster.api.get(SKYHOOK).is_err());
     let report = cluster.report(&[]);
     assert!(report.with_code("SKY603").is_empty(), "{:#}", report.json);
     all_well(cluster);
@@ -133,17 +131,12 @@ pub fn legacy_keys_left(cluster: &Cluster) {
 fn without_old_keys(cluster: &Cluster, node: &str) {
     let keys = old_keys(&cluster.node(node));
     let none: serde_json::Map<_, _> = keys.into_iter().map(|key| (key, json!(null))).collect();
-    cluster.patch_node(
-        node,
-        json!({"metadata": {"annotations": none, "labels": none}}),
-    );
+    cluster.patch_node(node, json!({"metadata": {"annotations": none, "labels": none}}));
 }
 
 /// Of annotations and labels alike.
 fn old_keys(node: &Value) -> Vec<String> {
     let kept = ["annotations", "labels"].map(|kind| node["metadata"][kind].as_object().cloned());
     let all = kept.into_iter().flatten().flat_map(|all| all.into_iter());
-    all.map(|(key, _)| key)
-        .filter(|key| key.starts_with("skyhook.nvidia.com/"))
-        .collect()
+    all.map(|(key, _)| key).filter(|key| key.starts_with("skyhook.nvidia.com/")).collect()
 }

@@ -20,9 +20,7 @@ use crate::{
 const DRIVER: &str = "driver|2.0.1";
 
 fn spec() -> Value {
-    skyhook("gpu")
-        .with(package("driver", "2.0.1").uninstallable())
-        .spec
+    skyhook("gpu").with(package("driver", "2.0.1").uninstallable()).spec
 }
 
 fn played(cluster: &Cluster) -> Played<'_> {
@@ -44,11 +42,7 @@ fn diagnosed(cluster: &Cluster, code: &str, subject: &Value) {
 
 fn well(cluster: &Cluster) {
     let report = cluster.report(&[]);
-    assert!(
-        report.errors().is_empty(),
-        "nothing is wrong here: {:#}",
-        report.json
-    );
+    assert!(report.errors().is_empty(), "nothing is wrong here: {:#}", report.json);
 }
 
 pub fn rollout(cluster: &Cluster) {
@@ -83,30 +77,20 @@ pub fn attempt_and_job_failed(cluster: &Cluster) {
 
     let failed = |status: &Value| {
         let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
-        conditions
-            .iter()
-            .any(|c| c["type"] == "Failed" && c["reason"] == "BackoffLimitExceeded")
+        conditions.iter().any(|c| c["type"] == "Failed" && c["reason"] == "BackoffLimitExceeded")
     };
     gpu.await_job(&job, "is given up", failed);
     gpu.record(&job, 86400);
     gpu.on("node-2", DRIVER, Some(("apply", "erroring")), "erroring");
     gpu.status("erroring", &[]);
     assert_eq!(gpu.pods(&job).len(), 2, "both attempts are kept");
-    diagnosed(
-        cluster,
-        "SKY201",
-        &json!({"node": "node-2", "package": "driver"}),
-    );
+    diagnosed(cluster, "SKY201", &json!({"node": "node-2", "package": "driver"}));
     cluster.captured("new-job-given-up");
 
     gpu.delete();
     gpu.on("node-1", DRIVER, None, "in_progress");
     gpu.status("in_progress", &[]);
-    diagnosed(
-        cluster,
-        "SKY101",
-        &json!({"node": "node-2", "package": "driver"}),
-    );
+    diagnosed(cluster, "SKY101", &json!({"node": "node-2", "package": "driver"}));
     cluster.captured("new-deleted-while-erroring");
 }
 
@@ -117,16 +101,11 @@ pub fn image_pull_failing(cluster: &Cluster) {
     let job = gpu.begins("node-2", DRIVER, "apply");
     cluster.await_that("the pull backs off", || {
         gpu.pods(&job).iter().any(|pod| {
-            pod["status"]["initContainerStatuses"][0]["state"]["waiting"]["reason"]
-                == "ImagePullBackOff"
+            pod["status"]["initContainerStatuses"][0]["state"]["waiting"]["reason"] == "ImagePullBackOff"
         })
     });
     gpu.status("in_progress", &[]);
-    diagnosed(
-        cluster,
-        "SKY202",
-        &json!({"node": "node-2", "package": "driver"}),
-    );
+    diagnosed(cluster, "SKY202", &json!({"node": "node-2", "package": "driver"}));
     cluster.captured("new-image-pull-failing");
 }
 
@@ -136,45 +115,22 @@ pub fn uninstall(cluster: &Cluster) {
     gpu.runs("node-1", DRIVER, "uninstall", "in_progress");
     gpu.on("node-1", DRIVER, None, "complete");
     cluster.result(pods("driver", "uninstall").on("node-2"), StepResult::Hang);
-    cluster.result(
-        pods("driver", "uninstall").on("node-3"),
-        StepResult::Exit(3),
-    );
+    cluster.result(pods("driver", "uninstall").on("node-3"), StepResult::Exit(3));
     let jobs = ["node-2", "node-3"].map(|node| {
-        gpu.on(
-            node,
-            DRIVER,
-            Some(("uninstall", "in_progress")),
-            "in_progress",
-        );
+        gpu.on(node, DRIVER, Some(("uninstall", "in_progress")), "in_progress");
         gpu.job(node, DRIVER, "uninstall")
     });
     gpu.await_job(&jobs[0], "is active", |status| status["active"] == 1);
-    gpu.status(
-        "in_progress",
-        &[("UninstallInProgress", "UninstallInProgress")],
-    );
+    gpu.status("in_progress", &[("UninstallInProgress", "UninstallInProgress")]);
     well(cluster);
     cluster.captured("new-uninstall-in-progress");
 
     gpu.await_job(&jobs[1], "is given up", |status| status["failed"] == 2);
     gpu.record(&jobs[1], 86400);
-    gpu.on(
-        "node-3",
-        DRIVER,
-        Some(("uninstall", "erroring")),
-        "erroring",
-    );
-    let both = [
-        ("UninstallInProgress", "UninstallInProgress"),
-        ("UninstallFailed", "UninstallPodFailing"),
-    ];
+    gpu.on("node-3", DRIVER, Some(("uninstall", "erroring")), "erroring");
+    let both = [("UninstallInProgress", "UninstallInProgress"), ("UninstallFailed", "UninstallPodFailing")];
     gpu.status("in_progress", &both);
-    diagnosed(
-        cluster,
-        "SKY112",
-        &json!({"node": "node-3", "package": "driver"}),
-    );
+    diagnosed(cluster, "SKY112", &json!({"node": "node-3", "package": "driver"}));
     cluster.captured("new-uninstall-failing");
 }
 
@@ -251,16 +207,9 @@ pub fn cordon_kept_after_taint_removal(cluster: &Cluster) {
 
 pub fn drain_blocked_by_a_budget(cluster: &Cluster) {
     let _path = guarded_workload(cluster);
-    let spec = skyhook("gpu")
-        .with(package("driver", "2.0.1").interrupts("service"))
-        .spec;
+    let spec = skyhook("gpu").with(package("driver", "2.0.1").interrupts("service")).spec;
     let mut gpu = Played::new(cluster, "gpu", &spec, &json!({})).begun();
-    gpu.on(
-        "node-1",
-        DRIVER,
-        Some(("post-interrupt", "complete")),
-        "complete",
-    );
+    gpu.on("node-1", DRIVER, Some(("post-interrupt", "complete")), "complete");
     gpu.drain_refused("node-2", "training", RefusedBy::Budget("training"));
     gpu.status("in_progress", &[("DrainBlocked", "PodDisruptionBudget")]);
     diagnosed(cluster, "SKY401", &json!({"node": "node-2"}));
@@ -272,9 +221,7 @@ pub fn migration_hold(cluster: &Cluster) {
     cluster.result(pods("driver", "apply").on("node-3"), StepResult::Hang);
     let gpu = skyhook("gpu").with(package("driver", "2.0.1").uninstallable());
     let rollout = cluster.apply(&gpu);
-    rollout
-        .until(entry("node-1", "driver|2.0.1", "config", "complete"))
-        .until(status("in_progress"));
+    rollout.until(entry("node-1", "driver|2.0.1", "config", "complete")).until(status("in_progress"));
     upgraded(cluster);
     mirrored(cluster, &gpu, 1);
     diagnosed(cluster, "SKY601", &json!({"name": "gpu"}));
@@ -291,9 +238,7 @@ pub fn mirrored_and_complete(cluster: &Cluster) {
         new.on(node, DRIVER, Some(("config", "complete")), "complete");
     }
     new.status("complete", &[]);
-    let now = jiff::Timestamp::now()
-        .strftime("%Y-%m-%dT%H:%M:%SZ")
-        .to_string();
+    let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     new.edit(&json!({"metadata": {"annotations": {format!("{PREFIX}/legacy-migrated-at"): now}}}));
     well(cluster);
     cluster.captured("new-mirrored-and-complete");
@@ -303,12 +248,8 @@ pub fn mirrored_and_complete(cluster: &Cluster) {
 pub fn upgraded(cluster: &Cluster) {
     cluster.stop_operator();
     model::install_crds(cluster.tools(), &cluster.api).expect("the CRDs are accepted");
-    operator::announce_instead(
-        &cluster.api,
-        model::PLAYED,
-        "ghcr.io/nvidia/nodewright/operator",
-    )
-    .expect("a Deployment can be changed");
+    operator::announce_instead(&cluster.api, model::PLAYED, "ghcr.io/nvidia/nodewright/operator")
+        .expect("a Deployment can be changed");
 }
 
 /// What the mirror controller makes of a Skyhook.

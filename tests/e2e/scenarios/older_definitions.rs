@@ -17,10 +17,7 @@ pub fn uninstall_is_pruned(cluster: &Cluster) {
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")));
     gpu.until(complete());
     let mut definition = cluster.api.get(DEFINITION).expect("it is installed");
-    for version in definition["spec"]["versions"]
-        .as_array_mut()
-        .expect("a list")
-    {
+    for version in definition["spec"]["versions"].as_array_mut().expect("a list") {
         let packages = "/schema/openAPIV3Schema/properties/spec/properties/packages";
         let properties = version
             .pointer_mut(&format!("{packages}/additionalProperties/properties"))
@@ -28,21 +25,14 @@ pub fn uninstall_is_pruned(cluster: &Cluster) {
             .expect("the schema of a package");
         properties.remove("uninstall").expect("it has the field");
     }
-    cluster
-        .api
-        .put(DEFINITION, &definition)
-        .expect("it is accepted");
+    cluster.api.put(DEFINITION, &definition).expect("it is accepted");
     let path = gpu.path();
     let trial = json!({"spec": {"packages": {"driver": {"uninstall": {"enabled": true}}}}});
     cluster.await_that("the server prunes the field", || {
         let stored = cluster.api.merge(&format!("{path}?dryRun=All"), &trial);
         stored.is_ok_and(|stored| stored["spec"]["packages"]["driver"]["uninstall"].is_null())
     });
-    for flags in [
-        &["--enable"][..],
-        &["--enable", "--wait"],
-        &["--enable", "--dry-run=server"],
-    ] {
+    for flags in [&["--enable"][..], &["--enable", "--wait"], &["--enable", "--dry-run=server"]] {
         let words = [&["uninstall", "gpu", "driver", "--confirm"], flags].concat();
         let said = ours::run(&cluster.kubeconfig("admin"), &words);
         assert_eq!(said.exit, Some(1), "{said:#?}");
@@ -51,9 +41,6 @@ pub fn uninstall_is_pruned(cluster: &Cluster) {
              skyhooks.skyhook.nvidia.com is older than this field (operator v0.16)";
         assert!(text.contains(reason), "{said:#?}");
         let stored = cluster.api.get(&path).expect("it exists");
-        assert!(
-            stored["spec"]["packages"]["driver"]["uninstall"].is_null(),
-            "{stored:#}"
-        );
+        assert!(stored["spec"]["packages"]["driver"]["uninstall"].is_null(), "{stored:#}");
     }
 }

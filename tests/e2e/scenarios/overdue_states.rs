@@ -59,12 +59,7 @@ pub fn pod_stuck_terminating(cluster: &Cluster) {
     let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/{name}");
     let deleted = cluster.api.delete(&path, &json!({}));
     deleted.expect("a pod can be deleted");
-    cured_when_overdue(
-        &gpu,
-        "SKY211",
-        &json!({"node": "node-2", "package": "driver"}),
-        45,
-    );
+    cured_when_overdue(&gpu, "SKY211", &json!({"node": "node-2", "package": "driver"}), 45);
     gpu.until(runs(first["metadata"]["uid"].clone()));
     cluster.heal();
     gpu.until(complete());

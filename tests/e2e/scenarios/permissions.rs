@@ -40,10 +40,7 @@ impl<'a> User<'a> {
             "subjects": [{"kind": "User", "name": "restricted", "apiGroup": "rbac.authorization.k8s.io"}],
         });
         cluster.api.post(BINDINGS, &binding).expect("and bound");
-        User {
-            cluster,
-            api: cluster.user("restricted"),
-        }
+        User { cluster, api: cluster.user("restricted") }
     }
 
     /// Grants these rights and no others, and returns when the authorizer has heard of it.
@@ -82,8 +79,7 @@ fn printed(cluster: &Cluster, command: &str) -> Vec<Right> {
     assert_eq!(role["kind"], "ClusterRole");
     let words = |rule: &Value, key: &str| -> Vec<String> {
         let all = rule[key].as_array().expect("a list").iter();
-        all.map(|w| w.as_str().expect("a word").to_owned())
-            .collect()
+        all.map(|w| w.as_str().expect("a word").to_owned()).collect()
     };
     let mut rights = Vec::new();
     for rule in role["rules"].as_array().expect("rules") {
@@ -173,11 +169,8 @@ fn previews_drains(command: &str) -> bool {
 ///
 /// What a command may need and does not need here, it goes without.
 fn proves(user: &User<'_>, command: &str, args: &[&str], changes: bool) {
-    let (rehearsal, real): (&[&str], &[&str]) = if changes {
-        (&["--dry-run=server"], &["--confirm"])
-    } else {
-        (&[], &[])
-    };
+    let (rehearsal, real): (&[&str], &[&str]) =
+        if changes { (&["--dry-run=server"], &["--confirm"]) } else { (&[], &[]) };
     let rights = without_each(user, command, args, rehearsal);
     user.has(&rights, &[]);
     let said = user.runs(&[args, real].concat());
@@ -214,16 +207,10 @@ fn without_each(user: &User<'_>, command: &str, args: &[&str], rehearsal: &[&str
             untroubled(command, &said);
             continue;
         }
+        assert!(text.contains(&named) || text.contains(&plain), "{command} without {named}: {said:#?}");
         assert!(
-            text.contains(&named) || text.contains(&plain),
-            "{command} without {named}: {said:#?}"
-        );
-        assert!(
-            said.stderr
-                .contains(&format!("kubectl skyhook rbac --for '{command}'"))
-                || said
-                    .stderr
-                    .contains(&format!("kubectl skyhook rbac --for {command}")),
+            said.stderr.contains(&format!("kubectl skyhook rbac --for '{command}'"))
+                || said.stderr.contains(&format!("kubectl skyhook rbac --for {command}")),
             "{command} without {named}: {said:#?}"
         );
     }
@@ -240,10 +227,7 @@ pub fn read_commands(cluster: &Cluster) {
         ("diagnose stuck", vec!["diagnose", "stuck"]),
         ("node status", vec!["node", "status"]),
         ("node list", vec!["node", "list", "--skyhook", "gpu"]),
-        (
-            "package status",
-            vec!["package", "status", "--skyhook", "gpu"],
-        ),
+        ("package status", vec!["package", "status", "--skyhook", "gpu"]),
         ("uninstall status", vec!["uninstall", "status"]),
         ("finalizer status", vec!["finalizer", "status", "gpu"]),
         ("wait", vec!["wait", "gpu", "--timeout", "30s"]),
@@ -265,23 +249,9 @@ pub fn write_commands(cluster: &Cluster) {
         ("resume", vec!["resume", "gpu"]),
         ("disable", vec!["disable", "gpu"]),
         ("enable", vec!["enable", "gpu"]),
-        (
-            "node reset",
-            vec!["node", "reset", "node-2", "--skyhook", "gpu"],
-        ),
+        ("node reset", vec!["node", "reset", "node-2", "--skyhook", "gpu"]),
         ("reset", vec!["reset", "gpu"]),
-        (
-            "package rerun",
-            vec![
-                "package",
-                "rerun",
-                "driver",
-                "--skyhook",
-                "gpu",
-                "--node",
-                "node-2",
-            ],
-        ),
+        ("package rerun", vec!["package", "rerun", "driver", "--skyhook", "gpu", "--node", "node-2"]),
         ("uninstall", vec!["uninstall", "gpu", "driver"]),
     ]);
     // Each undoes what the one before did, or waits for it.
@@ -299,8 +269,7 @@ pub fn write_commands(cluster: &Cluster) {
     ] {
         proves(&user, command, &commands[command], true);
         if matches!(command, "enable" | "node reset" | "reset" | "package rerun") {
-            gpu.until(everywhere("driver|2.0.1", "config", "complete"))
-                .until(complete());
+            gpu.until(everywhere("driver|2.0.1", "config", "complete")).until(complete());
         }
     }
 }
@@ -332,27 +301,12 @@ pub fn cleanup_commands(cluster: &Cluster) {
     proves(&user, "undo", &["undo"], true);
 
     gpu.delete();
-    proves(
-        &user,
-        "finalizer strip",
-        &words("finalizer strip gpu --force"),
-        true,
-    );
+    proves(&user, "finalizer strip", &words("finalizer strip gpu --force"), true);
     gpu.until(gone());
     proves(&user, "undelete", &words("undelete gpu"), true);
     gpu.delete().until(gone());
-    proves(
-        &user,
-        "cordon release",
-        &words("cordon release node-1"),
-        true,
-    );
-    proves(
-        &user,
-        "leftovers",
-        &words("leftovers --clean --purge-state"),
-        true,
-    );
+    proves(&user, "cordon release", &words("cordon release node-1"), true);
+    proves(&user, "leftovers", &words("leftovers --clean --purge-state"), true);
 
     cluster.heal();
     cluster.start_operator();
@@ -377,22 +331,12 @@ pub fn role_manifests(cluster: &Cluster) {
     let user = User::new(cluster);
     user.has(&printed(cluster, "viewer"), &[]);
     let said = user.runs(&["status"]);
-    assert_eq!(
-        (said.exit, said.stderr.as_str()),
-        (Some(0), ""),
-        "{said:#?}"
-    );
+    assert_eq!((said.exit, said.stderr.as_str()), (Some(0), ""), "{said:#?}");
     let said = user.runs(&["pause", "gpu", "--confirm"]);
     assert_eq!(said.exit, Some(1), "{said:#?}");
-    assert!(
-        said.stderr.contains("kubectl skyhook rbac --for pause"),
-        "{said:#?}"
-    );
+    assert!(said.stderr.contains("kubectl skyhook rbac --for pause"), "{said:#?}");
     user.has(&printed(cluster, "operator"), &[]);
-    for args in [
-        ["pause", "gpu", "--confirm"],
-        ["resume", "gpu", "--confirm"],
-    ] {
+    for args in [["pause", "gpu", "--confirm"], ["resume", "gpu", "--confirm"]] {
         let said = user.runs(&args);
         assert_eq!(said.exit, Some(0), "{said:#?}");
     }

@@ -37,10 +37,9 @@ pub fn resets_race_the_operator(cluster: &Cluster) {
         // One node in the middle of what the last round began, and another one.
         let (busy, other) = (nodes[round % 3], nodes[(round + 1) % 3]);
         let reached = packages[round % 3];
-        gpu.until(that(
-            &format!("{busy} has reached {reached}"),
-            move |view| view.entries(reached).iter().any(|e| e.node == busy),
-        ));
+        gpu.until(that(&format!("{busy} has reached {reached}"), move |view| {
+            view.entries(reached).iter().any(|e| e.node == busy)
+        }));
         let begun = |node| cluster.kubelet.begun("first", "apply", node);
         let before = (begun(busy), begun(other));
         let args = ["reset", "gpu", "--node", busy, "--node", other, "--confirm"];
@@ -53,10 +52,7 @@ pub fn resets_race_the_operator(cluster: &Cluster) {
         gpu.until(everywhere(each, "config", "complete"));
     }
     gpu.until(complete()).well();
-    assert_eq!(
-        gpu.view().annotation("node-1", "note-of-another"),
-        Some("kept")
-    );
+    assert_eq!(gpu.view().annotation("node-1", "note-of-another"), Some("kept"));
 }
 
 const NODES: [&str; 3] = ["node-1", "node-2", "node-3"];
@@ -70,8 +66,7 @@ pub fn pause_during_a_reset_is_kept(cluster: &Cluster) {
         run(cluster, &words);
     };
     let by_another = || {
-        gpu.annotate("pause", Value::Null)
-            .annotate("pause", json!("true"));
+        gpu.annotate("pause", Value::Null).annotate("pause", json!("true"));
     };
     let ways: [&dyn Fn(); 2] = [&by_command, &by_another];
     for way in ways {
@@ -84,9 +79,7 @@ pub fn pause_during_a_reset_is_kept(cluster: &Cluster) {
         // It does not answer before it is back, so that the reset waits.
         cluster.stop_operator();
         let first = reset(cluster);
-        cluster.await_that("the reset holds the operator", || {
-            noted(&gpu, HOLD) != Value::Null
-        });
+        cluster.await_that("the reset holds the operator", || noted(&gpu, HOLD) != Value::Null);
         way();
         cluster.start_operator();
         let said = first.join().expect("it ends");
@@ -220,14 +213,10 @@ pub fn race_of_undo_and_reset(cluster: &Cluster) {
 fn keys(cluster: &Cluster, node: &str) -> Vec<(String, String, Value)> {
     let node = cluster.node(node);
     let of = |map: &str| {
-        let all = node["metadata"][map]
-            .as_object()
-            .cloned()
-            .unwrap_or_default();
+        let all = node["metadata"][map].as_object().cloned().unwrap_or_default();
         let map = map.to_owned();
         let ours = all.into_iter().filter(|(key, _)| key.ends_with("_gpu"));
-        ours.map(move |(key, value)| (map.clone(), key, value))
-            .collect::<Vec<_>>()
+        ours.map(move |(key, value)| (map.clone(), key, value)).collect::<Vec<_>>()
     };
     let mut keys = [of("annotations"), of("labels")].concat();
     keys.sort_by(|a, b| (&a.0, &a.1).cmp(&(&b.0, &b.1)));
@@ -246,14 +235,7 @@ pub fn race_of_strip_and_operator(cluster: &Cluster) {
         }
         gpu.delete();
         a_little_later(round);
-        let strip = [
-            "finalizer",
-            "strip",
-            "gpu",
-            "--force",
-            "--purge-state",
-            "--confirm",
-        ];
+        let strip = ["finalizer", "strip", "gpu", "--force", "--purge-state", "--confirm"];
         let said = ours::run(&cluster.kubeconfig("admin"), &strip);
         let told = format!("round {round}: {said:#?}");
         // The deletion may have come to its end before.
@@ -270,10 +252,7 @@ pub fn race_of_strip_and_operator(cluster: &Cluster) {
         let found = ours::run(&cluster.kubeconfig("admin"), &["leftovers", "-o", "json"]);
         let says = found.stdout.contains(r#""owner": "gpu""#);
         assert!(says || !left, "{told}{found:#?}");
-        run(
-            cluster,
-            &["leftovers", "--clean", "--purge-state", "--confirm"],
-        );
+        run(cluster, &["leftovers", "--clean", "--purge-state", "--confirm"]);
         gpu.stays(
             &that("no key of it is on a node", |view| {
                 let keys = |node: &Value| node["metadata"].to_string().contains("_gpu\"");

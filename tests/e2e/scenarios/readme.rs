@@ -19,13 +19,9 @@ pub fn find_and_fix_a_stuck_deletion(cluster: &Cluster) {
     gpu.until(entry("node-1", "driver|2.0.1", "config", "complete"))
         .until(status("erroring"))
         .delete()
-        .until(that("the other nodes are clean", |view| {
-            view.entries("driver|2.0.1").len() == 1
-        }))
+        .until(that("the other nodes are clean", |view| view.entries("driver|2.0.1").len() == 1))
         .until(entry("node-2", "driver|2.0.1", "apply", "erroring"));
-    Transcript::of(cluster, "why")
-        .run("diagnose stuck", 2)
-        .is_shown();
+    Transcript::of(cluster, "why").run("diagnose stuck", 2).is_shown();
     Transcript::of(cluster, "cure")
         .run("reset gpu-tune --node node-2 --confirm", 0)
         .run("wait gpu-tune --for=deleted --timeout=2m", 0)
@@ -63,9 +59,7 @@ pub fn force_a_deletion(cluster: &Cluster) {
     cluster.remove_operator();
     gpu.delete();
     let mut transcript = Transcript::of(cluster, "force");
-    transcript
-        .run("finalizer status gpu-tune", 0)
-        .run("finalizer strip gpu-tune --confirm", 0);
+    transcript.run("finalizer status gpu-tune", 0).run("finalizer strip gpu-tune --confirm", 0);
     gpu.until(gone());
     let path = format!("/api/v1/namespaces/{NAMESPACE}/configmaps");
     cluster.await_that("its config maps are garbage collected", || {

@@ -90,9 +90,7 @@ fn hanging_deletion(cluster: &Cluster) -> Rollout<'_> {
         .until(entry("node-3", DRIVER, "config", "complete"))
         .until(entry("node-2", DRIVER, "apply", "erroring"))
         .until(status("erroring"));
-    gpu.delete().until(that("the others are clean", |view| {
-        view.entries(DRIVER).len() == 1
-    }));
+    gpu.delete().until(that("the others are clean", |view| view.entries(DRIVER).len() == 1));
     gpu
 }
 
@@ -110,10 +108,7 @@ pub fn deletion_freed_by_package_retry(cluster: &Cluster) {
     let gpu = hanging_deletion(cluster);
     cluster.heal();
     let none = that("no pod for node-2", |view| view.pods.is_empty());
-    gpu.until(that("the others' pods are gone", |view| {
-        view.pods.is_empty()
-    }))
-    .stays(&none, LONG_ENOUGH);
+    gpu.until(that("the others' pods are gone", |view| view.pods.is_empty())).stays(&none, LONG_ENOUGH);
     cure(&gpu, "SKY101", json!({"node": "node-2"}), &["retry"]);
     gpu.until(pod("driver", "uninstall")).until(gone());
     all_well(cluster);
@@ -121,22 +116,12 @@ pub fn deletion_freed_by_package_retry(cluster: &Cluster) {
 
 /// SKY109.
 pub fn deletion_freed_by_resume(cluster: &Cluster) {
-    blocked_deletion(
-        cluster,
-        "pause",
-        "PausedWithPendingUninstall",
-        ("SKY109", "resume"),
-    );
+    blocked_deletion(cluster, "pause", "PausedWithPendingUninstall", ("SKY109", "resume"));
 }
 
 /// SKY110.
 pub fn deletion_freed_by_enable(cluster: &Cluster) {
-    blocked_deletion(
-        cluster,
-        "disable",
-        "DisabledWithPendingUninstall",
-        ("SKY110", "enable"),
-    );
+    blocked_deletion(cluster, "disable", "DisabledWithPendingUninstall", ("SKY110", "enable"));
 }
 
 fn blocked_deletion(cluster: &Cluster, stop: &str, reason: &str, (code, go): (&str, &str)) {
@@ -152,11 +137,7 @@ fn blocked_deletion(cluster: &Cluster, stop: &str, reason: &str, (code, go): (&s
 }
 
 fn break_state(cluster: &Cluster) {
-    cluster.annotate_node(
-        "node-2",
-        "nodeState_gpu",
-        json!("{\"driver|2.0.1\": broken"),
-    );
+    cluster.annotate_node("node-2", "nodeState_gpu", json!("{\"driver|2.0.1\": broken"));
 }
 
 /// SKY108.
@@ -165,8 +146,7 @@ pub fn deletion_freed_by_clearing_malformed_state(cluster: &Cluster) {
     gpu.until(complete());
     break_state(cluster);
     gpu.until(condition("NodeStateMalformed", "ParseError"));
-    gpu.delete()
-        .until(condition("DeletionBlocked", "MalformedNodeState"));
+    gpu.delete().until(condition("DeletionBlocked", "MalformedNodeState"));
     cure(&gpu, "SKY108", json!({"node": "node-2"}), &["reset"]);
     gpu.until(gone());
     all_well(cluster);
@@ -178,8 +158,7 @@ pub fn deletion_freed_by_node_repair(cluster: &Cluster) {
     gpu.until(complete());
     break_state(cluster);
     gpu.until(condition("NodeStateMalformed", "ParseError"));
-    gpu.delete()
-        .until(condition("DeletionBlocked", "MalformedNodeState"));
+    gpu.delete().until(condition("DeletionBlocked", "MalformedNodeState"));
     cluster.result(pods("driver", "uninstall").on("node-2"), StepResult::Hang);
     cure(&gpu, "SKY108", json!({"node": "node-2"}), &["repair"]);
     gpu.until(entry("node-2", DRIVER, "uninstall", "in_progress"));
@@ -210,26 +189,14 @@ pub fn paused_package_is_rerun_after_resume(cluster: &Cluster) {
     gpu.until(entry("node-2", DRIVER, "apply", "erroring"));
     run(cluster, &["pause", "gpu", "--confirm"]);
     gpu.until(status("paused"));
-    let args = [
-        "package",
-        "rerun",
-        "driver",
-        "--skyhook",
-        "gpu",
-        "--node",
-        "node-2",
-        "--confirm",
-    ];
+    let args = ["package", "rerun", "driver", "--skyhook", "gpu", "--node", "node-2", "--confirm"];
     run(cluster, &args);
-    let forgotten = that("node-2 has no entry", |view| {
-        view.entries(DRIVER).iter().all(|e| e.node != "node-2")
-    });
+    let forgotten =
+        that("node-2 has no entry", |view| view.entries(DRIVER).iter().all(|e| e.node != "node-2"));
     gpu.stays(&forgotten, LONG_ENOUGH);
     cluster.heal();
     run(cluster, &["resume", "gpu", "--confirm"]);
-    gpu.until(everywhere(DRIVER, "config", "complete"))
-        .until(complete())
-        .well();
+    gpu.until(everywhere(DRIVER, "config", "complete")).until(complete()).well();
 }
 
 /// SKY206: the state of the node is unknown, so everything reruns there.
@@ -239,24 +206,18 @@ pub fn malformed_state_is_reset(cluster: &Cluster) {
     break_state(cluster);
     gpu.until(condition("NodeStateMalformed", "ParseError"));
     cure(&gpu, "SKY206", json!({"node": "node-2"}), &["reset"]);
-    gpu.until(everywhere(DRIVER, "config", "complete"))
-        .until(complete())
-        .well();
+    gpu.until(everywhere(DRIVER, "config", "complete")).until(complete()).well();
 }
 
 /// SKY103.
 pub fn uninstall_of_a_never_installed_package_is_cancelled(cluster: &Cluster) {
     let gpu = cluster.apply(
-        &skyhook("gpu")
-            .with(package("tuning", "1.2.0"))
-            .with(package("driver", "2.0.1").uninstalling()),
+        &skyhook("gpu").with(package("tuning", "1.2.0")).with(package("driver", "2.0.1").uninstalling()),
     );
     gpu.until(complete()).stays(&absent(DRIVER), LONG_ENOUGH);
     let words = ["uninstall", "--cancel"];
     cure(&gpu, "SKY103", json!({"package": "driver"}), &words);
-    gpu.until(everywhere(DRIVER, "config", "complete"))
-        .until(complete())
-        .well();
+    gpu.until(everywhere(DRIVER, "config", "complete")).until(complete()).well();
 }
 
 /// SKY104: changed while paused, with the uninstall of the old version running to its end.
@@ -267,23 +228,18 @@ pub fn uninstall_with_a_changed_version_is_cancelled(cluster: &Cluster) {
     gpu.until(complete());
     cluster.result(pods("driver", "uninstall"), StepResult::Hang);
     run(cluster, &["uninstall", "gpu", "driver", "--confirm"]);
-    gpu.until(everywhere(DRIVER, "uninstall", "in_progress"))
-        .until(that("every node runs it", |view| {
-            view.pods_of("driver", "uninstall").len() == view.nodes.len()
-        }));
+    gpu.until(everywhere(DRIVER, "uninstall", "in_progress")).until(that("every node runs it", |view| {
+        view.pods_of("driver", "uninstall").len() == view.nodes.len()
+    }));
     run(cluster, &["pause", "gpu", "--confirm"]);
-    gpu.until(status("paused"))
-        .edit(json!({"packages": {"driver": {"version": "2.1.0"}}}));
+    gpu.until(status("paused")).edit(json!({"packages": {"driver": {"version": "2.1.0"}}}));
     cluster.heal();
     gpu.until(absent(DRIVER));
     run(cluster, &["resume", "gpu", "--confirm"]);
-    gpu.until(complete())
-        .stays(&absent("driver|2.1.0"), LONG_ENOUGH);
+    gpu.until(complete()).stays(&absent("driver|2.1.0"), LONG_ENOUGH);
     let words = ["uninstall", "--cancel"];
     cure(&gpu, "SKY104", json!({"package": "driver"}), &words);
-    gpu.until(everywhere("driver|2.1.0", "config", "complete"))
-        .until(complete())
-        .well();
+    gpu.until(everywhere("driver|2.1.0", "config", "complete")).until(complete()).well();
 }
 
 /// SKY111.
@@ -301,9 +257,7 @@ pub fn uninstall_of_a_dependency_is_cancelled(cluster: &Cluster) {
         .until(everywhere("driver|2.1.0", "upgrade", "in_progress"));
     let words = ["uninstall", "--cancel"];
     cure(&gpu, "SKY111", json!({"package": "driver"}), &words);
-    gpu.until(everywhere("driver|2.1.0", "config", "complete"))
-        .until(complete())
-        .well();
+    gpu.until(everywhere("driver|2.1.0", "config", "complete")).until(complete()).well();
 }
 
 /// SKY107, of a CR that is gone: one remedy for each node.
@@ -333,17 +287,11 @@ pub fn orphaned_entry_is_removed(cluster: &Cluster) {
 pub fn orphaned_pod_is_deleted(cluster: &Cluster) {
     cluster.result(pods("driver", "apply").on("node-2"), StepResult::Hang);
     let gpu = cluster.apply(&driver());
-    gpu.until(everywhere(DRIVER, "config", "complete").but_for("node-2"))
-        .until(pod("driver", "apply"));
+    gpu.until(everywhere(DRIVER, "config", "complete").but_for("node-2")).until(pod("driver", "apply"));
     // Otherwise the garbage collector would delete the pod first.
     cluster.stop("kube-controller-manager");
     gpu.strip_finalizer().delete().until(gone());
-    cure(
-        &gpu,
-        "SKY702",
-        json!({"node": "node-2", "package": "driver"}),
-        &["delete", "pod"],
-    );
+    cure(&gpu, "SKY702", json!({"node": "node-2", "package": "driver"}), &["delete", "pod"]);
     gpu.until(that("nothing runs", |view| view.pods.is_empty()));
     let report = cluster.report(&[]);
     assert!(report.with_code("SKY702").is_empty(), "{:#}", report.json);
@@ -355,13 +303,10 @@ pub fn stopped_rollout_continues(cluster: &Cluster) {
     careful_policy(cluster);
     cluster.result(pods("driver", "apply").on("node-1"), StepResult::Exit(1));
     let gpu = cluster.apply(&driver().set("deploymentPolicy", json!("careful")));
-    gpu.until(entry("node-1", DRIVER, "apply", "erroring"))
-        .until(that("stopped", stopped));
+    gpu.until(entry("node-1", DRIVER, "apply", "erroring")).until(that("stopped", stopped));
     cluster.heal();
     let words = ["deployment-policy", "reset"];
     cure(&gpu, "SKY301", json!({"skyhook": "gpu"}), &words);
-    gpu.until(everywhere(DRIVER, "config", "complete"))
-        .until(complete())
-        .well();
+    gpu.until(everywhere(DRIVER, "config", "complete")).until(complete()).well();
     assert!(!stopped(&gpu.view()), "the stop is lifted");
 }

@@ -50,21 +50,14 @@ fn sampled(cluster: &Cluster, warnings: &[&str], mut round: impl FnMut(usize)) {
         rounds += 1;
         round(rounds);
     }
-    let Watched {
-        looks,
-        unanswered,
-        errors,
-        warned,
-    } = watcher.stop();
+    let Watched { looks, unanswered, errors, warned } = watcher.stop();
     eprintln!(
         "{looks} looks in {rounds} rounds and {:.0} s: {} errors, warned of {warned:?}, {unanswered} unanswered",
         begun.elapsed().as_secs_f64(),
         errors.len()
     );
     assert!(errors.is_empty(), "in {looks} looks: {errors:#?}");
-    let unexpected = warned
-        .keys()
-        .find(|code| !warnings.contains(&code.as_str()));
+    let unexpected = warned.keys().find(|code| !warnings.contains(&code.as_str()));
     assert_eq!(unexpected, None, "in {looks} looks: {warned:?}");
 }
 
@@ -114,8 +107,7 @@ fn heals(cluster: &Cluster, round: usize, meanwhile: impl FnOnce(&Rollout<'_>)) 
     if !(through.holds)(&gpu.view()) {
         waiting.goes_on();
     }
-    gpu.until(everywhere(&driver(round), "post-interrupt", "complete"))
-        .until(complete());
+    gpu.until(everywhere(&driver(round), "post-interrupt", "complete")).until(complete());
     waiting.ends();
 }
 
@@ -124,10 +116,7 @@ pub fn first_attempt_fails(cluster: &Cluster) {
     cluster.kubelet.pace(UNHURRIED);
     // SKY310: what was complete is upgraded, and this operator does not count anew.
     sampled(cluster, &["SKY201", "SKY216", "SKY310"], |round| {
-        cluster.result(
-            pods("driver", "config").on("node-2"),
-            StepResult::ExitOnce(1),
-        );
+        cluster.result(pods("driver", "config").on("node-2"), StepResult::ExitOnce(1));
         heals(cluster, round, |_| {});
         cluster.heal();
     });
@@ -170,12 +159,8 @@ pub fn nodes_reboot(cluster: &Cluster) {
         };
         gpu.until(status("in_progress"));
         let waiting = Waiting::beside(cluster, "gpu");
-        gpu.until(everywhere(
-            &format!("kernel|{}", version(round)),
-            "post-interrupt",
-            "complete",
-        ))
-        .until(complete());
+        gpu.until(everywhere(&format!("kernel|{}", version(round)), "post-interrupt", "complete"))
+            .until(complete());
         waiting.ends();
     });
 }
@@ -201,29 +186,15 @@ pub fn job_attempt_fails(cluster: &Cluster) {
         let mut gpu = Played::new(cluster, &name, &spec, &json!({})).begun();
         gpu.installs("node-1", "driver|2.0.1");
         let late = round % 2 == 0;
-        let result = if late {
-            StepResult::PullsLate
-        } else {
-            StepResult::Exit(1)
-        };
+        let result = if late { StepResult::PullsLate } else { StepResult::Exit(1) };
         cluster.result(pods("driver", "apply").on("node-2"), result);
-        gpu.on(
-            "node-2",
-            "driver|2.0.1",
-            Some(("apply", "in_progress")),
-            "in_progress",
-        );
+        gpu.on("node-2", "driver|2.0.1", Some(("apply", "in_progress")), "in_progress");
         let job = gpu.job("node-2", "driver|2.0.1", "apply");
         gpu.status("in_progress", &[]);
         let mut waiting = Waiting::beside(cluster, &name);
         if !late {
             gpu.await_job(&job, "has failed once", |status| status["failed"] == 1);
-            gpu.on(
-                "node-2",
-                "driver|2.0.1",
-                Some(("apply", "erroring")),
-                "in_progress",
-            );
+            gpu.on("node-2", "driver|2.0.1", Some(("apply", "erroring")), "in_progress");
             gpu.status("in_progress", &[]);
         }
         waiting.goes_on();
@@ -233,12 +204,7 @@ pub fn job_attempt_fails(cluster: &Cluster) {
         }
         gpu.await_job(&job, "succeeds", |status| status["succeeded"] == 1);
         gpu.record(&job, 3600);
-        gpu.on(
-            "node-2",
-            "driver|2.0.1",
-            Some(("apply", "complete")),
-            "in_progress",
-        );
+        gpu.on("node-2", "driver|2.0.1", Some(("apply", "complete")), "in_progress");
         gpu.runs("node-2", "driver|2.0.1", "config", "complete");
         gpu.installs("node-3", "driver|2.0.1");
         waiting.goes_on();

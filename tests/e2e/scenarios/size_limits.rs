@@ -33,9 +33,7 @@ pub fn status_too_large(cluster: &Cluster) {
     let holding = |bytes: usize| {
         let nodes = (0..bytes / (size + 16)).map(|n| (format!("gpu-node-{n:05}"), entry.clone()));
         let state: Value = nodes.collect::<serde_json::Map<_, _>>().into();
-        cluster
-            .api
-            .merge(&path, &json!({"status": {"nodeState": state}}))
+        cluster.api.merge(&path, &json!({"status": {"nodeState": state}}))
     };
     let limit = 1536 * 1024;
     holding(limit * 9 / 10).expect("it is stored");
@@ -56,7 +54,8 @@ pub fn cluster_too_large_for_the_operator(cluster: &Cluster) {
     }
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")));
     let limited = |memory: &str| {
-        let container = json!({"name": "manager", "image": operator::IMAGE, "resources": {"limits": {"memory": memory}}});
+        let container =
+            json!({"name": "manager", "image": operator::IMAGE, "resources": {"limits": {"memory": memory}}});
         let patch = json!({"spec": {"template": {"spec": {"containers": [container]}}}});
         let path = operator::deployment(operator::NAMESPACE);
         let patched = cluster.api.merge(&path, &patch);
@@ -66,10 +65,7 @@ pub fn cluster_too_large_for_the_operator(cluster: &Cluster) {
     cluster.captured("old-operator-undersized");
     let report = cluster.report(&[]);
     let finding = report.has("SKY507", &json!({}));
-    assert!(
-        finding["message"].to_string().contains("643 MiB"),
-        "{finding:#}"
-    );
+    assert!(finding["message"].to_string().contains("643 MiB"), "{finding:#}");
     execute(&gpu, finding, &only_looks(finding));
     limited("1Gi");
     let report = cluster.report(&[]);

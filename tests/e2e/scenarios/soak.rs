@@ -74,10 +74,7 @@ struct Beats {
 
 impl Beats {
     fn new() -> Beats {
-        Beats {
-            began: Timestamp::now(),
-            over: Arc::default(),
-        }
+        Beats { began: Timestamp::now(), over: Arc::default() }
     }
 
     fn at(&self, number: i32) -> Timestamp {
@@ -88,9 +85,7 @@ impl Beats {
     fn lines(self, query: &str) -> stream::BoxStream<'static, Bytes> {
         let value = |name: &str| {
             let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
-            let mut values = pairs
-                .filter(|(key, _)| *key == name)
-                .map(|(_, value)| value);
+            let mut values = pairs.filter(|(key, _)| *key == name).map(|(_, value)| value);
             values.next().map(|value| value.replace("%3A", ":"))
         };
         let since: Option<Timestamp> = value("sinceTime").and_then(|time| time.parse().ok());
@@ -154,9 +149,8 @@ impl Waits {
 
     fn said(&self, dir: &Path) -> [String; 2] {
         let name = self.words.split(' ').next().unwrap_or_default();
-        ["out", "err"].map(|what| {
-            std::fs::read_to_string(dir.join(format!("{name}.{what}"))).unwrap_or_default()
-        })
+        ["out", "err"]
+            .map(|what| std::fs::read_to_string(dir.join(format!("{name}.{what}"))).unwrap_or_default())
     }
 
     fn proc(&self, file: &str) -> String {
@@ -166,10 +160,7 @@ impl Waits {
 
     fn look(&mut self, quarter: usize) {
         let resident = self.proc("statm");
-        let pages = resident
-            .split(' ')
-            .nth(1)
-            .and_then(|p| p.parse::<u64>().ok());
+        let pages = resident.split(' ').nth(1).and_then(|p| p.parse::<u64>().ok());
         self.last = pages.unwrap_or(0) * PAGE;
         self.most[quarter] = self.most[quarter].max(self.last);
         if quarter == 0 {
@@ -200,9 +191,7 @@ pub fn soak(cluster: &Cluster) {
     cluster.result(pods("driver", "uninstall"), StepResult::Hang);
     let beats = Beats::new();
     let lines = beats.clone();
-    let proxy = cluster
-        .proxy()
-        .serving_logs(Arc::new(move |query| lines.clone().lines(query)));
+    let proxy = cluster.proxy().serving_logs(Arc::new(move |query| lines.clone().lines(query)));
     let kubeconfig = proxy.kubeconfig();
     let dir = kubeconfig.with_file_name("said");
     std::fs::create_dir(&dir).expect("a directory");
@@ -227,8 +216,7 @@ pub fn soak(cluster: &Cluster) {
         // Objects that all of them watch or read change all the time.
         let node = format!("/api/v1/nodes/node-{}", turn % 3 + 1);
         for path in [node, gpu.path()] {
-            let churn =
-                json!({"metadata": {"annotations": {"example.com/churn": turn.to_string()}}});
+            let churn = json!({"metadata": {"annotations": {"example.com/churn": turn.to_string()}}});
             // Right after a restart the server may be too busy; the next turn comes soon.
             let _ = cluster.api.merge(&path, &churn);
         }
@@ -258,12 +246,7 @@ pub fn soak(cluster: &Cluster) {
             mebibytes(each.last),
             each.busy() * 100.0,
         );
-        assert!(
-            each.busy() < BUSY,
-            "{} is busy: {:.2}",
-            each.words,
-            each.busy()
-        );
+        assert!(each.busy() < BUSY, "{} is busy: {:.2}", each.words, each.busy());
         let grown = each.last.saturating_sub(each.settled);
         assert!(grown < 4 * MEBIBYTE, "{} grew by {grown} bytes", each.words);
     }
@@ -274,11 +257,7 @@ pub fn soak(cluster: &Cluster) {
     for each in &mut all {
         while each.runs() {
             let [out, err] = each.said(&dir);
-            assert!(
-                healed.elapsed() < PATIENCE,
-                "{} does not end: {out}{err}",
-                each.words
-            );
+            assert!(healed.elapsed() < PATIENCE, "{} does not end: {out}{err}", each.words);
             std::thread::sleep(Duration::from_millis(50));
         }
         let code = each.child.wait().expect("it ended").code();
@@ -314,10 +293,7 @@ fn every_line_once(out: &str, last: usize) {
         for container in ["driver-uninstall", "driver-uninstallcheck"] {
             let numbers = of(container);
             let wrong = numbers.iter().enumerate().find(|(at, n)| at != *n);
-            assert_eq!(
-                wrong, None,
-                "{node} {container}: a line is lost, or comes twice"
-            );
+            assert_eq!(wrong, None, "{node} {container}: a line is lost, or comes twice");
         }
         let numbers = of("driver-uninstall").len();
         assert!(numbers > last, "{node}: {numbers} of {last} lines");
@@ -334,10 +310,7 @@ fn mebibytes(bytes: u64) -> f64 {
 fn churn_pods(cluster: &Cluster, turn: u32) {
     let pods = "/api/v1/namespaces/skyhook/pods";
     let name = |turn: u32| format!("churn-{}", turn % 10);
-    let _ = cluster.api.delete(
-        &format!("{pods}/{}", name(turn)),
-        &json!({"gracePeriodSeconds": 0}),
-    );
+    let _ = cluster.api.delete(&format!("{pods}/{}", name(turn)), &json!({"gracePeriodSeconds": 0}));
     let pod = json!({
         "metadata": {"name": name(turn)},
         "spec": {

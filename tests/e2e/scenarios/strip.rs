@@ -34,12 +34,7 @@ fn nodes(api: &Api) -> (Value, Vec<String>) {
     let mut nodes = api.items("/api/v1/nodes").expect("nodes");
     for node in &mut nodes {
         let metadata = node["metadata"].as_object_mut().expect("metadata");
-        for counted in [
-            "uid",
-            "resourceVersion",
-            "managedFields",
-            "creationTimestamp",
-        ] {
+        for counted in ["uid", "resourceVersion", "managedFields", "creationTimestamp"] {
             metadata.remove(counted);
         }
         // A map that has lost its last key is as good as none.
@@ -90,8 +85,7 @@ fn scrub(cluster: &Cluster) {
 /// Pods and config maps of packages, which go with their owner.
 pub fn owned(cluster: &Cluster) -> usize {
     let count = |plural: &str| {
-        let path =
-            format!("/api/v1/namespaces/{NAMESPACE}/{plural}?labelSelector={PREFIX}/name%3Dgpu");
+        let path = format!("/api/v1/namespaces/{NAMESPACE}/{plural}?labelSelector={PREFIX}/name%3Dgpu");
         cluster.api.items(&path).expect("a list").len()
     };
     count("pods") + count("configmaps")
@@ -110,16 +104,10 @@ fn both_ways(cluster: &Cluster, made: impl Fn(&Cluster), more: &[&str]) -> (Valu
     // The operator's other custom resources settle.
     std::thread::sleep(LONG_ENOUGH);
     let (theirs, conditions) = nodes(&cluster.api);
-    assert!(
-        !conditions.is_empty(),
-        "this operator leaves its conditions"
-    );
+    assert!(!conditions.is_empty(), "this operator leaves its conditions");
 
     for other in cluster.api.items(SKYHOOKS).expect("a list") {
-        let name = other["metadata"]["name"]
-            .as_str()
-            .expect("a name")
-            .to_owned();
+        let name = other["metadata"]["name"].as_str().expect("a name").to_owned();
         cluster.rollout(&name).delete().until(gone());
     }
     cluster.stop_operator();
@@ -210,17 +198,11 @@ fn tainted() -> Value {
 
 /// The operator lifts the taint once all that are left are done; where none is left, we do.
 pub fn unneeded_runtime_required_taint_is_removed(cluster: &Cluster) {
-    let required = |name: &str| {
-        skyhook(name)
-            .with(package("driver", "2.0.1"))
-            .set("runtimeRequired", json!(true))
-    };
+    let required =
+        |name: &str| skyhook(name).with(package("driver", "2.0.1")).set("runtimeRequired", json!(true));
     let made = |cluster: &Cluster| {
         cluster.patch_node("node-1", json!({"spec": {"taints": tainted()}}));
-        let hangs = Target {
-            skyhook: Some("gpu".to_owned()),
-            ..pods("driver", "apply").on("node-1")
-        };
+        let hangs = Target { skyhook: Some("gpu".to_owned()), ..pods("driver", "apply").on("node-1") };
         cluster.result(hangs, StepResult::Hang);
         cluster
             .apply(&required("gpu"))
@@ -230,10 +212,7 @@ pub fn unneeded_runtime_required_taint_is_removed(cluster: &Cluster) {
     };
     let (mut theirs, ours) = both_ways(cluster, made, &[]);
     assert_eq!(theirs[0]["spec"]["taints"], tainted(), "nobody lifts it");
-    theirs[0]["spec"]
-        .as_object_mut()
-        .expect("a spec")
-        .remove("taints");
+    theirs[0]["spec"].as_object_mut().expect("a spec").remove("taints");
     assert_eq!(ours, theirs, "{ours:#}\nand not\n{theirs:#}");
 }
 
@@ -248,10 +227,7 @@ pub fn remove_operator_alone(cluster: &Cluster) {
         operator::deployment(NAMESPACE),
         format!("/api/v1/namespaces/{NAMESPACE}/services/skyhook-operator-webhook-service"),
     ] {
-        cluster
-            .api
-            .delete(&path, &json!({}))
-            .expect("it can be deleted");
+        cluster.api.delete(&path, &json!({})).expect("it can be deleted");
     }
 }
 
@@ -267,11 +243,8 @@ pub fn webhooks_without_an_operator(cluster: &Cluster) {
     let refused = ours::run(&kubeconfig, &STRIP);
     assert_eq!(refused.exit, Some(3), "{refused:#?}");
     assert_eq!(request(&cluster.api, "gpu"), before);
-    let printed: Vec<&str> = refused
-        .stderr
-        .lines()
-        .filter_map(|line| line.find("kubectl ").map(|at| &line[at..]))
-        .collect();
+    let printed: Vec<&str> =
+        refused.stderr.lines().filter_map(|line| line.find("kubectl ").map(|at| &line[at..])).collect();
     let unblock = [
         "kubectl delete validatingwebhookconfigurations skyhook-operator-validating-webhook",
         "kubectl delete mutatingwebhookconfigurations skyhook-operator-mutating-webhook",
@@ -279,18 +252,12 @@ pub fn webhooks_without_an_operator(cluster: &Cluster) {
     for command in unblock {
         assert!(printed.contains(&command), "{command}: {refused:#?}");
     }
-    cluster.report(&[]).has(
-        "SKY505",
-        &json!({"name": "skyhook-operator-validating-webhook"}),
-    );
+    cluster.report(&[]).has("SKY505", &json!({"name": "skyhook-operator-validating-webhook"}));
     // It is no guess: the server does turn it down.
     let patch = json!({"metadata": {"finalizers": null}});
     let turned_down = cluster.api.merge(&format!("{SKYHOOKS}/gpu"), &patch);
     let turned_down = turned_down.expect_err("the webhook is asked");
-    assert!(
-        turned_down.message.contains("failed calling webhook"),
-        "{turned_down}"
-    );
+    assert!(turned_down.message.contains("failed calling webhook"), "{turned_down}");
 
     for command in unblock {
         let out = Command::new("sh")

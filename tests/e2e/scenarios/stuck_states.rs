@@ -22,21 +22,12 @@ use crate::{
 const LONG_ENOUGH: Duration = Duration::from_secs(7);
 
 pub fn uninstall_stuck_without_its_interrupt(cluster: &Cluster) {
-    let gpu = cluster.apply(
-        &skyhook("gpu").with(
-            package("driver", "2.0.1")
-                .uninstallable()
-                .interrupts("service"),
-        ),
-    );
+    let gpu =
+        cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").uninstallable().interrupts("service")));
     gpu.until(complete());
     cluster.result(pods("driver", "uninstall-interrupt"), StepResult::Unseen);
     gpu.uninstall("driver", true)
-        .until(everywhere(
-            "driver|2.0.1",
-            "uninstall-interrupt",
-            "in_progress",
-        ))
+        .until(everywhere("driver|2.0.1", "uninstall-interrupt", "in_progress"))
         .until(pod("driver", "uninstall-interrupt"))
         .well()
         .captured("old-uninstall-interrupt-in-progress");
@@ -49,19 +40,13 @@ pub fn uninstall_stuck_without_its_interrupt(cluster: &Cluster) {
             "/api/v1/namespaces/skyhook/pods/{}",
             pod["metadata"]["name"].as_str().unwrap_or_default()
         );
-        cluster
-            .api
-            .delete(&path, &json!({"gracePeriodSeconds": 0}))
-            .expect("the pod can be removed");
+        cluster.api.delete(&path, &json!({"gracePeriodSeconds": 0})).expect("the pod can be removed");
     }
     cluster.heal();
     cluster.start_operator();
-    gpu.stays(
-        &everywhere("driver|2.0.1", "uninstall-interrupt", "in_progress"),
-        LONG_ENOUGH,
-    )
-    .diagnosed("SKY102", json!({"node": "node-2", "package": "driver"}))
-    .captured("old-uninstall-interrupt-stranded");
+    gpu.stays(&everywhere("driver|2.0.1", "uninstall-interrupt", "in_progress"), LONG_ENOUGH)
+        .diagnosed("SKY102", json!({"node": "node-2", "package": "driver"}))
+        .captured("old-uninstall-interrupt-stranded");
 
     gpu.edit(json!({"packages": {"driver": {"interrupt": {"type": "service", "services": ["containerd"]}}}}));
     gpu.until(absent("driver|2.0.1")).until(complete());
@@ -69,9 +54,7 @@ pub fn uninstall_stuck_without_its_interrupt(cluster: &Cluster) {
 
 pub fn uninstall_requested_but_never_installed(cluster: &Cluster) {
     let gpu = cluster.apply(
-        &skyhook("gpu")
-            .with(package("tuning", "1.2.0"))
-            .with(package("driver", "2.0.1").uninstalling()),
+        &skyhook("gpu").with(package("tuning", "1.2.0")).with(package("driver", "2.0.1").uninstalling()),
     );
     gpu.until(complete())
         .stays(&absent("driver|2.0.1"), LONG_ENOUGH)
@@ -88,9 +71,7 @@ pub fn version_changed_while_uninstalling(cluster: &Cluster) {
     // Without events nothing may be left that tells this from a finished uninstall.
     cluster.allow_events();
     let gpu = cluster.apply(
-        &skyhook("gpu")
-            .with(package("tuning", "1.2.0"))
-            .with(package("driver", "2.0.1").uninstallable()),
+        &skyhook("gpu").with(package("tuning", "1.2.0")).with(package("driver", "2.0.1").uninstallable()),
     );
     gpu.until(complete());
     cluster.result(pods("driver", "uninstall"), StepResult::Hang);
@@ -117,20 +98,15 @@ pub fn version_changed_while_uninstalling(cluster: &Cluster) {
 /// What the same edit does while the operator looks on: it upgrades, and uninstalls the new version too.
 pub fn version_changed_while_the_operator_runs(cluster: &Cluster) {
     let gpu = cluster.apply(
-        &skyhook("gpu")
-            .with(package("tuning", "1.2.0"))
-            .with(package("driver", "2.0.1").uninstallable()),
+        &skyhook("gpu").with(package("tuning", "1.2.0")).with(package("driver", "2.0.1").uninstallable()),
     );
     gpu.until(complete());
     cluster.result(pods("driver", "uninstall"), StepResult::Hang);
-    gpu.uninstall("driver", true)
-        .until(everywhere("driver|2.0.1", "uninstall", "in_progress"));
+    gpu.uninstall("driver", true).until(everywhere("driver|2.0.1", "uninstall", "in_progress"));
     gpu.edit(json!({"packages": {"driver": {"version": "2.1.0"}}}));
     gpu.until(pod("driver", "upgrade"));
     cluster.heal();
-    gpu.until(absent("driver|2.0.1"))
-        .until(absent("driver|2.1.0"))
-        .until(complete());
+    gpu.until(absent("driver|2.0.1")).until(absent("driver|2.1.0")).until(complete());
 }
 
 /// While the script's pod does not go away, the cancelling is not even begun, on no node.
@@ -138,19 +114,11 @@ pub fn cancelled_uninstall_still_running(cluster: &Cluster) {
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").uninstallable()));
     gpu.until(complete());
     cluster.result(pods("driver", "uninstall"), StepResult::Hang);
-    cluster.result(
-        pods("driver", "uninstall").on("node-2"),
-        StepResult::Undying,
-    );
-    gpu.uninstall("driver", true)
-        .until(that("the scripts run", |view| {
-            let running = view.pods_of("driver", "uninstall");
-            running
-                .iter()
-                .filter(|pod| pod["status"]["startTime"].is_string())
-                .count()
-                == 3
-        }));
+    cluster.result(pods("driver", "uninstall").on("node-2"), StepResult::Undying);
+    gpu.uninstall("driver", true).until(that("the scripts run", |view| {
+        let running = view.pods_of("driver", "uninstall");
+        running.iter().filter(|pod| pod["status"]["startTime"].is_string()).count() == 3
+    }));
     gpu.uninstall("driver", false)
         .until(that("one pod is left", |view| view.pods.len() == 1))
         .stays(&pod("driver", "uninstall"), LONG_ENOUGH)
@@ -158,9 +126,7 @@ pub fn cancelled_uninstall_still_running(cluster: &Cluster) {
         .diagnosed("SKY105", json!({"node": "node-2", "package": "driver"}))
         .captured("old-cancelled-uninstall-still-running");
     cluster.heal();
-    gpu.until(everywhere("driver|2.0.1", "config", "complete"))
-        .until(complete())
-        .well();
+    gpu.until(everywhere("driver|2.0.1", "config", "complete")).until(complete()).well();
 }
 
 pub fn dependency_uninstalled(cluster: &Cluster) {
@@ -174,10 +140,7 @@ pub fn dependency_uninstalled(cluster: &Cluster) {
     gpu.edit(json!({"packages": {"driver": {"version": "2.1.0"}}}));
     gpu.until(condition("Blocked", "DependencyUninstalled"))
         .until(everywhere("driver|2.1.0", "upgrade", "in_progress"))
-        .stays(
-            &everywhere("driver|2.1.0", "upgrade", "in_progress"),
-            LONG_ENOUGH,
-        )
+        .stays(&everywhere("driver|2.1.0", "upgrade", "in_progress"), LONG_ENOUGH)
         .diagnosed("SKY111", json!({"package": "driver"}))
         .captured("old-dependency-uninstalled");
     gpu.uninstall("tuning", false)
@@ -189,10 +152,7 @@ pub fn dependency_uninstalled(cluster: &Cluster) {
 pub fn uninstall_failing(cluster: &Cluster) {
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").uninstallable()));
     gpu.until(complete());
-    cluster.result(
-        pods("driver", "uninstall").on("node-2"),
-        StepResult::Exit(3),
-    );
+    cluster.result(pods("driver", "uninstall").on("node-2"), StepResult::Exit(3));
     gpu.uninstall("driver", true)
         .until(entry("node-2", "driver|2.0.1", "uninstall", "erroring"))
         .until(condition("UninstallFailed", "UninstallPodFailing"))
@@ -203,10 +163,7 @@ pub fn uninstall_failing(cluster: &Cluster) {
 }
 
 pub fn package_out_of_memory(cluster: &Cluster) {
-    cluster.result(
-        pods("driver", "apply").on("node-1"),
-        StepResult::OutOfMemory,
-    );
+    cluster.result(pods("driver", "apply").on("node-1"), StepResult::OutOfMemory);
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")));
     gpu.until(entry("node-1", "driver|2.0.1", "apply", "erroring"))
         .diagnosed("SKY201", json!({"node": "node-1", "package": "driver"}))
@@ -222,14 +179,10 @@ pub fn image_pull_failing(cluster: &Cluster) {
     gpu.until(entry("node-1", "driver|2.0.1", "config", "complete"))
         .until(that("the pull backs off", |view| {
             view.pods.iter().any(|pod| {
-                pod["status"]["initContainerStatuses"][0]["state"]["waiting"]["reason"]
-                    == "ImagePullBackOff"
+                pod["status"]["initContainerStatuses"][0]["state"]["waiting"]["reason"] == "ImagePullBackOff"
             })
         }))
-        .stays(
-            &entry("node-2", "driver|2.0.1", "apply", "in_progress"),
-            LONG_ENOUGH,
-        )
+        .stays(&entry("node-2", "driver|2.0.1", "apply", "in_progress"), LONG_ENOUGH)
         .until(status("in_progress"))
         .diagnosed("SKY202", json!({"node": "node-2", "package": "driver"}))
         .captured("old-image-pull-failing");
@@ -258,12 +211,7 @@ pub fn drain_blocked_by_a_budget(cluster: &Cluster) {
         move |_| log().contains("Cannot evict pod as it would violate the pod's disruption budget")
     }));
     gpu.stays(
-        &that("nothing on node-2", |view| {
-            !view
-                .entries("driver|2.0.1")
-                .iter()
-                .any(|e| e.node == "node-2")
-        }),
+        &that("nothing on node-2", |view| !view.entries("driver|2.0.1").iter().any(|e| e.node == "node-2")),
         LONG_ENOUGH,
     )
     .captured("old-drain-blocked");
@@ -273,10 +221,7 @@ pub fn drain_blocked_by_a_budget(cluster: &Cluster) {
     execute(&gpu, finding, &first_change(finding));
     let driver = "driver|2.0.1";
     gpu.until(everywhere(driver, "post-interrupt", "complete").but_for("node-2"));
-    cluster
-        .api
-        .delete(&path, &json!({}))
-        .expect("the budget can be removed");
+    cluster.api.delete(&path, &json!({})).expect("the budget can be removed");
     writes::run(cluster, &["node", "unignore", "node-2", "--confirm"]);
     gpu.until(complete());
 }
@@ -292,18 +237,11 @@ pub fn mutated_pods_are_replaced_endlessly(cluster: &Cluster) {
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")));
     let mut seen = BTreeSet::new();
     cluster.await_that("pods come and go", || {
-        seen.extend(
-            gpu.view()
-                .pods
-                .iter()
-                .map(|pod| pod["metadata"]["uid"].to_string()),
-        );
+        seen.extend(gpu.view().pods.iter().map(|pod| pod["metadata"]["uid"].to_string()));
         seen.len() > 9
     });
     // A pod exists only from time to time.
-    cluster.await_that("it is named", || {
-        !gpu.report().with_code("SKY215").is_empty()
-    });
+    cluster.await_that("it is named", || !gpu.report().with_code("SKY215").is_empty());
     cluster.edits("s/ghcr[.]io/mirror.example/");
     let remedy = ["kubectl", "edit"];
     cluster.await_that("the spec asks for the same", || {
@@ -326,12 +264,7 @@ pub fn two_operators_running(cluster: &Cluster) {
     let namespace = json!({"metadata": {"name": "nodewright"}});
     let made = cluster.api.post("/api/v1/namespaces", &namespace);
     made.expect("a namespace can be created");
-    let second = operator::announce(
-        &cluster.api,
-        "nodewright",
-        operator::VERSION,
-        operator::IMAGE,
-    );
+    let second = operator::announce(&cluster.api, "nodewright", operator::VERSION, operator::IMAGE);
     second.expect("a Deployment can be created");
     assert!(!cluster.report(&[]).with_code("SKY508").is_empty());
     let path = operator::deployment("nodewright");

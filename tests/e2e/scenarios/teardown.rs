@@ -30,9 +30,7 @@ pub fn teardown(cluster: &Cluster, more: &[&str]) -> Said {
 /// The rows of the table on stdout, without its heading and its blanks.
 pub fn rows(said: &Said) -> Vec<String> {
     let table = said.stdout.lines().skip(1).take_while(|l| !l.is_empty());
-    table
-        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
-        .collect()
+    table.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }
 
 #[track_caller]
@@ -64,29 +62,17 @@ fn alone(cluster: &Cluster, of: Skyhook) -> Skyhook {
 
 /// Pods of this CR at this stage.
 pub fn of(name: &str, stage: &str) -> Target {
-    Target {
-        skyhook: Some(name.to_owned()),
-        stage: Some(stage.to_owned()),
-        ..Target::default()
-    }
+    Target { skyhook: Some(name.to_owned()), stage: Some(stage.to_owned()), ..Target::default() }
 }
 
 /// Later priorities first, each once the one before is gone; the policy last.
 pub fn waves_in_order(cluster: &Cluster) {
     careful_policy(cluster);
-    let base = cluster.apply(
-        &skyhook("base")
-            .with(package("tuning", "1.2.0"))
-            .set("priority", json!(100)),
-    );
+    let base = cluster.apply(&skyhook("base").with(package("tuning", "1.2.0")).set("priority", json!(100)));
     let driver = cluster.apply(&uninstallable("driver").set("priority", json!(150)));
     let late = cluster.apply(
         &skyhook("late")
-            .with(
-                package("agent", "3.1.0")
-                    .uninstallable()
-                    .interrupts("service"),
-            )
+            .with(package("agent", "3.1.0").uninstallable().interrupts("service"))
             .set("priority", json!(300))
             .set("deploymentPolicy", json!("careful")),
     );
@@ -108,11 +94,8 @@ pub fn waves_in_order(cluster: &Cluster) {
 
     let said = teardown(cluster, &["--confirm"]);
     safe(&said);
-    let told: Vec<&str> = said
-        .stderr
-        .lines()
-        .filter(|l| l.starts_with("requested") || l.starts_with("gone:"))
-        .collect();
+    let told: Vec<&str> =
+        said.stderr.lines().filter(|l| l.starts_with("requested") || l.starts_with("gone:")).collect();
     assert_eq!(
         told,
         [
@@ -139,22 +122,13 @@ pub fn waves_in_order(cluster: &Cluster) {
     }
     let again = teardown(cluster, &["--confirm"]);
     assert_eq!(again.exit, Some(0), "{again:#?}");
-    assert!(
-        again
-            .stdout
-            .contains("Nothing to remove: it is safe to uninstall the operator"),
-        "{again:#?}"
-    );
+    assert!(again.stdout.contains("Nothing to remove: it is safe to uninstall the operator"), "{again:#?}");
 }
 
 /// Two at once, and the first is interrupted amid it: the second does the rest, and `undo` gives back what each has
 /// deleted.
 pub fn two_teardowns_at_once(cluster: &Cluster) {
-    let base = cluster.apply(
-        &skyhook("base")
-            .with(package("tuning", "1.2.0"))
-            .set("priority", json!(100)),
-    );
+    let base = cluster.apply(&skyhook("base").with(package("tuning", "1.2.0")).set("priority", json!(100)));
     let late = cluster.apply(&uninstallable("late").set("priority", json!(300)));
     base.until(complete());
     late.until(complete());
@@ -162,9 +136,7 @@ pub fn two_teardowns_at_once(cluster: &Cluster) {
     let child = Child::default();
     let begin = |words: &str, state: &Path| {
         let teardown = run(&format!("teardown --timeout 4m {words}"));
-        teardown
-            .kubeconfig(&cluster.kubeconfig("admin"))
-            .env("XDG_STATE_HOME", state)
+        teardown.kubeconfig(&cluster.kubeconfig("admin")).env("XDG_STATE_HOME", state)
     };
     let directories = [(); 2].map(|()| tempfile::tempdir().expect("a directory"));
     let [one, other] = directories.each_ref().map(|f| f.path());
@@ -188,12 +160,7 @@ pub fn two_teardowns_at_once(cluster: &Cluster) {
     let says = "interrupted; requests in flight were completed\n0 of 2 gone; deletions in progress continue and cannot be canceled";
     first.expect_stdout(says);
     second.expect_code(0);
-    assert_eq!(
-        second.json()["report"]["safe"],
-        true,
-        "{}",
-        second.transcript()
-    );
+    assert_eq!(second.json()["report"]["safe"], true, "{}", second.transcript());
     let counts = &second.json()["counts"];
     assert_eq!(counts["applied"], 1, "{}", second.transcript());
     nothing_left(cluster);
@@ -235,21 +202,17 @@ pub fn stranded<'a>(cluster: &'a Cluster, of_name: Skyhook) -> Rollout<'a> {
     let gpu = cluster.apply(&of_name);
     gpu.until(complete());
     cluster.result(of(&name, "uninstall-interrupt"), StepResult::Unseen);
-    gpu.uninstall("driver", true)
-        .until(that("every node waits for its interrupt", |view| {
-            let entries = view.entries(DRIVER);
-            let there = entries.iter().all(|e| e.stage == "uninstall-interrupt");
-            there && view.pods_of("driver", "uninstall-interrupt").len() == entries.len()
-        }));
+    gpu.uninstall("driver", true).until(that("every node waits for its interrupt", |view| {
+        let entries = view.entries(DRIVER);
+        let there = entries.iter().all(|e| e.stage == "uninstall-interrupt");
+        there && view.pods_of("driver", "uninstall-interrupt").len() == entries.len()
+    }));
     cluster.stop_operator();
     gpu.edit(json!({"packages": {"driver": {"interrupt": null}}}));
     for pod in gpu.view().pods {
         let name = pod["metadata"]["name"].as_str().unwrap_or_default();
         let path = format!("/api/v1/namespaces/skyhook/pods/{name}");
-        cluster
-            .api
-            .delete(&path, &json!({"gracePeriodSeconds": 0}))
-            .expect("the pod can be removed");
+        cluster.api.delete(&path, &json!({"gracePeriodSeconds": 0})).expect("the pod can be removed");
     }
     cluster.heal();
     cluster.start_operator();
@@ -264,10 +227,7 @@ pub fn silent(cluster: &Cluster, node: &str) {
     });
     cluster
         .api
-        .merge(
-            &format!("/api/v1/nodes/{node}/status"),
-            &json!({"status": {"conditions": [condition]}}),
-        )
+        .merge(&format!("/api/v1/nodes/{node}/status"), &json!({"status": {"conditions": [condition]}}))
         .expect("a condition can be written");
 }
 
@@ -277,25 +237,17 @@ fn break_state(cluster: &Cluster, node: &str, name: &str) {
 }
 
 pub fn ignore(cluster: &Cluster, node: &str) {
-    cluster.patch_node(
-        node,
-        json!({"metadata": {"labels": {"skyhook.nvidia.com/ignore": "true"}}}),
-    );
+    cluster.patch_node(node, json!({"metadata": {"labels": {"skyhook.nvidia.com/ignore": "true"}}}));
 }
 
 pub fn taint(cluster: &Cluster, node: &str) {
-    cluster.patch_node(
-        node,
-        json!({"spec": {"taints": [{"key": "maintenance", "effect": "NoSchedule"}]}}),
-    );
+    cluster.patch_node(node, json!({"spec": {"taints": [{"key": "maintenance", "effect": "NoSchedule"}]}}));
 }
 
 /// Ten CRs, each on a node of its own: nine documented ways for a deletion to hang, and one that is well, but for
 /// what one of the others does to all.
 pub fn ten_deadlocks(cluster: &Cluster) {
-    let interrupting = package("driver", "2.0.1")
-        .uninstallable()
-        .interrupts("service");
+    let interrupting = package("driver", "2.0.1").uninstallable().interrupts("service");
     let interrupting = alone(cluster, skyhook("stranded").with(interrupting));
     let stranded = stranded(cluster, interrupting);
 
@@ -305,27 +257,16 @@ pub fn ten_deadlocks(cluster: &Cluster) {
     let unruled = uninstallable("unruled").set("deploymentPolicy", json!("careful"));
     let unruled = cluster.apply(&alone(cluster, unruled));
     let apply = |name: &str| cluster.apply(&alone(cluster, uninstallable(name)));
-    let [paused, disabled, failing, ignored, tainted, malformed] = [
-        "paused",
-        "disabled",
-        "failing",
-        "ignored",
-        "tainted",
-        "malformed",
-    ]
-    .map(apply);
+    let [paused, disabled, failing, ignored, tainted, malformed] =
+        ["paused", "disabled", "failing", "ignored", "tainted", "malformed"].map(apply);
     let erring = apply("erring");
     let well = alone(cluster, skyhook("well").with(package("tuning", "1.2.0")));
     let well = cluster.apply(&well);
-    for each in [
-        &paused, &disabled, &failing, &unruled, &ignored, &tainted, &malformed, &well,
-    ] {
+    for each in [&paused, &disabled, &failing, &unruled, &ignored, &tainted, &malformed, &well] {
         each.until(complete());
     }
     erring.until(entry("of-erring", DRIVER, "apply", "erroring"));
-    failing
-        .uninstall("driver", true)
-        .until(entry("of-failing", DRIVER, "uninstall", "erroring"));
+    failing.uninstall("driver", true).until(entry("of-failing", DRIVER, "uninstall", "erroring"));
     paused.annotate("pause", json!("true"));
     disabled.annotate("disable", json!("true"));
     ignore(cluster, "of-ignored");
@@ -363,72 +304,17 @@ pub fn ten_deadlocks(cluster: &Cluster) {
         assert!(found.starts_with(expected), "{expected}: {said:#?}");
     }
 
-    let tolerate =
-        "s/^spec:$/spec:\\n  additionalTolerations: [{key: maintenance, operator: Exists}]/";
+    let tolerate = "s/^spec:$/spec:\\n  additionalTolerations: [{key: maintenance, operator: Exists}]/";
     for (gpu, code, subject, words, edit) in [
-        (
-            &malformed,
-            "SKY108",
-            json!({"node": "of-malformed"}),
-            &["reset"][..],
-            "",
-        ),
-        (
-            &erring,
-            "SKY101",
-            json!({"node": "of-erring"}),
-            &["reset"],
-            "",
-        ),
-        (
-            &stranded,
-            "SKY102",
-            json!({"node": "of-stranded"}),
-            &["reset"],
-            "",
-        ),
-        (
-            &paused,
-            "SKY109",
-            json!({"name": "paused"}),
-            &["resume"],
-            "",
-        ),
-        (
-            &disabled,
-            "SKY110",
-            json!({"name": "disabled"}),
-            &["enable"],
-            "",
-        ),
-        (
-            &failing,
-            "SKY112",
-            json!({"node": "of-failing"}),
-            &["reset"],
-            "",
-        ),
-        (
-            &unruled,
-            "SKY303",
-            json!({"name": "unruled"}),
-            &["edit"],
-            "/deploymentPolicy: careful/d",
-        ),
-        (
-            &ignored,
-            "SKY304",
-            json!({"node": "of-ignored"}),
-            &["unignore"],
-            "",
-        ),
-        (
-            &tainted,
-            "SKY403",
-            json!({"node": "of-tainted"}),
-            &["edit"],
-            tolerate,
-        ),
+        (&malformed, "SKY108", json!({"node": "of-malformed"}), &["reset"][..], ""),
+        (&erring, "SKY101", json!({"node": "of-erring"}), &["reset"], ""),
+        (&stranded, "SKY102", json!({"node": "of-stranded"}), &["reset"], ""),
+        (&paused, "SKY109", json!({"name": "paused"}), &["resume"], ""),
+        (&disabled, "SKY110", json!({"name": "disabled"}), &["enable"], ""),
+        (&failing, "SKY112", json!({"node": "of-failing"}), &["reset"], ""),
+        (&unruled, "SKY303", json!({"name": "unruled"}), &["edit"], "/deploymentPolicy: careful/d"),
+        (&ignored, "SKY304", json!({"node": "of-ignored"}), &["unignore"], ""),
+        (&tainted, "SKY403", json!({"node": "of-tainted"}), &["edit"], tolerate),
     ] {
         cluster.edits(edit);
         cure(gpu, code, subject, words);

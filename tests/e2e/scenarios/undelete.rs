@@ -29,19 +29,13 @@ pub fn foreign_finalizer_is_kept(cluster: &Cluster) {
     let path = format!("{SKYHOOKS}/gpu");
     let both = |own: &str| json!({"metadata": {"finalizers": ["example.com/keep", own]}});
     let own = format!("{PREFIX}/skyhook");
-    cluster
-        .api
-        .merge(&path, &both(&own))
-        .expect("it is accepted");
+    cluster.api.merge(&path, &both(&own)).expect("it is accepted");
     cluster.stop_operator();
     gpu.delete();
     run(cluster, &STRIP);
     let left = request(&cluster.api, "gpu");
     assert_eq!(left["metadata"]["finalizers"], json!(["example.com/keep"]));
-    let refused = ours::run(
-        &cluster.kubeconfig("admin"),
-        &["undelete", "gpu", "--confirm"],
-    );
+    let refused = ours::run(&cluster.kubeconfig("admin"), &["undelete", "gpu", "--confirm"]);
     assert_eq!(refused.exit, Some(3), "{refused:#?}");
     let none = json!({"metadata": {"finalizers": null}});
     cluster.api.merge(&path, &none).expect("its owner lets go");
@@ -57,20 +51,14 @@ pub fn foreign_finalizer_is_kept(cluster: &Cluster) {
 #[track_caller]
 fn nothing_runs(gpu: &Rollout<'_>) {
     gpu.until(complete())
-        .stays(
-            &that("no pod", |view: &View| view.pods.is_empty()),
-            LONG_ENOUGH,
-        )
+        .stays(&that("no pod", |view: &View| view.pods.is_empty()), LONG_ENOUGH)
         .stays(&complete(), Duration::from_secs(1))
         .well();
 }
 
 fn two() -> Skyhook {
-    uninstallable().with(
-        package("tuning", "1.2.0")
-            .interrupts("service")
-            .set("configMap", json!({"a.conf": "x"})),
-    )
+    uninstallable()
+        .with(package("tuning", "1.2.0").interrupts("service").set("configMap", json!({"a.conf": "x"})))
 }
 
 /// Stripped while the operator looks on, and back again: no package runs.
@@ -78,8 +66,7 @@ pub fn undelete_after_a_strip(cluster: &Cluster) {
     let gpu = cluster.apply(&two());
     gpu.until(complete());
     run(cluster, &["pause", "gpu", "--confirm"]);
-    gpu.delete()
-        .until(condition("DeletionBlocked", "PausedWithPendingUninstall"));
+    gpu.delete().until(condition("DeletionBlocked", "PausedWithPendingUninstall"));
     let before = request(&cluster.api, "gpu");
     run(cluster, &[&STRIP[..], &["--purge-state"]].concat());
     gpu.until(gone()).until(absent(DRIVER));
@@ -101,8 +88,7 @@ pub fn undelete_while_terminating(cluster: &Cluster) {
     let gpu = cluster.apply(&two());
     gpu.until(complete());
     run(cluster, &["disable", "gpu", "--confirm"]);
-    gpu.delete()
-        .until(condition("DeletionBlocked", "DisabledWithPendingUninstall"));
+    gpu.delete().until(condition("DeletionBlocked", "DisabledWithPendingUninstall"));
     cluster.result(Target::default(), StepResult::Hang);
     run(cluster, &["undelete", "gpu", "--confirm"]);
     run(cluster, &["enable", "gpu", "--confirm"]);
@@ -112,9 +98,7 @@ pub fn undelete_while_terminating(cluster: &Cluster) {
 /// Configured anew, a package is done without its interrupt, and only the status of the object says so.
 pub fn undelete_restores_config_updates(cluster: &Cluster) {
     const TUNING: &str = "tuning|1.2.0";
-    let tuned = package("tuning", "1.2.0")
-        .interrupts("service")
-        .set("configMap", json!({"a.conf": "x"}));
+    let tuned = package("tuning", "1.2.0").interrupts("service").set("configMap", json!({"a.conf": "x"}));
     let gpu = cluster.apply(&skyhook("gpu").with(tuned));
     gpu.until(complete());
     gpu.edit(json!({"packages": {"tuning": {"configMap": {"a.conf": "y"}}}}))
@@ -122,11 +106,7 @@ pub fn undelete_restores_config_updates(cluster: &Cluster) {
         .until(everywhere(TUNING, "config", "complete"))
         .until(complete());
     let updates = request(&cluster.api, "gpu")["status"]["configUpdates"].clone();
-    assert_eq!(
-        updates["tuning"],
-        json!(["a.conf"]),
-        "only the status says so"
-    );
+    assert_eq!(updates["tuning"], json!(["a.conf"]), "only the status says so");
     cluster.stop_operator();
     gpu.delete();
     run(cluster, &STRIP);
@@ -134,8 +114,7 @@ pub fn undelete_restores_config_updates(cluster: &Cluster) {
     cluster.start_operator();
     cluster.result(Target::default(), StepResult::Hang);
     let rehearsed = run(cluster, &["undelete", "gpu", "--dry-run=server"]);
-    let beyond =
-        "skyhook/gpu is not created in a dry run, so the dry run could not check this step";
+    let beyond = "skyhook/gpu is not created in a dry run, so the dry run could not check this step";
     assert!(rehearsed.stderr.contains(beyond), "{rehearsed:#?}");
     gpu.until(gone());
     run(cluster, &["undelete", "gpu", "--confirm"]);
@@ -155,9 +134,7 @@ pub fn undelete_during_an_uninstall(cluster: &Cluster) {
     let paused = &back["metadata"]["annotations"][format!("{PREFIX}/pause")];
     assert_eq!(*paused, Value::Null, "it is not left paused");
     cluster.result(pods("tuning", "apply"), StepResult::Hang);
-    gpu.until(everywhere(DRIVER, "config", "complete"))
-        .until(complete())
-        .well();
+    gpu.until(everywhere(DRIVER, "config", "complete")).until(complete()).well();
 }
 
 /// Stripped by hand in the middle of an interrupt, and cleaned up afterwards.
@@ -165,15 +142,17 @@ pub fn leftovers_of_an_orphan(cluster: &Cluster) {
     cluster.result(pods("driver", "interrupt").on("node-2"), StepResult::Hang);
     let interrupts = package("driver", "2.0.1").interrupts("service");
     let gpu = cluster.apply(&skyhook("gpu").with(interrupts));
-    gpu.until(entry("node-1", DRIVER, "post-interrupt", "complete"))
-        .until(entry("node-2", DRIVER, "interrupt", "in_progress"));
+    gpu.until(entry("node-1", DRIVER, "post-interrupt", "complete")).until(entry(
+        "node-2",
+        DRIVER,
+        "interrupt",
+        "in_progress",
+    ));
     cluster.apply(&skyhook("net").with(package("tuning", "1.2.0")));
     cluster.stop_operator();
     let net = nodes_of(cluster, "net");
     gpu.delete().strip_finalizer().until(gone());
-    cluster
-        .report(&[])
-        .has("SKY701", &json!({"node": "node-2"}));
+    cluster.report(&[]).has("SKY701", &json!({"node": "node-2"}));
 
     let listed = cluster.ours(&["leftovers"]);
     let items = listed["items"].as_array().expect("items");
@@ -187,10 +166,7 @@ pub fn leftovers_of_an_orphan(cluster: &Cluster) {
         let node = cluster.node(node);
         assert_eq!(node["spec"]["unschedulable"], Value::Null, "{node:#}");
     }
-    gpu.stays(
-        &that("the record stays", |view| view.entries(DRIVER).len() == 3),
-        Duration::ZERO,
-    );
+    gpu.stays(&that("the record stays", |view| view.entries(DRIVER).len() == 3), Duration::ZERO);
     let purge = ["leftovers", "--clean", "--purge-state", "--confirm"];
     run(cluster, &purge);
     assert_eq!(nodes_of(cluster, "gpu"), Vec::<String>::new());
@@ -210,8 +186,7 @@ fn nodes_of(cluster: &Cluster, name: &str) -> Vec<String> {
         let on = node["metadata"]["name"].as_str().unwrap_or_default();
         for map in ["annotations", "labels"] {
             let all = node["metadata"][map].as_object().into_iter().flatten();
-            let ours = all
-                .filter(|(key, _)| key.starts_with(PREFIX) && key.ends_with(&format!("_{name}")));
+            let ours = all.filter(|(key, _)| key.starts_with(PREFIX) && key.ends_with(&format!("_{name}")));
             found.extend(ours.map(|(key, value)| format!("{on} {key}={value}")));
         }
         let conditions = node["status"]["conditions"].as_array();

@@ -38,15 +38,7 @@ fn written(gpu: &Rollout<'_>) -> Value {
         Value::Object(parts.collect::<Map<_, _>>())
     };
     let nodes = view.nodes.iter().map(|node| {
-        pick(
-            node,
-            &[
-                "/metadata/name",
-                "/metadata/annotations",
-                "/metadata/labels",
-                "/spec/unschedulable",
-            ],
-        )
+        pick(node, &["/metadata/name", "/metadata/annotations", "/metadata/labels", "/spec/unschedulable"])
     });
     let cr = view.object.as_ref().map(|cr| {
         pick(
@@ -69,11 +61,7 @@ fn sorted(value: &Value) -> Value {
         Value::Object(map) => {
             let mut members: Vec<_> = map.iter().map(|(k, v)| (k.clone(), sorted(v))).collect();
             members.sort_by(|a, b| a.0.cmp(&b.0));
-            if members.is_empty() {
-                Value::Null
-            } else {
-                Value::Object(members.into_iter().collect())
-            }
+            if members.is_empty() { Value::Null } else { Value::Object(members.into_iter().collect()) }
         }
         Value::Bool(false) => Value::Null,
         Value::Number(number) if number.as_i64() == Some(0) => Value::Null,
@@ -139,25 +127,8 @@ pub fn keeps_later_operator_writes(cluster: &Cluster) {
     for words in [
         &["reset", "gpu", "--node", "node-2"][..],
         &["node", "reset", "node-2", "--skyhook", "gpu"],
-        &[
-            "package",
-            "rerun",
-            "driver",
-            "--skyhook",
-            "gpu",
-            "--node",
-            "node-2",
-        ],
-        &[
-            "update-state",
-            "gpu",
-            "driver",
-            "2.0.1",
-            "apply",
-            "in_progress",
-            "--node",
-            "node-2",
-        ],
+        &["package", "rerun", "driver", "--skyhook", "gpu", "--node", "node-2"],
+        &["update-state", "gpu", "driver", "2.0.1", "apply", "in_progress", "--node", "node-2"],
     ] {
         cluster.result(Target::default(), StepResult::Hang);
         run(cluster, &[words, &["--confirm"]].concat());
@@ -165,18 +136,13 @@ pub fn keeps_later_operator_writes(cluster: &Cluster) {
         let undone = ours::run(&cluster.kubeconfig("admin"), &["undo", "--confirm"]);
         // The entry is where the command put it, or the operator has taken it up: the two differ in one case only.
         let same = words[0] == "update-state";
-        assert_eq!(
-            undone.exit,
-            Some(if same { 0 } else { 3 }),
-            "{words:?}: {undone:#?}"
-        );
+        assert_eq!(undone.exit, Some(if same { 0 } else { 3 }), "{words:?}: {undone:#?}");
         if !same {
             gpu.stays(&applies_on("driver", &["node-2"]), Duration::from_secs(1));
         }
         cluster.heal();
         gpu.until(complete());
-        gpu.stays(&everywhere(DRIVER, "config", "complete"), Duration::ZERO)
-            .well();
+        gpu.stays(&everywhere(DRIVER, "config", "complete"), Duration::ZERO).well();
     }
 }
 
@@ -197,12 +163,7 @@ pub fn reverts_pause_resume_disable_and_enable(cluster: &Cluster) {
             .stays(&absent(&format!("driver|{raised}")), LONG_ENOUGH);
         run(cluster, &["undo", "--confirm"]);
         annotated(&gpu, stop, Value::Null);
-        gpu.until(everywhere(
-            &format!("driver|{raised}"),
-            "config",
-            "complete",
-        ))
-        .until(complete());
+        gpu.until(everywhere(&format!("driver|{raised}"), "config", "complete")).until(complete());
         // Going on, and that taken back: it is stopped again.
         run(cluster, &[stop, "gpu", "--confirm"]);
         run(cluster, &[go, "gpu", "--confirm"]);
@@ -212,13 +173,7 @@ pub fn reverts_pause_resume_disable_and_enable(cluster: &Cluster) {
         gpu.edit(json!({"packages": {"driver": {"version": raised}}}))
             .stays(&absent(&format!("driver|{raised}")), LONG_ENOUGH);
         run(cluster, &[go, "gpu", "--confirm"]);
-        gpu.until(everywhere(
-            &format!("driver|{raised}"),
-            "config",
-            "complete",
-        ))
-        .until(complete())
-        .well();
+        gpu.until(everywhere(&format!("driver|{raised}"), "config", "complete")).until(complete()).well();
     }
 }
 
@@ -234,19 +189,13 @@ pub fn reverts_uninstall_and_cancel(cluster: &Cluster) {
     run(cluster, &["undo", "--confirm"]);
     assert_eq!(spec(), before);
     cluster.heal();
-    gpu.until(everywhere(DRIVER, "config", "complete"))
-        .until(complete())
-        .well();
+    gpu.until(everywhere(DRIVER, "config", "complete")).until(complete()).well();
 
     // Uninstalled, cancelled, and the cancelling taken back: uninstalled again.
     run(cluster, &["uninstall", "gpu", "driver", "--confirm"]);
     gpu.until(absent(DRIVER)).until(complete());
-    run(
-        cluster,
-        &["uninstall", "gpu", "driver", "--cancel", "--confirm"],
-    );
-    gpu.until(everywhere(DRIVER, "config", "complete"))
-        .until(complete());
+    run(cluster, &["uninstall", "gpu", "driver", "--cancel", "--confirm"]);
+    gpu.until(everywhere(DRIVER, "config", "complete")).until(complete());
     run(cluster, &["undo", "--confirm"]);
     assert_eq!(spec(), asked);
     gpu.until(absent(DRIVER)).until(complete()).well();
@@ -268,9 +217,7 @@ pub fn reverts_a_policy_reset(cluster: &Cluster) {
     gpu.stays(&that("still stopped", stopped), LONG_ENOUGH);
     cluster.heal();
     run(cluster, &["deployment-policy", "reset", "gpu", "--confirm"]);
-    gpu.until(everywhere(DRIVER, "config", "complete"))
-        .until(complete())
-        .well();
+    gpu.until(everywhere(DRIVER, "config", "complete")).until(complete()).well();
 }
 
 /// Nodes cordoned for an interrupt whose CR went, with its finalizer taken off by hand.
@@ -278,16 +225,11 @@ pub fn reverts_a_cordon_release(cluster: &Cluster) {
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1").interrupts("service")));
     cluster.result(pods("driver", "interrupt"), StepResult::Hang);
     let cordoned = |node: &str| cluster.node(node)["spec"]["unschedulable"] == true;
-    gpu.until(that("interrupting", |view| {
-        view.pods_of("driver", "interrupt").len() == 3
-    }));
+    gpu.until(that("interrupting", |view| view.pods_of("driver", "interrupt").len() == 3));
     assert!(cordoned("node-1"));
     // At work, its cordons are its own.
     let kept = run(cluster, &["cordon", "release", "--confirm"]);
-    assert!(
-        kept.stderr.contains("stay cordoned by skyhook/gpu"),
-        "{kept:#?}"
-    );
+    assert!(kept.stderr.contains("stay cordoned by skyhook/gpu"), "{kept:#?}");
     cluster.stop_operator();
     gpu.delete().strip_finalizer().until(gone());
     cluster.heal();
@@ -304,11 +246,8 @@ pub fn reverts_a_cordon_release(cluster: &Cluster) {
         assert_eq!(gpu.view().annotation(node, "cordon_gpu"), None, "{node}");
     }
     cluster.start_operator();
-    let schedulable = that("schedulable", |view| {
-        view.nodes
-            .iter()
-            .all(|n| n["spec"]["unschedulable"] != true)
-    });
+    let schedulable =
+        that("schedulable", |view| view.nodes.iter().all(|n| n["spec"]["unschedulable"] != true));
     gpu.stays(&schedulable, LONG_ENOUGH);
 }
 
@@ -319,43 +258,16 @@ pub fn canary_stops_on_failure(cluster: &Cluster) {
     cluster.result(pods("driver", "apply"), StepResult::Exit(1));
     let said = ours::run(
         &cluster.kubeconfig("admin"),
-        &[
-            "reset",
-            "gpu",
-            "--canary",
-            "1",
-            "--pause-between",
-            "30s",
-            "--confirm",
-        ],
+        &["reset", "gpu", "--canary", "1", "--pause-between", "30s", "--confirm"],
     );
     assert_eq!(said.exit, Some(4), "{said:#?}");
-    assert!(
-        said.stdout
-            .contains("stopped: nodes entered status erroring: node-1"),
-        "{said:#?}"
-    );
+    assert!(said.stdout.contains("stopped: nodes entered status erroring: node-1"), "{said:#?}");
     gpu.until(entry("node-1", DRIVER, "apply", "erroring"))
-        .stays(
-            &everywhere(DRIVER, "config", "complete").but_for("node-1"),
-            LONG_ENOUGH,
-        );
+        .stays(&everywhere(DRIVER, "config", "complete").but_for("node-1"), LONG_ENOUGH);
     // Repaired, the same command does the rest.
     cluster.heal();
-    gpu.until(everywhere(DRIVER, "config", "complete"))
-        .until(complete());
-    run(
-        cluster,
-        &[
-            "reset",
-            "gpu",
-            "--canary",
-            "2",
-            "--pause-between",
-            "5s",
-            "--confirm",
-        ],
-    );
+    gpu.until(everywhere(DRIVER, "config", "complete")).until(complete());
+    run(cluster, &["reset", "gpu", "--canary", "2", "--pause-between", "5s", "--confirm"]);
     gpu.until(complete()).well();
 }
 
@@ -367,10 +279,7 @@ pub fn outdated_plan_is_refused(cluster: &Cluster) {
     let file = file.to_str().expect("a path in plain letters");
     let planned = |words: &str| {
         let words = words.split(' ');
-        run(
-            cluster,
-            &words.chain(["--plan-out", file]).collect::<Vec<_>>(),
-        );
+        run(cluster, &words.chain(["--plan-out", file]).collect::<Vec<_>>());
     };
     let carried_out = |exit: i32, says: &str| {
         let args = ["apply-plan", file, "--confirm"];
@@ -387,10 +296,7 @@ pub fn outdated_plan_is_refused(cluster: &Cluster) {
     cluster.heal();
     gpu.until(complete()).until(counted());
     let moved = written(&gpu);
-    carried_out(
-        3,
-        "driver|2.0.1 changed from apply/erroring to config/complete",
-    );
+    carried_out(3, "driver|2.0.1 changed from apply/erroring to config/complete");
     assert_eq!(written(&gpu), moved, "nothing is written");
 
     // Another version by now.

@@ -22,11 +22,7 @@ fn driver() -> Skyhook {
 }
 
 fn rebooting() -> Skyhook {
-    skyhook("gpu").with(
-        package("driver", "2.0.1")
-            .uninstallable()
-            .interrupts("reboot"),
-    )
+    skyhook("gpu").with(package("driver", "2.0.1").uninstallable().interrupts("reboot"))
 }
 
 fn said(cluster: &Cluster, words: &str) -> Said {
@@ -58,11 +54,7 @@ fn begun(cluster: &Cluster, words: &str) -> Child {
 fn ended(child: Child) -> Said {
     let out = child.wait_with_output().expect("it ends");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("it writes UTF-8");
-    Said {
-        exit: out.status.code(),
-        stdout: text(out.stdout),
-        stderr: text(out.stderr),
-    }
+    Said { exit: out.status.code(), stdout: text(out.stdout), stderr: text(out.stderr) }
 }
 
 #[track_caller]
@@ -81,10 +73,7 @@ fn packages(gpu: &Rollout<'_>) -> Value {
 }
 
 pub fn wait_for_completion(cluster: &Cluster) {
-    let gpu = installed(
-        cluster,
-        &driver().with(package("tuning", "1.2.0").after("driver", "2.0.1")),
-    );
+    let gpu = installed(cluster, &driver().with(package("tuning", "1.2.0").after("driver", "2.0.1")));
     let shown = ends(cluster, "uninstall gpu driver --dry-run", 0).stdout;
     tells(&shown, "driver  uninstall on 3 nodes, all at once");
     tells(&shown, "tuning depends on driver");
@@ -100,16 +89,14 @@ pub fn wait_through_reboots(cluster: &Cluster) {
     let budget = json!({"count": 1});
     let gpu = installed(cluster, &rebooting().set("interruptionBudget", budget));
     let boots = |cluster: &Cluster| {
-        ["node-1", "node-2", "node-3"]
-            .map(|node| cluster.node(node)["status"]["nodeInfo"]["bootID"].clone())
+        ["node-1", "node-2", "node-3"].map(|node| cluster.node(node)["status"]["nodeInfo"]["bootID"].clone())
     };
     let before = boots(cluster);
     cluster.result(pods("driver", "uninstall"), StepResult::Hang);
     let child = begun(cluster, "uninstall gpu driver --remove --confirm");
-    gpu.until(that(
-        "it is begun everywhere, whatever the budget",
-        |view| view.pods_of("driver", "uninstall").len() == 3,
-    ));
+    gpu.until(that("it is begun everywhere, whatever the budget", |view| {
+        view.pods_of("driver", "uninstall").len() == 3
+    }));
     cluster.heal();
     cluster.result(pods("driver", "uninstall-interrupt"), StepResult::Hang);
     // Long enough for a look: what is over within a second is told as one piece of news.
@@ -121,10 +108,7 @@ pub fn wait_through_reboots(cluster: &Cluster) {
     assert_eq!(done.exit, Some(0), "{done:#?}");
     tells(&done.stderr, "uninstall-interrupt");
     let after = boots(cluster);
-    assert!(
-        (0..3).all(|n| before[n] != after[n]),
-        "{before:?} {after:?}"
-    );
+    assert!((0..3).all(|n| before[n] != after[n]), "{before:?} {after:?}");
     assert_eq!(packages(&gpu), json!({}), "it has left the spec");
     gpu.until(complete()).well();
 }
@@ -132,15 +116,9 @@ pub fn wait_through_reboots(cluster: &Cluster) {
 /// Exit code 2 with the finding; repaired, the same command goes on waiting and ends well.
 pub fn failing_script_ends_the_wait(cluster: &Cluster) {
     let gpu = installed(cluster, &driver());
-    cluster.result(
-        pods("driver", "uninstall").on("node-2"),
-        StepResult::Exit(1),
-    );
+    cluster.result(pods("driver", "uninstall").on("node-2"), StepResult::Exit(1));
     let stuck = ends(cluster, "uninstall gpu driver --wait --confirm", 2);
-    tells(
-        &stuck.stdout,
-        "error SKY112 uninstall-failing  gpu driver on node-2",
-    );
+    tells(&stuck.stdout, "error SKY112 uninstall-failing  gpu driver on node-2");
     tells(&stuck.stdout, "uninstall erroring");
     cluster.heal();
     let done = ends(cluster, "uninstall gpu driver --wait --confirm", 0);
@@ -154,10 +132,7 @@ pub fn failing_install_ends_the_wait(cluster: &Cluster) {
     let gpu = cluster.apply(&driver());
     gpu.until(entry("node-2", DRIVER, "apply", "erroring"));
     let stuck = ends(cluster, "uninstall gpu driver --wait --confirm", 2);
-    tells(
-        &stuck.stderr,
-        "the uninstall starts only after this stage is complete",
-    );
+    tells(&stuck.stderr, "the uninstall starts only after this stage is complete");
     tells(&stuck.stdout, "SKY201");
     cluster.heal();
 }
@@ -168,55 +143,30 @@ pub fn cancelled_in_progress(cluster: &Cluster) {
     cluster.result(pods("driver", "uninstall").on("node-2"), StepResult::Hang);
     ends(cluster, "uninstall gpu driver --confirm", 0);
     gpu.until(entry("node-2", DRIVER, "uninstall", "in_progress"))
-        .until(that("gone elsewhere", |view| {
-            view.entries(DRIVER).len() == 1
-        }))
+        .until(that("gone elsewhere", |view| view.entries(DRIVER).len() == 1))
         .until(pod("driver", "uninstall"));
     let shown = ends(cluster, "uninstall gpu driver --cancel --dry-run", 0).stdout;
-    tells(
-        &shown,
-        "the uninstall is aborted on node-2; driver is installed there again",
-    );
-    tells(
-        &shown,
-        "driver is not on node-[1,3] (2 nodes); it will be installed there again",
-    );
+    tells(&shown, "the uninstall is aborted on node-2; driver is installed there again");
+    tells(&shown, "driver is not on node-[1,3] (2 nodes); it will be installed there again");
     tells(&shown, "may finish the uninstall first");
     ends(cluster, "uninstall gpu driver --cancel --confirm", 0);
     cluster.heal();
-    gpu.until(everywhere(DRIVER, "config", "complete"))
-        .until(complete())
-        .well();
+    gpu.until(everywhere(DRIVER, "config", "complete")).until(complete()).well();
 }
 
 /// The interrupt has been fired: it runs to its end, then the package comes back.
 pub fn cancelled_during_the_interrupt(cluster: &Cluster) {
     let gpu = installed(cluster, &rebooting());
-    cluster.result(
-        pods("driver", "uninstall-interrupt").on("node-2"),
-        StepResult::Hang,
-    );
+    cluster.result(pods("driver", "uninstall-interrupt").on("node-2"), StepResult::Hang);
     ends(cluster, "uninstall gpu driver --confirm", 0);
-    gpu.until(entry(
-        "node-2",
-        DRIVER,
-        "uninstall-interrupt",
-        "in_progress",
-    ))
-    .until(that("gone elsewhere", |view| {
-        view.entries(DRIVER).len() == 1
-    }));
+    gpu.until(entry("node-2", DRIVER, "uninstall-interrupt", "in_progress"))
+        .until(that("gone elsewhere", |view| view.entries(DRIVER).len() == 1));
     let shown = ends(cluster, "uninstall gpu driver --cancel --dry-run", 0).stdout;
     tells(&shown, "the uninstall can no longer be canceled on node-2");
     ends(cluster, "uninstall gpu driver --cancel --confirm", 0);
-    gpu.stays(
-        &entry("node-2", DRIVER, "uninstall-interrupt", "in_progress"),
-        Duration::from_secs(5),
-    );
+    gpu.stays(&entry("node-2", DRIVER, "uninstall-interrupt", "in_progress"), Duration::from_secs(5));
     cluster.heal();
-    gpu.until(everywhere(DRIVER, "post-interrupt", "complete"))
-        .until(complete())
-        .well();
+    gpu.until(everywhere(DRIVER, "post-interrupt", "complete")).until(complete()).well();
 }
 
 pub fn removed_and_undone(cluster: &Cluster) {
@@ -228,9 +178,7 @@ pub fn removed_and_undone(cluster: &Cluster) {
     gpu.until(complete()).well();
     ends(cluster, "undo --confirm", 0);
     assert_eq!(packages(&gpu), before);
-    gpu.until(everywhere(DRIVER, "config", "complete"))
-        .until(complete())
-        .well();
+    gpu.until(everywhere(DRIVER, "config", "complete")).until(complete()).well();
 }
 
 /// Three that depend on each other; the middle one fails at first.
@@ -239,21 +187,10 @@ pub fn all_packages(cluster: &Cluster) {
         cluster,
         &skyhook("gpu")
             .with(package("base", "1.0.0").uninstallable())
-            .with(
-                package("driver", "2.0.1")
-                    .uninstallable()
-                    .after("base", "1.0.0"),
-            )
-            .with(
-                package("tuning", "1.2.0")
-                    .uninstallable()
-                    .after("driver", "2.0.1"),
-            ),
+            .with(package("driver", "2.0.1").uninstallable().after("base", "1.0.0"))
+            .with(package("tuning", "1.2.0").uninstallable().after("driver", "2.0.1")),
     );
-    cluster.result(
-        pods("driver", "uninstall").on("node-3"),
-        StepResult::Exit(1),
-    );
+    cluster.result(pods("driver", "uninstall").on("node-3"), StepResult::Exit(1));
     let all = "uninstall gpu --all-packages --wait --remove --confirm";
     let stuck = ends(cluster, all, 2);
     tells(&stuck.stderr, "tuning, then driver, then base");
@@ -261,14 +198,8 @@ pub fn all_packages(cluster: &Cluster) {
     tells(&stuck.stdout, "tuning 1.2.0 is gone from all nodes");
     tells(&stuck.stdout, "base 1.0.0 not started");
     let left = packages(&gpu);
-    assert!(
-        left["tuning"].is_null() && left["base"].is_object(),
-        "{left:#}"
-    );
-    gpu.stays(
-        &everywhere("base|1.0.0", "config", "complete"),
-        Duration::ZERO,
-    );
+    assert!(left["tuning"].is_null() && left["base"].is_object(), "{left:#}");
+    gpu.stays(&everywhere("base|1.0.0", "config", "complete"), Duration::ZERO);
     cluster.heal();
     ends(cluster, all, 0);
     assert_eq!(packages(&gpu), json!({}));
@@ -281,9 +212,7 @@ pub fn api_server_restarts(cluster: &Cluster) {
     cluster.result(pods("driver", "uninstall").on("node-2"), StepResult::Hang);
     let child = begun(cluster, "uninstall gpu driver --wait --confirm");
     gpu.until(pod("driver", "uninstall"))
-        .until(that("gone elsewhere", |view| {
-            view.entries(DRIVER).len() == 1
-        }));
+        .until(that("gone elsewhere", |view| view.entries(DRIVER).len() == 1));
     cluster.restart_api_server(Duration::from_secs(3));
     cluster.heal();
     let done = ended(child);
@@ -295,11 +224,7 @@ pub fn api_server_restarts(cluster: &Cluster) {
 pub fn timeout(cluster: &Cluster) {
     let gpu = installed(cluster, &driver());
     cluster.result(pods("driver", "uninstall").on("node-2"), StepResult::Hang);
-    let late = ends(
-        cluster,
-        "uninstall gpu driver --wait --timeout 8s --confirm",
-        5,
-    );
+    let late = ends(cluster, "uninstall gpu driver --wait --timeout 8s --confirm", 5);
     tells(&late.stdout, "2 of 3 nodes done: uninstall on node-2");
     cluster.heal();
     gpu.until(absent(DRIVER)).until(complete()).well();
@@ -310,33 +235,21 @@ pub fn refusals(cluster: &Cluster) {
     let refused = |words: &str, why: &str| tells(&ends(cluster, words, 3).stderr, why);
     let gpu = installed(
         cluster,
-        &driver()
-            .with(package("tuning", "1.2.0").after("driver", "2.0.1"))
-            .with(package("plain", "1.0.0")),
+        &driver().with(package("tuning", "1.2.0").after("driver", "2.0.1")).with(package("plain", "1.0.0")),
     );
     let before = packages(&gpu);
     refused("uninstall gpu plain --confirm", "--enable");
-    refused(
-        "uninstall gpu driver --remove --confirm",
-        "tuning depends on driver",
-    );
-    refused(
-        "uninstall gpu --all-packages --confirm",
-        "does not enable the uninstall of plain",
-    );
+    refused("uninstall gpu driver --remove --confirm", "tuning depends on driver");
+    refused("uninstall gpu --all-packages --confirm", "does not enable the uninstall of plain");
     gpu.annotate("pause", json!("true"));
     refused("uninstall gpu driver --confirm", "SKY308");
-    gpu.annotate("pause", Value::Null)
-        .annotate("disable", json!("true"));
+    gpu.annotate("pause", Value::Null).annotate("disable", json!("true"));
     refused("uninstall gpu driver --confirm", "SKY309");
     gpu.annotate("disable", Value::Null).until(complete());
     assert_eq!(packages(&gpu), before);
 
-    let never = cluster.apply(
-        &skyhook("other")
-            .with(package("late", "1.0.0").uninstalling())
-            .set("priority", json!(300)),
-    );
+    let never = cluster
+        .apply(&skyhook("other").with(package("late", "1.0.0").uninstalling()).set("priority", json!(300)));
     never.until(complete());
     refused("uninstall other late --confirm", "SKY103");
     ends(cluster, "uninstall other late --remove --confirm", 0);
@@ -361,20 +274,14 @@ pub fn server_dry_run(cluster: &Cluster) {
     let group = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
     let mut hooks = cluster.api.items(group).expect("they can be read");
     let mut hooks = hooks.remove(0);
-    let path = format!(
-        "{group}/{}",
-        hooks["metadata"]["name"].as_str().expect("a name")
-    );
+    let path = format!("{group}/{}", hooks["metadata"]["name"].as_str().expect("a name"));
     let named = |policy: Value| gpu.try_edit(json!({"deploymentPolicy": policy})).is_ok();
     let deleted = cluster.api.delete(&path, &json!({}));
     deleted.expect("they can be deleted");
     cluster.await_that("the webhook is aside", || named(json!("nowhere")));
     let metadata = json!({"name": hooks["metadata"]["name"]});
     hooks["metadata"] = metadata;
-    cluster
-        .api
-        .post(group, &hooks)
-        .expect("they can be made again");
+    cluster.api.post(group, &hooks).expect("they can be made again");
     cluster.await_that("the webhook is back", || !named(json!("nowhere-else")));
     let refused = ends(cluster, "uninstall gpu driver --dry-run=server", 1);
     tells(&refused.stdout, "denied the request");
@@ -396,10 +303,7 @@ pub fn wait_reads_jobs(cluster: &Cluster) {
         gpu.installs(node, DRIVER);
     }
     gpu.status("complete", &[]);
-    cluster.result(
-        pods("driver", "uninstall").on("node-2"),
-        StepResult::Exit(3),
-    );
+    cluster.result(pods("driver", "uninstall").on("node-2"), StepResult::Exit(3));
     let child = begun(cluster, "uninstall gpu driver --wait --confirm");
     cluster.await_that("it is asked for", || {
         gpu.object()["spec"]["packages"]["driver"]["uninstall"]["apply"] == true
@@ -408,21 +312,11 @@ pub fn wait_reads_jobs(cluster: &Cluster) {
         gpu.runs(node, DRIVER, "uninstall", "in_progress");
         gpu.on(node, DRIVER, None, "complete");
     }
-    gpu.on(
-        "node-2",
-        DRIVER,
-        Some(("uninstall", "in_progress")),
-        "in_progress",
-    );
+    gpu.on("node-2", DRIVER, Some(("uninstall", "in_progress")), "in_progress");
     let job = gpu.job("node-2", DRIVER, "uninstall");
     gpu.await_job(&job, "is given up", |status| status["failed"] == 2);
     gpu.record(&job, 86400);
-    gpu.on(
-        "node-2",
-        DRIVER,
-        Some(("uninstall", "erroring")),
-        "erroring",
-    );
+    gpu.on("node-2", DRIVER, Some(("uninstall", "erroring")), "erroring");
     gpu.status("in_progress", &[("UninstallFailed", "UninstallPodFailing")]);
     let stuck = ended(child);
     assert_eq!(stuck.exit, Some(2), "{stuck:#?}");

@@ -49,9 +49,7 @@ pub fn resource_added_by_a_limit_range(cluster: &Cluster) {
     });
     let driver = package("driver", "2.0.1").set("resources", resources);
     let gpu = cluster.apply(&skyhook("gpu").with(driver));
-    cluster.await_that("it is named", || {
-        !gpu.report().with_code("SKY215").is_empty()
-    });
+    cluster.await_that("it is named", || !gpu.report().with_code("SKY215").is_empty());
     let gone = cluster.api.delete(&format!("{ranges}/disk"), &json!({}));
     gone.expect("a LimitRange can be deleted");
     gpu.until(complete()).well();
@@ -60,8 +58,7 @@ pub fn resource_added_by_a_limit_range(cluster: &Cluster) {
 /// SKY225: the package fails before stage config, so a corrected configMap stays where it is.
 pub fn config_change_not_applied(cluster: &Cluster) {
     cluster.result(pods("driver", "apply"), StepResult::Exit(1));
-    let config =
-        |value: &str| json!({"packages": {"driver": {"configMap": {"module.conf": value}}}});
+    let config = |value: &str| json!({"packages": {"driver": {"configMap": {"module.conf": value}}}});
     let driver = package("driver", "2.0.1").set("configMap", json!({"module.conf": "bad"}));
     let gpu = cluster.apply(&skyhook("gpu").with(driver));
     gpu.until(everywhere("driver|2.0.1", "apply", "erroring"));
@@ -76,8 +73,7 @@ pub fn config_change_not_applied(cluster: &Cluster) {
     cluster.await_that("it is a warning", || {
         let report = gpu.report();
         let mut found = report.with_code("SKY225").into_iter();
-        let warning =
-            found.find(|f| f["subject"]["node"] == "node-1" && f["severity"] == "warning");
+        let warning = found.find(|f| f["subject"]["node"] == "node-1" && f["severity"] == "warning");
         let Some(finding) = warning else {
             return false;
         };

@@ -14,18 +14,14 @@ use crate::{
 
 #[track_caller]
 fn turned_down(cluster: &Cluster, skyhook: &Skyhook, why: &str) {
-    let Err(refused) = cluster.try_apply(skyhook) else {
-        panic!("{} is let in", skyhook.name)
-    };
+    let Err(refused) = cluster.try_apply(skyhook) else { panic!("{} is let in", skyhook.name) };
     assert!(refused.message.contains("denied the request"), "{refused}");
     assert!(refused.message.contains(why), "{refused}");
 }
 
 #[track_caller]
 fn edit_turned_down(rollout: &Rollout<'_>, spec: Value, why: &str) {
-    let Err(refused) = rollout.try_edit(spec.clone()) else {
-        panic!("{spec} is let in")
-    };
+    let Err(refused) = rollout.try_edit(spec.clone()) else { panic!("{spec} is let in") };
     assert!(refused.message.contains("denied the request"), "{refused}");
     assert!(refused.message.contains(why), "{refused}");
 }
@@ -34,23 +30,9 @@ pub fn create_validation(cluster: &Cluster) {
     let driver = || package("driver", "2.0.1");
     let apply_only = driver().set("uninstall", json!({"enabled": false, "apply": true}));
     turned_down(cluster, &skyhook("gpu").with(apply_only), "uninstall");
-    turned_down(
-        cluster,
-        &skyhook("gpu").with(package("driver", "latest")),
-        "version",
-    );
-    turned_down(
-        cluster,
-        &skyhook("gpu").with(driver().after("tuning", "1.2.0")),
-        "tuning",
-    );
-    turned_down(
-        cluster,
-        &skyhook("gpu")
-            .with(driver())
-            .set("deploymentPolicy", json!("nowhere")),
-        "nowhere",
-    );
+    turned_down(cluster, &skyhook("gpu").with(package("driver", "latest")), "version");
+    turned_down(cluster, &skyhook("gpu").with(driver().after("tuning", "1.2.0")), "tuning");
+    turned_down(cluster, &skyhook("gpu").with(driver()).set("deploymentPolicy", json!("nowhere")), "nowhere");
     // It cannot tell a package that was never installed from one that has been uninstalled.
     let never = cluster.apply(&skyhook("gpu").with(driver().uninstalling()));
     never.until(complete());
@@ -59,28 +41,22 @@ pub fn create_validation(cluster: &Cluster) {
 
 pub fn uninstall_validation(cluster: &Cluster) {
     let gpu = cluster.apply(
-        &skyhook("gpu")
-            .with(package("tuning", "1.2.0"))
-            .with(package("driver", "2.0.1").uninstallable()),
+        &skyhook("gpu").with(package("tuning", "1.2.0")).with(package("driver", "2.0.1").uninstallable()),
     );
-    gpu.until(everywhere("driver|2.0.1", "config", "complete"))
-        .until(complete());
+    gpu.until(everywhere("driver|2.0.1", "config", "complete")).until(complete());
     let removal = || json!({"packages": {"driver": null}});
     let downgrade = || json!({"packages": {"driver": {"version": "1.9.0"}}});
     edit_turned_down(&gpu, removal(), "driver");
     edit_turned_down(&gpu, downgrade(), "driver");
 
     cluster.result(pods("driver", "uninstall"), StepResult::Hang);
-    gpu.uninstall("driver", true)
-        .until(pod("driver", "uninstall"));
+    gpu.uninstall("driver", true).until(pod("driver", "uninstall"));
     edit_turned_down(&gpu, removal(), "driver");
     edit_turned_down(&gpu, downgrade(), "driver");
 
     let cancel = json!({"spec": {"packages": {"driver": {"uninstall": {"apply": false}}}}});
-    let warnings = cluster
-        .api
-        .merge_warned(&format!("{SKYHOOKS}/gpu?dryRun=All"), &cancel)
-        .expect("it is accepted");
+    let warnings =
+        cluster.api.merge_warned(&format!("{SKYHOOKS}/gpu?dryRun=All"), &cancel).expect("it is accepted");
     assert!(
         warnings.iter().any(|warning| warning.contains("driver")),
         "cancelling is warned of: {warnings:?}"
@@ -92,33 +68,23 @@ pub fn uninstall_validation(cluster: &Cluster) {
     cluster.await_that("the removal is let in", || gpu.try_edit(removal()).is_ok());
     gpu.until(complete());
     gpu.edit(json!({"packages": {"driver": {"version": "1.9.0", "image": "ghcr.io/nvidia/skyhook-packages/driver"}}}));
-    gpu.until(everywhere("driver|1.9.0", "config", "complete"))
-        .until(complete());
+    gpu.until(everywhere("driver|1.9.0", "config", "complete")).until(complete());
 }
 
 /// Changes that are accepted although they cause problems.
 pub fn accepted_but_harmful(cluster: &Cluster) {
     let gpu = cluster.apply(
-        &skyhook("gpu")
-            .with(package("tuning", "1.2.0"))
-            .with(package("driver", "2.0.1").uninstallable()),
+        &skyhook("gpu").with(package("tuning", "1.2.0")).with(package("driver", "2.0.1").uninstallable()),
     );
     gpu.until(complete());
     gpu.edit(json!({"packages": {"tuning": {"version": "1.1.0"}}}));
-    gpu.until(everywhere("tuning|1.1.0", "config", "complete"))
-        .until(complete());
-    assert_eq!(
-        gpu.view().entries("tuning|1.2.0").len(),
-        3,
-        "what was there before is not forgotten"
-    );
+    gpu.until(everywhere("tuning|1.1.0", "config", "complete")).until(complete());
+    assert_eq!(gpu.view().entries("tuning|1.2.0").len(), 3, "what was there before is not forgotten");
     cluster.result(pods("driver", "uninstall"), StepResult::Hang);
-    gpu.uninstall("driver", true)
-        .until(pod("driver", "uninstall"));
+    gpu.uninstall("driver", true).until(pod("driver", "uninstall"));
     gpu.edit(json!({"packages": {"driver": {"version": "2.1.0"}}}));
     cluster.heal();
-    gpu.until(absent("driver|2.0.1"))
-        .until(absent("driver|2.1.0"));
+    gpu.until(absent("driver|2.0.1")).until(absent("driver|2.1.0"));
     gpu.stays(&absent("driver|2.1.0"), Duration::from_secs(5));
 }
 
@@ -137,14 +103,9 @@ pub fn expired_certificate(cluster: &Cluster) {
     let gpu = cluster.apply(&skyhook("gpu").with(package("driver", "2.0.1")));
     gpu.until(complete());
     let rbac = "/apis/rbac.authorization.k8s.io/v1";
-    let binding = cluster
-        .api
-        .get(&format!("{rbac}/clusterrolebindings/operator"));
+    let binding = cluster.api.get(&format!("{rbac}/clusterrolebindings/operator"));
     let binding = binding.expect("the operator's roles are bound");
-    let role = binding["roleRef"]["name"]
-        .as_str()
-        .expect("a role")
-        .to_owned();
+    let role = binding["roleRef"]["name"].as_str().expect("a role").to_owned();
     let role = format!("{rbac}/clusterroles/{role}");
     let whole = cluster.api.get(&role).expect("it is there")["rules"].clone();
     let mut reads = whole.clone();
@@ -165,8 +126,7 @@ pub fn expired_certificate(cluster: &Cluster) {
     let dry = format!("{}?dryRun=All", gpu.path());
     cluster.await_that("the API server trusts the operator no more", || {
         for kind in configurations {
-            let path =
-                format!("{group}/{kind}webhookconfigurations/skyhook-operator-{kind}-webhook");
+            let path = format!("{group}/{kind}webhookconfigurations/skyhook-operator-{kind}-webhook");
             let mut configuration = cluster.api.get(&path).expect("it is there");
             for webhook in configuration["webhooks"].as_array_mut().expect("webhooks") {
                 webhook["clientConfig"]["caBundle"] = json!(bundle);
@@ -181,8 +141,7 @@ pub fn expired_certificate(cluster: &Cluster) {
             let report = cluster.report(&[]);
             let mut found = report.with_code("SKY505").into_iter();
             found.any(|f| {
-                f["subject"]["name"] == format!("skyhook-operator-{kind}-webhook")
-                    && f["severity"] == "error"
+                f["subject"]["name"] == format!("skyhook-operator-{kind}-webhook") && f["severity"] == "error"
             })
         };
         refused.is_some_and(|r| r.message.contains("failed calling webhook"))

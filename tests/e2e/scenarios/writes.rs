@@ -51,9 +51,7 @@ pub(super) fn applying(view: &View, package: &str) -> Vec<String> {
 
 /// The package is at apply on these nodes and on no other.
 pub(super) fn applies_on(package: &'static str, nodes: &'static [&'static str]) -> Condition {
-    that(&format!("{package} applies on {nodes:?}"), move |view| {
-        applying(view, package) == nodes
-    })
+    that(&format!("{package} applies on {nodes:?}"), move |view| applying(view, package) == nodes)
 }
 
 /// What the scenario's own hand or ours writes on the CR; the operator has its own word for its version.
@@ -83,37 +81,18 @@ pub fn reset(cluster: &Cluster) {
     run(cluster, &["reset", "gpu", "--node", "node-2", "--confirm"]);
     gpu.until(applies_on("driver", &["node-2"]))
         .until(applies_on("tuning", &["node-2"]))
-        .stays(
-            &everywhere(DRIVER, "config", "complete").but_for("node-2"),
-            LONG_ENOUGH,
-        )
+        .stays(&everywhere(DRIVER, "config", "complete").but_for("node-2"), LONG_ENOUGH)
         .stays(&applies_on("driver", &["node-2"]), Duration::ZERO);
     cluster.heal();
     gpu.until(complete()).well();
 
     cluster.result(Target::default(), StepResult::Hang);
-    run(
-        cluster,
-        &[
-            "reset",
-            "gpu",
-            "--node",
-            "node-3",
-            "--package",
-            "driver",
-            "--confirm",
-        ],
-    );
+    run(cluster, &["reset", "gpu", "--node", "node-3", "--package", "driver", "--confirm"]);
     gpu.until(applies_on("driver", &["node-3"]))
         .stays(&everywhere(TUNING, "config", "complete"), LONG_ENOUGH)
-        .stays(
-            &everywhere(DRIVER, "config", "complete").but_for("node-3"),
-            Duration::from_secs(1),
-        );
+        .stays(&everywhere(DRIVER, "config", "complete").but_for("node-3"), Duration::from_secs(1));
     cluster.heal();
-    gpu.until(everywhere(DRIVER, "config", "complete"))
-        .until(complete())
-        .well();
+    gpu.until(everywhere(DRIVER, "config", "complete")).until(complete()).well();
     annotated(&gpu, "pause", Value::Null);
 }
 
@@ -121,28 +100,12 @@ pub fn package_rerun(cluster: &Cluster) {
     let gpu = cluster.apply(&two());
     gpu.until(complete());
     cluster.result(Target::default(), StepResult::Hang);
-    run(
-        cluster,
-        &[
-            "package",
-            "rerun",
-            "driver",
-            "--skyhook",
-            "gpu",
-            "--node",
-            "node-1",
-            "--confirm",
-        ],
-    );
-    gpu.until(applies_on("driver", &["node-1"])).stays(
-        &everywhere(DRIVER, "config", "complete").but_for("node-1"),
-        LONG_ENOUGH,
-    );
+    run(cluster, &["package", "rerun", "driver", "--skyhook", "gpu", "--node", "node-1", "--confirm"]);
+    gpu.until(applies_on("driver", &["node-1"]))
+        .stays(&everywhere(DRIVER, "config", "complete").but_for("node-1"), LONG_ENOUGH);
     gpu.stays(&everywhere(TUNING, "config", "complete"), Duration::ZERO);
     cluster.heal();
-    gpu.until(everywhere(DRIVER, "config", "complete"))
-        .until(complete())
-        .well();
+    gpu.until(everywhere(DRIVER, "config", "complete")).until(complete()).well();
 }
 
 /// Paused it takes up no change; the change is made as soon as it goes on.
@@ -172,9 +135,7 @@ fn obeys(cluster: &Cluster, stop: &str, go: &str) {
         .stays(&absent("driver|2.1.0"), LONG_ENOUGH);
     run(cluster, &[go, "gpu", "--confirm"]);
     annotated(&gpu, stop, Value::Null);
-    gpu.until(everywhere("driver|2.1.0", "config", "complete"))
-        .until(complete())
-        .well();
+    gpu.until(everywhere("driver|2.1.0", "config", "complete")).until(complete()).well();
 
     // Undoing the second half stops it again; undoing that, by its id, lets it go.
     run(cluster, &["undo", "--confirm"]);
@@ -192,31 +153,17 @@ pub fn node_ignore_and_undo(cluster: &Cluster) {
     assert_eq!(ignored, "true");
     gpu.edit(json!({"packages": {"driver": {"version": "2.1.0"}}}))
         .until(everywhere("driver|2.1.0", "config", "complete").but_for("node-2"))
-        .stays(
-            &that("node-2 is as it was", |view| {
-                view.entries(DRIVER).len() == 1
-            }),
-            LONG_ENOUGH,
-        );
+        .stays(&that("node-2 is as it was", |view| view.entries(DRIVER).len() == 1), LONG_ENOUGH);
     run(cluster, &["undo", "--confirm"]);
-    gpu.until(everywhere("driver|2.1.0", "config", "complete"))
-        .until(complete())
-        .well();
+    gpu.until(everywhere("driver|2.1.0", "config", "complete")).until(complete()).well();
     assert_eq!(cluster.node("node-2")["metadata"]["labels"], before);
 }
 
 pub fn uninstall_and_cancel(cluster: &Cluster) {
     let gpu = cluster.apply(&uninstallable().with(package("tuning", "1.2.0")));
     gpu.until(complete());
-    let refused = ours::run(
-        &cluster.kubeconfig("admin"),
-        &["uninstall", "gpu", "tuning", "--confirm"],
-    );
-    assert_ne!(
-        refused.exit,
-        Some(0),
-        "it says nothing of uninstalling: {refused:?}"
-    );
+    let refused = ours::run(&cluster.kubeconfig("admin"), &["uninstall", "gpu", "tuning", "--confirm"]);
+    assert_ne!(refused.exit, Some(0), "it says nothing of uninstalling: {refused:?}");
     cluster.result(pods("driver", "uninstall"), StepResult::Hang);
     run(cluster, &["uninstall", "gpu", "driver", "--confirm"]);
     gpu.until(pod("driver", "uninstall"));
@@ -224,13 +171,8 @@ pub fn uninstall_and_cancel(cluster: &Cluster) {
     gpu.until(absent(DRIVER)).until(complete()).well();
     gpu.stays(&everywhere(TUNING, "config", "complete"), Duration::ZERO);
 
-    run(
-        cluster,
-        &["uninstall", "gpu", "driver", "--cancel", "--confirm"],
-    );
-    gpu.until(everywhere(DRIVER, "config", "complete"))
-        .until(complete())
-        .well();
+    run(cluster, &["uninstall", "gpu", "driver", "--cancel", "--confirm"]);
+    gpu.until(everywhere(DRIVER, "config", "complete")).until(complete()).well();
 }
 
 /// This operator would not come back to the head of a finished chain: see `package_added_to_a_finished_chain`.
@@ -243,26 +185,14 @@ pub fn rerun_that_would_strand_is_refused(cluster: &Cluster) {
     );
     gpu.until(complete());
     let on = ["--node", "node-1", "--confirm"];
-    for words in [
-        &["package", "rerun", "first", "--skyhook", "gpu"][..],
-        &["reset", "gpu", "--package", "first"],
-    ] {
+    for words in
+        [&["package", "rerun", "first", "--skyhook", "gpu"][..], &["reset", "gpu", "--package", "first"]]
+    {
         let said = ours::run(&cluster.kubeconfig("admin"), &[words, &on].concat());
         assert_eq!(said.exit, Some(3), "{words:?}: {said:#?}");
     }
     gpu.stays(&complete(), Duration::from_secs(1));
-    run(
-        cluster,
-        &[
-            "reset",
-            "gpu",
-            "--package",
-            "third",
-            "--node",
-            "node-1",
-            "--confirm",
-        ],
-    );
+    run(cluster, &["reset", "gpu", "--package", "third", "--node", "node-1", "--confirm"]);
     gpu.until(pod("third", "apply"))
         .until(everywhere("third|1.0.0", "config", "complete"))
         .until(complete())

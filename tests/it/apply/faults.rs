@@ -12,23 +12,8 @@ use super::*;
 async fn each_node_gets_one_patch() {
     let names = names(3);
     let server = server_of(&names);
-    let (outcome, heard) = execute(
-        &server,
-        &plan_of(&names),
-        &Options {
-            parallel: 1,
-            ..options()
-        },
-    )
-    .await;
-    assert_eq!(
-        outcome.results,
-        [[
-            StepResult::Applied,
-            StepResult::Applied,
-            StepResult::Applied
-        ]]
-    );
+    let (outcome, heard) = execute(&server, &plan_of(&names), &Options { parallel: 1, ..options() }).await;
+    assert_eq!(outcome.results, [[StepResult::Applied, StepResult::Applied, StepResult::Applied]]);
     assert_eq!(
         heard,
         [
@@ -47,10 +32,7 @@ async fn each_node_gets_one_patch() {
     }
     let store = server.store.lock().expect("no panic");
     let uris: Vec<&str> = store.calls.iter().map(|c| c.uri.as_str()).collect();
-    assert_eq!(
-        uris[0],
-        "/api/v1/nodes/gpu-0000?fieldManager=kubectl-skyhook"
-    );
+    assert_eq!(uris[0], "/api/v1/nodes/gpu-0000?fieldManager=kubectl-skyhook");
     assert_eq!(uris.len(), 3);
 }
 
@@ -59,15 +41,9 @@ async fn server_dry_run_writes_nothing() {
     let names = names(2);
     let server = server_of(&names);
     let before = server.objects();
-    let options = Options {
-        dry_run: true,
-        ..options()
-    };
+    let options = Options { dry_run: true, ..options() };
     let (outcome, _) = execute(&server, &plan_of(&names), &options).await;
-    assert_eq!(
-        outcome.results,
-        [[StepResult::Applied, StepResult::Applied]]
-    );
+    assert_eq!(outcome.results, [[StepResult::Applied, StepResult::Applied]]);
     assert_eq!(server.objects(), before);
 }
 
@@ -78,20 +54,13 @@ async fn concurrent_writes_are_kept() {
         // Right before our patch arrives, the operator moves package b on.
         if call.method == Method::PATCH && call.nth == 0 {
             let text = two(("apply", "erroring"), ("interrupt", "in_progress"));
-            store.set(
-                &call.path,
-                &["metadata", "annotations", &state_key()],
-                json!(text),
-            );
+            store.set(&call.path, &["metadata", "annotations", &state_key()], json!(text));
         }
         None
     });
     let (outcome, heard) = execute(&server, &plan_of(&names), &options()).await;
     assert_eq!(outcome.results, [[StepResult::Applied]]);
-    assert!(
-        heard.contains(&"replanned gpu-0000".to_owned()),
-        "{heard:?}"
-    );
+    assert!(heard.contains(&"replanned gpu-0000".to_owned()), "{heard:?}");
     let node = server.object(&path(&names[0]));
     let left = format!("{{{}}}", entry("b", "interrupt", "in_progress"));
     assert_eq!(node["metadata"]["annotations"], json!({state_key(): left}));
@@ -103,11 +72,7 @@ async fn step_whose_precondition_changed_is_skipped() {
     let server = server_of(&names).on_request(|store, call| {
         if call.method == Method::PATCH {
             let text = two(("config", "complete"), ("config", "complete"));
-            store.set(
-                &call.path,
-                &["metadata", "annotations", &state_key()],
-                json!(text),
-            );
+            store.set(&call.path, &["metadata", "annotations", &state_key()], json!(text));
         }
         None
     });
@@ -131,23 +96,18 @@ async fn deleted_or_recreated_object_is_not_patched() {
         None
     });
     let (outcome, _) = execute(&server, &plan_of(&names), &options()).await;
-    let skipped = |reason: &str| StepResult::Skipped {
-        reason: reason.to_owned(),
-    };
+    let skipped = |reason: &str| StepResult::Skipped { reason: reason.to_owned() };
     assert_eq!(
         outcome.results,
-        [[
-            skipped("it no longer exists"),
-            skipped("the object was recreated (its uid changed)"),
-        ]]
+        [[skipped("it no longer exists"), skipped("the object was recreated (its uid changed)"),]]
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn admission_denial_is_not_reported_as_conflict() {
     let names = names(1);
-    let server = server_of(&names)
-        .on_request(|_, call| (call.method == Method::PATCH).then_some(Fault::Answer(422)));
+    let server =
+        server_of(&names).on_request(|_, call| (call.method == Method::PATCH).then_some(Fault::Answer(422)));
     let (outcome, _) = execute(&server, &plan_of(&names), &options()).await;
     let reason = "as the test has it".to_owned();
     assert_eq!(outcome.results, [[StepResult::Failed { reason }]]);
@@ -160,11 +120,7 @@ async fn repeated_conflicts_end_in_a_skip() {
         if call.method == Method::PATCH {
             let stage = format!("stage-{}", call.nth);
             let text = two(("apply", "erroring"), (&stage, "in_progress"));
-            store.set(
-                &call.path,
-                &["metadata", "annotations", &state_key()],
-                json!(text),
-            );
+            store.set(&call.path, &["metadata", "annotations", &state_key()], json!(text));
         }
         None
     });
@@ -187,7 +143,8 @@ async fn operator_writes_survive_1000_races() {
             _ => false,
         };
         if now {
-            let annotations = &mut store.objects.get_mut(&call.path).expect("it is there")["metadata"]["annotations"];
+            let annotations =
+                &mut store.objects.get_mut(&call.path).expect("it is there")["metadata"]["annotations"];
             let text = annotations[state_key()].as_str().expect("a state").to_owned();
             let stage = if call.nth == 0 { "interrupt" } else { "post-interrupt" };
             let moved = text.replace(r#""stage":"config""#, &format!(r#""stage":"{stage}""#));
@@ -206,11 +163,7 @@ async fn operator_writes_survive_1000_races() {
         };
         let left = format!("{{{}}}", entry("b", stage, "complete"));
         let node = server.object(&path(name));
-        assert_eq!(
-            node["metadata"]["annotations"],
-            json!({state_key(): left}),
-            "{name}"
-        );
+        assert_eq!(node["metadata"]["annotations"], json!({state_key(): left}), "{name}");
     }
 }
 
@@ -237,10 +190,7 @@ async fn interrupt_during_retry_after_sends_nothing_more() {
         first.then_some(Fault::Patience(30))
     });
     let (stopper, stop) = Stopper::new();
-    let options = Options {
-        parallel: 8,
-        ..options()
-    };
+    let options = Options { parallel: 8, ..options() };
     let plan = plan_of(&names);
     let (_, (outcome, _)) = tokio::join!(
         async {
@@ -252,10 +202,7 @@ async fn interrupt_during_retry_after_sends_nothing_more() {
     assert_eq!(outcome.ended, StopReason::Interrupted);
     // The requests that were in flight when the server asked for a delay.
     assert_eq!(server.writes().len(), 7);
-    assert_eq!(
-        (outcome.tally().applied, outcome.tally().not_reached),
-        (7, 13)
-    );
+    assert_eq!((outcome.tally().applied, outcome.tally().not_reached), (7, 13));
 }
 
 #[tokio::test(start_paused = true)]
@@ -264,19 +211,13 @@ async fn canary_stops_when_nodes_cannot_be_read() {
     let server = server_of(&names)
         .on_request(|_, call| (call.uri.contains("labelSelector")).then_some(Fault::Answer(403)));
     let options = Options {
-        canary: Some(Canary {
-            first: "3".parse().expect("a share"),
-            pause: Duration::from_millis(1),
-        }),
+        canary: Some(Canary { first: "3".parse().expect("a share"), pause: Duration::from_millis(1) }),
         ..options()
     };
     let (outcome, _) = execute(&server, &plan_of(&names), &options).await;
     let reason = "as the test has it".to_owned();
     assert_eq!(outcome.ended, StopReason::NodesUnreadable { reason });
-    assert_eq!(
-        (outcome.tally().applied, outcome.tally().not_reached),
-        (3, 17)
-    );
+    assert_eq!((outcome.tally().applied, outcome.tally().not_reached), (3, 17));
 }
 
 /// The fault of a node by its number; one node in twenty gets each.
@@ -303,9 +244,7 @@ async fn patches_on_1000_nodes_survive_server_errors() {
     let names = names(1000);
     let server = server_of(&names).on_request(|_, call| {
         let number: usize = call.path[call.path.len() - 4..].parse().expect("a number");
-        (call.method == Method::PATCH)
-            .then(|| fault_of(number, call.nth))
-            .flatten()
+        (call.method == Method::PATCH).then(|| fault_of(number, call.nth)).flatten()
     });
     let plan = plan_of(&names);
     let (outcome, _) = execute(&server, &plan, &options()).await;
@@ -315,10 +254,7 @@ async fn patches_on_1000_nodes_survive_server_errors() {
         let object = server.object(&path(name));
         match number % 20 {
             4 | 9 | 10 => {
-                assert!(
-                    matches!(result, StepResult::Failed { .. }),
-                    "{name} {result:?}"
-                );
+                assert!(matches!(result, StepResult::Failed { .. }), "{name} {result:?}");
                 assert_eq!(object, node(name));
             }
             _ => {
@@ -329,25 +265,16 @@ async fn patches_on_1000_nodes_survive_server_errors() {
         }
     }
     assert_eq!(done, 850);
-    assert!(
-        server.writes().values().all(|writes| *writes == 1),
-        "nothing is written twice"
-    );
+    assert!(server.writes().values().all(|writes| *writes == 1), "nothing is written twice");
     assert_eq!(format!("{:?}", outcome.verdict()), "Partly");
 
     // Without faults, the same command changes the remaining nodes and no others.
     let again = server.clone().on_request(|_, _| None);
-    let rest: Vec<Step> = outcome
-        .of(&plan)
-        .filter(|(_, f)| **f != StepResult::Applied)
-        .map(|(s, _)| s.clone())
-        .collect();
+    let rest: Vec<Step> =
+        outcome.of(&plan).filter(|(_, f)| **f != StepResult::Applied).map(|(s, _)| s.clone()).collect();
     assert_eq!(rest.len(), 150);
     let (outcome, _) = execute(&again, &plan, &options()).await;
-    assert_eq!(
-        (outcome.tally().applied, outcome.tally().unchanged),
-        (150, 850)
-    );
+    assert_eq!((outcome.tally().applied, outcome.tally().unchanged), (150, 850));
     assert!(server.writes().values().all(|writes| *writes == 1));
 }
 
@@ -358,49 +285,26 @@ async fn canary_stops_when_nodes_turn_erroring() {
         // The operator has retried on two nodes, and failed.
         if call.uri.contains("labelSelector") {
             for name in ["gpu-0000", "gpu-0001"] {
-                store.set(
-                    &path(name),
-                    &["metadata", "labels", &status_key()],
-                    json!("erroring"),
-                );
+                store.set(&path(name), &["metadata", "labels", &status_key()], json!("erroring"));
             }
         }
         None
     });
-    let canary = Some(Canary {
-        first: "3".parse().expect("a share"),
-        pause: Duration::from_millis(1),
-    });
-    let strict = Options {
-        canary: canary.clone(),
-        max_failures: Some(1),
-        ..options()
-    };
+    let canary = Some(Canary { first: "3".parse().expect("a share"), pause: Duration::from_millis(1) });
+    let strict = Options { canary: canary.clone(), max_failures: Some(1), ..options() };
     let (outcome, heard) = execute(&server, &plan_of(&names), &strict).await;
     assert_eq!(
         outcome.ended,
-        StopReason::NodesErroring {
-            nodes: vec!["gpu-0000".into(), "gpu-0001".into()]
-        }
+        StopReason::NodesErroring { nodes: vec!["gpu-0000".into(), "gpu-0001".into()] }
     );
-    assert_eq!(
-        (outcome.tally().applied, outcome.tally().not_reached),
-        (3, 17)
-    );
+    assert_eq!((outcome.tally().applied, outcome.tally().not_reached), (3, 17));
     assert!(heard.contains(&"pausing 3 17".to_owned()), "{heard:?}");
     assert_eq!(server.writes().len(), 3);
 
-    let lax = Options {
-        canary,
-        max_failures: Some(2),
-        ..options()
-    };
+    let lax = Options { canary, max_failures: Some(2), ..options() };
     let server = server_of(&names);
     let (outcome, heard) = execute(&server, &plan_of(&names), &lax).await;
-    assert_eq!(
-        (outcome.ended.clone(), outcome.tally().applied),
-        (StopReason::Finished, 20)
-    );
+    assert_eq!((outcome.ended.clone(), outcome.tally().applied), (StopReason::Finished, 20));
     let pauses: Vec<&String> = heard.iter().filter(|h| h.starts_with("pausing")).collect();
     assert_eq!(pauses, ["pausing 3 17", "pausing 9 11"]);
 }
@@ -408,19 +312,12 @@ async fn canary_stops_when_nodes_turn_erroring() {
 #[tokio::test(start_paused = true)]
 async fn max_failures_stops_the_plan() {
     let names = names(50);
-    let server = server_of(&names)
-        .on_request(|_, call| (call.method == Method::PATCH).then_some(Fault::Answer(403)));
-    let strict = Options {
-        max_failures: Some(4),
-        parallel: 1,
-        ..options()
-    };
+    let server =
+        server_of(&names).on_request(|_, call| (call.method == Method::PATCH).then_some(Fault::Answer(403)));
+    let strict = Options { max_failures: Some(4), parallel: 1, ..options() };
     let (outcome, _) = execute(&server, &plan_of(&names), &strict).await;
     assert_eq!(outcome.ended, StopReason::TooManyFailures { failed: 5 });
-    assert_eq!(
-        (outcome.tally().failed, outcome.tally().not_reached),
-        (5, 45)
-    );
+    assert_eq!((outcome.tally().failed, outcome.tally().not_reached), (5, 45));
     assert_eq!(format!("{:?}", outcome.verdict()), "Failed");
 }
 
@@ -428,18 +325,10 @@ async fn max_failures_stops_the_plan() {
 async fn permissions_are_checked_before_the_first_write() {
     let names = names(1);
     let server = server_of(&names);
-    server
-        .store
-        .lock()
-        .expect("no panic")
-        .denied
-        .insert("patch nodes".into());
+    server.store.lock().expect("no panic").denied.insert("patch nodes".into());
     let answer = preflight(&server.client(), &plan_of(&names), &options()).await;
     let denied: Vec<String> = answer.denied.iter().map(ToString::to_string).collect();
-    assert_eq!(
-        (denied, answer.unknown),
-        (vec!["patch nodes".to_owned()], None)
-    );
+    assert_eq!((denied, answer.unknown), (vec!["patch nodes".to_owned()], None));
     assert_eq!(server.writes().len(), 0);
 }
 

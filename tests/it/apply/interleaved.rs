@@ -99,15 +99,10 @@ fn leaves(objects: &[Value]) -> Leaves {
         let name = object["metadata"]["name"].as_str().expect("a name");
         let mut object = object.clone();
         let metadata = object["metadata"].as_object_mut().expect("metadata");
-        metadata.retain(|key, _| {
-            !["resourceVersion", "managedFields", "generation"].contains(&key.as_str())
-        });
+        metadata.retain(|key, _| !["resourceVersion", "managedFields", "generation"].contains(&key.as_str()));
         let mut all = Vec::new();
         walk("", &object, &mut all);
-        leaves.extend(
-            all.into_iter()
-                .map(|(at, value)| ((name.to_owned(), at), value)),
-        );
+        leaves.extend(all.into_iter().map(|(at, value)| ((name.to_owned(), at), value)));
     }
     leaves
 }
@@ -125,9 +120,7 @@ fn changes(before: &Leaves, after: &Leaves) -> Vec<ValueChange> {
     let mut keys: Vec<_> = before.keys().chain(after.keys()).collect();
     keys.sort_unstable();
     keys.dedup();
-    let keys = keys
-        .into_iter()
-        .filter(|key| before.get(*key) != after.get(*key));
+    let keys = keys.into_iter().filter(|key| before.get(*key) != after.get(*key));
     keys.map(|key| ValueChange {
         object: key.0.clone(),
         place: key.1.clone(),
@@ -174,11 +167,7 @@ impl History {
 }
 
 fn edit(api: &mut Api, plural: &str, name: &str, change: impl FnOnce(&mut Value)) {
-    let mut object = api
-        .store
-        .find(plural, "", name)
-        .cloned()
-        .expect("it is there");
+    let mut object = api.store.find(plural, "", name).cloned().expect("it is there");
     change(&mut object);
     // Every write changes the resource version.
     object["metadata"]["resourceVersion"] = Value::Null;
@@ -267,9 +256,7 @@ fn acknowledge(api: &mut Api) {
     let asked = cr["metadata"]["annotations"][FLAVOR.key("pause")] == "true";
     let says = if asked { "paused" } else { "in_progress" };
     if cr["status"]["status"] != says {
-        edit(api, FLAVOR.plural(), CR, |cr| {
-            cr["status"]["status"] = json!(says)
-        });
+        edit(api, FLAVOR.plural(), CR, |cr| cr["status"]["status"] = json!(says));
     }
 }
 
@@ -317,11 +304,7 @@ fn plan() -> Plan {
         0,
         PlanStage {
             steps: vec![step(Change::Hold(hold))],
-            until: Some(WaitFor {
-                target: target.clone(),
-                condition: WaitCondition::Paused,
-                at_most: 5,
-            }),
+            until: Some(WaitFor { target: target.clone(), condition: WaitCondition::Paused, at_most: 5 }),
             ..PlanStage::default()
         },
     );
@@ -339,32 +322,16 @@ fn apply_plan(fake: &FakeApi, plan: &Plan, journal: Option<&mut Journal>) -> Pla
         .start_paused(true)
         .build()
         .expect("a runtime");
-    let options = Options {
-        holder: owner::of(jiff::Timestamp::UNIX_EPOCH).text(),
-        ..options()
-    };
+    let options = Options { holder: owner::of(jiff::Timestamp::UNIX_EPOCH).text(), ..options() };
     runtime.block_on(async {
         let (_stopper, stop) = Stopper::new();
-        apply(
-            &fake.client(),
-            plan,
-            &options,
-            journal,
-            &stop,
-            &mut |_| {},
-            None,
-        )
-        .await
+        apply(&fake.client(), plan, &options, journal, &stop, &mut |_| {}, None).await
     })
 }
 
 /// Why the plan may not make this change; `None` if it may.
 fn violation(change: &ValueChange) -> Option<&'static str> {
-    let is = |key: &str| {
-        change
-            .place
-            .ends_with(&format!("/metadata/annotations/{key}"))
-    };
+    let is = |key: &str| change.place.ends_with(&format!("/metadata/annotations/{key}"));
     if change.object == CR {
         let ours = [&FLAVOR.key("pause"), REASON, HOLDER].into_iter().any(is);
         return (!ours).then_some("somebody else's part of the custom resource");
@@ -416,12 +383,7 @@ fn case(schedule: Vec<(usize, Write)>) -> Result<(), TestCaseError> {
             let kept = (Some(json!("true")), Some(json!("mine")));
             prop_assert_eq!((paused, reason), kept, "a pause is lost: {:?}", &outcome);
         } else {
-            prop_assert_eq!(
-                (paused, reason),
-                (None, None),
-                "a pause is left: {:?}",
-                &outcome
-            );
+            prop_assert_eq!((paused, reason), (None, None), "a pause is left: {:?}", &outcome);
         }
         Ok(())
     };
@@ -439,28 +401,19 @@ fn case(schedule: Vec<(usize, Write)>) -> Result<(), TestCaseError> {
     let history = history.lock().expect("no panic");
     free(&history.now)?;
     for back in history.ours.iter().filter(|change| change.object != CR) {
-        let there = ours
-            .iter()
-            .find(|there| (&there.object, &there.place) == (&back.object, &back.place));
+        let there = ours.iter().find(|there| (&there.object, &there.place) == (&back.object, &back.place));
         let way = there.map(|there| (there.to.clone(), there.from.clone()));
         let is = Some((back.from.clone(), back.to.clone()));
         prop_assert_eq!(way, is, "undo writes what was not there: {:?}", back);
     }
     // If nobody has written to the node since, everything is restored.
     for (number, there) in ours.iter().enumerate().filter(|(_, c)| c.object != CR) {
-        let since = |(before, change): &&(usize, ValueChange)| {
-            *before > number && change.object == there.object
-        };
+        let since =
+            |(before, change): &&(usize, ValueChange)| *before > number && change.object == there.object;
         if theirs.iter().filter(since).count() == 0 {
             let place = (there.object.clone(), there.place.clone());
             let now = history.now.get(&place).cloned();
-            prop_assert_eq!(
-                &now,
-                &there.from,
-                "{:?} is not taken back: {:?}",
-                there,
-                undone
-            );
+            prop_assert_eq!(&now, &there.from, "{:?} is not taken back: {:?}", there, undone);
         }
     }
     Ok(())
@@ -469,11 +422,7 @@ fn case(schedule: Vec<(usize, Write)>) -> Result<(), TestCaseError> {
 /// The wait for the operator times out before any node is written; meanwhile the operator removes the package itself.
 #[test]
 fn undo_does_not_restore_values_the_plan_never_changed() {
-    let schedule = vec![
-        (1, Write::Forget(0, "a")),
-        (1, Write::Pause),
-        (2, Write::Resume),
-    ];
+    let schedule = vec![(1, Write::Forget(0, "a")), (1, Write::Pause), (2, Write::Resume)];
     case(schedule).expect("nobody writes what is not theirs");
 }
 

@@ -20,16 +20,8 @@ fn begin_at(time: &str, store: &Store, plan: &Plan) -> Journal {
         plan,
         Circumstances {
             at: time.parse().expect("a time"),
-            command: vec![
-                "kubectl".into(),
-                "skyhook".into(),
-                "reset".into(),
-                "gpu".into(),
-            ],
-            origin: ClusterIdentity {
-                server: "https://example.com".into(),
-                uid: None,
-            },
+            command: vec!["kubectl".into(), "skyhook".into(), "reset".into(), "gpu".into()],
+            origin: ClusterIdentity { server: "https://example.com".into(), uid: None },
             undoes: None,
         },
     )
@@ -67,15 +59,9 @@ async fn undo_restores_previous_values() {
 
     let record = store.newest_in_force().expect("a journal").record;
     assert_eq!(record.begun.id, "20261120-120000.000-reset-gpu");
-    assert_eq!(
-        (record.ended.clone(), &record.begun.plan),
-        (Some(StopReason::Finished), &plan)
-    );
+    assert_eq!((record.ended.clone(), &record.begun.plan), (Some(StopReason::Finished), &plan));
     let (undo, lost) = record.undo();
-    assert_eq!(
-        (undo.title.as_str(), lost.len()),
-        (r#"undo "reset gpu" (5 changes)"#, 0)
-    );
+    assert_eq!((undo.title.as_str(), lost.len()), (r#"undo "reset gpu" (5 changes)"#, 0));
     let (outcome, _) = execute(&server, &undo, &options()).await;
     assert_eq!(outcome.tally().applied, 5);
     assert_eq!(without_empty_maps(&server), before);
@@ -95,28 +81,13 @@ async fn undo_keeps_later_operator_writes() {
         let mut store = server.store.lock().expect("no panic");
         // On the first node package a runs again, on the second only the status was written.
         let again = two(("apply", "in_progress"), ("config", "complete"));
-        store.set(
-            &path(&names[0]),
-            &["metadata", "annotations", &state_key()],
-            json!(again),
-        );
-        store.set(
-            &path(&names[1]),
-            &["metadata", "annotations", &status_key()],
-            json!("waiting"),
-        );
+        store.set(&path(&names[0]), &["metadata", "annotations", &state_key()], json!(again));
+        store.set(&path(&names[1]), &["metadata", "annotations", &status_key()], json!("waiting"));
     }
     let (undo, _) = store.newest_in_force().expect("a journal").record.undo();
     let (outcome, _) = execute(&server, &undo, &options()).await;
     let reason = "a|1.0.0 changed from absent to apply/in_progress".to_owned();
-    assert_eq!(
-        outcome.results,
-        [[
-            StepResult::Skipped { reason },
-            StepResult::Applied,
-            StepResult::Applied
-        ]]
-    );
+    assert_eq!(outcome.results, [[StepResult::Skipped { reason }, StepResult::Applied, StepResult::Applied]]);
     let second = server.object(&path(&names[1]));
     assert_eq!(
         second["metadata"]["annotations"],
@@ -125,10 +96,7 @@ async fn undo_keeps_later_operator_writes() {
             status_key(): "waiting",
         })
     );
-    assert_eq!(
-        without_empty_maps(&server)[&path(&names[2])],
-        node(&names[2])
-    );
+    assert_eq!(without_empty_maps(&server)[&path(&names[2])], node(&names[2]));
 }
 
 /// The answer is lost, and the operator restores the status before the object is read again.
@@ -154,8 +122,7 @@ async fn undo_reverts_a_write_whose_answer_was_lost() {
         let plan = plan_of(&names);
         let mut journal = begin(&store, &plan);
         let (_stopper, stop) = Stopper::new();
-        let (outcome, _) =
-            execute_until(&server, &plan, &options(), Some(&mut journal), &stop).await;
+        let (outcome, _) = execute_until(&server, &plan, &options(), Some(&mut journal), &stop).await;
         let [result] = &outcome.results[0][..] else {
             panic!("one step");
         };
@@ -168,10 +135,7 @@ async fn undo_reverts_a_write_whose_answer_was_lost() {
         let (outcome, _) = execute(&server, &undo, &options()).await;
         assert_eq!(outcome.results, [[StepResult::Applied]]);
         let annotations = &server.object(&path(&names[0]))["metadata"]["annotations"];
-        assert_eq!(
-            annotations[state_key()],
-            node(&names[0])["metadata"]["annotations"][state_key()]
-        );
+        assert_eq!(annotations[state_key()], node(&names[0])["metadata"]["annotations"][state_key()]);
     }
 }
 
@@ -192,24 +156,12 @@ async fn stop_after_any_request_allows_retry_and_undo() {
         let before = without_empty_maps(&server);
         let plan = plan_of(&names);
         let mut journal = begin(&store, &plan);
-        let two_at_once = Options {
-            parallel: 2,
-            ..options()
-        };
-        let (outcome, _) =
-            execute_until(&server, &plan, &two_at_once, Some(&mut journal), &stop).await;
+        let two_at_once = Options { parallel: 2, ..options() };
+        let (outcome, _) = execute_until(&server, &plan, &two_at_once, Some(&mut journal), &stop).await;
         let tally = outcome.tally();
         let interrupted = moment < names.len();
-        assert_eq!(
-            outcome.ended == StopReason::Interrupted,
-            interrupted,
-            "moment {moment}"
-        );
-        assert_eq!(
-            tally.applied + tally.not_reached,
-            6,
-            "moment {moment}: {tally:?}"
-        );
+        assert_eq!(outcome.ended == StopReason::Interrupted, interrupted, "moment {moment}");
+        assert_eq!(tally.applied + tally.not_reached, 6, "moment {moment}: {tally:?}");
         assert_eq!(server.writes().len(), tally.applied);
 
         let again = server.clone().on_request(|_, _| None);
@@ -241,11 +193,7 @@ async fn undo_works_after_a_crash_with_requests_in_flight() {
     let mut journal = begin(&store, &plan);
     let file = journal.path.clone();
     let (_stopper, stop) = Stopper::new();
-    let one_at_once = Options {
-        parallel: 1,
-        timeout: Duration::from_secs(600),
-        ..options()
-    };
+    let one_at_once = Options { parallel: 1, timeout: Duration::from_secs(600), ..options() };
     {
         let running = execute_until(&server, &plan, &one_at_once, Some(&mut journal), &stop);
         let second_written = async {
@@ -265,10 +213,7 @@ async fn undo_works_after_a_crash_with_requests_in_flight() {
 
     let record = store.read("20261120").expect("a journal");
     assert_eq!(record.ended, None);
-    assert_eq!(
-        record.results,
-        [[Some(StepResult::Applied), None, None, None]]
-    );
+    assert_eq!(record.results, [[Some(StepResult::Applied), None, None, None]]);
     let well = server.clone().on_request(|_, _| None);
     let (undo, _) = record.undo();
     let (outcome, _) = execute(&well, &undo, &options()).await;
@@ -285,11 +230,7 @@ async fn undo_reverts_a_rebased_step_as_sent() {
     let text = moved.clone();
     let server = server_of(&names).on_request(move |store, call| {
         if call.method == Method::PATCH && call.nth == 0 {
-            store.set(
-                &call.path,
-                &["metadata", "annotations", &state_key()],
-                json!(text),
-            );
+            store.set(&call.path, &["metadata", "annotations", &state_key()], json!(text));
         }
         None
     });
@@ -301,10 +242,7 @@ async fn undo_reverts_a_rebased_step_as_sent() {
     let well = server.clone().on_request(|_, _| None);
     execute(&well, &undo, &options()).await;
     let annotations = well.object(&path(&names[0]))["metadata"]["annotations"].clone();
-    assert_eq!(
-        annotations,
-        json!({state_key(): moved, status_key(): "erroring"})
-    );
+    assert_eq!(annotations, json!({state_key(): moved, status_key(): "erroring"}));
 }
 
 #[test]
@@ -325,11 +263,7 @@ fn journal_files_are_private_and_unique() {
     {
         use std::os::unix::fs::PermissionsExt;
         let mode = |path: &std::path::Path| {
-            std::fs::metadata(path)
-                .expect("it is there")
-                .permissions()
-                .mode()
-                & 0o777
+            std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777
         };
         assert_eq!(mode(&store.path(&ids[0])), 0o600);
         assert_eq!(mode(&store.directory), 0o700);
@@ -346,10 +280,7 @@ fn newest_journal_is_found_within_one_second() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = store(&directory);
     for (time, verb) in [("12:00:00.004", "resume"), ("12:00:00.03", "disable")] {
-        let plan = Plan {
-            title: format!("{verb} gpu"),
-            ..plan_of(&names(1))
-        };
+        let plan = Plan { title: format!("{verb} gpu"), ..plan_of(&names(1)) };
         begin_at(&format!("2026-11-20T{time}Z"), &store, &plan);
     }
     let newest = store.newest_in_force().expect("a journal").record;
@@ -361,13 +292,8 @@ fn missing_journal_directory_prevents_writes() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("file");
     std::fs::write(&file, "").expect("a file");
-    let store = Store {
-        directory: file.join("journal"),
-    };
+    let store = Store { directory: file.join("journal") };
     let error = Journal::begin(&store, &plan_of(&names(1)), Circumstances::default());
     let error = error.expect_err("there is no place").to_string();
-    assert!(
-        error.ends_with("or pass --no-journal to continue without undo"),
-        "{error}"
-    );
+    assert!(error.ends_with("or pass --no-journal to continue without undo"), "{error}");
 }

@@ -12,9 +12,7 @@ use std::time::Duration;
 
 use kubectl_skyhook::api::{ApiFlavor, NodeState, Stage, State, keys};
 use kubectl_skyhook::apply::{ApplyEvent, Journal, Options, PlanOutcome, Stop, Stopper, apply};
-use kubectl_skyhook::plan::{
-    At, Change, Edit, Metadata, Move, OnConflict, Plan, PlanStage, Step, Target,
-};
+use kubectl_skyhook::plan::{At, Change, Edit, Metadata, Move, OnConflict, Plan, PlanStage, Step, Target};
 use serde_json::{Value, json};
 use server::Server;
 
@@ -84,16 +82,9 @@ fn rerun(name: &str) -> Step {
         state: State::Erroring,
         text: state.entry_text("a|1.0.0").expect("it is there").to_owned(),
     };
-    let one = Move {
-        entry: "a|1.0.0".into(),
-        from: Some(at),
-        to: None,
-        onward: true,
-        retried: false,
-    };
+    let one = Move { entry: "a|1.0.0".into(), from: Some(at), to: None, onward: true, retried: false };
     let gone = || Edit::new(Some("erroring"), None).on_conflict(OnConflict::Overwrite);
-    let edit =
-        Edit::new(Some(&text), left.as_deref()).on_conflict(OnConflict::MoveEntries(vec![one]));
+    let edit = Edit::new(Some(&text), left.as_deref()).on_conflict(OnConflict::MoveEntries(vec![one]));
     let change = Metadata::default()
         .annotation(state_key(), edit)
         .annotation(status_key(), gone())
@@ -147,15 +138,6 @@ async fn execute_until(
             ApplyEvent::Done { .. } => "done".to_owned(),
         });
     };
-    let outcome = apply(
-        &server.client(),
-        plan,
-        options,
-        journal,
-        stop,
-        &mut on_event,
-        None,
-    )
-    .await;
+    let outcome = apply(&server.client(), plan, options, journal, stop, &mut on_event, None).await;
     (outcome, heard)
 }

@@ -24,47 +24,27 @@ fn pause_write_resume(names: &[String], at_most: u64) -> Plan {
     let target = Target::skyhook(FLAVOR, "gpu", Some("uid-gpu"));
     let pause = |from, to| {
         let edit = Edit::new(from, to);
-        let change = Metadata {
-            no_annotations: from.is_none(),
-            ..Metadata::default()
-        };
+        let change = Metadata { no_annotations: from.is_none(), ..Metadata::default() };
         let change = change.annotation(FLAVOR.key("pause"), edit);
-        Step::new(
-            target.clone(),
-            Change::Metadata(change),
-            "hold the operator",
-        )
+        Step::new(target.clone(), Change::Metadata(change), "hold the operator")
     };
     let mut plan = plan_of(names);
     let acting = plan.stages.remove(0);
     plan.stages = vec![
         PlanStage {
             steps: vec![pause(None, Some("true"))],
-            until: Some(WaitFor {
-                target: target.clone(),
-                condition: WaitCondition::Paused,
-                at_most,
-            }),
+            until: Some(WaitFor { target: target.clone(), condition: WaitCondition::Paused, at_most }),
             ..PlanStage::default()
         },
         acting,
-        PlanStage {
-            steps: vec![pause(Some("true"), None)],
-            always: true,
-            ..PlanStage::default()
-        },
+        PlanStage { steps: vec![pause(Some("true"), None)], always: true, ..PlanStage::default() },
     ];
     plan
 }
 
 fn server(names: &[String]) -> Server {
     let server = server_of(names);
-    server
-        .store
-        .lock()
-        .expect("no panic")
-        .objects
-        .insert(cr_path(), cr());
+    server.store.lock().expect("no panic").objects.insert(cr_path(), cr());
     server
 }
 
@@ -74,11 +54,7 @@ fn paused(object: &Value) -> bool {
 
 /// Simulates the operator: it acknowledges the pause at the third read.
 fn operator(store: &mut server::Store, call: &server::Call) {
-    let looks = store
-        .calls
-        .iter()
-        .filter(|c| c.path == cr_path() && c.method == Method::GET)
-        .count();
+    let looks = store.calls.iter().filter(|c| c.path == cr_path() && c.method == Method::GET).count();
     if call.path == cr_path() && looks == 3 && paused(&store.objects[&cr_path()]) {
         store.set(&cr_path(), &["status", "status"], json!("paused"));
     }
@@ -95,14 +71,8 @@ async fn nodes_are_written_only_after_the_operator_paused() {
         None
     });
     let (outcome, heard) = execute(&server, &pause_write_resume(&names, 60), &options()).await;
-    assert_eq!(
-        (outcome.ended.clone(), outcome.tally().applied),
-        (StopReason::Finished, 4)
-    );
-    assert!(
-        heard.contains(&"waiting until the operator has paused nodewright/gpu".to_owned()),
-        "{heard:?}"
-    );
+    assert_eq!((outcome.ended.clone(), outcome.tally().applied), (StopReason::Finished, 4));
+    assert!(heard.contains(&"waiting until the operator has paused nodewright/gpu".to_owned()), "{heard:?}");
     assert!(!paused(&server.object(&cr_path())));
 }
 
@@ -115,16 +85,9 @@ async fn wait_for_paused_status_times_out() {
     assert_eq!(outcome.ended, StopReason::TimedOut { waiting });
     assert_eq!(
         outcome.results,
-        [
-            vec![StepResult::Applied],
-            vec![StepResult::NotReached; 2],
-            vec![StepResult::Applied]
-        ]
+        [vec![StepResult::Applied], vec![StepResult::NotReached; 2], vec![StepResult::Applied]]
     );
-    assert!(
-        !paused(&server.object(&cr_path())),
-        "what was paused is resumed"
-    );
+    assert!(!paused(&server.object(&cr_path())), "what was paused is resumed");
 }
 
 #[tokio::test(start_paused = true)]
@@ -149,18 +112,9 @@ async fn interrupt_while_paused_resumes_the_operator() {
         }
         None
     });
-    let one_at_once = Options {
-        parallel: 1,
-        ..options()
-    };
-    let (outcome, _) = execute_until(
-        &server,
-        &pause_write_resume(&names, 60),
-        &one_at_once,
-        None,
-        &stop,
-    )
-    .await;
+    let one_at_once = Options { parallel: 1, ..options() };
+    let (outcome, _) =
+        execute_until(&server, &pause_write_resume(&names, 60), &one_at_once, None, &stop).await;
     assert_eq!(outcome.ended, StopReason::Interrupted);
     assert_eq!(
         outcome.results,
@@ -181,12 +135,7 @@ async fn undo_pauses_the_operator_too() {
     let shape: Vec<(Vec<String>, bool, bool)> = stages
         .iter()
         .map(|s| {
-            let lines = s
-                .steps
-                .iter()
-                .flat_map(|s| s.change.describe())
-                .take(1)
-                .collect();
+            let lines = s.steps.iter().flat_map(|s| s.change.describe()).take(1).collect();
             (lines, s.until.is_some(), s.always)
         })
         .collect();
@@ -195,11 +144,7 @@ async fn undo_pauses_the_operator_too() {
         shape,
         [
             (vec![format!("set annotation {pause}=true")], true, false),
-            (
-                vec!["add entry a|1.0.0 (apply/erroring)".to_owned()],
-                false,
-                false
-            ),
+            (vec!["add entry a|1.0.0 (apply/erroring)".to_owned()], false, false),
             (vec![format!("remove annotation {pause}=true")], false, true),
         ]
     );

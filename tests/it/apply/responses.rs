@@ -29,11 +29,7 @@ async fn only_a_response_with_the_object_counts_as_done() {
             });
             let (outcome, _) = execute(&server, &plan_of(&names), &options()).await;
             assert_eq!(outcome.results, [[StepResult::Applied]], "{fault:?}");
-            assert_eq!(
-                server.object(&path(&names[0])),
-                wanted(&names[0]),
-                "{fault:?}"
-            );
+            assert_eq!(server.object(&path(&names[0])), wanted(&names[0]), "{fault:?}");
             assert_eq!(server.writes()[&path(&names[0])], 1, "{fault:?}");
         }
     }
@@ -44,8 +40,8 @@ async fn only_a_response_with_the_object_counts_as_done() {
 async fn response_with_another_uid_does_not_count() {
     const OTHER: &str = r#"{"kind": "Node", "metadata": {"name": "gpu-0000", "uid": "other"}}"#;
     let names = names(1);
-    let server = server_of(&names)
-        .on_request(|_, call| (call.method == Method::PATCH).then_some(Fault::Says(OTHER)));
+    let server =
+        server_of(&names).on_request(|_, call| (call.method == Method::PATCH).then_some(Fault::Says(OTHER)));
     let (outcome, _) = execute(&server, &plan_of(&names), &options()).await;
     let reason = "the server returned 200, but the response is not node/gpu-0000".to_owned();
     assert_eq!(outcome.results, [[StepResult::Failed { reason }]]);
@@ -56,8 +52,7 @@ async fn object_is_read_again_after_an_invalid_response() {
     for text in INVALID_BODIES {
         let always = |fault| {
             let names = names(1);
-            server_of(&names)
-                .on_request(move |_, call| (call.method == Method::PATCH).then_some(fault))
+            server_of(&names).on_request(move |_, call| (call.method == Method::PATCH).then_some(fault))
         };
         let plan = plan_of(&names(1));
         let (not_done, _) = execute(&always(Fault::Says(text)), &plan, &options()).await;
@@ -87,10 +82,7 @@ async fn result_is_unknown_when_the_object_cannot_be_read_again() {
         let [unknown, done] = &outcome.results[0][..] else {
             panic!("two steps");
         };
-        assert!(
-            matches!(unknown, StepResult::Unknown { .. }),
-            "{fault:?}: {unknown:?}"
-        );
+        assert!(matches!(unknown, StepResult::Unknown { .. }), "{fault:?}: {unknown:?}");
         assert_eq!(*done, StepResult::Applied);
         assert_eq!(outcome.verdict(), PlanVerdict::Partly);
         assert_eq!((outcome.tally().unknown, outcome.tally().failed), (1, 0));
@@ -109,12 +101,7 @@ async fn web_page_does_not_count_as_not_found() {
         let mut plan = plan_of(&names);
         plan.stages[0].steps[0].may_be_gone = true;
         let (outcome, _) = execute(&server, &plan, &options()).await;
-        assert_eq!(
-            outcome.verdict(),
-            PlanVerdict::Failed,
-            "{text}: {:?}",
-            outcome.results
-        );
+        assert_eq!(outcome.verdict(), PlanVerdict::Failed, "{text}: {:?}", outcome.results);
     }
 }
 
@@ -126,11 +113,7 @@ async fn invalid_name_sends_no_request() {
         plan.stages[0].steps[0].target.name = name.to_owned();
         let (outcome, _) = execute(&server, &plan, &options()).await;
         let reason = "invalid object name".to_owned();
-        assert_eq!(
-            outcome.results,
-            [[StepResult::Failed { reason }]],
-            "{name:?}"
-        );
+        assert_eq!(outcome.results, [[StepResult::Failed { reason }]], "{name:?}");
         assert!(server.store.lock().expect("no panic").calls.is_empty());
     }
 }
@@ -146,10 +129,7 @@ async fn delete_is_done_only_when_the_server_confirms_it() {
         });
         let target = Target::inside(Kind::Pod, "x", "gpu-0000", Some("uid-pod"));
         let step = Step::new(target, Change::Delete { was: None }, "a test");
-        let plan = Plan {
-            stages: vec![PlanStage::of(vec![step])],
-            ..plan_of(&[])
-        };
+        let plan = Plan { stages: vec![PlanStage::of(vec![step])], ..plan_of(&[]) };
         let (outcome, _) = execute(&server, &plan, &options()).await;
         assert_eq!(outcome.results, [[StepResult::Applied]], "{fault:?}");
         assert_eq!(server.object(&object), Value::Null);
@@ -161,10 +141,7 @@ async fn retry_after_is_limited_in_total() {
     let names = names(40);
     let server = server_of(&names)
         .on_request(|_, call| (call.method == Method::PATCH).then_some(Fault::Patience(3600)));
-    let options = Options {
-        parallel: 8,
-        ..options()
-    };
+    let options = Options { parallel: 8, ..options() };
     let begun = Instant::now();
     let (outcome, heard) = execute(&server, &plan_of(&names), &options).await;
     assert_eq!(outcome.tally().failed, 40);
@@ -181,10 +158,7 @@ async fn slow_responses_are_awaited() {
         let first = call.method == Method::PATCH && call.nth == 0;
         first.then_some(Fault::Patience(20))
     });
-    let options = Options {
-        parallel: 1,
-        ..options()
-    };
+    let options = Options { parallel: 1, ..options() };
     let (outcome, _) = execute(&server, &plan_of(&names), &options).await;
     assert_eq!(outcome.tally().applied, 40);
 }
@@ -196,10 +170,5 @@ async fn failed_credential_plugin_is_a_failure_not_unknown() {
     let server = server_of(&names).on_request(|_, _| Some(Fault::NoCredentials));
     let (outcome, _) = execute(&server, &plan_of(&names), &options()).await;
     let reason = "credential plugin \"login\" failed: exit status: 1; run it manually to see why";
-    assert_eq!(
-        outcome.results,
-        [[StepResult::Failed {
-            reason: reason.to_owned()
-        }]]
-    );
+    assert_eq!(outcome.results, [[StepResult::Failed { reason: reason.to_owned() }]]);
 }

@@ -66,21 +66,12 @@ pub struct Server {
 
 impl Server {
     pub fn new(objects: impl IntoIterator<Item = (String, Value)>) -> Server {
-        let store = Store {
-            objects: objects.into_iter().collect(),
-            ..Store::default()
-        };
-        Server {
-            store: Arc::new(Mutex::new(store)),
-            hook: Arc::new(Mutex::new(Box::new(|_, _| None))),
-        }
+        let store = Store { objects: objects.into_iter().collect(), ..Store::default() };
+        Server { store: Arc::new(Mutex::new(store)), hook: Arc::new(Mutex::new(Box::new(|_, _| None))) }
     }
 
     /// Called before each request, with the store.
-    pub fn on_request(
-        self,
-        hook: impl FnMut(&mut Store, &Call) -> Option<Fault> + Send + 'static,
-    ) -> Server {
+    pub fn on_request(self, hook: impl FnMut(&mut Store, &Call) -> Option<Fault> + Send + 'static) -> Server {
         *self.hook.lock().expect("no panic") = Box::new(hook);
         self
     }
@@ -161,13 +152,7 @@ impl Server {
 }
 
 impl Store {
-    fn execute(
-        &mut self,
-        method: &Method,
-        uri: &http::Uri,
-        path: &str,
-        body: &Value,
-    ) -> (u16, Value) {
+    fn execute(&mut self, method: &Method, uri: &http::Uri, path: &str, body: &Value) -> (u16, Value) {
         if path.ends_with("selfsubjectaccessreviews") {
             let wanted = &body["spec"]["resourceAttributes"];
             let text = |key: &str| wanted[key].as_str().unwrap_or_default().to_owned();
@@ -190,10 +175,7 @@ impl Store {
                 .filter(|(p, o)| p.starts_with(&inside) && o["metadata"]["labels"][key] == value)
                 .map(|(_, o)| o)
                 .collect();
-            return (
-                200,
-                json!({"kind": "PartialObjectMetadataList", "items": items}),
-            );
+            return (200, json!({"kind": "PartialObjectMetadataList", "items": items}));
         }
         let Some(object) = self.objects.get(path) else {
             return (404, status(404, "not found"));
@@ -206,10 +188,7 @@ impl Store {
                 self.objects.remove(path);
                 *self.writes.entry(path.to_owned()).or_default() += 1;
                 let details = json!({"name": name, "uid": uid});
-                (
-                    200,
-                    json!({"kind": "Status", "status": "Success", "details": details}),
-                )
+                (200, json!({"kind": "Status", "status": "Success", "details": details}))
             }
             Method::PATCH => {
                 let Some(after) = patched(object, body) else {
@@ -250,8 +229,7 @@ pub fn patched(object: &Value, patch: &Value) -> Option<Value> {
             }
             continue;
         }
-        let one: json_patch::Patch =
-            serde_json::from_value(json!([operation])).expect("an operation");
+        let one: json_patch::Patch = serde_json::from_value(json!([operation])).expect("an operation");
         json_patch::patch(&mut after, &one).ok()?;
     }
     Some(after)

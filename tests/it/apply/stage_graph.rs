@@ -27,13 +27,7 @@ fn stage(name: &str, after: &[usize]) -> PlanStage {
 }
 
 fn graph(stages: &[(&str, &[usize])]) -> Plan {
-    Plan {
-        stages: stages
-            .iter()
-            .map(|(name, after)| stage(name, after))
-            .collect(),
-        ..Plan::default()
-    }
+    Plan { stages: stages.iter().map(|(name, after)| stage(name, after)).collect(), ..Plan::default() }
 }
 
 fn serve(plan: &Plan) -> Server {
@@ -70,13 +64,7 @@ fn sends(call: &Call, name: &str) -> bool {
 
 const DIAMOND: [(&str, &[usize]); 4] = [("a", &[]), ("b", &[0]), ("c", &[0]), ("d", &[1, 2])];
 /// Two branches after `a`: `b` then `d`, and `c` then `e`.
-const BRANCHES: [(&str, &[usize]); 5] = [
-    ("a", &[]),
-    ("b", &[0]),
-    ("c", &[0]),
-    ("d", &[1]),
-    ("e", &[2]),
-];
+const BRANCHES: [(&str, &[usize]); 5] = [("a", &[]), ("b", &[0]), ("c", &[0]), ("d", &[1]), ("e", &[2])];
 
 fn applied(outcome: &PlanOutcome) -> Vec<bool> {
     let results = outcome.results.iter().flatten();
@@ -167,11 +155,7 @@ async fn interrupt_ends_waits_and_runs_cleanup_stages() {
     });
     let (outcome, heard) = execute_until(&server, &plan, &options(), None, &stop).await;
     assert_eq!(outcome.ended, StopReason::Interrupted);
-    assert_eq!(
-        applied(&outcome),
-        [true, true, true, false, false, true],
-        "{heard:?}"
-    );
+    assert_eq!(applied(&outcome), [true, true, true, false, false, true], "{heard:?}");
 }
 
 /// Ends no wait before both branches wait at once; then ends the last one first.
@@ -183,10 +167,7 @@ impl WaitStrategy for Pairs {
         true
     }
 
-    fn wait<'a>(
-        &'a mut self,
-        untils: &'a [&'a WaitFor],
-    ) -> LocalBoxFuture<'a, (Vec<usize>, StopReason)> {
+    fn wait<'a>(&'a mut self, untils: &'a [&'a WaitFor]) -> LocalBoxFuture<'a, (Vec<usize>, StopReason)> {
         async move {
             let names = untils.iter().map(|until| until.target.name.clone());
             let names: Vec<String> = names.collect();
@@ -209,23 +190,11 @@ async fn parallel_waits_share_one_wait_strategy_call() {
     let server = serve(&plan);
     let (_stopper, stop) = Stopper::new();
     let mut pairs = Pairs::default();
-    let outcome = apply(
-        &server.client(),
-        &plan,
-        &options(),
-        None,
-        &stop,
-        &mut |_| {},
-        Some(&mut pairs),
-    )
-    .await;
+    let outcome =
+        apply(&server.client(), &plan, &options(), None, &stop, &mut |_| {}, Some(&mut pairs)).await;
     assert_eq!(outcome.ended, StopReason::Finished);
     assert_eq!(outcome.tally().applied, 4);
-    assert!(
-        pairs.0.contains(&vec!["b".to_owned(), "c".to_owned()]),
-        "{:?}",
-        pairs.0
-    );
+    assert!(pairs.0.contains(&vec!["b".to_owned(), "c".to_owned()]), "{:?}", pairs.0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -236,10 +205,7 @@ async fn failure_outranks_blocked_in_the_outcome() {
             until.target.name == "c"
         }
 
-        fn wait<'a>(
-            &'a mut self,
-            untils: &'a [&'a WaitFor],
-        ) -> LocalBoxFuture<'a, (Vec<usize>, StopReason)> {
+        fn wait<'a>(&'a mut self, untils: &'a [&'a WaitFor]) -> LocalBoxFuture<'a, (Vec<usize>, StopReason)> {
             let findings = vec!["SKY109 c".to_owned()];
             let all = (0..untils.len()).collect();
             async move { (all, StopReason::Blocked { findings }) }.boxed_local()
@@ -252,16 +218,8 @@ async fn failure_outranks_blocked_in_the_outcome() {
             (refused && sends(call, "d")).then_some(Fault::Answer(403))
         });
         let (_stopper, stop) = Stopper::new();
-        let outcome = apply(
-            &server.client(),
-            &plan,
-            &options(),
-            None,
-            &stop,
-            &mut |_| {},
-            Some(&mut Blocked),
-        )
-        .await;
+        let outcome =
+            apply(&server.client(), &plan, &options(), None, &stop, &mut |_| {}, Some(&mut Blocked)).await;
         let ended = if refused {
             StopReason::DependencyFailed
         } else {

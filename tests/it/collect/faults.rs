@@ -18,57 +18,23 @@ fn cluster() -> FakeApi {
 fn read_failures_are_recorded_in_the_capture() {
     for (pattern, reply, source, outcome) in [
         ("LIST nodes", Reply::Forbidden, "nodes", "refused"),
-        (
-            "LIST nodewrights",
-            Reply::Forbidden,
-            "nodewrights",
-            "refused",
-        ),
+        ("LIST nodewrights", Reply::Forbidden, "nodewrights", "refused"),
         ("LIST pods", Reply::Forbidden, "package-pods", "refused"),
         ("LIST jobs", Reply::Forbidden, "jobs", "refused"),
         ("LIST deployments", Reply::Forbidden, "operators", "refused"),
-        (
-            "LIST validatingwebhookconfigurations",
-            Reply::Forbidden,
-            "webhooks",
-            "refused",
-        ),
-        (
-            "LIST configmaps",
-            Reply::Forbidden,
-            "config-maps",
-            "refused",
-        ),
+        ("LIST validatingwebhookconfigurations", Reply::Forbidden, "webhooks", "refused"),
+        ("LIST configmaps", Reply::Forbidden, "config-maps", "refused"),
         ("LIST events", Reply::from(500), "events", "failed"),
-        (
-            "LIST jobs",
-            Reply::Body("<html>".to_owned()),
-            "jobs",
-            "failed",
-        ),
+        ("LIST jobs", Reply::Body("<html>".to_owned()), "jobs", "failed"),
         ("LIST nodes", Reply::Half, "nodes", "failed"),
-        (
-            "LIST poddisruptionbudgets",
-            Reply::Cut,
-            "disruption-budgets",
-            "failed",
-        ),
+        ("LIST poddisruptionbudgets", Reply::Cut, "disruption-budgets", "failed"),
         ("LIST pods", Reply::Hang, "package-pods", "failed"),
-        (
-            "GET customresourcedefinitions",
-            Reply::Forbidden,
-            "definitions",
-            "refused",
-        ),
+        ("GET customresourcedefinitions", Reply::Forbidden, "definitions", "refused"),
     ] {
         let fake = cluster();
         fake.on(pattern).reply(reply.clone());
         let scene = Scene::of(&fake);
-        let patience = if matches!(reply, Reply::Hang) {
-            "3s"
-        } else {
-            "30s"
-        };
+        let patience = if matches!(reply, Reply::Hang) { "3s" } else { "30s" };
         let started = Instant::now();
         let collected = scene.collect(&format!("--timeout {patience}"));
         assert!(started.elapsed().as_secs() < 20, "{pattern}");
@@ -103,22 +69,12 @@ fn read_failures_are_recorded_in_the_capture() {
 fn incomplete_lists_are_incomplete_in_the_capture() {
     for (plural, kind, version, source) in [
         ("nodes", "Node", "v1", "nodes"),
-        (
-            "nodewrights",
-            "NodeWright",
-            &NODEWRIGHT.0.api_version(),
-            "nodewrights",
-        ),
+        ("nodewrights", "NodeWright", &NODEWRIGHT.0.api_version(), "nodewrights"),
         ("pods", "Pod", "v1", "package-pods"),
         ("jobs", "Job", "batch/v1", "jobs"),
         ("events", "Event", "v1", "events"),
         ("deployments", "Deployment", "apps/v1", "operators"),
-        (
-            "poddisruptionbudgets",
-            "PodDisruptionBudget",
-            "policy/v1",
-            "disruption-budgets",
-        ),
+        ("poddisruptionbudgets", "PodDisruptionBudget", "policy/v1", "disruption-budgets"),
     ] {
         let fake = clusters::named("nodewright-apply-erroring").served();
         let mut items: Vec<Value> = fake.objects();
@@ -127,29 +83,21 @@ fn incomplete_lists_are_incomplete_in_the_capture() {
         let list = json!({
             "apiVersion": version, "kind": format!("{kind}List"), "metadata": {}, "items": items,
         });
-        fake.on(&format!("LIST {plural}"))
-            .reply(Reply::Body(list.to_string()));
+        fake.on(&format!("LIST {plural}")).reply(Reply::Body(list.to_string()));
         let scene = Scene::of(&fake);
         let collected = scene.collect("");
         let place = format!("{plural}: {}", collected.transcript());
         assert_eq!(collected.code, Some(4), "{place}");
         assert!(collected.stderr.contains("cannot be identified"), "{place}");
         assert_eq!(outcomes(&scene.index())[source], "incomplete", "{place}");
-        for words in [
-            "diagnose stuck --all -o json",
-            "node status -o json",
-            "status -o json",
-        ] {
+        for words in ["diagnose stuck --all -o json", "node status -o json", "status -o json"] {
             let (live, from) = (scene.live(words), scene.from(words));
             assert_eq!(timeless(&from), timeless(&live), "{words}, {place}");
             assert_eq!(from.code, live.code, "{words}, {place}");
         }
         let report = scene.from("diagnose stuck -o json").json();
         let unchecked = report["notChecked"].to_string();
-        assert!(
-            unchecked.contains("cannot be identified"),
-            "{plural}: {unchecked}"
-        );
+        assert!(unchecked.contains("cannot be identified"), "{plural}: {unchecked}");
     }
 }
 
@@ -209,15 +157,8 @@ fn expired_list_is_restarted_without_duplicates() {
     let scene = Scene::of(&fake);
     let collected = scene.collect("--sample-nodes 2");
     collected.expect_code(0);
-    assert_eq!(
-        scene.files()["nodes.json"].matches("\"more-599\"").count(),
-        1
-    );
-    let nodes = fake
-        .objects()
-        .iter()
-        .filter(|o| o["kind"] == "Node")
-        .count();
+    assert_eq!(scene.files()["nodes.json"].matches("\"more-599\"").count(), 1);
+    let nodes = fake.objects().iter().filter(|o| o["kind"] == "Node").count();
     assert_eq!(scene.index()["wholeNodes"]["of"], nodes);
 }
 
@@ -225,8 +166,7 @@ fn expired_list_is_restarted_without_duplicates() {
 #[test]
 fn unreachable_server_writes_no_capture() {
     let fake = cluster();
-    fake.on("GET /apis/nodewright.nvidia.com/v1alpha1")
-        .reply(401);
+    fake.on("GET /apis/nodewright.nvidia.com/v1alpha1").reply(401);
     let scene = Scene::of(&fake);
     let collected = scene.collect("");
     collected.expect_code(1);
@@ -241,11 +181,7 @@ fn forbidden_logs_are_recorded_in_the_capture() {
     let scene = Scene::of(&fake);
     let collected = scene.collect("");
     collected.expect_code(4);
-    assert!(
-        collected.stderr.contains("rbac --for collect"),
-        "{}",
-        collected.stderr
-    );
+    assert!(collected.stderr.contains("rbac --for collect"), "{}", collected.stderr);
     let logs = scene.index()["logs"].clone();
     assert_eq!(logs[0]["outcome"], "refused", "{logs}");
 }

@@ -16,22 +16,11 @@ fn capture_is_private_and_its_path_is_printed() {
     let collected = scene.collect("");
     collected.expect_code(0);
     assert_eq!(collected.stdout, format!("{}\n", scene.archive().display()));
-    let mode = scene
-        .archive()
-        .metadata()
-        .expect("a file")
-        .permissions()
-        .mode();
+    let mode = scene.archive().metadata().expect("a file").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let files = std::fs::read_dir(scene.directory.path()).expect("a directory");
     assert_eq!(files.count(), 1, "nothing else is left");
-    assert!(
-        collected
-            .stderr
-            .starts_with("Collected 3 nodes, 1 custom resource, "),
-        "{}",
-        collected.stderr
-    );
+    assert!(collected.stderr.starts_with("Collected 3 nodes, 1 custom resource, "), "{}", collected.stderr);
 }
 
 #[test]
@@ -41,10 +30,7 @@ fn existing_file_is_not_overwritten_without_force() {
     let collected = scene.collect("");
     collected.expect_code(3);
     assert!(collected.stderr.contains("--force"), "{}", collected.stderr);
-    assert_eq!(
-        std::fs::read_to_string(scene.archive()).expect("a file"),
-        "precious"
-    );
+    assert_eq!(std::fs::read_to_string(scene.archive()).expect("a file"), "precious");
     assert_eq!(scene.collect("--force").code, Some(0));
     assert_eq!(scene.from("status").code, Some(0));
 }
@@ -68,18 +54,10 @@ fn capture_can_be_written_to_stdout() {
 fn invalid_flag_combinations_are_refused() {
     let scene = scene();
     for (words, code, why) in [
-        (
-            "collect -o /nonexistent/a.tar.gz",
-            1,
-            "directory /nonexistent does not exist",
-        ),
+        ("collect -o /nonexistent/a.tar.gz", 1, "directory /nonexistent does not exist"),
         ("collect -o /tmp", 1, "/tmp is a directory"),
         ("-o json collect", 64, "specifies a file"),
-        (
-            "collect --from tests/clusters/complete -o /tmp/never.tar.gz",
-            64,
-            "collect requires a cluster",
-        ),
+        ("collect --from tests/clusters/complete -o /tmp/never.tar.gz", 64, "collect requires a cluster"),
         ("collect --max-size much", 64, "expected a size"),
         ("collect -o json", 64, "collect -o ./json"),
         ("collect -o YAML", 64, "collect -o ./YAML"),

@@ -17,9 +17,7 @@ fn write(root: &Path, path: &str, text: &str) {
 }
 
 fn list(kind: &str, items: &[Value]) -> String {
-    let api_version = items
-        .first()
-        .map_or(json!("v1"), |item| item["apiVersion"].clone());
+    let api_version = items.first().map_or(json!("v1"), |item| item["apiVersion"].clone());
     json!({"apiVersion": api_version, "kind": format!("{kind}List"), "items": items}).to_string()
 }
 
@@ -39,29 +37,13 @@ fn of(objects: &[Value], kind: &str, namespace: &str) -> Vec<Value> {
 /// Writes these namespaces in the layout of `oc adm must-gather`.
 fn must_gather(root: &Path, objects: &[Value], namespaces: &[&str]) {
     let root = &root.join("quay-io-must-gather-sha256-0123");
-    write(
-        root,
-        "timestamp",
-        "2026-11-20 10:00:00.1 +0000 UTC m=+0.1\n",
-    );
-    write(
-        root,
-        "cluster-scoped-resources/core/nodes.yaml",
-        &list("Node", &of(objects, "Node", "")),
-    );
-    write(
-        root,
-        "cluster-scoped-resources/example.com/things.yaml",
-        "not: [an, object]\n",
-    );
+    write(root, "timestamp", "2026-11-20 10:00:00.1 +0000 UTC m=+0.1\n");
+    write(root, "cluster-scoped-resources/core/nodes.yaml", &list("Node", &of(objects, "Node", "")));
+    write(root, "cluster-scoped-resources/example.com/things.yaml", "not: [an, object]\n");
     write(root, "etcd_info/member_list.json", "[1]");
     for resource in of(objects, NEW.kind(), "") {
         let name = resource["metadata"]["name"].as_str().expect("a name");
-        let path = format!(
-            "cluster-scoped-resources/{}/{}/{name}.yaml",
-            NEW.group(),
-            NEW.plural()
-        );
+        let path = format!("cluster-scoped-resources/{}/{}/{name}.yaml", NEW.group(), NEW.plural());
         write(root, &path, &resource.to_string());
     }
     for namespace in namespaces {
@@ -79,23 +61,14 @@ fn must_gather(root: &Path, objects: &[Value], namespaces: &[&str]) {
             let name = pod["metadata"]["name"].as_str().expect("a name");
             let directory = format!("namespaces/{namespace}/pods/{name}");
             write(root, &format!("{directory}/{name}.yaml"), &pod.to_string());
-            write(
-                root,
-                &format!("{directory}/c/c/logs/current.log"),
-                "a log\n",
-            );
+            write(root, &format!("{directory}/c/c/logs/current.log"), "a log\n");
         }
         write(
             root,
             &format!("namespaces/{namespace}/{namespace}.yaml"),
-            &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
-                .to_string(),
+            &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}).to_string(),
         );
-        write(
-            root,
-            &format!("namespaces/{namespace}/monitoring/alerts.json"),
-            "[1]",
-        );
+        write(root, &format!("namespaces/{namespace}/monitoring/alerts.json"), "[1]");
     }
 }
 
@@ -108,10 +81,7 @@ fn codes(report: &Value) -> Vec<&str> {
 }
 
 fn diagnose(path: &Path) -> Value {
-    let words = format!(
-        "diagnose stuck --all --fail-on never -o json --from {}",
-        path.display()
-    );
+    let words = format!("diagnose stuck --all --fail-on never -o json --from {}", path.display());
     run(&words).output().json()
 }
 
@@ -127,10 +97,7 @@ fn must_gather_is_read() {
     let whole = diagnose(Path::new(&clusters::named(cluster).path()));
     assert_eq!(codes(&report), codes(&whole), "{report:#}");
     let unchecked = report["notChecked"].to_string();
-    assert!(
-        unchecked.contains(&format!("only the pods in namespace default, {ours}")),
-        "{unchecked}"
-    );
+    assert!(unchecked.contains(&format!("only the pods in namespace default, {ours}")), "{unchecked}");
 }
 
 /// Without the operator's namespace, pods count as not requested.
@@ -142,10 +109,7 @@ fn must_gather_without_the_operator_namespace_proves_no_absence() {
     let report = diagnose(directory.path());
     assert_ne!(report["verdict"], "healthy");
     let unchecked = report["notChecked"].to_string();
-    assert!(
-        unchecked.contains("only the pods in namespace default, kube-system"),
-        "{unchecked}"
-    );
+    assert!(unchecked.contains("only the pods in namespace default, kube-system"), "{unchecked}");
     assert_eq!(report["counts"]["pods"], 0);
 }
 
@@ -157,47 +121,26 @@ fn cluster_info_dump_is_read() {
     let root = directory.path();
     write(root, "nodes.json", &list("Node", &of(&objects, "Node", "")));
     for namespace in ["default", "kube-system"] {
-        for (file, kind) in [
-            ("pods", "Pod"),
-            ("events", "Event"),
-            ("deployments", "Deployment"),
-        ] {
+        for (file, kind) in [("pods", "Pod"), ("events", "Event"), ("deployments", "Deployment")] {
             let path = format!("{namespace}/{file}.json");
             write(root, &path, &list(kind, &of(&objects, kind, namespace)));
         }
-        write(
-            root,
-            &format!("{namespace}/a-pod/logs.txt"),
-            "==== START logs\n",
-        );
+        write(root, &format!("{namespace}/a-pod/logs.txt"), "==== START logs\n");
     }
     let report = diagnose(root);
     assert_ne!(report["verdict"], "healthy", "{report:#}");
     let unchecked = report["notChecked"].to_string();
-    assert!(
-        unchecked.contains("the input has no Skyhook objects"),
-        "{unchecked}"
-    );
-    assert!(
-        unchecked.contains("only the pods in namespace default, kube-system"),
-        "{unchecked}"
-    );
+    assert!(unchecked.contains("the input has no Skyhook objects"), "{unchecked}");
+    assert!(unchecked.contains("only the pods in namespace default, kube-system"), "{unchecked}");
     // A dump of all namespaces holds all pods.
     for namespace in ["kube-public", "kube-node-lease", "skyhook"] {
-        for (file, kind) in [
-            ("pods", "Pod"),
-            ("events", "Event"),
-            ("deployments", "Deployment"),
-        ] {
+        for (file, kind) in [("pods", "Pod"), ("events", "Event"), ("deployments", "Deployment")] {
             let path = format!("{namespace}/{file}.json");
             write(root, &path, &list(kind, &of(&objects, kind, namespace)));
         }
     }
     let report = diagnose(root);
-    assert_eq!(
-        report["counts"]["pods"],
-        of(&objects, "Pod", "skyhook").len()
-    );
+    assert_eq!(report["counts"]["pods"], of(&objects, "Pod", "skyhook").len());
     let unchecked = report["notChecked"].to_string();
     assert!(!unchecked.contains("only"), "{unchecked}");
 }

@@ -19,10 +19,7 @@ fn looping(nodes: usize) -> FakeApi {
     for n in 1..=nodes {
         let node = format!("node-{n:03}");
         fake.load(SKYHOOK.node(&node, "erroring", &["driver|1.0.0 apply erroring"]));
-        let place = PackageRun {
-            node: &node,
-            ..PackageRun::default()
-        };
+        let place = PackageRun { node: &node, ..PackageRun::default() };
         let containers = ["driver-init done", "driver-apply looping"];
         fake.load(SKYHOOK.pod(&pod(n, nodes), &place, "Pending", &containers));
     }
@@ -36,16 +33,8 @@ fn pod(n: usize, nodes: usize) -> String {
 
 /// The attempts of a Job: two failed, and one has just started.
 fn job() -> FakeApi {
-    let place = |at| PackageRun {
-        job: Some("apply-1"),
-        at,
-        ..PackageRun::default()
-    };
-    let (first, second, third) = (
-        "2026-11-20T11:50:00Z",
-        "2026-11-20T11:51:00Z",
-        "2026-11-20T11:52:00Z",
-    );
+    let place = |at| PackageRun { job: Some("apply-1"), at, ..PackageRun::default() };
+    let (first, second, third) = ("2026-11-20T11:50:00Z", "2026-11-20T11:51:00Z", "2026-11-20T11:52:00Z");
     let failed = ["driver-init done", "driver-apply failed"];
     let running = ["driver-init done", "driver-apply running"];
     NODEWRIGHT
@@ -59,16 +48,8 @@ fn job() -> FakeApi {
 
 /// A container that succeeded, and its check, which wrote nothing.
 fn silent_check() -> FakeApi {
-    let place = PackageRun {
-        job: Some("apply-1"),
-        at: "2026-11-20T11:50:00Z",
-        ..PackageRun::default()
-    };
-    let containers = [
-        "driver-init done",
-        "driver-apply done",
-        "driver-applycheck failed",
-    ];
+    let place = PackageRun { job: Some("apply-1"), at: "2026-11-20T11:50:00Z", ..PackageRun::default() };
+    let containers = ["driver-init done", "driver-apply done", "driver-applycheck failed"];
     let fake = NODEWRIGHT
         .serve(driver())
         .with(NODEWRIGHT.node("node-1", "in_progress", &["driver|1.0.0 apply erroring"]))
@@ -76,8 +57,7 @@ fn silent_check() -> FakeApi {
         .with(NODEWRIGHT.pod("a", &place, "Failed", &containers));
     fake.change(|it| {
         it.logs.write("a", "driver-applycheck", "");
-        it.logs
-            .write("a", "driver-apply", "2026-11-20T11:50:02Z installed\n");
+        it.logs.write("a", "driver-apply", "2026-11-20T11:50:02Z installed\n");
     });
     fake
 }
@@ -94,20 +74,12 @@ fn words(text: &str) -> String {
 /// Collects, asserts that the cluster and the capture give the same report, and returns that of the capture.
 fn same(scene: &Scene, place: &str) -> Value {
     let collected = scene.collect("");
-    assert!(
-        matches!(collected.code, Some(0 | 4)),
-        "{place}: {}",
-        collected.transcript()
-    );
+    assert!(matches!(collected.code, Some(0 | 4)), "{place}: {}", collected.transcript());
     for arguments in ["", "--all", "--no-logs"] {
         let asked = format!("diagnose stuck {arguments}");
         let (live, from) = (scene.live(&asked), scene.from(&asked));
         assert_eq!(words(&live.stdout), words(&from.stdout), "{place}");
-        assert_eq!(
-            (&live.stderr, live.code),
-            (&from.stderr, from.code),
-            "{place}"
-        );
+        assert_eq!((&live.stderr, live.code), (&from.stderr, from.code), "{place}");
     }
     let asked = "diagnose stuck -o json";
     let (live, from) = (scene.live(asked), scene.from(asked));
@@ -133,10 +105,7 @@ fn failing_line_is_the_same_from_a_capture() {
         }
     });
     let report = same(&Scene::of(&fake), "a container that is started again");
-    assert_eq!(
-        lines(&report),
-        json!(["step 1", "apply.sh: nvidia-smi: command not found"])
-    );
+    assert_eq!(lines(&report), json!(["step 1", "apply.sh: nvidia-smi: command not found"]));
 }
 
 #[test]
@@ -153,10 +122,7 @@ fn job_attempt_shown_is_the_same_from_a_capture() {
     fake.on("GET pods/log b").reply(404);
     let report = same(&Scene::of(&fake), "its log is gone");
     assert_eq!(lines(&report), json!(["third"]));
-    let report = same(
-        &Scene::of(&silent_check()),
-        "the container before the one that failed",
-    );
+    let report = same(&Scene::of(&silent_check()), "the container before the one that failed");
     assert_eq!(lines(&report), json!(["installed"]));
 }
 
@@ -174,10 +140,7 @@ fn log_of_the_reported_pod_is_always_captured() {
     let report = same(&scene, "many pods");
     assert_eq!(lines(&report), json!(["no such device on 1"]));
     let other = scene.from("diagnose stuck --node node-002").stdout;
-    assert!(
-        other.contains("Not read: 1 log (the capture does not include this log)"),
-        "{other}"
-    );
+    assert!(other.contains("Not read: 1 log (the capture does not include this log)"), "{other}");
 }
 
 /// A log that the server refused is reported as on the server; one removed from the capture is reported as missing.
@@ -191,8 +154,7 @@ fn missing_log_is_reported() {
     assert!(said.contains("Not read: 1 log (forbidden: user "), "{said}");
     let fake = looping(1);
     fake.change(|it| {
-        it.logs
-            .write_previous(&pod(1, 1), "driver-apply", "2026-11-20T11:55:00Z broken\n");
+        it.logs.write_previous(&pod(1, 1), "driver-apply", "2026-11-20T11:55:00Z broken\n");
     });
     let scene = Scene::of(&fake);
     assert_eq!(scene.collect("").code, Some(0));
@@ -211,11 +173,7 @@ fn missing_log_is_reported() {
     assert!(unpacked().contains("| broken"), "{}", unpacked());
     let (name, path) = log.expect("a log");
     std::fs::remove_file(path).expect("it is there");
-    assert!(
-        unpacked().contains(&format!("{name} is missing from the capture")),
-        "{}",
-        unpacked()
-    );
+    assert!(unpacked().contains(&format!("{name} is missing from the capture")), "{}", unpacked());
 }
 
 /// Masked and empty lines count the same live and in a capture.
@@ -255,19 +213,11 @@ fn hanging_log_requests_do_not_cost_other_logs() {
     collected.expect_code(4);
     let index = scene.index();
     let logs = index["logs"].as_array().expect("logs").iter();
-    let (read, missing): (Vec<&Value>, Vec<&Value>) =
-        logs.partition(|log| log["outcome"] == "read");
-    let why: BTreeSet<&str> = missing
-        .iter()
-        .filter_map(|log| log["message"].as_str())
-        .collect();
+    let (read, missing): (Vec<&Value>, Vec<&Value>) = logs.partition(|log| log["outcome"] == "read");
+    let why: BTreeSet<&str> = missing.iter().filter_map(|log| log["message"].as_str()).collect();
     assert_eq!(
         (read.len(), missing.len(), why),
-        (
-            ALL - DOWN,
-            DOWN,
-            BTreeSet::from(["nothing came within 2 s"])
-        )
+        (ALL - DOWN, DOWN, BTreeSet::from(["nothing came within 2 s"]))
     );
 }
 
@@ -306,14 +256,8 @@ fn package_logs_are_the_same_from_a_capture() {
     let scene = Scene::of(&fake);
     assert_eq!(scene.collect("").code, Some(0));
     let words = "package logs driver --skyhook gpu";
-    for flags in [
-        "",
-        "--timestamps",
-        "--tail 1",
-        "--previous",
-        "--node node-002",
-        "--prefix --node node-002",
-    ] {
+    for flags in ["", "--timestamps", "--tail 1", "--previous", "--node node-002", "--prefix --node node-002"]
+    {
         let words = format!("{words} {flags}");
         let (live, kept) = (scene.live(&words), scene.from(&words));
         live.expect_code(0);

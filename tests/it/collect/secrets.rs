@@ -15,12 +15,10 @@ fn capture_contains_no_planted_secret() {
     let applied = json!({"spec": {"packages": {"driver": {"env": env.clone(),
         "configMap": {"a.conf": format!("{CANARY}-applied")}}}}});
     let flavor = kubectl_skyhook::api::ApiFlavor::NodeWright;
-    fake.load(
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {
-            "name": "aerr-alpha", "namespace": flavor.default_namespace(),
-            "labels": {flavor.key("name"): "aerr"},
-        }}),
-    );
+    fake.load(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {
+        "name": "aerr-alpha", "namespace": flavor.default_namespace(),
+        "labels": {flavor.key("name"): "aerr"},
+    }}));
     let mut planted = 0;
     for mut object in fake.objects() {
         match object["kind"].as_str() {
@@ -43,10 +41,9 @@ fn capture_contains_no_planted_secret() {
                 }
             }
             Some("Job") => {
-                object["metadata"]["annotations"]["nodewright.nvidia.com/last-logs"] = format!(
-                    "curl -H 'Authorization: Bearer {CANARY}-bearer'\npassword={CANARY}-kept\n"
-                )
-                .into();
+                object["metadata"]["annotations"]["nodewright.nvidia.com/last-logs"] =
+                    format!("curl -H 'Authorization: Bearer {CANARY}-bearer'\npassword={CANARY}-kept\n")
+                        .into();
             }
             Some("ConfigMap") => {
                 object["data"] = json!({"a.conf": format!("key = {CANARY}-data")});
@@ -54,11 +51,7 @@ fn capture_contains_no_planted_secret() {
             }
             Some("Deployment") => {
                 let containers = object.pointer_mut("/spec/template/spec/containers");
-                for container in containers
-                    .and_then(|c| c.as_array_mut())
-                    .into_iter()
-                    .flatten()
-                {
+                for container in containers.and_then(|c| c.as_array_mut()).into_iter().flatten() {
                     container["env"] = env.clone();
                 }
             }
@@ -79,11 +72,7 @@ fn capture_contains_no_planted_secret() {
         "2026-11-20T10:00:00Z it begins\n2026-11-20T10:00:01Z export REGISTRY={CANARY}-env\n2026-11-20T10:00:02Z \
          SECRET: {CANARY}-log\n2026-11-20T10:00:03Z key = {CANARY}-data\n"
     );
-    let pods: Vec<_> = fake
-        .objects()
-        .into_iter()
-        .filter(|o| o["kind"] == "Pod")
-        .collect();
+    let pods: Vec<_> = fake.objects().into_iter().filter(|o| o["kind"] == "Pod").collect();
     fake.change(|state| {
         for pod in &pods {
             let name = pod["metadata"]["name"].as_str().expect("a name");
@@ -101,32 +90,18 @@ fn capture_contains_no_planted_secret() {
     collected.expect_code(0);
     let files = scene.files();
     for (name, text) in &files {
-        let at = text
-            .find(CANARY)
-            .map(|at| &text[at.saturating_sub(80)..(at + 40).min(text.len())]);
+        let at = text.find(CANARY).map(|at| &text[at.saturating_sub(80)..(at + 40).min(text.len())]);
         assert_eq!(at, None, "{name}");
     }
-    let logs: Vec<_> = files
-        .iter()
-        .filter(|(name, _)| name.starts_with("logs/"))
-        .collect();
+    let logs: Vec<_> = files.iter().filter(|(name, _)| name.starts_with("logs/")).collect();
     assert!(!logs.is_empty(), "{:?}", files.keys());
-    assert!(
-        logs.iter().all(|(_, text)| text.contains("Z it begins")),
-        "{logs:?}"
-    );
+    assert!(logs.iter().all(|(_, text)| text.contains("Z it begins")), "{logs:?}");
     // Equal values are masked equally.
     let masked = |name: &str| {
         let text = &files[name];
-        let (_, rest) = text
-            .split_once(r#""name":"REGISTRY","value":"#)
-            .expect("it has one");
+        let (_, rest) = text.split_once(r#""name":"REGISTRY","value":"#).expect("it has one");
         rest.split('}').next().expect("a value").to_owned()
     };
     assert_eq!(masked("pods.json"), masked("deployments.apps.json"));
-    assert!(
-        masked("pods.json").starts_with("\"<masked:"),
-        "{}",
-        masked("pods.json")
-    );
+    assert!(masked("pods.json").starts_with("\"<masked:"), "{}", masked("pods.json"));
 }

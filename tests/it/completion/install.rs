@@ -33,23 +33,13 @@ impl Installed {
             .expect("the binary runs");
         let here = format!("{}/", self.dir.path().display());
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text").replace(&here, "");
-        (
-            text(output.stdout),
-            text(output.stderr),
-            output.status.code(),
-        )
+        (text(output.stdout), text(output.stderr), output.status.code())
     }
 
     fn names(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.dir.path()).expect("a directory");
-        let mut names: Vec<String> = entries
-            .map(|e| {
-                e.expect("an entry")
-                    .file_name()
-                    .to_string_lossy()
-                    .into_owned()
-            })
-            .collect();
+        let mut names: Vec<String> =
+            entries.map(|e| e.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
         names.sort();
         names
     }
@@ -75,10 +65,7 @@ fn completion_links_are_installed_and_removed() {
     let would = format!("{SKYHOOK} (dry run)\n");
     assert_eq!(call("completion install --dry-run"), done(&would));
     assert_eq!(here.names(), ["kubectl-skyhook"]);
-    assert_eq!(
-        call("completion install"),
-        installed(&format!("{SKYHOOK}\n"))
-    );
+    assert_eq!(call("completion install"), installed(&format!("{SKYHOOK}\n")));
     assert_eq!(
         call("completion install --nodewright"),
         installed(&format!(
@@ -87,11 +74,7 @@ fn completion_links_are_installed_and_removed() {
              kubectl_complete-nodewright: linked to kubectl-skyhook\n"
         ))
     );
-    for name in [
-        "kubectl_complete-skyhook",
-        "kubectl_complete-nodewright",
-        "kubectl-nodewright",
-    ] {
+    for name in ["kubectl_complete-skyhook", "kubectl_complete-nodewright", "kubectl-nodewright"] {
         let target = std::fs::read_link(here.path(name)).expect("a link");
         assert_eq!(target, Path::new("kubectl-skyhook"));
     }
@@ -99,10 +82,7 @@ fn completion_links_are_installed_and_removed() {
     assert_eq!(here.call("kubectl_complete-skyhook", "vers"), expected);
     assert_eq!(here.call("kubectl_complete-nodewright", "vers"), expected);
     let (_, usage, code) = here.call("kubectl-nodewright", "explain");
-    assert!(
-        usage.contains("Usage: kubectl nodewright explain "),
-        "{usage}"
-    );
+    assert!(usage.contains("Usage: kubectl nodewright explain "), "{usage}");
     assert_eq!(code, Some(64));
 
     let would = "kubectl_complete-skyhook: removed (dry run)\n\
@@ -115,25 +95,15 @@ fn completion_links_are_installed_and_removed() {
     assert_eq!(here.names(), ["kubectl-skyhook"]);
     let (stdout, stderr, code) = call("completion uninstall");
     assert_eq!((stdout.as_str(), code), ("", Some(0)));
-    assert!(
-        stderr.starts_with("No completion files of this plugin found in "),
-        "{stderr}"
-    );
+    assert!(stderr.starts_with("No completion files of this plugin found in "), "{stderr}");
 }
 
 #[test]
 fn dangling_link_is_replaced() {
     let here = Installed::new();
-    symlink(
-        "/nonexistent/kubectl-skyhook",
-        here.path("kubectl_complete-skyhook"),
-    )
-    .expect("a link");
+    symlink("/nonexistent/kubectl-skyhook", here.path("kubectl_complete-skyhook")).expect("a link");
     let call = |words| here.call("kubectl-skyhook", words);
-    assert_eq!(
-        call("completion install"),
-        installed(&format!("{SKYHOOK}\n"))
-    );
+    assert_eq!(call("completion install"), installed(&format!("{SKYHOOK}\n")));
     let target = std::fs::read_link(here.path("kubectl_complete-skyhook")).expect("a link");
     assert_eq!(target, Path::new("kubectl-skyhook"));
 }
@@ -158,10 +128,7 @@ fn files_of_other_programs_are_not_replaced() {
         assert_eq!(here.call("kubectl-skyhook", words), expected, "{words}");
     }
     assert_eq!(std::fs::read_to_string(&link).expect("it is there"), "mine");
-    assert_eq!(
-        here.names(),
-        ["kubectl-skyhook", "kubectl_complete-skyhook"]
-    );
+    assert_eq!(here.names(), ["kubectl-skyhook", "kubectl_complete-skyhook"]);
 
     // Another program of the same name, such as upstream's own.
     std::fs::remove_file(&link).expect("our own file");
@@ -178,11 +145,7 @@ fn files_of_other_programs_are_not_replaced() {
     );
     assert_eq!(
         here.call("kubectl-skyhook", "completion uninstall"),
-        refused(
-            "kubectl_complete-skyhook: removed\n",
-            "kubectl-nodewright",
-            &what
-        )
+        refused("kubectl_complete-skyhook: removed\n", "kubectl-nodewright", &what)
     );
     assert_eq!(here.names(), ["kubectl-nodewright", "kubectl-skyhook"]);
 }

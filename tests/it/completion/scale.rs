@@ -21,11 +21,7 @@ fn completion_of_15000_nodes_stays_in_its_time_budget() {
     // As the server sends it: all columns of `kubectl get nodes -o wide`.
     let row = |n: usize| {
         let name = format!("gpu-{n:05}");
-        let status = if n == 7 {
-            "Ready,SchedulingDisabled"
-        } else {
-            "Ready"
-        };
+        let status = if n == 7 { "Ready,SchedulingDisabled" } else { "Ready" };
         json!({"cells": [name, status, "<none>", "41d", "v1.33.1", "10.0.0.1", "<none>",
             "Ubuntu 24.04.2 LTS", "6.8.0-60-generic", "containerd://2.0.5"], "object": null})
     };
@@ -51,9 +47,7 @@ fn completion_of_15000_nodes_stays_in_its_time_budget() {
     let served = fake.serve();
     let ask = || {
         let begun = Instant::now();
-        let ran = complete("node status gpu-0000")
-            .kubeconfig(&served.kubeconfig())
-            .output();
+        let ran = complete("node status gpu-0000").kubeconfig(&served.kubeconfig()).output();
         (begun.elapsed(), stdout(ran))
     };
     let expected: String = (1..=9)
@@ -81,9 +75,5 @@ fn completion_of_15000_nodes_stays_in_its_time_budget() {
         }
     }
     assert!(fastest < budget, "it took {fastest:?}");
-    assert!(
-        fake.lines()
-            .iter()
-            .all(|line| line == "GET /api/v1/nodes?includeObject=None")
-    );
+    assert!(fake.lines().iter().all(|line| line == "GET /api/v1/nodes?includeObject=None"));
 }

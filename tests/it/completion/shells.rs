@@ -68,38 +68,19 @@ fn kubectl_calls_the_completion_plugin() {
             vec!["node", "list", "--skyhook", ""],
             "first\t2/3 nodes complete, erroring\nsecond\t2/3 nodes complete, waiting\n:4\n",
         ),
-        (
-            vec!["diagnose", "stuck", "--node", "node-2"],
-            "node-2\tfirst erroring, second waiting\n:4\n",
-        ),
+        (vec!["diagnose", "stuck", "--node", "node-2"], "node-2\tfirst erroring, second waiting\n:4\n"),
         (vec!["reset", "second", "--package", ""], "top\t3.0.0\n:4\n"),
-        (
-            vec!["completion", "ins"],
-            "install\tEnable shell completion through kubectl\n:4\n",
-        ),
+        (vec!["completion", "ins"], "install\tEnable shell completion through kubectl\n:4\n"),
     ] {
         let mut kubectl = here.command("kubectl");
-        let output = kubectl
-            .args(["__complete", "skyhook"])
-            .args(&words)
-            .output();
+        let output = kubectl.args(["__complete", "skyhook"]).args(&words).output();
         let output = output.expect("kubectl runs");
         let stdout = String::from_utf8_lossy(&output.stdout);
-        assert_eq!(
-            (&*stdout, output.status.code()),
-            (expected, Some(0)),
-            "{words:?}"
-        );
+        assert_eq!((&*stdout, output.status.code()), (expected, Some(0)), "{words:?}");
         // kubectl's own candidates, of which some versions have more, and none of ours.
         let stderr = String::from_utf8_lossy(&output.stderr);
-        let said: Vec<&str> = stderr
-            .lines()
-            .filter(|l| !l.starts_with("[Debug]"))
-            .collect();
-        assert_eq!(
-            said.join("\n") + "\n",
-            "Completion ended with directive: ShellCompDirectiveNoFileComp\n"
-        );
+        let said: Vec<&str> = stderr.lines().filter(|l| !l.starts_with("[Debug]")).collect();
+        assert_eq!(said.join("\n") + "\n", "Completion ended with directive: ShellCompDirectiveNoFileComp\n");
     }
 }
 
@@ -153,10 +134,7 @@ fn bash_completes_through_kubectl() {
         offers __start_kubectl 'kubectl skyhook explain SKY601'"
     );
     // cobra's script omits the description of a single candidate.
-    assert_eq!(
-        here.script(&["bash", "--noprofile", "--norc"], &script),
-        "first\ntop\nSKY601\n"
-    );
+    assert_eq!(here.script(&["bash", "--noprofile", "--norc"], &script), "first\ntop\nSKY601\n");
 }
 
 #[test]
@@ -214,17 +192,11 @@ fn zsh(load: &str, typed: &str, expected: &[&str]) {
             if text.starts_with('<') {
                 session.send("\x18").expect("it listens");
             }
-            session
-                .expect(text)
-                .map(|_| ())
-                .map_err(|error| format!("no {text:?}: {error}"))
+            session.expect(text).map(|_| ()).map_err(|error| format!("no {text:?}: {error}"))
         })
     };
     // On a busy machine completion may give up; then Tab is pressed again.
-    let tried: Vec<_> = (0..PRESSES)
-        .map(|_| offers(&mut session))
-        .take_while(Result::is_err)
-        .collect();
+    let tried: Vec<_> = (0..PRESSES).map(|_| offers(&mut session)).take_while(Result::is_err).collect();
     assert!(tried.len() < PRESSES, "{typed}: {tried:?}");
 }
 
@@ -235,19 +207,8 @@ fn zsh_completes_with_our_script() {
     }
     let load = "source completions/_kubectl-skyhook";
     let typed = "kubectl-skyhook node list --skyhook ";
-    zsh(
-        load,
-        typed,
-        &[
-            "2/3 nodes complete, erroring",
-            "2/3 nodes complete, waiting",
-        ],
-    );
-    zsh(
-        load,
-        &format!("{typed}fi"),
-        &["<kubectl-skyhook node list --skyhook first >"],
-    );
+    zsh(load, typed, &["2/3 nodes complete, erroring", "2/3 nodes complete, waiting"]);
+    zsh(load, &format!("{typed}fi"), &["<kubectl-skyhook node list --skyhook first >"]);
 }
 
 #[test]
@@ -257,19 +218,8 @@ fn zsh_completes_through_kubectl() {
     }
     let load = "source <(kubectl completion zsh)";
     let typed = "kubectl skyhook node list --skyhook ";
-    zsh(
-        load,
-        typed,
-        &[
-            "2/3 nodes complete, erroring",
-            "2/3 nodes complete, waiting",
-        ],
-    );
-    zsh(
-        load,
-        &format!("{typed}fi"),
-        &["<kubectl skyhook node list --skyhook first >"],
-    );
+    zsh(load, typed, &["2/3 nodes complete, erroring", "2/3 nodes complete, waiting"]);
+    zsh(load, &format!("{typed}fi"), &["<kubectl skyhook node list --skyhook first >"]);
 }
 
 /// elvish has its editor, which the script extends, on a terminal only.

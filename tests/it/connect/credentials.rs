@@ -58,10 +58,7 @@ async fn plugin_runs_once_and_its_token_is_sent() {
 
 #[tokio::test]
 async fn expired_token_is_renewed() {
-    let script = CREDENTIAL.replace(
-        "EXPIRY",
-        r#", \"expirationTimestamp\": \"2020-01-01T00:00:00Z\""#,
-    );
+    let script = CREDENTIAL.replace("EXPIRY", r#", \"expirationTimestamp\": \"2020-01-01T00:00:00Z\""#);
     let (served, here) = locked(|dir| plugin(dir, &script));
     let connected = connected(&here, &[]).await;
     assert_eq!(runs(served.dir()), 1);
@@ -72,10 +69,7 @@ async fn expired_token_is_renewed() {
 
 #[tokio::test]
 async fn failed_token_renewal_names_the_plugin() {
-    let script = CREDENTIAL.replace(
-        "EXPIRY",
-        r#", \"expirationTimestamp\": \"2020-01-01T00:00:00Z\""#,
-    );
+    let script = CREDENTIAL.replace("EXPIRY", r#", \"expirationTimestamp\": \"2020-01-01T00:00:00Z\""#);
     let (_served, here) = locked(|dir| {
         let once = format!("test -e {0}/once && exit 4; touch {0}/once", dir.display());
         plugin(dir, &format!("{once}\n{script}"))
@@ -98,18 +92,11 @@ async fn plugin_client_certificate_is_used() {
     let user = plugin(served.dir(), &format!("cat {printed}"));
     let path = file(served.dir(), "config", &with_user(&served.url, &user));
     let here = environment(served.dir(), &path);
-    let authority = format!(
-        "--certificate-authority={}",
-        served.dir().join("ca.crt").display()
-    );
+    let authority = format!("--certificate-authority={}", served.dir().join("ca.crt").display());
     let args = [authority.as_str(), "--tls-server-name=fake.example"];
     assert_eq!(nodes(&connected(&here, &args).await).await, Ok(Read::Ok(1)));
     let requests = fake.requests();
-    assert!(
-        requests
-            .iter()
-            .all(|r| r.header("x-client-certificate") == "shown")
-    );
+    assert!(requests.iter().all(|r| r.header("x-client-certificate") == "shown"));
     assert_eq!(runs(served.dir()), 1);
 }
 
@@ -124,9 +111,8 @@ async fn plugin_gets_the_cluster_info_it_asks_for() {
         "kind": "ExecCredential",
         "spec": {"interactive": false, "cluster": {"server": "https://host:6443"}},
     });
-    let message = format!(
-        r#"credential plugin "sh" failed: exit status: 1 ({told}); run it manually to see why"#
-    );
+    let message =
+        format!(r#"credential plugin "sh" failed: exit status: 1 ({told}); run it manually to see why"#);
     assert_eq!(refused(&environment(dir.path(), &path), &[]).await, message);
 }
 
@@ -137,11 +123,9 @@ async fn plugin_failure_hides_what_the_plugin_printed() {
         let path = file(dir.path(), "config", &with_user("http://host", user));
         environment(dir.path(), &path)
     };
-    let fails = plugin(
-        dir.path(),
-        "echo hunter2; echo 'session expired' >&2; exit 3",
-    );
-    let message = r#"credential plugin "sh" failed: exit status: 3 (session expired); run it manually to see why"#;
+    let fails = plugin(dir.path(), "echo hunter2; echo 'session expired' >&2; exit 3");
+    let message =
+        r#"credential plugin "sh" failed: exit status: 3 (session expired); run it manually to see why"#;
     assert_eq!(refused(&here(&fails), &[]).await, message);
 
     let babbles = plugin(dir.path(), "echo token: hunter2");
@@ -163,10 +147,7 @@ async fn token_file_path_is_relative_to_the_kubeconfig() {
     assert_eq!(nodes(&connected(&here, &[]).await).await, Ok(Read::Ok(1)));
     let token = served.dir().join("token");
     std::fs::remove_file(&token).expect("a file to remove");
-    let message = format!(
-        "cannot use the token file: {}: no such file or directory",
-        token.display()
-    );
+    let message = format!("cannot use the token file: {}: no such file or directory", token.display());
     assert_eq!(refused(&here, &[]).await, message);
 }
 
@@ -251,16 +232,9 @@ async fn hanging_plugin_is_killed() {
 fn ctrl_c_ends_a_hanging_plugin() {
     let dir = tempdir().expect("a directory");
     let pid = dir.path().join("pid");
-    let hangs = format!(
-        "echo $$ > {0}.new; mv {0}.new {0}; exec sleep 600",
-        pid.display()
-    );
+    let hangs = format!("echo $$ > {0}.new; mv {0}.new {0}; exec sleep 600", pid.display());
     let hangs = plugin(dir.path(), &hangs);
-    let path = file(
-        dir.path(),
-        "config",
-        &with_user("http://127.0.0.1:1", &hangs),
-    );
+    let path = file(dir.path(), "config", &with_user("http://127.0.0.1:1", &hangs));
     // Tests started in the background ignore SIGINT, and a shell cannot restore it.
     let mut shell = Command::new("env");
     let script = r#"trap : INT; (while ! test -e "$PID"; do sleep 0.1; done; echo hangs) & "$0" status; echo "ended $?""#;
@@ -288,10 +262,7 @@ fn ctrl_c_ends_a_hanging_plugin() {
 /// Concurrent requests share one failure; the plugin does not run for each of them.
 #[tokio::test]
 async fn failed_plugin_is_not_run_again_at_once() {
-    let script = CREDENTIAL.replace(
-        "EXPIRY",
-        r#", \"expirationTimestamp\": \"2020-01-01T00:00:00Z\""#,
-    );
+    let script = CREDENTIAL.replace("EXPIRY", r#", \"expirationTimestamp\": \"2020-01-01T00:00:00Z\""#);
     let (served, here) = locked(|dir| {
         let once = format!("test -e {0}/once && exit 4; touch {0}/once", dir.display());
         plugin(dir, &format!("{once}\n{script}"))

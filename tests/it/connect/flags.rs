@@ -56,14 +56,8 @@ async fn impersonation_sends_user_uid_groups_and_extra() {
         "--as-user-extra=example.com/k=z",
     ])
     .await;
-    let headers = [
-        "user",
-        "uid",
-        "group",
-        "extra-scopes",
-        "extra-example.com%2fk",
-    ]
-    .map(|name| request.header(&format!("impersonate-{name}")));
+    let headers = ["user", "uid", "group", "extra-scopes", "extra-example.com%2fk"]
+        .map(|name| request.header(&format!("impersonate-{name}")));
     assert_eq!(headers, ["jane", "7", "a,b", "x,y", "z"]);
 }
 
@@ -71,10 +65,7 @@ async fn impersonation_sends_user_uid_groups_and_extra() {
 async fn disable_compression_flag_is_honored() {
     // The timing of the first responses decides which of the two it is.
     let accepted = request(&[]).await.header("accept-encoding");
-    assert!(
-        ["gzip", "identity"].contains(&accepted.as_str()),
-        "{accepted}"
-    );
+    assert!(["gzip", "identity"].contains(&accepted.as_str()), "{accepted}");
     let plain = request(&["--disable-compression"]).await;
     assert_eq!(plain.header("accept-encoding"), "");
 }
@@ -91,14 +82,8 @@ async fn conflicting_or_incomplete_flags_are_refused() {
             "a certificate authority and --insecure-skip-tls-verify are mutually exclusive; use only \
              one of them",
         ),
-        (
-            &["--client-certificate=crt"],
-            "a client certificate also requires --client-key",
-        ),
-        (
-            &["--client-key=key"],
-            "a client key also requires --client-certificate",
-        ),
+        (&["--client-certificate=crt"], "a client certificate also requires --client-key"),
+        (&["--client-key=key"], "a client key also requires --client-certificate"),
         (
             &["--as-group=admins"],
             "impersonating a group, uid or extra field also requires a user; pass --as USER",

@@ -41,14 +41,8 @@ async fn kubeconfig_flag_overrides_variable_overrides_home() {
     let (variable, flag) = (write("variable", "variable"), write("flag", "flag"));
     let in_variable = environment(home.path(), &variable);
     let args = ["--kubeconfig", flag.as_str()];
-    assert_eq!(
-        connected(&in_variable, &args).await.server,
-        "https://flag:6443"
-    );
-    assert_eq!(
-        connected(&in_variable, &[]).await.server,
-        "https://variable:6443"
-    );
+    assert_eq!(connected(&in_variable, &args).await.server, "https://flag:6443");
+    assert_eq!(connected(&in_variable, &[]).await.server, "https://variable:6443");
     let in_home = environment(home.path(), "");
     assert_eq!(connected(&in_home, &[]).await.server, "https://home:6443");
 }
@@ -58,10 +52,8 @@ async fn missing_kubeconfig_is_reported() {
     let home = tempdir().expect("a directory");
     let path = |name: &str| home.path().join(name).display().to_string();
     let (none, a, b) = (environment(home.path(), ""), path("a"), path("b"));
-    let expected = format!(
-        "no kubeconfig found at {}; set KUBECONFIG, or pass --kubeconfig FILE",
-        path(".kube/config")
-    );
+    let expected =
+        format!("no kubeconfig found at {}; set KUBECONFIG, or pass --kubeconfig FILE", path(".kube/config"));
     assert_eq!(refused(&none, &[]).await, expected);
     let expected = format!("kubeconfig {a} does not exist; check --kubeconfig");
     assert_eq!(refused(&none, &["--kubeconfig", &a]).await, expected);
@@ -84,19 +76,13 @@ async fn unreadable_kubeconfig_is_named_but_not_quoted() {
 
     let text = "users:\n- name: a\n  user: {token: hunter2\n";
     let broken = file(home.path(), "broken", text);
-    let expected = format!(
-        "kubeconfig {broken} is not valid (line 3); correct it, or pass another with --kubeconfig"
-    );
+    let expected =
+        format!("kubeconfig {broken} is not valid (line 3); correct it, or pass another with --kubeconfig");
     assert_eq!(refused(&none, &["--kubeconfig", &broken]).await, expected);
 
-    let wrong = file(
-        home.path(),
-        "wrong",
-        "users:\n- name: a\n  user: {token: [hunter2]}\n",
-    );
-    let expected = format!(
-        "kubeconfig {wrong} is not valid (line 3); correct it, or pass another with --kubeconfig"
-    );
+    let wrong = file(home.path(), "wrong", "users:\n- name: a\n  user: {token: [hunter2]}\n");
+    let expected =
+        format!("kubeconfig {wrong} is not valid (line 3); correct it, or pass another with --kubeconfig");
     assert_eq!(refused(&none, &["--kubeconfig", &wrong]).await, expected);
 }
 
@@ -111,18 +97,9 @@ async fn unknown_kubeconfig_names_get_suggestions() {
             ["--context", "prodution"],
             r#"no context "prodution" in the kubeconfig; did you mean "production"?"#,
         ),
-        (
-            ["--context", "dev"],
-            r#"no context "dev" in the kubeconfig; available: production"#,
-        ),
-        (
-            ["--cluster", "dev"],
-            r#"no cluster "dev" in the kubeconfig; available: production"#,
-        ),
-        (
-            ["--user", "productio"],
-            r#"no user "productio" in the kubeconfig; did you mean "production"?"#,
-        ),
+        (["--context", "dev"], r#"no context "dev" in the kubeconfig; available: production"#),
+        (["--cluster", "dev"], r#"no cluster "dev" in the kubeconfig; available: production"#),
+        (["--user", "productio"], r#"no user "productio" in the kubeconfig; did you mean "production"?"#),
     ] {
         assert_eq!(refused(&here, &args).await, message);
     }
@@ -169,11 +146,7 @@ async fn empty_file_is_an_empty_kubeconfig() {
     let (fake, home) = (fake(), tempdir().expect("a directory"));
     let served = fake.serve();
     let first = file(home.path(), "first", "");
-    let second = file(
-        home.path(),
-        "second",
-        &kubeconfig(&served.url, "there").to_string(),
-    );
+    let second = file(home.path(), "second", &kubeconfig(&served.url, "there").to_string());
     let here = environment(home.path(), &format!("{first}:{second}"));
     assert_eq!(connected(&here, &[]).await.server, served.url);
 }

@@ -49,10 +49,7 @@ fn unreachable(served: &Served) -> (Environment, String) {
     let config = kubeconfig("https://fake.example:6443", "fake").to_string();
     let path = file(served.dir(), "config", &config);
     let authority = served.dir().join("ca.crt");
-    (
-        environment(served.dir(), &path),
-        format!("--certificate-authority={}", authority.display()),
-    )
+    (environment(served.dir(), &path), format!("--certificate-authority={}", authority.display()))
 }
 
 const WELCOME: &str = "HTTP/1.1 200 OK\r\n\r\n";
@@ -99,8 +96,5 @@ async fn invalid_proxy_url_is_shown_without_its_password() {
     here.https_proxy = Some("gopher://me:hunter2@proxy".to_owned());
     let message = "cannot use the proxy \"gopher://proxy\"; check proxy-url in the kubeconfig and \
                    HTTPS_PROXY";
-    assert_eq!(
-        super::refused(&here, &["--server=https://host"]).await,
-        message
-    );
+    assert_eq!(super::refused(&here, &["--server=https://host"]).await, message);
 }

@@ -31,8 +31,7 @@ async fn refused_connection_is_reported() {
 async fn plain_http_server_is_told_from_a_bad_certificate() {
     let served = fake().serve();
     let url = served.url.replace("http://", "https://");
-    let message =
-        format!("the server at {url} is not using TLS; check --server, or use an http:// URL");
+    let message = format!("the server at {url} is not using TLS; check --server, or use an http:// URL");
     let args = ["--server", &url, "--insecure-skip-tls-verify"];
     assert_eq!(failure(&args).await, message);
 }
@@ -46,14 +45,8 @@ async fn hanging_or_closing_server_is_given_up() {
             "did not answer within 500ms; check the network, or allow more time with \
              --request-timeout",
         ),
-        (
-            Reply::Cut,
-            "closed the connection before it responded; try again",
-        ),
-        (
-            Reply::Half,
-            "closed the connection before it responded; try again",
-        ),
+        (Reply::Cut, "closed the connection before it responded; try again"),
+        (Reply::Half, "closed the connection before it responded; try again"),
     ] {
         let fake: FakeApi = fake();
         fake.on(&discovery).reply(reply);
@@ -89,10 +82,9 @@ async fn server_certificate_is_verified_by_ca_and_name() {
     assert_eq!(failure(&[&server, &authority]).await, misnamed);
 
     let named = "--tls-server-name=fake.example";
-    for args in [
-        [server.as_str(), authority.as_str(), named],
-        [server.as_str(), "--insecure-skip-tls-verify", named],
-    ] {
+    for args in
+        [[server.as_str(), authority.as_str(), named], [server.as_str(), "--insecure-skip-tls-verify", named]]
+    {
         let home = tempdir().expect("a directory");
         let connected = connected(&environment(home.path(), ""), &args).await;
         assert_eq!(nodes(&connected).await, Ok(Read::Ok(1)));
@@ -169,20 +161,14 @@ async fn client_certificate_is_presented() {
         flag(&served, "certificate-authority", "ca.crt"),
         "--tls-server-name=fake.example".to_owned(),
     ];
-    let identity = [
-        flag(&served, "client-certificate", "client.crt"),
-        flag(&served, "client-key", "client.key"),
-    ];
+    let identity =
+        [flag(&served, "client-certificate", "client.crt"), flag(&served, "client-key", "client.key")];
     for args in [server.to_vec(), [&server[..], &identity].concat()] {
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
         let connected = connected(&environment(home.path(), ""), &args).await;
         assert_eq!(nodes(&connected).await, Ok(Read::Ok(1)));
     }
-    let mut shown: Vec<String> = fake
-        .requests()
-        .iter()
-        .map(|r| r.header("x-client-certificate"))
-        .collect();
+    let mut shown: Vec<String> = fake.requests().iter().map(|r| r.header("x-client-certificate")).collect();
     shown.dedup();
     assert_eq!(shown, ["", "shown"]);
 }

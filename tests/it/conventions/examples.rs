@@ -9,9 +9,7 @@ const OURS: &str = "kubectl skyhook";
 
 /// The commands of a text that do not parse, with their errors.
 pub fn wrong(text: &str) -> Vec<String> {
-    let lines = text
-        .lines()
-        .filter(|line| !line.trim_start().starts_with('#'));
+    let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
     lines
         .flat_map(commands)
         .filter_map(|command| {
@@ -39,15 +37,9 @@ fn commands(line: &str) -> Vec<Found> {
     pieces
         .flat_map(|(piece, in_prose)| piece.split(" | ").map(move |piece| (piece, in_prose)))
         .filter_map(|(piece, in_prose)| {
-            let piece = piece
-                .trim()
-                .trim_start_matches("$ ")
-                .trim_start_matches("source <(");
+            let piece = piece.trim().trim_start_matches("$ ").trim_start_matches("source <(");
             let rest = piece.strip_prefix(OURS)?;
-            (rest.is_empty() || rest.starts_with(' ')).then(|| Found {
-                words: words(rest),
-                in_prose,
-            })
+            (rest.is_empty() || rest.starts_with(' ')).then(|| Found { words: words(rest), in_prose })
         })
         .collect()
 }
@@ -85,43 +77,21 @@ fn parse(found: &Found) -> Result<(), String> {
             | ErrorKind::DisplayVersion
             | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Ok(()),
             ErrorKind::MissingRequiredArgument if found.in_prose => Ok(()),
-            _ => Err(error
-                .to_string()
-                .lines()
-                .next()
-                .unwrap_or_default()
-                .to_owned()),
+            _ => Err(error.to_string().lines().next().unwrap_or_default().to_owned()),
         },
     }
 }
 
 #[test]
 fn commands_are_found_in_text() {
-    let found = |line| {
-        commands(line)
-            .iter()
-            .map(|found| found.words.join(" "))
-            .collect::<Vec<_>>()
-    };
+    let found = |line| commands(line).iter().map(|found| found.words.join(" ")).collect::<Vec<_>>();
     assert_eq!(found("  kubectl skyhook rules -o json"), ["rules -o json"]);
-    assert_eq!(
-        found("a | kubectl skyhook diagnose --from - # why"),
-        ["diagnose --from -"]
-    );
-    assert_eq!(
-        found("see `kubectl skyhook` and `kubectl skyhook rules`, or not"),
-        ["", "rules"]
-    );
-    assert_eq!(
-        found("source <(kubectl skyhook completion bash)"),
-        ["completion bash"]
-    );
+    assert_eq!(found("a | kubectl skyhook diagnose --from - # why"), ["diagnose --from -"]);
+    assert_eq!(found("see `kubectl skyhook` and `kubectl skyhook rules`, or not"), ["", "rules"]);
+    assert_eq!(found("source <(kubectl skyhook completion bash)"), ["completion bash"]);
     assert_eq!(
         commands("kubectl skyhook node status 'a b' > x"),
-        [Found {
-            words: ["node", "status", "a b"].map(str::to_owned).to_vec(),
-            in_prose: false
-        }]
+        [Found { words: ["node", "status", "a b"].map(str::to_owned).to_vec(), in_prose: false }]
     );
     assert_eq!(
         wrong("kubectl skyhook frobnicate"),

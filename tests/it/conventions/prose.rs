@@ -20,10 +20,7 @@ const RIDDLES: [&str; 6] = [
 fn comments_name_things() {
     let riddles = RIDDLES.map(|pattern| Regex::new(pattern).expect("a pattern"));
     let (word, code) = (r"[a-z][a-z']+", r"`[^`]*`");
-    let (word, code) = (
-        Regex::new(word).expect("a pattern"),
-        Regex::new(code).expect("a pattern"),
-    );
+    let (word, code) = (Regex::new(word).expect("a pattern"), Regex::new(code).expect("a pattern"));
     let (mut words, mut found) = (0, Vec::new());
     for source in sources() {
         let comments = source.whole.lines().map(str::trim_start);
@@ -31,20 +28,9 @@ fn comments_name_things() {
             let text = line.trim_start_matches(['/', '!']).to_lowercase();
             let text = code.replace_all(&text, "CODE");
             words += word.find_iter(&text).count();
-            let hits = riddles
-                .iter()
-                .map(|riddle| riddle.find_iter(&text).count())
-                .sum::<usize>();
-            found.extend(std::iter::repeat_n(
-                format!("{}: {line}", source.path),
-                hits,
-            ));
+            let hits = riddles.iter().map(|riddle| riddle.find_iter(&text).count()).sum::<usize>();
+            found.extend(std::iter::repeat_n(format!("{}: {line}", source.path), hits));
         }
     }
-    assert!(
-        found.len() * 1000 <= MOST * words,
-        "{} in {words} words:\n{}",
-        found.len(),
-        found.join("\n")
-    );
+    assert!(found.len() * 1000 <= MOST * words, "{} in {words} words:\n{}", found.len(), found.join("\n"));
 }

@@ -29,11 +29,7 @@ pub fn sources() -> impl Iterator<Item = Source> {
             let whole = std::fs::read_to_string(path).expect("a source file");
             let path = path.strip_prefix(&root).expect("it is below src");
             let path = path.to_string_lossy().replace('\\', "/");
-            Source {
-                code: code(&path, &whole),
-                path,
-                whole,
-            }
+            Source { code: code(&path, &whole), path, whole }
         })
         .collect();
     assert!(sources.len() > 50, "where are the sources?");
@@ -121,9 +117,7 @@ impl Source {
     pub fn hints(&self) -> Vec<String> {
         let literals = self.code.split("\"kubectl skyhook ").skip(1);
         let literals = literals.filter_map(|rest| rest.split_once('"'));
-        literals
-            .map(|(words, _)| format!("kubectl skyhook {}", without_values(words)))
-            .collect()
+        literals.map(|(words, _)| format!("kubectl skyhook {}", without_values(words))).collect()
     }
 }
 

@@ -12,9 +12,7 @@ use crate::support::run::{Child, run};
 const NODES: [&str; 4] = ["worker-1", "worker-2", "worker-10", "gpu-worker-2"];
 
 fn ignored(cluster: &TestCluster, nodes: &[&str]) -> Vec<String> {
-    let marked = nodes
-        .iter()
-        .filter(|n| cluster.node_label(n, "ignore") == "true");
+    let marked = nodes.iter().filter(|n| cluster.node_label(n, "ignore") == "true");
     marked.map(|n| (*n).to_owned()).collect()
 }
 
@@ -67,11 +65,7 @@ fn g4_name_that_matches_nothing_is_an_error() {
         let ran = cluster.run(words);
         assert_eq!(
             ran.parts(),
-            (
-                "",
-                "error: node \"worker-7\" not found\nhint: did you mean worker-1?\n",
-                Some(1)
-            ),
+            ("", "error: node \"worker-7\" not found\nhint: did you mean worker-1?\n", Some(1)),
             "{words}"
         );
     }
@@ -82,10 +76,7 @@ fn g4_name_that_matches_nothing_is_an_error() {
 fn g5_partial_failure_sets_the_exit_code() {
     let cluster = TestCluster::with_complete_nodes(&["worker-1", "worker-2"]);
     cluster.fake.on("PATCH nodes worker-2").times(9).reply(403);
-    for words in [
-        "node ignore worker-1 worker-2 -y",
-        "node reset worker-1 worker-2 --skyhook gpu -y",
-    ] {
+    for words in ["node ignore worker-1 worker-2 -y", "node reset worker-1 worker-2 --skyhook gpu -y"] {
         assert_eq!(cluster.run(words).code, Some(4), "{words}");
     }
     let all = TestCluster::with_complete_nodes(&["worker-1"]);
@@ -111,10 +102,7 @@ fn g7_lists_are_paged() {
     let cluster = TestCluster::with_complete_nodes(&["worker-1"]);
     cluster.run_ok("node list --skyhook gpu");
     let requests = cluster.fake.requests();
-    let lists: Vec<_> = requests
-        .iter()
-        .filter(|r| r.path == "/api/v1/nodes")
-        .collect();
+    let lists: Vec<_> = requests.iter().filter(|r| r.path == "/api/v1/nodes").collect();
     assert!(!lists.is_empty());
     for list in lists {
         assert!(list.query.contains_key("limit"), "{list}");
@@ -170,14 +158,7 @@ fn g11_dry_run_reads_the_cluster_without_a_prompt() {
     let ran = cluster.ok("pause gpu --dry-run");
     ran.expect_stdout("skyhook/gpu");
     let typo = cluster.run("pause gpuu --dry-run");
-    assert_eq!(
-        typo.parts(),
-        (
-            "",
-            "error: Skyhook \"gpuu\" not found\nhint: did you mean gpu?\n",
-            Some(1)
-        )
-    );
+    assert_eq!(typo.parts(), ("", "error: Skyhook \"gpuu\" not found\nhint: did you mean gpu?\n", Some(1)));
     assert_eq!(cluster.patched_paths(), [""; 0]);
 }
 
@@ -193,14 +174,9 @@ fn g12_malformed_state_is_a_row() {
 
 #[test]
 fn g13_unknown_values_are_errors() {
-    for words in [
-        "node bogus",
-        "dp bogus",
-        "package bogus",
-        "bogus",
-        "node list a|b --skyhook gpu",
-        "version extra",
-    ] {
+    for words in
+        ["node bogus", "dp bogus", "package bogus", "bogus", "node list a|b --skyhook gpu", "version extra"]
+    {
         let ran = run(words).output();
         assert_eq!((ran.stdout.as_str(), ran.code), ("", Some(64)), "{words}");
     }
@@ -260,28 +236,15 @@ fn g16_undecodable_field_does_not_block_pause() {
             let mut cr = SKYHOOK.skyhook("complete", driver());
             cr["spec"]["priority"] = json!({"of": "a future kind"});
             cr["metadata"]["annotations"] = noted.clone();
-            let fake = FakeApi::new()
-                .serving(SKYHOOK.0)
-                .with(cr)
-                .with(SKYHOOK.operator());
+            let fake = FakeApi::new().serving(SKYHOOK.0).with(cr).with(SKYHOOK.operator());
             let cluster = TestCluster::serving(fake);
             let ran = cluster.ok(&format!("{verb} gpu -y"));
-            assert_eq!(
-                cluster.gpu_annotation(verb),
-                json!("true"),
-                "{}",
-                ran.transcript()
-            );
+            assert_eq!(cluster.gpu_annotation(verb), json!("true"), "{}", ran.transcript());
             let missing = cluster.run(&format!("{verb} nope -y"));
             missing.expect_code(1);
             // `undo` skips a command that changed nothing.
             let undone = cluster.ok("undo -y");
-            assert_eq!(
-                cluster.gpu_annotation(verb),
-                Value::Null,
-                "{}",
-                undone.transcript()
-            );
+            assert_eq!(cluster.gpu_annotation(verb), Value::Null, "{}", undone.transcript());
         }
     }
 }
@@ -290,15 +253,10 @@ fn g16_undecodable_field_does_not_block_pause() {
 fn g17_reason_text_is_sent_as_valid_json() {
     let cluster = TestCluster::with_complete_nodes(&["worker-1"]);
     let reason = "a \"quote\", a \u{7f}, a \u{1}, and \u{10ffff}";
-    let ran = cluster
-        .command_of(["pause", "gpu", "-y", "--reason", reason])
-        .output();
+    let ran = cluster.command_of(["pause", "gpu", "-y", "--reason", reason]).output();
     ran.expect_code(0);
     let cr = cluster.gpu();
-    assert_eq!(
-        cr["metadata"]["annotations"]["kubectl-skyhook/pause-reason"],
-        json!(reason)
-    );
+    assert_eq!(cr["metadata"]["annotations"]["kubectl-skyhook/pause-reason"], json!(reason));
 }
 
 #[test]
@@ -311,18 +269,15 @@ fn g18_patches_test_old_values_and_name_a_field_manager() {
     let before = cluster.node_annotation("worker-1", "nodeState_gpu");
     cluster.run_ok("reset gpu -y");
     let patches = cluster.patches();
-    assert_eq!(
-        patches[0].header("content-type"),
-        "application/json-patch+json"
-    );
+    assert_eq!(patches[0].header("content-type"), "application/json-patch+json");
     for patch in &patches {
         assert_eq!(patch.query["fieldManager"], "kubectl-skyhook");
         assert_eq!(patch.body[0]["op"], json!("test"), "{}", patch.body);
     }
     let tests = patches[0].body.as_array().expect("an array");
-    let state = tests.iter().find(|t| {
-        t["op"] == "test" && t["path"].as_str().is_some_and(|p| p.contains("nodeState_"))
-    });
+    let state = tests
+        .iter()
+        .find(|t| t["op"] == "test" && t["path"].as_str().is_some_and(|p| p.contains("nodeState_")));
     assert_eq!(state.expect("a test of the state")["value"], before);
 
     cluster.run_ok("pause gpu -y --dry-run=server");
@@ -355,15 +310,8 @@ fn g22_interrupt_finishes_requests_in_flight_and_reports_the_rest() {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let cluster = TestCluster::with_complete_nodes(&names);
     let child = Child::default();
-    cluster
-        .fake
-        .on("PATCH nodes")
-        .nth(1)
-        .after(child.interrupt());
-    let ran = cluster
-        .command("reset gpu -y --max-parallel 1 -o json")
-        .child(&child)
-        .output();
+    cluster.fake.on("PATCH nodes").nth(1).after(child.interrupt());
+    let ran = cluster.command("reset gpu -y --max-parallel 1 -o json").child(&child).output();
     ran.expect_code(130);
     let counts = &ran.json()["counts"];
     let done = cluster.patched_paths().len();

@@ -23,10 +23,7 @@ fn stopped() -> Value {
 
 fn cluster() -> TestCluster {
     let fake = FakeApi::new().serving(SKYHOOK.0).with(stopped());
-    TestCluster::serving(
-        fake.with(SKYHOOK.operator())
-            .with(SKYHOOK.node("node-1", "", &[])),
-    )
+    TestCluster::serving(fake.with(SKYHOOK.operator()).with(SKYHOOK.node("node-1", "", &[])))
 }
 
 fn fresh() -> Value {
@@ -50,23 +47,15 @@ fn b1_dp_reset_clears_batch_state() {
 #[test]
 fn b2_concurrent_operator_writes_are_kept() {
     let cluster = cluster();
-    cluster
-        .fake
-        .on("PATCH skyhooks/status")
-        .nth(1)
-        .after(|state| {
-            let mut cr = state
-                .store
-                .find("skyhooks", "", "gpu")
-                .cloned()
-                .expect("it is there");
-            cr["status"]["status"] = json!("in_progress");
-            cr["status"]["conditions"] = json!([{"type": "Ready", "status": "True"}]);
-            cr["status"]["compartmentStatuses"]["b"]["completed"] = json!(2);
-            cr["status"]["nodeOrderOffset"] = json!(9);
-            cr["metadata"]["resourceVersion"] = json!("900");
-            state.store.load(cr);
-        });
+    cluster.fake.on("PATCH skyhooks/status").nth(1).after(|state| {
+        let mut cr = state.store.find("skyhooks", "", "gpu").cloned().expect("it is there");
+        cr["status"]["status"] = json!("in_progress");
+        cr["status"]["conditions"] = json!([{"type": "Ready", "status": "True"}]);
+        cr["status"]["compartmentStatuses"]["b"]["completed"] = json!(2);
+        cr["status"]["nodeOrderOffset"] = json!(9);
+        cr["metadata"]["resourceVersion"] = json!("900");
+        state.store.load(cr);
+    });
     cluster.run_ok("dp reset gpu -y");
     let status = &cluster.gpu()["status"];
     assert_eq!(status["status"], json!("in_progress"));
@@ -83,10 +72,7 @@ fn b3_node_priority_is_reset_with_and_without_compartments() {
         if !compartments {
             cr["status"]["compartmentStatuses"] = json!({});
         }
-        let fake = FakeApi::new()
-            .serving(SKYHOOK.0)
-            .with(cr)
-            .with(SKYHOOK.operator());
+        let fake = FakeApi::new().serving(SKYHOOK.0).with(cr).with(SKYHOOK.operator());
         let cluster = TestCluster::serving(fake);
         cluster.run_ok("dp reset gpu -y");
         let status = &cluster.gpu()["status"];
@@ -129,24 +115,14 @@ fn b6_compartments_are_sorted_and_errors_printed_once() {
         assert_eq!(cluster.ok("dp reset gpu --dry-run --diff").stdout, first);
     }
     let ran = cluster.run("dp reset nope -y");
-    assert_eq!(
-        ran.parts(),
-        (
-            "",
-            "error: Skyhook \"nope\" not found\nhint: existing: gpu\n",
-            Some(1)
-        )
-    );
+    assert_eq!(ran.parts(), ("", "error: Skyhook \"nope\" not found\nhint: existing: gpu\n", Some(1)));
 }
 
 #[test]
 fn b7_help_says_the_name_is_a_custom_resource() {
     let cluster = cluster();
     let help = cluster.ok("dp reset -h").stdout;
-    assert!(
-        help.contains("The custom resource, not the policy"),
-        "{help}"
-    );
+    assert!(help.contains("The custom resource, not the policy"), "{help}");
 }
 
 #[test]

@@ -16,25 +16,16 @@ fn reset_succeeds_without_object_or_state() {
 
     let entries = ["driver|1.0.0 config complete"];
     let node = marked("node-1", "complete", &entries);
-    let orphaned = TestCluster::serving(
-        FakeApi::new()
-            .serving(SKYHOOK.0)
-            .with(SKYHOOK.operator())
-            .with(node),
-    );
+    let orphaned =
+        TestCluster::serving(FakeApi::new().serving(SKYHOOK.0).with(SKYHOOK.operator()).with(node));
     orphaned.run_ok("reset gpu --confirm");
     assert_eq!(orphaned.patched_paths(), ["/api/v1/nodes/node-1"]);
     for key in ["nodeState_gpu", "status_gpu", "version_gpu"] {
-        assert_eq!(
-            orphaned.node_annotation("node-1", key),
-            Value::Null,
-            "{key}"
-        );
+        assert_eq!(orphaned.node_annotation("node-1", key), Value::Null, "{key}");
     }
     assert_eq!(orphaned.node_label("node-1", "status_gpu"), Value::Null);
 
-    let untouched =
-        TestCluster::serving(complete_cluster(driver()).with(SKYHOOK.node("node-1", "", &[])));
+    let untouched = TestCluster::serving(complete_cluster(driver()).with(SKYHOOK.node("node-1", "", &[])));
     untouched.run_ok("reset gpu --confirm");
     assert_eq!(untouched.patched_paths(), [""; 0]);
 }
@@ -62,8 +53,7 @@ fn reset_succeeds_without_the_crd() {
 
 #[test]
 fn empty_result_is_no_error_for_an_existing_object() {
-    let cluster =
-        TestCluster::serving(complete_cluster(driver()).with(SKYHOOK.node("node-1", "", &[])));
+    let cluster = TestCluster::serving(complete_cluster(driver()).with(SKYHOOK.node("node-1", "", &[])));
     for words in [
         "node list --skyhook gpu",
         "node list --skyhook gpu -o json",
@@ -122,27 +112,18 @@ fn ignore_and_unignore_need_no_confirmation_without_a_terminal() {
         .env("KUBECONFIG", cluster.served.kubeconfig())
         .output()
         .expect("it starts");
-    assert!(
-        ended.status.success(),
-        "{}",
-        String::from_utf8_lossy(&ended.stderr)
-    );
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
     for node in ["node-1", "node-2"] {
         assert_eq!(cluster.node_label(node, "ignore"), json!("true"));
     }
     cluster.run_ok("node unignore node-1");
     assert_eq!(cluster.node_label("node-1", "ignore"), Value::Null);
     // Without the label, the operator would run a package: a confirmation is needed, and y is enough.
-    cluster
-        .fake
-        .load(SKYHOOK.node("node-3", "in_progress", &["driver|1.0.0 apply in_progress"]));
+    cluster.fake.load(SKYHOOK.node("node-3", "in_progress", &["driver|1.0.0 apply in_progress"]));
     cluster.run_ok("node ignore node-3");
     assert_eq!(cluster.run("node unignore node-3").code, Some(3));
     assert_eq!(cluster.node_label("node-3", "ignore"), json!("true"));
-    let ran = cluster
-        .command("node unignore node-3")
-        .stdin("y\n")
-        .output();
+    let ran = cluster.command("node unignore node-3").stdin("y\n").output();
     ran.expect_code(0);
     assert_eq!(cluster.node_label("node-3", "ignore"), Value::Null);
 }
@@ -194,9 +175,7 @@ fn node_status_json_keeps_upstream_fields() {
 #[test]
 fn package_status_json_omits_zero_fields() {
     let cluster = TestCluster::with_complete_nodes(&["node-1"]);
-    let json = cluster
-        .ok("package status driver --skyhook gpu -o json")
-        .json();
+    let json = cluster.ok("package status driver --skyhook gpu -o json").json();
     let row = &json.as_array().expect("an array")[0];
     let known = [
         ("name", json!("driver")),
@@ -219,17 +198,14 @@ fn g8_empty_results_are_valid_json() {
     let mut cr = SKYHOOK.skyhook("complete", driver());
     cr["spec"]["nodeSelectors"] = json!({"matchLabels": {"pool": "none"}});
     let cluster = TestCluster::serving(
-        FakeApi::new()
-            .serving(SKYHOOK.0)
-            .with(cr)
-            .with(SKYHOOK.operator())
-            .with(SKYHOOK.node("node-1", "", &[])),
+        FakeApi::new().serving(SKYHOOK.0).with(cr).with(SKYHOOK.operator()).with(SKYHOOK.node(
+            "node-1",
+            "",
+            &[],
+        )),
     );
     for (words, empty) in [
-        (
-            "node list --skyhook gpu",
-            json!({"skyhookName": "gpu", "nodes": []}),
-        ),
+        ("node list --skyhook gpu", json!({"skyhookName": "gpu", "nodes": []})),
         ("node status", json!([])),
         ("package status driver --skyhook gpu", json!([])),
     ] {
@@ -243,10 +219,7 @@ fn g8_empty_results_are_valid_json() {
 #[test]
 fn pause_disable_and_ignore_marks_are_true_or_absent() {
     let cluster = TestCluster::with_complete_nodes(&["node-1"]);
-    for (set, remove, key) in [
-        ("pause", "resume", "pause"),
-        ("disable", "enable", "disable"),
-    ] {
+    for (set, remove, key) in [("pause", "resume", "pause"), ("disable", "enable", "disable")] {
         cluster.run_ok(&format!("{set} gpu --confirm"));
         assert_eq!(cluster.gpu_annotation(key), json!("true"));
         // Nothing to change is no error.
@@ -281,11 +254,7 @@ fn missing_object_is_an_error_as_upstream() {
         let ran = cluster.run(words);
         assert_eq!(
             ran.parts(),
-            (
-                "",
-                "error: Skyhook \"nope\" not found\nhint: existing: gpu\n",
-                Some(1)
-            ),
+            ("", "error: Skyhook \"nope\" not found\nhint: existing: gpu\n", Some(1)),
             "{words}"
         );
     }
@@ -293,9 +262,7 @@ fn missing_object_is_an_error_as_upstream() {
 
 #[test]
 fn unknown_operator_version_blocks_no_command() {
-    let fake = FakeApi::new()
-        .serving(SKYHOOK.0)
-        .with(SKYHOOK.skyhook("complete", driver()));
+    let fake = FakeApi::new().serving(SKYHOOK.0).with(SKYHOOK.skyhook("complete", driver()));
     let cluster = TestCluster::serving(fake);
     let version = cluster.ok("version");
     assert!(version.stdout.contains("unknown ("), "{}", version.stdout);

@@ -22,10 +22,7 @@ fn g19_operator_is_found_whatever_the_context_namespace() {
     found.expect_stdout("v0.17.1");
     assert_eq!(version("-n skyhook").stdout, found.stdout);
     let help = run("version --help").output().stdout;
-    assert!(
-        help.contains("Namespace of the operator; detected automatically by default"),
-        "{help}"
-    );
+    assert!(help.contains("Namespace of the operator; detected automatically by default"), "{help}");
 }
 
 /// The three documents of upstream keep their shape; all others have `apiVersion` and `kind`.
@@ -42,12 +39,7 @@ fn g21_new_documents_have_api_version_and_kind() {
     ] {
         let ran = cluster.run(&format!("{words} -o json"));
         let document = ran.json();
-        assert_eq!(
-            document["apiVersion"],
-            json!("kubectl-skyhook/v1"),
-            "{}",
-            ran.transcript()
-        );
+        assert_eq!(document["apiVersion"], json!("kubectl-skyhook/v1"), "{}", ran.transcript());
         assert_eq!(document["kind"], json!(kind), "{words}");
     }
 }
@@ -62,8 +54,5 @@ fn g24_binary_has_the_plugin_name_and_prints_its_version() {
     assert!(manifest.contains("bin: kubectl-skyhook"), "{manifest}");
     assert!(manifest.contains("sha256"), "{manifest}");
     let ran = run("--version").output();
-    assert_eq!(
-        ran.stdout,
-        format!("kubectl-skyhook {}\n", env!("CARGO_PKG_VERSION"))
-    );
+    assert_eq!(ran.stdout, format!("kubectl-skyhook {}\n", env!("CARGO_PKG_VERSION")));
 }

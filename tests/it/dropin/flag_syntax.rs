@@ -69,11 +69,7 @@ fn upstream_connection_flags_are_accepted() {
         cluster.run_ok(&format!("node list {flags} --skyhook gpu"));
     }
     let kubeconfig = cluster.served.kubeconfig();
-    let ran = run(&format!(
-        "node list --skyhook gpu --kubeconfig {}",
-        kubeconfig.display()
-    ))
-    .output();
+    let ran = run(&format!("node list --skyhook gpu --kubeconfig {}", kubeconfig.display())).output();
     ran.expect_code(0);
 }
 
@@ -98,12 +94,7 @@ fn go_boolean_values_are_accepted() {
         let says = verbose.stderr.contains("acting on");
         assert_eq!(says, sets, "{}", verbose.transcript());
         let dry = cluster.ok(&format!("pause gpu -y --dry-run={value}"));
-        assert_eq!(
-            cluster.gpu_annotation("pause") != "true",
-            sets,
-            "{}",
-            dry.transcript()
-        );
+        assert_eq!(cluster.gpu_annotation("pause") != "true", sets, "{}", dry.transcript());
         cluster.run_ok("resume gpu");
     }
 }
@@ -112,12 +103,9 @@ fn go_boolean_values_are_accepted() {
 #[test]
 fn all_boolean_flags_accept_a_value() {
     fn flags(command: &clap::Command) -> Vec<String> {
-        let own = command.get_arguments().filter(|a| {
-            matches!(
-                a.get_action(),
-                clap::ArgAction::SetTrue | clap::ArgAction::SetFalse
-            )
-        });
+        let own = command
+            .get_arguments()
+            .filter(|a| matches!(a.get_action(), clap::ArgAction::SetTrue | clap::ArgAction::SetFalse));
         let own = own.map(|a| format!("{} {}", command.get_name(), a.get_id()));
         let all = command.get_subcommands().flat_map(flags);
         own.chain(all).collect()
@@ -163,14 +151,7 @@ fn last_repeated_flag_wins_and_flags_may_follow_arguments() {
 fn double_dash_ends_flags() {
     let cluster = TestCluster::with_complete_nodes(&["node-1"]);
     let ran = cluster.run("pause -y -- --confirm");
-    assert_eq!(
-        ran.parts(),
-        (
-            "",
-            "error: Skyhook \"--confirm\" not found\nhint: existing: gpu\n",
-            Some(1)
-        )
-    );
+    assert_eq!(ran.parts(), ("", "error: Skyhook \"--confirm\" not found\nhint: existing: gpu\n", Some(1)));
 }
 
 #[test]

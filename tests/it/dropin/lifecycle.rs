@@ -39,9 +39,7 @@ fn v2_prerelease_operator_is_accepted() {
     let mut operator = SKYHOOK.operator();
     operator["spec"]["template"]["spec"]["containers"][0]["image"] =
         json!("ghcr.io/nvidia/skyhook/operator:v0.8.0-rc.1");
-    let fake = FakeApi::new()
-        .serving(SKYHOOK.0)
-        .with(noting("v0.8.0-rc.1"));
+    let fake = FakeApi::new().serving(SKYHOOK.0).with(noting("v0.8.0-rc.1"));
     let cluster = TestCluster::serving(fake.with(operator));
     let ran = cluster.ok("disable gpu -y");
     ran.expect_no_stderr("v0.8.0");
@@ -63,16 +61,9 @@ fn v3_pause_works_without_reading_deployments_or_pods() {
 fn v4_output_tells_changes_and_remaining_blockers() {
     let cluster = TestCluster::serving(complete_cluster(driver()));
     let changed = cluster.ok("pause gpu -y");
-    assert!(
-        changed.stdout.starts_with("pause gpu: 1 changed\n"),
-        "{}",
-        changed.transcript()
-    );
+    assert!(changed.stdout.starts_with("pause gpu: 1 changed\n"), "{}", changed.transcript());
     let again = cluster.ok("pause gpu -y");
-    assert_eq!(
-        (again.stdout.as_str(), again.stderr.as_str()),
-        ("", "pause gpu: nothing to do\n")
-    );
+    assert_eq!((again.stdout.as_str(), again.stderr.as_str()), ("", "pause gpu: nothing to do\n"));
     cluster.run_ok("disable gpu -y");
     let resumed = cluster.ok("resume gpu");
     resumed.expect_stderr(
@@ -84,21 +75,13 @@ fn v4_output_tells_changes_and_remaining_blockers() {
 #[test]
 fn v5_missing_permission_is_reported_before_any_write() {
     for (denied, words, says) in [
-        (
-            "PATCH nodes",
-            "reset gpu -y",
-            "missing permission: patch nodes; nothing was changed",
-        ),
+        ("PATCH nodes", "reset gpu -y", "missing permission: patch nodes; nothing was changed"),
         (
             "PATCH skyhooks/status",
             "reset gpu -y",
             "missing permission: patch skyhooks/status.skyhook.nvidia.com; nothing was changed",
         ),
-        (
-            "PATCH nodes",
-            "node ignore node-1 -y",
-            "missing permission: patch nodes; nothing was changed",
-        ),
+        ("PATCH nodes", "node ignore node-1 -y", "missing permission: patch nodes; nothing was changed"),
         (
             "PATCH nodes",
             "package rerun driver --skyhook gpu --node node-1 -y",

@@ -22,10 +22,7 @@ fn r1_reset_leaves_no_orphaned_cordon() {
     let cluster = TestCluster::serving(complete_cluster(driver()).with(cordoned("node-1")));
     cluster.run_ok("reset gpu -y");
     assert_eq!(cluster.node_state("node-1"), Value::Null);
-    assert_eq!(
-        cluster.node_annotation("node-1", "cordon_gpu"),
-        json!("true")
-    );
+    assert_eq!(cluster.node_annotation("node-1", "cordon_gpu"), json!("true"));
     assert_eq!(cluster.node("node-1")["spec"]["unschedulable"], json!(true));
 
     // Nothing reruns, so cordon and mark are removed, unless another custom resource holds the node.
@@ -35,11 +32,7 @@ fn r1_reset_leaves_no_orphaned_cordon() {
     let cluster = TestCluster::serving(fake.with(cordoned("node-1")).with(held));
     cluster.run_ok("reset gpu -y");
     for node in ["node-1", "node-2"] {
-        assert_eq!(
-            cluster.node_annotation(node, "cordon_gpu"),
-            Value::Null,
-            "{node}"
-        );
+        assert_eq!(cluster.node_annotation(node, "cordon_gpu"), Value::Null, "{node}");
     }
     assert_eq!(cluster.node("node-1")["spec"]["unschedulable"], Value::Null);
     assert_eq!(cluster.node("node-2")["spec"]["unschedulable"], json!(true));
@@ -48,22 +41,13 @@ fn r1_reset_leaves_no_orphaned_cordon() {
 #[test]
 fn r2_node_reset_and_reset_clear_the_same() {
     for command in ["reset gpu -y", "node reset node-1 --skyhook gpu -y"] {
-        let cluster = TestCluster::serving(
-            complete_cluster(driver()).with(marked("node-1", "complete", &DONE)),
-        );
+        let cluster =
+            TestCluster::serving(complete_cluster(driver()).with(marked("node-1", "complete", &DONE)));
         cluster.run_ok(command);
         for key in ["nodeState_gpu", "status_gpu", "version_gpu"] {
-            assert_eq!(
-                cluster.node_annotation("node-1", key),
-                Value::Null,
-                "{command}: {key}"
-            );
+            assert_eq!(cluster.node_annotation("node-1", key), Value::Null, "{command}: {key}");
         }
-        assert_eq!(
-            cluster.node_label("node-1", "status_gpu"),
-            Value::Null,
-            "{command}"
-        );
+        assert_eq!(cluster.node_label("node-1", "status_gpu"), Value::Null, "{command}");
     }
 }
 
@@ -73,16 +57,12 @@ fn r3_taint_annotation_is_kept() {
     node["metadata"]["annotations"][SKYHOOK.0.key("autoTaint_gpu")] = json!("true");
     let cluster = TestCluster::serving(complete_cluster(driver()).with(node));
     cluster.run_ok("reset gpu -y");
-    assert_eq!(
-        cluster.node_annotation("node-1", "autoTaint_gpu"),
-        json!("true")
-    );
+    assert_eq!(cluster.node_annotation("node-1", "autoTaint_gpu"), json!("true"));
 }
 
 #[test]
 fn r4_all_keys_of_a_node_go_in_one_patch() {
-    let cluster =
-        TestCluster::serving(complete_cluster(driver()).with(marked("node-1", "complete", &DONE)));
+    let cluster = TestCluster::serving(complete_cluster(driver()).with(marked("node-1", "complete", &DONE)));
     cluster.run_ok("node reset node-1 --skyhook gpu -y");
     assert_eq!(cluster.patched_paths(), ["/api/v1/nodes/node-1"]);
 }
@@ -93,24 +73,14 @@ fn r5_malformed_and_orphaned_state_is_removed() {
     broken["metadata"]["annotations"][SKYHOOK.0.key("nodeState_gpu")] = json!("{oops");
     let mut strip_cleanup = marked("node-2", "complete", &[]);
     let annotations = strip_cleanup["metadata"]["annotations"].as_object_mut();
-    annotations
-        .expect("a map")
-        .remove(&SKYHOOK.0.key("nodeState_gpu"));
-    let both = || {
-        complete_cluster(driver())
-            .with(broken.clone())
-            .with(strip_cleanup.clone())
-    };
+    annotations.expect("a map").remove(&SKYHOOK.0.key("nodeState_gpu"));
+    let both = || complete_cluster(driver()).with(broken.clone()).with(strip_cleanup.clone());
     for command in ["reset gpu -y", "node reset node-1 node-2 --skyhook gpu -y"] {
         let cluster = TestCluster::serving(both());
         cluster.run_ok(command);
         for node in ["node-1", "node-2"] {
             for key in ["nodeState_gpu", "status_gpu", "version_gpu"] {
-                assert_eq!(
-                    cluster.node_annotation(node, key),
-                    Value::Null,
-                    "{command}: {node} {key}"
-                );
+                assert_eq!(cluster.node_annotation(node, key), Value::Null, "{command}: {node} {key}");
             }
         }
     }
@@ -123,11 +93,7 @@ fn r6_node_changed_in_the_meantime_is_skipped() {
         "stage": "apply", "state": "in_progress"}});
     let text = moved.to_string();
     cluster.fake.on("PATCH nodes").nth(1).after(move |state| {
-        let mut node = state
-            .store
-            .find("nodes", "", "node-1")
-            .cloned()
-            .expect("it is there");
+        let mut node = state.store.find("nodes", "", "node-1").cloned().expect("it is there");
         node["metadata"]["annotations"][SKYHOOK.0.key("nodeState_gpu")] = json!(text);
         state.store.load(node);
     });
@@ -144,9 +110,8 @@ fn r7_missing_state_is_explained() {
         "configInterrupts": {}, "configMap": {},
     }});
     let entries = ["driver|1.0.0 post-interrupt complete"];
-    let cluster = TestCluster::serving(
-        complete_cluster(packages).with(marked("node-1", "complete", &entries)),
-    );
+    let cluster =
+        TestCluster::serving(complete_cluster(packages).with(marked("node-1", "complete", &entries)));
     cluster.run_ok("pause gpu -y");
     let ran = cluster.ok("reset gpu --dry-run");
     for says in [
@@ -167,10 +132,7 @@ fn r8_conditions_are_removed_with_the_state() {
     let fake = FakeApi::new().serving(SKYHOOK.0).with(SKYHOOK.operator());
     let cluster = TestCluster::serving(fake.with(node));
     cluster.run_ok("reset gpu -y");
-    assert_eq!(
-        cluster.node("node-1")["status"]["conditions"],
-        json!([{"type": "Ready", "status": "True"}])
-    );
+    assert_eq!(cluster.node("node-1")["status"]["conditions"], json!([{"type": "Ready", "status": "True"}]));
 }
 
 #[test]
@@ -192,18 +154,11 @@ fn r9_reset_accepts_nodes_and_labels() {
 #[test]
 fn r10_unknown_name_gets_a_suggestion() {
     let cluster = TestCluster::with_complete_nodes(&["node-1"]);
-    for words in [
-        "node list --skyhook gpuu",
-        "node reset node-1 --skyhook gpuu -y",
-    ] {
+    for words in ["node list --skyhook gpuu", "node reset node-1 --skyhook gpuu -y"] {
         let ran = cluster.run(words);
         assert_eq!(
             ran.parts(),
-            (
-                "",
-                "error: Skyhook \"gpuu\" not found\nhint: did you mean gpu?\n",
-                Some(1)
-            )
+            ("", "error: Skyhook \"gpuu\" not found\nhint: did you mean gpu?\n", Some(1))
         );
     }
 }

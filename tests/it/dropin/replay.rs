@@ -96,17 +96,13 @@ fn upstream_cli_package_suite() {
         &["driver-init waiting:PodInitializing"],
     );
     let node = marked("node-1", "complete", &["driver|1.0.0 config complete"]);
-    let cluster =
-        TestCluster::serving(complete_cluster(driver()).with(node).with(pod)).simulating_operator();
+    let cluster = TestCluster::serving(complete_cluster(driver()).with(node).with(pod)).simulating_operator();
     cluster.run_ok("package logs driver --skyhook gpu --node node-1");
     cluster.run_ok("package rerun driver --skyhook gpu --node node-1 --dry-run");
     assert_eq!(cluster.patched_paths(), [""; 0]);
     cluster.run_ok("package rerun driver --skyhook gpu --node node-1 --stage apply --confirm");
     let entry = &cluster.node_state("node-1")["driver|1.0.0"];
-    assert_eq!(
-        (&entry["stage"], &entry["state"]),
-        (&json!("apply"), &json!("in_progress"))
-    );
+    assert_eq!((&entry["stage"], &entry["state"]), (&json!("apply"), &json!("in_progress")));
     assert_eq!(cluster.gpu_annotation("pause"), Value::Null);
 }
 
@@ -123,10 +119,7 @@ fn upstream_cli_reset_suite() {
         assert_eq!(cluster.node_annotation("node-1", key), Value::Null, "{key}");
     }
     assert_eq!(cluster.node_label("node-1", "status_gpu"), Value::Null);
-    assert_eq!(
-        cluster.node_annotation("node-1", "cordon_other"),
-        json!("true")
-    );
+    assert_eq!(cluster.node_annotation("node-1", "cordon_other"), json!("true"));
     assert_eq!(cluster.gpu()["status"]["nodeOrderOffset"], json!(0));
 }
 
@@ -135,15 +128,11 @@ fn upstream_cli_deployment_policy_reset_suite() {
     let mut cr = SKYHOOK.skyhook("complete", driver());
     cr["status"]["compartmentStatuses"] =
         json!({"__default__": {"progressPercent": 100, "batchState": {"currentBatch": 3}}});
-    let fake = FakeApi::new()
-        .serving(SKYHOOK.0)
-        .with(cr)
-        .with(SKYHOOK.operator())
-        .with(marked(
-            "node-1",
-            "complete",
-            &["driver|1.0.0 config complete"],
-        ));
+    let fake = FakeApi::new().serving(SKYHOOK.0).with(cr).with(SKYHOOK.operator()).with(marked(
+        "node-1",
+        "complete",
+        &["driver|1.0.0 config complete"],
+    ));
     let cluster = TestCluster::serving(fake);
     cluster.run_ok("deployment-policy reset gpu --confirm");
     let compartment = &cluster.gpu()["status"]["compartmentStatuses"]["__default__"];
@@ -157,16 +146,12 @@ fn reset_before_and_after_upstream_suites() {
     let cluster = TestCluster::serving(FakeApi::new().serving(SKYHOOK.0).with(SKYHOOK.operator()));
     cluster.run_ok("reset gpu --confirm");
     // After the object was deleted.
-    let cluster = TestCluster::serving(
-        FakeApi::new()
-            .serving(SKYHOOK.0)
-            .with(SKYHOOK.operator())
-            .with(marked(
-                "node-1",
-                "complete",
-                &["driver|1.0.0 config complete"],
-            )),
-    );
+    let cluster =
+        TestCluster::serving(FakeApi::new().serving(SKYHOOK.0).with(SKYHOOK.operator()).with(marked(
+            "node-1",
+            "complete",
+            &["driver|1.0.0 config complete"],
+        )));
     cluster.run_ok("reset gpu --confirm");
     assert_eq!(cluster.node_state("node-1"), Value::Null);
     // While the operator works.

@@ -13,10 +13,8 @@ fn packages() -> Value {
 }
 
 fn cluster(entries: &[&str]) -> TestCluster {
-    TestCluster::serving(
-        complete_cluster(packages()).with(SKYHOOK.node("node-1", "complete", entries)),
-    )
-    .simulating_operator()
+    TestCluster::serving(complete_cluster(packages()).with(SKYHOOK.node("node-1", "complete", entries)))
+        .simulating_operator()
 }
 
 const BOTH: [&str; 2] = ["a|1.0.0 config complete", "b|1.0.0 config complete"];
@@ -31,11 +29,7 @@ fn p1_concurrent_operator_writes_are_kept() {
     });
     let text = now.to_string();
     cluster.fake.on("PATCH nodes").nth(1).after(move |state| {
-        let mut node = state
-            .store
-            .find("nodes", "", "node-1")
-            .cloned()
-            .expect("it is there");
+        let mut node = state.store.find("nodes", "", "node-1").cloned().expect("it is there");
         node["metadata"]["annotations"][SKYHOOK.0.key("nodeState_gpu")] = json!(text);
         state.store.load(node);
     });
@@ -60,15 +54,8 @@ fn p2_unknown_fields_are_kept() {
 #[test]
 fn p3_misleading_stages_are_refused() {
     let cluster = cluster(&BOTH);
-    for stage in [
-        "interrupt",
-        "post-interrupt",
-        "uninstall",
-        "uninstall-interrupt",
-    ] {
-        let ran = cluster.run(&format!(
-            "package rerun a --skyhook gpu --node node-1 --stage {stage} -y"
-        ));
+    for stage in ["interrupt", "post-interrupt", "uninstall", "uninstall-interrupt"] {
+        let ran = cluster.run(&format!("package rerun a --skyhook gpu --node node-1 --stage {stage} -y"));
         assert_eq!((ran.stdout.as_str(), ran.code), ("", Some(3)), "{stage}");
         ran.expect_stderr("nothing was changed");
     }
@@ -77,22 +64,16 @@ fn p3_misleading_stages_are_refused() {
     assert_eq!(cluster.patched_paths(), [""; 0]);
     for stage in ["apply", "config"] {
         let cluster = self::cluster(&BOTH);
-        cluster.run_ok(&format!(
-            "package rerun a --skyhook gpu --node node-1 --stage {stage} -y"
-        ));
+        cluster.run_ok(&format!("package rerun a --skyhook gpu --node node-1 --stage {stage} -y"));
         let entry = &cluster.node_state("node-1")["a|1.0.0"];
-        assert_eq!(
-            (&entry["stage"], &entry["state"]),
-            (&json!(stage), &json!("in_progress"))
-        );
+        assert_eq!((&entry["stage"], &entry["state"]), (&json!(stage), &json!("in_progress")));
     }
 }
 
 #[test]
 fn dependants_that_never_ran_are_not_in_the_warning() {
     let warns = |entries: &[&str]| {
-        let ran =
-            self::cluster(entries).run("package rerun a --skyhook gpu --node node-1 --dry-run");
+        let ran = self::cluster(entries).run("package rerun a --skyhook gpu --node node-1 --dry-run");
         ran.expect_code(0);
         let warning = "packages that depend on a do not run again: b";
         ran.transcript().contains(warning)
@@ -103,32 +84,19 @@ fn dependants_that_never_ran_are_not_in_the_warning() {
 
 #[test]
 fn p4_pod_running_the_stage_is_named() {
-    let place = crate::support::object_builder::PackageRun {
-        package: "a",
-        ..Default::default()
-    };
-    let pod = SKYHOOK.pod(
-        "gpu-a",
-        &place,
-        "Pending",
-        &["a-init done", "a-apply looping"],
-    );
+    let place = crate::support::object_builder::PackageRun { package: "a", ..Default::default() };
+    let pod = SKYHOOK.pod("gpu-a", &place, "Pending", &["a-init done", "a-apply looping"]);
     let node = SKYHOOK.node("node-1", "erroring", &["a|1.0.0 apply erroring"]);
     let cluster = TestCluster::serving(complete_cluster(packages()).with(node).with(pod));
     let ran = cluster.ok("package rerun a --skyhook gpu --node node-1 --stage apply --dry-run");
-    ran.expect_stdout(
-        "this stage is already running and will not restart: pod/skyhook/gpu-a on node-1",
-    );
+    ran.expect_stdout("this stage is already running and will not restart: pod/skyhook/gpu-a on node-1");
 }
 
 #[test]
 fn p5_upgrade_stage_can_be_rerun() {
     let cluster = cluster(&BOTH);
     cluster.run_ok("package rerun a --skyhook gpu --node node-1 --stage upgrade -y");
-    assert_eq!(
-        cluster.node_state("node-1")["a|1.0.0"]["stage"],
-        json!("upgrade")
-    );
+    assert_eq!(cluster.node_state("node-1")["a|1.0.0"]["stage"], json!("upgrade"));
 }
 
 #[test]
@@ -157,11 +125,11 @@ fn uninstalled_dependency_is_named() {
         "erroring",
         &["b|1.0.0 apply erroring"],
     )));
-    let says = "b depends on a, which is uninstalled on node-1: b waits there until the uninstall of a is canceled";
-    for words in [
-        "package rerun b --skyhook gpu --node node-1 --dry-run",
-        "fix --skyhook gpu --up-to B2 --dry-run",
-    ] {
+    let says =
+        "b depends on a, which is uninstalled on node-1: b waits there until the uninstall of a is canceled";
+    for words in
+        ["package rerun b --skyhook gpu --node node-1 --dry-run", "fix --skyhook gpu --up-to B2 --dry-run"]
+    {
         let ran = cluster.run(words);
         let text = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(text.contains(says), "{}", ran.transcript());
@@ -187,9 +155,7 @@ fn p7_nodes_can_be_selected_by_all_label_or_failure() {
         ("--node node-1 --node node-2", 2),
     ] {
         let cluster = cluster();
-        cluster.run_ok(&format!(
-            "package rerun a --skyhook gpu {flags} -y --no-pause"
-        ));
+        cluster.run_ok(&format!("package rerun a --skyhook gpu {flags} -y --no-pause"));
         assert_eq!(cluster.patched_paths().len(), nodes, "{flags}");
     }
     // `--failed-only` ignores nodes on which another package fails.

@@ -26,11 +26,7 @@ fn s1_complete_is_measured_against_the_spec() {
             .with(SKYHOOK.node("node-3", "blocked", &["c|1.0.0 config complete"])),
     );
     let nodes = list(&cluster);
-    for (at, status, complete) in [
-        (0, "in_progress", 1),
-        (1, "in_progress", 0),
-        (2, "blocked", 0),
-    ] {
+    for (at, status, complete) in [(0, "in_progress", 1), (1, "in_progress", 0), (2, "blocked", 0)] {
         let node = &nodes[at];
         assert_eq!(node["status"], json!(status), "{node}");
         assert_eq!(
@@ -45,11 +41,8 @@ fn s1_complete_is_measured_against_the_spec() {
 fn s2_waiting_and_ignored_nodes_are_listed() {
     let mut ignored = SKYHOOK.node("node-2", "", &[]);
     ignored["metadata"]["labels"] = json!({SKYHOOK.0.key("ignore"): "true"});
-    let cluster = TestCluster::serving(
-        complete_cluster(driver())
-            .with(SKYHOOK.node("node-1", "", &[]))
-            .with(ignored),
-    );
+    let cluster =
+        TestCluster::serving(complete_cluster(driver()).with(SKYHOOK.node("node-1", "", &[])).with(ignored));
     let ran = cluster.ok("node list --skyhook gpu");
     assert_eq!(
         ran.parts(),
@@ -73,52 +66,36 @@ fn s3_entries_of_old_versions_are_not_counted() {
     )));
     let node = &list(&cluster)[0];
     assert_eq!(node["status"], json!("in_progress"));
-    assert_eq!(
-        (&node["packagesComplete"], &node["packagesTotal"]),
-        (&json!(0), &json!(1))
-    );
+    assert_eq!((&node["packagesComplete"], &node["packagesTotal"]), (&json!(0), &json!(1)));
 }
 
 #[test]
 fn s4_package_versions_are_sorted() {
-    let entries = [
-        "driver|1.0.0 apply in_progress",
-        "driver|0.9.0 config complete",
-        "driver|0.10.0 config complete",
-    ];
+    let entries =
+        ["driver|1.0.0 apply in_progress", "driver|0.9.0 config complete", "driver|0.10.0 config complete"];
     let cluster = TestCluster::serving(complete_cluster(driver()).with(SKYHOOK.node(
         "node-1",
         "in_progress",
         &entries,
     )));
-    let first = cluster
-        .ok("package status driver --skyhook gpu -o json")
-        .json();
+    let first = cluster.ok("package status driver --skyhook gpu -o json").json();
     assert_eq!(first.as_array().map(Vec::len), Some(3));
     for _ in 0..4 {
-        let again = cluster
-            .ok("package status driver --skyhook gpu -o json")
-            .json();
+        let again = cluster.ok("package status driver --skyhook gpu -o json").json();
         assert_eq!(again, first);
     }
 }
 
 #[test]
 fn s5_package_is_optional_but_must_exist() {
-    let cluster =
-        TestCluster::serving(complete_cluster(packages()).with(SKYHOOK.node("node-1", "", &[])));
+    let cluster = TestCluster::serving(complete_cluster(packages()).with(SKYHOOK.node("node-1", "", &[])));
     let all = cluster.ok("package status --skyhook gpu -o json").json();
     assert_eq!(all.as_array().map(Vec::len), Some(3));
     let ran = cluster.run("package status aa --skyhook gpu");
     assert_eq!((ran.stdout.as_str(), ran.code), ("", Some(1)));
-    assert!(
-        ran.stderr
-            .starts_with("error: package \"aa\" not found\nhint: did you mean a")
-    );
+    assert!(ran.stderr.starts_with("error: package \"aa\" not found\nhint: did you mean a"));
     let both = TestCluster::with_complete_nodes(&["node-1", "node-2", "node-3"]);
-    let json = both
-        .ok("package status driver --skyhook gpu --node node-1,node-2 -o json")
-        .json();
+    let json = both.ok("package status driver --skyhook gpu --node node-1,node-2 -o json").json();
     assert_eq!(json.as_array().map(Vec::len), Some(2));
 }
 

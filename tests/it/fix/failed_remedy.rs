@@ -29,17 +29,10 @@ fn two_custom_resources() -> FakeApi {
 fn failed_remedy_stops_the_others_of_its_custom_resource_only() {
     for (reply, why, code) in [
         (Reply::from(403), "failed", 4),
-        (
-            Reply::Body("<html>signed out</html>".to_owned()),
-            "may not have been made",
-            4,
-        ),
+        (Reply::Body("<html>signed out</html>".to_owned()), "may not have been made", 4),
     ] {
         let test_cluster = TestCluster::serving(two_custom_resources());
-        test_cluster
-            .fake
-            .on("PATCH nodes gpu-2")
-            .reply(reply.clone());
+        test_cluster.fake.on("PATCH nodes gpu-2").reply(reply.clone());
         // What became of it is unknown only if it cannot be read again.
         test_cluster.fake.on("GET nodes gpu-2").reply(reply);
         let ran = test_cluster.run("fix --up-to B4 --no-pause --max-parallel 1 --confirm");
@@ -83,10 +76,7 @@ fn undo_ends_all_pauses_of_a_killed_fix() {
             kill(state);
         }
     });
-    let ran = test_cluster
-        .command("fix --up-to B4 --confirm")
-        .child(&child)
-        .output();
+    let ran = test_cluster.command("fix --up-to B4 --confirm").child(&child).output();
     assert_eq!(ran.code, None, "{}", ran.transcript());
     test_cluster.fake.heal();
     let both = [json!("true"), json!("true")];

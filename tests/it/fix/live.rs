@@ -21,9 +21,7 @@ fn found(test_cluster: &TestCluster) -> Vec<String> {
     let ran = test_cluster.run("diagnose stuck --no-logs --fail-on never -o json");
     let document = ran.json();
     let findings = document["findings"].as_array().expect("findings").iter();
-    findings
-        .map(|f| f["code"].as_str().expect("a code").to_owned())
-        .collect()
+    findings.map(|f| f["code"].as_str().expect("a code").to_owned()).collect()
 }
 
 /// The objects without server metadata, and with sorted node states.
@@ -53,18 +51,9 @@ fn fix_is_applied_and_undone() {
         let ran = test_cluster.run("fix --up-to B4 --no-pause --confirm");
         ran.expect_code(0);
         assert!(!test_cluster.writes().is_empty(), "{}", ran.transcript());
-        assert!(
-            found(&test_cluster).iter().all(|c| c != code),
-            "{cluster}: {}",
-            ran.transcript()
-        );
+        assert!(found(&test_cluster).iter().all(|c| c != code), "{cluster}: {}", ran.transcript());
         test_cluster.run("undo --confirm").expect_code(0);
-        assert_eq!(
-            objects(&test_cluster),
-            before,
-            "{cluster}: {}",
-            ran.transcript()
-        );
+        assert_eq!(objects(&test_cluster), before, "{cluster}: {}", ran.transcript());
     }
 }
 
@@ -107,10 +96,7 @@ fn unreadable_pods_prevent_any_fix() {
 pub fn two_packages() -> FakeApi {
     let package = |name: &str| json!({"version": "1.0.0", "image": format!("example.com/{name}")});
     let fake = SKYHOOK.serve(json!({"driver": package("driver"), "tuning": package("tuning")}));
-    let (driver, tuning) = (
-        "driver|1.0.0 apply erroring",
-        "tuning|1.0.0 config erroring",
-    );
+    let (driver, tuning) = ("driver|1.0.0 apply erroring", "tuning|1.0.0 config erroring");
     fake.load(SKYHOOK.node("gpu-1", "erroring", &[driver, tuning]));
     fake.load(SKYHOOK.node("gpu-2", "erroring", &[driver]));
     fake
@@ -131,18 +117,13 @@ fn remedies_on_one_node_run_in_sequence_under_one_pause() {
 
 #[test]
 fn abbreviated_command_changes_all_nodes() {
-    let fake =
-        SKYHOOK.serve(json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}}));
+    let fake = SKYHOOK.serve(json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}}));
     for n in 1..=12 {
         let entry = "driver|1.0.0 apply erroring";
         fake.load(SKYHOOK.node(&format!("gpu-{n:02}"), "erroring", &[entry]));
     }
     let test_cluster = TestCluster::serving(fake);
-    assert_snapshot!(
-        test_cluster
-            .run("fix --up-to B2 --no-pause --dry-run")
-            .transcript()
-    );
+    assert_snapshot!(test_cluster.run("fix --up-to B2 --no-pause --dry-run").transcript());
     assert_snapshot!(test_cluster.run("fix").transcript());
 }
 
@@ -170,10 +151,7 @@ fn stale_pause_is_taken_over() {
     let name = name.expect("a custom resource");
     let test_cluster = TestCluster::serving(fake);
     let pause = ApiFlavor::Skyhook.key("pause");
-    let mut held = test_cluster
-        .fake
-        .get("skyhooks", "", &name)
-        .expect("it is there");
+    let mut held = test_cluster.fake.get("skyhooks", "", &name).expect("it is there");
     held["metadata"]["annotations"] = json!({
         pause: "true",
         "kubectl-skyhook/pause-reason": format!("held for: reset {name} on 3 nodes"),

@@ -42,10 +42,7 @@ fn found(capture: &Path) -> BTreeSet<String> {
 /// Applies and undoes the fix of a capture; whether it changes anything, or what went wrong.
 fn tried(capture: &Path) -> Result<bool, String> {
     let directory = tempfile::tempdir().expect("a directory");
-    let (file, after) = (
-        directory.path().join("plan.json"),
-        directory.path().join("after.yaml"),
-    );
+    let (file, after) = (directory.path().join("plan.json"), directory.path().join("after.yaml"));
     let words = [
         "fix",
         "--up-to",
@@ -60,8 +57,7 @@ fn tried(capture: &Path) -> Result<bool, String> {
     if ran.stderr.contains("so it is unknown what is still in use") {
         return Ok(false);
     }
-    let text =
-        std::fs::read_to_string(&file).map_err(|_| format!("no plan: {}", ran.transcript()))?;
+    let text = std::fs::read_to_string(&file).map_err(|_| format!("no plan: {}", ran.transcript()))?;
     let plan = SavedPlan::parse(&text).expect("a plan").plan;
     if plan.is_empty() {
         return Ok(false);

@@ -34,9 +34,7 @@ const CAPTURES: [&str; 6] = [
 ];
 
 fn capture(name: &str) -> Vec<u8> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/clusters")
-        .join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clusters").join(name);
     std::fs::read(path.join("cluster.json")).expect("a capture")
 }
 
@@ -56,10 +54,7 @@ struct Scratch {
 impl Scratch {
     fn new(name: &str) -> Scratch {
         let directory = tempfile::tempdir().expect("a directory");
-        Scratch {
-            path: directory.path().join(name),
-            _directory: directory,
-        }
+        Scratch { path: directory.path().join(name), _directory: directory }
     }
 
     fn holds(&self, bytes: &[u8]) -> &Path {
@@ -70,21 +65,14 @@ impl Scratch {
 
 #[test]
 fn captures_with_unexpected_values_do_not_panic() {
-    let real: Vec<Value> = CAPTURES
-        .iter()
-        .map(|name| serde_json::from_slice(&capture(name)).expect("JSON"))
-        .collect();
+    let real: Vec<Value> =
+        CAPTURES.iter().map(|name| serde_json::from_slice(&capture(name)).expect("JSON")).collect();
     let scratch = Scratch::new("cluster.json");
-    fuzz(
-        "captures with other values",
-        600,
-        &(any::<Index>(), changes()),
-        |(which, changes)| {
-            let changed = changed(which.get(&real), &changes).to_string();
-            load_and_diagnose(scratch.holds(changed.as_bytes()));
-            Ok(())
-        },
-    );
+    fuzz("captures with other values", 600, &(any::<Index>(), changes()), |(which, changes)| {
+        let changed = changed(which.get(&real), &changes).to_string();
+        load_and_diagnose(scratch.holds(changed.as_bytes()));
+        Ok(())
+    });
 }
 
 #[test]
@@ -96,9 +84,7 @@ fn corrupt_captures_do_not_panic() {
         .map(|text| {
             let value: Value = serde_json::from_slice(text).expect("JSON");
             let items = value["items"].as_array().expect("items").iter().take(6);
-            let texts: Vec<String> = items
-                .map(|item| serde_saphyr::to_string(item).expect("YAML"))
-                .collect();
+            let texts: Vec<String> = items.map(|item| serde_saphyr::to_string(item).expect("YAML")).collect();
             texts.join("---\n").into_bytes()
         })
         .collect();
@@ -129,43 +115,24 @@ fn archive(tar: &[u8]) -> Vec<u8> {
 fn corrupt_archives_do_not_panic() {
     let mut builder = tar::Builder::new(Vec::new());
     for (name, content) in [
-        (
-            "skyhook-capture/index.json",
-            json!({"takenAt": "2026-11-20T12:00:00Z"})
-                .to_string()
-                .into_bytes(),
-        ),
+        ("skyhook-capture/index.json", json!({"takenAt": "2026-11-20T12:00:00Z"}).to_string().into_bytes()),
         ("skyhook-capture/cluster.json", capture("apply-erroring")),
-        (
-            "skyhook-capture/logs/skyhook/pod/driver.log",
-            b"line\n".to_vec(),
-        ),
+        ("skyhook-capture/logs/skyhook/pod/driver.log", b"line\n".to_vec()),
     ] {
         let mut header = tar::Header::new_gnu();
         header.set_size(content.len() as u64);
         header.set_mode(0o644);
         header.set_cksum();
-        builder
-            .append_data(&mut header, name, content.as_slice())
-            .expect("room");
+        builder.append_data(&mut header, name, content.as_slice()).expect("room");
     }
     let tar = builder.into_inner().expect("room");
     let packed = archive(&tar);
     let scratch = Scratch::new("capture.tar.gz");
-    fuzz(
-        "archives",
-        300,
-        &(any::<bool>(), mutations()),
-        |(inside, mutations)| {
-            let bytes = if inside {
-                archive(&mutated(&tar, &mutations))
-            } else {
-                mutated(&packed, &mutations)
-            };
-            load_and_diagnose(scratch.holds(&bytes));
-            Ok(())
-        },
-    );
+    fuzz("archives", 300, &(any::<bool>(), mutations()), |(inside, mutations)| {
+        let bytes = if inside { archive(&mutated(&tar, &mutations)) } else { mutated(&packed, &mutations) };
+        load_and_diagnose(scratch.holds(&bytes));
+        Ok(())
+    });
 }
 
 /// Plans of each kind: for nodes and pods, with a pause, and with a whole object.
@@ -179,8 +146,7 @@ fn plans() -> Vec<Plan> {
     ];
     let plans = commands.map(|words| {
         let words = words.split(' ').map(Into::into);
-        let ran =
-            Run::new(words.chain(["--plan-out".into(), file.as_os_str().to_owned()])).output();
+        let ran = Run::new(words.chain(["--plan-out".into(), file.as_os_str().to_owned()])).output();
         ran.expect_code(0);
         let text = std::fs::read_to_string(&file).expect("a plan");
         SavedPlan::parse(&text).expect("a plan").plan
@@ -190,19 +156,9 @@ fn plans() -> Vec<Plan> {
 
 /// Everything that is done with a plan before a request is sent.
 fn preview_and_rebase(plan: &Plan, objects: &[Value]) {
-    let _ = (
-        plan.permissions(),
-        plan.nodes().len(),
-        plan.grade(),
-        plan.inverse().0.len(),
-    );
+    let _ = (plan.permissions(), plan.nodes().len(), plan.grade(), plan.inverse().0.len());
     for step in plan.steps() {
-        let _ = (
-            step.path(),
-            step.request(),
-            step.change.describe(),
-            step.inverse(),
-        );
+        let _ = (step.path(), step.request(), step.change.describe(), step.inverse());
         for object in objects {
             let _ = step.rebase(object);
             let _ = step.apply_to(&mut object.clone());
@@ -214,24 +170,11 @@ fn preview_and_rebase(plan: &Plan, objects: &[Value]) {
 fn plan_files_round_trip_or_are_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     let plans = plans();
-    let values: Vec<Value> = plans
-        .iter()
-        .map(|plan| serde_json::to_value(plan).expect("JSON"))
-        .collect();
-    let texts: Vec<String> = plans
-        .iter()
-        .map(|plan| SavedPlan::of(plan, None, Vec::new()).text())
-        .collect();
+    let values: Vec<Value> = plans.iter().map(|plan| serde_json::to_value(plan).expect("JSON")).collect();
+    let texts: Vec<String> = plans.iter().map(|plan| SavedPlan::of(plan, None, Vec::new()).text()).collect();
     let whole: Value = serde_json::from_slice(&capture("apply-erroring")).expect("JSON");
     let mut objects = vec![Value::Null, json!({})];
-    objects.extend(
-        whole["items"]
-            .as_array()
-            .expect("items")
-            .iter()
-            .take(3)
-            .cloned(),
-    );
+    objects.extend(whole["items"].as_array().expect("items").iter().take(3).cloned());
     fuzz(
         "plan files",
         1_500,
@@ -239,9 +182,7 @@ fn plan_files_round_trip_or_are_refused() {
         |(which, inside, changes, mutations)| {
             if inside {
                 // As an attacker would, who recomputes the digest.
-                let Ok(plan) =
-                    serde_json::from_value::<Plan>(changed(which.get(&values), &changes))
-                else {
+                let Ok(plan) = serde_json::from_value::<Plan>(changed(which.get(&values), &changes)) else {
                     return Ok(());
                 };
                 match SavedPlan::parse(&SavedPlan::of(&plan, None, Vec::new()).text()) {
@@ -259,10 +200,9 @@ fn plan_files_round_trip_or_are_refused() {
                     }
                 }
                 preview_and_rebase(&plan, &objects);
-            } else if let Ok(saved) = SavedPlan::parse(&String::from_utf8_lossy(&mutated(
-                which.get(&texts).as_bytes(),
-                &mutations,
-            ))) {
+            } else if let Ok(saved) =
+                SavedPlan::parse(&String::from_utf8_lossy(&mutated(which.get(&texts).as_bytes(), &mutations)))
+            {
                 // A plan that can be read is the written one.
                 prop_assert_eq!(&saved.plan, which.get(&plans));
             }
@@ -284,27 +224,17 @@ fn corrupt_journals_do_not_panic_and_are_never_misread() {
             undoes: None,
             plan: plan.clone(),
         };
-        let results = [
-            StepResult::Applied,
-            StepResult::Gone,
-            StepResult::NotReached,
-        ];
+        let results = [StepResult::Applied, StepResult::Gone, StepResult::NotReached];
         let mut entries = vec![Entry::Begun(Box::new(begun))];
         for (stage, steps) in plan.stages.iter().enumerate() {
             for step in 0..steps.steps.len() {
                 let result = results[step % results.len()].clone();
-                entries.push(Entry::StepResult {
-                    stage,
-                    step,
-                    result,
-                });
+                entries.push(Entry::StepResult { stage, step, result });
             }
         }
         entries.push(Entry::Ended(StopReason::Finished));
-        let lines: Vec<String> = entries
-            .iter()
-            .map(|e| serde_json::to_string(e).expect("JSON") + "\n")
-            .collect();
+        let lines: Vec<String> =
+            entries.iter().map(|e| serde_json::to_string(e).expect("JSON") + "\n").collect();
         lines
     };
     let journals: Vec<Vec<String>> = plans().iter().map(entries).collect();
@@ -313,60 +243,42 @@ fn corrupt_journals_do_not_panic_and_are_never_misread() {
         if let Ok(record) = &record {
             let (plan, _) = record.undo();
             preview_and_rebase(&plan, &[Value::Null]);
-            let _ = (
-                record.complaint(Path::new("journal")),
-                record.standing_holds(),
-                record.begun.origin(),
-            );
+            let _ = (record.complaint(Path::new("journal")), record.standing_holds(), record.begun.origin());
         }
         record
     };
     for text in corpus("journals") {
         let _ = looked(&text);
     }
-    let input = (
-        any::<Index>(),
-        any::<Index>(),
-        0..3_u8,
-        changes(),
-        mutations(),
-    );
-    fuzz(
-        "journals",
-        1_500,
-        &input,
-        |(which, place, way, changes, mutations)| {
-            let lines = which.get(&journals);
-            let text = lines.concat();
-            match way {
-                // After a full disk or a kill, each line after the first is either complete or skipped.
-                0 => {
-                    let first = lines[0].len();
-                    let cut = first + place.index(text.len() - first + 1);
-                    let record = looked(&String::from_utf8_lossy(&text.as_bytes()[..cut]));
-                    let record = record.map_err(|e| TestCaseError::fail(e.to_string()))?;
-                    let whole = text[..cut].matches('\n').count() - 1;
-                    let told = record.results.iter().flatten().flatten().count()
-                        + usize::from(record.ended.is_some());
-                    prop_assert!(told == whole || told == whole + 1, "{} of {}", told, whole);
-                }
-                1 => {
-                    let mut lines = lines.clone();
-                    let line = place.index(lines.len());
-                    let value: Value = serde_json::from_str(&lines[line]).expect("JSON");
-                    lines[line] = format!("{}\n", changed(&value, &changes));
-                    let _ = looked(&lines.concat());
-                }
-                _ => {
-                    let _ = looked(&String::from_utf8_lossy(&mutated(
-                        text.as_bytes(),
-                        &mutations,
-                    )));
-                }
+    let input = (any::<Index>(), any::<Index>(), 0..3_u8, changes(), mutations());
+    fuzz("journals", 1_500, &input, |(which, place, way, changes, mutations)| {
+        let lines = which.get(&journals);
+        let text = lines.concat();
+        match way {
+            // After a full disk or a kill, each line after the first is either complete or skipped.
+            0 => {
+                let first = lines[0].len();
+                let cut = first + place.index(text.len() - first + 1);
+                let record = looked(&String::from_utf8_lossy(&text.as_bytes()[..cut]));
+                let record = record.map_err(|e| TestCaseError::fail(e.to_string()))?;
+                let whole = text[..cut].matches('\n').count() - 1;
+                let told =
+                    record.results.iter().flatten().flatten().count() + usize::from(record.ended.is_some());
+                prop_assert!(told == whole || told == whole + 1, "{} of {}", told, whole);
             }
-            Ok(())
-        },
-    );
+            1 => {
+                let mut lines = lines.clone();
+                let line = place.index(lines.len());
+                let value: Value = serde_json::from_str(&lines[line]).expect("JSON");
+                lines[line] = format!("{}\n", changed(&value, &changes));
+                let _ = looked(&lines.concat());
+            }
+            _ => {
+                let _ = looked(&String::from_utf8_lossy(&mutated(text.as_bytes(), &mutations)));
+            }
+        }
+        Ok(())
+    });
 }
 
 #[derive(clap::Parser)]
@@ -377,10 +289,7 @@ struct Cli {
 
 #[test]
 fn merged_kubeconfigs_match_kubectl_rules() {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let connection = Cli::parse_from(["kubectl-skyhook"]).connection;
     let directory = tempfile::tempdir().expect("a directory");
     let connected = |texts: &[Vec<u8>]| {
@@ -401,18 +310,12 @@ fn merged_kubeconfigs_match_kubectl_rules() {
         runtime.block_on(connect(&environment, &connection, "status", None))
     };
     // The names that a file defines, and its current context.
-    let file = (
-        prop::collection::btree_set(0..4_u8, 0..4),
-        prop::option::of(0..4_u8),
-    );
+    let file = (prop::collection::btree_set(0..4_u8, 0..4), prop::option::of(0..4_u8));
     let files = prop::collection::vec(file, 1..4);
     fuzz(
         "lists of kubeconfigs",
         700,
-        &(
-            files,
-            prop::option::weighted(0.4, (any::<Index>(), mutations())),
-        ),
+        &(files, prop::option::weighted(0.4, (any::<Index>(), mutations()))),
         |(files, mutation)| {
             let server = |n: usize, name: u8| format!("https://f{n}-{name}.example:6443");
             let mut texts: Vec<Vec<u8>> = files.iter().enumerate().map(|(n, (names, current))| {

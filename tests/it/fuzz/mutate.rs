@@ -130,10 +130,7 @@ fn unexpected() -> impl Strategy<Value = Value> {
 
 /// Places in a document with their new values; `None` removes the value.
 pub fn changes() -> impl Strategy<Value = Vec<(Index, Option<Value>)>> {
-    prop::collection::vec(
-        (any::<Index>(), prop::option::weighted(0.8, unexpected())),
-        1..8,
-    )
+    prop::collection::vec((any::<Index>(), prop::option::weighted(0.8, unexpected())), 1..8)
 }
 
 /// The document with these values replaced.
@@ -172,10 +169,7 @@ fn pointers(value: &Value, at: &mut String, places: &mut Vec<String>) {
     };
     match value {
         Value::Object(members) => members.iter().for_each(|(key, value)| below(key, value)),
-        Value::Array(items) => items
-            .iter()
-            .enumerate()
-            .for_each(|(n, value)| below(&n.to_string(), value)),
+        Value::Array(items) => items.iter().enumerate().for_each(|(n, value)| below(&n.to_string(), value)),
         _ => {}
     }
 }

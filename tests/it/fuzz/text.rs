@@ -28,36 +28,25 @@ const STATE: &str = r#"{"driver|2.0.1":{"name":"driver","version":"2.0.1","image
 fn node_states_round_trip_and_keep_other_entries() {
     let real: Value = serde_json::from_str(STATE).expect("JSON");
     let spelled = changes().prop_map(move |changes| changed(&real, &changes).to_string());
-    let cut = mutations().prop_map(|mutations| {
-        String::from_utf8_lossy(&mutated(STATE.as_bytes(), &mutations)).into_owned()
-    });
+    let cut = mutations()
+        .prop_map(|mutations| String::from_utf8_lossy(&mutated(STATE.as_bytes(), &mutations)).into_owned());
     fuzz_texts("node states", 4_000, &prop_oneof![spelled, cut], |text| {
         let read = state(&text);
         let _ = read.annotations().count();
         for entry in read.entries() {
             let _ = (entry.identity(), entry.may_be_installed());
-            let (Some((_, without)), true) =
-                (read.without(&entry.key), read.malformed().is_empty())
-            else {
+            let (Some((_, without)), true) = (read.without(&entry.key), read.malformed().is_empty()) else {
                 continue;
             };
             // Editing one entry leaves the others unchanged, byte for byte.
             let texts = |state: &NodeState| -> BTreeSet<(String, Option<String>)> {
                 let others = state.entries().iter().filter(|e| e.key != entry.key);
-                others
-                    .map(|e| {
-                        (
-                            e.key.to_string(),
-                            state.entry_text(&e.key).map(str::to_owned),
-                        )
-                    })
-                    .collect()
+                others.map(|e| (e.key.to_string(), state.entry_text(&e.key).map(str::to_owned))).collect()
             };
             let left = without.map(|text| state(&text)).unwrap_or_default();
             prop_assert_eq!(texts(&left), texts(&read));
             prop_assert!(left.entry(&entry.key).is_none());
-            if let Some((_, edited)) = read.with_stage(&entry.key, &Stage::Config, &State::Complete)
-            {
+            if let Some((_, edited)) = read.with_stage(&entry.key, &Stage::Config, &State::Complete) {
                 let edited = state(&edited);
                 prop_assert_eq!(texts(&edited), texts(&read));
                 let found = edited.entry(&entry.key).map(|e| (&e.stage, &e.state));

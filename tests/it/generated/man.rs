@@ -22,9 +22,7 @@ pub fn pages() -> BTreeMap<String, String> {
     let tree = Program::SKYHOOK.tree();
     let top = command(tree.clone(), &[]);
     let commands: Vec<String> = leaves(&tree, NAME);
-    let text = page(top)
-        + &exit_status()
-        + &see_also(&[vec![REFERENCE_PAGE.to_owned()], commands].concat());
+    let text = page(top) + &exit_status() + &see_also(&[vec![REFERENCE_PAGE.to_owned()], commands].concat());
     pages.insert(format!("{NAME}.1"), text);
     pages.insert(format!("{NAME}.7"), reference_page());
     // The tree is not built yet, so commands lack the global flags, which
@@ -37,11 +35,7 @@ pub fn pages() -> BTreeMap<String, String> {
 /// Not every formatter reads UTF-8, but all read numeric character escapes.
 fn ascii(page: &str) -> String {
     let spelled = |c: char| {
-        if c.is_ascii() {
-            c.to_string()
-        } else {
-            format!("\\[u{:04X}]", u32::from(c))
-        }
+        if c.is_ascii() { c.to_string() } else { format!("\\[u{:04X}]", u32::from(c)) }
     };
     page.chars().map(spelled).collect()
 }
@@ -71,17 +65,11 @@ fn command(command: Command, words: &[&str]) -> Command {
         let typed = [&["kubectl", "skyhook"], words].concat().join(" ");
         command.display_name(dashed).bin_name(typed)
     };
-    let subs: Vec<String> = command
-        .get_subcommands()
-        .map(|c| c.get_name().to_owned())
-        .collect();
-    subs.iter().fold(
-        named(command, words).disable_help_subcommand(true),
-        |command, sub| {
-            let words: Vec<&str> = words.iter().copied().chain([sub.as_str()]).collect();
-            command.mut_subcommand(sub, |c| named(c, &words))
-        },
-    )
+    let subs: Vec<String> = command.get_subcommands().map(|c| c.get_name().to_owned()).collect();
+    subs.iter().fold(named(command, words).disable_help_subcommand(true), |command, sub| {
+        let words: Vec<&str> = words.iter().copied().chain([sub.as_str()]).collect();
+        command.mut_subcommand(sub, |c| named(c, &words))
+    })
 }
 
 fn leaves(command: &Command, name: &str) -> Vec<String> {
@@ -107,20 +95,13 @@ fn page(command: Command) -> String {
     let man = Man::new(command);
     let mut text = PREAMBLE.to_owned();
     // The renderer would omit the date and shift the arguments after it.
-    text.push_str(&format!(
-        ".TH {} 1 \"\" \"{NAME} {version}\" kubectl\n",
-        escaped(&title)
-    ));
+    text.push_str(&format!(".TH {} 1 \"\" \"{NAME} {version}\" kubectl\n", escaped(&title)));
     text.push_str(&without_preamble(&rendered(|bytes| {
         man.render_name_section(bytes)?;
         bytes.extend_from_slice(synopsis.as_bytes());
         man.render_description_section(bytes)?;
         man.render_options_section(bytes)?;
-        if subcommands && !top {
-            man.render_subcommands_section(bytes)
-        } else {
-            Ok(())
-        }
+        if subcommands && !top { man.render_subcommands_section(bytes) } else { Ok(()) }
     })));
     text.push_str(&tasks);
     if !top {
@@ -132,10 +113,7 @@ fn page(command: Command) -> String {
     if let Some(examples) = examples {
         text.push_str(".SH EXAMPLES\n.nf\n");
         for line in examples.lines() {
-            text.push_str(&format!(
-                "{}\n",
-                escaped(line.strip_prefix("  ").unwrap_or(line))
-            ));
+            text.push_str(&format!("{}\n", escaped(line.strip_prefix("  ").unwrap_or(line))));
         }
         text.push_str(".fi\n");
     }
@@ -149,11 +127,7 @@ fn synopsis(command: &Command) -> String {
     let bold = |text: &str| format!("\\fB{}\\fR", escaped(text));
     let italic = |text: &str| format!("\\fI{}\\fR", escaped(text));
     let mut words = vec![bold(command.get_bin_name().expect("a name"))];
-    let visible = || {
-        command
-            .get_arguments()
-            .filter(|argument| !argument.is_hide_set())
-    };
+    let visible = || command.get_arguments().filter(|argument| !argument.is_hide_set());
     for option in visible().filter(|argument| !argument.is_positional()) {
         let short = option.get_short().map(|short| bold(&format!("-{short}")));
         let long = option.get_long().map(|long| bold(&format!("--{long}")));
@@ -167,15 +141,12 @@ fn synopsis(command: &Command) -> String {
     }
     for positional in visible().filter(|argument| argument.is_positional()) {
         let names = positional.get_value_names().unwrap_or_default();
-        let name = names
-            .first()
-            .map_or(positional.get_id().as_str(), |name| name.as_str());
+        let name = names.first().map_or(positional.get_id().as_str(), |name| name.as_str());
         words.push(bracketed(italic(name), positional));
     }
     if command.has_subcommands() {
         let word = italic("COMMAND");
-        let required =
-            command.is_subcommand_required_set() || command.is_arg_required_else_help_set();
+        let required = command.is_subcommand_required_set() || command.is_arg_required_else_help_set();
         words.push(if required { word } else { format!("[{word}]") });
     }
     format!(".SH SYNOPSIS\n{}\n", words.join(" "))
@@ -183,14 +154,9 @@ fn synopsis(command: &Command) -> String {
 
 /// A word of a synopsis, in brackets unless it is required, with an ellipsis if it may be repeated.
 fn bracketed(word: String, argument: &clap::Arg) -> String {
-    let word = if argument.is_required_set() {
-        word
-    } else {
-        format!("[{word}]")
-    };
+    let word = if argument.is_required_set() { word } else { format!("[{word}]") };
     let values = argument.get_num_args().unwrap_or_default();
-    let repeats =
-        matches!(argument.get_action(), clap::ArgAction::Append) || values.max_values() > 1;
+    let repeats = matches!(argument.get_action(), clap::ArgAction::Append) || values.max_values() > 1;
     if repeats { format!("{word}...") } else { word }
 }
 
@@ -206,10 +172,7 @@ fn without_preamble(bytes: &[u8]) -> String {
     // Formatters warn of two breaks around an empty line.
     let text = text.replace(".br\n\n.br\n", ".sp\n");
     let lines = text.lines();
-    lines
-        .filter(|line| !line.contains(".ds Aq "))
-        .map(|line| format!("{line}\n"))
-        .collect()
+    lines.filter(|line| !line.contains(".ds Aq ")).map(|line| format!("{line}\n")).collect()
 }
 
 fn exit_status() -> String {
@@ -269,17 +232,10 @@ fn files() -> String {
 fn tasks(tree: &Command) -> String {
     let tasks = by_task(tree).into_iter().map(|(task, commands)| {
         let commands = commands.iter().map(|command| {
-            let about = command
-                .get_about()
-                .map(ToString::to_string)
-                .unwrap_or_default();
+            let about = command.get_about().map(ToString::to_string).unwrap_or_default();
             item(&format!("{NAME}-{}(1)", command.get_name()), "", &about)
         });
-        format!(
-            ".SS \"{}\"\n{}",
-            escaped(task),
-            commands.collect::<String>()
-        )
+        format!(".SS \"{}\"\n{}", escaped(task), commands.collect::<String>())
     });
     format!(".SH COMMANDS\n{}", tasks.collect::<String>())
 }
@@ -293,32 +249,16 @@ fn rules() -> String {
         let name = format!(" {} ({})", rule.name, rule.severity);
         item(rule.code, &name, rule.summary())
     });
-    format!(
-        ".SH RULES\n{}.SS \"Rules of lint\"\n{}",
-        rules.collect::<String>(),
-        of_lint.collect::<String>()
-    )
+    format!(".SH RULES\n{}.SS \"Rules of lint\"\n{}", rules.collect::<String>(), of_lint.collect::<String>())
 }
 
 fn environment() -> String {
     let variables = [
-        (
-            "KUBECONFIG",
-            "list of kubeconfig files, instead of ~/.kube/config",
-        ),
-        (
-            "HTTPS_PROXY, HTTP_PROXY, NO_PROXY",
-            "proxy settings for the connection to the server",
-        ),
-        (
-            "XDG_STATE_HOME",
-            "where journals are kept, instead of ~/.local/state",
-        ),
+        ("KUBECONFIG", "list of kubeconfig files, instead of ~/.kube/config"),
+        ("HTTPS_PROXY, HTTP_PROXY, NO_PROXY", "proxy settings for the connection to the server"),
+        ("XDG_STATE_HOME", "where journals are kept, instead of ~/.local/state"),
         ("NO_COLOR", "turns off color, whatever its value"),
-        (
-            "CLICOLOR_FORCE, FORCE_COLOR",
-            "turn on color even if the output is not a terminal",
-        ),
+        ("CLICOLOR_FORCE, FORCE_COLOR", "turn on color even if the output is not a terminal"),
     ];
     let variables = variables.map(|(name, meaning)| item(name, "", meaning));
     format!(".SH ENVIRONMENT\n{}", variables.concat())
@@ -329,11 +269,7 @@ fn glossary() -> String {
     let text = include_str!("../../../docs/glossary.md");
     let terms = text.split("\n- **").skip(1).map(|entry| {
         let (name, meaning) = entry.split_once("**: ").expect("a term and what it means");
-        item(
-            name,
-            "",
-            &meaning.split_whitespace().collect::<Vec<_>>().join(" "),
-        )
+        item(name, "", &meaning.split_whitespace().collect::<Vec<_>>().join(" "))
     });
     format!(".SH GLOSSARY\n{}", terms.collect::<String>())
 }
@@ -350,12 +286,7 @@ fn see_also(names: &[String]) -> String {
 }
 
 fn item(bold: &str, roman: &str, text: &str) -> String {
-    format!(
-        ".TP\n\\fB{}\\fR{}\n{}\n",
-        escaped(bold),
-        escaped(roman),
-        escaped(text)
-    )
+    format!(".TP\n\\fB{}\\fR{}\n{}\n", escaped(bold), escaped(roman), escaped(text))
 }
 
 fn paragraph(text: &str) -> String {
@@ -364,13 +295,6 @@ fn paragraph(text: &str) -> String {
 
 /// Text with all formatter commands escaped.
 fn escaped(text: &str) -> String {
-    let text = text
-        .replace('\\', "\\e")
-        .replace('-', "\\-")
-        .replace('\'', "\\(aq");
-    if text.starts_with('.') {
-        format!("\\&{text}")
-    } else {
-        text
-    }
+    let text = text.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq");
+    if text.starts_with('.') { format!("\\&{text}") } else { text }
 }

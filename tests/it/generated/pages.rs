@@ -14,13 +14,8 @@ use serde_json::Value;
 use crate::support::run::Run;
 
 /// The pages that hold something generated.
-pub const PAGES: [&str; 5] = [
-    "SKILL.md",
-    "docs/commands.md",
-    "docs/lint.md",
-    "docs/rules.md",
-    "docs/teams.md",
-];
+pub const PAGES: [&str; 5] =
+    ["SKILL.md", "docs/commands.md", "docs/lint.md", "docs/rules.md", "docs/teams.md"];
 
 /// The text with every section between markers regenerated.
 pub fn filled(text: &str) -> String {
@@ -35,18 +30,15 @@ pub fn filled(text: &str) -> String {
         ("reading-commands", commands_that(true)),
         ("changing-commands", commands_that(false)),
     ];
-    sections
-        .iter()
-        .fold(text.to_owned(), |text, (name, table)| {
-            let begin = format!("<!-- generated: {name} -->\n");
-            let Some((before, rest)) = text.split_once(&begin) else {
-                return text;
-            };
-            let (_, after) = rest
-                .split_once("<!-- /generated -->")
-                .unwrap_or_else(|| panic!("section {name} has no end"));
-            format!("{before}{begin}\n{table}\n<!-- /generated -->{after}")
-        })
+    sections.iter().fold(text.to_owned(), |text, (name, table)| {
+        let begin = format!("<!-- generated: {name} -->\n");
+        let Some((before, rest)) = text.split_once(&begin) else {
+            return text;
+        };
+        let (_, after) =
+            rest.split_once("<!-- /generated -->").unwrap_or_else(|| panic!("section {name} has no end"));
+        format!("{before}{begin}\n{table}\n<!-- /generated -->{after}")
+    })
 }
 
 /// The rows of [`commands`] whose commands only read, or may change something.
@@ -57,9 +49,7 @@ fn commands_that(only_read: bool) -> String {
     let mut rows: String = lines.by_ref().take(2).map(|l| format!("{l}\n")).collect();
     for line in lines {
         let words = line.split('`').nth(1).expect("a command");
-        let words = words
-            .strip_prefix("kubectl skyhook ")
-            .expect("the program's name");
+        let words = words.strip_prefix("kubectl skyhook ").expect("the program's name");
         let info = all.iter().find(|c| c.words == words);
         if info.is_some_and(|c| c.only_reads() == only_read && (c.is_online() || only_read)) {
             writeln!(rows, "{line}").expect("a string");
@@ -79,14 +69,10 @@ pub fn commands() -> String {
 
 fn row(command: &Command, before: &str, rows: &mut String) {
     let words = format!("{before} {}", command.get_name());
-    let about = command
-        .get_about()
-        .map(ToString::to_string)
-        .unwrap_or_default();
+    let about = command.get_about().map(ToString::to_string).unwrap_or_default();
     let alone = command.is_args_conflicts_with_subcommands_set();
-    let spoken_for = command
-        .get_subcommands()
-        .any(|c| c.get_about().map(ToString::to_string).as_ref() == Some(&about));
+    let spoken_for =
+        command.get_subcommands().any(|c| c.get_about().map(ToString::to_string).as_ref() == Some(&about));
     if !command.has_subcommands() || (alone && !spoken_for) {
         let about = about.replace('|', "\\|");
         rows.push_str(&format!("| `{words}` | {about} |\n"));
@@ -108,13 +94,10 @@ fn lint_rules() -> String {
 
 /// A table of codes, names, severities and summaries.
 fn rule_table<'a>(rules: impl Iterator<Item = (&'a str, &'a str, Severity, &'a str)>) -> String {
-    let mut rows =
-        String::from("| Code | Name | Severity | What it means |\n| --- | --- | --- | --- |\n");
+    let mut rows = String::from("| Code | Name | Severity | What it means |\n| --- | --- | --- | --- |\n");
     for (code, name, severity, summary) in rules {
         let summary = summary.replace('|', "\\|");
-        rows.push_str(&format!(
-            "| [{code}](codes/{code}.md) | `{name}` | {severity} | {summary} |\n"
-        ));
+        rows.push_str(&format!("| [{code}](codes/{code}.md) | `{name}` | {severity} | {summary} |\n"));
     }
     rows
 }
@@ -128,9 +111,7 @@ fn exit_codes() -> String {
 }
 
 fn rbac_of_diagnose() -> String {
-    let role = Run::new(["rbac", "--for", "diagnose stuck"])
-        .output()
-        .stdout;
+    let role = Run::new(["rbac", "--for", "diagnose stuck"]).output().stdout;
     format!("```yaml\n{role}```\n")
 }
 

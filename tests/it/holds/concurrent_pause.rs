@@ -13,10 +13,9 @@ const REVIEW: &str = "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreview
 /// A reset sets its own pause right after `pause` has read the object.
 #[test]
 fn pause_replaces_a_hold_set_in_the_meantime() {
-    for (words, reason) in [
-        ("pause gpu-tune --confirm", Value::Null),
-        ("pause gpu-tune --confirm --reason mine", json!("mine")),
-    ] {
+    for (words, reason) in
+        [("pause gpu-tune --confirm", Value::Null), ("pause gpu-tune --confirm --reason mine", json!("mine"))]
+    {
         let cluster = erroring();
         let hold = held_by_another(&kubectl_skyhook::ctx::now());
         let planned = cluster.fake.on(REVIEW).nth(1);

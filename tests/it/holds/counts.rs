@@ -23,10 +23,7 @@ fn a_pause_of_our_own_that_is_set_and_ended_is_not_counted() {
     let work = steps - 2;
     let listed = cluster.run("journal list -o json").json();
     let entry = &listed["items"][0];
-    assert_eq!(
-        (&entry["changed"], &entry["steps"]),
-        (&json!(work), &json!(work))
-    );
+    assert_eq!((&entry["changed"], &entry["steps"]), (&json!(work), &json!(work)));
     let listed = cluster.run("journal list");
     listed.expect_stdout(format!("  {work}/{work}  "));
     let shown = cluster.run("journal show");
@@ -65,9 +62,7 @@ fn the_end_of_a_pause_that_an_earlier_command_has_left_is_counted() {
     cluster.with_operator(|| cluster.run(RESET)).expect_code(0);
     let ends = cluster.fake.on("PATCH skyhooks").nth(2).times(100);
     ends.reply(Reply::from(403));
-    cluster
-        .with_operator(|| cluster.run("undo --confirm"))
-        .expect_code(4);
+    cluster.with_operator(|| cluster.run("undo --confirm")).expect_code(4);
     cluster.fake.heal();
     let again = cluster.with_operator(|| cluster.run("undo --confirm"));
     again.expect_code(0);

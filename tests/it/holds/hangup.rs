@@ -12,10 +12,7 @@ impl TestCluster {
     /// A reset that is hung up twice while it is at work: amid its changes, and when it ends its pause.
     fn hung_up(&self, env: &str) -> RunOutput {
         let child = Child::default();
-        for at in [
-            self.fake.on("PATCH nodes node-1").nth(1),
-            self.fake.on("PATCH skyhooks").nth(2),
-        ] {
+        for at in [self.fake.on("PATCH nodes node-1").nth(1), self.fake.on("PATCH skyhooks").nth(2)] {
             at.after(child.hang_up());
         }
         let words = RESET.split_whitespace().chain(["--max-parallel=1"]);
@@ -34,12 +31,7 @@ fn a_reset_whose_terminal_is_closed_ends_its_pause() {
     let said = "interrupted; requests in flight were completed";
     assert!(ran.stdout.contains(said), "{}", ran.transcript());
     assert_eq!(ran.code, Some(130), "{}", ran.transcript());
-    assert_eq!(
-        cluster.reset_and_paused(),
-        (false, Value::Null, Value::Null),
-        "{}",
-        ran.transcript()
-    );
+    assert_eq!(cluster.reset_and_paused(), (false, Value::Null, Value::Null), "{}", ran.transcript());
     let journals = cluster.run("journal list -o json").json();
     assert_eq!(journals["items"].as_array().map(Vec::len), Some(1));
 }

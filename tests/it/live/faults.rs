@@ -15,20 +15,12 @@ const LIMIT: Duration = Duration::from_millis(50);
 /// The sources of the newer API, with the request that reads each.
 const READ_BY: [(Source, &str, &str); 8] = [
     (Source::Skyhooks, "nodewrights", "at the cluster scope"),
-    (
-        Source::Policies,
-        "deploymentpolicies",
-        "at the cluster scope",
-    ),
+    (Source::Policies, "deploymentpolicies", "at the cluster scope"),
     (Source::Nodes, "nodes", "at the cluster scope"),
     (Source::Pods, "pods", "at the cluster scope"),
     (Source::Jobs, "jobs", "at the cluster scope"),
     (Source::Events, "events", "in the namespace default"),
-    (
-        Source::DisruptionBudgets,
-        "poddisruptionbudgets",
-        "at the cluster scope",
-    ),
+    (Source::DisruptionBudgets, "poddisruptionbudgets", "at the cluster scope"),
     (Source::Operator, "deployments", "at the cluster scope"),
 ];
 
@@ -52,16 +44,8 @@ async fn forbidden_source_is_unreadable_and_others_are_read() {
         let after = read(&fake, &needs()).await.expect("a cluster");
         // The resource is named as `kubectl auth can-i` accepts it.
         let all = source.resources();
-        let (group, _) = all
-            .iter()
-            .rev()
-            .find(|(_, p)| *p == plural)
-            .expect("the same");
-        let group = if group.is_empty() {
-            String::new()
-        } else {
-            format!(".{group}")
-        };
+        let (group, _) = all.iter().rev().find(|(_, p)| *p == plural).expect("the same");
+        let group = if group.is_empty() { String::new() } else { format!(".{group}") };
         let why = format!("forbidden: user jane cannot list {plural}{group} {place}");
         assert_eq!(lost(&before, &after), [(source, unreadable(403, &why))]);
     }
@@ -71,11 +55,7 @@ async fn forbidden_source_is_unreadable_and_others_are_read() {
 async fn read_errors_are_summarized() {
     let before = read(&fleet(NodeWright), &needs()).await.expect("a cluster");
     for (reply, status, why) in [
-        (
-            Reply::from(500),
-            Some(500),
-            "the server returned 500: Internal error occurred",
-        ),
+        (Reply::from(500), Some(500), "the server returned 500: Internal error occurred"),
         (Reply::from(404), Some(404), "not found: 404 page not found"),
         (
             Reply::Problem(Problem::too_many(0)),
@@ -90,13 +70,9 @@ async fn read_errors_are_summarized() {
         let fake = fleet(NodeWright);
         fake.on("LIST jobs").reply(reply);
         let (client, _) = client_with_policy(&fake, Some(LIMIT));
-        let after = load(&client, &needs(), NodeFields::All, None, None, None, &now)
-            .await
-            .expect("a cluster");
-        assert_eq!(
-            lost(&before, &after),
-            [(Source::Jobs, unreadable(status, why))]
-        );
+        let after =
+            load(&client, &needs(), NodeFields::All, None, None, None, &now).await.expect("a cluster");
+        assert_eq!(lost(&before, &after), [(Source::Jobs, unreadable(status, why))]);
     }
 }
 
@@ -106,34 +82,23 @@ async fn stalled_read_times_out() {
     let before = read(&fleet(NodeWright), &needs()).await.expect("a cluster");
     let fake = fleet(NodeWright);
     fake.on("LIST jobs").reply(Reply::Hang);
-    let policy = RequestPolicy {
-        limit: Some(TimeLimit::Silence(LIMIT)),
-        ..RequestPolicy::default()
-    };
+    let policy = RequestPolicy { limit: Some(TimeLimit::Silence(LIMIT)), ..RequestPolicy::default() };
     let client = kube::Client::new(policy.over(fake), "default");
     let after = load(&client, &needs(), NodeFields::All, None, None, None, &now).await;
     let why = unreadable(None, "timed out after 50ms");
-    assert_eq!(
-        lost(&before, &after.expect("a cluster")),
-        [(Source::Jobs, why)]
-    );
+    assert_eq!(lost(&before, &after.expect("a cluster")), [(Source::Jobs, why)]);
 }
 
 /// A throttled page of a long list is retried as the same page, and this is reported once.
 #[tokio::test]
 async fn throttled_list_is_retried_and_reported_once() {
     let fake = fleet(Skyhook);
-    let busy = Problem {
-        retry_after: Some(0),
-        ..Problem::too_many(0)
-    };
+    let busy = Problem { retry_after: Some(0), ..Problem::too_many(0) };
     fake.on("LIST nodes").times(2).reply(busy.clone());
     fake.on("LIST pods").times(1).reply(busy);
     let (client, warnings) = client_with_policy(&fake, None);
     let needs = [Source::Nodes, Source::Pods];
-    let cluster = load(&client, &needs, NodeFields::All, None, None, None, &now)
-        .await
-        .expect("a cluster");
+    let cluster = load(&client, &needs, NodeFields::All, None, None, None, &now).await.expect("a cluster");
     assert_eq!(cluster.source(Source::Nodes), Read::Ok(1));
     assert_eq!(cluster.source(Source::Pods), Read::Ok(1));
     let said = "the API server throttled some requests (429); they were retried";
@@ -142,10 +107,7 @@ async fn throttled_list_is_retried_and_reported_once() {
 
 #[tokio::test]
 async fn reads_retry_when_the_server_is_busy() {
-    let busy = |code, reason| Problem {
-        retry_after: Some(0),
-        ..Problem::new(code, reason, "later")
-    };
+    let busy = |code, reason| Problem { retry_after: Some(0), ..Problem::new(code, reason, "later") };
     for problem in [
         busy(429, "TooManyRequests"),
         busy(503, "Busy"),
@@ -173,11 +135,7 @@ async fn reads_retry_after_connection_resets() {
         fake.on("LIST nodes").times(4).reply(reply.clone());
         let cluster = read(&fake, &[Source::Nodes]).await.expect("a cluster");
         let why = "the server closed the connection";
-        assert_eq!(
-            cluster.source(Source::Nodes),
-            unreadable(None, why),
-            "{reply:?}"
-        );
+        assert_eq!(cluster.source(Source::Nodes), unreadable(None, why), "{reply:?}");
     }
 }
 
@@ -189,10 +147,7 @@ async fn foreign_response_does_not_prove_absence() {
         let fake = fleet(Skyhook);
         fake.on(&discovery).reply(Reply::Body(text.into()));
         let error = read(&fake, &needs()).await.expect_err("nothing to read");
-        assert!(
-            matches!(error, LoadError::Discovery { .. }),
-            "{text}: {error}"
-        );
+        assert!(matches!(error, LoadError::Discovery { .. }), "{text}: {error}");
     }
 }
 
@@ -231,16 +186,7 @@ async fn unknown_operator_namespace_proves_no_absence() {
     assert_eq!(cluster.source(Source::Pods), unreadable(403, why));
 
     let (client, _) = client_with_policy(&fake, None);
-    let named = load(
-        &client,
-        &[Source::Pods],
-        NodeFields::All,
-        None,
-        None,
-        Some("nodewright"),
-        &now,
-    )
-    .await;
+    let named = load(&client, &[Source::Pods], NodeFields::All, None, None, Some("nodewright"), &now).await;
     assert_eq!(named.expect("a cluster").source(Source::Pods), Read::Ok(1));
 }
 
@@ -251,31 +197,17 @@ async fn operator_is_searched_in_the_chart_namespaces() {
     let cluster = read(&fake, &[Source::Operator]).await.expect("a cluster");
     assert_eq!(cluster.source(Source::Operator), Read::Ok(1));
 
-    let elsewhere = FakeApi::new()
-        .serving(NodeWright)
-        .with(operator("gpu-system", "nodewright/operator:v0.20.0"));
+    let elsewhere =
+        FakeApi::new().serving(NodeWright).with(operator("gpu-system", "nodewright/operator:v0.20.0"));
     elsewhere.on("LIST deployments").everywhere().reply(403);
-    let cluster = read(&elsewhere, &[Source::Operator])
-        .await
-        .expect("a cluster");
+    let cluster = read(&elsewhere, &[Source::Operator]).await.expect("a cluster");
     let why = "forbidden: user jane cannot list deployments.apps at the cluster scope";
     assert_eq!(cluster.source(Source::Operator), unreadable(403, why));
 
     let (client, _) = client_with_policy(&elsewhere, None);
-    let named = load(
-        &client,
-        &[Source::Operator],
-        NodeFields::All,
-        None,
-        None,
-        Some("gpu-system"),
-        &now,
-    )
-    .await;
-    assert_eq!(
-        named.expect("a cluster").source(Source::Operator),
-        Read::Ok(1)
-    );
+    let named =
+        load(&client, &[Source::Operator], NodeFields::All, None, None, Some("gpu-system"), &now).await;
+    assert_eq!(named.expect("a cluster").source(Source::Operator), Read::Ok(1));
 }
 
 #[tokio::test]
@@ -318,8 +250,7 @@ async fn unresponsive_server_is_an_error() {
 #[tokio::test]
 async fn server_warnings_are_collected_once_each() {
     let fake = fleet(Skyhook);
-    fake.on("LIST nodes")
-        .reply(Reply::Warn("nodes are old".into()));
+    fake.on("LIST nodes").reply(Reply::Warn("nodes are old".into()));
     fake.on("LIST *").reply(Reply::Warn("say \"hello\"".into()));
     let (client, warnings) = client_with_policy(&fake, None);
     let read_nodes = async || {

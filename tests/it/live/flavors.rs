@@ -12,9 +12,7 @@ const NAMES: [Source; 2] = [Source::Skyhooks, Source::Legacy];
 
 /// A cluster that serves both APIs, with an operator of this image, if any.
 fn both(image: Option<&str>) -> FakeApi {
-    let fake = FakeApi::new()
-        .with(skyhook(Skyhook, "old"))
-        .with(skyhook(NodeWright, "new"));
+    let fake = FakeApi::new().with(skyhook(Skyhook, "old")).with(skyhook(NodeWright, "new"));
     match image {
         Some(image) => fake.with(operator("skyhook", image)),
         None => fake,
@@ -26,11 +24,7 @@ async fn detect(fake: &FakeApi) -> (String, Vec<String>, Vec<String>) {
     let names = |read: &Read<Vec<kubectl_skyhook::api::Skyhook>>| {
         read.items().iter().map(|s| s.reference()).collect()
     };
-    (
-        cluster.active_api.reasons.join("; "),
-        names(&cluster.skyhooks),
-        names(&cluster.legacy),
-    )
+    (cluster.active_api.reasons.join("; "), names(&cluster.skyhooks), names(&cluster.legacy))
 }
 
 #[tokio::test]
@@ -73,10 +67,7 @@ async fn operator_version_decides_between_two_apis() {
 
     let new = both(Some("ghcr.io/nvidia/nodewright/operator:v0.20.0"));
     let because = "both APIs are served, and the operator version is v0.20.0".to_owned();
-    assert_eq!(
-        detect(&new).await,
-        (because, vec![nodewright], vec![skyhook])
-    );
+    assert_eq!(detect(&new).await, (because, vec![nodewright], vec![skyhook]));
 }
 
 #[tokio::test]
@@ -90,7 +81,8 @@ async fn object_metadata_decides_without_a_version() {
     migrated["status"] = json!({"status": "complete"});
     fake.load(migrated);
     let (because, ..) = detect(&fake).await;
-    let expected = "1 NodeWright objects have a status; 1 nodes have the version annotation of the newer operator";
+    let expected =
+        "1 NodeWright objects have a status; 1 nodes have the version annotation of the newer operator";
     assert_eq!(because, expected);
 }
 
@@ -106,40 +98,17 @@ async fn newer_api_is_assumed_without_evidence() {
 async fn api_flag_overrides_detection() {
     let fake = both(Some("ghcr.io/nvidia/nodewright/operator:v0.20.0"));
     let (client, _) = client_with_policy(&fake, None);
-    let cluster = load(
-        &client,
-        &NAMES,
-        NodeFields::All,
-        None,
-        Some(Skyhook),
-        None,
-        &now,
-    )
-    .await;
+    let cluster = load(&client, &NAMES, NodeFields::All, None, Some(Skyhook), None, &now).await;
     let active_api = cluster.expect("a cluster").active_api;
-    assert_eq!(
-        (active_api.flavor, active_api.reasons),
-        (Skyhook, vec!["--api skyhook".to_owned()])
-    );
+    assert_eq!((active_api.flavor, active_api.reasons), (Skyhook, vec!["--api skyhook".to_owned()]));
 }
 
 #[tokio::test]
 async fn api_flag_refuses_an_api_that_is_not_served() {
     let (client, _) = client_with_policy(&fleet(Skyhook), None);
-    let error = load(
-        &client,
-        &NAMES,
-        NodeFields::All,
-        None,
-        Some(NodeWright),
-        None,
-        &now,
-    )
-    .await;
-    let expected = format!(
-        "--api is nodewright, but the cluster serves only {}; omit --api",
-        Skyhook.resource()
-    );
+    let error = load(&client, &NAMES, NodeFields::All, None, Some(NodeWright), None, &now).await;
+    let expected =
+        format!("--api is nodewright, but the cluster serves only {}; omit --api", Skyhook.resource());
     assert_eq!(error.expect_err("nothing to read").to_string(), expected);
 }
 
@@ -160,9 +129,7 @@ async fn cluster_without_the_operator_is_an_error() {
         "resources": [{"name": "deploymentpolicies"}],
     });
     let body = body.to_string();
-    policy
-        .on(&path)
-        .reply(crate::support::fake_api::Reply::Body(body));
+    policy.on(&path).reply(crate::support::fake_api::Reply::Body(body));
     for fake in [FakeApi::new(), policy] {
         let error = read(&fake, &NAMES).await.expect_err("nothing to read");
         assert_eq!(error.to_string(), expected);

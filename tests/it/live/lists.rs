@@ -9,9 +9,7 @@ use crate::support::fake_api::{FakeApi, Reply};
 
 fn nodes(count: usize) -> FakeApi {
     let items: Vec<_> = (0..count).map(|n| node(&format!("node-{n:04}"))).collect();
-    FakeApi::new()
-        .serving(ApiFlavor::Skyhook)
-        .with(json!({"kind": "List", "items": items}))
+    FakeApi::new().serving(ApiFlavor::Skyhook).with(json!({"kind": "List", "items": items}))
 }
 
 fn node_requests(fake: &FakeApi) -> Vec<String> {
@@ -24,12 +22,7 @@ fn node_requests(fake: &FakeApi) -> Vec<String> {
 async fn lists_are_read_in_pages_of_500() {
     let fake = nodes(1201);
     let cluster = read(&fake, &[Source::Nodes]).await.expect("a cluster");
-    let names: Vec<&str> = cluster
-        .nodes
-        .items()
-        .iter()
-        .map(|n| n.name.as_str())
-        .collect();
+    let names: Vec<&str> = cluster.nodes.items().iter().map(|n| n.name.as_str()).collect();
     let expected: Vec<String> = (0..1201).map(|n| format!("node-{n:04}")).collect();
     assert_eq!(names, expected);
     let expected = [
@@ -49,9 +42,7 @@ fn large_nodes(count: usize) -> FakeApi {
         node
     };
     let items: Vec<_> = (0..count).map(large).collect();
-    FakeApi::new()
-        .serving(ApiFlavor::Skyhook)
-        .with(json!({"kind": "List", "items": items}))
+    FakeApi::new().serving(ApiFlavor::Skyhook).with(json!({"kind": "List", "items": items}))
 }
 
 #[tokio::test]
@@ -66,9 +57,7 @@ async fn large_pages_are_complete_and_ordered() {
     assert_eq!(cluster.source(Source::Nodes), Read::Ok(1201));
     assert_eq!(node_requests(&fake).len(), 6);
     let fake = large_nodes(1201);
-    fake.load(
-        json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-0003", "labels": 7}}),
-    );
+    fake.load(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-0003", "labels": 7}}));
     let cluster = read(&fake, &[Source::Nodes]).await.expect("a cluster");
     assert_eq!(cluster.source(Source::Nodes), Read::Ok(1201));
     let unknown = cluster.unknown_values(Source::Nodes);
@@ -83,10 +72,8 @@ async fn expired_list_is_restarted() {
     fake.on("LIST nodes").continued().nth(1).reply(410);
     let cluster = read(&fake, &[Source::Nodes]).await.expect("a cluster");
     assert_eq!(cluster.source(Source::Nodes), Read::Ok(501));
-    let (first, second) = (
-        "GET /api/v1/nodes?limit=500",
-        r#"GET /api/v1/nodes?continue=["","node-0500"]&limit=500"#,
-    );
+    let (first, second) =
+        ("GET /api/v1/nodes?limit=500", r#"GET /api/v1/nodes?continue=["","node-0500"]&limit=500"#);
     assert_eq!(node_requests(&fake), [first, second, first, second]);
 }
 
@@ -96,10 +83,8 @@ async fn repeatedly_expired_list_is_read_unpaged() {
     fake.on("LIST nodes").continued().reply(410);
     let cluster = read(&fake, &[Source::Nodes]).await.expect("a cluster");
     assert_eq!(cluster.source(Source::Nodes), Read::Ok(501));
-    let (first, second) = (
-        "GET /api/v1/nodes?limit=500",
-        r#"GET /api/v1/nodes?continue=["","node-0500"]&limit=500"#,
-    );
+    let (first, second) =
+        ("GET /api/v1/nodes?limit=500", r#"GET /api/v1/nodes?continue=["","node-0500"]&limit=500"#);
     let expected = [first, second, first, second, "GET /api/v1/nodes"];
     assert_eq!(node_requests(&fake), expected);
 }
@@ -138,9 +123,7 @@ async fn rejected_values_are_named_and_nulls_are_accepted() {
         "metadata": {"name": "odd"},
         "spec": {"packages": ["driver"]},
     }));
-    let cluster = read(&fake, &[Source::Skyhooks, Source::Nodes])
-        .await
-        .expect("a cluster");
+    let cluster = read(&fake, &[Source::Skyhooks, Source::Nodes]).await.expect("a cluster");
     assert_eq!(cluster.source(Source::Skyhooks), Read::Ok(3));
     let why = "skyhook/odd: spec.packages cannot be read (a list)";
     assert_eq!(cluster.undecoded(Source::Skyhooks).as_deref(), Some(why));
@@ -150,8 +133,7 @@ async fn rejected_values_are_named_and_nulls_are_accepted() {
 #[tokio::test]
 async fn response_that_is_no_list_is_an_error() {
     let fake = fleet(ApiFlavor::Skyhook);
-    fake.on("LIST nodes")
-        .reply(Reply::Body("<html>login</html>".into()));
+    fake.on("LIST nodes").reply(Reply::Body("<html>login</html>".into()));
     let cluster = read(&fake, &[Source::Nodes]).await.expect("a cluster");
     let why = "the response is not a list: expected value at line 1 column 1";
     assert_eq!(cluster.source(Source::Nodes), unreadable(None, why));
@@ -165,8 +147,7 @@ async fn only_requested_sources_are_read() {
     let expected = [
         format!("GET /apis/{old}"),
         format!("GET /apis/{new}"),
-        "GET /apis/apps/v1/deployments?labelSelector=control-plane=controller-manager&limit=500"
-            .to_owned(),
+        "GET /apis/apps/v1/deployments?labelSelector=control-plane=controller-manager&limit=500".to_owned(),
         format!("GET /apis/{old}/deploymentpolicies?limit=500"),
     ];
     assert_eq!(fake.lines(), expected);

@@ -26,9 +26,7 @@ fn pod_requests(fake: &FakeApi) -> Vec<String> {
 
 #[tokio::test]
 async fn pods_of_few_waiting_nodes_are_read_per_node() {
-    let fake = fleet(Skyhook)
-        .with(pod("busy", "node-1"))
-        .with(pod("far", "node-2"));
+    let fake = fleet(Skyhook).with(pod("busy", "node-1")).with(pod("far", "node-2"));
     let mut done = node("node-2");
     let state = json!({"driver|1.0.0": {
         "name": "driver",
@@ -46,8 +44,8 @@ async fn pods_of_few_waiting_nodes_are_read_per_node() {
     let paths: Vec<String> = cluster.workloads.items().iter().map(|p| p.path()).collect();
     assert_eq!(paths, ["shop/busy"]);
     // An ignored node is drained, too, once it is no longer ignored.
-    let expected = ["node-1", "node-3"]
-        .map(|n| format!("GET /api/v1/pods?fieldSelector=spec.nodeName={n}&limit=500"));
+    let expected =
+        ["node-1", "node-3"].map(|n| format!("GET /api/v1/pods?fieldSelector=spec.nodeName={n}&limit=500"));
     assert_eq!(pod_requests(&fake), expected);
 }
 

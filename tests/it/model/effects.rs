@@ -29,17 +29,11 @@ impl Edit {
         if self.undisturbed {
             return self.predicted == self.actual;
         }
-        self.actual
-            .iter()
-            .all(|(package, (stages, nodes, at_once))| {
-                self.predicted
-                    .get(package)
-                    .is_some_and(|(all_stages, all_nodes, most)| {
-                        stages.is_subset(all_stages)
-                            && nodes.is_subset(all_nodes)
-                            && at_once <= most
-                    })
+        self.actual.iter().all(|(package, (stages, nodes, at_once))| {
+            self.predicted.get(package).is_some_and(|(all_stages, all_nodes, most)| {
+                stages.is_subset(all_stages) && nodes.is_subset(all_nodes) && at_once <= most
             })
+        })
     }
 }
 
@@ -47,17 +41,13 @@ pub fn edits(recording: &Recording) -> Vec<Edit> {
     if LEFT_OUT.contains(&recording.name.as_str()) {
         return Vec::new();
     }
-    let times = recording
-        .events
-        .iter()
-        .filter(|(_, event)| *event == Event::Edit);
+    let times = recording.events.iter().filter(|(_, event)| *event == Event::Edit);
     let mut times: Vec<f64> = times.map(|(at, _)| *at).collect();
     times.push(recording.end());
     let spans = times.windows(2);
     // Objects that are created together are one edit.
     let long = spans.filter(|span| span[1] - span[0] > 3.0);
-    long.flat_map(|span| of_span(recording, span[0], span[1]))
-        .collect()
+    long.flat_map(|span| of_span(recording, span[0], span[1])).collect()
 }
 
 /// The edits at the beginning of a span of time in which nothing else is edited.
@@ -85,21 +75,11 @@ fn of_span(recording: &Recording, begin: f64, end: f64) -> Vec<Edit> {
 
 fn predicted(before: &Cluster, after: &Cluster, skyhook: &str) -> Outcome {
     let effects: Effects<'_> = effects(before, after, &[skyhook]).remove(0);
-    let runs = effects
-        .packages
-        .into_iter()
-        .filter(|package| !package.nodes.is_empty());
+    let runs = effects.packages.into_iter().filter(|package| !package.nodes.is_empty());
     runs.map(|package| {
         let stages = package.stages.iter().map(ToString::to_string).collect();
-        let nodes = package
-            .nodes
-            .iter()
-            .map(|node| node.name.to_string())
-            .collect();
-        (
-            package.package.to_owned(),
-            (stages, nodes, package.at_once.expect("all nodes were read")),
-        )
+        let nodes = package.nodes.iter().map(|node| node.name.to_string()).collect();
+        (package.package.to_owned(), (stages, nodes, package.at_once.expect("all nodes were read")))
     })
     .collect()
 }
@@ -110,11 +90,7 @@ fn actual(recording: &Recording, skyhook: &str, begin: f64, end: f64) -> (Outcom
     let mut statuses: BTreeMap<&str, &str> = BTreeMap::new();
     for (_, event) in recording.after(begin).take_while(|(at, _)| *at < end) {
         match event {
-            Event::Action {
-                skyhook: of,
-                node,
-                action,
-            } if of == skyhook => {
+            Event::Action { skyhook: of, node, action } if of == skyhook => {
                 let words: Vec<&str> = action.split(' ').collect();
                 let (package, stage) = match words[..] {
                     ["StartStage", package, stage] => (package, stage),
@@ -130,11 +106,7 @@ fn actual(recording: &Recording, skyhook: &str, begin: f64, end: f64) -> (Outcom
                     *most = own.max(*most);
                 }
             }
-            Event::Status {
-                skyhook: of,
-                node,
-                status,
-            } if of == skyhook => {
+            Event::Status { skyhook: of, node, status } if of == skyhook => {
                 statuses.insert(node, status);
                 if status == "complete" {
                     working.remove(node.as_str());

@@ -60,12 +60,7 @@ impl fmt::Display for Estimate {
             Some(p) if p.uncertainty == 0.0 => write!(f, "{:.0}, {truth:.0}", p.seconds),
             Some(p) => {
                 let [low, high] = [1.0 - p.uncertainty, 1.0 + p.uncertainty];
-                write!(
-                    f,
-                    "{:.0} to {:.0}, {truth:.0}",
-                    p.seconds * low,
-                    p.seconds * high
-                )
+                write!(f, "{:.0} to {:.0}, {truth:.0}", p.seconds * low, p.seconds * high)
             }
         }
     }
@@ -80,9 +75,7 @@ pub fn estimates(recording: &Recording) -> Vec<Estimated> {
     long.map(|rollout| Estimated {
         recording: recording.name.clone(),
         steady: !UNSTEADY.contains(&recording.name.as_str()),
-        estimates: PASSED
-            .map(|part| estimate(recording, &rollout, part))
-            .into(),
+        estimates: PASSED.map(|part| estimate(recording, &rollout, part)).into(),
         skyhook: rollout.skyhook,
     })
     .collect()
@@ -91,37 +84,25 @@ pub fn estimates(recording: &Recording) -> Vec<Estimated> {
 fn estimate(recording: &Recording, rollout: &Rollout, part: f64) -> Estimate {
     let at = rollout.begin + part * (rollout.end - rollout.begin);
     let cluster = recording.cluster_then(at);
-    Estimate {
-        predicted: remaining(&cluster, &rollout.skyhook),
-        truth: rollout.end - at,
-    }
+    Estimate { predicted: remaining(&cluster, &rollout.skyhook), truth: rollout.end - at }
 }
 
 fn rollouts(recording: &Recording) -> Vec<Rollout> {
-    let edits = recording
-        .events
-        .iter()
-        .filter(|(_, event)| *event == Event::Edit);
+    let edits = recording.events.iter().filter(|(_, event)| *event == Event::Edit);
     let mut bounds: Vec<f64> = edits.map(|(at, _)| *at).collect();
     bounds.insert(0, 0.0);
     bounds.push(recording.end());
     let mut statuses: BTreeMap<(&str, &str), &str> = BTreeMap::new();
     let mut rollouts = Vec::new();
     for bound in bounds.windows(2) {
-        let within = recording
-            .after(bound[0])
-            .take_while(|(at, _)| *at <= bound[1]);
+        let within = recording.after(bound[0]).take_while(|(at, _)| *at <= bound[1]);
         let mut times: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
         for (at, event) in within {
             match event {
                 Event::Action { skyhook, .. } if !skyhook.is_empty() => {
                     times.entry(skyhook).or_insert((*at, *at));
                 }
-                Event::Status {
-                    skyhook,
-                    node,
-                    status,
-                } => {
+                Event::Status { skyhook, node, status } => {
                     statuses.insert((skyhook, node), status);
                     if let Some((_, end)) = times.get_mut(skyhook.as_str()) {
                         *end = *at;
@@ -133,11 +114,7 @@ fn rollouts(recording: &Recording) -> Vec<Rollout> {
         for (skyhook, (begin, end)) in times {
             let mut own = statuses.iter().filter(|((name, _), _)| *name == skyhook);
             if own.all(|(_, status)| *status == "complete") && end > begin {
-                rollouts.push(Rollout {
-                    skyhook: skyhook.to_owned(),
-                    begin,
-                    end,
-                });
+                rollouts.push(Rollout { skyhook: skyhook.to_owned(), begin, end });
             }
         }
     }

@@ -52,11 +52,7 @@ impl Reader {
     }
 
     fn action(&mut self, t: f64, skyhook: &str, node: &str, action: String) {
-        let event = Event::Action {
-            skyhook: skyhook.to_owned(),
-            node: node.to_owned(),
-            action,
-        };
+        let event = Event::Action { skyhook: skyhook.to_owned(), node: node.to_owned(), action };
         self.push(t, event);
     }
 
@@ -144,10 +140,7 @@ impl Reader {
     fn skyhook(&mut self, t: f64, skyhook: &Value) {
         let nodes = skyhook["status"]["nodePriority"].as_object();
         let nodes = nodes.into_iter().flatten().map(|(node, _)| node.clone());
-        let event = Event::Picked {
-            skyhook: name(skyhook),
-            nodes: nodes.collect(),
-        };
+        let event = Event::Picked { skyhook: name(skyhook), nodes: nodes.collect() };
         self.push(t, event);
     }
 
@@ -179,9 +172,7 @@ impl Reader {
             let conditions = job["status"]["conditions"].as_array();
             let all = conditions.into_iter().flatten();
             let mut ended = all.filter(|c| c["type"] == "Complete" || c["type"] == "Failed");
-            ended
-                .find(|c| c["status"] == "True")
-                .map(|c| c["type"] == "Failed")
+            ended.find(|c| c["status"] == "True").map(|c| c["type"] == "Failed")
         };
         let suspend = |job: &Value| job["spec"]["Suspend"].as_bool().unwrap_or(false);
         let deleting = |job: &Value| !job["metadata"]["deletionTimestamp"].is_null();
@@ -204,10 +195,7 @@ impl Reader {
         let before = self.pods.insert(key, pod.clone());
         let same = |before: &Value| before["metadata"]["uid"] == pod["metadata"]["uid"];
         let before = before.filter(same).unwrap_or_default();
-        let node = pod["spec"]["nodeName"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned();
+        let node = pod["spec"]["nodeName"].as_str().unwrap_or_default().to_owned();
         let of_stage = !pod["metadata"]["labels"][self.flavor.key("name")].is_null();
         if of_stage {
             // A failed attempt is recorded, though the Job goes on.
@@ -231,13 +219,7 @@ impl Reader {
                 self.push(t, Event::Gone { node: node.clone() });
             }
             if raw && ended_well(pod) && !ended_well(&before) && !deleted {
-                self.push(
-                    t,
-                    Event::Ended {
-                        node,
-                        failed: false,
-                    },
-                );
+                self.push(t, Event::Ended { node, failed: false });
             }
             return;
         }
@@ -252,8 +234,7 @@ impl Reader {
         } else if deleting(pod) && !deleting(&before) && !deleted {
             // Whoever drains the node does it for the one custom resource of these recordings.
             self.action(t, "", &node, "Drain".to_owned());
-        } else if deleted || before.is_null() || pod["status"]["phase"] != before["status"]["phase"]
-        {
+        } else if deleted || before.is_null() || pod["status"]["phase"] != before["status"]["phase"] {
             self.push(t, Event::Changed { node });
         }
     }

@@ -27,11 +27,7 @@ pub enum Event {
     /// Someone edited an object, or a node joined.
     Edit,
     /// The operator did something for a custom resource on a node.
-    Action {
-        skyhook: String,
-        node: String,
-        action: String,
-    },
+    Action { skyhook: String, node: String, action: String },
     /// A Job ended, well or badly.
     Ended { node: String, failed: bool },
     /// A pod on a node, or the node itself, changed.
@@ -39,16 +35,9 @@ pub enum Event {
     /// The raw pod of a stage was removed.
     Gone { node: String },
     /// The nodes of the batches of a custom resource, as the operator recorded them.
-    Picked {
-        skyhook: String,
-        nodes: BTreeSet<String>,
-    },
+    Picked { skyhook: String, nodes: BTreeSet<String> },
     /// The status of a node for a custom resource.
-    Status {
-        skyhook: String,
-        node: String,
-        status: String,
-    },
+    Status { skyhook: String, node: String, status: String },
 }
 
 impl Recording {
@@ -63,21 +52,10 @@ impl Recording {
             .collect();
         let name = path.file_name().expect("a file").to_string_lossy();
         let name = name.split('.').next().expect("a name").to_owned();
-        let older = lines
-            .iter()
-            .any(|(_, line)| line["object"]["kind"] == "Skyhook");
-        let flavor = if older {
-            ApiFlavor::Skyhook
-        } else {
-            ApiFlavor::NodeWright
-        };
+        let older = lines.iter().any(|(_, line)| line["object"]["kind"] == "Skyhook");
+        let flavor = if older { ApiFlavor::Skyhook } else { ApiFlavor::NodeWright };
         let events = Reader::new(flavor).read(&lines);
-        Recording {
-            name,
-            flavor,
-            lines,
-            events,
-        }
+        Recording { name, flavor, lines, events }
     }
 
     pub fn end(&self) -> f64 {
@@ -118,20 +96,14 @@ impl Recording {
 
     pub fn has_skyhooks(&self, at: f64) -> bool {
         let objects = self.objects(at);
-        objects
-            .iter()
-            .any(|object| object["kind"] == self.flavor.kind())
+        objects.iter().any(|object| object["kind"] == self.flavor.kind())
     }
 
     /// The cluster at a time, as `--from` reads it.
     pub fn cluster(&self, at: f64) -> Cluster {
         let list = json!({"apiVersion": "v1", "kind": "List", "items": self.objects(at)});
-        let mut file = tempfile::Builder::new()
-            .suffix(".json")
-            .tempfile()
-            .expect("a file");
-        file.write_all(list.to_string().as_bytes())
-            .expect("written");
+        let mut file = tempfile::Builder::new().suffix(".json").tempfile().expect("a file");
+        file.write_all(list.to_string().as_bytes()).expect("written");
         let paths = [file.path().to_owned()];
         dump::load(&paths, Some(self.flavor)).expect("a cluster")
     }
@@ -140,10 +112,7 @@ impl Recording {
 impl Recording {
     /// The cluster at a time, with the time of day of then.
     pub fn cluster_then(&self, at: f64) -> Cluster {
-        let start = self
-            .lines
-            .iter()
-            .find_map(|(_, line)| line["time"].as_str());
+        let start = self.lines.iter().find_map(|(_, line)| line["time"].as_str());
         let start = start.expect("a time of day");
         let start: Timestamp = start.parse().expect("a time");
         let mut cluster = self.cluster(at);

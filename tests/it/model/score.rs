@@ -27,10 +27,7 @@ impl Rate {
     }
 
     pub fn plus(self, other: Rate) -> Rate {
-        Rate {
-            right: self.right + other.right,
-            all: self.all + other.all,
-        }
+        Rate { right: self.right + other.right, all: self.all + other.all }
     }
 
     pub fn percent(self) -> f64 {
@@ -148,11 +145,9 @@ impl Score {
         let names: Vec<String> = next.nodes.iter().map(|n| n.name.to_string()).collect();
         let resource = cluster.skyhook(skyhook).expect("a custom resource");
         for node in &next.nodes {
-            let free = cluster.untolerated_by(resource, node).is_empty()
-                && !node.ignored(cluster.flavor());
+            let free = cluster.untolerated_by(resource, node).is_empty() && !node.ignored(cluster.flavor());
             let runs = !resource.paused() && !resource.disabled();
-            if !(free && runs && resource.selects(node) && !cluster.is_complete_on(resource, node))
-            {
+            if !(free && runs && resource.selects(node) && !cluster.is_complete_on(resource, node)) {
                 let place = format!("{} {at:.2} {skyhook}: {}", recording.name, node.name);
                 self.forbidden.push(place);
             }
@@ -182,10 +177,7 @@ fn spelled(action: &Action<'_>) -> String {
     let words = [
         Some(action.kind()),
         action.package().filter(|_| action.kind() != "Record"),
-        action
-            .stage()
-            .filter(|_| action.kind() != "Record")
-            .map(|s| s.as_str()),
+        action.stage().filter(|_| action.kind() != "Record").map(|s| s.as_str()),
     ];
     words.into_iter().flatten().collect::<Vec<&str>>().join(" ")
 }
@@ -223,19 +215,16 @@ fn actual<'r>(
     let resource = cluster.skyhook(skyhook)?;
     let on = cluster.node(node)?;
     let status = cluster.status_on(resource, on);
-    let begun = status.as_str() == "in_progress"
-        || resource.status.node_priority.contains_key(&on.name)
-        || runs;
+    let begun =
+        status.as_str() == "in_progress" || resource.status.node_priority.contains_key(&on.name) || runs;
     let none = || "none".to_owned();
     let mut before = Before::default();
     for (_, event) in recording.after(at) {
         match event {
             Event::Edit => return None,
-            Event::Action {
-                skyhook: of,
-                node: on,
-                action,
-            } if on == node && (of == skyhook || of.is_empty()) => {
+            Event::Action { skyhook: of, node: on, action }
+                if on == node && (of == skyhook || of.is_empty()) =>
+            {
                 return Some((action.clone(), before));
             }
             Event::Changed { node: on } if on == node => return Some((none(), before)),
@@ -260,21 +249,14 @@ fn taken_next(
     at: f64,
 ) -> Option<BTreeSet<String>> {
     let resource = cluster.skyhook(skyhook)?;
-    let member = |node: &str| {
-        cluster.node(node).is_some() && compartment_of(cluster, skyhook, node) == compartment
-    };
+    let member =
+        |node: &str| cluster.node(node).is_some() && compartment_of(cluster, skyhook, node) == compartment;
     let status = |node: &str| {
         let on = cluster.node(node);
-        on.map_or_else(String::new, |on| {
-            cluster.status_on(resource, on).to_string()
-        })
+        on.map_or_else(String::new, |on| cluster.status_on(resource, on).to_string())
     };
-    let picked: BTreeSet<String> = resource
-        .status
-        .node_priority
-        .keys()
-        .map(|name| name.to_string())
-        .collect();
+    let picked: BTreeSet<String> =
+        resource.status.node_priority.keys().map(|name| name.to_string()).collect();
     let begins = |node: &String| {
         let begins = Event::Status {
             skyhook: skyhook.to_owned(),
@@ -297,9 +279,8 @@ fn taken_next(
             Event::Ended { failed: true, .. } => return None,
             _ if !rest.is_empty() => return Some(rest),
             Event::Picked { skyhook: of, nodes } if of == skyhook => {
-                let new = |node: &&String| {
-                    member(node) && !picked.contains(*node) && status(node) != "in_progress"
-                };
+                let new =
+                    |node: &&String| member(node) && !picked.contains(*node) && status(node) != "in_progress";
                 let new: BTreeSet<String> = nodes.iter().filter(new).cloned().collect();
                 if !new.is_empty() {
                     return Some(new);

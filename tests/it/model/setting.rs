@@ -13,11 +13,7 @@ pub struct Setting {
 impl Setting {
     pub fn new(version: &str) -> Setting {
         let newer = version >= "v0.18";
-        let flavor = if newer {
-            ApiFlavor::NodeWright
-        } else {
-            ApiFlavor::Skyhook
-        };
+        let flavor = if newer { ApiFlavor::NodeWright } else { ApiFlavor::Skyhook };
         let operator = json!({
             "apiVersion": "apps/v1", "kind": "Deployment",
             "metadata": {
@@ -29,10 +25,7 @@ impl Setting {
             ]}}},
             "status": {"availableReplicas": 1, "replicas": 1, "readyReplicas": 1},
         });
-        Setting {
-            flavor,
-            objects: vec![operator],
-        }
+        Setting { flavor, objects: vec![operator] }
     }
 
     pub fn skyhook(mut self, name: &str, spec: Value, status: Value) -> Setting {
@@ -98,9 +91,7 @@ pub fn state(packages: &[(&str, &str, &str)]) -> Value {
 
 /// A package at version 1.0.0 that depends on others.
 pub fn package(depends_on: &[&str]) -> Value {
-    let depends_on = depends_on
-        .iter()
-        .map(|name| ((*name).to_owned(), json!("1.0.0")));
+    let depends_on = depends_on.iter().map(|name| ((*name).to_owned(), json!("1.0.0")));
     let depends_on: serde_json::Map<String, Value> = depends_on.collect();
     json!({"version": "1.0.0", "image": "example.com/package", "dependsOn": depends_on})
 }

@@ -14,11 +14,7 @@ fn lines(timeline: &Timeline<'_>, several: bool) -> Vec<String> {
             Happening::Start { package, stage } => format!("{stage} {package}"),
             Happening::Complete => "complete".to_owned(),
         };
-        let owner = if several {
-            format!("{}/", moment.skyhook)
-        } else {
-            String::new()
-        };
+        let owner = if several { format!("{}/", moment.skyhook) } else { String::new() };
         format!("{owner}{}: {what}", moment.node.name)
     };
     timeline.moments.iter().map(line).collect()
@@ -33,30 +29,18 @@ fn fixed(batch: i64) -> Value {
 }
 
 fn nodes(setting: Setting, skyhook: &str, count: usize) -> Setting {
-    (1..=count).fold(setting, |setting, at| {
-        setting.node(&format!("n{at}"), skyhook, "unknown", &json!({}))
-    })
+    (1..=count).fold(setting, |setting, at| setting.node(&format!("n{at}"), skyhook, "unknown", &json!({})))
 }
 
 #[test]
 fn batches_follow_each_other_and_packages_their_dependencies() {
     let packages = json!({"base": package(&[]), "driver": package(&["base"])});
     let spec = json!({"packages": packages, "deploymentPolicy": "policy"});
-    let setting = Setting::new("v0.20.0")
-        .policy(fixed(2))
-        .skyhook("tune", spec, json!({}));
+    let setting = Setting::new("v0.20.0").policy(fixed(2)).skyhook("tune", spec, json!({}));
     let cluster = nodes(setting, "tune", 3).cluster();
     let of_batch = |names: &[&str]| -> Vec<String> {
-        let steps = [
-            "apply base",
-            "config base",
-            "apply driver",
-            "config driver",
-            "complete",
-        ];
-        let all = names
-            .iter()
-            .flat_map(|name| steps.map(|step| format!("{name}: {step}")));
+        let steps = ["apply base", "config base", "apply driver", "config driver", "complete"];
+        let all = names.iter().flat_map(|name| steps.map(|step| format!("{name}: {step}")));
         let mut all: Vec<String> = all.collect();
         all.sort();
         all
@@ -69,13 +53,7 @@ fn batches_follow_each_other_and_packages_their_dependencies() {
     let second = second.to_vec();
     assert_eq!(
         second,
-        [
-            "n3: apply base",
-            "n3: config base",
-            "n3: apply driver",
-            "n3: config driver",
-            "n3: complete"
-        ]
+        ["n3: apply base", "n3: config base", "n3: apply driver", "n3: config driver", "n3: complete"]
     );
 }
 
@@ -109,9 +87,7 @@ fn a_resource_with_sequencing_all_comes_first_everywhere() {
             "interruptionBudget": {"count": 1},
         })
     };
-    let setting = Setting::new("v0.20.0")
-        .skyhook("b", spec(1), json!({}))
-        .skyhook("a", spec(2), json!({}));
+    let setting = Setting::new("v0.20.0").skyhook("b", spec(1), json!({})).skyhook("a", spec(2), json!({}));
     let cluster = nodes(setting, "b", 2).cluster();
     let all = lines(&timeline(&cluster), true);
     let owners: Vec<&str> = all.iter().map(|line| &line[..1]).collect();
@@ -134,9 +110,7 @@ fn a_stage_that_failed_for_good_keeps_the_rollout_from_its_end() {
             }}}}),
         )
         .node("n1", "tune", "erroring", &state(&[("base", "apply", "erroring")]));
-    let cluster = nodes(setting, "tune", 0)
-        .node("n2", "tune", "unknown", &json!({}))
-        .cluster();
+    let cluster = nodes(setting, "tune", 0).node("n2", "tune", "unknown", &json!({})).cluster();
     let timeline = timeline(&cluster);
     assert_eq!(timeline.stuck, ["tune"]);
     assert_eq!(lines(&timeline, false), [""; 0]);

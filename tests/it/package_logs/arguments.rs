@@ -7,18 +7,13 @@ use crate::support::run::run;
 
 #[test]
 fn unknown_names_stages_and_conflicting_flags_are_refused() {
-    let fake = SKYHOOK.serve(driver()).with(SKYHOOK.node(
-        "node-1",
-        "complete",
-        &["driver|1.0.0 config complete"],
-    ));
+    let fake =
+        SKYHOOK.serve(driver()).with(SKYHOOK.node("node-1", "complete", &["driver|1.0.0 config complete"]));
     assert_snapshot!(logs(&fake, "drivr").transcript());
     assert_snapshot!(logs(&fake, "driver --stage aply").transcript());
     assert_snapshot!(logs(&fake, "driver --node node-9").transcript());
     assert_snapshot!(logs(&fake, "driver --follow --previous").transcript());
-    assert_snapshot!(
-        logs(&fake, "driver --follow=false --tail=-1 --timestamps=false").transcript()
-    );
+    assert_snapshot!(logs(&fake, "driver --follow=false --tail=-1 --timestamps=false").transcript());
 }
 
 #[test]
@@ -37,11 +32,8 @@ fn files_explain_without_logs() {
 /// A failing stage is not complete, so its pod was not deleted because of completion.
 #[test]
 fn failing_stage_without_a_pod_is_not_complete() {
-    let fake = SKYHOOK.serve(driver()).with(SKYHOOK.node(
-        "node-1",
-        "erroring",
-        &["driver|1.0.0 apply erroring"],
-    ));
+    let fake =
+        SKYHOOK.serve(driver()).with(SKYHOOK.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]));
     let ran = logs(&fake, "driver");
     let said = "though stage apply is erroring";
     ran.expect_stderr(said);

@@ -25,8 +25,7 @@ fn applying(containers: &[&str]) -> FakeApi {
 fn finish(it: &mut State) {
     it.logs.end("p", "driver-apply");
     it.store.forget("pods", SKYHOOK.namespace(), "p");
-    it.store
-        .load(SKYHOOK.node("node-1", "complete", &["driver|1.0.0 config complete"]));
+    it.store.load(SKYHOOK.node("node-1", "complete", &["driver|1.0.0 config complete"]));
 }
 
 /// Follows the logs while `meanwhile` changes the cluster.
@@ -50,12 +49,7 @@ fn follow(fake: &FakeApi, meanwhile: impl FnOnce() + Send) -> RunOutput {
 /// Waits until a log of the pod was requested this many times.
 fn until_asked(fake: &FakeApi, pod: &str, times: usize) {
     let begun = Instant::now();
-    let of_pod = || {
-        requested_logs(fake)
-            .iter()
-            .filter(|a| a.starts_with(pod))
-            .count()
-    };
+    let of_pod = || requested_logs(fake).iter().filter(|a| a.starts_with(pod)).count();
     while of_pod() < times {
         assert!(begun.elapsed() < PATIENCE, "{:?}", fake.lines());
         std::thread::yield_now();
@@ -65,15 +59,11 @@ fn until_asked(fake: &FakeApi, pod: &str, times: usize) {
 #[test]
 fn following_ends_when_the_package_is_complete() {
     let fake = applying(&["driver-apply running"]);
-    fake.change(|it| {
-        it.logs
-            .write("p", "driver-apply", "2026-11-20T11:51:00Z one\n")
-    });
+    fake.change(|it| it.logs.write("p", "driver-apply", "2026-11-20T11:51:00Z one\n"));
     let ran = follow(&fake, || {
         until_asked(&fake, "p", 1);
         fake.change(|it| {
-            it.logs
-                .write("p", "driver-apply", "2026-11-20T11:51:01Z two\n");
+            it.logs.write("p", "driver-apply", "2026-11-20T11:51:01Z two\n");
             it.logs.end("p", "driver-apply");
         });
         // By the pod's status the container still runs, so its log is requested again.
@@ -82,11 +72,7 @@ fn following_ends_when_the_package_is_complete() {
     });
     assert_eq!(
         ran.parts(),
-        (
-            "one\ntwo\n",
-            "node-1 driver-apply:\nNo more output from driver on 1 node.\n",
-            Some(0)
-        )
+        ("one\ntwo\n", "node-1 driver-apply:\nNo more output from driver on 1 node.\n", Some(0))
     );
 }
 
@@ -114,10 +100,7 @@ fn broken_stream_reconnects_without_duplicate_lines() {
         until_asked(&fake, "p", 5);
         fake.change(finish);
     });
-    assert_eq!(
-        (ran.stdout.as_str(), ran.code),
-        ("one\ntwo\nthree\nfour\n", Some(0))
-    );
+    assert_eq!((ran.stdout.as_str(), ran.code), ("one\ntwo\nthree\nfour\n", Some(0)));
     assert_eq!(
         requested_logs(&fake)[..2],
         [
@@ -130,64 +113,40 @@ fn broken_stream_reconnects_without_duplicate_lines() {
 #[test]
 fn each_container_run_is_shown_once() {
     let fake = applying(&["driver-apply looping"]);
-    fake.change(|it| {
-        it.logs
-            .write_previous("p", "driver-apply", "2026-11-20T11:51:00Z fifth run\n")
-    });
+    fake.change(|it| it.logs.write_previous("p", "driver-apply", "2026-11-20T11:51:00Z fifth run\n"));
     fake.on(WATCH).nth(1).after(|it| {
-        let mut pod = SKYHOOK.pod(
-            "p",
-            &PackageRun::default(),
-            "Pending",
-            &["driver-apply running"],
-        );
+        let mut pod = SKYHOOK.pod("p", &PackageRun::default(), "Pending", &["driver-apply running"]);
         pod["status"]["initContainerStatuses"][0]["restartCount"] = 5.into();
         it.store.load(pod);
-        it.logs
-            .write("p", "driver-apply", "2026-11-20T11:52:00Z sixth run\n");
+        it.logs.write("p", "driver-apply", "2026-11-20T11:52:00Z sixth run\n");
     });
     let ran = follow(&fake, || {
         until_asked(&fake, "p", 2);
         fake.change(finish);
     });
-    assert_eq!(
-        (ran.stdout.as_str(), ran.code),
-        ("fifth run\nsixth run\n", Some(0))
-    );
+    assert_eq!((ran.stdout.as_str(), ran.code), ("fifth run\nsixth run\n", Some(0)));
 }
 
 #[test]
 fn new_attempts_are_followed_until_the_job_fails() {
-    let place = |at| PackageRun {
-        job: Some("apply-1"),
-        at,
-        ..PackageRun::default()
-    };
+    let place = |at| PackageRun { job: Some("apply-1"), at, ..PackageRun::default() };
     let (first, second) = ("2026-11-20T11:50:00Z", "2026-11-20T11:51:00Z");
     let fake = NODEWRIGHT
         .serve(driver())
         .with(NODEWRIGHT.node("node-1", "in_progress", &["driver|1.0.0 apply in_progress"]))
         .with(NODEWRIGHT.job(&place(first), json!({"active": 1})))
         .with(NODEWRIGHT.pod("a", &place(first), "Running", &["driver-apply running"]));
-    fake.change(|it| {
-        it.logs
-            .write("a", "driver-apply", "2026-11-20T11:50:02Z first\n")
-    });
+    fake.change(|it| it.logs.write("a", "driver-apply", "2026-11-20T11:50:02Z first\n"));
     fake.on(WATCH).nth(1).after(move |it| {
         it.logs.end("a", "driver-apply");
-        it.store
-            .load(NODEWRIGHT.pod("a", &place(first), "Failed", &["driver-apply failed"]));
-        it.store
-            .load(NODEWRIGHT.pod("b", &place(second), "Running", &["driver-apply running"]));
-        it.logs
-            .write("b", "driver-apply", "2026-11-20T11:51:02Z second\n");
+        it.store.load(NODEWRIGHT.pod("a", &place(first), "Failed", &["driver-apply failed"]));
+        it.store.load(NODEWRIGHT.pod("b", &place(second), "Running", &["driver-apply running"]));
+        it.logs.write("b", "driver-apply", "2026-11-20T11:51:02Z second\n");
     });
     let gives_up = move |it: &mut State| {
         it.logs.end("b", "driver-apply");
-        it.store
-            .load(NODEWRIGHT.pod("b", &place(second), "Failed", &["driver-apply failed"]));
-        it.store
-            .load(NODEWRIGHT.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]));
+        it.store.load(NODEWRIGHT.pod("b", &place(second), "Failed", &["driver-apply failed"]));
+        it.store.load(NODEWRIGHT.node("node-1", "erroring", &["driver|1.0.0 apply erroring"]));
         let status = json!({"failed": 2, "conditions": [
             {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"},
         ]});
@@ -213,20 +172,12 @@ fn new_attempts_are_followed_until_the_job_fails() {
 #[test]
 fn node_that_starts_later_is_followed() {
     let fake = applying(&["driver-apply running"]).with(SKYHOOK.node("node-2", "", &[]));
-    fake.change(|it| {
-        it.logs
-            .write("p", "driver-apply", "2026-11-20T11:51:00Z one\n")
-    });
+    fake.change(|it| it.logs.write("p", "driver-apply", "2026-11-20T11:51:00Z one\n"));
     let goes_on = |it: &mut State| {
         finish(it);
-        let place = PackageRun {
-            node: "node-2",
-            ..PackageRun::default()
-        };
-        it.store
-            .load(SKYHOOK.pod("q", &place, "Pending", &["driver-apply running"]));
-        it.logs
-            .write("q", "driver-apply", "2026-11-20T11:52:00Z two\n");
+        let place = PackageRun { node: "node-2", ..PackageRun::default() };
+        it.store.load(SKYHOOK.pod("q", &place, "Pending", &["driver-apply running"]));
+        it.logs.write("q", "driver-apply", "2026-11-20T11:52:00Z two\n");
     };
     let ran = follow(&fake, || {
         until_asked(&fake, "p", 1);
@@ -252,29 +203,19 @@ fn node_that_starts_later_is_followed() {
 #[test]
 fn temporary_server_errors_are_tolerated_and_reported_once() {
     let fake = applying(&["driver-apply running"]);
-    fake.change(|it| {
-        it.logs
-            .write("p", "driver-apply", "2026-11-20T11:51:00Z one\n")
-    });
+    fake.change(|it| it.logs.write("p", "driver-apply", "2026-11-20T11:51:00Z one\n"));
     fake.on(WATCH).times(5).reply(500);
     fake.on(WATCH).nth(1).after(finish);
     let ran = logs(&fake, FOLLOW);
     assert_eq!((ran.stdout.as_str(), ran.code), ("one\n", Some(0)));
-    let warnings = ran
-        .stderr
-        .lines()
-        .filter(|l| l.starts_with("warning"))
-        .count();
+    let warnings = ran.stderr.lines().filter(|l| l.starts_with("warning")).count();
     assert_eq!(warnings, 1, "{}", ran.stderr);
 }
 
 #[test]
 fn nothing_to_follow_ends_at_once() {
-    let fake = SKYHOOK.serve(driver()).with(SKYHOOK.node(
-        "node-1",
-        "complete",
-        &["driver|1.0.0 config complete"],
-    ));
+    let fake =
+        SKYHOOK.serve(driver()).with(SKYHOOK.node("node-1", "complete", &["driver|1.0.0 config complete"]));
     assert_eq!(logs(&fake, FOLLOW).stderr, logs(&fake, "driver").stderr);
 }
 
@@ -282,8 +223,7 @@ fn nothing_to_follow_ends_at_once() {
 fn interrupt_ends_following() {
     let fake = applying(&["driver-apply running"]);
     fake.change(|it| {
-        it.logs
-            .write("p", "driver-apply", "2026-11-20T11:51:00Z one\n");
+        it.logs.write("p", "driver-apply", "2026-11-20T11:51:00Z one\n");
     });
     // The stream ends while the container runs, so it is requested again; by then the line was printed.
     fake.change(|it| it.logs.end("p", "driver-apply"));

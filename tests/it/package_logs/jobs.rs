@@ -7,12 +7,7 @@ use crate::support::fake_api::FakeApi;
 use crate::support::object_builder::PackageRun;
 
 fn on<'a>(node: &'a str, job: &'a str, at: &'a str) -> PackageRun<'a> {
-    PackageRun {
-        node,
-        job: Some(job),
-        at,
-        ..PackageRun::default()
-    }
+    PackageRun { node, job: Some(job), at, ..PackageRun::default() }
 }
 
 fn given_up() -> serde_json::Value {
@@ -24,62 +19,23 @@ fn given_up() -> serde_json::Value {
 /// Node 1 is complete; the Job of node 2 has failed permanently, and two of its attempts are kept.
 fn two_nodes() -> FakeApi {
     let (first, second) = ("2026-11-20T11:50:00Z", "2026-11-20T11:51:00Z");
-    let failed = [
-        "driver-init done",
-        "driver-apply failed",
-        "driver-applycheck waiting:PodInitializing",
-    ];
-    let done = [
-        "driver-init done",
-        "driver-apply done",
-        "driver-applycheck done",
-    ];
+    let failed = ["driver-init done", "driver-apply failed", "driver-applycheck waiting:PodInitializing"];
+    let done = ["driver-init done", "driver-apply done", "driver-applycheck done"];
     let complete = json!({"succeeded": 1, "conditions": [{"type": "Complete", "status": "True"}]});
     let fake = NODEWRIGHT
         .serve(driver())
         .with(NODEWRIGHT.node("node-1", "complete", &["driver|1.0.0 config complete"]))
         .with(NODEWRIGHT.node("node-2", "erroring", &["driver|1.0.0 apply erroring"]))
         .with(NODEWRIGHT.job(&on("node-1", "apply-1", first), complete))
-        .with(NODEWRIGHT.pod(
-            "apply-1-a",
-            &on("node-1", "apply-1", first),
-            "Succeeded",
-            &done,
-        ))
+        .with(NODEWRIGHT.pod("apply-1-a", &on("node-1", "apply-1", first), "Succeeded", &done))
         .with(NODEWRIGHT.job(&on("node-2", "apply-2", first), given_up()))
-        .with(NODEWRIGHT.pod(
-            "apply-2-a",
-            &on("node-2", "apply-2", first),
-            "Failed",
-            &failed,
-        ))
-        .with(NODEWRIGHT.pod(
-            "apply-2-b",
-            &on("node-2", "apply-2", second),
-            "Failed",
-            &failed,
-        ));
+        .with(NODEWRIGHT.pod("apply-2-a", &on("node-2", "apply-2", first), "Failed", &failed))
+        .with(NODEWRIGHT.pod("apply-2-b", &on("node-2", "apply-2", second), "Failed", &failed));
     fake.change(|it| {
-        it.logs.write(
-            "apply-1-a",
-            "driver-apply",
-            "2026-11-20T11:50:01Z one\n2026-11-20T11:50:05Z two\n",
-        );
-        it.logs.write(
-            "apply-1-a",
-            "driver-applycheck",
-            "2026-11-20T11:50:06Z fine\n",
-        );
-        it.logs.write(
-            "apply-2-a",
-            "driver-apply",
-            "2026-11-20T11:50:02Z first attempt\n",
-        );
-        it.logs.write(
-            "apply-2-b",
-            "driver-apply",
-            "2026-11-20T11:50:03.5Z latest attempt\n",
-        );
+        it.logs.write("apply-1-a", "driver-apply", "2026-11-20T11:50:01Z one\n2026-11-20T11:50:05Z two\n");
+        it.logs.write("apply-1-a", "driver-applycheck", "2026-11-20T11:50:06Z fine\n");
+        it.logs.write("apply-2-a", "driver-apply", "2026-11-20T11:50:02Z first attempt\n");
+        it.logs.write("apply-2-b", "driver-apply", "2026-11-20T11:50:03.5Z latest attempt\n");
     });
     fake
 }
@@ -111,10 +67,7 @@ fn missing_latest_log_falls_back_to_an_earlier_attempt() {
     let fake = two_nodes();
     fake.on("GET pods/log apply-2-b").reply(404);
     let ran = logs(&fake, "driver --node node-2");
-    assert_eq!(
-        (ran.stdout.as_str(), ran.code),
-        ("first attempt\n", Some(0))
-    );
+    assert_eq!((ran.stdout.as_str(), ran.code), ("first attempt\n", Some(0)));
 }
 
 #[test]
@@ -150,18 +103,11 @@ fn pod_that_cannot_start_shows_the_reason() {
             "a",
             &place,
             "Pending",
-            &[
-                "driver-init waiting:ImagePullBackOff",
-                "driver-apply waiting:PodInitializing",
-            ],
+            &["driver-init waiting:ImagePullBackOff", "driver-apply waiting:PodInitializing"],
         ));
     assert_eq!(
         logs(&fake, "driver").parts(),
-        (
-            "",
-            "node-1 apply (job/nodewright/apply-1): driver-init waits: ImagePullBackOff\n",
-            Some(0)
-        )
+        ("", "node-1 apply (job/nodewright/apply-1): driver-init waits: ImagePullBackOff\n", Some(0))
     );
     assert_eq!(requested_logs(&fake), Vec::<String>::new());
 }
@@ -172,48 +118,27 @@ fn pending_attempt_shows_the_failed_one() {
     let fake = NODEWRIGHT
         .serve(driver())
         .with(NODEWRIGHT.node("node-1", "in_progress", &["driver|1.0.0 apply erroring"]))
-        .with(NODEWRIGHT.job(
-            &on("node-1", "apply-1", first),
-            json!({"active": 1, "failed": 1}),
-        ))
-        .with(NODEWRIGHT.pod(
-            "a",
-            &on("node-1", "apply-1", first),
-            "Failed",
-            &["driver-apply failed"],
-        ))
+        .with(NODEWRIGHT.job(&on("node-1", "apply-1", first), json!({"active": 1, "failed": 1})))
+        .with(NODEWRIGHT.pod("a", &on("node-1", "apply-1", first), "Failed", &["driver-apply failed"]))
         .with(NODEWRIGHT.pod(
             "b",
             &on("node-1", "apply-1", second),
             "Pending",
             &["driver-apply waiting:PodInitializing"],
         ));
-    fake.change(|it| {
-        it.logs
-            .write("a", "driver-apply", "2026-11-20T11:50:02Z first attempt\n")
-    });
+    fake.change(|it| it.logs.write("a", "driver-apply", "2026-11-20T11:50:02Z first attempt\n"));
     assert_eq!(logs(&fake, "driver").stdout, "first attempt\n");
 }
 
 #[test]
 fn uninstall_stage_has_logs() {
-    let place = PackageRun {
-        stage: "uninstall",
-        ..on("node-1", "uninstall-1", "2026-11-20T11:50:00Z")
-    };
+    let place = PackageRun { stage: "uninstall", ..on("node-1", "uninstall-1", "2026-11-20T11:50:00Z") };
     let fake = NODEWRIGHT
         .serve(driver())
-        .with(NODEWRIGHT.node(
-            "node-1",
-            "in_progress",
-            &["driver|1.0.0 uninstall in_progress"],
-        ))
+        .with(NODEWRIGHT.node("node-1", "in_progress", &["driver|1.0.0 uninstall in_progress"]))
         .with(NODEWRIGHT.job(&place, json!({"active": 1})))
         .with(NODEWRIGHT.pod("u", &place, "Pending", &["driver-uninstall running"]));
-    fake.change(|it| {
-        it.logs
-            .write("u", "driver-uninstall", "2026-11-20T11:50:02Z removing\n")
-    });
+    fake.change(|it| it.logs.write("u", "driver-uninstall", "2026-11-20T11:50:02Z removing\n"));
     assert_eq!(logs(&fake, "driver --stage uninstall").stdout, "removing\n");
 }
 

@@ -8,9 +8,7 @@ use crate::support::clusters::{self, Captured};
 use crate::support::run::run;
 
 fn asked(captured: &Captured, words: &str) -> Value {
-    run(&format!("{words} -o json --from {}", captured.path()))
-        .output()
-        .json()
+    run(&format!("{words} -o json --from {}", captured.path())).output().json()
 }
 
 fn list(value: &Value) -> &[Value] {
@@ -31,17 +29,12 @@ fn place(row: &Value) -> [String; 3] {
 /// TestCluster, state and restarts; none where nothing is recorded.
 fn record(row: &Value) -> (String, String, u64) {
     let restarts = row["restarts"].as_u64().unwrap_or_default();
-    (
-        word(row, "stage").to_owned(),
-        word(row, "state").to_owned(),
-        restarts,
-    )
+    (word(row, "stage").to_owned(), word(row, "state").to_owned(), restarts)
 }
 
 fn of_skyhook<'v>(rows: &'v Value, name: &str) -> Vec<&'v Value> {
     let rows = list(rows).iter();
-    rows.filter(|row| word(row, "skyhookName") == name)
-        .collect()
+    rows.filter(|row| word(row, "skyhookName") == name).collect()
 }
 
 /// The record of each package on each node of a custom resource, from `node status`.
@@ -65,10 +58,7 @@ fn all_views_agree_on_every_capture() {
         let status = asked(&captured, "status");
         let nodes = asked(&captured, "node status");
         let uninstall = asked(&captured, "uninstall status");
-        for item in list(&status["items"])
-            .iter()
-            .filter(|i| i["exists"] == true)
-        {
+        for item in list(&status["items"]).iter().filter(|i| i["exists"] == true) {
             let skyhook = word(item, "name");
             let packages = asked(&captured, &format!("package status --skyhook {skyhook}"));
             let rows = of_skyhook(&nodes, skyhook);
@@ -95,11 +85,10 @@ fn all_views_agree_on_every_capture() {
             }
 
             for package in list(&item["packages"]) {
-                let of_it = list(&packages).iter().filter(|row| {
-                    row["name"] == package["name"] && row["version"] == package["version"]
-                });
-                let complete =
-                    of_it.filter(|row| row["complete"] == true && row["selected"] == true);
+                let of_it = list(&packages)
+                    .iter()
+                    .filter(|row| row["name"] == package["name"] && row["version"] == package["version"]);
+                let complete = of_it.filter(|row| row["complete"] == true && row["selected"] == true);
                 let complete = u64::try_from(complete.count()).expect("few");
                 assert_eq!(package["complete"], complete, "{name} {skyhook} {package}");
             }
@@ -117,8 +106,5 @@ fn all_views_agree_on_every_capture() {
             uninstalls += 1;
         }
     }
-    assert!(
-        skyhooks > 50 && uninstalls > 20,
-        "{skyhooks} custom resources, {uninstalls} rows"
-    );
+    assert!(skyhooks > 50 && uninstalls > 20, "{skyhooks} custom resources, {uninstalls} rows");
 }

@@ -15,27 +15,18 @@ fn causes(capture: &str, minutes: i64) -> Vec<String> {
     let document = run(&format!("{from} --now {now}")).output().json();
     let code = |place: &Value| {
         let place = place.as_u64().expect("a place") as usize;
-        document["findings"][place]["code"]
-            .as_str()
-            .expect("a code")
-            .to_owned()
+        document["findings"][place]["code"].as_str().expect("a code").to_owned()
     };
     let causes = document["causes"].as_array().expect("causes").iter();
     causes
         .filter(|cause| cause["severity"] != "info")
         .map(|cause| {
-            let mut effects: Vec<String> = cause["explains"]
-                .as_array()
-                .expect("a list")
-                .iter()
-                .map(code)
-                .collect();
+            let mut effects: Vec<String> =
+                cause["explains"].as_array().expect("a list").iter().map(code).collect();
             effects.dedup();
             let severity = cause["severity"].as_str().expect("a severity");
             let code = cause["code"].as_str().expect("a code");
-            format!("{severity} {code} {}", effects.join(" "))
-                .trim()
-                .to_owned()
+            format!("{severity} {code} {}", effects.join(" ")).trim().to_owned()
         })
         .collect()
 }
@@ -48,11 +39,7 @@ fn masked_failure_is_one_cause() {
 
 #[test]
 fn stuck_deleted_job_is_one_cause() {
-    for (minutes, told) in [
-        (0, "error SKY217"),
-        (5, "error SKY217"),
-        (12, "error SKY217 SKY208"),
-    ] {
+    for (minutes, told) in [(0, "error SKY217"), (5, "error SKY217"), (12, "error SKY217 SKY208")] {
         let mut wedged = causes("nodewright-undying-pod-after-reset-wedged", minutes);
         assert_eq!(wedged.remove(0), told, "{wedged:?}");
     }
@@ -81,18 +68,9 @@ fn uninstall_conditions_prove_uninstall_support() {
             item["status"]["conditions"] = Value::Null;
         }
         let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": items});
-        let ran = run("diagnose stuck -o json --from -")
-            .stdin(list.to_string())
-            .output();
+        let ran = run("diagnose stuck -o json --from -").stdin(list.to_string()).output();
         let findings = ran.json()["findings"].clone();
-        let codes = findings
-            .as_array()
-            .expect("findings")
-            .iter()
-            .map(|f| f["code"].clone());
-        assert!(
-            !codes.clone().any(|c| c == "SKY607"),
-            "{capture}: {codes:?}"
-        );
+        let codes = findings.as_array().expect("findings").iter().map(|f| f["code"].clone());
+        assert!(!codes.clone().any(|c| c == "SKY607"), "{capture}: {codes:?}");
     }
 }

@@ -79,10 +79,7 @@ pub struct Fleet {
 
 pub fn fleet(of: ApiFlavor, scheme: Scheme, plants: &[PlantedCause], seed: u64) -> Fleet {
     let mut dice = Random::new(seed);
-    let mut made = FleetBuilder {
-        of,
-        items: BTreeMap::new(),
-    };
+    let mut made = FleetBuilder { of, items: BTreeMap::new() };
     let (mut failing, mut held, mut skyhooks) = (Vec::new(), Vec::new(), Vec::new());
     let (mut waiting, mut all) = (Vec::new(), 0);
     for (at, plant) in plants.iter().enumerate() {
@@ -111,12 +108,7 @@ pub fn fleet(of: ApiFlavor, scheme: Scheme, plants: &[PlantedCause], seed: u64) 
         made.late(late, 900 + at, &waiting, all);
     }
     let items: Vec<Value> = made.items.into_values().collect();
-    Fleet {
-        list: json!({"apiVersion": "v1", "kind": "List", "items": items}),
-        failing,
-        held,
-        skyhooks,
-    }
+    Fleet { list: json!({"apiVersion": "v1", "kind": "List", "items": items}), failing, held, skyhooks }
 }
 
 struct FleetBuilder {
@@ -148,13 +140,7 @@ impl FleetBuilder {
         let of_node = |o: &&Value| o["kind"] != of.kind() && mentions(o, plant.node);
         let template: Vec<&Value> = objects.iter().filter(of_node).collect();
         for object in objects.iter().filter(|o| o["kind"] != of.kind()) {
-            let used = [
-                "Deployment",
-                "DeploymentPolicy",
-                "PodDisruptionBudget",
-                "ConfigMap",
-                "DaemonSet",
-            ];
+            let used = ["Deployment", "DeploymentPolicy", "PodDisruptionBudget", "ConfigMap", "DaemonSet"];
             let shared = used.iter().any(|kind| object["kind"] == *kind);
             if shared && !nodes.iter().any(|node| mentions(object, node)) {
                 self.add(object.clone());
@@ -172,19 +158,13 @@ impl FleetBuilder {
                 self.add(object);
             }
         }
-        let bare = objects
-            .iter()
-            .filter(is_node)
-            .find(|o| name(o) == plant.node);
+        let bare = objects.iter().filter(is_node).find(|o| name(o) == plant.node);
         for (k, node) in well.iter().chain(held).enumerate() {
             let mut object = bare.expect("the node").clone();
             object["metadata"]["name"] = node.as_str().into();
             object["metadata"]["uid"] = format!("uid-{node}").into();
-            object["metadata"]["annotations"] = if held.contains(node) {
-                self.waiting(&custom)
-            } else {
-                self.complete(&custom)
-            };
+            object["metadata"]["annotations"] =
+                if held.contains(node) { self.waiting(&custom) } else { self.complete(&custom) };
             if let Some(labels) = object["metadata"]["labels"].as_object_mut() {
                 labels.retain(|key, _| !key.contains(of.group()));
             }
@@ -208,11 +188,7 @@ impl FleetBuilder {
         let compartment = compartments.and_then(|all| all.values_mut().next());
         let compartment = compartment.expect("a compartment");
         compartment["matched"] = json!(matched);
-        compartment["ceiling"] = json!(if held.is_empty() {
-            matched
-        } else {
-            failing.len()
-        });
+        compartment["ceiling"] = json!(if held.is_empty() { matched } else { failing.len() });
         compartment["completed"] = json!(done);
         compartment["batchState"]["completedNodes"] = json!(done);
         if !held.is_empty() {
@@ -243,8 +219,7 @@ impl FleetBuilder {
         for late in LATE {
             let spec = json!({"version": "1.0.0", "image": "example.com/tail"});
             annotations[key("status", late)] = "complete".into();
-            annotations[key("nodeState", late)] =
-                Value::Object(entry("tail", &spec)).to_string().into();
+            annotations[key("nodeState", late)] = Value::Object(entry("tail", &spec)).to_string().into();
         }
         if custom["metadata"]["deletionTimestamp"].is_string() {
             return annotations;
@@ -291,10 +266,8 @@ impl FleetBuilder {
 
     /// A custom resource on all nodes that waits where an earlier one is incomplete.
     fn late(&mut self, name: &str, priority: usize, waiting: &[String], all: usize) {
-        let statuses: Map<String, Value> = waiting
-            .iter()
-            .map(|node| (node.clone(), json!("waiting")))
-            .collect();
+        let statuses: Map<String, Value> =
+            waiting.iter().map(|node| (node.clone(), json!("waiting"))).collect();
         self.add(json!({
             "apiVersion": self.of.api_version(), "kind": self.of.kind(),
             "metadata": {"name": name, "uid": name, "generation": 1, "creationTimestamp": "2026-11-20T10:00:00Z",
@@ -315,8 +288,7 @@ fn objects(plant: &PlantedCause, skyhook: &str) -> Vec<Value> {
     let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clusters");
     let mut objects = Vec::new();
     for file in ["cluster.json", "extra.json"] {
-        let text =
-            std::fs::read_to_string(directory.join(plant.capture).join(file)).expect("a file");
+        let text = std::fs::read_to_string(directory.join(plant.capture).join(file)).expect("a file");
         let text = match plant.skyhook {
             "gpu-tune" => text.replace("gpu-tune", skyhook),
             _ => text,
@@ -330,10 +302,8 @@ fn objects(plant: &PlantedCause, skyhook: &str) -> Vec<Value> {
 /// Copies of a node's objects for another node, with new names and uids.
 fn copies(template: &[&Value], plant: &PlantedCause, k: usize, node: &str) -> Vec<Value> {
     let pods = template.iter().filter(|o| o["kind"] == "Pod");
-    let attempts: Vec<String> = pods
-        .filter(|o| o["metadata"]["ownerReferences"][0]["kind"] == "Job")
-        .map(|o| name(o))
-        .collect();
+    let attempts: Vec<String> =
+        pods.filter(|o| o["metadata"]["ownerReferences"][0]["kind"] == "Job").map(|o| name(o)).collect();
     // The number of attempts varies.
     let left_out = (attempts.len() > 1 && k % 2 == 1).then(|| attempts[0].clone());
     let kept = template.iter().filter(|o| Some(name(o)) != left_out);
@@ -354,10 +324,7 @@ fn copies(template: &[&Value], plant: &PlantedCause, k: usize, node: &str) -> Ve
         }
     }
     replace(plant.node, node);
-    replace(
-        r#""exitCode":1"#,
-        &format!(r#""exitCode":{}"#, plant.exit_code),
-    );
+    replace(r#""exitCode":1"#, &format!(r#""exitCode":{}"#, plant.exit_code));
     let parsed = texts.iter().map(|text| serde_json::from_str(text));
     parsed.map(|object| object.expect("JSON still")).collect()
 }
@@ -381,18 +348,12 @@ fn spread(status: &mut Value, node: &str, nodes: &[String]) {
                 let text = said.to_string();
                 for other in nodes {
                     let said = word(node).replace_all(&text, other.as_str());
-                    map.insert(
-                        other.clone(),
-                        serde_json::from_str(&said).expect("JSON still"),
-                    );
+                    map.insert(other.clone(), serde_json::from_str(&said).expect("JSON still"));
                 }
             }
-            map.values_mut()
-                .for_each(|value| spread(value, node, nodes));
+            map.values_mut().for_each(|value| spread(value, node, nodes));
         }
-        Value::Array(items) => items
-            .iter_mut()
-            .for_each(|value| spread(value, node, nodes)),
+        Value::Array(items) => items.iter_mut().for_each(|value| spread(value, node, nodes)),
         _ => {}
     }
 }

@@ -23,24 +23,14 @@ fn told(document: &Value) -> Told {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let first = at(document, &cause["findings"])[0];
         let count = |field: &str| cause[field].as_array().expect("places").len();
-        (
-            text(&cause["code"]),
-            text(&first["subject"]["skyhook"]),
-            count("findings"),
-            count("explains"),
-        )
+        (text(&cause["code"]), text(&first["subject"]["skyhook"]), count("findings"), count("explains"))
     });
     told.collect()
 }
 
 fn wanted(told: &[(&str, &str, usize, usize)]) -> Told {
     let owned = |(code, skyhook, findings, effects): &(&str, &str, usize, usize)| {
-        (
-            (*code).to_owned(),
-            (*skyhook).to_owned(),
-            *findings,
-            *effects,
-        )
+        ((*code).to_owned(), (*skyhook).to_owned(), *findings, *effects)
     };
     told.iter().map(owned).collect()
 }
@@ -53,10 +43,7 @@ fn diagnosed(list: &Value) -> Value {
     let height = |line: &str| line.chars().count().div_ceil(100).max(1);
     let lines: usize = report.stdout.lines().map(height).sum();
     assert!(lines <= 40, "{lines} lines:\n{}", report.stdout);
-    run("diagnose stuck --fail-on never -o json --from -")
-        .stdin(text)
-        .output()
-        .json()
+    run("diagnose stuck --fail-on never -o json --from -").stdin(text).output().json()
 }
 
 /// The last custom resource, which waits on nodes where others are incomplete.
@@ -71,11 +58,7 @@ fn last(waiting: &[String], done: &[String]) -> CustomResource {
 /// One custom resource is paused, one is disabled and so blocks no other, one fails.
 #[test]
 fn paused_custom_resource_comes_before_what_waits_for_it() {
-    for (seed, (of, scheme)) in BOTH
-        .into_iter()
-        .flat_map(|of| SCHEMES.map(|s| (of, s)))
-        .enumerate()
-    {
+    for (seed, (of, scheme)) in BOTH.into_iter().flat_map(|of| SCHEMES.map(|s| (of, s))).enumerate() {
         let mut dice = Random::new(300 + seed as u64);
         let names = names(scheme, 120, &mut dice);
         let (begun, rest) = names.split_at(40);
@@ -85,14 +68,10 @@ fn paused_custom_resource_comes_before_what_waits_for_it() {
             .stands(&begun[..10], &complete)
             .stands(&begun[10..], &NodeProgress::new("paused", &[]));
         (paused.held, paused.status) = (Some("pause"), "paused");
-        let mut disabled =
-            CustomResource::new("extra", 20).stands(off, &NodeProgress::new("disabled", &[]));
+        let mut disabled = CustomResource::new("extra", 20).stands(off, &NodeProgress::new("disabled", &[]));
         (disabled.held, disabled.status) = (Some("disable"), "disabled");
         let mut fails = CustomResource::new("gpu", 30)
-            .stands(
-                &failing[..6],
-                &NodeProgress::new("erroring", &[("apply", "erroring")]),
-            )
+            .stands(&failing[..6], &NodeProgress::new("erroring", &[("apply", "erroring")]))
             .stands(&failing[6..], &complete);
         fails.status = "erroring";
         let waits = [&begun[10..], &failing[..6]].concat();
@@ -101,11 +80,7 @@ fn paused_custom_resource_comes_before_what_waits_for_it() {
         let document = diagnosed(&cluster(of, &crews, &BTreeMap::new(), &mut dice));
         assert_eq!(
             told(&document),
-            wanted(&[
-                ("SKY201", "gpu", 6, 6),
-                ("SKY308", "base", 1, 30),
-                ("SKY309", "extra", 1, 0)
-            ]),
+            wanted(&[("SKY201", "gpu", 6, 6), ("SKY308", "base", 1, 30), ("SKY309", "extra", 1, 0)]),
             "{seed}"
         );
     }
@@ -128,10 +103,7 @@ fn taint_deadlock_comes_before_what_waits_for_it() {
             .stands(old, &complete);
         (gate.status, gate.spec) = ("waiting", json!({"runtimeRequired": true}));
         let taint = json!({"key": of.group(), "value": "runtime-required", "effect": "NoSchedule"});
-        let taints = new
-            .iter()
-            .map(|node| (node.clone(), taint.clone()))
-            .collect();
+        let taints = new.iter().map(|node| (node.clone(), taint.clone())).collect();
         let crews = [first, gate, last(new, old)];
         let document = diagnosed(&cluster(of, &crews, &taints, &mut dice));
         let told = told(&document);
@@ -151,40 +123,22 @@ fn head_of_a_chain_comes_before_its_dependents() {
         let names = names(SCHEMES[seed], 200, &mut dice);
         let (failing, well) = names.split_at(9);
         let mut chain = CustomResource::new("chain", 10)
-            .stands(
-                failing,
-                &NodeProgress::new("erroring", &[DONE, ("apply", "erroring")]),
-            )
+            .stands(failing, &NodeProgress::new("erroring", &[DONE, ("apply", "erroring")]))
             .stands(well, &NodeProgress::new("complete", &[DONE; 5]));
-        chain.packages = &[
-            ("base", ""),
-            ("driver", "base"),
-            ("fabric", "driver"),
-            ("tune", "fabric"),
-            ("test", "tune"),
-        ];
+        chain.packages =
+            &[("base", ""), ("driver", "base"), ("fabric", "driver"), ("tune", "fabric"), ("test", "tune")];
         chain.status = "erroring";
-        let behind = ["one", "two", "three"]
-            .into_iter()
-            .zip(20..)
-            .map(|(name, priority)| {
-                let mut crew = CustomResource::new(name, priority)
-                    .stands(failing, &NodeProgress::new("waiting", &[]))
-                    .stands(well, &NodeProgress::new("complete", &[DONE]));
-                crew.status = "waiting";
-                crew
-            });
+        let behind = ["one", "two", "three"].into_iter().zip(20..).map(|(name, priority)| {
+            let mut crew = CustomResource::new(name, priority)
+                .stands(failing, &NodeProgress::new("waiting", &[]))
+                .stands(well, &NodeProgress::new("complete", &[DONE]));
+            crew.status = "waiting";
+            crew
+        });
         let crews: Vec<CustomResource> = [chain].into_iter().chain(behind).collect();
         let document = diagnosed(&cluster(of, &crews, &BTreeMap::new(), &mut dice));
-        assert_eq!(
-            told(&document),
-            wanted(&[("SKY201", "chain", 9, 27)]),
-            "{seed}"
-        );
-        assert_eq!(
-            at(&document, &document["causes"][0]["findings"])[0]["subject"]["package"],
-            "driver"
-        );
+        assert_eq!(told(&document), wanted(&[("SKY201", "chain", 9, 27)]), "{seed}");
+        assert_eq!(at(&document, &document["causes"][0]["findings"])[0]["subject"]["package"], "driver");
     }
 }
 
@@ -198,10 +152,7 @@ fn report_of_15000_nodes_stays_short() {
     let mut crews = Vec::new();
     let mut waits = Vec::new();
     let mut done = Vec::new();
-    for (part, name) in names
-        .chunks(NODES / 5)
-        .zip(["a", "b", "c", "paused", "well"])
-    {
+    for (part, name) in names.chunks(NODES / 5).zip(["a", "b", "c", "paused", "well"]) {
         let mut crew = CustomResource::new(name, 10);
         let stuck = match name {
             "paused" => {
@@ -227,24 +178,14 @@ fn report_of_15000_nodes_stays_short() {
         done.extend_from_slice(others);
     }
     crews.push(last(&waits, &done));
-    let document = diagnosed(&cluster(
-        ApiFlavor::NodeWright,
-        &crews,
-        &BTreeMap::new(),
-        &mut dice,
-    ));
+    let document = diagnosed(&cluster(ApiFlavor::NodeWright, &crews, &BTreeMap::new(), &mut dice));
     let each = |code, name| (code, name, if code == "SKY308" { 1 } else { 700 }, 700);
     // All have the same number of effects, so their order is arbitrary.
     let mut told = told(&document);
     told.sort();
     assert_eq!(
         told,
-        wanted(&[
-            each("SKY201", "a"),
-            each("SKY201", "b"),
-            each("SKY201", "c"),
-            each("SKY308", "paused")
-        ]),
+        wanted(&[each("SKY201", "a"), each("SKY201", "b"), each("SKY201", "c"), each("SKY308", "paused")]),
     );
 }
 
@@ -255,8 +196,7 @@ fn healthy_large_clusters_have_no_findings() {
         let mut dice = Random::new(700 + seed as u64);
         let names = names(SCHEMES[seed], 1_000, &mut dice);
         let complete = NodeProgress::new("complete", &[DONE]);
-        let mut crews =
-            ["one", "two"].map(|name| CustomResource::new(name, 10).stands(&names, &complete));
+        let mut crews = ["one", "two"].map(|name| CustomResource::new(name, 10).stands(&names, &complete));
         for crew in &mut crews {
             crew.status = "complete";
         }
@@ -266,25 +206,13 @@ fn healthy_large_clusters_have_no_findings() {
         let (busy, rest) = names.split_at(100);
         let (next, done) = rest.split_at(300);
         let one = CustomResource::new("one", 10)
-            .stands(
-                busy,
-                &NodeProgress::new("in_progress", &[("apply", "in_progress")]),
-            )
+            .stands(busy, &NodeProgress::new("in_progress", &[("apply", "in_progress")]))
             .stands(next, &NodeProgress::new("waiting", &[]))
             .stands(done, &complete);
         let waits = [busy, next].concat();
-        let document = diagnosed(&cluster(
-            of,
-            &[one, last(&waits, done)],
-            &BTreeMap::new(),
-            &mut dice,
-        ));
+        let document = diagnosed(&cluster(of, &[one, last(&waits, done)], &BTreeMap::new(), &mut dice));
         let findings = document["findings"].as_array().expect("findings");
         let worrying = findings.iter().filter(|f| f["severity"] != "info");
-        assert_eq!(
-            worrying.collect::<Vec<_>>(),
-            Vec::<&Value>::new(),
-            "work goes on"
-        );
+        assert_eq!(worrying.collect::<Vec<_>>(), Vec::<&Value>::new(), "work goes on");
     }
 }

@@ -34,10 +34,7 @@ pub const DONE: (&str, &str) = ("config", "complete");
 
 impl NodeProgress {
     pub fn new(status: &'static str, entries: &[(&'static str, &'static str)]) -> NodeProgress {
-        NodeProgress {
-            status,
-            entries: entries.to_vec(),
-        }
+        NodeProgress { status, entries: entries.to_vec() }
     }
 }
 
@@ -55,8 +52,7 @@ impl CustomResource {
     }
 
     pub fn stands(mut self, nodes: &[String], stand: &NodeProgress) -> CustomResource {
-        self.on
-            .extend(nodes.iter().map(|node| (node.clone(), stand.clone())));
+        self.on.extend(nodes.iter().map(|node| (node.clone(), stand.clone())));
         self
     }
 }
@@ -104,30 +100,15 @@ fn custom(of: ApiFlavor, crew: &CustomResource) -> Value {
     for (key, value) in crew.spec.as_object().into_iter().flatten() {
         spec[key] = value.clone();
     }
-    let count = |status: &str| {
-        crew.on
-            .values()
-            .filter(|stand| stand.status == status)
-            .count()
-    };
+    let count = |status: &str| crew.on.values().filter(|stand| stand.status == status).count();
     let (matched, done) = (crew.on.len(), count("complete"));
-    let statuses: Map<String, Value> = crew
-        .on
-        .iter()
-        .map(|(node, stand)| (node.clone(), stand.status.into()))
-        .collect();
-    let begun = crew
-        .on
-        .iter()
-        .filter(|(_, stand)| ["in_progress", "erroring"].contains(&stand.status));
-    let begun: Map<String, Value> = begun
-        .map(|(node, _)| (node.clone(), "2026-11-20T10:05:00Z".into()))
-        .collect();
-    let annotations: Map<String, Value> = crew
-        .held
-        .iter()
-        .map(|what| (of.key(what), "true".into()))
-        .collect();
+    let statuses: Map<String, Value> =
+        crew.on.iter().map(|(node, stand)| (node.clone(), stand.status.into())).collect();
+    let begun = crew.on.iter().filter(|(_, stand)| ["in_progress", "erroring"].contains(&stand.status));
+    let begun: Map<String, Value> =
+        begun.map(|(node, _)| (node.clone(), "2026-11-20T10:05:00Z".into())).collect();
+    let annotations: Map<String, Value> =
+        crew.held.iter().map(|what| (of.key(what), "true".into())).collect();
     json!({
         "apiVersion": of.api_version(), "kind": of.kind(),
         "metadata": {"name": crew.name, "uid": format!("uid-{}", crew.name), "generation": 1,
@@ -171,8 +152,7 @@ fn node(
             (format!("{package}|1.0.0"), entry)
         }).collect();
         annotations[of.key(&format!("status_{}", crew.name))] = stand.status.into();
-        annotations[of.key(&format!("nodeState_{}", crew.name))] =
-            Value::Object(state).to_string().into();
+        annotations[of.key(&format!("nodeState_{}", crew.name))] = Value::Object(state).to_string().into();
     }
     let taints: Vec<&Value> = taint.into_iter().collect();
     json!({

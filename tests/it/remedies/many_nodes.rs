@@ -36,9 +36,7 @@ fn many_nodes_to_ignore_are_one_folded_set() {
     }
     items.push(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "free", "labels": {"second": "yes"}}}));
     let input = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
-    let found = run("diagnose stuck --rule SKY312 -o json --from -")
-        .stdin(input.clone())
-        .output();
+    let found = run("diagnose stuck --rule SKY312 -o json --from -").stdin(input.clone()).output();
     let remedies = found.json()["findings"][0]["remedies"].clone();
     assert_eq!(
         remedies[1]["argv"],
@@ -46,9 +44,7 @@ fn many_nodes_to_ignore_are_one_folded_set() {
         "{}",
         found.transcript()
     );
-    let preview = run("node ignore gpu-[01-20] --dry-run --from -")
-        .stdin(input)
-        .output();
+    let preview = run("node ignore gpu-[01-20] --dry-run --from -").stdin(input).output();
     preview.expect_code(0);
     preview.expect_stdout("ignore 20 nodes");
 }

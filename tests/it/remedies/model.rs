@@ -45,9 +45,7 @@ fn cases() -> Vec<Case> {
         let cluster = dump::load(std::slice::from_ref(&capture), None).expect("a capture");
         for finding in rules::diagnose(&cluster, &Scope::default()).findings {
             for remedy in &finding.remedies {
-                let ours = remedy
-                    .argv
-                    .starts_with(&["kubectl".to_owned(), "skyhook".to_owned()]);
+                let ours = remedy.argv.starts_with(&["kubectl".to_owned(), "skyhook".to_owned()]);
                 if !ours || remedy.grade == Grade::B0 {
                     continue;
                 }
@@ -69,23 +67,11 @@ fn cases() -> Vec<Case> {
 
 /// The verb and flags of a command, without names.
 fn verb(remedy: &Remedy) -> String {
-    const GROUPS: [&str; 6] = [
-        "node",
-        "package",
-        "finalizer",
-        "deployment-policy",
-        "uninstall",
-        "cordon",
-    ];
+    const GROUPS: [&str; 6] = ["node", "package", "finalizer", "deployment-policy", "uninstall", "cordon"];
     let own = &remedy.argv[2..];
     let words = 1 + usize::from(GROUPS.contains(&own[0].as_str()) && own[0] != "uninstall");
     let flags = own.iter().filter(|w| w.starts_with("--"));
-    own[..words]
-        .iter()
-        .chain(flags)
-        .cloned()
-        .collect::<Vec<_>>()
-        .join(" ")
+    own[..words].iter().chain(flags).cloned().collect::<Vec<_>>().join(" ")
 }
 
 /// The marks of a rule's findings in a capture, without severities.
@@ -96,10 +82,7 @@ fn found(capture: &Path, code: &str) -> BTreeSet<String> {
         Err(DumpError::NothingKnown { .. }) => return BTreeSet::new(),
         Err(error) => panic!("{error}"),
     };
-    let scope = Scope {
-        rules: rules::find(code).into_iter().collect(),
-        ..Scope::default()
-    };
+    let scope = Scope { rules: rules::find(code).into_iter().collect(), ..Scope::default() };
     let report = rules::diagnose(&cluster, &scope);
     report.findings.iter().map(marks::of_finding).collect()
 }
@@ -107,24 +90,13 @@ fn found(capture: &Path, code: &str) -> BTreeSet<String> {
 /// Applies and undoes a remedy; the error says what went wrong.
 fn tried(case: &Case) -> Result<(), String> {
     let directory = tempfile::tempdir().expect("a directory");
-    let (file, after) = (
-        directory.path().join("plan.json"),
-        directory.path().join("after.yaml"),
-    );
+    let (file, after) = (directory.path().join("plan.json"), directory.path().join("after.yaml"));
     let own = || case.remedy.argv[2..].iter().cloned();
-    let rest = [
-        "--from",
-        &case.capture.display().to_string(),
-        "--plan-out",
-        &file.display().to_string(),
-    ]
-    .map(str::to_owned);
+    let rest = ["--from", &case.capture.display().to_string(), "--plan-out", &file.display().to_string()]
+        .map(str::to_owned);
     let mut ran = Run::new(own().chain(rest.clone())).output();
     // If a Job has failed permanently elsewhere, the remedy is refused, and the hinted flag makes it work.
-    if ran
-        .stderr
-        .contains("hint: use --no-pause to proceed without a pause")
-    {
+    if ran.stderr.contains("hint: use --no-pause to proceed without a pause") {
         let unpaused = own().chain(["--no-pause".to_owned()]).chain(rest);
         ran = Run::new(unpaused).output();
     }
@@ -132,18 +104,14 @@ fn tried(case: &Case) -> Result<(), String> {
     if ran.stderr.contains("the input has no ") {
         return Ok(());
     }
-    let text = std::fs::read_to_string(&file)
-        .map_err(|_| format!("no plan: {}{}", ran.stdout, ran.stderr))?;
+    let text =
+        std::fs::read_to_string(&file).map_err(|_| format!("no plan: {}{}", ran.stdout, ran.stderr))?;
     let plan = SavedPlan::parse(&text).expect("a plan").plan;
     if plan.is_empty() {
         return Err("does nothing".to_owned());
     }
     if plan.grade() > case.remedy.grade {
-        return Err(format!(
-            "is {}, and is announced as {}",
-            plan.grade(),
-            case.remedy.grade
-        ));
+        return Err(format!("is {}, and is announced as {}", plan.grade(), case.remedy.grade));
     }
     let before = tidy(model::captured(&case.capture));
     let mut cluster = before.clone();
@@ -172,10 +140,7 @@ fn remedies_are_accepted_with_the_announced_impact() {
         let cluster = dump::load(std::slice::from_ref(&capture), None).expect("a capture");
         let mut seen = BTreeSet::new();
         let findings = rules::diagnose(&cluster, &Scope::default()).findings;
-        for (finding, remedy) in findings
-            .iter()
-            .flat_map(|f| f.remedies.iter().map(move |r| (f, r)))
-        {
+        for (finding, remedy) in findings.iter().flat_map(|f| f.remedies.iter().map(move |r| (f, r))) {
             let new = seen.insert(&remedy.argv);
             if !new || remedy.argv[1] != "skyhook" || remedy.grade == Grade::B0 {
                 continue;
@@ -211,17 +176,8 @@ fn remedies_resolve_findings_on_the_model_and_undo() {
     let mut wrong = String::new();
     for case in &cases {
         if let Err(why) = tried(case) {
-            let name = case
-                .capture
-                .file_name()
-                .unwrap_or_default()
-                .to_string_lossy();
-            wrong.push_str(&format!(
-                "{} {} ({name}, {}): {why}\n",
-                case.code,
-                verb(&case.remedy),
-                case.mark
-            ));
+            let name = case.capture.file_name().unwrap_or_default().to_string_lossy();
+            wrong.push_str(&format!("{} {} ({name}, {}): {why}\n", case.code, verb(&case.remedy), case.mark));
         }
     }
     assert!(wrong.is_empty(), "{wrong}");

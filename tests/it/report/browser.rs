@@ -13,27 +13,15 @@ const CHROMIUM: &str = "chromium";
 /// Runs Chromium without a window.
 fn chromium(profile: &Path, words: &[&str], page: &str) -> Output {
     let output = Command::new(CHROMIUM)
-        .args([
-            "--headless=new",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--hide-scrollbars",
-        ])
-        .args([
-            "--enable-logging=stderr",
-            "--v=0",
-            "--virtual-time-budget=3000",
-        ])
+        .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"])
+        .args(["--enable-logging=stderr", "--v=0", "--virtual-time-budget=3000"])
         .arg(format!("--user-data-dir={}", profile.display()))
         .args(words)
         .arg(page)
         .output()
         .expect("Chromium starts");
     let messages = String::from_utf8_lossy(&output.stderr);
-    let console: Vec<&str> = messages
-        .lines()
-        .filter(|line| line.contains("CONSOLE"))
-        .collect();
+    let console: Vec<&str> = messages.lines().filter(|line| line.contains("CONSOLE")).collect();
     assert!(console.is_empty(), "{}", console.join("\n"));
     output
 }
@@ -65,9 +53,7 @@ fn hostile_names_run_no_script() {
         return;
     }
     let directory = tempfile::tempdir().expect("a directory");
-    let page = run("report --output-file - --from -")
-        .stdin(hostile().to_string())
-        .output();
+    let page = run("report --output-file - --from -").stdin(hostile().to_string()).output();
     let dom = dom(directory.path(), &page.stdout, "#find=img");
     assert!(dom.contains("<title>Node rollout report</title>"), "{dom}");
     assert!(dom.contains("1 of 1 match<ul><li>&lt;/title&gt;"), "{dom}");

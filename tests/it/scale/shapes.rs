@@ -32,10 +32,8 @@ impl Objects {
     }
 
     fn node(&mut self, name: &str, annotations: impl IntoIterator<Item = (String, String)>) {
-        let annotations: serde_json::Map<String, Value> = annotations
-            .into_iter()
-            .map(|(k, v)| (k, v.into()))
-            .collect();
+        let annotations: serde_json::Map<String, Value> =
+            annotations.into_iter().map(|(k, v)| (k, v.into())).collect();
         self.0.push(json!({
             "apiVersion": "v1", "kind": "Node",
             "metadata": {
@@ -87,14 +85,10 @@ impl Objects {
     ) {
         for number in 0..count {
             let node = format!("node-{}", number % NODES);
-            self.skyhook(&format!("cr-{number}"), &node, |object| {
-                change(number, object)
-            });
+            self.skyhook(&format!("cr-{number}"), &node, |object| change(number, object));
         }
         for node in 0..NODES {
-            let own = (node..count)
-                .step_by(NODES)
-                .map(|number| format!("cr-{number}"));
+            let own = (node..count).step_by(NODES).map(|number| format!("cr-{number}"));
             let annotations = own.filter(|_| stage_and_state.is_some()).flat_map(|name| {
                 let [stage, state] = stage_and_state.unwrap_or_default();
                 record(&name, status, stage, state)
@@ -109,10 +103,7 @@ fn record(name: &str, status: &str, stage: &str, state: &str) -> [(String, Strin
     let entry = json!({"driver|1.0.0": {
         "name": "driver", "version": "1.0.0", "image": "example.com/driver", "stage": stage, "state": state,
     }});
-    [
-        (keys::status(API, name), status.to_owned()),
-        (keys::node_state(API, name), entry.to_string()),
-    ]
+    [(keys::status(API, name), status.to_owned()), (keys::node_state(API, name), entry.to_string())]
 }
 
 /// A cluster of so many objects of one kind, in one state.
@@ -180,14 +171,9 @@ pub const SHAPES: [(&str, Shape); 14] = [
     }),
     ("deleted", |count| {
         let mut objects = Objects::default();
-        objects.rollouts(
-            count,
-            "erroring",
-            Some(["apply", "erroring"]),
-            |_, object| {
-                object["metadata"]["deletionTimestamp"] = "2026-11-20T11:00:00Z".into();
-            },
-        );
+        objects.rollouts(count, "erroring", Some(["apply", "erroring"]), |_, object| {
+            object["metadata"]["deletionTimestamp"] = "2026-11-20T11:00:00Z".into();
+        });
         objects
     }),
     ("paused", |count| {
@@ -228,12 +214,7 @@ pub const SHAPES: [(&str, Shape); 14] = [
             let (skyhook, node) = (format!("cr-{number}"), format!("node-{}", number % NODES));
             let pod = format!("pod-{number}");
             objects.pod(&pod, &skyhook, &node);
-            objects.event(
-                number,
-                "Pod",
-                &pod,
-                &format!("cannot pull the image for {skyhook}"),
-            );
+            objects.event(number, "Pod", &pod, &format!("cannot pull the image for {skyhook}"));
         }
         objects
     }),
@@ -241,8 +222,7 @@ pub const SHAPES: [(&str, Shape); 14] = [
         let mut objects = Objects::default();
         objects.rollouts(1, "erroring", Some(["apply", "erroring"]), |_, _| {});
         for number in 0..count {
-            let message =
-                format!("Applying package [driver:1.0.0] to node [node-0] stage [{number}]");
+            let message = format!("Applying package [driver:1.0.0] to node [node-0] stage [{number}]");
             objects.event(number, API.kind(), "cr-0", &message);
         }
         objects
@@ -270,19 +250,10 @@ pub const SHAPES: [(&str, Shape); 14] = [
     }),
     ("on tainted nodes", |count| {
         let mut objects = Objects::default();
-        objects.rollouts(
-            count,
-            "in_progress",
-            Some(["apply", "in_progress"]),
-            |_, object| {
-                object["spec"]["runtimeRequired"] = true.into();
-            },
-        );
-        for object in objects
-            .0
-            .iter_mut()
-            .filter(|object| object["kind"] == "Node")
-        {
+        objects.rollouts(count, "in_progress", Some(["apply", "in_progress"]), |_, object| {
+            object["spec"]["runtimeRequired"] = true.into();
+        });
+        for object in objects.0.iter_mut().filter(|object| object["kind"] == "Node") {
             let taint = json!({"key": API.taint_key(), "value": "runtime-required", "effect": "NoSchedule"});
             object["spec"] = json!({"taints": [taint]});
         }

@@ -40,11 +40,7 @@ fn writes(job: &Value) -> bool {
 fn required(jobs: &Map<String, Value>, job: &str) -> BTreeSet<String> {
     let needs = match &jobs[job]["needs"] {
         Value::String(one) => vec![one.clone()],
-        Value::Array(all) => all
-            .iter()
-            .filter_map(Value::as_str)
-            .map(str::to_owned)
-            .collect(),
+        Value::Array(all) => all.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
         _ => Vec::new(),
     };
     let mut all = BTreeSet::new();
@@ -69,10 +65,7 @@ fn publishing_requires_ci_and_an_approval() {
     let required = required(jobs(&release), name);
     let checks = |job: &&String| jobs(&release)[*job]["uses"] == "./.github/workflows/ci.yml";
     assert!(required.iter().any(|job| checks(&job)), "{required:?}");
-    assert!(
-        publish["environment"].is_string(),
-        "an environment has reviewers"
-    );
+    assert!(publish["environment"].is_string(), "an environment has reviewers");
     let on = ci["on"].as_object().expect("triggers");
     assert!(on.contains_key("workflow_call"), "{on:?}");
     let scripts: Vec<String> = jobs(&ci).values().map(script).collect();
@@ -110,8 +103,7 @@ fn releases_are_built_with_pinned_tools() {
         let (_, hash) = line.split_once(" --hash=sha256:").expect("a hash");
         assert_eq!(hash.len(), 64, "{line}");
     }
-    let installs =
-        |script: &str| script.contains("pip install") || script.contains("cargo install");
+    let installs = |script: &str| script.contains("pip install") || script.contains("cargo install");
     for (name, job) in jobs(&release) {
         let script = script(job);
         assert!(!installs(&script), "{name} uses .github/release-tools");
@@ -137,11 +129,7 @@ fn a_second_machine_builds_the_same_bytes() {
     let download = uses(again, "actions/download-artifact").expect("the first build");
     let built = &first["strategy"]["matrix"]["include"];
     let built = built.as_array().expect("a matrix").iter();
-    let linux = built.clone().find(|row| {
-        row["os"]
-            .as_str()
-            .is_some_and(|os| os.starts_with("ubuntu"))
-    });
+    let linux = built.clone().find(|row| row["os"].as_str().is_some_and(|os| os.starts_with("ubuntu")));
     let linux = linux.expect("Linux");
     let os = linux["os"].as_str().expect("text");
     assert_eq!(download["with"]["name"], format!("build-{os}"));
@@ -165,9 +153,7 @@ fn every_published_file_is_attested() {
     }
     assert!(script.contains("$(base64 -w0 \"dist/$name.yaml\")"));
     let mut all = jobs(&release).values().map(self::script);
-    let sums = all
-        .find(|script| script.contains("> SHA256SUMS"))
-        .expect("sums");
+    let sums = all.find(|script| script.contains("> SHA256SUMS")).expect("sums");
     assert!(sums.contains("sha256sum -- *.tar.gz *.cdx.json *.yaml > SHA256SUMS"));
 }
 
@@ -180,10 +166,7 @@ fn no_job_with_write_permissions_has_the_source_or_its_token() {
         for (job, steps) in jobs(&workflow) {
             let checkout = uses(steps, "actions/checkout");
             if let Some(checkout) = checkout {
-                assert_eq!(
-                    checkout["with"]["persist-credentials"], false,
-                    "{name}: {job}"
-                );
+                assert_eq!(checkout["with"]["persist-credentials"], false, "{name}: {job}");
             }
             let runs_code = checkout.is_some() || script(steps).contains(".github/");
             assert!(!(writes(steps) && runs_code), "{name}: {job}");

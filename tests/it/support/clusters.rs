@@ -17,13 +17,7 @@ pub struct Captured {
 pub fn all() -> Vec<Captured> {
     let mut names: Vec<String> = std::fs::read_dir(directory())
         .expect("the directory is there")
-        .map(|entry| {
-            entry
-                .expect("an entry")
-                .file_name()
-                .to_string_lossy()
-                .into_owned()
-        })
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
         .collect();
     names.sort();
     names.into_iter().map(|name| named(&name)).collect()
@@ -51,14 +45,8 @@ pub fn on_screen() -> [Captured; 10] {
 pub fn named(name: &str) -> Captured {
     let about = std::fs::read_to_string(directory().join(name).join("about.txt"))
         .unwrap_or_else(|_| panic!("{name} has an about.txt"));
-    let expect = about
-        .lines()
-        .filter_map(|l| l.strip_prefix("expect: "))
-        .map(str::to_owned);
-    Captured {
-        name: name.to_owned(),
-        expect: expect.collect(),
-    }
+    let expect = about.lines().filter_map(|l| l.strip_prefix("expect: ")).map(str::to_owned);
+    Captured { name: name.to_owned(), expect: expect.collect() }
 }
 
 impl Captured {

@@ -6,10 +6,7 @@
 //! server. Faults are set by rules: `fake.on("LIST nodes").reply(403)`. Every request is logged.
 //! It uses no clock, unless it is given another one, and no randomness: the same requests get the same responses.
 
-#![allow(
-    dead_code,
-    reason = "each test uses the part of the server that it needs"
-)]
+#![allow(dead_code, reason = "each test uses the part of the server that it needs")]
 
 mod answer;
 mod container_log;
@@ -177,10 +174,7 @@ impl FakeApi {
     }
 
     /// Sets the start time of all pods to this long ago.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the clock of the program under test"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "the clock of the program under test")]
     pub fn started(&self, ago: jiff::SignedDuration) {
         let now = Value::from((jiff::Timestamp::now() - ago).to_string());
         for mut pod in self.objects().into_iter().filter(|o| o["kind"] == "Pod") {
@@ -229,8 +223,6 @@ impl FakeApi {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0
-            .lock()
-            .expect("no test panics while it holds the server")
+        self.0.lock().expect("no test panics while it holds the server")
     }
 }

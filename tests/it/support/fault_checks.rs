@@ -25,23 +25,11 @@ pub struct WriteCommand {
 }
 
 const fn on_capture(cluster: &'static str, command: &'static str) -> WriteCommand {
-    WriteCommand {
-        cluster,
-        first: "",
-        command,
-        undoable: true,
-    }
+    WriteCommand { cluster, first: "", command, undoable: true }
 }
 
-const fn after_command(
-    cluster: &'static str,
-    first: &'static str,
-    command: &'static str,
-) -> WriteCommand {
-    WriteCommand {
-        first,
-        ..on_capture(cluster, command)
-    }
+const fn after_command(cluster: &'static str, first: &'static str, command: &'static str) -> WriteCommand {
+    WriteCommand { first, ..on_capture(cluster, command) }
 }
 
 /// All commands that write.
@@ -125,8 +113,7 @@ pub fn faults() -> Vec<Fault> {
         (Never, Killed),
         (Once, Killed),
     ];
-    all.map(|(delivery, response)| Fault { delivery, response })
-        .into()
+    all.map(|(delivery, response)| Fault { delivery, response }).into()
 }
 
 type Objects = BTreeMap<String, Value>;
@@ -164,13 +151,7 @@ fn normalized(all: Vec<Value>) -> Objects {
             continue;
         }
         metadata.retain(|key, value| {
-            let counted = [
-                "resourceVersion",
-                "managedFields",
-                "uid",
-                "creationTimestamp",
-                "generation",
-            ];
+            let counted = ["resourceVersion", "managedFields", "uid", "creationTimestamp", "generation"];
             !counted.contains(&key.as_str()) && *value != json!({})
         });
         if kind == "Skyhook" {
@@ -203,11 +184,7 @@ fn canonical(value: &Value) -> Value {
             let mut members: Vec<_> = map.iter().map(|(k, v)| (k.clone(), canonical(v))).collect();
             members.retain(|(_, v)| !v.is_null());
             members.sort_by(|a, b| a.0.cmp(&b.0));
-            if members.is_empty() {
-                Value::Null
-            } else {
-                Value::Object(members.into_iter().collect())
-            }
+            if members.is_empty() { Value::Null } else { Value::Object(members.into_iter().collect()) }
         }
         Value::Bool(false) => Value::Null,
         Value::Number(number) if number.as_i64() == Some(0) => Value::Null,
@@ -248,9 +225,7 @@ struct FaultyRun {
 }
 
 pub fn command(target: &impl FaultTarget, words: &str) -> Run {
-    run(words)
-        .kubeconfig(&target.proxy().kubeconfig())
-        .env("XDG_STATE_HOME", target.state_dir())
+    run(words).kubeconfig(&target.proxy().kubeconfig()).env("XDG_STATE_HOME", target.state_dir())
 }
 
 pub fn run_command(target: &impl FaultTarget, words: &str, child: &Child) -> RunOutput {
@@ -293,11 +268,7 @@ impl FaultCase {
         let child = Child::default();
         target.proxy().inject(Some(FaultInjection {
             first: self.request,
-            last: if self.and_all_after {
-                usize::MAX
-            } else {
-                self.request
-            },
+            last: if self.and_all_after { usize::MAX } else { self.request },
             fault: self.fault,
             child: child.clone(),
         }));
@@ -310,11 +281,7 @@ impl FaultCase {
     }
 
     /// Runs the command with the fault, and reads what it left.
-    fn observe(
-        &self,
-        target: &mut impl FaultTarget,
-        expected: &FaultFreeRun,
-    ) -> (String, FaultyRun) {
+    fn observe(&self, target: &mut impl FaultTarget, expected: &FaultFreeRun) -> (String, FaultyRun) {
         let (words, ran) = self.run_with_fault(target);
         let journalled = journals(target).len() > expected.journals_before;
         let journal = journalled.then(|| {
@@ -331,14 +298,8 @@ impl FaultCase {
     }
 
     fn describe(&self, what: &str, ran: &[&RunOutput]) -> String {
-        let WriteCommand {
-            cluster, command, ..
-        } = self.command;
-        let after = if self.and_all_after {
-            " and all after it"
-        } else {
-            ""
-        };
+        let WriteCommand { cluster, command, .. } = self.command;
+        let after = if self.and_all_after { " and all after it" } else { "" };
         let transcripts: Vec<String> = ran.iter().map(|ran| ran.transcript()).collect();
         format!(
             "{what}: {command} on {cluster}, fault in request {}{after}: {:?}\n{}",
@@ -368,9 +329,7 @@ impl FaultCase {
                 let undo = format!("undo {} --confirm", all[0]);
                 run_command(target, &undo, &Child::default())
             });
-            if without_deletion_and_runs(&objects_of(target))
-                != without_deletion_and_runs(&expected.before)
-            {
+            if without_deletion_and_runs(&objects_of(target)) != without_deletion_and_runs(&expected.before) {
                 let ran: Vec<&RunOutput> = std::iter::once(&ran).chain(&undone).collect();
                 wrong.push(self.describe("undo does not revert it", &ran));
             }
@@ -386,11 +345,7 @@ impl FaultCase {
         let killed = self.fault.response == FaultResponse::Killed && ran.code.is_none();
         let as_before = |name: &str| now.get(name) == expected.before.get(name);
         let as_planned = |name: &str| now.get(name) == expected.after.get(name);
-        let names = expected
-            .before
-            .keys()
-            .chain(expected.after.keys())
-            .chain(now.keys());
+        let names = expected.before.keys().chain(expected.after.keys()).chain(now.keys());
         let mut nodes_as_before = true;
         for name in names {
             let half = !as_before(name) && !as_planned(name);
@@ -398,9 +353,7 @@ impl FaultCase {
                 // A pause that could not be ended is reported, and ended by the same command or `undo`.
                 let said = [&ran.stdout, &ran.stderr].map(|text| text.contains("paused"));
                 if half && !killed && !said.contains(&true) {
-                    report(format!(
-                        "{name} is left half changed, and this is not reported"
-                    ));
+                    report(format!("{name} is left half changed, and this is not reported"));
                 }
             } else {
                 nodes_as_before &= as_before(name);
@@ -418,9 +371,7 @@ impl FaultCase {
         };
         match ran.code {
             None if killed => {}
-            Some(0) if *now != expected.after => {
-                report("exit code 0, but not everything was done".into())
-            }
+            Some(0) if *now != expected.after => report("exit code 0, but not everything was done".into()),
             Some(4) if *now == expected.before && !has_unknown() => {
                 report("exit code 4, but nothing was done".into());
             }
@@ -437,23 +388,15 @@ impl FaultCase {
             report("the journal has no end".into());
         }
         for (name, results) in run.results.iter().flatten() {
-            let all = |known: &[&str]| {
-                results
-                    .iter()
-                    .all(|result| known.contains(&result.as_str()))
-            };
+            let all = |known: &[&str]| results.iter().all(|result| known.contains(&result.as_str()));
             if name.starts_with("Skyhook/") {
                 continue;
             }
             if all(&["applied", "unchanged", "gone"]) && !as_planned(name) {
-                report(format!(
-                    "the journal records {name} as changed, but it is not"
-                ));
+                report(format!("the journal records {name} as changed, but it is not"));
             }
             if all(&["failed", "skipped", "notReached"]) && !as_before(name) {
-                report(format!(
-                    "the journal records {name} as not changed, but it is"
-                ));
+                report(format!("the journal records {name} as not changed, but it is"));
             }
             if results.iter().any(|result| result == "null") && !killed {
                 report(format!("the journal has no result for {name}"));
@@ -485,10 +428,7 @@ fn cases(command: WriteCommand, expected: &FaultFreeRun) -> Vec<FaultCase> {
     let mut cases = Vec::new();
     for (at, write) in expected.writes.iter().enumerate() {
         for fault in faults() {
-            let once = matches!(
-                fault.response,
-                FaultResponse::Killed | FaultResponse::Restart
-            );
+            let once = matches!(fault.response, FaultResponse::Killed | FaultResponse::Restart);
             // A read changes nothing on the server, so delivery matters only if the client can see it.
             let delivered = fault.delivery != Delivery::Never;
             let connection_fault = matches!(
@@ -503,12 +443,7 @@ fn cases(command: WriteCommand, expected: &FaultFreeRun) -> Vec<FaultCase> {
             }
             for and_all_after in [false, true] {
                 if !(and_all_after && once) {
-                    cases.push(FaultCase {
-                        command,
-                        request: at + 1,
-                        and_all_after,
-                        fault,
-                    });
+                    cases.push(FaultCase { command, request: at + 1, and_all_after, fault });
                 }
             }
         }
@@ -626,10 +561,7 @@ pub fn sample(size: usize) -> Sample {
     let Ok(requested) = std::env::var("FAULTS") else {
         return Sample::About(size);
     };
-    let number = |text: &str| {
-        text.parse()
-            .expect("FAULTS is all, a number, or two as in 2/6")
-    };
+    let number = |text: &str| text.parse().expect("FAULTS is all, a number, or two as in 2/6");
     match requested.split_once('/') {
         None if requested == "all" => Sample::Part(1, 1),
         None => Sample::About(number(&requested)),
@@ -640,21 +572,9 @@ pub fn sample(size: usize) -> Sample {
 impl Summary {
     /// Prints how many cases ran, and fails if any of them has violations.
     pub fn assert_none_failed(self) {
-        let Summary {
-            cases,
-            all,
-            kills,
-            violations,
-        } = self;
-        let sum = format!(
-            "{cases} of {all} cases, {kills} of them kills: {} violations",
-            violations.len()
-        );
+        let Summary { cases, all, kills, violations } = self;
+        let sum = format!("{cases} of {all} cases, {kills} of them kills: {} violations", violations.len());
         print_lines(std::slice::from_ref(&sum));
-        assert!(
-            violations.is_empty(),
-            "{}\n\n{sum}",
-            violations.join("\n\n")
-        );
+        assert!(violations.is_empty(), "{}\n\n{sum}", violations.join("\n\n"));
     }
 }

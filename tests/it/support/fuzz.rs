@@ -16,9 +16,7 @@ pub fn fuzz<S: Strategy>(
     strategy: &S,
     test: impl Fn(S::Value) -> Result<(), TestCaseError>,
 ) {
-    let asked = std::env::var("FUZZ_CASES")
-        .ok()
-        .and_then(|n| n.parse().ok());
+    let asked = std::env::var("FUZZ_CASES").ok().and_then(|n| n.parse().ok());
     let config = Config {
         cases: asked.unwrap_or(cases),
         failure_persistence: None,
@@ -42,11 +40,7 @@ pub fn fuzz<S: Strategy>(
         test(value)
     });
     if asked.is_some() {
-        say(&format!(
-            "{target}: {} cases in {:.0?}",
-            tried.get(),
-            began.elapsed()
-        ));
+        say(&format!("{target}: {} cases in {:.0?}", tried.get(), began.elapsed()));
     }
     match done {
         Ok(()) => {}

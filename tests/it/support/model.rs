@@ -40,9 +40,7 @@ pub fn captured(path: &Path) -> Objects {
     if path.is_file() {
         return objects(&std::fs::read_to_string(path).expect("a file"));
     }
-    let files = std::fs::read_dir(path)
-        .expect("a directory")
-        .map(|e| e.expect("an entry").path());
+    let files = std::fs::read_dir(path).expect("a directory").map(|e| e.expect("an entry").path());
     let files = files.filter(|f| f.extension().is_some_and(|e| e != "txt"));
     files.flat_map(|file| captured(&file)).collect()
 }
@@ -83,8 +81,7 @@ pub fn tidy(mut objects: Objects) -> Objects {
 fn sorted(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
-            let ordered: BTreeMap<&String, Value> =
-                map.iter().map(|(k, v)| (k, sorted(v))).collect();
+            let ordered: BTreeMap<&String, Value> = map.iter().map(|(k, v)| (k, sorted(v))).collect();
             serde_json::to_value(ordered).expect("a map")
         }
         Value::Array(list) => list.iter().map(sorted).collect(),

@@ -21,10 +21,7 @@ pub const NODEWRIGHT: ObjectBuilder = ObjectBuilder(ApiFlavor::NodeWright);
 impl ObjectBuilder {
     /// A server with the operator and a custom resource of these packages.
     pub fn serve(self, packages: Value) -> FakeApi {
-        FakeApi::new()
-            .serving(self.0)
-            .with(self.skyhook("in_progress", packages))
-            .with(self.operator())
+        FakeApi::new().serving(self.0).with(self.skyhook("in_progress", packages)).with(self.operator())
     }
 
     pub fn namespace(self) -> &'static str {
@@ -101,13 +98,7 @@ impl ObjectBuilder {
 
     /// A pod of a package's stage. The containers, `driver-apply running`, are in one of the states
     /// `running`, `done`, `failed`, `waiting:REASON` and `looping`.
-    pub fn pod(
-        self,
-        name: &str,
-        place: &PackageRun<'_>,
-        phase: &str,
-        containers: &[&str],
-    ) -> Value {
+    pub fn pod(self, name: &str, place: &PackageRun<'_>, phase: &str, containers: &[&str]) -> Value {
         let statuses: Vec<Value> = containers.iter().map(|c| status(c)).collect();
         let init = format!("{}-init", place.package);
         let mut specs = vec![json!({"name": init, "image": "example.com/driver:1.0.0"})];
@@ -119,7 +110,8 @@ impl ObjectBuilder {
         );
         let mut meta = self.meta(name, place);
         if let Some(job) = place.job {
-            meta["ownerReferences"] = json!([{"kind": "Job", "name": job, "uid": format!("uid-{job}"), "controller": true}]);
+            meta["ownerReferences"] =
+                json!([{"kind": "Job", "name": job, "uid": format!("uid-{job}"), "controller": true}]);
         }
         json!({
             "apiVersion": "v1",
@@ -202,16 +194,10 @@ impl Default for PackageRun<'_> {
 }
 
 fn status(container: &str) -> Value {
-    let (name, state) = container
-        .split_once(' ')
-        .expect("a container and its state");
+    let (name, state) = container.split_once(' ').expect("a container and its state");
     let ended = |code: i64, reason: &str| json!({"terminated": {"exitCode": code, "reason": reason, "finishedAt": "2026-11-20T11:55:00Z"}});
     let (restarts, now, last) = match state {
-        "running" => (
-            0,
-            json!({"running": {"startedAt": "2026-11-20T11:51:00Z"}}),
-            json!({}),
-        ),
+        "running" => (0, json!({"running": {"startedAt": "2026-11-20T11:51:00Z"}}), json!({})),
         "done" => (0, ended(0, "Completed"), json!({})),
         "failed" => (0, ended(3, "Error"), json!({})),
         "looping" => (

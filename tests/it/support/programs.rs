@@ -4,10 +4,7 @@ use std::path::Path;
 
 /// Whether a program on the PATH, or a file given by its absolute path, exists. If it is missing, its tests print so and
 /// pass; with `EVERY_PROGRAM`, which `.ci/run` sets once it has installed them all, they fail.
-#[expect(
-    clippy::print_stderr,
-    reason = "printed by a test, and shown with --nocapture"
-)]
+#[expect(clippy::print_stderr, reason = "printed by a test, and shown with --nocapture")]
 pub fn is_installed(what: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = if what.starts_with('/') {

@@ -89,10 +89,7 @@ pub struct Fault {
 impl Fault {
     /// Whether it applies only to requests that write.
     pub fn only_writes(self) -> bool {
-        matches!(
-            self.delivery,
-            Delivery::RepeatedBeforeNext | Delivery::RepeatedAtEnd
-        )
+        matches!(self.delivery, Delivery::RepeatedBeforeNext | Delivery::RepeatedAtEnd)
     }
 
     /// Whether the client needs a short time limit, or it would wait for long.
@@ -177,11 +174,7 @@ impl Proxy {
         let thread = std::thread::spawn(move || {
             let runtime = Builder::new_current_thread().enable_all().build();
             runtime.expect("a runtime").block_on(async move {
-                let shared = Shared {
-                    client: client(),
-                    state: Arc::default(),
-                    cut: watch::Sender::new(()),
-                };
+                let shared = Shared { client: client(), state: Arc::default(), cut: watch::Sender::new(()) };
                 let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
                 let address = listener.local_addr().expect("a bound socket");
                 let all = (address, shared.clone(), Handle::current());
@@ -202,14 +195,7 @@ impl Proxy {
             "users": [{"name": "proxy", "user": {}}],
         });
         std::fs::write(dir.path().join("kubeconfig"), config.to_string()).expect("it is written");
-        Proxy {
-            url,
-            dir,
-            shared,
-            handle,
-            stop: Some(stop),
-            thread: Some(thread),
-        }
+        Proxy { url, dir, shared, handle, stop: Some(stop), thread: Some(thread) }
     }
 
     /// Simulates as much of the operator as commands wait for: it acknowledges pauses and resumes, and removes its
@@ -312,15 +298,10 @@ impl Shared {
     async fn answer(self, request: Request<Incoming>) -> io::Result<ProxyResponse> {
         let (head, body) = request.into_parts();
         let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
-        let kept = SavedRequest {
-            head: Arc::new(head),
-            body,
-        };
+        let kept = SavedRequest { head: Arc::new(head), body };
         let (injection, copies) = {
             let mut state = self.lock();
-            state
-                .requests
-                .push(format!("{} {}", kept.head.method, kept.head.uri));
+            state.requests.push(format!("{} {}", kept.head.method, kept.head.uri));
             if state.down_until.is_some_and(|until| Instant::now() < until) {
                 return Err(closed());
             }
@@ -385,9 +366,7 @@ impl Shared {
                 Err(closed())
             }
             FaultResponse::Status(code, wait) => Ok(api_error(code, wait)),
-            FaultResponse::GatewayError(code) => {
-                Ok(text(code, "text/html", "<html>bad gateway</html>"))
-            }
+            FaultResponse::GatewayError(code) => Ok(text(code, "text/html", "<html>bad gateway</html>")),
             FaultResponse::LoginPage => Ok(text(200, "text/html", "<html>log in</html>")),
             FaultResponse::JsonNull => Ok(text(200, "application/json", "null")),
             FaultResponse::Real => answer.map(|whole| whole.map(full)).ok_or_else(closed),
@@ -407,9 +386,7 @@ impl Shared {
             tokio::time::sleep(CUT_AFTER).await;
             match injection.fault.response {
                 FaultResponse::Killed => injection.child.kill::<()>()(&mut ()),
-                FaultResponse::Restart => {
-                    shared.lock().down_until = Some(Instant::now() + RESTART_TIME)
-                }
+                FaultResponse::Restart => shared.lock().down_until = Some(Instant::now() + RESTART_TIME),
                 _ => {}
             }
             shared.cut.send_replace(());
@@ -462,11 +439,7 @@ impl Shared {
         }
         Ok(response.map(|body| {
             let body = body.map_err(io::Error::other);
-            if kept.is_stream() {
-                self.until_cut(body.into_data_stream())
-            } else {
-                body.boxed_unsync()
-            }
+            if kept.is_stream() { self.until_cut(body.into_data_stream()) } else { body.boxed_unsync() }
         }))
     }
 
@@ -522,12 +495,7 @@ async fn finish_deletion(client: &Client, name: &str) {
         };
         let metadata = json!({"annotations": keys("annotations"), "labels": keys("labels")});
         let node = node["metadata"]["name"].as_str().unwrap_or_default();
-        merge(
-            client,
-            &format!("{NODES}/{node}"),
-            &json!({"metadata": metadata}),
-        )
-        .await;
+        merge(client, &format!("{NODES}/{node}"), &json!({"metadata": metadata})).await;
     }
     let path = format!("{}/{name}", skyhooks());
     merge(client, &path, &json!({"metadata": {"finalizers": null}})).await;
@@ -564,9 +532,7 @@ fn closed() -> io::Error {
 }
 
 fn full(body: Bytes) -> UnsyncBoxBody<Bytes, io::Error> {
-    Full::new(body)
-        .map_err(|never| match never {})
-        .boxed_unsync()
+    Full::new(body).map_err(|never| match never {}).boxed_unsync()
 }
 
 fn half(body: Bytes) -> UnsyncBoxBody<Bytes, io::Error> {
@@ -600,19 +566,10 @@ fn api_error(code: u16, wait: Option<u32>) -> ProxyResponse {
         ),
         410 => ("Expired", "The provided continue parameter is too old"),
         422 => ("Invalid", "denied by the admission webhook"),
-        429 => (
-            "TooManyRequests",
-            "Too many requests, please try again later",
-        ),
+        429 => ("TooManyRequests", "Too many requests, please try again later"),
         500 => ("InternalError", "Internal error occurred"),
-        503 => (
-            "ServiceUnavailable",
-            "the server is currently unable to handle the request",
-        ),
-        504 => (
-            "Timeout",
-            "request did not complete within the allotted time",
-        ),
+        503 => ("ServiceUnavailable", "the server is currently unable to handle the request"),
+        504 => ("Timeout", "request did not complete within the allotted time"),
         code => panic!("no error message for {code}"),
     };
     let status = json!({
@@ -625,9 +582,7 @@ fn api_error(code: u16, wait: Option<u32>) -> ProxyResponse {
         .body(full(Bytes::from(status.to_string())))
         .expect("a response of known parts");
     if let Some(wait) = wait {
-        response
-            .headers_mut()
-            .insert(RETRY_AFTER, HeaderValue::from(wait));
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(wait));
     }
     response
 }

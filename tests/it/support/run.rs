@@ -41,9 +41,7 @@ impl Child {
         let child = self.clone();
         move |_| {
             let id = child.0.wait();
-            let kill = Command::new("sh")
-                .args(["-c", &format!("kill -{name} {id}")])
-                .status();
+            let kill = Command::new("sh").args(["-c", &format!("kill -{name} {id}")]).status();
             assert!(kill.expect("a shell").success());
             if name != "KILL" {
                 until_taken(*id);
@@ -107,16 +105,8 @@ impl Run {
             .env_clear()
             .env("HOME", "/nonexistent")
             .env("PATH", "/usr/bin:/bin");
-        let words: Vec<String> = words
-            .iter()
-            .map(|w| w.to_string_lossy().into_owned())
-            .collect();
-        Run {
-            command,
-            command_line: words.join(" "),
-            stdin: None,
-            child: Child::default(),
-        }
+        let words: Vec<String> = words.iter().map(|w| w.to_string_lossy().into_owned()).collect();
+        Run { command, command_line: words.join(" "), stdin: None, child: Child::default() }
     }
 
     pub fn env(mut self, name: &str, value: impl Into<OsString>) -> Run {
@@ -141,11 +131,7 @@ impl Run {
     }
 
     pub fn output(mut self) -> RunOutput {
-        let stdin = if self.stdin.is_some() {
-            Stdio::piped()
-        } else {
-            Stdio::null()
-        };
+        let stdin = if self.stdin.is_some() { Stdio::piped() } else { Stdio::null() };
         let mut child = self
             .command
             .stdin(stdin)
@@ -177,10 +163,7 @@ impl RunOutput {
         };
         let code = self.code.map_or("signal".to_owned(), |c| c.to_string());
         let stdout = without_rule_counts(&without_ports_and_times(&self.stdout));
-        format!(
-            "$ kubectl skyhook {}\n{stdout}{stderr}[exit status: {code}]\n",
-            self.command_line
-        )
+        format!("$ kubectl skyhook {}\n{stdout}{stderr}[exit status: {code}]\n", self.command_line)
     }
 
     /// Stdout, stderr and the exit code, to compare in one assertion.
@@ -198,44 +181,28 @@ impl RunOutput {
     #[track_caller]
     pub fn expect_stdout(&self, text: impl AsRef<str>) {
         let text = text.as_ref();
-        assert!(
-            self.stdout.contains(text),
-            "stdout lacks {text:?}\n{}",
-            self.transcript()
-        );
+        assert!(self.stdout.contains(text), "stdout lacks {text:?}\n{}", self.transcript());
     }
 
     /// Fails with the transcript if stdout contains this.
     #[track_caller]
     pub fn expect_no_stdout(&self, text: impl AsRef<str>) {
         let text = text.as_ref();
-        assert!(
-            !self.stdout.contains(text),
-            "stdout contains {text:?}\n{}",
-            self.transcript()
-        );
+        assert!(!self.stdout.contains(text), "stdout contains {text:?}\n{}", self.transcript());
     }
 
     /// Fails with the transcript unless stderr contains this.
     #[track_caller]
     pub fn expect_stderr(&self, text: impl AsRef<str>) {
         let text = text.as_ref();
-        assert!(
-            self.stderr.contains(text),
-            "stderr lacks {text:?}\n{}",
-            self.transcript()
-        );
+        assert!(self.stderr.contains(text), "stderr lacks {text:?}\n{}", self.transcript());
     }
 
     /// Fails with the transcript if stderr contains this.
     #[track_caller]
     pub fn expect_no_stderr(&self, text: impl AsRef<str>) {
         let text = text.as_ref();
-        assert!(
-            !self.stderr.contains(text),
-            "stderr contains {text:?}\n{}",
-            self.transcript()
-        );
+        assert!(!self.stderr.contains(text), "stderr contains {text:?}\n{}", self.transcript());
     }
 
     /// Stderr without ports and journal times, for a snapshot.

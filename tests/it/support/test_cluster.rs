@@ -58,11 +58,7 @@ impl TestCluster {
 
     /// The cluster that this server holds.
     pub fn serving(fake: FakeApi) -> TestCluster {
-        TestCluster {
-            served: fake.serve(),
-            fake,
-            state: tempfile::tempdir().expect("a directory"),
-        }
+        TestCluster { served: fake.serve(), fake, state: tempfile::tempdir().expect("a directory") }
     }
 
     pub fn command(&self, words: &str) -> Run {
@@ -71,9 +67,7 @@ impl TestCluster {
 
     /// A command whose words may contain blanks.
     pub fn command_of<'a>(&self, words: impl IntoIterator<Item = &'a str>) -> Run {
-        Run::new(words)
-            .kubeconfig(&self.served.kubeconfig())
-            .env("XDG_STATE_HOME", self.state.path())
+        Run::new(words).kubeconfig(&self.served.kubeconfig()).env("XDG_STATE_HOME", self.state.path())
     }
 
     pub fn run(&self, words: &str) -> RunOutput {

@@ -24,10 +24,7 @@ fn interrupt_leaves_later_waves_unstarted() {
     let child = Child::default();
     fake.on("DELETE skyhooks late").after(child.interrupt());
     let cluster = TestCluster::serving(fake);
-    let ran = cluster
-        .command("teardown --timeout 20s --confirm")
-        .child(&child)
-        .output();
+    let ran = cluster.command("teardown --timeout 20s --confirm").child(&child).output();
     ran.expect_code(130);
     assert_eq!(cluster.writes().len(), 1);
     for words in [
@@ -44,9 +41,7 @@ fn interrupt_leaves_later_waves_unstarted() {
 #[test]
 fn timeout_is_reported() {
     let cluster = TestCluster::serving(at_work());
-    let ran = cluster
-        .command("teardown --timeout 300ms --confirm")
-        .output();
+    let ran = cluster.command("teardown --timeout 300ms --confirm").output();
     ran.expect_code(5);
     for words in [
         "timed out waiting until skyhook/late is gone",
@@ -76,24 +71,14 @@ fn terminal_shows_deletions_in_progress() {
         .env("KUBECONFIG", cluster.served.kubeconfig());
     let mut session = Session::spawn(command).expect("the binary starts on a terminal");
     session.set_expect_timeout(Some(Duration::from_secs(60)));
-    for said in [
-        "0 of 3 gone",
-        "skyhook/late  in progress  1 uninstall left on 1 node",
-        "1 of 3 gone",
-    ] {
+    for said in ["0 of 3 gone", "skyhook/late  in progress  1 uninstall left on 1 node", "1 of 3 gone"] {
         if let Err(error) = session.expect(said) {
             panic!("no {said:?}: {error}");
         }
     }
     let rest = session.expect(Eof).expect("it ends");
     let said = String::from_utf8_lossy(rest.as_bytes()).into_owned();
-    assert!(
-        said.contains("Everything is gone: it is safe to uninstall the operator"),
-        "{said}"
-    );
+    assert!(said.contains("Everything is gone: it is safe to uninstall the operator"), "{said}");
     let ended = session.get_process().wait().expect("an exit code");
-    assert!(
-        matches!(ended, WaitStatus::Exited(_, 0)),
-        "{ended:?} {said}"
-    );
+    assert!(matches!(ended, WaitStatus::Exited(_, 0)), "{ended:?} {said}");
 }

@@ -11,10 +11,12 @@ use crate::support::test_cluster::TestCluster;
 
 #[test]
 fn recreated_object_is_reported() {
-    let fake = FakeApi::new()
-        .serving(ApiFlavor::Skyhook)
-        .with(SKYHOOK.operator())
-        .with(cr(SKYHOOK, "kept", 200, tuning()));
+    let fake = FakeApi::new().serving(ApiFlavor::Skyhook).with(SKYHOOK.operator()).with(cr(
+        SKYHOOK,
+        "kept",
+        200,
+        tuning(),
+    ));
     fake.on("DELETE skyhooks kept").after(|it| {
         it.store.forget("skyhooks", "", "kept");
         let mut again = cr(SKYHOOK, "kept", 200, tuning());
@@ -34,10 +36,7 @@ fn objects_applied_by_helm_give_a_warning() {
         "meta.helm.sh/release-namespace": "platform",
     });
     gpu["metadata"]["labels"] = json!({"app.kubernetes.io/managed-by": "Helm"});
-    let fake = FakeApi::new()
-        .serving(ApiFlavor::NodeWright)
-        .with(NODEWRIGHT.operator())
-        .with(gpu);
+    let fake = FakeApi::new().serving(ApiFlavor::NodeWright).with(NODEWRIGHT.operator()).with(gpu);
     let ran = teardown(&TestCluster::serving(fake), "--dry-run");
     assert_snapshot!(ran.transcript());
 }
@@ -73,14 +72,9 @@ fn older_api_objects_are_deleted_before_newer() {
 /// `--api` does not limit a teardown.
 #[test]
 fn one_api_cannot_be_chosen_where_both_have_objects() {
-    let items = json!([
-        cr(SKYHOOK, "gpu", 200, tuning()),
-        cr(NODEWRIGHT, "net", 200, tuning())
-    ]);
+    let items = json!([cr(SKYHOOK, "gpu", 200, tuning()), cr(NODEWRIGHT, "net", 200, tuning())]);
     let files = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
-    let ran = run("teardown --dry-run --api skyhook --from -")
-        .stdin(files)
-        .output();
+    let ran = run("teardown --dry-run --api skyhook --from -").stdin(files).output();
     assert_eq!(
         ran.parts(),
         (

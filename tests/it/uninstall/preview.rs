@@ -18,9 +18,7 @@ fn unfinished(nodes: usize) -> Vec<String> {
     let mut ignored = SKYHOOK.node("node-9", "complete", &["driver|1.0.0 config complete"]);
     ignored["metadata"]["labels"] = json!({SKYHOOK.0.key("ignore"): "true"});
     let served = fake.with(ignored).serve();
-    let ran = run("uninstall gpu driver --dry-run")
-        .kubeconfig(&served.kubeconfig())
-        .output();
+    let ran = run("uninstall gpu driver --dry-run").kubeconfig(&served.kubeconfig()).output();
     ran.expect_code(0);
     let lines = ran.stdout.lines().map(str::to_owned);
     lines.filter(|l| l.starts_with("- warning: ")).collect()
@@ -50,10 +48,7 @@ fn few_unfinished_nodes_are_named_and_many_are_counted() {
 fn packages_of_a_custom_resource_called_status_can_be_uninstalled() {
     let mut skyhook = SKYHOOK.skyhook("complete", driver(true));
     skyhook["metadata"]["name"] = json!("status");
-    let fake = FakeApi::new()
-        .serving(SKYHOOK.0)
-        .with(SKYHOOK.operator())
-        .with(skyhook);
+    let fake = FakeApi::new().serving(SKYHOOK.0).with(SKYHOOK.operator()).with(skyhook);
     let cluster = TestCluster::serving(fake);
     let ran = cluster.run("uninstall status driver");
     ran.expect_code(1);

@@ -11,9 +11,7 @@ use super::{SKYHOOK, UNDER_WAY, gone, installed, nodes};
 #[test]
 fn progress_screen_shows_stages_and_slowest_nodes() {
     let fake = installed(SKYHOOK);
-    fake.on("WATCH nodes")
-        .nth(1)
-        .after(nodes(SKYHOOK, [&[UNDER_WAY], &[]]));
+    fake.on("WATCH nodes").nth(1).after(nodes(SKYHOOK, [&[UNDER_WAY], &[]]));
     fake.on("LIST events").nth(4).after(gone(SKYHOOK));
     let served = fake.serve();
     let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-skyhook"));
@@ -38,13 +36,7 @@ fn progress_screen_shows_stages_and_slowest_nodes() {
     }
     let rest = session.expect(Eof).expect("it ends");
     let said = String::from_utf8_lossy(rest.as_bytes()).into_owned();
-    assert!(
-        said.contains("driver 1.0.0 is gone from all nodes"),
-        "{said}"
-    );
+    assert!(said.contains("driver 1.0.0 is gone from all nodes"), "{said}");
     let ended = session.get_process().wait().expect("an exit code");
-    assert!(
-        matches!(ended, WaitStatus::Exited(_, 0)),
-        "{ended:?} {said}"
-    );
+    assert!(matches!(ended, WaitStatus::Exited(_, 0)), "{ended:?} {said}");
 }

@@ -15,12 +15,9 @@ fn without_uninstall() -> (FakeApi, Value) {
 
 #[test]
 fn pruned_field_is_an_error_that_names_the_definition() {
-    for (flags, code) in [
-        ("--enable", 1),
-        ("--enable --wait", 1),
-        ("--enable --remove", 1),
-        ("--enable --dry-run=server", 1),
-    ] {
+    for (flags, code) in
+        [("--enable", 1), ("--enable --wait", 1), ("--enable --remove", 1), ("--enable --dry-run=server", 1)]
+    {
         let (fake, packages) = without_uninstall();
         let ran = uninstall(&fake, flags);
         ran.expect_code(code);

@@ -18,10 +18,7 @@ fn package_leaves_the_spec_once_uninstalled_and_undo_restores_it() {
     let served = fake.serve();
     let state = TempDir::new().expect("a directory");
     let go = |words: &str| -> RunOutput {
-        run(words)
-            .kubeconfig(&served.kubeconfig())
-            .env("XDG_STATE_HOME", state.path())
-            .output()
+        run(words).kubeconfig(&served.kubeconfig()).env("XDG_STATE_HOME", state.path()).output()
     };
     let ran = go("uninstall gpu driver --remove --timeout 60s --confirm");
     ran.expect_code(0);
@@ -41,10 +38,7 @@ fn package_leaves_the_spec_once_uninstalled_and_undo_restores_it() {
         let mut tests = operations.iter().filter(|o| o["op"] == "test");
         tests.any(|o| o["path"] == path)
     };
-    assert!(
-        tests("/spec/packages/driver/uninstall/apply"),
-        "{removal:#}"
-    );
+    assert!(tests("/spec/packages/driver/uninstall/apply"), "{removal:#}");
     assert!(tests("/spec/packages/driver/version"), "{removal:#}");
 
     let ran = go("undo --confirm");
@@ -61,18 +55,10 @@ fn repeated_removal_has_nothing_to_do() {
     let again = uninstall(&fake, "--remove");
     assert_eq!(
         again.parts(),
-        (
-            "",
-            "driver is no longer in the spec of gpu or on any node: nothing to do\n",
-            Some(0)
-        )
+        ("", "driver is no longer in the spec of gpu or on any node: nothing to do\n", Some(0))
     );
     // While a node records it, it is not gone.
-    fake.load(SKYHOOK.node(
-        "node-1",
-        "in_progress",
-        &["driver|1.0.0 uninstall in_progress"],
-    ));
+    fake.load(SKYHOOK.node("node-1", "in_progress", &["driver|1.0.0 uninstall in_progress"]));
     let recorded = uninstall(&fake, "--remove");
     recorded.expect_code(1);
     recorded.expect_stderr("package \"driver\" not found");
@@ -92,9 +78,7 @@ fn status_copy_of_node_states_is_awaited() {
         gone(SKYHOOK)(it);
         mirrored(it, json!({"driver|1.0.0": {}}));
     });
-    fake.on("LIST events")
-        .nth(3)
-        .after(move |it| mirrored(it, json!({})));
+    fake.on("LIST events").nth(3).after(move |it| mirrored(it, json!({})));
     let ran = uninstall(&fake, "--remove");
     ran.expect_code(0);
     assert_eq!(packages(&fake), json!({}));
@@ -122,19 +106,12 @@ fn package_with_new_dependents_stays_in_the_spec() {
 #[test]
 fn webhook_denial_is_shown() {
     let fake = installed(SKYHOOK);
-    let denied = crate::support::fake_api::Problem::new(
-        422,
-        "Invalid",
-        "admission webhook denied the request: no",
-    );
+    let denied =
+        crate::support::fake_api::Problem::new(422, "Invalid", "admission webhook denied the request: no");
     fake.on("PATCH skyhooks").reply(denied);
     let ran = uninstall(&fake, "--dry-run=server");
     ran.expect_code(1);
-    assert!(
-        ran.stdout.contains("denied the request: no"),
-        "{}",
-        ran.stdout
-    );
+    assert!(ran.stdout.contains("denied the request: no"), "{}", ran.stdout);
     assert_eq!(packages(&fake), driver(false));
 }
 
@@ -155,11 +132,9 @@ fn chain(base: bool, driver: bool) -> Value {
 
 fn all(fake: &FakeApi, words: &str) -> RunOutput {
     let served = fake.serve();
-    run(&format!(
-        "uninstall gpu --all-packages --timeout 60s --confirm --no-journal {words}"
-    ))
-    .kubeconfig(&served.kubeconfig())
-    .output()
+    run(&format!("uninstall gpu --all-packages --timeout 60s --confirm --no-journal {words}"))
+        .kubeconfig(&served.kubeconfig())
+        .output()
 }
 
 /// Simulates the operator: it uninstalls requested packages, one at each read.
@@ -171,18 +146,11 @@ fn packages_are_removed_after_their_dependents() {
         .with(SKYHOOK.node("node-2", "complete", &CHAIN));
     fake.on("PATCH skyhooks").nth(2).after(|it| {
         let base = it.store.find("skyhooks", "", "gpu").expect("it is there");
-        assert_eq!(
-            base["spec"]["packages"]["base"]["uninstall"]["apply"],
-            false
-        );
+        assert_eq!(base["spec"]["packages"]["base"]["uninstall"]["apply"], false);
     });
-    fake.on("LIST events").nth(3).after(nodes(
-        SKYHOOK,
-        [
-            &["base|1.0.0 config complete"],
-            &["base|1.0.0 config complete"],
-        ],
-    ));
+    fake.on("LIST events")
+        .nth(3)
+        .after(nodes(SKYHOOK, [&["base|1.0.0 config complete"], &["base|1.0.0 config complete"]]));
     fake.on("PATCH skyhooks").nth(3).after(gone(SKYHOOK));
     let ran = all(&fake, "--remove");
     ran.expect_code(0);
@@ -196,9 +164,7 @@ fn packages_are_removed_after_their_dependents() {
 
 #[test]
 fn first_blocked_package_ends_the_removal() {
-    let fake = SKYHOOK
-        .serve(chain(false, false))
-        .with(SKYHOOK.node("node-1", "complete", &CHAIN));
+    let fake = SKYHOOK.serve(chain(false, false)).with(SKYHOOK.node("node-1", "complete", &CHAIN));
     fake.on("WATCH nodes").nth(1).after(|it| {
         let failing = [CHAIN[0], "driver|1.0.0 uninstall erroring"];
         it.store.load(SKYHOOK.node("node-1", "erroring", &failing));
@@ -206,10 +172,6 @@ fn first_blocked_package_ends_the_removal() {
     let ran = all(&fake, "--tolerate 0s");
     ran.expect_code(2);
     assert!(ran.stdout.contains("error SKY112"), "{}", ran.stdout);
-    assert!(
-        ran.stdout.trim_end().ends_with("base 1.0.0 not started"),
-        "{}",
-        ran.stdout
-    );
+    assert!(ran.stdout.trim_end().ends_with("base 1.0.0 not started"), "{}", ran.stdout);
     assert_eq!(packages(&fake), chain(false, true));
 }

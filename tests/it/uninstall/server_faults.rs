@@ -17,9 +17,7 @@ fn warnings_of_success(fake: &FakeApi) -> Vec<String> {
 
 fn watches(fake: &FakeApi, of: &str) -> usize {
     let lines = fake.lines();
-    let watches = lines
-        .iter()
-        .filter(|l| l.contains(of) && l.contains("watch=true"));
+    let watches = lines.iter().filter(|l| l.contains(of) && l.contains("watch=true"));
     watches.count()
 }
 
@@ -45,9 +43,7 @@ fn wait_survives_a_server_restart() {
 #[test]
 fn cut_watch_is_resumed_silently() {
     let fake = installed(SKYHOOK);
-    fake.on("LIST events")
-        .nth(3)
-        .after(|it| it.store.history.cut());
+    fake.on("LIST events").nth(3).after(|it| it.store.history.cut());
     fake.on("LIST events").nth(5).after(gone(SKYHOOK));
     let warnings = warnings_of_success(&fake);
     assert!(warnings.is_empty(), "{warnings:?}");
@@ -62,7 +58,8 @@ fn cut_watch_is_resumed_silently() {
 fn wait_survives_an_expired_resource_version() {
     for how in ["answer", "event"] {
         let fake = installed(SKYHOOK);
-        let expired = r#"{"type":"ERROR","object":{"kind":"Status","metadata":{},"code":410,"reason":"Expired"}}"#;
+        let expired =
+            r#"{"type":"ERROR","object":{"kind":"Status","metadata":{},"code":410,"reason":"Expired"}}"#;
         let reply = match how {
             "answer" => Reply::from(410),
             _ => Reply::Body(format!("{expired}\n")),
@@ -90,9 +87,7 @@ fn lost_watch_event_is_found_by_a_new_list() {
 fn truncated_watch_line_is_ignored() {
     let fake = installed(SKYHOOK);
     let half = r#"{"type":"MODIFIED","object":{"metadata":{"name":"node-1""#;
-    fake.on("WATCH nodes")
-        .nth(1)
-        .reply(Reply::Body(half.to_owned()));
+    fake.on("WATCH nodes").nth(1).reply(Reply::Body(half.to_owned()));
     fake.on("WATCH nodes").nth(1).after(gone(SKYHOOK));
     let _ = warnings_of_success(&fake);
 }
@@ -110,16 +105,9 @@ fn rejected_credentials_are_an_error() {
     let fake = installed(SKYHOOK);
     fake.on("WATCH *").reply(401);
     for kind in ["skyhooks", "deploymentpolicies", "nodes", "pods"] {
-        fake.on(&format!("LIST {kind}"))
-            .nth(2)
-            .times(100)
-            .reply(401);
+        fake.on(&format!("LIST {kind}")).nth(2).times(100).reply(401);
     }
     let ran = uninstall(&fake, "--wait");
     ran.expect_code(1);
-    assert!(
-        ran.stdout.contains("does not accept the credentials"),
-        "{}",
-        ran.stdout
-    );
+    assert!(ran.stdout.contains("does not accept the credentials"), "{}", ran.stdout);
 }

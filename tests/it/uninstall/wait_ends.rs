@@ -8,19 +8,13 @@ use crate::support::run::{Child, run};
 #[test]
 fn blocker_ends_the_wait_with_its_finding() {
     let fake = installed(SKYHOOK);
-    fake.on("WATCH nodes")
-        .nth(1)
-        .after(nodes(SKYHOOK, [&[FAILING], &[]]));
+    fake.on("WATCH nodes").nth(1).after(nodes(SKYHOOK, [&[FAILING], &[]]));
     let ran = uninstall(&fake, "--tolerate 0s --wait");
     ran.expect_code(2);
     let lines: Vec<&str> = ran.stdout.lines().collect();
     assert_eq!(
         lines[..3],
-        [
-            "STUCK: 1 cause blocks 1 of 2 nodes",
-            "",
-            "error SKY112 uninstall-failing  gpu driver on node-1"
-        ]
+        ["STUCK: 1 cause blocks 1 of 2 nodes", "", "error SKY112 uninstall-failing  gpu driver on node-1"]
     );
     let end = [
         "uninstall driver of gpu, and wait: 1 changed",
@@ -28,19 +22,13 @@ fn blocker_ends_the_wait_with_its_finding() {
         "driver 1.0.0: 1 of 2 nodes done: uninstall erroring on node-1; the uninstall continues in the cluster unless \
          it is blocked",
     ];
-    assert!(
-        ran.stdout.ends_with(&(end.join("\n") + "\n")),
-        "{}",
-        ran.stdout
-    );
+    assert!(ran.stdout.ends_with(&(end.join("\n") + "\n")), "{}", ran.stdout);
 }
 
 #[test]
 fn json_output_is_one_document() {
     let fake = installed(SKYHOOK);
-    fake.on("WATCH nodes")
-        .nth(1)
-        .after(nodes(SKYHOOK, [&[FAILING], &[]]));
+    fake.on("WATCH nodes").nth(1).after(nodes(SKYHOOK, [&[FAILING], &[]]));
     let ran = uninstall(&fake, "--tolerate 0s --wait -o json");
     ran.expect_code(2);
     let told = ran.json();
@@ -66,13 +54,9 @@ fn failing_install_blocks_the_uninstall() {
 #[test]
 fn brief_failure_does_not_end_the_wait() {
     let fake = installed(SKYHOOK);
-    fake.on("WATCH nodes")
-        .nth(1)
-        .after(nodes(SKYHOOK, [&[FAILING], &[]]));
+    fake.on("WATCH nodes").nth(1).after(nodes(SKYHOOK, [&[FAILING], &[]]));
     // The read that would confirm the failure finds the next attempt.
-    fake.on("LIST events")
-        .nth(3)
-        .after(nodes(SKYHOOK, [&[UNDER_WAY], &[]]));
+    fake.on("LIST events").nth(3).after(nodes(SKYHOOK, [&[UNDER_WAY], &[]]));
     fake.on("LIST events").nth(5).after(super::gone(SKYHOOK));
     let ran = uninstall(&fake, "--wait");
     ran.expect_code(0);
@@ -98,11 +82,7 @@ fn timeout_names_the_part_that_is_missing() {
     let fake = installed(SKYHOOK);
     fake.on("PATCH skyhooks").nth(1).after(|it| {
         super::gone(SKYHOOK)(it);
-        let mut skyhook = it
-            .store
-            .find("skyhooks", "", "gpu")
-            .cloned()
-            .expect("it is there");
+        let mut skyhook = it.store.find("skyhooks", "", "gpu").cloned().expect("it is there");
         skyhook["status"]["nodeState"] = json!({"node-1": {"driver|1.0.0": {}}});
         it.store.load(skyhook);
     });
@@ -125,18 +105,9 @@ fn interrupt_leaves_the_uninstall_running() {
         .child(&child)
         .output();
     ran.expect_code(130);
-    assert!(
-        ran.stdout
-            .contains("the uninstall continues in the cluster"),
-        "{}",
-        ran.stdout
-    );
+    assert!(ran.stdout.contains("the uninstall continues in the cluster"), "{}", ran.stdout);
     let now = fake.get("skyhooks", "", "gpu").expect("it is there");
-    assert_eq!(
-        now["spec"]["packages"],
-        driver(true),
-        "nothing is taken back"
-    );
+    assert_eq!(now["spec"]["packages"], driver(true), "nothing is taken back");
 }
 
 #[test]
@@ -147,12 +118,7 @@ fn cancellation_ends_the_wait() {
     });
     let ran = uninstall(&fake, "--wait");
     ran.expect_code(1);
-    assert!(
-        ran.stdout
-            .contains("stopped waiting: the uninstall of driver was canceled"),
-        "{}",
-        ran.stdout
-    );
+    assert!(ran.stdout.contains("stopped waiting: the uninstall of driver was canceled"), "{}", ran.stdout);
 }
 
 #[test]
@@ -171,12 +137,8 @@ fn version_change_ends_the_wait() {
 #[test]
 fn removed_node_is_not_awaited() {
     let fake = installed(SKYHOOK);
-    fake.on("WATCH nodes")
-        .nth(1)
-        .after(nodes(SKYHOOK, [&[], &[UNDER_WAY]]));
-    fake.on("LIST events")
-        .nth(3)
-        .after(|it| it.store.forget("nodes", "", "node-2"));
+    fake.on("WATCH nodes").nth(1).after(nodes(SKYHOOK, [&[], &[UNDER_WAY]]));
+    fake.on("LIST events").nth(3).after(|it| it.store.forget("nodes", "", "node-2"));
     let ran = uninstall(&fake, "--wait");
     ran.expect_code(0);
     assert_eq!(progress(&ran).len(), 2, "{}", ran.stderr);
@@ -185,12 +147,9 @@ fn removed_node_is_not_awaited() {
 #[test]
 fn invalid_flag_combinations_are_refused() {
     let fake = installed(SKYHOOK);
-    for (words, code) in [
-        ("--wait --timeout soon", 64),
-        ("--cancel --wait", 64),
-        ("--all-packages", 64),
-        ("--timeout 5s", 64),
-    ] {
+    for (words, code) in
+        [("--wait --timeout soon", 64), ("--cancel --wait", 64), ("--all-packages", 64), ("--timeout 5s", 64)]
+    {
         assert_eq!(uninstall(&fake, words).code, Some(code), "{words}");
     }
     assert!(fake.writes().is_empty());

@@ -17,9 +17,7 @@ const SAMPLE: usize = 23;
 
 /// The objects of a capture.
 fn objects(capture: &str) -> Vec<Value> {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/clusters")
-        .join(capture);
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clusters").join(capture);
     let read = |file: &str| {
         let text = std::fs::read_to_string(directory.join(file)).expect("a capture");
         let list: Value = serde_json::from_str(&text).expect("JSON");
@@ -69,16 +67,13 @@ fn others(cluster: &Cluster, name: &str) -> BTreeSet<String> {
         .chain(each(cluster.events.items()))
         .chain(each(cluster.operators.items()))
         .chain(each(cluster.disruption_budgets.items()));
-    all.filter(|text| !text.contains(&format!("{name:?}")))
-        .collect()
+    all.filter(|text| !text.contains(&format!("{name:?}"))).collect()
 }
 
 /// Findings by rule and subject.
 fn by_subject(report: &Report) -> BTreeMap<String, &Finding> {
     let findings = report.findings.iter().filter(|f| f.rule.code != "SKY511");
-    findings
-        .map(|f| (format!("{} {:?}", f.rule.code, f.subject), f))
-        .collect()
+    findings.map(|f| (format!("{} {:?}", f.rule.code, f.subject), f)).collect()
 }
 
 /// What is wrong with the report after a leaf was replaced.
@@ -98,20 +93,12 @@ fn wrong(before: &Report, after: &Report, name: &str) -> Vec<String> {
             && !still_reported
     });
     let appeared = appeared.map(|(key, _)| format!("appeared: {key}"));
-    appeared
-        .chain(lost.map(|(key, _)| format!("lost: {key}")))
-        .collect()
+    appeared.chain(lost.map(|(key, _)| format!("lost: {key}"))).collect()
 }
 
 /// Whether a leaf says which object it is.
 fn is_identity(path: &str) -> bool {
-    let identity = [
-        "/apiVersion",
-        "/kind",
-        "/metadata/name",
-        "/metadata/namespace",
-        "/metadata/uid",
-    ];
+    let identity = ["/apiVersion", "/kind", "/metadata/name", "/metadata/namespace", "/metadata/uid"];
     identity.contains(&path)
 }
 
@@ -120,11 +107,7 @@ fn check(capture: &str) {
     let scope = Scope::default();
     let before = load(&objects);
     let report = diagnose(&before, &scope);
-    let every = if std::env::var_os("LEAVES").is_some() {
-        1
-    } else {
-        SAMPLE
-    };
+    let every = if std::env::var_os("LEAVES").is_some() { 1 } else { SAMPLE };
     let mut count = 0;
     let mut failures = Vec::new();
     for (at, object) in objects.iter().enumerate() {
@@ -138,9 +121,7 @@ fn check(capture: &str) {
                 continue;
             }
             let leaf = object.pointer(path).expect("a leaf");
-            let is_time = leaf
-                .as_str()
-                .is_some_and(|t| t.parse::<jiff::Timestamp>().is_ok());
+            let is_time = leaf.as_str().is_some_and(|t| t.parse::<jiff::Timestamp>().is_ok());
             let mut rejected = vec![json!([{"odd": 7}])];
             rejected.extend(is_time.then(|| json!(NEVER)));
             for value in rejected {
@@ -152,14 +133,9 @@ fn check(capture: &str) {
                 if others(&after, name) != before_others {
                     problems.push("other objects differ".to_owned());
                 }
-                let unknown: usize = Source::ALL
-                    .iter()
-                    .map(|source| after.unknown_values(*source).len())
-                    .sum();
-                let said = after_report
-                    .findings
-                    .iter()
-                    .any(|f| f.rule.code == "SKY511");
+                let unknown: usize =
+                    Source::ALL.iter().map(|source| after.unknown_values(*source).len()).sum();
+                let said = after_report.findings.iter().any(|f| f.rule.code == "SKY511");
                 if (unknown > 0) != said {
                     problems.push("SKY511 is missing".to_owned());
                 }
@@ -169,11 +145,7 @@ fn check(capture: &str) {
             }
         }
     }
-    assert!(
-        failures.is_empty(),
-        "{capture}: {count} leaves\n{}",
-        failures.join("\n")
-    );
+    assert!(failures.is_empty(), "{capture}: {count} leaves\n{}", failures.join("\n"));
 }
 
 #[test]

@@ -38,18 +38,9 @@ fn another_list_is_not_an_empty_one() {
         ),
     );
     let mut without_items = list(json!(null));
-    refused(
-        &without_items,
-        "the response is a SkyhookList without items",
-    );
-    without_items
-        .as_object_mut()
-        .expect("an object")
-        .remove("items");
-    refused(
-        &without_items,
-        "the response is a SkyhookList without items",
-    );
+    refused(&without_items, "the response is a SkyhookList without items");
+    without_items.as_object_mut().expect("an object").remove("items");
+    refused(&without_items, "the response is a SkyhookList without items");
     let mut newer = list(json!([]));
     newer["apiVersion"] = json!("v1");
     refused(&newer, "it has kind SkyhookList of v1");
@@ -58,15 +49,9 @@ fn another_list_is_not_an_empty_one() {
 #[test]
 fn an_item_without_a_readable_name_makes_the_list_incomplete() {
     for (item, why) in [
-        (
-            json!({"metadata": {"name": 7}}),
-            "metadata.name cannot be read (7)",
-        ),
+        (json!({"metadata": {"name": 7}}), "metadata.name cannot be read (7)"),
         (json!({"metadata": {}}), "it has no name"),
-        (
-            json!({"metadata": {"name": CR, "uid": []}}),
-            "metadata.uid cannot be read (a list)",
-        ),
+        (json!({"metadata": {"name": CR, "uid": []}}), "metadata.uid cannot be read (a list)"),
         (json!(7), "invalid type"),
     ] {
         refused(&list(json!([item])), why);
@@ -78,14 +63,9 @@ fn an_item_without_a_readable_name_makes_the_list_incomplete() {
 fn an_incomplete_list_is_used_and_reported() {
     let test_cluster = TestCluster::captured_with_operator("apply-erroring");
     let plural = ApiFlavor::Skyhook.plural();
-    let skyhook = test_cluster
-        .fake
-        .get(plural, "", CR)
-        .expect("the custom resource");
+    let skyhook = test_cluster.fake.get(plural, "", CR).expect("the custom resource");
     let rule = test_cluster.fake.on(&format!("LIST {plural}"));
-    rule.reply(Reply::Body(
-        list(json!([skyhook, {"metadata": {"name": 7}}])).to_string(),
-    ));
+    rule.reply(Reply::Body(list(json!([skyhook, {"metadata": {"name": 7}}])).to_string()));
     let ran = run(&test_cluster, "diagnose stuck -o json");
     ran.expect_code(2);
     let report = ran.json();
@@ -119,14 +99,11 @@ fn discovery_without_resources_proves_no_absence() {
     for resources in [json!([]), json!(null), json!([{"kind": "Skyhook"}])] {
         let test_cluster = TestCluster::captured_with_operator("complete");
         let rule = test_cluster.fake.on(&format!("GET /apis/{version}"));
-        let body =
-            json!({"kind": "APIResourceList", "groupVersion": version, "resources": resources});
+        let body = json!({"kind": "APIResourceList", "groupVersion": version, "resources": resources});
         rule.reply(Reply::Body(body.to_string()));
         let ran = run(&test_cluster, &format!("reset {CR} -y"));
         ran.expect_code(1);
-        ran.expect_stderr(format!(
-            "the response does not list the resources of {version}"
-        ));
+        ran.expect_stderr(format!("the response does not list the resources of {version}"));
         assert!(test_cluster.fake.writes().is_empty(), "{body}");
     }
 }
@@ -136,24 +113,15 @@ fn pages_without_end_are_given_up() {
     let node = |name: &str| json!({"metadata": {"name": name}});
     let page = |items: Value, next: &str| {
         let metadata = json!({"continue": next});
-        let page =
-            json!({"apiVersion": "v1", "kind": "NodeList", "metadata": metadata, "items": items});
+        let page = json!({"apiVersion": "v1", "kind": "NodeList", "metadata": metadata, "items": items});
         Reply::Body(page.to_string())
     };
     let same = "cannot read nodes: the server keeps returning the same page";
     for (first, others, why) in [
         // One token again and again.
-        (
-            page(json!([node("a")]), "x"),
-            page(json!([node("b")]), "x"),
-            same,
-        ),
+        (page(json!([node("a")]), "x"), page(json!([node("b")]), "x"), same),
         // New tokens that lead to the same items: every page but the first has the token of the first.
-        (
-            page(json!([node("a")]), "x"),
-            page(json!([node("a")]), "y"),
-            same,
-        ),
+        (page(json!([node("a")]), "x"), page(json!([node("a")]), "y"), same),
     ] {
         let test_cluster = TestCluster::captured_with_operator("complete");
         test_cluster.fake.on("LIST nodes").continued().reply(others);

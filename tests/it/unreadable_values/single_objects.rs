@@ -32,29 +32,19 @@ status: {status: complete}
 /// `kubectl get skyhooks -o yaml`
 fn list_of_all() -> String {
     let item: String = ONE.lines().map(|line| format!("  {line}\n")).collect();
-    format!(
-        "apiVersion: v1\nkind: List\nitems:\n- {}",
-        item.trim_start()
-    )
+    format!("apiVersion: v1\nkind: List\nitems:\n- {}", item.trim_start())
 }
 
 #[test]
 fn keys_of_resources_that_may_not_have_been_asked_for_are_no_leftovers() {
     let alone = format!("{NODES}---\n{ONE}");
     // `kubectl get nodes,skyhook/tune -o yaml`
-    let mixed = format!(
-        "{NODES}- {}",
-        list_of_all().split_once("- ").expect("an item").1
-    );
+    let mixed = format!("{NODES}- {}", list_of_all().split_once("- ").expect("an item").1);
     let listed = format!("{NODES}---\n{}", list_of_all());
     assert_eq!(codes(&diagnose("--rule SKY701", &alone)), [""; 0]);
     assert_eq!(codes(&diagnose("--rule SKY701", &mixed)), [""; 0]);
     assert_eq!(codes(&diagnose("--rule SKY701", &listed)), ["SKY701"]);
-    let clean = |text: &str| {
-        run("leftovers --clean --dry-run --from -")
-            .stdin(text)
-            .output()
-    };
+    let clean = |text: &str| run("leftovers --clean --dry-run --from -").stdin(text).output();
     for text in [&alone, &mixed] {
         let refused = clean(text);
         refused.expect_code(1);
@@ -77,10 +67,9 @@ spec: {packages: {driver: {version: 1.0.0, image: i}}}
     let beside = format!("{NODES}---\napiVersion: v1\nkind: PodList\nitems: []\n---\n{manifest}");
     let report = diagnose("--rule SKY222", &beside);
     assert_eq!(codes(&report), [""; 0]);
-    let reason = report["notChecked"][0]["reason"]
-        .as_str()
-        .expect("a reason");
-    let why = "skyhook/tune has neither uid nor creation time, so it may be a manifest that was never applied";
+    let reason = report["notChecked"][0]["reason"].as_str().expect("a reason");
+    let why =
+        "skyhook/tune has neither uid nor creation time, so it may be a manifest that was never applied";
     assert!(reason.contains(why), "{reason}");
     let alone = run("diagnose stuck --from -").stdin(manifest).output();
     alone.expect_no_stdout("1970");
@@ -108,9 +97,7 @@ fn a_list_without_items_is_not_an_empty_list() {
     let empty = |items: &str| format!("{item}---\napiVersion: v1\nkind: PodList\n{items}");
     for items in ["", "items: null\n", "items: ~\n"] {
         let report = diagnose("--rule SKY702", &format!("{}---\n{ONE}", empty(items)));
-        let reason = report["notChecked"][0]["reason"]
-            .as_str()
-            .expect("a reason");
+        let reason = report["notChecked"][0]["reason"].as_str().expect("a reason");
         assert!(reason.contains("the PodList has no items"), "{reason}");
     }
 }

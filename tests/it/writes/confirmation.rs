@@ -46,14 +46,7 @@ const fn writes(
     grade: Grade,
     does: Does,
 ) -> Writes {
-    Writes {
-        name,
-        cluster,
-        first,
-        words,
-        grade,
-        does,
-    }
+    Writes { name, cluster, first, words, grade, does }
 }
 
 /// Every command that writes; those whose grade depends on the cluster once for each grade.
@@ -93,17 +86,10 @@ impl Writes {
     /// The prepared cluster, with the writes and journals so far.
     pub fn test_cluster(&self) -> Prepared<'_> {
         let test_cluster = TestCluster::captured(self.cluster);
-        let plan = test_cluster
-            .state
-            .path()
-            .join("plan.json")
-            .display()
-            .to_string();
+        let plan = test_cluster.state.path().join("plan.json").display().to_string();
         let words = self.words.replace("PLAN", &plan);
         if !self.first.is_empty() {
-            test_cluster
-                .run(&self.first.replace("PLAN", &plan))
-                .expect_code(0);
+            test_cluster.run(&self.first.replace("PLAN", &plan)).expect_code(0);
         }
         Prepared {
             before: (test_cluster.writes().len(), journals(&test_cluster)),
@@ -123,15 +109,8 @@ pub struct Prepared<'a> {
 
 impl Prepared<'_> {
     fn assert_nothing_written(&self, said: &str) {
-        let now = (
-            self.test_cluster.writes().len(),
-            journals(&self.test_cluster),
-        );
-        assert_eq!(
-            now, self.before,
-            "{} {}: {said}",
-            self.of.name, self.of.cluster
-        );
+        let now = (self.test_cluster.writes().len(), journals(&self.test_cluster));
+        assert_eq!(now, self.before, "{} {}: {said}", self.of.name, self.of.cluster);
     }
 
     fn assert_something_written(&self, said: &str) {
@@ -159,15 +138,10 @@ fn writing(command: &clap::Command, path: &str) -> BTreeSet<String> {
 #[test]
 fn every_write_command_is_covered() {
     let known: BTreeSet<String> = COMMANDS.iter().map(|c| c.name.to_owned()).collect();
-    assert_eq!(
-        writing(&Program::SKYHOOK.tree(), ""),
-        known,
-        "say in COMMANDS what it does"
-    );
+    assert_eq!(writing(&Program::SKYHOOK.tree(), ""), known, "say in COMMANDS what it does");
 }
 
-const NOBODY: &str =
-    "error: not confirmed, and there is no terminal for the prompt; nothing was changed\n";
+const NOBODY: &str = "error: not confirmed, and there is no terminal for the prompt; nothing was changed\n";
 
 /// The grade in each preview is the declared one.
 #[test]
@@ -178,12 +152,7 @@ fn impact_grades_match_previews() {
         let ran = prepared.test_cluster.run(&prepared.words);
         let says = format!("  ({}: ", command.grade);
         if !ran.stderr.contains(&says) {
-            wrong.push(format!(
-                "{} {}: {}",
-                command.name,
-                command.cluster,
-                ran.transcript()
-            ));
+            wrong.push(format!("{} {}: {}", command.name, command.cluster, ran.transcript()));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -192,16 +161,9 @@ fn impact_grades_match_previews() {
 #[test]
 fn unconfirmed_commands_write_nothing() {
     for command in COMMANDS {
-        for (flag, stdin) in [
-            ("", None),
-            (" --confirm=false", None),
-            ("", Some("")),
-            ("", Some("n\n")),
-        ] {
+        for (flag, stdin) in [("", None), (" --confirm=false", None), ("", Some("")), ("", Some("n\n"))] {
             let prepared = command.test_cluster();
-            let run = prepared
-                .test_cluster
-                .command(&format!("{}{flag}", prepared.words));
+            let run = prepared.test_cluster.command(&format!("{}{flag}", prepared.words));
             let ran = match stdin {
                 Some(stdin) => run.stdin(stdin),
                 None => run,
@@ -249,9 +211,7 @@ fn yes_on_stdin_confirms_at_most_reruns() {
         let rest = worst.and_then(|worst| Some(worst.split_once(')')?.1));
         assert_eq!(
             rest,
-            Some(
-                "; nothing was changed\nhint: add --confirm, or preview the change with --dry-run\n"
-            ),
+            Some("; nothing was changed\nhint: add --confirm, or preview the change with --dry-run\n"),
             "{}",
             ran.transcript()
         );
@@ -270,10 +230,7 @@ fn other_answers_on_a_terminal_write_nothing() {
         let (said, code) = asked.answer(b"no\n");
         prepared.assert_nothing_written(&said);
         assert_eq!(code, 3, "{said}");
-        assert!(
-            said.contains("not confirmed; nothing was changed"),
-            "{said}"
-        );
+        assert!(said.contains("not confirmed; nothing was changed"), "{said}");
     }
 }
 
@@ -310,23 +267,9 @@ fn dry_run_of_every_command_writes_nothing() {
             for request in &prepared.test_cluster.fake.requests()[asked..] {
                 assert!(is_allowed_in_dry_run(request, dry), "{words}: {request}");
             }
-            assert!(
-                matches!(ran.code, Some(0 | 2)),
-                "{}: {}",
-                command.name,
-                ran.transcript()
-            );
-            let after = (
-                prepared.test_cluster.fake.objects(),
-                journals(&prepared.test_cluster),
-            );
-            assert_eq!(
-                after,
-                (before, prepared.before.1),
-                "{}: {}",
-                command.name,
-                ran.transcript()
-            );
+            assert!(matches!(ran.code, Some(0 | 2)), "{}: {}", command.name, ran.transcript());
+            let after = (prepared.test_cluster.fake.objects(), journals(&prepared.test_cluster));
+            assert_eq!(after, (before, prepared.before.1), "{}: {}", command.name, ran.transcript());
         }
     }
 }
@@ -334,8 +277,7 @@ fn dry_run_of_every_command_writes_nothing() {
 /// Whether a request is allowed in a dry run: reads; with `server`, also writes marked as dry runs and access reviews.
 fn is_allowed_in_dry_run(request: &Logged, dry: &str) -> bool {
     let all = |value: &Value| *value == json!("All") || *value == json!(["All"]);
-    let said =
-        request.query.get("dryRun").is_some_and(|v| v == "All") || all(&request.body["dryRun"]);
+    let said = request.query.get("dryRun").is_some_and(|v| v == "All") || all(&request.body["dryRun"]);
     match request.method.as_str() {
         "GET" => true,
         "POST" if request.path.ends_with("/selfsubjectaccessreviews") => dry == "--dry-run=server",

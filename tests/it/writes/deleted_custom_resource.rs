@@ -13,19 +13,10 @@ fn delete_custom_resource(state: &mut State) {
 fn reset_succeeds_if_the_custom_resource_is_deleted_meanwhile() {
     let cluster = TestCluster::captured("apply-erroring");
     // After the last node, right before the batch state.
-    cluster
-        .fake
-        .on("PATCH nodes")
-        .nth(3)
-        .after(delete_custom_resource);
+    cluster.fake.on("PATCH nodes").nth(3).after(delete_custom_resource);
     let ran = cluster.run("reset gpu-tune --confirm --no-pause --max-parallel 1");
     ran.expect_code(0);
-    assert!(
-        ran.stdout
-            .starts_with("reset gpu-tune on 3 nodes: 3 changed, 1 gone\n"),
-        "{}",
-        ran.transcript()
-    );
+    assert!(ran.stdout.starts_with("reset gpu-tune on 3 nodes: 3 changed, 1 gone\n"), "{}", ran.transcript());
     let warning = "warning: skyhook/gpu-tune was deleted in the meantime, so its changes were skipped; their purpose: the rollout starts again from the first batch\n";
     ran.expect_stderr(warning);
     for node in ["node-1", "node-2", "node-3"] {
@@ -42,13 +33,8 @@ fn reset_succeeds_if_the_custom_resource_is_deleted_meanwhile() {
 #[test]
 fn missing_resume_target_is_no_failure() {
     let cluster = TestCluster::captured("apply-erroring");
-    cluster
-        .fake
-        .on("PATCH nodes")
-        .nth(3)
-        .after(delete_custom_resource);
-    let ran =
-        cluster.with_operator(|| cluster.run("reset gpu-tune --confirm --max-parallel 1 -o json"));
+    cluster.fake.on("PATCH nodes").nth(3).after(delete_custom_resource);
+    let ran = cluster.with_operator(|| cluster.run("reset gpu-tune --confirm --max-parallel 1 -o json"));
     ran.expect_code(0);
     let counts = json!({
         "applied": 3, "unchanged": 0, "gone": 1, "skipped": 0, "failed": 0, "notReached": 0
@@ -62,11 +48,7 @@ fn missing_resume_target_is_no_failure() {
 fn recreated_custom_resource_is_not_written() {
     let cluster = TestCluster::captured("apply-erroring");
     cluster.fake.on("PATCH nodes").nth(3).after(|state| {
-        let mut cr = state
-            .store
-            .find("skyhooks", "", CR)
-            .cloned()
-            .expect("it is there");
+        let mut cr = state.store.find("skyhooks", "", CR).cloned().expect("it is there");
         cr["metadata"]["uid"] = json!("another");
         state.store.load(cr);
     });
@@ -80,11 +62,7 @@ fn recreated_custom_resource_is_not_written() {
 #[test]
 fn dp_reset_fails_if_the_custom_resource_is_deleted() {
     let cluster = TestCluster::captured("rollout-stopped");
-    cluster
-        .fake
-        .on("GET skyhooks")
-        .nth(1)
-        .after(delete_custom_resource);
+    cluster.fake.on("GET skyhooks").nth(1).after(delete_custom_resource);
     let ran = cluster.run("dp reset gpu-tune --confirm");
     assert_ne!(ran.code, Some(0), "{}", ran.transcript());
 }

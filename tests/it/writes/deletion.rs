@@ -34,13 +34,9 @@ fn deletion_is_journalled_and_undo_recreates_the_object() {
     finalizers(&cluster, json!([]));
     let file = saved(&cluster);
     // The object changes after the plan was made: `undo` restores what was deleted.
-    cluster
-        .run("pause gpu-tune --confirm --reason later")
-        .expect_code(0);
+    cluster.run("pause gpu-tune --confirm --reason later").expect_code(0);
     let before = cluster.cr().expect("it is there");
-    cluster
-        .run(&format!("apply-plan {file} --confirm"))
-        .expect_code(0);
+    cluster.run(&format!("apply-plan {file} --confirm")).expect_code(0);
     assert_eq!(cluster.cr(), None);
 
     let undone = cluster.run("undo --confirm");
@@ -52,21 +48,13 @@ fn deletion_is_journalled_and_undo_recreates_the_object() {
     }
     assert_ne!(after["metadata"]["uid"], before["metadata"]["uid"]);
     let sent = cluster.fake.writes();
-    let sent = sent
-        .iter()
-        .filter(|w| w.method == "POST" && w.path.ends_with("/skyhooks"));
+    let sent = sent.iter().filter(|w| w.method == "POST" && w.path.ends_with("/skyhooks"));
     let bodies: Vec<&Value> = sent.map(|w| &w.body).collect();
     let [body] = bodies.as_slice() else {
         panic!("made once: {bodies:?}");
     };
     assert_eq!(body["status"], Value::Null);
-    for member in [
-        "uid",
-        "resourceVersion",
-        "creationTimestamp",
-        "generation",
-        "managedFields",
-    ] {
+    for member in ["uid", "resourceVersion", "creationTimestamp", "generation", "managedFields"] {
         assert_eq!(body["metadata"][member], Value::Null, "{member}");
     }
 }
@@ -76,9 +64,7 @@ fn undo_does_not_recreate_a_terminating_object() {
     let cluster = TestCluster::captured("complete");
     finalizers(&cluster, json!(["somebody/else"]));
     let file = saved(&cluster);
-    cluster
-        .run(&format!("apply-plan {file} --confirm"))
-        .expect_code(0);
+    cluster.run(&format!("apply-plan {file} --confirm")).expect_code(0);
     let going = cluster.cr().expect("somebody holds it");
     assert!(going["metadata"]["deletionTimestamp"].is_string());
     let undone = cluster.run("undo --confirm");

@@ -28,9 +28,7 @@ exit {ends}
     }
 
     fn diff(&self, program: &str, words: &str) -> RunOutput {
-        self.command(words)
-            .env("KUBECTL_EXTERNAL_DIFF", program)
-            .output()
+        self.command(words).env("KUBECTL_EXTERNAL_DIFF", program).output()
     }
 }
 
@@ -49,22 +47,15 @@ files:  skyhook.nvidia.com.v1alpha1.Skyhook..gpu-tune 1 1
 ";
     assert!(ran.stdout.ends_with(shown), "{}", ran.transcript());
     ran.expect_no_stdout("--- skyhook/gpu-tune");
-    let directory =
-        std::fs::read_to_string(cluster.state.path().join("directories")).expect("it ran");
-    assert!(
-        !PathBuf::from(directory.trim()).exists(),
-        "the directories go"
-    );
+    let directory = std::fs::read_to_string(cluster.state.path().join("directories")).expect("it ran");
+    assert!(!PathBuf::from(directory.trim()).exists(), "the directories go");
 }
 
 #[test]
 fn temporary_pause_is_not_in_the_diff() {
     let cluster = TestCluster::captured("apply-erroring");
     let differ = cluster.differ(0);
-    let ran = cluster.diff(
-        &differ.display().to_string(),
-        "reset gpu-tune --node node-2 --dry-run --diff",
-    );
+    let ran = cluster.diff(&differ.display().to_string(), "reset gpu-tune --node node-2 --dry-run --diff");
     ran.expect_code(0);
     ran.expect_stdout("annotation skyhook.nvidia.com/pause");
     ran.expect_stdout("\n- v1.Node..node-2:metadata.annotations.");
@@ -81,11 +72,7 @@ fn diff_does_not_break_json_output() {
     ran.expect_stderr("LIVE- MERGED- []\n");
     let done = cluster.diff(&program, "pause gpu-tune --diff --confirm");
     done.expect_code(0);
-    assert!(
-        done.stdout.starts_with("pause gpu-tune: 1 changed\n"),
-        "{}",
-        done.transcript()
-    );
+    assert!(done.stdout.starts_with("pause gpu-tune: 1 changed\n"), "{}", done.transcript());
     done.expect_stderr("LIVE- MERGED- []\n");
 }
 
@@ -101,9 +88,7 @@ fn failing_external_diff_prevents_writes() {
     missing.expect_stderr("error: cannot run \"no-such-differ\": ");
     assert_eq!(cluster.writes(), [""; 0]);
     // Without `--diff` the program is not run.
-    cluster
-        .diff("no-such-differ", "pause gpu-tune --confirm")
-        .expect_code(0);
+    cluster.diff("no-such-differ", "pause gpu-tune --confirm").expect_code(0);
 }
 
 /// The result of a server dry run is on stdout, and the diff on stderr.

@@ -40,9 +40,7 @@ fn canary_is_accepted_where_only_batches_are_left() {
     let mut cr = cluster.cr().expect("it is there");
     cr["status"]["nodeOrderOffset"] = json!(2);
     cluster.fake.load(cr);
-    cluster
-        .run("reset gpu-tune --skip-batch-reset --no-pause --confirm")
-        .expect_code(0);
+    cluster.run("reset gpu-tune --skip-batch-reset --no-pause --confirm").expect_code(0);
     let ran = cluster.run("reset gpu-tune --canary 1 --no-pause --confirm");
     ran.expect_code(0);
     ran.expect_stdout("reset the batches of gpu-tune: 1 changed");
@@ -50,11 +48,7 @@ fn canary_is_accepted_where_only_batches_are_left() {
     assert_eq!(cr["status"]["nodeOrderOffset"], json!(0));
     // A restart of batches alone is paced by the operator.
     let policy = cluster.run("deployment-policy reset gpu-tune --canary 1 --confirm");
-    let code = if policy.stderr.contains("nothing to do") {
-        0
-    } else {
-        64
-    };
+    let code = if policy.stderr.contains("nothing to do") { 0 } else { 64 };
     policy.expect_code(code);
 }
 
@@ -68,16 +62,11 @@ fn defaults_made_explicit_do_not_count_as_a_change() {
     let ran = cluster.run("reset gpu-tune --no-pause --confirm -o json");
     ran.expect_code(0);
     let steps = ran.json()["steps"].as_array().expect("steps").clone();
-    let status = steps
-        .iter()
-        .find(|step| step["target"] == "skyhook/gpu-tune");
+    let status = steps.iter().find(|step| step["target"] == "skyhook/gpu-tune");
     let status = status.expect("the batches are reset");
     assert_eq!(
         (&status["changes"][0], &status["result"]),
-        (
-            &json!("no effective change (defaults made explicit)"),
-            &json!("unchanged")
-        ),
+        (&json!("no effective change (defaults made explicit)"), &json!("unchanged")),
         "{status:#}"
     );
     assert_eq!(ran.json()["counts"]["applied"], json!(3));

@@ -55,9 +55,8 @@ fn full_disk_stops_writes_outside_the_journal() {
     // In the units of `ulimit`, with room for a few more lines.
     let blocks = first_line() / 512 + 2;
     let cluster = wide();
-    let nodes = || {
-        (0..NODES).map(|n| cluster.node(&format!("node-{n:02}"))["metadata"]["annotations"].clone())
-    };
+    let nodes =
+        || (0..NODES).map(|n| cluster.node(&format!("node-{n:02}"))["metadata"]["annotations"].clone());
     let before: Vec<_> = nodes().collect();
     let output = on_a_full_disk(&cluster, blocks);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -72,12 +71,7 @@ fn full_disk_stops_writes_outside_the_journal() {
     let torn = !journal(&cluster).1.lines().all(whole);
     let undone = cluster.run("undo --confirm");
     undone.expect_code(0);
-    assert_eq!(
-        undone.stderr.contains("cannot be read, and"),
-        torn,
-        "{}",
-        undone.transcript()
-    );
+    assert_eq!(undone.stderr.contains("cannot be read, and"), torn, "{}", undone.transcript());
     assert_eq!(nodes().collect::<Vec<_>>(), before);
 }
 
@@ -85,9 +79,7 @@ fn full_disk_stops_writes_outside_the_journal() {
 fn torn_journal_line_is_skipped_and_reported() {
     let cluster = TestCluster::captured("apply-erroring");
     let before = cluster.objects();
-    cluster
-        .run("reset gpu-tune --confirm --no-pause")
-        .expect_code(0);
+    cluster.run("reset gpu-tune --confirm --no-pause").expect_code(0);
     let (path, text) = journal(&cluster);
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     // The second line was torn, and the third one follows its remainder directly.

@@ -27,15 +27,8 @@ fn newest(cluster: &TestCluster) -> String {
 #[track_caller]
 fn warns(ran: &RunOutput, warning: &str) {
     let lines = ran.stdout.lines().chain(ran.stderr.lines());
-    let said: Vec<&str> = lines
-        .filter(|line| line.contains(" is applied by "))
-        .collect();
-    assert_eq!(
-        said,
-        [format!("- warning: {warning}")],
-        "{}",
-        ran.transcript()
-    );
+    let said: Vec<&str> = lines.filter(|line| line.contains(" is applied by ")).collect();
+    assert_eq!(said, [format!("- warning: {warning}")], "{}", ran.transcript());
 }
 
 const EDIT: &str = "skyhook/gpu is applied by the Argo CD application gpu-platform, so the edit may not last: the next sync reverts the edit; make the change in the source (Git or chart values)";
@@ -58,9 +51,7 @@ fn apply_plan_names_what_reverts_the_edit() {
     let cluster = cluster("uninstall-applied-by-argo-cd");
     let file = cluster.state.path().join("plan.json");
     let file = file.display();
-    cluster
-        .run(&format!("uninstall gpu driver --plan-out {file}"))
-        .expect_code(0);
+    cluster.run(&format!("uninstall gpu driver --plan-out {file}")).expect_code(0);
     let dry = cluster.run(&format!("apply-plan {file} --dry-run"));
     dry.expect_code(0);
     warns(&dry, EDIT);
@@ -86,9 +77,7 @@ fn undelete_and_undo_name_what_may_delete_the_object_again() {
     // Both while the object exists and once it is gone: by `undelete`, and by `undo` of the strip.
     warns(&deleted().run("undelete gpu-tune --dry-run"), MADE);
     let cluster = deleted();
-    cluster
-        .run("finalizer strip gpu-tune --force --confirm")
-        .expect_code(0);
+    cluster.run("finalizer strip gpu-tune --force --confirm").expect_code(0);
     assert_eq!(cluster.cr(), None);
     warns(&cluster.run("undelete gpu-tune --dry-run"), MADE);
     warns(&cluster.run("undo --dry-run"), MADE);

@@ -46,18 +46,14 @@ impl LargeReset {
 
     fn nodes(&self) -> Vec<Value> {
         let node = |n: usize| self.0.fake.get("nodes", "", &format!("node-{n:02}"));
-        (0..NODES)
-            .map(|n| without_server_metadata(node(n).expect("it is there")))
-            .collect()
+        (0..NODES).map(|n| without_server_metadata(node(n).expect("it is there"))).collect()
     }
 
     /// How many nodes are reset; asserts that none is partly reset.
     fn reset(&self, before: &[Value]) -> usize {
         let mut reset = 0;
         for (node, before) in self.nodes().iter().zip(before) {
-            let left = node["metadata"]["annotations"]
-                .as_object()
-                .map_or(0, |map| map.len());
+            let left = node["metadata"]["annotations"].as_object().map_or(0, |map| map.len());
             match left {
                 0 => reset += 1,
                 _ => assert_eq!(node, before, "half done"),
@@ -113,11 +109,7 @@ fn interrupt_during_the_permission_check_prevents_writes() {
     assert_eq!(ran.stdout, says, "{}", ran.transcript());
     let undo = wide.run("undo --confirm", &Child::default());
     undo.expect_code(1);
-    assert!(
-        undo.stderr.contains("nothing to undo"),
-        "{}",
-        undo.transcript()
-    );
+    assert!(undo.stderr.contains("nothing to undo"), "{}", undo.transcript());
 }
 
 #[test]
@@ -137,10 +129,7 @@ fn undo_works_after_an_interrupt_at_any_moment() {
             "\ninterrupted; requests in flight were completed\n"
         };
         assert_eq!(ran.stdout.contains(says), in_time, "{moment}");
-        assert!(
-            reset < NODES || nth == NODES || pattern.contains("status"),
-            "{moment}"
-        );
+        assert!(reset < NODES || nth == NODES || pattern.contains("status"), "{moment}");
         assert!(!wide.paused(), "{moment}");
         let next = "rerun the command to do the rest; its preview may also list what is already done; to undo: kubectl skyhook undo ";
         assert_eq!(ran.stdout.contains(next), in_time && !put_back, "{moment}");
@@ -161,11 +150,7 @@ fn same_command_finishes_after_an_interrupt_at_any_moment() {
         let before = wide.nodes();
         let ran = wide.interrupted(&format!("{RESET} -o json"), pattern, nth);
         let json = ran.json();
-        let ended = if heard_in_time(&ran, wide.reset(&before)) {
-            "interrupted"
-        } else {
-            "finished"
-        };
+        let ended = if heard_in_time(&ran, wide.reset(&before)) { "interrupted" } else { "finished" };
         assert_eq!(json["ended"], json!(ended));
         let results = json["steps"].as_array().expect("steps").iter();
         let applied = results.filter(|s| {
@@ -177,9 +162,7 @@ fn same_command_finishes_after_an_interrupt_at_any_moment() {
         assert_eq!(wide.reset(&before), NODES, "{}", again.transcript());
         // No node was written twice.
         let writes = wide.0.fake.writes();
-        let to_nodes = writes
-            .iter()
-            .filter(|w| w.path.starts_with("/api/v1/nodes/"));
+        let to_nodes = writes.iter().filter(|w| w.path.starts_with("/api/v1/nodes/"));
         assert_eq!(to_nodes.count(), NODES, "{pattern} {nth}");
     }
 }
@@ -190,8 +173,7 @@ fn interrupted_undo_is_finished_by_the_next_undo() {
     let before = wide.nodes();
     wide.run(RESET, &Child::default()).expect_code(0);
     let undo = "undo --confirm --max-parallel 4";
-    wide.interrupted(undo, "PATCH nodes", NODES / 2)
-        .expect_code(130);
+    wide.interrupted(undo, "PATCH nodes", NODES / 2).expect_code(130);
     let left = wide.reset(&before);
     assert!(left > 0 && left < NODES, "{left}");
     wide.run(undo, &Child::default()).expect_code(0);
@@ -209,13 +191,7 @@ fn second_interrupt_exits_at_once_and_keeps_the_journal() {
     let ended = Arc::new(AtomicBool::new(false));
     let over = ended.clone();
     let fingers = std::thread::spawn(move || {
-        let hangs = || {
-            fake.writes()
-                .iter()
-                .filter(|w| w.path.contains("nodes/"))
-                .count()
-                >= 20
-        };
+        let hangs = || fake.writes().iter().filter(|w| w.path.contains("nodes/")).count() >= 20;
         while !hangs() {
             std::thread::yield_now();
         }

@@ -10,12 +10,9 @@ use crate::support::run::Run;
 fn pause_resume_disable_and_enable_set_annotations() {
     let cluster = TestCluster::captured("complete");
     let value = |key: &str| {
-        cluster.cr().expect("it is there")["metadata"]["annotations"][ApiFlavor::Skyhook.key(key)]
-            .clone()
+        cluster.cr().expect("it is there")["metadata"]["annotations"][ApiFlavor::Skyhook.key(key)].clone()
     };
-    cluster
-        .run("pause gpu-tune --confirm --reason maintenance")
-        .expect_code(0);
+    cluster.run("pause gpu-tune --confirm --reason maintenance").expect_code(0);
     assert_eq!(value("pause"), json!("true"));
     assert_eq!(
         cluster.cr().expect("it is there")["metadata"]["annotations"]["kubectl-skyhook/pause-reason"],
@@ -24,10 +21,7 @@ fn pause_resume_disable_and_enable_set_annotations() {
     cluster.run("disable gpu-tune -y").expect_code(0);
     assert_eq!(value("disable"), json!("true"));
     cluster.run("resume gpu-tune -y").expect_code(0);
-    assert_eq!(
-        (value("pause"), value("disable")),
-        (Value::Null, json!("true"))
-    );
+    assert_eq!((value("pause"), value("disable")), (Value::Null, json!("true")));
     assert_eq!(
         cluster.cr().expect("it is there")["metadata"]["annotations"]["kubectl-skyhook/pause-reason"],
         Value::Null

@@ -9,11 +9,7 @@ use crate::support::run::run;
 #[test]
 fn max_nodes_counts_nodes_on_which_work_starts() {
     let cluster = TestCluster::captured("uninstall-complete");
-    for words in [
-        "teardown --timeout 1s -y",
-        "teardown --dry-run",
-        "teardown --dry-run=server",
-    ] {
+    for words in ["teardown --timeout 1s -y", "teardown --dry-run", "teardown --dry-run=server"] {
         let ran = cluster.run(&format!("{words} --max-nodes 0"));
         ran.expect_code(3);
         ran.expect_stderr("--max-nodes allows 0; nothing was changed");
@@ -34,10 +30,7 @@ fn max_nodes_counts_nodes_on_which_work_starts() {
 #[test]
 fn max_parallel_without_nodes_is_refused() {
     let cluster = TestCluster::captured("complete");
-    for words in [
-        "pause gpu-tune --canary 1 -y",
-        "pause gpu-tune --max-failures 1 -y",
-    ] {
+    for words in ["pause gpu-tune --canary 1 -y", "pause gpu-tune --max-failures 1 -y"] {
         let ran = cluster.run(words);
         ran.expect_code(64);
         assert_snapshot!(ran.transcript());

@@ -27,20 +27,14 @@ impl Held {
     }
 
     fn cr_annotation(&self, key: &str) -> Value {
-        let cr = self
-            .0
-            .fake
-            .get("nodewrights", "", "gpu")
-            .expect("it is there");
+        let cr = self.0.fake.get("nodewrights", "", "gpu").expect("it is there");
         cr["metadata"]["annotations"][ApiFlavor::NodeWright.key(key)].clone()
     }
 }
 
 /// Pods that the older operator still runs.
-const OLD_PODS: [&str; 2] = [
-    "gpu-driver-2-0-1-apply-node-3-9669eb68",
-    "gpu-driver-2-0-1-config-node-2-c90a12db",
-];
+const OLD_PODS: [&str; 2] =
+    ["gpu-driver-2-0-1-apply-node-3-9669eb68", "gpu-driver-2-0-1-config-node-2-c90a12db"];
 
 const REFUSED: &str = "\
 error: the operator does nothing until 1 Skyhook object of the older API is finished or gone: gpu; nothing was \
@@ -62,11 +56,7 @@ fn change_without_effect_during_a_migration_hold_needs_force() {
         ran.expect_code(3);
         assert_eq!(ran.stdout, "");
         ran.expect_stderr(REFUSED);
-        for hint in [
-            "kubectl delete skyhooks.",
-            "kubectl skyhook explain SKY601",
-            "--force",
-        ] {
+        for hint in ["kubectl delete skyhooks.", "kubectl skyhook explain SKY601", "--force"] {
             ran.expect_stderr(hint);
         }
         assert_eq!(held.written(), 0, "{words}");
@@ -85,11 +75,7 @@ impl Held {
     fn adopted(&self) {
         self.0.fake.change(|state| {
             for name in ["node-1", "node-2", "node-3"] {
-                let mut node = state
-                    .store
-                    .find("nodes", "", name)
-                    .cloned()
-                    .expect("a node");
+                let mut node = state.store.find("nodes", "", name).cloned().expect("a node");
                 let [old, new] = [ApiFlavor::Skyhook, ApiFlavor::NodeWright];
                 for map in ["annotations", "labels"] {
                     let Some(keys) = node["metadata"][map].as_object().cloned() else {
@@ -138,15 +124,11 @@ fn resume_with_two_executors_needs_force() {
     held.run("pause gpu --confirm").expect_code(0);
     let ran = held.run("resume gpu");
     ran.expect_code(3);
-    ran.expect_stderr(
-        "pods of the older operator are still running for gpu: pod/skyhook/gpu-driver-2-0-1-",
-    );
+    ran.expect_stderr("pods of the older operator are still running for gpu: pod/skyhook/gpu-driver-2-0-1-");
     held.0.fake.on("LIST pods").reply(403);
     let unseen = held.run("resume gpu");
     unseen.expect_code(3);
-    unseen.expect_stderr(
-        "so it is unknown whether a pod of the older operator is still running for gpu",
-    );
+    unseen.expect_stderr("so it is unknown whether a pod of the older operator is still running for gpu");
     assert_eq!(held.cr_annotation("pause"), json!("true"));
     held.run("resume gpu --force -y").expect_code(0);
     assert_eq!(held.cr_annotation("pause"), Value::Null);
@@ -157,11 +139,7 @@ fn resume_with_two_executors_needs_force() {
 fn leftovers_can_be_cleaned_during_a_migration_hold() {
     let held = Held::new();
     held.0.fake.change(|state| {
-        let mut node = state
-            .store
-            .find("nodes", "", "node-1")
-            .cloned()
-            .expect("a node");
+        let mut node = state.store.find("nodes", "", "node-1").cloned().expect("a node");
         let key = ApiFlavor::NodeWright.key("status_gone");
         node["metadata"]["annotations"][key] = json!("complete");
         state.store.load(node);

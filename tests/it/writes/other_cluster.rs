@@ -19,9 +19,7 @@ fn other_cluster(cluster: &str) -> TestCluster {
 /// Runs a command with the journals of another test cluster.
 fn run_with(journals: &TestCluster, on: &TestCluster, words: &str) -> RunOutput {
     let command = on.command(words);
-    command
-        .env("XDG_STATE_HOME", journals.state.path())
-        .output()
+    command.env("XDG_STATE_HOME", journals.state.path()).output()
 }
 
 /// Changes the first line of the one journal.
@@ -62,9 +60,7 @@ fn undo_on_another_cluster_is_refused() {
     let ran = run_with(&here, &there, "undo --confirm");
     ran.expect_code(3);
     let id = here.run("journal list -o json").json()["items"][0]["id"].clone();
-    let said = ran
-        .stderr_text()
-        .replace(id.as_str().expect("an id"), "[id]");
+    let said = ran.stderr_text().replace(id.as_str().expect("an id"), "[id]");
     assert_snapshot!(said);
     assert_eq!(there.writes(), [""; 0]);
     // The same cluster at another address is accepted.
@@ -93,10 +89,8 @@ fn unreadable_cluster_uid_falls_back_to_the_server_address() {
     let again = TestCluster::serving(test_cluster.fake.clone());
     let ran = run_with(&test_cluster, &again, "undo --confirm");
     ran.expect_code(0);
-    let says = format!(
-        "is from {}, but the current cluster is {}",
-        test_cluster.served.url, again.served.url
-    );
+    let says =
+        format!("is from {}, but the current cluster is {}", test_cluster.served.url, again.served.url);
     ran.expect_stderr(&says);
     ran.expect_stderr("cannot tell whether this is the same cluster");
 }
@@ -106,18 +100,13 @@ fn older_journal_is_matched_by_server_address() {
     let test_cluster = TestCluster::captured("complete");
     test_cluster.run("pause gpu-tune --confirm").expect_code(0);
     rewrite(&test_cluster, |begun| {
-        let uid = begun
-            .as_object_mut()
-            .expect("an object")
-            .remove("clusterUid");
+        let uid = begun.as_object_mut().expect("an object").remove("clusterUid");
         assert!(uid.is_some());
     });
     let ran = test_cluster.run("undo --dry-run");
     ran.expect_code(0);
     ran.expect_no_stderr("cannot tell");
-    rewrite(&test_cluster, |begun| {
-        begun["server"] = json!("https://old.example:6443")
-    });
+    rewrite(&test_cluster, |begun| begun["server"] = json!("https://old.example:6443"));
     let ran = test_cluster.run("undo --dry-run");
     ran.expect_code(0);
     let says = "warning: cannot tell whether this is the same cluster: journal ";
@@ -128,8 +117,7 @@ fn older_journal_is_matched_by_server_address() {
 fn plan_for_another_cluster_is_refused() {
     let (here, there) = (TestCluster::captured("complete"), other_cluster("complete"));
     let file = here.state.path().join("plan.json").display().to_string();
-    here.run(&format!("pause gpu-tune --plan-out {file}"))
-        .expect_code(0);
+    here.run(&format!("pause gpu-tune --plan-out {file}")).expect_code(0);
     for dry in ["", " --dry-run", " --dry-run=server"] {
         let ran = there.run(&format!("apply-plan {file} --confirm{dry}"));
         ran.expect_code(3);
@@ -141,9 +129,7 @@ fn plan_for_another_cluster_is_refused() {
     ran.expect_no_stderr("warning");
     // A plan made from files is for no particular cluster.
     let from = "--from tests/clusters/complete/cluster.json";
-    there
-        .run(&format!("pause gpu-tune --plan-out {file} {from}"))
-        .expect_code(0);
+    there.run(&format!("pause gpu-tune --plan-out {file} {from}")).expect_code(0);
     let ran = there.run(&format!("apply-plan {file} --confirm"));
     ran.expect_code(0);
     let says = "cannot tell whether this is the same cluster: the plan in ";
@@ -152,21 +138,13 @@ fn plan_for_another_cluster_is_refused() {
 
 #[test]
 fn undelete_ignores_journals_of_another_cluster() {
-    let (here, there) = (
-        TestCluster::captured("deleted-while-paused"),
-        other_cluster("finalizer-stripped"),
-    );
-    here.run("finalizer strip gpu-tune --force --confirm")
-        .expect_code(0);
+    let (here, there) = (TestCluster::captured("deleted-while-paused"), other_cluster("finalizer-stripped"));
+    here.run("finalizer strip gpu-tune --force --confirm").expect_code(0);
     let id = here.run("journal list -o json").json()["items"][0]["id"].clone();
     let id = id.as_str().expect("an id");
     let newest = run_with(&here, &there, "undelete gpu-tune --confirm");
     newest.expect_code(1);
-    let named = run_with(
-        &here,
-        &there,
-        &format!("undelete gpu-tune --journal {id} --confirm"),
-    );
+    let named = run_with(&here, &there, &format!("undelete gpu-tune --journal {id} --confirm"));
     named.expect_code(3);
     named.expect_stderr(format!("journal {id} is from another cluster"));
     assert_eq!(there.writes(), [""; 0]);

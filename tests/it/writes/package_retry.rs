@@ -21,12 +21,7 @@ fn retry_deletes_only_the_failed_job() {
     // A deleted Job is not recreated.
     ran.expect_no_stdout("undo");
     let job = "/apis/batch/v1/namespaces/nodewright/jobs/gpu-driver-2-0-1-apply-node-2";
-    assert_eq!(
-        cluster.writes(),
-        [format!("DELETE {job}")],
-        "{}",
-        ran.transcript()
-    );
+    assert_eq!(cluster.writes(), [format!("DELETE {job}")], "{}", ran.transcript());
     assert_eq!(cluster.fake.objects().len(), before - 1);
 }
 
@@ -39,18 +34,11 @@ fn failed_upgrade(deleting: bool) -> TestCluster {
     if deleting {
         skyhook["metadata"]["deletionTimestamp"] = json!("2026-11-20T11:30:00Z");
     }
-    let upgrade = PackageRun {
-        stage: "upgrade",
-        job: Some("gpu-driver-upgrade"),
-        ..PackageRun::default()
-    };
+    let upgrade = PackageRun { stage: "upgrade", job: Some("gpu-driver-upgrade"), ..PackageRun::default() };
     let failed = json!({"failed": 2, "conditions": [
         {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"},
     ]});
-    let entries = [
-        "driver|0.9.0 config complete",
-        "driver|1.0.0 upgrade erroring",
-    ];
+    let entries = ["driver|0.9.0 config complete", "driver|1.0.0 upgrade erroring"];
     let fake = FakeApi::new().serving(ApiFlavor::NodeWright);
     for object in [
         skyhook,
@@ -98,11 +86,7 @@ fn retry_in_a_deletion_changes_nothing_that_the_deletion_does_not_wait_for() {
     let ran = cluster.run(&format!("{RETRY} --confirm"));
     assert_eq!(
         ran.parts(),
-        (
-            "",
-            "no stage of driver has failed permanently on node-1: nothing to do\n",
-            Some(0)
-        )
+        ("", "no stage of driver has failed permanently on node-1: nothing to do\n", Some(0))
     );
     assert_eq!(cluster.writes(), [""; 0]);
 }
@@ -126,24 +110,15 @@ fn batches() -> String {
 #[test]
 fn retry_in_a_stopped_rollout_restarts_the_batches_once_the_job_is_gone() {
     let job = "DELETE /apis/batch/v1/namespaces/nodewright/jobs/policy-alpha-1-0-0-apply-policy-1-f8f95b38";
-    for words in [
-        "package retry alpha --skyhook policy --node policy-1",
-        "fix --up-to B2",
-    ] {
+    for words in ["package retry alpha --skyhook policy --node policy-1", "fix --up-to B2"] {
         let cluster = stopped_rollout();
         let ran = cluster.run(&format!("{words} --confirm"));
         ran.expect_code(0);
-        ran.expect_stderr("the rollout of nodewright/policy has stopped: its batches start again, on other nodes as well");
-        assert_eq!(
-            cluster.writes(),
-            [NODE, job, &batches()],
-            "{}",
-            ran.transcript()
+        ran.expect_stderr(
+            "the rollout of nodewright/policy has stopped: its batches start again, on other nodes as well",
         );
-        let policy = cluster
-            .fake
-            .get("nodewrights", "", "policy")
-            .expect("it is there");
+        assert_eq!(cluster.writes(), [NODE, job, &batches()], "{}", ran.transcript());
+        let policy = cluster.fake.get("nodewrights", "", "policy").expect("it is there");
         let batch = &policy["status"]["compartmentStatuses"]["__default__"]["batchState"];
         assert_eq!(batch["shouldStop"], json!(false));
     }
@@ -157,17 +132,10 @@ fn fix_reruns_the_package_and_restarts_the_batches_in_one_plan() {
         let job = "policy-alpha-1-0-0-apply-policy-1-f8f95b38";
         state.store.forget("jobs", "nodewright", job);
         for pod in ["g8xwl", "ns48t"] {
-            state
-                .store
-                .forget("pods", "nodewright", &format!("{job}-{pod}"));
+            state.store.forget("pods", "nodewright", &format!("{job}-{pod}"));
         }
     });
     let ran = cluster.run("fix --up-to B2 --no-pause --confirm");
     ran.expect_code(0);
-    assert_eq!(
-        cluster.writes(),
-        [NODE, NODE, &batches()],
-        "{}",
-        ran.transcript()
-    );
+    assert_eq!(cluster.writes(), [NODE, NODE, &batches()], "{}", ran.transcript());
 }

@@ -28,9 +28,7 @@ fn undo_passes_over_a_retry() {
     let cluster = TestCluster::serving(fake);
     let flavor = ApiFlavor::NodeWright;
     cluster.run("node ignore node-3 --confirm").expect_code(0);
-    cluster
-        .run("package retry driver --skyhook gpu --node node-2 --confirm")
-        .expect_code(0);
+    cluster.run("package retry driver --skyhook gpu --node node-2 --confirm").expect_code(0);
     assert_eq!(ignored(&cluster, flavor, "node-3"), json!("true"));
     let ids = ids(&cluster);
 
@@ -65,9 +63,8 @@ fn undo_passes_over_an_undelete() {
     cluster.run("undelete gpu-tune --confirm").expect_code(0);
     let undone = cluster.run("undo --confirm");
     undone.expect_code(0);
-    undone.expect_stderr(
-        "Passed over, because it cannot be undone: restore gpu-tune, which is being deleted ",
-    );
+    undone
+        .expect_stderr("Passed over, because it cannot be undone: restore gpu-tune, which is being deleted ");
     undone.expect_stderr("Most recent command not yet undone: ignore 1 node ");
     assert_eq!(ignored(&cluster, ApiFlavor::Skyhook, "node-1"), Value::Null);
 }
@@ -96,8 +93,5 @@ fn undo_says_that_nothing_is_left_to_revert() {
     cluster.run("pause gpu-tune --confirm").expect_code(0);
     cluster.run("undo --confirm").expect_code(0);
     let note = notes(&cluster);
-    assert!(
-        note.contains("pause gpu-tune") && note.ends_with("undone"),
-        "{note}"
-    );
+    assert!(note.contains("pause gpu-tune") && note.ends_with("undone"), "{note}");
 }

@@ -20,9 +20,7 @@ fn restart(cluster: &TestCluster) {
 fn paused_and_reset() -> (TestCluster, Value) {
     let cluster = TestCluster::captured("apply-erroring");
     cluster.run("pause gpu-tune --confirm").expect_code(0);
-    cluster
-        .run("reset gpu-tune --node node-2 --confirm")
-        .expect_code(0);
+    cluster.run("reset gpu-tune --node node-2 --confirm").expect_code(0);
     restart(&cluster);
     let ids = cluster.run("journal list -o json").json();
     (cluster, ids["items"].clone())
@@ -48,9 +46,7 @@ fn undo_without_effect_does_not_advance_to_an_older_command() {
         assert_eq!(cluster.writes(), so_far);
     }
     let older = items[1]["id"].as_str().expect("an id");
-    cluster
-        .run(&format!("undo {older} --confirm"))
-        .expect_code(0);
+    cluster.run(&format!("undo {older} --confirm")).expect_code(0);
     assert_eq!(cluster.cr_annotation("pause"), Value::Null);
 }
 
@@ -59,38 +55,22 @@ fn undo_without_effect_does_not_advance_to_an_older_command() {
 fn undo_skipped_by_a_conflict_leaves_the_command_in_force() {
     let cluster = TestCluster::captured("apply-erroring");
     cluster.run("pause gpu-tune --confirm").expect_code(0);
-    cluster
-        .run("reset gpu-tune --node node-2 --confirm")
-        .expect_code(0);
+    cluster.run("reset gpu-tune --node node-2 --confirm").expect_code(0);
     let key = keys::node_state(ApiFlavor::Skyhook, CR);
-    cluster
-        .fake
-        .on("PATCH nodes node-2")
-        .nth(1)
-        .after(move |state| {
-            let mut node = state
-                .store
-                .find("nodes", "", "node-2")
-                .cloned()
-                .expect("it is there");
-            node["metadata"]["annotations"][&key] = json!("{}");
-            state.store.load(node);
-        });
+    cluster.fake.on("PATCH nodes node-2").nth(1).after(move |state| {
+        let mut node = state.store.find("nodes", "", "node-2").cloned().expect("it is there");
+        node["metadata"]["annotations"][&key] = json!("{}");
+        state.store.load(node);
+    });
     let late = cluster.run("undo --confirm");
     late.expect_code(3);
     late.expect_stdout("1 skipped");
     let again = cluster.run("undo --confirm");
     again.expect_code(3);
-    for said in [
-        "reset gpu-tune on 1 node",
-        "an undo of this command was attempted ",
-        "could be undone (journal 2",
-    ] {
-        assert!(
-            again.stderr.contains(said),
-            "{said}: {}",
-            again.transcript()
-        );
+    for said in
+        ["reset gpu-tune on 1 node", "an undo of this command was attempted ", "could be undone (journal 2"]
+    {
+        assert!(again.stderr.contains(said), "{said}: {}", again.transcript());
     }
     assert_eq!(cluster.cr_annotation("pause"), json!("true"));
 }
@@ -98,9 +78,7 @@ fn undo_skipped_by_a_conflict_leaves_the_command_in_force() {
 #[test]
 fn undo_dry_run_reads_the_cluster() {
     let cluster = TestCluster::captured("apply-erroring");
-    cluster
-        .run("reset gpu-tune --confirm --no-pause")
-        .expect_code(0);
+    cluster.run("reset gpu-tune --confirm --no-pause").expect_code(0);
     restart(&cluster);
     let so_far = cluster.writes();
     for words in ["undo --dry-run", "undo --dry-run --diff"] {
@@ -110,10 +88,7 @@ fn undo_dry_run_reads_the_cluster() {
         ran.expect_stdout(left);
         ran.expect_stdout("node-[1,3]");
         ran.expect_no_stdout("node-2 as planned");
-        assert_eq!(
-            ran.stdout.contains("node-1 as planned"),
-            words.contains("diff")
-        );
+        assert_eq!(ran.stdout.contains("node-1 as planned"), words.contains("diff"));
     }
     assert_eq!(cluster.writes(), so_far);
     // What can be undone is undone, and the rest is reported.
@@ -130,9 +105,7 @@ fn command_reverted_by_hand_is_no_longer_in_force() {
     cluster.run("disable gpu-tune --confirm").expect_code(0);
     cluster.run("pause gpu-tune --confirm").expect_code(0);
     let mut cr = cluster.cr().expect("it is there");
-    let annotations = cr["metadata"]["annotations"]
-        .as_object_mut()
-        .expect("annotations");
+    let annotations = cr["metadata"]["annotations"].as_object_mut().expect("annotations");
     annotations.remove(&ApiFlavor::Skyhook.key("pause"));
     cluster.fake.load(cr);
     let ran = cluster.run("undo --confirm");
@@ -156,14 +129,7 @@ fn undo_ids_do_not_repeat_the_prefix() {
     let items = list["items"].as_array().expect("a list");
     let names: Vec<&str> = items
         .iter()
-        .map(|i| {
-            i["id"]
-                .as_str()
-                .expect("an id")
-                .splitn(3, '-')
-                .nth(2)
-                .expect("a name")
-        })
+        .map(|i| i["id"].as_str().expect("an id").splitn(3, '-').nth(2).expect("a name"))
         .collect();
     assert_eq!(names, ["undo-ignore", "undo-ignore", "ignore"]);
 }
@@ -176,11 +142,8 @@ fn undo_sends_one_read_per_changed_node() {
     let driver = json!({"driver": {"version": "1.0.0", "image": "example.com/driver"}});
     let fake = world.serve(driver);
     for number in 0..NODES {
-        let mut node = world.node(
-            &format!("node-{number:03}"),
-            "complete",
-            &["driver|1.0.0 config complete"],
-        );
+        let mut node =
+            world.node(&format!("node-{number:03}"), "complete", &["driver|1.0.0 config complete"]);
         node["metadata"]["annotations"]["example.com/theirs"] = json!("stays");
         fake.load(node);
     }

@@ -11,12 +11,7 @@ fn reset_clears_all_state_and_undo_restores_it() {
     let before = cluster.objects();
     let ran = cluster.with_operator(|| cluster.run("reset gpu-tune --confirm"));
     ran.expect_code(0);
-    assert!(
-        ran.stdout
-            .starts_with("reset gpu-tune on 3 nodes: 4 changed\n"),
-        "{}",
-        ran.transcript()
-    );
+    assert!(ran.stdout.starts_with("reset gpu-tune on 3 nodes: 4 changed\n"), "{}", ran.transcript());
     for node in ["node-1", "node-2", "node-3"] {
         assert_eq!(cluster.keys(node), [""; 0]);
     }
@@ -30,10 +25,7 @@ fn reset_clears_all_state_and_undo_restores_it() {
             "shouldStop": false, "lastBatchSize": 0, "lastBatchFailed": false,
         })
     );
-    assert_eq!(
-        cr["metadata"]["annotations"][ApiFlavor::Skyhook.key("pause")],
-        Value::Null
-    );
+    assert_eq!(cr["metadata"]["annotations"][ApiFlavor::Skyhook.key("pause")], Value::Null);
     let mut writes = cluster.writes();
     let cr_path = format!("/apis/{}/skyhooks/{CR}", ApiFlavor::Skyhook.api_version());
     assert_eq!(writes.remove(0), format!("PATCH {cr_path}"));
@@ -64,10 +56,7 @@ fn reset_of_one_node_keeps_other_nodes_and_batches() {
     assert_eq!(cluster.keys("node-2"), [""; 0]);
     assert_eq!(cluster.writes(), ["PATCH /api/v1/nodes/node-2"]);
     let after = cluster.objects();
-    assert_eq!(
-        (&after[0], &after[2], &after[3]),
-        (&before[0], &before[2], &before[3])
-    );
+    assert_eq!((&after[0], &after[2], &after[3]), (&before[0], &before[2], &before[3]));
 }
 
 #[test]
@@ -78,9 +67,7 @@ fn reset_of_one_package_keeps_other_packages() {
     assert_eq!(cluster.writes(), ["PATCH /api/v1/nodes/node-2"]);
     let key = kubectl_skyhook::api::keys::node_state(ApiFlavor::Skyhook, CR);
     let node = cluster.node("node-2");
-    let text = node["metadata"]["annotations"][key]
-        .as_str()
-        .expect("a state");
+    let text = node["metadata"]["annotations"][key].as_str().expect("a state");
     let state: Value = serde_json::from_str(text).expect("JSON");
     let names: Vec<&String> = state.as_object().expect("a map").keys().collect();
     assert_eq!(names, ["tuning|1.2.0"]);
@@ -107,14 +94,9 @@ fn reset_of_a_deleted_custom_resource_cleans_and_uncordons_nodes() {
         assert_eq!(cluster.keys(node), [""; 0], "{node}");
         let object = cluster.node(node);
         assert_eq!(object["spec"]["unschedulable"], Value::Null, "{node}");
-        let conditions = object["status"]["conditions"]
-            .as_array()
-            .cloned()
-            .unwrap_or_default();
+        let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
         assert!(
-            conditions
-                .iter()
-                .all(|c| !c["type"].as_str().unwrap_or_default().contains(CR)),
+            conditions.iter().all(|c| !c["type"].as_str().unwrap_or_default().contains(CR)),
             "{conditions:?}"
         );
     }

@@ -25,18 +25,12 @@ fn preview_says_that_batch_counters_still_include_the_nodes() {
         ("reset gpu-tune --package driver --node node-1", "node-1"),
         ("reset gpu-tune --skip-batch-reset", "node-[1,3]"),
         ("node reset node-1 --skyhook gpu-tune", "node-1"),
-        (
-            "package rerun driver --skyhook gpu-tune --node node-1 --force",
-            "node-1",
-        ),
+        ("package rerun driver --skyhook gpu-tune --node node-1 --force", "node-1"),
     ] {
         let ran = counted("v0.15.0").run(&format!("{words} --dry-run"));
         ran.expect_code(0);
         let all = ran.transcript();
-        assert!(
-            all.contains(&format!("{WARNING} {nodes}")),
-            "{words}: {all}"
-        );
+        assert!(all.contains(&format!("{WARNING} {nodes}")), "{words}: {all}");
         assert!(all.contains("deployment-policy reset gpu-tune"), "{all}");
     }
 }
@@ -53,10 +47,6 @@ fn counters_that_are_reset_or_corrected_are_not_mentioned() {
     ] {
         let ran = counted(version).run(&format!("{words} --dry-run"));
         ran.expect_code(0);
-        assert!(
-            !ran.transcript().contains(WARNING),
-            "{words}: {}",
-            ran.transcript()
-        );
+        assert!(!ran.transcript().contains(WARNING), "{words}: {}", ran.transcript());
     }
 }

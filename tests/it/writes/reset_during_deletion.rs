@@ -68,9 +68,7 @@ fn writes_of_the_operator_before_each_request_are_followed() {
         patch(2, vec![failing(5)]);
         patch(3, vec![entry("driver", "2.0.1", "apply", "in_progress", 5)]);
         patch(4, vec![failing(6)]);
-        let ran = cluster.run(&format!(
-            "reset gpu-tune --node {NODE}{words} --confirm --no-pause"
-        ));
+        let ran = cluster.run(&format!("reset gpu-tune --node {NODE}{words} --confirm --no-pause"));
         ran.expect_code(0);
         assert_eq!(recorded(&cluster), Value::Null, "{}", ran.transcript());
         // Each rejected change is followed by a read, and the last one is verified.
@@ -98,9 +96,7 @@ fn state_that_stays_recorded_is_no_success() {
     let cluster = cluster();
     let read = cluster.fake.on(&format!("GET nodes {NODE}"));
     read.after(|state| record(state, &[failing(4)]));
-    let ran = cluster.run(&format!(
-        "reset gpu-tune --node {NODE} --confirm --no-pause"
-    ));
+    let ran = cluster.run(&format!("reset gpu-tune --node {NODE} --confirm --no-pause"));
     ran.expect_code(4);
     ran.expect_stdout("the operator recorded driver|2.0.1 again after each of 4 removals");
     assert_ne!(recorded(&cluster), Value::Null);
@@ -124,11 +120,7 @@ fn state_recorded_after_the_end_of_the_deletion_is_removed_too() {
     ran.expect_code(0);
     assert_eq!(recorded(&cluster), Value::Null, "{}", ran.transcript());
     assert_eq!(requests(&cluster), ["PATCH", "GET"].repeat(11));
-    assert!(
-        !ran.stderr.contains("was deleted in the meantime"),
-        "{}",
-        ran.stderr
-    );
+    assert!(!ran.stderr.contains("was deleted in the meantime"), "{}", ran.stderr);
 }
 
 #[test]
@@ -137,9 +129,7 @@ fn state_of_other_packages_may_be_recorded_afterwards() {
     let read = cluster.fake.on(&format!("GET nodes {NODE}"));
     // It declares no uninstall, so the deletion does not wait for it.
     read.after(|state| record(state, &[entry("other", "1.0.0", "apply", "in_progress", 0)]));
-    let ran = cluster.run(&format!(
-        "reset gpu-tune --node {NODE} --confirm --no-pause"
-    ));
+    let ran = cluster.run(&format!("reset gpu-tune --node {NODE} --confirm --no-pause"));
     ran.expect_code(0);
     assert_eq!(requests(&cluster), ["PATCH", "GET"]);
 }

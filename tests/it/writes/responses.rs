@@ -13,11 +13,7 @@ const RERUN: &str = "node reset node-2 --skyhook gpu-tune --no-pause -y";
 /// From now on, requests for the node return a login page.
 fn behind_a_page(cluster: &TestCluster) {
     for verb in ["PATCH", "GET"] {
-        cluster
-            .fake
-            .on(&format!("{verb} nodes node-2"))
-            .times(1_000_000)
-            .reply(Reply::Body(PAGE.to_owned()));
+        cluster.fake.on(&format!("{verb} nodes node-2")).times(1_000_000).reply(Reply::Body(PAGE.to_owned()));
     }
 }
 
@@ -25,19 +21,12 @@ fn behind_a_page(cluster: &TestCluster) {
 fn login_page_is_not_reported_as_changed() {
     let cluster = TestCluster::captured("apply-erroring");
     let before = cluster.node("node-2");
-    cluster
-        .fake
-        .on("PATCH nodes node-2")
-        .times(1_000_000)
-        .reply(Reply::Body(PAGE.to_owned()));
+    cluster.fake.on("PATCH nodes node-2").times(1_000_000).reply(Reply::Body(PAGE.to_owned()));
     let ran = cluster.run(&format!("{RERUN} -o json"));
     ran.expect_code(1);
     assert_eq!(cluster.node("node-2"), before);
     let counts = &ran.json()["counts"];
-    assert_eq!(
-        (&counts["applied"], &counts["failed"]),
-        (&json!(0), &json!(1))
-    );
+    assert_eq!((&counts["applied"], &counts["failed"]), (&json!(0), &json!(1)));
     let why = "the server returned 200, but the response is not node/node-2";
     assert_eq!(ran.json()["steps"][0]["reason"], why);
 }
@@ -82,15 +71,9 @@ fn ended_pause_is_not_counted_as_a_change() {
     // Another change always comes first.
     let cluster = TestCluster::captured_with_operator("apply-erroring");
     cluster.fake.on("PATCH nodes node-2").after(|state| {
-        let mut node = state
-            .store
-            .find("nodes", "", "node-2")
-            .cloned()
-            .expect("it is there");
+        let mut node = state.store.find("nodes", "", "node-2").cloned().expect("it is there");
         let key = keys::node_state(ApiFlavor::Skyhook, CR);
-        let text = node["metadata"]["annotations"][&key]
-            .as_str()
-            .expect("a state");
+        let text = node["metadata"]["annotations"][&key].as_str().expect("a state");
         let done = text.replace("erroring", "complete");
         node["metadata"]["annotations"][&key] = json!(done);
         state.store.load(node);
@@ -120,17 +103,9 @@ fn journal_distinguishes_not_reached_from_unknown() {
     let row = "node/node-2       not reached  remove entry driver|2.0.1 (apply/erroring)\n";
     shown.expect_stdout(row);
     let journal = cluster.run("journal show -o json").json();
-    let results = journal["results"]
-        .as_array()
-        .expect("stages")
-        .iter()
-        .flat_map(|s| s.as_array());
+    let results = journal["results"].as_array().expect("stages").iter().flat_map(|s| s.as_array());
     let results: Vec<&Value> = results.flatten().map(|result| &result["result"]).collect();
-    assert_eq!(
-        results,
-        ["failed", "notReached", "unchanged"],
-        "{journal:#}"
-    );
+    assert_eq!(results, ["failed", "notReached", "unchanged"], "{journal:#}");
 }
 
 #[test]
@@ -168,11 +143,7 @@ fn throttling_is_reported() {
 #[test]
 fn retry_after_is_limited_by_the_request_timeout() {
     let cluster = TestCluster::captured("apply-erroring");
-    cluster
-        .fake
-        .on("PATCH nodes")
-        .times(1)
-        .reply(Problem::too_many(3600));
+    cluster.fake.on("PATCH nodes").times(1).reply(Problem::too_many(3600));
     let ran = cluster.run(&format!("{RERUN} --request-timeout 1s"));
     ran.expect_code(0);
     let says = "throttled by the API server, retrying in 1 s\n";

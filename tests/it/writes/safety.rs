@@ -8,12 +8,9 @@ use super::TestCluster;
 fn dry_runs_write_nothing() {
     let cluster = TestCluster::captured("apply-erroring");
     let before = cluster.objects();
-    for (flag, code) in [
-        ("--dry-run", 0),
-        ("--dry-run=client", 0),
-        ("--dry-run=true", 0),
-        ("--dry-run=server", 0),
-    ] {
+    for (flag, code) in
+        [("--dry-run", 0), ("--dry-run=client", 0), ("--dry-run=true", 0), ("--dry-run=server", 0)]
+    {
         let ran = cluster.run(&format!("reset gpu-tune --no-pause {flag}"));
         ran.expect_code(code);
         assert_eq!(cluster.objects(), before, "{flag}");
@@ -33,13 +30,8 @@ fn saved_plan_is_refused_once_the_spec_was_changed() {
     let cluster = TestCluster::captured("apply-erroring");
     let file = cluster.state.path().join("plan.json");
     let path = file.display();
-    for words in [
-        "reset gpu-tune --node node-2 --no-pause",
-        "node ignore node-2",
-    ] {
-        cluster
-            .run(&format!("{words} --plan-out {path}"))
-            .expect_code(0);
+    for words in ["reset gpu-tune --node node-2 --no-pause", "node ignore node-2"] {
+        cluster.run(&format!("{words} --plan-out {path}")).expect_code(0);
         let mut cr = cluster.cr().expect("it is there");
         let generation = cr["metadata"]["generation"].as_i64().expect("a number");
         cr["metadata"]["generation"] = json!(generation + 1);
@@ -52,9 +44,7 @@ fn saved_plan_is_refused_once_the_spec_was_changed() {
         );
         assert_eq!(ran.parts(), ("", error.as_str(), Some(3)));
     }
-    cluster
-        .run(&format!("node ignore node-2 --plan-out {path}"))
-        .expect_code(0);
+    cluster.run(&format!("node ignore node-2 --plan-out {path}")).expect_code(0);
     let mut cr = cluster.cr().expect("it is there");
     cr["metadata"]["uid"] = json!("another");
     cluster.fake.load(cr);
@@ -70,9 +60,7 @@ fn saved_plan_that_changes_the_spec_is_applied_again() {
     let cluster = TestCluster::captured("apply-erroring");
     let file = cluster.state.path().join("plan.json");
     let path = file.display();
-    cluster
-        .run(&format!("uninstall gpu-tune driver --plan-out {path}"))
-        .expect_code(0);
+    cluster.run(&format!("uninstall gpu-tune driver --plan-out {path}")).expect_code(0);
     for result in ["1 changed", "1 unchanged"] {
         let ran = cluster.run(&format!("apply-plan {path} --confirm"));
         ran.expect_code(0);
@@ -128,9 +116,7 @@ fn saved_plan_is_applied_later() {
     let cluster = TestCluster::captured("apply-erroring");
     let file = cluster.state.path().join("plan.json");
     let path = file.display();
-    let ran = cluster.run(&format!(
-        "reset gpu-tune --node node-2 --no-pause --plan-out {path} -o json"
-    ));
+    let ran = cluster.run(&format!("reset gpu-tune --node node-2 --no-pause --plan-out {path} -o json"));
     ran.expect_code(0);
     let digest = ran.json()["digest"].as_str().expect("a digest").to_owned();
     assert_eq!(cluster.writes(), [""; 0]);

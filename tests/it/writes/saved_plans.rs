@@ -110,9 +110,7 @@ fn a_reformatted_plan_is_the_same_plan() {
     let (file, mut plan, digest) = saved(&cluster);
     plan.sort_all_objects();
     std::fs::write(&file, plan.to_string()).expect("a file");
-    let ran = cluster.run(&format!(
-        "apply-plan {file} --digest {digest} --dry-run -o json"
-    ));
+    let ran = cluster.run(&format!("apply-plan {file} --digest {digest} --dry-run -o json"));
     ran.expect_code(0);
     assert_eq!(ran.json()["digest"], json!(digest));
 }

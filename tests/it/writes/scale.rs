@@ -50,9 +50,7 @@ fn reset_of_1000_nodes_survives_server_errors() {
         if let Some((reply, times)) = error_of(number) {
             // Only this often, since a permanent 403 would fail the permission check.
             let times = times.min(1_000_000);
-            fake.on(&format!("PATCH nodes {name}"))
-                .times(times)
-                .reply(reply);
+            fake.on(&format!("PATCH nodes {name}")).times(times).reply(reply);
         }
     }
     let served = fake.serve();
@@ -64,9 +62,7 @@ fn reset_of_1000_nodes_survives_server_errors() {
             .output()
     };
     let keys = |number: usize| {
-        let node = fake
-            .get("nodes", "", &format!("node-{number:04}"))
-            .expect("it is there");
+        let node = fake.get("nodes", "", &format!("node-{number:04}")).expect("it is there");
         let of = |map: &str| node["metadata"][map].as_object().map_or(0, |m| m.len());
         of("annotations") + of("labels")
     };
@@ -110,11 +106,7 @@ fn reset_of_1000_nodes_survives_server_errors() {
     assert_eq!(again.json()["counts"]["applied"], json!(failed));
     for (number, done) in done.iter().enumerate() {
         assert_eq!(keys(number), 0);
-        assert_eq!(
-            version(number) == *done,
-            !always_fails(number),
-            "node-{number:04} was written to twice"
-        );
+        assert_eq!(version(number) == *done, !always_fails(number), "node-{number:04} was written to twice");
     }
 }
 
@@ -135,22 +127,16 @@ fn undo_reads_only_the_affected_nodes() {
         ("node-00[0-4]?", 0, 1 + 50),
         ("node-*", 0, 4 + 4),
     ] {
-        cluster
-            .run(&format!("node ignore {nodes} --confirm --max-nodes 2000"))
-            .expect_code(0);
+        cluster.run(&format!("node ignore {nodes} --confirm --max-nodes 2000")).expect_code(0);
         let before = cluster.fake.lines().len();
-        cluster
-            .run("undo --confirm --max-nodes 2000")
-            .expect_code(0);
+        cluster.run("undo --confirm --max-nodes 2000").expect_code(0);
         let lines = cluster.fake.lines().split_off(before);
         let requests = cluster.fake.requests().split_off(before);
         let pages = requests.iter().filter(|request| {
             request.path == "/api/v1/nodes" && !request.query.contains_key("fieldSelector")
         });
         let accepted: Vec<String> = pages.map(|page| page.header("accept")).collect();
-        let metadata = accepted
-            .iter()
-            .take_while(|a| a.contains("as=PartialObjectMetadataList"));
+        let metadata = accepted.iter().take_while(|a| a.contains("as=PartialObjectMetadataList"));
         let looked = if lists > 8 { 1 } else { 4 };
         assert_eq!(metadata.count(), looked, "{nodes}: {accepted:#?}");
         let reads = |start: &str| lines.iter().filter(|l| l.starts_with(start)).count();

@@ -13,27 +13,18 @@ fn journal_shows_what_was_done() {
     list.expect_code(0);
     let items = list.json()["items"].clone();
     assert_eq!(items[0]["title"], json!("pause gpu-tune"));
-    assert_eq!(
-        (&items[0]["changed"], &items[0]["undone"]),
-        (&json!(1), &json!(false))
-    );
+    assert_eq!((&items[0]["changed"], &items[0]["undone"]), (&json!(1), &json!(false)));
     let id = items[0]["id"].as_str().expect("an id").to_owned();
     let show = cluster.run(&format!("journal show {id}"));
     show.expect_code(0);
     show.expect_stdout("skyhook/gpu-tune  changed  set annotation");
     cluster.run(&format!("undo {id} --confirm")).expect_code(0);
     assert_eq!(
-        cluster.cr().expect("it is there")["metadata"]["annotations"]
-            [ApiFlavor::Skyhook.key("pause")],
+        cluster.cr().expect("it is there")["metadata"]["annotations"][ApiFlavor::Skyhook.key("pause")],
         Value::Null
     );
     let list = cluster.run("journal list -o json").json();
-    let taken: Vec<&Value> = list["items"]
-        .as_array()
-        .expect("a list")
-        .iter()
-        .map(|i| &i["undone"])
-        .collect();
+    let taken: Vec<&Value> = list["items"].as_array().expect("a list").iter().map(|i| &i["undone"]).collect();
     assert_eq!(taken, [&json!(false), &json!(true)]);
 }
 
@@ -50,12 +41,7 @@ fn undo_reverts_the_newest_command_in_force_and_names_it() {
     let a = newest(&cluster);
     cluster.run("disable gpu-tune --confirm").expect_code(0);
     let b = newest(&cluster);
-    let in_force = || {
-        (
-            cluster.cr_annotation("pause"),
-            cluster.cr_annotation("disable"),
-        )
-    };
+    let in_force = || (cluster.cr_annotation("pause"), cluster.cr_annotation("disable"));
 
     cluster.run(&format!("undo {a} --confirm")).expect_code(0);
     assert_eq!(in_force(), (Value::Null, json!("true")));
@@ -67,9 +53,7 @@ fn undo_reverts_the_newest_command_in_force_and_names_it() {
     let nothing = cluster.run("undo --confirm");
     nothing.expect_code(1);
     assert!(
-        nothing
-            .stderr
-            .contains("nothing to undo: every command recorded in")
+        nothing.stderr.contains("nothing to undo: every command recorded in")
             && nothing.stderr.contains("kubectl skyhook journal list"),
         "{}",
         nothing.transcript()
@@ -90,11 +74,7 @@ fn missing_journal_is_reported() {
     cluster.run("undo --confirm").expect_code(0);
     let show = cluster.run("journal show");
     show.expect_code(0);
-    assert!(
-        show.stdout.starts_with("undo \"pause gpu-tune\""),
-        "{}",
-        show.transcript()
-    );
+    assert!(show.stdout.starts_with("undo \"pause gpu-tune\""), "{}", show.transcript());
 }
 
 #[test]
@@ -104,9 +84,7 @@ fn undone_undo_leaves_the_command_in_force() {
     let a = newest(&cluster);
     cluster.run("undo --confirm").expect_code(0);
     let undo = newest(&cluster);
-    cluster
-        .run(&format!("undo {undo} --confirm"))
-        .expect_code(0);
+    cluster.run(&format!("undo {undo} --confirm")).expect_code(0);
     assert_eq!(cluster.cr_annotation("pause"), json!("true"));
     let list = cluster.run("journal list -o json").json();
     let taken = |id: &str| {
@@ -140,9 +118,7 @@ fn undo_of_an_undo_has_a_short_title() {
 fn partial_undo_is_repeated() {
     let cluster = TestCluster::captured("apply-erroring");
     let before = cluster.objects();
-    cluster
-        .run("reset gpu-tune --confirm --no-pause")
-        .expect_code(0);
+    cluster.run("reset gpu-tune --confirm --no-pause").expect_code(0);
     let reset = newest(&cluster);
     cluster.fake.on("PATCH nodes node-2").times(1).reply(403);
     cluster.run("undo --confirm").expect_code(4);

@@ -52,20 +52,14 @@ fn undo_that_stops_the_operator_starts_nothing() {
     cluster.run("pause gpu --confirm").expect_code(0);
     cluster.run("resume gpu --confirm").expect_code(0);
     let plan = preview(&cluster, "undo");
-    assert_eq!(
-        (&plan["grade"], &plan["consequences"]["notes"]),
-        (&json!("B1"), &Value::Null),
-        "{plan:#}"
-    );
+    assert_eq!((&plan["grade"], &plan["consequences"]["notes"]), (&json!("B1"), &Value::Null), "{plan:#}");
 }
 
 #[test]
 fn undo_of_a_cancelled_uninstall_counts_nodes_and_reboots() {
     let cluster = rebooting("2.0.0");
     cluster.run("uninstall gpu driver --confirm").expect_code(0);
-    cluster
-        .run("uninstall gpu driver --cancel --confirm")
-        .expect_code(0);
+    cluster.run("uninstall gpu driver --cancel --confirm").expect_code(0);
     let plan = preview(&cluster, "undo");
     let counts = &plan["consequences"];
     assert_eq!(
@@ -82,9 +76,7 @@ fn saved_undo_plan_names_what_starts() {
     cluster.run("pause gpu --confirm").expect_code(0);
     let expected = preview(&cluster, "undo");
     let file = cluster.state.path().join("plan.json");
-    cluster
-        .run(&format!("undo --plan-out {}", file.display()))
-        .expect_code(0);
+    cluster.run(&format!("undo --plan-out {}", file.display())).expect_code(0);
     let saved = preview(&cluster, &format!("apply-plan {}", file.display()));
     assert_eq!(saved, expected);
 }
@@ -95,11 +87,7 @@ fn undo_of_node_ignore_works_without_an_api() {
     let cluster = rebooting("1.0.0");
     cluster.run("node ignore node-1 --confirm").expect_code(0);
     let bare = FakeApi::new().with(cluster.node("node-1"));
-    let later = TestCluster {
-        served: bare.serve(),
-        fake: bare,
-        state: cluster.state,
-    };
+    let later = TestCluster { served: bare.serve(), fake: bare, state: cluster.state };
     // The same cluster by the uid of its namespace kube-system.
     let ran = later.run("undo --confirm");
     ran.expect_code(0);
@@ -112,11 +100,7 @@ fn node_ignore_works_without_reading_custom_resources() {
     let cluster = rebooting("1.0.0");
     cluster.fake.on("LIST skyhooks").reply(403);
     let plan = preview(&cluster, "node ignore node-1");
-    assert_eq!(
-        (&plan["grade"], &plan["consequences"]["reboots"]),
-        (&json!("B1"), &json!(0)),
-        "{plan:#}"
-    );
+    assert_eq!((&plan["grade"], &plan["consequences"]["reboots"]), (&json!("B1"), &json!(0)), "{plan:#}");
     cluster.run("node ignore node-1 --confirm").expect_code(0);
     let ran = cluster.run("undo --dry-run");
     ran.expect_code(0);
@@ -129,9 +113,7 @@ fn node_ignore_works_without_reading_custom_resources() {
 fn undo_of_a_recreation_names_what_the_deletion_uninstalls() {
     let cluster = rebooting("2.0.0");
     let before = cluster.fake.get("skyhooks", "", "gpu").expect("a CR");
-    cluster
-        .fake
-        .change(|state| state.store.forget("skyhooks", "", "gpu"));
+    cluster.fake.change(|state| state.store.forget("skyhooks", "", "gpu"));
     let file = cluster.state.path().join("gpu.json");
     std::fs::write(&file, before.to_string()).expect("a file");
     let undelete = format!("undelete gpu -f {} --confirm", file.display());
@@ -143,10 +125,7 @@ fn undo_of_a_recreation_names_what_the_deletion_uninstalls() {
         (&json!("B4"), &json!(2), &json!(2)),
         "{plan:#}"
     );
-    assert_eq!(
-        counts["notes"],
-        json!(["the uninstall of driver runs on 2 nodes"])
-    );
+    assert_eq!(counts["notes"], json!(["the uninstall of driver runs on 2 nodes"]));
     cluster.run("undo --confirm --max-nodes 1").expect_code(3);
     cluster.command("undo").stdin("y\n").output().expect_code(3);
 }

@@ -10,10 +10,7 @@ use crate::support::run::RunOutput;
 fn list_faults() -> Vec<(&'static str, Reply, usize)> {
     const ALWAYS: usize = usize::MAX;
     let body = |text: &str| Reply::Body(text.to_owned());
-    let busy = Problem {
-        retry_after: Some(0),
-        ..Problem::new(503, "ServiceUnavailable", "later")
-    };
+    let busy = Problem { retry_after: Some(0), ..Problem::new(503, "ServiceUnavailable", "later") };
     vec![
         ("cut once", Reply::Cut, 1),
         ("broken off once", Reply::Half, 1),
@@ -23,11 +20,7 @@ fn list_faults() -> Vec<(&'static str, Reply, usize)> {
         ("500 once", Reply::from(500), 1),
         ("500 always", Reply::from(500), ALWAYS),
         ("503 once", Reply::Problem(busy), 1),
-        (
-            "a page",
-            body("<!DOCTYPE html><title>Sign in</title>"),
-            ALWAYS,
-        ),
+        ("a page", body("<!DOCTYPE html><title>Sign in</title>"), ALWAYS),
         ("null", body("null"), ALWAYS),
     ]
 }
@@ -44,12 +37,7 @@ struct Case {
 const DECIDING: &[&str] = &["skyhooks", "nodes"];
 
 const fn case(words: &'static str, cluster: &'static str) -> Case {
-    Case {
-        words,
-        cluster,
-        first: "",
-        required: DECIDING,
-    }
+    Case { words, cluster, first: "", required: DECIDING }
 }
 
 /// Every command that plans by what it reads. `pause` and `disable` are for emergencies and require nothing; `undo`
@@ -57,35 +45,14 @@ const fn case(words: &'static str, cluster: &'static str) -> Case {
 fn commands() -> Vec<Case> {
     vec![
         case("reset gpu-tune --no-pause", "apply-erroring"),
-        case(
-            "node reset node-2 --skyhook gpu-tune --no-pause",
-            "apply-erroring",
-        ),
-        case(
-            "package rerun driver --skyhook gpu-tune --node node-2 --no-pause",
-            "apply-erroring",
-        ),
-        case(
-            "update-state gpu-tune driver 2.0.1 config complete --node node-2 --no-pause",
-            "apply-erroring",
-        ),
+        case("node reset node-2 --skyhook gpu-tune --no-pause", "apply-erroring"),
+        case("package rerun driver --skyhook gpu-tune --node node-2 --no-pause", "apply-erroring"),
+        case("update-state gpu-tune driver 2.0.1 config complete --node node-2 --no-pause", "apply-erroring"),
         case("deployment-policy reset gpu-tune", "rollout-stopped"),
-        Case {
-            first: "pause gpu-tune -y",
-            ..case("resume gpu-tune", "complete")
-        },
-        Case {
-            first: "disable gpu-tune -y",
-            ..case("enable gpu-tune", "complete")
-        },
-        Case {
-            required: &["nodes"],
-            ..case("node ignore node-2", "complete")
-        },
-        Case {
-            first: "node ignore node-2 -y",
-            ..case("node unignore node-2", "complete")
-        },
+        Case { first: "pause gpu-tune -y", ..case("resume gpu-tune", "complete") },
+        Case { first: "disable gpu-tune -y", ..case("enable gpu-tune", "complete") },
+        Case { required: &["nodes"], ..case("node ignore node-2", "complete") },
+        Case { first: "node ignore node-2 -y", ..case("node unignore node-2", "complete") },
         case("uninstall gpu-tune driver --enable", "complete"),
         case("finalizer strip gpu-tune --force", "deleted-while-erroring"),
         case("cordon release", "finalizer-stripped"),
@@ -183,13 +150,9 @@ fn pause_works_without_reading_the_cluster() {
 /// A user without read rights gets one error that names the required rights.
 #[test]
 fn user_without_rights_gets_one_error() {
-    for words in [
-        "status",
-        "diagnose",
-        "node status",
-        "package status --skyhook gpu-tune",
-        "reset gpu-tune -y",
-    ] {
+    for words in
+        ["status", "diagnose", "node status", "package status --skyhook gpu-tune", "reset gpu-tune -y"]
+    {
         let test_cluster = TestCluster::captured("complete");
         test_cluster.fake.on("LIST *").reply(403);
         let ran = test_cluster.run(words);

@@ -18,20 +18,10 @@ fn invalid_journal_files_are_ignored() {
     cluster.run("pause gpu-tune --confirm").expect_code(0);
     let directory = directory(&cluster);
     let pipe = directory.join("9999-pipe.jsonl");
-    assert!(
-        Command::new("mkfifo")
-            .arg(&pipe)
-            .status()
-            .expect("mkfifo")
-            .success()
-    );
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
     std::os::unix::fs::symlink("/dev/zero", directory.join("9998-endless.jsonl")).expect("a link");
     std::fs::create_dir(directory.join("9997-directory.jsonl")).expect("a directory");
-    std::fs::write(
-        directory.join("9996-foreign.jsonl"),
-        "{\"not\": \"ours\"}\n",
-    )
-    .expect("a file");
+    std::fs::write(directory.join("9996-foreign.jsonl"), "{\"not\": \"ours\"}\n").expect("a file");
     std::fs::write(directory.join("9995-bytes.jsonl"), [0xff, 0xfe, b'\n']).expect("a file");
     std::fs::write(directory.join("9994-empty.jsonl"), "").expect("a file");
 
@@ -61,24 +51,15 @@ fn journal_directory_writable_by_others_is_refused() {
     cluster.run("pause gpu-tune --confirm").expect_code(0);
     let directory = directory(&cluster);
     let mode = |mode| {
-        std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(mode))
-            .expect("it is ours")
+        std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(mode)).expect("it is ours")
     };
     mode(0o777);
     let so_far = cluster.writes();
-    for words in [
-        "undo --confirm",
-        "disable gpu-tune --confirm",
-        "undelete gone --confirm",
-    ] {
+    for words in ["undo --confirm", "disable gpu-tune --confirm", "undelete gone --confirm"] {
         let ran = cluster.run(words);
         ran.expect_code(1);
         let said = "other users can write to ";
-        assert!(
-            ran.stderr.contains(said) && ran.stderr.contains("chmod go-w "),
-            "{}",
-            ran.transcript()
-        );
+        assert!(ran.stderr.contains(said) && ran.stderr.contains("chmod go-w "), "{}", ran.transcript());
     }
     let list = cluster.run("journal list");
     list.expect_code(0);
@@ -131,15 +112,8 @@ fn journal_of_another_user_is_refused() {
     if std::os::unix::fs::chown(&journal, Some(1000), None).is_err() {
         return;
     }
-    let id = journal
-        .file_stem()
-        .expect("an id")
-        .to_string_lossy()
-        .into_owned();
-    let says = format!(
-        "{} belongs to user 1000, not to you (user 0)",
-        journal.display()
-    );
+    let id = journal.file_stem().expect("an id").to_string_lossy().into_owned();
+    let says = format!("{} belongs to user 1000, not to you (user 0)", journal.display());
     let so_far = cluster.writes();
     for words in [format!("undo {id} --confirm"), "undo --confirm".to_owned()] {
         let ran = cluster.run(&words);
@@ -161,10 +135,7 @@ fn plan_writable_by_others_is_refused_without_its_digest() {
     let name = file.display();
     let saved = cluster.run(&format!("pause gpu-tune --plan-out {name} -o json"));
     saved.expect_code(0);
-    let digest = saved.json()["digest"]
-        .as_str()
-        .expect("a digest")
-        .to_owned();
+    let digest = saved.json()["digest"].as_str().expect("a digest").to_owned();
     mode(&file, 0o666);
     let ran = cluster.run(&format!("apply-plan {name} --confirm"));
     let error = format!(
@@ -173,8 +144,6 @@ fn plan_writable_by_others_is_refused_without_its_digest() {
     );
     assert_eq!(ran.parts(), ("", error.as_str(), Some(1)));
     assert_eq!(cluster.writes(), [""; 0]);
-    cluster
-        .run(&format!("apply-plan {name} --digest {digest} --confirm"))
-        .expect_code(0);
+    cluster.run(&format!("apply-plan {name} --digest {digest} --confirm")).expect_code(0);
     assert_eq!(cluster.cr_annotation("pause"), serde_json::json!("true"));
 }

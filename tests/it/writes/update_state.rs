@@ -6,8 +6,7 @@ use super::TestCluster;
 #[test]
 fn entry_is_added_only_on_named_nodes() {
     let cluster = TestCluster::captured("apply-erroring");
-    let words =
-        "update-state gpu-tune driver 9.9.9 config complete --force --add --no-pause --confirm";
+    let words = "update-state gpu-tune driver 9.9.9 config complete --force --add --no-pause --confirm";
     for selection in ["", "--failed-only"] {
         let ran = cluster.run(&format!("{words} {selection}"));
         ran.expect_code(64);

@@ -98,26 +98,15 @@ impl<T: WatchedObject> SourceState<T> {
             lacks: None,
             absent: 0,
         };
-        SourceState {
-            lists: lists.map(known).collect(),
-            aside: Vec::new(),
-            changed: false,
-        }
+        SourceState { lists: lists.map(known).collect(), aside: Vec::new(), changed: false }
     }
 
     pub fn ready(&self) -> bool {
-        self.lists
-            .iter()
-            .all(|list| list.begun && list.ids.is_some())
+        self.lists.iter().all(|list| list.begun && list.ids.is_some())
     }
 
     /// Applies an event of a list. The source is sorted and without deleted objects after the next renewal.
-    pub fn on_event(
-        &mut self,
-        list: usize,
-        event: WatchEvent<T>,
-        source: &mut Read<Vec<T>>,
-    ) -> Effect {
+    pub fn on_event(&mut self, list: usize, event: WatchEvent<T>, source: &mut Read<Vec<T>>) -> Effect {
         let items = match source {
             Read::Ok(items) | Read::Incomplete(items, _) => items,
             Read::Unreadable(_) | Read::NotRequested => &mut self.aside,
@@ -231,9 +220,7 @@ impl Known {
 /// Where an item of this namespace and name is: quickly where they are in order, and to be sure one by one.
 fn find<T: WatchedObject>(items: &[T], key: (&str, &str)) -> Option<usize> {
     let ordered = items.binary_search_by(|item| item.key().cmp(&key));
-    ordered
-        .ok()
-        .or_else(|| items.iter().position(|item| item.key() == key))
+    ordered.ok().or_else(|| items.iter().position(|item| item.key() == key))
 }
 
 #[cfg(test)]

@@ -10,19 +10,13 @@ use crate::cluster::{Cluster, Deployment, Pod, Read};
 
 impl Reader<'_> {
     /// Reads them if the cluster has its pods and its operator looks at such pods, which newer ones do not.
-    pub async fn stray_pods(
-        &self,
-        before: &Cluster,
-        operators: &Read<Vec<Deployment>>,
-    ) -> Read<Vec<Pod>> {
+    pub async fn stray_pods(&self, before: &Cluster, operators: &Read<Vec<Deployment>>) -> Read<Vec<Pod>> {
         let namespaces = self.operator_namespaces(operators);
         let looks = before.flavor() == ApiFlavor::Skyhook && before.pods.ok().is_some();
         if namespaces.is_empty() || !looks {
             return Read::NotRequested;
         }
-        let elsewhere = namespaces
-            .iter()
-            .map(|n| format!("metadata.namespace!={n}"));
+        let elsewhere = namespaces.iter().map(|n| format!("metadata.namespace!={n}"));
         let elsewhere: Vec<String> = elsewhere.collect();
         let pods = Self::all_pods().with_fields(&elsewhere.join(","));
         let labels = self.package_labels(&self.served);

@@ -34,10 +34,7 @@ pub fn list<T: Object + DeserializeOwned, M: DeserializeOwned>(
             (1, Content::Bytes(length)) => {
                 head = packed.bytes(length, |head| {
                     let text = |number| Fields(head).text(number).map(str::to_owned);
-                    Ok(Head {
-                        api_version: text(1)?,
-                        kind: text(2)?,
-                    })
+                    Ok(Head { api_version: text(1)?, kind: text(2)? })
                 })?;
             }
             (2, Content::Bytes(length)) => {
@@ -47,11 +44,7 @@ pub fn list<T: Object + DeserializeOwned, M: DeserializeOwned>(
             (_, content) => packed.skip(content)?,
         }
     }
-    if whole {
-        Ok(head)
-    } else {
-        Err(message(&head.kind).err().unwrap_or_else(cut_off))
-    }
+    if whole { Ok(head) } else { Err(message(&head.kind).err().unwrap_or_else(cut_off)) }
 }
 
 fn unpacked<T: Object + DeserializeOwned, M: DeserializeOwned>(
@@ -106,10 +99,7 @@ enum Content {
 
 impl<R: BufRead> Message<R> {
     fn new(stream: R) -> Message<R> {
-        Message {
-            stream,
-            buffer: Vec::new(),
-        }
+        Message { stream, buffer: Vec::new() }
     }
 
     /// The next message of this length.
@@ -145,11 +135,7 @@ impl<R: BufRead> Message<R> {
     }
 
     /// Calls `read` with the next `length` bytes, in place where all of them are buffered.
-    fn bytes<V>(
-        &mut self,
-        length: usize,
-        read: impl FnOnce(&[u8]) -> Result<V, Error>,
-    ) -> Result<V, Error> {
+    fn bytes<V>(&mut self, length: usize, read: impl FnOnce(&[u8]) -> Result<V, Error>) -> Result<V, Error> {
         if let Some(bytes) = self.buffered()?.get(..length) {
             let value = read(bytes)?;
             self.stream.consume(length);

@@ -80,12 +80,8 @@ const META: Kind = Kind::Message(&[
     (17, "managedFields", Each(&MANAGER)),
 ]);
 
-const OWNER: Kind = Kind::Message(&[
-    (1, "kind", Text),
-    (3, "name", Text),
-    (4, "uid", Text),
-    (6, "controller", Flag),
-]);
+const OWNER: Kind =
+    Kind::Message(&[(1, "kind", Text), (3, "name", Text), (4, "uid", Text), (6, "controller", Flag)]);
 
 const MANAGER: Kind = Kind::Message(&[
     (1, "manager", Text),
@@ -95,20 +91,13 @@ const MANAGER: Kind = Kind::Message(&[
     (8, "subresource", Text),
 ]);
 
-const NODE: Kind = Kind::Message(&[
-    (1, "metadata", META),
-    (2, "spec", NODE_SPEC),
-    (3, "status", NODE_STATUS),
-]);
+const NODE: Kind =
+    Kind::Message(&[(1, "metadata", META), (2, "spec", NODE_SPEC), (3, "status", NODE_STATUS)]);
 
 const NODE_SPEC: Kind = Kind::Message(&[(4, "unschedulable", Flag), (5, "taints", Each(&TAINT))]);
 
-const TAINT: Kind = Kind::Message(&[
-    (1, "key", Text),
-    (2, "value", Text),
-    (3, "effect", Text),
-    (4, "timeAdded", Time),
-]);
+const TAINT: Kind =
+    Kind::Message(&[(1, "key", Text), (2, "value", Text), (3, "effect", Text), (4, "timeAdded", Time)]);
 
 const NODE_STATUS: Kind = Kind::Message(&[
     (1, "capacity", Map(&Quantity)),
@@ -134,11 +123,7 @@ const NODE_INFO: Kind = Kind::Message(&[
     (10, "architecture", Text),
 ]);
 
-const POD: Kind = Kind::Message(&[
-    (1, "metadata", META),
-    (2, "spec", POD_SPEC),
-    (3, "status", POD_STATUS),
-]);
+const POD: Kind = Kind::Message(&[(1, "metadata", META), (2, "spec", POD_SPEC), (3, "status", POD_STATUS)]);
 
 const POD_SPEC: Kind = Kind::Message(&[
     (4, "terminationGracePeriodSeconds", Pointer),
@@ -155,36 +140,19 @@ const CONTAINER: Kind = Kind::Message(&[
     (8, "resources", RESOURCES),
 ]);
 
-const ENV_VAR: Kind = Kind::Message(&[
-    (1, "name", Text),
-    (2, "value", Text),
-    (3, "valueFrom", VALUE_FROM),
-]);
+const ENV_VAR: Kind = Kind::Message(&[(1, "name", Text), (2, "value", Text), (3, "valueFrom", VALUE_FROM)]);
 
-const VALUE_FROM: Kind = Kind::Message(&[
-    (1, "fieldRef", FIELD),
-    (2, "resourceFieldRef", RESOURCE_FIELD),
-]);
+const VALUE_FROM: Kind = Kind::Message(&[(1, "fieldRef", FIELD), (2, "resourceFieldRef", RESOURCE_FIELD)]);
 
 const FIELD: Kind = Kind::Message(&[(1, "apiVersion", Text), (2, "fieldPath", Text)]);
 
-const RESOURCE_FIELD: Kind = Kind::Message(&[
-    (1, "containerName", Text),
-    (2, "resource", Text),
-    (3, "divisor", Quantity),
-]);
+const RESOURCE_FIELD: Kind =
+    Kind::Message(&[(1, "containerName", Text), (2, "resource", Text), (3, "divisor", Quantity)]);
 
-const RESOURCES: Kind = Kind::Message(&[
-    (1, "limits", Map(&Quantity)),
-    (2, "requests", Map(&Quantity)),
-]);
+const RESOURCES: Kind = Kind::Message(&[(1, "limits", Map(&Quantity)), (2, "requests", Map(&Quantity))]);
 
-const TOLERATION: Kind = Kind::Message(&[
-    (1, "key", Text),
-    (2, "operator", Text),
-    (3, "value", Text),
-    (4, "effect", Text),
-]);
+const TOLERATION: Kind =
+    Kind::Message(&[(1, "key", Text), (2, "operator", Text), (3, "value", Text), (4, "effect", Text)]);
 
 const POD_STATUS: Kind = Kind::Message(&[
     (1, "phase", Text),
@@ -246,11 +214,7 @@ const INVOLVED: Kind = Kind::Message(&[(1, "kind", Text), (3, "name", Text), (4,
 
 const SERIES: Kind = Kind::Message(&[(1, "count", Number), (2, "lastObservedTime", Time)]);
 
-const JOB: Kind = Kind::Message(&[
-    (1, "metadata", META),
-    (2, "spec", JOB_SPEC),
-    (3, "status", JOB_STATUS),
-]);
+const JOB: Kind = Kind::Message(&[(1, "metadata", META), (2, "spec", JOB_SPEC), (3, "status", JOB_STATUS)]);
 
 const JOB_SPEC: Kind = Kind::Message(&[
     (3, "activeDeadlineSeconds", Pointer),

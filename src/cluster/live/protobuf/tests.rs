@@ -23,15 +23,7 @@ fn decoded<T: Object + DeserializeOwned + Debug>(
 ) -> Result<String, String> {
     let api_version = api_version.to_owned();
     let metadata = true;
-    let page = page::<T>(
-        body,
-        &ListKind {
-            api_version,
-            kind,
-            metadata,
-        },
-        |_| {},
-    )?;
+    let page = page::<T>(body, &ListKind { api_version, kind, metadata }, |_| {})?;
     assert!(!page.items.is_empty() && page.unidentified.is_empty());
     Ok(format!("{:#?} {:?}", page.items, page.next))
 }
@@ -78,8 +70,7 @@ fn with_time(seconds: u64) -> Vec<u8> {
         bytes.push(number as u8);
         bytes
     };
-    let field =
-        |tag: u8, content: Vec<u8>| [vec![tag], varint(content.len() as u64), content].concat();
+    let field = |tag: u8, content: Vec<u8>| [vec![tag], varint(content.len() as u64), content].concat();
     let time = [vec![0x08], varint(seconds)].concat();
     let node = [
         field(0x0a, field(0x0a, b"n".to_vec())),
@@ -87,55 +78,32 @@ fn with_time(seconds: u64) -> Vec<u8> {
             0x1a,
             field(
                 0x22,
-                [
-                    field(0x0a, b"Ready".to_vec()),
-                    field(0x12, b"True".to_vec()),
-                    field(0x22, time),
-                ]
-                .concat(),
+                [field(0x0a, b"Ready".to_vec()), field(0x12, b"True".to_vec()), field(0x22, time)].concat(),
             ),
         ),
     ];
     let list = field(0x12, node.concat());
-    let head = [
-        field(0x0a, b"v1".to_vec()),
-        field(0x12, b"NodeList".to_vec()),
-    ]
-    .concat();
+    let head = [field(0x0a, b"v1".to_vec()), field(0x12, b"NodeList".to_vec())].concat();
     [super::MAGIC.to_vec(), field(0x0a, head), field(0x12, list)].concat()
 }
 
 #[test]
 fn a_time_beyond_our_range_is_unknown_as_in_json() {
-    let kind = ListKind {
-        api_version: "v1".to_owned(),
-        kind: "Node",
-        metadata: false,
-    };
+    let kind = ListKind { api_version: "v1".to_owned(), kind: "Node", metadata: false };
     let page = |seconds| page::<Node>(&with_time(seconds)[..], &kind, |_| {}).expect("a list");
-    for (seconds, time) in [
-        (253_402_300_799, "9999-12-31T23:59:59Z"),
-        (253_402_214_400, "9999-12-31T00:00:00Z"),
-    ] {
+    for (seconds, time) in
+        [(253_402_300_799, "9999-12-31T23:59:59Z"), (253_402_214_400, "9999-12-31T00:00:00Z")]
+    {
         let page = page(seconds);
         let unknown: Vec<_> = page.items[0].unknown_fields().iter().cloned().collect();
         assert_eq!(unknown.len(), 1);
         assert_eq!(unknown[0].path, "status.conditions[0].lastTransitionTime");
-        assert_eq!(
-            (unknown[0].value.as_str(), unknown[0].is_mere_time),
-            (time, true)
-        );
+        assert_eq!((unknown[0].value.as_str(), unknown[0].is_mere_time), (time, true));
         assert_eq!(page.items[0].ready(), Some(true));
     }
     let known = page(253_402_127_999);
     assert_eq!(known.items[0].unknown_fields().iter().count(), 0);
-    assert!(
-        known.items[0]
-            .condition("Ready")
-            .expect("it is there")
-            .last_transition_time
-            .is_some()
-    );
+    assert!(known.items[0].condition("Ready").expect("it is there").last_transition_time.is_some());
 }
 
 #[test]

@@ -48,8 +48,7 @@ impl<'de> Value<'de> {
     pub fn lossy_text(self) -> Result<Cow<'de, str>, Error> {
         let bytes = self.bytes()?;
         // Validation of a whole text is several times faster than the search for its invalid parts.
-        Ok(std::str::from_utf8(bytes)
-            .map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed))
+        Ok(std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed))
     }
 
     pub fn bytes(self) -> Result<&'de [u8], Error> {

@@ -46,10 +46,7 @@ pub fn changes(
     commands: &[&'static CommandInfo],
     answers: Option<&PermissionCheck>,
 ) -> Check {
-    let expected = Expectation(
-        "rights",
-        "permission to run the commands that change the cluster",
-    );
+    let expected = Expectation("rights", "permission to run the commands that change the cluster");
     let Some(answers) = answers else {
         return expected.not_checked("files are read");
     };
@@ -64,16 +61,10 @@ pub fn changes(
         let takes = on(cluster, command.writes).permissions();
         takes.iter().any(|p| denied.contains(p))
     };
-    let lacking: Vec<&str> = commands
-        .iter()
-        .filter(lacking)
-        .map(|command| command.words)
-        .collect();
+    let lacking: Vec<&str> = commands.iter().filter(lacking).map(|command| command.words).collect();
     if denied.len() == every_change(cluster).permissions().len() {
         let message = "no changes are allowed: this user can only read";
-        return expected
-            .warning(message)
-            .hint("kubectl skyhook rbac --for operator");
+        return expected.warning(message).hint("kubectl skyhook rbac --for operator");
     }
     let missing: Vec<String> = denied.iter().map(ToString::to_string).collect();
     let (who, role) = if lacking.len() > MOST {
@@ -95,21 +86,15 @@ mod tests {
 
     #[test]
     fn rights_that_could_not_be_asked_are_not_called_good() {
-        let cluster = ClusterBuilder {
-            nodes: Read::Ok(Vec::new()),
-            ..ClusterBuilder::default()
-        }
-        .of_leftovers();
+        let cluster =
+            ClusterBuilder { nodes: Read::Ok(Vec::new()), ..ClusterBuilder::default() }.of_leftovers();
         let answers = |unknown: Option<&str>| PermissionCheck {
             unknown: unknown.map(str::to_owned),
             ..PermissionCheck::default()
         };
         let outcome = |answers: Option<&PermissionCheck>| changes(&cluster, &[], answers).outcome;
         assert_eq!(outcome(Some(&answers(None))), CheckResult::Good);
-        assert_eq!(
-            outcome(Some(&answers(Some("no server")))),
-            CheckResult::NotChecked
-        );
+        assert_eq!(outcome(Some(&answers(Some("no server")))), CheckResult::NotChecked);
         assert_eq!(outcome(None), CheckResult::NotChecked);
     }
 }

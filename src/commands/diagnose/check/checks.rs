@@ -11,19 +11,8 @@ use crate::rules::mute::Mutes;
 use crate::rules::{Blocks, Finding, Report, Rule, Scope, diagnose};
 use crate::view::{ago, list, plural};
 
-pub fn checks(
-    cluster: &Cluster,
-    installation: &Installation,
-    changes: Check,
-    mutes: &Mutes,
-) -> Vec<Check> {
-    let mut report = diagnose(
-        cluster,
-        &Scope {
-            rules: rules(),
-            ..Scope::default()
-        },
-    );
+pub fn checks(cluster: &Cluster, installation: &Installation, changes: Check, mutes: &Mutes) -> Vec<Check> {
+    let mut report = diagnose(cluster, &Scope { rules: rules(), ..Scope::default() });
     mutes.mark(cluster, &mut report.findings);
     let findings = &report.findings;
     let mut checks = vec![server(installation), definitions(cluster, installation)];
@@ -51,10 +40,7 @@ fn server(installation: &Installation) -> Check {
 }
 
 fn definitions(cluster: &Cluster, installation: &Installation) -> Check {
-    let expected = Expectation(
-        "definitions",
-        "the operator's CRDs are installed and served",
-    );
+    let expected = Expectation("definitions", "the operator's CRDs are installed and served");
     let found = match &installation.definitions {
         Read::Ok(found) => found,
         Read::Incomplete(_, why) | Read::Unreadable(why) => return expected.unread(why),
@@ -75,13 +61,9 @@ fn definitions(cluster: &Cluster, installation: &Installation) -> Check {
         }
     }
     if !wrong.is_empty() {
-        return expected
-            .error(list(&wrong))
-            .hint("install the CRDs from the operator's chart");
+        return expected.error(list(&wrong)).hint("install the CRDs from the operator's chart");
     }
-    let versions = found
-        .iter()
-        .map(|d| format!("{} ({})", d.metadata.name, list(&d.served())));
+    let versions = found.iter().map(|d| format!("{} ({})", d.metadata.name, list(&d.served())));
     expected.good(list(&versions.collect::<Vec<_>>()))
 }
 
@@ -117,15 +99,11 @@ fn replicas(deployment: &Deployment, expected: Expectation) -> Check {
     let namespace = deployment.namespace();
     let version = deployment.operator_version();
     let version = version.map_or("of unknown version".to_owned(), |v| v.to_string());
-    let message = format!(
-        "deployment {namespace}/{}, {version}, {available} of {wanted} available",
-        deployment.name()
-    );
+    let message =
+        format!("deployment {namespace}/{}, {version}, {available} of {wanted} available", deployment.name());
     let describe = format!("kubectl describe deployment,pods -n {namespace}");
     if !deployment.observed() {
-        return expected.not_checked(format!(
-            "{message}; not yet observed by the deployment controller"
-        ));
+        return expected.not_checked(format!("{message}; not yet observed by the deployment controller"));
     }
     match available {
         0 => expected.error(message).hint(describe),
@@ -142,19 +120,12 @@ fn leader(cluster: &Cluster, installation: &Installation) -> Check {
         Read::NotRequested => return expected.not_asked(cluster),
     };
     let Some(lease) = leases.iter().max_by_key(|l| l.renewed()) else {
-        let elects = cluster
-            .operators
-            .items()
-            .iter()
-            .find_map(|d| d.env("LEADER_ELECTION"));
+        let elects = cluster.operators.items().iter().find_map(|d| d.env("LEADER_ELECTION"));
         return match elects {
             Some("false") => expected.good("leader election is turned off"),
             _ => expected
                 .warning("no leader election lease exists")
-                .hint(format!(
-                    "{}; without leader election, no lease is expected",
-                    operator_log(cluster)
-                )),
+                .hint(format!("{}; without leader election, no lease is expected", operator_log(cluster))),
         };
     };
     let name = lease.name();
@@ -165,25 +136,16 @@ fn leader(cluster: &Cluster, installation: &Installation) -> Check {
     let since = ago(lease.renewed(), cluster.taken_at);
     if since_renewed < -lease.patience() {
         return expected
-            .not_checked(format!(
-                "lease {name} has a renewal time in the future: the clocks differ"
-            ))
+            .not_checked(format!("lease {name} has a renewal time in the future: the clocks differ"))
             .hint("synchronize the clocks of this machine and the operator's node");
     }
     if since_renewed > lease.patience() {
         return expected
-            .error(format!(
-                "lease {name} was last renewed {since}, by {holder:?}"
-            ))
-            .hint(format!(
-                "{}; if its replicas hang, restart them",
-                operator_log(cluster)
-            ));
+            .error(format!("lease {name} was last renewed {since}, by {holder:?}"))
+            .hint(format!("{}; if its replicas hang, restart them", operator_log(cluster)));
     }
     if holder.is_empty() {
-        expected
-            .error(format!("lease {name} has no holder"))
-            .hint(operator_log(cluster))
+        expected.error(format!("lease {name} has no holder")).hint(operator_log(cluster))
     } else {
         expected.good(format!("{holder} holds lease {name}, renewed {since}"))
     }
@@ -191,10 +153,7 @@ fn leader(cluster: &Cluster, installation: &Installation) -> Check {
 
 /// What this program reads may be read.
 fn rights(cluster: &Cluster) -> Check {
-    let expected = Expectation(
-        "rights",
-        "permission to read the objects that the rules need",
-    );
+    let expected = Expectation("rights", "permission to read the objects that the rules need");
     let mut refused = Vec::new();
     let mut failed = Vec::new();
     for source in Scope::default().needs() {
@@ -202,9 +161,7 @@ fn rights(cluster: &Cluster) -> Check {
             Read::Incomplete(_, why) | Read::Unreadable(why) if why.is_forbidden() => {
                 refused.push(source.to_string())
             }
-            Read::Incomplete(_, why) | Read::Unreadable(why) => {
-                failed.push(format!("{source}: {why}"))
-            }
+            Read::Incomplete(_, why) | Read::Unreadable(why) => failed.push(format!("{source}: {why}")),
             Read::Ok(_) | Read::NotRequested => {}
         }
     }
@@ -231,10 +188,9 @@ fn webhooks(cluster: &Cluster, findings: &[Finding]) -> Check {
     match cluster.source(Source::Webhooks) {
         Read::Ok(0) => expected.good("no webhooks exist for custom resources"),
         Read::Ok(n) => expected.good(plural(n, "configuration")),
-        Read::Incomplete(_, why) | Read::Unreadable(why) => Check {
-            withheld: !cluster.from_files,
-            ..expected.unread(&why)
-        },
+        Read::Incomplete(_, why) | Read::Unreadable(why) => {
+            Check { withheld: !cluster.from_files, ..expected.unread(&why) }
+        }
         Read::NotRequested => expected.not_asked(cluster),
     }
 }
@@ -255,9 +211,8 @@ fn settings(cluster: &Cluster, report: &Report) -> Check {
     }
     let unchecked = report.not_checked.iter().map(|n| n.rule);
     let unchecked: Vec<&Rule> = unchecked.filter(|rule| stops(rule, rule.blocks)).collect();
-    unread(cluster, expected, &unchecked).unwrap_or_else(|| {
-        expected.good("no findings of this kind on custom resources or their nodes")
-    })
+    unread(cluster, expected, &unchecked)
+        .unwrap_or_else(|| expected.good("no findings of this kind on custom resources or their nodes"))
 }
 
 /// What rules that could not be checked leave of a check; nothing where there are none.
@@ -279,10 +234,7 @@ fn unread(cluster: &Cluster, expected: Expectation, unchecked: &[&Rule]) -> Opti
 }
 
 fn sizes(cluster: &Cluster, findings: &[Finding]) -> Check {
-    let expected = Expectation(
-        "custom resources",
-        "all custom resources are small enough for etcd",
-    );
+    let expected = Expectation("custom resources", "all custom resources are small enough for etcd");
     if let Some(check) = expected.by(findings, &["SKY506"]) {
         return check;
     }

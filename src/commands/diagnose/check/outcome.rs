@@ -42,10 +42,7 @@ pub struct Check {
 
 impl Check {
     pub fn hint(self, hint: impl Into<String>) -> Check {
-        Check {
-            hint: Some(hint.into()),
-            ..self
-        }
+        Check { hint: Some(hint.into()), ..self }
     }
 }
 
@@ -83,10 +80,7 @@ impl Expectation {
 
     pub fn unread(self, why: &Unread) -> Check {
         let check = self.not_checked(why.to_string());
-        Check {
-            withheld: true,
-            ..check.hint("kubectl skyhook rbac --for 'diagnose check'")
-        }
+        Check { withheld: true, ..check.hint("kubectl skyhook rbac --for 'diagnose check'") }
     }
 
     /// A required source was not read: the input lacks it, or its location is unknown.

@@ -87,8 +87,8 @@ fn taints(cluster: &Cluster) -> Check {
     let tainted: Vec<&str> = tainted.map(|node| node.name.as_str()).collect();
     if tainted.is_empty() {
         // The default key of the operator may be the older one, which was not read.
-        let missing = unread(cluster, expected, Source::Nodes)
-            .or_else(|| unread(cluster, expected, Source::Operator));
+        let missing =
+            unread(cluster, expected, Source::Nodes).or_else(|| unread(cluster, expected, Source::Operator));
         return missing.unwrap_or_else(|| expected.good("none has it"));
     }
     let set = NodeSet::of(&tainted).limited(LISTED);
@@ -111,25 +111,14 @@ fn keys(cluster: &Cluster) -> Check {
         // An annotation of a migrated object records where it came from, and has no effect.
         let used = |path: &&Vec<String>| {
             path[0] == "spec"
-                || path
-                    .last()
-                    .is_some_and(|key| key.ends_with("/pause") || key.ends_with("/disable"))
+                || path.last().is_some_and(|key| key.ends_with("/pause") || key.ends_with("/disable"))
         };
-        let paths: Vec<String> = paths
-            .iter()
-            .filter(used)
-            .map(|path| path.join("."))
-            .collect();
-        found.extend(
-            paths
-                .iter()
-                .map(|path| format!("{} {path}", skyhook.name())),
-        );
+        let paths: Vec<String> = paths.iter().filter(used).map(|path| path.join(".")).collect();
+        found.extend(paths.iter().map(|path| format!("{} {path}", skyhook.name())));
     }
     if found.is_empty() {
         let missing = unread(cluster, expected, Source::Skyhooks);
-        return missing
-            .unwrap_or_else(|| expected.good("no selector, toleration or annotation does"));
+        return missing.unwrap_or_else(|| expected.good("no selector, toleration or annotation does"));
     }
     let newer = old().other().group();
     expected.error(some_of(&found, LISTED)).hint(format!(
@@ -141,10 +130,7 @@ fn keys(cluster: &Cluster) -> Check {
 fn workloads() -> Check {
     expected("no workload names an older key")
         .not_checked("selectors, affinities and tolerations of workloads are not read")
-        .hint(format!(
-            "search workloads in Git and in the cluster for {}",
-            old().group()
-        ))
+        .hint(format!("search workloads in Git and in the cluster for {}", old().group()))
 }
 
 /// Monitoring objects and dashboards are not read.
@@ -156,7 +142,7 @@ fn metrics() -> Check {
 
 fn manifests() -> Check {
     let rules = list(&["SKY861", "SKY870"]);
-    expected("manifests in Git use the newer API")
-        .not_checked("manifests are not read")
-        .hint(format!("kubectl skyhook lint --offline -f FILE finds them ({rules}); add --operator-version v0.20.0"))
+    expected("manifests in Git use the newer API").not_checked("manifests are not read").hint(format!(
+        "kubectl skyhook lint --offline -f FILE finds them ({rules}); add --operator-version v0.20.0"
+    ))
 }

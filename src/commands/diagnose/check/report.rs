@@ -60,11 +60,7 @@ impl CheckReport {
             0 => {}
             muted => parts.push(format!("{muted} muted")),
         }
-        let found = if parts.is_empty() {
-            String::new()
-        } else {
-            format!(": {}", list(&parts))
-        };
+        let found = if parts.is_empty() { String::new() } else { format!(": {}", list(&parts)) };
         let verdict = match (self.passed, not_checked) {
             (false, _) => text::error("The installation has problems"),
             (true, 0) => text::good("The installation is healthy"),
@@ -97,10 +93,7 @@ impl View for CheckReport {
                 CheckResult::NotChecked => (Label::Warning, "not checked"),
             };
             let mut line = Text::new();
-            line.item(
-                "- ",
-                label.on(word) + ": " + check.title + ": " + check.message.as_str(),
-            );
+            line.item("- ", label.on(word) + ": " + check.title + ": " + check.message.as_str());
             if let Some(hint) = &check.hint {
                 line.line(text::dim("  hint: ") + hint.as_str());
             }
@@ -110,10 +103,7 @@ impl View for CheckReport {
     }
 
     fn names(&self) -> Vec<String> {
-        let wrong = self
-            .checks
-            .iter()
-            .filter(|c| c.outcome == CheckResult::Error);
+        let wrong = self.checks.iter().filter(|c| c.outcome == CheckResult::Error);
         wrong.map(|c| format!("check/{}", c.subject)).collect()
     }
 

@@ -41,25 +41,17 @@ pub fn certificates(cluster: &Cluster) -> Check {
     let hint = "restart the operator: its leader creates a new certificate";
     match (first, unknown) {
         (Some((name, end)), _) if end < now => {
-            let message = format!(
-                "the certificate of {name} expired {} ago",
-                age(Some(end), now)
-            );
+            let message = format!("the certificate of {name} expired {} ago", age(Some(end), now));
             expected.error(message).hint(hint)
         }
         (Some((name, end)), _) if end < now + SOON => {
-            let message = format!(
-                "the certificate of {name} expires on {}",
-                end.strftime("%Y-%m-%d")
-            );
+            let message = format!("the certificate of {name} expires on {}", end.strftime("%Y-%m-%d"));
             expected.warning(message).hint(hint)
         }
         (_, Some(why)) => expected.warning(why).hint(operator_log(cluster)),
         (Some((name, end)), None) => {
-            let message = format!(
-                "the certificate of {name} is the first to expire, on {}",
-                end.strftime("%Y-%m-%d")
-            );
+            let message =
+                format!("the certificate of {name} is the first to expire, on {}", end.strftime("%Y-%m-%d"));
             expected.good(message)
         }
         (None, None) => expected.good("the operator has no webhooks"),
@@ -74,15 +66,14 @@ pub fn image_and_chart(cluster: &Cluster) -> Check {
     }
     let mut seen = Vec::new();
     for deployment in cluster.acting_operators() {
-        let versions = deployment
-            .operator_version()
-            .zip(deployment.chart_version());
+        let versions = deployment.operator_version().zip(deployment.chart_version());
         let Some((image, chart)) = versions else {
             continue;
         };
         if image != chart {
             let message = format!("the image version is {image}, but the chart version is {chart}");
-            return expected.warning(message)
+            return expected
+                .warning(message)
                 .hint("upgrade the chart, not only the image: the CRDs and permissions come from the chart");
         }
         let agent = deployment.env("AGENT_IMAGE");
@@ -102,11 +93,7 @@ pub fn operator_and_api(cluster: &Cluster) -> Check {
         return expected.not_checked("the version of the operator is not known");
     };
     let newer = version.at_least(0, 18);
-    let own = if newer {
-        ApiFlavor::NodeWright
-    } else {
-        ApiFlavor::Skyhook
-    };
+    let own = if newer { ApiFlavor::NodeWright } else { ApiFlavor::Skyhook };
     let served = cluster.active_api.served.contains(&own);
     let message = format!("operator {version} uses {}", own.api_version());
     if served {
@@ -119,10 +106,7 @@ pub fn operator_and_api(cluster: &Cluster) -> Check {
 }
 
 pub fn uninstall(cluster: &Cluster, installation: &Installation) -> Check {
-    let expected = Expectation(
-        "versions",
-        "the CRDs have the fields that the operator uses",
-    );
+    let expected = Expectation("versions", "the CRDs have the fields that the operator uses");
     let found = match &installation.definitions {
         Read::Ok(found) => found,
         Read::Incomplete(_, why) | Read::Unreadable(why) => return expected.unread(why),
@@ -138,9 +122,7 @@ pub fn uninstall(cluster: &Cluster, installation: &Installation) -> Check {
             let message = format!(
                 "{main} has no field packages.*.uninstall, so the API server drops uninstall requests"
             );
-            expected
-                .warning(message)
-                .hint("apply the CRDs that match the operator's version")
+            expected.warning(message).hint("apply the CRDs that match the operator's version")
         }
         Some(_) => expected.good("the API server keeps uninstall settings"),
         None => expected.not_checked("the CRD has no schema for packages"),

@@ -81,25 +81,15 @@ impl<'a> Chain<'a> {
         let errors = report.findings.iter();
         let errors = errors.filter(|f| f.severity == Severity::Error);
         let failing = errors.filter_map(|f| f.subject.skyhook.clone());
-        let failing_elsewhere = failing
-            .into_iter()
-            .find(|name| open.contains(name.as_str()));
+        let failing_elsewhere = failing.into_iter().find(|name| open.contains(name.as_str()));
         let findings = relevant(node, report.findings, &open, &anywhere.collect());
-        Chain {
-            links,
-            findings,
-            failing_elsewhere,
-        }
+        Chain { links, findings, failing_elsewhere }
     }
 
     /// The worst of the custom resources; no better than an error that keeps the node from being done.
     pub fn state(&self, node: &Node) -> ProgressState {
         let worst = self.links.iter().map(|link| link.state).max();
-        if self.is_stuck(node) {
-            ProgressState::Blocked
-        } else {
-            worst.unwrap_or(ProgressState::Complete)
-        }
+        if self.is_stuck(node) { ProgressState::Blocked } else { worst.unwrap_or(ProgressState::Complete) }
     }
 
     /// Whether an error keeps the node from being done, or something other than its ignore label blocks it.
@@ -135,8 +125,7 @@ impl<'a> Inspection<'_, 'a> {
             Some(progress) => self.judged(skyhook, progress, before),
             None => (
                 ProgressState::Complete,
-                "it no longer selects the node, but its annotations or labels are still there"
-                    .to_owned(),
+                "it no longer selects the node, but its annotations or labels are still there".to_owned(),
             ),
         };
         Some(Link {
@@ -154,23 +143,10 @@ impl<'a> Inspection<'_, 'a> {
         // Its leftovers may need an intervention.
         let worst = self.worst(name);
         let (state, reason) = match self.cluster.skyhooks.ok() {
-            Some(_) => (
-                worst,
-                "it no longer exists, but its annotations or labels are still on the node",
-            ),
-            None => (
-                worst.max(ProgressState::Unknown),
-                "it could not be read, so it may still exist",
-            ),
+            Some(_) => (worst, "it no longer exists, but its annotations or labels are still on the node"),
+            None => (worst.max(ProgressState::Unknown), "it could not be read, so it may still exist"),
         };
-        Link {
-            name,
-            priority: None,
-            state,
-            reason: reason.to_owned(),
-            packages: Vec::new(),
-            progress: None,
-        }
+        Link { name, priority: None, state, reason: reason.to_owned(), packages: Vec::new(), progress: None }
     }
 
     /// The progress according to the model, with what the rules know about it.
@@ -213,8 +189,7 @@ impl<'a> Inspection<'_, 'a> {
     fn gated(&self, skyhook: &Skyhook, root: &str, before: &[Link<'_>]) -> ProgressState {
         let root = before.iter().find(|link| link.name == root);
         let own = self.holding(skyhook).map(|(f, _)| self.state(f));
-        own.chain(root.map(|link| link.state))
-            .fold(ProgressState::Waiting, ProgressState::max)
+        own.chain(root.map(|link| link.state)).fold(ProgressState::Waiting, ProgressState::max)
     }
 
     /// The worst finding about a custom resource, on any node.

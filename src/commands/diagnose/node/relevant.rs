@@ -28,9 +28,7 @@ pub fn relevant(
                     || f.severity > Severity::Info && anywhere.contains(name)
             })
     };
-    let mut open: Vec<usize> = (0..findings.len())
-        .filter(|at| here(&findings[*at]))
-        .collect();
+    let mut open: Vec<usize> = (0..findings.len()).filter(|at| here(&findings[*at])).collect();
     let mut wanted: BTreeSet<usize> = open.iter().copied().collect();
     while let Some(at) = open.pop() {
         let causes = causes.explaining(at).iter().copied();
@@ -39,9 +37,7 @@ pub fn relevant(
         open.extend(causes.take(MOST).filter(|cause| wanted.insert(*cause)));
     }
     let all = findings.into_iter().enumerate();
-    all.filter(|(at, _)| wanted.contains(at))
-        .map(|(_, f)| f)
-        .collect()
+    all.filter(|(at, _)| wanted.contains(at)).map(|(_, f)| f).collect()
 }
 
 /// Whether it is about all nodes of its custom resource: one that names the nodes that it holds up is about these.

@@ -81,9 +81,7 @@ impl NodeReport<'_> {
         let causes = Causes::of(findings);
         let own = |at: &usize| findings[*at].subject.skyhook.as_deref() == kept;
         let behind = (0..findings.len()).filter(own);
-        let behind: BTreeSet<usize> = behind
-            .flat_map(|at| causes.explaining(at).to_vec())
-            .collect();
+        let behind: BTreeSet<usize> = behind.flat_map(|at| causes.explaining(at).to_vec()).collect();
         // Until the operator works and changes are accepted, no other remedy helps.
         let near = |at: &usize| {
             let finding = &findings[*at];
@@ -99,9 +97,7 @@ impl NodeReport<'_> {
             return Vec::new();
         };
         let of_first = |at: &usize| findings[*at].rule.code == findings[*first].rule.code;
-        let left = all
-            .iter()
-            .map(|at| (&findings[*at], causes.explaining(*at)));
+        let left = all.iter().map(|at| (&findings[*at], causes.explaining(*at)));
         let left = left.filter(|(f, by)| f.severity == Severity::Error && by.iter().any(of_first));
         let mut own = findings[*first].remedies.iter();
         let mut next: Vec<&Remedy> = own.next().into_iter().collect();
@@ -134,9 +130,7 @@ impl NodeReport<'_> {
         }
         let state = self.chain.state(self.node);
         let words = match state {
-            ProgressState::Complete if !self.unreadable.is_empty() => {
-                text::warning("nothing left to do")
-            }
+            ProgressState::Complete if !self.unreadable.is_empty() => text::warning("nothing left to do"),
             ProgressState::Complete => text::good("complete"),
             ProgressState::Running => text::good("running"),
             ProgressState::Waiting => text::good("waiting"),
@@ -156,10 +150,7 @@ impl NodeReport<'_> {
             ProgressState::Blocked => Label::Error,
         };
         let word = link.state.word();
-        let priority = link
-            .priority
-            .map(|p| format!(", priority {p}"))
-            .unwrap_or_default();
+        let priority = link.priority.map(|p| format!(", priority {p}")).unwrap_or_default();
         let mut text = Text::new();
         text.line(text::heading(link.name) + text::dim(priority) + ": " + label.on(word));
         let mut body = Text::new();
@@ -167,11 +158,7 @@ impl NodeReport<'_> {
         if let Some(next) = link.next_action() {
             body.paragraph(text::dim("next: ") + format!("the operator {next}").as_str());
         }
-        for package in link
-            .packages
-            .iter()
-            .filter(|p| !p.done || link.state == ProgressState::Complete)
-        {
+        for package in link.packages.iter().filter(|p| !p.done || link.state == ProgressState::Complete) {
             let message = match package.message.as_str() {
                 "" => package.phase.clone(),
                 message => format!("{}: {message}", package.phase),
@@ -204,10 +191,8 @@ impl NodeReport<'_> {
             } else {
                 format!(" on {}", NodeSet::of(nodes).limited(4))
             };
-            let what = label_of(finding.severity).on(finding.rule.code)
-                + " "
-                + finding.rule.name
-                + on.as_str();
+            let what =
+                label_of(finding.severity).on(finding.rule.code) + " " + finding.rule.name + on.as_str();
             let muted = finding.muted.as_ref();
             let muted = muted.map_or_else(String::new, |mute| format!(" [muted: {mute}]"));
             text.item("- ", what + ": " + finding.message.as_str() + muted);
@@ -231,28 +216,22 @@ impl NodeReport<'_> {
                     }
                     if !self.unseen.is_empty() {
                         let unseen = self.unseen.join(" or ");
-                        format!("No problem was found, but the input has no {unseen}, so failures may be missing.").into()
+                        format!(
+                            "No problem was found, but the input has no {unseen}, so failures may be missing."
+                        )
+                        .into()
                     } else if self.waits_for_kubelet() {
                         "Nothing to do yet. If the kubelet does not start the pod within ten minutes, this command reports it."
                             .into()
                     } else if let Some(pod) = drain::first_pod(self.cluster, self.node) {
-                        let words = [
-                            "kubectl",
-                            "describe",
-                            "pod",
-                            "-n",
-                            pod.namespace(),
-                            pod.name(),
-                        ];
+                        let words = ["kubectl", "describe", "pod", "-n", pod.namespace(), pod.name()];
                         Line::from(
                             "Nothing to do yet: the drain ends with these pods. If one does not end, see why: ",
                         ) + text::command(shell_words(&words))
                     } else if let Some(name) = &self.chain.failing_elsewhere {
-                        let command =
-                            shell_words(&["kubectl", "skyhook", "diagnose", "stuck", name]);
-                        Line::from(
-                            "Nothing to do for this node, but there are errors on other nodes: ",
-                        ) + text::command(command)
+                        let command = shell_words(&["kubectl", "skyhook", "diagnose", "stuck", name]);
+                        Line::from("Nothing to do for this node, but there are errors on other nodes: ")
+                            + text::command(command)
                     } else {
                         "Nothing to do: the rollout continues without intervention.".into()
                     }

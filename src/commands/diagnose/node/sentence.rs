@@ -15,11 +15,7 @@ impl<'a> Inspection<'_, 'a> {
             Some(calm) => self.unless_something_is_wrong(skyhook, calm),
             None => self.reason(skyhook, progress),
         };
-        if skyhook.deleting() {
-            format!("it is being deleted; {sentence}")
-        } else {
-            sentence
-        }
+        if skyhook.deleting() { format!("it is being deleted; {sentence}") } else { sentence }
     }
 
     /// Where it waits for its turn, or the operator acts next.
@@ -38,7 +34,8 @@ impl<'a> Inspection<'_, 'a> {
         let now = self.cluster.taken_at;
         match (&progress.reason, &progress.next_action) {
             (WaitReason::Nothing, Some(Action::Release)) => {
-                "all of its packages are done, but the operator has not removed its cordon from the node yet".to_owned()
+                "all of its packages are done, but the operator has not removed its cordon from the node yet"
+                    .to_owned()
             }
             (WaitReason::Nothing, _) => "all of its packages are done".to_owned(),
             (WaitReason::Stage { package, stage }, _) => {
@@ -74,17 +71,10 @@ impl<'a> Inspection<'_, 'a> {
         let place = match (queue.number, queue.waiting) {
             (_, 1) => "the node is the only one waiting in".to_owned(),
             (Some(number), all) => {
-                format!(
-                    "the node is number {} of {} in the queue of",
-                    count(number),
-                    count(all)
-                )
+                format!("the node is number {} of {} in the queue of", count(number), count(all))
             }
             (None, all) => {
-                format!(
-                    "the node is one of {} waiting, in no fixed order, in",
-                    plural(all, "node")
-                )
+                format!("the node is one of {} waiting, in no fixed order, in", plural(all, "node"))
             }
         };
         let batch = match queue.batch {
@@ -97,10 +87,7 @@ impl<'a> Inspection<'_, 'a> {
             n => format!("; {} are in progress now", plural(n, "node")),
         };
         let start = self.start(skyhook, queue.number.is_some());
-        format!(
-            "{place} compartment {}{batch}{now}{start}",
-            compartment_title(queue.compartment)
-        )
+        format!("{place} compartment {}{batch}{now}{start}", compartment_title(queue.compartment))
     }
 
     /// When the node is taken, as the end of a sentence; empty where the order is arbitrary or durations are unknown.

@@ -66,21 +66,16 @@ impl<'a> Inspection<'_, 'a> {
                 };
                 let now = self.cluster.taken_at;
                 let since = match self.package_runs.unacknowledged_since(placement) {
-                    Some(at) => Some(format!(
-                        ", pod assigned {} but not started by the kubelet",
-                        ago(Some(at), now)
-                    )),
+                    Some(at) => {
+                        Some(format!(", pod assigned {} but not started by the kubelet", ago(Some(at), now)))
+                    }
                     None => {
                         let since = self.package_runs.since(placement);
                         since.map(|at| format!(" {}", for_how_long(at, now)))
                     }
                 };
                 let outcome = self.outcome(placement).map(|o| format!(", {o}"));
-                format!(
-                    "{at}{}{}",
-                    since.unwrap_or_default(),
-                    outcome.unwrap_or_default()
-                )
+                format!("{at}{}{}", since.unwrap_or_default(), outcome.unwrap_or_default())
             }
             Phase::NotStarted => {
                 let missing = self.dependencies(skyhook, placement);
@@ -120,10 +115,7 @@ impl<'a> Inspection<'_, 'a> {
         };
         let on = self.cluster.on_node(self.node, skyhook.name());
         let state = on.and_then(|on| on.state.as_deref());
-        let open = package
-            .depends_on
-            .keys()
-            .filter(|name| skyhook.phase(name, state) != Phase::Complete);
+        let open = package.depends_on.keys().filter(|name| skyhook.phase(name, state) != Phase::Complete);
         open.cloned().collect()
     }
 

@@ -28,9 +28,7 @@ pub fn of<'a>(cluster: &'a Cluster, name: &str, purge: bool) -> Vec<&'a Node> {
 /// The operator removes it once every custom resource that requires it is complete there; without any, it never would.
 pub fn needs_no_taint(cluster: &Cluster, node: &Node, name: &str) -> bool {
     cluster.runtime_required_taint(node).is_some()
-        && cluster
-            .skyhook(name)
-            .is_some_and(|s| s.spec.runtime_required && s.selects(node))
+        && cluster.skyhook(name).is_some_and(|s| s.spec.runtime_required && s.selects(node))
         && !cluster.taint_kept_by_others(node, name)
 }
 
@@ -75,10 +73,7 @@ fn folded<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> String {
 /// Warns of host changes that stay, and of their record.
 fn hosts(cluster: &Cluster, args: &Args, effects: &mut Consequences) {
     let name = args.name.as_str();
-    let recorded: Vec<_> = cluster
-        .tracked(name)
-        .filter(|(_, on)| node::is_recorded(on))
-        .collect();
+    let recorded: Vec<_> = cluster.tracked(name).filter(|(_, on)| node::is_recorded(on)).collect();
     if !recorded.is_empty() {
         let all = recorded.iter().flat_map(|(_, on)| on.entries());
         let packages: BTreeSet<String> = all.map(|e| format!("{} {}", e.name, e.version)).collect();
@@ -114,10 +109,7 @@ fn hosts(cluster: &Cluster, args: &Args, effects: &mut Consequences) {
 /// Warns of package pods that are running now.
 fn at_work(cluster: &Cluster, name: &str, effects: &mut Consequences) {
     let package_runs = cluster.package_runs();
-    let alive = package_runs
-        .all()
-        .iter()
-        .filter(|e| e.skyhook == name && e.alive());
+    let alive = package_runs.all().iter().filter(|e| e.skyhook == name && e.alive());
     let on: BTreeSet<&str> = alive.map(|e| e.node).collect();
     let Some(skyhook) = cluster.skyhook(name).filter(|_| !on.is_empty()) else {
         return;
@@ -158,18 +150,14 @@ fn held(cluster: &Cluster, name: &str, nodes: &[&Node], effects: &mut Consequenc
     };
     let all = cluster.nodes.items().iter().filter(tainted);
     let selected = all.filter(|n| skyhook.selects(n));
-    let (free, needed): (Vec<&Node>, Vec<&Node>) =
-        selected.partition(|n| needs_no_taint(cluster, n, name));
+    let (free, needed): (Vec<&Node>, Vec<&Node>) = selected.partition(|n| needs_no_taint(cluster, n, name));
     if !needed.is_empty() {
         effects.warn(format!(
             "the runtime-required taint stays on {}: other custom resources still need it",
             folded(needed)
         ));
     }
-    let unfinished: Vec<&Node> = free
-        .into_iter()
-        .filter(|n| !cluster.is_complete_on(skyhook, n))
-        .collect();
+    let unfinished: Vec<&Node> = free.into_iter().filter(|n| !cluster.is_complete_on(skyhook, n)).collect();
     if !unfinished.is_empty() {
         effects.warn(format!(
             "workloads may be scheduled on {}, where the custom resource has not finished: the runtime-required taint is removed",

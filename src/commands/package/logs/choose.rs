@@ -28,10 +28,7 @@ pub fn choose(cluster: &Cluster, nodes: &[&Node], wanted: LogSelection<'_>) -> V
             .then_with(|| a.created().cmp(&b.created()))
             .then_with(|| a.reference().cmp(&b.reference()))
     });
-    found
-        .into_iter()
-        .map(|e| choice(cluster, e, wanted.previous))
-        .collect()
+    found.into_iter().map(|e| choice(cluster, e, wanted.previous)).collect()
 }
 
 impl LogSelection<'_> {
@@ -50,9 +47,7 @@ impl LogSelection<'_> {
         package_run.interrupt
             && entries().is_some_and(|entries| {
                 entries.iter().any(|e| {
-                    e.name == self.package
-                        && e.stage == package_run.stage
-                        && e.state != State::Complete
+                    e.name == self.package && e.stage == package_run.stage && e.state != State::Complete
                 })
             })
     }

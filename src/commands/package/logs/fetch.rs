@@ -49,19 +49,11 @@ trait Lines {
     fn take(&mut self, at: Option<Timestamp>, line: &[u8]) -> Result<bool>;
 }
 
-pub async fn run(
-    ctx: &mut Ctx,
-    origin: &LogSource<'_>,
-    args: &Args,
-    choices: &[Choice],
-) -> Result<Exit> {
+pub async fn run(ctx: &mut Ctx, origin: &LogSource<'_>, args: &Args, choices: &[Choice]) -> Result<Exit> {
     let fetched = match choices {
         [only] => {
-            let mut lines = Printed {
-                printer: Printer::new(args.prefix, std::iter::empty()),
-                ctx,
-                log: None,
-            };
+            let mut lines =
+                Printed { printer: Printer::new(args.prefix, std::iter::empty()), ctx, log: None };
             vec![fetch(origin, args, only, args.timestamps, &mut lines).await?]
         }
         many => merge(ctx, origin, args, many).await?,
@@ -77,11 +69,7 @@ pub async fn run(
     for (what, error) in &failed {
         warn_unreadable(ctx, what, error);
     }
-    if failed.is_empty() {
-        Ok(Exit::Done)
-    } else {
-        Ok(Exit::Failed)
-    }
+    if failed.is_empty() { Ok(Exit::Done) } else { Ok(Exit::Failed) }
 }
 
 /// Reads several logs at once and prints their lines by time.
@@ -93,17 +81,10 @@ async fn merge(
 ) -> Result<Vec<Fetched>> {
     let spool = RefCell::new(Spool::new());
     let each = choices.iter().enumerate().map(|(number, choice)| {
-        let mut lines = Spooled {
-            spool: &spool,
-            order: (number, 0),
-            log: None,
-        };
+        let mut lines = Spooled { spool: &spool, order: (number, 0), log: None };
         async move { fetch(origin, args, choice, true, &mut lines).await }
     });
-    let fetched: Vec<Result<Fetched>> = futures::stream::iter(each)
-        .buffered(AT_ONCE)
-        .collect()
-        .await;
+    let fetched: Vec<Result<Fetched>> = futures::stream::iter(each).buffered(AT_ONCE).collect().await;
     let mut fetched = fetched.into_iter().collect::<Result<Vec<Fetched>>>()?;
     let shown = choices.iter().zip(&fetched);
     let pieces = shown.filter_map(|(choice, f)| Some(&choice.attempts[f.attempt?].pieces));
@@ -205,10 +186,7 @@ async fn fetch(
         }
     }
     if let Some(kept) = choice.last_logs.as_ref().filter(|_| !args.previous) {
-        let name = Name {
-            node: choice.node.clone(),
-            container: choice.stage.clone(),
-        };
+        let name = Name { node: choice.node.clone(), container: choice.stage.clone() };
         lines.open(name, &[]);
         for line in kept.split_inclusive('\n') {
             if !lines.take(None, line.as_bytes())? {
@@ -262,11 +240,8 @@ impl<L: Lines> PieceReader<'_, L> {
                 Ok(None) => return Ok(Ok(true)),
                 Err(error) => return Ok(Err(error)),
             };
-            let goes_on = if self.timed {
-                self.take_timed(&mut last, &line)?
-            } else {
-                self.lines.take(None, &line)?
-            };
+            let goes_on =
+                if self.timed { self.take_timed(&mut last, &line)? } else { self.lines.take(None, &line)? };
             if !goes_on {
                 return Ok(Ok(false));
             }
@@ -302,10 +277,7 @@ impl<L: Lines> PieceReader<'_, L> {
 
     fn begin(&mut self) {
         self.begun = true;
-        let name = Name {
-            node: self.piece.node.clone(),
-            container: self.piece.container.clone(),
-        };
+        let name = Name { node: self.piece.node.clone(), container: self.piece.container.clone() };
         self.lines.open(name, self.attempt);
     }
 

@@ -27,12 +27,7 @@ const QUEUE: usize = 1024;
 /// The pause before a broken log of a running container is requested again.
 const AGAIN: Duration = Duration::from_secs(2);
 
-pub async fn run(
-    ctx: &mut Ctx,
-    client: &kube::Client,
-    args: &Args,
-    cluster: Cluster,
-) -> Result<Exit> {
+pub async fn run(ctx: &mut Ctx, client: &kube::Client, args: &Args, cluster: Cluster) -> Result<Exit> {
     let nodes = concerned(&cluster, args)?.len();
     let (sender, mut events) = channel(QUEUE);
     let mut following = Following {
@@ -142,9 +137,7 @@ impl Following<'_> {
         let key = piece.key();
         let reached = match self.runs.get(&key) {
             None => LogPosition::default(),
-            Some(run) if piece.running && run.ended.is_some_and(|at| at.elapsed() >= AGAIN) => {
-                run.reached
-            }
+            Some(run) if piece.running && run.ended.is_some_and(|at| at.elapsed() >= AGAIN) => run.reached,
             Some(_) => return,
         };
         let from_start = !self.first || reached != LogPosition::default();
@@ -154,13 +147,7 @@ impl Following<'_> {
             request.tail = self.args.lines();
             request.since = self.args.since();
         }
-        self.runs.insert(
-            key.clone(),
-            FollowedLog {
-                ended: None,
-                reached,
-            },
-        );
+        self.runs.insert(key.clone(), FollowedLog { ended: None, reached });
         tokio::spawn(stream(
             self.client.clone(),
             request,
@@ -183,11 +170,7 @@ impl Following<'_> {
                 self.printed = true;
                 self.printer.line(ctx, &key.node, &key.container, &line)
             }
-            LogEvent::End {
-                key,
-                reached,
-                error,
-            } => {
+            LogEvent::End { key, reached, error } => {
                 if let Some(error) = error.filter(|e| !e.nothing_there()) {
                     let what = format!("{} in pod/{}/{}", key.container, key.namespace, key.pod);
                     if self.said.insert(format!("{what}: {error}")) {
@@ -195,13 +178,7 @@ impl Following<'_> {
                     }
                     self.unread = true;
                 }
-                self.runs.insert(
-                    key,
-                    FollowedLog {
-                        ended: Some(Instant::now()),
-                        reached,
-                    },
-                );
+                self.runs.insert(key, FollowedLog { ended: Some(Instant::now()), reached });
                 Ok(true)
             }
         }
@@ -209,11 +186,7 @@ impl Following<'_> {
 
     fn end(&self, ctx: &mut Ctx, cluster: &Cluster, choices: &[Choice]) -> Result<Exit> {
         let nodes = concerned(cluster, self.args)?;
-        let exit = if self.unread {
-            Exit::Failed
-        } else {
-            Exit::Done
-        };
+        let exit = if self.unread { Exit::Failed } else { Exit::Done };
         if !self.printed && choices.is_empty() {
             ctx.note(no_log::nothing(cluster, &nodes, self.args.wanted()));
             return Ok(exit);
@@ -225,13 +198,8 @@ impl Following<'_> {
         let package = &self.args.package;
         let skyhook = cluster.skyhook(&self.args.of.skyhook);
         let stopped = skyhook.and_then(Skyhook::stopped);
-        let why = stopped.map_or_else(String::new, |how| {
-            format!(", because the custom resource is {how}")
-        });
-        ctx.note(format!(
-            "No more output from {package} on {}{why}.",
-            plural(nodes.len(), "node")
-        ));
+        let why = stopped.map_or_else(String::new, |how| format!(", because the custom resource is {how}"));
+        ctx.note(format!("No more output from {package} on {}{why}.", plural(nodes.len(), "node")));
         Ok(exit)
     }
 }

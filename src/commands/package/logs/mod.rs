@@ -83,13 +83,8 @@ pub struct Args {
     prefix: bool,
 }
 
-pub const NEEDS: [Source; 5] = [
-    Source::Skyhooks,
-    Source::Nodes,
-    Source::Pods,
-    Source::Jobs,
-    Source::Operator,
-];
+pub const NEEDS: [Source; 5] =
+    [Source::Skyhooks, Source::Nodes, Source::Pods, Source::Jobs, Source::Operator];
 
 /// What `-f` watches.
 const WATCHED: [Source; 4] = [Source::Skyhooks, Source::Nodes, Source::Pods, Source::Jobs];
@@ -114,21 +109,14 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let client = ctx.client();
     let origin = match (&client, &cluster.kept_logs) {
         (Some(client), _) => LogSource::Server(client),
-        (None, Some(logs)) => LogSource::Capture {
-            logs,
-            now: cluster.taken_at,
-        },
+        (None, Some(logs)) => LogSource::Capture { logs, now: cluster.taken_at },
         (None, None) => return no_log::from_files(ctx, &choices),
     };
     if let (true, Some(client)) = (args.follow, &client) {
         return follow::run(ctx, client, args, cluster).await;
     }
     if choices.is_empty() {
-        ctx.note(no_log::nothing(
-            &cluster,
-            &args.nodes(&cluster)?,
-            args.wanted(),
-        ));
+        ctx.note(no_log::nothing(&cluster, &args.nodes(&cluster)?, args.wanted()));
         return Ok(Exit::Done);
     }
     fetch::run(ctx, &origin, args, &choices).await
@@ -144,11 +132,7 @@ fn view(cluster: &Cluster, args: &Args) -> Result<Vec<Choice>> {
     }
     selection::known_skyhook(cluster, skyhook)?;
     scope::known_package(cluster, skyhook, &args.package)?;
-    Ok(choose::choose(
-        cluster,
-        &args.nodes(cluster)?,
-        args.wanted(),
-    ))
+    Ok(choose::choose(cluster, &args.nodes(cluster)?, args.wanted()))
 }
 
 impl Args {
@@ -172,16 +156,13 @@ impl Args {
 
     fn since(&self) -> Since {
         // The server refuses 0, and counts whole seconds.
-        self.since
-            .map_or(Since::Beginning, |s| Since::Seconds(s.as_secs().max(1)))
+        self.since.map_or(Since::Beginning, |s| Since::Seconds(s.as_secs().max(1)))
     }
 }
 
 fn stage(text: &str) -> std::result::Result<Stage, String> {
     match Stage::from(text) {
-        Stage::Other(word) if !word.is_empty() => {
-            Err(format!("expected one of {}", Stage::KNOWN.join(", ")))
-        }
+        Stage::Other(word) if !word.is_empty() => Err(format!("expected one of {}", Stage::KNOWN.join(", "))),
         stage => Ok(stage),
     }
 }

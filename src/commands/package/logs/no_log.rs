@@ -27,11 +27,7 @@ pub fn nothing(cluster: &Cluster, nodes: &[&Node], wanted: LogSelection<'_>) -> 
         .iter()
         .filter_map(|node| entry(cluster, node, wanted))
         .find(|e| e.state == State::Erroring && stands(e));
-    let begun: Vec<&str> = nodes
-        .iter()
-        .filter(recorded)
-        .map(|n| n.name.as_str())
-        .collect();
+    let begun: Vec<&str> = nodes.iter().filter(recorded).map(|n| n.name.as_str()).collect();
     let mut note = Text::new();
     if begun.is_empty() {
         note.paragraph(format!(
@@ -49,40 +45,28 @@ pub fn nothing(cluster: &Cluster, nodes: &[&Node], wanted: LogSelection<'_>) -> 
         [] => "the nodes".to_owned(),
         begun => NodeSet::of(begun).limited(4),
     };
-    note.paragraph(format!(
-        "The agent's own logs stay on {on}, in {}.",
-        directory(cluster, wanted.skyhook)
-    ));
+    note.paragraph(format!("The agent's own logs stay on {on}, in {}.", directory(cluster, wanted.skyhook)));
     note
 }
 
 /// The record of the package on a node.
 fn entry<'a>(cluster: &'a Cluster, node: &'a Node, wanted: LogSelection<'_>) -> Option<&'a Entry> {
     let skyhook = cluster.skyhook(wanted.skyhook);
-    let entries = cluster
-        .on_node(node, wanted.skyhook)?
-        .entries_of(skyhook, wanted.package);
+    let entries = cluster.on_node(node, wanted.skyhook)?.entries_of(skyhook, wanted.package);
     entries.first().copied()
 }
 
 /// The agent's log directory on a host, as configured in the operator.
 fn directory(cluster: &Cluster, skyhook: &str) -> String {
     let root = cluster.operator_setting("AGENT_LOG_ROOT");
-    format!(
-        "{}/{skyhook}",
-        root.unwrap_or("/var/log/skyhook").trim_end_matches('/')
-    )
+    format!("{}/{skyhook}", root.unwrap_or("/var/log/skyhook").trim_end_matches('/'))
 }
 
 /// Prints the facts about a stage beside its log, and the other attempts; `unread` if a log could not be read, so that
 /// it may have lines.
 pub fn about(ctx: &mut Ctx, choice: &Choice, attempt: Option<usize>, unread: bool) {
     let shown = attempt.map(|at| &choice.attempts[at]);
-    let others = choice
-        .attempts
-        .iter()
-        .filter(|a| !a.pieces.is_empty())
-        .count();
+    let others = choice.attempts.iter().filter(|a| !a.pieces.is_empty()).count();
     let mut says = choice.says.clone();
     match shown {
         Some(attempt) => {
@@ -92,13 +76,10 @@ pub fn about(ctx: &mut Ctx, choice: &Choice, attempt: Option<usize>, unread: boo
         None if choice.last_logs.is_some() => {
             says.insert(
                 0,
-                "its pods are gone; these are the last lines of the log, kept by the operator"
-                    .to_owned(),
+                "its pods are gone; these are the last lines of the log, kept by the operator".to_owned(),
             );
         }
-        None if says.is_empty() && !unread => {
-            says.push("it has written no readable output".to_owned())
-        }
+        None if says.is_empty() && !unread => says.push("it has written no readable output".to_owned()),
         None => {}
     }
     if let (Some(0), true) = (attempt, others > 1) {
@@ -117,11 +98,7 @@ pub fn about(ctx: &mut Ctx, choice: &Choice, attempt: Option<usize>, unread: boo
 /// Files other than a capture contain only the objects, and the log tails that the operator keeps on its Jobs.
 pub fn from_files(ctx: &mut Ctx, choices: &[Choice]) -> Result<Exit> {
     for choice in choices {
-        for line in choice
-            .last_logs
-            .iter()
-            .flat_map(|kept| kept.split_inclusive('\n'))
-        {
+        for line in choice.last_logs.iter().flat_map(|kept| kept.split_inclusive('\n')) {
             ctx.log(&text::Line::default(), line.as_bytes())?;
         }
         let newest = (!choice.attempts.is_empty()).then_some(0);

@@ -20,13 +20,7 @@ pub struct Printer {
 
 impl Printer {
     pub fn new<'a>(prefixed: bool, pieces: impl Iterator<Item = &'a ContainerLog>) -> Printer {
-        let mut printer = Printer {
-            prefixed,
-            nodes: Vec::new(),
-            width: (0, 0),
-            last: None,
-            open: false,
-        };
+        let mut printer = Printer { prefixed, nodes: Vec::new(), width: (0, 0), last: None, open: false };
         for piece in pieces {
             printer.note_source(&piece.node, &piece.container);
         }
@@ -34,13 +28,7 @@ impl Printer {
     }
 
     /// Prints a line; `false` when the reader has closed the pipe.
-    pub fn line(
-        &mut self,
-        ctx: &mut Ctx,
-        node: &str,
-        container: &str,
-        line: &[u8],
-    ) -> Result<bool> {
+    pub fn line(&mut self, ctx: &mut Ctx, node: &str, container: &str, line: &[u8]) -> Result<bool> {
         self.note_source(node, container);
         if !self.prefixed {
             self.announce(ctx, node, container)?;

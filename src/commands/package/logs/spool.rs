@@ -46,20 +46,12 @@ pub struct SpooledLine<'s> {
 
 impl Spool {
     pub fn new() -> Spool {
-        Spool {
-            file: SpooledTempFile::new(IN_MEMORY),
-            logs: Vec::new(),
-        }
+        Spool { file: SpooledTempFile::new(IN_MEMORY), logs: Vec::new() }
     }
 
     /// Adds a log without lines, and returns its position.
     pub fn open(&mut self, order: (usize, usize), name: Name) -> usize {
-        self.logs.push(SpooledLog {
-            order,
-            name,
-            chunks: Vec::new(),
-            pending: Vec::new(),
-        });
+        self.logs.push(SpooledLog { order, name, chunks: Vec::new(), pending: Vec::new() });
         self.logs.len() - 1
     }
 
@@ -91,10 +83,7 @@ impl Spool {
         }
         while let Some(Reverse((_, at))) = next.pop() {
             let (log, cursor) = (&self.logs[at], &mut cursors[at]);
-            let line = SpooledLine {
-                name: &log.name,
-                text: cursor.line(),
-            };
+            let line = SpooledLine { name: &log.name, text: cursor.line() };
             if !take(line)? {
                 return Ok(());
             }
@@ -117,12 +106,8 @@ impl SpooledLog {
 }
 
 fn cannot_buffer(error: io::Error) -> Error {
-    Error::failed(format!(
-        "cannot buffer the logs in a temporary file: {error}"
-    ))
-    .hint(
-        "use --node, --tail or --since to read less, or set TMPDIR to a directory with more space",
-    )
+    Error::failed(format!("cannot buffer the logs in a temporary file: {error}"))
+        .hint("use --node, --tail or --since to read less, or set TMPDIR to a directory with more space")
 }
 
 /// Reads the lines of one log.
@@ -196,10 +181,7 @@ fn decode(chunk: &[u8], start: usize) -> Option<(Option<Timestamp>, std::ops::Ra
     let (seconds, header) = header.split_first_chunk()?;
     let (nanoseconds, header) = header.split_first_chunk()?;
     let length = u32::from_le_bytes(*header.first_chunk()?);
-    let time = Timestamp::new(
-        i64::from_le_bytes(*seconds),
-        i32::from_le_bytes(*nanoseconds),
-    );
+    let time = Timestamp::new(i64::from_le_bytes(*seconds), i32::from_le_bytes(*nanoseconds));
     let text = start + HEADER;
     let text = text..text + usize::try_from(length).ok()?;
     Some((time.ok().filter(|_| *has_time == 1), text))
@@ -225,10 +207,7 @@ mod tests {
     }
 
     fn name(node: &str) -> Name {
-        Name {
-            node: node.to_owned(),
-            container: String::new(),
-        }
+        Name { node: node.to_owned(), container: String::new() }
     }
 
     #[test]
@@ -236,12 +215,9 @@ mod tests {
         let mut spool = Spool::new();
         let two = spool.open((1, 0), name("two"));
         let one = spool.open((0, 0), name("one"));
-        for (log, at, text) in [
-            (two, time(1), "a"),
-            (two, time(3), "b"),
-            (one, time(1), "c"),
-            (one, time(2), "d"),
-        ] {
+        for (log, at, text) in
+            [(two, time(1), "a"), (two, time(3), "b"), (one, time(1), "c"), (one, time(2), "d")]
+        {
             spool.push(log, at, text.as_bytes()).expect("memory");
         }
         let kept = spool.open((2, 0), name("kept"));
@@ -259,15 +235,11 @@ mod tests {
         for second in 0..50 {
             for log in logs {
                 let text = format!("{second} {long}");
-                spool
-                    .push(log, time(second), text.as_bytes())
-                    .expect("a disk");
+                spool.push(log, time(second), text.as_bytes()).expect("a disk");
             }
         }
         let lines = merged(spool);
-        let starts = lines
-            .iter()
-            .map(|line| line.split(' ').nth(1).expect("a number"));
+        let starts = lines.iter().map(|line| line.split(' ').nth(1).expect("a number"));
         let expected = (0..50).flat_map(|second| [second.to_string(), second.to_string()]);
         assert!(starts.eq(expected), "{}", lines.len());
     }

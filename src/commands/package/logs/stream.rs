@@ -36,15 +36,8 @@ pub struct LogPosition {
 
 /// A line of a log, or its end.
 pub enum LogEvent {
-    Line {
-        key: Key,
-        line: Vec<u8>,
-    },
-    End {
-        key: Key,
-        reached: LogPosition,
-        error: Option<LogError>,
-    },
+    Line { key: Key, line: Vec<u8> },
+    End { key: Key, reached: LogPosition, error: Option<LogError> },
 }
 
 /// Reads a log to its end. A connection that breaks off is made again, from the last line on.
@@ -74,13 +67,7 @@ pub async fn stream(
         }
     };
     // Without a receiver, the command is over.
-    let _ = events
-        .send(LogEvent::End {
-            key,
-            reached,
-            error,
-        })
-        .await;
+    let _ = events.send(LogEvent::End { key, reached, error }).await;
 }
 
 async fn once(
@@ -91,10 +78,7 @@ async fn once(
     with_times: bool,
     events: &Sender<LogEvent>,
 ) -> Result<(), LogError> {
-    let mut request = Request {
-        timestamps: true,
-        ..request.clone()
-    };
+    let mut request = Request { timestamps: true, ..request.clone() };
     if let Some(at) = reached.at {
         request.tail = None;
         request.since = Since::Time(at);
@@ -107,11 +91,7 @@ async fn once(
             continue;
         }
         reached.pass(at);
-        let line = if with_times {
-            line.to_vec()
-        } else {
-            bare.to_vec()
-        };
+        let line = if with_times { line.to_vec() } else { bare.to_vec() };
         let key = key.clone();
         if events.send(LogEvent::Line { key, line }).await.is_err() {
             return Ok(());
@@ -172,11 +152,8 @@ mod tests {
     #[test]
     fn lines_of_the_last_moment_are_counted() {
         let time = |text: &str| text.parse::<Timestamp>().expect("a time");
-        let (a, b, c) = (
-            time("2026-11-20T12:00:00.1Z"),
-            time("2026-11-20T12:00:00.2Z"),
-            time("2026-11-20T12:00:00.3Z"),
-        );
+        let (a, b, c) =
+            (time("2026-11-20T12:00:00.1Z"), time("2026-11-20T12:00:00.2Z"), time("2026-11-20T12:00:00.3Z"));
         let mut reached = LogPosition::default();
         for at in [a, b, b] {
             reached.pass(Some(at));

@@ -140,23 +140,19 @@ impl Document {
                 explains: cause.effects.clone(),
             }
         });
-        let findings = report
-            .findings
-            .iter()
-            .enumerate()
-            .map(|(at, f)| FindingDocument {
-                code: f.rule.code.to_owned(),
-                name: f.rule.name.to_owned(),
-                severity: f.severity,
-                subject: f.subject.clone(),
-                message: f.message.clone(),
-                blocks: f.blocks.to_vec(),
-                since: f.since.map(|s| s.to_string()),
-                evidence: f.evidence.clone(),
-                remedies: f.remedies.clone(),
-                reason: f.reason.clone(),
-                explained_by: edges.explaining(at).to_vec(),
-            });
+        let findings = report.findings.iter().enumerate().map(|(at, f)| FindingDocument {
+            code: f.rule.code.to_owned(),
+            name: f.rule.name.to_owned(),
+            severity: f.severity,
+            subject: f.subject.clone(),
+            message: f.message.clone(),
+            blocks: f.blocks.to_vec(),
+            since: f.since.map(|s| s.to_string()),
+            evidence: f.evidence.clone(),
+            remedies: f.remedies.clone(),
+            reason: f.reason.clone(),
+            explained_by: edges.explaining(at).to_vec(),
+        });
         Document {
             api_version: API_VERSION.to_owned(),
             kind: "Diagnosis".to_owned(),
@@ -166,20 +162,14 @@ impl Document {
             active_api: ActiveApiDocument {
                 api: active_api.flavor.api_version(),
                 reasons: active_api.reasons.clone(),
-                operator_version: active_api
-                    .operator_version
-                    .as_ref()
-                    .map(ToString::to_string),
+                operator_version: active_api.operator_version.as_ref().map(ToString::to_string),
             },
             findings: findings.collect(),
             causes: causes.collect(),
             not_checked: report
                 .not_checked
                 .iter()
-                .map(|n| NotCheckedDocument {
-                    code: n.rule.code.to_owned(),
-                    reason: n.reason.clone(),
-                })
+                .map(|n| NotCheckedDocument { code: n.rule.code.to_owned(), reason: n.reason.clone() })
                 .collect(),
             blocked_nodes: diagnosis.impact.blocked_nodes(),
             selected_nodes: diagnosis.impact.selected,

@@ -45,28 +45,17 @@ impl Detail {
 impl<'a> FindingGroup<'a> {
     pub fn of(cause: &Cause, findings: &'a [Finding]) -> FindingGroup<'a> {
         let picked = |places: &[usize]| places.iter().map(|at| &findings[*at]).collect();
-        FindingGroup {
-            findings: picked(&cause.findings),
-            effects: picked(&cause.effects),
-        }
+        FindingGroup { findings: picked(&cause.findings), effects: picked(&cause.effects) }
     }
 
     /// The effects, as groups of their own.
     pub fn effects(&self) -> Vec<FindingGroup<'a>> {
         let alike = self.effects.iter().map(|f| {
             let subject = &f.subject;
-            let key = (
-                f.rule.code,
-                &subject.kind,
-                &subject.skyhook,
-                &subject.package,
-            );
+            let key = (f.rule.code, &subject.kind, &subject.skyhook, &subject.package);
             (key, *f)
         });
-        let group = |(_, findings)| FindingGroup {
-            findings,
-            effects: Vec::new(),
-        };
+        let group = |(_, findings)| FindingGroup { findings, effects: Vec::new() };
         grouped(alike).into_iter().map(group).collect()
     }
 
@@ -165,8 +154,7 @@ impl<'a> FindingGroup<'a> {
 
     pub fn title(&self, cluster: &Cluster, wide: bool) -> Line {
         let first = self.findings[0];
-        let title =
-            severity(first.severity) + " " + text::name(first.rule.code) + " " + first.rule.name;
+        let title = severity(first.severity) + " " + text::name(first.rule.code) + " " + first.rule.name;
         let title = title + "  " + text::heading(self.subject(cluster, wide));
         match self.since() {
             Some(since) => title + text::dim(format!("  {}", age(Some(since), cluster.taken_at))),
@@ -205,15 +193,9 @@ impl<'a> FindingGroup<'a> {
             rules.entry(code).or_default().push(effect);
         }
         for (code, effects) in rules {
-            let shown = if wide {
-                effects.len()
-            } else {
-                effects.len().min(EFFECTS)
-            };
-            let mut subjects: Vec<String> = effects[..shown]
-                .iter()
-                .map(|effect| effect.subject(cluster, wide))
-                .collect();
+            let shown = if wide { effects.len() } else { effects.len().min(EFFECTS) };
+            let mut subjects: Vec<String> =
+                effects[..shown].iter().map(|effect| effect.subject(cluster, wide)).collect();
             let rest: usize = effects[shown..].iter().map(|e| e.findings.len()).sum();
             if rest > 0 {
                 subjects.push(plural(rest, "more finding"));
@@ -221,9 +203,7 @@ impl<'a> FindingGroup<'a> {
             let rule = text::name(code) + " " + effects[0].findings[0].rule.name;
             text.item("- ", rule + "  " + list(&subjects));
             // An effect that is an error by itself may outlast its cause.
-            let own = effects
-                .iter()
-                .filter(|e| e.findings[0].severity == Severity::Error);
+            let own = effects.iter().filter(|e| e.findings[0].severity == Severity::Error);
             let mut shown: Vec<&[String]> = Vec::new();
             for effect in own.take(EFFECTS) {
                 let remedies = effect.remedies(Detail::Full);
@@ -247,16 +227,13 @@ impl<'a> FindingGroup<'a> {
         let names: BTreeSet<&str> = self.nodes().collect();
         let failing: Vec<&Node> = names.iter().filter_map(|n| cluster.node(n)).collect();
         let healthy = cluster.selected(skyhook).filter(|node| {
-            !names.contains(node.name.as_str())
-                && cluster.placement(skyhook, package, node).is_done()
+            !names.contains(node.name.as_str()) && cluster.placement(skyhook, package, node).is_done()
         });
         contrasts(&failing, &healthy.collect::<Vec<_>>())
     }
 
     pub(super) fn nodes(&self) -> impl Iterator<Item = &'a str> {
-        self.findings
-            .iter()
-            .filter_map(|f| f.subject.node.as_deref())
+        self.findings.iter().filter_map(|f| f.subject.node.as_deref())
     }
 
     /// `gpu-tune driver on node-[1-3] (3 nodes)`
@@ -305,8 +282,7 @@ fn is_for_one_of_many(findings: &[&Finding], remedy: &Remedy) -> bool {
     let others = findings[1..].iter().flat_map(|f| &f.remedies);
     let mut same = others.filter(|other| other.title == remedy.title);
     findings.len() > 1
-        && (remedy.argv.contains(node)
-            || changes(&remedy) && same.any(|other| other.argv != remedy.argv))
+        && (remedy.argv.contains(node) || changes(&remedy) && same.any(|other| other.argv != remedy.argv))
 }
 
 /// The command that applies a remedy of the first of these equal findings to all of their nodes; our own commands
@@ -316,21 +292,14 @@ pub fn on_all_nodes(findings: &[&Finding], remedy: &Remedy) -> Option<Vec<String
 }
 
 /// The same, with a set of at most this many runs of node names.
-pub fn on_node_set(
-    findings: &[&Finding],
-    remedy: &Remedy,
-    most_runs: usize,
-) -> Option<Vec<String>> {
+pub fn on_node_set(findings: &[&Finding], remedy: &Remedy, most_runs: usize) -> Option<Vec<String>> {
     if remedy.own().is_none() || !is_for_one_of_many(findings, remedy) {
         return None;
     }
     if findings.len() > FOLDED && remedy.for_all_nodes.is_some() {
         return remedy.for_all_nodes.clone();
     }
-    let nodes: Vec<&str> = findings
-        .iter()
-        .filter_map(|f| f.subject.node.as_deref())
-        .collect();
+    let nodes: Vec<&str> = findings.iter().filter_map(|f| f.subject.node.as_deref()).collect();
     let offers = |(finding, node): (&&Finding, &&str)| {
         let mut remedies = finding.remedies.iter();
         remedies.any(|r| renamed(&r.argv, node, nodes[0]) == remedy.argv)
@@ -368,11 +337,7 @@ fn label_of(cluster: &Cluster, nodes: &[&str]) -> Option<String> {
 /// The words with another node in them.
 fn renamed(argv: &[String], from: &str, to: &str) -> Vec<String> {
     let word = |word: &String| {
-        if word == from {
-            to.to_owned()
-        } else {
-            word.clone()
-        }
+        if word == from { to.to_owned() } else { word.clone() }
     };
     argv.iter().map(word).collect()
 }

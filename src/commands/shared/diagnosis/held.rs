@@ -19,9 +19,7 @@ impl FindingGroup<'_> {
             let nodes = f.holds_up.iter().map(|node| Some(node.as_str()));
             nodes.filter_map(move |node| Some((skyhook?, node)))
         });
-        let places = subjects
-            .chain(not_chosen)
-            .filter(|held| !own.contains(held));
+        let places = subjects.chain(not_chosen).filter(|held| !own.contains(held));
         let held = grouped(places).into_iter();
         let held = held.map(|(name, nodes)| (name, nodes.into_iter().flatten().collect()));
         let mut held: Vec<(&str, BTreeSet<&str>)> = held.collect();

@@ -42,8 +42,7 @@ impl Diagnosis<'_> {
         let findings = &self.report.findings;
         let rows = causes.iter().map(|at| (*at, &self.impact.causes[*at]));
         let mut text = Text::new();
-        text.blank()
-            .table(cause_table::table(self.cluster, findings, rows));
+        text.blank().table(cause_table::table(self.cluster, findings, rows));
         text.blank().line("next:");
         for at in causes {
             let group = FindingGroup::of(&self.impact.causes[*at].cause, findings);
@@ -85,11 +84,7 @@ impl Diagnosis<'_> {
             let nodes: Vec<&str> = group.nodes().collect();
             match nodes.len() {
                 0 => format!("{} {object}", group.first().rule.code),
-                _ => format!(
-                    "{} {object} {}",
-                    group.first().rule.code,
-                    NodeSet::of(&nodes)
-                ),
+                _ => format!("{} {object} {}", group.first().rule.code, NodeSet::of(&nodes)),
             }
         };
         chosen.map(name).collect()

@@ -45,17 +45,9 @@ impl Diagnosis<'_> {
         let failed = group.severity() > Severity::Info;
         Case {
             name: format!("{} {}: {subject}", rule.code, rule.name),
-            result: if failed {
-                TestResult::Failed
-            } else {
-                TestResult::Passed
-            },
+            result: if failed { TestResult::Failed } else { TestResult::Passed },
             message: group.message().to_owned(),
-            detail: if failed {
-                group.text(self.cluster, true, Detail::Full).plain()
-            } else {
-                String::new()
-            },
+            detail: if failed { group.text(self.cluster, true, Detail::Full).plain() } else { String::new() },
         }
     }
 
@@ -67,11 +59,7 @@ impl Diagnosis<'_> {
         let withheld = sources.any(|source| self.cluster.missing(*source).is_some());
         Case {
             name: format!("{} {}", rule.code, rule.name),
-            result: if withheld || nothing_checked {
-                TestResult::Error
-            } else {
-                TestResult::Skipped
-            },
+            result: if withheld || nothing_checked { TestResult::Error } else { TestResult::Skipped },
             message: format!("not checked: {}", not_checked.reason),
             detail: String::new(),
         }

@@ -17,10 +17,7 @@ const MOST: usize = 50;
 impl Diagnosis<'_> {
     /// The logs to request: of one finding of each group, causes first. Each item lists candidates, best first.
     pub fn logs(&self) -> Vec<Vec<ContainerLog>> {
-        self.log_requests()
-            .into_iter()
-            .map(|(_, pieces)| pieces)
-            .collect()
+        self.log_requests().into_iter().map(|(_, pieces)| pieces).collect()
     }
 
     /// Adds the results of the log requests, in order.
@@ -45,9 +42,8 @@ impl Diagnosis<'_> {
     /// The findings with the logs to request; findings with the same logs share a request.
     fn log_requests(&self) -> Vec<(Vec<usize>, Vec<ContainerLog>)> {
         let findings = self.report.findings.iter().enumerate();
-        let places: HashMap<*const Finding, usize> = findings
-            .map(|(at, finding)| (std::ptr::from_ref(finding), at))
-            .collect();
+        let places: HashMap<*const Finding, usize> =
+            findings.map(|(at, finding)| (std::ptr::from_ref(finding), at)).collect();
         let causes = self.causes();
         let effects: Vec<_> = causes.iter().flat_map(FindingGroup::effects).collect();
         let mut asked: Vec<(Vec<usize>, Vec<ContainerLog>)> = Vec::new();
@@ -61,10 +57,7 @@ impl Diagnosis<'_> {
                 continue;
             };
             let room = asked.len() < MOST;
-            match asked
-                .iter_mut()
-                .find(|(_, pieces)| *pieces == reason.pieces)
-            {
+            match asked.iter_mut().find(|(_, pieces)| *pieces == reason.pieces) {
                 Some((places, _)) if places.contains(&at) => {}
                 Some((places, _)) => places.push(at),
                 None if room => asked.push((vec![at], reason.pieces.clone())),

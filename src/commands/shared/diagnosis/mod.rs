@@ -102,24 +102,16 @@ impl<'a> Diagnosis<'a> {
         let all = self.impact.causes.len();
         let chosen = number.map(|number| match number.checked_sub(1) {
             Some(at) if at < all => Ok(at),
-            _ => Err(Error::usage(format!(
-                "there is no cause {number}: {} found",
-                plural(all, "cause")
-            ))),
+            _ => Err(Error::usage(format!("there is no cause {number}: {} found", plural(all, "cause")))),
         });
-        Ok(Diagnosis {
-            chosen: chosen.transpose()?,
-            ..self
-        })
+        Ok(Diagnosis { chosen: chosen.transpose()?, ..self })
     }
 
     /// The causes, each with its effects.
     pub fn causes(&self) -> Vec<FindingGroup<'_>> {
         let findings = &self.report.findings;
         let causes = self.impact.causes.iter();
-        causes
-            .map(|c| FindingGroup::of(&c.cause, findings))
-            .collect()
+        causes.map(|c| FindingGroup::of(&c.cause, findings)).collect()
     }
 
     /// The displayed findings: causes; with `--all` also each of their effects.
@@ -177,10 +169,7 @@ impl<'a> Diagnosis<'a> {
         let mut text = joined(shown);
         let more = match left_out {
             0 => "--all shows every finding with its evidence and remedies".to_owned(),
-            n => format!(
-                "{} not shown; --all shows everything",
-                plural(n, "more cause")
-            ),
+            n => format!("{} not shown; --all shows everything", plural(n, "more cause")),
         };
         text.blank().line(text::dim(more));
         text
@@ -192,26 +181,18 @@ impl<'a> Diagnosis<'a> {
         if counts.infos > 0 {
             parts.push(plural(counts.infos, "note"));
         }
-        let found = if parts.is_empty() {
-            String::new()
-        } else {
-            format!(": {}", list(&parts))
-        };
+        let found = if parts.is_empty() { String::new() } else { format!(": {}", list(&parts)) };
         if let Some(stuck) = self.stuck() {
             return stuck;
         }
         match self.report.verdict {
             Verdict::Stuck => text::error("Stuck") + found,
             Verdict::Blocked => {
-                text::warning("No errors, but some work is blocked until someone intervenes")
-                    + found
+                text::warning("No errors, but some work is blocked until someone intervenes") + found
             }
             Verdict::Healthy => {
-                let verdict = if self.narrowed {
-                    "No problems in the selected scope"
-                } else {
-                    "Nothing is stuck"
-                };
+                let verdict =
+                    if self.narrowed { "No problems in the selected scope" } else { "Nothing is stuck" };
                 let apart = match mutes::counted(counts.muted, counts.muted_without_expiry) {
                     Some(counted) => format!(" apart from {counted}"),
                     None => String::new(),
@@ -268,10 +249,7 @@ impl<'a> Diagnosis<'a> {
             return None;
         }
         let mut text = Text::new();
-        text.line(text::warning(format!(
-            "{} could not be checked",
-            plural(not_checked.len(), "rule")
-        )));
+        text.line(text::warning(format!("{} could not be checked", plural(not_checked.len(), "rule"))));
         for (reason, codes) in grouped(not_checked.iter().map(|n| (&n.reason, n.rule.code))) {
             text.indented(2, Line::from(format!("{}: {reason}", codes.join(" "))));
         }

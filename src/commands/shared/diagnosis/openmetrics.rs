@@ -11,21 +11,13 @@ impl Diagnosis<'_> {
     pub(super) fn metrics(&self) -> Metrics {
         let report = &self.report;
         let mut metrics = Metrics::default();
-        let verdicts = [
-            Verdict::Stuck,
-            Verdict::Blocked,
-            Verdict::Healthy,
-            Verdict::Incomplete,
-        ];
+        let verdicts = [Verdict::Stuck, Verdict::Blocked, Verdict::Healthy, Verdict::Incomplete];
         metrics.gauge(
             "verdict",
             "Whether this is the verdict",
             verdicts.map(|verdict| {
                 let name = to_json(&verdict).as_str().unwrap_or_default().to_owned();
-                (
-                    vec![("verdict", name)],
-                    u64::from(verdict == report.verdict),
-                )
+                (vec![("verdict", name)], u64::from(verdict == report.verdict))
             }),
         );
         metrics.gauge(
@@ -39,30 +31,14 @@ impl Diagnosis<'_> {
             report.muted.iter().map(sample),
         );
         let counts = [
-            (
-                "lapsed_mutes",
-                "Mutes that no longer apply",
-                report.lapsed.len(),
-            ),
-            (
-                "rules_not_checked",
-                "Rules that could not be checked",
-                report.not_checked.len(),
-            ),
-            (
-                "blocked_nodes",
-                "Nodes that errors block",
-                self.impact.blocked_nodes(),
-            ),
+            ("lapsed_mutes", "Mutes that no longer apply", report.lapsed.len()),
+            ("rules_not_checked", "Rules that could not be checked", report.not_checked.len()),
+            ("blocked_nodes", "Nodes that errors block", self.impact.blocked_nodes()),
         ];
         for (name, help, value) in counts {
             metrics.gauge(name, help, [(Labels::new(), value as u64)]);
         }
-        metrics.gauge(
-            "nodes",
-            "Selected nodes by custom resource and status",
-            nodes(self.cluster),
-        );
+        metrics.gauge("nodes", "Selected nodes by custom resource and status", nodes(self.cluster));
         let taken_at = u64::try_from(self.cluster.taken_at.as_second()).unwrap_or_default();
         metrics.gauge(
             "taken_at_seconds",
@@ -97,10 +73,8 @@ fn nodes(cluster: &Cluster) -> Vec<(Labels, u64)> {
     });
     let samples = pairs.map(|(skyhook, node)| {
         let record = cluster.on_node(node, skyhook.name());
-        let status = record.map_or_else(
-            || "unknown".to_owned(),
-            |record| NodeRecord::operator_status(record).to_string(),
-        );
+        let status = record
+            .map_or_else(|| "unknown".to_owned(), |record| NodeRecord::operator_status(record).to_string());
         let labels = vec![("skyhook", skyhook.name().to_owned()), ("status", status)];
         (labels, 1)
     });

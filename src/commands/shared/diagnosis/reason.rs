@@ -53,10 +53,7 @@ pub fn text(findings: &[&Finding], cluster: &Cluster, full: bool, lines: usize) 
             };
             let ago = ago(event.at, cluster.taken_at);
             let what = Line::from(event.object.as_str()) + ": " + event.reason.as_str();
-            text.item(
-                "- ",
-                what + text::dim(format!(",{times} {ago}: ")) + event.message.as_str(),
-            );
+            text.item("- ", what + text::dim(format!(",{times} {ago}: ")) + event.message.as_str());
         }
     }
     text

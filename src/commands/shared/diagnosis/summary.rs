@@ -21,12 +21,7 @@ impl FindingGroup<'_> {
     /// `gpu-tune driver`, without nodes; the object's name where no custom resource is concerned.
     pub fn place(&self) -> String {
         let subject = &self.findings[0].subject;
-        let words: Vec<&str> = subject
-            .skyhook
-            .iter()
-            .chain(&subject.package)
-            .map(String::as_str)
-            .collect();
+        let words: Vec<&str> = subject.skyhook.iter().chain(&subject.package).map(String::as_str).collect();
         if words.is_empty() {
             return match subject.node {
                 Some(_) => self.node_set().limited(1),
@@ -39,9 +34,7 @@ impl FindingGroup<'_> {
     /// The command of the first remedy, for all nodes where there is such a one; otherwise the manual of the rule.
     pub fn first_command(&self) -> Vec<String> {
         match self.first().remedies.first() {
-            Some(remedy) => {
-                on_all_nodes(&self.findings, remedy).unwrap_or_else(|| remedy.argv.clone())
-            }
+            Some(remedy) => on_all_nodes(&self.findings, remedy).unwrap_or_else(|| remedy.argv.clone()),
             None => {
                 let words = ["explain", self.first().rule.code];
                 OWN.into_iter().chain(words).map(str::to_owned).collect()

@@ -86,14 +86,7 @@ impl Assessment {
 
 impl NodeStates {
     pub fn all(&self) -> usize {
-        let NodeStates {
-            complete,
-            running,
-            waiting,
-            suspended,
-            blocked,
-            unknown,
-        } = self;
+        let NodeStates { complete, running, waiting, suspended, blocked, unknown } = self;
         complete + running + waiting + suspended + blocked + unknown
     }
 
@@ -114,11 +107,7 @@ impl Summary {
     pub fn complete(&self) -> String {
         let states = &self.node_states;
         match self.complete_percent {
-            Some(percent) => format!(
-                "{percent}% ({}/{})",
-                count(states.complete),
-                count(states.all())
-            ),
+            Some(percent) => format!("{percent}% ({}/{})", count(states.complete), count(states.all())),
             None => "-".to_owned(),
         }
     }
@@ -193,13 +182,11 @@ impl<'a> Assessor<'_, 'a> {
 
     /// The estimate of a custom resource that makes progress, or waits for such a one.
     fn remaining(&self, name: &str, assessment: Assessment) -> Option<String> {
-        let progresses = matches!(
-            assessment,
-            Assessment::Progressing | Assessment::Degraded | Assessment::Waiting
-        );
+        let progresses =
+            matches!(assessment, Assessment::Progressing | Assessment::Degraded | Assessment::Waiting);
         let mut causes = self.impact.causes.iter();
-        let blocked = causes
-            .any(|cause| cause.severity == Severity::Error && cause.blocked.contains_key(name));
+        let blocked =
+            causes.any(|cause| cause.severity == Severity::Error && cause.blocked.contains_key(name));
         let remaining = self.timeline.remaining(name)?;
         (progresses && !blocked).then(|| remaining.to_string())
     }
@@ -207,9 +194,8 @@ impl<'a> Assessor<'_, 'a> {
     /// The gravest error about the custom resource, or one that stops the operator: `SKY201 package driver fails`.
     fn error(&self, name: &str) -> Option<Trouble> {
         let mut causes = self.impact.causes.iter();
-        let cause = causes.find(|cause| {
-            cause.severity == Severity::Error && concerns(cause, self.findings, name)
-        })?;
+        let cause =
+            causes.find(|cause| cause.severity == Severity::Error && concerns(cause, self.findings, name))?;
         let group = FindingGroup::of(&cause.cause, self.findings);
         Some(Trouble {
             message: format!("{} {}", group.first().rule.code, group.message()),

@@ -147,21 +147,12 @@ pub struct ProgressReader<'c, 'a> {
 
 impl<'c, 'a> ProgressReader<'c, 'a> {
     pub fn new(assessor: Assessor<'c, 'a>) -> ProgressReader<'c, 'a> {
-        ProgressReader {
-            package_runs: assessor.cluster.package_runs(),
-            assessor,
-        }
+        ProgressReader { package_runs: assessor.cluster.package_runs(), assessor }
     }
 
     /// The progress of a custom resource, or of a deleted one with keys on nodes. With `named`, its nodes are listed.
     pub fn progress(&self, name: &str, named: bool) -> SkyhookProgress {
-        let Assessor {
-            cluster,
-            model,
-            findings,
-            impact,
-            ..
-        } = self.assessor;
+        let Assessor { cluster, model, findings, impact, .. } = self.assessor;
         let skyhook = cluster.skyhook(name);
         let has_keys = |node: &Node| {
             let on = cluster.on_node(node, name);
@@ -181,16 +172,10 @@ impl<'c, 'a> ProgressReader<'c, 'a> {
             disabled: skyhook.is_some_and(Skyhook::disabled),
             stop_reason: skyhook.and_then(stop_reason),
             deleting: skyhook.is_some_and(Skyhook::deleting),
-            deleting_since: skyhook
-                .and_then(|s| s.metadata.deletion_timestamp)
-                .map(|t| t.to_string()),
+            deleting_since: skyhook.and_then(|s| s.metadata.deletion_timestamp).map(|t| t.to_string()),
             packages: packages(cluster, &self.package_runs, name),
-            nodes: cluster
-                .nodes
-                .ok()
-                .map(|_| Nodes::new(cluster, &nodes, name)),
-            deployment_policy: skyhook
-                .map_or_else(String::new, |s| s.spec.deployment_policy.clone()),
+            nodes: cluster.nodes.ok().map(|_| Nodes::new(cluster, &nodes, name)),
+            deployment_policy: skyhook.map_or_else(String::new, |s| s.spec.deployment_policy.clone()),
             compartments: skyhook.map_or_else(Vec::new, |skyhook| compartments(model, skyhook)),
             progress: named.then(|| ResourceProgress::of(model, name)).flatten(),
             summary: self.assessor.summary(name),
@@ -234,20 +219,13 @@ impl Nodes {
             if let Some(skyhook) = skyhook.filter(|_| on.is_some_and(NodeRecord::may_drain))
                 && let Some(drain) = cluster.drain_progress(&package_runs, skyhook, node)
             {
-                counts.draining.push(DrainingNode {
-                    node: node.name.to_string(),
-                    drain: Drain::new(cluster, &drain),
-                });
+                counts
+                    .draining
+                    .push(DrainingNode { node: node.name.to_string(), drain: Drain::new(cluster, &drain) });
             }
-            let status = on
-                .map_or(Status::Unknown, NodeRecord::operator_status)
-                .to_string();
+            let status = on.map_or(Status::Unknown, NodeRecord::operator_status).to_string();
             *counts.by_status.entry(status.clone()).or_default() += 1;
-            counts
-                .names
-                .entry(status)
-                .or_default()
-                .push(node.name.to_string());
+            counts.names.entry(status).or_default().push(node.name.to_string());
         }
         counts
     }
@@ -256,27 +234,17 @@ impl Nodes {
     pub fn histogram(&self) -> Vec<(&str, usize)> {
         let place = |status: &str| {
             let order = ["complete", "in_progress", "erroring", "blocked", "waiting"];
-            order
-                .iter()
-                .position(|s| *s == status)
-                .unwrap_or(order.len())
+            order.iter().position(|s| *s == status).unwrap_or(order.len())
         };
-        let mut counts: Vec<(&str, usize)> = self
-            .by_status
-            .iter()
-            .map(|(status, n)| (status.as_str(), *n))
-            .collect();
+        let mut counts: Vec<(&str, usize)> =
+            self.by_status.iter().map(|(status, n)| (status.as_str(), *n)).collect();
         counts.sort_by_key(|(status, _)| place(status));
         counts
     }
 }
 
 /// Sums up by package and version, those of the spec first.
-fn packages<'a>(
-    cluster: &'a Cluster,
-    package_runs: &PackageRuns<'a>,
-    name: &'a str,
-) -> Vec<Package> {
+fn packages<'a>(cluster: &'a Cluster, package_runs: &PackageRuns<'a>, name: &'a str) -> Vec<Package> {
     let mut packages: BTreeMap<(bool, &str, &str), Package> = BTreeMap::new();
     let readable = (cluster.placements(name)).filter(|p| p.phase != Phase::Malformed);
     // A deleted custom resource has only leftovers.
@@ -300,9 +268,7 @@ fn packages<'a>(
             let since = stage.since.as_deref().and_then(|at| at.parse().ok());
             stage.runs_for = since.map_or_else(String::new, |at| age(Some(at), cluster.taken_at));
         }
-        package
-            .stages
-            .sort_by(|a, b| (&a.stage, &a.state).cmp(&(&b.stage, &b.state)));
+        package.stages.sort_by(|a, b| (&a.stage, &a.state).cmp(&(&b.stage, &b.state)));
     }
     packages
 }

@@ -79,13 +79,8 @@ impl<'a> StatusReport<'a> {
     /// Of all custom resources, or of those named.
     pub fn new(cluster: &'a Cluster, report: Report, names: &[String]) -> StatusReport<'a> {
         let there = cluster.skyhooks.items().iter().map(|s| s.name());
-        let gone = cluster
-            .names_on_nodes()
-            .into_iter()
-            .filter(|name| cluster.skyhook(name).is_none());
-        let shown = there
-            .chain(gone)
-            .filter(|name| names.is_empty() || names.iter().any(|n| n == name));
+        let gone = cluster.names_on_nodes().into_iter().filter(|name| cluster.skyhook(name).is_none());
+        let shown = there.chain(gone).filter(|name| names.is_empty() || names.iter().any(|n| n == name));
         let model = Model::new(cluster);
         // A mute hides a cause from the list, not from the assessment of its custom resource.
         let all = (!report.muted.is_empty()).then(|| report.all_findings());
@@ -117,15 +112,7 @@ impl<'a> StatusReport<'a> {
             lapsed_mutes: report.lapsed.len(),
         };
         let timeline = reader.assessor.timeline;
-        StatusReport {
-            cluster,
-            model,
-            findings,
-            impact,
-            timeline,
-            document,
-            named,
-        }
+        StatusReport { cluster, model, findings, impact, timeline, document, named }
     }
 
     /// Sorts the custom resources.

@@ -36,9 +36,7 @@ pub(super) fn refuse_traps(
                 .hint(format!("kubectl skyhook uninstall {cr} {name} --cancel"))
                 .hint("kubectl skyhook explain SKY104")
         } else {
-            Error::unchanged(why)
-                .hint(format!("kubectl skyhook wait {}", skyhook.name()))
-                .hint(force)
+            Error::unchanged(why).hint(format!("kubectl skyhook wait {}", skyhook.name())).hint(force)
         });
     }
     if survey.is_absent() && !request.all_packages {
@@ -54,23 +52,14 @@ pub(super) fn refuse_traps(
                 _ => "depend",
             }
         ))
-        .hint(format!(
-            "kubectl skyhook uninstall {cr} {} --wait --remove",
-            held_by[0]
-        ))
-        .hint(format!(
-            "kubectl skyhook uninstall {cr} --all-packages --remove"
-        )));
+        .hint(format!("kubectl skyhook uninstall {cr} {} --wait --remove", held_by[0]))
+        .hint(format!("kubectl skyhook uninstall {cr} --all-packages --remove")));
     }
     Ok(())
 }
 
 /// Refuses where the operator would not act on the custom resource.
-pub(super) fn refuse_at_rest(
-    cluster: &Cluster,
-    skyhook: &Skyhook,
-    request: &Request,
-) -> Result<()> {
+pub(super) fn refuse_at_rest(cluster: &Cluster, skyhook: &Skyhook, request: &Request) -> Result<()> {
     let cr = uninstall_argument(skyhook.name());
     let reference = skyhook.reference();
     if !cluster.knows_uninstall() {
@@ -142,10 +131,7 @@ fn never_installed(
     let cancel = format!("kubectl skyhook uninstall {cr} {name} --cancel");
     let nowhere = match cluster.selected(skyhook).count() {
         0 => format!("{} selects no node", skyhook.reference()),
-        _ => format!(
-            "{name} {version} is not on {}",
-            nodes(cluster.selected(skyhook))
-        ),
+        _ => format!("{name} {version} is not on {}", nodes(cluster.selected(skyhook))),
     };
     if !package.uninstall().apply {
         if request.force {

@@ -8,11 +8,7 @@ use crate::plan::{Change, Field, Guard, Step, Target};
 
 /// A change of it that the operator acts on.
 pub fn step(cluster: &Cluster, skyhook: &Skyhook, change: Change) -> Step {
-    Step::new(
-        Target::of_skyhook(cluster.flavor(), skyhook),
-        change,
-        "the operator applies this setting",
-    )
+    Step::new(Target::of_skyhook(cluster.flavor(), skyhook), change, "the operator applies this setting")
 }
 
 /// The path of a package's field in the spec.
@@ -70,11 +66,7 @@ pub fn out_of_the_spec(
     let others = skyhook.packages();
     for (other, package) in others.filter(|(other, _)| *other != name && !gone.contains(other)) {
         // A JSON Patch test fails inside a missing map.
-        let within = if package.whole["dependsOn"].is_object() {
-            format!("/{name}")
-        } else {
-            String::new()
-        };
+        let within = if package.whole["dependsOn"].is_object() { format!("/{name}") } else { String::new() };
         let needs = format!("/spec/packages/{other}/dependsOn{within}");
         guard = guard.value(needs, json!(null));
     }

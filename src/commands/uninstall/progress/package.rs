@@ -49,11 +49,7 @@ impl Point {
 
 impl Package {
     /// Updates the state per node; returns the changed nodes by state.
-    pub(super) fn look(
-        &mut self,
-        cluster: &Cluster,
-        skyhook: &Skyhook,
-    ) -> BTreeMap<Point, Vec<String>> {
+    pub(super) fn look(&mut self, cluster: &Cluster, skyhook: &Skyhook) -> BTreeMap<Point, Vec<String>> {
         let package_runs = cluster.package_runs_for(skyhook.name());
         let mut news: BTreeMap<Point, Vec<String>> = BTreeMap::new();
         for node in cluster.selected(skyhook) {
@@ -62,9 +58,7 @@ impl Package {
             if before == Some(&point) || (before.is_none() && point == Point::Gone) {
                 continue;
             }
-            news.entry(point.clone())
-                .or_default()
-                .push(node.name.to_string());
+            news.entry(point.clone()).or_default().push(node.name.to_string());
             let since = since.unwrap_or(cluster.taken_at);
             self.at.insert(node.name.to_string(), (point, Some(since)));
         }
@@ -87,17 +81,9 @@ impl Package {
     ) -> (Point, Option<Timestamp>) {
         let all = cluster.placements_on(skyhook.name(), node);
         let mut ours = all.iter().filter(|p| p.package == self.name);
-        let Some(placement) = ours
-            .clone()
-            .find(|p| p.entry.is_some())
-            .or_else(|| ours.next())
-        else {
+        let Some(placement) = ours.clone().find(|p| p.entry.is_some()).or_else(|| ours.next()) else {
             let unreadable = all.iter().any(|p| p.phase == Phase::Malformed);
-            let point = if unreadable {
-                Point::Unreadable
-            } else {
-                Point::Gone
-            };
+            let point = if unreadable { Point::Unreadable } else { Point::Gone };
             return (point, None);
         };
         let point = self.words_for(placement, package_runs);
@@ -114,17 +100,12 @@ impl Package {
         };
         let failed = match entry.restarts {
             0 => String::new(),
-            n => format!(
-                ", {} failed",
-                plural(usize::try_from(n).unwrap_or(0), "attempt")
-            ),
+            n => format!(", {} failed", plural(usize::try_from(n).unwrap_or(0), "attempt")),
         };
         let (stage, state) = (&entry.stage, &entry.state);
         let at = format!("{stage} {state}");
         match (placement.phase.is_uninstall(), state) {
-            (true, State::InProgress) if running.is_none() => {
-                Point::At(format!("{stage}, to start"))
-            }
+            (true, State::InProgress) if running.is_none() => Point::At(format!("{stage}, to start")),
             (true, State::InProgress) => Point::At(format!("{stage}{failed}")),
             (true, _) => Point::At(format!("{at}{failed}")),
             _ if placement.version != self.version => {
@@ -142,11 +123,7 @@ impl Package {
 
     /// `2 of 3 nodes done`.
     pub(super) fn so_far(&self) -> String {
-        format!(
-            "{} of {} done",
-            count(self.done()),
-            plural(self.at.len(), "node")
-        )
+        format!("{} of {} done", count(self.done()), plural(self.at.len(), "node"))
     }
 
     /// The unfinished nodes by state.
@@ -173,9 +150,7 @@ impl Package {
         let slow: Vec<String> = slow
             .iter()
             .take(SLOWEST)
-            .map(|(name, (point, since))| {
-                format!("{name} ({}, {})", point.words(), age(*since, now))
-            })
+            .map(|(name, (point, since))| format!("{name} ({}, {})", point.words(), age(*since, now)))
             .collect();
         let mut text = Text::new();
         let title = format!("{} {}: ", self.name, self.version);

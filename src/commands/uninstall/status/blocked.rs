@@ -16,9 +16,7 @@ impl<'a> PackageUninstall<'a> {
         }
         let blockers = self.blockers.get_or_init(|| {
             let cluster = self.cluster;
-            let report = self
-                .report
-                .get_or_init(|| rules::diagnose(cluster, &Scope::default()));
+            let report = self.report.get_or_init(|| rules::diagnose(cluster, &Scope::default()));
             let findings = &report.findings;
             let blocking = self.blocking;
             let blocking = blocking.get_or_init(|| BlockingFindings::of(findings));

@@ -21,17 +21,12 @@ impl Past {
         let mut by_node = HashMap::new();
         let elsewhere = match history {
             Some(History::Never(why)) => (Uninstall::NeverInstalled, why),
-            Some(History::OnlyOther(traces)) => (
-                Uninstall::NeverInstalled,
-                format!("only version {} was ever installed", traces[0].version),
-            ),
+            Some(History::OnlyOther(traces)) => {
+                (Uninstall::NeverInstalled, format!("only version {} was ever installed", traces[0].version))
+            }
             Some(History::Present(mut traces)) => {
                 let once = match &traces[0] {
-                    StageTrace {
-                        node: Some(_),
-                        object,
-                        ..
-                    } => {
+                    StageTrace { node: Some(_), object, .. } => {
                         format!("no record of it on this node, only on another ({object})")
                     }
                     StageTrace { object, .. } => {
@@ -40,9 +35,7 @@ impl Past {
                 };
                 // Times are in seconds: of two in the same one, the uninstall came last.
                 traces.sort_by_key(|t| (t.at, t.uninstalled));
-                let on_nodes = traces
-                    .into_iter()
-                    .filter_map(|t| Some((t.node.clone()?, t)));
+                let on_nodes = traces.into_iter().filter_map(|t| Some((t.node.clone()?, t)));
                 by_node.extend(on_nodes);
                 (Uninstall::Absent, once)
             }
@@ -54,10 +47,9 @@ impl Past {
 
     pub(super) fn on(&self, node: &str) -> (Uninstall, String) {
         match self.by_node.get(node) {
-            Some(trace) if trace.uninstalled => (
-                Uninstall::Uninstalled,
-                format!("{}: {}", trace.object, trace.says),
-            ),
+            Some(trace) if trace.uninstalled => {
+                (Uninstall::Uninstalled, format!("{}: {}", trace.object, trace.says))
+            }
             Some(trace) => (
                 Uninstall::Absent,
                 format!(

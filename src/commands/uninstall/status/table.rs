@@ -32,10 +32,7 @@ impl UninstallRow {
 
 impl Uninstall {
     pub(super) fn fails(self) -> bool {
-        matches!(
-            self,
-            Uninstall::Failing | Uninstall::Blocked | Uninstall::Malformed
-        )
+        matches!(self, Uninstall::Failing | Uninstall::Blocked | Uninstall::Malformed)
     }
 
     fn line(self) -> Line {
@@ -64,14 +61,7 @@ pub struct UninstallStatus {
 
 impl UninstallStatus {
     fn by_state(&self) -> Table {
-        let columns = [
-            "skyhook",
-            "package",
-            "stage",
-            "state",
-            "uninstall",
-            "condition",
-        ];
+        let columns = ["skyhook", "package", "stage", "state", "uninstall", "condition"];
         let rows = self.rows.iter().map(|row| {
             let cells = cells![
                 row.skyhook_name.as_str(),
@@ -92,15 +82,7 @@ impl View for UninstallStatus {
         if self.folded && !wide {
             return self.by_state().into();
         }
-        let narrow = [
-            "skyhook",
-            "package",
-            "node",
-            "stage",
-            "state",
-            "uninstall",
-            "condition",
-        ];
+        let narrow = ["skyhook", "package", "node", "stage", "state", "uninstall", "condition"];
         let more = ["version", "restarts", "asked-by", "reason"];
         let table = Table::new(narrow.iter().chain(more.iter().filter(|_| wide)));
         let mut table = if wide { table.prose() } else { table };
@@ -122,34 +104,21 @@ impl View for UninstallStatus {
                     row.condition().to_owned()
                 },
             ];
-            let end = cells![
-                row.version.as_str(),
-                row.restarts,
-                row.requested_by,
-                row.reason.as_str()
-            ];
+            let end = cells![row.version.as_str(), row.restarts, row.requested_by, row.reason.as_str()];
             table.row(start.into_iter().chain(end.into_iter().filter(|_| wide)));
         }
         table.into()
     }
 
     fn names(&self) -> Vec<String> {
-        let mut names: Vec<String> = self
-            .rows
-            .iter()
-            .map(|row| format!("node/{}", row.node_name))
-            .collect();
+        let mut names: Vec<String> = self.rows.iter().map(|row| format!("node/{}", row.node_name)).collect();
         names.sort_unstable();
         names.dedup();
         names
     }
 
     fn document(&self) -> Value {
-        to_json(&Document {
-            api_version: API_VERSION,
-            kind: "UninstallStatus",
-            items: &self.rows,
-        })
+        to_json(&Document { api_version: API_VERSION, kind: "UninstallStatus", items: &self.rows })
     }
 }
 

@@ -77,11 +77,7 @@ fn condition(scanner: &mut Scanner<'_>, depth: usize) -> Result<Filter, PathErro
             return Err(start.error(what));
         }
     };
-    Ok(if not {
-        Filter::Atom(FilterAtom::filter(condition, true))
-    } else {
-        condition
-    })
+    Ok(if not { Filter::Atom(FilterAtom::filter(condition, true)) } else { condition })
 }
 
 enum Operand {
@@ -107,9 +103,7 @@ fn operand(scanner: &mut Scanner<'_>, depth: usize) -> Result<Operand, PathError
                 ("false", ..) => Literal::Bool(false),
                 ("null", ..) => Literal::Null,
                 (_, Ok(integer), _) => Literal::Int(integer),
-                (_, _, Ok(float)) if word.starts_with(|c: char| !c.is_alphabetic()) => {
-                    Literal::Float(float)
-                }
+                (_, _, Ok(float)) if word.starts_with(|c: char| !c.is_alphabetic()) => Literal::Float(float),
                 ("", ..) => return Err(start.unexpected("a path that starts with @, or a value")),
                 _ => return Err(start.error(format!("{word} needs quotes, \"{word}\","))),
             };
@@ -135,9 +129,8 @@ fn compare(
         Operand::Literal(literal) => Ok(Comparable::Literal(literal)),
         Operand::Path(segments) => {
             let single = segments.iter().map(single).collect::<Option<Vec<_>>>();
-            let single = single.ok_or_else(|| {
-                at.error("a path in a comparison must not match more than one value")
-            })?;
+            let single = single
+                .ok_or_else(|| at.error("a path in a comparison must not match more than one value"))?;
             all.push(exists(segments));
             Ok(Comparable::SingularQuery(SingularQuery::Current(single)))
         }

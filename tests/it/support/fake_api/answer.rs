@@ -62,12 +62,7 @@ pub struct Problem {
 
 impl Problem {
     pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Problem {
-        Problem {
-            code,
-            reason,
-            message: message.into(),
-            retry_after: None,
-        }
+        Problem { code, reason, message: message.into(), retry_after: None }
     }
 
     pub fn bad_request(message: impl Into<String>) -> Problem {
@@ -137,11 +132,7 @@ impl Problem {
 
     /// A JSON Patch whose `test` failed. The real server keeps to itself which one.
     pub fn rejected_patch() -> Problem {
-        Problem::new(
-            422,
-            "Invalid",
-            "the server rejected our request due to an error in our request",
-        )
+        Problem::new(422, "Invalid", "the server rejected our request due to an error in our request")
     }
 
     pub fn too_many(retry_after: u64) -> Problem {
@@ -176,9 +167,7 @@ impl Problem {
         let status = StatusCode::from_u16(self.code).expect("an HTTP status");
         let mut response = reply(status, &self.body());
         if let Some(seconds) = self.retry_after {
-            response
-                .headers_mut()
-                .insert(http::header::RETRY_AFTER, seconds.into());
+            response.headers_mut().insert(http::header::RETRY_AFTER, seconds.into());
         }
         response
     }

@@ -63,10 +63,7 @@ impl State {
         let container = query.get("container").map_or("", String::as_str);
         let key = (route.name.clone(), container.to_owned(), asked("previous"));
         let problem = |problem: Problem| Answer::Reply(problem.reply());
-        if let Err(missing) = self.store.get(&Route {
-            subresource: String::new(),
-            ..route.clone()
-        }) {
+        if let Err(missing) = self.store.get(&Route { subresource: String::new(), ..route.clone() }) {
             return problem(missing);
         }
         let pod = &route.name;
@@ -74,9 +71,7 @@ impl State {
             return problem(Problem::bad_request(if asked("previous") {
                 format!("previous terminated container \"{container}\" in pod \"{pod}\" not found")
             } else {
-                format!(
-                    "container \"{container}\" in pod \"{pod}\" is waiting to start: PodInitializing"
-                )
+                format!("container \"{container}\" in pod \"{pod}\" is waiting to start: PodInitializing")
             }));
         };
         let head = |body: Bytes| {
@@ -89,12 +84,7 @@ impl State {
         let stamped = asked("timestamps");
         let text = shown(&chosen(&written.text, query), stamped);
         if asked("follow") {
-            Answer::Follow {
-                response: head(text.into()),
-                key,
-                from: written.text.len(),
-                stamped,
-            }
+            Answer::Follow { response: head(text.into()), key, from: written.text.len(), stamped }
         } else {
             Answer::Reply(head(text.into()))
         }
@@ -110,9 +100,7 @@ fn chosen(text: &str, query: &BTreeMap<String, String>) -> String {
     });
     let lines: Vec<&str> = text
         .split_inclusive('\n')
-        .filter(|line| {
-            since.is_none_or(|since| time(line.split(' ').next().unwrap_or("")) >= since)
-        })
+        .filter(|line| since.is_none_or(|since| time(line.split(' ').next().unwrap_or("")) >= since))
         .collect();
     let tail = query.get("tailLines").map(|n| n.parse().expect("a number"));
     let skipped = lines.len().saturating_sub(tail.unwrap_or(usize::MAX));
@@ -124,9 +112,7 @@ fn shown(text: &str, stamped: bool) -> String {
     if stamped {
         text.to_owned()
     } else {
-        text.split_inclusive('\n')
-            .map(|line| line.split_once(' ').map_or(line, |(_, line)| line))
-            .collect()
+        text.split_inclusive('\n').map(|line| line.split_once(' ').map_or(line, |(_, line)| line)).collect()
     }
 }
 

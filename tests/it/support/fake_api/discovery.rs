@@ -34,12 +34,8 @@ pub fn document(kinds: &Kinds, path: &str) -> Option<Value> {
 }
 
 fn group(kinds: &Kinds, name: &str) -> Option<Value> {
-    let versions: BTreeSet<&str> = kinds
-        .0
-        .iter()
-        .filter(|k| k.group == name)
-        .map(|k| k.version.as_str())
-        .collect();
+    let versions: BTreeSet<&str> =
+        kinds.0.iter().filter(|k| k.group == name).map(|k| k.version.as_str()).collect();
     let versions: Vec<Value> = versions
         .into_iter()
         .map(|version| json!({"groupVersion": format!("{name}/{version}"), "version": version}))
@@ -49,15 +45,9 @@ fn group(kinds: &Kinds, name: &str) -> Option<Value> {
 }
 
 fn resources(kinds: &Kinds, group: &str, version: &str) -> Option<Value> {
-    let served: Vec<&Kind> = kinds
-        .0
-        .iter()
-        .filter(|k| k.group == group && k.version == version)
-        .collect();
-    let resources: Vec<Value> = served
-        .iter()
-        .flat_map(|kind| [resource(kind, ""), resource(kind, "/status")])
-        .collect();
+    let served: Vec<&Kind> = kinds.0.iter().filter(|k| k.group == group && k.version == version).collect();
+    let resources: Vec<Value> =
+        served.iter().flat_map(|kind| [resource(kind, ""), resource(kind, "/status")]).collect();
     Some(json!({
         "kind": "APIResourceList",
         "apiVersion": "v1",
@@ -68,9 +58,7 @@ fn resources(kinds: &Kinds, group: &str, version: &str) -> Option<Value> {
 
 fn resource(kind: &Kind, suffix: &str) -> Value {
     let verbs: &[&str] = match suffix {
-        "" => &[
-            "create", "delete", "get", "list", "patch", "update", "watch",
-        ],
+        "" => &["create", "delete", "get", "list", "patch", "update", "watch"],
         _ => &["get", "patch", "update"],
     };
     json!({

@@ -51,17 +51,9 @@ impl From<u16> for Reply {
             404 => Reply::NotFound,
             409 => Reply::Conflict,
             410 => Reply::Problem(Problem::expired()),
-            422 => Reply::Problem(Problem::new(
-                422,
-                "Invalid",
-                "denied by the admission webhook",
-            )),
+            422 => Reply::Problem(Problem::new(422, "Invalid", "denied by the admission webhook")),
             429 => Reply::Problem(Problem::too_many(1)),
-            500 => Reply::Problem(Problem::new(
-                500,
-                "InternalError",
-                "Internal error occurred",
-            )),
+            500 => Reply::Problem(Problem::new(500, "InternalError", "Internal error occurred")),
             503 => Reply::Problem(Problem::new(
                 503,
                 "ServiceUnavailable",
@@ -189,10 +181,7 @@ impl Ruled {
             && fits(&self.resource, &route.kind.plural)
             && (self.resource == "*" || self.subresource == route.subresource)
             && self.name.as_deref().is_none_or(|name| name == route.name)
-            && self
-                .namespace
-                .as_deref()
-                .is_none_or(|n| n == route.namespace)
+            && self.namespace.as_deref().is_none_or(|n| n == route.namespace)
     }
 
     fn fits_path(&self, method: &str, path: &str) -> bool {

@@ -50,20 +50,8 @@ const OWN: [(&str, &str, &str, &str, bool); 17] = [
     ("apps", "v1", "Deployment", "deployments", true),
     ("batch", "v1", "Job", "jobs", true),
     ("coordination.k8s.io", "v1", "Lease", "leases", true),
-    (
-        "discovery.k8s.io",
-        "v1",
-        "EndpointSlice",
-        "endpointslices",
-        true,
-    ),
-    (
-        "policy",
-        "v1",
-        "PodDisruptionBudget",
-        "poddisruptionbudgets",
-        true,
-    ),
+    ("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", true),
+    ("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", true),
     (
         "admissionregistration.k8s.io",
         "v1",
@@ -78,13 +66,7 @@ const OWN: [(&str, &str, &str, &str, bool); 17] = [
         "mutatingwebhookconfigurations",
         false,
     ),
-    (
-        "apiextensions.k8s.io",
-        "v1",
-        "CustomResourceDefinition",
-        "customresourcedefinitions",
-        false,
-    ),
+    ("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", false),
 ];
 
 impl Default for Kinds {
@@ -148,9 +130,7 @@ impl Kinds {
     }
 
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Kind> {
-        self.0
-            .iter()
-            .find(|k| k.group == group && k.version == version && k.plural == plural)
+        self.0.iter().find(|k| k.group == group && k.version == version && k.plural == plural)
     }
 }
 

@@ -24,9 +24,7 @@ impl Logged {
     /// A header's value, empty if it is not there; several joined with commas.
     pub fn header(&self, name: &str) -> String {
         let values = self.headers.get_all(name).iter();
-        let values: Vec<_> = values
-            .map(|v| String::from_utf8_lossy(v.as_bytes()))
-            .collect();
+        let values: Vec<_> = values.map(|v| String::from_utf8_lossy(v.as_bytes())).collect();
         values.join(",")
     }
 }

@@ -7,12 +7,7 @@ use super::kind::Kind;
 use super::log::Logged;
 
 /// Applies a patch of a content type to an object.
-pub fn apply(
-    kind: &Kind,
-    content_type: &str,
-    object: &mut Value,
-    patch: &Value,
-) -> Result<(), Problem> {
+pub fn apply(kind: &Kind, content_type: &str, object: &mut Value, patch: &Value) -> Result<(), Problem> {
     match content_type.split(';').next().unwrap_or_default().trim() {
         "application/merge-patch+json" => merge(object, patch),
         "application/json-patch+json" => {
@@ -159,11 +154,7 @@ fn merge_list(list: &mut Vec<Value>, patch: &[Value], by: &str, path: &mut Vec<S
         let at = list.iter().position(|old| old[by] == item[by]);
         match (item["$patch"].as_str(), at) {
             (Some("replace"), _) => {
-                *list = patch
-                    .iter()
-                    .filter(|i| i["$patch"].is_null())
-                    .cloned()
-                    .collect();
+                *list = patch.iter().filter(|i| i["$patch"].is_null()).cloned().collect();
                 return;
             }
             (Some("delete"), Some(at)) => {

@@ -12,14 +12,10 @@ pub fn answer(state: &State, mut review: Value) -> Value {
     let asked = &review["spec"]["resourceAttributes"];
     let text = |key: &str| asked[key].as_str().unwrap_or_default().to_owned();
     let kinds = &state.store.kinds.0;
-    let kind = kinds
-        .iter()
-        .find(|k| k.group == text("group") && k.plural == text("resource"));
-    let verb = [
-        "get", "list", "watch", "create", "update", "patch", "delete",
-    ]
-    .into_iter()
-    .find(|verb| *verb == text("verb"));
+    let kind = kinds.iter().find(|k| k.group == text("group") && k.plural == text("resource"));
+    let verb = ["get", "list", "watch", "create", "update", "patch", "delete"]
+        .into_iter()
+        .find(|verb| *verb == text("verb"));
     let forbidden = match (kind, verb) {
         (Some(kind), Some(verb)) => {
             let route = Route {

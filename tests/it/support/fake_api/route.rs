@@ -19,12 +19,7 @@ pub struct Route {
 
 impl Route {
     /// `None` if nothing is served there.
-    pub fn parse(
-        kinds: &Kinds,
-        method: &str,
-        path: &str,
-        query: &BTreeMap<String, String>,
-    ) -> Option<Route> {
+    pub fn parse(kinds: &Kinds, method: &str, path: &str, query: &BTreeMap<String, String>) -> Option<Route> {
         let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
         let (group, version, rest) = match parts.as_slice() {
             ["api", version, rest @ ..] => ("", *version, rest),
@@ -32,9 +27,7 @@ impl Route {
             _ => return None,
         };
         let (namespace, rest) = match rest {
-            ["namespaces", namespace, rest @ ..]
-                if rest.first().is_some_and(|r| *r != "status") =>
-            {
+            ["namespaces", namespace, rest @ ..] if rest.first().is_some_and(|r| *r != "status") => {
                 (*namespace, rest)
             }
             rest => ("", rest),

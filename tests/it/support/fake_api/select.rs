@@ -31,8 +31,8 @@ impl Selector {
     pub fn fields(text: &str, kind: &Kind) -> Result<Selector, Problem> {
         let mut requirements = Vec::new();
         for term in text.split(',').filter(|t| !t.is_empty()) {
-            let requirement = equality(term)
-                .ok_or_else(|| Problem::bad_request(format!("invalid selector: '{term}'")))?;
+            let requirement =
+                equality(term).ok_or_else(|| Problem::bad_request(format!("invalid selector: '{term}'")))?;
             if !selectable(kind, &requirement.key) {
                 let key = &requirement.key;
                 let message = format!("field label not supported: {key}");
@@ -101,22 +101,13 @@ fn label(term: &str) -> Requirement {
         return Requirement { key, test };
     }
     equality(term).unwrap_or_else(|| match term.strip_prefix('!') {
-        Some(key) => Requirement {
-            key: key.to_owned(),
-            test: Test::Missing,
-        },
-        None => Requirement {
-            key: term.to_owned(),
-            test: Test::Exists,
-        },
+        Some(key) => Requirement { key: key.to_owned(), test: Test::Missing },
+        None => Requirement { key: term.to_owned(), test: Test::Exists },
     })
 }
 
 fn equality(term: &str) -> Option<Requirement> {
-    let of = |key: &str, test| Requirement {
-        key: key.trim().to_owned(),
-        test,
-    };
+    let of = |key: &str, test| Requirement { key: key.trim().to_owned(), test };
     let list = |value: &str| vec![value.trim().to_owned()];
     if let Some((key, value)) = term.split_once("!=") {
         return Some(of(key, Test::NotIn(list(value))));

@@ -48,10 +48,8 @@ impl FakeApi {
         let (stop, stopped) = oneshot::channel();
         let (tell, told) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .expect("a runtime");
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
             runtime.block_on(async move {
                 let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
                 let address = listener.local_addr().expect("a bound socket");
@@ -64,12 +62,7 @@ impl FakeApi {
         });
         let url = format!("{scheme}://{}", told.recv().expect("an address"));
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let served = Served {
-            url,
-            dir,
-            stop: Some(stop),
-            thread: Some(thread),
-        };
+        let served = Served { url, dir, stop: Some(stop), thread: Some(thread) };
         let config = kubeconfig(&served.url, "fake").to_string();
         std::fs::write(served.kubeconfig(), config).expect("a kubeconfig that can be written");
         served
@@ -134,11 +127,7 @@ async fn accept(fake: FakeApi, listener: TcpListener, tls: Option<TlsAcceptor>) 
 }
 
 /// Serves one connection. Whether the client showed a certificate is logged as a header.
-async fn converse(
-    fake: FakeApi,
-    stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
-    certificate: bool,
-) {
+async fn converse(fake: FakeApi, stream: impl AsyncRead + AsyncWrite + Unpin + 'static, certificate: bool) {
     let service = service_fn(move |mut request: Request<Incoming>| {
         if certificate {
             let shown = HeaderValue::from_static("shown");

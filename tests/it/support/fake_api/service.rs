@@ -60,12 +60,7 @@ where
                     Ok(response.map(whole))
                 }
                 Answer::Half(response) => Ok(response.map(half)),
-                Answer::Follow {
-                    response,
-                    key,
-                    from,
-                    stamped,
-                } => {
+                Answer::Follow { response, key, from, stamped } => {
                     let follow = |first| container_log::follow(fake, first, key, from, stamped);
                     Ok(response.map(|first| BodyExt::boxed(StreamBody::new(follow(first)))))
                 }
@@ -82,9 +77,7 @@ where
 }
 
 fn whole(body: Bytes) -> FakeBody {
-    Full::new(body)
-        .map_err(|never: Infallible| match never {})
-        .boxed()
+    Full::new(body).map_err(|never: Infallible| match never {}).boxed()
 }
 
 fn half(body: Bytes) -> FakeBody {
@@ -130,28 +123,16 @@ impl State {
             user if user.is_empty() => "jane".to_owned(),
             user => user,
         };
-        let verdict = fault::judge(
-            &mut self.rules,
-            method,
-            path,
-            &logged.query,
-            route.as_ref(),
-            &user,
-        );
+        let verdict = fault::judge(&mut self.rules, method, path, &logged.query, route.as_ref(), &user);
         if let Some(answer) = verdict.answer {
             return answer;
         }
         for change in verdict.changes {
             (change.0)(self);
         }
-        if let Some(route) = route
-            .as_ref()
-            .filter(|r| r.verb == "get" && r.subresource == "log")
-        {
+        if let Some(route) = route.as_ref().filter(|r| r.verb == "get" && r.subresource == "log") {
             return match (self.read_log(route, &logged.query), verdict.half) {
-                (Answer::Reply(response) | Answer::Follow { response, .. }, true) => {
-                    Answer::Half(response)
-                }
+                (Answer::Reply(response) | Answer::Follow { response, .. }, true) => Answer::Half(response),
                 (answer, _) => answer,
             };
         }
@@ -162,9 +143,7 @@ impl State {
             };
         }
         let mut response = match &route {
-            Some(route) => self
-                .perform(route, &logged)
-                .unwrap_or_else(|problem| problem.reply()),
+            Some(route) => self.perform(route, &logged).unwrap_or_else(|problem| problem.reply()),
             None if path == review::PATH && method == "POST" => {
                 let review = review::answer(self, logged.body.clone());
                 reply(StatusCode::CREATED, &review)
@@ -179,11 +158,7 @@ impl State {
             let value = HeaderValue::from_str(&value).expect("a warning that a header can hold");
             response.headers_mut().append(http::header::WARNING, value);
         }
-        if verdict.half {
-            Answer::Half(response)
-        } else {
-            Answer::Reply(response)
-        }
+        if verdict.half { Answer::Half(response) } else { Answer::Reply(response) }
     }
 
     /// Does what is asked of an object.
@@ -213,11 +188,7 @@ impl State {
                 store.patch(route, &content_type, &asked.body, dry)
             }
             "delete" => store.delete(route, &asked.body, dry),
-            verb => Err(Problem::new(
-                405,
-                "MethodNotAllowed",
-                format!("{verb} is not served here"),
-            )),
+            verb => Err(Problem::new(405, "MethodNotAllowed", format!("{verb} is not served here"))),
         }
         .map(|object| ok(&object))
     }

@@ -46,12 +46,7 @@ impl Store {
         if object["metadata"]["uid"].is_null() {
             object["metadata"]["uid"] = self.uid().into();
         }
-        let text = |key: &str| {
-            object["metadata"][key]
-                .as_str()
-                .unwrap_or_default()
-                .to_owned()
-        };
+        let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default().to_owned();
         let key = (kind.resource(), text("namespace"), text("name"));
         if self.objects.contains_key(&key) {
             // Whatever version it claims, it is news.
@@ -61,11 +56,7 @@ impl Store {
     }
 
     fn put(&mut self, key: Key, object: Value) {
-        let told = if self.objects.contains_key(&key) {
-            "MODIFIED"
-        } else {
-            "ADDED"
-        };
+        let told = if self.objects.contains_key(&key) { "MODIFIED" } else { "ADDED" };
         self.history.note(self.version, told, &key.0, &object);
         self.objects.insert(key, object);
     }
@@ -114,15 +105,12 @@ impl Store {
         let fields = Selector::fields(text("fieldSelector"), &route.kind)?;
         let limit = match text("limit") {
             "" | "0" => usize::MAX,
-            limit => limit
-                .parse()
-                .map_err(|_| Problem::bad_request("limit is not a number"))?,
+            limit => limit.parse().map_err(|_| Problem::bad_request("limit is not a number"))?,
         };
         let start: Option<(String, String)> = match text("continue") {
             "" => None,
             token => Some(
-                serde_json::from_str(token)
-                    .map_err(|_| Problem::bad_request("continue key is not valid"))?,
+                serde_json::from_str(token).map_err(|_| Problem::bad_request("continue key is not valid"))?,
             ),
         };
         let resource = route.kind.resource();
@@ -133,16 +121,11 @@ impl Store {
                 *r == resource && (route.namespace.is_empty() || *namespace == route.namespace)
             })
             .filter(|((_, namespace, name), _)| {
-                start
-                    .as_ref()
-                    .is_none_or(|(n, m)| (namespace, name) >= (n, m))
+                start.as_ref().is_none_or(|(n, m)| (namespace, name) >= (n, m))
             })
             .filter(|(_, o)| labels.matches_labels(o) && fields.matches_fields(o));
-        let items: Vec<Value> = matching
-            .by_ref()
-            .take(limit)
-            .map(|(_, object)| listed(object, route.kind.custom))
-            .collect();
+        let items: Vec<Value> =
+            matching.by_ref().take(limit).map(|(_, object)| listed(object, route.kind.custom)).collect();
         let mut metadata = json!({"resourceVersion": self.version.to_string()});
         if let Some(((_, namespace, name), _)) = matching.next() {
             metadata["continue"] = json!([namespace, name]).to_string().into();
@@ -159,24 +142,15 @@ impl Store {
         }))
     }
 
-    pub fn create(
-        &mut self,
-        route: &Route,
-        mut object: Value,
-        dry: bool,
-    ) -> Result<Value, Problem> {
+    pub fn create(&mut self, route: &Route, mut object: Value, dry: bool) -> Result<Value, Problem> {
         if object["metadata"]["name"].is_null() {
             let prefix = object["metadata"]["generateName"].as_str();
-            let prefix = prefix
-                .ok_or_else(|| Problem::new(422, "Invalid", "name or generateName is required"))?;
+            let prefix =
+                prefix.ok_or_else(|| Problem::new(422, "Invalid", "name or generateName is required"))?;
             object["metadata"]["name"] = format!("{prefix}{:05}", self.made + 1).into();
         }
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
-        let key = (
-            route.kind.resource(),
-            route.namespace.clone(),
-            name.to_owned(),
-        );
+        let key = (route.kind.resource(), route.namespace.clone(), name.to_owned());
         if self.objects.contains_key(&key) {
             return Err(Problem::already_exists(route, name));
         }
@@ -215,18 +189,9 @@ impl Store {
     }
 
     /// Stores what a write made of an object, as far as the write may change it.
-    fn replace(
-        &mut self,
-        route: &Route,
-        old: Value,
-        mut new: Value,
-        dry: bool,
-    ) -> Result<Value, Problem> {
+    fn replace(&mut self, route: &Route, old: Value, mut new: Value, dry: bool) -> Result<Value, Problem> {
         for precondition in ["resourceVersion", "uid"] {
-            let (was, is) = (
-                &old["metadata"][precondition],
-                &new["metadata"][precondition],
-            );
+            let (was, is) = (&old["metadata"][precondition], &new["metadata"][precondition]);
             if !is.is_null() && was != is {
                 return Err(Problem::conflict(route));
             }
@@ -252,9 +217,7 @@ impl Store {
             ("status", false) => restore(&mut new, &old, "spec"),
             _ => restore(&mut new, &old, "status"),
         }
-        let packages = new
-            .pointer_mut("/spec/packages")
-            .and_then(Value::as_object_mut);
+        let packages = new.pointer_mut("/spec/packages").and_then(Value::as_object_mut);
         for package in packages.into_iter().flat_map(|all| all.values_mut()) {
             let members = package.as_object_mut().into_iter();
             members.for_each(|all| all.retain(|member, _| !self.pruned.contains(&member.as_str())));
@@ -328,17 +291,11 @@ impl Store {
 }
 
 fn key(route: &Route) -> Key {
-    (
-        route.kind.resource(),
-        route.namespace.clone(),
-        route.name.clone(),
-    )
+    (route.kind.resource(), route.namespace.clone(), route.name.clone())
 }
 
 fn finalizers(object: &Value) -> usize {
-    object["metadata"]["finalizers"]
-        .as_array()
-        .map_or(0, Vec::len)
+    object["metadata"]["finalizers"].as_array().map_or(0, Vec::len)
 }
 
 /// Puts a field back to what it was.

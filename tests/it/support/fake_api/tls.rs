@@ -13,24 +13,15 @@ use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
 const CA: &str = include_str!("tls/ca.crt");
-const SERVER: (&str, &str) = (
-    include_str!("tls/server.crt"),
-    include_str!("tls/server.key"),
-);
-const CLIENT: (&str, &str) = (
-    include_str!("tls/client.crt"),
-    include_str!("tls/client.key"),
-);
+const SERVER: (&str, &str) = (include_str!("tls/server.crt"), include_str!("tls/server.key"));
+const CLIENT: (&str, &str) = (include_str!("tls/client.crt"), include_str!("tls/client.key"));
 
 /// Accepts clients without a certificate, and with one of our authority.
 pub fn acceptor() -> TlsAcceptor {
-    let certificate = |pem: &str| {
-        CertificateDer::from_pem_slice(pem.as_bytes()).expect("a certificate in the fixture")
-    };
+    let certificate =
+        |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).expect("a certificate in the fixture");
     let mut roots = RootCertStore::empty();
-    roots
-        .add(certificate(CA))
-        .expect("an authority in the fixture");
+    roots.add(certificate(CA)).expect("an authority in the fixture");
     let verifier = WebPkiClientVerifier::builder(Arc::new(roots))
         .allow_unauthenticated()
         .build()
@@ -45,11 +36,7 @@ pub fn acceptor() -> TlsAcceptor {
 
 /// Writes what a client needs: `ca.crt`, `client.crt`, `client.key`.
 pub fn write_client_files(dir: &Path) {
-    for (name, content) in [
-        ("ca.crt", CA),
-        ("client.crt", CLIENT.0),
-        ("client.key", CLIENT.1),
-    ] {
+    for (name, content) in [("ca.crt", CA), ("client.crt", CLIENT.0), ("client.key", CLIENT.1)] {
         std::fs::write(dir.join(name), content).expect("a file that can be written");
     }
 }

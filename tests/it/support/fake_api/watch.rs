@@ -47,12 +47,7 @@ impl History {
         let mut object = object.clone();
         object["metadata"]["resourceVersion"] = version.to_string().into();
         let resource = resource.to_owned();
-        self.told.push(Change {
-            version,
-            kind,
-            resource,
-            object,
-        });
+        self.told.push(Change { version, kind, resource, object });
         self.news.send_replace(());
     }
 
@@ -68,11 +63,7 @@ impl History {
         self.told.clear();
     }
 
-    pub fn begin(
-        &self,
-        route: &Route,
-        query: &BTreeMap<String, String>,
-    ) -> Result<Watching, Problem> {
+    pub fn begin(&self, route: &Route, query: &BTreeMap<String, String>) -> Result<Watching, Problem> {
         let text = |key: &str| query.get(key).map_or("", String::as_str);
         let from = text("resourceVersion").parse();
         let from: u64 = from.map_err(|_| Problem::bad_request("resourceVersion is no number"))?;
@@ -103,10 +94,7 @@ impl Watching {
 }
 
 /// Lines of changes as they happen, until the watch is cut.
-pub fn changes(
-    fake: FakeApi,
-    watching: Watching,
-) -> impl Stream<Item = std::io::Result<Frame<Bytes>>> {
+pub fn changes(fake: FakeApi, watching: Watching) -> impl Stream<Item = std::io::Result<Frame<Bytes>>> {
     futures::stream::unfold((fake, watching), |(fake, mut watching)| async move {
         loop {
             watching.news.borrow_and_update();

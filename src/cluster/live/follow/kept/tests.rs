@@ -31,10 +31,7 @@ fn two_lists(lists: [&[&str]; 2]) -> SourceState<Pod> {
 }
 
 fn listed(items: Vec<Pod>) -> Listed<Pod> {
-    Listed {
-        items,
-        ..Listed::default()
-    }
+    Listed { items, ..Listed::default() }
 }
 
 #[test]
@@ -61,8 +58,7 @@ fn a_list_lacks_items_until_it_is_read_again() {
 
 fn phases(source: &Read<Vec<Pod>>) -> Vec<String> {
     let pods = source.items().iter();
-    pods.map(|pod| format!("{} {}", pod.metadata.name, pod.status.phase))
-        .collect()
+    pods.map(|pod| format!("{} {}", pod.metadata.name, pod.status.phase)).collect()
 }
 
 #[test]
@@ -92,11 +88,7 @@ fn a_list_that_cannot_be_read_for_a_while_loses_nothing_of_the_others() {
     assert!(state.renew(&mut source));
     assert!(matches!(&source, Read::Unreadable(why) if *why == malformed().into()));
     state.on_event(1, WatchEvent::Is(pod("b", "Failed")), &mut source);
-    state.on_event(
-        0,
-        WatchEvent::All(listed(vec![pod("c", "Running")])),
-        &mut source,
-    );
+    state.on_event(0, WatchEvent::All(listed(vec![pod("c", "Running")])), &mut source);
     assert!(state.renew(&mut source));
     assert_eq!(phases(&source), ["b Failed", "c Running"]);
 }
@@ -105,18 +97,10 @@ fn a_list_that_cannot_be_read_for_a_while_loses_nothing_of_the_others() {
 fn what_was_not_loaded_is_there_once_all_lists_were_read() {
     let mut source = Read::Unreadable("timed out".to_owned().into());
     let mut state = SourceState::of([None, None].into_iter());
-    state.on_event(
-        0,
-        WatchEvent::All(listed(vec![pod("a", "Running")])),
-        &mut source,
-    );
+    state.on_event(0, WatchEvent::All(listed(vec![pod("a", "Running")])), &mut source);
     assert!(!state.renew(&mut source) && !state.ready());
     assert_eq!(phases(&source), [""; 0]);
-    state.on_event(
-        1,
-        WatchEvent::All(listed(vec![pod("b", "Running")])),
-        &mut source,
-    );
+    state.on_event(1, WatchEvent::All(listed(vec![pod("b", "Running")])), &mut source);
     assert!(state.renew(&mut source) && state.ready());
     assert_eq!(phases(&source), ["a Running", "b Running"]);
 }
@@ -127,15 +111,9 @@ fn a_heartbeat_is_no_news() {
     let known = BTreeSet::from([(String::new(), "b".to_owned())]);
     let mut state = SourceState::of([Some(known)].into_iter());
     let again = WatchEvent::Is(node("b", "2026-11-20T10:05:00Z"));
-    assert!(matches!(
-        state.on_event(0, again, &mut source),
-        Effect::None
-    ));
+    assert!(matches!(state.on_event(0, again, &mut source), Effect::None));
     let new = WatchEvent::Is(node("a", "2026-11-20T10:05:00Z"));
-    assert!(matches!(
-        state.on_event(0, new, &mut source),
-        Effect::Changed
-    ));
+    assert!(matches!(state.on_event(0, new, &mut source), Effect::Changed));
     assert!(state.renew(&mut source));
     let names: Vec<&str> = source.items().iter().map(|node| &*node.name).collect();
     assert_eq!(names, ["a", "b"]);
