@@ -24,7 +24,7 @@
 //! | a flag of all commands, or of all that change something | `args/global.rs`, `args/safety.rs` |
 //! | what a command would do | the plans of `plan/build/`; how a step is guarded: `plan/guard.rs` |
 //! | which stage of a plan comes after which, and when it has its turn | `plan/graph.rs`, `apply/turns.rs` |
-//! | the text of a preview | `ctx/preview.rs`; its lines: `plan/change.rs`, `plan/metadata.rs`, `plan/consequences.rs` |
+//! | the text of a preview | `plan/preview.rs`; its lines: `plan/change.rs`, `plan/metadata.rs`, `plan/consequences.rs` |
 //! | the effects of a plan or a manifest on rollouts | `model/effects/`; a plan on a copy of the cluster: `plan/forecast.rs` |
 //! | how changes are sent, and what counts as done | `apply/`; how often they are tried again: `apply/step.rs` |
 //! | manuals, completions, schemas, tables of `docs` | nothing: `UPDATE=1 cargo test --test it generated` writes them |

@@ -7,6 +7,7 @@ mod event;
 pub mod file;
 pub mod journal;
 pub mod look;
+pub mod outcome_view;
 pub mod owner;
 mod page;
 mod preflight;

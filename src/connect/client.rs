@@ -10,7 +10,7 @@ use tower::filter::AsyncFilterLayer;
 use tower::layer::layer_fn;
 use tower::util::option_layer;
 
-use super::compression::{Pace, paced};
+use super::compression::uncompressed_if_near;
 use super::error::{Error, unreadable, unsendable};
 use super::plugin;
 use super::target::Target;
@@ -49,8 +49,6 @@ pub(super) async fn client(
         warnings: warnings.clone(),
         clock: clock.clone(),
     };
-    // Respect `disable-compression` of the kubeconfig.
-    let pace = (!config.disable_compression).then(Pace::default);
     let uses_system_roots = config.root_cert.is_none();
     let client = match config.proxy_url {
         Some(_) => ClientBuilder::try_from(config),
@@ -67,7 +65,7 @@ pub(super) async fn client(
         .with_layer(&option_layer(
             renewal.map(|renewal| AsyncFilterLayer::new(move |request| renewal.clone().authorize(request))),
         ))
-        .with_layer(&layer_fn(|service| paced(service, pace.clone())))
+        .with_layer(&layer_fn(uncompressed_if_near))
         .with_layer(&layer_fn(|service| traced(service, server.clone(), trace.clone())))
         .with_layer(&layer_fn(|service| request_policy.clone().over(service)))
         .build();

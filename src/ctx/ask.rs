@@ -5,10 +5,10 @@ use std::io::IsTerminal;
 use dialoguer::theme::{SimpleTheme, Theme};
 
 use super::Ctx;
-use super::preview::Preview;
 use super::process::{self, Line};
 use crate::args::safety::{DryRun, Safety};
 use crate::error::{Error, Exit};
+use crate::plan::preview::Preview;
 use crate::plan::{Grade, Plan};
 use crate::screen::Screen;
 use crate::view::count;

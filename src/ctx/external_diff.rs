@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 use anyhow::Context;
 use tempfile::TempDir;
 
-use super::diff::objects;
 use crate::error::{Error, Result};
+use crate::plan::diff::objects;
 use crate::plan::{Plan, Target};
 
 /// The variable that names the program, as for kubectl.

@@ -1,15 +1,11 @@
 //! Identity of the cluster: printed before a change, recorded in the journal, and compared before a saved plan is
 //! applied.
 
-use schemars::JsonSchema;
-use serde::Serialize;
-
 use super::Ctx;
 use crate::cluster::Unread;
 use crate::cluster::live::origin;
 use crate::error::{Error, Result};
-use crate::plan::{ClusterIdentity, Sameness};
-use crate::view::text;
+use crate::plan::{ClusterIdentity, Destination, Sameness};
 
 /// The identity of the current cluster, if readable.
 #[derive(Debug, Clone, Default)]
@@ -17,31 +13,6 @@ pub struct Here {
     pub origin: ClusterIdentity,
     /// Why its uid is not known.
     pub unread: Option<Unread>,
-}
-
-/// Where the changes go.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Destination {
-    /// The cluster name in the kubeconfig.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cluster: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub context: Option<String>,
-    /// The address of the API server.
-    pub server: String,
-}
-
-impl Destination {
-    /// `on cluster prod (context admin@prod, https://10.0.0.1:6443)`
-    pub fn line(&self) -> text::Line {
-        let context = self.context.as_ref().map(|c| format!("context {c}"));
-        let rest: Vec<String> = context.into_iter().chain([self.server.clone()]).collect();
-        let line = match &self.cluster {
-            Some(cluster) => format!("on cluster {cluster} ({})", rest.join(", ")),
-            None => format!("on {}", rest.join(", ")),
-        };
-        text::dim(line).into()
-    }
 }
 
 impl Ctx {

@@ -1,7 +1,9 @@
-//! The cluster that a plan was made for, and whether another one is the same.
+//! The cluster that a plan is made for, its address, and whether another one is the same.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::view::text;
 
 /// The identity of a cluster, as known.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -11,6 +13,31 @@ pub struct ClusterIdentity {
     /// The uid of its namespace kube-system, which no two clusters share. Missing where it could not be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
+}
+
+/// Where the changes go.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Destination {
+    /// The cluster name in the kubeconfig.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context: Option<String>,
+    /// The address of the API server.
+    pub server: String,
+}
+
+impl Destination {
+    /// `on cluster prod (context admin@prod, https://10.0.0.1:6443)`
+    pub fn line(&self) -> text::Line {
+        let context = self.context.as_ref().map(|c| format!("context {c}"));
+        let rest: Vec<String> = context.into_iter().chain([self.server.clone()]).collect();
+        let line = match &self.cluster {
+            Some(cluster) => format!("on cluster {cluster} ({})", rest.join(", ")),
+            None => format!("on {}", rest.join(", ")),
+        };
+        text::dim(line).into()
+    }
 }
 
 /// Whether two origins are one cluster.

@@ -155,27 +155,6 @@ fn capture_without_the_operator_api_keeps_node_leftovers() {
     }
 }
 
-/// With less kept of each node, the report is the same.
-#[test]
-fn sampled_nodes_give_the_same_report() {
-    let fake = clusters::named("complete").served();
-    for mut node in fake.objects().into_iter().filter(|o| o["kind"] == "Node") {
-        node["status"]["images"] = serde_json::json!([{"names": ["large"]}]);
-        node["status"]["conditions"] = serde_json::json!([{"type": "Ready", "status": "True"}]);
-        fake.load(node);
-    }
-    let scene = Scene::of(&fake);
-    let collected = scene.collect("--sample-nodes 1");
-    collected.expect_code(0);
-    assert!(collected.stderr.contains("1 of 3 nodes are included in full"), "{}", collected.stderr);
-    assert_eq!(scene.files()["nodes.json"].matches("large").count(), 1);
-    assert_eq!(scene.index()["wholeNodes"], serde_json::json!({"kept": 1, "of": 3}));
-    for words in ["diagnose stuck -o json", "node status -o json"] {
-        let (live, from) = (scene.live(words), scene.from(words));
-        assert_eq!(timeless(&live), timeless(&from), "{words}");
-    }
-}
-
 /// The least important sources are left out and named, also to the reader of the file.
 #[test]
 fn max_size_names_what_was_left_out() {

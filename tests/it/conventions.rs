@@ -28,7 +28,7 @@ const USES: &[(&str, &[&str])] = &[
     ("lint", &["api", "bounded", "cluster", "error", "model", "reason", "rules", "suggestions", "view"]),
     ("args", &["api", "redact", "view"]),
     ("connect", &["args", "bounded", "error", "reason", "redact", "suggestions"]),
-    ("apply", &["args", "bounded", "connect", "plan", "reason", "redact", "view"]),
+    ("apply", &["args", "bounded", "connect", "error", "plan", "reason", "redact", "view"]),
     ("wait", &["api", "cluster", "rules", "view"]),
     ("screen", &["args", "view"]),
     (

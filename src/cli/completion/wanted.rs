@@ -124,7 +124,6 @@ mod tests {
             "--pause-between",
             "--reason",
             "--request-timeout",
-            "--sample-nodes",
             "--selector",
             "--server",
             "--since",

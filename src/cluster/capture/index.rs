@@ -34,9 +34,6 @@ pub struct Index {
     pub files: Vec<String>,
     #[serde(default)]
     pub logs: Vec<LogEntry>,
-    /// Where nodes were sampled: how many are in it whole, and of how many.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub whole_nodes: Option<KeptCount>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -45,13 +42,6 @@ pub struct ToolVersions {
     pub tool: String,
     pub server: Option<String>,
     pub operator: Option<String>,
-}
-
-/// How many of all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KeptCount {
-    pub kept: usize,
-    pub of: usize,
 }
 
 /// One thing that was to be read.

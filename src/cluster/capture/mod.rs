@@ -6,7 +6,6 @@ pub mod index;
 pub mod mask;
 pub mod pieces;
 pub mod recording;
-pub mod slim;
 
 pub use index::{Index, ReadOutcome};
-pub use recording::{CaptureLimits, Keep, Tape};
+pub use recording::Tape;

@@ -8,27 +8,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::Value;
 
-use super::index::KeptCount;
 use super::mask::Masks;
-use super::slim::slim;
-
-/// The limits of a capture.
-#[derive(Debug, Clone, Copy)]
-pub struct CaptureLimits {
-    /// Bytes, packed.
-    pub size: u64,
-    /// Nodes that are kept whole though they are not notable; all if there is no limit.
-    pub nodes: Option<usize>,
-}
-
-/// How much of an object is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keep {
-    Whole,
-    /// Of a node, what rules go by.
-    Slim,
-    Not,
-}
 
 /// Compressed bytes. Concatenated members decompress to the concatenated input.
 #[derive(Default)]
@@ -49,7 +29,8 @@ pub struct Reel {
 /// The parallel recordings of a capture.
 pub struct Tape {
     pub masks: Masks,
-    limits: CaptureLimits,
+    /// Packed bytes.
+    pub limit: u64,
     state: Mutex<State>,
 }
 
@@ -61,8 +42,6 @@ struct State {
     /// The files being recorded.
     open: BTreeMap<String, u64>,
     left_out: BTreeSet<String>,
-    /// Nodes that are whole though not notable, all whole nodes, and all nodes.
-    nodes: [usize; 3],
 }
 
 /// The last file is dropped first.
@@ -94,12 +73,9 @@ impl Packed {
 }
 
 impl Tape {
-    pub fn new(limits: CaptureLimits) -> Tape {
-        Tape { masks: Masks::default(), limits, state: Mutex::default() }
-    }
-
-    pub fn limits(&self) -> CaptureLimits {
-        self.limits
+    /// A recording of at most this many packed bytes.
+    pub fn new(limit: u64) -> Tape {
+        Tape { masks: Masks::default(), limit, state: Mutex::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -119,36 +95,11 @@ impl Tape {
         }
     }
 
-    /// Counts a node and returns how much of it to keep: of quiet nodes, only the first few are whole.
-    pub fn node(&self, notable: bool) -> Keep {
-        let mut state = self.state();
-        let [plain, whole, all] = &mut state.nodes;
-        *all += 1;
-        if notable || self.limits.nodes.is_none_or(|most| *plain < most) {
-            *plain += usize::from(!notable);
-            *whole += 1;
-            Keep::Whole
-        } else {
-            Keep::Slim
-        }
-    }
-
-    /// Resets the node count before the list is read again.
-    pub fn recount_nodes(&self) {
-        self.state().nodes = Default::default();
-    }
-
-    /// How many nodes are whole, where not all are.
-    pub fn whole_nodes(&self) -> Option<KeptCount> {
-        let [_, kept, of] = self.state().nodes;
-        (kept < of).then_some(KeptCount { kept, of })
-    }
-
     /// Keeps a log, unless there is no room for it.
     pub fn keep_log(&self, file: &str, text: &str) -> bool {
         let packed = Packed::of(text.as_bytes());
         let mut state = self.state();
-        if state.size() + packed.bytes.len() as u64 > self.limits.size {
+        if state.size() + packed.bytes.len() as u64 > self.limit {
             return false;
         }
         state.logs.insert(file.to_owned(), packed);
@@ -211,12 +162,7 @@ impl Segment<'_> {
     }
 
     /// Adds an object, without its secrets.
-    pub fn add(&mut self, keep: Keep, mut object: Value) {
-        match keep {
-            Keep::Not => return,
-            Keep::Slim => slim(&mut object),
-            Keep::Whole => {}
-        }
+    pub fn add(&mut self, mut object: Value) {
         let kind = self.kind.strip_suffix("List").unwrap_or_default();
         self.tape.masks.object(kind, &mut object);
         let mut text = match self.unpacked {
@@ -242,7 +188,7 @@ impl Segment<'_> {
         }
         *state.open.entry(self.file.clone()).or_default() += size - self.counted;
         self.counted = size;
-        state.make_room(self.tape.limits.size);
+        state.make_room(self.tape.limit);
     }
 
     /// The list was read to its end.
@@ -271,7 +217,7 @@ impl Drop for Segment<'_> {
         if let Some(open) = state.open.get_mut(&self.file) {
             *open = open.saturating_sub(self.counted);
         }
-        state.make_room(self.tape.limits.size);
+        state.make_room(self.tape.limit);
     }
 }
 
@@ -283,22 +229,18 @@ mod tests {
 
     use super::*;
 
-    fn tape(size: u64) -> Tape {
-        Tape::new(CaptureLimits { size, nodes: Some(1) })
-    }
-
     fn add(tape: &Tape, file: &str, items: usize) {
         let mut segment = tape.begin(file);
         segment.is_of("v1", "NodeList");
         for n in 0..items {
-            segment.add(Keep::Whole, json!({"metadata": {"name": tape.masks.words(&format!("token={n}"))}}));
+            segment.add(json!({"metadata": {"name": tape.masks.words(&format!("token={n}"))}}));
         }
         segment.keep();
     }
 
     #[test]
     fn what_matters_least_makes_room() {
-        let tape = tape(2_000);
+        let tape = Tape::new(2_000);
         add(&tape, "events", 40);
         add(&tape, "nodes", 40);
         assert_eq!(tape.left_out().len(), 0);
@@ -317,21 +259,11 @@ mod tests {
 
     #[test]
     fn what_is_not_read_to_its_end_is_not_kept() {
-        let tape = tape(1 << 20);
+        let tape = Tape::new(1 << 20);
         let mut segment = tape.begin("nodes");
         segment.is_of("v1", "NodeList");
-        segment.add(Keep::Whole, json!({}));
+        segment.add(json!({}));
         drop(segment);
         assert_eq!(tape.into_reels().0.len(), 0);
-    }
-
-    #[test]
-    fn nodes_that_are_not_notable_are_sampled() {
-        let tape = tape(1);
-        assert_eq!([false, true].map(|notable| tape.node(notable)), [Keep::Whole; 2]);
-        assert_eq!(tape.whole_nodes(), None);
-        let kept = [false, true].map(|notable| tape.node(notable));
-        assert_eq!(kept, [Keep::Slim, Keep::Whole]);
-        assert_eq!(tape.whole_nodes(), Some(KeptCount { kept: 3, of: 4 }));
     }
 }

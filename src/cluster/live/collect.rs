@@ -12,7 +12,7 @@ use crate::api::ApiFlavor;
 use crate::bounded;
 use crate::cluster::attempts::ContainerLog;
 use crate::cluster::capture::index::{API_VERSION, KIND, Source as Noted, ToolVersions};
-use crate::cluster::capture::{CaptureLimits, Index, Keep, Tape};
+use crate::cluster::capture::{Index, Tape};
 use crate::cluster::installation::Definition;
 use crate::cluster::read::Read;
 use crate::cluster::{Cluster, ClusterBuilder, Source};
@@ -23,7 +23,8 @@ const CRDS_FILE: &str = "customresourcedefinitions.apiextensions.k8s.io";
 /// The options of a collection.
 #[derive(Debug, Clone)]
 pub struct CollectRequest {
-    pub limits: CaptureLimits,
+    /// Bytes of the packed capture.
+    pub limit: u64,
     /// How long it may take.
     pub patience: Duration,
     /// The last lines of each log.
@@ -55,7 +56,7 @@ pub async fn collect(
     request: &CollectRequest,
     now: Now<'_>,
 ) -> Result<Collected, LoadError> {
-    let tape = Tape::new(request.limits);
+    let tape = Tape::new(request.limit);
     let recorder = Recorder::new(&tape, request.patience);
     let reader = || Reader { recorder: Some(recorder), ..Reader::new(client, request.namespace.as_deref()) };
     let all = read(reader(), &Source::ALL, None, request.api, now);
@@ -89,7 +90,6 @@ pub async fn collect(
         sources,
         files: Vec::new(),
         logs,
-        whole_nodes: tape.whole_nodes(),
     };
     leave_out(&mut index, &tape);
     for source in &mut index.sources {
@@ -132,7 +132,7 @@ async fn definitions(client: &kube::Client, recorder: Recorder<'_>) -> Noted {
         match answer.and_then(|body| whole(&body)) {
             Ok(object) => {
                 found += 1;
-                segment.add(Keep::Whole, object);
+                segment.add(object);
             }
             Err(failure) if failure.is_absence() => {}
             Err(failure) => {
@@ -147,7 +147,7 @@ async fn definitions(client: &kube::Client, recorder: Recorder<'_>) -> Noted {
 /// Notes what there was no room for.
 fn leave_out(index: &mut Index, tape: &Tape) {
     let left_out = tape.left_out();
-    let why = format!("omitted: the capture is limited to {}", bounded::size(tape.limits().size));
+    let why = format!("omitted: the capture is limited to {}", bounded::size(tape.limit));
     let mut builder = ClusterBuilder::default();
     let mut files: Vec<(&str, Vec<String>)> =
         builder.pieces().into_iter().map(|(name, files, _)| (name, files)).collect();

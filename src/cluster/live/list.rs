@@ -14,7 +14,7 @@ use super::request::{self, Failure, JSON, get_as};
 use super::{arriving, protobuf};
 use crate::api::Object;
 use crate::api::labels::Labelled;
-use crate::cluster::capture::{Keep, Tape};
+use crate::cluster::capture::Tape;
 
 /// More items than etcd can hold of any kind: the pages of such a list have no end.
 const MOST_ITEMS: usize = 1_000_000;
@@ -101,25 +101,22 @@ impl List {
         self.paged(client, accept, 0).await
     }
 
-    /// [`List::read`] with recording on a tape: of each item as much as `keep` returns. `on_start` is called whenever
-    /// the list is read from its beginning.
+    /// [`List::read`] with recording of the items for which `keep` holds.
     pub async fn record<T: Object + DeserializeOwned>(
         &self,
         client: &kube::Client,
         tape: &Tape,
-        keep: &(dyn Fn(&T) -> Keep + Sync),
-        on_start: impl Fn(),
+        keep: &(dyn Fn(&T) -> bool + Sync),
     ) -> Result<Listed<T>, Failure> {
         let mut tries = 0;
         loop {
-            on_start();
             let mut segment = tape.begin(&self.resource());
             let mut on_event = |event: ListEvent<'_, T>| match event {
                 ListEvent::List { api_version, kind } => segment.is_of(api_version, kind),
-                ListEvent::Item(item, text) => match keep(item) {
-                    Keep::Not => {}
-                    keep => segment.add(keep, serde_json::from_str(text.get()).unwrap_or_default()),
-                },
+                ListEvent::Item(item, text) if keep(item) => {
+                    segment.add(serde_json::from_str(text.get()).unwrap_or_default());
+                }
+                ListEvent::Item(..) => {}
             };
             let limit = if tries < RESTARTS { PAGE } else { 0 };
             match self.whole_pages(client, limit, &mut on_event).await {

@@ -23,7 +23,7 @@ impl Reader<'_> {
             return read(self.all_of(&named.collect::<Vec<List>>()).await);
         }
         read(match (&self.recorder, self.of_nodes) {
-            (Some(recorder), _) => recorder.nodes(self.client, &list).await,
+            (Some(recorder), _) => recorder.list(self.client, &list, &|_| true).await,
             (None, NodeFields::All) => self.list(&list).await,
             (None, fields) => self.metadata_of(list, fields).await,
         })

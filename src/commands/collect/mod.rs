@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::args::duration::duration;
 use crate::args::size::size;
 use crate::cluster::Source;
-use crate::cluster::capture::{CaptureLimits, archive};
+use crate::cluster::capture::archive;
 use crate::cluster::live::{CollectRequest, Collected};
 use crate::commands::shared::command::command;
 use crate::commands::shared::diagnosis::Diagnosis;
@@ -57,12 +57,6 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", default_value = "100Mi", value_parser = size)]
     max_size: u64,
 
-    /// Keep only this many healthy nodes in full; remove images and third-party annotations from the others
-    ///
-    /// Nodes that fail, wait, are cordoned or are not ready are always kept in full. Reports are not affected.
-    #[arg(long, value_name = "NODES")]
-    sample_nodes: Option<usize>,
-
     /// Number of lines to keep from the end of each log; for the operator's log, ten times as many
     #[arg(long, value_name = "LINES", default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     tail: u64,
@@ -84,7 +78,7 @@ command! {
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let target = Target::of(ctx, args.path()?, args.force, "-o")?;
     let request = CollectRequest {
-        limits: CaptureLimits { size: args.max_size, nodes: args.sample_nodes },
+        limit: args.max_size,
         patience: match args.timeout {
             Duration::ZERO => NO_LIMIT,
             some => some,

@@ -15,13 +15,6 @@ pub fn of(index: &Index, size: u64) -> Text {
         mib => format!("{mib:.1} MiB"),
     };
     text.paragraph(format!("Collected {}: {size}.", held(index)));
-    if let Some(whole) = &index.whole_nodes {
-        text.paragraph(format!(
-            "{} of {} are included in full; for the others, only what the rules need is included.",
-            count(whole.kept),
-            plural(whole.of, "node")
-        ));
-    }
     let logs = index.sources.iter().find(|s| s.name == "logs");
     if let Some(said) = logs.and_then(|logs| logs.message.as_ref()) {
         text.paragraph(format!("{said}."));

@@ -1,9 +1,10 @@
 //! The description of a command beyond its arguments, and the macros that declare commands and groups of commands.
 
 use crate::cluster::{Cluster, NodeFields, Source};
-use crate::ctx::{Ctx, OutcomeDocument, PlanDocument};
+use crate::ctx::{Ctx, OutcomeDocument};
 use crate::error::{Exit, Result};
 use crate::plan::Plan;
+use crate::plan::preview::Document as PlanDocument;
 use crate::view::schema::Published;
 
 /// One command: its words, sources, writes and documents.

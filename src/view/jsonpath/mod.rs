@@ -3,9 +3,8 @@
 //! kubectl has a dialect of its own: templates of text and `{paths}`, `{range}…{end}`, names with escaped dots. This
 //! module parses it and translates it to the engine's query model, so that nothing has to be quoted twice.
 //!
-//! It is a superset. Beyond kubectl: a template without braces is a path (`.metadata.name`), filters have `&&`, `||`,
-//! `!` and parentheses and compare integers with floats, keys in brackets may contain dots and double quotes, `[*]` and
-//! filters work on objects, `{.}` is the whole. On unexpected data it follows kubectl: a missing key prints nothing, an
+//! Beyond kubectl, a template without braces is a path (`.metadata.name`), filters compare integers with floats, keys in
+//! brackets may contain dots and double quotes, `[*]` and filters work on objects, `{.}` is the whole. On unexpected data it follows kubectl: a missing key prints nothing, an
 //! index out of range and a comparison of a string with a number fail.
 
 mod eval_error;

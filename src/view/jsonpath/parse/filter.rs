@@ -1,4 +1,4 @@
-//! Filters: `[?(@.type=="Ready" && @.status!="True")]`.
+//! Filters: `[?(@.type=="Ready")]`.
 
 use jsonpath_rust::parser::model::{
     Comparable, Comparison, Filter, FilterAtom, Literal, Segment, Selector, SingularQuery,
@@ -8,7 +8,7 @@ use jsonpath_rust::parser::model::{
 use super::{MAX_DEPTH, ParseContext, path};
 use crate::view::jsonpath::scan::{PathError, Scanner};
 
-/// A filter in parentheses, after the question mark.
+/// One condition in parentheses, after the question mark.
 pub(super) fn filter(scanner: &mut Scanner<'_>, depth: usize) -> Result<Filter, PathError> {
     scanner.blanks();
     if depth > MAX_DEPTH {
@@ -18,66 +18,32 @@ pub(super) fn filter(scanner: &mut Scanner<'_>, depth: usize) -> Result<Filter, 
     if !scanner.eat("(") {
         return Err(scanner.unexpected("("));
     }
-    let filter = either(scanner, depth)?;
+    let filter = condition(scanner, depth)?;
     scanner.blanks();
     match (scanner.eat(")"), scanner.peek()) {
         (true, _) => Ok(filter),
         (false, None) => Err(start.error("unclosed (")),
-        (false, Some(_)) => Err(scanner.unexpected("), && or ||")),
+        (false, Some('&' | '|')) => Err(scanner.error("a filter has one condition, as in kubectl")),
+        (false, Some(_)) => Err(scanner.unexpected(")")),
     }
-}
-
-fn either(scanner: &mut Scanner<'_>, depth: usize) -> Result<Filter, PathError> {
-    let mut any = vec![all(scanner, depth)?];
-    scanner.blanks();
-    while scanner.eat("||") {
-        any.push(all(scanner, depth)?);
-        scanner.blanks();
-    }
-    Ok(Filter::Or(any))
-}
-
-fn all(scanner: &mut Scanner<'_>, depth: usize) -> Result<Filter, PathError> {
-    let mut all = vec![condition(scanner, depth)?];
-    scanner.blanks();
-    while scanner.eat("&&") {
-        all.push(condition(scanner, depth)?);
-        scanner.blanks();
-    }
-    Ok(Filter::And(all))
 }
 
 fn condition(scanner: &mut Scanner<'_>, depth: usize) -> Result<Filter, PathError> {
-    scanner.blanks();
-    let mut not = false;
-    while scanner.eat("!") {
-        not = !not;
-        scanner.blanks();
-    }
-    if scanner.peek() == Some('(') {
-        let inner = filter(scanner, depth + 1)?;
-        return Ok(Filter::Atom(FilterAtom::filter(inner, not)));
-    }
     let start = *scanner;
     let left = operand(scanner, depth)?;
     scanner.blanks();
-    let operator = scanner.take_while(|c| matches!(c, '=' | '!' | '<' | '>' | '~'));
-    let condition = match operator {
+    match scanner.take_while(|c| matches!(c, '=' | '!' | '<' | '>' | '~')) {
         "" => match left {
-            Operand::Path(segments) => exists(segments),
-            Operand::Literal(_) => return Err(scanner.unexpected("a comparison")),
+            Operand::Path(segments) => Ok(exists(segments)),
+            Operand::Literal(_) => Err(scanner.unexpected("a comparison")),
         },
-        "==" | "!=" | "<" | "<=" | ">" | ">=" => {
+        operator @ ("==" | "!=" | "<" | "<=" | ">" | ">=") => {
             let second = *scanner;
             let right = operand(scanner, depth)?;
-            compare(operator, (left, &start), (right, &second))?
+            compare(operator, (left, &start), (right, &second))
         }
-        _ => {
-            let what = format!("{operator} is not one of == != < <= > >=");
-            return Err(start.error(what));
-        }
-    };
-    Ok(if not { Filter::Atom(FilterAtom::filter(condition, true)) } else { condition })
+        operator => Err(start.error(format!("{operator} is not one of == != < <= > >="))),
+    }
 }
 
 enum Operand {

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::apply::{PlanOutcome, PlanVerdict, StepResult, StopReason, Tally};
+use super::{PlanOutcome, PlanVerdict, StepResult, StopReason, Tally};
 use crate::error::Exit;
 use crate::plan::{Grade, Plan, WaitCondition};
 use crate::view::text::{self, Label, Text};

@@ -12,7 +12,7 @@ use crate::view::text::{self, Label, Text};
 type Side = Vec<(String, String)>;
 
 /// A unified diff of every changed object.
-pub(super) fn diff(plan: &Plan) -> Text {
+pub fn diff(plan: &Plan) -> Text {
     let mut text = Text::new();
     for step in plan.steps() {
         let (before, after) = sides(step);
@@ -38,7 +38,7 @@ pub(super) fn diff(plan: &Plan) -> Text {
 }
 
 /// Each object that is another one in the end, as text before and after the whole plan.
-pub(super) fn objects(plan: &Plan) -> Vec<(&Target, String, String)> {
+pub fn objects(plan: &Plan) -> Vec<(&Target, String, String)> {
     let mut objects: BTreeMap<&Target, Vec<FieldDiff>> = BTreeMap::new();
     for step in plan.steps() {
         let places = objects.entry(&step.target).or_default();

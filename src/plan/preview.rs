@@ -7,9 +7,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::diff::diff;
-use super::origin::Destination;
 use crate::model::{PackageChange, PackageDocument};
-use crate::plan::{Consequences, Grade, Plan, effects_text};
+use crate::plan::{Consequences, Destination, Grade, Plan, effects_text};
 use crate::view::text::{self, Label, Text};
 use crate::view::{API_VERSION, NodeSet, View, count, list, plural};
 
