@@ -67,7 +67,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             ctx.note(held.as_str());
         }
     }
-    ctx.execute(&plan, &args.safety).await
+    ctx.execute(&cluster, plan, &args.safety).await
 }
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {

@@ -66,9 +66,8 @@ command! {
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let cluster = ctx.load_to_change(&NEEDS, &Source::DECIDING).await?;
-    let mut plan = plan(&cluster, args)?;
-    ctx.forecast(&cluster, &mut plan).await;
-    ctx.execute(&plan, &args.safety).await
+    let plan = plan(&cluster, args)?;
+    ctx.execute(&cluster, plan, &args.safety).await
 }
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {

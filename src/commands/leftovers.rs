@@ -111,7 +111,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
                 ctx.note(kept.as_str());
             }
         }
-        let exit = ctx.execute(&plan, &args.safety).await?;
+        let exit = ctx.execute(&cluster, plan, &args.safety).await?;
         return Ok(match exit {
             // An unread source may have leftovers.
             Exit::Done if !whole => Exit::Partly,

@@ -124,7 +124,7 @@ async fn stop(ctx: &mut Ctx, verb: Verb, args: &Stop) -> Result<Exit> {
     let cluster = ctx.load_to_change(&STOP_NEEDS, &[]).await?;
     let request = Request { verb, of: &args.of, reason: args.reason.as_deref(), force: false };
     let plan = request.plan(&cluster)?;
-    ctx.execute(&plan, &args.safety).await
+    ctx.execute(&cluster, plan, &args.safety).await
 }
 
 async fn go(ctx: &mut Ctx, verb: Verb, args: &Go) -> Result<Exit> {

@@ -89,7 +89,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     }
     let only = nodes::only(query, args.name.as_deref(), package);
     let cluster = ctx.only(only).load_or_leftovers(&reset::NEEDS, &Source::DECIDING).await?;
-    let mut plan = plan(&cluster, args)?;
+    let plan = plan(&cluster, args)?;
     if !query.is_empty() && nodes::selected(&cluster, query)?.is_empty() {
         ctx.warn("no selected node matches -l, so no node is reset");
     }
@@ -102,8 +102,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             scope::known_package(&cluster, name, package)?;
         }
     }
-    ctx.forecast(&cluster, &mut plan).await;
-    ctx.execute(&plan, &args.safety).await
+    ctx.execute(&cluster, plan, &args.safety).await
 }
 
 /// What `reset` does to a cluster.

@@ -13,7 +13,7 @@ use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::{admission, held, migration, selection};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
-use crate::plan::build::applied;
+use crate::plan::build::{applied, released};
 use crate::plan::{Change, Field, Plan, Step, Target};
 
 mod recreation;
@@ -80,6 +80,7 @@ pub const NEEDS: [Source; 8] = [
 command! {
     "undelete": Args => run,
     needs: NEEDS,
+    lists: released::LISTS,
     writes: &[
         Write::Nodes,
         Write::NodeConditions,
@@ -111,7 +112,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         }
     };
     applied::warn(&cluster, &mut plan);
-    ctx.execute(&plan, &args.safety).await
+    ctx.execute(&cluster, plan, &args.safety).await
 }
 
 /// The custom resource, unless it was deleted.

@@ -66,13 +66,14 @@ pub struct Args {
 command! {
     "update-state": Args => run,
     needs: reset::NEEDS,
+    lists: reset::LISTS,
     writes: &[Write::Nodes, Write::Skyhooks],
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let cluster = ctx.load_to_change(&reset::NEEDS, &Source::DECIDING).await?;
     let plan = plan(&cluster, args)?;
-    ctx.execute(&plan, &args.safety).await
+    ctx.execute(&cluster, plan, &args.safety).await
 }
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {

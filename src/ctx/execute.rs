@@ -17,6 +17,7 @@ use crate::apply::outcome_view::OutcomeView;
 use crate::apply::{ApplyEvent, Journal, Options, PlanOutcome, StopReason, Stopper, WaitStrategy};
 use crate::apply::{apply, owner, preflight};
 use crate::args::safety::{DryRun, Safety};
+use crate::cluster::Cluster;
 use crate::error::{Error, Exit, Result};
 use crate::plan::preview::Preview;
 use crate::plan::{ClusterIdentity, Grade, Plan, SavedPlan};
@@ -39,12 +40,15 @@ pub struct CommandOptions {
 }
 
 impl Ctx {
-    /// Previews, confirms and applies a plan, then prints the result and returns its exit code.
-    pub async fn execute(&mut self, plan: &Plan, safety: &Safety) -> Result<Exit> {
-        self.execute_with(plan, safety, CommandOptions::default(), None).await
+    /// Previews a plan with its effects on the cluster, confirms and applies it, then prints the result and returns its exit
+    /// code.
+    pub async fn execute(&mut self, cluster: &Cluster, mut plan: Plan, safety: &Safety) -> Result<Exit> {
+        self.forecast(cluster, &mut plan).await;
+        self.execute_with(&plan, safety, CommandOptions::default(), None).await
     }
 
-    /// [`Ctx::execute`] with these [`CommandOptions`]; what stages wait for is shown from watches.
+    /// [`Ctx::execute`] of a plan that has its effects, with these [`CommandOptions`]; what stages wait for is shown from
+    /// watches.
     pub async fn execute_with(
         &mut self,
         plan: &Plan,

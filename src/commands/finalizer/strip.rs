@@ -83,7 +83,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         ctx.note(format!("{} is gone: its finalizer was removed earlier (journal {id})", args.name));
     }
     let plan = plan(&cluster, args, before.is_some())?;
-    ctx.execute(&plan, &args.safety).await
+    ctx.execute(&cluster, plan, &args.safety).await
 }
 
 /// The journal of an earlier strip of it on this cluster.

@@ -106,10 +106,11 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
             ctx.note(text::prose(line));
         }
     }
-    let exit = ctx.execute(&plan, &args.safety).await?;
+    let empty = plan.is_empty();
+    let exit = ctx.execute(&cluster, plan, &args.safety).await?;
     let errors = report.counts.errors;
     // Nothing to do is not the same as nothing to find.
-    if exit == Exit::Done && plan.is_empty() && errors > 0 {
+    if exit == Exit::Done && empty && errors > 0 {
         let remain = if errors == 1 { "remains" } else { "remain" };
         let causes = plural(errors, "cause");
         ctx.note(format!("{causes} {remain}: see `kubectl skyhook diagnose stuck`"));

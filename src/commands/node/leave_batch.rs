@@ -50,7 +50,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let only = nodes::only(args.on.query(), Some(&args.of.skyhook), None);
     let cluster = ctx.only(only).load_to_change(&NEEDS, &Source::DECIDING).await?;
     let plan = plan(&cluster, args)?;
-    ctx.execute(&plan, &args.safety).await
+    ctx.execute(&cluster, plan, &args.safety).await
 }
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {

@@ -48,7 +48,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let cluster =
         ctx.only(nodes::only(args.on.query(), None, None)).load_to_change(&NEEDS, &Source::DECIDING).await?;
     let plan = plan(&cluster, args)?;
-    ctx.execute(&plan, &args.safety).await
+    ctx.execute(&cluster, plan, &args.safety).await
 }
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {

@@ -47,9 +47,8 @@ command! {
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let only = nodes::only(args.on.query(), Some(&args.of.skyhook), None);
     let cluster = ctx.only(only).load_to_change(&reset::NEEDS, &Source::DECIDING).await?;
-    let mut plan = plan(&cluster, args)?;
-    ctx.forecast(&cluster, &mut plan).await;
-    ctx.execute(&plan, &args.safety).await
+    let plan = plan(&cluster, args)?;
+    ctx.execute(&cluster, plan, &args.safety).await
 }
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {

@@ -14,7 +14,7 @@ use crate::commands::shared::selection;
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::plan::build::uninstalls::{self, ByPackage, Uninstalls};
-use crate::plan::build::{batch_restart, batches, effects, node};
+use crate::plan::build::{batch_restart, batches, effects, node, released};
 use crate::plan::{Change, Grade, Kind, Plan, PlanStage, Step, Target, WaitCondition, WaitFor};
 use crate::view::{NodeSet, list, plural};
 
@@ -64,6 +64,7 @@ const GONE_AT_MOST: u64 = 90;
 command! {
     "package retry": Args => run,
     needs: NEEDS,
+    lists: released::LISTS,
     writes: &[Write::Nodes, Write::SkyhookStatus, Write::DeletePods, Write::DeleteJobs],
     plans: plan,
 }
@@ -71,7 +72,7 @@ command! {
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let cluster = ctx.only(args.on.only()).load_to_change(&NEEDS, &Source::OF_WORK).await?;
     let plan = plan(&cluster, args)?;
-    ctx.execute(&plan, &args.safety).await
+    ctx.execute(&cluster, plan, &args.safety).await
 }
 
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {

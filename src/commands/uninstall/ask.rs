@@ -116,9 +116,8 @@ pub async fn run(ctx: &mut Ctx, request: &Request) -> Result<Exit> {
     let skyhook = selection::existing(&cluster, name)?;
     if let Some(package) = request.package.as_deref().filter(|_| request.cancel) {
         let spec = selection::package(skyhook, package)?;
-        let mut plan = cancel(&cluster, skyhook, package, spec, request.force)?;
-        ctx.forecast(&cluster, &mut plan).await;
-        return ctx.execute(&plan, &request.safety).await;
+        let plan = cancel(&cluster, skyhook, package, spec, request.force)?;
+        return ctx.execute(&cluster, plan, &request.safety).await;
     }
     if request.package.is_none() && !request.all_packages {
         let names: Vec<&str> = skyhook.packages().map(|(name, _)| name).collect();
@@ -129,7 +128,7 @@ pub async fn run(ctx: &mut Ctx, request: &Request) -> Result<Exit> {
         Some(package) if request.remove && is_removed(&cluster, skyhook, package) => {
             let title = format!("{package} is no longer in the spec of {name} or on any node");
             let plan = Plan::new(title, name);
-            return ctx.execute(&plan, &request.safety).await;
+            return ctx.execute(&cluster, plan, &request.safety).await;
         }
         Some(package) => {
             selection::package(skyhook, package)?;
@@ -138,10 +137,10 @@ pub async fn run(ctx: &mut Ctx, request: &Request) -> Result<Exit> {
         None => removal_order(skyhook),
     };
     let mut plan = plan(&cluster, skyhook, &packages, request)?;
-    ctx.forecast(&cluster, &mut plan).await;
     if !request.waits() {
-        return ctx.execute(&plan, &request.safety).await;
+        return ctx.execute(&cluster, plan, &request.safety).await;
     }
+    ctx.forecast(&cluster, &mut plan).await;
     let mut progress = Progress::new(&cluster, name, &packages, request.remove, request.tolerate);
     let waiting = PlanWait {
         aim: &mut progress,
