@@ -22,7 +22,7 @@
 //! | what became of reading a source (403, not in the input) | `cluster/read.rs`; from an answer of the server: `cluster/live/request.rs` |
 //! | what a command reads, writes and prints | its `command!` in `commands/` |
 //! | a flag of all commands, or of all that change something | `args/global.rs`, `args/safety.rs` |
-//! | what a command would do | the plans of `plan/build/`; how a step is guarded: `plan/guard.rs` |
+//! | what a command would do | the plans of `plan/planners/`; how a step is guarded: `plan/guard.rs` |
 //! | which stage of a plan comes after which, and when it has its turn | `plan/graph.rs`, `apply/turns.rs` |
 //! | the text of a preview | `plan/preview.rs`; its lines: `plan/change.rs`, `plan/metadata.rs`, `plan/consequences.rs` |
 //! | the effects of a plan or a manifest on rollouts | `model/effects/`; a plan on a copy of the cluster: `plan/forecast.rs` |

@@ -125,6 +125,14 @@ fn parallel(text: &str) -> Result<usize, String> {
     }
 }
 
+/// Whether to proceed during a migration from one API to the other.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub struct Force {
+    /// Proceed even during a migration, while the operator does nothing
+    #[arg(long)]
+    pub force: bool,
+}
+
 #[cfg(test)]
 mod tests {
     use clap::{CommandFactory, FromArgMatches, Parser};

@@ -7,10 +7,10 @@ use crate::args::nodes::AnyNodes;
 use crate::args::safety::Safety;
 use crate::cluster::{Cluster, Node, Source};
 use crate::commands::shared::command::{Write, command, group};
-use crate::commands::shared::{nodes, reset, selection};
+use crate::commands::shared::{nodes, selection};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::plan::build::node;
+use crate::plan::planners::{node, reset};
 use crate::plan::{Change, Edit, Grade, Metadata, OnConflict, Plan, Step, Target};
 use crate::view::{NodeSet, plural};
 

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use crate::args::named;
-use crate::args::safety::Safety;
+use crate::args::safety::{Force, Safety};
 use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::{Write, command, group};
-use crate::commands::shared::migration::{self, Force};
 use crate::commands::shared::selection;
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
-use crate::plan::build::{batch_restart, released};
+use crate::plan::planners::migration;
+use crate::plan::planners::{batch_restart, released};
 use crate::plan::{Grade, Plan};
 
 group! {

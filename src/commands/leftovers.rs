@@ -13,7 +13,7 @@ use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::{scope, selection};
 use crate::ctx::{self, Ctx};
 use crate::error::{Exit, Result};
-use crate::plan::build::node::{self, Owner};
+use crate::plan::planners::node::{self, Owner};
 use crate::plan::recreate::as_new;
 use crate::plan::{Change, Consequences, Grade, Kind, Plan, PlanStage, Step, Target};
 use crate::view::{NodeSet, plural};

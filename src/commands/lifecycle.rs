@@ -6,9 +6,9 @@ use self::request::{Names, Request, Verb};
 use crate::args::safety::Safety;
 use crate::cluster::Source;
 use crate::commands::shared::command::{Write, command};
-use crate::commands::shared::reset;
 use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Exit, Result};
+use crate::plan::planners::reset;
 
 /// Pause custom resources
 ///

@@ -2,16 +2,15 @@
 
 use crate::api::Skyhook;
 use crate::args::named;
-use crate::args::safety::Safety;
+use crate::args::safety::{Force, Safety};
 use crate::args::selection::Selection;
 use crate::cluster::{Cluster, Node, NodeRecord, Source};
-use crate::commands::shared::command::command;
-use crate::commands::shared::migration::Force;
-use crate::commands::shared::{nodes, reset, scope, selection};
+use crate::commands::shared::command::{WRITES_OF_RESET, command};
+use crate::commands::shared::{nodes, scope, selection};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::plan::Plan;
-use crate::plan::build::merge;
+use crate::plan::planners::{merge, reset};
 use crate::view::plural;
 
 /// Reset package state, so that packages rerun from the start
@@ -76,7 +75,7 @@ command! {
     "reset": Args => run,
     needs: reset::NEEDS,
     lists: reset::LISTS,
-    writes: reset::WRITES,
+    writes: WRITES_OF_RESET,
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {

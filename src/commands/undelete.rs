@@ -10,16 +10,15 @@ use crate::args::safety::Safety;
 use crate::cluster::admission::Operation;
 use crate::cluster::{Cluster, Source, dump};
 use crate::commands::shared::command::{Write, command};
-use crate::commands::shared::{admission, held, migration, selection};
+use crate::commands::shared::{admission, selection};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
-use crate::plan::build::{applied, released};
+use crate::plan::planners::recreation::Recreation;
+use crate::plan::planners::{applied, held, migration, released};
 use crate::plan::{Change, Field, Plan, Step, Target};
 
-mod recreation;
 mod saved;
 
-use recreation::Recreation;
 use saved::SavedResource;
 
 /// Restore a deleted custom resource without rerunning its packages

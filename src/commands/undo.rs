@@ -8,7 +8,7 @@ use crate::cluster::Only;
 use crate::commands::shared::command::{Write, command};
 use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Error, Exit, Result};
-use crate::plan::build::{applied, released};
+use crate::plan::planners::{applied, released};
 use crate::plan::{Plan, Step};
 use crate::view::{ago, some_of};
 

@@ -6,10 +6,10 @@ use crate::args::safety::Safety;
 use crate::args::selection::Selection;
 use crate::cluster::{Cluster, Node, Source};
 use crate::commands::shared::command::{Write, command};
-use crate::commands::shared::{held, migration, nodes, reset, selection};
+use crate::commands::shared::{nodes, selection};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
-use crate::plan::build::{effects, node};
+use crate::plan::planners::{effects, held, migration, node, reset};
 use crate::plan::{Change, Grade, Plan, Step, Target};
 use crate::view::{NodeSet, plural};
 
@@ -95,7 +95,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     let mut reruns = effects::Reruns::default();
     for node in nodes::selected(cluster, args.selection.query())? {
         let on = cluster.on_node(node, skyhook.name());
-        if args.selection.failed_only && !on.is_some_and(nodes::fails) {
+        if args.selection.failed_only && !on.is_some_and(NodeRecord::fails) {
             continue;
         }
         let known = on.and_then(|on| on.state.as_deref()).filter(|s| s.malformed().is_empty());

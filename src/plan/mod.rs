@@ -3,7 +3,6 @@
 //! Everything here is pure: no client, no clock, no files. A plan is previewed before it is applied, and each of its
 //! changes has an inverse.
 
-pub mod build;
 mod change;
 mod cluster_identity;
 mod conflict;
@@ -19,6 +18,7 @@ mod guard;
 mod hold;
 mod metadata;
 mod permission;
+pub mod planners;
 mod pointer;
 pub mod preview;
 mod read_spec;

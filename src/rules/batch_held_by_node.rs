@@ -4,7 +4,7 @@ use super::standstill::{Trouble, stands_still, stuck_in_batch};
 use super::{Findings, Grade, Subject};
 use crate::api::{Skyhook, Status};
 use crate::cluster::{Cluster, Node, Source};
-use crate::plan::build::batches;
+use crate::plan::planners::batches;
 
 rule! {
     /// A node that makes no progress blocks the whole batch.

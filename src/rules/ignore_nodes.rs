@@ -3,7 +3,7 @@
 use super::{Finding, Grade};
 use crate::api::Skyhook;
 use crate::cluster::Cluster;
-use crate::plan::build::batches;
+use crate::plan::planners::batches;
 use crate::view::NodeSet;
 
 /// Nodes that are named one by one; more are one folded set.

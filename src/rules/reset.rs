@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{Finding, Grade};
 use crate::api::Skyhook;
 use crate::cluster::{Cluster, Node};
-use crate::plan::build::effects::{Reruns, bypassed_uninstalls};
+use crate::plan::planners::effects::{Reruns, bypassed_uninstalls};
 
 impl Finding {
     /// Resets everything that a custom resource has on a node, with the grade that its preview has.

@@ -6,7 +6,7 @@ use super::{Finding, Grade};
 use crate::api::Skyhook;
 use crate::cluster::{Cluster, Node, NodeRecord};
 use crate::plan::Consequences;
-use crate::plan::build::effects;
+use crate::plan::planners::effects;
 
 /// What happens when the operator resumes work on a custom resource, on some nodes or on all.
 pub struct ResumeEffects<'a> {

@@ -5,7 +5,7 @@ use crate::api::{Entry, Skyhook};
 use crate::cluster::package_run::PackageRun;
 use crate::cluster::pod::Pod;
 use crate::cluster::{Cluster, Node, NodeRecord};
-use crate::plan::build::{effects, node_state};
+use crate::plan::planners::{effects, node_state};
 
 impl Finding {
     /// What helps with a node state that cannot be read; the milder one where the operator's own copy can be read.

@@ -1,7 +1,7 @@
 use super::{Findings, Grade, Subject};
 use crate::api::{Entry, Skyhook, Stage, State, Version};
 use crate::cluster::{Cluster, Phase};
-use crate::plan::build::effects;
+use crate::plan::planners::effects;
 
 rule! {
     /// A package counts as complete at an older version, although an upgrade of it stopped midway.

@@ -25,6 +25,13 @@ impl NodeRecord {
         self.state.as_ref().map_or(&[], |s| s.entries())
     }
 
+    /// Whether a package fails, or the record cannot be read.
+    pub fn fails(&self) -> bool {
+        self.is_malformed()
+            || self.status == Some(Status::Erroring)
+            || self.entries().iter().any(|e| e.state == State::Erroring)
+    }
+
     pub fn entry(&self, key: &str) -> Option<&Entry> {
         self.state.as_ref().and_then(|s| s.entry(key))
     }

@@ -10,8 +10,8 @@ use crate::cluster::Cluster;
 use crate::commands::shared::grouped::grouped;
 use crate::commands::shared::remedy::{remedy_grade, remedy_text};
 use crate::commands::shared::rule::severity;
-use crate::commands::shared::shell_words::shell_words;
 use crate::rules::Remedy;
+use crate::view::shell_words;
 use crate::view::text::{self, Label, Line, Text};
 use crate::view::{NodeSet, Table, View, ago, cells, to_json};
 

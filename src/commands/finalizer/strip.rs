@@ -7,15 +7,15 @@ use crate::cluster::admission::Operation;
 use crate::cluster::hold::{REASON, STRIPPED};
 use crate::cluster::{Cluster, Node, Source};
 use crate::commands::shared::command::{Write, command};
-use crate::commands::shared::shell_words::shell_words;
-use crate::commands::shared::{admission, migration, selection};
+use crate::commands::shared::{admission, selection};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
-use crate::plan::build::{applied, node};
+use crate::plan::planners::{applied, migration, node};
 use crate::plan::{
     Change, Consequences, Edit, Kind, Metadata, Plan, PlanStage, Step, Target, WaitCondition, WaitFor,
 };
 use crate::rules::Scope;
+use crate::view::shell_words;
 
 mod strip_cleanup;
 

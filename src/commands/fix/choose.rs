@@ -8,10 +8,10 @@ use crate::commands::parse;
 use crate::commands::shared::command::Run as _;
 use crate::commands::shared::diagnosis::group::FindingGroup;
 use crate::commands::shared::grouped::grouped;
-use crate::commands::shared::shell_words::shell_words;
 use crate::plan::{Grade, Plan};
 use crate::rules::causes::{Cause, Causes};
 use crate::rules::{Finding, Remedy, Rule, Scope, Severity};
+use crate::view::shell_words;
 use crate::view::{count, list};
 
 /// What may be fixed.

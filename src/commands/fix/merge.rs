@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use crate::cluster::Cluster;
 use crate::error::{Error, Result};
-use crate::plan::build::merge;
+use crate::plan::planners::merge;
 use crate::plan::{Change, Plan, Step};
 use crate::rules::{Finding, Rule};
 use crate::view::list;

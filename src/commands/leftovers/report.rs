@@ -8,7 +8,7 @@ use crate::cluster::leftover::{Leftover, LeftoverObject};
 use crate::cluster::remnants::Remnant;
 use crate::cluster::{Certainty, Cluster, NodeRecord};
 use crate::commands::shared::grouped::grouped;
-use crate::plan::build::node;
+use crate::plan::planners::node;
 use crate::view::text::{self, Text};
 use crate::view::{API_VERSION, NodeSet, Table, View, cells, plural, to_json};
 

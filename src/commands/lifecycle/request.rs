@@ -4,9 +4,9 @@ use crate::api::{ApiFlavor, Executor, Skyhook, Status};
 use crate::args::named;
 use crate::cluster::hold::{FIELD_MANAGER, HOLDER, REASON};
 use crate::cluster::{Cluster, Source, Unread};
-use crate::commands::shared::{held, migration, selection};
+use crate::commands::shared::selection;
 use crate::error::Result;
-use crate::plan::build::released;
+use crate::plan::planners::{held, migration, released};
 use crate::plan::{Change, Edit, Grade, Metadata, OnConflict, Plan, Step, Target};
 use crate::view::{NodeSet, list, plural};
 

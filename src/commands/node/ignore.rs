@@ -5,10 +5,10 @@ use crate::args::nodes::SomeNodes;
 use crate::args::safety::Safety;
 use crate::cluster::{Cluster, Node, Source};
 use crate::commands::shared::command::{Write, command};
-use crate::commands::shared::{migration, nodes};
+use crate::commands::shared::nodes;
 use crate::ctx::{CommandOptions, Ctx};
 use crate::error::{Exit, Result};
-use crate::plan::build::{batches, node, released};
+use crate::plan::planners::{batches, migration, node, released};
 use crate::plan::{Change, Edit, Metadata, Plan, Step, Target};
 use crate::view::{NodeSet, plural};
 

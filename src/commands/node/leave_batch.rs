@@ -1,15 +1,15 @@
 //! `node leave-batch`: removes nodes from the current batch of a rollout.
 
 use crate::args::nodes::SomeNodes;
-use crate::args::safety::Safety;
+use crate::args::safety::{Force, Safety};
 use crate::args::selection::OfSkyhook;
 use crate::cluster::{Cluster, Node, Source};
 use crate::commands::shared::command::{Write, command};
-use crate::commands::shared::migration::{self, Force};
 use crate::commands::shared::{nodes, selection};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::plan::build::batches;
+use crate::plan::planners::batches;
+use crate::plan::planners::migration;
 use crate::plan::{Change, Plan, Step, Target};
 use crate::view::{NodeSet, plural};
 

@@ -1,15 +1,15 @@
 //! `node repair`: restores a node state that cannot be read from the operator's copy.
 
 use crate::args::nodes::SomeNodes;
-use crate::args::safety::Safety;
+use crate::args::safety::{Force, Safety};
 use crate::args::selection::OfSkyhook;
 use crate::cluster::{Cluster, Node, Source};
 use crate::commands::shared::command::{Write, command};
-use crate::commands::shared::migration::{self, Force};
 use crate::commands::shared::{nodes, selection};
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
-use crate::plan::build::node_state::{self, CannotRepair};
+use crate::plan::planners::migration;
+use crate::plan::planners::node_state::{self, CannotRepair};
 use crate::plan::{Change, Grade, Plan, Step, Target};
 use crate::view::plural;
 

@@ -1,15 +1,15 @@
 //! `node reset`: the same as `reset`, with the nodes as positional arguments.
 
 use crate::args::nodes::SomeNodes;
-use crate::args::safety::Safety;
+use crate::args::safety::{Force, Safety};
 use crate::args::selection::OfSkyhook;
 use crate::cluster::{Cluster, Source};
-use crate::commands::shared::command::command;
-use crate::commands::shared::migration::Force;
-use crate::commands::shared::{nodes, reset, selection};
+use crate::commands::shared::command::{WRITES_OF_RESET, command};
+use crate::commands::shared::{nodes, selection};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::plan::Plan;
+use crate::plan::planners::reset;
 
 /// Reset package state on nodes, so that packages rerun
 ///
@@ -41,7 +41,7 @@ command! {
     "node reset": Args => run,
     needs: reset::NEEDS,
     lists: reset::LISTS,
-    writes: reset::WRITES,
+    writes: WRITES_OF_RESET,
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {

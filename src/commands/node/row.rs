@@ -250,7 +250,7 @@ impl<'a> Rows<'a> {
             let on = cluster.on_node(node, name);
             let status = on.map_or(Status::Unknown, NodeRecord::operator_status);
             filter.has_status(status.as_str())
-                && (!filter.failed_only || on.is_some_and(nodes::fails))
+                && (!filter.failed_only || on.is_some_and(NodeRecord::fails))
                 && (!filter.cordoned || node.cordoned() == Some(true))
         });
     }

@@ -1,16 +1,16 @@
 //! `package rerun`: runs one package again, from the start or from a stage on.
 
 use crate::api::{Skyhook, Stage, State, keys};
-use crate::args::safety::Safety;
+use crate::args::safety::{Force, Safety};
 use crate::args::selection::OfSkyhook;
 use crate::cluster::{Cluster, Node, NodeRecord, Source};
 use crate::commands::shared::command::{Write, command};
-use crate::commands::shared::migration::{self, Force};
 use crate::commands::shared::nodes::PackageNodes;
-use crate::commands::shared::{held, reset, selection, stranding};
+use crate::commands::shared::selection;
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
-use crate::plan::build::{batches, effects, node, pause_guard};
+use crate::plan::planners::migration;
+use crate::plan::planners::{batches, effects, held, node, pause_guard, reset, stranding};
 use crate::plan::{Change, Plan, Step, Target};
 use crate::view::{NodeSet, plural};
 

@@ -3,18 +3,18 @@
 use std::collections::BTreeSet;
 
 use crate::api::{Entry, Skyhook, Stage, State, Status};
-use crate::args::safety::Safety;
+use crate::args::safety::{Force, Safety};
 use crate::args::selection::OfSkyhook;
 use crate::cluster::compartment::stopped_compartments;
 use crate::cluster::{Cluster, Node, NodeRecord, PackageRun, PackageRuns, Source};
 use crate::commands::shared::command::{Write, command};
-use crate::commands::shared::migration::{self, Force};
 use crate::commands::shared::nodes::PackageNodes;
 use crate::commands::shared::selection;
 use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
-use crate::plan::build::uninstalls::{self, ByPackage, Uninstalls};
-use crate::plan::build::{batch_restart, batches, effects, node, released};
+use crate::plan::planners::migration;
+use crate::plan::planners::uninstalls::{self, ByPackage, Uninstalls};
+use crate::plan::planners::{batch_restart, batches, effects, node, released};
 use crate::plan::{Change, Grade, Kind, Plan, PlanStage, Step, Target, WaitCondition, WaitFor};
 use crate::view::{NodeSet, list, plural};
 

@@ -3,10 +3,10 @@
 use crate::api::Skyhook;
 use crate::cluster::admission::Operation;
 use crate::cluster::{Cluster, Source};
-use crate::commands::shared::shell_words::shell_words;
 use crate::error::{Error, Result};
 use crate::plan::Consequences;
 use crate::rules::{self, Scope};
+use crate::view::shell_words;
 
 /// The rule whose remedies unblock the change.
 const RULE: &str = "SKY505";

@@ -68,6 +68,11 @@ impl Write {
     ];
 }
 
+/// The writes of a reset: it also restarts batches, clears the conditions of deleted custom resources, and deletes failing
+/// pods that would record their state again.
+pub const WRITES_OF_RESET: &[Write] =
+    &[Write::Nodes, Write::NodeConditions, Write::Skyhooks, Write::SkyhookStatus, Write::DeletePods];
+
 /// The preview of a plan.
 const PLAN: Published = Published::of::<PlanDocument>("Plan");
 /// The result of a plan.

@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::selection::{complete, readable};
-use super::shell_words::shell_words;
-use crate::api::{State, Status};
 use crate::args::nodes::{NodeArg, NodeQuery, OnNodes, whole};
-use crate::cluster::{Cluster, Node, NodeRecord, Only, Source};
+use crate::cluster::{Cluster, Node, Only, Source};
 use crate::error::{Error, Result};
+use crate::view::shell_words;
 use crate::view::{NodeSet, count, plural};
 
 /// The nodes that a query selects, in the cluster's order; all nodes for an empty query.
@@ -110,13 +109,6 @@ fn known<'a>(cluster: &'a Cluster, name: &str) -> Result<&'a Node> {
     complete(cluster, Source::Nodes)?;
     let names = cluster.nodes.items().iter().map(|n| n.name.as_str());
     Err(Error::unknown("node", name, names))
-}
-
-/// Whether something of a custom resource fails on a node.
-pub fn fails(on: &NodeRecord) -> bool {
-    on.is_malformed()
-        || on.status == Some(Status::Erroring)
-        || on.entries().iter().any(|e| e.state == State::Erroring)
 }
 
 /// The nodes of a change to one package; they must be specified.

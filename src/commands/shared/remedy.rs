@@ -1,8 +1,8 @@
 //! The text of a remedy.
 
-use crate::commands::shared::shell_words::shell_words;
 use crate::plan::Grade;
 use crate::rules::Remedy;
+use crate::view::shell_words;
 use crate::view::text::{self, Line, Span, Text};
 
 /// The effect and grade of a remedy, after a mark such as `1. `; below it the command, the nodes to repeat it on, and

@@ -1,9 +1,9 @@
 //! Names of custom resources and packages, as users type them.
 
-use super::migration;
 use crate::api::{Package, Skyhook};
 use crate::cluster::{Certainty, Cluster, Read, Source};
 use crate::error::{Error, Exit, Result};
+use crate::plan::planners::migration;
 
 /// Refuses a custom resource that does not exist and has left nothing on any node.
 ///

@@ -15,7 +15,7 @@ use crate::cluster::{Cluster, Source};
 use crate::commands::shared::command::{Write, command};
 use crate::ctx::{CommandOptions, Ctx, PlanWait, PlannedAim};
 use crate::error::{Error, Exit, Result};
-use crate::plan::build::applied;
+use crate::plan::planners::applied;
 use crate::plan::{Change, Consequences, Grade, Plan, PlanStage, Step, WaitCondition, WaitFor};
 use crate::rules::Scope;
 use crate::view::{list, plural};

@@ -1,29 +1,28 @@
 //! `uninstall NAME PACKAGE`: requests the uninstall of packages on all nodes, or cancels it.
 
 mod refuse;
-mod spec;
 
 use std::time::Duration;
 
 use serde_json::json;
 
-use super::effects::ImpactNotes;
-use super::order::removal_order;
-use super::placement_summary::PlacementSummary;
 use super::progress::Progress;
 use crate::api::{Package, Skyhook};
 use crate::args::duration::duration;
 use crate::args::named;
 use crate::args::safety::{DryRun, Safety};
 use crate::cluster::{Certainty, Cluster, Node, Source};
-use crate::commands::shared::{migration, selection};
+use crate::commands::shared::selection;
 use crate::ctx::{CommandOptions, Ctx, PlanWait};
 use crate::error::{Error, Exit, Result};
-use crate::plan::build::applied;
+use crate::plan::planners::uninstall::effects::ImpactNotes;
+use crate::plan::planners::uninstall::order::removal_order;
+use crate::plan::planners::uninstall::placement_summary::PlacementSummary;
+use crate::plan::planners::uninstall::spec::{self, out_of_the_spec, path, same, step};
+use crate::plan::planners::{applied, migration};
 use crate::plan::{Change, Field, Plan, PlanStage, Target, WaitCondition, WaitFor};
 use crate::rules::Scope;
 use crate::view::list;
-use spec::{out_of_the_spec, path, same, step};
 
 #[derive(Debug, clap::Args)]
 pub struct Request {

@@ -1,9 +1,6 @@
 //! Removing packages from nodes.
 
 pub mod ask;
-mod effects;
-mod order;
-mod placement_summary;
 mod progress;
 pub mod status;
 

@@ -7,9 +7,9 @@ use crate::api::ApiFlavor;
 use crate::cluster::Cluster;
 use crate::commands::shared::command::{CommandInfo, Write};
 use crate::commands::shared::rights::plan_of;
-use crate::commands::shared::shell_words::shell_words;
 use crate::ctx::PermissionCheck;
 use crate::plan::{Kind, Permission, Plan};
+use crate::view::shell_words;
 use crate::view::{list, plural};
 
 /// Commands that are named one by one, at most.

@@ -4,9 +4,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::cluster::{Cluster, Unread};
-use crate::commands::shared::shell_words::shell_words;
 use crate::rules::{Finding, Severity};
 use crate::view::plural;
+use crate::view::shell_words;
 
 /// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]

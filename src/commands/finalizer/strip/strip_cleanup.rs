@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::Args;
 use crate::api::Executor;
 use crate::cluster::{Certainty, Cluster, Node, Source};
-use crate::plan::build::{node, pause_guard};
+use crate::plan::planners::{node, pause_guard};
 use crate::plan::{Consequences, Grade};
 use crate::view::{NodeSet, plural};
 

@@ -4,9 +4,9 @@ use super::Diagnosis;
 use super::group::FindingGroup;
 use crate::cluster::Cluster;
 use crate::commands::shared::cause_table;
-use crate::commands::shared::shell_words::shell_words;
 use crate::rules::Severity;
 use crate::rules::impact::CauseImpact;
+use crate::view::shell_words;
 use crate::view::text::{self, Line, Text};
 use crate::view::{NodeSet, plural};
 

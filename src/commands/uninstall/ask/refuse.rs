@@ -4,8 +4,8 @@ use super::Request;
 use crate::api::{Package, Skyhook};
 use crate::cluster::Cluster;
 use crate::cluster::history::History;
-use crate::commands::uninstall::placement_summary::{PlacementSummary, first, nodes};
 use crate::error::{Error, Result};
+use crate::plan::planners::uninstall::placement_summary::{PlacementSummary, first, nodes};
 use crate::rules::uninstall_argument;
 use crate::view::list;
 

@@ -6,7 +6,7 @@ use crate::view::{NodeSet, plural};
 
 /// Nodes by the effect of an uninstall.
 #[derive(Debug, Default)]
-pub(super) struct PlacementSummary<'a> {
+pub struct PlacementSummary<'a> {
     /// Complete: it begins at once.
     pub ready: Vec<&'a Node>,
     /// In progress.
@@ -75,7 +75,7 @@ impl<'a> PlacementSummary<'a> {
 }
 
 /// `gpu-1`, or `gpu-[1-3] (3 nodes)`.
-pub(super) fn nodes<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> String {
+pub fn nodes<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> String {
     let set = NodeSet::of(nodes.into_iter().map(|n| n.name.as_str()));
     match set.len() {
         1 => set.limited(6),
@@ -84,6 +84,6 @@ pub(super) fn nodes<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> String {
 }
 
 /// The first of the nodes.
-pub(super) fn first<'a>(entries: &[(&'a Node, &'a Entry)]) -> Option<(&'a Node, &'a Entry)> {
+pub fn first<'a>(entries: &[(&'a Node, &'a Entry)]) -> Option<(&'a Node, &'a Entry)> {
     entries.first().copied()
 }

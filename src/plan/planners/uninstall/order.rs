@@ -5,7 +5,7 @@ use crate::api::Skyhook;
 /// The packages of a spec, each before those that it depends on; then by name.
 ///
 /// Packages that depend on each other in a circle (SKY207) come last: there is no order to them.
-pub(super) fn removal_order(skyhook: &Skyhook) -> Vec<&str> {
+pub fn removal_order(skyhook: &Skyhook) -> Vec<&str> {
     let mut left: Vec<&str> = skyhook.packages().map(|(name, _)| name).collect();
     let mut order = Vec::with_capacity(left.len());
     while !left.is_empty() {

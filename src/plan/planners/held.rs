@@ -4,10 +4,10 @@
 use crate::api::Skyhook;
 use crate::cluster::hold::{Hold, HolderState};
 use crate::cluster::{Cluster, Node};
-use crate::commands::shared::shell_words::shell_words;
 use crate::error::{Error, Result};
-use crate::plan::build::pause_guard;
+use crate::plan::planners::pause_guard;
 use crate::plan::{Consequences, Plan};
+use crate::view::shell_words;
 use crate::view::{NodeSet, ago};
 
 /// Runs of node names in a message.

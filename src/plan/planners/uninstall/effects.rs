@@ -8,7 +8,7 @@ use crate::view::{list, plural};
 
 /// A package with its custom resource and nodes.
 #[derive(Clone, Copy)]
-pub(super) struct ImpactNotes<'a> {
+pub struct ImpactNotes<'a> {
     pub cluster: &'a Cluster,
     pub skyhook: &'a Skyhook,
     pub name: &'a str,

@@ -4,10 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::api::{Entry, Skyhook, Stage, State, keys};
 use crate::cluster::{Cluster, Node, NodeRecord, Source};
-use crate::commands::shared::command::Write;
-use crate::commands::shared::{held, migration, nodes, stranding};
 use crate::error::Result;
-use crate::plan::build::{batches, effects, node, pause_guard};
+use crate::plan::planners::{batches, effects, held, migration, node, pause_guard, stranding};
 use crate::plan::{Change, Edit, Metadata, OnConflict, Plan, PlanStage, RemovedEntry, Step, Target};
 use crate::view::plural;
 
@@ -23,12 +21,7 @@ pub const NEEDS: [Source; 7] = [
 ];
 
 /// Also listed if nodes are drained, to preview refused evictions.
-pub use crate::plan::build::released::LISTS;
-
-/// The writes of a reset: it also restarts batches, clears the conditions of deleted custom resources, and deletes
-/// failing pods that would record their state again.
-pub const WRITES: &[Write] =
-    &[Write::Nodes, Write::NodeConditions, Write::Skyhooks, Write::SkyhookStatus, Write::DeletePods];
+pub use crate::plan::planners::released::LISTS;
 
 /// The scope of a reset.
 #[derive(Debug)]
@@ -65,7 +58,7 @@ pub fn plan<'a>(cluster: &'a Cluster, request: &'a ResetRequest<'a>) -> Result<P
         recorded: 0,
     };
     for node in request.nodes.iter().copied() {
-        if request.failed_only && !making.on(node).is_some_and(nodes::fails) {
+        if request.failed_only && !making.on(node).is_some_and(NodeRecord::fails) {
             continue;
         }
         match request.package {
@@ -100,7 +93,7 @@ fn refuse_stranding(cluster: &Cluster, request: &ResetRequest<'_>) -> Result<()>
         .filter(|node| skyhook.selects(node))
         .filter_map(|node| Some((*node, cluster.on_node(node, request.name)?)))
         .filter(|(_, on)| on.entry(&key).is_some_and(|e| !e.stage.is_uninstall()))
-        .filter(|(_, on)| !request.failed_only || nodes::fails(on))
+        .filter(|(_, on)| !request.failed_only || on.fails())
         .collect();
     stranding::refuse(cluster, skyhook, name, &targets)
 }

@@ -6,8 +6,8 @@ use crate::api::keys::NodeKey;
 use crate::api::{ApiFlavor, NodeState, Skyhook};
 use crate::cluster::{Certainty, Cluster, Node, Phase};
 use crate::error::{Error, Result};
-use crate::plan::build::effects::Reruns;
-use crate::plan::build::pause_guard;
+use crate::plan::planners::effects::Reruns;
+use crate::plan::planners::pause_guard;
 use crate::plan::recreate::as_new;
 use crate::plan::{
     Change, Consequences, Field, Grade, Hold, Plan, PlanStage, Step, Target, WaitCondition, WaitFor,

@@ -6,14 +6,6 @@ use crate::error::{Error, Result};
 use crate::plan::{Consequences, Plan};
 use crate::view::{plural, some_of};
 
-/// Whether to proceed during a migration.
-#[derive(Debug, Clone, Copy, clap::Args)]
-pub struct Force {
-    /// Proceed even during a migration, while the operator does nothing
-    #[arg(long)]
-    pub force: bool,
-}
-
 /// Refuses a custom resource that the operator has not migrated yet.
 ///
 /// # Errors

@@ -1,0 +1,6 @@
+//! The request to uninstall packages: their order, the edits of the spec, and what they come to on nodes.
+
+pub mod effects;
+pub mod order;
+pub mod placement_summary;
+pub mod spec;
