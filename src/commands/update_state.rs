@@ -4,7 +4,7 @@ use crate::api::{Entry, Skyhook, Stage, State, keys};
 use crate::args::named;
 use crate::args::safety::Safety;
 use crate::args::selection::Selection;
-use crate::cluster::{Cluster, Node, Source};
+use crate::cluster::{Cluster, Node, NodeRecord, Source};
 use crate::commands::shared::command::{Write, command};
 use crate::commands::shared::{nodes, selection};
 use crate::ctx::Ctx;

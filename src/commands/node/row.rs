@@ -11,7 +11,6 @@ use crate::api::Status;
 use crate::args::listing::{RowFilter, Sorting};
 use crate::cluster::cordon::Holder;
 use crate::cluster::{Certainty, Cluster, Node, NodeRecord, PackageRuns, Placement, Source};
-use crate::commands::shared::nodes;
 use crate::view::text::{Label, Line, Span};
 use crate::view::{FormatError, age};
 use crate::wait::drain::Drain;
