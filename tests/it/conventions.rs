@@ -23,7 +23,7 @@ const USES: &[(&str, &[&str])] = &[
     ("cluster", &["api", "bounded", "error", "reason", "redact"]),
     ("model", &["api", "cluster"]),
     ("view", &["error"]),
-    ("plan", &["api", "cluster", "model", "view"]),
+    ("plan", &["api", "cluster", "error", "model", "view"]),
     ("rules", &["api", "cluster", "model", "plan", "redact", "view"]),
     ("lint", &["api", "bounded", "cluster", "error", "model", "reason", "rules", "suggestions", "view"]),
     ("args", &["api", "redact", "view"]),
