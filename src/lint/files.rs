@@ -1,4 +1,4 @@
-//! (edge) The files of manifests.
+//! (edge) Reads manifests from files, directories and standard input.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use super::ManifestFile;
 use crate::bounded::{self, MOST_CAPTURE, utf16};
 use crate::reason::plain_reason;
 
-/// Why manifests cannot be read.
+/// An error of reading manifests.
 #[derive(Debug, Error)]
 pub enum FilesError {
     #[error("cannot read {path}: {}", plain_reason(source))]
@@ -27,7 +27,7 @@ impl From<FilesError> for crate::error::Error {
 ///
 /// # Errors
 ///
-/// A path that cannot be read, or a directory without such files.
+/// A path cannot be read, or a directory contains no such file.
 pub fn read(paths: &[PathBuf]) -> Result<Vec<ManifestFile>, FilesError> {
     let mut files = Vec::new();
     for path in paths {

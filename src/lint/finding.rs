@@ -11,14 +11,14 @@ pub struct LintFinding {
     pub severity: Severity,
     pub subject: Subject,
     pub message: String,
-    /// How to fix it, as one imperative sentence without a full stop.
+    /// The fix as one imperative sentence without a full stop.
     pub fix: Option<String>,
     pub evidence: Vec<Evidence>,
     pub file: String,
     pub line: usize,
     /// The field, as in `spec.packages.driver.version`.
     pub path: String,
-    /// The reason of the comment that suppresses it.
+    /// The reason in the comment that suppresses the finding; `None` if it is not suppressed.
     pub suppressed: Option<String>,
 }
 
@@ -47,11 +47,11 @@ impl LintFindings {
         self.found.iter_mut()
     }
 
-    /// Reports the field at a path of keys and indexes; if it does not exist, the line is that of the nearest field
-    /// above it.
+    /// Reports the field at a path of keys and indexes. If the field does not exist, the finding gets the line of its
+    /// nearest existing parent.
     ///
-    /// The subject is the object; with a path below `spec.packages` also the package. The message begins in lower case
-    /// and has no full stop.
+    /// The subject is the object, with the package or the compartment if the path lies in one. The message begins in
+    /// lower case and has no full stop.
     pub fn report(
         &mut self,
         manifest: &Manifest,
@@ -95,7 +95,7 @@ impl LintFindings {
 }
 
 impl LintFinding {
-    /// How to fix it: an imperative sentence without a full stop.
+    /// Sets the fix: an imperative sentence without a full stop.
     pub fn fix(&mut self, fix: impl Into<String>) -> &mut Self {
         self.fix = Some(fix.into());
         self
@@ -106,14 +106,14 @@ impl LintFinding {
         self
     }
 
-    /// Sets line and path where the field has no unique place.
+    /// Sets line and path explicitly, for a field that occurs more than once.
     pub(super) fn at(&mut self, line: usize, path: &str) -> &mut Self {
         self.line = line;
         path.clone_into(&mut self.path);
         self
     }
 
-    /// Names the compartment of a policy that the finding is about.
+    /// Sets the compartment that the finding is about.
     pub fn compartment(&mut self, name: &str) -> &mut Self {
         self.subject.compartment = Some(name.to_owned());
         self
@@ -135,7 +135,7 @@ impl LintFinding {
     }
 }
 
-/// The object of a manifest. Objects without a name are named by their file.
+/// The manifest's object as a subject. An object without a name is named by its file.
 fn subject(manifest: &Manifest) -> Subject {
     let name = match manifest.name.as_str() {
         "" => &manifest.file,
@@ -149,7 +149,7 @@ fn subject(manifest: &Manifest) -> Subject {
     Subject { skyhook, ..Subject::object(kind, name) }
 }
 
-/// The name of the compartment at this index, or the index.
+/// The name of the compartment at an index; the index if the compartment has no name.
 fn compartment(manifest: &Manifest, index: &str) -> Option<String> {
     let name = manifest.get(&["spec", "compartments", index, "name"]);
     let name = name.and_then(|name| name.as_str()).filter(|name| !name.is_empty());

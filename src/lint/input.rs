@@ -1,4 +1,4 @@
-//! What rules of `lint` see: manifests, and the cluster that they will be applied to if it is known.
+//! The input of lint rules: manifests, and the cluster to which they will be applied, if known.
 
 use super::manifest::{Documents, Manifest};
 use super::references::References;
@@ -11,9 +11,9 @@ use crate::cluster::{Cluster, Node};
 pub struct Input<'a> {
     pub documents: Documents,
     pub cluster: Option<&'a Cluster>,
-    /// The version of the operator: the given one, or that of the cluster.
+    /// The operator's version: the given one, else the running one.
     pub operator: Option<Version>,
-    /// Secrets and ConfigMaps that packages refer to, as far as they were looked up.
+    /// The referenced Secrets and ConfigMaps that were looked up.
     pub references: References,
 }
 
@@ -35,14 +35,14 @@ impl<'a> Input<'a> {
         self
     }
 
-    /// Checks references of packages against these objects.
+    /// Sets the objects against which references of packages are checked.
     #[must_use]
     pub fn with_references(mut self, references: References) -> Input<'a> {
         self.references = references;
         self
     }
 
-    /// The manifests of objects of either API.
+    /// The manifests of the API groups of Skyhook and NodeWright.
     pub fn manifests(&self) -> impl Iterator<Item = &Manifest> {
         let all = self.documents.manifests.iter();
         all.filter(|manifest| manifest.flavor().is_some())
@@ -54,7 +54,7 @@ impl<'a> Input<'a> {
         all.filter(|manifest| manifest.flavor().is_none())
     }
 
-    /// The main custom resources among the manifests.
+    /// The Skyhooks and NodeWrights among the manifests.
     pub fn skyhooks(&self) -> impl Iterator<Item = (&Manifest, &Skyhook)> {
         self.manifests().filter_map(|m| Some((m, m.skyhook()?)))
     }
@@ -64,7 +64,7 @@ impl<'a> Input<'a> {
         self.manifests().filter_map(|m| Some((m, m.policy()?)))
     }
 
-    /// The custom resources after the manifests are applied: those of the manifests, then the others of the cluster.
+    /// The custom resources after the manifests are applied: first from the manifests, then the cluster's others.
     pub fn all_skyhooks(&self) -> Vec<&Skyhook> {
         let mut all: Vec<&Skyhook> = self.skyhooks().map(|(_, skyhook)| skyhook).collect();
         let live = self.cluster.into_iter().flat_map(|cluster| cluster.skyhooks.items());
@@ -76,7 +76,7 @@ impl<'a> Input<'a> {
         all
     }
 
-    /// The policy of this name after the manifests are applied.
+    /// The policy of this name after the manifests are applied: from the manifests, else from the cluster.
     pub fn policy(&self, name: &str) -> Option<&DeploymentPolicy> {
         let mut own = self.policies().map(|(_, policy)| policy);
         own.find(|policy| policy.metadata.name == name).or_else(|| {
@@ -91,15 +91,14 @@ impl<'a> Input<'a> {
         cluster.nodes.ok().map(Vec::as_slice)
     }
 
-    /// The object in the cluster that a manifest of a main custom resource will change.
+    /// The live object that a manifest of a Skyhook or NodeWright will change.
     pub fn live(&self, manifest: &Manifest) -> Option<&'a Skyhook> {
         let (cluster, flavor) = (self.cluster?, manifest.flavor()?);
         let read = if flavor == cluster.flavor() { &cluster.skyhooks } else { &cluster.legacy };
         read.items().iter().find(|skyhook| skyhook.name() == manifest.name)
     }
 
-    /// Whether the operator is known to be at least this version, pre-releases included; `None` if the version is
-    /// unknown.
+    /// Whether the operator has at least this version or a pre-release of it; `None` if the version is unknown.
     pub fn operator_at_least(&self, major: u64, minor: u64) -> Option<bool> {
         self.operator.as_ref().map(|version| version.at_least(major, minor))
     }

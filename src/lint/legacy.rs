@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::api::ApiFlavor;
 
-/// The paths of the keys and strings in spec, labels and annotations that name the older API group.
+/// Paths of all keys and strings in spec, labels and annotations that contain the older API group.
 pub fn legacy_keys(object: &Value) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     let parts = [vec!["metadata", "labels"], vec!["metadata", "annotations"], vec!["spec"]];
@@ -39,7 +39,7 @@ fn collect(value: &Value, path: &[String], found: &mut Vec<Vec<String>>) {
     }
 }
 
-/// The older group itself, or a key below it.
+/// Whether a text is the older API group, or a key in this group.
 fn names_group(text: &str) -> bool {
     let rest = text.strip_prefix(ApiFlavor::Skyhook.group());
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

@@ -10,28 +10,28 @@ use super::yaml::{self, Parsed, Range};
 use crate::api::{ApiFlavor, DeploymentPolicy, Skyhook};
 use crate::cluster::decode_leniently;
 
-/// A text and its label: the path of its file, or `stdin`.
+/// A manifest's text, and the path of its file or `stdin`.
 #[derive(Debug, Clone)]
 pub struct ManifestFile {
     pub path: String,
     pub text: String,
 }
 
-/// One object of a document.
+/// One API object of a document.
 #[derive(Debug)]
 pub struct Manifest {
     /// Path of its file, or `stdin`.
     pub file: String,
-    /// Empty if it is no text.
+    /// Empty if the field is not a string.
     pub api_version: String,
-    /// Empty if it is no text.
+    /// Empty if the field is not a string.
     pub kind: String,
-    /// Empty if it is absent.
+    /// Empty if the field is absent or not a string.
     pub name: String,
     /// The object as kubectl sends it.
     pub value: Value,
     pub object: ManifestObject,
-    /// Where it violates the schema of its kind.
+    /// Violations of the schema of the object's kind.
     pub(super) violations: Vec<Violation>,
     document: Rc<Parsed>,
     /// JSON pointer of the object in its document: empty except for items of lists.
@@ -40,16 +40,16 @@ pub struct Manifest {
     pub(super) suppressions: Rc<Vec<Suppression>>,
 }
 
-/// An object as its type. Fields whose values have the wrong type are at their default.
+/// The decoded object. Fields with values of the wrong type have their defaults.
 #[derive(Debug)]
 pub enum ManifestObject {
     Skyhook(Box<Skyhook>),
     Policy(Box<DeploymentPolicy>),
-    /// A kind of Kubernetes or of another operator; or an object of ours that cannot be decoded at all.
+    /// An object of another group or kind, or one that cannot be decoded.
     Other,
 }
 
-/// A document without an object.
+/// A document from which no object can be read.
 #[derive(Debug)]
 pub struct Unreadable {
     pub file: String,
@@ -59,15 +59,15 @@ pub struct Unreadable {
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum UnreadableReason {
-    /// Neither YAML nor JSON.
+    /// Neither YAML nor JSON, with the parser's message.
     Syntax(String),
-    /// A Go template of an object of ours, such as a file of a Helm chart before it is rendered.
+    /// A Go template that mentions either API, such as a file of a Helm chart before rendering.
     Template,
-    /// A list, a number or a text.
+    /// A list, a number or a string.
     NotAnObject,
 }
 
-/// The documents of files.
+/// The parsed documents of all files.
 #[derive(Debug, Default)]
 pub struct Documents {
     /// Paths in the order in which they were read.
@@ -75,7 +75,7 @@ pub struct Documents {
     /// Objects of all kinds.
     pub manifests: Vec<Manifest>,
     pub unreadable: Vec<Unreadable>,
-    /// Templates that mention neither API.
+    /// Number of skipped templates, which mention neither API.
     pub templates_skipped: usize,
 }
 
@@ -123,7 +123,7 @@ impl Documents {
         self.unreadable.push(Unreadable { file: file.to_owned(), line, reason });
     }
 
-    /// The object at this pointer, or the items of a list.
+    /// Adds the object at a JSON pointer, or the items if the object is a list.
     fn objects(
         &mut self,
         file: &str,
@@ -159,7 +159,7 @@ impl Documents {
 }
 
 impl Manifest {
-    /// The API whose group it names, whether or not it knows the kind.
+    /// The API of the object's group, even if that API does not have the object's kind.
     pub fn flavor(&self) -> Option<ApiFlavor> {
         ApiFlavor::of_group(self.api_version.split('/').next()?)
     }
@@ -208,14 +208,14 @@ impl Manifest {
         (range.first..=range.last).contains(&line)
     }
 
-    /// Whether the API has this kind.
+    /// Whether the object's API has its kind.
     pub fn is_known_kind(&self) -> bool {
         let kinds = self.flavor().map(|flavor| [flavor.kind(), "DeploymentPolicy"]);
         kinds.is_some_and(|kinds| kinds.contains(&self.kind.as_str()))
     }
 
-    /// Whether a field violates the schema, or one in it, or one that it is in. Its value may then have been replaced by
-    /// a default.
+    /// Whether the schema is violated at this path, above it or below it. Decoding may have replaced the value by a
+    /// default. For the path of a package, violations in its fields do not count.
     pub(super) fn violates_schema(&self, path: &[&str]) -> bool {
         let package = matches!(path, ["spec", "packages", _]);
         self.violations.iter().any(|violation| {
@@ -225,7 +225,7 @@ impl Manifest {
         })
     }
 
-    /// Keys that appear more than once in a mapping: the path of the mapping, the key and the line of the repetition.
+    /// Repeated keys of mappings: the path of the key, and the line of the repetition.
     pub(super) fn duplicates(&self) -> impl Iterator<Item = (String, usize)> {
         let duplicates = self.document.duplicates.iter();
         duplicates.filter_map(|(pointer, line)| {
@@ -255,7 +255,7 @@ fn pointer(path: &[&str]) -> String {
     path.iter().fold(String::new(), |at, key| yaml::child(&at, key))
 }
 
-/// `spec.packages.driver` of `/spec/packages/driver`.
+/// Converts a JSON pointer: `/spec/packages/driver` to `spec.packages.driver`.
 fn dotted(pointer: &str) -> String {
     let keys = pointer.split('/').skip(1);
     let keys = keys.map(|key| key.replace("~1", "/").replace("~0", "~"));
@@ -282,13 +282,14 @@ pub(super) fn path_text<S: AsRef<str>>(path: &[S]) -> String {
     text
 }
 
-/// Whether actions of a template are left where an API object has its identity, or as unquoted mappings.
+/// Whether a document is an unrendered template: not a mapping, or with a template action as kind or apiVersion. An
+/// unquoted action parses as a mapping.
 fn is_template(value: &Value) -> bool {
     let action = |value: &Value| value.is_object() || value.as_str().is_some_and(|t| t.contains("{{"));
     !value.is_object() || action(&value["kind"]) || action(&value["apiVersion"])
 }
 
-/// Whether a text is about objects of either API.
+/// Whether a text contains the group of either API.
 fn mentions_api(text: &str) -> bool {
     let mut flavors = ApiFlavor::ALL.into_iter();
     flavors.any(|flavor| text.contains(flavor.group()))

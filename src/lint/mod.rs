@@ -34,12 +34,12 @@ pub use schema::Schemas;
 /// One rule about manifests.
 #[derive(Debug)]
 pub struct LintRule {
-    /// `SKY801`: never renumbered or reused. SKY801 to SKY839 are refused by the API server, the webhook or the
-    /// operator; from SKY840 on the manifest is accepted and causes a problem.
+    /// Never renumbered or reused. `SKY801` to `SKY839`: the API server, the webhook or the operator rejects the
+    /// manifest. From `SKY840` on: the manifest is accepted and causes a problem.
     pub code: &'static str,
-    /// The bad thing in a few words: `apply-without-enabled`.
+    /// The problem in a few words: `apply-without-enabled`.
     pub name: &'static str,
-    /// How bad it is where the rule is sure of it.
+    /// Severity of the findings, unless the rule sets another one for a finding.
     pub severity: Severity,
     /// The full text: meaning, fix, sources.
     pub docs: &'static str,
@@ -64,13 +64,13 @@ pub fn find(code_or_name: &str) -> Option<&'static LintRule> {
 pub struct LintReport {
     /// All files that were read.
     pub files: Vec<String>,
-    /// By file, line and code. Suppressed ones are included.
+    /// All findings, sorted by file, line and code. Suppressed findings are included.
     pub findings: Vec<LintFinding>,
-    /// Objects of either API.
+    /// Number of objects of either API.
     pub manifests: usize,
-    /// Objects of other kinds, which are not checked.
+    /// Number of objects of other API groups, which are not checked.
     pub others: usize,
-    /// Templates that mention neither API.
+    /// Number of skipped templates, which mention neither API.
     pub templates_skipped: usize,
 }
 
@@ -111,7 +111,7 @@ pub fn lint(input: &Input<'_>) -> LintReport {
     }
 }
 
-/// The reason of the comment in the manifest's document that suppresses a finding.
+/// The reason in the manifest's comment that suppresses a finding; `None` without such a comment or without a reason.
 fn suppression(manifest: &Manifest, finding: &LintFinding) -> Option<String> {
     let (rule, line) = (finding.rule, finding.line);
     let mut comments = manifest.suppressions.iter();
@@ -120,7 +120,7 @@ fn suppression(manifest: &Manifest, finding: &LintFinding) -> Option<String> {
     (!comment.reason.is_empty()).then(|| comment.reason.clone())
 }
 
-/// `; did you mean "driver"?`, or nothing without a similar name.
+/// `; did you mean "driver"?`, or an empty string if no known name is similar.
 fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     match near(name, known).first() {
         Some(near) => format!("; did you mean {near:?}?"),

@@ -1,4 +1,4 @@
-//! Secrets and ConfigMaps that the environment of packages takes values from.
+//! Secrets and ConfigMaps to which environment variables of packages refer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -17,7 +17,7 @@ pub enum ReferenceKind {
 impl ReferenceKind {
     const ALL: [ReferenceKind; 2] = [ReferenceKind::Secret, ReferenceKind::ConfigMap];
 
-    /// Its field in `valueFrom`.
+    /// The field of `valueFrom` for this kind.
     fn field(self) -> &'static str {
         match self {
             ReferenceKind::Secret => "secretKeyRef",
@@ -35,19 +35,19 @@ impl fmt::Display for ReferenceKind {
     }
 }
 
-/// A required variable whose value is in a Secret or ConfigMap.
+/// A required reference of an environment variable to a key of a Secret or ConfigMap.
 #[derive(Debug)]
 pub struct Reference<'m> {
     pub kind: ReferenceKind,
     pub name: &'m str,
     pub key: &'m str,
     pub package: &'m str,
-    /// The position in `env`.
+    /// The variable's index in `env`.
     pub index: usize,
 }
 
 impl Reference<'_> {
-    /// The field of the name.
+    /// Path of the field with the object's name.
     pub fn path(&self) -> Vec<String> {
         let index = self.index.to_string();
         let path = ["spec", "packages", self.package, "env", &index];
@@ -56,15 +56,15 @@ impl Reference<'_> {
     }
 }
 
-/// An object in the operator's namespace.
+/// Whether an object exists in the operator's namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Existence {
     Absent,
-    /// With its keys, if they were read.
+    /// The object exists; with its keys, if they were read.
     Present(Option<Vec<String>>),
 }
 
-/// The objects that were looked up. Others are unknown.
+/// Results of looking up referenced objects. Objects that are not in `known` are unknown.
 #[derive(Debug, Default)]
 pub struct References {
     /// The namespace of the package pods.
@@ -99,7 +99,7 @@ impl Manifest {
 }
 
 impl Documents {
-    /// The objects that packages require.
+    /// Kinds and names of the objects that packages require.
     pub fn referenced(&self) -> BTreeSet<(ReferenceKind, String)> {
         let references = self.manifests.iter().flat_map(Manifest::references);
         references.map(|r| (r.kind, r.name.to_owned())).collect()
@@ -109,7 +109,7 @@ impl Documents {
 impl Input<'_> {
     /// Whether a reference is satisfied after the manifests are applied; `None` if it is unknown.
     pub(super) fn existence(&self, reference: &Reference<'_>) -> Option<Existence> {
-        // A SealedSecret or an ExternalSecret becomes a Secret of its name.
+        // A SealedSecret or an ExternalSecret becomes a Secret of the same name.
         let kind = reference.kind.to_string();
         let mut others = self.others();
         if others.any(|m| m.kind.ends_with(&kind) && m.name == reference.name) {

@@ -1,7 +1,8 @@
-//! Structural validation of manifests, as the API server does it with the schema of the CustomResourceDefinition.
+//! Structural validation of manifests against CRD schemas, as in the API server.
 //!
-//! `crd/` has the specs without their descriptions: `skyhook.json` and `deploymentpolicy.json` of operator v0.17, which an
-//! end-to-end test derives again from the operator's own files, and `nodewright.json` of the chart of v0.20.
+//! `crd/` contains the schemas of `spec`, without descriptions: `skyhook.json` and `deploymentpolicy.json` of
+//! operator v0.17, which an end-to-end test compares with the operator's own files, and `nodewright.json` of the
+//! chart of v0.20.
 
 use std::sync::LazyLock;
 
@@ -33,7 +34,7 @@ fn status() -> Value {
     json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
 }
 
-/// The whole object: metadata as every API server checks it.
+/// Schema of a whole object: the given spec and status, and the metadata that every API server validates.
 fn object(spec: Value, status: Option<Value>) -> Value {
     let text = json!({"type": "string"});
     let texts = json!({"type": "object", "additionalProperties": text});
@@ -53,12 +54,12 @@ fn object(spec: Value, status: Option<Value>) -> Value {
     object
 }
 
-/// The schemas of a cluster's definitions, by kind and API.
+/// Schemas of the cluster's CustomResourceDefinitions, by API and kind.
 #[derive(Debug, Default)]
 pub struct Schemas(Vec<(ApiFlavor, &'static str, Value)>);
 
 impl Schemas {
-    /// The schemas of the served versions. Kinds without one use the embedded schema.
+    /// Takes the schemas of served versions. Kinds without a served version use the embedded schema.
     pub fn of(definitions: &[Definition]) -> Schemas {
         let mut schemas = Schemas::default();
         for flavor in ApiFlavor::ALL {
@@ -83,7 +84,7 @@ impl Schemas {
         self.0.is_empty()
     }
 
-    /// A warning for each kind among the manifests whose schema has rules in CEL, which are not evaluated here.
+    /// Warnings about the kinds of the manifests whose schemas contain CEL rules: these rules are not evaluated.
     pub fn unchecked(&self, input: &Input<'_>) -> Vec<String> {
         let is_given = |flavor, kind| {
             let mut manifests = input.manifests();
@@ -100,7 +101,7 @@ impl Schemas {
             .collect()
     }
 
-    /// The schema of a kind: of the cluster, else the embedded one.
+    /// The schema of a kind: the cluster's, else the embedded one.
     fn schema(&self, flavor: ApiFlavor, kind: &str) -> Option<&Value> {
         let mut own = self.0.iter();
         if let Some((.., schema)) = own.find(|(f, k, _)| *f == flavor && *k == kind) {
@@ -115,7 +116,7 @@ impl Schemas {
     }
 }
 
-/// The number of rules in `x-kubernetes-validations` of a schema and everything in it.
+/// Number of `x-kubernetes-validations` rules in a schema and its subschemas.
 fn cel_rules(schema: &Value) -> usize {
     let below = match schema {
         Value::Object(members) => members.values().map(cel_rules).sum(),
@@ -125,7 +126,7 @@ fn cel_rules(schema: &Value) -> usize {
     below + schema["x-kubernetes-validations"].as_array().map_or(0, Vec::len)
 }
 
-/// Every violation in a manifest of either API; none for kinds that have no schema.
+/// All schema violations of a manifest; empty for kinds without a schema.
 pub fn violations(manifest: &Manifest, schemas: &Schemas) -> Vec<Violation> {
     let schema = manifest.flavor().and_then(|flavor| schemas.schema(flavor, &manifest.kind));
     let Some(schema) = schema else {
@@ -312,12 +313,13 @@ impl Walk<'_> {
     }
 }
 
-/// An integer of 64 bits.
+/// Whether a value is an integer of 64 bits.
 fn is_integer(value: &Value) -> bool {
     value.is_i64() || value.is_u64()
 }
 
-/// The mapping that knows this field, `spec` or `spec.packages.NAME`, if exactly one does.
+/// The mapping to which a field belongs, such as `spec` or `spec.packages.NAME`; `None` unless exactly one mapping
+/// has the field.
 fn place_of(root: &Value, key: &str) -> Option<String> {
     let spec = &root["properties"]["spec"]["properties"];
     let places = [

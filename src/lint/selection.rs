@@ -1,4 +1,4 @@
-//! The nodes that manifests select, and whether two of them select the same ones.
+//! The nodes that manifests select, and overlaps between selectors.
 
 use super::Input;
 use crate::api::{LabelSelector, Skyhook};
@@ -16,8 +16,8 @@ impl<'a> Input<'a> {
         self.matching(&skyhook.spec.node_selectors)
     }
 
-    /// Whether two custom resources certainly select the same nodes: nodes of the cluster, or without a cluster because
-    /// one selector contains the other.
+    /// Whether two custom resources certainly select a common node of the cluster. If the nodes are unknown: whether
+    /// one selector implies the other.
     pub fn share_nodes(&self, one: &Skyhook, other: &Skyhook) -> bool {
         match self.selected(one) {
             Some(nodes) => nodes.into_iter().any(|node| other.selects(node)),
@@ -35,7 +35,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Whether every node of `narrow` is also a node of `wide`, as `narrow` implies all requirements of `wide`.
+/// Whether `narrow` implies all requirements of `wide`, so that `wide` selects every node of `narrow`.
 pub(super) fn contains(wide: &LabelSelector, narrow: &LabelSelector) -> bool {
     let labels = wide.match_labels.iter();
     let mut expressions = wide.match_expressions.iter();
@@ -54,7 +54,7 @@ pub(super) fn contains(wide: &LabelSelector, narrow: &LabelSelector) -> bool {
         })
 }
 
-/// The values of a label, one of which every selected node has; `None` if the selector leaves them open.
+/// The values that a selector allows for a label; `None` if the selector does not list them.
 pub(super) fn required_values<'s>(selector: &'s LabelSelector, key: &str) -> Option<Vec<&'s String>> {
     if let Some(value) = selector.match_labels.get(key) {
         return Some(vec![value]);

@@ -11,7 +11,7 @@ pub struct Suppression {
     /// Code or name of the rule; empty if the comment has none.
     pub rule: String,
     pub reason: String,
-    /// The lines that it covers.
+    /// The lines that the comment covers.
     pub range: Range,
 }
 
@@ -33,7 +33,7 @@ impl Suppression {
         found.collect()
     }
 
-    /// Whether it applies to a finding of this rule at this line.
+    /// Whether the comment suppresses a finding of this rule at this line.
     pub fn covers(&self, code: &str, name: &str, line: usize) -> bool {
         let rule = self.rule.as_str();
         let same = rule.eq_ignore_ascii_case(code) || rule == name;
@@ -41,7 +41,7 @@ impl Suppression {
     }
 }
 
-/// The largest field that begins beside the comment; if none does, the next one below it.
+/// The lines of the largest field that begins on the line of the comment, else of the next field below.
 fn covered(parsed: &Parsed, line: usize) -> Range {
     let ranges = || parsed.ranges.values().filter(|range| range.first >= line);
     let first = ranges().map(|range| range.first).min().unwrap_or(line);

@@ -6,7 +6,7 @@ pub struct Violation {
     /// Keys and indexes from the root of the object.
     pub path: Vec<String>,
     pub kind: ViolationKind,
-    /// What is wrong, with the path.
+    /// The error message, which contains the path.
     pub message: String,
     pub fix: Option<String>,
 }

@@ -1,11 +1,11 @@
-//! YAML and JSON text to values as the API server gets them from kubectl, with the line of every field.
+//! Parses YAML and JSON to the values that kubectl sends, with the lines of every field.
 
 use std::collections::HashMap;
 
 use granit_parser::{Event, Parser, ScalarStyle, ScanError, Span};
 use serde_json::{Map, Number, Value};
 
-/// Maximum values that aliases may add to one document.
+/// Maximum number of values that aliases may add to one document.
 const MAX_ALIASED: usize = 1 << 16;
 
 /// The first and last line of a field, from 1.
@@ -27,14 +27,14 @@ pub struct Parsed {
     pub comments: Vec<(usize, String)>,
 }
 
-/// Why a text is no document, and its line.
+/// A parse error, and its line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SyntaxError {
     pub line: usize,
     pub reason: String,
 }
 
-/// The documents of a text with their first lines. A document with a syntax error does not affect the others.
+/// Splits a text into documents with their first lines. A syntax error in one document does not affect the others.
 pub fn split(text: &str) -> Vec<(usize, &str)> {
     if text.trim_start().starts_with('{')
         && let Some(values) = split_json(text)
@@ -56,14 +56,14 @@ pub fn split(text: &str) -> Vec<(usize, &str)> {
     documents
 }
 
-/// Whether a document is more than comments and separators.
+/// Whether a document contains more than comments and separators.
 fn has_content(document: &str) -> bool {
     let lines = document.lines().map(str::trim);
     let mut content = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
     content.any(|line| line != "---" && line != "...")
 }
 
-/// JSON values one after another. `None` unless all are JSON.
+/// Splits a sequence of JSON values; `None` unless the whole text is JSON.
 fn split_json(text: &str) -> Option<Vec<(usize, &str)>> {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<serde::de::IgnoredAny>();
     let (mut documents, mut start) = (Vec::new(), 0);
@@ -115,7 +115,7 @@ struct Reader<'t> {
     offset: usize,
     anchors: HashMap<usize, Value>,
     aliased: usize,
-    /// The last line of the last event with content.
+    /// The last line of the scalars and aliases read so far.
     last_line: usize,
     parsed: Parsed,
 }
@@ -125,7 +125,7 @@ impl<'t> Reader<'t> {
         SyntaxError { line: error.marker().line() + self.offset, reason: error.info().to_owned() }
     }
 
-    /// The next event that is not a comment.
+    /// Returns the next event that is not a comment; collects comments.
     fn next(&mut self) -> Result<(Event<'t>, Span), SyntaxError> {
         loop {
             let Some(next) = self.events.next() else {
@@ -152,7 +152,7 @@ impl<'t> Reader<'t> {
                 Event::StreamEnd | Event::DocumentEnd => return Ok(Value::Null),
                 event => {
                     let value = self.value(event, span, "")?;
-                    // Errors and comments after the value.
+                    // Read the rest for errors and comments after the value.
                     while !matches!(self.next()?.0, Event::StreamEnd) {}
                     return Ok(value);
                 }
@@ -254,7 +254,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// The number of values within a value.
+/// Number of values in a value, including itself.
 fn size(value: &Value) -> usize {
     1 + match value {
         Value::Array(items) => items.iter().map(size).sum(),
@@ -263,7 +263,7 @@ fn size(value: &Value) -> usize {
     }
 }
 
-/// A plain scalar as YAML 1.1 resolves it, which kubectl, Helm and Kustomize read: `yes` is a boolean.
+/// Resolves a plain scalar as in YAML 1.1, like kubectl, Helm and Kustomize: `yes` is a boolean.
 fn scalar(text: &str) -> Value {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Value::Null,

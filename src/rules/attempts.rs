@@ -1,11 +1,11 @@
-//! The attempts of a failing stage, as the end of a message.
+//! Appends the attempts of a failing stage to a message.
 
 use jiff::SignedDuration;
 
 use crate::api::Entry;
 use crate::cluster::{Cluster, PackageRun};
 
-/// `package driver fails at stage apply: its job is retrying, 1 failed attempt so far`
+/// Appends the attempts: `package driver fails at stage apply: its job is retrying, 1 failed attempt so far`.
 pub fn with_attempts(
     what: String,
     cluster: &Cluster,
@@ -24,7 +24,7 @@ pub fn with_attempts(
         package_run.timed_out().is_some() || job.failed().is_some_and(|c| c.reason == "DeadlineExceeded");
     let what = if over { format!("{what}: the stage exceeded its timeout{}", timeout()) } else { what };
     let failed = package_run.failed_attempts(cluster.flavor(), entry);
-    // The entry is erroring: an attempt has failed, even if the Job does not count it yet.
+    // The entry is erroring, so at least one attempt has failed, even if the Job does not count it yet.
     let attempts = match failed.max(1) {
         1 => "1 failed attempt".to_owned(),
         n => format!("{n} failed attempts"),

@@ -49,7 +49,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         return;
     }
     let package_runs = findings.package_runs();
-    // A deletion works on all nodes at once.
+    // Skip deletions: they run on all nodes at once.
     let all = cluster.skyhooks.items().iter();
     for skyhook in all.filter(|s| s.has_batches() && !s.deleting()) {
         if cluster.policy_not_read(skyhook) {
@@ -78,11 +78,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// What makes no progress because of a batch.
+/// Nodes that make no progress because of a batch.
 struct Held<'a> {
-    /// The nodes that are not in it.
+    /// Nodes outside the batch.
     waiting: Vec<&'a str>,
-    /// Those that are, and that are all right by themselves.
+    /// Nodes of the batch that have no problem of their own.
     passed_over: Vec<&'a str>,
 }
 
@@ -95,7 +95,7 @@ fn report(
     held: &Held<'_>,
 ) {
     let status = cluster.status_on(skyhook, node);
-    // Others of the batch wait for the nodes in progress only.
+    // The batch's other nodes wait only for nodes in progress.
     let passed_over: &[&str] = match status {
         Status::InProgress => &held.passed_over,
         _ => &[],

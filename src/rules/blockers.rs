@@ -44,31 +44,32 @@ impl Blocks {
     }
 }
 
-/// What somebody waits for.
+/// The state of a custom resource that a user wants to reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Goal<'a> {
     /// Every package is complete on every node.
     Install,
-    /// A package, or every one with a requested uninstall, is absent from all nodes.
+    /// The package is absent from all nodes; `None` means all packages with a requested uninstall.
     Uninstall(Option<&'a str>),
     /// The custom resource is deleted.
     Deletion,
 }
 
 impl Finding {
-    /// Whether it may block custom resources other than the one that it is about.
+    /// Whether the finding may block several custom resources: it ends every reconcile, or blocks deletions without
+    /// being about one custom resource.
     fn concerns_all(&self) -> bool {
         let deletions = self.subject.skyhook.is_none() && self.blocks.contains(&Blocks::Deletion);
         deletions || self.blocks_reconcile()
     }
 
-    /// Whether something is blocked by it until somebody acts.
+    /// Whether the finding blocks an operation until someone intervenes.
     pub fn blocks_for_good(&self) -> bool {
         self.lasts && self.severity >= Severity::Warning && !self.blocks.is_empty()
     }
 }
 
-/// The findings that keep a custom resource from a goal until somebody acts, with the findings that explain these.
+/// The findings that block a goal of a custom resource until someone intervenes, and their causes.
 pub fn blockers<'r>(
     cluster: &Cluster,
     report: &'r Report,
@@ -79,11 +80,11 @@ pub fn blockers<'r>(
     BlockingFindings::of(findings).of_goal(findings, cluster, skyhook, goal)
 }
 
-/// The permanently blocking findings, as list positions, by the custom resources that they may concern.
+/// Indexes of the findings that block until someone intervenes, by the custom resources that they may block.
 pub struct BlockingFindings {
-    /// By the custom resource that the finding is about.
+    /// Findings that may block only their own custom resource, by its name.
     own: HashMap<String, Vec<usize>>,
-    /// Those that concern every custom resource.
+    /// Findings that may block every custom resource.
     shared: Vec<usize>,
     causes: OnceCell<Causes>,
 }
@@ -103,14 +104,14 @@ impl BlockingFindings {
         blocking
     }
 
-    /// Whether there are [blockers of the goal](BlockingFindings::of_goal).
+    /// Whether the goal has [blockers](BlockingFindings::of_goal).
     pub fn block(&self, findings: &[Finding], cluster: &Cluster, skyhook: &Skyhook, goal: Goal<'_>) -> bool {
         let reach = Reach::of(cluster, skyhook, goal);
         let mut concerning = self.concerning(skyhook);
         concerning.any(|at| reach.covers(&findings[at]))
     }
 
-    /// See [`blockers`]; of the same list of findings.
+    /// Like [`blockers`]. `findings` must be the list that was passed to [`BlockingFindings::of`].
     pub fn of_goal<'r>(
         &self,
         findings: &'r [Finding],
@@ -129,7 +130,7 @@ impl BlockingFindings {
             next.extend(explaining.filter(|cause| found.insert(*cause)));
         }
         let mut found: Vec<&Finding> = found.into_iter().map(|at| &findings[at]).collect();
-        // A common cause comes first, then findings about this one.
+        // Common causes first, then findings about this custom resource, then causes elsewhere.
         let everywhere = |f: &Finding| f.comes_first() && f.subject.skyhook.is_none();
         let own = |f: &Finding| f.subject.skyhook.as_deref() == Some(skyhook.name());
         found.sort_by_key(|f| (!everywhere(f), !own(f)));
@@ -143,7 +144,7 @@ impl BlockingFindings {
     }
 }
 
-/// The findings about a deletion that may pass by themselves: they only slow it down.
+/// Warnings that delay a deletion and may resolve themselves.
 pub fn delays<'r>(cluster: &Cluster, report: &'r Report, skyhook: &Skyhook) -> Vec<&'r Finding> {
     let reach = Reach::of(cluster, skyhook, Goal::Deletion);
     let all = report.findings.iter();
@@ -173,7 +174,7 @@ pub(super) fn mark_deletions<'f>(cluster: &Cluster, findings: impl IntoIterator<
         if finding.lasts && !waiting.is_empty() {
             finding.severity = Severity::Error;
         }
-        // Rules about deletions name them already.
+        // Findings about a deletion already name it.
         let about_deletion = finding.rule.blocks.first() == Some(&Blocks::Deletion);
         let others = waiting.iter().filter(|d| !about_deletion || !d.owns(finding));
         let others: Vec<&Skyhook> = others.map(|d| d.skyhook).collect();
@@ -187,9 +188,9 @@ pub(super) fn mark_deletions<'f>(cluster: &Cluster, findings: impl IntoIterator<
     }
 }
 
-/// The most deletions that the evidence of one finding names.
+/// Maximum number of deletions in the evidence of one finding.
 const DELETIONS: usize = 20;
-/// Notes on remedies that change a custom resource that the API server rejects the change for now.
+/// Adds a caveat to remedies that change custom resources if the API server rejects such changes for now.
 pub(super) fn mark_rejected<'f>(flavor: ApiFlavor, findings: impl IntoIterator<Item = &'f mut Finding>) {
     let mut findings: Vec<&mut Finding> = findings.into_iter().collect();
     let rejects = |f: &Finding| f.severity == Severity::Error && f.blocks.contains(&Blocks::Changes);
@@ -207,7 +208,7 @@ pub(super) fn mark_rejected<'f>(flavor: ApiFlavor, findings: impl IntoIterator<I
     }
 }
 
-/// Adds to blockers of a custom resource with `runtimeRequired` that the node stays closed meanwhile.
+/// Adds the runtime-required taint as evidence to blockers on a node: the taint stays until they are resolved.
 pub(super) fn mark_taints<'f>(cluster: &Cluster, findings: impl IntoIterator<Item = &'f mut Finding>) {
     for finding in findings {
         let blocks = finding.severity >= Severity::Warning && finding.blocks.contains(&Blocks::Install);
@@ -229,13 +230,13 @@ pub(super) fn mark_taints<'f>(cluster: &Cluster, findings: impl IntoIterator<Ite
     }
 }
 
-/// Which findings concern a goal of a custom resource.
+/// A goal of a custom resource, with the pending uninstalls that decide which findings block it.
 struct Reach<'a> {
     skyhook: &'a Skyhook,
     goal: Goal<'a>,
-    /// The packages that are still to be uninstalled, by node.
+    /// Packages with a pending uninstall, by node.
     left: HashMap<&'a str, BTreeSet<&'a str>>,
-    /// All of these packages.
+    /// Packages with a pending uninstall on any node.
     packages: BTreeSet<&'a str>,
 }
 
@@ -283,7 +284,8 @@ impl<'a> Reach<'a> {
         }
     }
 
-    /// Whether it concerns a node and a package with a pending uninstall.
+    /// Whether the finding concerns a pending uninstall: of its package or of any, on its node or on a node that it
+    /// blocks.
     fn left(&self, finding: &Finding) -> bool {
         let subject = &finding.subject;
         let of_it = |packages: &BTreeSet<&str>| match subject.package.as_deref() {
@@ -299,7 +301,8 @@ impl<'a> Reach<'a> {
     }
 }
 
-/// Where a package is still recorded or at work, or every one whose uninstall was requested.
+/// Node and package of each pending uninstall. For a given package: every node on which it is recorded or has a run.
+/// For `None`: every recorded package that is in an uninstall stage or whose uninstall was requested.
 fn to_uninstall<'a>(
     cluster: &'a Cluster,
     skyhook: &'a Skyhook,
@@ -313,7 +316,7 @@ fn to_uninstall<'a>(
     let mut left = Vec::new();
     for (node, on) in cluster.tracked(name) {
         for entry in on.entries() {
-            // One that is damaged still has its key.
+            // Even a malformed entry has its key.
             let recorded = entry.key.split('|').next().unwrap_or_default();
             let wanted = match package {
                 Some(package) => recorded == package,

@@ -50,7 +50,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let on = cluster.on_node(node, skyhook.name());
             let here: Vec<&PackageRun> = package_runs.on(skyhook.name(), &node.name).collect();
             for (name, package) in skyhook.packages().filter(|(_, p)| !p.uninstall().apply) {
-                // A version that has left the spec has its own way out.
+                // Versions that have left the spec follow other rules.
                 let entry = on
                     .and_then(|on| on.entry(&package.entry_key(name)))
                     // A skipped stage, as in a downgrade, uninstalls nothing.

@@ -4,19 +4,19 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::{Finding, Severity};
 
-/// The subject that a finding waits for: findings about it are its causes.
+/// A subject that a finding waits for. Findings about this subject are the causes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Awaited {
     /// The custom resource.
     pub skyhook: String,
     /// The node; `None` for all nodes of the custom resource.
     pub node: Option<String>,
-    /// Problems of the custom resource on its other nodes explain the wait, too: it is being deleted, and a deletion ends
-    /// on all nodes at once.
+    /// Whether problems on other nodes explain the wait, too. True if the custom resource is being deleted: a
+    /// deletion ends on all nodes at once.
     pub on_all_nodes: bool,
 }
 
-/// For each of a list of findings, those that explain it, by their place in the list.
+/// For each finding of a list, the indexes of the findings that explain it.
 #[derive(Debug, Clone, Default)]
 pub struct Causes {
     explained_by: Vec<Vec<usize>>,
@@ -25,14 +25,14 @@ pub struct Causes {
 /// A cause with its direct and indirect effects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cause {
-    /// Findings of one kind, on different nodes.
+    /// Indexes of findings of one kind, on different nodes.
     pub findings: Vec<usize>,
-    /// In the order of the list.
+    /// Indexes of the effects, in the order of the list.
     pub effects: Vec<usize>,
 }
 
 impl Causes {
-    /// Finds out which of the findings explain which. The work is linear in findings and held-up nodes.
+    /// Determines which findings explain which. Linear in the number of findings and blocked nodes.
     pub fn of(findings: &[Finding]) -> Causes {
         let places = Places::of(findings);
         let explained_by =
@@ -40,15 +40,15 @@ impl Causes {
         Causes { explained_by: explained_by.collect() }
     }
 
-    /// The findings that explain this one; none of a cause.
+    /// Indexes of the findings that explain this finding; empty for a cause.
     pub fn explaining(&self, at: usize) -> &[usize] {
         &self.explained_by[at]
     }
 
-    /// The causes with their effects: the gravest first, then those that stop the operator, because nothing else helps
-    /// before, then those with most effects.
+    /// The causes with their effects, ordered by highest severity, then causes that stop the operator, because
+    /// nothing else helps before, then by number of findings.
     ///
-    /// An effect of several causes is listed with each. Of findings that only explain each other, each is a cause. A
+    /// An effect of several causes is listed with each. Findings that explain only each other are all causes. A
     /// blocker of a whole custom resource comes before findings on its nodes.
     pub fn ranked(&self, findings: &[Finding]) -> Vec<Cause> {
         let mut explains: Vec<Vec<usize>> = vec![Vec::new(); findings.len()];
@@ -78,19 +78,19 @@ impl Causes {
             let hangs = whole.map_or(cause.len(), |name| heaviest[name]);
             (gravest, first.blocks_reconcile(), hangs, whole.is_some())
         };
-        // Stable: of equals, the one that comes first in the list stays first.
+        // A stable sort: equal causes keep the order of the list.
         causes.sort_by_key(|cause| std::cmp::Reverse(weight(cause)));
         causes
     }
 }
 
 impl Cause {
-    /// The number of findings in the group.
+    /// Number of findings in the group, including effects.
     fn len(&self) -> usize {
         self.findings.len() + self.effects.len()
     }
 
-    /// Collects every finding explained by these, and marks them as reached.
+    /// Collects all direct and indirect effects, and marks causes and effects as reached.
     fn reach(&mut self, explains: &[Vec<usize>], reached: &mut [bool]) {
         let mut seen: BTreeSet<usize> = self.findings.iter().copied().collect();
         let mut next = self.findings.clone();
@@ -105,7 +105,7 @@ impl Cause {
     }
 }
 
-/// Findings of one kind together, in the order of the list.
+/// Groups findings by [`kind`], in the order of the list.
 fn by_kind(findings: &[Finding], places: impl Iterator<Item = usize>) -> Vec<Cause> {
     let mut causes: Vec<Cause> = Vec::new();
     let mut kinds = HashMap::new();
@@ -116,7 +116,7 @@ fn by_kind(findings: &[Finding], places: impl Iterator<Item = usize>) -> Vec<Cau
         });
         causes[cause].findings.push(at);
     }
-    // The worst finding represents the group.
+    // The most severe finding is first: it represents the group.
     for cause in &mut causes {
         let severity = |at: &usize| std::cmp::Reverse(findings[*at].severity);
         cause.findings.sort_by_key(severity);
@@ -124,7 +124,7 @@ fn by_kind(findings: &[Finding], places: impl Iterator<Item = usize>) -> Vec<Cau
     causes
 }
 
-/// What makes findings on different nodes one trouble.
+/// Grouping key of findings: equal for the same problem on different nodes.
 fn kind(at: usize, finding: &Finding) -> impl Eq + std::hash::Hash + use<'_> {
     let subject = &finding.subject;
     let alone = subject.node.is_none().then_some(at);
@@ -139,13 +139,13 @@ fn kind(at: usize, finding: &Finding) -> impl Eq + std::hash::Hash + use<'_> {
     )
 }
 
-/// Where findings are, and which nodes they hold up.
+/// Indexes of findings by custom resource and node, and by the nodes that they block.
 struct Places<'f> {
     on_node: HashMap<(&'f str, &'f str), Vec<usize>>,
     holding_up: HashMap<(&'f str, &'f str), Vec<usize>>,
     of_skyhook: BTreeMap<&'f str, Vec<usize>>,
     on_any_node: BTreeMap<&'f str, Vec<usize>>,
-    /// About a node, for any custom resource.
+    /// Findings about a node without a custom resource.
     of_node: HashMap<&'f str, Vec<usize>>,
     stopping_all: Vec<usize>,
 }
@@ -184,7 +184,8 @@ impl<'f> Places<'f> {
         places
     }
 
-    /// The causes of a finding: the findings closest to the subject it waits for.
+    /// The causes of a finding: findings of the rules in `effect_of`, and the findings closest to the awaited
+    /// subjects.
     fn explain(&self, findings: &[Finding], at: usize, finding: &Finding) -> Vec<usize> {
         let mut explained_by = BTreeSet::new();
         if !finding.effect_of.is_empty() {
@@ -193,7 +194,7 @@ impl<'f> Places<'f> {
         for awaited in &finding.waits_for {
             explained_by.extend(self.nearest(findings, at, awaited));
         }
-        // A package that fails would fail as well if the operator continued.
+        // A failing package would also fail if the operator continued its pass.
         let waits = !finding.waits_for.is_empty() && finding.subject.package.is_none();
         if explained_by.is_empty() && waits && !finding.blocks_reconcile() {
             explained_by.extend(self.stopping_all.iter().copied());
@@ -202,8 +203,8 @@ impl<'f> Places<'f> {
         explained_by.into_iter().collect()
     }
 
-    /// The findings of the rules that a finding names: those that end the operator's pass, and those about the same
-    /// package or all packages, on its node or on all.
+    /// Findings of the rules in `effect_of`: those that end the operator's pass, and those about the same package or
+    /// no package, on the same node or no node.
     fn named(&self, findings: &'f [Finding], finding: &'f Finding) -> Vec<usize> {
         let own = &finding.subject;
         let place = (own.skyhook.as_deref().unwrap_or_default(), own.node.as_deref().unwrap_or_default());
@@ -232,7 +233,7 @@ impl<'f> Places<'f> {
         };
         let elsewhere = Awaited { node: None, ..awaited.clone() };
         let blocking = |n: &&usize| wrong(n) && !findings[**n].blocks.is_empty();
-        // A finding that names the nodes that it holds up, as in one compartment, concerns no other node.
+        // A finding that lists the nodes that it blocks, such as the nodes of a compartment, concerns no other node.
         let general = |n: &&usize| other(n) && findings[**n].holds_up.is_empty();
         let here = self.on_node.get(&(skyhook, node)).unwrap_or(&none);
         let of_node = self.of_node.get(node).unwrap_or(&none);
@@ -255,8 +256,8 @@ impl<'f> Places<'f> {
         }
     }
 
-    /// Those that wait for something themselves, also where they are of the same rule: a custom resource that waits for
-    /// an earlier one, which waits for one earlier still.
+    /// The findings that wait for something themselves. They may be of the same rule: custom resources can wait for
+    /// each other in a chain.
     fn waiting(&self, findings: &[Finding], at: usize, places: &[usize]) -> Vec<usize> {
         let waits = |n: &&usize| **n != at && !findings[**n].waits_for.is_empty();
         places.iter().filter(waits).copied().collect()

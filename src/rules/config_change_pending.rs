@@ -60,14 +60,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
 
 /// The nodes that keep the operator from updating a ConfigMap.
 struct Held<'a> {
-    /// The package is not complete there, or one of its pods is still there.
+    /// Nodes on which the package is incomplete or still has a pod.
     incomplete: Vec<&'a Node>,
-    /// Of these, it fails there before it is configured.
+    /// Nodes on which the package fails before stage config.
     failing: Vec<&'a Node>,
 }
 
 impl<'a> Held<'a> {
-    /// Nothing where the operator updates it at its next pass, or leaves it alone for an uninstall.
+    /// `None` if the operator updates the ConfigMap at its next pass, or keeps it because of an uninstall.
     fn of(
         cluster: &'a Cluster,
         package_runs: &PackageRuns<'_>,
@@ -158,7 +158,7 @@ impl<'a> Held<'a> {
     }
 }
 
-/// The ConfigMap that the operator made of the `configMap` of a package.
+/// The ConfigMap that the operator created from the package's `configMap`.
 fn found<'a>(
     cluster: &'a Cluster,
     skyhook: &Skyhook,
@@ -174,7 +174,7 @@ fn found<'a>(
     .filter(|_| !package.config_map.is_empty())
 }
 
-/// The keys whose values are not those of the spec, on either side.
+/// Keys whose values differ between spec and ConfigMap, including keys that only one of the two has.
 fn changed_keys<'a>(package: &'a Package, config_map: &'a ConfigMap) -> Vec<&'a str> {
     let spec = package.config_map.iter();
     let changed = spec.filter(|(key, value)| config_map.value(key) != Some(value.as_str()));

@@ -69,16 +69,16 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// Whether the kubelet reports a missing object in the container's definition, which retries do not cure.
+/// Whether the kubelet reports that a referenced object or key is missing, which retries do not cure.
 fn names_what_is_missing(trouble: &ContainerTrouble<'_>) -> bool {
     let says = |words| trouble.message.contains(words);
     trouble.reason == "CreateContainerConfigError" && (says("not found") || says("couldn't find key"))
 }
 
-/// Until then the image of the first container may still be pulled: the pod looks the same.
+/// Seconds during which the image of the first container may still be pulled: the pod looks the same.
 const LONGEST_PULL: i64 = 3600;
 
-/// Whether the kubelet took the pod up long ago and not one container of it has run since, nor was the node away.
+/// Whether the kubelet accepted the pod long ago, no init container has run since, and the node has been ready.
 fn has_nothing_started(cluster: &Cluster, pod: &Pod, node: &str) -> bool {
     let status = &pod.status;
     let waits = |reason: &str| matches!(reason, "PodInitializing" | "ContainerCreating");
@@ -101,7 +101,7 @@ fn has_nothing_started(cluster: &Cluster, pod: &Pod, node: &str) -> bool {
         && !pod.metadata.deleting()
 }
 
-/// Volumes that cannot be mounted, or a sandbox that cannot be created: only events distinguish them.
+/// Reports volumes that cannot be mounted, or a sandbox that cannot be created: only events distinguish the two.
 fn not_set_up(cluster: &Cluster, findings: &mut Findings, package_run: &PackageRun<'_>, pod: &Pod) {
     let finding = findings.report(
         Subject::package_run(package_run),

@@ -123,7 +123,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// The custom resource is done here, and the operator should have released the node with its last stage.
+/// Reports a node on which the custom resource is complete: the operator should have released it after the last
+/// stage.
 fn not_released(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, node: &Node) {
     let finding = findings.report(
         Subject::on(skyhook, node),

@@ -45,7 +45,7 @@ rule! {
         blocks Deletion, finds Unexplained
 }
 
-/// After this time without activity, nothing more happens.
+/// Time without activity after which no more progress is expected.
 const QUIET: SignedDuration = SignedDuration::from_mins(30);
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -93,7 +93,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         };
         let finding = findings
             .report(Subject::skyhook(skyhook), format!("deletion of {skyhook} makes no progress: {what}"));
-        // With nothing left to uninstall, no package that fails is in the way.
+        // Without pending uninstalls, failing packages do not block the deletion.
         if pending.is_empty() {
             finding.since_deletion(skyhook);
         } else {
@@ -101,7 +101,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             finding.pending_deletion(cluster, skyhook);
         }
         finding.evidence(skyhook, "metadata.finalizers", finalizers);
-        // The operator writes down each step, so a fresh write means that it may just be between two.
+        // The operator records each step, so after a recent write it may be between two steps.
         let written = skyhook.metadata.managed_fields.iter().filter_map(|m| m.time);
         let fresh = match written.max() {
             Some(at) => {
@@ -130,12 +130,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// How long another controller may take to remove its finalizer; most do so within seconds.
+/// Time allowed for another controller to remove its finalizer; most need only seconds.
 const REMOVED_WITHIN: SignedDuration = SignedDuration::from_mins(2);
 /// Finalizers that the garbage collector removes.
 const COLLECTED: [&str; 2] = ["foregroundDeletion", "orphan"];
 
-/// The operator is finished; the remaining finalizers belong to others, regardless of the deletion's age.
+/// Reports a deletion that waits only for finalizers of other owners.
 fn held_by_others(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook) {
     let deleted = skyhook.metadata.deletion_timestamp;
     let finalizers = &skyhook.metadata.finalizers;
@@ -161,10 +161,10 @@ fn held_by_others(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook)
         .caveat("any cleanup tied to the finalizer is then skipped");
 }
 
-/// The operator starts a deletion within seconds; this allows for a restart of it.
+/// Seconds allowed for the operator to start a deletion. It needs few, but may be restarting.
 const TAKEN_UP_WITHIN: i64 = 30;
 
-/// Whether a recent deletion shows no reaction of the operator, without a known blocker.
+/// Whether the operator has not reacted to a recent deletion, without a known reason.
 fn is_untouched(cluster: &Cluster, package_runs: &PackageRuns<'_>, skyhook: &Skyhook) -> bool {
     let deleted = skyhook.metadata.deletion_timestamp;
     let age = deleted.map_or(0, |at| cluster.taken_at.as_second() - at.as_second());
@@ -185,7 +185,7 @@ fn not_taken_up(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook) {
     let finding = findings
         .report(Subject::skyhook(skyhook), format!("the operator has not started the deletion of {skyhook}"));
     finding.severity(Severity::Warning);
-    // One that runs may be between two attempts, and one that comes up takes it up then.
+    // A running operator may be between two attempts; a starting operator will process the deletion.
     let available = |d: &Deployment| d.available_replicas() > 0;
     let runs = cluster.operators.items().iter().any(available);
     if !runs && cluster.operator_coming_up_since().is_none() {
@@ -200,7 +200,7 @@ fn not_taken_up(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook) {
     finding.operator_log(cluster, "Check the operator's log for messages about the deletion");
 }
 
-/// Whether another rule reports the cause as soon as it lasts.
+/// Whether another rule reports the cause, now or once the cause has lasted long enough.
 fn explained(cluster: &Cluster, skyhook: &Skyhook, pending: &[Pending<'_>]) -> bool {
     let malformed = cluster.tracked(skyhook.name()).any(|(_, on)| on.is_malformed());
     let stopped = !pending.is_empty() && !skyhook.runs();

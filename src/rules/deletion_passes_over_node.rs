@@ -39,7 +39,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    // Unknown for the newer operator.
+    // Whether the newer operator skips nodes is unknown.
     if cluster.flavor().executor() != Executor::Pod
         || cluster.certainty_of_no_package_run() == Certainty::Unknown
     {
@@ -108,8 +108,8 @@ fn report(
         .skip_uninstall(skyhook.name(), &p.node.name, p.entry);
 }
 
-/// Whether only the operator's choice of nodes keeps it from the node. Up to v0.16 it never continues a skipped
-/// package, on any node.
+/// Whether no other reason than the operator's choice of nodes is known. Up to v0.16 the operator never continues a
+/// skipped package on any node.
 fn may_be_chosen(cluster: &Cluster, skyhook: &Skyhook, p: &Pending<'_>) -> bool {
     let has_other_finding = p.entry.state == State::Erroring
         || p.entry.state == State::Skipped && cluster.operator_before(0, 17)

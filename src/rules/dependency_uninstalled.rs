@@ -78,7 +78,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// Whether a dependency is not there any more on a node, or is being uninstalled.
+/// Whether a dependency is absent from a node, or is being uninstalled there.
 fn is_gone(cluster: &Cluster, skyhook: &Skyhook, node: &Node, dependency: &str) -> bool {
     let dependency = cluster.placement(skyhook, dependency, node);
     let gone = dependency.phase.is_absent() || dependency.phase.is_uninstall();
@@ -89,7 +89,7 @@ fn is_done(cluster: &Cluster, skyhook: &Skyhook, node: &Node, name: &str) -> boo
     cluster.placement(skyhook, name, node).phase == Phase::Complete
 }
 
-/// A complete package stays complete; its next change waits.
+/// Reports complete packages: they stay complete, but their next change will wait.
 fn later(findings: &mut Findings, skyhook: &Skyhook, name: &str, dependency: &str, nodes: &[&str]) {
     let finding = findings.report(
         Subject::skyhook(skyhook).package(name),

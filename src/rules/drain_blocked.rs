@@ -81,8 +81,9 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if drain.begun {
             reported.insert(name);
         }
-        // An older operator ends its pass over a refusal: later nodes and custom resources do not get their turn. A newer
-        // one continues if a budget refuses, but not over the internal error (500) of overlapping budgets.
+        // Before v0.20 a refusal ends the operator's pass, so later nodes and custom resources are not processed.
+        // Newer operators continue if a budget refuses, but not after the internal error (500) of overlapping
+        // budgets.
         let ends_reconciles = *state == DrainState::Blocked
             && (cluster.operator_before(0, 20) || !obstacles.overlaps.is_empty());
         let Description { message, on_any_node } = describe(drain, obstacles, *state, ends_reconciles);
@@ -108,7 +109,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// How many pods are shown as evidence.
+/// Maximum number of pods in the evidence, per kind of obstacle.
 const SHOWN: usize = 5;
 
 fn evidence(cluster: &Cluster, finding: &mut Finding, drain: &Drain<'_>, obstacles: &Obstacles<'_>) {
@@ -162,21 +163,22 @@ fn evidence(cluster: &Cluster, finding: &mut Finding, drain: &Drain<'_>, obstacl
     }
 }
 
-/// How sure it is that a drain is blocked.
+/// How certain it is that a drain is blocked.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum DrainState {
-    /// It is, and trying again does not help.
+    /// The drain is blocked, and retries do not help.
     Blocked,
-    /// It is now, and the next attempt may succeed.
+    /// The drain is blocked now, but a retry may succeed.
     MayPass,
-    /// It has not come to the node yet, and will be then.
+    /// The drain has not been refused yet, but will be.
     Ahead,
 }
 
-/// How long a drain may be refused without a known reason before someone has to act.
+/// Duration of an unexplained refusal after which someone has to intervene.
 const HOPELESS: SignedDuration = SignedDuration::from_mins(30);
 
-/// Operators since v0.20.0 record refusals on the node; for older ones only the budgets show them.
+/// The state of a drain; `None` if nothing blocks it. Operators since v0.20.0 record refusals on the node; with older
+/// operators only the budgets show them.
 fn drain_state(
     cluster: &Cluster,
     drain: &Drain<'_>,
@@ -186,7 +188,7 @@ fn drain_state(
     let budgets = || obstacles.budgets.values();
     let start = on.and_then(NodeRecord::draining_since);
     let for_good = budgets().any(|(budget, _)| budget.refuses_for_good());
-    // No eviction of this drain used the budget up, and the pod that it protects does not get better.
+    // The budget refused before this drain began, so this drain's evictions did not use it up; the pod stays unready.
     let unhealthy = budgets().any(|(budget, pods)| {
         let before = start.is_some_and(|at| budget.refused_before(at));
         before && cluster.is_stale(start) && pods.iter().any(|pod| !pod.ready())
@@ -200,7 +202,7 @@ fn drain_state(
         return Some(if drain.begun { DrainState::Blocked } else { DrainState::Ahead });
     }
     if !obstacles.noted.is_empty() {
-        // What refused before the drain began refuses the next attempt, too.
+        // A budget that refused before the drain began also refuses the next attempt.
         let before = |budget: &DisruptionBudget| {
             budget.refuses_for_good() && start.is_some_and(|at| budget.refused_before(at))
         };
@@ -213,14 +215,14 @@ fn drain_state(
         (true, true) if !cluster.operator_since(0, 20) => Some(DrainState::Blocked),
         (true, _) => Some(DrainState::Ahead),
         (false, true) if !obstacles.unexplained.is_empty() && hopeless => Some(DrainState::Blocked),
-        // A budget that will let pods go again, on a node whose turn has not come, is nothing yet.
+        // A temporary refusal matters only after the drain has begun.
         (false, true) if !obstacles.is_empty() => Some(DrainState::MayPass),
         (false, _) => None,
     }
 }
 
-/// The custom resources with a blocked drain over which other nodes wait: those of its batches, and with an older operator,
-/// which ends its pass over the refusal, those of all custom resources.
+/// Custom resources whose blocked drain keeps other nodes waiting: further nodes of the custom resource, or nodes of
+/// all custom resources if the operator is older and ends its pass at the refusal.
 fn others_held_up<'a, 'c: 'a>(
     cluster: &'c Cluster,
     blocked: impl Iterator<Item = &'a Drain<'c>> + Clone,
@@ -247,9 +249,9 @@ fn others_held_up<'a, 'c: 'a>(
     skyhooks.into_iter().filter(resource).collect()
 }
 
-/// The operator reports a blocked drain, but no node records a refusal.
+/// Reports condition DrainBlocked if no node records a refusal.
 fn report_condition(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, condition: &Condition) {
-    // Where a node notes it, the annotation is more exact: it may be over, and the condition stays until the next attempt.
+    // A node's annotation is more exact: the condition stays until the next attempt, even if the refusal is over.
     let noted = |(_, on): (&Node, &NodeRecord)| on.drain_blocked.is_some();
     if cluster.tracked(skyhook.name()).any(noted) {
         return;

@@ -35,7 +35,7 @@ rule! {
 }
 
 const CORDON: &str = "node.kubernetes.io/unschedulable";
-/// On every node of AKS.
+/// Prefix of labels that every AKS node has.
 const AKS: &str = "kubernetes.azure.com/";
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {

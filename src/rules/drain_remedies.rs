@@ -1,4 +1,4 @@
-//! What helps where a drain is blocked, from the mildest on.
+//! Remedies for a blocked drain.
 
 use super::{Finding, Grade};
 use crate::api::Skyhook;
@@ -7,7 +7,7 @@ use crate::cluster::drain::obstacles::Obstacles;
 use crate::cluster::drain::refusal::Refusal;
 use crate::cluster::{Cluster, DisruptionBudget, Pod};
 
-/// `others`: nodes wait over the drain that would continue without this one.
+/// Adds remedies, sorted by grade. `others`: whether other nodes would continue if the drained node were ignored.
 pub fn remedies(
     finding: &mut Finding,
     cluster: &Cluster,
@@ -30,7 +30,7 @@ pub fn remedies(
         let title = "Check the operator's log for the refused eviction, then move the workload as its owner supports it";
         finding.operator_log(cluster, title);
     }
-    // A deletion waits for the node, be it left out or not.
+    // A deletion waits for the node even if the node is ignored.
     if others && !drain.skyhook.deleting() && !drain.ignored {
         finding.ignore_nodes(
             cluster,
@@ -54,7 +54,7 @@ pub fn remedies(
     if let Some(pod) = overdue {
         does_not_end(finding, pod);
     }
-    // To leave a node out may set off reboots of others.
+    // Ignoring a node may have a high grade: it may cause reboots of other nodes.
     finding.remedies.sort_by_key(|r| r.grade);
 }
 
@@ -65,7 +65,7 @@ fn edit(budget: &DisruptionBudget) -> [&str; 5] {
     ["edit", "poddisruptionbudget", "-n", namespace, name]
 }
 
-/// Leaves the pod with one budget.
+/// Adds remedies that leave the pod with one budget, or that delete the pod.
 fn overlap(finding: &mut Finding, pod: &Pod, budgets: &[&DisruptionBudget]) {
     for (at, budget) in budgets.iter().enumerate() {
         let or = if at == 0 { "Change" } else { "Or change" };
@@ -81,7 +81,7 @@ fn overlap(finding: &mut Finding, pod: &Pod, budgets: &[&DisruptionBudget]) {
         .caveat("a pod without a controller is not recreated");
 }
 
-/// Repairs the pod, or lets the API server evict it although it is not ready.
+/// Adds remedies that repair the pod, or let the API server evict it although it is not ready.
 fn unhealthy(finding: &mut Finding, budget: &DisruptionBudget, pod: &Pod) {
     let policy = r#"{"spec":{"unhealthyPodEvictionPolicy":"AlwaysAllow"}}"#;
     let object = ["poddisruptionbudget", "-n", budget.namespace(), budget.name()];
@@ -96,7 +96,7 @@ fn unhealthy(finding: &mut Finding, budget: &DisruptionBudget, pod: &Pod) {
         .caveat("pods that are not ready are then evicted without regard to this budget");
 }
 
-/// What helps where the operator does not even try to evict: the pod is deleted, or the operator is allowed to evict it.
+/// Adds remedies for pods that the operator does not try to evict: delete the pod, or allow its eviction.
 fn not_evicted(finding: &mut Finding, skyhook: &Skyhook, noted: &[Refusal]) {
     for (reason, field, lost, caveat) in [
         (
@@ -133,7 +133,7 @@ fn not_evicted(finding: &mut Finding, skyhook: &Skyhook, noted: &[Refusal]) {
     }
 }
 
-/// What helps with a pod that was deleted and does not terminate.
+/// Adds remedies for a deleted pod that does not terminate.
 fn does_not_end(finding: &mut Finding, pod: &Pod) {
     if pod.metadata.finalizers.is_empty() {
         finding

@@ -112,7 +112,8 @@ fn of_jobs(cluster: &Cluster, findings: &mut Findings) {
         if since.is_some() && entry.state != State::Erroring {
             rejects_pods(cluster, findings, package_run, entry, since);
         } else if let Some(failed) = job.failed() {
-            // The operator may just not have looked yet. A Job without a time is as old as its pods.
+            // The operator may not have noticed the failure yet. Without a transition time, the failure is as old as
+            // the run.
             let at = failed.last_transition_time.or(package_run.created());
             let again = package_runs
                 .on(&package_run.skyhook, package_run.node)
@@ -140,16 +141,16 @@ fn of_jobs(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// Whether the kubelet rejected each attempt of a Job: the operator does not record such a failure, but makes the Job
-/// again.
+/// Whether the kubelet rejected every attempt of a Job: the operator does not record such a failure, but recreates
+/// the Job.
 fn never_ran(package_run: &PackageRun<'_>, job: &Job) -> bool {
     let count = i64::try_from(package_run.pods.len()).unwrap_or(i64::MAX);
     count >= job.status.failed && package_run.pods.iter().all(|p| is_rejected(p))
 }
 
-/// Reports a stage whose newest attempt was rejected, or whose Job is made again and again `since` then.
+/// Reports a stage whose newest attempt was rejected, or whose Job has been recreated repeatedly from `since` on.
 ///
-/// The pod, the Job and the pauses between them change every few seconds; the finding does not.
+/// The finding stays the same, although pods, Jobs and pauses between them change every few seconds.
 fn rejects_pods(
     cluster: &Cluster,
     findings: &mut Findings,
@@ -168,10 +169,10 @@ fn rejects_pods(
     close_rejected(cluster, finding, package_run.node, entry, since);
 }
 
-/// The Jobs of one name that have given up more than once lately, with the time of the first.
+/// Names of Jobs that have given up more than once recently, with the time of the first failure.
 ///
-/// A Job whose pods were all rejected is swept and made again, for ever, and is never recorded as failed. For a part of
-/// each round nothing looks wrong.
+/// A Job whose pods were all rejected is deleted and recreated endlessly, and is never recorded as failed. For a part
+/// of each cycle nothing looks wrong.
 fn remade_jobs(cluster: &Cluster) -> BTreeMap<&str, Timestamp> {
     let mut rounds: BTreeMap<&str, (i64, Option<Timestamp>)> = BTreeMap::new();
     for event in cluster.events.items() {
@@ -186,7 +187,7 @@ fn remade_jobs(cluster: &Cluster) -> BTreeMap<&str, Timestamp> {
     again.filter_map(|(name, (_, first))| Some((name, first?))).collect()
 }
 
-/// Reports stages in progress whose Job is made again and again, and is not there at this moment.
+/// Reports stages in progress whose Job is recreated repeatedly and does not exist at this moment.
 fn between_two_jobs(
     cluster: &Cluster,
     findings: &mut Findings,
@@ -227,7 +228,7 @@ fn close_rejected(
     entry: &Entry,
     since: Option<Timestamp>,
 ) {
-    // The node may have room again at any moment.
+    // At first only a warning: the node may have room again at any moment.
     finding.warning_if(!cluster.is_stale(since)).since(since).entry(node, entry).describe_node(
         "See why the node rejects the pods; once the cause is gone, the next job continues by itself",
         node,
@@ -272,8 +273,8 @@ fn start_again(cluster: &Cluster, finding: &mut Finding, package_run: &PackageRu
     finding.retry(grade, "Retry the stage", &package_run.skyhook, package_run.node, &package_run.package);
 }
 
-/// Adds that the operator did not create a pod, and the command that takes the label off it: the operator counts pods of
-/// all namespaces by their labels.
+/// Adds evidence that the operator did not create the pod, and the command that removes the pod's label: the operator
+/// counts pods of all namespaces by their labels.
 fn not_ours(cluster: &Cluster, finding: &mut Finding, pod: &Pod, why: &Unproven) {
     let label = cluster.flavor().key("name");
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
@@ -284,9 +285,9 @@ fn not_ours(cluster: &Cluster, finding: &mut Finding, pod: &Pod, why: &Unproven)
     );
 }
 
-/// The newest attempt, if the kubelet turned it away before it made a container.
+/// The newest pod that the kubelet has acknowledged, if it was rejected before a container was created.
 fn rejected<'a>(package_run: &PackageRun<'a>) -> Option<&'a Pod> {
-    // The next attempt is not rejected before the kubelet has seen it.
+    // Skip a pod that the kubelet has not acknowledged: it may still be rejected.
     let mut seen = package_run.pods.iter().filter(|p| !p.unacknowledged());
     seen.next().copied().filter(|p| is_rejected(p))
 }

@@ -15,7 +15,7 @@ use crate::cluster::{Certainty, Cluster, Node, NodeRecord, Pod};
 use crate::view::{count, plural};
 
 impl Finding {
-    /// The entry of a package in a node state.
+    /// Adds an entry of the node state: stage, state and restarts.
     pub fn entry(&mut self, node: &str, entry: &Entry) -> &mut Self {
         self.evidence(
             format!("node/{node}"),
@@ -24,7 +24,7 @@ impl Finding {
         )
     }
 
-    /// A field of a package in the spec.
+    /// Adds a field of a package in the spec.
     pub fn package_field(
         &mut self,
         skyhook: &Skyhook,
@@ -36,24 +36,25 @@ impl Finding {
         self.evidence(skyhook, field, value)
     }
 
-    /// That no node state contains a package.
+    /// Adds that no selected node has an entry of the package.
     pub fn absent_from_node_states(&mut self, package: &str) -> &mut Self {
         let field = format!("nodeState of {package}");
         self.evidence("nodes", field, "absent on every selected node")
     }
 
-    /// A condition of the custom resource, with its reason or its message; the finding exists since it changed.
+    /// Adds a condition of the custom resource with its reason or message, and sets `since` to the condition's last
+    /// transition.
     pub fn condition(&mut self, skyhook: &Skyhook, condition: &Condition, says: &str) -> &mut Self {
         let field = format!("condition {}", condition.kind);
         self.since(condition.last_transition_time).evidence(skyhook, field, says)
     }
 
-    /// The deletion of the custom resource, since which the finding exists.
+    /// Adds the deletion of the custom resource, and sets `since` to its time.
     pub fn since_deletion(&mut self, skyhook: &Skyhook) -> &mut Self {
         self.since(skyhook.metadata.deletion_timestamp).evidence(skyhook, "deletionTimestamp", "set")
     }
 
-    /// The annotation that pauses or disables the custom resource, who set it, and why.
+    /// Adds the annotation that pauses or disables the custom resource, with its author and reason.
     pub fn annotated(&mut self, skyhook: &Skyhook, flavor: ApiFlavor, name: &str) -> &mut Self {
         self.evidence(skyhook, flavor.key(name), "true");
         if let Some((manager, time)) = skyhook.annotated_by(name) {
@@ -65,7 +66,7 @@ impl Finding {
         self
     }
 
-    /// The finalizers of an object, if it has any.
+    /// Adds the finalizers of an object, if it has any.
     pub fn finalizers(&mut self, object: impl Display, meta: &Meta) -> &mut Self {
         if !meta.finalizers.is_empty() {
             self.evidence(object, "finalizers", meta.finalizers.join(", "));
@@ -73,7 +74,7 @@ impl Finding {
         self
     }
 
-    /// The operator's version, if it is known.
+    /// Adds the operator's version, if it is known.
     pub fn operator_version(&mut self, cluster: &Cluster) -> &mut Self {
         if let Some(version) = &cluster.active_api.operator_version {
             self.evidence("operator", "version", version);
@@ -81,8 +82,8 @@ impl Finding {
         self
     }
 
-    /// Makes the finding a warning where the custom resource no longer selects the node: the operator does not work on
-    /// the node any more, so nothing waits for it.
+    /// Makes the finding a warning if the custom resource no longer selects the node: the operator no longer works on
+    /// the node, so nothing waits for it.
     pub fn warning_unless_selected(&mut self, skyhook: &Skyhook, node: &Node) -> &mut Self {
         if !skyhook.selects(node) {
             self.severity(Severity::Warning).evidence(
@@ -94,12 +95,12 @@ impl Finding {
         self
     }
 
-    /// Makes the finding a warning while the pod is young: the kubelet tries again, and the next attempt may succeed.
+    /// Makes the finding a warning while the pod is young: the kubelet retries, and the next attempt may succeed.
     pub fn warning_while_young(&mut self, cluster: &Cluster, pod: &Pod) -> &mut Self {
         self.warning_if(cluster.is_recent(pod.metadata.creation_timestamp))
     }
 
-    /// That reruns wait while the custom resource is paused or disabled.
+    /// Adds that reruns wait while the custom resource is paused or disabled.
     pub fn reruns_wait(&mut self, skyhook: &Skyhook) -> &mut Self {
         let (is, until) = if skyhook.paused() {
             ("paused", "resumed")
@@ -112,7 +113,7 @@ impl Finding {
         self.evidence(skyhook, is, value)
     }
 
-    /// Why a Job gave up, and what went wrong in the newest attempt.
+    /// Adds why the Job failed, and the problem of the newest attempt.
     pub fn package_run_trouble(&mut self, cluster: &Cluster, package_run: &PackageRun<'_>) -> &mut Self {
         if let Some(failed) = package_run.job.and_then(|j| j.failed()) {
             self.evidence(package_run, "condition Failed", reason(failed));
@@ -123,11 +124,11 @@ impl Finding {
         }
         if let Some((pod, trouble)) = package_run.trouble() {
             self.container_trouble(pod, &trouble);
-            // A script chooses its termination message, and may write secrets into it.
+            // A script controls its termination message, which may contain secrets.
             if let Some(message) = shown(trouble.message) {
                 self.evidence(pod, "message", message);
             }
-            // The image was built for another architecture than the node's.
+            // The image was built for another architecture: show the node's.
             if trouble.message.contains("exec format error")
                 && let Some(node) = cluster.node(&pod.spec.node_name)
             {
@@ -138,7 +139,7 @@ impl Finding {
         self
     }
 
-    /// The problem of a container: `CrashLoopBackOff, exit code 3, 3 restarts`.
+    /// Adds the problem of a container: `CrashLoopBackOff, exit code 3, 3 restarts`.
     pub fn container_trouble(&mut self, pod: &Pod, trouble: &ContainerTrouble<'_>) -> &mut Self {
         let mut value = trouble.reason.to_owned();
         if let Some(code) = trouble.exit_code {
@@ -149,7 +150,7 @@ impl Finding {
         self.evidence(pod, field, value)
     }
 
-    /// The problem of a container with the kubelet's message.
+    /// Adds the problem of a container, and the kubelet's message.
     pub fn container_message(&mut self, pod: &Pod, trouble: &ContainerTrouble<'_>) -> &mut Self {
         self.container_trouble(pod, trouble);
         if !trouble.message.is_empty() {
@@ -158,7 +159,7 @@ impl Finding {
         self
     }
 
-    /// The absence of pods and Jobs, and its certainty.
+    /// Adds that no pods and Jobs were found, and how certain that is.
     pub fn no_package_run(&mut self, cluster: &Cluster, what: &str) -> &mut Self {
         let value = match cluster.certainty_of_no_package_run() {
             Certainty::Proven => "none",
@@ -168,7 +169,7 @@ impl Finding {
         self.evidence("cluster", what, value)
     }
 
-    /// The pending uninstalls of a deletion, and the operator's reason.
+    /// Adds the pending uninstalls of a deletion, the operator's reason, and finalizers of other owners.
     pub fn pending_deletion(&mut self, cluster: &Cluster, skyhook: &Skyhook) -> &mut Self {
         let pending = cluster.pending_uninstalls(skyhook);
         let mut packages: Vec<&str> = pending.iter().map(|p| p.name).collect();
@@ -187,7 +188,7 @@ impl Finding {
         self.other_finalizers(skyhook)
     }
 
-    /// The finalizers of others: they hold the custom resource once the operator has removed its own.
+    /// Adds the finalizers of other owners: they still block the deletion after the operator has removed its own.
     pub fn other_finalizers(&mut self, skyhook: &Skyhook) -> &mut Self {
         let ours = skyhook.flavor().map(ApiFlavor::finalizer);
         let all = skyhook.metadata.finalizers.iter();
@@ -210,7 +211,7 @@ fn reason(condition: &Condition) -> String {
     }
 }
 
-/// The number of restarts, at the end of a sentence; empty where there are none.
+/// `, 3 restarts` for the end of a sentence; empty without restarts.
 fn restarts(number: i64) -> String {
     match number {
         0 => String::new(),
@@ -219,7 +220,7 @@ fn restarts(number: i64) -> String {
     }
 }
 
-/// The first names, and how many more there are.
+/// Lists the first names, and the number of the remaining ones.
 pub fn some_of<S: AsRef<str>>(names: &[S]) -> String {
     const SHOWN: usize = 5;
     let shown: Vec<&str> = names.iter().take(SHOWN).map(AsRef::as_ref).collect();
@@ -230,13 +231,13 @@ pub fn some_of<S: AsRef<str>>(names: &[S]) -> String {
     }
 }
 
-/// Since when the operator calls the node erroring for a custom resource.
+/// The time since which the operator reports the node as erroring for a custom resource.
 pub fn failing_since(cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> Option<Timestamp> {
     let erroring = condition_of(cluster, skyhook, node, "Erroring").filter(|c| c.is_true())?;
     erroring.last_transition_time
 }
 
-/// Whether the node has been complete for the custom resource for many reconciles.
+/// Whether the operator's condition has long reported the node as complete for the custom resource.
 pub fn complete_for_long(cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> bool {
     let ready = condition_of(cluster, skyhook, node, "NotReady").filter(|c| c.status == "False");
     ready.is_some_and(|c| cluster.is_stale(c.last_transition_time))
@@ -297,7 +298,7 @@ pub fn open_entries<'a, 's>(
     entries.filter(|e| skyhook.package(&e.name).is_some() && !skyhook.is_package_complete(&e.name, e))
 }
 
-/// The node-state entry that a pod or Job works on, unless its stage is already complete or another one.
+/// The node-state entry for the stage of a pod or Job; `None` if the entry is complete or at another stage.
 pub fn due_entry<'a>(cluster: &'a Cluster, package_run: &PackageRun<'_>) -> Option<&'a Entry> {
     let node = cluster.node(package_run.node)?;
     let on = cluster.on_node(node, &package_run.skyhook)?;
@@ -305,9 +306,9 @@ pub fn due_entry<'a>(cluster: &'a Cluster, package_run: &PackageRun<'_>) -> Opti
     (entry.stage == package_run.stage && entry.state != State::Complete).then_some(entry)
 }
 
-/// The custom resources that are being deleted while they are paused or disabled, with packages left to uninstall.
+/// The custom resources that are being deleted while they are paused or disabled, with pending uninstalls.
 ///
-/// The operator's own condition counts too: it may see nodes that we do not.
+/// The operator's condition is sufficient: the operator may see nodes that were not read.
 pub fn stopped_deletions<'a>(
     cluster: &'a Cluster,
     stopped: fn(&Skyhook) -> bool,

@@ -53,7 +53,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     entry.stage, entry.name
                 ),
             );
-            // While an earlier custom resource is not done, waiting is right.
+            // While an earlier custom resource is incomplete, waiting is correct.
             finding.warning_if(cluster.gate_on(skyhook, node).is_some());
             report(cluster, finding, skyhook, node, entry, package_run);
         }

@@ -1,4 +1,4 @@
-//! The findings of a run of rules, and their mutual queries.
+//! The findings of one run of the rules, and queries of rules for each other's findings.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ pub struct Findings<'c> {
     run: RuleRun<'c>,
 }
 
-/// One run of the rules over one cluster: rules share each other's findings, and what all of them look up.
+/// One run of the rules over one cluster. Caches the findings of each rule, and data that many rules need.
 #[derive(Debug, Clone)]
 pub struct RuleRun<'c>(Rc<Shared<'c>>);
 
@@ -35,7 +35,7 @@ struct Shared<'c> {
 pub struct RuleResult {
     pub findings: Rc<Vec<Finding>>,
     pub depends_on: Vec<Source>,
-    /// Undecided questions with reasons.
+    /// Questions that the rule cannot decide on this cluster, with reasons.
     pub undetermined: Vec<String>,
 }
 
@@ -49,7 +49,7 @@ impl<'c> RuleRun<'c> {
         }))
     }
 
-    /// What one rule finds.
+    /// Runs a rule, or returns its cached result.
     pub fn of(&self, rule: &'static Rule, cluster: &Cluster) -> RuleResult {
         if let Some(found) = self.0.found.borrow().get(rule.code) {
             return found.clone();
@@ -74,52 +74,52 @@ impl<'c> RuleRun<'c> {
 }
 
 impl<'c> Findings<'c> {
-    /// Everything that carries out a stage in the active API.
+    /// The pods and Jobs that run stages in the active API.
     pub fn package_runs(&self) -> Rc<PackageRuns<'c>> {
         let shared = &self.run.0;
         let all = || Rc::new(shared.cluster.package_runs());
         Rc::clone(shared.package_runs.get_or_init(all))
     }
 
-    /// What keeps nodes from making progress, for a rule that looks at effects.
+    /// The findings that keep nodes from making progress, for rules about effects.
     pub fn troubles(&self, cluster: &Cluster) -> Rc<NodeTroubles> {
         let found = |rule| self.by(rule, cluster);
         let troubles = &self.run.0.troubles;
         Rc::clone(troubles.get_or_init(|| Rc::new(NodeTroubles::of(found))))
     }
 
-    /// The other rules of this kind.
+    /// All rules of this kind except the running one.
     pub(super) fn other_rules(&self, finds: Finds) -> impl Iterator<Item = &'static Rule> {
         let own = self.rule.code;
         let all = ALL.iter().copied();
         all.filter(move |rule| rule.finds == finds && rule.code != own)
     }
 
-    /// The findings of rules that do not depend on other rules.
+    /// The findings of all rules except those about missing progress without a cause and about unreadable values.
     pub(super) fn of_all_others(&self, cluster: &Cluster) -> Vec<Finding> {
         let explains = |rule: &&&Rule| !matches!(rule.finds, Finds::Unexplained | Finds::Unknowns);
         let others = ALL.iter().filter(explains);
         others.flat_map(|rule| self.by(rule, cluster).to_vec()).collect()
     }
 
-    /// What another rule finds, for one that builds on it.
+    /// The findings of another rule.
     pub(super) fn by(&self, rule: &'static Rule, cluster: &Cluster) -> Rc<Vec<Finding>> {
         self.run.of(rule, cluster).findings
     }
 
-    /// On this cluster the answer depends on a source that the rule can otherwise do without.
+    /// Declares that the result on this cluster depends on a source that is otherwise optional.
     pub fn depends_on(&mut self, source: Source) {
         if !self.depends_on.contains(&source) {
             self.depends_on.push(source);
         }
     }
 
-    /// On this cluster the rule cannot decide something: the object, and which value of it is unknown.
+    /// Records a question that the rule cannot decide on this cluster: the object, and its unknown value.
     pub fn undetermined(&mut self, reason: impl Into<String>) {
         self.undetermined.push(reason.into());
     }
 
-    /// Adds a finding at the rule's own severity; evidence and remedies are added to what returns.
+    /// Adds a finding with the rule's severity, and returns it for evidence and remedies.
     pub fn report(&mut self, subject: Subject, message: impl Into<String>) -> &mut Finding {
         self.found.push(Finding::new(self.rule, subject, message.into()));
         self.found.last_mut().expect("one was pushed")

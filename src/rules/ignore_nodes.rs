@@ -6,11 +6,11 @@ use crate::cluster::Cluster;
 use crate::plan::planners::batches;
 use crate::view::NodeSet;
 
-/// Nodes that are named one by one; more are one folded set.
+/// Maximum number of nodes that are listed by name; more are folded to one node set.
 const NAMED: usize = 8;
 
 impl Finding {
-    /// Makes the operator ignore these nodes, and takes them out of the batch where an ignored node keeps its place in it.
+    /// Adds a remedy that ignores these nodes, and removes them from the batch if ignored nodes keep their places.
     pub fn ignore_nodes(
         &mut self,
         cluster: &Cluster,

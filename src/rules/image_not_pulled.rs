@@ -88,7 +88,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         }
         let (title, caveat) = if package_run.stage.is_uninstall() {
-            // A changed version counts as never installed, and the uninstall would end without having run.
+            // A changed version counts as never installed, so the uninstall would end without having run.
             (
                 "Correct the image, and do not change the version",
                 "the operator then replaces the pod on every node; with another version, the uninstall would not run",
@@ -101,8 +101,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// The record of a version that an older operator uninstalls because it left the spec: no edit of the spec changes its
-/// image, and without the record, the operator deletes the pod and counts the version as uninstalled.
+/// The node-state entry of a version that an older operator uninstalls because it left the spec. No edit of the spec
+/// changes its image; without the entry, the operator deletes the pod and counts the version as uninstalled.
 fn left_spec<'a>(cluster: &'a Cluster, package_run: &PackageRun<'_>) -> Option<&'a Entry> {
     let (name, version) = (&package_run.package, &package_run.version);
     let skyhook = cluster.skyhook(&package_run.skyhook)?;
@@ -115,7 +115,7 @@ fn left_spec<'a>(cluster: &'a Cluster, package_run: &PackageRun<'_>) -> Option<&
     entries.find(|entry| entry.identity() == (name.as_str(), version.as_str()))
 }
 
-/// The image of the agent is that of the package's own, or else the operator's, which is the same for every package.
+/// Adds remedies for the agent's image: the package's override, or the operator's setting for all packages.
 fn correct_agent_image(cluster: &Cluster, finding: &mut Finding, package_run: &PackageRun<'_>) {
     const REPLACES: &str = "the operator then replaces the pod on every node";
     let edit = ["edit", &cluster.flavor().resource(), &package_run.skyhook];
@@ -147,7 +147,7 @@ fn correct_agent_image(cluster: &Cluster, finding: &mut Finding, package_run: &P
     finding.kubectl(Grade::B2, title, edit).caveat(REPLACES);
 }
 
-/// Messages of runtimes and registries without a response.
+/// Error messages if a registry is unreachable or overloaded.
 const UNREACHABLE: [&str; 15] = [
     "timeout",
     "timed out",
@@ -166,11 +166,11 @@ const UNREACHABLE: [&str; 15] = [
     "unexpected eof",
 ];
 
-/// Messages of a registry that does not provide the image.
+/// Error messages if a registry refuses to provide the image.
 const REFUSED: [&str; 7] =
     ["not found", "unknown", "does not exist", "denied", "unauthorized", "forbidden", "invalid"];
 
-/// Whether the next attempt may succeed: the registry was unreachable, or the first failure has no reason.
+/// Whether the next attempt may succeed: the registry was unreachable, or the first attempt failed without a refusal.
 fn may_come(cluster: &Cluster, pod: &Pod, trouble: &ContainerTrouble<'_>) -> bool {
     let first = match trouble.reason {
         "RegistryUnavailable" => return true,
@@ -178,7 +178,7 @@ fn may_come(cluster: &Cluster, pod: &Pod, trouble: &ContainerTrouble<'_>) -> boo
         "ImagePullBackOff" => false,
         _ => return false,
     };
-    // The kubelet's back-off message may omit the reason.
+    // The kubelet's back-off message may omit the reason: search the events, too.
     let failures = cluster.events_about("Pod", pod.name());
     let failures = failures.filter(|e| e.reason == "Failed" && e.message.contains("pull"));
     let newest = failures.max_by_key(|e| e.last);

@@ -43,7 +43,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.deleting()) {
         let applied = applied_images(skyhook);
         for (name, package) in skyhook.packages() {
-            // With its finalizer the operator writes the spec back as it reads it, cut short.
+            // When the operator adds its finalizer, it also writes the truncated image to the spec.
             let asked = applied.get(name).filter(|asked| cut(asked) == package.image);
             let image = asked.unwrap_or(&package.image);
             let Some(why) = mangled(image) else {
@@ -81,7 +81,7 @@ fn cut(image: &str) -> &str {
     image.split(':').next().unwrap_or_default()
 }
 
-/// What in the image the operator trips over: a tag that it cuts off is replaced by the version.
+/// The part of the image that the operator mishandles. A tag is harmless: the version replaces it.
 fn mangled(image: &str) -> Option<&'static str> {
     let registry_has_port = image.rsplit_once('/').is_some_and(|(registry, _)| registry.contains(':'));
     if registry_has_port {
@@ -93,7 +93,7 @@ fn mangled(image: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether the package still has to run somewhere.
+/// Whether the package still has to run on a selected node.
 fn is_awaited(cluster: &Cluster, skyhook: &Skyhook, name: &str) -> bool {
     skyhook.runs() && cluster.selected(skyhook).any(|node| !cluster.placement(skyhook, name, node).is_done())
 }

@@ -15,7 +15,7 @@ use crate::model::{Model, ProgressState, WaitReason};
 pub struct Impact<'a> {
     /// In the order of [`Causes::ranked`].
     pub causes: Vec<CauseImpact<'a>>,
-    /// Nodes that some custom resource selects.
+    /// Number of nodes that custom resources select.
     pub selected: usize,
 }
 
@@ -25,11 +25,11 @@ pub struct CauseImpact<'a> {
     pub cause: Cause,
     /// The highest severity of its findings and effects.
     pub severity: Severity,
-    /// Blocked nodes by custom resource; a node without custom resource is under the empty name.
+    /// Blocked nodes by custom resource. The name is empty for a finding about a node without a custom resource.
     pub blocked: BTreeMap<&'a str, BTreeSet<&'a str>>,
 }
 
-/// A custom resource on a node.
+/// Names of a custom resource and a node.
 type Place<'a> = (&'a str, &'a str);
 
 impl<'a> Impact<'a> {
@@ -43,7 +43,8 @@ impl<'a> Impact<'a> {
                 places.closure(own.flat_map(|at| places.seeds(cluster, &findings[*at])))
             })
             .collect();
-        // The model may give no reason for a wait that a rule explains.
+        // Also count the effects that no closure reaches: the model may not know the reason of a wait that a rule
+        // explains.
         let explained: HashSet<Place<'a>> = closures.iter().flatten().copied().collect();
         let causes = ranked.into_iter().zip(closures).map(|(cause, mut closure)| {
             let effects = cause.effects.iter();
@@ -61,13 +62,13 @@ impl<'a> Impact<'a> {
         Impact { causes: causes.collect(), selected: places.selected }
     }
 
-    /// Causes of this severity.
+    /// Number of causes with this severity.
     pub fn count(&self, severity: Severity) -> usize {
         let of = |cause: &&CauseImpact<'_>| cause.severity == severity;
         self.causes.iter().filter(of).count()
     }
 
-    /// Nodes that errors block.
+    /// Number of nodes that errors block.
     pub fn blocked_nodes(&self) -> usize {
         let errors = self.causes.iter().filter(|c| c.severity == Severity::Error);
         let nodes: HashSet<&str> = errors.flat_map(CauseImpact::nodes).collect();
@@ -76,19 +77,19 @@ impl<'a> Impact<'a> {
 }
 
 impl<'a> CauseImpact<'a> {
-    /// The blocked nodes, each once.
+    /// The blocked nodes of all custom resources.
     pub fn nodes(&self) -> BTreeSet<&'a str> {
         self.blocked.values().flatten().copied().collect()
     }
 }
 
-/// What the model knows of each custom resource on each node.
+/// The model's state of each custom resource on each node.
 struct Places<'a> {
-    /// Places that make no progress, and those that run.
+    /// Places that are not complete.
     open: HashMap<Place<'a>, Standing>,
-    /// The places that wait for a place.
+    /// For each place, the places that wait for it.
     waiting: HashMap<Place<'a>, Vec<Place<'a>>>,
-    /// Open places of a custom resource.
+    /// Open places by custom resource.
     of_skyhook: HashMap<&'a str, Vec<Place<'a>>>,
     selected: usize,
 }
@@ -141,7 +142,7 @@ impl<'a> Places<'a> {
         self.open.get(place) == Some(&Standing::Held)
     }
 
-    /// The places that a finding is about.
+    /// The places that a finding blocks directly.
     fn seeds(&self, cluster: &'a Cluster, finding: &Finding) -> Vec<Place<'a>> {
         let held = |place: &&Place<'a>| self.is_held(place);
         let subject = &finding.subject;
@@ -174,7 +175,7 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// These places and those that wait for them, directly or not.
+    /// The given places, and all places that wait for them directly or indirectly.
     fn closure(&self, seeds: impl Iterator<Item = Place<'a>>) -> HashSet<Place<'a>> {
         let mut next: Vec<Place<'a>> = seeds.collect();
         let mut reached: HashSet<Place<'a>> = next.iter().copied().collect();

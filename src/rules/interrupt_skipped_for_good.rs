@@ -64,7 +64,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 );
                 finding.entry(&node.name, entry).evidence(node, "interrupt pods", "none");
                 if let Some(why) = cluster.why_no_operator_version() {
-                    // By then v0.17 would have continued it.
+                    // While the last activity is recent, an operator of v0.17 may still continue the package.
                     let open = cluster.open_nodes(skyhook);
                     let last = last_activity(cluster, &package_runs, skyhook, &open);
                     finding.warning_if(!cluster.is_stale(last));
@@ -103,7 +103,7 @@ fn is_skipped(entry: &Entry) -> bool {
     entry.stage == Stage::Interrupt && entry.state == State::Skipped
 }
 
-/// Whether another package still has the shared interrupt before it, or runs it.
+/// Whether another package will run the shared interrupt, or is running it.
 fn someone_else_interrupts(skyhook: &Skyhook, on: &NodeRecord) -> bool {
     on.entries().iter().any(|e| match (&e.stage, &e.state) {
         (Stage::Interrupt, State::Skipped) => false,

@@ -33,11 +33,11 @@ rule! {
         blocks Install Uninstall, retried true
 }
 
-/// The time in which a retry of the Job controller may succeed.
+/// Time during which a retry of the Job controller may still succeed.
 const YOUNG: SignedDuration = SignedDuration::from_mins(1);
-/// The same where the API server has refused: the second attempt comes ten seconds after the first.
+/// Like `YOUNG`, after the API server has refused the pod: the second attempt follows after ten seconds.
 const REFUSED: SignedDuration = SignedDuration::from_secs(10);
-/// After a failed attempt the Job controller waits for ten minutes at the most.
+/// Maximum time without a pod after a failed attempt: the Job controller waits for up to ten minutes.
 const LONGEST_PAUSE: SignedDuration = SignedDuration::from_mins(15);
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -49,7 +49,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         };
         let event = newest_refusal(cluster, package_run, job);
-        // Between two attempts there is no pod for a while.
+        // A Job has no pod between two attempts.
         let since = last_attempt(package_run).or(package_run.created());
         let waits = since.map(|at| cluster.taken_at.duration_since(at));
         let tried = job.status.failed > 0;
@@ -57,7 +57,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if event.is_none() {
             findings.depends_on(Source::Events);
         }
-        // Without an event the controller may just not have come to it.
+        // Without an event, the controller may not have processed the Job yet.
         if event.is_none() && waits.is_none_or(|waits| waits < patience) {
             continue;
         }
@@ -85,10 +85,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// Whether the Job should have a pod at work, and has none.
+/// Whether the Job should have a running pod, but has none.
 fn lacks_a_pod(package_run: &PackageRun<'_>, job: &Job) -> bool {
     let (status, pods) = (&job.status, &package_run.pods);
-    // It is about to end.
+    // Conditions of a Job that is about to end.
     let ending = ["FailureTarget", "SuccessCriteriaMet"];
     let mut conditions = status.conditions.iter();
     let ends = conditions.any(|c| c.is_true() && ending.contains(&c.kind.as_str()));
@@ -100,7 +100,7 @@ fn lacks_a_pod(package_run: &PackageRun<'_>, job: &Job) -> bool {
     idle && counted && package_run.alive()
 }
 
-/// The controller's last event about a pod that it could not create, if it is not from before the last attempt.
+/// The Job controller's newest event about a failed pod creation; `None` if it is older than the last attempt.
 fn newest_refusal<'a>(cluster: &'a Cluster, package_run: &PackageRun<'_>, job: &Job) -> Option<&'a Event> {
     let events = cluster.events_about("Job", &job.metadata.name);
     let events = events.filter(|e| e.reason == "FailedCreate");
@@ -109,7 +109,7 @@ fn newest_refusal<'a>(cluster: &'a Cluster, package_run: &PackageRun<'_>, job: &
     (last.is_none() || newest.last.is_none() || newest.last >= last).then_some(newest)
 }
 
-/// When the newest attempt ended, or else began.
+/// The time at which the newest attempt ended, or else was created.
 fn last_attempt(package_run: &PackageRun<'_>) -> Option<Timestamp> {
     let ends = package_run.pods.iter().flat_map(|pod| {
         let status = &pod.status;

@@ -85,7 +85,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 // The time of the resume is unknown.
                 finding.severity(Severity::Warning);
             }
-            // It is not reached while the operator's pass ends before.
+            // The operator does not reach the Job while its pass ends early.
             finding
                 .effect_of(&["SKY206", "SKY217", "SKY501", "SKY601"])
                 .remedy(Grade::B2, "Pause the custom resource again", ["pause", skyhook.name()])
@@ -96,7 +96,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     ["resume", skyhook.name()],
                 )
                 .caveat("all of its work continues")
-                // It has no effect alone: it follows the pause.
+                // The resume has no effect alone: it must follow the pause.
                 .by_choice();
         }
     }

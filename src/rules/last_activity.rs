@@ -1,12 +1,12 @@
-//! When anything last happened for a custom resource.
+//! The time of the last activity for a custom resource.
 
 use jiff::Timestamp;
 
 use crate::api::{Object, Skyhook};
 use crate::cluster::{Cluster, Node, PackageRuns, Pod};
 
-/// The newest time of the operator's work for a custom resource, or of its trigger; `open` nodes count from their
-/// creation.
+/// The latest time at which the operator worked for a custom resource, or at which this work was triggered. For
+/// `open` nodes, their creation is a trigger.
 pub fn last_activity(
     cluster: &Cluster,
     package_runs: &PackageRuns<'_>,
@@ -46,7 +46,7 @@ pub fn last_activity(
         .max()
 }
 
-/// A time that could not be read and may be newer than the [`last_activity`].
+/// A field that could not be read and may contain a newer time than [`last_activity`]; `None` if there is none.
 pub fn unknown_activity(
     cluster: &Cluster,
     package_runs: &PackageRuns<'_>,

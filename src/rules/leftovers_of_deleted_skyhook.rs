@@ -48,7 +48,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if cluster.skyhook(name).is_some() {
             continue;
         }
-        // Files without any custom resource may just not hold them: something else has to be odd for more than a hint.
+        // An input without custom resources may just omit them: only a cordon or a running pod justifies more than a
+        // hint.
         let cordons = cluster.tracked(name).any(|(node, on)| on.cordon && node.cordoned() == Some(true));
         let runs = package_runs.any_alive(name);
         let odd = absence != Certainty::Presumed || cordons || runs;
@@ -57,7 +58,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         }
         for (node, on) in cluster.tracked(name).filter(|(_, on)| on.has_keys()) {
-            // Another rule reports this case.
+            // The rule orphaned-uninstall-complete reports this case.
             let orphaned = |e: &Entry| e.stage == Stage::Uninstall && e.state == State::Complete;
             if !odd && on.entries().iter().any(orphaned) {
                 continue;

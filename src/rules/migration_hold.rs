@@ -43,7 +43,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         finding.evidence(old, "status.status", status.as_str());
         match &cluster.active_api.operator_version {
             Some(version) => finding.evidence("operator", "version", version),
-            // It may have been rolled back, and then the old object is not a leftover.
+            // The operator may have been rolled back; then the Skyhook is not a leftover.
             None => finding.severity(Severity::Warning).evidence("operator", "version", "not known"),
         };
         let resource = cluster.flavor().other().resource();
@@ -53,7 +53,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             )
             .caveat("`helm rollback` brings the old operator back");
         match (cluster.skyhook(old.name()), cluster.skyhooks_absence()) {
-            // The newer operator takes off its finalizer, and is then no longer held.
+            // The newer operator removes the Skyhook's finalizer, and then continues.
             (Some(_), _) if old.deleting() => {
                 let deleted = old.metadata.deletion_timestamp;
                 finding.warning_if(!cluster.is_stale(deleted));
@@ -83,10 +83,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     .caveat("unfinished work runs again under the new operator");
             }
             (None, Certainty::Proven | Certainty::Presumed) => {
-                finding.evidence("nodewrights", "of that name", "none yet: do not delete the Skyhook");
+                finding.evidence("nodewright of the same name", "exists", "no; do not delete the Skyhook yet");
             }
             (None, Certainty::Unknown) => {
-                finding.evidence("nodewrights", "of that name", "could not be read");
+                finding.evidence("nodewright of the same name", "exists", "unknown (could not be read)");
             }
         }
     }

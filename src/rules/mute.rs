@@ -1,8 +1,8 @@
-//! Muted findings: a team knows them, and they are counted instead of shown.
+//! Mutes: known findings, which reports count instead of showing them.
 //!
-//! A mute names a code and a subject. It lapses at its expiry, and when its findings concern or block more nodes than it
-//! allows: a known problem of one node must not hide one of the fleet. Only reports know mutes; commands that wait or
-//! change something see every finding.
+//! A mute names a code and a subject. It lapses at its expiry, or when its findings concern or block more nodes than
+//! it allows: a known problem of one node must not hide a problem of the fleet. Only reports apply mutes; commands
+//! that wait or change something see every finding.
 
 mod muted_finding;
 
@@ -25,7 +25,7 @@ use crate::view::{API_VERSION, expand, plural};
 
 /// The annotation of a custom resource that holds mutes for its findings, as a YAML list.
 pub const ANNOTATION: &str = "kubectl-skyhook/mutes";
-/// Nodes that a mute allows by default.
+/// Default of the maximum number of nodes that a mute covers.
 const MAX_NODES: usize = 1;
 
 /// A statement that findings are known.
@@ -69,11 +69,11 @@ pub struct Mutes {
     all: Vec<Rc<Mute>>,
 }
 
-/// A mute that cannot be understood.
+/// A mute that cannot be parsed or is incomplete.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{source_name}:{line}: {problem}")]
 pub struct InvalidMute {
-    /// File, or custom resource with the annotation.
+    /// The file, or the custom resource with the annotation.
     source_name: String,
     line: u64,
     problem: String,
@@ -102,11 +102,11 @@ struct Entry {
 }
 
 impl Mutes {
-    /// The mutes of a file.
+    /// Parses the mutes of a file.
     ///
     /// # Errors
     ///
-    /// The first mute that is invalid, with its line.
+    /// Returns the first invalid mute, with its line.
     pub fn parse(path: &str, text: &str) -> Result<Mutes, InvalidMute> {
         let file: MuteFile = read(path, text)?;
         for (field, expected) in [(&file.api_version, API_VERSION), (&file.kind, "Mutes")] {
@@ -146,7 +146,7 @@ impl Mutes {
 
     /// Marks the findings of a report that are muted, and returns the mutes that have lapsed.
     ///
-    /// The effects of causes that are muted as a whole are muted, too.
+    /// An effect is muted, too, if all findings of each of its causes are muted.
     pub fn mark(&self, cluster: &Cluster, findings: &mut [Finding]) -> Vec<LapsedMute> {
         let mut lapsed = Vec::new();
         if self.all.is_empty() {
@@ -170,8 +170,8 @@ impl Mutes {
     }
 }
 
-/// The nodes that the matched findings concern, and those that they block where they make up whole causes; `None` if
-/// nothing matches.
+/// The nodes of the matched findings, and the nodes blocked by causes whose findings all match; `None` if no finding
+/// matches.
 fn affected(
     impact: &Impact<'_>,
     findings: &[Finding],
@@ -324,7 +324,7 @@ impl Entry {
     }
 }
 
-/// A time, or the end of a day in UTC.
+/// Parses an expiry: a timestamp, or a date, which includes that whole day in UTC.
 fn end(text: &str) -> Option<Timestamp> {
     if let Ok(at) = text.parse::<Timestamp>() {
         return Some(at);

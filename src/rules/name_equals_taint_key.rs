@@ -70,7 +70,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// The nodes whose note of a taint a deletion removes, by the name of the deleted custom resource.
+/// The nodes whose taint record is removed by a deletion, by the name of the deleted custom resource.
 fn marked(cluster: &Cluster) -> HashMap<&str, Vec<&str>> {
     let mut marked: HashMap<&str, Vec<&str>> = HashMap::new();
     for node in cluster.nodes.items() {
@@ -85,7 +85,7 @@ fn marked(cluster: &Cluster) -> HashMap<&str, Vec<&str>> {
     marked
 }
 
-/// The names of custom resources whose deletion removes the note of a taint: every key that ends in `_NAME` goes.
+/// Names of custom resources whose deletion removes the record of a taint: it removes every key that ends in `_NAME`.
 pub fn takes(taint: &str) -> impl Iterator<Item = &str> {
     let after = taint.match_indices('_').map(|(at, _)| &taint[at + 1..]);
     std::iter::once(taint).chain(after)

@@ -64,8 +64,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// The older operator ends its pass before anything else, so that not even a finalizer is removed. Whether the newer one
-/// does shows in time.
+/// Reports that the cluster has no nodes. The older operator then ends its pass at once, and does not even remove
+/// finalizers. Whether the newer operator does so is known only after a deletion has taken long.
 fn no_nodes_at_all(cluster: &Cluster, findings: &mut Findings) {
     for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.disabled()) {
         let reference = skyhook.reference();

@@ -72,13 +72,14 @@ fn is_without_cause<'a>(
     if has_given_up(package_runs, skyhook, node, on) {
         return true;
     }
-    // The operator may be about to clear the mark. In a stopped rollout it never does, until the rollout continues.
+    // The operator may be about to clear the erroring status. In a stopped rollout it clears it only after the
+    // rollout continues.
     let just_written = node.annotated.is_some_and(|at| !settled(cluster, at));
     if just_written || cluster.compartment_stopped(skyhook, node) {
         return false;
     }
-    // The operator clears the mark when it comes to the next stage: what runs is such a stage, and after a reboot one
-    // follows.
+    // The operator clears the status when it starts the next stage. A run on the node is such a stage, and after a
+    // reboot a stage follows.
     let at_work = package_runs.any_alive_on(skyhook, node);
     let settled = node
         .condition(READY)
@@ -91,7 +92,7 @@ fn is_without_cause<'a>(
     !at_work && !rebooted && cluster.certainty_of_no_package_run() != Certainty::Unknown
 }
 
-/// Seconds after which the operator, had it anything to do about a node, would have written to it again.
+/// Seconds after a write to a node during which the operator may write to it again.
 const SETTLED: i64 = 60;
 
 fn settled(cluster: &Cluster, at: Timestamp) -> bool {

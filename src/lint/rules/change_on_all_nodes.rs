@@ -49,7 +49,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
     }
 }
 
-/// The change, its field and the type of its interrupt.
+/// A package change that interrupts or reruns the package: description, field, and type of the interrupt.
 fn change<'a>(before: &Package, after: &'a Package) -> Option<(&'static str, &'static str, Option<&'a str>)> {
     if before.version != after.version {
         let raised = go_version(&after.version) > go_version(&before.version);
@@ -66,6 +66,6 @@ fn change<'a>(before: &Package, after: &'a Package) -> Option<(&'static str, &'s
         .filter(|(key, value)| before.config_map.get(*key) != Some(value))
         .map(|(key, _)| key.clone())
         .collect();
-    // Only removed keys: the operator runs the package's own interrupt.
+    // If keys were only removed, the operator runs the package's own interrupt.
     Some(("the change to configMap", "configMap", after.pending_interrupt(&changed)))
 }

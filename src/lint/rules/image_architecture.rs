@@ -44,7 +44,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
     }
 }
 
-/// The only architecture that a name contains as a word.
+/// The architecture that a name contains as a word; `None` if it contains none or several.
 fn architecture(name: &str) -> Option<&'static str> {
     let separators = |c: char| matches!(c, '/' | '-' | '.' | ':' | '+' | '@');
     let has = |word: &str| name.split(separators).any(|part| part == word);
@@ -57,7 +57,7 @@ fn architecture(name: &str) -> Option<&'static str> {
     }
 }
 
-/// The selected nodes of another architecture: those of the cluster, or as the selector requires it.
+/// A clause about selected nodes with another architecture: nodes of the cluster, or nodes required by the selector.
 fn other_nodes(input: &Input<'_>, skyhook: &Skyhook, built_for: &str) -> Option<String> {
     if let Some(nodes) = input.selected(skyhook) {
         let others = nodes.iter().filter(|node| {

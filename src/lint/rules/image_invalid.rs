@@ -76,7 +76,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
     }
 }
 
-/// Reports a digest that no registry knows. Newer CustomResourceDefinitions have a pattern for it.
+/// Reports a malformed digest of a Skyhook. The NodeWright CRD has a pattern for digests.
 fn digest(manifest: &Manifest, path: &[&str], findings: &mut LintFindings) {
     let Some(digest) = manifest.get(path).and_then(|value| value.as_str()) else {
         return;
@@ -101,7 +101,8 @@ struct ImageParts<'i> {
     digest: Option<&'i str>,
 }
 
-/// Whether a text names a repository, as container runtimes parse it: a registry, and components in lower case.
+/// Whether a text is a repository name, as container runtimes parse it: an optional registry, and components in lower
+/// case.
 fn is_repository(image: &str) -> bool {
     let is_registry = |first: &str| first.contains(['.', ':']) || first == "localhost";
     let path = match image.split_once('/') {
@@ -117,7 +118,7 @@ fn is_repository(image: &str) -> bool {
 }
 
 impl ImageParts<'_> {
-    /// Whether it has neither tag nor digest.
+    /// Whether the image has neither a tag nor a digest.
     fn is_plain(&self) -> bool {
         self.tag.is_none() && self.digest.is_none()
     }

@@ -32,7 +32,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
     }
 }
 
-/// A DaemonSet among the manifests.
+/// Name of a DaemonSet among the manifests whose pods match.
 fn in_manifests(input: &Input<'_>, skyhook: &Skyhook) -> Option<String> {
     let selector = &skyhook.spec.pod_non_interrupt_labels;
     let mut others = input.others().filter(|m| m.kind == "DaemonSet");
@@ -45,7 +45,7 @@ fn in_manifests(input: &Input<'_>, skyhook: &Skyhook) -> Option<String> {
     Some(found?.name.clone())
 }
 
-/// The DaemonSet of a pod on a selected node.
+/// Name of the DaemonSet of a matching pod on a selected node.
 fn in_cluster(input: &Input<'_>, skyhook: &Skyhook) -> Option<String> {
     let selector = &skyhook.spec.pod_non_interrupt_labels;
     let cluster = input.cluster?;

@@ -57,12 +57,13 @@ fn search<'m>(manifest: &Manifest, path: &mut Vec<&'m str>, value: &'m Value, fi
     }
 }
 
-/// Whether a field holds texts of any syntax: files, notes of other tools, or values that Kubernetes and programs expand.
+/// Whether a field is free text of any syntax, in which placeholders are not searched: annotations and files of
+/// packages.
 fn is_free_text(path: &[&str], key: &str) -> bool {
     matches!((path, key), (["metadata"], "annotations") | (["spec", "packages", _], "configMap"))
 }
 
-/// Whether a text is the value of an environment variable with references to others, such as `$(POD_IP)`.
+/// Whether a text is the value of an environment variable that refers to other variables, such as `$(POD_IP)`.
 fn is_expanded(path: &[&str], text: &str) -> bool {
     let value = matches!(path, ["spec", "packages", _, "env", _, "value"]);
     value && !text.contains("${") && text.contains('$')
@@ -78,7 +79,7 @@ fn report(manifest: &Manifest, path: &[&str], text: &str, findings: &mut LintFin
         .fix("Replace the placeholder, or render the template first");
 }
 
-/// Whether a text is, or contains, what a template leaves to be filled in.
+/// Whether a text contains a placeholder: a word such as `changeme`, a template action or a variable.
 pub(super) fn is_placeholder(text: &str) -> bool {
     const WORDS: [&str; 11] = [
         "changeme",
@@ -104,7 +105,7 @@ pub(super) fn is_placeholder(text: &str) -> bool {
         || text.split(['/', ':']).any(is_variable)
 }
 
-/// Whether something short stands between these.
+/// Whether the text contains `open`, then up to 60 bytes that are not blank, then `close`.
 fn is_between(text: &str, open: &str, close: &str) -> bool {
     let after = text.split_once(open).map(|(_, after)| after);
     let inner = after.and_then(|after| after.split_once(close));
@@ -116,7 +117,7 @@ fn is_enclosed(text: &str, mark: &str) -> bool {
     inner.is_some_and(|inner| !inner.is_empty() && inner.len() <= 60)
 }
 
-/// `$REGISTRY`, `%REGISTRY%` or `@REGISTRY@`.
+/// Whether a text is a variable: `$REGISTRY`, `%REGISTRY%` or `@REGISTRY@`.
 fn is_variable(part: &str) -> bool {
     let marked = ["%", "@"].iter().find_map(|mark| {
         let inner = part.strip_prefix(mark)?;
@@ -129,7 +130,7 @@ fn is_variable(part: &str) -> bool {
     })
 }
 
-/// Whether a name stands between angle brackets: `<registry>/driver`.
+/// Whether a text contains a name in angle brackets: `<registry>/driver`.
 fn has_angle_brackets(text: &str) -> bool {
     let after = text.split('<').skip(1);
     let mut inner = after.filter_map(|after| Some(after.split_once('>')?.0));

@@ -28,7 +28,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
                 && !earlier.disabled()
                 && !tolerates_taint(input, earlier)
                 && input.share_nodes(earlier, later);
-            // Reported on the earlier one if both are manifests.
+            // If both custom resources are manifests, only the earlier one gets the finding.
             let reported =
                 skyhook.name() == later.name() && input.skyhooks().any(|(_, s)| s.name() == earlier.name());
             if !circle || reported {
@@ -48,7 +48,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
     }
 }
 
-/// Whether its tolerations cover the runtime-required taint.
+/// Whether the tolerations of a custom resource cover the runtime-required taint.
 fn tolerates_taint(input: &Input<'_>, skyhook: &Skyhook) -> bool {
     let keys: Vec<String> = match input.cluster {
         Some(cluster) => cluster.runtime_required_taints().into_iter().map(|(key, _)| key).collect(),

@@ -41,7 +41,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
     }
 }
 
-/// Whether all requirements are met by every node: the label of the operating system, or that of the host name.
+/// Whether every Linux node meets all requirements: they concern only the labels for operating system and host name.
 fn is_universal(selector: &LabelSelector) -> bool {
     let os = |key: &str| key == "kubernetes.io/os" || key == "beta.kubernetes.io/os";
     let labels = selector.match_labels.iter();
@@ -53,7 +53,8 @@ fn is_universal(selector: &LabelSelector) -> bool {
         })
 }
 
-/// The number of nodes if all are selected: with the control plane, or by labels that they only must not have.
+/// Number of nodes if the selector matches all nodes and looks unintended: the control plane is included, or the
+/// selector only excludes labels. `None` otherwise.
 fn selects_whole_cluster(input: &Input<'_>, selector: &LabelSelector) -> Option<usize> {
     let nodes = input.nodes().filter(|nodes| nodes.len() > 1)?;
     let all = nodes.iter().all(|node| selector.matches(&node.labels));

@@ -10,18 +10,18 @@ use crate::cluster::Node;
 /// Budget and strategy of one compartment.
 pub(super) struct Strategy<'p> {
     pub name: &'p str,
-    /// The position in `spec.compartments`; `None` for the default.
+    /// The index in `spec.compartments`; `None` for the default compartment.
     index: Option<usize>,
     selector: Option<&'p LabelSelector>,
     pub budget: &'p Budget,
     /// `fixed`, `linear` or `exponential`; empty without a strategy.
     pub kind: &'static str,
     pub fields: &'p Value,
-    /// The size of the first batch; 0 without a strategy.
+    /// Number of nodes in the first batch; 0 without a strategy.
     pub initial: i64,
 }
 
-/// All compartments, the default last.
+/// The strategies of all compartments; the default compartment is last.
 pub(super) fn strategies(policy: &DeploymentPolicy) -> Vec<Strategy<'_>> {
     let spec = &policy.spec;
     let own = spec.compartments.iter().enumerate();
@@ -77,8 +77,8 @@ impl<'p> Strategy<'p> {
         }
     }
 
-    /// The nodes in the compartment: of the custom resources that use the policy, or all nodes of the cluster for a
-    /// policy without users. `None` if the nodes are unknown.
+    /// The compartment's nodes, among the nodes that users of the policy select, or among all nodes if the policy has
+    /// no users. `None` if the nodes are unknown.
     pub fn nodes<'a>(&self, input: &Input<'a>, policy: &DeploymentPolicy) -> Option<Vec<&'a Node>> {
         let users = input.users(&policy.metadata.name);
         let nodes = input.nodes()?.iter();

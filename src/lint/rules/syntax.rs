@@ -3,7 +3,7 @@
 use crate::api::LabelSelector;
 use crate::api::object_name::is_object_name;
 
-/// Why a text is not a qualified name such as `example.com/pool`.
+/// Why a text is not a qualified name such as `example.com/pool`; `None` if it is one.
 pub(super) fn qualified_name_error(text: &str) -> Option<&'static str> {
     let (prefix, name) = match text.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),
@@ -18,7 +18,7 @@ pub(super) fn qualified_name_error(text: &str) -> Option<&'static str> {
     }
 }
 
-/// Why a text cannot be the value of a label.
+/// Why a text is not a label value; `None` if it is one.
 pub(super) fn label_value_error(text: &str) -> Option<&'static str> {
     let alphanumeric = |b: Option<&u8>| b.is_none_or(u8::is_ascii_alphanumeric);
     let bytes = text.as_bytes();
@@ -33,7 +33,7 @@ pub(super) fn label_value_error(text: &str) -> Option<&'static str> {
     }
 }
 
-/// The invalid requirements of a selector: the path below it, and why.
+/// The invalid requirements of a selector: the path within the selector, and the error.
 pub(super) fn selector_errors(selector: &LabelSelector) -> Vec<(Vec<String>, String)> {
     let mut errors = Vec::new();
     for (key, value) in &selector.match_labels {

@@ -49,8 +49,8 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
     }
 }
 
-/// Whether an object of one of our kinds names the wrong API: none, a core version, or a similar group. Other products
-/// may have kinds of the same name in groups of their own.
+/// Whether the apiVersion of an object with a kind of this API is probably a mistake: it has no group, or a similar
+/// one. Other products may have the same kind in a different group.
 fn is_misspelled(api_version: &str, flavor: ApiFlavor) -> bool {
     let (group, _) = api_version.rsplit_once('/').unwrap_or_default();
     let domain = flavor.group().split_once('.').map_or("", |(_, domain)| domain);

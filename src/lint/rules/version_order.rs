@@ -39,7 +39,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
     }
 }
 
-/// The problem of a change whose direction the operator does not see as it was probably meant.
+/// The problem of a version change that the operator orders differently than probably intended.
 fn misjudged(before: &str, after: &str) -> Option<String> {
     let (old, new) = (go_version(before)?, go_version(after)?);
     if old == new {
@@ -55,7 +55,7 @@ fn misjudged(before: &str, after: &str) -> Option<String> {
         .then(|| format!("{after} is lower than {before} for the operator: the package is not upgraded"))
 }
 
-/// The problem of a pre-release with a number of two digits behind letters.
+/// The problem of a pre-release identifier with two digits after letters, such as `rc10`.
 fn glued(version: &str) -> Option<String> {
     let version = go_version(version)?;
     let mut identifiers = version.pre.split('.');
