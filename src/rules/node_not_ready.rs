@@ -39,7 +39,7 @@ rule! {
         blocks Install Uninstall
 }
 
-/// Seconds that a reboot of a large machine, with its checks of memory and disks, may take.
+/// Maximum number of seconds that a reboot of a large machine takes, with its checks of memory and disks.
 const LONGEST_REBOOT: i64 = 3600;
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -139,9 +139,9 @@ fn reboots(cluster: &Cluster, skyhook: &Skyhook, node: &Node) -> bool {
     entries.any(|e| e.stage.is_interrupt() && e.state == State::InProgress && is_reboot(skyhook, e))
 }
 
-/// Whether unfinished work was begun on the node, and no other rule explains it.
+/// Whether work on the node has begun and is unfinished, and no other rule explains it.
 ///
-/// An ignored node is excluded on purpose (SKY304), and SKY205 reports a node whose kubelet did not accept the pod.
+/// Ignored nodes are excluded on purpose (SKY304). SKY205 reports a node whose kubelet did not accept the pod.
 fn has_begun<'a>(
     cluster: &'a Cluster,
     package_runs: &PackageRuns<'a>,

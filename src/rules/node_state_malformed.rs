@@ -83,7 +83,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         )
                         .caveat("it makes no progress on any node while it is paused");
                 }
-                // Among equal grades, the cure comes first.
+                // A stable sort: among equal grades, the repair stays first.
                 finding.remedies.sort_by_key(|r| r.grade);
             }
         }

@@ -1,24 +1,24 @@
-//! What keeps nodes from making progress, found by the rules that look at causes; rules that look at effects build on it.
+//! Findings of rules about causes that keep nodes from making progress, for rules about effects.
 
 use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::{ALL, Finding, Finds, Rule, Severity};
 
-/// Why custom resources make no progress, by node.
+/// Findings that explain missing progress, by node and by custom resource.
 #[derive(Debug, Default)]
 pub struct NodeTroubles {
     all: Vec<Finding>,
-    /// Positions of the gravest on a node, by custom resource; that about none has an empty name.
+    /// Index of the most severe finding per node and custom resource; "" for findings without a custom resource.
     on_nodes: HashMap<String, HashMap<String, usize>>,
     by_skyhook: HashMap<String, Vec<usize>>,
 }
 
 impl NodeTroubles {
-    /// Collects the findings of each rule.
+    /// Collects the findings of rules about causes and lasting waits.
     pub(super) fn of(found: impl Fn(&'static Rule) -> Rc<Vec<Finding>>) -> NodeTroubles {
         let mut troubles = NodeTroubles::default();
-        // Rules that look at effects ask here: asking them would never end.
+        // Skip rules about effects: they use this collection, so the recursion would not end.
         for rule in ALL {
             let least = match rule.finds {
                 Finds::Causes => Severity::Error,
@@ -51,7 +51,7 @@ impl NodeTroubles {
         here.insert(skyhook, graver(&self.all, known, at));
     }
 
-    /// Why a custom resource makes no progress on a node: the gravest finding there.
+    /// The most severe finding that explains why a custom resource makes no progress on a node.
     pub fn on(&self, skyhook: &str, node: &str) -> Option<&Finding> {
         let here = self.on_nodes.get(node)?;
         let found = [here.get(skyhook), here.get("")].into_iter().flatten();
@@ -59,14 +59,14 @@ impl NodeTroubles {
         gravest.map(|at| &self.all[at])
     }
 
-    /// Why a custom resource makes no progress on any of its nodes.
+    /// All findings that explain why a custom resource makes no progress on its nodes.
     pub fn of_skyhook(&self, skyhook: &str) -> impl Iterator<Item = &Finding> {
         let found = self.by_skyhook.get(skyhook).into_iter().flatten();
         found.map(|at| &self.all[*at])
     }
 }
 
-/// The position of the graver of two findings, or of the later one.
+/// Index of the more severe of two findings; of equals, the later one.
 fn graver(all: &[Finding], one: usize, other: usize) -> usize {
     let gravity = |at: usize| (all[at].severity, all[at].lasts, at);
     if gravity(one) > gravity(other) { one } else { other }

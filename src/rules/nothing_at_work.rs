@@ -44,9 +44,9 @@ rule! {
 }
 
 const QUIET: SignedDuration = SignedDuration::from_mins(30);
-/// The operator looks around every ten minutes: until then it may not have seen a new object.
+/// Time during which the operator may not have seen a new object: it reconciles every ten minutes.
 const UNSEEN: SignedDuration = SignedDuration::from_mins(10);
-/// The operator reconciles every ten minutes: after this time it will not act any more.
+/// Time after which the operator will not act any more: it reconciles every ten minutes.
 const HOPELESS: SignedDuration = SignedDuration::from_hours(2);
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -62,7 +62,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             continue;
         }
         let open = cluster.open_nodes(skyhook);
-        // Nodes that the operator counts as failed have a finding of their own.
+        // Other rules report nodes that the operator counts as failed.
         let failed = |node: &&Node| cluster.status_on(skyhook, node) == Status::Erroring;
         // Evicted pods may have a grace period of hours.
         let drains = |node: &&Node| {
@@ -120,7 +120,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             "latest activity",
             last,
         );
-        // On a node that was left out nothing runs, seen or unseen.
+        // With status complete, the operator has left the open nodes out, so no unseen pod runs there.
         let unseen = cluster.certainty_of_no_package_run() == Certainty::Presumed && !complete;
         let hopeless = quiet >= if untouched { QUIET } else { HOPELESS };
         let unsure = !untouched && (unseen || may_be_unnoticed(skyhook));
@@ -136,10 +136,10 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// The findings of the other rules.
+/// The findings of all other rules.
 struct OtherFindings {
     by_skyhook: HashMap<String, Vec<Finding>>,
-    /// The nodes with findings that are about no custom resource.
+    /// Nodes with findings that are not about a custom resource.
     nodes: HashSet<String>,
     blocks_reconcile: bool,
 }
@@ -164,12 +164,12 @@ impl OtherFindings {
         others
     }
 
-    /// Whether they explain why a custom resource makes no progress on its open nodes.
+    /// Whether the findings explain why a custom resource makes no progress on its open nodes.
     fn explain(&self, skyhook: &Skyhook, open: &[&Node]) -> bool {
         let names: HashSet<&str> = open.iter().map(|node| node.name.as_str()).collect();
         let is_open = |name: &String| names.contains(name.as_str());
         let explains = |f: &Finding| {
-            // What fails on one node may hold the budget; a warning concerns its own node only.
+            // An error on one node may use up the budget of others; a warning concerns only its own node.
             let reaches_open = f.subject.node.as_ref().is_none_or(is_open)
                 || f.severity == Severity::Error
                 || f.holds_up.iter().any(is_open);
@@ -183,7 +183,7 @@ impl OtherFindings {
     }
 }
 
-/// The custom resources with pods on these nodes for which an interrupt waits, with the node.
+/// Custom resources and nodes of the runs that delay an interrupt of this custom resource.
 fn in_the_way<'a>(
     skyhook: &Skyhook,
     delaying: &HashMap<&'a str, Vec<&PackageRun<'a>>>,
@@ -198,7 +198,7 @@ fn in_the_way<'a>(
     here.collect()
 }
 
-/// The executions that delay interrupts, by node.
+/// The package runs that delay interrupts, by node.
 fn delaying_interrupts<'s, 'a>(
     package_runs: &'s PackageRuns<'a>,
 ) -> HashMap<&'a str, Vec<&'s PackageRun<'a>>> {
@@ -209,7 +209,8 @@ fn delaying_interrupts<'s, 'a>(
     delaying
 }
 
-/// Whether no pass of the operator has come to its end: it sets a status even on one that is paused.
+/// Whether the operator has never finished a pass for the custom resource: a pass sets a status, even if it is
+/// paused.
 fn is_untouched(skyhook: &Skyhook) -> bool {
     skyhook.status.status.is_none() && skyhook.status.conditions.is_empty()
 }

@@ -44,7 +44,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if operators.is_empty() {
         return report_none(cluster, findings);
     }
-    // The status of an unobserved Deployment is invalid; its spec is not.
+    // The status of an unobserved Deployment may be outdated, but its spec is valid.
     let down = |d: &Deployment| (d.observed() || d.replicas() == 0) && d.available_replicas() == 0;
     let loops = |d: &Deployment| cluster.crash_looping(d).is_some();
     if !operators.iter().all(|d| down(d) || loops(d)) {
@@ -114,7 +114,7 @@ fn report_none(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// The namespaces that are being deleted, of those in which the operator may live.
+/// Terminating namespaces in which the operator may run.
 fn terminating(cluster: &Cluster) -> Vec<&Namespace> {
     let known = cluster.operator_namespaces();
     let pods = cluster.pods.items().iter();
@@ -166,7 +166,7 @@ fn report_down(cluster: &Cluster, findings: &mut Findings, deployment: &Deployme
     }
 }
 
-/// Adds the state of the operator's pods, or why there are none.
+/// Adds the problems of the operator's pods, or the reason why none could be created.
 fn pods_say(finding: &mut Finding, cluster: &Cluster, operator: &Deployment) {
     if let Some(failure) = operator.replica_failure() {
         finding.evidence(operator, "condition ReplicaFailure", failure);

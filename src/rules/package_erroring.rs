@@ -90,7 +90,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     or_uninstall(finding, skyhook, &node.name, entry);
                     continue;
                 }
-                // It succeeds once the cause is removed, without another interrupt.
+                // The running Job succeeds once the cause is fixed, without another interrupt.
                 if retries && package_run.and_then(|e| e.job).is_some_and(Job::restarts_in_place) {
                     continue;
                 }
@@ -107,8 +107,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// Adds the memory limit that a stage exceeded and how to raise it; whether there is one. The logs of a killed container
-/// rarely show the cause.
+/// If a stage exceeded its memory limit, adds the limit and how to raise it, and returns true. The logs of a killed
+/// container rarely show the cause.
 fn out_of_memory(
     finding: &mut Finding,
     skyhook: &Skyhook,
@@ -135,13 +135,13 @@ fn interrupt_out_of_memory(package_run: &PackageRun<'_>) -> bool {
     package_run.interrupt && package_run.trouble().is_some_and(killed)
 }
 
-/// Whether the package itself is to be uninstalled; a deletion has its own finding.
+/// Whether the uninstall of the package is requested. Deletions have their own finding.
 fn uninstall_requested(skyhook: &Skyhook, entry: &Entry) -> bool {
     let package = skyhook.package(&entry.name);
     !skyhook.deleting() && package.is_some_and(|p| skyhook.uninstalls(p))
 }
 
-/// No uninstall starts before the installation completes: what to do where it will not.
+/// Adds remedies for a requested uninstall, which starts only after the failing installation completes.
 fn or_uninstall(finding: &mut Finding, skyhook: &Skyhook, node: &str, entry: &Entry) {
     finding
         .package_field(skyhook, &entry.name, "uninstall.apply", "true")
@@ -149,7 +149,7 @@ fn or_uninstall(finding: &mut Finding, skyhook: &Skyhook, node: &str, entry: &En
         .skip_uninstall(skyhook.name(), node, entry);
 }
 
-/// The operator ignores the node, regardless of its record.
+/// Adds remedies for a node that is no longer selected: the operator ignores the node.
 fn select_again(finding: &mut Finding, skyhook: &Skyhook, package_run: Option<&PackageRun<'_>>) {
     finding.edit(
         Grade::B2,
@@ -170,7 +170,7 @@ fn select_again(finding: &mut Finding, skyhook: &Skyhook, package_run: Option<&P
     }
 }
 
-/// Whether the entry fails outside a deletion or uninstall, which have rules of their own.
+/// Whether the entry fails outside a deletion or uninstall, which other rules report.
 fn fails(skyhook: &Skyhook, entry: &Entry) -> bool {
     let current = skyhook.package(&entry.name).filter(|p| p.version == entry.version);
     entry.state == State::Erroring
@@ -179,7 +179,7 @@ fn fails(skyhook: &Skyhook, entry: &Entry) -> bool {
         && !restarted_by_its_own_reboot(skyhook, entry)
 }
 
-/// Independent of the number of attempts and of another retry.
+/// The message without attempts and retries, which groups findings.
 fn alike(entry: &Entry) -> String {
     format!("package {} fails at stage {}", entry.name, entry.stage)
 }

@@ -33,14 +33,14 @@ rule! {
         blocks Install
 }
 
-/// The longest value of a label.
+/// Maximum length of a label value.
 const LONGEST: usize = 63;
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     for skyhook in cluster.skyhooks.items() {
         for (name, package) in skyhook.packages() {
             let label = format!("{name}-{}", package.version);
-            // The operator rejects others earlier.
+            // The operator rejects invalid names and versions earlier.
             let accepted = is_package_name(name) && is_version(&package.version);
             let Some(why) = invalid(&label).filter(|_| accepted) else {
                 continue;
@@ -67,7 +67,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// Why it cannot be the value of a label; it begins with the name of a package, so that its beginning is valid.
+/// Why a text cannot be a label value; `None` if it can. Its start is a valid package name and is not checked.
 pub fn invalid(label: &str) -> Option<String> {
     let odd = |c: &char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_' | '.');
     if label.len() > LONGEST {
@@ -82,7 +82,7 @@ pub fn invalid(label: &str) -> Option<String> {
     }
 }
 
-/// A recorded package had a valid label.
+/// Whether the package is recorded on a node: then its label was valid.
 fn has_run(cluster: &Cluster, skyhook: &Skyhook, name: &str, package: &Package) -> bool {
     let key = package.entry_key(name);
     let mut tracked = cluster.tracked(skyhook.name());

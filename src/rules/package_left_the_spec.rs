@@ -33,14 +33,14 @@ rule! {
     SKY221 "package-left-the-spec" Info needs Skyhooks Nodes, also Operator
 }
 
-/// Packages of one node that are reported one by one; more are reported together.
+/// Maximum number of packages of one node that are reported separately; more are reported together.
 const MOST: usize = 20;
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     for skyhook in cluster.skyhooks.items().iter().filter(|s| !s.deleting()) {
         for (node, on) in cluster.tracked(skyhook.name()) {
             let mut seen = HashSet::new();
-            // Older operators uninstall it by themselves.
+            // Skip entries at uninstall stages: older operators uninstall such packages by themselves.
             let left = on.entries().iter().filter(|e| {
                 let (name, _) = e.identity();
                 !e.stage.is_uninstall() && skyhook.package(name).is_none() && seen.insert(name)
@@ -71,7 +71,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// Reports a record with more packages than anybody installs as one finding.
+/// Reports a node state with very many packages as one finding.
 fn together(findings: &mut Findings, skyhook: &Skyhook, node: &Node, packages: usize) {
     let packages = count(packages);
     let text = format!("{packages} packages on the node are not in the spec of {skyhook}");

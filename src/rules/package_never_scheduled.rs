@@ -81,7 +81,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         skyhook,
                     );
                 }
-                // One less that is complete is enough only where there is just one too many.
+                // To reset one package is enough only if exactly one too many is complete.
                 let last = last_of(skyhook, done).filter(|_| complete == independent.len() + 1);
                 if let Some((last, version)) = last {
                     finding.reset_package(cluster, skyhook, node, last, version);
@@ -92,7 +92,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// Whether a package depends on another one, directly or not: the other cannot depend on it then.
+/// Whether a package depends on another one, directly or indirectly. The other one then must not depend on it.
 fn needs(skyhook: &Skyhook, package: &str, on: &str) -> bool {
     let mut seen = BTreeSet::new();
     let mut next = vec![package];
@@ -108,7 +108,8 @@ fn needs(skyhook: &Skyhook, package: &str, on: &str) -> bool {
     false
 }
 
-/// A complete package, with its version, that no other complete one depends on; one without an interrupt before others.
+/// A complete package with dependencies on which no other complete package depends, and its version. Packages without
+/// an interrupt are preferred.
 fn last_of(skyhook: &Skyhook, done: impl Fn(&str) -> bool) -> Option<(&str, &str)> {
     let last = |(name, package): &(&str, &Package)| {
         let needed =
@@ -121,7 +122,7 @@ fn last_of(skyhook: &Skyhook, done: impl Fn(&str) -> bool) -> Option<(&str, &str
     last.map(|(name, package)| (name, package.version.as_str()))
 }
 
-/// Whether the package is at its very beginning; later stages are entered in another way.
+/// Whether the package is not recorded or at its first stage. The operator starts later stages in another way.
 fn is_to_start(cluster: &Cluster, skyhook: &Skyhook, node: &Node, name: &str) -> bool {
     let placement = cluster.placement(skyhook, name, node);
     let first = |e: &Entry| matches!(e.stage, Stage::Apply | Stage::Upgrade);

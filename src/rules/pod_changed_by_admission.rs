@@ -49,13 +49,13 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if !cluster.operator_before(0, 18) {
         return;
     }
-    // A pod that is being deleted for it counts as well.
+    // Include pods that the operator is already deleting because of the change.
     for package_run in findings.package_runs().all() {
         let skyhook = cluster.skyhook(&package_run.skyhook);
         let Some(skyhook) = skyhook.filter(|s| !s.paused()) else {
             continue;
         };
-        // A pod of another version is replaced anyway, or uninstalls it.
+        // Skip pods of another version: the operator replaces them anyway, or they uninstall that version.
         let package = skyhook.package(&package_run.package);
         let Some(package) = package.filter(|p| p.version == package_run.version) else {
             continue;
@@ -66,7 +66,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let Some((pod, change)) = found else {
             continue;
         };
-        // A panic ends the pass of all, whichever custom resource the pod is of.
+        // Only the panic concerns a disabled custom resource: it ends the operator's pass for all custom resources.
         if skyhook.disabled() && change.fix != Fix::DeletePod {
             continue;
         }

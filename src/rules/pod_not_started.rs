@@ -37,7 +37,7 @@ rule! {
         blocks Install Uninstall
 }
 
-/// A kubelet that is well takes a pod up sooner than that.
+/// Time within which a healthy kubelet starts a pod.
 const HOPELESS: SignedDuration = SignedDuration::from_mins(30);
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -49,7 +49,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let Some(node) = cluster.node(package_run.node) else {
             continue;
         };
-        // A reboot takes the node away for a while, too.
+        // During a reboot the node is not ready for a while, too.
         let down = match ready_condition(node) {
             None => true,
             Some(ready) => !ready.is_true() && cluster.is_stale(ready.last_transition_time),
@@ -74,7 +74,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             .evidence(pod, "status.startTime", "absent")
             .evidence(node, "condition Ready", if node.ready() == Some(true) { "True" } else { "not True" })
             .describe_node("See the state of the node, and repair it", &node.name);
-        // A deletion waits for every node that it has to uninstall something on, be it left out or not.
+        // A deletion waits for every node with a pending uninstall, even if the node is ignored.
         let skyhook = cluster.skyhook(&package_run.skyhook);
         let deleted = skyhook.filter(|s| s.deleting());
         let pending = deleted.map_or_else(Vec::new, |s| cluster.pending_uninstalls(s));

@@ -41,12 +41,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         return;
     }
     for package_run in findings.package_runs().all() {
-        // Its pods are reported with the deleted Job, which waits for them (SKY217).
+        // SKY217 reports the pods of a Job that is being deleted.
         if package_run.job.is_some_and(|j| j.metadata.deleting()) {
             continue;
         }
         let ends_reconciles = ends_reconciles(cluster, package_run);
-        // A stage that is done is not started again, and a Job replaces a pod that has failed.
+        // A succeeded pod does not block its stage, and a Job replaces a failed pod.
         let is_over = |pod: &&&Pod| {
             !ends_reconciles
                 && (pod.status.phase == "Succeeded"
@@ -80,7 +80,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 package_run.stage, package_run.package
             ),
         );
-        // A healthy kubelet kills containers that do not stop in time: after this time it will not any more.
+        // A healthy kubelet kills containers that do not stop in time; after `HOPELESS` it will not do so any more.
         let overdue = pod.metadata.deletion_timestamp;
         let overdue = overdue.map(|at| cluster.taken_at.duration_since(at));
         let hopeless = node.is_some() && overdue.is_some_and(|time| time >= HOPELESS);
@@ -97,7 +97,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if let Some(why) = why {
             finding.evidence(format!("node/{}", package_run.node), "node", why);
         }
-        // A namespace that is deleted with the operator takes its pods along.
+        // The deletion of the operator's namespace also deletes its pods.
         let mut namespaces = cluster.installation.namespaces.items().iter();
         let deleted = namespaces.any(|n| n.metadata.deleting() && n.metadata.name == pod.namespace());
         let causes: &[&str] = if deleted { &["SKY409", "SKY501"] } else { &["SKY409"] };
@@ -115,8 +115,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// Whether the operator wants the pod gone and does nothing else before it is (`ValidateRunningPackages`): it looks at the
-/// pods of each custom resource that is not paused, on the nodes that are selected.
+/// Whether the operator waits for the pod's end before it does anything else (`ValidateRunningPackages`): it checks
+/// the pods of custom resources that are not paused, on selected nodes.
 fn ends_reconciles(cluster: &Cluster, package_run: &PackageRun<'_>) -> bool {
     let skyhook = cluster.skyhook(&package_run.skyhook);
     package_run.invalidated

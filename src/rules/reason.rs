@@ -1,5 +1,4 @@
-//! Why a package fails or hangs on a node, from the attempt at its stage, and why the operator does not run.
-//! Pure.
+//! Reasons why a stage fails or hangs on a node, and why the operator does not run: states, events and logs. Pure.
 
 mod events;
 mod log;
@@ -59,7 +58,7 @@ pub struct Reason {
     pub pieces: Vec<ContainerLog>,
 }
 
-/// Adds the attempt's result to each finding about a package on a node, and the reason why the operator does not run.
+/// Sets the reason of each finding about a package on a node, and of findings about an operator that does not run.
 pub fn add(cluster: &Cluster, findings: &mut [Finding]) {
     let reasons =
         Reasons { cluster, package_runs: cluster.package_runs(), events: events::by_object(cluster) };
@@ -90,7 +89,7 @@ impl<'a> Reasons<'a> {
         reason.has_content().then_some(reason)
     }
 
-    /// The result of the operator's pods while it does not run.
+    /// The state of the operator's pods while the operator does not run.
     fn of_operator(&self, finding: &Finding) -> Option<Reason> {
         let mut operators = self.cluster.operators.items().iter();
         let operator = operators.find(|d| {
@@ -164,12 +163,12 @@ impl<'a> Reasons<'a> {
     }
 }
 
-/// A container that failed, in its last run that ended.
+/// The last ended run of a failed container.
 struct Failed<'a> {
     pod: &'a Pod,
     status: &'a ContainerStatus,
     end: &'a Terminated,
-    /// It has been started again since, or waits for that.
+    /// Whether the container has been started again since, or waits for a restart.
     before: bool,
 }
 
@@ -185,7 +184,7 @@ impl<'a> Failed<'a> {
         })
     }
 
-    /// `CrashLoopBackOff` is more specific than "Error", and `OOMKilled` more than both.
+    /// The most specific state: `OOMKilled`, else `CrashLoopBackOff`, else `Error`.
     fn state(&self) -> &'a str {
         let waiting = self.status.state.waiting.as_ref();
         let waiting = waiting.map_or("", |w| w.reason.as_str());
@@ -199,7 +198,8 @@ impl<'a> Failed<'a> {
     fn piece(&self) -> ContainerLog {
         ContainerLog {
             run: self.status.restart_count - i64::from(self.before),
-            // A container that waits has no log but that of its run before, and the server gives it either way.
+            // A waiting container has only the log of its previous run, which the server returns with and without
+            // `previous`.
             previous: self.before,
             ..ContainerLog::of(self.pod, self.status)
         }
@@ -222,7 +222,7 @@ impl Reason {
         self.pieces.push(failed.piece());
     }
 
-    /// What keeps a container from starting, or what ended the pod or the Job as a whole.
+    /// Sets the reason why a container does not start, or why the pod or the Job ended as a whole.
     fn waits(&mut self, package_run: &PackageRun<'_>) {
         let troubled = package_run.trouble();
         if let Some((pod, trouble)) = troubled {
@@ -246,7 +246,7 @@ impl Reason {
         self.restarts = trouble.restarts;
     }
 
-    /// A deadline explains more than the container's exit.
+    /// Replaces the container's exit by an exceeded deadline, which explains more.
     fn timed_out(&mut self, package_run: &PackageRun<'_>) {
         const OVER: &str = "DeadlineExceeded";
         let pod = package_run.timed_out();
@@ -261,7 +261,7 @@ impl Reason {
         }
     }
 
-    /// The log of the failing container, then what else `package logs` would show.
+    /// Collects the log of the failing container, then other logs that `package logs` would show.
     fn pieces(&mut self, choice: &Choice) {
         const MOST: usize = 4;
         let others = choice.attempts.iter().flat_map(|a| a.pieces.iter().rev());
@@ -272,14 +272,15 @@ impl Reason {
         }
     }
 
-    /// Adds a requested log.
+    /// Sets the lines of a log that has been read.
     pub fn heard(&mut self, piece: &ContainerLog, lines: &[String]) {
         let run = if piece.previous { ", previous run" } else { "" };
         let from = format!("{}{run}", piece.place());
         self.log = LogTail::of(from, lines.iter().map(String::as_str)).or(self.log.take());
     }
 
-    /// How it ended, in a few words, if an exit code or a meaning is known.
+    /// The end of the attempt: `apply: OOMKilled, exit code 137 (…)`; `None` if neither exit code nor meaning is
+    /// known.
     pub fn outcome(&self) -> Option<String> {
         let state = self.state.as_deref()?;
         if self.exit_code.is_none() && self.meaning.is_none() {
@@ -299,7 +300,7 @@ impl Reason {
     }
 }
 
-/// A message of the cluster: the part that is shown of it, without secrets.
+/// The shown part of a message from the cluster, without secrets; `None` if it is empty.
 pub(super) fn shown(message: &str) -> Option<String> {
     const LONGEST: usize = 300;
     let text = redact::log::lines(message.lines().map(log::plain)).join(" ");

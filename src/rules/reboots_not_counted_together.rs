@@ -66,7 +66,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// Whether it may still reboot nodes.
+/// Whether the custom resource may still reboot nodes.
 fn reboots(skyhook: &Skyhook) -> bool {
     let mut packages = skyhook.packages();
     skyhook.runs() && packages.any(|(name, p)| skyhook.pending_interrupt(name, p) == Some("reboot"))
@@ -79,7 +79,7 @@ fn has_limit(skyhook: &Skyhook) -> bool {
         || budget.percent.is_some_and(|percent| percent < 100)
 }
 
-/// The nodes that both select, where each has work left somewhere.
+/// The nodes that both custom resources select; `None` if either is complete, or for fewer than two nodes.
 fn common<'a>(cluster: &'a Cluster, earlier: &'a Skyhook, later: &'a Skyhook) -> Option<Vec<&'a str>> {
     let left = |skyhook: &'a Skyhook| {
         let mut nodes = cluster.selected(skyhook);

@@ -1,4 +1,4 @@
-//! Remedies: commands that cure, with preconditions and undo.
+//! Remedies: commands that help against a finding, with preconditions and undo.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -44,17 +44,17 @@ impl Remedy {
         }
     }
 
-    /// The words of a command of ours, without the program.
+    /// The arguments after `kubectl skyhook`; `None` for other programs.
     pub fn own(&self) -> Option<&[String]> {
         own(&self.argv)
     }
 
-    /// Whether it is this command of ours: `finalizer strip`.
+    /// Whether the remedy is this command of the plugin: `finalizer strip`.
     pub fn runs(&self, command: &str) -> bool {
         self.own().is_some_and(|words| begin_with(words, command))
     }
 
-    /// Whether it writes the spec or metadata of a custom resource, which admission webhooks check.
+    /// Whether the remedy writes the spec or metadata of a custom resource, which admission webhooks check.
     pub fn changes_custom_resources(&self, flavor: ApiFlavor) -> bool {
         const OWN: [&str; 6] = ["pause", "resume", "disable", "enable", "uninstall", "finalizer strip"];
         let changes = self.grade > Grade::B0;
@@ -68,15 +68,15 @@ impl Remedy {
             }
     }
 
-    /// Whether it is of use only once somebody has repaired what fails.
+    /// Whether the remedy helps only after somebody has fixed the cause.
     pub fn follows_a_repair(&self) -> bool {
         self.preconditions.iter().any(|p| p == REPAIRED)
     }
 
-    /// The command for these nodes instead of the one that it names; our own take several.
+    /// The command for several nodes instead of `node`; `None` for other programs than the plugin.
     pub fn on_nodes(&self, node: &str, nodes: &[&str]) -> Option<Vec<String>> {
         self.own()?;
-        // A custom resource may have the same name.
+        // Prefer the value of `--node`: a custom resource may have the node's name.
         let flagged = self.argv.windows(2).position(|w| w == ["--node", node]);
         let at = flagged.map(|flag| flag + 1);
         let at = at.or_else(|| self.argv.iter().position(|w| w == node))?;
@@ -106,14 +106,14 @@ pub enum Undo {
 const UNCHANGED: &str = "the objects that the command changes have not been modified since they were read; each write checks this";
 const REPAIRED: &str = "the cause of the failure is fixed";
 
-/// One of our own commands that change something.
+/// A command of the plugin that changes something.
 struct Own {
     words: &'static str,
-    /// Preconditions beyond those that are tested.
+    /// Preconditions in addition to `UNCHANGED`.
     needs: &'static [&'static str],
     undo: Undo,
-    /// It stops work, ends another user's stop, changes the spec, or drops a record: no object shows whether that is
-    /// right.
+    /// Whether the command is a decision of the user: it stops work, ends another user's stop, changes the spec, or
+    /// drops a record. No object shows whether that is right.
     choice: bool,
 }
 
@@ -138,7 +138,7 @@ const OWN: [Own; 18] = [
     repair("node leave-batch", &["the node is in the batch"], Undo::Partly),
     choice("reset", &[], Undo::Partly),
     repair("package rerun", &[REPAIRED], Undo::Partly),
-    // It deletes a Job.
+    // The command deletes a Job, which cannot be undone.
     repair("package retry", &["the stage's job has failed permanently", REPAIRED], Undo::No),
     repair("deployment-policy reset", &[], Undo::Partly),
     choice("cordon release", &["nobody else needs the cordon"], Undo::Partly),
@@ -148,13 +148,13 @@ const OWN: [Own; 18] = [
     repair("leftovers", &["no custom resource needs the leftovers"], Undo::Partly),
 ];
 
-/// A custom resource as an argument of `uninstall`, where `status` alone would be the subcommand.
+/// A custom resource as an argument of `uninstall`. The name `status` needs a prefix: it is a subcommand.
 pub fn uninstall_argument(skyhook: &str) -> String {
     let prefix = if skyhook == "status" { "skyhook/" } else { "" };
     format!("{prefix}{skyhook}")
 }
 
-/// The entry of a command of ours, by its words.
+/// The entry of `OWN` for the words of a command.
 fn known(words: &[String]) -> Option<&'static Own> {
     OWN.iter().find(|own| begin_with(words, own.words))
 }
@@ -173,7 +173,7 @@ fn terms(argv: &[String], grade: Grade) -> (Vec<String>, Undo) {
         return (Vec::new(), Undo::No);
     };
     let (more, undo) = known(words).map_or((&[][..], Undo::No), |own| (own.needs, own.undo));
-    // The next batch starts at once.
+    // The next batch starts at once, which cannot be undone.
     let undo = if words.iter().any(|word| word == "--leave-batch") { Undo::Partly } else { undo };
     let all = more.iter().chain([&UNCHANGED]);
     (all.map(ToString::to_string).collect(), undo)

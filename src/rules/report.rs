@@ -1,4 +1,4 @@
-//! All rules over a cluster, and the verdict.
+//! Runs the rules over a cluster, and derives the verdict.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use super::mute::{LapsedMute, Mute, Mutes};
 use super::{ALL, Finding, Finds, Rule, Severity, blockers, undecoded};
 use crate::cluster::{Cluster, NodeFields, Read, Source};
 
-/// What to look at. Empty lists look at everything.
+/// The subjects and rules of a report. An empty list means all.
 #[derive(Debug, Clone, Default)]
 pub struct Scope {
     /// Names of custom resources.
@@ -22,7 +22,7 @@ pub struct Scope {
     pub rules: Vec<&'static Rule>,
 }
 
-/// A rule whose sources could not be read, and which found no error in the rest.
+/// A rule that could not be checked completely, and its unread sources.
 #[derive(Debug, Clone)]
 pub struct NotChecked {
     pub rule: &'static Rule,
@@ -67,14 +67,14 @@ pub enum Verdict {
 #[derive(Debug, Clone)]
 pub struct Report {
     pub verdict: Verdict,
-    /// Causes first, those that explain the most at the top; then the findings that they explain.
+    /// Causes in the order of [`Causes::ranked`], then their effects.
     pub findings: Vec<Finding>,
     pub not_checked: Vec<NotChecked>,
     pub counts: Counts,
     /// Muted findings, which count in neither the verdict nor the other counts.
     pub muted: Vec<Finding>,
     pub lapsed: Vec<LapsedMute>,
-    /// Rules whose sources could not be read, and which found an error in the rest.
+    /// Rules with unread sources that found an error in the others.
     partly_checked: Vec<NotChecked>,
 }
 
@@ -97,7 +97,7 @@ impl Counts {
 }
 
 impl Report {
-    /// Sets the muted findings apart.
+    /// Moves muted findings to `muted`, and updates counts and verdict.
     pub fn mute(mut self, cluster: &Cluster, mutes: &Mutes) -> Report {
         self.lapsed = mutes.mark(cluster, &mut self.findings);
         let (muted, findings): (Vec<_>, Vec<_>) =
@@ -127,13 +127,13 @@ impl Report {
         self
     }
 
-    /// The findings, muted or not.
+    /// All findings, including muted ones; causes first.
     pub fn all_findings(&self) -> Vec<Finding> {
         let all = self.findings.iter().chain(&self.muted);
         causes_first(all.cloned().collect())
     }
 
-    /// Only these findings, which block something, be they warnings.
+    /// Limits the report to these blocking findings. The verdict is `Stuck` or `Blocked`, even if all are warnings.
     pub fn stuck_by(self, blockers: &BTreeSet<FindingKey>) -> Report {
         let mut findings = self.findings;
         findings.retain(|f| blockers.contains(&f.key()));
@@ -170,7 +170,7 @@ pub fn diagnose(cluster: &Cluster, scope: &Scope) -> Report {
     let mut partly_checked = Vec::new();
     for (rule, mut found, result) in found {
         found.retain(|f| scope.covers(cluster, f));
-        // Once it is stuck anyway, what could not be read makes it no better.
+        // If the rule found an error, its unread sources cannot improve the verdict.
         if let Some(reason) = unread(cluster, rule, &result) {
             let no_error = found.iter().all(|f| f.severity < Severity::Error);
             let list = if no_error { &mut not_checked } else { &mut partly_checked };
@@ -218,22 +218,21 @@ fn verdict(counts: Counts, findings: &[Finding], not_checked: &[NotChecked]) -> 
     }
 }
 
-/// The causes, those with most effects first, then the effects.
+/// Sorts the causes as [`Causes::ranked`] does, then the effects.
 fn causes_first(findings: Vec<Finding>) -> Vec<Finding> {
     let ranked = Causes::of(&findings).ranked(&findings);
     let causes = ranked.iter().flat_map(|cause| &cause.findings);
     let effects = ranked.iter().flat_map(|cause| &cause.effects);
     let mut findings: Vec<Option<Finding>> = findings.into_iter().map(Some).collect();
     let order: Vec<usize> = causes.chain(effects).copied().collect();
-    // An effect of several causes follows the first of them.
+    // An effect of several causes is listed once, with the first cause.
     let ordered = order.into_iter().filter_map(|at| findings[at].take());
     ordered.collect()
 }
 
-/// Why a rule is undecided: its unread sources.
+/// The unread sources and unknown values that leave a rule undecided; `None` if it could be checked.
 ///
-/// A source that only makes findings more certain counts if the cluster withholds it or if the answer depends on it,
-/// and not if the given files lack it.
+/// An optional source counts if reading it failed or the result depends on it, but not if the given files lack it.
 fn unread(cluster: &Cluster, rule: &Rule, result: &RuleResult) -> Option<String> {
     let counts = |s: &&Source| result.depends_on.contains(s) || cluster.source(**s).unread().is_some();
     let undecoded = rule.needs.iter().chain(rule.optional_sources);
@@ -259,7 +258,7 @@ fn unread(cluster: &Cluster, rule: &Rule, result: &RuleResult) -> Option<String>
     (!reason.is_empty()).then(|| reason.join("; "))
 }
 
-/// The missing part of the given files.
+/// Describes a source that the given files lack.
 fn not_held(cluster: &Cluster, source: Source) -> String {
     let flavor = cluster.flavor();
     match (source, &cluster.only_namespace) {
@@ -276,11 +275,11 @@ fn not_held(cluster: &Cluster, source: Source) -> String {
 }
 
 impl Scope {
-    /// Whether a finding is about something in scope.
+    /// Whether a finding concerns something in scope.
     ///
-    /// A finding about a node alone concerns the custom resources that select it, and one about a custom resource alone
-    /// the nodes that it selects. One that concerns neither concerns all, and so does one that stops the operator. One
-    /// that holds up other nodes concerns those, too.
+    /// A finding about only a node concerns the custom resources that select the node; a finding about only a custom
+    /// resource concerns the nodes that it selects. A finding about neither concerns everything, and so does a
+    /// finding that stops the operator. A finding also concerns the nodes that it blocks.
     fn covers(&self, cluster: &Cluster, finding: &Finding) -> bool {
         let touches = |skyhook: &str, node: &str| cluster.touches(skyhook, node);
         let subject = &finding.subject;
@@ -299,7 +298,7 @@ impl Scope {
             || (self.skyhooks.is_empty() || skyhooks) && (self.nodes.is_empty() || nodes || held_up())
     }
 
-    /// The scope with the custom resources added that those in it wait for.
+    /// Adds the custom resources for which findings in scope wait, directly or indirectly.
     fn with_causes<'a>(&self, cluster: &Cluster, found: impl Iterator<Item = &'a Finding> + Clone) -> Scope {
         let mut scope = self.clone();
         while !scope.skyhooks.is_empty() {
@@ -315,17 +314,17 @@ impl Scope {
         scope
     }
 
-    /// The rules to run.
+    /// The rules in scope; all if none are given.
     fn rules(&self) -> &[&'static Rule] {
         or_all(&self.rules)
     }
 
-    /// Whether it leaves anything out.
+    /// Whether the scope excludes anything.
     pub fn is_narrow(&self) -> bool {
         !(self.skyhooks.is_empty() && self.nodes.is_empty() && self.rules.is_empty())
     }
 
-    /// The sources that the rules in scope look at.
+    /// The sources that the rules in scope read.
     pub fn needs(&self) -> Vec<Source> {
         Scope::needs_of(&self.rules)
     }

@@ -1,4 +1,4 @@
-//! The reset of a node or a package as a remedy.
+//! Remedies that reset a node or a package.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,8 @@ use crate::cluster::{Cluster, Node};
 use crate::plan::planners::effects::{Reruns, bypassed_uninstalls};
 
 impl Finding {
-    /// Resets everything that a custom resource has on a node, with the grade that its preview has.
+    /// Adds a remedy that resets all packages of a custom resource on a node, with the grade of the command's
+    /// preview.
     pub fn reset_node(
         &mut self,
         title: &str,
@@ -34,7 +35,7 @@ impl Finding {
             })
     }
 
-    /// Resets one package of the spec on a node, with the grade that its preview has.
+    /// Adds a remedy that resets one package of the spec on a node, with the grade of the command's preview.
     pub fn reset_package(
         &mut self,
         cluster: &Cluster,
@@ -55,7 +56,7 @@ impl Finding {
     }
 }
 
-/// That of a reset of these packages of the spec, where these are recorded.
+/// The grade of resetting these packages on a node with these recorded packages.
 fn grade(
     cluster: &Cluster,
     skyhook: &Skyhook,
