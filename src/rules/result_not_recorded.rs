@@ -33,7 +33,7 @@ rule! {
         blocks Install Uninstall
 }
 
-/// The operator watches pods and Jobs, so it records a result at once; this allows for a restart of it.
+/// Seconds allowed for the operator to record a result. It watches pods and Jobs, but may be restarting.
 const NOTED_WITHIN: i64 = 60;
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -69,7 +69,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// When all scripts of a bare pod had succeeded, or a Job without a recorded result was complete.
+/// The time at which a Job without a recorded result completed, or at which all scripts of a bare pod had succeeded.
 fn succeeded_at(cluster: &Cluster, package_run: &PackageRun<'_>) -> Option<Timestamp> {
     if let Some(job) = package_run.job {
         let recorded = cluster.flavor().key("state-recorded");
@@ -89,7 +89,7 @@ fn succeeded_at(cluster: &Cluster, package_run: &PackageRun<'_>) -> Option<Times
     ended.max().filter(|_| succeeded(pod))
 }
 
-/// Whether the operator works on the node, and has this very stage noted as not complete.
+/// Whether the custom resource selects the node, and the stage is recorded as not complete.
 fn is_under_way(cluster: &Cluster, package_run: &PackageRun<'_>) -> bool {
     let (Some(skyhook), Some(node)) = (cluster.skyhook(&package_run.skyhook), cluster.node(package_run.node))
     else {

@@ -1,4 +1,4 @@
-//! What happens when the operator resumes work on a custom resource.
+//! The effects of resuming the operator's work on a custom resource.
 
 use std::collections::HashMap;
 
@@ -8,11 +8,11 @@ use crate::cluster::{Cluster, Node, NodeRecord};
 use crate::plan::Consequences;
 use crate::plan::planners::effects;
 
-/// What happens when the operator resumes work on a custom resource, on some nodes or on all.
+/// The effects of resuming the operator's work on a custom resource, on some nodes or on all.
 pub struct ResumeEffects<'a> {
     cluster: &'a Cluster,
     skyhook: &'a Skyhook,
-    /// `None` where that is not known.
+    /// `None` if the effects are unknown.
     effects: Option<Consequences>,
 }
 
@@ -26,7 +26,7 @@ impl<'a> ResumeEffects<'a> {
         ResumeEffects { cluster, skyhook, effects: effects(cluster, skyhook, nodes) }
     }
 
-    /// How disruptive it may be.
+    /// The grade of a command that resumes the work.
     pub fn grade(&self) -> Grade {
         match &self.effects {
             Some(effects) => effects.grade.unwrap_or(Grade::B1),
@@ -34,13 +34,13 @@ impl<'a> ResumeEffects<'a> {
         }
     }
 
-    /// Adds the command that lets the operator resume, with the work that starts then, if any.
+    /// Adds the command that resumes the work, with a caveat about packages that then run.
     pub fn offer<'f>(&self, finding: &'f mut Finding, title: &str, verb: &str) -> &'f mut Finding {
         let nothing = self.effects.as_ref().filter(|e| e.grade.is_none());
         let runs = if self.interrupts() {
             Some("its packages run, including their interrupts")
         } else if let Some(nothing) = nothing {
-            // Why the remaining work does not start.
+            // The warning explains why the remaining work does not start.
             nothing.warnings.first().map(String::as_str)
         } else {
             Some("its packages run")
@@ -48,7 +48,7 @@ impl<'a> ResumeEffects<'a> {
         self.command(finding, title, verb, runs)
     }
 
-    /// Adds the command that makes the operator resume a deletion.
+    /// Adds the command that resumes a deletion.
     pub fn offer_deleting<'f>(&self, finding: &'f mut Finding, title: &str, verb: &str) -> &'f mut Finding {
         let runs = if self.interrupts() {
             "the uninstall runs on every node, followed by the packages' interrupts"
@@ -58,7 +58,8 @@ impl<'a> ResumeEffects<'a> {
         self.command(finding, title, verb, Some(runs))
     }
 
-    /// The command with the work that starts. It is refused while pods of the older operator run, which must end first.
+    /// Adds the command. While pods of the older operator run, the command would be refused: adds a wait for them
+    /// instead.
     fn command<'f>(
         &self,
         finding: &'f mut Finding,
@@ -84,13 +85,13 @@ impl<'a> ResumeEffects<'a> {
         }
     }
 
-    /// Whether an interrupt is, or may be, among it.
+    /// Whether the work includes interrupts; true if the effects are unknown.
     fn interrupts(&self) -> bool {
         self.effects.as_ref().is_none_or(|e| e.drains > 0)
     }
 }
 
-/// The effects on all nodes by custom resource, each calculated once: for rules that report many nodes.
+/// The effects on all nodes by custom resource, each calculated once, for rules that report many nodes.
 #[derive(Default)]
 pub struct ResumeEffectsByName<'a>(HashMap<&'a str, ResumeEffects<'a>>);
 
@@ -101,8 +102,8 @@ impl<'a> ResumeEffectsByName<'a> {
     }
 }
 
-/// `None` if nodes or their states cannot be read, or if the spec was changed since the custom resource was complete,
-/// which no node state shows yet.
+/// The effects of resuming. `None` if nodes or their states cannot be read, or if the spec has changed since the
+/// custom resource was complete, which no node state shows yet.
 fn effects(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node]) -> Option<Consequences> {
     cluster.nodes.ok()?;
     let unreadable = |n: &&Node| {
@@ -115,7 +116,7 @@ fn effects(cluster: &Cluster, skyhook: &Skyhook, nodes: &[&Node]) -> Option<Cons
     let mut effects = Consequences::default();
     effects::begins(cluster, skyhook, nodes, &mut effects);
     let changed = skyhook.status.observed_generation < skyhook.metadata.generation;
-    // A warning names a permanent failure, which explains why the spec was never complete.
+    // A warning about a permanent failure explains why the current spec was never complete.
     let unknown = effects.grade.is_none() && changed && effects.warnings.is_empty();
     (!unknown).then_some(effects)
 }

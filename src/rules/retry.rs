@@ -1,4 +1,4 @@
-//! Remedies after which the operator continues, and which lose no record.
+//! Remedies after which the operator continues: repaired node states, and reruns of stages, packages and pods.
 
 use super::{Finding, Grade};
 use crate::api::{Entry, Skyhook};
@@ -8,7 +8,8 @@ use crate::cluster::{Cluster, Node, NodeRecord};
 use crate::plan::planners::{effects, node_state};
 
 impl Finding {
-    /// What helps with a node state that cannot be read; the milder one where the operator's own copy can be read.
+    /// Adds remedies for a node state that cannot be read: a restore if the operator's own copy can be read, and a
+    /// reset.
     pub fn repair_node_state(&mut self, skyhook: &Skyhook, node: &Node, on: &NodeRecord) -> &mut Self {
         if let Ok(repaired) = node_state::repaired(skyhook, node, on) {
             let title = "Restore the node state from the status of the custom resource";
@@ -23,8 +24,8 @@ impl Finding {
         )
     }
 
-    /// Makes the operator work on a node of a deletion: once other nodes are uninstalled, it works only on those in
-    /// progress.
+    /// Adds a remedy that makes the operator uninstall on this node: once other nodes have finished their part of a
+    /// deletion, it works only on nodes in progress.
     pub fn set_in_progress(
         &mut self,
         title: &str,
@@ -37,7 +38,7 @@ impl Finding {
             .caveat("once other nodes have finished the uninstall, the operator works only on nodes with status in_progress")
     }
 
-    /// Runs a permanently failed stage again, and keeps its record.
+    /// Adds a remedy that runs a permanently failed stage again and keeps its record.
     pub fn retry(
         &mut self,
         grade: Grade,
@@ -50,7 +51,7 @@ impl Finding {
         self.remedy(grade, title, words.into_iter().chain(["--node", node])).for_all_nodes(["--all-nodes"])
     }
 
-    /// Runs a permanently failed stage again; returns whether there is one.
+    /// If the stage has failed permanently, adds a remedy that runs it again, and returns true.
     pub fn retry_given_up(
         &mut self,
         package_run: Option<&PackageRun<'_>>,
@@ -68,9 +69,9 @@ impl Finding {
         given_up
     }
 
-    /// Runs a package again from its start, with the grade of its preview; returns whether that is possible: the
-    /// operator does not rerun a package with a requested uninstall, nor any of a custom resource that is being
-    /// deleted.
+    /// Adds a remedy that runs a package again from its start, with the grade of the command's preview. Returns false
+    /// if that is impossible: the operator does not rerun a package with a requested uninstall, nor packages of a
+    /// custom resource that is being deleted.
     pub fn rerun(
         &mut self,
         title: &str,
@@ -96,16 +97,16 @@ impl Finding {
         true
     }
 
-    /// Deletes a pod, which the operator then creates again.
+    /// Adds a remedy that deletes a pod, which the operator then recreates.
     pub fn delete_pod(&mut self, title: &str, pod: &Pod) -> &mut Self {
-        // The new pod has the same name, and kubectl may wait for its deletion as well.
+        // The new pod has the same name: without the flag, kubectl may wait for the deletion of both.
         let words = ["delete", "pod", "--wait=false", "-n", pod.namespace()];
         let words = words.into_iter().chain([pod.name()]);
         self.kubectl(Grade::B2, title, words)
     }
 }
 
-/// How disruptive it is that a stage of a package runs again: its interrupt may follow.
+/// The grade of running a stage of a package again: its interrupt may follow.
 pub fn grade_of_stage(skyhook: &Skyhook, package: &str) -> Grade {
     let spec = skyhook.package(package);
     Grade::of_rerun(spec.and_then(|p| skyhook.pending_interrupt(package, p)))

@@ -38,11 +38,11 @@ rule! {
     SKY411 "runtime-required-not-in-force" Warning needs Skyhooks Nodes, also Operator Events
 }
 
-/// The operator reconciles every ten minutes: after this time it does not set the taint any more.
+/// Time after which the operator will not set a missing taint any more: it reconciles every ten minutes.
 const OVERDUE: SignedDuration = SignedDuration::from_mins(30);
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    // The value of the taint, with any configured key.
+    // A taint with this value counts, with any key.
     let value = cluster.runtime_required_value();
     let all = cluster.skyhooks.items().iter();
     for skyhook in all.filter(|s| s.spec.runtime_required && !s.deleting()) {
@@ -58,7 +58,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 continue;
             }
             let known = marks(cluster, node);
-            // The operator is about to taint a node that it has not seen yet.
+            // The operator may be about to taint a node that it has not seen yet.
             if known.is_empty() && !cluster.is_stale(due_since(skyhook, node)) {
                 continue;
             }
@@ -67,14 +67,14 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// Whether some package has been at its last stage here: then the taint was lifted rightly.
+/// Whether a package has completed its last stage on the node: then the taint was removed correctly.
 fn was_complete(on: &NodeRecord) -> bool {
     let last = |stage: &Stage| matches!(stage, Stage::Config | Stage::PostInterrupt);
     let mut entries = on.entries().iter();
     entries.any(|e| e.state == State::Complete && last(&e.stage))
 }
 
-/// Since when the node should have the taint.
+/// The time since which the node should have the taint.
 fn due_since(skyhook: &Skyhook, node: &Node) -> Option<Timestamp> {
     node.created.max(skyhook.metadata.creation_timestamp)
 }
@@ -86,7 +86,7 @@ fn rejection<'a>(cluster: &'a Cluster, node: &Node) -> Option<&'a Event> {
     events.max_by_key(|e| e.last)
 }
 
-/// The keys that keep the node from counting as new.
+/// The operator's keys on the node, because of which the node does not count as new.
 fn marks(cluster: &Cluster, node: &Node) -> Vec<String> {
     let keys = node.keys(cluster.flavor());
     let taints = keys.auto_taints.iter().map(|t| format!("autoTaint_{t}"));
@@ -117,7 +117,7 @@ fn report(cluster: &Cluster, findings: &mut Findings, skyhook: &Skyhook, node: &
         format!("workloads do not wait for {skyhook}: the node does not have the runtime-required taint{why}")
     };
     let finding = findings.report(Subject::on(skyhook, node), message);
-    // The operator's environment contains the taint.
+    // The taint is configured in the operator's environment, which is unknown without a Deployment.
     if !auto || cluster.operators.items().is_empty() {
         finding.severity(Severity::Info);
     } else if left_out {

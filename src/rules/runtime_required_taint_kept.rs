@@ -44,7 +44,7 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let mut resume_effects = ResumeEffectsByName::default();
-    // Files without any custom resource may just not hold them.
+    // An input without custom resources may just omit them.
     let presumed = cluster.skyhooks_absence() == Certainty::Presumed;
     if cluster.skyhooks_absence() == Certainty::Unknown {
         return;
@@ -72,7 +72,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         };
         let spelled = taint.spelled();
         if keepers.clone().next().is_none() {
-            // A new node may not have all of its labels yet; one with keys of ours has been through that.
+            // A new node may not have all of its labels yet, unless the operator has already processed it.
             if cluster.is_recent(node.created) && !has_met_the_operator(cluster, node) {
                 continue;
             }
@@ -111,7 +111,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             not_lifted(cluster, findings, node, &spelled, &complete);
             continue;
         }
-        // A custom resource that still works or waits is the purpose of the taint.
+        // The taint is right while a custom resource still works or waits.
         if holding.is_empty() || holding.iter().any(|s| s.runs() && !s.deleting()) {
             continue;
         }
@@ -145,7 +145,7 @@ fn has_met_the_operator(cluster: &Cluster, node: &Node) -> bool {
     !keys.auto_taints.is_empty() || keys.skyhooks.values().any(|on| on.has_keys())
 }
 
-/// Everything is complete, and the operator's pass does not get to the taint.
+/// Reports a taint that stays although everything is complete: the operator's pass does not reach the node.
 fn not_lifted(cluster: &Cluster, findings: &mut Findings, node: &Node, spelled: &str, complete: &[&Skyhook]) {
     let names: Vec<&str> = complete.iter().map(|s| s.name()).collect();
     let finding = findings.report(
@@ -161,7 +161,7 @@ fn not_lifted(cluster: &Cluster, findings: &mut Findings, node: &Node, spelled: 
         .caveat("workloads can be scheduled on the node immediately");
 }
 
-/// The node has the older default key, which the operator does not recognise any more.
+/// Reports a taint with the older default key, which the operator no longer recognizes.
 fn dropped_key(cluster: &Cluster, findings: &mut Findings, node: &Node, taint: &Taint, skyhook: &Skyhook) {
     let known = cluster.runtime_required_taints();
     let (key, effect) = &known[0];
@@ -195,7 +195,7 @@ fn dropped_key(cluster: &Cluster, findings: &mut Findings, node: &Node, taint: &
         .caveat("packages run immediately");
 }
 
-/// Everything is complete, and the operator does not know the taint that is meant to be lifted then.
+/// Reports a taint that stays although everything is complete: the operator does not know the taint's key.
 fn not_recognised(
     cluster: &Cluster,
     findings: &mut Findings,
@@ -203,7 +203,7 @@ fn not_recognised(
     spelled: &str,
     selecting: &[&Skyhook],
 ) {
-    // Before that, the taint may well be what its owner wants.
+    // Until everything is complete, the taint may be intended.
     let complete = |s: &&Skyhook| cluster.is_complete_on(s, node) && complete_for_long(cluster, s, node);
     if selecting.is_empty() || !selecting.iter().all(complete) {
         return;
@@ -218,7 +218,7 @@ fn not_recognised(
              operator does not remove taints with this key"
         ),
     );
-    // Something else may have set it, and may remove it.
+    // Only a warning: another component may have set the taint, and may remove it.
     finding
         .severity(Severity::Warning)
         .lasts()

@@ -59,7 +59,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     policies(cluster, findings);
 }
 
-/// Reports policies in use without the fields that the operator counts batches by, which ends its pass.
+/// Reports policies in use that lack the numbers for calculating batches, which ends the operator's pass.
 fn policies(cluster: &Cluster, findings: &mut Findings) {
     let mut using: HashMap<&str, Vec<&Skyhook>> = HashMap::new();
     for skyhook in cluster.skyhooks.items() {
@@ -78,7 +78,7 @@ fn policies(cluster: &Cluster, findings: &mut Findings) {
         let (Some(lacking), Some(user)) = (missing.first(), users.first()) else {
             continue;
         };
-        // This one is read only after a failed batch: a rollout without failures completes.
+        // The operator reads `safetyLimit` only after a failed batch: a rollout without failures completes.
         let once_failed =
             missing.iter().all(|f| f.ends_with(".safetyLimit")) && !users.iter().any(|s| has_failed_batch(s));
         let finding = findings.report(
@@ -95,7 +95,7 @@ fn policies(cluster: &Cluster, findings: &mut Findings) {
         if once_failed {
             finding.severity(Severity::Warning).blocks_only(&[]);
         }
-        // Without unfinished nodes, no batch is counted.
+        // Without unfinished nodes, the operator calculates no batch.
         let done = |s: &Skyhook| cluster.selected(s).all(|n| cluster.is_complete_on(s, n));
         finding.warning_if(cluster.nodes.ok().is_some() && users.iter().all(|s| done(s)));
         for field in &missing {
@@ -117,7 +117,7 @@ fn has_failed_batch(skyhook: &Skyhook) -> bool {
     })
 }
 
-/// The numbers without which the operator cannot size a batch.
+/// The missing numbers without which the operator cannot calculate a batch.
 fn missing_numbers(spec: &DeploymentPolicySpec) -> Vec<String> {
     let default = ("spec.default.strategy".to_owned(), &spec.default.strategy);
     let compartments = spec.compartments.iter().map(|c| {

@@ -33,9 +33,9 @@ rule! {
     SKY513 "spec-rewritten-in-turn" Warning needs Skyhooks
 }
 
-/// Fewer writes of the spec may be edits by people.
+/// Minimum number of writes of the spec; fewer may be edits by people.
 const MANY: i64 = 50;
-/// Seconds between two writes on average; edits by people are rarer.
+/// Maximum average number of seconds between two writes; people edit less often.
 const SELDOM: i64 = 1800;
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -79,7 +79,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// The two managers that wrote the spec last.
+/// The two managers that wrote the spec most recently.
 fn writers(skyhook: &Skyhook) -> [Option<&ManagedFields>; 2] {
     let managers = skyhook.metadata.managed_fields.iter();
     let mut writers: Vec<&ManagedFields> =

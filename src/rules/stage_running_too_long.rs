@@ -35,7 +35,7 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let package_runs = findings.package_runs();
-    // Leftover runs of a deleted custom resource are not restarted.
+    // Skip leftover runs of a deleted custom resource: they are not restarted.
     let gone =
         |name: &str| cluster.skyhook(name).is_none() && cluster.skyhooks_absence() == Certainty::Proven;
     let alive = package_runs.all().iter().filter(|e| e.alive());
@@ -43,7 +43,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let Some(overtime) = cluster.overtime(package_run, &package_runs) else {
             continue;
         };
-        // A node that is not ready has a finding of its own.
+        // Another rule reports nodes that are not ready.
         if !cluster.at_work(package_run) {
             findings.depends_on(Source::Nodes);
             continue;

@@ -36,9 +36,9 @@ rule! {
         blocks Install Uninstall Reconcile, retried true
 }
 
-/// How long after their time pods may take to go, and the Job with them.
+/// Time allowed for the removal of the Job after the deletion deadline of its pods.
 const SLACK: SignedDuration = SignedDuration::from_secs(15);
-/// How long a Job without pods that we see takes to go.
+/// Time allowed for the removal of a Job without visible pods.
 const UNSEEN: SignedDuration = SignedDuration::from_secs(30);
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -52,7 +52,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         };
         let left: Vec<&Pod> = package_run.pods.iter().copied().filter(|p| !p.ended()).collect();
         let overdue = due(deleted, &left).is_ok_and(|at| cluster.taken_at >= at);
-        // Without pods it goes in a moment.
+        // Without pods, the Job is removed within a moment.
         if left.is_empty() && !overdue {
             continue;
         }
@@ -94,7 +94,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// When the pods should be gone, and the Job with them.
+/// The time at which the pods and the Job should be removed.
 fn due(deleted: Timestamp, left: &[&Pod]) -> Result<Timestamp, jiff::Error> {
     match left.iter().filter_map(|p| p.metadata.deletion_timestamp).max() {
         Some(at) => at.max(deleted).checked_add(SLACK),
@@ -102,7 +102,7 @@ fn due(deleted: Timestamp, left: &[&Pod]) -> Result<Timestamp, jiff::Error> {
     }
 }
 
-/// `stale`: the operator does not need the Job any more, and ends its pass while the Job exists.
+/// The message. `stale`: the operator no longer needs the Job, and ends its pass while the Job exists.
 fn message(package_run: &PackageRun<'_>, overdue: bool, stale: bool) -> String {
     let what = format!("the deleted job for stage {} of package {}", package_run.stage, package_run.package);
     let then = if stale {

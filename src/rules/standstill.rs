@@ -10,13 +10,13 @@ use crate::api::{Skyhook, Status};
 use crate::cluster::batch::Batch;
 use crate::cluster::{Cluster, Node, PackageRuns};
 
-/// Why something makes no progress.
+/// The reason why a node or a custom resource makes no progress.
 #[derive(Debug, Clone)]
 pub struct Trouble {
-    /// What follows its name: `is paused`.
+    /// A predicate without its subject: `is paused`.
     pub why: String,
     pub severity: Severity,
-    /// Whether it has to be repaired on the node.
+    /// Whether the cause has to be repaired on the node.
     pub on_node: bool,
     /// Whether it lasts until someone intervenes.
     pub lasts: bool,
@@ -32,7 +32,7 @@ impl Trouble {
     }
 }
 
-/// Why a node of a batch never finishes.
+/// The reason why a node of a batch never finishes; `None` if it may finish.
 pub fn stuck_in_batch(
     cluster: &Cluster,
     troubles: &NodeTroubles,
@@ -42,9 +42,10 @@ pub fn stuck_in_batch(
     let on = cluster.on_node(node, skyhook.name());
     let status = cluster.status_on(skyhook, node);
     let holds_while_blocked = cluster.blocked_nodes_keep_places();
-    // In the middle of a reboot a node is called erroring as well.
+    // A node is also erroring in the middle of a reboot.
     if status == Status::Erroring && on.is_some_and(|on| fails_for_real(skyhook, on)) {
-        // How newer operators choose around a failing node is not known for certain, and a Job may try again.
+        // A warning for newer operators: how they choose nodes around a failing one is uncertain, and a Job may
+        // retry.
         let cause = troubles.on(skyhook.name(), &node.name);
         let fails = cause.is_some_and(|f| f.severity == Severity::Error);
         let severity = if holds_while_blocked && fails { Severity::Error } else { Severity::Warning };
@@ -63,9 +64,9 @@ pub fn stuck_in_batch(
     })
 }
 
-/// Whether no node of a compartment may still make progress: neither one at work, nor one of the batch that is between two
-/// stages. A node that waits for an earlier custom resource continues after that one only, and a node of
-/// [`Batch::passed_over`] after those in progress.
+/// Whether no node of a compartment can make progress: none has running work, and none of the batch is between two
+/// stages. Nodes that wait for an earlier custom resource, and nodes of [`Batch::passed_over`], which wait for nodes
+/// in progress, do not count as between two stages.
 pub fn stands_still<'a>(
     cluster: &'a Cluster,
     troubles: &NodeTroubles,
@@ -86,7 +87,7 @@ pub fn stands_still<'a>(
     !batch.unfinished().any(moves)
 }
 
-/// How grave it is that something is held, and whether that lasts until someone intervenes; the graver is greater.
+/// Severity of a standstill, and whether it needs intervention. Ordered by severity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Held {
     severity: Severity,
@@ -99,17 +100,17 @@ impl Held {
     }
 }
 
-/// What custom resources wait for on nodes: troubles there, and batches that are held.
+/// Causes for which custom resources wait: problems on nodes, blocked batches and blocked deletions.
 pub struct Standstill {
     troubles: Rc<NodeTroubles>,
-    /// The nodes that are not chosen because a batch is held, by custom resource and node.
+    /// Nodes that are not chosen because a batch is blocked, by custom resource and node.
     held: HashMap<(String, String), Held>,
-    /// The custom resources whose deletion makes no progress on some node, for which nodes that are done keep waiting.
+    /// Custom resources whose deletion makes no progress on some node. Finished nodes keep waiting for the deletion.
     deletions: HashMap<String, Held>,
 }
 
 impl Standstill {
-    /// The held nodes, from the other rules' findings.
+    /// Collects the problems and the blocked nodes from the findings of other rules.
     pub fn of(cluster: &Cluster, findings: &Findings) -> Standstill {
         let troubles = findings.troubles(cluster);
         let deleted = cluster.skyhooks.items().iter().filter(|s| s.deleting());
@@ -130,7 +131,7 @@ impl Standstill {
         &self.troubles
     }
 
-    /// The nodes that a finding holds up are not chosen for its custom resource.
+    /// Records that the nodes blocked by a finding are not chosen for its custom resource.
     pub fn hold(&mut self, finding: &Finding) {
         let Some(skyhook) = &finding.subject.skyhook else {
             return;
@@ -142,14 +143,14 @@ impl Standstill {
         }
     }
 
-    /// Why an earlier custom resource makes no progress on a node, if so.
+    /// The reason why an earlier custom resource makes no progress on a node; `None` if it makes progress.
     pub fn trouble(&self, cluster: &Cluster, root: &Skyhook, node: &Node) -> Option<Trouble> {
         let on = cluster.on_node(node, root.name());
         let status = cluster.status_on(root, node);
         let fails = on.is_some_and(|on| fails_for_real(root, on));
         let cause = self.troubles.on(root.name(), &node.name);
         let severity = cause.map_or(Severity::Warning, |f| f.severity);
-        // Without a cause it may be tried again, or is about to be cleared.
+        // Without a known cause, the failure may be retried or is about to be cleared.
         let lasts = cause.is_some_and(|f| f.lasts);
         let held = || {
             let key = (root.name().to_owned(), node.name.to_string());

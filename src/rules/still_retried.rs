@@ -4,9 +4,9 @@ use crate::api::{Entry, Executor, Status};
 use crate::cluster::pod::{Pod, Terminated};
 use crate::cluster::{Certainty, Cluster, Job, NodeRecord, PackageRun};
 
-/// Why a failure on the node is none to act on yet, where it was the very first one, not long ago.
+/// Why a recent first failure needs no action yet; `None` if it does.
 ///
-/// Nodes and pods are listed side by side: a pod may have been read before it failed, or after it succeeded.
+/// Nodes and pods are listed separately: a pod may have been read before it failed, or after it succeeded.
 pub fn may_pass(cluster: &Cluster, package_run: Option<&PackageRun<'_>>) -> Option<&'static str> {
     let package_run = package_run?;
     if package_run.job_unseen {
@@ -26,14 +26,14 @@ pub fn may_pass(cluster: &Cluster, package_run: Option<&PackageRun<'_>>) -> Opti
     }
 }
 
-/// Whether all scripts of a pod have ended well. The older operator deletes the pod once it has noted that.
+/// Whether all scripts of a pod have succeeded. The older operator deletes the pod once it has recorded this.
 pub fn succeeded(pod: &Pod) -> bool {
     let ended_well = |e: &Terminated| e.exit_code == 0;
     let mut containers = pod.status.init_container_statuses.iter();
     containers.len() > 0 && containers.all(|c| c.state.terminated.as_ref().is_some_and(ended_well))
 }
 
-/// The only pod of a run without a Job, where it was made not long ago.
+/// The only pod of a run without a Job, if it was created recently.
 fn young_pod<'a>(cluster: &Cluster, package_run: &PackageRun<'a>) -> Option<&'a Pod> {
     let [pod] = package_run.pods.as_slice() else {
         return None;
@@ -42,8 +42,8 @@ fn young_pod<'a>(cluster: &Cluster, package_run: &PackageRun<'a>) -> Option<&'a 
     (young && package_run.bare()).then_some(*pod)
 }
 
-/// Whether all Jobs were read except that of these pods: it is newer than the read, and an earlier Job's record is
-/// outdated.
+/// Whether all Jobs were read except the Job of these pods: that Job is newer than the read, so the node state may be
+/// about an earlier Job.
 pub fn created_during_read(cluster: &Cluster, package_run: &PackageRun<'_>) -> bool {
     let mut created = package_run.pods.iter().map(|p| p.metadata.creation_timestamp);
     package_run.job_unseen
@@ -53,25 +53,25 @@ pub fn created_during_read(cluster: &Cluster, package_run: &PackageRun<'_>) -> b
 
 /// Whether a Job of the newer operator is still retried: it has not failed, or the node is not erroring yet.
 ///
-/// The operator sets the node to erroring once the Job has failed permanently, even if the Job was not read. A waiting
-/// node with a failure was passed over.
+/// The operator sets the node to erroring once the Job has failed permanently, even if the Job was not read. A
+/// waiting node with a failure is not retried: the operator passes it over.
 pub fn operator_retries(cluster: &Cluster, package_run: Option<&PackageRun<'_>>, on: &NodeRecord) -> bool {
     let may_come = |e: &PackageRun<'_>| {
         let waits = on.status == Some(Status::Waiting);
         let unseen = e.job_unseen && !waits && !cluster.is_stale(e.created());
-        // It has passed, and the operator has yet to note it.
+        // The Job has succeeded, but the operator has not recorded the result yet.
         let passed = e.job.filter(|j| j.status.succeeded > 0 && j.failed().is_none());
         unseen || passed.is_some_and(|j| !cluster.is_stale(j.status.completion_time))
     };
-    // Before v0.20 the operator calls the node erroring at the first failed attempt, and any version does for another
-    // package.
+    // A running Job counts even on an erroring node: before v0.20 the operator sets the node to erroring at the first
+    // failed attempt, and any version does so for another package.
     let goes_on = |e: &PackageRun<'_>| e.alive() && e.job.is_some_and(|j| j.failed().is_none());
     cluster.flavor().executor() == Executor::Job
         && (package_run.is_some_and(goes_on)
             || on.status != Some(Status::Erroring) && package_run.is_none_or(|e| e.alive() || may_come(e)))
 }
 
-/// Whether a container that is started again in place has failed more often than a Job would have let it.
+/// Whether a container that is restarted in place has failed more often than a Job with new pods would allow.
 pub fn exceeds_usual_attempts(
     cluster: &Cluster,
     entry: &Entry,
@@ -83,11 +83,11 @@ pub fn exceeds_usual_attempts(
     })
 }
 
-/// The visible number of failed runs of a bare pod's scripts.
+/// Visible number of failed runs of a bare pod's scripts.
 enum Failures {
     None,
-    /// The kubelet has started the script again, or is about to: the older operator calls the node erroring at once, and the
-    /// second attempt may succeed.
+    /// The kubelet has restarted the script, or is about to. The older operator sets the node to erroring at once,
+    /// although the second attempt may succeed.
     One,
     More,
 }
@@ -98,7 +98,7 @@ fn failures(pod: &Pod) -> Failures {
     for c in &pod.status.init_container_statuses {
         let once = match c.restart_count {
             0 => failed(&c.state.terminated),
-            // It runs, or has passed and the operator has yet to see it.
+            // The script runs again, or has succeeded and the operator has not seen that yet.
             1 => {
                 let fails = c.state.waiting.is_some() || failed(&c.state.terminated);
                 failed(&c.last_state.terminated) && !fails

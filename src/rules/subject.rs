@@ -52,7 +52,7 @@ impl Subject {
         Subject::node(&node.name, Some(skyhook.name()))
     }
 
-    /// What runs, or ran, on a node.
+    /// The package of a run, on its node.
     pub fn package_run(package_run: &PackageRun<'_>) -> Subject {
         Subject::node(package_run.node, Some(&package_run.skyhook)).package(&package_run.package)
     }

@@ -1,4 +1,4 @@
-//! Findings that concern objects with values that could not be decoded.
+//! Lowers the severity of findings about objects with values that could not be decoded.
 
 use super::{Finding, Finds, Severity};
 use crate::cluster::{Cluster, Source, UnknownValues};
@@ -23,7 +23,8 @@ pub fn mark<'a>(cluster: &Cluster, findings: impl Iterator<Item = &'a mut Findin
     }
 }
 
-/// Whether a finding has an object as its subject or as evidence, or concerns a custom resource that selects it.
+/// Whether a finding has an object as its subject or in its evidence, or is about a custom resource that selects the
+/// node.
 fn concerns(cluster: &Cluster, finding: &Finding, object: &UnknownValues<'_>) -> bool {
     let subject = &finding.subject;
     let mut evidence = finding.evidence.iter();

@@ -41,7 +41,7 @@ rule! {
 const SKIPPED_AFTERWARDS: &str =
     "if other nodes are already uninstalled, the operator skips this node: then apply the remedy of SKY114";
 
-/// How long a taint of a node's life may stay on a node that is ready.
+/// Maximum time for which a lifecycle taint may stay on a ready node.
 const LIFTED_WITHIN: SignedDuration = SignedDuration::from_mins(30);
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -63,18 +63,19 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 continue;
             }
             let on = cluster.on_node(node, skyhook.name());
-            // An ignored node is called blocked as well.
+            // Ignored nodes have the status blocked, too.
             let blocked = on.is_some_and(|on| on.operator_status() == Status::Blocked)
                 && !node.ignored(cluster.flavor());
             let passing = taints.iter().all(|t| t.of_lifecycle());
             let at_work = package_runs.any_alive_on(skyhook, node);
-            // A node that reboots for its interrupt is not ready for a while.
+            // A node that reboots for its interrupt is temporarily not ready.
             if passing && (at_work || !blocked) {
                 continue;
             }
             let spelled: Vec<String> = taints.iter().map(|t| t.spelled()).collect();
             let spelled = spelled.join(", ");
-            // A problem of the kubelet or the network lifts the taint when it ends; without one nothing else will.
+            // A lifecycle taint is removed when a problem of kubelet or network ends; on a ready node there is no
+            // such problem.
             let since = taints.iter().filter_map(|t| node.tainted_since(t)).min();
             let age = since.map(|at| cluster.taken_at.duration_since(at));
             let kept = passing && node.ready() == Some(true) && age.is_some_and(|age| age >= LIFTED_WITHIN);
@@ -87,7 +88,8 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             if kept {
                 finding.since(since);
             }
-            // The operator notices it later, and then stays away; a node that has been down for long may not return.
+            // Other taints last, even if the operator has not noticed them yet; a node that has long been down may
+            // not return.
             if !passing || cluster.not_ready_since(node).is_some() {
                 finding.lasts();
             }

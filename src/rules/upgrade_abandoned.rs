@@ -42,7 +42,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     return false;
                 }
                 let placement = cluster.placement(skyhook, &e.name, node);
-                // A pod of it is still to be removed, or to finish.
+                // A running pod of the package will still be removed, or will finish.
                 let mut here = package_runs.on(skyhook.name(), &node.name);
                 placement.selected
                     && placement.phase == Phase::Complete
@@ -77,7 +77,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// Whether an upgrade to a version above that of the spec was begun and has not succeeded.
+/// Whether an upgrade to a version above the spec's version has begun and has not succeeded.
 fn is_unfinished_upgrade(skyhook: &Skyhook, entry: &Entry) -> bool {
     if entry.stage != Stage::Upgrade || entry.state == State::Complete {
         return false;

@@ -1,4 +1,4 @@
-//! The commands that many rules propose, each written in one place.
+//! Remedies that many rules use.
 
 use super::{Finding, Grade, uninstall_argument};
 use crate::api::{Entry, Skyhook, Stage};
@@ -7,18 +7,18 @@ use crate::cluster::{Cluster, Deployment, Job, Pod};
 /// The label of the operator's Deployment and its pods.
 const OPERATOR: &str = "control-plane=controller-manager";
 
-/// What to note about an uninstall script that does not run for a package.
+/// Caveat of remedies after which the uninstall script of a package does not run.
 pub const CHANGES_REMAIN: &str =
     "uninstall.sh does not run: changes that the package made to the host remain";
 
 impl Finding {
-    /// An edit of the custom resource by hand.
+    /// Adds a manual edit of the custom resource.
     pub fn edit(&mut self, grade: Grade, title: impl Into<String>, skyhook: &Skyhook) -> &mut Self {
         let words = ["edit", &resource(skyhook), skyhook.name()];
         self.kubectl(grade, title, words)
     }
 
-    /// A patch of the custom resource, with these arguments of `kubectl patch`.
+    /// Adds a patch of the custom resource, with these arguments of `kubectl patch`.
     pub fn patch(
         &mut self,
         grade: Grade,
@@ -31,19 +31,19 @@ impl Finding {
         self.kubectl(grade, title, words.iter().chain(arguments))
     }
 
-    /// The manifest of the custom resource.
+    /// Adds a command that shows the manifest of the custom resource.
     pub fn show_manifest(&mut self, title: &str, skyhook: &Skyhook) -> &mut Self {
         let words = ["get", &resource(skyhook), skyhook.name(), "-o", "yaml"];
         self.kubectl(Grade::B0, title, words)
     }
 
-    /// Ends a deletion that nothing else ends.
+    /// Adds a command that ends a deletion if nothing else ends it.
     pub fn strip_finalizer(&mut self, title: &str, skyhook: &Skyhook) -> &mut Self {
         let words = ["finalizer", "strip", skyhook.name(), "--force"];
         self.remedy(Grade::B4, title, words).caveat("uninstall.sh does not run on any node")
     }
 
-    /// Takes the request to uninstall a package back.
+    /// Adds a command that cancels a requested uninstall.
     pub fn cancel_uninstall(
         &mut self,
         title: impl Into<String>,
@@ -55,36 +55,36 @@ impl Finding {
         self.remedy(Grade::B2, title, words)
     }
 
-    /// Removes the record of one package from a node state.
+    /// Adds a command that removes the record of one package from a node state.
     pub fn reset_record(&mut self, grade: Grade, skyhook: &str, node: &str, entry: &Entry) -> &mut Self {
         let package = format!("{}:{}", entry.name, entry.version);
         let words = ["reset", skyhook, "--node", node, "--package", &package];
         self.remedy(grade, "Reset the package on the node", words)
     }
 
-    /// The same for a package that is still to be uninstalled: its uninstall does not run.
+    /// Like [`Finding::reset_record`], for a package with a pending uninstall: the uninstall does not run.
     pub fn skip_uninstall(&mut self, skyhook: &str, node: &str, entry: &Entry) -> &mut Self {
         self.reset_record(Grade::B4, skyhook, node, entry).caveat(CHANGES_REMAIN)
     }
 
-    /// Resets the batch state, so that the rollout starts again.
+    /// Adds a command that resets the batch state, so that the rollout starts again.
     pub fn reset_batches(&mut self, title: &str, skyhook: &Skyhook) -> &mut Self {
         let words = ["deployment-policy", "reset", skyhook.name()];
         self.remedy(Grade::B2, title, words)
     }
 
-    /// The nodes of a custom resource, with their status.
+    /// Adds a command that lists the nodes of a custom resource with their status.
     pub fn list_nodes(&mut self, title: &str, skyhook: &Skyhook) -> &mut Self {
         self.remedy(Grade::B0, title, ["node", "list", "--skyhook", skyhook.name()])
     }
 
-    /// The packages of a custom resource on each node.
+    /// Adds a command that shows the packages of a custom resource on each node.
     pub fn node_status(&mut self, title: &str, skyhook: &Skyhook) -> &mut Self {
         let words = ["node", "status", "--skyhook", skyhook.name()];
         self.remedy(Grade::B0, title, words)
     }
 
-    /// The log that shows why a stage fails.
+    /// Adds a command that shows the log of a failing stage.
     pub fn read_logs(&mut self, skyhook: &str, node: &str, package: &str, stage: &Stage) -> &mut Self {
         let title = "Check the logs for the cause, then fix the package";
         let words = ["package", "logs", package, "--skyhook", skyhook];
@@ -92,7 +92,7 @@ impl Finding {
         self.remedy(Grade::B0, title, words.into_iter().chain(place))
     }
 
-    /// The operator's log.
+    /// Adds a command that shows the operator's log.
     pub fn operator_log(&mut self, cluster: &Cluster, title: &str) -> &mut Self {
         let namespace = cluster.operator().map(Deployment::namespace);
         let namespace = namespace
@@ -102,13 +102,13 @@ impl Finding {
         self.kubectl(Grade::B0, title, words)
     }
 
-    /// The Deployments of controllers; the operator's is one of them.
+    /// Adds a command that lists the Deployments of controllers, including the operator's.
     pub fn list_operators(&mut self, title: &str) -> &mut Self {
         let words = ["get", "deployments", "-A", "-l", OPERATOR];
         self.kubectl(Grade::B0, title, words)
     }
 
-    /// The operator's Deployment and pods.
+    /// Adds a command that describes the Deployments and pods in the operator's namespace.
     pub fn describe_operator(&mut self, title: &str, operator: &Deployment) -> &mut Self {
         let words = ["describe", "deployment,pods", "-n", operator.namespace()];
         self.kubectl(Grade::B0, title, words)
@@ -120,7 +120,7 @@ impl Finding {
         self.kubectl(grade, title, words)
     }
 
-    /// Starts an operator that was scaled to zero.
+    /// Adds a command that starts an operator that was scaled to zero.
     pub fn scale_up(&mut self, title: &str, operator: &Deployment) -> &mut Self {
         let (namespace, name) = (operator.namespace(), operator.name());
         let words = ["scale", "deployment", "-n", namespace, name, "--replicas=1"];
@@ -144,26 +144,26 @@ impl Finding {
         self.kubectl(Grade::B0, title, ["describe", "node", node])
     }
 
-    /// The pods on a node.
+    /// Adds a command that lists the pods on a node.
     pub fn pods_on_node(&mut self, title: &str, node: &str) -> &mut Self {
         let selector = format!("spec.nodeName={node}");
         let words = ["get", "pods", "-A", "-o", "wide", "--field-selector"];
         self.kubectl(Grade::B0, title, words.into_iter().chain([&*selector]))
     }
 
-    /// For a pod that was deleted and does not terminate.
+    /// Adds a forced deletion of a pod that does not terminate.
     pub fn force_delete(&mut self, grade: Grade, title: &str, pod: &Pod) -> &mut Self {
         let pod = ["delete", "pod", "-n", pod.namespace(), pod.name()];
         let words = pod.into_iter().chain(["--force", "--grace-period=0"]);
         self.kubectl(grade, title, words)
     }
 
-    /// Removes a taint, spelled as kubectl takes it.
+    /// Adds a command that removes a taint. `taint` has kubectl's notation.
     pub fn remove_taint(&mut self, grade: Grade, title: &str, node: &str, taint: &str) -> &mut Self {
         self.kubectl(grade, title, ["taint", "node", node, &format!("{taint}-")])
     }
 
-    /// That a custom resource is not in the input, where it may exist nevertheless.
+    /// Adds that the input has no custom resources, and a check whether this one exists.
     pub fn not_in_input(&mut self, cluster: &Cluster, skyhook: &str) -> &mut Self {
         self.evidence("files", "custom resources", "none in the input").check_deleted(cluster, skyhook)
     }

@@ -37,13 +37,13 @@ rule! {
         finds Unknowns
 }
 
-/// Fields of one object that are named; the others are counted.
+/// Maximum number of fields in the evidence of one object.
 const NAMED: usize = 5;
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let mut known = BTreeSet::new();
     for object in Source::ALL.iter().flat_map(|source| cluster.unknown_values(*source)) {
-        // The operator's pods are among all pods of a file.
+        // Skip duplicates: in a file, the operator's pods are also among all pods.
         if !known.insert((object.kind.to_owned(), object.to_string())) {
             continue;
         }

@@ -40,7 +40,7 @@ rule! {
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let mut standstill = None;
     let mut resume_effects = ResumeEffectsByName::default();
-    // There is one root: the first with `sequencing: all` that is not complete.
+    // All custom resources wait for the same root: the first incomplete one with `sequencing: all`.
     let mut trouble_of_root = None;
     for skyhook in cluster.skyhooks.items().iter().filter(|s| s.runs()) {
         if let Some(gate) = cluster.gate_everywhere(skyhook) {
@@ -124,7 +124,7 @@ fn close<'a>(
     }
     finding.list_nodes("See the status of the earlier custom resource", root);
     if root.deleting() {
-        // To disable it would block its deletion.
+        // Do not offer to disable it, which would block its deletion.
         finding.remedy(Grade::B0, "See what its deletion waits for", ["finalizer", "status", root.name()]);
         return;
     }

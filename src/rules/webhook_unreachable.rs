@@ -76,7 +76,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "absent, so the CA bundle may be empty only for a moment",
             );
         }
-        // That a Service does not exist is not explained by an operator that only does not run.
+        // A stopped operator explains a missing endpoint, but not a missing Service.
         let explained = first.lacks == Lack::Endpoint && !operators.is_empty();
         if configuration.is_operators() && (explained || cluster.operator_gone()) {
             finding.effect_of(&["SKY501"]);
@@ -129,7 +129,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     }
 }
 
-/// The log pattern of the operator, and the effect of its restart, if the API server does not trust it.
+/// Titles for checking the operator's log and restarting the operator, if the API server does not trust the webhook.
 fn of_certificate(lacks: Lack) -> Option<(&'static str, &'static str)> {
     match lacks {
         Lack::Service | Lack::Endpoint => None,

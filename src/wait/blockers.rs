@@ -1,4 +1,4 @@
-//! Findings that block a goal, and persist over several checks.
+//! Findings that block a goal in consecutive checks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,23 +10,23 @@ use crate::cluster::Cluster;
 use crate::rules::blockers::BlockingFindings;
 use crate::rules::{self, Finding, FindingKey, Goal, Report, Scope};
 
-/// How long a pod that restarts in place may fail: some four attempts.
+/// Time for which failures of a pod that restarts in place are tolerated: about four attempts.
 const RESTARTS: Duration = Duration::from_secs(120);
 
-/// The blockers of the last check, since when they are there, and those that ended the wait.
+/// The blockers of the last check, with the times of their first check, and the blockers that ended the wait.
 pub struct Blockers {
-    /// The time that a retried operation may fail before it counts.
+    /// Time for which failures of retried operations are tolerated.
     tolerate: Duration,
     seen: BTreeMap<FindingKey, Timestamp>,
-    /// Whether the last check found some that the next one may confirm.
+    /// Whether the last check found new blockers, which the next check may confirm.
     pub look_again: bool,
-    /// What ended the wait.
+    /// The cluster and the report that ended the wait.
     pub found: Option<(Cluster, Report)>,
 }
 
 impl Blockers {
-    /// Retried failures are tolerated for as long as `tolerate`. A Job counts its attempts itself, and the rules detect its
-    /// permanent failure.
+    /// Failures of retried operations are tolerated for `tolerate`; by default not at all with Jobs, which count
+    /// their attempts themselves: the rules detect a permanent failure.
     pub fn new(cluster: &Cluster, tolerate: Option<Duration>) -> Blockers {
         let usual = match cluster.flavor().executor() {
             Executor::Pod => RESTARTS,
@@ -40,7 +40,8 @@ impl Blockers {
         }
     }
 
-    /// The findings that block the goals of these custom resources, both now and at the last check, in a few words each.
+    /// Checks the goals of custom resources. Returns the findings that block them now and did so at the last check,
+    /// in a few words each.
     pub fn judge(&mut self, cluster: &Cluster, goals: &[(&str, Goal<'_>)]) -> Vec<String> {
         let scope = Scope {
             skyhooks: goals.iter().map(|(name, _)| (*name).to_owned()).collect(),
@@ -59,8 +60,8 @@ impl Blockers {
         names
     }
 
-    /// Everything that the rules find now; and of the findings that `of` picks, those that were also there last time:
-    /// sources are read in parallel, and one check may mix two moments.
+    /// Runs the rules. Returns the whole report, and a report of the findings selected by `of` that were also there
+    /// at the last check: sources are read in parallel, so one check may mix two moments.
     pub fn confirm(
         &mut self,
         cluster: &Cluster,
@@ -87,13 +88,13 @@ impl Blockers {
         (report, confirmed)
     }
 
-    /// Forgets the findings: the command now waits for something else.
+    /// Forgets the findings, before the command waits for something else.
     pub fn clear(&mut self) {
         self.seen.clear();
         self.look_again = false;
     }
 
-    /// Whether it is no failure that is retried, or has failed for the tolerated time.
+    /// Whether the finding blocks now: it is not retried, or has failed for the tolerated time.
     fn lasted(&self, finding: &Finding, since: Timestamp, now: Timestamp) -> bool {
         let since = finding.failing_since.map_or(since, |at| at.min(since));
         let lasted = Duration::try_from(now.duration_since(since));
@@ -101,7 +102,7 @@ impl Blockers {
     }
 }
 
-/// `SKY112 gpu driver node-2`
+/// Formats a finding: `SKY112 gpu driver node-2`.
 fn name_of(finding: &Finding) -> String {
     let subject = &finding.subject;
     let mut words = vec![finding.rule.code];

@@ -1,4 +1,4 @@
-//! The goals of custom resources, and how far each is.
+//! The conditions of a wait, and the progress of custom resources.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,7 +15,7 @@ use crate::view::{list, plural};
 pub enum Condition {
     /// Every node is done with every package.
     Complete,
-    /// A package, or every one with a requested uninstall, is absent from all nodes.
+    /// The package is absent from all nodes; `None` means all packages with a requested uninstall.
     Uninstalled(Option<String>),
     /// The object is deleted.
     Deleted,
@@ -23,7 +23,7 @@ pub enum Condition {
     Erroring,
 }
 
-/// The custom resource of a wait.
+/// A custom resource that is waited for.
 pub struct AwaitedResource {
     pub name: String,
     uid: Option<String>,
@@ -44,11 +44,11 @@ impl AwaitedResource {
         self.state == Wait::Met
     }
 
-    /// `None`: it was deleted, perhaps to be created again under the same name.
+    /// The custom resource; `None` if it was deleted, even if it was created again under the same name.
     ///
     /// # Errors
     ///
-    /// Custom resources cannot be read; the text is the progress to show.
+    /// Custom resources cannot be read. The text is the progress to show.
     pub fn find<'a>(&self, cluster: &'a Cluster) -> Result<Option<&'a Skyhook>, String> {
         let found = cluster.skyhook(&self.name);
         match (found, &cluster.skyhooks) {
@@ -61,7 +61,7 @@ impl AwaitedResource {
         }
     }
 
-    /// Checks again. A condition that was met stays met.
+    /// Updates the state. A met condition stays met.
     pub fn judge(&mut self, cluster: &Cluster, condition: &Condition) {
         if !self.is_met() {
             self.state = condition.state(cluster, self);
@@ -100,7 +100,7 @@ impl fmt::Display for Condition {
 }
 
 impl Condition {
-    /// Whether it is enough that one of several custom resources meets it.
+    /// Whether it is sufficient that one of several custom resources meets the condition.
     pub fn any(&self) -> bool {
         *self == Condition::Erroring
     }
@@ -115,7 +115,7 @@ impl Condition {
         }
     }
 
-    /// The progress of a custom resource. One that could not be read has not met the condition yet.
+    /// The progress of a custom resource; `Pending` if it could not be read.
     fn state(&self, cluster: &Cluster, awaited: &AwaitedResource) -> Wait {
         let name = &awaited.name;
         let original = match awaited.find(cluster) {
@@ -134,8 +134,8 @@ impl Condition {
     }
 }
 
-/// Complete if the operator reports it for the current spec and every node is done: its status alone may still be about
-/// the previous spec.
+/// Met if the operator reports complete for the current spec and every node is complete: the status alone may be
+/// about the previous spec.
 fn complete(cluster: &Cluster, skyhook: &Skyhook) -> Wait {
     let status = &skyhook.status;
     let observed = status.observed_generation;
@@ -236,7 +236,7 @@ fn uninstalled(cluster: &Cluster, name: &str, skyhook: Option<&Skyhook>, package
         };
         under_way |= wanted && uninstall;
         installed |= placement.entry.is_some();
-        // What cannot be read may hold it.
+        // A malformed node state may contain the package.
         if placement.phase == Phase::Malformed || (wanted && placement.entry.is_some()) {
             left.insert(&placement.node.name);
         }

@@ -1,4 +1,4 @@
-//! A drain in progress, in words and as a part of documents.
+//! A drain in progress, as text and for documents.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -35,7 +35,7 @@ impl Drain {
     }
 }
 
-/// Pods that are named before the rest is only counted.
+/// Maximum number of pods in a sentence; the others are counted.
 const NAMED: usize = 3;
 
 /// `draining for 3m, 2 pods left`
@@ -49,7 +49,7 @@ pub fn summary(cluster: &Cluster, drain: &DrainProgress<'_>) -> String {
     format!("{}{pods}{refused}", draining(cluster, drain))
 }
 
-/// The same with the pods and what each waits for.
+/// A sentence about the drain, with the pods that it waits for and their states.
 pub fn sentence(cluster: &Cluster, drain: &DrainProgress<'_>) -> String {
     let draining = draining(cluster, drain);
     let Some(pods) = &drain.pods else {

@@ -1,7 +1,7 @@
-//! Waiting for the operator: how far a goal is, and what blocks it until somebody acts. Pure.
+//! Waiting for the operator: the progress of goals, and the findings that block them. Pure.
 //!
-//! [`Condition`] judges custom resources, [`Blockers`] asks the rules. `ctx/wait.rs` looks again whenever a watch shows a
-//! change.
+//! [`Condition`] evaluates custom resources, [`Blockers`] runs the rules. `ctx/wait.rs` repeats both when a watch
+//! shows a change.
 
 mod blockers;
 mod condition;
@@ -14,10 +14,10 @@ pub use condition::{AwaitedResource, Condition};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wait {
     Met,
-    /// Not yet met, and the progress so far.
+    /// Not met yet, with the progress so far.
     Pending(String),
-    /// Not met until somebody acts, with each blocker in a few words.
+    /// Not met until someone intervenes, with a few words about each blocker.
     Blocked(Vec<String>),
-    /// It can no longer be met: why, and a command to run instead.
+    /// Can no longer be met, with the reason and a command to run instead.
     Never(String, Option<String>),
 }

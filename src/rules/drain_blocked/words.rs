@@ -10,7 +10,7 @@ use crate::view::{list, plural};
 
 pub(super) struct Description {
     pub message: String,
-    /// The message for several nodes, if `message` names a pod of this one.
+    /// The message for several nodes, if `message` names a pod of one node.
     pub on_any_node: Option<String>,
 }
 
@@ -32,7 +32,7 @@ pub(super) fn describe(
     Description { message: sentence(&cause), on_any_node: on_any_node.map(|cause| sentence(&cause)) }
 }
 
-/// What blocks the drain; and the same without the names of pods, which are on one node alone.
+/// The cause of the blocked drain. The second text is for several nodes: it names no pod.
 fn cause(obstacles: &Obstacles<'_>) -> (String, Option<String>) {
     let Obstacles { noted, budgets, overlaps, overdue, unexplained, webhooks, quoted } = obstacles;
     if let Some((pod, selecting)) = overlaps.first() {
@@ -88,7 +88,7 @@ fn cause(obstacles: &Obstacles<'_>) -> (String, Option<String>) {
     (refused(noted), on_any_node)
 }
 
-/// The webhooks that may refuse an eviction.
+/// A clause about the webhooks that may refuse evictions; empty without webhooks.
 fn by(webhooks: &[EvictionWebhook<'_>]) -> String {
     let names: Vec<String> = webhooks.iter().map(|(_, w)| w.name.clone()).collect();
     match names.len() {
@@ -98,7 +98,7 @@ fn by(webhooks: &[EvictionWebhook<'_>]) -> String {
     }
 }
 
-/// That the budget also protects pods that are not ready.
+/// A clause about a budget that also protects pods that are not ready; empty if all are ready.
 fn unhealthy(budget: &DisruptionBudget, pods: &[&Pod]) -> String {
     if pods.iter().all(|pod| pod.ready()) {
         return String::new();
@@ -108,7 +108,7 @@ fn unhealthy(budget: &DisruptionBudget, pods: &[&Pod]) -> String {
     format!(" and also protects pods that are not ready ({healthy} healthy, {needed} required)")
 }
 
-/// The cause, and what follows from it for the drain.
+/// Appends the consequence for the drain to the cause.
 fn with_consequence(cause: &str, drain: &Drain<'_>, obstacles: &Obstacles<'_>, state: DrainState) -> String {
     let package = drain.package;
     let budgets = &obstacles.budgets;
@@ -134,7 +134,7 @@ fn with_consequence(cause: &str, drain: &Drain<'_>, obstacles: &Obstacles<'_>, s
     }
 }
 
-/// The refusals that the operator recorded.
+/// Describes the refusals that the operator recorded.
 fn refused(noted: &[Refusal]) -> String {
     let Some(first) = noted.iter().find(|refusal| !refusal.name.is_empty()) else {
         return "the operator reports that the drain is blocked".to_owned();

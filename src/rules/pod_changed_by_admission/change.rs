@@ -9,7 +9,7 @@ use crate::cluster::PackageRun;
 use crate::cluster::attempts::containers;
 use crate::cluster::pod::{Container, EnvVar, Pod, Resources};
 
-/// A difference from the operator's pod.
+/// A difference between a pod and the pod that the operator would create.
 pub struct Change {
     pub what: &'static str,
     pub field: String,
@@ -18,7 +18,7 @@ pub struct Change {
     pub fix: Fix,
 }
 
-/// What helps, besides an exemption of the namespace.
+/// The remedy for a difference, besides an exemption of the namespace.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Fix {
     /// Only an exemption helps: the spec has no such field.
@@ -31,7 +31,7 @@ pub enum Fix {
     DeletePod,
 }
 
-/// The first difference in the operator's comparison, container by container (its `podMatchesPackage`).
+/// The first difference, container by container, as in the operator's comparison (its `podMatchesPackage`).
 pub fn change(package: &Package, generation: i64, package_run: &PackageRun<'_>, pod: &Pod) -> Option<Change> {
     let own = names(package_run);
     let containers = &pod.spec.init_containers;
@@ -46,7 +46,7 @@ pub fn change(package: &Package, generation: i64, package_run: &PackageRun<'_>, 
                 fix: Fix::Exempt,
             });
         }
-        // The others have the agent's image, from the operator's settings.
+        // The other containers use the agent's image, from the operator's settings.
         let image = package_run.image.as_ref().filter(|_| at == 0);
         if let Some(image) = image.filter(|i| !package_run.interrupt && container.image != **i) {
             return Some(Change {
@@ -77,7 +77,7 @@ pub fn change(package: &Package, generation: i64, package_run: &PackageRun<'_>, 
             return found;
         }
     }
-    // One of another generation is replaced before its containers are counted.
+    // The operator replaces a pod of another generation before it counts the containers.
     let more = containers.get(own.len())?;
     if !of_generation && !package_run.interrupt {
         return None;
@@ -91,7 +91,7 @@ pub fn change(package: &Package, generation: i64, package_run: &PackageRun<'_>, 
     })
 }
 
-/// The operator's containers for a package: the one with its files, the stage, and the check of the stage.
+/// Names of the operator's containers for a package: its files, the stage, and the check of the stage.
 fn names(package_run: &PackageRun<'_>) -> Vec<String> {
     let (package, interrupt) = (&package_run.package, package_run.interrupt);
     let files = (!interrupt).then(|| format!("{package}-init"));
@@ -99,7 +99,7 @@ fn names(package_run: &PackageRun<'_>) -> Vec<String> {
     files.into_iter().chain(stage).collect()
 }
 
-/// Variables that the operator sets without comparing them; it compares the last one, which contains the generation.
+/// Variables that the operator sets. It compares only the last one, which contains the generation.
 const OWN_VARIABLES: [&str; 6] = [
     "SKYHOOK_LOG_DIR",
     "SKYHOOK_ROOT_DIR",
@@ -118,7 +118,7 @@ fn environment(asked: &[EnvVar], container: &Container, fix: Fix) -> Option<Chan
     if asked == given {
         return None;
     }
-    // Values may be secrets.
+    // Show only names: values may be secrets.
     let names = |all: &[&EnvVar]| {
         let names: Vec<&str> = all.iter().map(|env| env.name.as_str()).collect();
         if names.is_empty() { "none".to_owned() } else { names.join(", ") }
@@ -161,7 +161,8 @@ fn defaulted(asked: &[&EnvVar], given: &[&EnvVar]) -> Option<String> {
     alike.then(|| changed.join(", "))
 }
 
-/// With resources in the spec the operator compares all of them; without, none may be set but by a LimitRange.
+/// The first difference in resources. With resources in the spec, the operator compares all of them; without, only a
+/// LimitRange may set any.
 fn resources(package: &Package, container: &Container, pod: &Pod) -> Option<Change> {
     let annotations = &pod.metadata.annotations;
     let asked = match &package.resources {
@@ -203,7 +204,7 @@ fn asked_resources(fields: &Value) -> Resources {
     Resources { requests, limits }
 }
 
-/// The operator compares how they are spelled: to it `1024Mi` is not `1Gi`.
+/// Whether all quantities have the same notation, as the operator compares them: `1024Mi` is not `1Gi`.
 fn same_quantities(one: &BTreeMap<String, Value>, other: &BTreeMap<String, Value>) -> bool {
     let spelled = |all: &BTreeMap<String, Value>| -> Vec<(String, String)> {
         let all = all.iter();
@@ -212,7 +213,7 @@ fn same_quantities(one: &BTreeMap<String, Value>, other: &BTreeMap<String, Value
     spelled(one) == spelled(other)
 }
 
-/// `cpu 500m, memory 1Gi`
+/// Formats quantities: `cpu 500m, memory 1Gi`.
 fn quantities(all: &BTreeMap<String, Value>) -> String {
     let all = all.iter();
     let all = all.map(|(name, q)| format!("{name} {}", quantity::spelled(q)));
@@ -223,14 +224,14 @@ fn quantities(all: &BTreeMap<String, Value>) -> String {
     all.join(", ")
 }
 
-/// Whether the pod is from this generation of the spec, by the directory it copies to.
+/// Whether the pod is from this generation of the spec, which is the suffix of the directory to which it copies.
 fn is_of_generation(container: &Container, generation: i64) -> bool {
     let suffix = format!("-{generation}");
     let mut env = container.env.iter();
     env.any(|env| env.name == DIRECTORY && env.value.ends_with(&suffix))
 }
 
-/// The variables in the spec.
+/// The environment variables in the spec.
 fn asked_variables(package: &Package) -> Vec<EnvVar> {
     let env = package.whole.get("env").cloned().unwrap_or_default();
     serde_json::from_value(env).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Events about a package run or the operator, equal ones counted together.
+//! Warning events about a package run or the operator, grouped by kind and reason.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,9 +9,9 @@ use serde::Serialize;
 use super::shown;
 use crate::cluster::{Cluster, Deployment, Event, PackageRun, Pod};
 
-/// Reasons that are shown of one pod or Job.
+/// Maximum number of event groups of one package run or operator.
 const MOST: usize = 5;
-/// Letters that Kubernetes puts behind the name of a Job to name a pod.
+/// Number of characters that Kubernetes appends to the name of a Job to name a pod.
 const SUFFIX: usize = 5;
 
 /// Something that happened once or many times.
@@ -31,7 +31,8 @@ pub struct Recurring {
     pub at: Option<Timestamp>,
 }
 
-/// The warnings, by kind and name of their object; those about pods also by the pod's Job.
+/// Warnings by kind and name of their object. Warnings about pods are also listed under `PodOf` with the name of the
+/// Job.
 pub fn by_object(cluster: &Cluster) -> HashMap<(&str, &str), Vec<&Event>> {
     let mut by_object: HashMap<(&str, &str), Vec<&Event>> = HashMap::new();
     for event in cluster.events.items().iter().filter(|e| e.warning) {
@@ -47,7 +48,7 @@ pub fn by_object(cluster: &Cluster) -> HashMap<(&str, &str), Vec<&Event>> {
     by_object
 }
 
-/// The warnings about a Job or bare pod, the latest first.
+/// The warnings about a Job or bare pod, latest first.
 pub fn of_package_run(
     events: &HashMap<(&str, &str), Vec<&Event>>,
     package_run: &PackageRun<'_>,
@@ -70,7 +71,7 @@ pub fn of_package_run(
     recurring(events, &keys, package_run.created())
 }
 
-/// The warnings about a Deployment of the operator and its pods, the latest first.
+/// The warnings about a Deployment of the operator and its pods, latest first.
 pub fn of_operator(
     events: &HashMap<(&str, &str), Vec<&Event>>,
     operator: &Deployment,
@@ -86,7 +87,7 @@ fn recurring(
     keys: &[(&str, &str)],
     since: Option<Timestamp>,
 ) -> Vec<Recurring> {
-    // Names are reused: an event from before this one was created is about another object.
+    // Names are reused: an event from before the run was created is about another object.
     let current = |event: &&&Event| event.last.is_none() || event.last >= since;
     let mut alike: BTreeMap<(&str, &str), Vec<&Event>> = BTreeMap::new();
     for event in keys.iter().filter_map(|key| events.get(key)).flatten().filter(current) {

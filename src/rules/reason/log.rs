@@ -1,4 +1,4 @@
-//! The last lines of a log, fit to be shown.
+//! The last lines of a log, prepared for display.
 
 use std::sync::LazyLock;
 
@@ -8,11 +8,11 @@ use serde::Serialize;
 
 use crate::redact;
 
-/// Lines that are kept.
+/// Maximum number of lines.
 const LINES: usize = 20;
-/// Characters of one line.
+/// Maximum number of characters in a line.
 const LONGEST: usize = 300;
-/// Bytes of all of them.
+/// Maximum number of bytes in all lines.
 const BYTES: usize = 4096;
 
 /// The last lines that a container wrote: few, short, without escape sequences and without what looks like a secret.
@@ -24,7 +24,7 @@ pub struct LogTail {
 }
 
 impl LogTail {
-    /// `None` for blank lines.
+    /// Prepares the last lines for display; `None` if all lines are blank.
     pub fn of<'l>(from: String, lines: impl IntoIterator<Item = &'l str>) -> Option<LogTail> {
         let plain: Vec<String> = lines.into_iter().map(plain).collect();
         let mut lines = redact::log::lines(&plain);
@@ -41,7 +41,8 @@ impl LogTail {
         (!lines.is_empty()).then_some(LogTail { from, lines })
     }
 
-    /// At most this many last lines, preceded by the last line with a failure.
+    /// At most `most` last lines. If none of them mentions a failure, the first is replaced by the last earlier line
+    /// that does.
     pub fn last(&self, most: usize) -> Vec<&str> {
         static TELLING: LazyLock<Regex> = LazyLock::new(|| {
             let words = "error|fail|failed|failure|fatal|cannot|can't|could not|unable|denied|not found|no such|killed|\
@@ -61,7 +62,7 @@ impl LogTail {
     }
 }
 
-/// A line without colours and overwritten progress bars.
+/// Removes colours, control characters and overwritten progress bars from a line.
 pub(super) fn plain(line: &str) -> String {
     static ESCAPES: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
