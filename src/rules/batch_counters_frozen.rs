@@ -42,7 +42,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let status = |node: &Node| cluster.status_on(skyhook, node);
         let at_work = cluster.selected(skyhook).any(|n| status(n) == Status::InProgress)
             || package_runs.any_alive(skyhook.name());
-        // With all nodes counted as complete, the operator has no batch to evaluate, regardless of other work there.
+        // Skip nodes with status complete: without other nodes, the operator has no batch to evaluate.
         let mut open = cluster.open_nodes(skyhook);
         open.retain(|n| status(n) != Status::Complete);
         if at_work || open.is_empty() || !skyhook.is_observed() {

@@ -103,7 +103,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 .caveat("running stages run to completion")
                 .remedy(Grade::B3, "Then resume the custom resource", ["resume", skyhook.name()])
                 .caveat("the free nodes are then chosen, and packages run there, including their interrupts")
-                // It has no effect alone: it follows the pause.
+                // The resume has no effect alone: it must follow the pause.
                 .by_choice();
         }
     }

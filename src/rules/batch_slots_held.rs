@@ -68,7 +68,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 let trouble = standstill.trouble(cluster, g.skyhook, g.node);
                 trouble.map(|t| (t.severity, t.lasts))
             });
-            // As soon as one of them is free the batch continues.
+            // The batch continues as soon as one gate opens, so the least severe problem counts.
             let least = troubles.min().flatten();
             let (severity, lasts) = least.unwrap_or((Severity::Warning, false));
             let holders: Vec<&str> = gates.iter().map(|g| g.node.name.as_str()).collect();

@@ -46,7 +46,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         let mut made = cluster.config_maps.items().iter();
         let made = made.find(|map| map.metadata.name == *name && !cluster.is_elsewhere(&map.metadata));
         let owner = made.and_then(|map| Some(map.owner()?.1));
-        // Without one, the first that is not paused makes it.
+        // Without an owner, the first custom resource that is not paused will create the ConfigMap.
         let first = match owner {
             Some(owner) => all.iter().find(|(skyhook, _)| skyhook.name() == owner),
             None => all.iter().find(|(skyhook, _)| !skyhook.paused()),

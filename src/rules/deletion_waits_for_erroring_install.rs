@@ -60,7 +60,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             let finding = findings
                 .report(Subject::node(node, Some(skyhook.name())).package(pending.name), message.as_str());
             finding
-                // Whether there will be one more attempt makes no other trouble of it.
+                // Findings are grouped regardless of their attempts.
                 .alike(message)
                 .waits_for_node(skyhook.name(), node)
                 .since_deletion(skyhook)

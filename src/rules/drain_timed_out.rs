@@ -49,7 +49,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             }
             let due = drains.iter().find(|d| d.node.name == node.name && d.skyhook.name() == skyhook.name());
             let any_left = evictable.contains_key(node.name.as_str());
-            // Without pods the node is drained, and the operator continues.
+            // Without pods, the node is drained and the operator continues.
             let drained = due.is_some() && cluster.source(Source::Workloads).ok().is_some() && !any_left;
             let subject = Subject::on(skyhook, node);
             let subject = match due {

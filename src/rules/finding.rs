@@ -53,13 +53,13 @@ pub struct Finding {
     pub rule: &'static Rule,
     pub severity: Severity,
     pub subject: Subject,
-    /// Never names the subject's own node, so that the same trouble on many nodes folds.
+    /// Never names the subject's own node, so that the same problem on many nodes can be grouped.
     pub message: String,
     /// See [`Finding::alike`].
     alike: Option<String>,
     pub since: Option<Timestamp>,
     pub evidence: Vec<Evidence>,
-    /// From the least to the most destructive.
+    /// Sorted from the least to the most destructive.
     pub remedies: Vec<Remedy>,
     /// The operations blocked while this finding exists.
     pub blocks: &'static [Blocks],
@@ -67,13 +67,13 @@ pub struct Finding {
     pub lasts: bool,
     /// The latest start of the current failures of a retried operation.
     pub failing_since: Option<Timestamp>,
-    /// The subjects that it waits for: findings about them are its causes.
+    /// Subjects that the finding waits for. Findings about these subjects are its causes.
     pub waits_for: Vec<Awaited>,
     /// See [`Finding::outlasts_cause`].
     pub outlasts_cause: bool,
     /// See [`Finding::effect_of`].
     pub effect_of: &'static [&'static str],
-    /// Other nodes that are blocked by it.
+    /// Other nodes that the finding blocks.
     pub holds_up: Vec<String>,
     /// The result of the stage's attempt, set by [`reason::add`](super::reason::add).
     pub reason: Option<Box<Reason>>,
@@ -111,76 +111,78 @@ impl Finding {
         }
     }
 
-    /// The least disruptive remedy that changes something, if possible one of our commands that needs no decision.
+    /// The least disruptive remedy that changes something, preferably a command of the plugin that is not a decision
+    /// of the user.
     pub fn changing_remedy(&self) -> Option<&Remedy> {
         let changing = || self.remedies.iter().filter(|r| r.grade > Grade::B0);
         changing().find(|r| r.own().is_some() && !r.choice).or_else(|| changing().next())
     }
 
-    /// Limits the blocked operations of its rule to these.
+    /// Limits the rule's blocked operations to these.
     pub fn blocks_only(&mut self, blocks: &'static [Blocks]) -> &mut Self {
         self.blocks = blocks;
         self
     }
 
-    /// Whether it stops a whole custom resource, regardless of its packages and nodes.
+    /// Whether the finding blocks a whole custom resource, regardless of packages and nodes.
     pub fn stops_whole(&self) -> bool {
         let subject = &self.subject;
         subject.node.is_none() && subject.package.is_none() && !self.blocks.is_empty()
     }
 
-    /// Whether it ends the operator's pass, which concerns every custom resource, whichever it is about.
+    /// Whether the finding ends the operator's pass, which concerns every custom resource.
     pub fn blocks_reconcile(&self) -> bool {
         self.blocks.contains(&Blocks::Reconcile)
     }
 
-    /// Whether it concerns every custom resource, and has to be fixed before remedies for others help.
+    /// Whether the finding concerns every custom resource and has to be fixed before remedies for others help.
     pub fn comes_first(&self) -> bool {
         let rejects = self.blocks.contains(&Blocks::Changes);
         self.blocks_reconcile() || rejects && self.severity == Severity::Error
     }
 
-    /// The message for several nodes, without details of a single node such as a pod or a number of attempts.
+    /// Sets the message for several nodes, without details of one node such as a pod or a number of attempts.
     pub fn alike(&mut self, message: impl Into<String>) -> &mut Self {
         self.alike = Some(message.into());
         self
     }
 
-    /// The problem independent of the node: findings of one rule with the same text are one problem.
+    /// The message independent of the node: findings of one rule with the same text are one problem.
     pub fn trouble(&self) -> &str {
         self.alike.as_deref().unwrap_or(&self.message)
     }
 
-    /// It persists until someone acts, although it is not an error.
+    /// Marks a problem that lasts until someone intervenes, even if it is not an error.
     pub fn lasts(&mut self) -> &mut Self {
         self.lasts = true;
         self
     }
 
-    /// It is expected to resolve itself.
+    /// Marks a problem that is expected to resolve itself.
     pub fn passes(&mut self) -> &mut Self {
         self.lasts = false;
         self
     }
 
-    /// The retried operation has failed at least since then.
+    /// Sets the time since which the retried operation has failed at least.
     pub fn failing_since(&mut self, at: Option<Timestamp>) -> &mut Self {
         self.failing_since = at;
         self
     }
 
-    /// It is an effect of a custom resource's problem on a node.
+    /// Declares problems of a custom resource on a node as causes.
     pub fn waits_for_node(&mut self, skyhook: &str, node: &str) -> &mut Self {
         self.awaits(skyhook, Some(node), false)
     }
 
-    /// It is an effect of problems of an earlier custom resource on a node; if that is being deleted, on any of its nodes.
+    /// Declares problems of an earlier custom resource as causes: on the gate's node or, if it is being deleted, on
+    /// any node.
     pub fn waits_for_gate(&mut self, gate: &Gate<'_>) -> &mut Self {
         let earlier = gate.skyhook;
         self.awaits(earlier.name(), Some(&gate.node.name), earlier.deleting())
     }
 
-    /// It is an effect of a custom resource's problem on any node.
+    /// Declares problems of a custom resource on any node as causes.
     pub fn waits_for(&mut self, skyhook: &str) -> &mut Self {
         self.awaits(skyhook, None, false)
     }
@@ -194,33 +196,33 @@ impl Finding {
         self
     }
 
-    /// It remains when its cause is cured, and then needs its own remedy.
+    /// Marks a finding that remains after its cause is fixed, and then needs its own remedy.
     pub fn outlasts_cause(&mut self) -> &mut Self {
         self.outlasts_cause = true;
         self
     }
 
-    /// It is an effect of findings with these codes: about the same package on the same node, or about the end of the
+    /// Declares findings with these codes as causes: about the same package on the same node, or about the end of the
     /// operator's pass.
     pub fn effect_of(&mut self, codes: &'static [&'static str]) -> &mut Self {
         self.effect_of = codes;
         self
     }
 
-    /// These nodes make no progress because of it either.
+    /// Sets the other nodes that the finding blocks.
     pub fn holds_up(&mut self, nodes: &[&str]) -> &mut Self {
         self.holds_up = nodes.iter().map(ToString::to_string).collect();
         self
     }
 
-    /// Below the severity of the rule it is uncertain, or may resolve itself.
+    /// Sets the severity. Below the rule's severity, the finding is uncertain or may resolve itself.
     pub fn severity(&mut self, severity: Severity) -> &mut Self {
         self.severity = severity;
         self.lasts = severity >= self.rule.severity;
         self
     }
 
-    /// Makes it a warning where this is so.
+    /// Makes the finding a warning if it is uncertain.
     pub fn warning_if(&mut self, uncertain: bool) -> &mut Self {
         if uncertain {
             self.severity(Severity::Warning);
@@ -248,7 +250,7 @@ impl Finding {
         self
     }
 
-    /// A remedy that is one of our own commands.
+    /// Adds a remedy that is a command of this plugin.
     pub fn remedy<S: AsRef<str>>(
         &mut self,
         grade: Grade,
@@ -258,7 +260,7 @@ impl Finding {
         self.command(grade, title, &["kubectl", "skyhook"], words)
     }
 
-    /// A remedy for which there is only plain kubectl.
+    /// Adds a remedy for which only a plain kubectl command exists.
     pub fn kubectl<S: AsRef<str>>(
         &mut self,
         grade: Grade,
@@ -268,7 +270,8 @@ impl Finding {
         self.command(grade, title, &["kubectl"], words)
     }
 
-    /// Drops remedies in which a name would be read as a flag, as that of a package that the API server cannot reject.
+    /// Drops remedies in which a name would be read as a flag, such as a package name, which the API server does not
+    /// validate.
     pub(super) fn drop_flags(&mut self) {
         let Subject { name, skyhook, node, package, .. } = &self.subject;
         let names = [Some(name), skyhook.as_ref(), node.as_ref(), package.as_ref()];
@@ -289,7 +292,7 @@ impl Finding {
         self
     }
 
-    /// The remedy that was added last does it on all nodes where it is so, with these flags instead of `--node NODE`.
+    /// Sets the command of the last remedy for all affected nodes: these flags replace `--node NODE`.
     pub fn for_all_nodes<const N: usize>(&mut self, flags: [&str; N]) -> &mut Self {
         let remedy = self.remedies.last_mut();
         if let Some(remedy) = remedy
@@ -302,12 +305,12 @@ impl Finding {
         self
     }
 
-    /// The last remedy is a decision of the user: no object shows whether it is right.
+    /// Marks the last remedy as a decision of the user: no object shows whether it is right.
     pub fn by_choice(&mut self) -> &mut Self {
         self.change_last(|remedy| remedy.choice = true)
     }
 
-    /// What to mind about the remedy that was added last.
+    /// Sets the limits and risks of the last remedy.
     pub fn caveat(&mut self, caveat: impl Into<String>) -> &mut Self {
         self.change_last(|remedy| remedy.caveat = Some(caveat.into()))
     }

@@ -32,24 +32,24 @@ pub use subject::Subject;
 
 use crate::cluster::{Cluster, Source};
 
-/// One known way to get stuck.
+/// One known way to get stuck, with its detection.
 #[derive(Debug)]
 pub struct Rule {
-    /// `SKY101`: for life, never renumbered or used again.
+    /// A permanent code such as `SKY101`, never renumbered or reused.
     pub code: &'static str,
-    /// The bad thing in a few words, `deletion-waits-for-erroring-install`.
+    /// The problem in a few words: `deletion-waits-for-erroring-install`.
     pub name: &'static str,
-    /// How bad it is where the rule is sure of it.
+    /// Severity of the findings, unless the rule sets another one for a finding.
     pub severity: Severity,
     /// Sources that the rule must read to report that no problem exists.
     pub needs: &'static [Source],
-    /// Sources that make its findings more certain or better explained.
+    /// Sources that make the findings more certain or better explained.
     pub optional_sources: &'static [Source],
     /// The operations blocked while a finding of the rule exists.
     pub blocks: &'static [Blocks],
-    /// The executor or the kubelet retries automatically, so that the problem may resolve itself.
+    /// Whether the executor or the kubelet retries automatically, so that the problem may resolve itself.
     pub retried: bool,
-    /// What its findings are to the rules that look at effects.
+    /// The role of the findings for rules about effects.
     pub finds: Finds,
     /// The full text: meaning, causes, confirmation, remedies, affected versions.
     pub docs: &'static str,
@@ -59,13 +59,14 @@ pub struct Rule {
 /// The role of a rule's findings for rules about effects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Finds {
-    /// Something that is wrong; an error keeps its node from making progress.
+    /// Problems. An error keeps its node from making progress.
     Causes,
-    /// Waits that are right, and that last until somebody acts: a warning keeps the node from making progress, too.
+    /// Intended waits that last until someone intervenes. A warning also keeps its node from making progress.
     LastingWaits,
-    /// The effect of something else: it explains nothing on a node.
+    /// Effects of other problems. They explain nothing on a node.
     Effects,
-    /// Effects, by which the operator does not choose nodes: what waits for those nodes waits on.
+    /// Effects because of which the operator does not choose nodes: custom resources that wait for these nodes keep
+    /// waiting.
     HeldNodes,
     /// Missing progress that no other rule explains.
     Unexplained,
@@ -303,10 +304,10 @@ pub static ALL: &[&Rule] = &[
     &pods_of_older_operator::RULE,
 ];
 
-/// Codes that are no longer used, each with the one that took its place.
+/// Retired codes, each with its replacement.
 pub static RETIRED: &[(&str, &str)] = &[];
 
-/// Finds a rule by code or name, in any case.
+/// Finds a rule by code or name, ignoring case.
 pub fn find(code_or_name: &str) -> Option<&'static Rule> {
     ALL.iter()
         .copied()

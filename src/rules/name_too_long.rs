@@ -30,7 +30,7 @@ rule! {
         blocks Reconcile
 }
 
-/// 63 characters without `nodeState_`.
+/// Maximum length of a name: the 63 characters of an annotation key without the prefix `nodeState_`.
 pub const LONGEST: usize = 53;
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
@@ -44,7 +44,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 Subject::skyhook(skyhook),
                 format!(
                     "the name is {length} characters long, but the limit is {LONGEST} because the name is part of the \
-                     annotation keys on nodes: progress cannot be recorded, and every reconcile by the operator ends there"
+                     annotation keys on nodes: progress cannot be recorded, and every operator reconcile ends there"
                 ),
             )
             .since(skyhook.metadata.creation_timestamp)

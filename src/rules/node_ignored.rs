@@ -47,7 +47,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 "packages done here",
                 format!("{done} of {all}"),
             );
-            // Otherwise the drain is refused again once the node is unignored.
+            // Add the remedies of a refused drain: it would be refused again after the node is unignored.
             let here = |f: &&Finding| {
                 f.subject.node.as_deref() == Some(node.name.as_str())
                     && f.subject.skyhook.as_deref() == Some(skyhook.name())

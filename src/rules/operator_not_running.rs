@@ -81,7 +81,8 @@ fn report_none(cluster: &Cluster, findings: &mut Findings) {
         }
         finding.kubectl(
             Grade::B0,
-            "See what keeps the namespace; the operator cannot be installed there before it is gone",
+            "See what blocks the deletion of the namespace; the operator can be installed there only after the \
+             namespace is deleted",
             ["describe", "namespace", name],
         );
     }

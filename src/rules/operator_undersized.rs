@@ -32,7 +32,7 @@ rule! {
     SKY507 "operator-undersized" Warning needs Skyhooks Nodes Operator
 }
 
-/// The chart's default, in MiB.
+/// The chart's default memory limit in MiB.
 const DEFAULT: f64 = 512.0;
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {

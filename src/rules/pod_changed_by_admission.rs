@@ -87,7 +87,7 @@ fn report(
         match change.fix {
             Fix::DeletePod => format!(
                 "the pod for stage {stage} of package {package} got an extra container at admission, and \
-                 every reconcile by the operator fails while the pod exists"
+                 every operator reconcile fails while the pod exists"
             ),
             Fix::Defaults => format!(
                 "the pod for stage {stage} of package {package} is repeatedly replaced: the API server set \

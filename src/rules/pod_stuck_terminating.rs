@@ -67,7 +67,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             format!("cannot terminate because its node {why}")
         });
         let until = if ends_reconciles {
-            "every reconcile by the operator ends there until it is gone"
+            "every operator reconcile ends there until it is gone"
         } else if package_run.job.is_some() {
             "its job starts no other attempt until it has ended"
         } else {

@@ -38,7 +38,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
     if new.executor() != Executor::Job || absence == Certainty::Unknown {
         return;
     }
-    // Nothing runs beside them while the operator waits for the older objects.
+    // While the operator waits for the older objects, nothing runs alongside these pods.
     if cluster.holding().next().is_some() {
         return;
     }

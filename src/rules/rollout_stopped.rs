@@ -38,7 +38,7 @@ rule! {
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
     let skyhooks = cluster.skyhooks.items().iter();
-    // A paused one has a warning of its own.
+    // Another rule reports paused custom resources.
     for skyhook in skyhooks.filter(|s| s.runs() || s.disabled()) {
         let open: Vec<&Node> = cluster.unfinished(skyhook).collect();
         let all_in = |compartment: &str| -> Vec<&Node> {

@@ -44,7 +44,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
         if open.is_empty() {
             continue;
         }
-        // What runs and is recorded may complete.
+        // A running stage that is recorded in the node state may still complete.
         let runs_as_recorded = |node: &&Node| {
             let on = cluster.on_node(node, skyhook.name());
             let mut entries = on.map_or(&[][..], NodeRecord::entries).iter();

@@ -55,7 +55,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 && !on.is_malformed()
                 && !cluster.is_complete_on(skyhook, node);
             let at_work = package_runs.any_alive_on(skyhook, node);
-            // Elsewhere the operator clears the mark itself when it comes to the next stage.
+            // If the rollout is not stopped, the operator clears the status when it starts the next stage.
             let stopped = cluster.compartment_stopped(skyhook, node);
             if !stale || at_work || !stopped {
                 continue;

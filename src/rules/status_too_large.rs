@@ -30,7 +30,7 @@ rule! {
     SKY506 "status-too-large" Error needs Skyhooks
 }
 
-/// What etcd takes in one request by default, in bytes.
+/// etcd's default limit for the size of a request, in bytes.
 pub const LIMIT: usize = 1536 * 1024;
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {

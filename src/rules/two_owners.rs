@@ -30,7 +30,7 @@ rule! {
 }
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    // Of two operators the older one acts on the Skyhook.
+    // With two operators, the older one works on the Skyhook.
     if !cluster.active_api.migrating() || cluster.installations().len() > 1 {
         return;
     }

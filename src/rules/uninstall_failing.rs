@@ -59,7 +59,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                 let tried = with_attempts(what.clone(), cluster, entry, package_run, retries);
                 let finding = findings
                     .report(Subject::on(skyhook, node).package(&entry.name), format!("{tried}{consequence}"));
-                // Whether there will be one more attempt makes no other trouble of it.
+                // Findings are grouped regardless of their attempts.
                 finding.alike(format!("{what}{consequence}"));
                 let passes = may_pass(cluster, package_run).is_some()
                     || retries && !exceeds_usual_attempts(cluster, entry, package_run);

@@ -53,7 +53,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     && skyhook
                         .package(&entry.name)
                         .is_none_or(|p| skyhook.pending_interrupt(&entry.name, p).is_none());
-                // Interrupts of several packages are merged into one, which names the winner only.
+                // The interrupts of several packages are merged into one run, which names only one of the packages.
                 let interrupted = package_runs
                     .on(skyhook.name(), &node.name)
                     .any(|e| e.stage == Stage::UninstallInterrupt && e.alive());

@@ -55,9 +55,12 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             _ => Subject::object(object.kind, object.name),
         };
         let message = match object.fields.as_slice() {
-            [one] => format!("{} cannot be read, so it is unknown", one.path),
+            [one] => format!(
+                "{} has an invalid value and is ignored; findings that depend on it may be missing",
+                one.path
+            ),
             [first, rest @ ..] => format!(
-                "{} and {} cannot be read, so they are unknown",
+                "{} and {} have invalid values and are ignored; findings that depend on them may be missing",
                 first.path,
                 plural(rest.len(), "other field")
             ),

@@ -134,11 +134,11 @@ fn of_certificate(lacks: Lack) -> Option<(&'static str, &'static str)> {
     match lacks {
         Lack::Service | Lack::Endpoint => None,
         Lack::CaBundle => Some((
-            "Check the operator's log for why it does not set the CA bundle",
+            "Check the operator's log to see why it does not set the CA bundle",
             "Restart the operator: it sets the CA bundle when it starts",
         )),
         Lack::ValidCertificate => Some((
-            "Check the operator's log for why it does not renew its certificate",
+            "Check the operator's log to see why it does not renew its certificate",
             "Restart the operator: its leader renews the certificate when it starts",
         )),
     }

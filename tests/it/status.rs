@@ -287,7 +287,7 @@ fn uninstall_that_cannot_start_is_blocked() {
             &json!("blocked"),
             &json!(
                 "SKY401: PodDisruptionBudget apps/single allows no evictions, so the node cannot be drained for the \
-                 interrupt of package driver; until it can be drained, every reconcile by the operator ends there"
+                 interrupt of package driver; until it can be drained, every operator reconcile ends there"
             )
         )
     );

@@ -51,7 +51,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
 }
 
 impl Strategy<'_> {
-    /// The size of the batch after a successful first one.
+    /// Number of nodes in the second batch, if the first one succeeds.
     fn second(&self) -> i64 {
         let number = |name: &str, default| self.fields[name].as_i64().unwrap_or(default);
         match self.kind {

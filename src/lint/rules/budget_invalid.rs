@@ -32,7 +32,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
     }
 }
 
-/// Reports the budget of a policy unless it has exactly one of the two.
+/// Reports a budget of a policy that does not have exactly one of percent and count.
 fn budget(manifest: &Manifest, path: &[&str], budget: &Budget, findings: &mut LintFindings) {
     let (message, fix) = match (budget.percent, budget.count) {
         _ if manifest.violates_schema(path) => return,

@@ -49,7 +49,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
     }
 }
 
-/// The problem of a percentage below one node.
+/// The problem of a percentage that is less than one node.
 fn rounded(percent: i64, nodes: usize) -> Option<String> {
     let below_one = nodes > 1 && percent > 0 && percent.saturating_mul(nodes as i64) < 100;
     below_one.then(|| {

@@ -89,7 +89,8 @@ fn digest(manifest: &Manifest, path: &[&str], findings: &mut LintFindings) {
             .report(
                 manifest,
                 path,
-                "containerSHA is not sha256: and 64 hexadecimal digits, so that no image can be pulled",
+                "containerSHA must be sha256: followed by 64 lower-case hexadecimal digits; otherwise the image \
+                 cannot be pulled",
             )
             .severity(Severity::Warning);
     }

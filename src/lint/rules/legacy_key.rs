@@ -23,7 +23,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
     for manifest in input.manifests().filter(|m| m.flavor() == Some(newer)) {
         for path in legacy_keys(&manifest.value) {
             let path: Vec<&str> = path.iter().map(String::as_str).collect();
-            // Annotations that have no effect already have a rule of their own.
+            // Another rule reports the pause and disable annotations, which have no effect.
             if let ["metadata", "annotations", key] = path[..]
                 && (key.ends_with("/pause") || key.ends_with("/disable"))
             {

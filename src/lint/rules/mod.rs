@@ -6,7 +6,7 @@ use crate::api::{Package, Skyhook};
 use crate::model::spec_errors::{self, SpecError, SpecErrorKind};
 use crate::rules::{Severity, Subject};
 
-/// Declares a rule: documentation, code, name and severity. `check` is the function beside it.
+/// Declares a rule: documentation, code, name and severity. `check` is a function in the rule's file.
 macro_rules! lint_rule {
     ($(#[doc = $doc:literal])+ $code:ident $name:literal $severity:ident) => {
         $(#[doc = $doc])+
@@ -156,7 +156,7 @@ pub const ALL: &[&LintRule] = &[
     &reference_not_found::RULE,
 ];
 
-/// Reports the violations of this kind.
+/// Reports the schema violations of one kind.
 fn schema_violations(input: &Input<'_>, findings: &mut LintFindings, kind: ViolationKind) {
     for manifest in input.manifests() {
         for violation in manifest.violations.iter().filter(|v| v.kind == kind) {
@@ -167,7 +167,7 @@ fn schema_violations(input: &Input<'_>, findings: &mut LintFindings, kind: Viola
     }
 }
 
-/// The parts of specs that the operator's own validation rejects, without those that already violate the schema.
+/// Errors that the operator's own validation finds in specs, except in fields that already violate the schema.
 fn spec_errors<'i>(
     input: &'i Input<'_>,
     kind: SpecErrorKind,
@@ -180,7 +180,7 @@ fn spec_errors<'i>(
     })
 }
 
-/// Whether a package is recorded on no node, as the webhook decides it.
+/// Whether no node has a record of a package, which is the webhook's criterion for an uninstalled package.
 fn is_uninstalled(live: &Skyhook, name: &str, package: &Package) -> bool {
     !live.status.node_state.has(&package.entry_key(name))
 }

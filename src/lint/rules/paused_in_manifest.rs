@@ -50,7 +50,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
     }
 }
 
-/// Reports `pause` and `disable` as labels, and annotations that look like them.
+/// Reports `pause` and `disable` as labels, and annotations with similar names.
 fn misspelled(manifest: &Manifest, own: ApiFlavor, findings: &mut LintFindings) {
     let words = |field: &str| {
         let members = manifest.get(&["metadata", field]).and_then(Value::as_object);

@@ -23,7 +23,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
         for other in others.filter(|other| reboots(other)) {
             let first = skyhook.order() < other.order();
             let earlier = if first { skyhook } else { other };
-            // Reported on the later one if both are manifests.
+            // If both custom resources are manifests, only the later one gets the finding.
             let reported = first && manifests.iter().any(|(_, s)| s.name() == other.name());
             if earlier.gates_everywhere() || reported || !input.share_nodes(skyhook, other) {
                 continue;

@@ -21,7 +21,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
     for (manifest, skyhook) in input.skyhooks() {
         selector(manifest, &["spec", "nodeSelectors"], &skyhook.spec.node_selectors, findings);
     }
-    // The webhook does not look at these labels.
+    // The webhook does not check these labels.
     let mut later = LintFindings::of(&RULE);
     for (manifest, skyhook) in input.skyhooks() {
         let labels = &skyhook.spec.pod_non_interrupt_labels;

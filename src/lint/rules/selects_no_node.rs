@@ -40,7 +40,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
     }
 }
 
-/// Why a selector matches none of the nodes.
+/// Why a selector matches none of the nodes; `None` if it matches a node.
 fn unmatched(selector: &LabelSelector, nodes: &[Node]) -> Option<String> {
     if nodes.iter().any(|node| selector.matches(&node.labels)) {
         return None;

@@ -37,7 +37,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
     }
 }
 
-/// Bytes of one node in the status: its packages, status and boot ID.
+/// Number of bytes that a node takes in the status: its packages, status and boot ID.
 fn size_of(skyhook: &Skyhook, node: &Node) -> usize {
     const ENTRY: &str =
         r#""|":{"name":"","version":"","image":"","stage":"post-interrupt","state":"in_progress"},"#;

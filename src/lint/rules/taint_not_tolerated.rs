@@ -40,7 +40,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
             );
             findings
                 .report(manifest, &["spec", "additionalTolerations"], message)
-                .fix("Add the taint to additionalTolerations, or exclude the nodes")
+                .fix("Add a toleration for the taint to additionalTolerations, or exclude the nodes in nodeSelectors")
                 .evidence("nodes", "with the taint", some_of(&nodes));
         }
     }

@@ -31,7 +31,7 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
     }
 }
 
-/// Reports a field that the operator is too old for, unless the schema of the cluster already lacks it.
+/// Reports a field that requires a newer operator, unless the field already violates the schema.
 fn since(
     input: &Input<'_>,
     findings: &mut LintFindings,

@@ -29,6 +29,6 @@ fn check(input: &Input<'_>, findings: &mut LintFindings) {
         let path = ["spec", "additionalTolerations", &index.to_string()];
         let message = "a toleration without a key: if admission drops the others, as on AKS, drains evict the package's own \
                        pods (operators up to v0.17)";
-        findings.report(manifest, &path, message).fix("Name the keys of the taints");
+        findings.report(manifest, &path, message).fix("Replace it by one toleration per taint key");
     }
 }
