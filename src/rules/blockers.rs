@@ -284,8 +284,8 @@ impl<'a> Reach<'a> {
         }
     }
 
-    /// Whether the finding concerns a pending uninstall: of its package or of any, on its node or on a node that it
-    /// blocks.
+    /// Whether the finding concerns a node and a package with a pending uninstall. The nodes are its own and those
+    /// that it blocks; without a package it concerns all.
     fn left(&self, finding: &Finding) -> bool {
         let subject = &finding.subject;
         let of_it = |packages: &BTreeSet<&str>| match subject.package.as_deref() {

@@ -67,7 +67,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
             not_taken_up(cluster, findings, skyhook);
         }
     }
-    // Only node states show pending uninstalls.
+    // Pending uninstalls are visible only in node states.
     if cluster.certainty_of_no_package_run() == Certainty::Unknown || cluster.nodes.ok().is_none() {
         return;
     }

@@ -81,7 +81,7 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                         skyhook,
                     );
                 }
-                // To reset one package is enough only if exactly one too many is complete.
+                // A reset of one package is sufficient only if exactly one package too many is complete.
                 let last = last_of(skyhook, done).filter(|_| complete == independent.len() + 1);
                 if let Some((last, version)) = last {
                     finding.reset_package(cluster, skyhook, node, last, version);

@@ -73,7 +73,8 @@ impl Remedy {
         self.preconditions.iter().any(|p| p == REPAIRED)
     }
 
-    /// The command for several nodes instead of `node`; `None` for other programs than the plugin.
+    /// The command for several nodes instead of `node`; `None` for other programs, or if the command does not name
+    /// `node`.
     pub fn on_nodes(&self, node: &str, nodes: &[&str]) -> Option<Vec<String>> {
         self.own()?;
         // Prefer the value of `--node`: a custom resource may have the node's name.

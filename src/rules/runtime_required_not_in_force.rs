@@ -42,7 +42,7 @@ rule! {
 const OVERDUE: SignedDuration = SignedDuration::from_mins(30);
 
 fn detect(cluster: &Cluster, findings: &mut Findings) {
-    // A taint with this value counts, with any key.
+    // Any taint with this value counts, regardless of its key.
     let value = cluster.runtime_required_value();
     let all = cluster.skyhooks.items().iter();
     for skyhook in all.filter(|s| s.spec.runtime_required && !s.deleting()) {

@@ -37,7 +37,7 @@ rule! {
         blocks Install Uninstall
 }
 
-/// See `deletion-passes-over-node`.
+/// Caveat during a deletion, see the rule `deletion-passes-over-node`.
 const SKIPPED_AFTERWARDS: &str =
     "if other nodes are already uninstalled, the operator skips this node: then apply the remedy of SKY114";
 

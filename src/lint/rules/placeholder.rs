@@ -105,7 +105,7 @@ pub(super) fn is_placeholder(text: &str) -> bool {
         || text.split(['/', ':']).any(is_variable)
 }
 
-/// Whether the text contains `open`, then up to 60 bytes that are not blank, then `close`.
+/// Whether the text contains `open` and `close` around at most 60 bytes that are not blank.
 fn is_between(text: &str, open: &str, close: &str) -> bool {
     let after = text.split_once(open).map(|(_, after)| after);
     let inner = after.and_then(|after| after.split_once(close));
