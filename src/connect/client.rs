@@ -49,6 +49,7 @@ pub(super) async fn client(
         warnings: warnings.clone(),
         clock: clock.clone(),
     };
+    let compresses = !config.disable_compression;
     let uses_system_roots = config.root_cert.is_none();
     let client = match config.proxy_url {
         Some(_) => ClientBuilder::try_from(config),
@@ -65,7 +66,7 @@ pub(super) async fn client(
         .with_layer(&option_layer(
             renewal.map(|renewal| AsyncFilterLayer::new(move |request| renewal.clone().authorize(request))),
         ))
-        .with_layer(&layer_fn(uncompressed_if_near))
+        .with_layer(&layer_fn(move |service| uncompressed_if_near(service, compresses)))
         .with_layer(&layer_fn(|service| traced(service, server.clone(), trace.clone())))
         .with_layer(&layer_fn(|service| request_policy.clone().over(service)))
         .build();

@@ -14,8 +14,12 @@ use tower::{BoxError, Service, ServiceExt, service_fn};
 /// A server that has answered within this time is near.
 const NEAR: Duration = Duration::from_millis(20);
 
-/// A service that requests uncompressed responses from a server that has once answered within [`NEAR`].
-pub(super) fn uncompressed_if_near<S, B>(service: S) -> BoxCloneService<Request<Body>, Response<B>, BoxError>
+/// A service that requests uncompressed responses from a server that has once answered within [`NEAR`]. `compresses`: the
+/// client accepts compressed responses at all.
+pub(super) fn uncompressed_if_near<S, B>(
+    service: S,
+    compresses: bool,
+) -> BoxCloneService<Request<Body>, Response<B>, BoxError>
 where
     S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
     S::Future: Send + 'static,
@@ -25,7 +29,7 @@ where
     let quickest = Arc::new(AtomicU64::new(u64::MAX));
     let send = move |mut request: Request<Body>| {
         let (service, quickest) = (service.clone(), quickest.clone());
-        if Duration::from_micros(quickest.load(Ordering::Relaxed)) <= NEAR {
+        if compresses && Duration::from_micros(quickest.load(Ordering::Relaxed)) <= NEAR {
             request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }
         async move {
@@ -66,7 +70,7 @@ mod tests {
                 Ok::<_, Infallible>(Response::new(()))
             }
         });
-        let mut client = uncompressed_if_near(server);
+        let mut client = uncompressed_if_near(server, true);
         for _ in 0..3 {
             client.ready().await.expect("ready").call(Request::new(Body::empty())).await.expect("a response");
         }

@@ -83,7 +83,11 @@ fn detect(cluster: &Cluster, findings: &mut Findings) {
                     .caveat("unfinished work runs again under the new operator");
             }
             (None, Certainty::Proven | Certainty::Presumed) => {
-                finding.evidence("nodewright of the same name", "exists", "no; do not delete the Skyhook yet");
+                finding.evidence(
+                    "nodewright of the same name",
+                    "exists",
+                    "no; do not delete the Skyhook yet",
+                );
             }
             (None, Certainty::Unknown) => {
                 finding.evidence("nodewright of the same name", "exists", "unknown (could not be read)");
