@@ -35,7 +35,8 @@ pub fn report(suite_name: &str, cases: impl IntoIterator<Item = Case>) -> Report
     report
 }
 
-/// The suites of reports, each under the name of its context. A context without a report has a suite with the error.
+/// The suites of several reports, each under the name of its context. A context without a report has a suite with the
+/// error.
 pub fn of_contexts<'a>(
     answers: impl IntoIterator<Item = (&'a str, Option<&'a Report>, Option<&'a str>)>,
 ) -> Report {
