@@ -64,7 +64,7 @@ impl RowFilter {
         self.status.is_empty() || self.status.iter().any(|one| one.as_str() == status)
     }
 
-    /// Whether it shows every row.
+    /// Whether no filter is set.
     pub fn is_empty(&self) -> bool {
         self.status.is_empty() && !self.failed_only && !self.cordoned
     }

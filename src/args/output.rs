@@ -50,7 +50,7 @@ pub struct Output {
     pub color: ColorChoice,
 }
 
-/// The format, with the content of its template file.
+/// Parses the format, and reads its template file.
 fn format(text: &str) -> Result<OutputFormat, FormatError> {
     match OutputFormat::file(text) {
         None => text.parse(),
