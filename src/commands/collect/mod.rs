@@ -16,7 +16,7 @@ use crate::error::{Error, Exit, Result};
 use crate::rules::{self, Scope};
 use crate::view::OutputFormat;
 
-/// Means no time limit.
+/// A time limit that is never reached.
 const NO_LIMIT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// Collect into one file everything that a diagnosis reads

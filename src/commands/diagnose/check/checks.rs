@@ -1,4 +1,5 @@
-//! The checks, in their order. Pure.
+//! The checks of the installation, outermost component first: API server, CRDs, operator, permissions, webhooks,
+//! versions, settings.
 
 use std::collections::BTreeSet;
 
@@ -151,7 +152,7 @@ fn leader(cluster: &Cluster, installation: &Installation) -> Check {
     }
 }
 
-/// What this program reads may be read.
+/// Checks that the sources of the rules could be read.
 fn rights(cluster: &Cluster) -> Check {
     let expected = Expectation("rights", "permission to read the objects that the rules need");
     let mut refused = Vec::new();
@@ -197,7 +198,7 @@ fn webhooks(cluster: &Cluster, findings: &[Finding]) -> Check {
 
 fn settings(cluster: &Cluster, report: &Report) -> Check {
     let expected = Expectation("custom resources", "no custom resource stops the operator");
-    // The operator itself and its webhooks have lines of their own.
+    // The operator and its webhooks have their own checks.
     let stops = |rule: &Rule, blocks: &[Blocks]| {
         let named = matches!(rule.code, "SKY502" | "SKY503" | "SKY504");
         let other = matches!(rule.code, "SKY501" | "SKY505");
@@ -215,7 +216,7 @@ fn settings(cluster: &Cluster, report: &Report) -> Check {
         .unwrap_or_else(|| expected.good("no findings of this kind on custom resources or their nodes"))
 }
 
-/// What rules that could not be checked leave of a check; nothing where there are none.
+/// The result of a check whose rules could not be evaluated; `None` if all could.
 fn unread(cluster: &Cluster, expected: Expectation, unchecked: &[&Rule]) -> Option<Check> {
     if unchecked.is_empty() {
         return None;
