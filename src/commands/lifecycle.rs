@@ -39,8 +39,8 @@ pub struct Disable {
 
 /// Resume paused custom resources
 ///
-/// Refuses while pods of the older operator still run for it: two operators would modify the same host. With --all,
-/// only pauses end that were set with this plugin; the others are listed, and end if they are named or with --force.
+/// Refuses while pods of the older operator still run for it: two operators would modify the same host. --all ends
+/// only pauses that this plugin set, and lists the others. Name them, or add --force, to end those too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook resume gpu-tune

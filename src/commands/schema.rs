@@ -22,7 +22,7 @@ use crate::view::{OutputFormat, Table, View, cells};
   kubectl skyhook schema
   kubectl skyhook schema Diagnosis")]
 pub struct Args {
-    /// Name of the document, as in the list
+    /// Document name; omit to list all documents
     #[arg(value_name = "DOCUMENT", ignore_case = true, hide_possible_values = true,
         value_parser = PossibleValuesParser::new(documents().iter().map(|d| d.published.kind)))]
     document: Option<String>,

@@ -58,7 +58,7 @@ struct LeftoverEntry<'a> {
     api: String,
     reason: &'static str,
     object: ObjectRef<'a>,
-    /// Why the object is not proven to be created by the operator, so that it is never deleted.
+    /// Why the object cannot be attributed to the operator. Such objects are never deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     unproven: Option<String>,
     /// Annotations and labels, without prefix and name.

@@ -131,10 +131,10 @@ impl Request<'_> {
             let word = self.verb.word();
             match names.as_slice() {
                 [name] => format!(
-                    "{name} stays {participle}: nothing shows that this plugin {participle} it; to {word} it, give its name or --force"
+                    "{name} stays {participle}: it was not {participle} by this plugin, or a command still holds it. To {word} it, name it or add --force"
                 ),
                 names => format!(
-                    "{} stay {participle}: nothing shows that this plugin {participle} them; to {word} them, give their names or --force",
+                    "{} stay {participle}: they were not {participle} by this plugin, or a command still holds them. To {word} them, name them or add --force",
                     list(names)
                 ),
             }

@@ -102,7 +102,7 @@ impl Chart {
             count(complete),
             plural(self.total, "node"),
             minute(start),
-            remaining.map_or_else(String::new, |left| format!(", {left} left by estimate")),
+            remaining.map_or_else(String::new, |left| format!(", {left} left")),
         );
         let now = self.x(self.now);
         html! {

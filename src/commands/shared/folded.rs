@@ -12,7 +12,7 @@ const RUNS: usize = 3;
 // No doc comment: clap would make it the description of commands without one.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub struct Expand {
-    /// Show a row for each node also where a terminal would get more than 50
+    /// Show one row per node; by default a terminal folds tables of more than 50 rows
     #[arg(long, help_heading = "Output options")]
     expand: bool,
 }

@@ -137,7 +137,7 @@ pub fn words(phase: Phase) -> &'static str {
         Phase::Running | Phase::Uninstalling => "in progress",
         Phase::Failing | Phase::UninstallFailing => "erroring",
         Phase::Complete => "complete",
-        Phase::Uninstalled => "finished, still recorded",
+        Phase::Uninstalled => "uninstalled, record kept",
         Phase::NotInSpec => "not in the spec",
     }
 }

@@ -114,7 +114,7 @@ fn replicas(deployment: &Deployment, expected: Expectation) -> Check {
 }
 
 fn leader(cluster: &Cluster, installation: &Installation) -> Check {
-    let expected = Expectation("operator", "a replica leads");
+    let expected = Expectation("operator", "leader election");
     let leases = match &installation.leases {
         Read::Ok(leases) => leases,
         Read::Incomplete(_, why) | Read::Unreadable(why) => return expected.unread(why),
@@ -242,7 +242,7 @@ fn sizes(cluster: &Cluster, findings: &[Finding]) -> Check {
     let all = cluster.skyhooks.items().iter();
     let message = match all.map(|s| (s.size, s.name())).max() {
         Some((size, name)) => format!("the largest is {name} at {} KiB", size.div_ceil(1024)),
-        None => "there are none".to_owned(),
+        None => "no custom resources".to_owned(),
     };
     of_skyhooks(cluster, expected, &message)
 }

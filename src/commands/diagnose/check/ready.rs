@@ -89,7 +89,9 @@ fn taints(cluster: &Cluster) -> Check {
         // Without the operator, its configured key is unknown, and may be the older one.
         let missing =
             unread(cluster, expected, Source::Nodes).or_else(|| unread(cluster, expected, Source::Operator));
-        return missing.unwrap_or_else(|| expected.good("none has it"));
+        return missing.unwrap_or_else(|| {
+            expected.good(format!("0 of {} have it", plural(cluster.nodes.items().len(), "node")))
+        });
     }
     let set = NodeSet::of(&tainted).limited(LISTED);
     let message = format!("{key} on {} ({set})", plural(tainted.len(), "node"));
@@ -101,7 +103,7 @@ fn taints(cluster: &Cluster) -> Check {
 }
 
 fn keys(cluster: &Cluster) -> Check {
-    let expected = expected("no custom resource names an older key");
+    let expected = expected("custom resources use no keys of the older API group");
     if cluster.flavor() == old() {
         return expected.not_checked("there are no NodeWright objects yet");
     }
@@ -118,7 +120,7 @@ fn keys(cluster: &Cluster) -> Check {
     }
     if found.is_empty() {
         let missing = unread(cluster, expected, Source::Skyhooks);
-        return missing.unwrap_or_else(|| expected.good("no selector, toleration or annotation does"));
+        return missing.unwrap_or_else(|| expected.good("none in selectors, tolerations or annotations"));
     }
     let newer = old().other().group();
     expected.error(some_of(&found, LISTED)).hint(format!(
@@ -128,7 +130,7 @@ fn keys(cluster: &Cluster) -> Check {
 
 /// Always "not checked": selectors and tolerations of workload pods are not loaded.
 fn workloads() -> Check {
-    expected("no workload names an older key")
+    expected("workloads use no keys of the older API group")
         .not_checked("selectors, affinities and tolerations of workloads are not read")
         .hint(format!("search workloads in Git and in the cluster for {}", old().group()))
 }

@@ -41,7 +41,7 @@ impl Uninstall {
             Uninstall::NotStarted => text::plain("not started"),
             Uninstall::InProgress => text::plain("in progress"),
             Uninstall::Blocked => text::warning("blocked"),
-            Uninstall::Finished => text::warning("finished, still recorded"),
+            Uninstall::Finished => text::warning("uninstalled, record kept"),
             Uninstall::Failing => text::error("failing"),
             Uninstall::Uninstalled => text::good("uninstalled"),
             Uninstall::NeverInstalled => text::warning("never installed"),
