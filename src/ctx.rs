@@ -312,7 +312,7 @@ impl Ctx {
         self.screen.out.redraws
     }
 
-    /// Prints text with its own format on stdout, such as a script, whatever `-o` requests.
+    /// Prints text with its own format on stdout, such as a script, regardless of `-o`.
     pub fn print(&mut self, text: &str) -> Result<()> {
         match self.screen.print(text)? {
             Shown::Whole | Shown::ReaderGone => Ok(()),

@@ -48,7 +48,7 @@ impl Program {
 }
 
 /// Keeps only suggestions within a typing error. clap also suggests more distant commands, and some of those change
-/// what the user only wanted to look at.
+/// what the user only wanted to read.
 fn nearest(mut error: clap::Error, tree: &clap::Command) -> clap::Error {
     let said = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => vec![text.clone()],

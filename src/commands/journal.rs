@@ -100,7 +100,6 @@ fn warn(ctx: &mut Ctx, store: &Store, complaints: Vec<String>) {
 
 struct Journals {
     records: Vec<Record>,
-    /// The journals that are undone.
     undone: Undone,
     now: jiff::Timestamp,
 }

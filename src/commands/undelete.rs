@@ -125,7 +125,6 @@ fn existing<'a>(cluster: &'a Cluster, args: &Args) -> Result<Option<&'a Skyhook>
     Ok(Some(skyhook))
 }
 
-/// Reads the custom resource from a file.
 fn from_file(cluster: &Cluster, file: &PathBuf, name: &str) -> Result<SavedResource> {
     let held = dump::load(std::slice::from_ref(file), Some(cluster.flavor()))?;
     let known = || held.skyhooks.items().iter().map(|s| s.name());

@@ -33,7 +33,7 @@ pub struct CommandOptions {
     pub unasked: bool,
     /// The id of the journal that the plan reverts.
     pub undoes: Option<String>,
-    /// The part of the plan to preview and confirm; the rest has no effect of its own.
+    /// The part of the plan to preview and confirm; the other steps have no effect.
     pub shown: Option<Plan>,
     /// The digest of the saved plan, if the plan comes from a file.
     pub digest: Option<String>,

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::reason::plain_reason;
 
 impl Ctx {
-    /// Reads a file of at most [`MOST_PLAN`] bytes.
+    /// Reads a file of at most `MOST_PLAN` bytes.
     ///
     /// # Errors
     ///

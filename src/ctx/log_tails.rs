@@ -40,7 +40,7 @@ impl From<Result<Option<(usize, Vec<String>)>, String>> for Tail {
 
 impl Ctx {
     /// The last lines of each log, read concurrently. Each log has several candidates, and the first one with lines
-    /// counts. Logs that are not read within [`TIME_LIMIT`] are given up. A capture returns its recorded logs; other
+    /// counts. Logs that are not read within `TIME_LIMIT` are given up. A capture returns its recorded logs; other
     /// files return none.
     pub async fn tails(&self, cluster: &Cluster, wanted: &[Vec<ContainerLog>], lines: usize) -> Vec<Tail> {
         if let Some(kept) = &cluster.kept_logs {

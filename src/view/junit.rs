@@ -2,7 +2,6 @@
 
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
-/// The result of a test case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TestResult {
     Passed,
@@ -13,7 +12,6 @@ pub enum TestResult {
     Skipped,
 }
 
-/// One test case of a report.
 pub struct Case {
     pub name: String,
     pub result: TestResult,

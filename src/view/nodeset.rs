@@ -55,7 +55,6 @@ impl NodeSet {
         NodeSet { groups, len }
     }
 
-    /// The number of names.
     pub fn len(&self) -> usize {
         self.len
     }

@@ -25,7 +25,7 @@ struct Gauge {
 }
 
 impl Metrics {
-    /// Adds samples to a gauge. The value of a label set is the sum of its samples; a gauge without samples is left out.
+    /// Adds samples to a gauge. The value of a label set is the sum of its samples; a gauge without samples is omitted.
     pub fn gauge(
         &mut self,
         name: &'static str,

@@ -279,7 +279,6 @@ impl Text {
         self.block(Content::Table(table))
     }
 
-    /// Appends another text.
     pub fn append(&mut self, text: impl Into<Text>) -> &mut Self {
         self.indented(0, text)
     }

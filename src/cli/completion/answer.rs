@@ -37,7 +37,7 @@ mod directive {
 /// A completion request.
 pub struct Asked<'a> {
     words: &'a [OsString],
-    /// Whether descriptions are left out.
+    /// Whether to omit descriptions.
     bare: bool,
 }
 

@@ -34,7 +34,7 @@ pub fn rules(current: &str) -> Vec<Candidate> {
     candidates(current, rules)
 }
 
-/// [`rules`], including those of `lint`.
+/// [`rules()`], including the rules of `lint`.
 pub fn all_rules(current: &str) -> Vec<Candidate> {
     let rules = rules::ALL.iter().map(|r| (r.code, r.name, r.summary()));
     let of_lint = lint::ALL.iter().map(|r| (r.code, r.name, r.summary()));
@@ -55,7 +55,6 @@ fn candidates<'a>(
         .collect()
 }
 
-/// The formats of `-o`.
 pub fn formats() -> Vec<Candidate> {
     [
         ("table", "for people"),

@@ -54,7 +54,7 @@ impl Lookup {
 
     /// The candidates of a kind with the typed prefix.
     ///
-    /// `many`: the argument takes several values; those already on the line are left out.
+    /// `many`: the argument takes several values; those already on the line are omitted.
     pub fn candidates(&self, wanted: &CandidateKind, many: bool, current: &str) -> Vec<Candidate> {
         let mut found = self.all(wanted, current);
         found.retain(|c| c.value.starts_with(current) && !(many && self.typed.has(&c.value)));
@@ -94,7 +94,7 @@ impl Lookup {
         }
     }
 
-    /// The nodes. Above [`MANY`] nodes, their conditions are left out: reading them takes too long.
+    /// The nodes. Above [`MANY`] nodes, their conditions are omitted: reading them takes too long.
     fn nodes(&self) -> Vec<Candidate> {
         match self.ask(async |ctx| ctx.names("nodes").await) {
             Some(Some(names)) if names.len() > MANY => candidates::names(&names, "Ready"),

@@ -26,7 +26,7 @@ pub enum CandidateKind {
     Namespace,
     /// The id of a journal.
     Journal,
-    /// One of these words.
+    /// One of several fixed words.
     Word(Vec<String>),
     /// A file, which the shell itself completes.
     File,

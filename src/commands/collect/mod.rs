@@ -43,7 +43,7 @@ pub struct Args {
     /// The file to write, or - for standard output; by default skyhook-TIME.tar.gz
     ///
     /// With --contexts, the name of the context is added to the name of the file.
-    // By its id it replaces the flag of the same name that all commands have.
+    // With this id, it replaces the global flag of the same name.
     #[arg(id = "format", short = 'o', long = "output", value_name = "FILE", value_parser = capture_file)]
     output: Option<OutputFormat>,
 

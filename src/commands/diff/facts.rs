@@ -21,7 +21,6 @@ pub struct FactKey {
     pub node: Option<String>,
 }
 
-/// The facts of a cluster.
 pub type Facts = BTreeMap<FactKey, String>;
 
 /// A fact that changed, with all nodes on which it changed in the same way.
@@ -34,7 +33,6 @@ pub struct Difference {
     pub nodes: Vec<String>,
 }
 
-/// Sources whose facts are compared.
 const COMPARED: [Source; 3] = [Source::Skyhooks, Source::Nodes, Source::Operator];
 
 /// The sources that could not be read completely on either side, with reasons.

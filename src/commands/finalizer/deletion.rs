@@ -37,7 +37,6 @@ pub struct Deletion<'a> {
     cluster: &'a Cluster,
     pub skyhook: &'a Skyhook,
     pub state: DeletionState,
-    /// The reason for this state.
     pub reason: String,
     pub pending: Vec<Pending<'a>>,
     /// All findings about the custom resource, most severe first.
@@ -234,7 +233,6 @@ impl<'a> Deletion<'a> {
         may && self.less_disruptive().is_none()
     }
 
-    /// The command that shows the finalizers.
     fn show_finalizers(&self) -> Remedy {
         let resource = self.cluster.flavor().resource();
         let argv = kubectl(&["get", &resource, self.skyhook.name(), "-o", "yaml"]);

@@ -81,7 +81,7 @@ impl Alike<'_> {
     }
 }
 
-/// A custom resource on a node.
+/// Names of a custom resource and of a node.
 type SkyhookOnNode = (String, String);
 
 fn place(finding: &Finding) -> Option<SkyhookOnNode> {
@@ -93,7 +93,7 @@ struct Choosing<'a> {
     cluster: &'a Cluster,
     limits: &'a FixLimits,
     told: Chosen,
-    /// The packages that chosen remedies already change, with the codes of their rules. `None` stands for all packages.
+    /// The packages that chosen remedies already change, with the codes of their rules. `None` means all packages.
     worked_on: HashMap<SkyhookOnNode, Vec<(Option<String>, &'static str)>>,
     /// The codes of skipped findings that may resolve themselves or block nothing.
     passing: BTreeSet<&'static str>,

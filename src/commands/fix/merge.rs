@@ -14,7 +14,6 @@ pub struct Part {
     pub rule: &'static Rule,
     /// The text of the subject: `gpu-tune driver on node-1`.
     pub subject: String,
-    /// The command of the remedy.
     pub command: String,
     pub plan: Plan,
 }

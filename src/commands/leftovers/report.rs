@@ -21,7 +21,6 @@ pub struct Leftovers<'a> {
     pub left: Vec<Leftover<'a>>,
     /// The objects of a removed operator's installation.
     pub remnants: Vec<Remnant<'a>>,
-    /// Whether some sources could not be read.
     pub unread: bool,
     /// Whether only package records remain, which require `--purge-state`.
     pub only_records: bool,

@@ -323,7 +323,6 @@ pub fn package_count(row: &NodeRow) -> Span {
     label.on(row.progress())
 }
 
-/// Whether the row's node is cordoned.
 pub fn cordoned(row: &NodeRow) -> &'static str {
     match row.cordoned {
         Some(true) => "yes",

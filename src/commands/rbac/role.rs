@@ -9,7 +9,6 @@ use crate::view::format::yaml;
 use crate::view::text::Text;
 use crate::view::{View, sanitize};
 
-/// A ClusterRole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Role {
     pub name: String,

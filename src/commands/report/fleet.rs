@@ -14,7 +14,7 @@ use crate::rules::Severity;
 use crate::view::text::Line;
 use crate::view::{NodeSet, Table, cells, count, natural, plural, sanitize};
 
-/// Maximum number of cells of a map. In a larger fleet, a cell stands for several nodes.
+/// Maximum number of cells of a map. In a larger fleet, a cell represents several nodes.
 const CELLS: usize = 20_000;
 /// Maximum number of nodes for large cells.
 const FEW: usize = 400;
@@ -52,7 +52,6 @@ impl NodeStatus {
         }
     }
 
-    /// The CSS class of the status.
     pub fn class(self) -> &'static str {
         match self {
             NodeStatus::Unselected => "N",

@@ -13,7 +13,7 @@ use crate::rules::{self, Finding, Scope, Severity, Subject};
 use crate::view::text::{self, Line, Text};
 use crate::view::{NodeSet, plural};
 
-/// Maximum number of lines for new findings, and for those that are gone.
+/// Maximum number of lines for new findings, and for disappeared findings.
 const LISTED: usize = 10;
 
 /// The earlier run that findings are compared with.

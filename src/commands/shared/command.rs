@@ -128,7 +128,6 @@ pub trait Run {
         None
     }
 
-    /// Runs the command.
     fn run(&self, ctx: &mut Ctx) -> impl Future<Output = Result<Exit>>;
 }
 

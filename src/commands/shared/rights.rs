@@ -7,7 +7,6 @@ use crate::api::ApiFlavor;
 use crate::cluster::{Source, live};
 use crate::plan::{Change, Kind, Metadata, Plan, PlanStage, Step, Target};
 
-/// One permission.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Right {
     pub group: String,

@@ -110,7 +110,6 @@ impl Document {
     }
 }
 
-/// The table of all rules.
 pub fn table(rules: &[Document]) -> Table {
     let mut table = Table::new(["code", "name", "severity", "summary"]).prose();
     for rule in rules {

@@ -35,7 +35,6 @@ pub struct Live {
     transitions: VecDeque<Line>,
     /// Number of complete nodes at the start of the watch, and its time.
     begin: Option<(usize, Timestamp)>,
-    /// The last screen.
     whole: Text,
     /// The lines of the first check, if there was no other.
     first: Option<Vec<Line>>,

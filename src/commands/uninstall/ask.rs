@@ -78,7 +78,6 @@ pub struct Request {
     safety: Safety,
 }
 
-/// The default timeout.
 const TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
 impl Request {

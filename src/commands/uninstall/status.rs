@@ -352,7 +352,7 @@ impl<'a> PackageUninstall<'a> {
 
     /// `DeletionBlocked=PausedWithPendingUninstall`, or only the type if the reason repeats it.
     ///
-    /// Conditions about other nodes are left out on a finished node.
+    /// For a finished node, conditions about other nodes are omitted.
     fn conditions(&self, uninstall: Uninstall) -> Vec<String> {
         let kinds = ["DeletionBlocked", "UninstallFailed", "UninstallInProgress", "Blocked"];
         let conditions = kinds

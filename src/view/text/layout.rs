@@ -8,7 +8,7 @@ use crate::view::sanitize;
 /// The properties of an output that determine the layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
-    /// Columns of the terminal. Without a width nothing is wrapped, so that `grep` and `awk` see whole lines.
+    /// Columns of the terminal. Without a width no line is wrapped, so that `grep` and `awk` see whole lines.
     pub width: Option<usize>,
     /// Whether tables have headings.
     pub headers: bool,

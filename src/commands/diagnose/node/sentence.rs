@@ -100,7 +100,7 @@ impl<'a> Inspection<'_, 'a> {
         start.map_or_else(String::new, |start| format!("; it starts here in {start}"))
     }
 
-    /// Adds that nothing is wrong, but only if every source was read, no finding blocks the node, and the operator does
+    /// Adds `nothing is wrong`, but only if every source was read, no finding blocks the node, and the operator does
     /// not report the node as failing.
     fn unless_something_is_wrong(&self, skyhook: &Skyhook, says: String) -> String {
         if self.cluster.status_on(skyhook, self.node) == Status::Erroring {

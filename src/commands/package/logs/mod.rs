@@ -167,7 +167,6 @@ fn stage(text: &str) -> std::result::Result<Stage, String> {
     }
 }
 
-/// Warns about an unreadable log.
 fn warn_unreadable(ctx: &mut Ctx, what: &str, error: &LogError) {
     if error.code == Some(403) {
         ctx.note_refusal();

@@ -28,7 +28,6 @@ pub struct Spool {
     logs: Vec<SpooledLog>,
 }
 
-/// One log.
 struct SpooledLog {
     /// Tie-breaker: for equal times, the log with the lower order comes first.
     order: (usize, usize),
@@ -39,7 +38,6 @@ struct SpooledLog {
     pending: Vec<u8>,
 }
 
-/// A line of a log.
 pub struct SpooledLine<'s> {
     pub name: &'s Name,
     pub text: &'s [u8],

@@ -59,7 +59,6 @@ impl<'a> FindingGroup<'a> {
         grouped(alike).into_iter().map(group).collect()
     }
 
-    /// The findings and their effects.
     pub fn all(&self) -> impl Iterator<Item = &'a Finding> {
         self.findings.iter().chain(&self.effects).copied()
     }
@@ -99,7 +98,7 @@ impl<'a> FindingGroup<'a> {
         body.append(reason::text(&self.findings, cluster, full, detail.lines()));
         let remedies = self.remedies(detail);
         if detail == Detail::Full && !remedies.is_empty() {
-            // A remedy that applies only under a condition comes last, whatever its grade.
+            // A remedy that applies only under a condition comes last, regardless of its grade.
             let order = if remedies.is_sorted_by_key(|r| r.grade) {
                 "remedies, least disruptive first"
             } else {

@@ -39,7 +39,6 @@ pub struct Diagnosis<'a> {
     unfolded: bool,
     /// The index of the only cause to show.
     chosen: Option<usize>,
-    /// The results of the log requests.
     tails: Vec<Tail>,
     comparison: Option<Comparison>,
 }

@@ -303,7 +303,6 @@ impl Package {
 }
 
 impl Compartment {
-    /// The displayed name.
     pub fn title(&self) -> &str {
         compartment_title(&self.name)
     }
