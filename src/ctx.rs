@@ -45,13 +45,13 @@ use crate::screen::{OutputStream, Screen, Shown};
 use crate::view::contexts::Captured;
 use crate::view::{View, text};
 
-/// The edges, tied together for one command. It hands out no client, but to those that stream.
+/// I/O of one command: connection, screen and flags. Only commands that stream or wait get the client.
 pub struct Ctx {
     global: Global,
     verb: &'static str,
     screen: Screen,
     connected: Option<Connected>,
-    /// The unreadable sources of a plan.
+    /// Unreadable sources that the current plan does without.
     unread: Vec<(Source, Unread)>,
     refused: bool,
     /// The current cluster's identity, once read.
@@ -61,7 +61,7 @@ pub struct Ctx {
     of_nodes: NodeFields,
     /// The specs that a change was planned from.
     specs: Vec<ReadSpec>,
-    /// The answer, where it is one of several.
+    /// The captured output, with `--contexts`.
     captured: Option<Captured>,
 }
 
@@ -83,7 +83,7 @@ impl Ctx {
         }
     }
 
-    /// For one of several contexts: keeps the answer, and prints every other line behind the name of the context.
+    /// A `Ctx` for one context of `--contexts`: captures the output, and prefixes all other lines with the context.
     pub fn of_context(global: Global, verb: &'static str, context: &str) -> Ctx {
         let mut ctx = Ctx::new(global, verb);
         ctx.screen = Screen::prefixed(context);
@@ -91,17 +91,17 @@ impl Ctx {
         ctx
     }
 
-    /// The context, if it is one of several.
+    /// The kubeconfig context, with `--contexts`.
     pub fn context(&self) -> Option<&str> {
         Some(&self.captured.as_ref()?.context)
     }
 
-    /// The answer of [`Ctx::of_context`].
+    /// The output captured since [`Ctx::of_context`].
     pub fn captured(self) -> Captured {
         self.captured.unwrap_or_default()
     }
 
-    /// Without notices on stderr: a shell would print them over the prompt.
+    /// A `Ctx` without notices on stderr, for completion: a shell would print them over the prompt.
     pub fn silent(global: Global, verb: &'static str) -> Ctx {
         let mut ctx = Ctx::new(global, verb);
         ctx.screen.err = OutputStream::pipe(Box::new(std::io::sink()));
@@ -117,19 +117,19 @@ impl Ctx {
         self.refused
     }
 
-    /// Notes that the server would not let the user read something that is none of the sources.
+    /// Records that the server refused something other than a [`Source`], for the advice on permissions.
     pub fn note_refusal(&mut self) {
         self.refused = true;
     }
 
-    /// Reads next, of the nodes of a server, only those that the command names, unless they do not answer it: then
-    /// all are read.
+    /// Limits the next load to the nodes that the command names. Loads all nodes if these do not suffice. No effect on
+    /// files.
     pub fn only(&mut self, only: Option<Only>) -> &mut Ctx {
         self.only = only;
         self
     }
 
-    /// Reads so much of each node from now on; more is read to change something, and of nodes that are named.
+    /// The node fields to load from now on. Loads for a change and named nodes are always whole.
     pub fn of_nodes(&mut self, fields: NodeFields) -> &mut Ctx {
         self.of_nodes = fields;
         self
@@ -138,7 +138,7 @@ impl Ctx {
     /// Reads the sources from the files or the cluster that the flags name.
     pub async fn load(&mut self, needs: &[Source]) -> Result<Cluster> {
         let cluster = self.load_or(needs, false).await?;
-        // Documents list each source.
+        // Documents list unreadable sources themselves.
         if !self.global.output.format.is_data() {
             unreadable::any(&cluster, needs)?;
         }
@@ -161,8 +161,8 @@ impl Ctx {
         self.load_or(needs, false).await.map(Some)
     }
 
-    /// [`Ctx::load`] for a command that changes something. It refuses without the required sources; a warning names
-    /// other unreadable ones when the plan is applied.
+    /// [`Ctx::load`] for a command that changes something. Fails without the required sources. Applying the plan warns
+    /// about other unreadable sources.
     ///
     /// # Errors
     ///
@@ -174,7 +174,8 @@ impl Ctx {
         Ok(cluster)
     }
 
-    /// [`Ctx::load_to_change`], also from a cluster without the operator's API, whose nodes may still have keys.
+    /// [`Ctx::load_to_change`] that also accepts a cluster without the operator's API: nodes may still have the
+    /// operator's keys.
     pub async fn load_or_leftovers(&mut self, needs: &[Source], required: &[Source]) -> Result<Cluster> {
         let cluster = self.deciding().load_or(needs, true).await?;
         self.unread = unreadable::without(&cluster, needs, required)?;
@@ -182,7 +183,7 @@ impl Ctx {
         Ok(cluster)
     }
 
-    /// The next load decides a change: previews and guards need whole nodes.
+    /// Prepares a load for a change: previews and guards need whole nodes.
     fn deciding(&mut self) -> &mut Ctx {
         self.of_nodes = NodeFields::All;
         if let Some(only) = &mut self.only {
@@ -261,7 +262,7 @@ impl Ctx {
         }
     }
 
-    /// The connection, which is made once.
+    /// The connection, established on first use.
     async fn connected(&mut self) -> Result<&Connected> {
         if self.connected.is_none() {
             self.connected = Some(self.connect().await?);
@@ -277,7 +278,7 @@ impl Ctx {
         connect::connect(&environment, &self.global.connection, self.verb, trace).await
     }
 
-    /// The client, once something was loaded; `None` for files.
+    /// The client of the connection; `None` for files, and before the first load.
     ///
     /// Only for commands that stream or wait, such as `package logs` and `wait`: all others load and print. `collect`
     /// has [`Ctx::collect`].
@@ -285,12 +286,12 @@ impl Ctx {
         self.connected.as_ref().map(|c| c.client.clone())
     }
 
-    /// Prints a line of a log, or a part of one; `false` when the reader has closed the pipe.
+    /// Prints a log line, or part of one; `false` if the reader has closed the pipe.
     pub fn log(&mut self, prefix: &text::Line, bytes: &[u8]) -> Result<bool> {
         Ok(self.screen.log(prefix, bytes)? == Shown::Whole)
     }
 
-    /// Prints the answer on stdout in the requested format.
+    /// Prints a view on stdout in the requested format, or captures it with `--contexts`.
     pub fn show(&mut self, view: &dyn View) -> Result<()> {
         if let Some(captured) = &mut self.captured {
             captured.add(view, &self.global.output.format);
@@ -301,17 +302,17 @@ impl Ctx {
         }
     }
 
-    /// Whether the answer goes to a terminal.
+    /// Whether stdout is a terminal.
     pub fn on_terminal(&self) -> bool {
         self.screen.out.terminal
     }
 
-    /// Whether the answer can be drawn again in place.
+    /// Whether the output can be redrawn in place.
     pub fn redraws(&self) -> bool {
         self.screen.out.redraws
     }
 
-    /// Prints text in a format of its own on stdout, such as a script.
+    /// Prints text with its own format on stdout, such as a script, regardless of `-o`.
     pub fn print(&mut self, text: &str) -> Result<()> {
         match self.screen.print(text)? {
             Shown::Whole | Shown::ReaderGone => Ok(()),
@@ -338,7 +339,7 @@ impl Ctx {
         self.screen.note(note);
     }
 
-    /// Warns, on stderr.
+    /// Prints a warning on stderr.
     pub fn warn(&mut self, warning: impl Into<text::Line>) {
         self.screen.warn(warning);
     }

@@ -6,10 +6,10 @@ use std::thread;
 use kubectl_skyhook::cli;
 use kubectl_skyhook::error::Exit;
 
-/// Enough for every command.
+/// Stack size in bytes of the thread that runs the command.
 const STACK: usize = 8 << 20;
 
-/// Runs on a thread with a stack of known size: that of the main thread may be too small (`ulimit -s`).
+/// Runs on a thread with a known stack size: the main thread's stack may be too small (`ulimit -s`).
 fn main() -> ExitCode {
     let run = || cli::main(std::env::args_os());
     let exit = thread::Builder::new().stack_size(STACK).spawn(run);

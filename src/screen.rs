@@ -1,6 +1,6 @@
 //! The terminal: the only place that writes to stdout and stderr, and that knows colours.
 //!
-//! stdout has the answer, stderr everything else.
+//! The output of a command goes to stdout, everything else to stderr.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod colour;
@@ -21,7 +21,7 @@ use crate::view::{Layout, View, go_json, harmless_lines, sanitize};
 
 /// Maximum bytes buffered of a streamed list or table.
 const HELD: usize = 1 << 16;
-/// Lines at the end of a screen that stay where it is too long for the terminal.
+/// Maximum number of lines that stay at the end of a screen that is too long for the terminal.
 const LAST_LINES: usize = 5;
 
 /// The output of a command.
@@ -30,13 +30,13 @@ pub struct Screen<O = Box<dyn Write + Send>, E = Box<dyn Write + Send>> {
     pub err: OutputStream<E>,
 }
 
-/// One of the two streams, with the properties of its other end.
+/// Stdout or stderr, with the properties of the terminal, pipe or file behind it.
 pub struct OutputStream<W> {
     pub writer: W,
-    /// Columns, if it is a terminal.
+    /// Number of columns of the terminal, if known.
     pub width: Option<usize>,
     pub terminal: bool,
-    /// Whether lines can be drawn again in place.
+    /// Whether lines can be redrawn in place.
     pub redraws: bool,
     pub colour: bool,
 }
@@ -46,7 +46,7 @@ pub struct OutputStream<W> {
 #[must_use]
 pub enum Shown {
     Whole,
-    /// The reader has closed the pipe, as `head` does, which is no error.
+    /// The reader has closed the pipe, as `head` does. Not an error.
     ReaderGone,
 }
 
@@ -62,7 +62,7 @@ pub fn trace(line: &str) {
 }
 
 impl Screen {
-    /// The terminal, the pipes or the files that the process was started with.
+    /// A screen on the stdout and stderr of this process.
     pub fn new(choice: ColorChoice) -> Screen {
         let settings = ColourSettings::of(|name| std::env::var(name).ok());
         let (stdout, stderr) = (io::stdout(), io::stderr());
@@ -91,7 +91,8 @@ impl Screen {
 }
 
 impl Screen {
-    /// Pipes to stdout and stderr that begin each line with a name: several screens may be in use at once.
+    /// A screen for one of several contexts: both streams prefix each line with `name`, because several screens print
+    /// at once.
     pub fn prefixed(name: &str) -> Screen {
         let prefix = format!("{}: ", sanitize(name));
         Screen {
@@ -128,7 +129,7 @@ impl<O: Write, E: Write> Screen<O, E> {
         }
     }
 
-    /// Prints a list while it is produced.
+    /// Prints a JSON list piece by piece, without buffering all of it.
     fn list(&mut self, items: impl Iterator<Item = String>) -> anyhow::Result<Shown> {
         let mut held = String::new();
         for piece in go_json::pieces(items) {
@@ -145,7 +146,7 @@ impl<O: Write, E: Write> Screen<O, E> {
         if self.out.terminal { self.out.write(&harmless_lines(data)) } else { self.out.write(data) }
     }
 
-    /// Prints a piece of a log behind a prefix: byte for byte where a program reads it, harmless on a terminal.
+    /// Prints a piece of a log after a prefix: unchanged for programs, with escaped control characters on a terminal.
     pub fn log(&mut self, prefix: &Line, bytes: &[u8]) -> anyhow::Result<Shown> {
         let mut out = Vec::with_capacity(bytes.len() + 32);
         if self.out.colour {
@@ -167,7 +168,7 @@ impl<O: Write, E: Write> Screen<O, E> {
         self.aside(&note.into());
     }
 
-    /// Warns, on stderr.
+    /// Prints a warning on stderr.
     pub fn warn(&mut self, warning: impl Into<Line>) {
         let mut text = Text::new();
         text.paragraph(text::warning("warning:") + " " + warning.into());
@@ -193,19 +194,20 @@ impl<O: Write, E: Write> Screen<O, E> {
         self.aside(&text);
     }
 
-    /// Prints part of a line on stderr, which the answer completes.
+    /// Prints a question on stderr, without a line break: the user's answer ends the line.
     pub fn prompt(&mut self, question: &str) {
-        // When stderr cannot be written to, there is no one left to ask.
+        // Ignore errors of stderr: they cannot be reported.
         let _ = self.err.write(&harmless_lines(question));
     }
 
-    /// A text as shown on stderr, for callers that redraw it.
+    /// Renders a text for stderr, for callers that redraw it.
     pub fn drawn(&self, text: &Text) -> String {
         let drawn = self.err.render(text, true);
         drawn.trim_end_matches('\n').to_owned()
     }
 
-    /// A text as shown on stdout, for callers that redraw it: cut to the current size of the terminal, the middle first.
+    /// Renders a text for stdout, for callers that redraw it: cut to the current size of the terminal, leaving out
+    /// lines in the middle.
     pub fn drawn_out(&mut self, text: &Text) -> String {
         let size = terminal_size::terminal_size_of(io::stdout());
         let (columns, rows) =
@@ -226,21 +228,21 @@ impl<O: Write, E: Write> Screen<O, E> {
         lines.collect::<Vec<_>>().join("\n")
     }
 
-    /// Prints a line of an answer that grows.
+    /// Prints a line of incremental output on stdout.
     pub fn line(&mut self, line: impl Into<Line>) -> anyhow::Result<Shown> {
         let mut text = Text::new();
         text.line(line);
         self.out.text(&text, true)
     }
 
-    /// Ignore errors of stderr: they cannot be reported.
+    /// Prints a text on stderr, ignoring write errors: they cannot be reported.
     fn aside(&mut self, text: &Text) {
         let _ = self.err.text(text, true);
     }
 }
 
 impl<W: Write> OutputStream<W> {
-    /// Not a terminal: no width, no colours.
+    /// A stream that is no terminal: no width, no colours.
     pub fn pipe(writer: W) -> OutputStream<W> {
         OutputStream { writer, width: None, terminal: false, redraws: false, colour: false }
     }

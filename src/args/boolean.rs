@@ -2,7 +2,7 @@
 
 use clap::{Arg, ArgAction, Command};
 
-/// A Boolean as Go spells it.
+/// Parses the spellings of a Boolean that Go accepts.
 pub fn boolean(text: &str) -> Result<bool, String> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
@@ -11,8 +11,8 @@ pub fn boolean(text: &str) -> Result<bool, String> {
     }
 }
 
-/// The tree with every plain flag also taking `=true` and `=false`, as in kubectl; and of any flag that takes one value the
-/// last one counts.
+/// Makes every plain flag also accept `=true` and `=false`, as in kubectl. Of a repeated flag with one value, the last
+/// value counts.
 pub fn with_boolean_values(tree: Command) -> Command {
     let spell = |flag: Arg| match flag.get_action() {
         ArgAction::SetTrue => flag

@@ -1,4 +1,4 @@
-//! The flags that select the cluster and the user: those of `kubectl`, all of them.
+//! The flags that select the cluster and the user: all those of kubectl.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -130,22 +130,22 @@ pub struct Connection {
     pub cache_dir: Option<PathBuf>,
 }
 
-/// The longest silence of a server during a read, unless `--request-timeout` sets another. An API server itself gives
-/// up a request after a minute by default.
+/// Maximum silence of a server during a read, unless `--request-timeout` is set. An API server itself ends a request
+/// after a minute by default.
 const SILENCE: Duration = Duration::from_secs(70);
 
 impl Connection {
-    /// The longest silence of a server during a read; `None` means no limit.
+    /// Maximum silence of a server during a read; `None` if `--request-timeout` is set.
     pub fn silence(&self) -> Option<Duration> {
         Some(SILENCE).filter(|_| self.request_timeout.is_none())
     }
 
-    /// Whether flags set the credentials.
+    /// Whether flags provide the credentials.
     pub fn authenticates(&self) -> bool {
         self.token.is_some() || self.client_certificate.is_some()
     }
 
-    /// The time one request may take; `None` is for ever.
+    /// Maximum duration of one request; `None` means no limit.
     pub fn timeout(&self) -> Option<Duration> {
         self.request_timeout.filter(|t| !t.is_zero())
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 
-/// A number of seconds, or a duration as Go spells it: `90s`, `5m`, `1h30m`, `250ms`.
+/// Parses a number of seconds, or a duration in Go's notation: `90s`, `5m`, `1h30m`, `250ms`.
 pub fn duration(text: &str) -> Result<Duration, String> {
     if let Ok(seconds) = text.parse() {
         return Ok(Duration::from_secs(seconds));

@@ -3,17 +3,17 @@
 use crate::api::LabelSelector;
 use crate::api::selector::Requirement;
 
-/// The longest name in a key, and the longest value.
+/// Maximum length of the name in a key, and of a value.
 const LONGEST: usize = 63;
-/// The longest prefix of a key.
+/// Maximum length of the prefix of a key.
 const LONGEST_PREFIX: usize = 253;
 
 /// Parses a selector.
 ///
 /// # Errors
 ///
-/// The position of the error, and the expected token. An empty selector would match everything, which `-l "$UNSET"`
-/// must not.
+/// The text is no selector; the error has the position and the expected token. An empty selector is refused, because it
+/// would match everything, for example with `-l "$UNSET"`.
 pub fn selector(text: &str) -> Result<LabelSelector, String> {
     let mut tokens = Tokens { rest: text };
     if tokens.peek() == Token::End {
@@ -42,7 +42,7 @@ struct Tokens<'a> {
     rest: &'a str,
 }
 
-/// The longer ones first.
+/// Longer symbols come first, because the first match counts.
 const SYMBOLS: [&str; 9] = ["==", "!=", "=", "!", ">", "<", "(", ")", ","];
 
 impl<'a> Tokens<'a> {
@@ -109,7 +109,7 @@ fn requirement(tokens: &mut Tokens<'_>) -> Result<Requirement, String> {
     }
 }
 
-/// One value, which may be empty.
+/// Parses one value, which may be empty.
 fn exact(tokens: &mut Tokens<'_>) -> Result<String, String> {
     match tokens.peek() {
         Token::End | Token::Symbol(",") => Ok(String::new()),
@@ -125,7 +125,7 @@ fn number(tokens: &mut Tokens<'_>) -> Result<String, String> {
     }
 }
 
-/// Values in parentheses, of which any may be empty.
+/// Parses values in parentheses, each of which may be empty.
 fn values(tokens: &mut Tokens<'_>) -> Result<Vec<String>, String> {
     match tokens.next() {
         Token::Symbol("(") => {}
@@ -145,7 +145,7 @@ fn values(tokens: &mut Tokens<'_>) -> Result<Vec<String>, String> {
     }
 }
 
-/// A name with an optional domain: `pool`, `example.com/pool`.
+/// Checks a key: a name with an optional domain, such as `pool` or `example.com/pool`.
 fn key(text: &str) -> Result<&str, String> {
     let (prefix, name) = match text.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),
@@ -169,7 +169,7 @@ fn value(text: &str) -> Result<String, String> {
     if is_word(text) { Ok(text.to_owned()) } else { Err(format!("{text:?} is not a valid label value")) }
 }
 
-/// Letters and digits, between them also `-`, `_` and `.`.
+/// Whether a text has only letters and digits, and between them also `-`, `_` and `.`.
 fn is_word(text: &str) -> bool {
     let ends = |c: char| c.is_ascii_alphanumeric();
     let inner = |c: char| ends(c) || matches!(c, '-' | '_' | '.');

@@ -32,7 +32,7 @@ impl Sorting {
     }
 }
 
-// See above.
+// No doc comment, for the same reason.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Labels {
     /// Show the labels of each node as the last column
@@ -40,7 +40,7 @@ pub struct Labels {
     pub show_labels: bool,
 }
 
-// See above.
+// No doc comment, for the same reason.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct RowFilter {
     /// Show only rows with this status; may be repeated
@@ -64,7 +64,7 @@ impl RowFilter {
         self.status.is_empty() || self.status.iter().any(|one| one.as_str() == status)
     }
 
-    /// Whether it shows every row.
+    /// Whether no filter is set.
     pub fn is_empty(&self) -> bool {
         self.status.is_empty() && !self.failed_only && !self.cordoned
     }

@@ -6,7 +6,7 @@ use crate::api::ApiFlavor;
 ///
 /// # Errors
 ///
-/// There is none, or it is of another type.
+/// The name is missing, or its type is another one.
 pub fn skyhook(text: &str) -> Result<String, String> {
     let types = ApiFlavor::ALL.map(|g| [g.kind().to_lowercase(), g.plural().to_owned(), g.resource()]);
     of(text, &types.concat())
@@ -16,10 +16,10 @@ pub fn skyhook(text: &str) -> Result<String, String> {
 ///
 /// # Errors
 ///
-/// There is none, or it is of another type.
+/// The name is missing, or its type is another one.
 pub fn node(text: &str) -> Result<String, String> {
     let types = ["node".to_owned(), "nodes".to_owned()];
-    // The step of a set follows a slash, too: `gpu-[1-9/2]`.
+    // The step of a set also follows a slash: `gpu-[1-9/2]`.
     match text.find('[').map(|at| text.split_at(at)) {
         None => of(text, &types),
         Some((before, _)) if !before.contains('/') => Ok(text.to_owned()),
@@ -31,7 +31,7 @@ pub fn node(text: &str) -> Result<String, String> {
 ///
 /// # Errors
 ///
-/// There is none, or it is of another type.
+/// The id is missing, or its type is another one.
 pub fn journal(text: &str) -> Result<String, String> {
     of(text, &["journal".to_owned()])
 }
@@ -44,7 +44,7 @@ fn of(text: &str, types: &[String]) -> Result<String, String> {
     }
 }
 
-/// The text without its type.
+/// Removes the type from `TYPE/NAME`.
 fn untyped<'a>(text: &'a str, types: &[String]) -> Result<&'a str, String> {
     match text.split_once('/') {
         Some((of, name)) if types.iter().any(|known| known.eq_ignore_ascii_case(of)) => Ok(name),

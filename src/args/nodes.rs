@@ -11,7 +11,7 @@ use super::named;
 use crate::api::LabelSelector;
 use crate::view::expand;
 
-/// One node argument: `gpu-0001`, `gpu-[0001-0870]`, `gpu-00*`; each may follow `node/`.
+/// One node argument: `gpu-0001`, `gpu-[0001-0870]` or `gpu-00*`, optionally after `node/`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeArg {
     text: String,
@@ -20,7 +20,7 @@ pub struct NodeArg {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Form {
-    /// A single name, or those of a folded set: each node must exist.
+    /// A single name, or the names of a folded set: each node must exist.
     Names(Vec<String>),
     Glob(Pattern),
 }
@@ -69,7 +69,7 @@ impl FromStr for NodeArg {
 const EXPECTED: &str = "expected a node name, a set such as gpu-[01-12], or a glob such as 'gpu-*'; \
                         --match takes regular expressions";
 
-/// A glob whose brackets each match one character.
+/// Parses a glob whose brackets each match one character.
 fn glob(text: &str) -> Result<Pattern, String> {
     let outside_brackets = |c: char| is_name_char(c) || matches!(c, '*' | '?');
     let mut rest = text;
@@ -95,7 +95,8 @@ fn glob(text: &str) -> Result<Pattern, String> {
     Pattern::new(text).map_err(|error| error.msg.to_owned())
 }
 
-/// Whether brackets hold numbers of several digits: `0001-0870`. As a class, that would match 0, 7 and 8.
+/// Whether brackets hold numbers of several digits, such as `0001-0870`, which as a character class would match 0, 7
+/// and 8.
 fn is_number_range(class: &str) -> bool {
     class.split_once('-').is_some_and(|(first, last)| {
         let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
@@ -107,12 +108,12 @@ fn is_name_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '-' | '.')
 }
 
-/// A regular expression over a whole name.
+/// Parses a regular expression that matches whole names.
 fn pattern(text: &str) -> Result<Regex, String> {
     whole(text).map_err(|e| e.to_string())
 }
 
-/// The regular expression that matches whole names.
+/// Compiles a regular expression that matches whole names.
 ///
 /// # Errors
 ///
@@ -121,7 +122,7 @@ pub fn whole(text: &str) -> Result<Regex, regex::Error> {
     Regex::new(&format!("^(?:{text})$"))
 }
 
-/// The nodes that the arguments of a command select; all nodes if it is empty.
+/// The node arguments of a command; all nodes if it has none.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NodeQuery<'a> {
     pub named: &'a [NodeArg],
@@ -253,7 +254,7 @@ mod tests {
         }
     }
 
-    /// A regular expression would select other nodes as a glob, so one that can be recognised is refused.
+    /// As globs, regular expressions would select other nodes, so recognizable ones are refused.
     #[test]
     fn other_patterns_are_refused() {
         for text in [

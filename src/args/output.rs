@@ -4,8 +4,8 @@ use crate::view::{FormatError, OutputFormat};
 
 const HEADING: &str = "Output options";
 
-// How the answer is printed. No doc comment: clap would make it the description of commands without one. Nor a
-// next_help_heading, which would take in whatever flags come after these.
+// The output flags. No doc comment: clap would make it the description of commands without one. No
+// next_help_heading: it would apply to all flags that follow.
 #[derive(Debug, Clone, Default, PartialEq, clap::Args)]
 pub struct Output {
     /// Print as table, wide, json, yaml, name, jsonpath=… or custom-columns=…
@@ -50,7 +50,7 @@ pub struct Output {
     pub color: ColorChoice,
 }
 
-/// The format, with the content of its template file.
+/// Parses the format, and reads its template file.
 fn format(text: &str) -> Result<OutputFormat, FormatError> {
     match OutputFormat::file(text) {
         None => text.parse(),

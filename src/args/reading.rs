@@ -1,4 +1,4 @@
-//! Where to read from.
+//! The flags that select the input: cluster or files, API, time of ages, verbosity.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -77,7 +77,7 @@ impl Verbosity {
 impl FromStr for Verbosity {
     type Err = String;
 
-    /// A level; or a boolean, which earlier versions took.
+    /// Parses a level, or a Boolean as earlier versions did.
     fn from_str(text: &str) -> Result<Verbosity, String> {
         match (text.parse(), boolean(text)) {
             (Ok(level), _) => Ok(Verbosity(level)),

@@ -9,11 +9,11 @@ use crate::redact;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hides {
     All,
-    /// Of a URL, all but the address.
+    /// Everything in a URL but its address.
     Url,
 }
 
-/// The flags whose values hold secrets, by their ids.
+/// Flags whose values hold secrets, by id.
 pub const SECRETS: [(&str, Hides); 2] = [("token", Hides::All), ("server", Hides::Url)];
 
 impl Hides {
@@ -25,7 +25,7 @@ impl Hides {
     }
 }
 
-/// The words of a command line, each as it may be shown.
+/// Masks the secrets in the words of a command line.
 pub fn redacted(words: impl IntoIterator<Item = String>) -> Vec<String> {
     let flags = Connection::augment_args(clap::Command::new("flags"));
     let secrets: Vec<(&clap::Arg, Hides)> = flags
@@ -56,17 +56,18 @@ pub fn redacted(words: impl IntoIterator<Item = String>) -> Vec<String> {
     shown
 }
 
-/// Where the value of a flag is.
+/// The position of a flag's value.
 enum Value {
-    /// In the next word.
+    /// The next word.
     Next,
-    /// From here on in this one.
+    /// The rest of this word, from this byte on.
     From(usize),
 }
 
 /// The value that a word gives this flag: `--flag`, `--flag=value`, `-f`, `-fvalue`, `-f=value`, `-abf value`.
 ///
-/// Of letters in one word it is not known which of them takes the rest, so that each may be the flag.
+/// For several short flags in one word, it is unknown which of them takes the rest as its value, so each may be the
+/// flag.
 fn value(arg: &clap::Arg, word: &str) -> Option<Value> {
     let longs = arg.get_long_and_visible_aliases().unwrap_or_default();
     if let Some(long) = word.strip_prefix("--") {
@@ -112,7 +113,7 @@ mod tests {
         }
     }
 
-    /// A flag that takes a URL or a credential has to be in the list.
+    /// Each flag that takes a URL or a credential must be in `SECRETS`.
     #[test]
     fn no_secret_flag_is_forgotten() {
         fn walk(command: &clap::Command, wrong: &mut Vec<String>) {

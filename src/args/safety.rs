@@ -71,7 +71,7 @@ pub struct Safety {
     pub no_journal: bool,
 }
 
-/// Whether the change is only shown, or checked by the server.
+/// The value of `--dry-run`: whether a change is only shown, or only checked by the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DryRun {
     #[default]
@@ -80,7 +80,7 @@ pub enum DryRun {
     Server,
 }
 
-/// A number of nodes, or a part of all.
+/// A number of nodes, or a percentage of all nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Share {
     Count(usize),
@@ -105,7 +105,7 @@ impl FromStr for Share {
 }
 
 impl DryRun {
-    /// As in kubectl; a Boolean is accepted too, because existing scripts pass one.
+    /// Parses `--dry-run` as kubectl does. Booleans are accepted too, because existing scripts pass them.
     pub fn parse(text: &str) -> Result<DryRun, String> {
         match text {
             "none" => Ok(DryRun::None),

@@ -1,4 +1,4 @@
-//! Which custom resource, and which of its nodes.
+//! Arguments that select a custom resource and its nodes.
 
 use super::named;
 use super::nodes::{NodeQuery, OnNodes};
@@ -18,7 +18,7 @@ pub struct Selection {
     #[command(flatten)]
     on: OnNodes,
 
-    /// Only nodes where something fails
+    /// Only failed nodes
     #[arg(long)]
     pub failed_only: bool,
 }
@@ -28,7 +28,7 @@ impl Selection {
         self.on.query()
     }
 
-    /// Whether it leaves the choice to the command.
+    /// Whether no flag restricts the nodes.
     pub fn is_everything(&self) -> bool {
         self.query().is_empty() && !self.failed_only
     }

@@ -2,7 +2,7 @@
 
 use crate::api::quantity;
 
-/// A number of bytes, as Kubernetes spells quantities: `100Mi`, `1Gi`, `500k`.
+/// Parses a number of bytes in the notation of Kubernetes quantities: `100Mi`, `1Gi`, `500k`.
 pub fn size(text: &str) -> Result<u64, String> {
     let bytes = quantity::parse_text(text);
     let bytes = bytes.filter(|bytes| (1.0..1e15).contains(bytes));

@@ -1,8 +1,8 @@
-//! Words that users of kubectl and of other tools type, and our command for them.
+//! Words that users of kubectl and of other tools type, with the corresponding commands.
 
 use std::ffi::OsString;
 
-/// Commands that only read, by their aliases; of several that match, the first counts.
+/// Read-only commands by their aliases; the first match counts.
 const ALIASES: &[(&[&str], &[&str])] = &[
     (&["get", "node"], &["node", "status"]),
     (&["get", "nodes"], &["node", "status"]),
@@ -28,7 +28,7 @@ const ALIASES: &[(&[&str], &[&str])] = &[
     (&["must-gather"], &["collect"]),
 ];
 
-/// Commands that change something, and words with several meanings: only a tip names the command.
+/// Tips for words that change something or have several meanings: the command is only suggested.
 pub const TIPS: &[(&str, &str)] = &[
     ("unpause", "resume"),
     ("undisable", "enable"),
@@ -38,7 +38,7 @@ pub const TIPS: &[(&str, &str)] = &[
     ("rollout", "status"),
 ];
 
-/// The arguments, the first of which is the program, with our command in place of an alias.
+/// Replaces an alias in the arguments by its command. The first argument is the program.
 pub fn resolved(args: Vec<OsString>) -> Vec<OsString> {
     let word = |at: usize| args.get(at).and_then(|word| word.to_str());
     if let Some("describe" | "diagnose") = word(1)
@@ -57,7 +57,7 @@ pub fn resolved(args: Vec<OsString>) -> Vec<OsString> {
     }
 }
 
-/// The arguments with other words in place of the first ones after the program.
+/// Replaces the first `words` arguments after the program name with `command`.
 fn replaced(args: &[OsString], words: usize, command: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let program = args[..1].iter().cloned();
     let rest = args[1 + words..].iter().cloned();

@@ -13,7 +13,7 @@ use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::view::contexts::{ContextAnswer, Contexts};
 
-/// Runs the command for every context that `--contexts` matches, all at the same time, and shows the answers as one.
+/// Runs the command for every context that `--contexts` matches, all at the same time, and shows the results as one.
 pub async fn run(command: &Command, global: &Global, ctx: &mut Ctx) -> Result<Exit> {
     let info = command.info();
     if !info.only_reads() {
@@ -49,7 +49,7 @@ async fn answer(command: &Command, global: &Global, context: String) -> (Exit, C
     (exit, answer)
 }
 
-/// Several contexts leave no room for another choice of cluster.
+/// Refuses other flags that select a cluster.
 fn refuse_other_selection(global: &Global) -> Result<()> {
     let connection = &global.connection;
     let flags = [
@@ -64,7 +64,7 @@ fn refuse_other_selection(global: &Global) -> Result<()> {
     }
 }
 
-/// The contexts of the kubeconfig that the names and globs match: each once, in the order of the flag.
+/// The contexts of the kubeconfig that match the names and globs: each once, in the order of the flag.
 fn chosen(connection: &Connection) -> Result<Vec<String>> {
     let known = connect::names(connection)?.contexts;
     let mut chosen: Vec<String> = Vec::new();

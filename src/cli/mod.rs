@@ -118,7 +118,7 @@ fn runtime() -> Result<Runtime> {
     runtime.map_err(|error| Error::failed(format!("cannot start: {error}")))
 }
 
-/// The commands of each task.
+/// The commands, grouped by task.
 pub fn by_task(tree: &clap::Command) -> Vec<(&'static str, Vec<&clap::Command>)> {
     let tasks = commands::tasks().into_iter();
     tasks

@@ -47,8 +47,8 @@ impl Program {
     }
 }
 
-/// Keeps only suggestions within a typing error: clap's are more distant, and some of the commands that it suggests
-/// change what the user wanted to look at.
+/// Keeps only suggestions within a typing error. clap also suggests more distant commands, and some of those change
+/// what the user only wanted to read.
 fn nearest(mut error: clap::Error, tree: &clap::Command) -> clap::Error {
     let said = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => vec![text.clone()],
@@ -139,7 +139,7 @@ fn brief(tree: clap::Command, words: &str) -> clap::Command {
     ))
 }
 
-/// A command with one line for the flags that every command has.
+/// Adds a line to the help of each command that names the global flags.
 fn own_flags(command: clap::Command) -> clap::Command {
     let after = command.get_after_help().map(ToString::to_string);
     let after = after.map_or(String::new(), |after| format!("{after}\n\n"));
@@ -149,7 +149,8 @@ fn own_flags(command: clap::Command) -> clap::Command {
 const GLOBAL_FLAGS: &str =
     "Global flags: -o, --from, --context, --kubeconfig, -n, --api, --color, -v; see --help";
 
-/// The values of `--context`. Of other flags the last value counts; here it could send a change to the wrong cluster.
+/// Collects the values of `--context`. Of other flags the last value counts; here it could send a change to the wrong
+/// cluster.
 fn contexts(args: &[OsString]) -> Vec<String> {
     let mut found = Vec::new();
     let mut words = args.iter().map(|word| word.to_string_lossy());
@@ -163,7 +164,7 @@ fn contexts(args: &[OsString]) -> Vec<String> {
     found
 }
 
-/// `-v 6` and `-v6` as `-v=6`: kubectl takes all of them, and a level is never a name.
+/// Rewrites `-v 6` and `-v6` as `-v=6`: kubectl accepts all three, and a level is never a name.
 fn levels_joined(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut joined: Vec<OsString> = Vec::new();
     fn level(word: &OsStr) -> bool {
@@ -187,7 +188,7 @@ fn levels_joined(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     joined
 }
 
-/// The tree with other words for `kubectl skyhook` in its texts.
+/// Replaces `kubectl skyhook` in all help texts.
 fn renamed(tree: clap::Command, words: &str) -> clap::Command {
     let own = Program::SKYHOOK.words();
     let text =

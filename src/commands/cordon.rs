@@ -46,7 +46,7 @@ pub struct Args {
 
 /// The annotation of a cordon that the operator keeps after the runtime is installed.
 const RUNTIME_REQUIRED: &str = "runtimeRequiredCordon";
-/// Runs of node names in a warning.
+/// Maximum number of node-name ranges in a warning.
 const SHOWN: usize = 6;
 
 command! {
@@ -62,7 +62,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         .await?;
     let plan = plan(&cluster, args)?;
     if plan.is_empty() {
-        // An empty plan has no preview to name their holders.
+        // An empty plan has no preview that names the holders.
         for held in &plan.consequences.warnings {
             ctx.note(held.as_str());
         }
@@ -83,7 +83,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
             holders.retain(|holder| *holder != key);
             change = change.annotation(key, Edit::new(Some("true"), None).on_conflict(OnConflict::Overwrite));
         }
-        // A cordon without an annotation of the operator is someone else's.
+        // A cordon without an annotation of the operator belongs to someone else.
         if one.cordoned() == Some(true) && holders.is_empty() && !change.is_empty() {
             change = change.uncordoned(one);
         }

@@ -84,7 +84,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
         None => format!("reset the batches of {name}"),
     };
     let mut plan = Plan::new(title, name);
-    // A rollout that had stopped goes on.
+    // A stopped rollout continues.
     plan.consequences.at_least(Grade::B2);
     let compartments = compartment.map(|name| BTreeSet::from([name]));
     plan.consequences.nodes = batch_restart::add(cluster, skyhook, compartments.as_ref(), &[], &mut plan);

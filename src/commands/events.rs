@@ -45,7 +45,7 @@ pub struct Args {
     timeout: Duration,
 }
 
-/// The latest events of a watch on a terminal.
+/// Maximum number of events that a watch shows on a terminal.
 const SHOWN: usize = 20;
 
 const READS: [Source; 4] = [Source::Skyhooks, Source::Nodes, Source::Operator, Source::Events];
@@ -82,7 +82,7 @@ async fn watch(ctx: &mut Ctx, args: &Args, cluster: Cluster) -> Result<Exit> {
         () = ctx::interrupt() => None,
         ended = ctx.wait(&mut live, cluster, timeout) => Some(ended?),
     };
-    // The terminal has cleared the last screen; a pipe has every line already.
+    // The terminal has cleared the last screen; a pipe has all lines already.
     if ctx.redraws() {
         ctx.show(&live.events)?;
     }
@@ -93,11 +93,11 @@ async fn watch(ctx: &mut Ctx, args: &Args, cluster: Cluster) -> Result<Exit> {
     }
 }
 
-/// The watched events.
+/// The state of a watch for events.
 struct Live<'a> {
     args: &'a Args,
     events: Events,
-    /// How often each row was counted when it was printed, by reason and message.
+    /// The printed count of each row, by reason and message.
     printed: HashMap<(String, String), i64>,
 }
 
@@ -115,7 +115,7 @@ impl ctx::Aim for Live<'_> {
     fn look(&mut self, cluster: &Cluster) -> AimProgress {
         let mut progress =
             AimProgress { state: Wait::Pending(String::new()), whole: Text::new(), news: Vec::new() };
-        // Events that cannot be read for a moment do not end a watch.
+        // A watch continues if events cannot be read for a moment.
         let Ok(events) = view(cluster, self.args) else {
             progress.whole = self.events.blocks(false);
             return progress;
@@ -170,7 +170,7 @@ impl View for Events {
         event_row::table(&self.rows, self.now).into()
     }
 
-    /// The objects, each once.
+    /// The objects, without duplicates.
     fn names(&self) -> Vec<String> {
         let objects: BTreeSet<&str> = self.rows.iter().flat_map(EventRow::objects).collect();
         objects.into_iter().map(str::to_owned).collect()

@@ -90,7 +90,7 @@ async fn show(ctx: &mut Ctx, args: &Show) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Warns about unreadable journals, and about those that others could write.
+/// Warns about unreadable journals, and about a journal directory that others could write to.
 fn warn(ctx: &mut Ctx, store: &Store, complaints: Vec<String>) {
     let untrusted = store.trusted().err().map(|error| format!("{error:#}"));
     for complaint in untrusted.into_iter().chain(complaints) {
@@ -100,12 +100,11 @@ fn warn(ctx: &mut Ctx, store: &Store, complaints: Vec<String>) {
 
 struct Journals {
     records: Vec<Record>,
-    /// Which of them are undone.
     undone: Undone,
     now: jiff::Timestamp,
 }
 
-/// How many steps of a journal were taken, and how many there are, but for its own pause.
+/// The numbers of applied steps and of all steps of a journal, without its own pause.
 fn steps(record: &Record) -> (usize, usize) {
     let applied = |result: &Option<&StepResult>| result.is_some_and(StepResult::changed);
     (record.counted().filter(applied).count(), record.counted().count())

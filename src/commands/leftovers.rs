@@ -1,4 +1,4 @@
-//! `leftovers`: what deleted custom resources left behind.
+//! `leftovers`: objects and keys that deleted custom resources left behind.
 
 use std::collections::BTreeMap;
 
@@ -68,10 +68,10 @@ pub const NEEDS: [Source; 9] = [
     Source::NodeMetadata,
     Source::Webhooks,
 ];
-/// Where leftovers are looked for.
+/// Sources that may have leftovers.
 const PLACES: [Source; 5] =
     [Source::Nodes, Source::Pods, Source::Jobs, Source::ConfigMaps, Source::NodeMetadata];
-/// Runs of node names in a warning.
+/// Maximum number of node-name ranges in a warning.
 const SHOWN: usize = 6;
 
 command! {
@@ -106,7 +106,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     if args.clean {
         let plan = plan(&cluster, &left, &args.names, args.purge_state);
         if plan.is_empty() {
-            // No preview shows them then.
+            // An empty plan has no preview that shows them.
             for kept in &plan.consequences.warnings {
                 ctx.note(kept.as_str());
             }
@@ -141,7 +141,7 @@ fn of<'a>(cluster: &'a Cluster, args: &Args) -> Result<Vec<Leftover<'a>>> {
     }
     let mut left = cluster.leftovers();
     for name in &args.names {
-        // A cleanup that is repeated finds nothing.
+        // A repeated cleanup finds nothing.
         let is_done = args.clean && cluster.skyhooks.absence() == Certainty::Proven;
         if !is_done && left.iter().all(|l| l.owner != name) {
             selection::known_skyhook(cluster, name)?;
@@ -208,7 +208,7 @@ fn plan(cluster: &Cluster, left: &[Leftover<'_>], names: &[String], purge: bool)
     }
 }
 
-/// Objects that carry a label of the operator and are not proven to be created by it, by the reason.
+/// Objects with a label of the operator that cannot be attributed to it, by the reason.
 fn unproven(left: &[Leftover<'_>]) -> BTreeMap<Unproven, Vec<String>> {
     let mut found: BTreeMap<Unproven, Vec<String>> = BTreeMap::new();
     for one in left {
@@ -219,7 +219,7 @@ fn unproven(left: &[Leftover<'_>]) -> BTreeMap<Unproven, Vec<String>> {
     found
 }
 
-/// The object without owner: the garbage collector would delete an object of a deleted custom resource.
+/// Removes the owners of an object: the garbage collector would delete an object of a deleted custom resource.
 fn unowned(mut object: Value) -> Value {
     let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
     if let Some(metadata) = metadata {
@@ -234,7 +234,7 @@ fn deleted(kind: Kind, meta: &crate::api::Meta, was: Option<Box<Value>>) -> Step
     Step::new(target, Change::Delete { was }, "its custom resource is gone")
 }
 
-/// One node, cleaned of all owners at once.
+/// The steps that remove the keys of all these owners from a node.
 fn on_node(cluster: &Cluster, node: &Node, owners: &[Owner<'_>], purge: bool) -> Vec<Step> {
     let target = Target::of_node(node);
     let keys = node::clean(cluster, node, owners, purge);
@@ -244,7 +244,7 @@ fn on_node(cluster: &Cluster, node: &Node, owners: &[Owner<'_>], purge: bool) ->
     changes.map(|change| Step::new(target.clone(), change, why)).collect()
 }
 
-/// Warns of package records that are kept or removed.
+/// Warns about package records that are kept or removed.
 fn recorded(left: &[Leftover<'_>], purge: bool, effects: &mut Consequences) {
     let recorded = left.iter().filter_map(|l| match l.place {
         LeftoverObject::Node(node, on) if node::is_recorded(on) && !l.is_copy() => Some(node.name.as_str()),

@@ -1,4 +1,4 @@
-//! `pause`, `resume`, `disable` and `enable`: set or remove one annotation, and the one with its reason.
+//! `pause`, `resume`, `disable` and `enable`: set or remove an annotation, and the annotation with its reason.
 
 mod request;
 
@@ -39,8 +39,8 @@ pub struct Disable {
 
 /// Resume paused custom resources
 ///
-/// Refuses while pods of the older operator still run for it: two operators would modify the same host. With --all,
-/// only pauses end that were set with this plugin; the others are listed, and end if they are named or with --force.
+/// Refuses while pods of the older operator still run for it: two operators would modify the same host. --all ends
+/// only pauses that this plugin set, and lists the others. Name them, or add --force, to end those too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl skyhook resume gpu-tune
@@ -90,7 +90,7 @@ struct Go {
     safety: Safety,
 }
 
-/// An emergency does not wait until thousands of nodes are read.
+/// The sources of `pause` and `disable`: an emergency cannot wait for thousands of nodes to be read.
 pub const STOP_NEEDS: [Source; 4] = [Source::Skyhooks, Source::Legacy, Source::Operator, Source::Pods];
 command! {
     "pause": Pause => async |ctx, args: &Pause| stop(ctx, Verb::Pause, &args.with).await,
@@ -100,7 +100,7 @@ command! {
 
 command! {
     "resume": Resume => async |ctx, args: &Resume| go(ctx, Verb::Resume, &args.with).await,
-    // What begins then begins on nodes.
+    // The work that starts again is predicted from nodes.
     needs: reset::NEEDS,
     lists: reset::LISTS,
     writes: &[Write::Skyhooks],
@@ -114,7 +114,7 @@ command! {
 
 command! {
     "enable": Enable => async |ctx, args: &Enable| go(ctx, Verb::Enable, &args.with).await,
-    // What begins then begins on nodes.
+    // The work that starts again is predicted from nodes.
     needs: reset::NEEDS,
     lists: reset::LISTS,
     writes: &[Write::Skyhooks],
@@ -133,12 +133,12 @@ async fn go(ctx: &mut Ctx, verb: Verb, args: &Go) -> Result<Exit> {
     let mut plan = request.plan(&cluster)?;
     ctx.forecast(&cluster, &mut plan).await;
     if plan.is_empty() {
-        // An empty plan has no preview to name them.
+        // An empty plan has no preview that names them.
         for left in &plan.consequences.notes {
             ctx.note(left.as_str());
         }
     }
-    // Existing scripts call these without a confirmation and without a terminal, and expect no error.
+    // Existing scripts run these commands without a confirmation and a terminal, and expect exit code 0.
     let manner = CommandOptions { aborts: true, ..CommandOptions::default() };
     ctx.execute_with(&plan, &args.safety, manner, None).await
 }

@@ -1,7 +1,7 @@
-//! One file per command: its arguments, whose doc comments are its manual, and how to run it.
+//! One file per command: its arguments, whose doc comments are its manual, and its `run` function.
 //!
 //! To add a command: write its file, with `Args`, `run` and a `command!` that declares its sources, writes and
-//! documents; then list it below, under its task.
+//! documents; then add it to the table below, under its task.
 
 pub mod apply_plan;
 pub mod collect;
@@ -48,7 +48,7 @@ macro_rules! table {
             Command { $($($(#[$attribute])* $name($args),)+)+ }
         }
 
-        /// The commands by task, as help and the manual list them: a heading, and the commands below it.
+        /// The commands by task, in the order of the help and the manual: a heading, and the names below it.
         pub fn tasks() -> Vec<(&'static str, Vec<&'static str>)> {
             vec![$(($heading, vec![$(name::<$args>()),+])),+]
         }
@@ -135,11 +135,11 @@ pub fn all() -> Vec<&'static CommandInfo> {
     Command::all()
 }
 
-/// A command of ours by its words, as a remedy holds them.
+/// Parses a command of this plugin from the words of a remedy.
 ///
 /// # Errors
 ///
-/// What clap reports of words that are no command.
+/// clap's error for words that are no command.
 pub fn parse(words: &[String]) -> Result<Command, clap::Error> {
     let tree = clap::Command::new("kubectl-skyhook").no_binary_name(true);
     let mut tree = with_boolean_values(Command::augment_subcommands(tree));

@@ -93,7 +93,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
         ctx.warn("no selected node matches -l, so no node is reset");
     }
     if let (true, Some(name)) = (plan.is_empty(), &args.name) {
-        // Scripts reset before they begin, so a name that is not there is no error, but it may be a typo.
+        // An unknown name is no error, because scripts reset before they start; warn, because it may be a typo.
         if let Err(unknown) = selection::known_skyhook(&cluster, name) {
             ctx.warn(unknown.message);
             unknown.hints.into_iter().for_each(|hint| ctx.note(hint));
@@ -104,11 +104,11 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     ctx.execute(&cluster, plan, &args.safety).await
 }
 
-/// What `reset` does to a cluster.
+/// The plan of a reset.
 ///
 /// # Errors
 ///
-/// A node that does not exist, sources that cannot be read, a migration in the way.
+/// A node does not exist, a source cannot be read, or a migration is pending.
 fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     let part = args.package.is_some() || !args.selection.is_everything();
     let nodes = nodes::selected(cluster, args.selection.query())?;
@@ -148,7 +148,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     })
 }
 
-/// The custom resources with a record on one of the nodes, in the operator's order; last those that no longer exist.
+/// The custom resources with keys on one of the nodes, in the operator's order; deleted ones come last.
 fn in_order<'a>(cluster: &'a Cluster, nodes: &[&'a Node]) -> Vec<&'a str> {
     let there = cluster.skyhooks.items().iter().map(Skyhook::name);
     let mut names: Vec<&str> = there.chain(cluster.names_on_nodes()).collect();
@@ -164,7 +164,7 @@ fn in_order<'a>(cluster: &'a Cluster, nodes: &[&'a Node]) -> Vec<&'a str> {
     names
 }
 
-/// `name` or `name:version`.
+/// Splits `name` or `name:version`.
 fn split_package(text: &str) -> (&str, Option<&str>) {
     match text.split_once(':') {
         Some((name, version)) => (name, Some(version)),

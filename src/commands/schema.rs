@@ -22,7 +22,7 @@ use crate::view::{OutputFormat, Table, View, cells};
   kubectl skyhook schema
   kubectl skyhook schema Diagnosis")]
 pub struct Args {
-    /// Name of the document, as in the list
+    /// Document name; omit to list all documents
     #[arg(value_name = "DOCUMENT", ignore_case = true, hide_possible_values = true,
         value_parser = PossibleValuesParser::new(documents().iter().map(|d| d.published.kind)))]
     document: Option<String>,
@@ -32,13 +32,13 @@ pub struct Args {
 #[derive(Debug)]
 pub struct Document {
     pub published: Published,
-    /// The commands, by their words.
+    /// The commands that print the document.
     pub printed_by: Vec<&'static str>,
 }
 
 /// Every document by its kind, with the commands that print it.
 pub fn documents() -> Vec<Document> {
-    // A plan that waits in a file.
+    // The saved plan is a file, not the output of a command.
     let saved = Published::of::<SavedPlan>("SavedPlan");
     let mut documents = vec![Document { published: saved, printed_by: Vec::new() }];
     for command in super::all() {

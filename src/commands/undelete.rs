@@ -114,7 +114,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     ctx.execute(&cluster, plan, &args.safety).await
 }
 
-/// The custom resource, unless it was deleted.
+/// The custom resource, or `None` if it was deleted.
 fn existing<'a>(cluster: &'a Cluster, args: &Args) -> Result<Option<&'a Skyhook>> {
     migration::refuse_unmigrated(cluster, &args.name)?;
     let Some(skyhook) = cluster.skyhook(&args.name) else {
@@ -125,7 +125,6 @@ fn existing<'a>(cluster: &'a Cluster, args: &Args) -> Result<Option<&'a Skyhook>
     Ok(Some(skyhook))
 }
 
-/// The custom resource from a file.
 fn from_file(cluster: &Cluster, file: &PathBuf, name: &str) -> Result<SavedResource> {
     let held = dump::load(std::slice::from_ref(file), Some(cluster.flavor()))?;
     let known = || held.skyhooks.items().iter().map(|s| s.name());
@@ -140,7 +139,7 @@ fn from_file(cluster: &Cluster, file: &PathBuf, name: &str) -> Result<SavedResou
     }
 }
 
-/// Recreates the custom resource, after the keys removed from nodes are restored.
+/// The plan that restores the keys removed from nodes, then recreates the custom resource.
 fn plan_gone(cluster: &Cluster, saved: &SavedResource, args: &Args) -> Result<Plan> {
     let mut again = Recreation::of(cluster, &saved.object, args.reason.as_deref())?;
     let create = Operation::Create;
@@ -150,7 +149,8 @@ fn plan_gone(cluster: &Cluster, saved: &SavedResource, args: &Args) -> Result<Pl
     Ok(again.plan(format!("restore {} from {}", args.name, saved.origin)))
 }
 
-/// It was made again, and is held: the rest of its status is put back, and the operator goes on.
+/// The plan for a custom resource that was recreated and is still held: restores the rest of its status, then releases
+/// it.
 fn plan_held(cluster: &Cluster, skyhook: &Skyhook, saved: Option<SavedResource>, args: &Args) -> Plan {
     let mut plan = Plan::new(format!("finish restoring {}", args.name), &args.name);
     let updates = |object: &Value| {
@@ -168,7 +168,8 @@ fn plan_held(cluster: &Cluster, skyhook: &Skyhook, saved: Option<SavedResource>,
     held::end_what_is_left(cluster, plan, skyhook)
 }
 
-/// Holds, releases and recreates it: the plan contains the whole object, so the journal has it before the deletion.
+/// The plan that holds, releases and recreates the custom resource. It contains the whole object, so the journal has
+/// the object before the deletion.
 fn plan_terminating(cluster: &Cluster, skyhook: &Skyhook, args: &Args) -> Result<Plan> {
     let others = skyhook.third_party_finalizers();
     if !others.is_empty() {

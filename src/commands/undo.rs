@@ -12,7 +12,7 @@ use crate::plan::planners::{applied, released};
 use crate::plan::{Plan, Step};
 use crate::view::{ago, some_of};
 
-/// Objects that are named in a message; the rest is counted.
+/// Maximum number of objects named in a message before the rest is counted.
 const SHOWN: usize = 6;
 
 /// Undo a previous command
@@ -81,7 +81,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     }
     let mut shown = shown(ctx, &record, &looked)?;
     weigh(ctx, &mut shown).await?;
-    // A saved plan and the journal contain the preview.
+    // Saved plans and journals contain the effects of the preview.
     looked.plan.consequences.clone_from(&shown.consequences);
     let manner = CommandOptions {
         undoes: Some(record.begun.id.clone()),
@@ -91,7 +91,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     ctx.execute_with(&looked.plan, &args.safety, manner, None).await
 }
 
-/// Adds the work that the operator starts afterwards, with its grade.
+/// Adds the work that the operator starts after the undo, with its grade.
 async fn weigh(ctx: &mut Ctx, shown: &mut Plan) -> Result<()> {
     if released::edits_only_stops(shown) {
         shown.consequences.grade = None;
@@ -105,7 +105,7 @@ async fn weigh(ctx: &mut Ctx, shown: &mut Plan) -> Result<()> {
     Ok(())
 }
 
-/// The most recent command that is not yet undone.
+/// The journal of the most recent command that is not undone.
 fn newest(ctx: &mut Ctx, store: &Store) -> Result<Record> {
     let found = store.newest_in_force()?;
     for complaint in found.complaints {
@@ -129,7 +129,7 @@ fn newest(ctx: &mut Ctx, store: &Store) -> Result<Record> {
     Ok(found.record)
 }
 
-/// The plan of the effective changes, with a warning about the unchanged rest.
+/// The effective changes of the undo, with a warning about objects that it leaves unchanged.
 ///
 /// # Errors
 ///

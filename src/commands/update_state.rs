@@ -1,4 +1,4 @@
-//! `update-state`: one entry of node states, set by hand.
+//! `update-state`: sets one entry of node states.
 
 use crate::api::{Entry, Skyhook, Stage, State, keys};
 use crate::args::named;
@@ -144,7 +144,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     held::around_if_needed(cluster, plan, skyhook, &nodes, args.no_pause)
 }
 
-/// Nodes were named, and none of them has the entry.
+/// The error if none of the named nodes has the entry.
 fn no_entry(cluster: &Cluster, args: &Args, nodes: &[&str]) -> Error {
     let set = NodeSet::of(nodes);
     let (has, add) = match nodes.len() {
@@ -171,7 +171,7 @@ fn is_so(entry: &Entry, stage: &Stage, state: &State) -> bool {
     entry.stage == *stage && entry.state == *state
 }
 
-/// The entry as the operator would write it, in the order of its fields.
+/// The entry in the operator's format, with its order of fields.
 fn new_entry(skyhook: &Skyhook, args: &Args) -> String {
     let image = skyhook.package(&args.package).map_or("", |p| p.image.as_str());
     serde_json::json!({
@@ -208,7 +208,7 @@ fn refuse_unknown(skyhook: &Skyhook, args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a stage and state that the operator does not handle as their names suggest.
+/// Refuses combinations of stage and state that the operator handles differently than their names suggest.
 fn refuse_misleading(stage: &Stage, state: &State) -> Result<()> {
     let why = match (stage, state) {
         (Stage::Interrupt, State::InProgress) => {

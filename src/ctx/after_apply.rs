@@ -1,11 +1,11 @@
-//! Notices printed after a plan was applied, beside its step results.
+//! Notices printed after a plan was applied, in addition to its step results.
 
 use std::cell::RefCell;
 
 use crate::apply::{ApplyEvent, PlanOutcome, StepResult};
 use crate::plan::{Plan, Target};
 
-/// What to type where our own pause could not be ended.
+/// Hint for a pause of this command that could not be ended.
 pub fn left_paused(target: &Target) -> String {
     format!("this command left {target} paused; to resume it: kubectl skyhook resume {}", target.name)
 }
@@ -18,7 +18,7 @@ pub fn perhaps_left_paused(target: &Target) -> String {
     )
 }
 
-/// Remembers the custom resources that a pause of ours is on, from its beginning to its end.
+/// Tracks the custom resources that this plan has paused and not resumed yet.
 pub fn note_hold(held: &RefCell<Vec<Target>>, event: &ApplyEvent<'_>) {
     match event {
         ApplyEvent::Sending { step } if step.change.holds() => {
@@ -47,7 +47,8 @@ pub fn beside(plan: &Plan, outcome: &PlanOutcome) -> Vec<String> {
     said
 }
 
-/// Lists objects deleted during the run and the changes skipped for them. A hold ends with its object.
+/// Lists objects deleted during the run and the changes skipped for them. Holds are not listed: a hold ends with its
+/// object.
 fn gone(plan: &Plan, outcome: &PlanOutcome) -> Vec<String> {
     let mut gone: Vec<(String, Vec<&str>)> = Vec::new();
     for (step, _) in

@@ -1,4 +1,4 @@
-//! The question before a change, the harder the more it may do.
+//! The confirmation of a plan: the higher its grade, the more the user has to type.
 
 use std::io::IsTerminal;
 
@@ -13,21 +13,21 @@ use crate::plan::{Grade, Plan};
 use crate::screen::Screen;
 use crate::view::count;
 
-/// What must be answered.
+/// The answer that confirms a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Question {
-    /// y or N.
+    /// `y`.
     YesNo,
-    /// These words, typed.
+    /// This text.
     Type(String),
 }
 
-/// Why a change is not made.
+/// Why a plan was not confirmed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unconfirmed {
-    /// The answer on the terminal is no.
+    /// The user answered no on the terminal.
     No,
-    /// Without a terminal, and standard input holds no `y`.
+    /// There is no terminal, and standard input holds no `y`.
     Unanswered,
     /// Standard input holds a `y`, but the plan requires a stronger confirmation.
     NotEnough(String),
@@ -35,7 +35,7 @@ pub enum Unconfirmed {
 }
 
 impl Question {
-    /// The question for a plan of this grade.
+    /// The confirmation required for the plan's grade.
     pub fn of(plan: &Plan) -> Question {
         match plan.grade() {
             Grade::B0 | Grade::B1 | Grade::B2 => Question::YesNo,
@@ -60,7 +60,7 @@ impl Question {
         if terminal && !screen.can_ask() {
             return Err(Unconfirmed::Unanswered);
         }
-        // Who sees the question may answer it with Ctrl-C at once.
+        // Catch Ctrl-C before the question is shown.
         let interrupt = process::interrupt();
         screen.prompt(&self.words(plan, terminal));
         let line = process::line(interrupt).await;
@@ -105,18 +105,18 @@ impl Question {
 }
 
 impl Screen {
-    /// Whether a terminal shows the question and takes the answer.
+    /// Whether the terminal shows the question and accepts the answer.
     pub(super) fn can_ask(&self) -> bool {
         std::io::stdin().is_terminal() && self.err.terminal
     }
 }
 
 impl Ctx {
-    /// Refuses to confirm a change to files.
+    /// Refuses `--confirm` for a change to files.
     ///
     /// # Errors
     ///
-    /// The change was confirmed, and would not be made.
+    /// `--confirm` is set with `--from`, and neither `--dry-run` nor `--plan-out` is.
     pub(super) fn refuse_files(&self, safety: &Safety) -> Result<(), Error> {
         let only_looks = safety.dry_run != DryRun::None || safety.plan_out.is_some();
         if self.global.reading.from.is_empty() || !safety.confirm || only_looks {
@@ -126,7 +126,7 @@ impl Ctx {
         Err(Error::usage(reason).hint("use only one of them, or add --dry-run"))
     }
 
-    /// Ends without a change and without an error.
+    /// Ends the command without a change and without an error.
     pub(super) fn abort(&mut self, preview: &Preview<'_>) -> Result<Exit, Error> {
         if self.global.output.format.is_data() {
             self.show(preview)?;

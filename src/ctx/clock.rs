@@ -23,12 +23,12 @@ impl Ctx {
     }
 }
 
-/// How far the server's clock is ahead, where that is more than two clocks usually differ.
+/// How far the server's clock is ahead, if the difference is more than the usual clock skew.
 fn server_ahead(clock: &ServerClock, local: jiff::Timestamp) -> Option<jiff::SignedDuration> {
     clock.ahead_of(local).filter(|ahead| ahead.abs() > CLOCK_SKEW)
 }
 
-/// The API server's time where its clock differs from this machine's, and otherwise this machine's.
+/// The API server's time if its clock differs from this machine's, otherwise the local time.
 pub(super) fn time_of(clock: &ServerClock) -> jiff::Timestamp {
     let local = now();
     let ahead = server_ahead(clock, local).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Everything there is to know of a cluster, for somebody else to look at.
+//! Reads of a whole cluster for `collect`.
 
 use super::{Ctx, time_of};
 use crate::apply::owner;
@@ -7,8 +7,8 @@ use crate::cluster::live::{self, CollectRequest, Collected};
 use crate::error::{Error, Result};
 
 impl Ctx {
-    /// Reads the cluster for `request`, completed by `--api`, `--namespace` and the runs of this program on this
-    /// machine.
+    /// Reads the cluster for `request`, completed by `--api`, `--namespace` and the state of this plugin's processes on
+    /// this machine.
     ///
     /// # Errors
     ///

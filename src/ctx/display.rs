@@ -12,7 +12,7 @@ use crate::screen::keys::QuietKeys;
 use crate::view::text::{Line, Text};
 use crate::wait::Wait;
 
-/// How far something is.
+/// The progress of a wait at one check.
 pub struct AimProgress {
     pub state: Wait,
     /// The whole progress, redrawn in place on a terminal.
@@ -21,11 +21,11 @@ pub struct AimProgress {
     pub news: Vec<Line>,
 }
 
-/// How far it is, on the screen.
+/// Shows the progress of a wait on the screen.
 pub(super) struct Display<'a> {
     screen: &'a mut Screen,
     bar: ProgressBar,
-    /// Whether it is the answer, on stdout; otherwise stderr.
+    /// Whether progress is the command's output, on stdout; otherwise it goes to stderr.
     answers: bool,
     #[cfg(unix)]
     quiet: Option<QuietKeys<OwnedFd>>,

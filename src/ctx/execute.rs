@@ -1,4 +1,4 @@
-//! The one way from a plan to the cluster: preview, question, permissions, journal, writes, table.
+//! Applies plans: preview, question, permissions, journal, writes, table.
 
 use std::cell::RefCell;
 
@@ -31,24 +31,24 @@ pub struct CommandOptions {
     /// Without a terminal, grades up to B1 need no confirmation, because upstream's CLI never prompts. Standard input
     /// is left unread: it may be the list of a shell loop.
     pub unasked: bool,
-    /// The journal that the plan reverts.
+    /// The id of the journal that the plan reverts.
     pub undoes: Option<String>,
-    /// The part of the plan to preview and confirm; the rest has no effect of its own.
+    /// The part of the plan to preview and confirm; the other steps have no effect.
     pub shown: Option<Plan>,
-    /// The digest of the saved plan that this is.
+    /// The digest of the saved plan, if the plan comes from a file.
     pub digest: Option<String>,
 }
 
 impl Ctx {
-    /// Previews a plan with its effects on the cluster, confirms and applies it, then prints the result and returns its exit
-    /// code.
+    /// Previews a plan with its effects on the cluster, confirms and applies it, then prints the result and returns its
+    /// exit code.
     pub async fn execute(&mut self, cluster: &Cluster, mut plan: Plan, safety: &Safety) -> Result<Exit> {
         self.forecast(cluster, &mut plan).await;
         self.execute_with(&plan, safety, CommandOptions::default(), None).await
     }
 
-    /// [`Ctx::execute`] of a plan that has its effects, with these [`CommandOptions`]; what stages wait for is shown from
-    /// watches.
+    /// [`Ctx::execute`] for a plan that already has its effects, with these [`CommandOptions`]. `waiting` follows the
+    /// goals of the stages with watches.
     pub async fn execute_with(
         &mut self,
         plan: &Plan,
@@ -89,7 +89,7 @@ impl Ctx {
             self.note(format!("plan {} is in {}", saved.digest(), file.display()));
             return Ok(Exit::Done);
         }
-        // A request made by an earlier run can be awaited by an empty plan.
+        // An empty plan may still have to wait for a request of an earlier run.
         let waits = waiting.is_some() && plan.waits() && safety.dry_run == DryRun::None;
         if plan.is_empty() && !waits {
             self.note(format!("{}: nothing to do", plan.title));
@@ -135,7 +135,7 @@ impl Ctx {
         self.close(plan, &outcome, journal, safety, aim, digest)
     }
 
-    /// The plan with the cluster and the specs that it was made for.
+    /// The plan in the form to save, with the cluster and the specs that it was made for.
     async fn saved(&mut self, plan: &Plan) -> Result<SavedPlan> {
         let (cluster, specs) = if self.global.reading.from.is_empty() {
             (Some(self.here().await?.origin), self.specs.clone())
@@ -149,7 +149,7 @@ impl Ctx {
         Options { holder: owner::of(super::now()).text(), ..Options::of(safety, &self.global.connection) }
     }
 
-    /// Permissions, journal, writes.
+    /// Checks permissions, begins the journal and applies the plan. Returns the outcome and the id of the journal.
     async fn send(
         &mut self,
         plan: &Plan,
@@ -201,7 +201,7 @@ impl Ctx {
         Ok((outcome, journal.map(|j| j.id)))
     }
 
-    /// Lets the user's own program show the differences, beneath a preview for people.
+    /// Runs the user's own diff program on the plan, if there is one.
     fn show_diff(&self, plan: &Plan, external: Option<&External>) -> Result<()> {
         match external {
             Some(external) => external.show(plan, self.global.output.format.is_data()),
@@ -273,7 +273,7 @@ impl Ctx {
         Error { exit: Exit::Partly, ..error }
     }
 
-    /// Refuses a plan for which the user lacks permissions.
+    /// Fails if the user lacks permissions for a plan.
     async fn may(&mut self, plan: &Plan, options: &Options) -> Result<()> {
         let client = self.writer().await?;
         let answer = preflight(&client, plan, options).await;
@@ -289,8 +289,8 @@ impl Ctx {
         Err(Error::failed(error).hint(answer.denied[0].question()))
     }
 
-    /// Writes, with a line of progress on a terminal. The first interrupt ends it in good order,
-    /// the second at once.
+    /// Applies a plan, with a progress line on a terminal. The first interrupt stops the plan in good order, the second
+    /// at once.
     async fn write(
         &mut self,
         plan: &Plan,
@@ -341,7 +341,7 @@ impl Ctx {
         Ok(looked)
     }
 
-    /// The client for the writer only.
+    /// The client for writes and cheap lists. Commands get [`Ctx::client`].
     pub(super) async fn writer(&mut self) -> Result<kube::Client> {
         Ok(self.connected().await?.client.clone())
     }
@@ -353,7 +353,7 @@ fn begin_journal(plan: &Plan, origin: ClusterIdentity, undoes: Option<String>) -
     Ok(Journal::begin(&store, plan, circumstances)?)
 }
 
-/// The plan, uncordoning nodes of `--force-uncordon` whoever else holds them.
+/// The plan with the nodes of `--force-uncordon` uncordoned even if others hold their cordons.
 fn forcing_uncordons(plan: &Plan, safety: &Safety) -> Plan {
     let forced = &safety.force_uncordon;
     let mut plan = plan.sparing_cordons(|node| forced.iter().any(|arg| arg.matches(node)));

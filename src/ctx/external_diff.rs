@@ -1,4 +1,4 @@
-//! (edge) The program of the user's own that shows what changes, as `kubectl diff` calls it.
+//! (edge) The user's own diff program, called as by `kubectl diff`.
 
 use std::fs;
 use std::path::Path;
@@ -11,10 +11,10 @@ use crate::error::{Error, Result};
 use crate::plan::diff::objects;
 use crate::plan::{Plan, Target};
 
-/// The variable that names the program, as for kubectl.
+/// The environment variable that names the program, as for kubectl.
 const VARIABLE: &str = "KUBECTL_EXTERNAL_DIFF";
 
-/// The program and its words, if the user has one.
+/// The program and its arguments.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct External {
     program: String,
@@ -22,12 +22,13 @@ pub(super) struct External {
 }
 
 impl External {
-    /// The program named by the environment.
+    /// The program that the environment names, if any.
     pub fn of(variable: impl Fn(&str) -> Option<String>) -> Option<External> {
         variable(VARIABLE).map(|text| External::parse(&text))
     }
 
-    /// The first word is the program. Of the others, those stay that are of letters, digits, `-` and `=` alone.
+    /// Splits the program from its arguments. Arguments with characters other than letters, digits, `-` and `=` are
+    /// dropped.
     fn parse(text: &str) -> External {
         let mut words = text.split(' ');
         let program = words.next().unwrap_or_default().to_owned();
@@ -83,7 +84,7 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Group, version, kind, namespace and name, as kubectl calls its files.
+/// Group, version, kind, namespace and name, as in kubectl's file names.
 fn file_name(target: &Target) -> String {
     let (group, version, _) = target.kind.resource();
     let group = match group {

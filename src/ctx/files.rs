@@ -1,4 +1,4 @@
-//! Files that the user names, beside captures and manifests.
+//! Files that arguments name, other than `--from` and manifests.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::reason::plain_reason;
 
 impl Ctx {
-    /// The bytes of a file.
+    /// Reads a file of at most `MOST_PLAN` bytes.
     ///
     /// # Errors
     ///
@@ -22,7 +22,7 @@ impl Ctx {
         })
     }
 
-    /// The cluster in a capture other than that of `--from`.
+    /// Loads a capture other than that of `--from`.
     ///
     /// # Errors
     ///

@@ -11,7 +11,7 @@ use crate::cluster::{Cluster, Read, Source};
 use crate::plan::Plan;
 
 impl Ctx {
-    /// Server version, CRDs and leases; from files, those that they contain.
+    /// Server version, CRDs and leases, read from the server or taken from the files.
     pub async fn installation(&self, cluster: &Cluster) -> Installation {
         match self.client() {
             Some(client) => installation::read(&client, cluster).await,
@@ -19,7 +19,7 @@ impl Ctx {
         }
     }
 
-    /// The CRDs of both APIs; from files, those that they contain.
+    /// The CRDs of both APIs, read from the server or taken from the files.
     pub async fn definitions(&self, cluster: &Cluster) -> Read<Vec<Definition>> {
         match self.client() {
             Some(client) => installation::definitions(&client).await,
@@ -27,8 +27,8 @@ impl Ctx {
         }
     }
 
-    /// Reads the workload pods on these nodes into the cluster, beside nodes that already wait for a drain; files stay as
-    /// they are.
+    /// Reads the workload pods on these nodes, and on nodes that wait for a drain, into the cluster. No effect on
+    /// files.
     pub async fn read_workloads(&self, cluster: &mut Cluster, nodes: BTreeSet<String>) {
         let Some(client) = self.client().filter(|_| !nodes.is_empty()) else {
             return;
@@ -41,7 +41,8 @@ impl Ctx {
         cluster.workloads = workloads;
     }
 
-    /// Adds the effects of a plan. Evicted pods and refusing budgets are read only if it drains nodes, and not from files.
+    /// Adds the effects of a plan. Evicted pods and refusing budgets are read only if the plan drains nodes, and not
+    /// from files.
     pub async fn forecast(&self, cluster: &Cluster, plan: &mut Plan) {
         plan.forecast(cluster);
         let rollouts = plan.consequences.rollouts.iter();
@@ -66,7 +67,7 @@ impl Ctx {
         }
     }
 
-    /// Whether a Secret exists; its data is not requested. Not requested from files.
+    /// Whether a Secret exists, without reading its data; `NotRequested` for files.
     pub async fn has_secret(&self, namespace: &str, name: &str) -> Read<bool> {
         match self.client() {
             Some(client) => installation::has_secret(&client, namespace, name).await,
@@ -74,7 +75,7 @@ impl Ctx {
         }
     }
 
-    /// The keys of a ConfigMap, `None` if it does not exist. Not requested from files.
+    /// The keys of a ConfigMap, `None` if it does not exist; `NotRequested` for files.
     pub async fn config_map_keys(&self, namespace: &str, name: &str) -> Read<Option<Vec<String>>> {
         match self.client() {
             Some(client) => installation::config_map_keys(&client, namespace, name).await,
@@ -82,7 +83,7 @@ impl Ctx {
         }
     }
 
-    /// The definitions and the cluster roles, where no operator runs.
+    /// The installation with the CRDs and cluster roles that a removed operator left; unchanged if an operator exists.
     pub async fn remains(&self, cluster: &Cluster) -> Installation {
         match self.client().filter(|_| cluster.operator_gone()) {
             Some(client) => installation::remains(&client).await,
@@ -90,7 +91,7 @@ impl Ctx {
         }
     }
 
-    /// Missing permissions of a plan that is not applied; `None` for files. The access reviews are posted, but change
+    /// Missing permissions for a plan that is not applied; `None` for files. Posts access reviews, which change
     /// nothing.
     pub async fn may_change(&self, plan: &Plan) -> Option<PermissionCheck> {
         let client = self.client()?;

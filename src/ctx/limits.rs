@@ -1,15 +1,15 @@
-//! Limits of a plan, and flags without effect on it.
+//! Checks of a plan against `--max-nodes`, and against flags without effect on it.
 
 use crate::args::safety::Safety;
 use crate::error::{Error, Result};
 use crate::plan::Plan;
 use crate::view::{count, plural};
 
-/// Refuses a plan that exceeds the limits of the flags, or for which one of the flags has no effect.
+/// Refuses a plan that exceeds `--max-nodes`, or for which `--canary` or `--max-failures` has no effect.
 ///
 /// # Errors
 ///
-/// More nodes than `--max-nodes`; a pace for a plan that changes no node.
+/// More nodes than `--max-nodes`; `--canary` or `--max-failures` for a plan that itself changes no node.
 pub fn within(plan: &Plan, safety: &Safety) -> Result<()> {
     if plan.is_empty() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The last lines of logs, for a report that does not wait for them.
+//! The last lines of logs, for reports that do not wait long for them.
 
 use std::time::Duration;
 
@@ -10,21 +10,21 @@ use crate::cluster::Cluster;
 use crate::cluster::attempts::ContainerLog;
 use crate::cluster::live::tail::tail;
 
-/// The time that all of them together may take.
+/// Time limit for all logs together.
 const TIME_LIMIT: Duration = Duration::from_secs(1);
-/// Logs that are read at once.
+/// Maximum number of logs read at once.
 const AT_ONCE: usize = 16;
 
 /// The result of a log request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tail {
-    /// Which of the logs to try it is, and its last lines.
+    /// The index of the candidate with lines, and its last lines.
     Lines(usize, Vec<String>),
-    /// There is no log any more, or nothing in it.
+    /// The log no longer exists, or is empty.
     Nothing,
-    /// Why it could not be read.
+    /// Why the log could not be read.
     Unread(String),
-    /// It was not here in time.
+    /// The log was not read within the time limit.
     Late,
 }
 
@@ -39,8 +39,9 @@ impl From<Result<Option<(usize, Vec<String>)>, String>> for Tail {
 }
 
 impl Ctx {
-    /// The last lines of logs, read side by side, each the first of several that holds any. After a second those that
-    /// are not here are given up. Of a capture those that it holds; none where other files are read.
+    /// The last lines of each log, read concurrently. Each log has several candidates, and the first one with lines
+    /// counts. Logs that are not read within `TIME_LIMIT` are given up. A capture returns its recorded logs; other
+    /// files return none.
     pub async fn tails(&self, cluster: &Cluster, wanted: &[Vec<ContainerLog>], lines: usize) -> Vec<Tail> {
         if let Some(kept) = &cluster.kept_logs {
             let tails = wanted.iter().map(|pieces| kept.tail(pieces, lines));

@@ -11,7 +11,7 @@ use crate::plan::{ClusterIdentity, Destination, Sameness};
 #[derive(Debug, Clone, Default)]
 pub struct Here {
     pub origin: ClusterIdentity,
-    /// Why its uid is not known.
+    /// Why the uid of the cluster is unknown.
     pub unread: Option<Unread>,
 }
 
@@ -26,7 +26,7 @@ impl Ctx {
         })
     }
 
-    /// The current cluster. It is read once.
+    /// The identity of the current cluster, read once.
     pub async fn here(&mut self) -> Result<Here> {
         if let Some(here) = &self.here {
             return Ok(here.clone());
@@ -46,7 +46,7 @@ impl Ctx {
     ///
     /// # Errors
     ///
-    /// The record is from another cluster. If that is unknown, a warning suffices: every object is tested by its uid.
+    /// The record is from another cluster. If that is unknown, only warns: every object is tested by its uid.
     pub async fn same_cluster(&mut self, what: &str, then: Option<&ClusterIdentity>) -> Result<()> {
         let here = self.here().await?;
         let Some(then) = then else {
@@ -73,7 +73,7 @@ impl Ctx {
         if sameness == Sameness::Same {
             return Ok(());
         }
-        // Older versions noted no uid, and the address is all there is.
+        // Older versions recorded no uid: compare the address alone.
         let noted_none = then.uid.is_none() && here.unread.is_none();
         let reason = match (&here.unread, sameness) {
             (_, Sameness::SameAddress) if noted_none => return Ok(()),

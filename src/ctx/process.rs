@@ -11,16 +11,16 @@ use crate::apply::Stopper;
 use crate::args::redacted::redacted;
 use crate::error::Result;
 
-/// Waits for an interrupt, passes it on, and waits for another one. A hangup is not another one: when a terminal is
-/// closed, both the shell and the kernel send it.
+/// Waits for an interrupt, stops `stopper`, and waits for a second interrupt. A hangup does not count as the second:
+/// when a terminal is closed, both the shell and the kernel send one.
 pub async fn interrupted_twice(first: impl Future<Output = ()>, stopper: &Stopper) {
     first.await;
     stopper.stop();
     asked_to_end().await;
 }
 
-/// The first SIGINT, SIGTERM or SIGHUP from now on, whether it comes before the future is polled or later. Where signals
-/// cannot be heard there are none.
+/// Resolves at the first SIGINT, SIGTERM or SIGHUP after this call, even if the signal arrives before the first poll.
+/// Never resolves if signals cannot be handled.
 #[cfg(unix)]
 pub fn interrupt() -> impl Future<Output = ()> {
     let (asked_to_end, hung_up) = (asked_to_end(), hung_up());
@@ -32,7 +32,7 @@ pub fn interrupt() -> impl Future<Output = ()> {
     }
 }
 
-/// The first SIGINT or SIGTERM from now on.
+/// Resolves at the first SIGINT or SIGTERM after this call.
 #[cfg(unix)]
 fn asked_to_end() -> impl Future<Output = ()> {
     let int = signal(SignalKind::interrupt());
@@ -45,7 +45,8 @@ fn asked_to_end() -> impl Future<Output = ()> {
     }
 }
 
-/// The first SIGHUP from now on, unless it is ignored: to listen for it would end what `nohup` keeps running.
+/// Resolves at the first SIGHUP after this call. Never resolves if SIGHUP is ignored: handling it would end processes
+/// that `nohup` keeps running.
 #[cfg(unix)]
 fn hung_up() -> impl Future<Output = ()> {
     let hangup = (!ignores_hangup()).then(|| signal(SignalKind::hangup()));
@@ -57,15 +58,15 @@ fn hung_up() -> impl Future<Output = ()> {
     }
 }
 
-/// From now on, a write beyond the limit on the size of files (`ulimit -f`) fails, as on a full disk; the signal that
-/// comes with it would end the process in the middle of a line of the journal.
+/// Makes writes beyond the file size limit (`ulimit -f`) fail, as on a full disk. Unhandled, SIGXFSZ would end the
+/// process in the middle of a line of the journal.
 #[cfg(unix)]
 pub fn survive_file_size_limit() {
     // tokio never removes a handler, and child processes do not inherit it.
     let _ = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()));
 }
 
-/// There is no such signal.
+/// Does nothing: SIGXFSZ exists on Unix only.
 #[cfg(not(unix))]
 pub fn survive_file_size_limit() {}
 
@@ -86,7 +87,7 @@ pub fn check_open_files() -> Result<()> {
     }
 }
 
-/// There is no such limit.
+/// Accepts any limit: it exists on Unix only.
 ///
 /// # Errors
 ///
@@ -118,7 +119,7 @@ fn ignores_hangup() -> bool {
     }
 }
 
-/// The first Ctrl-C from now on, whether it comes before the future is polled or later.
+/// Resolves at the first Ctrl-C after this call, even if it arrives before the first poll.
 #[cfg(not(unix))]
 pub fn interrupt() -> impl Future<Output = ()> {
     asked_to_end()
@@ -137,16 +138,16 @@ fn asked_to_end() -> impl Future<Output = ()> {
     }
 }
 
-/// What came from standard input.
+/// The result of reading standard input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Line {
-    /// A line, without its end where the input ends first; empty at the end of the input.
+    /// A line with its line break, which is missing at the end of the input; empty if nothing follows.
     Of(String),
-    /// An interrupt came first.
+    /// The interrupt came before the line.
     Interrupted,
 }
 
-/// The next line of standard input, or as much of it as an answer may need, unless an interrupt comes first.
+/// Reads the next line of standard input, at most `MOST` bytes of it, unless `interrupt` resolves first.
 pub async fn line(interrupt: impl Future<Output = ()>) -> Line {
     const MOST: u64 = 1024;
     let (sender, receiver) = tokio::sync::oneshot::channel();
@@ -168,7 +169,7 @@ pub fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|v| !v.is_empty())
 }
 
-/// The command line, for the journal.
+/// The command line without secrets, for the journal.
 pub fn command_line() -> Vec<String> {
     redacted(std::env::args_os().map(|word| word.to_string_lossy().into_owned()))
 }

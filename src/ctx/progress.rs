@@ -9,7 +9,7 @@ use crate::plan::Plan;
 use crate::screen;
 use crate::view::plural;
 
-/// How far a plan is carried out.
+/// The progress of applying a plan.
 pub struct Progress {
     bar: ProgressBar,
     failed: usize,
@@ -20,7 +20,7 @@ pub struct Progress {
 impl Progress {
     pub fn of(plan: &Plan, terminal: bool) -> Progress {
         let steps = plan.steps().filter(|step| plan.is_work(step)).count();
-        // A single object is done before one could read the line.
+        // A single step ends before anybody could read the line.
         let target =
             if terminal && steps > 1 { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(u64::try_from(steps).ok(), target);
@@ -56,7 +56,7 @@ impl Progress {
         }
     }
 
-    /// Reported once on its own line: a silent wait looks like a hang.
+    /// Shows the wait in the progress line, and once on its own line: a silent wait looks like a hang.
     fn throttled(&mut self, wait: Duration) {
         let seconds = wait.as_secs_f32().ceil();
         let says = format!("throttled by the API server, retrying in {seconds} s");

@@ -3,7 +3,7 @@
 use crate::cluster::{Cluster, Read, Source, Unread};
 use crate::error::{Error, Result};
 
-/// The sources among these that could not be read, and why.
+/// The needed sources that could not be read, with the reasons.
 pub fn unread(cluster: &Cluster, needs: &[Source]) -> impl Iterator<Item = (Source, Unread)> {
     needs.iter().filter_map(|need| match cluster.source(*need) {
         Read::Incomplete(_, reason) | Read::Unreadable(reason) => Some((*need, reason)),
@@ -28,11 +28,11 @@ pub fn without(cluster: &Cluster, needs: &[Source], required: &[Source]) -> Resu
     }
 }
 
-/// Refuses to answer if every source is forbidden: otherwise each question would have a reason of its own.
+/// Fails if none of several sources may be read: otherwise each result would have its own reason.
 ///
 /// # Errors
 ///
-/// No source may be read.
+/// All requested sources are forbidden.
 pub fn any(cluster: &Cluster, needs: &[Source]) -> Result<()> {
     let asked = needs.iter().filter(|need| cluster.source(**need).was_asked());
     let unread: Vec<_> = unread(cluster, needs).collect();
@@ -44,7 +44,7 @@ pub fn any(cluster: &Cluster, needs: &[Source]) -> Result<()> {
     }
 }
 
-/// Why some sources could not be read, in one line: like reasons are given once.
+/// The unreadable sources with the reasons, in one line; equal reasons are listed once.
 pub fn told(unread: &[(Source, Unread)]) -> String {
     let mut parts: Vec<(&Unread, Vec<String>)> = Vec::new();
     for (source, reason) in unread {

@@ -18,50 +18,50 @@ use crate::screen::Screen;
 use crate::view::{View, list};
 use crate::wait::Wait;
 
-/// Blockers are looked for this long after a change.
+/// Delay between a change and the next check for blockers.
 const AFTER_A_CHANGE: Duration = Duration::from_secs(2);
-/// And this long after the last time, as not everything that blocks is watched.
+/// Interval for re-running the rules without a change: some blockers are not watched.
 const ANYWAY: Duration = Duration::from_secs(5);
-/// What blocks must be there still so much later: sources are read side by side, and one look may see two moments.
+/// A blocker must be found again after this delay: lists are not one snapshot.
 const CONFIRMED_AFTER: Duration = Duration::from_secs(1);
 
-/// A screen is drawn again no sooner.
+/// Minimum interval between two drawings of a screen.
 const REDRAWN_AFTER: Duration = Duration::from_secs(1);
-/// While watches show no change, the pause after a slow look is this many times longer.
+/// Factor for the interval between drawings while watches show no change.
 const UNCHANGED_FACTOR: u32 = 4;
 
 /// How a wait ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
     Met,
-    /// The answer of [`Aim::blocked`].
+    /// The blockers, as returned by [`Aim::blocked`].
     Blocked(Vec<String>),
-    /// With the progress until then.
+    /// The timeout passed; holds the last progress.
     TimedOut(String),
 }
 
 /// The goal of a wait.
 pub trait Aim {
-    /// How far it is.
+    /// Checks the goal and describes the progress.
     fn look(&mut self, cluster: &Cluster) -> AimProgress;
 
-    /// What blocks the goal until somebody acts, in a few words each, by all sources of the rules.
+    /// Short descriptions of the blockers that need an intervention, found with all sources of the rules.
     fn blocked(&mut self, _cluster: &Cluster) -> Vec<String> {
         Vec::new()
     }
 
-    /// Whether that check found something that the next one decides.
+    /// Whether the last check found blockers that another check has to confirm.
     fn look_again(&self) -> bool {
         false
     }
 
-    /// Whether its progress is a screen on stdout, which takes long to compute and shows ages: it is drawn again now and
-    /// then, and not at each change.
+    /// Whether the progress is a screen on stdout. A screen takes long to compute and shows ages: it is redrawn at
+    /// intervals, not at each change.
     fn is_screen(&self) -> bool {
         false
     }
 
-    /// Whether its screen is about sources that are not watched.
+    /// Whether the screen shows sources that are not watched.
     fn reads_unwatched(&self) -> bool {
         false
     }
@@ -69,13 +69,13 @@ pub trait Aim {
 
 /// The goals of a plan's stages, with their preview and summary.
 pub trait PlannedAim: Aim {
-    /// Whether this is its goal.
+    /// Whether this aim handles the goal.
     fn takes(&self, until: &WaitFor) -> bool;
 
-    /// From now on it is about these, which go on side by side.
+    /// Sets the current goals, which are awaited together.
     fn begin(&mut self, untils: &[&WaitFor]);
 
-    /// Whether this goal of several was reached at the last check.
+    /// Whether one of the current goals was reached at the last check.
     fn has_met(&self, _until: &WaitFor) -> bool {
         true
     }
@@ -90,7 +90,7 @@ pub trait PlannedAim: Aim {
         false
     }
 
-    /// The preview instead of the plan's changes.
+    /// The preview that replaces the plan's changes.
     fn preview(&self) -> Option<Box<dyn View + '_>> {
         None
     }
@@ -112,7 +112,7 @@ pub struct PlanWait<'a> {
     pub aim: &'a mut dyn PlannedAim,
     /// The cluster as loaded, with all sources of the rules.
     pub cluster: Cluster,
-    /// `None` is for ever.
+    /// `None` means no timeout.
     pub timeout: Option<Duration>,
 }
 
@@ -132,7 +132,7 @@ impl Ctx {
         if over(&first.state) {
             return ended(first.state);
         }
-        // What blocks it now ends it where it is found by the watches, too.
+        // First check for blockers; the watch confirms those that it finds again.
         let _ = aim.blocked(&cluster);
         let deadline = timeout.map(|timeout| Instant::now() + timeout);
         let mut watch = self.watch(cluster).await?;
@@ -149,7 +149,7 @@ impl Ctx {
     }
 }
 
-/// Whether the state is the last one.
+/// Whether the wait has ended.
 fn over(state: &Wait) -> bool {
     !matches!(state, Wait::Pending(_))
 }
@@ -180,7 +180,7 @@ async fn wait(
     Ok(state)
 }
 
-/// Looks at each change until it is over, and at what may block it from `first` on.
+/// Checks the goal at each change until the wait ends; checks for blockers from `first` on.
 async fn watch_for(
     aim: &mut (impl Aim + ?Sized),
     watch: &mut Watch,
@@ -191,12 +191,12 @@ async fn watch_for(
     let mut last = Instant::now();
     let mut next = last + first;
     let mut next_look = last;
-    // When a screen is drawn again without a change: it shows ages and unwatched sources.
+    // Time of the next drawing without a change: the screen shows ages and unwatched sources.
     let mut next_unchanged = last;
     let mut changed = true;
     shown.tick();
     loop {
-        // There is nothing to judge before all was read.
+        // Nothing can be judged before all sources are read.
         let ready = watch.ready();
         if ready && changed && Instant::now() >= next_look {
             changed = false;

@@ -1,4 +1,4 @@
-//! A cluster that a command waits on, and how much trouble with it is borne.
+//! A cluster that a command watches, with error tolerance.
 
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ use crate::cluster::live::{self, Follow, LoadError};
 use crate::connect::{Connected, ServerClock};
 use crate::error::Result;
 
-/// How long a server may refuse the credentials, as one does that is just starting.
+/// Maximum time for which a server may refuse the credentials, as it does while it starts.
 const REFUSED_FOR: Duration = Duration::from_secs(5);
-/// The rules may use one part in this many of the time.
+/// Pause between two runs of the rules, as a multiple of their run time.
 const SHARE: u32 = 50;
 
 /// The pause before the rules run again: at least `at_least`, longer after a slow run.
@@ -52,7 +52,7 @@ pub enum WatchUpdate {
     Changed,
     /// The server does not respond at present; holds a warning to print once.
     Away(Option<String>),
-    /// The server will not give anything.
+    /// The server keeps refusing the credentials.
     Lost(LoadError),
 }
 
@@ -79,7 +79,7 @@ impl Watch {
         cluster
     }
 
-    /// The same, once the sources that are not watched were read again.
+    /// The current state, after the unwatched sources were read again.
     pub async fn whole(&mut self) -> &Cluster {
         let now = super::time_of(&self.clock);
         self.follow.refresh(now).await;

@@ -1,11 +1,11 @@
-//! Whether there are colours, and which.
+//! Whether output is coloured, and the style of each label.
 
 use owo_colors::Style;
 
 use crate::args::output::ColorChoice;
 use crate::view::text::{Label, Line};
 
-/// What the environment wishes with regard to colours.
+/// The environment's settings for colours.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct ColourSettings {
     pub never: bool,
@@ -14,7 +14,8 @@ pub(super) struct ColourSettings {
 }
 
 impl ColourSettings {
-    /// See <https://no-color.org>, <https://bixense.com/clicolors> and <https://force-color.org>.
+    /// Reads the environment; see <https://no-color.org>, <https://bixense.com/clicolors> and
+    /// <https://force-color.org>.
     pub fn of(variable: impl Fn(&str) -> Option<String>) -> ColourSettings {
         let set = |name| variable(name).is_some_and(|value| !value.is_empty());
         let on = |name| set(name) && variable(name).as_deref() != Some("0");
@@ -40,7 +41,7 @@ pub(super) fn coloured(line: &Line) -> String {
     spans.map(|span| style(span.label).style(&span.text).to_string()).collect()
 }
 
-/// The only table from what a word means to how it looks.
+/// The style of a label: the only mapping from meanings to colours.
 fn style(label: Label) -> Style {
     let style = Style::new();
     match label {

@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr};
 
-/// Keeps a terminal from echoing control keys until this is dropped.
+/// Disables the echo of control keys on a terminal until dropped.
 pub struct QuietKeys<T: AsFd> {
     terminal: T,
     before: Option<Termios>,
@@ -18,7 +18,7 @@ impl<T: AsFd> QuietKeys<T> {
         keys
     }
 
-    /// Shells reset the modes when the process was stopped.
+    /// Disables the echo again after the process was stopped: shells reset the modes then.
     pub fn reapply(&self) {
         if let Some(before) = &self.before {
             let mut modes = before.clone();
@@ -27,7 +27,7 @@ impl<T: AsFd> QuietKeys<T> {
         }
     }
 
-    /// In the background, setting the modes would stop the process.
+    /// Sets the modes, unless the process is in the background: setting them would stop it.
     fn set(&self, modes: &Termios) {
         if tcgetpgrp(&self.terminal) == Ok(rustix::process::getpgrp()) {
             let _ = tcsetattr(&self.terminal, OptionalActions::Now, modes);

@@ -2,7 +2,7 @@
 
 use std::io::{Result, Write};
 
-/// Passes whole lines on, each behind the prefix. The rest of an unfinished line is passed on when it is dropped.
+/// Writes whole lines to `inner`, each after the prefix. An unfinished line is written on drop.
 pub struct Prefixed<W: Write> {
     prefix: String,
     line: Vec<u8>,

@@ -1,11 +1,11 @@
-//! Ages, spelled as kubectl spells them.
+//! Ages, in kubectl's notation.
 
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-/// How long ago something was: `45s`, `12m`, `5d3h`; `0s` for a time that is in the future by no more than clocks differ,
-/// `<future>` for a later one, and `<unknown>` without a time.
+/// The age of a time: `45s`, `12m`, `5d3h`. `0s` if the time is in the future by at most [`CLOCK_SKEW`], `<future>` if
+/// later, and `<unknown>` without a time.
 pub fn age(since: Option<Timestamp>, now: Timestamp) -> String {
     match since {
         None => "<unknown>".to_owned(),
@@ -14,10 +14,10 @@ pub fn age(since: Option<Timestamp>, now: Timestamp) -> String {
     }
 }
 
-/// How far the clock that wrote a time may be ahead of the reader's.
+/// Maximum lead of the clock that wrote a time over the reader's clock.
 pub const CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(5);
 
-/// `12m ago`; for a time in the future `just now`, or the time itself where no usual difference of clocks explains it.
+/// `12m ago`. For a time in the future, `just now`, or the time itself if clock skew does not explain it.
 pub fn ago(at: Option<Timestamp>, now: Timestamp) -> String {
     match at {
         Some(at) if at > now => in_future(at, now).map_or("just now".to_owned(), |at| format!("at {at}")),
@@ -25,7 +25,7 @@ pub fn ago(at: Option<Timestamp>, now: Timestamp) -> String {
     }
 }
 
-/// `for 12m`; for a time in the future as [`ago`].
+/// `for 12m`. For a time in the future, see [`ago`].
 pub fn for_how_long(since: Timestamp, now: Timestamp) -> String {
     let in_future = in_future(since, now).map(|at| format!("since {at}"));
     in_future.unwrap_or_else(|| format!("for {}", age(Some(since.min(now)), now)))
@@ -51,7 +51,7 @@ pub fn human(span: SignedDuration) -> String {
         _ => format!("{big}{unit}{small}{part}"),
     };
     match seconds {
-        // Clocks of two machines may disagree by a second; by more, something is wrong.
+        // Two clocks may differ by a second; a larger difference is an error.
         ..-1 => "<invalid>".to_owned(),
         -1 => "0s".to_owned(),
         0..120 => format!("{seconds}s"),
@@ -66,7 +66,7 @@ pub fn human(span: SignedDuration) -> String {
     }
 }
 
-/// A timeout: `30m`, and `300ms` where that would be nothing.
+/// A timeout: `30m`, or `300ms` if it is shorter than a second.
 pub fn duration_text(time: Duration) -> String {
     match SignedDuration::try_from(time) {
         Ok(time) if time.as_secs() > 0 => human(time),

@@ -6,7 +6,7 @@ use super::jsonpath::{Path, printed};
 use super::text::Line;
 use super::{FormatError, Table};
 
-/// Columns that a user has chosen: a heading and a path for each.
+/// Columns that a user has chosen, each with a heading and a path.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Columns {
     columns: Vec<(String, Path)>,
@@ -30,11 +30,11 @@ impl Columns {
         Ok(Columns { columns })
     }
 
-    /// Reads the two lines of a file: headings above, paths below, with blanks between.
+    /// Parses the two lines of a file: headings above, paths below, separated by blanks.
     ///
     /// # Errors
     ///
-    /// A file that has other than two lines, or more headings than paths, or the other way round.
+    /// The file does not have two lines, or the numbers of headings and paths differ.
     pub fn parse_file(text: &str) -> Result<Columns, FormatError> {
         let mut lines = text.lines().filter(|line| !line.trim().is_empty());
         let words = |line: Option<&str>| -> Vec<String> {
@@ -55,11 +55,11 @@ impl Columns {
         Ok(Columns { columns })
     }
 
-    /// A row for every item of a list; for anything else, one row.
+    /// A table with one row per item of a list; other documents have one row.
     ///
     /// # Errors
     ///
-    /// Data that a path does not fit.
+    /// The data does not have the shape that a path requires.
     pub fn table(&self, document: &Value) -> Result<Table, FormatError> {
         let mut table = Table::as_given(self.columns.iter().map(|(heading, _)| heading));
         for item in items(document) {
@@ -75,20 +75,20 @@ fn headed(heading: String, path: &str) -> Result<(String, Path), FormatError> {
     Ok((heading, path))
 }
 
-/// The items of a list, called nodes in `node list`; any other document is a single item.
+/// The items of a list, which `node list` calls `nodes`; any other document is a single item.
 fn items(document: &Value) -> &[Value] {
     let member = |name| document.get(name)?.as_array();
     let list = document.as_array().or(member("items")).or(member("nodes"));
     list.map_or(std::slice::from_ref(document), Vec::as_slice)
 }
 
-/// All values at the path, separated by commas; the table shows an empty cell as `<none>`.
+/// All values at the path, joined by commas. The table shows an empty cell as `<none>`.
 fn cell(path: &Path, item: &Value) -> Result<Line, FormatError> {
     let found = path.find(item)?.into_iter().filter(|value| !value.is_null());
     Ok(found.map(printed).collect::<Vec<_>>().join(",").into())
 }
 
-/// Columns are separated by commas, but a comma in brackets or quotes belongs to the path.
+/// Splits columns at commas, except within brackets or quotes of a path.
 fn split(spec: &str) -> Vec<&str> {
     let mut columns = Vec::new();
     let (mut start, mut depth, mut quote) = (0, 0_usize, None);

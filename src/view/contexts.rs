@@ -1,4 +1,4 @@
-//! The answers of several contexts in one: tables with a CONTEXT column, documents with `context` in each item.
+//! The output of several contexts in one: tables with a CONTEXT column, documents with `context` in each item.
 
 use quick_junit::Report;
 use serde_json::{Map, Value, json};
@@ -7,7 +7,7 @@ use super::openmetrics::Metrics;
 use super::text::{Block, Content, Text, heading};
 use super::{API_VERSION, OutputFormat, Table, View, junit};
 
-/// The views that a command has shown for one context, in the form that the format needs.
+/// The views that a command has shown for one context, in the requested format.
 #[derive(Debug, Default)]
 pub struct Captured {
     pub context: String,
@@ -18,16 +18,16 @@ pub struct Captured {
     metrics: Option<Metrics>,
 }
 
-/// The answer of one context.
+/// The result of a command for one context.
 #[derive(Debug)]
 pub struct ContextAnswer {
     pub exit_code: u8,
-    /// Why there is no answer, or no complete one.
+    /// Why the output is missing or incomplete.
     pub error: Option<String>,
     pub captured: Captured,
 }
 
-/// The answers of all contexts, in the order in which they were named.
+/// The results of all contexts, in the order in which they were named.
 pub struct Contexts(pub Vec<ContextAnswer>);
 
 impl Captured {
@@ -48,7 +48,7 @@ impl Captured {
 }
 
 impl View for Contexts {
-    /// Tables of the same columns are one table. The other lines follow, under the name of their context.
+    /// Joins tables with the same columns. Other lines follow, below the name of their context.
     fn blocks(&self, _wide: bool) -> Text {
         let mut tables: Vec<Table> = Vec::new();
         let mut others = Text::new();
@@ -83,7 +83,7 @@ impl View for Contexts {
         self.0.iter().flat_map(names).collect()
     }
 
-    /// `None` if no context has a report: the command has none.
+    /// `None` if no context has a report, because the command has none.
     fn junit(&self) -> Option<Report> {
         self.0.iter().find_map(|answer| answer.captured.junit.as_ref())?;
         let answers = self.0.iter().map(|answer| {
@@ -93,7 +93,7 @@ impl View for Contexts {
         Some(junit::of_contexts(answers))
     }
 
-    /// A context without an answer has no samples.
+    /// Contexts without a result have no samples.
     fn openmetrics(&self) -> Option<Metrics> {
         self.0.iter().find_map(|answer| answer.captured.metrics.as_ref())?;
         let mut all = Metrics::default();
@@ -105,7 +105,7 @@ impl View for Contexts {
         Some(all)
     }
 
-    /// The items of all lists. A document that is no list is an item; the other fields of a list are under `contexts`.
+    /// The items of all lists. A document that is no list is one item. The other fields of lists are under `contexts`.
     fn document(&self) -> Value {
         let mut items = Vec::new();
         let mut contexts = Vec::new();
@@ -147,7 +147,7 @@ fn with(context: &str, item: Value) -> Value {
     Value::Object(fields)
 }
 
-/// Joins the table of the same columns, if there is one.
+/// Appends to the table with the same columns, or adds the table.
 fn add(tables: &mut Vec<Table>, table: Table) {
     match tables.iter_mut().find(|known| known.has_columns_of(&table)) {
         Some(known) => known.join(table),

@@ -1,4 +1,4 @@
-//! The formats of `-o`.
+//! The values of `-o`.
 
 use std::str::FromStr;
 
@@ -29,20 +29,20 @@ pub enum OutputFormat {
     Junit,
     /// OpenMetrics text, for views that have metrics.
     OpenMetrics,
-    /// The output file of the command; notices are for people.
+    /// The command's output file; notices are printed as for `table`.
     File(std::path::PathBuf),
 }
 
-/// The printed data, and the allowed transformations.
+/// Rendered output, by how it may be changed for printing.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Rendered {
     /// Laid out for the terminal.
     Text(Text),
-    /// Printed byte for byte where a program reads it.
+    /// Printed unchanged for programs.
     Data(String),
 }
 
-/// An `-o` that cannot be understood, or that does not fit the data.
+/// An invalid `-o`, or one that does not fit the data.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct FormatError(pub String);
@@ -74,12 +74,12 @@ fn junit(view: &dyn View) -> Option<String> {
 }
 
 impl OutputFormat {
-    /// Whether a program is going to read it: such output stays whole and parsable, also when it is empty.
+    /// Whether the output is for programs: it stays complete and parsable, even if empty.
     pub fn is_data(&self) -> bool {
         !matches!(self, Self::Table | Self::Wide | Self::File(_))
     }
 
-    /// A view in this format.
+    /// Renders a view in this format.
     pub fn render(&self, view: &dyn View) -> Result<Rendered, FormatError> {
         Ok(match self {
             OutputFormat::Table | OutputFormat::File(_) => Rendered::Text(view.blocks(false)),
@@ -109,7 +109,7 @@ impl OutputFormat {
 }
 
 impl OutputFormat {
-    /// The file that `jsonpath-file=FILE` or `custom-columns-file=FILE` names, if it is one of these.
+    /// The file named by `jsonpath-file=FILE` or `custom-columns-file=FILE`; `None` for other formats.
     pub fn file(text: &str) -> Option<&str> {
         let (word, file) = text.split_once('=')?;
         let word = word.to_ascii_lowercase();
@@ -117,11 +117,11 @@ impl OutputFormat {
         (named && !file.is_empty()).then_some(file)
     }
 
-    /// The format of [`OutputFormat::file`], from the content of the file.
+    /// The format for a file named by [`OutputFormat::file`], from the file's content.
     ///
     /// # Errors
     ///
-    /// A file without a template or columns.
+    /// The file holds no template or columns.
     pub fn of_file(text: &str, content: &str) -> Result<OutputFormat, FormatError> {
         if text.to_ascii_lowercase().starts_with("jsonpath") {
             Ok(OutputFormat::JsonPath(json_path(content)?))

@@ -1,4 +1,4 @@
-//! JSON as Go writes it.
+//! JSON in Go's notation.
 
 use std::borrow::Cow;
 
@@ -6,11 +6,11 @@ use serde::Serialize;
 
 use super::harmless_json;
 
-/// The characters that Go escapes for HTML and JavaScript. In JSON they occur only in strings.
+/// Characters that Go escapes for HTML and JavaScript. In JSON they occur only in strings.
 const ESCAPED: [(char, &str); 5] =
     [('<', "\\u003c"), ('>', "\\u003e"), ('&', "\\u0026"), ('\u{2028}', "\\u2028"), ('\u{2029}', "\\u2029")];
 
-/// The same JSON with the characters escaped that Go escapes.
+/// Escapes the characters that Go escapes.
 pub fn escaped(json: &str) -> Cow<'_, str> {
     let mut json = Cow::from(json);
     for (character, sequence) in ESCAPED {
@@ -21,7 +21,8 @@ pub fn escaped(json: &str) -> Cow<'_, str> {
     json
 }
 
-/// A list as written by [`json`], piece by piece, so that it need not be buffered. The items are written by [`json`], too.
+/// A list in the notation of [`json`], piece by piece, so that it need not be buffered. The items must be written by
+/// [`json`], too.
 pub fn pieces(items: impl Iterator<Item = String>) -> impl Iterator<Item = String> {
     let mut items = items.peekable();
     let mut begun = false;
@@ -37,7 +38,7 @@ pub fn pieces(items: impl Iterator<Item = String>) -> impl Iterator<Item = Strin
     })
 }
 
-/// JSON as kubectl indents it.
+/// JSON with kubectl's indentation.
 pub fn json<T: Serialize + ?Sized>(document: &T) -> String {
     let mut json = Vec::new();
     let pretty = serde_json::ser::PrettyFormatter::with_indent(b"    ");

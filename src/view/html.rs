@@ -1,4 +1,4 @@
-//! Text as HTML: each label is a class, each indentation too. Everything is escaped.
+//! Text as HTML: labels and indentations are classes. All text is escaped.
 
 use maud::{Markup, html};
 
@@ -6,7 +6,7 @@ use super::text::layout::safe;
 use super::text::{Content, Label, Line, Span, Text};
 
 impl Text {
-    /// The blocks as paragraphs and tables. A style sheet decides how the classes look.
+    /// The blocks as paragraphs and tables. A style sheet defines the classes.
     pub fn html(&self) -> Markup {
         html! {
             @for block in &self.blocks {

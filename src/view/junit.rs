@@ -2,7 +2,6 @@
 
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
-/// The result of a test case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TestResult {
     Passed,
@@ -13,7 +12,6 @@ pub enum TestResult {
     Skipped,
 }
 
-/// One test case of a report.
 pub struct Case {
     pub name: String,
     pub result: TestResult,
@@ -35,7 +33,8 @@ pub fn report(suite_name: &str, cases: impl IntoIterator<Item = Case>) -> Report
     report
 }
 
-/// The suites of reports, each under the name of its context. A context without a report has a suite with the error.
+/// The suites of several reports, each under the name of its context. A context without a report has a suite with the
+/// error.
 pub fn of_contexts<'a>(
     answers: impl IntoIterator<Item = (&'a str, Option<&'a Report>, Option<&'a str>)>,
 ) -> Report {

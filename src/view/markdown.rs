@@ -1,11 +1,11 @@
-//! Doc comments as text: `explain` prints those of the rules.
+//! Doc comments as text: `explain` prints the documentation of rules.
 
 use super::text::{Text, command, heading, prose};
 
 impl Text {
-    /// The few marks of Markdown that doc comments use: headings, lists, indented or fenced code, `code`.
+    /// Parses the Markdown that doc comments use: headings, lists, indented or fenced code, `code`.
     ///
-    /// Lines that belong together are joined, and wrapped again to the width of the terminal.
+    /// Lines of one paragraph are joined, and wrapped to the width of the terminal.
     pub fn markdown(markdown: &str) -> Text {
         let mut text = Text::new();
         let mut open: Option<(String, String)> = None;
@@ -49,7 +49,7 @@ fn finish(text: &mut Text, open: &mut Option<(String, String)>) {
     }
 }
 
-/// `- `, `* ` or `1. `, with the blanks before and after.
+/// Splits a list mark off a line: `- `, `* ` or `1. `, with the blanks before and after it.
 fn list_mark(line: &str) -> Option<(&str, &str)> {
     let item = line.trim_start();
     let digits = item.len() - item.trim_start_matches(|c: char| c.is_ascii_digit()).len();

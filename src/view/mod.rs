@@ -1,7 +1,7 @@
-//! Data to text: the output of a command in every format, independent of a terminal.
+//! Output of commands in every format, independent of a terminal.
 //!
-//! A command builds a [`View`]; [`OutputFormat`] selects its form; `screen` prints it. Words carry the label of their
-//! meaning ([`Label`]), never a colour.
+//! A command builds a [`View`]; [`OutputFormat`] selects its form; `screen` prints it. Text has labels with its meaning
+//! ([`Label`]), never colours.
 
 mod age;
 mod columns;
@@ -40,9 +40,9 @@ use serde::Serialize;
 /// The `apiVersion` of the documents that this program prints.
 pub const API_VERSION: &str = "kubectl-skyhook/v1";
 
-/// The answer of a command, printable in every format.
+/// The output of a command, printable in every format.
 ///
-/// Every view has all three forms: one without JSON or names does not compile.
+/// Text, names and document are required, so that every command supports `-o name` and `-o json`.
 pub trait View {
     /// For people: what `-o table` prints, and with `wide` what `-o wide` prints.
     fn blocks(&self, wide: bool) -> Text;
@@ -63,20 +63,21 @@ pub trait View {
         None
     }
 
-    /// The items of a list document that may be long enough to be printed one by one, each as [`go_json::json`] writes it.
+    /// The items of a list document that may be long, to print them one by one, each in the notation of
+    /// [`go_json::json`].
     fn items(&self) -> Option<Box<dyn Iterator<Item = String> + '_>> {
         None
     }
 }
 
-/// `node/NAME` of each node once, in the order in which they first appear.
+/// `node/NAME` for each node, without duplicates, in the order of first appearance.
 pub fn node_names<'a>(nodes: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let mut seen = HashSet::new();
     let first = nodes.into_iter().filter(|name| seen.insert(*name));
     first.map(|name| format!("node/{name}")).collect()
 }
 
-/// A document, or an item of one, as JSON.
+/// Serializes a document, or an item of a document.
 pub fn to_json<T: Serialize + ?Sized>(document: &T) -> serde_json::Value {
     serde_json::to_value(document).expect("a document is plain data")
 }

@@ -1,4 +1,4 @@
-//! Many names on one line: `gpu-[0001-0870,0901]`, and `gpu-[0001-0871/2]` for every second one.
+//! Many names on one line: `gpu-[0001-0870,0901]`, or `gpu-[0001-0871/2]` for every second number.
 
 mod expand;
 mod runs;
@@ -11,9 +11,9 @@ pub use self::expand::expand;
 use self::runs::{NumberRange, runs};
 use super::count;
 
-/// Names, folded where they differ in one number only.
+/// Names, folded if they differ in one number only.
 ///
-/// Four and more numbers with equal gaps are one run, with the gap as its step.
+/// Four or more numbers with equal gaps are one run, whose step is the gap.
 ///
 /// ```
 /// use kubectl_skyhook::view::NodeSet;
@@ -34,13 +34,13 @@ pub struct NodeSet {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct NameGroup {
     prefix: String,
-    /// Empty without folding; the prefix is the name then.
+    /// Empty if the group is a single unfolded name; the prefix is the name then.
     runs: Vec<NumberRange>,
     suffix: String,
 }
 
 impl NodeSet {
-    /// Folds names without duplicates, in any order.
+    /// Folds names, in any order; duplicates count once.
     pub fn of<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> NodeSet {
         let names: Vec<S> = names.into_iter().collect();
         let names: BTreeSet<&str> = names.iter().map(AsRef::as_ref).collect();
@@ -55,12 +55,11 @@ impl NodeSet {
         NodeSet { groups, len }
     }
 
-    /// How many names it holds.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// How many runs of numbers and names that do not fold it is written with.
+    /// The number of runs and of unfolded names in the printed set.
     pub fn runs(&self) -> usize {
         self.groups.iter().map(|group| group.runs.len().max(1)).sum()
     }
@@ -69,7 +68,7 @@ impl NodeSet {
         self.len == 0
     }
 
-    /// The text with at most this many runs of numbers, and the number of names beyond: `gpu-[1-9] and 12 more`.
+    /// The text with at most this many runs, and the number of other names: `gpu-[1-9] and 12 more`.
     pub fn limited(&self, runs: usize) -> String {
         let mut left = runs.max(1);
         let mut shown = 0;
@@ -119,7 +118,7 @@ impl NameGroup {
     }
 }
 
-/// A name as text, number, text, number … Numbers too long to count with are text.
+/// Splits a name into text, number, text, number … Numbers too long to count with are text.
 fn tokens(name: &str) -> Vec<&str> {
     let mut tokens = Vec::new();
     let mut rest = name;
@@ -134,17 +133,17 @@ fn tokens(name: &str) -> Vec<&str> {
     tokens
 }
 
-/// What names must have in common to be folded: all but their numbers.
+/// The texts of a name without its numbers: only names with equal texts are folded.
 fn shape(tokens: &[&str]) -> String {
     let texts = tokens.iter().step_by(2);
     texts.flat_map(|text| [*text, "\0"]).collect()
 }
 
-/// Folds names of one shape at the number that makes for the fewest groups; of several, at the last one.
+/// Folds names of one shape at the number that gives the fewest groups, or at the last such number.
 fn fold(names: &[Vec<&str>]) -> Vec<NameGroup> {
     let places = (1..names.first().map_or(0, Vec::len)).step_by(2);
     let places = places.filter(|at| names.iter().all(|name| is_number(name[*at])));
-    // The number of different names without the number at that place.
+    // Number of distinct names without the number at that position.
     let left = |at: usize| {
         let without = names.iter().map(|name| (&name[..at], &name[at + 1..]));
         without.collect::<BTreeSet<_>>().len()
@@ -178,10 +177,10 @@ fn is_number(digits: &str) -> bool {
     (1..=18).contains(&digits.len())
 }
 
-/// Compares names with numbers by value: `gpu-9` before `gpu-10`. For sorting anything with names.
+/// Compares names with numbers by value: `gpu-9` before `gpu-10`. Use this order for all sorted names.
 pub fn natural(a: &str, b: &str) -> Ordering {
     let (left, right) = (tokens(a), tokens(b));
-    // Texts and numbers alternate. Of two numbers without zeros in front the longer one is greater.
+    // Texts and numbers alternate. Without leading zeros, the longer number is greater.
     let by_token = left.iter().zip(&right).enumerate().map(|(i, (a, b))| match i % 2 {
         0 => a.cmp(b),
         _ => {
@@ -208,7 +207,7 @@ mod tests {
     fn unfold(text: &str) -> BTreeSet<String> {
         match expand(text) {
             Some(names) => names.expect("few names").into_iter().collect(),
-            // One name, or none, is no set.
+            // A single name is no set.
             None => Some(text.to_owned()).filter(|name| !name.is_empty()).into_iter().collect(),
         }
     }

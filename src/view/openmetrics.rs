@@ -1,4 +1,4 @@
-//! OpenMetrics text, as node_exporter's textfile collector reads it.
+//! OpenMetrics text for node_exporter's textfile collector.
 
 use std::sync::atomic::AtomicU64;
 
@@ -25,7 +25,7 @@ struct Gauge {
 }
 
 impl Metrics {
-    /// Adds samples to a gauge. The value of a label set is the sum of its samples; a gauge without samples is left out.
+    /// Adds samples to a gauge. The value of a label set is the sum of its samples; a gauge without samples is omitted.
     pub fn gauge(
         &mut self,
         name: &'static str,
@@ -51,7 +51,7 @@ impl Metrics {
         }
     }
 
-    /// The text; it ends with `# EOF`.
+    /// The text, ending with `# EOF`.
     pub fn text(&self) -> String {
         let mut registry = Registry::with_prefix(PREFIX);
         for gauge in self.0.iter().filter(|gauge| !gauge.samples.is_empty()) {
@@ -67,7 +67,7 @@ impl Metrics {
     }
 }
 
-/// The samples of each metric in order: the library keeps them in a hash map. Values have no line breaks.
+/// Sorts the samples of each metric: the library keeps them in a hash map. Values have no line breaks.
 fn sorted_samples(text: &str) -> String {
     let mut lines: Vec<&str> = text.lines().collect();
     for samples in lines.split_mut(|line| line.starts_with('#')) {

@@ -1,27 +1,27 @@
 //! Foreign text made safe to print.
 //!
-//! Annotations, events and messages are written by whoever may write to the cluster. An escape sequence in
-//! them could repaint the terminal, a bidirectional override could make one command read as another.
+//! Everybody who may write to the cluster writes annotations, events and messages. An escape sequence could repaint the
+//! terminal; a bidirectional override could disguise a command as another.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Text for one line: every control character and everything invisible is spelled out.
+/// Text for one line: all control and invisible characters are spelled out.
 ///
 /// ESC becomes `^[` as in kubectl, a newline `\n`, a tab `\t`, other controls `^A`, the rest `<U+202E>`.
 pub fn sanitize(text: &str) -> Cow<'_, str> {
     replaced(text, |_| false, spell)
 }
 
-/// Text of several lines: as [`sanitize`], but newlines and tabs stay.
+/// Text of several lines: [`sanitize`] that keeps newlines and tabs.
 pub fn harmless_lines(text: &str) -> Cow<'_, str> {
     replaced(text, |c| matches!(c, '\n' | '\t'), spell)
 }
 
 /// JSON text with harmful characters escaped as `\u202e`.
 ///
-/// Such characters occur only inside of JSON strings, where the escape means the same character, so a reader gets
-/// exactly the same data. Newlines and tabs are layout: within strings JSON escapes them anyway.
+/// Such characters occur only in JSON strings, where the escape means the same character, so readers get the same data.
+/// Newlines and tabs are layout: within strings, JSON escapes them anyway.
 pub fn harmless_json(json: &str) -> Cow<'_, str> {
     replaced(
         json,
@@ -41,7 +41,7 @@ pub fn is_harmless(text: &str) -> bool {
 
 fn replaced(text: &str, keep: fn(char) -> bool, write: fn(&mut String, char)) -> Cow<'_, str> {
     let harm = |c: char| is_harmful(c) && !keep(c);
-    // Nearly all text is ASCII, whose bytes need no decoding.
+    // Fast path: most text is ASCII, whose bytes need no decoding.
     let plain = |byte: u8| matches!(byte, b' '..=b'~') || byte.is_ascii() && keep(byte.into());
     if text.bytes().all(plain) || !text.contains(harm) {
         return Cow::Borrowed(text);
@@ -68,7 +68,7 @@ fn spell(out: &mut String, c: char) {
     };
 }
 
-/// Whether a character moves the cursor, changes the direction of reading, is invisible, or is a blank other than the
+/// Whether a character moves the cursor, changes the reading direction, is invisible, or is a blank other than the
 /// ASCII space.
 fn is_harmful(c: char) -> bool {
     if c.is_ascii() {
@@ -77,7 +77,7 @@ fn is_harmful(c: char) -> bool {
     matches!(c,
         // C1 controls: U+009B alone starts an escape sequence.
         '\u{80}'..='\u{9f}'
-        // Blanks: a name with one looks like two words, or ends where it does not.
+        // Blanks: they split a name into two words, or hide at its end.
         | '\u{a0}' | '\u{1680}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{2800}' | '\u{3000}'
         // Line and paragraph separators, embeddings and overrides.
         | '\u{2028}'..='\u{202e}'
@@ -103,7 +103,7 @@ mod tests {
             "a<U+009B>31m<U+202E>b<U+200B><U+FEFF><U+E0041>"
         );
         assert_eq!(harmless_lines("a\tb\r\nc\x1b[2J"), "a\tb\\r\nc^[[2J");
-        // Blanks and fillers that look like a space or like nothing.
+        // Blanks, and fillers that look like a space or are invisible.
         assert_eq!(
             sanitize("gpu\u{3164}\u{fe0f}\u{2800}\u{a0}\u{ffa0}tune"),
             "gpu<U+3164><U+FE0F><U+2800><U+00A0><U+FFA0>tune"

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
-/// A document whose shape is published.
+/// A document with a published schema.
 #[derive(Debug, Clone, Copy)]
 pub struct Published {
     /// The `kind` of the document.
@@ -13,18 +13,18 @@ pub struct Published {
 }
 
 impl Published {
-    /// The type that the document is made from, under the kind it has: `Published::of::<Diagnosis>("Diagnosis")`.
+    /// A document serialized from `T` with this `kind`: `Published::of::<Diagnosis>("Diagnosis")`.
     pub const fn of<T: JsonSchema>(kind: &'static str) -> Published {
         Published { kind, schema: schema::<T> }
     }
 
-    /// The schema, in JSON Schema 2020-12.
+    /// The schema in JSON Schema 2020-12.
     pub fn schema(&self) -> Value {
         (self.schema)(self.kind)
     }
 }
 
-/// The schema of the serialized form: a field with a default is always present.
+/// The schema of the serialized form, in which fields with defaults are always present.
 fn schema<T: JsonSchema>(kind: &str) -> Value {
     let generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
     let mut schema = generator.into_root_schema_for::<T>();

@@ -2,13 +2,13 @@
 
 use shlex::Quoter;
 
-/// The words of a command as a shell takes them.
+/// Quotes the words of a command for a shell.
 pub fn shell_words<S: AsRef<str>>(argv: &[S]) -> String {
     let words: Vec<String> = argv.iter().map(|word| shell_word(word.as_ref())).collect();
     words.join(" ")
 }
 
-/// `--for=deleted`, and `--for='a b'`.
+/// Quotes a word if necessary; of a flag, only its value: `--for=deleted`, `--for='a b'`.
 fn shell_word(word: &str) -> String {
     match word.split_once('=') {
         _ if is_bare(word) => word.to_owned(),
@@ -17,7 +17,7 @@ fn shell_word(word: &str) -> String {
     }
 }
 
-/// Whether a word needs no quotes. Inside of one, shells leave `=` and `,` alone.
+/// Whether a word needs no quotes. Shells do not interpret `=` and `,` within a word.
 fn is_bare(word: &str) -> bool {
     let mut parts = word.split(['=', ',']).filter(|part| !part.is_empty());
     !word.is_empty() && !word.starts_with('=') && parts.all(|part| quoted(part) == part)

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::jsonpath::Path;
 use super::{FormatError, natural};
 
-/// A path by whose value the items of a list are put in order.
+/// A path by whose value the items of a list are sorted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SortBy {
     spelled: String,
@@ -25,14 +25,14 @@ impl FromStr for SortBy {
 }
 
 impl SortBy {
-    /// Sorts items by the first value at the path; `document` returns an item as `-o json` has it.
+    /// Sorts items by the first value at the path; `document` returns an item in the form of `-o json`.
     ///
-    /// As in kubectl, numbers within texts count by their value, and items without the value come first. The sort is
+    /// As in kubectl, numbers within texts are compared by value, and items without the value come first. The sort is
     /// stable.
     ///
     /// # Errors
     ///
-    /// A path without a value in any item, and values that cannot be compared.
+    /// No item has a value at the path, or the values cannot be compared.
     pub fn sort<T>(&self, items: &mut Vec<T>, document: impl Fn(&T) -> Value) -> Result<(), FormatError> {
         let mut keyed = Vec::with_capacity(items.len());
         for item in items.drain(..) {

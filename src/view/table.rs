@@ -12,8 +12,8 @@ use rows::Rows;
 
 /// Rows of labelled cells.
 ///
-/// In a pipe a row is always one line. On a terminal the last column may be wrapped, if it is
-/// [prose](Table::prose), or end early, if it is [cut](Table::cut). A table without rows prints nothing.
+/// In a pipe, each row is one line. On a terminal, the last column is wrapped if it is [prose](Table::prose), and
+/// truncated if it is [cut](Table::cut). A table without rows prints nothing.
 ///
 /// ```
 /// use kubectl_skyhook::view::{Table, cells, text};
@@ -35,7 +35,7 @@ pub struct Table {
     last: LastColumn,
 }
 
-/// The last column on a terminal that is too narrow for it.
+/// The treatment of the last column on a terminal that is too narrow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum LastColumn {
     #[default]
@@ -44,7 +44,7 @@ enum LastColumn {
     Cut,
 }
 
-/// The cells of one row: anything that turns into a [`Line`](crate::view::Line), of different types.
+/// The cells of one row, of different types that convert to a [`Line`](crate::view::Line).
 #[macro_export]
 #[doc(hidden)]
 macro_rules! __cells {
@@ -55,12 +55,12 @@ macro_rules! __cells {
 #[doc(inline)]
 pub use crate::__cells as cells;
 
-/// Columns between two cells.
+/// Number of blanks between two columns.
 const GUTTER: usize = 2;
 
-/// A wider cell shifts the rest of its own row, instead of widening the column for all rows.
+/// Maximum width of an aligned cell. Wider cells shift the rest of their row instead of widening their column.
 const WIDEST: usize = 200;
-/// Rows that are laid out together: the lines of a long table are printed as they are made.
+/// Number of rows laid out at once, so that the lines of a long table are printed as they are made.
 const TOGETHER: usize = 500;
 
 impl Table {
@@ -69,18 +69,18 @@ impl Table {
         Table::as_given(columns.into_iter().map(|c| c.as_ref().to_uppercase()))
     }
 
-    /// A table with these headings unchanged: the user has chosen them.
+    /// A table with these headings unchanged, because the user has chosen them.
     pub fn as_given<S: Into<String>>(columns: impl IntoIterator<Item = S>) -> Table {
         Table { columns: columns.into_iter().map(Into::into).collect(), ..Table::default() }
     }
 
-    /// The last column holds sentences: on a terminal they are wrapped within it.
+    /// The last column holds sentences, which a terminal wraps within the column.
     pub fn prose(mut self) -> Table {
         self.last = LastColumn::Wrapped;
         self
     }
 
-    /// The last column holds summaries: on a terminal they end at its right edge, so that a row is one line.
+    /// The last column holds summaries, which a terminal truncates at its right edge, so that each row is one line.
     pub fn cut(mut self) -> Table {
         self.last = LastColumn::Cut;
         self
@@ -95,7 +95,7 @@ impl Table {
         self
     }
 
-    /// The table with a first column that holds this context.
+    /// The table with the context as its first column.
     pub(super) fn in_context(&self, context: &str) -> Table {
         let columns = self.columns.iter().cloned();
         let mut table = Table {
@@ -113,7 +113,7 @@ impl Table {
         self.columns == other.columns
     }
 
-    /// Adds the rows of a table with the same columns.
+    /// Appends the rows of a table with the same columns.
     pub(super) fn join(&mut self, other: Table) {
         self.rows.append(other.rows);
     }
@@ -132,7 +132,7 @@ impl Table {
         (0..self.len()).map(move |_| cells.by_ref().take(self.columns.len()).collect())
     }
 
-    /// The table, which scrolls by itself where the page is narrower.
+    /// The table in HTML, with its own scroll bar on narrow pages.
     pub fn html(&self) -> Markup {
         html! {
             @if !self.is_empty() {
@@ -150,7 +150,7 @@ impl Table {
         }
     }
 
-    /// Lays the table out line by line. The last column needs no alignment.
+    /// Lays out the table line by line. The last column is not aligned.
     pub(super) fn each_line(&self, layout: Layout, mut emit: impl FnMut(Line)) {
         let Some(aligned) = self.columns.len().checked_sub(1) else {
             return;
@@ -164,7 +164,7 @@ impl Table {
         let left: usize = widths.iter().map(|width| width + GUTTER).sum();
         let room = layout.width.map(|width| width.saturating_sub(left));
         let wraps = |room: &usize| self.last == LastColumn::Wrapped && *room >= NARROWEST;
-        // A row that is too long without its last column gains nothing by a cut.
+        // Truncation does not help rows that are too long without their last column.
         let cuts = |room: &usize| self.last == LastColumn::Cut && *room > 0;
 
         let mut rows = headings.into_iter().chain(self.rows()).peekable();
@@ -185,7 +185,7 @@ impl Table {
         }
     }
 
-    /// The width of each of the first columns.
+    /// The widths of the aligned columns, which are all but the last.
     fn widths(&self, aligned: usize, headings: Option<&[Line]>) -> Vec<usize> {
         let mut widths = vec![0; aligned];
         let mut widen = |column: usize, cell: &str| {
@@ -205,9 +205,9 @@ impl Table {
     }
 }
 
-/// The first columns of rows, as wide as in the whole table.
+/// Lays out the aligned columns of some rows with the widths of the whole table.
 fn laid_out(rows: &[Vec<Line>], widths: &[usize]) -> Vec<Line> {
-    // comfy-table gives no lines for rows without cells.
+    // comfy-table returns no lines for rows without cells.
     if widths.is_empty() {
         return vec![Line::default(); rows.len()];
     }
@@ -227,9 +227,9 @@ fn laid_out(rows: &[Vec<Line>], widths: &[usize]) -> Vec<Line> {
     lines.map(|(row, line)| labelled(&row[..widths.len()], widths, line)).collect()
 }
 
-/// Puts the labels back that comfy-table does not know of.
+/// Restores the labels, which comfy-table does not support.
 ///
-/// It has turned the cells into one line of text, each cell followed by blanks up to the next column.
+/// `line` has the text of the cells, each padded to its column.
 fn labelled(cells: &[Line], widths: &[usize], line: String) -> Line {
     let is_plain = |cell: &Line| {
         let plain = cell.spans.iter().all(|span| span.label == Label::Plain);
@@ -246,12 +246,12 @@ fn labelled(cells: &[Line], widths: &[usize], line: String) -> Line {
     labelled
 }
 
-/// Whether a narrow column of a page has to break a word, such as a set of nodes.
+/// Whether the cell has a word that a narrow column of a page has to break, such as a set of nodes.
 fn has_long_word(cell: &Line) -> bool {
     cell.plain().split_whitespace().any(|word| word.len() > 24)
 }
 
-/// A cell made safe to print, without blanks at its end, `<none>` if there is nothing in it.
+/// A cell that is safe to print, without trailing blanks; `<none>` if empty.
 fn shown(cell: &Line) -> Line {
     let mut cell = safe(cell);
     while let Some(last) = cell.spans.last_mut() {
@@ -338,7 +338,7 @@ mod tests {
         assert_eq!(Text::from(Table::default()).plain(), "");
     }
 
-    /// The widest cell of a column decides for all parts that are laid out together.
+    /// The widest cell of a column counts for all parts of a long table.
     #[test]
     fn long_tables_are_aligned_throughout() {
         let mut table = Table::new(["node", "status"]);

@@ -1,4 +1,4 @@
-//! Text for people: lines of labelled words, paragraphs and tables.
+//! Text for people: labelled lines, paragraphs and tables.
 //!
 //! ```
 //! use kubectl_skyhook::view::text::{self, Text};
@@ -19,32 +19,32 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 use super::Table;
 pub use layout::Layout;
 
-/// The meaning of a piece of text. `screen` alone decides its style.
+/// The meaning of a piece of text, from which only `screen` derives a style.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Label {
     #[default]
     Plain,
     /// Stuck, broken, failed.
     Error,
-    /// Will bite later.
+    /// A future problem.
     Warning,
-    /// Worth knowing.
+    /// Notable, but no problem.
     Info,
-    /// As it should be.
+    /// A good state.
     Good,
     /// The title of the following text.
     Heading,
-    /// Of lesser weight: a caveat, a source.
+    /// Less important: a caveat, a source.
     Dim,
-    /// Something to type.
+    /// Input to type.
     Command,
     /// The name of an object or a rule.
     Name,
-    /// One of several of a kind, such as the prefixes of a log, distinguished by the number.
+    /// One of several similar items, such as the prefixes of a log; the number selects the colour.
     Tint(u8),
 }
 
-/// A run of text with one meaning.
+/// Text with one label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Span {
     pub label: Label,
@@ -71,7 +71,7 @@ constructors! {
     name Name,
 }
 
-/// A sentence with input to type in backticks.
+/// A sentence; text in backticks is labelled as a command.
 pub fn prose(sentence: &str) -> Line {
     let mut line = Line::default();
     let mut rest = sentence;
@@ -87,7 +87,7 @@ pub fn prose(sentence: &str) -> Line {
 }
 
 impl Label {
-    /// Of a status or a state, as the operator spells it.
+    /// The label of a status or state, in the operator's spelling.
     pub fn of_status(word: &str) -> Label {
         match word {
             "complete" => Label::Good,
@@ -97,13 +97,13 @@ impl Label {
         }
     }
 
-    /// Text that means this, for when the label is a matter of data.
+    /// A span with this label, for labels that depend on data.
     pub fn on(self, text: impl ToString) -> Span {
         Span { label: self, text: text.to_string() }
     }
 }
 
-/// One line, or one cell: spans side by side. Spans and strings turn into it, and `+` joins them.
+/// One line or one cell, made of spans. Spans and strings convert to lines, and `+` joins them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Line {
     pub spans: Vec<Span>,
@@ -114,7 +114,7 @@ impl Line {
         self.spans.iter().all(|span| span.text.is_empty())
     }
 
-    /// Adds at the end; text of the same label joins the last span.
+    /// Appends a span; text with the label of the last span is merged into it.
     pub fn push(&mut self, span: Span) {
         match self.spans.last_mut() {
             _ if span.text.is_empty() => {}
@@ -123,7 +123,7 @@ impl Line {
         }
     }
 
-    /// The beginning that fits into these columns, ended by `…` if something is missing.
+    /// Truncates the line to this many columns, ending with `…` if text is missing.
     pub fn cut(self, columns: usize) -> Line {
         if self.plain().width() <= columns {
             return self;
@@ -232,11 +232,11 @@ pub(super) struct Block {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Content {
     Blank,
-    /// Never wrapped: headings, commands to copy.
+    /// Never wrapped: a heading, or a command to copy.
     Line(Line),
-    /// Cut at the width of the terminal.
+    /// Truncated at the width of the terminal.
     Summary(Line),
-    /// Wrapped text behind a mark, whose columns stay empty on further lines.
+    /// Wrapped text after a mark; further lines are indented by the mark's width.
     Paragraph(String, Line),
     Table(Table),
 }
@@ -250,27 +250,27 @@ impl Text {
         self.blocks.is_empty()
     }
 
-    /// A line that is never wrapped: a heading, or a command that is to be copied.
+    /// Adds a line that is never wrapped: a heading, or a command to copy.
     pub fn line(&mut self, line: impl Into<Line>) -> &mut Self {
         self.block(Content::Line(line.into()))
     }
 
-    /// A line that ends at the right edge of the terminal: one of many, with details elsewhere.
+    /// Adds a line that is truncated at the right edge of the terminal: one of many, with details elsewhere.
     pub fn summary(&mut self, line: impl Into<Line>) -> &mut Self {
         self.block(Content::Summary(line.into()))
     }
 
-    /// Sentences, wrapped to the width of the terminal.
+    /// Adds sentences, wrapped to the width of the terminal.
     pub fn paragraph(&mut self, text: impl Into<Line>) -> &mut Self {
         self.item("", text)
     }
 
-    /// A paragraph behind a mark such as `"- "`: further lines are aligned with its first word.
+    /// Adds a paragraph after a mark such as `"- "`; further lines are aligned with its first word.
     pub fn item(&mut self, mark: &str, text: impl Into<Line>) -> &mut Self {
         self.block(Content::Paragraph(mark.to_owned(), text.into()))
     }
 
-    /// An empty line; several in a row are one, and there is none at the very start or end.
+    /// Adds an empty line. Consecutive empty lines become one; at the start and the end there are none.
     pub fn blank(&mut self) -> &mut Self {
         self.block(Content::Blank)
     }
@@ -279,12 +279,11 @@ impl Text {
         self.block(Content::Table(table))
     }
 
-    /// Another text, below this one.
     pub fn append(&mut self, text: impl Into<Text>) -> &mut Self {
         self.indented(0, text)
     }
 
-    /// Another text, below this one and further right.
+    /// Appends another text, indented by this many columns.
     pub fn indented(&mut self, by: usize, text: impl Into<Text>) -> &mut Self {
         let blocks = text.into().blocks.into_iter().map(|mut block| {
             block.indent += by;
@@ -299,30 +298,30 @@ impl Text {
         self
     }
 
-    /// Lines in a pipe, where no paragraph is wrapped.
+    /// Number of lines without wrapping.
     pub fn height(&self) -> usize {
         self.lines(Layout::PIPE).len()
     }
 
-    /// The lines for a place of that width.
+    /// The lines for a layout.
     pub fn lines(&self, layout: Layout) -> Vec<Line> {
         let mut lines = Vec::new();
         self.each_line(layout, |line| lines.push(line));
         lines
     }
 
-    /// [`Text::lines`] one at a time: a table may be long.
+    /// Passes the lines for a layout to `emit` one by one, as a table may be long.
     pub fn each_line(&self, layout: Layout, emit: impl FnMut(Line)) {
         layout::each_line(self, layout, emit);
     }
 
-    /// The text as it looks in a pipe.
+    /// The text without labels and wrapping, as printed in a pipe.
     pub fn plain(&self) -> String {
         let lines = self.lines(Layout::PIPE);
         lines.iter().map(|line| line.plain() + "\n").collect()
     }
 
-    /// The text with its labels shown, for tests: `[error:stuck] since 5m`.
+    /// The text with its labels written out, for tests: `[error:stuck] since 5m`.
     pub fn labelled(&self, layout: Layout) -> String {
         let mut out = String::new();
         for line in self.lines(layout) {

@@ -10,7 +10,7 @@ pub fn plural(number: usize, noun: &str) -> String {
     }
 }
 
-/// A number with its thousands apart: `870`, `15,000`.
+/// A number with thousands separators: `870`, `15,000`.
 pub fn count(number: impl Display) -> String {
     let text = number.to_string();
     let (sign, digits) = text.split_at(usize::from(text.starts_with('-')));
@@ -24,7 +24,7 @@ pub fn count(number: impl Display) -> String {
     grouped
 }
 
-/// A list as in a sentence: `a`, `a and b`, `a, b and c`.
+/// A list for a sentence: `a`, `a and b`, `a, b and c`.
 pub fn list<S: AsRef<str>>(items: &[S]) -> String {
     match items {
         [] => String::new(),
@@ -36,7 +36,7 @@ pub fn list<S: AsRef<str>>(items: &[S]) -> String {
     }
 }
 
-/// The first names, and how many more there are.
+/// The first `most` names, and the number of other names.
 pub fn some_of(names: &[String], most: usize) -> String {
     let shown = names[..names.len().min(most)].join(", ");
     match names.len().saturating_sub(most) {
@@ -45,7 +45,7 @@ pub fn some_of(names: &[String], most: usize) -> String {
     }
 }
 
-/// The plural of an English noun; of several words, that of the last one.
+/// The plural of an English noun; of several words, the last word's plural.
 fn nouns(noun: &str) -> String {
     let ends = |endings: &[&str]| endings.iter().any(|ending| noun.ends_with(ending));
     match noun.strip_suffix('y') {

@@ -14,7 +14,7 @@ use super::is_harmless;
 #[error("cannot write YAML: {0}")]
 pub struct YamlError(#[from] serde_saphyr::ser::Error);
 
-/// YAML with every string on one line, and quoted where another reader could take it for something else.
+/// YAML with every string on one line, quoted if another reader could take it for something else.
 pub fn yaml(document: &Value) -> Result<String, YamlError> {
     let options = serde_saphyr::ser_options! {
         prefer_block_scalars: false,
@@ -24,10 +24,10 @@ pub fn yaml(document: &Value) -> Result<String, YamlError> {
     Ok(if yaml.ends_with('\n') { yaml } else { yaml + "\n" })
 }
 
-/// YAML with every string as in JSON: the only way to escape characters that the serializer takes for letters.
+/// YAML with every string as in JSON: the only way to escape characters that the serializer does not escape.
 fn escaped(document: &Value) -> String {
     let json = json(document);
-    // Of two halves, as JSON has them, YAML would make two letters.
+    // YAML cannot join surrogate pairs.
     static PAIR: LazyLock<Regex> = LazyLock::new(|| {
         let pattern = r"\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})";
         Regex::new(pattern).expect("it is tested")

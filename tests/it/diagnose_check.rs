@@ -115,7 +115,7 @@ fn installation_problems_are_reported() {
     let ran = check(&fake, "-o json");
     let wrong = not_good(&ran);
     let has = |text: &str| assert!(wrong.iter().any(|w| w.contains(text)), "{text}: {wrong:#?}");
-    has("error a replica leads: lease 3c22c1ae.nvidia.com was last renewed 60m ago");
+    has("error leader election: lease 3c22c1ae.nvidia.com was last renewed 60m ago");
     has("error the webhook certificates are valid: the certificate of validating expired");
     has(
         "error the API server can call the admission webhooks: every change to a custom resource is rejected",

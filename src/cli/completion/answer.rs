@@ -1,4 +1,4 @@
-//! Answers completion requests of kubectl or a shim.
+//! Answers to completion requests of kubectl or a shim.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
@@ -37,7 +37,7 @@ mod directive {
 /// A completion request.
 pub struct Asked<'a> {
     words: &'a [OsString],
-    /// Without descriptions.
+    /// Whether to omit descriptions.
     bare: bool,
 }
 
@@ -60,7 +60,7 @@ pub fn run(program: Program, asked: &Asked<'_>) -> Exit {
     Exit::Done
 }
 
-/// The candidates for the last of the words, and the directive.
+/// The candidates for the last word and the directive, as printed.
 fn answer(program: Program, asked: &Asked<'_>) -> String {
     let nothing = OsString::new();
     let (current, before) = asked.words.split_last().unwrap_or((&nothing, &[]));
@@ -85,7 +85,7 @@ fn answer(program: Program, asked: &Asked<'_>) -> String {
     render(&candidates, directive)
 }
 
-/// What clap's engine finds, without what users of kubectl do not expect.
+/// The candidates of clap's engine, without hidden ones, and without flags unless the word begins with a dash.
 fn candidates(
     lookup: &Arc<Lookup>,
     before: &[OsString],
@@ -97,14 +97,14 @@ fn candidates(
     if let Err(error) = lookup.program().parse(begun.clone().cloned())
         && error.kind() == ErrorKind::InvalidSubcommand
     {
-        // The engine would go on as if the unknown command were not there.
+        // The engine would skip the unknown command.
         return Ok(Vec::new());
     }
     let line = begun.chain([current]);
     let index = before.len() + 1;
     let found = complete(&mut tree, line.cloned().collect(), index, None)?;
     let typed = current.to_string_lossy();
-    // The shell's own script cuts `--flag=` off the word and puts it back.
+    // Return the value alone: the shell's own script keeps `--flag=` in front of it.
     let flag = match typed.split_once('=') {
         Some((flag, _)) if typed.starts_with('-') => flag.len() + 1,
         _ => 0,
@@ -119,7 +119,7 @@ fn candidates(
         .collect())
 }
 
-/// The tree with a completer at each argument that names something of the kinds that are ours.
+/// Adds a completer to each argument of a kind that `ours` accepts.
 pub fn with_completers(
     tree: clap::Command,
     lookup: &Arc<Lookup>,
@@ -140,7 +140,7 @@ pub fn with_completers(
     tree.mut_args(with).mut_subcommands(|command| with_completers(command, lookup, ours))
 }
 
-/// The candidate as clap's engine takes it, with control characters made harmless.
+/// Converts a candidate for clap's engine, with control characters escaped.
 fn to_completion(candidate: Candidate) -> CompletionCandidate {
     let about = Some(candidate.about).filter(|about| !about.is_empty());
     let about = about.map(|about| StyledStr::from(sanitize(&about).into_owned()));

@@ -22,26 +22,26 @@ impl Candidate {
     }
 }
 
-/// Words that need no explanation.
+/// Candidates without descriptions.
 pub fn plain<S: AsRef<str>>(words: impl IntoIterator<Item = S>) -> Vec<Candidate> {
     let words = words.into_iter();
     words.map(|w| Candidate::new(w.as_ref(), "")).collect()
 }
 
-/// The codes of all rules; their names once something is typed that no code begins with.
+/// The codes of all rules, or their names if no code begins with the typed text.
 pub fn rules(current: &str) -> Vec<Candidate> {
     let rules = rules::ALL.iter().map(|r| (r.code, r.name, r.summary()));
     candidates(current, rules)
 }
 
-/// The same with the rules of `lint`.
+/// [`rules()`], including the rules of `lint`.
 pub fn all_rules(current: &str) -> Vec<Candidate> {
     let rules = rules::ALL.iter().map(|r| (r.code, r.name, r.summary()));
     let of_lint = lint::ALL.iter().map(|r| (r.code, r.name, r.summary()));
     candidates(current, rules.chain(of_lint))
 }
 
-/// Candidates of codes, names and summaries.
+/// Candidates for (code, name, summary): the codes, or the names if no code begins with the typed text.
 fn candidates<'a>(
     current: &str,
     rules: impl Iterator<Item = (&'a str, &'a str, &'a str)> + Clone,
@@ -55,7 +55,6 @@ fn candidates<'a>(
         .collect()
 }
 
-/// The formats of `-o`.
 pub fn formats() -> Vec<Candidate> {
     [
         ("table", "for people"),
@@ -93,7 +92,7 @@ fn progress(skyhook: &Skyhook) -> String {
         words.extend(is.then(|| word.to_owned()));
     }
     match &skyhook.status.status {
-        // The annotation or the count shows it already.
+        // The annotation or the count shows these states already.
         None | Some(Status::Complete | Status::Paused | Status::Disabled) => {}
         Some(Status::Unknown) => {}
         Some(status) => words.push(words_of(status)),
@@ -105,13 +104,13 @@ fn words_of(status: &Status) -> String {
     status.as_str().replace('_', " ")
 }
 
-/// The nodes, described by their problems.
+/// The nodes, described by their conditions.
 pub fn nodes(cluster: &Cluster) -> Vec<Candidate> {
     let nodes = cluster.nodes.items().iter();
     nodes.map(|n| Candidate::new(&n.name, condition(cluster, n))).collect()
 }
 
-/// Names, described by their `kubectl get` status if it is not the usual one.
+/// Names, described by their `kubectl get` status unless it is the usual one.
 pub fn names(names: &[Named], usual: &str) -> Vec<Candidate> {
     let about = |status: &str| {
         if status == usual { String::new() } else { status.replace(',', ", ") }

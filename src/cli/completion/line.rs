@@ -20,7 +20,7 @@ pub struct Typed {
 }
 
 impl Typed {
-    /// Reads an unfinished line; what does not parse is ignored.
+    /// Parses an unfinished line, ignoring invalid parts.
     pub fn read(program: Program, words: &[OsString]) -> Typed {
         let tree = program.tree().ignore_errors(true).disable_help_flag(true).disable_version_flag(true);
         let name = OsString::from("kubectl-skyhook");
@@ -42,13 +42,13 @@ impl Typed {
         }
     }
 
-    /// Whether a word was typed already.
+    /// Whether the line already has this word.
     pub fn has(&self, word: &str) -> bool {
         self.words.iter().any(|w| w == OsStr::new(word))
     }
 }
 
-/// The value of the first of the arguments that was given, in the innermost command.
+/// The value of the first of these arguments that is set in the innermost command.
 fn value(matches: &ArgMatches, ids: &[&str]) -> Option<String> {
     let mut innermost = matches;
     while let Some((_, inner)) = innermost.subcommand() {

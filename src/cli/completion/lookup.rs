@@ -15,12 +15,12 @@ use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::program::Program;
 
-/// The time for all requests of one lookup: the user waits for it at the prompt.
+/// Time limit for all requests of one lookup: the user waits at the prompt.
 const BUDGET: Duration = Duration::from_millis(1500);
-/// The time for one request, so that there is time to repeat a lost one.
+/// Time limit for one request, which leaves time to repeat a lost one.
 const REQUEST: Duration = Duration::from_millis(1000);
 
-/// More nodes than this are not read whole.
+/// Maximum number of nodes whose conditions are read.
 const MANY: usize = 300;
 
 /// Looks up the candidates for one word of a line, and records how the lookup went.
@@ -32,14 +32,14 @@ pub struct Lookup {
     outcome: Mutex<Directive>,
 }
 
-/// The result of a lookup, and the part left to the shell.
+/// The result of a lookup, and instructions for the shell.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Directive {
-    /// Something could not be read, so candidates may be missing.
+    /// Whether something could not be read, so that candidates may be missing.
     pub failed: bool,
     pub files: bool,
     pub directories: bool,
-    /// The candidates are in an order that the shell has to keep.
+    /// Whether the shell has to keep the order of the candidates.
     pub ordered: bool,
 }
 
@@ -54,7 +54,7 @@ impl Lookup {
 
     /// The candidates of a kind with the typed prefix.
     ///
-    /// `many`: the argument takes several values, and those on the line already are left out.
+    /// `many`: the argument takes several values; those already on the line are omitted.
     pub fn candidates(&self, wanted: &CandidateKind, many: bool, current: &str) -> Vec<Candidate> {
         let mut found = self.all(wanted, current);
         found.retain(|c| c.value.starts_with(current) && !(many && self.typed.has(&c.value)));
@@ -94,7 +94,7 @@ impl Lookup {
         }
     }
 
-    /// The nodes; where there are many, without the condition of each, which takes too long to read.
+    /// The nodes. Above [`MANY`] nodes, their conditions are omitted: reading them takes too long.
     fn nodes(&self) -> Vec<Candidate> {
         match self.ask(async |ctx| ctx.names("nodes").await) {
             Some(Some(names)) if names.len() > MANY => candidates::names(&names, "Ready"),
@@ -111,7 +111,7 @@ impl Lookup {
         }
     }
 
-    /// The ids of the journals, newest first. The journals themselves are not read, which would take too long.
+    /// The ids of the journals, newest first. The journals are not read, which would take too long.
     fn journals(&self) -> Vec<Candidate> {
         let ids = Store::of(crate::ctx::variable).and_then(|store| store.ids());
         let mut outcome = self.locked();
@@ -129,15 +129,15 @@ impl Lookup {
         }
     }
 
-    /// Runs on a thread of its own: a hanging name server or credential plugin blocks only that thread, which ends with
-    /// the process.
+    /// Runs a question on its own thread: a hanging name server or credential plugin blocks only that thread, which
+    /// ends with the process.
     fn ask<T: Send + 'static>(
         &self,
         question: impl AsyncFnOnce(&mut Ctx) -> Result<T> + Send + 'static,
     ) -> Option<T> {
         let mut global = self.typed.global.clone();
         if global.reading.from.iter().any(|path| path == "-") {
-            // Standard input is the shell's.
+            // Standard input belongs to the shell.
             return None;
         }
         let timeout = &mut global.connection.request_timeout;
@@ -162,7 +162,7 @@ impl Lookup {
         }
     }
 
-    /// No candidates, because something could not be read.
+    /// Records that something could not be read; returns no candidates.
     fn failed(&self) -> Vec<Candidate> {
         self.locked().failed = true;
         Vec::new()

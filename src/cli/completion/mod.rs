@@ -16,7 +16,7 @@ use std::ffi::OsString;
 use crate::error::Exit;
 use crate::program::Program;
 
-/// Answers, if it is kubectl, a shim or a shell's script that called the program.
+/// Answers a completion request of kubectl, a shim or a shell's script; `None` for other calls.
 pub fn answered(program: Program, args: &[OsString]) -> Option<Exit> {
     if let Some(asked) = answer::asked(program, args) {
         return Some(answer::run(program, &asked));

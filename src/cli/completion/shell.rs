@@ -1,4 +1,4 @@
-//! (edge) The answer to the completion scripts of shells, through clap_complete.
+//! (edge) Answers to the completion scripts of shells, through clap_complete.
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub fn asked(args: &[OsString]) -> Option<(String, Vec<OsString>)> {
     (!line.is_empty()).then(|| (shell, line.to_vec()))
 }
 
-/// Prints the candidates as the shell wants them; nothing where something went wrong.
+/// Prints the candidates in the shell's format, or nothing on errors.
 pub fn run(program: Program, shell: &str, line: Vec<OsString>) -> Exit {
     let shells = Shells::builtins();
     let Some(shell) = shells.completer(shell) else {
@@ -38,7 +38,7 @@ pub fn run(program: Program, shell: &str, line: Vec<OsString>) -> Exit {
     let ours = |wanted: &CandidateKind| !matches!(wanted, CandidateKind::File | CandidateKind::Directory);
     let mut tree = with_completers(program.tree(), &lookup, ours);
     if !current.starts_with('-') {
-        // Only a tree that is built has all its flags.
+        // Only a built tree has all its flags.
         tree.build();
         tree = with_flags_hidden(tree);
     }
@@ -52,7 +52,7 @@ pub fn run(program: Program, shell: &str, line: Vec<OsString>) -> Exit {
     Exit::Done
 }
 
-/// The tree with its flags hidden: they are offered only where there is nothing else.
+/// Hides flags, so that the shell offers them only if nothing else matches.
 fn with_flags_hidden(tree: clap::Command) -> clap::Command {
     tree.mut_args(|arg| if arg.is_positional() { arg } else { arg.hide(true) })
         .mut_subcommands(with_flags_hidden)

@@ -1,4 +1,4 @@
-//! What kind of word an argument takes.
+//! The kinds of words that arguments take.
 
 use clap::{Arg, ValueHint};
 
@@ -10,11 +10,11 @@ pub enum CandidateKind {
     Node,
     /// A package of the custom resource on the line, or of any.
     Package,
-    /// A version of that package.
+    /// A version of the package on the line, or of any.
     Version,
-    /// The code of a rule, or its name.
+    /// The code or name of a rule.
     Rule,
-    /// The same with the rules of `lint`.
+    /// The code or name of a rule, including those of `lint`.
     Topic,
     Stage,
     State,
@@ -26,7 +26,7 @@ pub enum CandidateKind {
     Namespace,
     /// The id of a journal.
     Journal,
-    /// One of these words.
+    /// One of several fixed words.
     Word(Vec<String>),
     /// A file, which the shell itself completes.
     File,
@@ -34,9 +34,10 @@ pub enum CandidateKind {
 }
 
 impl CandidateKind {
-    /// The values of an argument, by its id; `None` for free text, and for values that clap itself lists.
+    /// The kind of an argument's values, by the argument's id; `None` for free text, and for values that clap itself
+    /// lists.
     ///
-    /// An id means the same in every command.
+    /// An id has the same meaning in every command.
     pub fn of(arg: &Arg) -> Option<CandidateKind> {
         if !arg.get_action().takes_values() || !arg.get_possible_values().is_empty() {
             return None;
@@ -84,7 +85,7 @@ fn value_name(arg: &Arg) -> &str {
     }
 }
 
-/// The words of a value name such as `client|server|none`; words in capitals are placeholders.
+/// The choices in a value name such as `client|server|none`; `None` if it has placeholders in capitals.
 fn words(name: &str) -> Option<Vec<String>> {
     let literal = name.contains('|') && !name.contains(|c: char| c.is_uppercase());
     literal.then(|| name.split('|').map(str::to_owned).collect())
@@ -105,7 +106,7 @@ mod tests {
 
     #[test]
     fn every_argument_that_names_something_is_completed() {
-        // Free text: whoever adds an argument here has found nothing to offer for it.
+        // Free text, for which there are no candidates.
         let free = [
             "--as",
             "--as-group",

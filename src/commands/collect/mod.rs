@@ -16,7 +16,7 @@ use crate::error::{Error, Exit, Result};
 use crate::rules::{self, Scope};
 use crate::view::OutputFormat;
 
-/// Means no time limit.
+/// A time limit that is never reached.
 const NO_LIMIT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// Collect into one file everything that a diagnosis reads
@@ -43,7 +43,7 @@ pub struct Args {
     /// The file to write, or - for standard output; by default skyhook-TIME.tar.gz
     ///
     /// With --contexts, the name of the context is added to the name of the file.
-    // By its id it replaces the flag of the same name that all commands have.
+    // With this id, it replaces the global flag of the same name.
     #[arg(id = "format", short = 'o', long = "output", value_name = "FILE", value_parser = capture_file)]
     output: Option<OutputFormat>,
 

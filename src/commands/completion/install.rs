@@ -10,7 +10,7 @@ use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::program::Program;
 
-/// The file extension of commands.
+/// The file extension of executables.
 const EXTENSION: &str = if cfg!(unix) { "" } else { ".cmd" };
 
 /// Enable shell completion through kubectl
@@ -114,14 +114,14 @@ pub fn uninstall(ctx: &mut Ctx, args: &Uninstall) -> Result<Exit> {
     refused.map_or(Ok(Exit::Done), Err)
 }
 
-/// The plugin, and the directory in which its completion files are.
+/// The plugin, and the directory for its completion files.
 struct Place {
     plugin: PathBuf,
     directory: PathBuf,
 }
 
 impl Place {
-    /// The directory of the plugin, or another one.
+    /// The running plugin, with its own directory or the given one.
     fn of(directory: Option<&Path>) -> Result<Place> {
         let plugin = plugin()?;
         let directory = match (directory, plugin.parent()) {
@@ -132,7 +132,7 @@ impl Place {
         Ok(Place { plugin, directory })
     }
 
-    /// The file for kubectl, and with `nodewright` those of the other name.
+    /// The file for kubectl, and with `nodewright` also the files for that name.
     fn entries(&self, nodewright: bool) -> Vec<Entry> {
         let own = Program::of(self.plugin.as_os_str()).plugin;
         let own = own.replace('-', "_");
@@ -156,7 +156,7 @@ impl Place {
     }
 }
 
-/// The path of the plugin on the PATH, without resolving links: a package manager replaces their target with each
+/// The path of the plugin on the PATH, with links unresolved: a package manager replaces their target with each
 /// version.
 fn plugin() -> Result<PathBuf> {
     let called = std::env::args_os().next().unwrap_or_default();
@@ -190,11 +190,11 @@ struct Entry {
     path: PathBuf,
     plugin: PathBuf,
     stands_for: StandsFor,
-    /// The script that a packager may have put there instead.
+    /// A packager's script that may exist in place of this file.
     shim: Option<String>,
 }
 
-/// A link to the plugin, or where there are none to be had, a script that calls it.
+/// The content of a completion file: a link to the plugin, or on Windows a script that calls it.
 enum StandsFor {
     #[cfg_attr(not(unix), expect(dead_code, reason = "Windows has no links to be had"))]
     Link(PathBuf),
@@ -202,14 +202,14 @@ enum StandsFor {
     Script(String),
 }
 
-/// The existing file of that name.
+/// The existing file at the path of an entry.
 enum There {
     Nothing,
-    /// What would be put there, or does the same.
+    /// The entry's own content, or a script with the same effect.
     Same,
-    /// Of this plugin, but of another place or version.
+    /// A file of this plugin, for another path or version.
     Ours,
-    /// A file of another program, described.
+    /// A description of another program's file.
     Other(String),
 }
 
@@ -232,9 +232,9 @@ impl Entry {
         let real = |path: &Path| std::fs::canonicalize(path).ok();
         let names = ["kubectl-skyhook", "kubectl-nodewright", "kubectl-node_rollout"].map(Some);
         let ours = match real(&self.path) {
-            // Another program may well have the plugin's name.
+            // Another program may have the plugin's name.
             Some(leads_to) => real(&self.plugin) == Some(leads_to),
-            // The plugin has been moved, or removed, since.
+            // The plugin was moved or removed since.
             None => names.contains(&target.file_name().and_then(|name| name.to_str())),
         };
         if ours { There::Ours } else { There::Other(format!("a link to {}", target.display())) }
@@ -260,7 +260,7 @@ impl Entry {
         }
     }
 
-    /// It may be a plugin of someone else's, or a script of the user's own.
+    /// The error for a file that may be another plugin, or the user's own script.
     fn not_ours(&self, what: &str) -> Error {
         let path = self.path.display();
         Error::refused(format!("{path} was not written by this plugin (it is {what}); it was left unchanged"))
@@ -279,7 +279,7 @@ impl std::fmt::Display for Entry {
     }
 }
 
-/// Whether a batch file is ours, with any path of the plugin.
+/// Whether a batch file calls this plugin, at any path.
 fn calls_us(script: &str) -> bool {
     let ends = ["kubectl-skyhook.exe\"", "kubectl-nodewright.exe\""];
     let call = script.trim_end().trim_end_matches(" %*");
@@ -289,7 +289,7 @@ fn calls_us(script: &str) -> bool {
 
 #[cfg(unix)]
 fn stands_for(path: &Path, plugin: &Path) -> StandsFor {
-    // A link within a directory stays right when the directory moves.
+    // A link within a directory stays valid if the directory moves.
     StandsFor::Link(match plugin.file_name() {
         Some(name) if path.parent() == plugin.parent() => PathBuf::from(name),
         _ => plugin.to_owned(),
@@ -313,7 +313,7 @@ fn symlink(_: &Path, _: &Path) -> io::Result<()> {
     Err(ErrorKind::Unsupported.into())
 }
 
-/// The script that does the same as the link, for those who put it in place themselves.
+/// The script with the effect of the link, for users who install it themselves.
 pub fn shim(plugin: &str) -> String {
     format!(
         "#!/bin/sh\n\

@@ -57,7 +57,7 @@ pub struct Args {
     muting: MuteFlags,
 }
 
-/// The pause before the checks run again.
+/// Interval between two runs of the checks.
 const PAUSE: Duration = Duration::from_secs(2);
 
 command! {
@@ -68,7 +68,7 @@ command! {
     prints: { "Check": CheckReport },
 }
 
-/// The rules that are about the installation, and those about what stops it for every custom resource.
+/// The rules about the installation, and the rules about problems that stop the operator for all custom resources.
 fn rules() -> Vec<&'static Rule> {
     let all = crate::rules::ALL.iter().copied();
     let stops = |rule: &Rule| rule.blocks.contains(&Blocks::Reconcile);

@@ -61,7 +61,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 
 fn view<'a>(cluster: &'a Cluster, node: &'a Node, mutes: &Mutes) -> NodeReport<'a> {
     let mut report = rules::diagnose(cluster, &Scope::default());
-    // Marked, not hidden: the node is explained with all its findings.
+    // Muted findings are marked and kept, because they explain the node as well.
     mutes.mark(cluster, &mut report.findings);
     reason::add(cluster, &mut report.findings);
     same_cause::extend_to_all_nodes(cluster, &mut report.findings, node);
@@ -70,14 +70,14 @@ fn view<'a>(cluster: &'a Cluster, node: &'a Node, mutes: &Mutes) -> NodeReport<'
     NodeReport { cluster, node, chain: Chain::of(cluster, node, report, whole), unreadable, unseen }
 }
 
-/// What shows how stages fare, and is not in the files.
+/// Sources that show the progress of stages, but are missing from the files.
 fn unseen(cluster: &Cluster) -> Vec<String> {
     let sources = [Source::Pods, Source::Jobs].into_iter();
     let left_out = |s: &Source| cluster.has(*s) && cluster.source(*s) == Read::NotRequested;
     sources.filter(left_out).map(|source| source.to_string()).collect()
 }
 
-/// The sources that are missing, and why.
+/// The unreadable sources with the reasons.
 fn unreadable(cluster: &Cluster) -> Vec<String> {
     let sources = Scope::default().needs().into_iter();
     let why = |source| Some(format!("{source}: {}", cluster.missing(source)?));

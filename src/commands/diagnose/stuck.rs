@@ -132,7 +132,7 @@ impl Subject {
     }
 }
 
-/// The objects or the cause that the positional arguments name.
+/// The objects or the cause selected by positional arguments.
 #[derive(Default)]
 struct Subjects {
     skyhooks: Vec<String>,
@@ -143,7 +143,7 @@ struct Subjects {
 }
 
 impl Args {
-    /// A custom resource comes before a node of that name, and a node before a number.
+    /// Resolves the positional arguments. A name is a custom resource, else a node, else the number of a cause.
     fn subjects(&self, cluster: &Cluster) -> Result<Subjects> {
         let mut subjects = Subjects::default();
         match self.names.as_slice() {
@@ -180,8 +180,8 @@ impl Args {
     }
 }
 
-/// Findings at the threshold that are not in the baseline fail, and so does an answer from which a source is missing: a script must not take it for
-/// "nothing stuck".
+/// The exit code of a diagnosis. Findings at the threshold that are not in the baseline fail. A missing source fails
+/// too, so that scripts do not read the result as "nothing stuck".
 fn exit(fail_on: FailOn, report: &Report, cluster: &Cluster, baseline: Option<&Baseline>) -> Exit {
     if fail_on == FailOn::Never {
         return Exit::Done;

@@ -11,7 +11,7 @@ use crate::commands::shared::package_row::PackageRows;
 use crate::redact::placeholder::BEGIN as MASKED;
 use crate::view::list;
 
-/// What a fact is about.
+/// The subject of a fact.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FactKey {
     /// The custom resource; `None` for facts of a node or of the operator.
@@ -21,10 +21,9 @@ pub struct FactKey {
     pub node: Option<String>,
 }
 
-/// The facts of a cluster.
 pub type Facts = BTreeMap<FactKey, String>;
 
-/// A fact that differs, on all nodes where it differs in the same way.
+/// A fact that changed, with all nodes on which it changed in the same way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
     pub skyhook: Option<String>,
@@ -34,10 +33,9 @@ pub struct Difference {
     pub nodes: Vec<String>,
 }
 
-/// Sources whose facts are compared.
 const COMPARED: [Source; 3] = [Source::Skyhooks, Source::Nodes, Source::Operator];
 
-/// The sources that were not read completely on either side.
+/// The sources that could not be read completely on either side, with reasons.
 pub fn not_compared(old: &Cluster, new: &Cluster) -> Vec<(Source, String)> {
     let unread = |cluster: &Cluster, source| match cluster.source(source) {
         Read::Ok(_) => None,
@@ -53,7 +51,7 @@ pub fn not_compared(old: &Cluster, new: &Cluster) -> Vec<(Source, String)> {
     COMPARED.into_iter().filter_map(missing).collect()
 }
 
-/// The facts of a cluster, without those of these sources.
+/// The facts of a cluster, except those of the excluded sources.
 pub fn facts(cluster: &Cluster, without: &BTreeSet<Source>) -> Facts {
     let mut facts = Collector(Facts::new());
     if !without.contains(&Source::Operator) {
@@ -99,7 +97,7 @@ impl Collector {
         self.fields(skyhook.name(), "", &changeable(&skyhook.whole));
     }
 
-    /// The leaves of an object, by path.
+    /// Adds the leaves of a JSON value as facts, by path.
     fn fields(&mut self, skyhook: &str, path: &str, value: &Value) {
         let children: Vec<(String, &Value)> = match value {
             Value::Object(members) if !members.is_empty() => {
@@ -134,7 +132,7 @@ impl Collector {
             }
         }
         for taint in node.taints() {
-            // The node controller repeats other facts as taints.
+            // Taints of the node controller repeat other facts.
             if !taint.key.starts_with("node.kubernetes.io/") {
                 let field = format!("taint {}:{}", taint.key, taint.effect);
                 self.add(None, &field, name, taint.value.clone());
@@ -171,7 +169,7 @@ impl Collector {
     }
 }
 
-/// The facts that differ, and the fields that a capture masks.
+/// The facts that differ, and the differing fields that a capture masks.
 pub fn differences(old: &Facts, new: &Facts) -> (Vec<Difference>, Vec<String>) {
     let keys: BTreeSet<&FactKey> = old.keys().chain(new.keys()).collect();
     let mut found: BTreeMap<_, Vec<String>> = BTreeMap::new();
@@ -187,7 +185,7 @@ pub fn differences(old: &Facts, new: &Facts) -> (Vec<Difference>, Vec<String>) {
             masked.insert(format!("{skyhook} {}", key.field));
             continue;
         }
-        // One line for a created or deleted object, not one for each of its fields.
+        // A created or deleted object is one difference, without its fields.
         if created_or_deleted(old, new, key) {
             continue;
         }
@@ -204,7 +202,7 @@ pub fn differences(old: &Facts, new: &Facts) -> (Vec<Difference>, Vec<String>) {
     (found.collect(), masked.into_iter().collect())
 }
 
-/// Whether the object of a fact exists on one side only, and the fact is another than that.
+/// Whether the fact is a field of a node or custom resource that exists on one side only.
 fn created_or_deleted(old: &Facts, new: &Facts, key: &FactKey) -> bool {
     let (field, skyhook) = match (&key.skyhook, &key.node) {
         (Some(name), None) => ("custom resource", Some(name.clone())),

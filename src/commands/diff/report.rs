@@ -56,7 +56,7 @@ struct Change {
     nodes: Vec<String>,
 }
 
-/// What `diff` answers.
+/// The output of `diff`.
 pub struct DiffReport {
     document: Document,
 }
@@ -124,7 +124,7 @@ impl DiffReport {
     }
 }
 
-/// The findings above info of a report that the other lacks although it could check their rules.
+/// The findings above info that only `report` has, except for rules that `other` could not check.
 fn only_in(report: &Report, other: &Report) -> Vec<FindingKey> {
     let there: BTreeSet<FindingKey> = other.findings.iter().map(key).collect();
     let unchecked: BTreeSet<&str> = other.not_checked.iter().map(|n| n.rule.code).collect();
@@ -137,7 +137,7 @@ fn only_in(report: &Report, other: &Report) -> Vec<FindingKey> {
     own.into_iter().collect()
 }
 
-/// Codes found on one side and not checked on the other.
+/// Codes with findings on one side that the other side could not check.
 fn undecided(old: &Report, new: &Report) -> Vec<&'static str> {
     let one = |report: &Report, other: &Report| -> Vec<&'static str> {
         let found = report.findings.iter().map(|f| f.rule.code);

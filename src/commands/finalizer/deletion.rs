@@ -1,4 +1,4 @@
-//! The state of a deletion, and what to do about it. Pure.
+//! The state of a deletion, and its remedies. Pure.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -10,7 +10,7 @@ use crate::rules::blockers::{blockers, delays};
 use crate::rules::{self, Finding, Goal, Grade, Remedy, Scope, Severity};
 use crate::view::plural;
 
-/// The one that fires where no cause is known: it has nothing milder to offer.
+/// The rule for deletions without a known cause: it has no remedy milder than the strip.
 const WITHOUT_CAUSE: &str = "SKY113";
 const STRIP: &str = "finalizer strip";
 
@@ -31,20 +31,19 @@ pub enum DeletionState {
     Unknown,
 }
 
-/// The deletion of a custom resource.
+/// A custom resource's deletion: its state, blockers and findings.
 #[derive(Debug)]
 pub struct Deletion<'a> {
     cluster: &'a Cluster,
     pub skyhook: &'a Skyhook,
     pub state: DeletionState,
-    /// The reason for this state.
     pub reason: String,
     pub pending: Vec<Pending<'a>>,
     /// All findings about the custom resource, most severe first.
     pub findings: Vec<Finding>,
     /// The blockers: permanent ones first, then those that may resolve themselves.
     held_by: Vec<Finding>,
-    /// No replica of the operator is up, or none is installed.
+    /// Whether no replica of the operator is available, or no operator is installed.
     pub operator_down: bool,
 }
 
@@ -121,7 +120,7 @@ impl<'a> Deletion<'a> {
         }
     }
 
-    /// Every remedy, least disruptive first; the finalizer's removal comes last.
+    /// All remedies, least disruptive first; stripping the finalizer comes last.
     pub fn remedies(&self) -> Vec<Remedy> {
         let mut remedies: Vec<Remedy> = Vec::new();
         let grave = |f: &&Finding| f.severity >= Severity::Warning;
@@ -143,7 +142,7 @@ impl<'a> Deletion<'a> {
         remedies
     }
 
-    /// The command that strips the operator's finalizer, in a form that is not refused.
+    /// The remedy that strips the operator's finalizer, with `--force` if the strip would be refused without it.
     fn strip(&self) -> Option<Remedy> {
         if !self.skyhook.deleting() || !self.skyhook.has_finalizer() {
             return None;
@@ -198,7 +197,7 @@ impl<'a> Deletion<'a> {
         })
     }
 
-    /// The one step to take now.
+    /// The remedy to apply now.
     pub fn recommended(&self) -> Option<Remedy> {
         if let Some(strip) = self.strip().filter(|_| self.cluster.operator_absent()) {
             return Some(strip);
@@ -213,12 +212,12 @@ impl<'a> Deletion<'a> {
         milder.or_else(|| self.remedies().into_iter().next())
     }
 
-    /// A less disruptive remedy, and its finding.
+    /// The first remedy other than a strip, with its finding.
     fn less_disruptive(&self) -> Option<(&Finding, &Remedy)> {
         self.milder(|f| f.remedies.iter().find(|r| !r.runs(STRIP)))
     }
 
-    /// The first remedy that is chosen and is no strip, with its finding.
+    /// The first chosen remedy other than a strip, with its finding.
     fn milder<'f>(
         &'f self,
         choose: impl Fn(&'f Finding) -> Option<&'f Remedy>,
@@ -227,36 +226,35 @@ impl<'a> Deletion<'a> {
         caused.find_map(|f| Some((f, choose(f).filter(|r| !r.runs(STRIP))?)))
     }
 
-    /// Whether it may still end without help.
+    /// Whether the deletion may still finish without help.
     fn may_finish(&self) -> bool {
         let may =
             matches!(self.state, DeletionState::Progressing | DeletionState::Slow | DeletionState::Unknown);
         may && self.less_disruptive().is_none()
     }
 
-    /// The command that shows the finalizers.
     fn show_finalizers(&self) -> Remedy {
         let resource = self.cluster.flavor().resource();
         let argv = kubectl(&["get", &resource, self.skyhook.name(), "-o", "yaml"]);
         Remedy::new(Grade::B0, "Show the remaining finalizers", argv)
     }
 
-    /// The command that waits for its end.
+    /// The command that waits for the deletion.
     fn wait(&self) -> Remedy {
         let argv = own(&["wait", self.skyhook.name(), "--for=deleted"]);
         Remedy::new(Grade::B0, "Wait for it", argv)
     }
 }
 
-/// Why something is refused unless it is forced.
+/// Why a strip requires `--force`.
 #[derive(Debug)]
 pub struct Objection {
     pub why: String,
-    /// The command to take instead.
+    /// The command to run instead.
     pub instead: Vec<String>,
 }
 
-/// The message, with the node that it leaves out.
+/// The finding's message, with its node.
 fn with_node(finding: &Finding) -> String {
     match &finding.subject.node {
         Some(node) => format!("on {node}: {}", finding.message),

@@ -15,12 +15,12 @@ use crate::view::shell_words;
 use crate::view::text::{self, Label, Line, Text};
 use crate::view::{NodeSet, Table, View, ago, cells, to_json};
 
-/// Runs of node names that are shown before the rest is only counted.
+/// Maximum number of node-name ranges in a row.
 const SHOWN: usize = 6;
-/// Nodes that are all named in one command.
+/// Maximum number of nodes named in one command.
 const NAMED: usize = 8;
 
-/// What `finalizer status` answers.
+/// The output of `finalizer status`.
 pub struct FinalizerStatus<'a> {
     pub cluster: &'a Cluster,
     pub deletion: Deletion<'a>,
@@ -53,7 +53,7 @@ impl FinalizerStatus<'_> {
         }
     }
 
-    /// The pending uninstalls; equal ones on several nodes share a row, unless `wide`.
+    /// The pending uninstalls. Equal ones on several nodes share a row, unless `wide`.
     fn pending(&self, wide: bool) -> Table {
         let mut rows: BTreeMap<(String, String, String, String), Vec<&str>> = BTreeMap::new();
         for (at, p) in self.deletion.pending.iter().enumerate() {
@@ -91,7 +91,7 @@ impl FinalizerStatus<'_> {
         text
     }
 
-    /// The remedies; those that differ only in the node as one, with all its nodes.
+    /// The remedies with their nodes. Remedies that differ only in the node are merged.
     fn folded_ladder(&self) -> Vec<(Remedy, Vec<String>)> {
         let nodes = self.cluster.nodes.items().iter();
         let nodes: BTreeSet<&str> = nodes.map(|n| n.name.as_str()).collect();
@@ -113,7 +113,7 @@ impl FinalizerStatus<'_> {
         folded.into_iter().map(|(r, _, all)| (r, all)).collect()
     }
 
-    /// The command for all of these nodes, or for the first if there are too many to name.
+    /// The command for all of these nodes, or for the first one if there are more than [`NAMED`].
     fn command(remedy: &Remedy, nodes: &[String]) -> Vec<String> {
         let all: Vec<&str> = nodes.iter().map(String::as_str).collect();
         let joined = match all.as_slice() {
@@ -123,7 +123,7 @@ impl FinalizerStatus<'_> {
         joined.unwrap_or_else(|| remedy.argv.clone())
     }
 
-    /// The remedy to use now, and its command.
+    /// The recommended remedy and its command.
     fn next(&self) -> Option<(Remedy, String)> {
         let next = self.deletion.recommended()?;
         let folded = self.folded_ladder();

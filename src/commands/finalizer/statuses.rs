@@ -1,4 +1,4 @@
-//! The answer of `finalizer status` about several deletions.
+//! The output of `finalizer status` for several deletions.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,7 +9,7 @@ use super::report::FinalizerStatus;
 use crate::view::text::Text;
 use crate::view::{View, to_json};
 
-/// Deletions, in the order of their names.
+/// Deletions, sorted by name.
 pub struct FinalizerStatuses<'a> {
     pub items: Vec<FinalizerStatus<'a>>,
 }

@@ -64,7 +64,7 @@ pub struct Args {
     safety: Safety,
 }
 
-/// How long the server may take to let the custom resource go, in seconds.
+/// Timeout in seconds for the server to remove the custom resource.
 const AT_MOST: u64 = 30;
 
 command! {
@@ -86,7 +86,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     ctx.execute(&cluster, plan, &args.safety).await
 }
 
-/// The journal of an earlier strip of it on this cluster.
+/// The id of the journal of an earlier strip of this custom resource on this cluster.
 async fn before(ctx: &mut Ctx, cluster: &Cluster, name: &str) -> Result<Option<String>> {
     if cluster.from_files {
         return Ok(None);
@@ -99,7 +99,7 @@ async fn before(ctx: &mut Ctx, cluster: &Cluster, name: &str) -> Result<Option<S
         let found = here.find(|record| record.stripped(kind, name).is_some());
         Ok(found.map(|record| record.begun.id.clone()))
     });
-    // Without a place for journals there is none.
+    // Without a directory for journals, there is no earlier strip.
     Ok(stripped.unwrap_or_default())
 }
 
@@ -133,7 +133,7 @@ fn plan(cluster: &Cluster, args: &Args, before: bool) -> Result<Plan> {
     Ok(plan)
 }
 
-/// Refuses where no deletion was requested, and, unless it is forced, where a less disruptive remedy exists or the
+/// Refuses to strip without a requested deletion, and, unless forced, if a less disruptive remedy exists or the
 /// deletion may still finish.
 fn refuse(cluster: &Cluster, skyhook: &Skyhook, args: &Args, effects: &mut Consequences) -> Result<()> {
     if !skyhook.deleting() {
@@ -171,7 +171,8 @@ fn refuse(cluster: &Cluster, skyhook: &Skyhook, args: &Args, effects: &mut Conse
         .hint("use --force to strip the finalizer anyway: uninstall.sh then does not run on any node"))
 }
 
-/// Pauses a custom resource that third-party finalizers keep: the operator would start again on it within seconds.
+/// The stage that pauses a custom resource with third-party finalizers: otherwise the operator would run its packages
+/// again within seconds.
 fn pause(cluster: &Cluster, skyhook: &Skyhook, effects: &mut Consequences) -> Option<PlanStage> {
     let flavor = cluster.flavor();
     let stays = !skyhook.third_party_finalizers().is_empty();
@@ -194,13 +195,13 @@ fn pause(cluster: &Cluster, skyhook: &Skyhook, effects: &mut Consequences) -> Op
     let why = "so that the operator does not run its packages again";
     Some(PlanStage {
         steps: vec![Step::new(target, Change::Metadata(change), why)],
-        // The operator does not report a pause of a custom resource that is being deleted.
+        // The operator does not report the pause of a custom resource that is being deleted.
         until: None,
         ..PlanStage::default()
     })
 }
 
-/// Our finalizer, off the custom resource; all that follows relies on it.
+/// The stage that removes the operator's finalizer; all later stages rely on it.
 fn release(cluster: &Cluster, skyhook: &Skyhook) -> Option<PlanStage> {
     let flavor = cluster.flavor();
     let entry = flavor.finalizer();
@@ -216,7 +217,7 @@ fn release(cluster: &Cluster, skyhook: &Skyhook) -> Option<PlanStage> {
     })
 }
 
-/// The nodes, as the operator would leave them.
+/// The steps that clean the nodes as the operator would.
 fn steps(cluster: &Cluster, nodes: &[&Node], args: &Args) -> Vec<Step> {
     let mut steps = Vec::new();
     let owners = node::owned(cluster, &args.name);

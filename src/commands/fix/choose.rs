@@ -1,4 +1,4 @@
-//! Which remedy is applied for which finding, and why other findings are skipped.
+//! The choice of remedies for findings, and the reasons for which other findings are skipped.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -14,10 +14,10 @@ use crate::rules::{Finding, Remedy, Rule, Scope, Severity};
 use crate::view::shell_words;
 use crate::view::{count, list};
 
-/// What may be fixed.
+/// The limits of `fix`.
 pub struct FixLimits {
     pub scope: Scope,
-    /// The rules whose findings are meant; all, if none is named.
+    /// The rules whose findings to fix; empty for all.
     pub rules: Vec<&'static Rule>,
     pub up_to: Grade,
     pub no_pause: bool,
@@ -27,7 +27,7 @@ pub struct FixLimits {
 #[derive(Default)]
 pub struct Chosen {
     pub parts: Vec<Part>,
-    /// A line each.
+    /// One line for each skipped finding.
     pub left: Vec<String>,
 }
 
@@ -52,23 +52,23 @@ pub fn choose(cluster: &Cluster, findings: &[Finding], limits: &FixLimits) -> Ch
     choosing.finish()
 }
 
-/// Findings of one cause that one command cures.
+/// Findings of one cause with the same remedy.
 struct Alike<'a> {
     findings: Vec<&'a Finding>,
     subject: String,
-    /// With its words for all of the nodes.
+    /// The remedy, and its command line for all nodes.
     remedy: Option<(&'a Remedy, Vec<String>)>,
-    /// It concerns objects outside the flags' selection.
+    /// Whether the findings concern objects outside the flags' selection.
     elsewhere: bool,
-    /// The rule whose remedy is taken there already: of one place one remedy is taken.
+    /// The rule whose remedy already covers this node: at most one remedy per node and custom resource.
     cured_by: Option<&'static str>,
 }
 
-/// Nodes that are all named in a command that is shown.
+/// Maximum number of nodes named in a displayed command.
 const NAMED: usize = 8;
 
 impl Alike<'_> {
-    /// The command for display: of many nodes, or of one command per node, one node is named.
+    /// The command for display. With many nodes, or one command per node, only one node is named.
     fn command(&self, remedy: &Remedy, argv: &[String]) -> String {
         let number = self.findings.len();
         let joined = argv != remedy.argv && number <= NAMED;
@@ -81,7 +81,7 @@ impl Alike<'_> {
     }
 }
 
-/// A custom resource on a node.
+/// Names of a custom resource and of a node.
 type SkyhookOnNode = (String, String);
 
 fn place(finding: &Finding) -> Option<SkyhookOnNode> {
@@ -93,9 +93,9 @@ struct Choosing<'a> {
     cluster: &'a Cluster,
     limits: &'a FixLimits,
     told: Chosen,
-    /// The packages, or all of them, that remedies work on already, with the codes of the rules.
+    /// The packages that chosen remedies already change, with the codes of their rules. `None` means all packages.
     worked_on: HashMap<SkyhookOnNode, Vec<(Option<String>, &'static str)>>,
-    /// The codes of findings that may resolve themselves, or block nothing.
+    /// The codes of skipped findings that may resolve themselves or block nothing.
     passing: BTreeSet<&'static str>,
 }
 
@@ -105,20 +105,21 @@ impl Choosing<'_> {
         rules.is_empty() || rules.iter().any(|rule| rule.code == finding.rule.code)
     }
 
-    /// Whether it concerns objects outside the flags' selection: it explains or blocks the selected ones.
+    /// Whether a finding concerns objects outside the flags' selection, and is listed because it explains or blocks
+    /// selected ones.
     fn is_elsewhere(&self, finding: &Finding) -> bool {
         let scope = &self.limits.scope;
         let other = |named: &[String], own: &Option<String>| {
             !named.is_empty() && own.as_ref().is_some_and(|own| !named.contains(own))
         };
-        // A finding about a whole custom resource affects all of its nodes.
+        // Findings about a whole custom resource affect all of its nodes.
         let whole = !scope.nodes.is_empty() && finding.subject.node.is_none();
         whole
             || other(&scope.skyhooks, &finding.subject.skyhook)
             || other(&scope.nodes, &finding.subject.node)
     }
 
-    /// The findings of a cause that are meant, by the command that cures them.
+    /// The selected findings of a cause, grouped by the command of their remedy.
     fn alike<'f>(&self, cause: &Cause, findings: &'f [Finding]) -> Vec<Alike<'f>> {
         // Placeholder for the node.
         const ANY: &str = "NODE";
@@ -176,7 +177,7 @@ impl Choosing<'_> {
             let says = format!("none of its remedies changes anything: see `{}`", pointer(finding));
             return self.leave(finding, &alike.subject, &says);
         };
-        // What evicts, deletes or drops a record is shown with its caveats only.
+        // Remedies that evict, delete or drop a record are only shown with their caveats.
         let command = if remedy.grade >= Grade::B3 && (remedy.choice || remedy.own().is_none()) {
             format!("see `{}`", pointer(finding))
         } else {
@@ -206,7 +207,7 @@ impl Choosing<'_> {
         }
     }
 
-    /// The rule whose remedy works on the same package of the same node already, or on all of them.
+    /// The rule whose remedy already changes the same package on the same node.
     fn cured_by(&self, finding: &Finding) -> Option<&'static str> {
         let package = &finding.subject.package;
         let mut here = self.worked_on.get(&place(finding)?)?.iter();
@@ -214,16 +215,16 @@ impl Choosing<'_> {
         here.find(|(known, _)| meets(known)).map(|(_, code)| *code)
     }
 
-    /// Whether it may resolve itself or blocks nothing, and its code is not named.
+    /// Whether a finding may resolve itself or blocks nothing, and is skipped because no rules are named.
     fn passes(&self, finding: &Finding) -> bool {
         let stays = finding.severity > Severity::Info && finding.lasts;
         !stays && self.limits.rules.is_empty()
     }
 
-    /// The plan of the command; `None` if it makes no plan.
+    /// The plan of a command; `None` for commands without a plan.
     fn plan(&self, argv: &[String]) -> Option<Result<Plan, String>> {
         let words = &argv[2..];
-        // Commands that do not pause do not know the flag.
+        // Only commands that pause have the flag.
         let unpaused = [words, &["--no-pause".to_owned()]].concat();
         let unpaused = self.limits.no_pause.then(|| parse(&unpaused).ok()).flatten();
         let command = match unpaused {
@@ -237,7 +238,7 @@ impl Choosing<'_> {
         }))
     }
 
-    /// Takes the plan of a remedy, unless it goes too far.
+    /// Adds the plan of a remedy, unless it exceeds the limits.
     fn weigh(
         &mut self,
         finding: &Finding,
@@ -285,7 +286,7 @@ impl Choosing<'_> {
         self.told.parts.push(Part { rule: finding.rule, subject: alike.subject.clone(), command, plan });
     }
 
-    /// Effects are left to the cure of their cause, unless they outlast it.
+    /// Skips effects, which end with their cause; those that outlast it are fixed like causes.
     fn effects(&mut self, cause: &Cause, findings: &[Finding]) {
         let code = findings[cause.findings[0]].rule.code;
         let effects = FindingGroup::of(cause, findings).effects();
@@ -315,7 +316,7 @@ impl Choosing<'_> {
 
     fn leave(&mut self, finding: &Finding, subject: &str, why: &str) {
         let line = format!("skips {}, because {why}", said(finding.rule, subject));
-        // An effect of several causes is listed with each.
+        // List an effect of several causes once per cause.
         if !self.told.left.contains(&line) {
             self.told.left.push(line);
         }
@@ -335,7 +336,7 @@ impl Choosing<'_> {
     }
 }
 
-/// The command that shows it with all its remedies.
+/// The command that shows a finding with all its remedies.
 fn pointer(finding: &Finding) -> String {
     format!("kubectl skyhook diagnose stuck --rule {}", finding.rule.code)
 }

@@ -9,12 +9,11 @@ use crate::plan::{Change, Plan, Step};
 use crate::rules::{Finding, Rule};
 use crate::view::list;
 
-/// A remedy that is applied, with the plan of its command.
+/// A chosen remedy, with the plan of its command.
 pub struct Part {
     pub rule: &'static Rule,
-    /// The subject: `gpu-tune driver on node-1`.
+    /// The text of the subject: `gpu-tune driver on node-1`.
     pub subject: String,
-    /// The command of the remedy.
     pub command: String,
     pub plan: Plan,
 }
@@ -25,7 +24,7 @@ impl Part {
         format!("for {what}: {}", self.command)
     }
 
-    /// Whether it restarts the batches of the finding's custom resource.
+    /// Whether the plan restarts the batches of the finding's custom resource.
     pub fn restarts_batches_of(&self, finding: &Finding) -> bool {
         restarts_batches(&self.plan) && finding.subject.skyhook.as_ref() == Some(&self.plan.subject)
     }
@@ -36,14 +35,14 @@ pub fn said(rule: &Rule, subject: &str) -> String {
     format!("{} {}, {subject}", rule.code, rule.name)
 }
 
-/// One plan of all, with one pause of each custom resource around it.
+/// Merges the plans into one, which pauses each custom resource once.
 ///
 /// # Errors
 ///
-/// Two of them write different things to the same place.
+/// Two plans set a field to different values.
 pub fn merged(cluster: &Cluster, mut parts: Vec<Part>) -> Result<Plan> {
     refuse_contradictions(&parts)?;
-    // Batches come last; else the gravest cause first.
+    // Batches restart last; otherwise the most severe cause comes first.
     parts.sort_by_key(|part| MergeOrder::of(&part.plan));
     restart_batches_last(&mut parts);
     let title = title(&parts);
@@ -51,11 +50,11 @@ pub fn merged(cluster: &Cluster, mut parts: Vec<Part>) -> Result<Plan> {
     Ok(merge::merged(cluster, title, "fix", plans))
 }
 
-/// The order of plans.
+/// The order of the merged plans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum MergeOrder {
     Nodes,
-    /// Batches start again once what failed is repaired.
+    /// Batches restart after all failures are repaired.
     Batches,
 }
 
@@ -70,7 +69,7 @@ fn restarts_batches(plan: &Plan) -> bool {
     plan.steps().any(|step| matches!(step.change, Change::Status(_)))
 }
 
-/// Of several remedies that restart the same batches, the last one does it, after all that failed is repaired.
+/// Keeps only the last of several equal restarts of batches, so that it follows all repairs.
 fn restart_batches_last(parts: &mut [Part]) {
     let mut restarted: Vec<Step> = Vec::new();
     for part in parts.iter_mut().rev() {
@@ -103,7 +102,7 @@ fn title(parts: &[Part]) -> String {
     if codes.is_empty() { "fix".to_owned() } else { format!("fix {}", list(&codes)) }
 }
 
-/// Refuses where two write different things to the same place.
+/// Refuses plans that set a field to different values.
 fn refuse_contradictions(parts: &[Part]) -> Result<()> {
     let mut places: HashMap<String, Vec<(&Part, &Step)>> = HashMap::new();
     for part in parts {

@@ -100,7 +100,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let report = rules::diagnose(&cluster, &limits.scope);
     let plan = plan(&cluster, &report, &limits)?;
     if plan.is_empty() {
-        // An empty plan has no preview to list the skipped findings.
+        // An empty plan has no preview that lists the skipped findings.
         let said = &plan.consequences;
         for line in said.notes.iter().chain(&said.warnings) {
             ctx.note(text::prose(line));
@@ -109,7 +109,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let empty = plan.is_empty();
     let exit = ctx.execute(&cluster, plan, &args.safety).await?;
     let errors = report.counts.errors;
-    // Nothing to do is not the same as nothing to find.
+    // An empty plan does not mean that there are no errors.
     if exit == Exit::Done && empty && errors > 0 {
         let remain = if errors == 1 { "remains" } else { "remain" };
         let causes = plural(errors, "cause");
@@ -119,11 +119,11 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     Ok(exit)
 }
 
-/// The remedies of the findings as one plan, with the skipped findings.
+/// The plan with the remedies of the findings; its notes list the skipped findings.
 ///
 /// # Errors
 ///
-/// Two contradictory remedies; or the input has no custom resources, whose leftovers may be in use.
+/// Two remedies contradict each other; or the input has no custom resources, so that leftovers may be in use.
 fn plan(cluster: &Cluster, report: &Report, limits: &FixLimits) -> Result<Plan> {
     selection::not_left_out(cluster, ", so it is unknown what is still in use")?;
     let Chosen { parts, left } = choose(cluster, &report.findings, limits);

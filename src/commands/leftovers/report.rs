@@ -12,20 +12,19 @@ use crate::plan::planners::node;
 use crate::view::text::{self, Text};
 use crate::view::{API_VERSION, NodeSet, Table, View, cells, plural, to_json};
 
-/// Runs of names that are shown before the rest is only counted.
+/// Maximum number of name ranges before the rest is counted.
 const SHOWN: usize = 6;
 
-/// What `leftovers` answers.
+/// The output of `leftovers`.
 pub struct Leftovers<'a> {
     pub cluster: &'a Cluster,
     pub left: Vec<Leftover<'a>>,
     /// The objects of a removed operator's installation.
     pub remnants: Vec<Remnant<'a>>,
-    /// Some sources could not be read.
     pub unread: bool,
-    /// Only package records remain, which require `--purge-state`.
+    /// Whether only package records remain, which require `--purge-state`.
     pub only_records: bool,
-    /// No custom resource was named.
+    /// Whether the output covers all custom resources.
     pub all: bool,
 }
 
@@ -58,7 +57,7 @@ struct LeftoverEntry<'a> {
     api: String,
     reason: &'static str,
     object: ObjectRef<'a>,
-    /// Why the object is not proven to be created by the operator, so that it is never deleted.
+    /// Why the object cannot be attributed to the operator. Such objects are never deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     unproven: Option<String>,
     /// Annotations and labels, without prefix and name.
@@ -155,7 +154,7 @@ impl<'a> Leftover<'a> {
         }
     }
 
-    /// The leftover in one line, equal for equal leftovers.
+    /// The leftover in one line, the same text for equal leftovers.
     fn what(&self) -> String {
         let (node, on) = match self.place {
             LeftoverObject::Node(node, on) => (node, on),
@@ -191,8 +190,8 @@ impl<'a> Leftover<'a> {
 }
 
 impl Leftovers<'_> {
-    /// The runtime-required taints and their notes without an owner. No command removes them: nodes may be closed on
-    /// purpose.
+    /// The runtime-required taints and their annotations without an owner. No command removes these taints: nodes may
+    /// be closed on purpose.
     fn closed(&self) -> Text {
         let mut text = Text::new();
         if !self.all {
@@ -229,7 +228,7 @@ impl Leftovers<'_> {
         text
     }
 
-    /// What remains of the installation, with the command that deletes it.
+    /// The remaining objects of the installation, with the commands that delete them.
     fn of_installation(&self) -> Text {
         let mut text = Text::new();
         let alike = self.remnants.iter().map(|one| (one.resource, one.name));
@@ -270,7 +269,7 @@ impl View for Leftovers<'_> {
             (key, one)
         });
         let presumed = self.cluster.skyhooks_absence() == Certainty::Presumed;
-        // What wraps comes last.
+        // The wrapped column comes last.
         let owner = if presumed { "owner" } else { "former owner" };
         let headings = [owner, "on", "count", "left", "reason"];
         let shown = if wide { 5 } else { 4 };

@@ -41,7 +41,7 @@ impl Verb {
         }
     }
 
-    /// The annotation, which stops the work while present.
+    /// The annotation that stops work on the custom resource.
     fn annotation(self) -> &'static str {
         match self {
             Verb::Pause | Verb::Resume => "pause",
@@ -85,7 +85,7 @@ impl Request<'_> {
             released::add(cluster, &mut plan);
         }
         if verb.sets() {
-            // An emergency does not wait for a migration.
+            // An emergency cannot wait for a migration.
             migration::warn_of_hold(cluster, &mut plan.consequences);
             return Ok(plan);
         }
@@ -98,7 +98,7 @@ impl Request<'_> {
         Ok(plan)
     }
 
-    /// The custom resources, and a note about those that `--all` leaves out.
+    /// The selected custom resources, and a note about those that `--all` skips.
     fn skyhooks<'a>(&self, cluster: &'a Cluster) -> Result<(Vec<&'a Skyhook>, Option<String>)> {
         if !self.of.all {
             let mut skyhooks = Vec::new();
@@ -131,10 +131,10 @@ impl Request<'_> {
             let word = self.verb.word();
             match names.as_slice() {
                 [name] => format!(
-                    "{name} stays {participle}: nothing shows that this plugin {participle} it; to {word} it, give its name or --force"
+                    "{name} stays {participle}: it was not {participle} by this plugin, or a command still holds it. To {word} it, name it or add --force"
                 ),
                 names => format!(
-                    "{} stay {participle}: nothing shows that this plugin {participle} them; to {word} them, give their names or --force",
+                    "{} stay {participle}: they were not {participle} by this plugin, or a command still holds them. To {word} them, name them or add --force",
                     list(names)
                 ),
             }
@@ -142,7 +142,7 @@ impl Request<'_> {
         Ok((ours, left))
     }
 
-    /// Whether this plugin stopped the custom resource, and no command of it that may still be running.
+    /// Whether this plugin stopped the custom resource, and no running command of this plugin holds it.
     fn is_ours(&self, cluster: &Cluster, skyhook: &Skyhook) -> bool {
         let key = cluster.flavor().key(self.verb.annotation());
         let written = skyhook.annotation_written(&key);
@@ -172,7 +172,7 @@ impl Request<'_> {
         }
     }
 
-    /// The change of a custom resource, unless it has it already; warnings go to the plan.
+    /// The step for a custom resource, unless nothing changes; warnings go to the plan.
     fn step(&self, cluster: &Cluster, skyhook: &Skyhook, plan: &mut Plan) -> Result<Option<Step>> {
         let Request { verb, reason, force, .. } = *self;
         let flavor = cluster.flavor();
@@ -183,7 +183,7 @@ impl Request<'_> {
         let hold = skyhook.hold().filter(|_| verb.annotation() == "pause");
         for (key, to) in [(key.as_str(), verb.sets().then_some("true")), (reason_key.as_str(), reason)] {
             let from = annotations.get(key).map(String::as_str);
-            // A pause without a reason keeps the existing one.
+            // Pausing without a reason keeps the existing reason.
             let kept = key == reason_key && verb.sets() && reason.is_none() && hold.is_none();
             if from != to && !kept {
                 change = change.annotation(key, Edit::new(from, to));
@@ -197,7 +197,7 @@ impl Request<'_> {
             change = change.annotation(HOLDER, Edit::new(holder, None));
         }
         if verb == Verb::Pause && !change.is_empty() {
-            // Another command's pause, which may also be set only now, would end with that command.
+            // A pause of another command, which may also be set from now on, would end with that command.
             let noted = annotations.get(REASON).map(String::as_str);
             let reason = reason.or(noted.filter(|_| hold.is_none()));
             for (key, from, to) in [(HOLDER, holder, None), (REASON, noted, reason)] {
@@ -225,15 +225,15 @@ impl Request<'_> {
         Ok((!change.is_empty()).then(|| Step::new(target, Change::Metadata(change), why)))
     }
 
-    /// The plan if custom resources cannot be read, for example because of an unknown field: an emergency cannot wait.
-    /// The server checks that the names exist.
+    /// The plan for custom resources that cannot be read, for example because of an unknown field: an emergency cannot
+    /// wait. The server checks that the names exist.
     fn unseen(&self, flavor: ApiFlavor, why: &Unread) -> Plan {
         let verb = self.verb;
         let set = |to: &str| Edit::new(None, Some(to)).on_conflict(OnConflict::Overwrite);
         let key = flavor.key(verb.annotation());
         let mut change = Metadata::default().annotation(key, set("true"));
         if verb == Verb::Pause {
-            // It would end with the command that it is for.
+            // Without this, the pause would end with the command that holds it.
             let gone = Edit::new(Some("any"), None).on_conflict(OnConflict::Overwrite);
             change = change.annotation(HOLDER, gone);
         }
@@ -259,7 +259,7 @@ impl Request<'_> {
     }
 }
 
-/// What one should know.
+/// Adds warnings about the effect of the change.
 fn warn(cluster: &Cluster, skyhook: &Skyhook, verb: Verb, plan: &mut Plan) {
     let effects = &mut plan.consequences;
     let reference = skyhook.reference();

@@ -1,4 +1,4 @@
-//! The cluster with the manifests.
+//! Simulation of applied manifests.
 
 use crate::api::{DeploymentPolicy, Skyhook};
 use crate::cluster::applied::applied as applied_object;
@@ -6,16 +6,16 @@ use crate::cluster::{Certainty, Cluster, Read, config_map, decode_leniently};
 use crate::lint::{Input, LintFinding, LintReport, Manifest};
 use crate::rules::Severity;
 
-/// What remains of the manifests: those of the active API without errors, which nothing refuses.
+/// The valid manifests of the active API.
 struct Accepted<'i> {
-    /// As they are once the manifests are applied to those of the cluster.
+    /// The resulting objects: manifests merged into the objects of the cluster.
     skyhooks: Vec<Skyhook>,
     policies: Vec<&'i DeploymentPolicy>,
 }
 
 impl<'i> Accepted<'i> {
     fn of(input: &'i Input<'_>, report: &LintReport) -> Accepted<'i> {
-        // A capture without custom resources does not show the API.
+        // A capture without custom resources does not show the active API.
         let known = input.cluster.filter(|c| !c.from_files || !c.skyhooks.items().is_empty());
         let flavor = known.map(Cluster::flavor);
         let refused = |manifest: &Manifest| {
@@ -32,15 +32,15 @@ impl<'i> Accepted<'i> {
     }
 }
 
-/// A manifest laid over the live object, if there is one.
+/// A manifest merged into the live object, if there is one.
 fn merged(input: &Input<'_>, manifest: &Manifest, skyhook: &Skyhook) -> Skyhook {
     let object = input.live(manifest).map(|live| applied_object(live, &manifest.value));
     let decoded = object.and_then(|object| decode_leniently(object).ok());
     decoded.unwrap_or_else(|| skyhook.clone())
 }
 
-/// The cluster once the manifests are applied to it, and the custom resources that they concern: their own, and those that
-/// use their policies. `None` without a cluster, or if what runs there was not read.
+/// The cluster after the manifests are applied, and the affected custom resources: those of the manifests, and those
+/// that use their policies. `None` without a cluster, or if its package runs were not read.
 pub fn applied(input: &Input<'_>, report: &LintReport) -> Option<(Cluster, Vec<String>)> {
     let cluster = input.cluster?;
     if cluster.certainty_of_no_package_run() == Certainty::Unknown {
@@ -54,7 +54,7 @@ pub fn applied(input: &Input<'_>, report: &LintReport) -> Option<(Cluster, Vec<S
     let mut applied =
         cluster.with_applied(accepted.skyhooks, accepted.policies.iter().copied().cloned().collect());
     if applied.config_maps.ok().is_none() {
-        // Assume that the operator has made its ConfigMaps of the live spec.
+        // Assume that the operator has created the ConfigMaps of the live spec.
         let of_packages = cluster.skyhooks.items().iter().flat_map(|skyhook| {
             let packages = skyhook.packages();
             packages.map(|(name, package)| config_map::of_package(cluster.flavor(), skyhook, name, package))

@@ -41,7 +41,7 @@ pub(super) fn changes(input: &Input<'_>) -> Vec<ObjectChange> {
     changes.collect()
 }
 
-/// Unified diffs.
+/// The changes as unified diffs.
 pub(super) fn text(changes: &[ObjectChange]) -> Text {
     let mut body = Text::new();
     for change in changes {

@@ -3,7 +3,7 @@
 use crate::commands::shared::baseline::FindingKey;
 use crate::lint::LintFinding;
 
-/// What identifies the finding in another run.
+/// The identity of a finding, the same in every run.
 pub(super) fn key(finding: &LintFinding) -> FindingKey {
     FindingKey {
         code: finding.rule.code.to_owned(),

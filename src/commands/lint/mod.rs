@@ -169,14 +169,14 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     })
 }
 
-/// The cluster to check against, and whether it should have been read but could not.
+/// The cluster to check against, and whether reading it failed.
 async fn cluster(ctx: &mut Ctx, offline: bool) -> Result<(Option<Cluster>, bool)> {
     if offline {
         return Ok((None, false));
     }
     match ctx.load_if_configured(&NEEDS).await {
         Ok(cluster) => Ok((cluster, false)),
-        // A capture was named explicitly.
+        // A named capture must be readable.
         Err(error) if !ctx.global().reading.from.is_empty() => Err(error),
         Err(error) => {
             ctx.warn(format!("checking without a cluster: {}; --offline skips the cluster", error.message));
@@ -185,8 +185,8 @@ async fn cluster(ctx: &mut Ctx, offline: bool) -> Result<(Option<Cluster>, bool)
     }
 }
 
-/// The nodes that the manifests may drain: those of custom resources with interrupts, and of those that use the policies
-/// among the manifests.
+/// The nodes that the manifests may drain: nodes of custom resources with interrupts, and of custom resources that use
+/// the manifests' policies.
 fn interrupted_nodes(documents: &Documents, cluster: &Cluster) -> BTreeSet<String> {
     let manifests = || documents.manifests.iter();
     let policies: Vec<&str> = manifests()

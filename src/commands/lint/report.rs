@@ -81,7 +81,7 @@ struct Counts {
     suppressed: usize,
 }
 
-/// What `lint` answers.
+/// The output of `lint`.
 pub struct LintView<'a> {
     report: &'a LintReport,
     cluster: Option<&'a Cluster>,
@@ -141,7 +141,7 @@ impl<'a> LintView<'a> {
         }
     }
 
-    /// The scope of the check.
+    /// The scope of the check, as a sentence.
     fn scope(&self) -> String {
         let mut sentences = vec![match self.cluster {
             Some(cluster) if cluster.from_files => "Checked against the capture.".to_owned(),

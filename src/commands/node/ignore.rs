@@ -78,7 +78,7 @@ async fn unignore(ctx: &mut Ctx, args: &Unignore) -> Result<Exit> {
     run(ctx, &args.with, Does::Unignore).await
 }
 
-/// Whether the label is set or removed.
+/// The change of the ignore label.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Does {
     Ignore { leave_batch: bool },
@@ -86,7 +86,7 @@ enum Does {
 }
 
 async fn run(ctx: &mut Ctx, args: &IgnoreArgs, does: Does) -> Result<Exit> {
-    // Ignoring a node must work without reading the rollout; unignoring previews the work that starts.
+    // Ignoring a node must not depend on reading the rollout; unignoring previews the work that starts.
     let required: &[Source] =
         if does == (Does::Ignore { leave_batch: false }) { &[Source::Nodes] } else { &Source::DECIDING };
     let needs: &[Source] = match does {
@@ -139,7 +139,7 @@ fn plan(cluster: &Cluster, nodes: &[&Node], does: Does) -> Plan {
     plan
 }
 
-/// Adds the removal of these nodes from current batches, after they are ignored.
+/// Adds steps that remove ignored nodes from current batches.
 fn leave_batches(cluster: &Cluster, nodes: &[&Node], plan: &mut Plan) {
     let mut steps = Vec::new();
     for skyhook in cluster.skyhooks.items() {
@@ -164,8 +164,8 @@ fn leave_batches(cluster: &Cluster, nodes: &[&Node], plan: &mut Plan) {
     plan.stage(steps);
 }
 
-/// Also sets the node to in_progress for each deletion that waits for it: once other nodes have finished their uninstalls,
-/// the operator works only on nodes with that status.
+/// Also sets the node to in_progress for each deletion that waits for it: after other nodes have finished their
+/// uninstalls, the operator works only on nodes with that status.
 fn choose_for_deletions(cluster: &Cluster, node: &Node, mut change: Metadata) -> Metadata {
     let deleting = cluster.skyhooks.items().iter().filter(|s| s.deleting());
     for skyhook in deleting.filter(|s| s.runs() && s.selects(node)) {

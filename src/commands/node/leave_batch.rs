@@ -34,7 +34,7 @@ pub struct Args {
     safety: Safety,
 }
 
-/// Runs of node names in a warning.
+/// Maximum number of node-name ranges in a warning.
 const SHOWN: usize = 6;
 
 pub const NEEDS: [Source; 4] = [Source::Skyhooks, Source::Legacy, Source::Nodes, Source::Operator];

@@ -48,7 +48,7 @@ command! {
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let only = nodes::only(args.on.query(), Some(&args.of.skyhook), None);
-    // Documents do not show cordons.
+    // Documents do not contain cordons, so metadata suffices.
     if ctx.global().output.format.is_data() && !args.filter.cordoned {
         ctx.of_nodes(NodeFields::Metadata);
     }

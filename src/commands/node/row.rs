@@ -1,4 +1,4 @@
-//! One custom resource on one node, as the node commands show it.
+//! The row for one custom resource on one node in the node commands.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::view::text::{Label, Line, Span};
 use crate::view::{FormatError, age};
 use crate::wait::drain::Drain;
 
-/// The sources that rows need.
+/// The required sources of rows.
 pub const NEEDS: [Source; 3] = [Source::Skyhooks, Source::Nodes, Source::Operator];
 /// The record of a custom resource on a node. The names of the first seven fields are those of upstream's CLI.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -99,8 +99,8 @@ fn items<S: Serializer>(names: &Arc<[String]>, serializer: S) -> Result<S::Ok, S
     serializer.collect_seq(names.iter())
 }
 
-/// The names that all rows of a node show. They are searched once per node: a search per row would be quadratic in the
-/// custom resources of the node.
+/// Holders' names that all rows of a node share. They are searched once per node: a search per row would be quadratic
+/// in the custom resources of the node.
 #[derive(Clone)]
 struct NodeNames {
     cordoned_by: Arc<[String]>,
@@ -163,12 +163,12 @@ impl NodeRow {
         }
     }
 
-    /// Failed attempts of all packages.
+    /// Number of failed attempts of all packages.
     pub fn restarts(&self) -> i64 {
         self.packages.iter().map(|p| p.restarts).sum()
     }
 
-    /// What else there is to know, in a few words.
+    /// Short notes about unusual properties of the row.
     pub fn note(&self) -> String {
         let mut notes = Vec::new();
         if self.gone {
@@ -190,7 +190,7 @@ impl NodeRow {
         notes.join(", ")
     }
 
-    /// `1/2`, or that the state cannot be read.
+    /// `1/2`, or `malformed`.
     pub fn progress(&self) -> String {
         match self.malformed {
             Some(_) => "malformed".to_owned(),
@@ -204,7 +204,7 @@ fn labels(node: &Node) -> String {
     labels.collect::<Vec<_>>().join(",")
 }
 
-/// The pairs of node and custom resource to show: where it selects the node, or left keys there.
+/// The pairs of node and custom resource to show: the custom resource selects the node, or left keys on it.
 pub struct Rows<'a> {
     cluster: &'a Cluster,
     package_runs: PackageRuns<'a>,
@@ -214,7 +214,7 @@ pub struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// The rows of these nodes, with their labels or without.
+    /// The rows of these nodes; `labels` includes the node labels.
     pub fn of(cluster: &'a Cluster, nodes: &[&'a Node], only: Option<&str>, labels: bool) -> Rows<'a> {
         let mut selecting: HashMap<&str, Vec<&str>> = HashMap::new();
         for skyhook in cluster.skyhooks.items() {
@@ -254,7 +254,7 @@ impl<'a> Rows<'a> {
         });
     }
 
-    /// The rows, made one at a time: there may be thousands of them.
+    /// The rows, created one at a time because there may be thousands.
     pub fn iter(&self) -> impl Iterator<Item = NodeRow> + '_ {
         self.pairs.iter().map(|pair| self.row(pair))
     }
@@ -268,7 +268,7 @@ impl<'a> Rows<'a> {
         row
     }
 
-    /// Sorts them by their JSON items.
+    /// Sorts the rows by their JSON items.
     pub fn sort(
         &mut self,
         sorting: &Sorting,
@@ -281,8 +281,8 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// How many packages of a custom resource are done on a node, and how many there are; for a custom resource that is
-/// gone, both are counted from the entries of the node state.
+/// The numbers of complete and of all packages of a custom resource on a node. For a deleted custom resource, both
+/// count entries of the node state.
 fn progress(cluster: &Cluster, node: &Node, name: &str) -> (usize, usize) {
     if let Some(skyhook) = cluster.skyhook(name) {
         return cluster.progress(skyhook, node);
@@ -312,18 +312,17 @@ fn package<'a>(
     })
 }
 
-/// Its status, with the label of its severity.
+/// The row's status, with the label of its severity.
 pub fn status_text(row: &NodeRow) -> Line {
     Label::of_status(&row.status).on(&row.status).into()
 }
 
-/// How many of its packages are complete.
+/// The number of complete packages.
 pub fn package_count(row: &NodeRow) -> Span {
     let label = if row.malformed.is_some() { Label::Error } else { Label::Plain };
     label.on(row.progress())
 }
 
-/// Whether its node is cordoned.
 pub fn cordoned(row: &NodeRow) -> &'static str {
     match row.cordoned {
         Some(true) => "yes",

@@ -54,10 +54,10 @@ command! {
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     let only = nodes::only(args.on.query(), args.only_skyhook(), None);
-    // The plain table does not show since when stages run, and nothing that follows from taints.
+    // The plain table shows no start times of stages, and nothing that depends on taints.
     let table = ctx.global().output.format == OutputFormat::Table;
     let needs: &[Source] = if table { &NEEDS } else { &READS };
-    // Rows are sorted by their documents.
+    // Sorting needs the rows' full documents.
     if table && args.sorting.sort_by.is_none() {
         ctx.of_nodes(NodeFields::Cordons);
     }
@@ -217,7 +217,7 @@ fn none() -> Line {
     Line::default()
 }
 
-/// Whether the node is cordoned, and for whom.
+/// Whether the node is cordoned, and the holders of the cordon.
 fn cordon(row: &NodeRow) -> String {
     let lasting = row.runtime_required_cordon.then_some("runtime-required");
     let ours = row.cordoned_by.iter().map(String::as_str).chain(lasting);
@@ -227,12 +227,12 @@ fn cordon(row: &NodeRow) -> String {
     match (row.cordoned, holders.as_str()) {
         (_, "") | (None, _) => row::cordoned(row).to_owned(),
         (Some(true), holders) => format!("for {holders}"),
-        // The marks remain, although the node was uncordoned.
+        // The marks remain on an uncordoned node.
         (Some(false), holders) => format!("no, but still marked for {holders}"),
     }
 }
 
-/// Whether the node carries the runtime-required taint, and what keeps it there.
+/// Whether the node has the runtime-required taint, and the custom resources that keep it.
 fn taint(row: &NodeRow) -> String {
     let Some(taints) = &row.of_taints else {
         return row::UNREAD.to_owned();

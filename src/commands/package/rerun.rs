@@ -118,7 +118,7 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     held::around_if_needed(cluster, plan, skyhook, &nodes, args.no_pause)
 }
 
-/// The stage to start from; only those that the operator takes up as a start.
+/// The stage to start from, limited to stages that the operator accepts as a start.
 fn stage(args: &Args) -> Result<Option<Stage>> {
     let Some(text) = args.stage.as_deref().filter(|s| !s.is_empty()) else {
         return Ok(None);
@@ -143,8 +143,8 @@ fn stage(args: &Args) -> Result<Option<Stage>> {
 
 /// Refuses if a package would count as uninstalled instead of running again.
 ///
-/// Without its entry the operator considers a package uninstalled wherever an uninstall is requested, by the spec or by
-/// a deletion.
+/// With an uninstall requested by the spec or by a deletion, the operator considers a package without an entry
+/// uninstalled.
 fn refuse_uninstalls(
     skyhook: &Skyhook,
     package: &str,
@@ -183,7 +183,7 @@ fn refuse_uninstalls(
         .hint(format!("kubectl skyhook reset {name} --node {node} --package {package}")))
 }
 
-/// The operator keeps a pod that runs the stage already: the rerun would change nothing.
+/// Warns about pods that already run the stage: the operator keeps them, so the rerun would change nothing.
 fn warn_of_running(
     cluster: &Cluster,
     skyhook: &Skyhook,

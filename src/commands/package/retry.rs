@@ -1,4 +1,4 @@
-//! `package retry`: runs a stage again that has failed permanently.
+//! `package retry`: reruns a stage that has failed permanently.
 
 use std::collections::BTreeSet;
 
@@ -47,7 +47,7 @@ pub struct Args {
     safety: Safety,
 }
 
-/// The required sources: policies decide which nodes a stopped rollout concerns.
+/// The required sources: policies determine the nodes of a stopped rollout.
 const NEEDS: [Source; 7] = [
     Source::Skyhooks,
     Source::Legacy,
@@ -58,7 +58,7 @@ const NEEDS: [Source; 7] = [
     Source::Jobs,
 ];
 
-/// How long a deleted Job or pod may take to be gone, in seconds.
+/// Timeout in seconds for deleted Jobs and pods to disappear.
 const GONE_AT_MOST: u64 = 90;
 
 command! {
@@ -99,14 +99,14 @@ fn plan(cluster: &Cluster, args: &Args) -> Result<Plan> {
     Ok(plan)
 }
 
-/// A node on which the operator does nothing more for a package that is not done.
+/// A node on which the operator has stopped working on an unfinished package.
 struct Stalled<'a> {
     node: &'a Node,
     on: &'a NodeRecord,
     entry: &'a Entry,
-    /// Ended pods and Jobs that block a new start; only the operator's own are deleted.
+    /// Ended pods and Jobs that block a new run; only the operator's own are deleted.
     ended: Vec<Target>,
-    /// The status that the operator needs to work on the node again.
+    /// The status to set so that the operator works on the node again.
     status: Option<Status>,
 }
 
@@ -166,8 +166,8 @@ impl<'a> Stalled<'a> {
     }
 }
 
-/// Restarts the batches of compartments whose rollout has stopped: until then nothing runs on their nodes. The failed Jobs
-/// must be gone first, or the operator counts their nodes as failed again and stops the rollout.
+/// Restarts the batches of stopped compartments: until then nothing runs on their nodes. The failed Jobs must be
+/// deleted first, because the operator would count their nodes as failed again and stop the rollout.
 fn continue_rollout(cluster: &Cluster, skyhook: &Skyhook, stalled: &[Stalled<'_>], plan: &mut Plan) {
     let nodes: Vec<&Node> = stalled.iter().map(|s| s.node).collect();
     let is_in = |name: &&str| {
@@ -195,13 +195,14 @@ fn continue_rollout(cluster: &Cluster, skyhook: &Skyhook, stalled: &[Stalled<'_>
     ));
 }
 
-/// Whether a deletion waits for the uninstall of the package at this entry: nothing else of it runs in a deletion.
+/// Whether a deletion waits for the uninstall of the package at this entry; during a deletion, nothing else of the
+/// package runs.
 fn holds_deletion(skyhook: &Skyhook, package: &str, entry: &Entry) -> bool {
     let spec = skyhook.package(package);
     skyhook.deleting() && spec.is_some_and(|p| p.uninstall().enabled && p.version == entry.version)
 }
 
-/// The Job, or the bare pods, of an execution.
+/// The Job of a package run, or its bare pods.
 fn objects(package_run: &PackageRun<'_>) -> Vec<Target> {
     match package_run.job {
         Some(job) => vec![Target::of(Kind::Job, &job.metadata)],

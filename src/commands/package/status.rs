@@ -128,7 +128,7 @@ fn view<'a>(cluster: &'a Cluster, args: &'a Args) -> Result<PackageStatus<'a>> {
     })
 }
 
-/// The custom resources, and those that exist only on nodes.
+/// The custom resources, including deleted ones with keys on nodes.
 fn names(cluster: &Cluster) -> BTreeSet<&str> {
     let there = cluster.skyhooks.items().iter().map(|s| s.name());
     there.chain(cluster.names_on_nodes()).collect()
@@ -136,11 +136,11 @@ fn names(cluster: &Cluster) -> BTreeSet<&str> {
 
 struct PackageStatus<'a> {
     rows: PackageRows<'a>,
-    /// Whether each row names its custom resource.
+    /// Whether rows have a column for the custom resource.
     of_all: bool,
-    /// Whether each row has the version of the spec.
+    /// Whether rows have a column for the spec's version.
     drift: bool,
-    /// Whether the rows are versions.
+    /// Whether rows are versions instead of nodes.
     versions: bool,
     /// Whether nodes with equal cells share a row.
     folded: bool,
@@ -228,7 +228,7 @@ impl PackageStatus<'_> {
         folded::in_order(["package", "skyhook", "version", "spec"], cells)
     }
 
-    /// The cells between the node and those of -o wide, with how long a stage runs or without.
+    /// The cells between the node and those of `-o wide`; `times` adds how long a stage has been running.
     fn cells(&self, row: &PackageRow<'_>, times: bool) -> Vec<Line> {
         let skyhook = self.of_all.then(|| row.skyhook_name.into());
         let spec = self.drift.then(|| row.spec_version.into());

@@ -37,7 +37,7 @@ pub struct Args {
 const VIEWER: &str = "viewer";
 const OPERATOR: &str = "operator";
 
-/// The words that `--for` takes: commands, groups of commands and the two roles.
+/// The values of `--for`: commands, groups of commands and the two roles.
 static CHOICES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     let mut choices = vec![VIEWER, OPERATOR];
     choices.extend(online().map(|c| c.words));
@@ -96,13 +96,13 @@ fn role(words: &[&str]) -> Role {
     }
 }
 
-/// Whether a value of `--for` names a command.
+/// Whether a value of `--for` includes the command.
 fn is_meant(command: &CommandInfo, word: &str) -> bool {
     let in_group = |words: &str| words.split_once(' ').is_some_and(|(group, _)| group == word);
     match word {
         VIEWER => command.only_reads() || command.looks,
         OPERATOR => true,
-        // `uninstall` is a command, and not all that begins so.
+        // `uninstall` is a command; it does not include commands whose words begin with it.
         word if online().any(|c| c.words == word) => command.words == word,
         _ => in_group(command.words),
     }
@@ -113,7 +113,7 @@ fn online() -> impl Iterator<Item = &'static CommandInfo> {
     super::all().into_iter().filter(|command| command.is_online())
 }
 
-/// What prints the rights of a command, by the words that chose it.
+/// The command that prints the permissions of a command.
 pub fn advice(verb: &str) -> Option<String> {
     let known = online().find(|command| command.words == verb)?;
     let ours = "kubectl skyhook rbac";

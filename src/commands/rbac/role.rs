@@ -1,4 +1,4 @@
-//! Rights, and the ClusterRoles that hold them.
+//! ClusterRoles with the permissions of commands.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,6 @@ use crate::view::format::yaml;
 use crate::view::text::Text;
 use crate::view::{View, sanitize};
 
-/// A ClusterRole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Role {
     pub name: String,
@@ -17,7 +16,7 @@ pub struct Role {
 }
 
 impl Role {
-    /// The object; resources of one group and the same verbs are in one rule.
+    /// The ClusterRole as JSON. Resources of one group with the same verbs share a rule.
     fn object(&self) -> Value {
         let mut verbs: BTreeMap<(&str, &str, Option<&str>), Vec<&str>> = BTreeMap::new();
         for right in &self.rights {
@@ -52,7 +51,7 @@ impl Role {
 pub struct Roles(pub Vec<Role>);
 
 impl View for Roles {
-    /// YAML, which `kubectl apply -f -` takes.
+    /// YAML for `kubectl apply -f -`.
     fn blocks(&self, _wide: bool) -> Text {
         let mut text = Text::new();
         for (at, role) in self.0.iter().enumerate() {

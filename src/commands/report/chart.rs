@@ -1,4 +1,4 @@
-//! The history and the estimate of a rollout as lines over time.
+//! A chart of a rollout's history and estimate.
 
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
@@ -10,22 +10,22 @@ use crate::view::{count, plural};
 
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 120.0;
-/// Steps of a line; the times between are left out.
+/// Maximum number of steps of a line; times in between are skipped.
 const STEPS: usize = 200;
 
 /// Complete nodes over time.
 struct Chart {
-    /// Times at which one more node was complete, in ascending order.
+    /// The completion times of nodes, in ascending order.
     history: Vec<Timestamp>,
-    /// The same, as estimated; empty without an estimate.
+    /// Estimated completion times of the other nodes; empty without an estimate.
     estimate: Vec<Timestamp>,
-    /// Nodes that are complete without a time.
+    /// Number of complete nodes without a known time.
     undated: usize,
     total: usize,
     now: Timestamp,
 }
 
-/// The lines of a custom resource; `None` where the data has too few times.
+/// The chart of a custom resource; `None` if too few times are known.
 pub fn html(status: &StatusReport<'_>, item: &SkyhookProgress) -> Option<Markup> {
     let chart = Chart::of(status, item);
     (chart.history.len() > 1 || !chart.estimate.is_empty()).then(|| chart.html(item))
@@ -41,7 +41,7 @@ impl Chart {
         let times = complete.filter_map(|(node, _)| status.model.completed_at(name, node));
         let mut history: Vec<Timestamp> = times.filter(|at| *at <= cluster.taken_at).collect();
         history.sort_unstable();
-        // Only an estimate that `status` shows, too.
+        // Show an estimate only if `status` shows one, too.
         let estimated = item.summary.remaining.is_some();
         let completions = status.timeline.completions.iter();
         let completions = completions.filter(|(skyhook, _)| estimated && *skyhook == name);
@@ -76,7 +76,7 @@ impl Chart {
         HEIGHT * (1.0 - nodes as f64 / self.total.max(1) as f64)
     }
 
-    /// The points of a line of steps that starts at this time with so many nodes.
+    /// The SVG points of a stepped line that starts at `start` with `nodes` complete nodes.
     fn line(&self, start: Timestamp, nodes: usize, times: &[Timestamp], end: Timestamp) -> String {
         let mut points = vec![(start, nodes)];
         let step = times.len().div_ceil(STEPS).max(1);
@@ -102,7 +102,7 @@ impl Chart {
             count(complete),
             plural(self.total, "node"),
             minute(start),
-            remaining.map_or_else(String::new, |left| format!(", {left} left by estimate")),
+            remaining.map_or_else(String::new, |left| format!(", {left} left")),
         );
         let now = self.x(self.now);
         html! {

@@ -1,14 +1,14 @@
-//! Who holds which cordon.
+//! The cordons by holder.
 
 use std::collections::BTreeMap;
 
 use crate::cluster::{Cluster, Node};
 use crate::view::{NodeSet, Table, cells, count};
 
-/// Runs of node names in a row.
+/// Maximum number of node-name ranges in a row.
 const RUNS: usize = 20;
 
-/// One row per holder. A node with several holders is in several rows.
+/// A table with one row per holder. A node with several holders is in several rows.
 pub fn table(cluster: &Cluster) -> Table {
     let mut by_holder: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for node in cluster.nodes.items() {

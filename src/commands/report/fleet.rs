@@ -14,18 +14,18 @@ use crate::rules::Severity;
 use crate::view::text::Line;
 use crate::view::{NodeSet, Table, cells, count, natural, plural, sanitize};
 
-/// Cells of a map. In a larger fleet a cell stands for several nodes.
+/// Maximum number of cells of a map. In a larger fleet, a cell represents several nodes.
 const CELLS: usize = 20_000;
-/// Cells up to which they are large.
+/// Maximum number of nodes for large cells.
 const FEW: usize = 400;
-/// Headings of a map: with more groups of names there is none.
+/// Maximum number of headings of a map; with more groups of names there are none.
 const GROUPS: usize = 12;
-/// Characters of a reason.
+/// Maximum number of characters of a reason.
 const REASON: usize = 90;
-/// Runs of node names in a row of the table.
+/// Maximum number of node-name ranges in a row of the table.
 const RUNS: usize = 12;
 
-/// The state of a node over all custom resources that select it; the gravest one counts.
+/// The worst state of a node over all custom resources that select it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NodeStatus {
     Unselected,
@@ -52,7 +52,6 @@ impl NodeStatus {
         }
     }
 
-    /// The class of its cells.
     pub fn class(self) -> &'static str {
         match self {
             NodeStatus::Unselected => "N",
@@ -99,7 +98,7 @@ pub struct Fleet<'a>(Vec<Cell<'a>>);
 impl<'a> Fleet<'a> {
     pub fn of(status: &StatusReport<'a>) -> Fleet<'a> {
         let cluster = status.cluster;
-        // Without the custom resources it is unknown whether one selects the node.
+        // Without the custom resources, it is unknown whether one selects the node.
         let otherwise = match cluster.skyhooks.ok() {
             Some(_) => NodeStatus::Unselected,
             None => NodeStatus::Unknown,
@@ -116,7 +115,7 @@ impl<'a> Fleet<'a> {
         Fleet(cells)
     }
 
-    /// The number of nodes in each status that occurs, gravest first.
+    /// The number of nodes in each status that occurs, worst first.
     fn counts(&self) -> Vec<(NodeStatus, usize)> {
         counted(self.0.iter().map(|cell| cell.status))
     }
@@ -168,7 +167,7 @@ impl<'a> Fleet<'a> {
         }
     }
 
-    /// The nodes by the beginning of their names, if these are few; otherwise all under an empty heading.
+    /// The nodes grouped by the prefix of their names, or all under an empty heading if there are too many groups.
     fn groups(&self) -> Vec<(&'a str, &[Cell<'a>])> {
         let prefix = |cell: &Cell<'a>| cell.name.trim_end_matches(|c: char| c.is_ascii_digit());
         let groups = self.0.chunk_by(|a, b| prefix(a) == prefix(b));
@@ -179,7 +178,7 @@ impl<'a> Fleet<'a> {
         }
     }
 
-    /// Nodes of the same status and reason in a row.
+    /// A table with one row per status and reason.
     fn table(&self) -> Table {
         let mut rows: BTreeMap<(Reverse<NodeStatus>, &str), Vec<&str>> = BTreeMap::new();
         for cell in &self.0 {
@@ -195,7 +194,7 @@ impl<'a> Fleet<'a> {
     }
 }
 
-/// The nodes of a custom resource by status, gravest first.
+/// The number of a custom resource's nodes in each status, worst first.
 pub fn nodes_by_status(status: &StatusReport<'_>, name: &str) -> Vec<(NodeStatus, usize)> {
     let deleting = status.cluster.skyhook(name).is_some_and(Skyhook::deleting);
     counted(status.model.all_progress(name).map(|(node, progress)| {
@@ -213,7 +212,7 @@ fn counted(all: impl Iterator<Item = NodeStatus>) -> Vec<(NodeStatus, usize)> {
     counts.into_iter().map(|(status, n)| (status.0, n)).collect()
 }
 
-/// Adds what the model knows of a custom resource on its nodes.
+/// Updates the cells with the model's progress of a custom resource.
 fn add<'a>(
     status: &StatusReport<'a>,
     skyhook: &Skyhook,
@@ -242,7 +241,7 @@ fn add<'a>(
     }
 }
 
-/// Gives failed and blocked nodes the message of an error that `diagnose stuck` reports there.
+/// Sets the reason of failed and blocked nodes to the message of an error that `diagnose stuck` reports there.
 fn explain_failures(status: &StatusReport<'_>, places: &HashMap<&str, usize>, cells: &mut [Cell<'_>]) {
     let errors = status.findings.iter().rev();
     for error in errors.filter(|finding| finding.severity == Severity::Error) {
@@ -257,7 +256,7 @@ fn explain_failures(status: &StatusReport<'_>, places: &HashMap<&str, usize>, ce
     }
 }
 
-/// Consecutive nodes of the same status, at most so many in one cell.
+/// Consecutive nodes of the same status, at most `most` per cell.
 fn parts<'c, 'a>(cells: &'c [Cell<'a>], most: usize) -> impl Iterator<Item = &'c [Cell<'a>]> {
     let same = cells.chunk_by(|a, b| a.status == b.status);
     same.flat_map(move |cells| cells.chunks(most))

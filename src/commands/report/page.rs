@@ -1,4 +1,4 @@
-//! The page: verdict, what could not be read, causes, map, rollouts, packages, cordons.
+//! The page: verdict, unread sources, causes, map, rollouts, packages, cordons.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -19,7 +19,7 @@ use crate::view::{Table, plural, sanitize};
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// Causes that need no table of contents, notes that need no folding.
+/// Maximum number of causes without a table of contents, and of notes that are not folded.
 const FEW: usize = 3;
 
 pub struct Page<'c, 'a> {
@@ -88,7 +88,7 @@ impl Page<'_, '_> {
         ]
     }
 
-    /// Sources, rules and logs that the page lacks.
+    /// Sources, rules and logs that are missing from the page.
     fn not_read(&self) -> Markup {
         let sources: Vec<_> = unread(self.cluster, self.needs).collect();
         let empty = Source::ESSENTIAL.into_iter().filter(|source| {
@@ -129,7 +129,7 @@ impl Page<'_, '_> {
         html! { p class=(format!("verdict {}", label(&verdict))) { (verdict.html()) } }
     }
 
-    /// Causes in full, with a table of contents above many; notes are folded.
+    /// All causes in full, with a table of contents if there are many; notes are folded.
     fn diagnosis(&self) -> Markup {
         let groups = self.diagnosis.causes();
         let groups = groups.iter().enumerate().map(|(at, group)| (at + 1, group));
@@ -170,7 +170,7 @@ impl Page<'_, '_> {
     }
 }
 
-/// The policy allows nothing but the style and the script of the page.
+/// The content security policy: only the page's own style and script are allowed.
 fn policy() -> String {
     let hash = |text: &str| {
         let hash = BASE64_STANDARD.encode(digest(&SHA256, text.as_bytes()));

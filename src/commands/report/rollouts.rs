@@ -1,4 +1,4 @@
-//! The progress of each custom resource: bars of its compartments, and its history.
+//! The progress of each custom resource: bars of its compartments, and a chart of its history.
 
 use maud::{Markup, html};
 
@@ -54,7 +54,7 @@ fn badge(label: Label) -> String {
     format!("badge {}", format!("{label:?}").to_lowercase())
 }
 
-/// Nodes by status in one bar, complete ones first.
+/// A bar of the nodes by status, complete ones first.
 fn states(status: &StatusReport<'_>, item: &SkyhookProgress) -> Markup {
     let counts = fleet::nodes_by_status(status, &item.name);
     let parts: Vec<(&str, &str, usize)> =
@@ -85,7 +85,7 @@ fn compartment(part: &Compartment) -> Markup {
     }
 }
 
-/// A bar with one piece per part, as wide as its share of all nodes.
+/// A bar with one piece per part, whose width is its share of all nodes.
 fn bar(parts: &[(&str, &str, usize)], all: usize) -> Markup {
     let shown = || parts.iter().filter(|(_, _, nodes)| *nodes > 0);
     let words: Vec<String> = shown().map(|(_, word, nodes)| format!("{} {word}", count(*nodes))).collect();

@@ -1,4 +1,4 @@
-//! Whether an unreachable webhook would reject a change: checked before the first write.
+//! A check for unreachable webhooks that would reject a change, made before the first write.
 
 use crate::api::Skyhook;
 use crate::cluster::admission::Operation;
@@ -11,11 +11,12 @@ use crate::view::shell_words;
 /// The rule whose remedies unblock the change.
 const RULE: &str = "SKY505";
 
-/// Refuses where an unreachable webhook would reject the change of a custom resource.
+/// Refuses a change of a custom resource that an unreachable webhook would reject.
 ///
 /// # Errors
 ///
-/// Names the webhook, and the commands that unblock the change: this program does not change foreign webhooks.
+/// A webhook is unreachable. The error names it, and the commands that unblock the change: this program does not change
+/// webhooks of others.
 pub fn refuse_unreachable(
     cluster: &Cluster,
     operation: Operation,

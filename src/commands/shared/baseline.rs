@@ -1,4 +1,4 @@
-//! `--baseline`: findings that an earlier run had as well do not fail.
+//! `--baseline`: findings of an earlier run do not fail.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::rules::{self, Finding, Scope, Severity, Subject};
 use crate::view::text::{self, Line, Text};
 use crate::view::{NodeSet, plural};
 
-/// Gone and new findings that are listed.
+/// Maximum number of lines for new findings, and for disappeared findings.
 const LISTED: usize = 10;
 
 /// The earlier run that findings are compared with.
@@ -104,7 +104,7 @@ impl BaselineFlags {
     }
 }
 
-/// The findings of a document of this kind; `None` if the file holds anything else.
+/// The findings of a document of this kind; `None` for any other file.
 fn saved(ctx: &Ctx, path: &Path, kind: &str) -> Result<Option<Baseline>> {
     if path.is_dir() {
         return Ok(None);
@@ -141,7 +141,8 @@ impl Baseline {
         self.known.get(key).is_none_or(|known| *known < severity)
     }
 
-    /// Findings that are muted, and those whose rule could not be checked, are not gone.
+    /// Compares findings with the baseline. Muted findings, and findings of rules that could not be checked, do not
+    /// count as gone.
     pub fn compare(
         &self,
         findings: impl Iterator<Item = (FindingKey, Severity)>,

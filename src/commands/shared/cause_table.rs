@@ -1,4 +1,4 @@
-//! The headline of causes and their table, as `status` and `diagnose stuck` show them.
+//! The headline and the table of causes in `status` and `diagnose stuck`.
 
 use super::diagnosis::group::FindingGroup;
 use super::rule::label_of;
@@ -17,7 +17,7 @@ pub fn blocked(impact: &Impact<'_>) -> Option<String> {
     match errors {
         0 => None,
         _ if blocked == 0 => Some(causes),
-        // A node that no custom resource selects may be blocked, too.
+        // Nodes that no custom resource selects may be blocked, too.
         _ if blocked > selected => Some(format!("{causes} {block} {}", plural(blocked, "node"))),
         _ => Some(format!("{causes} {block} {} of {}", count(blocked), plural(selected, "node"))),
     }

@@ -1,4 +1,4 @@
-//! The description of a command beyond its arguments, and the macros that declare commands and groups of commands.
+//! The properties of a command beyond its arguments, and the macros that declare commands and groups of commands.
 
 use crate::cluster::{Cluster, NodeFields, Source};
 use crate::ctx::{Ctx, OutcomeDocument};
@@ -10,29 +10,30 @@ use crate::view::schema::Published;
 /// One command: its words, sources, writes and documents.
 #[derive(Debug)]
 pub struct CommandInfo {
-    /// As after `kubectl skyhook`: `node status`.
+    /// The words after `kubectl skyhook`, such as `node status`.
     pub words: &'static str,
-    /// The sources that it may read; a single run may need fewer, depending on its arguments.
+    /// The sources that the command may read; a single run may need fewer, depending on its arguments.
     pub needs: fn() -> Vec<Source>,
-    /// How much of each node it may need; a single run may need less, depending on its arguments.
+    /// The node fields that the command may need; a single run may need fewer, depending on its arguments.
     pub of_nodes: NodeFields,
-    /// Further resources that it gets: API group, and plural with the subresource.
+    /// Further resources that the command gets: API group, and plural with the subresource.
     pub gets: &'static [(&'static str, &'static str)],
-    /// Sensitive resources that it also gets if it may: only `rbac --for COMMAND` grants them, not the general roles.
+    /// Sensitive resources that the command gets if permitted: only `rbac --for COMMAND` grants them, not the general
+    /// roles.
     pub optional_gets: &'static [(&'static str, &'static str)],
-    /// Further resources that it lists.
+    /// Further resources that the command lists.
     pub lists: &'static [(&'static str, &'static str)],
-    /// The sources that it also watches.
+    /// The sources that the command also watches.
     pub watches: &'static [Source],
-    /// What its plans may change.
+    /// The kinds of changes in the command's plans.
     pub writes: &'static [Write],
-    /// Whether it writes only with a flag.
+    /// Whether the command writes only with a flag.
     pub looks: bool,
-    /// Its documents, except those of plans; see [`CommandInfo::documents`].
+    /// The documents of the command, except those of plans; see [`CommandInfo::documents`].
     pub prints: &'static [Published],
 }
 
-/// One kind of change that the plans of a command may hold.
+/// A kind of change that the plans of a command may contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Write {
     /// Annotations, labels and cordons of nodes.
@@ -68,8 +69,8 @@ impl Write {
     ];
 }
 
-/// The writes of a reset: it also restarts batches, clears the conditions of deleted custom resources, and deletes failing
-/// pods that would record their state again.
+/// The kinds of changes of a reset. A reset also restarts batches, clears the conditions of deleted custom resources,
+/// and deletes failing pods that would record their state again.
 pub const WRITES_OF_RESET: &[Write] =
     &[Write::Nodes, Write::NodeConditions, Write::Skyhooks, Write::SkyhookStatus, Write::DeletePods];
 
@@ -79,7 +80,7 @@ const PLAN: Published = Published::of::<PlanDocument>("Plan");
 const OUTCOME: Published = Published::of::<OutcomeDocument>("Outcome");
 
 impl CommandInfo {
-    /// A command that needs no cluster, and prints no document.
+    /// A command without a cluster and without documents.
     pub const fn offline(words: &'static str) -> CommandInfo {
         CommandInfo {
             words,
@@ -95,17 +96,17 @@ impl CommandInfo {
         }
     }
 
-    /// Whether it only reads.
+    /// Whether the command changes nothing.
     pub fn only_reads(&self) -> bool {
         self.writes.is_empty()
     }
 
-    /// Whether it talks to a cluster at all.
+    /// Whether the command connects to a cluster.
     pub fn is_online(&self) -> bool {
         !(self.only_reads() && (self.needs)().is_empty())
     }
 
-    /// Its documents with `-o json`.
+    /// The documents that the command prints with `-o json`.
     pub fn documents(&self) -> impl Iterator<Item = Published> {
         let of_plans = [PLAN, OUTCOME].into_iter();
         let own = self.prints.iter().copied();
@@ -121,12 +122,12 @@ pub trait Run {
     /// The selected command.
     fn info(&self) -> &'static CommandInfo;
 
-    /// Its plan for a cluster, for `fix`, which merges several; `None` for commands that `fix` never runs.
+    /// The command's plan for a cluster, for `fix`, which merges several plans; `None` for commands that `fix` does not
+    /// run.
     fn plan(&self, _cluster: &Cluster) -> Option<Result<Plan>> {
         None
     }
 
-    /// Runs it.
     fn run(&self, ctx: &mut Ctx) -> impl Future<Output = Result<Exit>>;
 }
 

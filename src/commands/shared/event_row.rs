@@ -10,7 +10,7 @@ use crate::cluster::{Cluster, Event};
 use crate::view::text::{self, Label, Line};
 use crate::view::{NodeSet, Table, age, cells, count};
 
-/// Runs of node names in a message.
+/// Maximum number of node-name ranges in a message.
 const RUNS: usize = 3;
 /// The placeholder for node names in a message.
 const NODES: &str = "\0";
@@ -50,7 +50,7 @@ struct Alike<'a> {
     count: i64,
     warning: bool,
     objects: BTreeSet<(&'a str, &'a str)>,
-    /// The nodes that the messages name.
+    /// The nodes named by the messages.
     nodes: BTreeSet<&'a str>,
     skyhooks: BTreeSet<&'a str>,
 }
@@ -65,10 +65,10 @@ impl<'a> Alike<'a> {
     }
 }
 
-/// The events about these custom resources, their pods, jobs and nodes, oldest first.
+/// The rows of events about these custom resources, their pods, jobs and nodes, oldest first.
 pub fn rows(cluster: &Cluster, names: &[&str]) -> Vec<EventRow> {
     let mut alike: BTreeMap<(&str, String), Alike<'_>> = BTreeMap::new();
-    // An event may mention several custom resources.
+    // Count an event once, even if it mentions several custom resources.
     let mut counted: BTreeSet<*const Event> = BTreeSet::new();
     for name in names {
         for event in cluster.events_mentioning(name) {
@@ -99,8 +99,8 @@ pub fn rows(cluster: &Cluster, names: &[&str]) -> Vec<EventRow> {
     alike.into_iter().map(row).collect()
 }
 
-/// The common part of a message on several nodes, and the node that it names. The operator writes `to node [NAME]`, the
-/// kubelet ends with `in pod NAME_NAMESPACE(UID)`.
+/// The message with a placeholder for the node, and that node. The operator writes `to node [NAME]`; the kubelet ends
+/// with `in pod NAME_NAMESPACE(UID)`, which is removed.
 fn common(event: &Event) -> (String, Option<&str>) {
     let message = event.message.as_str();
     let pod = format!(" in pod {}_", event.name);
@@ -119,7 +119,7 @@ fn common(event: &Event) -> (String, Option<&str>) {
     }
 }
 
-/// The rows with their age at a time.
+/// A table of the rows, with their ages at `now`.
 pub fn table(rows: &[EventRow], now: Timestamp) -> Table {
     let mut table = Table::new(["last", "count", "reason", "event"]).cut();
     for row in rows {
@@ -134,7 +134,7 @@ pub fn table(rows: &[EventRow], now: Timestamp) -> Table {
 }
 
 impl EventRow {
-    /// What its events have in common: reason and message.
+    /// The common reason and message of the events.
     pub fn key(&self) -> (String, String) {
         (self.reason.clone(), self.key.clone())
     }
@@ -153,12 +153,12 @@ impl EventRow {
         }
     }
 
-    /// The objects, as `kind/name`.
+    /// The objects, each as `kind/name`.
     pub fn objects(&self) -> impl Iterator<Item = &str> {
         self.objects.iter().map(String::as_str)
     }
 
-    /// `node/gpu-[1-3]: `, `pod/apply-1 and 2 more: `; nothing if the message names the object.
+    /// `node/gpu-[1-3]: ` or `pod/apply-1 and 2 more: `; empty if the message names the object.
     fn subject(&self) -> String {
         let Some((first, name)) = self.objects.first().and_then(|first| first.split_once('/')) else {
             return String::new();

@@ -1,30 +1,30 @@
-//! Long tables of nodes on a terminal: nodes with equal cells share a row.
+//! Folding of long node tables on a terminal: nodes with equal cells share a row.
 
 use super::grouped::grouped;
 use crate::view::text::Line;
 use crate::view::{NodeSet, Table, count};
 
-/// Rows above which a table on a terminal is folded.
+/// Maximum number of rows before a table on a terminal is folded.
 const ROWS: usize = 50;
-/// Runs of node names that are shown before the rest is only counted.
+/// Maximum number of node-name ranges before the rest is counted.
 const RUNS: usize = 3;
 
 // No doc comment: clap would make it the description of commands without one.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub struct Expand {
-    /// Show a row for each node also where a terminal would get more than 50
+    /// Show one row per node; by default a terminal folds tables of more than 50 rows
     #[arg(long, help_heading = "Output options")]
     expand: bool,
 }
 
 impl Expand {
-    /// Whether to fold this many rows; in a pipe, a row is one node.
+    /// Whether to fold this many rows; in a pipe, each row is one node.
     pub fn folds(self, rows: usize, terminal: bool) -> bool {
         terminal && !self.expand && rows > ROWS
     }
 }
 
-/// A table of cells and the nodes that have them, those of most nodes first.
+/// A table of cells with their nodes, sorted by the number of nodes, largest first.
 pub fn table<'a>(
     columns: impl IntoIterator<Item = &'static str>,
     rows: impl Iterator<Item = (Vec<Line>, &'a str)>,
@@ -34,7 +34,7 @@ pub fn table<'a>(
     of_groups(columns, groups)
 }
 
-/// [`table`] with the rows in the order in which they first appear.
+/// [`table`] with the rows in the order of first appearance.
 pub fn in_order<'a>(
     columns: impl IntoIterator<Item = &'static str>,
     rows: impl Iterator<Item = (Vec<Line>, &'a str)>,

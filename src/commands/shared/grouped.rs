@@ -1,9 +1,9 @@
-//! Groups equal items, to be shown once.
+//! Grouping of equal items, to show each group once.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// The items by their keys; groups and items stay in the order in which they came.
+/// Groups items by key. Groups and items keep the order of first appearance.
 pub fn grouped<K, V>(items: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)>
 where
     K: Clone + Eq + Hash,

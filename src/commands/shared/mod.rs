@@ -1,4 +1,4 @@
-//! What several commands need. Nothing here imports a command.
+//! Code shared by several commands. Nothing here imports a command.
 
 pub mod admission;
 pub mod baseline;

@@ -1,4 +1,4 @@
-//! `--mutes`: known findings, which reports count instead of showing them.
+//! `--mutes`: known findings, which reports only count.
 
 use std::path::PathBuf;
 
@@ -23,7 +23,7 @@ pub struct MuteFlags {
     mutes: Option<PathBuf>,
 }
 
-/// The mutes of a run.
+/// The mutes that apply to a run.
 pub struct LoadedMutes {
     pub mutes: Mutes,
     /// Whether an annotation is invalid; its mutes are ignored.
@@ -31,7 +31,7 @@ pub struct LoadedMutes {
 }
 
 impl MuteFlags {
-    /// Reads the file and the annotations. Invalid annotations are errors on stderr, because they must not hide a
+    /// Reads the file and the annotations. Invalid annotations only print errors, so that they do not prevent a
     /// diagnosis.
     ///
     /// # Errors
@@ -56,7 +56,7 @@ impl MuteFlags {
 }
 
 impl LoadedMutes {
-    /// An invalid mute is an error, unless there is a worse result.
+    /// The exit code: an invalid mute is an error unless the result is worse.
     pub fn exit(&self, exit: Exit) -> Exit {
         match exit {
             Exit::Done if self.broken => Exit::Failed,
@@ -74,7 +74,7 @@ pub fn counted(muted: usize, without_expiry: usize) -> Option<String> {
     (muted > 0).then(|| format!("{}{expiry}", plural(muted, "muted finding")))
 }
 
-/// The muted findings and the lapsed mutes of a report.
+/// The muted findings and the lapsed mutes of a report, as text.
 pub fn section(report: &Report) -> Text {
     let counts = &report.counts;
     let mut text = Text::new();
@@ -107,7 +107,7 @@ fn muted_line(finding: &Finding) -> String {
     format!("{} {}: {}", finding.rule.code, words.join(" "), reason.unwrap_or_default())
 }
 
-/// The muted findings of a report for its document.
+/// The muted findings of a report, for its document.
 pub fn documents(report: &Report) -> Vec<MutedFinding> {
     report.muted.iter().filter_map(MutedFinding::of).collect()
 }

@@ -1,4 +1,4 @@
-//! The output file of a command: written completely or not at all; or standard output.
+//! The output file of a command, written completely or not at all, or standard output.
 
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -16,13 +16,13 @@ pub enum Target {
 pub struct File {
     pub path: PathBuf,
     force: bool,
-    /// A device or a pipe, which is written to rather than replaced.
+    /// Whether the target is a device or a pipe, which is written to instead of replaced.
     stream: bool,
 }
 
 impl Target {
     /// Checks that the file can be written, before the cluster is read. The hint of a refusal names the flag. With
-    /// `--contexts`, each context has a file of its own, whose name ends with the context.
+    /// `--contexts`, each context has its own file, whose name ends with the context.
     ///
     /// # Errors
     ///
@@ -63,7 +63,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// A write error; no partial file remains.
+    /// Writing fails. No partial file remains.
     pub fn fill(&self, fill: impl FnOnce(&mut dyn Write) -> std::io::Result<u64>) -> Result<u64> {
         let failed =
             |error: std::io::Error| Error::failed(format!("cannot write {}: {error}", self.path.display()));
@@ -71,7 +71,7 @@ impl File {
             let file = std::fs::OpenOptions::new().write(true).open(&self.path);
             return fill(&mut file.map_err(failed)?).map_err(failed);
         }
-        // A temporary file can be read only by its owner from the start.
+        // Only the owner can read a temporary file, from its creation on.
         let draft = Builder::new().prefix(".skyhook-").tempfile_in(directory(&self.path)).map_err(failed)?;
         let mut out = BufWriter::new(draft.as_file());
         let size = fill(&mut out).map_err(failed)?;
@@ -84,7 +84,8 @@ impl File {
     }
 }
 
-/// `skyhook-prod-east.tar.gz` for `skyhook.tar.gz`. What is not a letter, digit, dot, `-` or `_` becomes `-`.
+/// `skyhook-prod-east.tar.gz` for `skyhook.tar.gz`. Characters other than letters, digits, dots, `-` and `_` become
+/// `-`.
 fn of_context(path: &Path, context: &str) -> PathBuf {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     let context: String = context.chars().map(|c| if plain(c) { c } else { '-' }).collect();

@@ -1,4 +1,4 @@
-//! Node arguments resolved against the nodes of a cluster.
+//! Resolution of node arguments against the nodes of a cluster.
 
 use std::collections::BTreeSet;
 
@@ -13,8 +13,8 @@ use crate::view::{NodeSet, count, plural};
 ///
 /// # Errors
 ///
-/// A name without node or a pattern without match: a typo must not pass for "no nodes". Labels may match nothing. The
-/// nodes could not be read.
+/// A name does not exist or a pattern matches nothing: a typo must not look like "no nodes". Labels may match nothing.
+/// Or the nodes could not be read.
 pub fn selected<'a>(cluster: &'a Cluster, query: NodeQuery<'_>) -> Result<Vec<&'a Node>> {
     let all = cluster.nodes.items();
     if query.is_empty() {
@@ -40,11 +40,11 @@ pub fn selected<'a>(cluster: &'a Cluster, query: NodeQuery<'_>) -> Result<Vec<&'
     Ok(nodes)
 }
 
-/// The one node that an argument names.
+/// The single node that an argument names.
 ///
 /// # Errors
 ///
-/// There is none or more than one; the nodes could not be read.
+/// No node or several nodes match, or the nodes could not be read.
 pub fn single<'a>(cluster: &'a Cluster, arg: &NodeArg) -> Result<&'a Node> {
     readable(cluster, Source::Nodes)?;
     match named_by(cluster, arg)?.as_slice() {
@@ -72,7 +72,7 @@ fn named_by<'a>(cluster: &'a Cluster, arg: &NodeArg) -> Result<Vec<&'a Node>> {
     Ok(matched)
 }
 
-/// Points to --match if the argument would match nodes as a regular expression, which upstream's CLI accepts.
+/// Adds a hint at --match if the argument would match nodes as a regular expression, which upstream's CLI accepts.
 fn hint_of_regex(cluster: &Cluster, arg: &NodeArg, error: Error) -> Error {
     let text = arg.to_string();
     let nodes = cluster.nodes.items().iter();
@@ -87,7 +87,7 @@ fn hint_of_regex(cluster: &Cluster, arg: &NodeArg, error: Error) -> Error {
     ))
 }
 
-/// The query's nodes by name, if they are few: others need not be read.
+/// The names in the query, if they are few: then only these nodes are read.
 ///
 /// `None` without names or with a glob.
 pub fn only(query: NodeQuery<'_>, skyhook: Option<&str>, package: Option<&str>) -> Option<Only> {
@@ -101,7 +101,7 @@ pub fn only(query: NodeQuery<'_>, skyhook: Option<&str>, package: Option<&str>) 
 ///
 /// # Errors
 ///
-/// There is none, with the near names, or it may be among the nodes that could not be read.
+/// No node has the name; the error lists similar names. Or the node may be among those that could not be read.
 fn known<'a>(cluster: &'a Cluster, name: &str) -> Result<&'a Node> {
     if let Some(node) = cluster.node(name) {
         return Ok(node);
@@ -123,7 +123,7 @@ pub struct PackageNodes {
 }
 
 impl PackageNodes {
-    /// The nodes, if they are named and few.
+    /// The names of the selected nodes, if they are named and few.
     pub fn only(&self) -> Option<Only> {
         only(self.on.query(), None, None)
     }
@@ -132,7 +132,7 @@ impl PackageNodes {
     ///
     /// # Errors
     ///
-    /// None are specified, one does not exist, or the nodes could not be read.
+    /// No nodes are specified, a node does not exist, or the nodes could not be read.
     pub fn nodes<'a>(&self, cluster: &'a Cluster) -> Result<Vec<&'a Node>> {
         complete(cluster, Source::Nodes)?;
         let query = self.on.query();

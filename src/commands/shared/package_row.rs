@@ -10,7 +10,7 @@ use crate::args::listing::Sorting;
 use crate::cluster::{Cluster, Node, NodeRecord, PackageRuns, Phase, Placement, Source};
 use crate::view::{FormatError, age, to_json};
 
-/// The required sources: pods and Jobs show since when a stage runs.
+/// The required sources: pods and Jobs show how long a stage has been running.
 pub const READS: [Source; 5] =
     [Source::Skyhooks, Source::Nodes, Source::Operator, Source::Pods, Source::Jobs];
 
@@ -106,7 +106,7 @@ impl<'a> PackageRow<'a> {
         }
     }
 
-    /// Whether the node has a version that is not that of the spec.
+    /// Whether the recorded version differs from the version in the spec.
     pub fn drifts(&self) -> bool {
         self.recorded && self.in_spec == Some(false)
     }
@@ -119,15 +119,15 @@ impl<'a> PackageRow<'a> {
         }
     }
 
-    /// Whether the package fails, or its state cannot be read.
+    /// Whether the package has failed, or its state cannot be read.
     pub fn fails(&self) -> bool {
         let fails = matches!(self.phase, Phase::Failing | Phase::UninstallFailing | Phase::Malformed);
-        // Of a version that is not in the spec, only the state says so.
+        // For a version that is not in the spec, only the state shows a failure.
         fails || self.state == State::Erroring.as_str()
     }
 }
 
-/// The phase of a package in words.
+/// The text for a package's phase.
 pub fn words(phase: Phase) -> &'static str {
     match phase {
         Phase::Malformed => "malformed",
@@ -137,13 +137,13 @@ pub fn words(phase: Phase) -> &'static str {
         Phase::Running | Phase::Uninstalling => "in progress",
         Phase::Failing | Phase::UninstallFailing => "erroring",
         Phase::Complete => "complete",
-        Phase::Uninstalled => "finished, still recorded",
+        Phase::Uninstalled => "uninstalled, record kept",
         Phase::NotInSpec => "not in the spec",
     }
 }
 
-/// The packages of custom resources on the nodes that they select or left state on, by custom resource, node, name and
-/// version. Rows are made one at a time: there may be a hundred thousand.
+/// The packages of custom resources on nodes that they select or left state on, sorted by custom resource, node, name
+/// and version. Rows are created one at a time: there may be a hundred thousand.
 pub struct PackageRows<'a> {
     cluster: &'a Cluster,
     package_runs: PackageRuns<'a>,
@@ -151,7 +151,7 @@ pub struct PackageRows<'a> {
 }
 
 impl<'a> PackageRows<'a> {
-    /// The packages of these custom resources on these nodes; of one package, if it is named.
+    /// The packages, or only `package`, of these custom resources on these nodes.
     pub fn of(
         cluster: &'a Cluster,
         nodes: &[&Node],
@@ -188,14 +188,14 @@ impl<'a> PackageRows<'a> {
         PackageRow::of(self.cluster, &self.package_runs, placement)
     }
 
-    /// Keeps only some rows.
+    /// Keeps the rows for which `keep` returns `true`.
     pub fn retain(&mut self, keep: impl Fn(&PackageRow<'_>) -> bool) {
         let mut placements = std::mem::take(&mut self.placements);
         placements.retain(|placement| keep(&self.row(placement)));
         self.placements = placements;
     }
 
-    /// Sorts them by their JSON items.
+    /// Sorts the rows by their JSON items.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Progress as the model reports it, in documents and text.
+//! The model's progress in documents and text.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -135,7 +135,7 @@ impl From<&NextNodes<'_>> for Next {
 }
 
 impl Next {
-    /// The nodes as a set of at most this many runs; `2 of 40` where their order is arbitrary, `-` without any.
+    /// The nodes as a set of at most this many ranges; `2 of 40` if their order is arbitrary, `-` without nodes.
     pub fn summary(&self, runs: usize) -> String {
         match self.nodes.len() {
             0 => "-".to_owned(),
@@ -148,7 +148,7 @@ impl Next {
 }
 
 impl ResourceProgress {
-    /// `None` where the custom resource selects no node.
+    /// `None` if the custom resource selects no node.
     pub fn of(model: &Model<'_>, skyhook: &str) -> Option<ResourceProgress> {
         let all: Vec<_> = model.all_progress(skyhook).collect();
         let running = all.iter().find(|(_, p)| p.state == ProgressState::Running);

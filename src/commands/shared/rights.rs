@@ -1,4 +1,4 @@
-//! The permissions of a command: for its sources, and for its possible writes.
+//! The permissions of a command, for its sources and its possible writes.
 
 use std::collections::BTreeSet;
 
@@ -7,14 +7,13 @@ use crate::api::ApiFlavor;
 use crate::cluster::{Source, live};
 use crate::plan::{Change, Kind, Metadata, Plan, PlanStage, Step, Target};
 
-/// One permission.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Right {
     pub group: String,
-    /// With the subresource, if it is one: `pods/log`.
+    /// The resource, with its subresource if any: `pods/log`.
     pub resource: String,
     pub verb: String,
-    /// The only object that it is for; every object, if there is none.
+    /// The only object that the permission covers; `None` for all objects.
     pub name: Option<&'static str>,
 }
 
@@ -23,7 +22,7 @@ impl Right {
         Right { group: group.to_owned(), resource: resource.to_owned(), verb: verb.to_owned(), name: None }
     }
 
-    /// For this object alone.
+    /// Limits the permission to one object.
     pub fn named(self, name: &'static str) -> Right {
         Right { name: Some(name), ..self }
     }
@@ -50,7 +49,7 @@ fn rights_to(command: &CommandInfo, writes: &[Write]) -> BTreeSet<Right> {
     let watched = watched.map(to("watch"));
     let gets = command.gets.iter().chain(command.optional_gets);
     let gets = gets.map(|(group, resource)| Right::new("get", group, resource));
-    // Writes are journalled with the identity of the cluster.
+    // Journals of writes record the identity of the cluster.
     let origin =
         (!writes.is_empty()).then(|| Right::new("get", "", "namespaces").named(live::origin::NAMESPACE));
     let writes = plan_of(writes).permissions().into_iter().map(|p| {
@@ -63,7 +62,7 @@ fn rights_to(command: &CommandInfo, writes: &[Write]) -> BTreeSet<Right> {
     listed.chain(beside).chain(watched).chain(gets).chain(origin).chain(writes).collect()
 }
 
-/// A plan with a step of every kind that these writes may need: a plan knows the permissions that it needs.
+/// A plan with a step of every kind that these writes may need: plans list the permissions of their steps.
 pub fn plan_of(writes: &[Write]) -> Plan {
     let steps = writes.iter().flat_map(|write| steps(*write)).collect();
     Plan { stages: vec![PlanStage::of(steps)], ..Plan::default() }

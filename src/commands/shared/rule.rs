@@ -1,4 +1,4 @@
-//! Rules, as users name them and as commands print them.
+//! Rules in arguments and in output.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,7 +9,7 @@ use crate::rules::{self, Blocks, Rule, Severity};
 use crate::view::text::{self, Label, Text};
 use crate::view::{Table, cells, plural};
 
-/// The rule of that code or name.
+/// Finds a rule by its code or name.
 pub fn find_rule(code_or_name: &str) -> Result<&'static Rule> {
     rules::find(code_or_name).ok_or_else(|| {
         if let Ok(number) = code_or_name.parse::<usize>() {
@@ -28,14 +28,13 @@ pub fn find_rule(code_or_name: &str) -> Result<&'static Rule> {
     })
 }
 
-/// `2 errors`, `1 warning`: what there is of them.
+/// `2 errors`, `1 warning`: the counts that are not zero.
 pub fn counted(errors: usize, warnings: usize) -> Vec<String> {
     let all = [(errors, "error"), (warnings, "warning")].into_iter();
     all.filter(|(number, _)| *number > 0).map(|(number, noun)| plural(number, noun)).collect()
 }
 
-/// The headline if some rules were not checked and no error was found: the unchecked part, and the findings of the
-/// rest.
+/// The headline of an incomplete check without errors: the unchecked part, and the result of the rest.
 pub fn incomplete(unchecked: &str, nothing_left: bool, warnings: usize) -> String {
     let rest = match warnings {
         _ if nothing_left => "",
@@ -78,7 +77,7 @@ pub struct Document {
 }
 
 impl Document {
-    /// A rule of `lint`.
+    /// The document of a `lint` rule.
     pub fn of_lint(rule: &LintRule) -> Document {
         Document {
             code: rule.code.to_owned(),
@@ -111,7 +110,6 @@ impl Document {
     }
 }
 
-/// The table of all rules.
 pub fn table(rules: &[Document]) -> Table {
     let mut table = Table::new(["code", "name", "severity", "summary"]).prose();
     for rule in rules {
@@ -125,7 +123,7 @@ pub fn table(rules: &[Document]) -> Table {
     table
 }
 
-/// The rules about clusters, then those about manifests: in the order of codes.
+/// All rules in the order of codes: first those about clusters, then those about manifests.
 pub fn all() -> Vec<Document> {
     let of_clusters = rules::ALL.iter().map(|rule| Document::of(rule));
     of_clusters.chain(lint::ALL.iter().map(|rule| Document::of_lint(rule))).collect()

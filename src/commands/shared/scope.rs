@@ -1,4 +1,4 @@
-//! The objects of a cluster that the arguments of a command name.
+//! Resolution of arguments that name objects of a cluster.
 
 use std::collections::BTreeSet;
 
@@ -9,11 +9,11 @@ use crate::ctx::Ctx;
 use crate::error::{Error, Result};
 use crate::rules::{Rule, Scope};
 
-/// The custom resources, nodes and rules of a diagnosis.
+/// The scope of a diagnosis: custom resources, nodes and rules.
 ///
 /// # Errors
 ///
-/// A name that does not exist, or a pattern without match: the answer would look like "nothing stuck".
+/// A name does not exist, or a pattern matches nothing: the result would look like "nothing stuck".
 pub fn of(
     cluster: &Cluster,
     skyhooks: &[String],
@@ -32,11 +32,11 @@ pub fn of(
     })
 }
 
-/// Refuses a package that is neither in the spec, nor recorded on a node, nor at work.
+/// Refuses a package that is neither in the spec, nor recorded on a node, nor running.
 ///
 /// # Errors
 ///
-/// The name is not there, with the near names.
+/// The package is unknown; the error lists similar names.
 pub fn known_package(cluster: &Cluster, skyhook: &str, package: &str) -> Result<()> {
     let known = packages(cluster, &cluster.package_runs(), skyhook);
     if known.contains(package) {
@@ -57,7 +57,7 @@ pub fn known_package(cluster: &Cluster, skyhook: &str, package: &str) -> Result<
 ///
 /// # Errors
 ///
-/// The name is not there, with the near names.
+/// The package is unknown; the error lists similar names.
 pub fn known_anywhere(cluster: &Cluster, package: &str) -> Result<()> {
     let runs = cluster.package_runs();
     let there = cluster.skyhooks.items().iter().map(|s| s.name());
@@ -70,7 +70,7 @@ pub fn known_anywhere(cluster: &Cluster, package: &str) -> Result<()> {
     Err(Error::unknown("package", package, known))
 }
 
-/// The names of all packages of a custom resource: of its spec, recorded, and at work.
+/// The names of all packages of a custom resource: in its spec, recorded on nodes, or running.
 pub fn packages(cluster: &Cluster, package_runs: &PackageRuns<'_>, skyhook: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     if let Some(skyhook) = cluster.skyhook(skyhook) {
@@ -84,7 +84,7 @@ pub fn packages(cluster: &Cluster, package_runs: &PackageRuns<'_>, skyhook: &str
     names
 }
 
-/// Names the unreadable sources, so that the answer does not pass for complete.
+/// Warns about unreadable sources, so that the output does not look complete.
 pub fn say_what_is_missing(ctx: &mut Ctx, cluster: &Cluster, needs: &[Source]) {
     for source in needs {
         if let Some(why) = cluster.missing(*source) {

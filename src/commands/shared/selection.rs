@@ -1,15 +1,15 @@
-//! Names of custom resources and packages, as users type them.
+//! Resolution of names of custom resources and packages.
 
 use crate::api::{Package, Skyhook};
 use crate::cluster::{Certainty, Cluster, Read, Source};
 use crate::error::{Error, Exit, Result};
 use crate::plan::planners::migration;
 
-/// Refuses a custom resource that does not exist and has left nothing on any node.
+/// Refuses a custom resource that does not exist and left nothing on any node.
 ///
 /// # Errors
 ///
-/// The name is not there, with the near names; or the custom resources could not be read.
+/// The name is unknown, and the error lists similar names; or the custom resources could not be read.
 pub fn known_skyhook(cluster: &Cluster, name: &str) -> Result<()> {
     let on_nodes = cluster.names_on_nodes();
     let legacy = cluster.legacy.items().iter().map(|s| s.name());
@@ -27,7 +27,8 @@ pub fn known_skyhook(cluster: &Cluster, name: &str) -> Result<()> {
 ///
 /// # Errors
 ///
-/// There is none, with the near names; it was not migrated yet; or they could not be read.
+/// The custom resource does not exist, and the error lists similar names; it was not migrated yet; or custom resources
+/// could not be read.
 pub fn existing<'a>(cluster: &'a Cluster, name: &str) -> Result<&'a Skyhook> {
     if let Some(skyhook) = cluster.skyhook(name) {
         return Ok(skyhook);
@@ -38,25 +39,25 @@ pub fn existing<'a>(cluster: &'a Cluster, name: &str) -> Result<&'a Skyhook> {
     Err(Error::unknown_among(cluster.flavor().kind(), name, known))
 }
 
-/// A package of the spec.
+/// A package in the spec.
 ///
 /// # Errors
 ///
-/// There is none of the name, with the near names.
+/// The spec has no such package; the error lists similar names.
 pub fn package<'a>(skyhook: &'a Skyhook, name: &str) -> Result<&'a Package> {
     let known = skyhook.packages().map(|(name, _)| name);
     skyhook.package(name).ok_or_else(|| Error::unknown_among("package", name, known))
 }
 
-/// Refuses to take custom resources that the input leaves out for gone; `so` is what follows from that.
+/// Refuses an input that may leave out custom resources; `so` is the consequence, at the end of the message.
 ///
 /// # Errors
 ///
-/// The input has none of them.
+/// The input does not prove that missing custom resources do not exist.
 pub fn not_left_out(cluster: &Cluster, so: &str) -> Result<()> {
     let kind = cluster.flavor().kind();
     match cluster.skyhooks_absence() {
-        // Only leftovers raise doubt: their custom resources may exist and be omitted.
+        // Only leftovers cause doubt: their custom resources may exist and be missing from the input.
         Certainty::Presumed if cluster.some_skyhooks => {
             if cluster.leftovers().is_empty() {
                 return Ok(());
@@ -68,11 +69,11 @@ pub fn not_left_out(cluster: &Cluster, so: &str) -> Result<()> {
     }
 }
 
-/// Refuses to answer from a source of which nothing could be read.
+/// Fails if nothing could be read of a source.
 ///
 /// # Errors
 ///
-/// Which source it is, and why.
+/// The source could not be read; the error has the reason.
 pub fn readable(cluster: &Cluster, source: Source) -> Result<()> {
     match cluster.source(source) {
         Read::Incomplete(..) => Ok(()),
@@ -80,11 +81,11 @@ pub fn readable(cluster: &Cluster, source: Source) -> Result<()> {
     }
 }
 
-/// Refuses to answer from a source that could not be read whole: an absent item may exist.
+/// Fails if a source could not be read completely: a missing item may exist.
 ///
 /// # Errors
 ///
-/// Which source it is, and why.
+/// The source could not be read completely; the error has the reason.
 pub fn complete(cluster: &Cluster, source: Source) -> Result<()> {
     match cluster.source(source) {
         Read::Incomplete(_, why) | Read::Unreadable(why) => {
@@ -94,7 +95,7 @@ pub fn complete(cluster: &Cluster, source: Source) -> Result<()> {
     }
 }
 
-/// How an answer ends that is nothing without these sources.
+/// The exit code of output that is worthless without these sources.
 pub fn exit_without(cluster: &Cluster, sources: &[Source]) -> Exit {
     let mut sources = sources.iter();
     if sources.any(|source| cluster.missing(*source).is_some()) { Exit::Failed } else { Exit::Done }

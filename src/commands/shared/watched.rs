@@ -1,4 +1,4 @@
-//! Commands that watch until something happens.
+//! Checks and errors of commands with `--watch`.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use crate::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::view::duration_text;
 
-/// Refuses `--watch` with files and data formats; the hint names a command for the latter.
+/// Refuses `--watch` with files and with data formats; the hint names a command to use instead of a data format.
 ///
 /// # Errors
 ///
-/// One of them is given.
+/// The input is files, or the format is for programs.
 pub fn refuse(ctx: &Ctx, hint: Option<&str>) -> Result<()> {
     let global = ctx.global();
     if !global.reading.from.is_empty() {
@@ -26,7 +26,7 @@ pub fn refuse(ctx: &Ctx, hint: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// The error at the end of `--timeout`.
+/// The error after `--timeout`.
 pub fn timed_out(after: Duration) -> Error {
     Error { exit: Exit::TimedOut, ..Error::failed(format!("timed out after {}", duration_text(after))) }
 }

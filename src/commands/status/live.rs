@@ -16,28 +16,27 @@ use crate::view::text::{self, Line, Text};
 use crate::view::{NodeSet, View, count, human, plural};
 use crate::wait::{Blockers, Wait};
 
-/// Transitions that are shown below the screen.
+/// Maximum number of transitions below the screen.
 const TRANSITIONS: usize = 5;
-/// Runs of node names of a transition.
+/// Maximum number of node-name ranges of a transition.
 const RUNS: usize = 3;
 
-/// The watched custom resources, and what was seen of them.
+/// The state of a watch of custom resources.
 pub struct Live {
     /// Empty for all.
     pub names: Vec<String>,
     pub blockers: Blockers,
-    /// Assessment and counts as they were shown last.
+    /// The last displayed assessment and counts of each custom resource.
     shown: BTreeMap<String, String>,
-    /// The open custom resources with their assessments.
+    /// The unfinished custom resources with their assessments.
     open: Vec<(String, Assessment)>,
     /// Node states of named custom resources.
     states: BTreeMap<(String, String), ProgressState>,
     transitions: VecDeque<Line>,
-    /// Complete nodes at the beginning, and when that was.
+    /// Number of complete nodes at the start of the watch, and its time.
     begin: Option<(usize, Timestamp)>,
-    /// The last screen.
     whole: Text,
-    /// The lines of the only look so far.
+    /// The lines of the first check, if there was no other.
     first: Option<Vec<Line>>,
     looked: bool,
 }
@@ -87,7 +86,7 @@ impl Live {
         Last(text)
     }
 
-    /// One line per custom resource or set of nodes that changed.
+    /// One line per custom resource, or set of nodes, that changed.
     fn changes(&mut self, status: &StatusReport<'_>) -> Vec<Line> {
         let time = status.cluster.taken_at.strftime("%H:%M:%S");
         let mut changes = Vec::new();
@@ -159,7 +158,7 @@ fn summary(item: &SkyhookProgress) -> Line {
     }
 }
 
-/// Nothing more is to happen to it.
+/// Whether nothing more can happen to the custom resource.
 fn ended(assessment: Assessment) -> bool {
     matches!(assessment, Assessment::Complete | Assessment::Gone)
 }
@@ -202,7 +201,7 @@ impl ctx::Aim for Live {
         }
     }
 
-    /// Blocked once no custom resource makes progress.
+    /// Blockers, once no custom resource makes progress.
     fn blocked(&mut self, cluster: &Cluster) -> Vec<String> {
         let progresses = |(_, assessment): &(String, Assessment)| {
             matches!(assessment, Assessment::Progressing | Assessment::Degraded)

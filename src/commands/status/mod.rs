@@ -113,7 +113,7 @@ async fn watch(ctx: &mut Ctx, args: &Args, needs: &[Source]) -> Result<Exit> {
     }
 }
 
-/// Refuses unknown names; for that of a node, the hint names the command for nodes.
+/// Refuses unknown names. For the name of a node, the hint is the command for nodes.
 fn known(cluster: &Cluster, names: &[String]) -> Result<()> {
     for name in names {
         let known = selection::known_skyhook(cluster, name);

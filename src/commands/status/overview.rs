@@ -9,16 +9,16 @@ use crate::commands::shared::status::{Document, StatusReport, findings};
 use crate::view::text::{self, Line, Text};
 use crate::view::{Table, age, cells, count, list, plural};
 
-/// Lines of a small terminal, without the one of the prompt.
+/// Number of lines of a small terminal, without the prompt.
 const LINES: usize = 23;
-/// Causes that are shown in any case.
+/// Minimum number of causes that are shown.
 const CAUSES: usize = 3;
 
 pub fn text(status: &StatusReport<'_>, wide: bool) -> Text {
     let document = &status.document;
     let mut text = Text::new();
     text.line(document.operator.line());
-    // Of two operators the older one acts on these.
+    // With a second operator, the older operator acts on these objects.
     if document.legacy > 0 && status.cluster.installations().len() < 2 {
         let kind = status.cluster.flavor().other().resource();
         let ignored = plural(document.legacy, &format!("{kind} object"));
@@ -91,7 +91,7 @@ fn compartments(item: &SkyhookProgress) -> String {
     item.compartments.iter().map(one).collect::<Vec<_>>().join(",")
 }
 
-/// The headline, then one line per cause, of one custom resource or of all.
+/// The headline, then one line per cause, for one custom resource or for all.
 pub fn causes(status: &StatusReport<'_>, name: Option<&str>, most: usize) -> Text {
     let mut text = Text::new();
     let all = 0..status.impact.causes.len();

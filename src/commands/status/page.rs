@@ -1,4 +1,4 @@
-//! The screen of `status NAME`: header, compartments, packages, what happens on the nodes, events, causes.
+//! The screen of `status NAME`: header, compartments, packages, node tree, events, causes.
 
 use super::{overview, tree};
 use crate::cluster::Cluster;
@@ -9,14 +9,14 @@ use crate::model::AtOnce;
 use crate::view::text::{self, Label, Line, Text};
 use crate::view::{NodeSet, Table, ago, cells, count, plural};
 
-/// Lines of a page without -o wide.
+/// Maximum number of lines of a page without `-o wide`.
 const LINES: usize = 39;
-/// Rows of a table, and drains, that are shown before the rest is only counted.
+/// Maximum number of rows of a table, and of drains, before the rest is counted.
 const ROWS: usize = 6;
-/// Causes and events that are shown.
+/// Maximum number of causes.
 const CAUSES: usize = 3;
 const EVENTS: usize = 4;
-/// Runs of node names that are shown in a cell.
+/// Maximum number of node-name ranges in a cell.
 const RUNS: usize = 3;
 
 pub fn text(status: &StatusReport<'_>, wide: bool) -> Text {
@@ -224,7 +224,7 @@ fn package_table(item: &SkyhookProgress, packages: &[Package]) -> Table {
     table
 }
 
-/// `2/3`, and `2/3 absent` of a package that is to be uninstalled; nothing of one that is not in the spec.
+/// `2/3`, or `2/3 absent` for a package that is to be uninstalled; empty for a package that is not in the spec.
 fn done(package: &Package) -> Line {
     let (done, suffix) =
         if package.uninstalling { (package.absent, " absent") } else { (package.complete, "") };

@@ -1,4 +1,4 @@
-//! The screens of `status`: one of all custom resources, one for each that was named.
+//! The screens of `status`: one for all custom resources, or one for each named custom resource.
 
 use serde_json::Value;
 

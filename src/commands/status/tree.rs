@@ -1,4 +1,4 @@
-//! What happens on the nodes of a custom resource: compartment, node set, package and stage, pod or job.
+//! The unfinished nodes of a custom resource as a tree: compartment, node set, package and stage, pod or job.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,10 +11,10 @@ use crate::model::{Model, NodeProgress, ProgressState};
 use crate::view::text::{self, Label, Line, Text};
 use crate::view::{NodeSet, age, count, plural};
 
-/// Runs of node names that are shown before the rest is only counted.
+/// Maximum number of node-name ranges before the rest is counted.
 const RUNS: usize = 3;
 
-/// What makes nodes alike.
+/// The grouping key of nodes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     rank: u8,
@@ -24,17 +24,17 @@ struct Key {
     stages: Vec<(String, bool)>,
 }
 
-/// Like nodes of one compartment.
+/// Nodes of one compartment with equal keys.
 #[derive(Default)]
 struct Group<'a> {
     nodes: Vec<&'a str>,
-    /// Since when the oldest stage runs.
+    /// Start time of the oldest running stage.
     since: Option<Timestamp>,
-    /// The pods or jobs at work, those that fail first.
+    /// The active pods or jobs with whether they fail, failing ones first.
     runs: Vec<(bool, String)>,
 }
 
-/// The tree, in at most so many lines.
+/// The tree, in at most `lines` lines.
 pub fn text<'a>(cluster: &'a Cluster, model: &Model<'a>, name: &str, lines: usize) -> Text {
     let runs = cluster.package_runs_for(name);
     let progress: HashMap<&str, NodeProgress<'a>> =
@@ -109,7 +109,7 @@ fn add<'a>(
     group.runs.extend(alive.map(|run| at_work(cluster, run)));
 }
 
-/// Whether a run fails, and `pod/skyhook/driver-apply-x: CrashLoopBackOff, 5 restarts (12m)`.
+/// Whether a run fails, and its text such as `pod/skyhook/driver-apply-x: CrashLoopBackOff, 5 restarts (12m)`.
 fn at_work(cluster: &Cluster, run: &PackageRun<'_>) -> (bool, String) {
     let trouble = run.trouble().map(|(_, trouble)| trouble);
     let fails = trouble.as_ref().map_or(String::new(), |trouble| {
@@ -123,7 +123,7 @@ fn at_work(cluster: &Cluster, run: &PackageRun<'_>) -> (bool, String) {
     (trouble.is_none(), format!("{}{fails} ({age})", run.reference()))
 }
 
-/// The lines of a compartment's groups, drawn as a tree.
+/// The groups of a compartment as lines of a tree.
 fn branches(cluster: &Cluster, groups: BTreeMap<Key, Group<'_>>) -> Vec<Line> {
     let mut lines = Vec::new();
     let last = groups.len() - 1;

@@ -1,4 +1,4 @@
-//! The progress of a teardown, each time that the cluster was read.
+//! The progress of a teardown, updated with each read of the cluster.
 
 use std::time::Duration;
 
@@ -15,13 +15,13 @@ use crate::view::text::{Line, Text};
 use crate::view::{View, count, plural};
 use crate::wait::Wait;
 
-/// The time for pods to terminate after their owner is deleted.
+/// Time for pods to terminate after their owner is deleted.
 const PODS_GRACE: Duration = Duration::from_secs(120);
-/// Pending deletions that are listed at once.
+/// Maximum number of pending deletions listed at once.
 const LISTED: usize = 10;
 
 impl Planned {
-    /// The remaining work before the deletion.
+    /// The remaining work before the object is deleted.
     fn progress(&self, cluster: &Cluster) -> String {
         let Some(found) = self.item.find(cluster) else {
             return "the object cannot be read; still waiting".to_owned();
@@ -62,7 +62,7 @@ impl Teardown {
         format!("{} of {} gone", count(gone), count(self.items.len()))
     }
 
-    /// Whether it is safe to uninstall the operator, in words.
+    /// A sentence on whether it is safe to uninstall the operator.
     pub fn verdict(&self) -> String {
         let what = if self.items.is_empty() { "Nothing to remove" } else { "Everything is gone" };
         if self.safe {
@@ -82,7 +82,7 @@ impl ctx::Aim for Teardown {
         for planned in self.awaited() {
             let target = &planned.item.target;
             if planned.state == RemovalState::NotStarted {
-                // The expected blockers are replaced by those that are found from now on.
+                // Replace the expected blockers by the observed ones.
                 planned.blockers.clear();
                 let requested = format!("requested the deletion of {target}");
                 news.extend((!planned.was_deleting).then(|| requested.into()));
@@ -103,7 +103,7 @@ impl ctx::Aim for Teardown {
         let mut over = self.items.iter().any(|p| p.awaited && p.state == RemovalState::Gone);
         if self.all_gone() {
             self.all_gone_at.get_or_insert(cluster.taken_at);
-            // Pods go after their owners.
+            // Pods are deleted after their owners.
             over &= blocker::package_runs(cluster).is_empty();
             if over {
                 self.close(cluster);
@@ -114,7 +114,7 @@ impl ctx::Aim for Teardown {
         AimProgress { state: if over { Wait::Met } else { Wait::Pending(self.progress()) }, whole, news }
     }
 
-    /// Blocked only if everything awaited is blocked; until then each may continue.
+    /// The blockers, if everything awaited is blocked: until then, anything else may make progress.
     fn blocked(&mut self, cluster: &Cluster) -> Vec<String> {
         if let Some(since) = self.all_gone_at {
             let waited = Duration::try_from(cluster.taken_at.duration_since(since));
@@ -135,7 +135,7 @@ impl ctx::Aim for Teardown {
             let now = blocker::of(cluster, &report, &blocking, &planned.item);
             let before = std::mem::replace(&mut planned.blockers, now);
             let mut confirmed = blocker::of(cluster, &confirmed, &confirmed_blocking, &planned.item);
-            // Its owner may remove a finalizer at any moment.
+            // The owner may remove its finalizer at any moment.
             confirmed.retain(|b| b.code.is_some() || before.contains(b));
             let new = |b: &Blocker| b.code.is_none() && !before.contains(b);
             self.blockers.look_again |= planned.blockers.iter().any(new);
@@ -174,7 +174,7 @@ impl ctx::PlannedAim for Teardown {
         gone.any(|p| p.is_meant(until))
     }
 
-    /// An object whose deletion has not been seen yet is not gone either.
+    /// An object whose deletion has not been observed does not count as deleted, so a lagging watch is safe.
     fn accepts_lag(&self) -> bool {
         true
     }
@@ -204,7 +204,7 @@ impl ctx::PlannedAim for Teardown {
         } else if !self.remaining.is_empty() {
             Exit::Findings
         } else if self.items.is_empty() {
-            // Not everything could be read.
+            // Some sources could not be read.
             Exit::Failed
         } else {
             Exit::Partly

@@ -12,7 +12,7 @@ use crate::rules::{self, Blocks, Finding, Goal, Report, Scope};
 use crate::view::shell_words;
 use crate::view::{NodeSet, plural, some_of};
 
-/// Nodes, pods and jobs that are named before the rest is only counted.
+/// Maximum number of nodes, pods and jobs named before the rest is counted.
 const SHOWN: usize = 4;
 
 /// A blocker of a deletion, or a leftover after it.
@@ -56,7 +56,7 @@ impl Blocker {
     }
 }
 
-/// What keeps the object from going, gravest first. Whether anything does is not known where sources are not read.
+/// The blockers of an object's deletion, most severe first. Unread sources may hide blockers.
 pub fn of(
     cluster: &Cluster,
     report: &Report,
@@ -98,7 +98,7 @@ pub fn of(
             }
         }
     }
-    // The operator may still have work to do; they hold it afterwards in any case.
+    // The operator may still have work to do; these finalizers block the deletion afterwards in any case.
     if !others.is_empty() && (!deleting || ours.is_empty() || !blockers.is_empty()) {
         let message = format!(
             "third-party finalizers block the deletion until their owners remove them: {}",
@@ -115,9 +115,9 @@ fn strip(name: &str) -> String {
     format!("kubectl skyhook finalizer strip {name}")
 }
 
-/// Folds equal findings of several nodes.
+/// Merges equal findings on several nodes.
 ///
-/// The mildest remedy comes first. Before the deletion is requested, no finalizer needs stripping.
+/// The mildest remedy comes first. Before a deletion is requested, no finalizer needs to be stripped.
 fn folded<'f>(findings: impl IntoIterator<Item = &'f Finding>, may_strip: bool) -> Vec<Blocker> {
     let alike = findings.into_iter().enumerate().map(|(at, f)| {
         let alone = f.subject.node.is_none().then_some(at);
@@ -141,7 +141,7 @@ fn folded<'f>(findings: impl IntoIterator<Item = &'f Finding>, may_strip: bool) 
     blockers.collect()
 }
 
-/// The package pods and jobs that are still there, whether they run or not.
+/// The existing package pods and jobs, running or not.
 pub fn package_runs(cluster: &Cluster) -> Vec<String> {
     let jobs = cluster.jobs.items().iter().map(|j| ("job", &j.metadata));
     let pods = cluster.pods.items().iter().map(|p| ("pod", &p.metadata));
@@ -152,14 +152,14 @@ pub fn package_runs(cluster: &Cluster) -> Vec<String> {
     all.collect()
 }
 
-/// The runtime-required taints that nothing removes.
+/// The runtime-required taints that nothing will remove.
 pub fn kept_taints(cluster: &Cluster) -> Vec<Blocker> {
     let scope = Scope { rules: vec![rules::find("SKY405").expect("the rule exists")], ..Scope::default() };
     folded(&rules::diagnose(cluster, &scope).findings, true)
 }
 
 /// The leftovers after the last deletion: first those that need the operator or keep nodes closed permanently, then
-/// records of the past.
+/// mere records.
 pub fn left(cluster: &Cluster) -> (Vec<Blocker>, Vec<Blocker>) {
     let mut left = Vec::new();
     let made = items(cluster).into_iter().map(|item| item.target);

@@ -1,4 +1,4 @@
-//! Effects of deletions on nodes, and their leftovers there. Pure.
+//! Effects of deletions on nodes, and leftovers on them. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::cluster::Cluster;
 use crate::plan::{Consequences, Grade, Target};
 use crate::view::{NodeSet, list, plural};
 
-/// Runs of node names before the rest is only counted.
+/// Maximum number of node-name ranges before the rest is counted.
 const SHOWN: usize = 4;
 
 /// The effects of a deletion on nodes, and its leftovers there.
@@ -32,7 +32,7 @@ pub struct DeletionEffects {
 }
 
 impl DeletionEffects {
-    /// What happens on nodes once the operator sees that the custom resource is to go.
+    /// The effects on nodes once the operator sees the deletion of the custom resource.
     pub fn of(cluster: &Cluster, skyhook: &Skyhook) -> DeletionEffects {
         let mut off = DeletionEffects::default();
         let mut kinds: BTreeMap<&str, (u64, BTreeSet<&str>)> = BTreeMap::new();
@@ -65,7 +65,7 @@ impl DeletionEffects {
         off
     }
 
-    /// Adds it to what all deletions come to.
+    /// Adds these effects to the total of all deletions.
     pub fn add_to(&self, effects: &mut Consequences, target: &Target) {
         effects.drains += self.drains;
         effects.restarts += self.restarts;

@@ -82,8 +82,8 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 }
 
 impl Teardown {
-    /// Each deletion in a stage of its own, after those it depends on. An object that is already being deleted is only
-    /// awaited.
+    /// The plan with one stage per deletion, after the deletions that it depends on. An object that is already being
+    /// deleted is only awaited.
     fn plan(&self, cluster: &Cluster, timeout: Duration) -> Plan {
         let why = "the object must be deleted before the operator is uninstalled";
         let stage = |planned: &Planned| {
@@ -94,7 +94,7 @@ impl Teardown {
                 until: Some(WaitFor {
                     target: target.clone(),
                     condition: WaitCondition::Gone,
-                    // 0 is for ever.
+                    // 0 means no timeout; a shorter timeout than a second is a second.
                     at_most: timeout.as_secs().max(u64::from(!timeout.is_zero())),
                 }),
                 after: Some(planned.item.after.clone()),
@@ -124,7 +124,7 @@ impl Teardown {
         for planned in &self.items {
             planned.effects.add_to(&mut effects, &planned.item.target);
         }
-        // What happens on nodes is not known then.
+        // Without nodes, the effects on them are unknown.
         if cluster.nodes.ok().is_none() {
             effects.at_least(Grade::B4);
         }
@@ -144,7 +144,7 @@ impl Teardown {
         effects
     }
 
-    /// The exit code where the command only shows what would happen.
+    /// The exit code of a preview.
     fn preview_exit(&self, cluster: &Cluster) -> Exit {
         if self.items.is_empty() {
             self.exit()

@@ -35,11 +35,11 @@ fn in_full<S: Serializer>(flavor: &ApiFlavor, serializer: S) -> Result<S::Ok, S:
     serializer.serialize_str(&flavor.api_version())
 }
 
-/// The object of that name at the last read; it may be a recreated one.
+/// The object with that name at the last read, possibly a recreated one.
 #[derive(Debug, Clone, Copy)]
 pub struct LiveObject<'a> {
     pub metadata: &'a Meta,
-    /// Of a custom resource all of it.
+    /// The whole object, if it is a custom resource.
     pub skyhook: Option<&'a Skyhook>,
 }
 
@@ -59,7 +59,7 @@ impl DoomedObject {
         read.is_some_and(|found| found.is_none_or(another))
     }
 
-    /// Nothing where its kind could not be read.
+    /// `None` if the object's kind could not be read; `Some(None)` if the object does not exist.
     fn read<'a>(&self, cluster: &'a Cluster) -> Option<Option<LiveObject<'a>>> {
         let (skyhooks, policies) = if self.flavor == cluster.flavor() {
             (&cluster.skyhooks, &cluster.policies)
@@ -77,11 +77,11 @@ impl DoomedObject {
     }
 }
 
-/// Everything that is to go, in the order in which it goes.
+/// The objects to delete, in the order of their deletion.
 ///
-/// Custom resources go in reverse order of priority, as later ones build on earlier ones; what shares no node does not
-/// wait for each other. Objects of the older API go before the newer ones that the operator would make from them
-/// again. Deployment policies go last: nothing may refer to them.
+/// Custom resources are deleted in reverse order of priority, because later ones build on earlier ones; those that
+/// share no node do not wait for each other. Objects of the older API are deleted before the newer objects, from which
+/// the operator would recreate them. Deployment policies are deleted last: nothing may refer to them.
 pub fn items(cluster: &Cluster) -> Vec<DoomedObject> {
     let mut items: Vec<DoomedObject> = Vec::new();
     let (ours, other) = (cluster.flavor(), cluster.flavor().other());
@@ -122,10 +122,10 @@ pub fn items(cluster: &Cluster) -> Vec<DoomedObject> {
     items
 }
 
-/// Whether the one custom resource comes after the other by priority on some node.
+/// Whether `later` follows `earlier` by priority on some node.
 fn builds_on(cluster: &Cluster, later: &Skyhook, earlier: &Skyhook) -> bool {
     let shares = || match cluster.nodes.ok() {
-        // Which nodes they have in common is not known then.
+        // Without nodes, it is unknown whether they share any.
         None => true,
         Some(nodes) => nodes.iter().any(|n| {
             let of = |s: &Skyhook| s.selects(n);

@@ -1,4 +1,4 @@
-//! The text of a teardown, before and afterwards.
+//! The text of a teardown, before and after it.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use crate::view::{Table, View, cells, count, plural, to_json};
 /// The objects of a teardown, their blockers, and the leftovers.
 pub struct TeardownReport<'a> {
     pub teardown: &'a Teardown,
-    /// Whether it is still to come.
+    /// Whether the teardown has not started yet.
     pub before: bool,
 }
 
@@ -52,7 +52,7 @@ impl Teardown {
         text
     }
 
-    /// The unfinished deletions, at most this many.
+    /// The unfinished deletions, at most `most`.
     pub fn under_way(&self, most: usize) -> Text {
         let mut table = Table::new(["object", "state", "reason", "next"]);
         let mut more = 0;
@@ -98,7 +98,7 @@ impl Teardown {
     }
 }
 
-/// Something to know, and what to type about it.
+/// Adds an item with the command that follows from it.
 fn item(text: &mut Text, what: Line, next: &Option<String>) {
     text.item("- ", what);
     if let Some(next) = next {

@@ -74,7 +74,7 @@ pub enum RemovalState {
 }
 
 impl Teardown {
-    /// Everything that is to go, and what would come of it.
+    /// The objects to delete, with their predicted blockers and effects.
     pub fn of(cluster: &Cluster, tolerate: Option<Duration>) -> Teardown {
         let doomed = items(cluster);
         let blockers = foreseen_blockers(cluster, &doomed);
@@ -111,7 +111,7 @@ impl Teardown {
         teardown
     }
 
-    /// Finds leftovers after the last deletion.
+    /// Records the leftovers after the last deletion.
     pub fn close(&mut self, cluster: &Cluster) {
         (self.remaining, self.leftovers) = blocker::left(cluster);
         self.unreadable = unread(cluster);
@@ -157,7 +157,7 @@ fn unread(cluster: &Cluster) -> Vec<String> {
     let mut unread: Vec<String> = needed
         .filter_map(|source| match cluster.source(source) {
             Read::Incomplete(_, why) | Read::Unreadable(why) => Some(format!("cannot read {source}: {why}")),
-            // Without the API there is nothing of it to read.
+            // Without a served API, none of its objects exist.
             Read::NotRequested if !cluster.active_api.served.is_empty() => Some(if cluster.may_leave_out() {
                 format!("the input has no {source}")
             } else {

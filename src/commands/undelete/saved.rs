@@ -1,4 +1,4 @@
-//! The journals that hold a custom resource.
+//! Custom resources saved in journals.
 
 use serde_json::Value;
 
@@ -10,19 +10,19 @@ use crate::error::{Error, Result};
 use crate::plan::{Change, Kind, Step};
 use crate::view::ago;
 
-/// A saved custom resource, and the steps that restore the keys removed from nodes with it.
+/// A saved custom resource, and the steps that restore the keys that were removed from nodes with it.
 pub struct SavedResource {
     pub object: Value,
     pub nodes: Vec<Step>,
-    /// Where it was found, in words.
+    /// A description of the journal or file that contains it.
     pub origin: String,
 }
 
-/// Finds it in the named journal, or in the newest that contains it.
+/// Finds the custom resource in the named journal, or in the newest journal that contains it.
 ///
 /// # Errors
 ///
-/// No journal contains it; names those of other custom resources.
+/// No journal contains the custom resource; the error lists journals of others.
 pub async fn find(ctx: &mut Ctx, cluster: &Cluster, name: &str, id: Option<&str>) -> Result<SavedResource> {
     let store = Store::of(crate::ctx::variable)?;
     store.trusted()?;
@@ -39,7 +39,7 @@ pub async fn find(ctx: &mut Ctx, cluster: &Cluster, name: &str, id: Option<&str>
         let (records, complaints) = store.all()?;
         complaints.into_iter().for_each(|complaint| ctx.warn(complaint));
         for record in records {
-            // Another cluster's custom resource of the same name is not meant.
+            // Skip custom resources of the same name from other clusters.
             let origin = record.begun.origin();
             if here.as_ref().is_some_and(|here| !origin.is_taken_for(here)) {
                 continue;
@@ -61,7 +61,7 @@ pub async fn find(ctx: &mut Ctx, cluster: &Cluster, name: &str, id: Option<&str>
 ///
 /// # Errors
 ///
-/// It is from another cluster; see [`Ctx::same_cluster`].
+/// The journal is from another cluster; see [`Ctx::same_cluster`].
 async fn of_this_cluster(
     ctx: &mut Ctx,
     cluster: &Cluster,
@@ -75,7 +75,7 @@ async fn of_this_cluster(
     Ok(saved)
 }
 
-/// The object that a step took away, if it did or may have.
+/// The object that a step deleted, or may have deleted.
 fn taken<'a>(step: &'a Step, result: &Option<StepResult>) -> Option<&'a Value> {
     let may = result.as_ref().is_none_or(StepResult::may_have_changed);
     match &step.change {
@@ -101,7 +101,7 @@ fn saved(record: &Record, kind: Kind, name: &str) -> Option<SavedResource> {
         Some((step, taken(step, result).filter(|_| meant)?))
     })?;
     let begun = &record.begun;
-    // What went with our finalizer was cleaned up for it. A deletion left that to the operator.
+    // With a stripped finalizer, this plugin cleaned the nodes. A deletion leaves them to the operator.
     let stripped = matches!(step.change, Change::Finalizer { .. });
     let (back, _) = record.undo();
     let nodes = back.steps().filter(|s| stripped && s.target.kind == Kind::Node);

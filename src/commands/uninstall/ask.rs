@@ -78,16 +78,15 @@ pub struct Request {
     safety: Safety,
 }
 
-/// The default timeout.
 const TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
 impl Request {
-    /// Whether to wait.
+    /// Whether the command waits for the uninstall.
     fn waits(&self) -> bool {
         self.wait || self.remove || self.all_packages
     }
 
-    /// The timeout; zero means none.
+    /// The timeout; zero means no limit.
     fn limit(&self) -> Duration {
         self.timeout.unwrap_or(TIMEOUT)
     }
@@ -149,7 +148,7 @@ pub async fn run(ctx: &mut Ctx, request: &Request) -> Result<Exit> {
     ctx.execute_with(&plan, &request.safety, CommandOptions::default(), Some(waiting)).await
 }
 
-/// Whether a package is in the spec no longer and on no node either: it was uninstalled and removed, or was never there.
+/// Whether a package is neither in the spec nor on any node: it was uninstalled and removed, or never existed.
 fn is_removed(cluster: &Cluster, skyhook: &Skyhook, package: &str) -> bool {
     let is_recorded = |node: &Node| {
         let on = cluster.on_node(node, skyhook.name());
@@ -164,10 +163,10 @@ fn needs(request: &Request) -> Vec<Source> {
     if request.waits() { Scope::default().needs() } else { NEEDS.to_vec() }
 }
 
-/// The plan for these packages, one after the other.
+/// The plan that uninstalls these packages one after the other.
 ///
-/// A server rejects the removal of a package from the spec while the package is on a node, so a server-side dry run
-/// leaves the removal out.
+/// The server rejects the removal of a package from the spec while the package is on a node, so a server-side dry run
+/// omits the removal.
 fn plan(cluster: &Cluster, skyhook: &Skyhook, packages: &[&str], request: &Request) -> Result<Plan> {
     let rehearsed = request.safety.dry_run == DryRun::Server;
     refuse::refuse_at_rest(cluster, skyhook, request)?;
@@ -187,7 +186,7 @@ fn plan(cluster: &Cluster, skyhook: &Skyhook, packages: &[&str], request: &Reque
         let mut stage = PlanStage::default();
         if !fields.is_empty() {
             let step = step(cluster, skyhook, Change::Spec(fields));
-            // Another version would be another uninstall.
+            // Guard the version: another version is another uninstall.
             stage.steps.push(step.guard(same(name, package)));
         }
         stage.until = request.waits().then(|| WaitFor {
@@ -230,7 +229,7 @@ fn title(name: &str, packages: &[&str], request: &Request) -> String {
     format!("uninstall {of_it} of {name}{order}{also}")
 }
 
-/// The plan that takes a request back.
+/// The plan that cancels a requested uninstall.
 fn cancel(cluster: &Cluster, skyhook: &Skyhook, name: &str, package: &Package, force: bool) -> Result<Plan> {
     let title = format!("cancel the uninstall of {name} in {}", skyhook.name());
     let mut plan = Plan::new(title, skyhook.name());
@@ -254,7 +253,7 @@ fn cancel(cluster: &Cluster, skyhook: &Skyhook, name: &str, package: &Package, f
     Ok(plan)
 }
 
-/// Warns where nothing happens for now, and that the webhook may reject the change.
+/// Warns if the custom resource is stopped, and notes that the webhook may reject the change.
 fn at_rest(skyhook: &Skyhook, plan: &mut Plan) {
     if let Some(what) = skyhook.stopped() {
         plan.consequences

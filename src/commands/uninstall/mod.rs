@@ -1,4 +1,4 @@
-//! Removing packages from nodes.
+//! Commands that remove packages from nodes.
 
 pub mod ask;
 mod progress;

@@ -1,4 +1,4 @@
-//! The progress of uninstalls, each time that the cluster was read.
+//! The progress of uninstalls, updated with each read of the cluster.
 
 mod package;
 
@@ -16,17 +16,17 @@ use crate::view::text::{Line, Text};
 use crate::view::{NodeSet, View, list};
 use crate::wait::{AwaitedResource, Blockers, Wait};
 
-/// The packages of a custom resource on their way out.
+/// The awaited uninstalls of a custom resource.
 pub struct Progress {
     skyhook: AwaitedResource,
     /// The packages to wait for, in order.
     packages: Vec<Package>,
-    /// The current package.
+    /// The index of the current package.
     current: usize,
-    /// Wait for the operator's mirror of the node states as well: its webhook checks it before a package may be
-    /// removed.
+    /// Whether to wait for the operator's mirror of the node states, too: the operator's webhook checks the mirror
+    /// before a package may be removed.
     mirror_too: bool,
-    /// Whether the current package is absent from all nodes, but still in that mirror.
+    /// Whether the current package is absent from all nodes, but still in the mirror.
     in_mirror: bool,
     blockers: Blockers,
 }
@@ -49,7 +49,7 @@ impl Progress {
                 at: BTreeMap::new(),
                 gone: false,
             };
-            // Record the installed packages, so that their absence later counts as uninstalled.
+            // Record the nodes that have the package, so that its later absence counts as uninstalled.
             if let Some(cr) = cr {
                 package.look(cluster, cr);
             }
@@ -65,7 +65,7 @@ impl Progress {
         }
     }
 
-    /// The package that this is about, if it is one of those.
+    /// The index of the package that this goal is about.
     fn place(&self, until: &WaitFor) -> Option<usize> {
         let WaitCondition::Uninstalled { package, version } = &until.condition else {
             return None;
@@ -80,7 +80,7 @@ impl Progress {
         self.mirror_too && skyhook.status.node_state.has(&key)
     }
 
-    /// Why the uninstall can no longer finish, if so.
+    /// Why the uninstall cannot finish any more; `None` if it can.
     fn never(&self, skyhook: &Skyhook) -> Option<String> {
         let Package { name, version, .. } = &self.packages[self.current];
         let reference = skyhook.reference();
@@ -151,7 +151,7 @@ impl ctx::PlannedAim for Progress {
         self.place(until).is_some()
     }
 
-    /// Packages are uninstalled one after the other.
+    /// Makes the package of the goal the current one: packages are uninstalled one after the other.
     fn begin(&mut self, untils: &[&WaitFor]) {
         let mut places = untils.iter().filter_map(|until| self.place(until));
         self.current = places.next().unwrap_or(self.current);

@@ -87,7 +87,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     Ok(exit)
 }
 
-/// Hints at the other reading of `uninstall status NAME`: a package of the custom resource `status`.
+/// Adds a hint for the other meaning of `uninstall status NAME`: a package of the custom resource `status`.
 fn perhaps_package(cluster: &Cluster, args: &Args, error: Error) -> Error {
     match (cluster.skyhook("status"), &args.skyhook, &args.package) {
         (Some(status), Some(name), None) if status.package(name).is_some() => error.hint(format!(
@@ -151,7 +151,7 @@ fn view(cluster: &Cluster, args: &Args) -> Result<UninstallStatus> {
     Ok(UninstallStatus { rows, folded: false })
 }
 
-/// The selected custom resources, with deleted ones that left state behind.
+/// The selected custom resources, including deleted ones that left state behind.
 fn names<'a>(cluster: &'a Cluster, only: Option<&'a str>) -> Vec<&'a str> {
     if let Some(only) = only {
         return vec![only];
@@ -213,7 +213,7 @@ pub(super) struct UninstallRow {
     pub conditions: Vec<String>,
 }
 
-/// A package of a custom resource, on all nodes.
+/// The uninstall of a package of a custom resource, on all nodes.
 struct PackageUninstall<'a> {
     cluster: &'a Cluster,
     package_runs: &'a PackageRuns<'a>,
@@ -222,14 +222,14 @@ struct PackageUninstall<'a> {
     package: &'a str,
     placements: Vec<Placement<'a>>,
     malformed: &'a [Placement<'a>],
-    /// The findings, computed on first use.
+    /// The diagnosis, computed on first use.
     report: &'a OnceCell<Report>,
     blocking: &'a OnceCell<BlockingFindings>,
     blockers: OnceCell<Vec<&'a Finding>>,
 }
 
 impl<'a> PackageUninstall<'a> {
-    /// Whether the package is being uninstalled anywhere, or shall be.
+    /// Whether an uninstall of the package is requested or running on any node.
     fn is_concerned(&self) -> bool {
         let uninstalled = |p: &Placement<'_>| p.entry.is_some_and(|e| e.stage.is_uninstall());
         let runs = |e: &PackageRun<'_>| {
@@ -252,7 +252,7 @@ impl<'a> PackageUninstall<'a> {
         }
     }
 
-    /// By node; where the package is recorded at any version, that is its row.
+    /// The rows by node. If the package is recorded at any version, the record makes the row.
     fn rows(&self) -> Vec<UninstallRow> {
         let recorded: HashSet<&str> =
             (self.placements.iter()).filter(|p| p.entry.is_some()).map(|p| p.node.name.as_str()).collect();
@@ -311,7 +311,7 @@ impl<'a> PackageUninstall<'a> {
         }
     }
 
-    /// A package without a record, explained by the traces of its past.
+    /// The row for a package without a record, explained by traces of earlier runs.
     fn absent(&self, placement: &Placement<'a>, past: &Past) -> UninstallRow {
         let node = placement.node;
         if let Some(why) = placement.malformed {
@@ -352,7 +352,7 @@ impl<'a> PackageUninstall<'a> {
 
     /// `DeletionBlocked=PausedWithPendingUninstall`, or only the type if the reason repeats it.
     ///
-    /// Conditions about other nodes are left out on a finished node.
+    /// For a finished node, conditions about other nodes are omitted.
     fn conditions(&self, uninstall: Uninstall) -> Vec<String> {
         let kinds = ["DeletionBlocked", "UninstallFailed", "UninstallInProgress", "Blocked"];
         let conditions = kinds

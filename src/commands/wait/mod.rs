@@ -104,7 +104,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
 }
 
 impl Args {
-    /// The custom resources to wait for.
+    /// The names of the custom resources to wait for.
     fn subjects(&self, cluster: &Cluster) -> Result<Vec<String>> {
         selection::complete(cluster, Source::Skyhooks)?;
         if self.condition != Condition::Erroring && self.condition != Condition::Deleted {

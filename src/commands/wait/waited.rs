@@ -15,7 +15,7 @@ pub struct Waited {
     kind: &'static str,
     pub condition: Condition,
     items: Vec<AwaitedResource>,
-    /// `None` with --keep-going: blockers do not end the wait.
+    /// The blockers that end the wait; `None` with `--keep-going`.
     pub blockers: Option<Blockers>,
 }
 

@@ -1,4 +1,4 @@
-//! Where kubectl stops instead of finding nothing: lists that are too short, values of the wrong kind.
+//! Errors of kubectl for unexpected data: lists that are too short, values of the wrong kind.
 
 use std::cmp::Ordering;
 
@@ -8,12 +8,12 @@ use jsonpath_rust::parser::model::{
 };
 use serde_json::Value;
 
-/// Data that a template does not fit; kubectl prints nothing then, and fails.
+/// The data does not have the shape that the template requires. As in kubectl, nothing is printed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct EvalError(String);
 
-/// Refuses a value that the segment cannot be taken of.
+/// Fails if the segment cannot be applied to the value.
 pub(super) fn check(segment: &Segment, value: &Value) -> Result<(), EvalError> {
     match segment {
         // Every value below is searched.
@@ -36,7 +36,7 @@ fn selects(selector: &Selector, value: &Value) -> Result<(), EvalError> {
     }
 }
 
-/// An index is the slice of one that begins there.
+/// Checks a slice; an index (`one`) is the slice of one item that starts there.
 fn bounds(value: &Value, start: Option<i64>, end: Option<i64>, one: bool) -> Result<(), EvalError> {
     let length = match value {
         Value::Array(items) => i64::try_from(items.len()).unwrap_or(i64::MAX),
@@ -81,7 +81,7 @@ fn compares(filter: &Filter, item: &Value) -> Result<(), EvalError> {
     }
 }
 
-/// The type of one operand; `None` if missing or null.
+/// The type of an operand; `None` if it is missing or null.
 fn side(side: &Comparable, item: &Value) -> Option<&'static str> {
     match side {
         Comparable::Literal(Literal::Int(_) | Literal::Float(_)) => Some("a number"),

@@ -1,17 +1,17 @@
-//! Values as Go prints them, which is what kubectl's users compare with.
+//! Values in Go's notation, as kubectl prints them.
 
 use serde_json::Value;
 
 use crate::view::go_json::escaped;
 
-/// The document with the keys of all objects in order, as kubectl prints them and goes through them.
+/// The document with sorted keys in all objects: kubectl prints and visits them in this order.
 pub(super) fn sorted(document: &Value) -> Value {
     let mut document = document.clone();
     document.sort_all_objects();
     document
 }
 
-/// A value in text: strings bare, floats in Go's shortest form, all else as JSON.
+/// A value as text: bare strings, floats in Go's shortest form, everything else as JSON.
 pub(in crate::view) fn printed(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -20,7 +20,7 @@ pub(in crate::view) fn printed(value: &Value) -> String {
     }
 }
 
-/// JSON of Go has no fraction where there is none: `2.0` is `2`.
+/// Writes floats without a fraction as integers, as Go does in JSON: `2.0` becomes `2`.
 pub(super) fn whole(value: &Value) -> Value {
     match value {
         Value::Array(items) => items.iter().map(whole).collect(),

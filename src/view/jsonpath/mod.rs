@@ -1,11 +1,12 @@
 //! kubectl's JSONPath, evaluated by the RFC 9535 engine of `jsonpath-rust`.
 //!
-//! kubectl has a dialect of its own: templates of text and `{paths}`, `{range}…{end}`, names with escaped dots. This
-//! module parses it and translates it to the engine's query model, so that nothing has to be quoted twice.
+//! kubectl has its own dialect: templates of text and `{paths}`, `{range}…{end}`, names with escaped dots. This module
+//! parses the dialect and translates it to the engine's query model, so that nothing has to be quoted twice.
 //!
-//! Beyond kubectl, a template without braces is a path (`.metadata.name`), filters compare integers with floats, keys in
-//! brackets may contain dots and double quotes, `[*]` and filters work on objects, `{.}` is the whole. On unexpected data it follows kubectl: a missing key prints nothing, an
-//! index out of range and a comparison of a string with a number fail.
+//! Beyond kubectl, a template without braces is a path (`.metadata.name`), filters compare integers with floats, keys
+//! in brackets may contain dots and double quotes, `[*]` and filters work on objects, and `{.}` is the whole document.
+//! On unexpected data it follows kubectl: a missing key prints nothing; an index out of range and a comparison of a
+//! string with a number fail.
 
 mod eval_error;
 mod go;
@@ -30,14 +31,14 @@ pub struct JsonPath {
 
 #[derive(Debug, Clone, PartialEq)]
 enum Part {
-    /// Text between the braces of two paths.
+    /// Text between the paths.
     Text(Value),
     Path(Path),
-    /// The parts up to `{end}`, once for each result of the path.
+    /// The parts up to `{end}`, printed once for each result of the path.
     Range(Path, Vec<Part>),
 }
 
-/// One path, from the current object.
+/// One path, relative to the current object.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Path {
     steps: Vec<PathStep>,
@@ -46,9 +47,9 @@ pub(super) struct Path {
 #[derive(Debug, Clone, PartialEq)]
 enum PathStep {
     Query(JpQuery),
-    /// The second query runs if the first finds nothing: `['a.b']` is a key, or as in kubectl a path of two keys.
+    /// The second query runs if the first finds nothing: `['a.b']` is one key, or as in kubectl a path of two keys.
     Either(JpQuery, JpQuery),
-    /// Text or a number inside of braces: `{"\n"}`.
+    /// Text or a number in braces: `{"\n"}`.
     Literal(Value),
 }
 
@@ -57,11 +58,11 @@ impl JsonPath {
         parse::template(text).map(|parts| JsonPath { parts })
     }
 
-    /// As `-o jsonpath`: the results of one path have blanks between them, objects and lists are JSON.
+    /// The output of `-o jsonpath`: blanks separate the results of one path, objects and lists are JSON.
     ///
     /// # Errors
     ///
-    /// Data that the template does not fit.
+    /// The data does not have the shape that the template requires.
     pub fn text(&self, document: &Value) -> Result<String, EvalError> {
         let mut out = String::new();
         visit(&self.parts, &spelled(go::sorted(document)), &mut |found| {
@@ -71,11 +72,11 @@ impl JsonPath {
         Ok(out)
     }
 
-    /// As `-o jsonpath-as-json`: one JSON list for each path and each text.
+    /// The output of `-o jsonpath-as-json`: one JSON list for each path and each text.
     ///
     /// # Errors
     ///
-    /// Data that the template does not fit.
+    /// The data does not have the shape that the template requires.
     pub fn json(&self, document: &Value) -> Result<String, EvalError> {
         let mut out = String::new();
         visit(&self.parts, &go::sorted(document), &mut |found| {
@@ -86,7 +87,7 @@ impl JsonPath {
     }
 }
 
-/// Escapes harmful characters in strings of the data. The template's own text is the user's choice.
+/// Escapes harmful characters in strings of the data, but not in the template's own text.
 fn spelled(value: Value) -> Value {
     let letters = |text: &str| super::harmless_lines(text).into_owned();
     match value {
@@ -100,7 +101,7 @@ fn spelled(value: Value) -> Value {
     }
 }
 
-/// Hands out the results of each part, in the order of printing.
+/// Passes the results of each part to `print`, in the order of printing.
 fn visit<'a>(
     parts: &'a [Part],
     current: &'a Value,
@@ -142,13 +143,13 @@ impl Path {
     }
 }
 
-/// Goes on from each value, segment by segment, as a list that is too short has to be seen on the way.
+/// Evaluates a query segment by segment, so that each segment can check its input, such as the length of a list.
 fn find<'a>(query: &JpQuery, mut from: Vec<&'a Value>) -> Result<Vec<&'a Value>, EvalError> {
     for segment in &query.segments {
         from.iter().try_for_each(|value| eval_error::check(segment, value))?;
         let one = JpQuery::new(vec![segment.clone()]);
         from = match segment {
-            // kubectl takes each member of a union of all values in turn.
+            // As in kubectl, each member of a union is applied to all values before the next member.
             Segment::Selectors(members) => members
                 .iter()
                 .map(|member| JpQuery::new(vec![Segment::Selector(member.clone())]))
@@ -160,7 +161,7 @@ fn find<'a>(query: &JpQuery, mut from: Vec<&'a Value>) -> Result<Vec<&'a Value>,
     Ok(from)
 }
 
-/// The engine fails only for functions, which the dialect does not have.
+/// Runs a query; the engine fails only for functions, which the dialect does not have.
 fn run<'a>(query: &JpQuery, value: &'a Value) -> Vec<&'a Value> {
     let found = js_path_process(query, value).unwrap_or_default();
     found.into_iter().map(|found| found.val).collect()

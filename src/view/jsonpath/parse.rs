@@ -1,4 +1,4 @@
-//! Templates and paths.
+//! The parser of templates and paths.
 
 mod filter;
 
@@ -8,10 +8,10 @@ use serde_json::Value;
 use super::scan::{PathError, Scanner};
 use super::{Part, Path, PathStep};
 
-/// Maximum nesting of ranges and filters, as the stack is finite.
+/// Maximum nesting of ranges and filters; limits the use of the stack.
 pub(super) const MAX_DEPTH: usize = 32;
 
-/// Text with paths in braces; without any brace, a path.
+/// Parses text with paths in braces; a text without braces is a path.
 pub(super) fn template(text: &str) -> Result<Vec<Part>, PathError> {
     if !text.contains(['{', '}']) && !text.is_empty() {
         return lone_path(text).map(|path| vec![Part::Path(path)]);
@@ -20,7 +20,7 @@ pub(super) fn template(text: &str) -> Result<Vec<Part>, PathError> {
     parts(&mut scanner, 0)
 }
 
-/// `{.a.b}`, `{a.b}`, `.a.b` or `a.b`, and nothing else.
+/// Parses `{.a.b}`, `{a.b}`, `.a.b` or `a.b`, and nothing else.
 pub(super) fn lone_path(text: &str) -> Result<Path, PathError> {
     let mut scanner = Scanner::new(text);
     let braced = scanner.eat("{");
@@ -34,7 +34,7 @@ pub(super) fn lone_path(text: &str) -> Result<Path, PathError> {
     }
 }
 
-/// Parts up to the `{end}` that closes them. As in kubectl the end of the template closes everything.
+/// Parses the parts up to their `{end}`. As in kubectl, the end of the template closes all ranges.
 fn parts(scanner: &mut Scanner<'_>, depth: usize) -> Result<Vec<Part>, PathError> {
     let mut parts = Vec::new();
     loop {
@@ -86,7 +86,7 @@ fn close(scanner: &mut Scanner<'_>, start: &Scanner<'_>) -> Result<(), PathError
     }
 }
 
-/// The context of a path: in a filter an operator ends it.
+/// Where a path is used: in a filter, an operator ends the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ParseContext {
     Template,
@@ -99,11 +99,11 @@ fn ends_name(c: char, place: ParseContext) -> bool {
     filter || c.is_whitespace() || matches!(c, '.' | ',' | '[' | ']' | '$' | '@' | '{' | '}')
 }
 
-/// A path, up to what cannot belong to it.
+/// Parses a path, up to the first character that cannot belong to it.
 pub(super) fn path(scanner: &mut Scanner<'_>, place: ParseContext) -> Result<Path, PathError> {
     let mut path = Path::default();
     scanner.blanks();
-    // The root and the current object are the same thing to kubectl.
+    // kubectl does not distinguish the root from the current object.
     let _ = scanner.eat("$") || scanner.eat("@");
     let mut first = true;
     loop {
@@ -159,7 +159,7 @@ impl Path {
         }
     }
 
-    /// A word at the start of a path: a number, a boolean, or a name without its dot.
+    /// Parses a word at the start of a path: a number, a Boolean, or a name without its dot.
     fn push_word(&mut self, scanner: &mut Scanner<'_>) -> Result<(), PathError> {
         let start = *scanner;
         let number = scanner.take_while(|c| c.is_ascii_digit() || matches!(c, '.' | '-' | '+'));
@@ -187,7 +187,7 @@ impl Path {
         Ok(())
     }
 
-    /// The path as one query, if it is nothing but keys, indices and filters.
+    /// The path as one query; `None` if it has parts other than keys, indices and filters.
     pub(super) fn segments(self) -> Option<Vec<Segment>> {
         let mut steps = self.steps.into_iter();
         match (steps.next(), steps.next()) {
@@ -198,7 +198,7 @@ impl Path {
     }
 }
 
-/// A key after a dot: `name`, `a\.b`, `*`.
+/// Parses a key after a dot: `name`, `a\.b`, `*`.
 fn name(scanner: &mut Scanner<'_>, place: ParseContext) -> Result<Selector, PathError> {
     let start = *scanner;
     let mut name = String::new();
@@ -224,11 +224,11 @@ fn name(scanner: &mut Scanner<'_>, place: ParseContext) -> Result<Selector, Path
 
 enum Bracket {
     Segment(Segment),
-    /// A key with dots in it, and the path that kubectl would read.
+    /// A key with dots, and the path that kubectl would read instead.
     Dotted(Segment, Vec<Segment>),
 }
 
-/// Parses the content of brackets; the opening one is next.
+/// Parses the content of brackets, from the opening bracket on.
 fn bracket(scanner: &mut Scanner<'_>, place: ParseContext) -> Result<Bracket, PathError> {
     let start = *scanner;
     scanner.next();
@@ -261,7 +261,7 @@ fn bracket(scanner: &mut Scanner<'_>, place: ParseContext) -> Result<Bracket, Pa
                 split = parts;
                 Selector::Name(key)
             }
-            // As in kubectl, where no index is a 0.
+            // As in kubectl, a missing index is 0.
             Some(']') if selectors.is_empty() => Selector::Index(0),
             Some(_) => index_or_slice(scanner)?,
         };
@@ -288,7 +288,7 @@ fn bracket(scanner: &mut Scanner<'_>, place: ParseContext) -> Result<Bracket, Pa
     })
 }
 
-/// A quoted key, whole and taken apart at its dots; a backslash keeps a dot from being one of those.
+/// Parses a quoted key: the whole key, and its parts split at dots that have no backslash before them.
 fn key(scanner: &mut Scanner<'_>) -> Result<(String, Vec<String>), PathError> {
     let start = *scanner;
     let quote = scanner.next();
@@ -311,7 +311,7 @@ fn key(scanner: &mut Scanner<'_>) -> Result<(String, Vec<String>), PathError> {
     }
 }
 
-/// `1`, `-1`, `1:3`, `::2`.
+/// Parses an index or a slice: `1`, `-1`, `1:3`, `::2`.
 fn index_or_slice(scanner: &mut Scanner<'_>) -> Result<Selector, PathError> {
     let start = *scanner;
     let first = number(scanner)?;
@@ -341,7 +341,7 @@ fn number(scanner: &mut Scanner<'_>) -> Result<Option<i64>, PathError> {
     if digits.is_empty() {
         return Ok(None);
     }
-    // No list is longer, and sums of such numbers do not overflow.
+    // No list is longer than an `i32`, and sums of such numbers do not overflow.
     let number = digits.parse::<i32>().map(|number| Some(number.into()));
     number.map_err(|_| start.error("invalid index"))
 }

@@ -1,13 +1,13 @@
-//! Characters of a template, one after the other, and errors that know their place.
+//! A scanner over the characters of a template, with positions for errors.
 
 /// A template error with its position.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} at character {at}{}", after(.before))]
 pub struct PathError {
     what: String,
-    /// Counted from one.
+    /// Position in characters, counted from one.
     at: usize,
-    /// What leads up to the place.
+    /// Text before the position.
     before: String,
 }
 
@@ -82,7 +82,7 @@ impl<'s> Scanner<'s> {
         }
     }
 
-    /// A quoted string with the escapes of Go; the opening quote is next.
+    /// Parses a quoted string with Go's escapes, from the opening quote on.
     pub fn quoted(&mut self) -> Result<String, PathError> {
         let start = *self;
         let quote = self.next();

@@ -45,7 +45,7 @@ fn check(cases: &[(&str, &str)]) {
     }
 }
 
-/// kubectl refuses these, or prints nothing.
+/// Templates that kubectl refuses, or for which it prints nothing.
 #[test]
 fn goes_beyond_kubectl() {
     check(&[
@@ -180,13 +180,13 @@ fn templates() -> impl Strategy<Value = String> {
     prop_oneof![prop::collection::vec(pieces, 0..24).prop_map(|pieces| pieces.concat()), any::<String>(),]
 }
 
-/// A few cases in the suite; FUZZ_CASES sets more.
+/// Number of fuzzed cases; FUZZ_CASES overrides the small default.
 fn cases() -> u32 {
     let asked = std::env::var("FUZZ_CASES").ok();
     asked.and_then(|n| n.parse().ok()).unwrap_or(2000)
 }
 
-/// Evaluates every use of a template.
+/// Evaluates a template in all its uses.
 fn used(template: &str) {
     if let Ok(path) = JsonPath::parse(template) {
         let _ = path.text(&node());

@@ -1,6 +1,6 @@
-//! A printed set of names read back: the inverse of [`super::NodeSet`].
+//! Parsing of printed sets of names: the inverse of [`super::NodeSet`].
 
-/// Maximum number of names in a set; no cluster has as many nodes.
+/// Maximum number of names in a set, more than any cluster has nodes.
 pub const MOST_NAMES: usize = 100_000;
 
 /// Why a text in set notation is invalid.
@@ -12,7 +12,7 @@ pub enum NoSet {
     TooMany,
 }
 
-/// The names of a set: `cpu-9,gpu-[0001-0870,0901]`, in the written order.
+/// Expands a set such as `cpu-9,gpu-[0001-0870,0901]` to its names, in the written order.
 ///
 /// `None` without set notation: a single name, or an expression.
 pub fn expand(text: &str) -> Option<Result<Vec<String>, NoSet>> {
@@ -29,7 +29,7 @@ pub fn expand(text: &str) -> Option<Result<Vec<String>, NoSet>> {
     Some(Ok(names))
 }
 
-/// `0001-0870`, or `0001-0870/2` for every second number; a lone number is both ends.
+/// `0001-0870`, or `0001-0870/2` for every second number. A single number is both ends.
 struct Run<'a> {
     first: &'a str,
     last: &'a str,
@@ -60,7 +60,7 @@ impl NameGroup<'_> {
             {
                 return Err(NoSet::TooMany);
             }
-            // Zeros in front keep the width.
+            // Leading zeros keep the width.
             let width = if first.starts_with('0') { first.len() } else { 0 };
             let numbers = (from..=to).step_by(*step);
             names.extend(numbers.map(|n| format!("{prefix}{n:0width$}{suffix}")));
@@ -82,7 +82,7 @@ fn groups(text: &str) -> Option<Vec<NameGroup<'_>>> {
     }
 }
 
-/// One group, and what follows it.
+/// Parses one group; returns the rest.
 fn group(text: &str) -> Option<(NameGroup<'_>, &str)> {
     let (prefix, rest) = plain(text);
     let Some(inside) = rest.strip_prefix('[') else {
@@ -93,7 +93,7 @@ fn group(text: &str) -> Option<(NameGroup<'_>, &str)> {
     let runs: Option<Vec<_>> = inside.split(',').map(run).collect();
     let (suffix, rest) = plain(rest);
     let group = NameGroup { prefix, runs: runs?, suffix };
-    // A lone number is printed without brackets; in brackets it is a class of digits.
+    // Single numbers are printed without brackets; in brackets they are a class of digits.
     let lone = matches!(group.runs.as_slice(), [run] if run.first == run.last);
     (!lone).then_some((group, rest))
 }
@@ -108,7 +108,7 @@ fn run(text: &str) -> Option<Run<'_>> {
     (number(first) && number(last)).then_some(Run { first, last, step })
 }
 
-/// The letters of names at the beginning, and the rest.
+/// Splits off the leading name characters.
 fn plain(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '.'));
     text.split_at(end.unwrap_or(text.len()))

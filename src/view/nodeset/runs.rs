@@ -1,8 +1,8 @@
-//! Runs of numbers: `0001-0870`, and in equal steps `0001-0871/2`.
+//! Runs of numbers: `0001-0870`, or in equal steps `0001-0871/2`.
 
 use std::collections::BTreeSet;
 
-/// Numbers in steps, of 1 where they have no gap; `first` and `last` are spelled as in the names.
+/// Numbers in equal steps, 1 if consecutive; `first` and `last` are spelled as in the names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct NumberRange {
     pub first: String,
@@ -11,17 +11,17 @@ pub(super) struct NumberRange {
     pub step: u64,
 }
 
-/// How many lone numbers with equal gaps are written as a range with a step.
+/// Minimum number of single numbers with equal gaps that are written as a range with a step.
 const STEPPED: usize = 4;
 
-/// Numbers to runs. A run is either padded, all of one width, or has no zeros in front at all.
+/// Joins numbers to runs. All numbers of a run are padded to one width, or have no leading zeros.
 pub(super) fn runs(mut numbers: Vec<&str>) -> Vec<NumberRange> {
     let padded: BTreeSet<usize> = numbers
         .iter()
         .filter(|digits| digits.len() > 1 && digits.starts_with('0'))
         .map(|digits| digits.len())
         .collect();
-    // Of one width where that width is padded, else 0.
+    // The width of a number if numbers of that width are padded, otherwise 0.
     let width = |digits: &str| {
         if padded.contains(&digits.len()) { digits.len() } else { 0 }
     };
@@ -42,7 +42,7 @@ pub(super) fn runs(mut numbers: Vec<&str>) -> Vec<NumberRange> {
     stepped(runs, |a, b| (width(&a.last) == width(&b.first)).then(|| value(&b.first) - value(&a.last)))
 }
 
-/// Joins lone numbers with equal gaps; `gap` is that between two neighbors of one spelling.
+/// Joins single numbers with equal gaps. `gap` returns the gap between neighbors of the same width.
 fn stepped(
     runs: Vec<NumberRange>,
     gap: impl Fn(&NumberRange, &NumberRange) -> Option<u64>,

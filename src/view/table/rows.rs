@@ -1,8 +1,8 @@
-//! The cells of a table in one text: a large table has half a million of them.
+//! The cells of a table in one string, because large tables have half a million of them.
 
 use crate::view::text::{Label, Line, Span};
 
-/// Cells in the order of rows and columns.
+/// Cells, row by row.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Rows {
     text: String,

@@ -1,21 +1,21 @@
-//! Text to lines of a given width.
+//! The layout of text in lines of a given width.
 
 use unicode_width::UnicodeWidthStr;
 
 use super::{Block, Content, Label, Line, Span, Text, plain};
 use crate::view::sanitize;
 
-/// The place where a text goes.
+/// The properties of an output that determine the layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
-    /// Columns of the terminal; without one nothing is wrapped, so that `grep` and `awk` see whole lines.
+    /// Columns of the terminal. Without a width no line is wrapped, so that `grep` and `awk` see whole lines.
     pub width: Option<usize>,
-    /// Whether tables have a heading.
+    /// Whether tables have headings.
     pub headers: bool,
 }
 
 impl Layout {
-    /// Not a terminal.
+    /// The layout without a terminal.
     pub const PIPE: Layout = Layout { width: None, headers: true };
 
     /// The layout of a terminal of this width.
@@ -24,10 +24,10 @@ impl Layout {
     }
 }
 
-/// Prose is not squeezed below this, however narrow the terminal.
+/// Minimum width in columns of wrapped text, however narrow the terminal.
 pub(in crate::view) const NARROWEST: usize = 20;
 
-/// Nor wider than this, however wide the terminal: longer lines are hard to read.
+/// Maximum width in columns of wrapped text, however wide the terminal: longer lines are hard to read.
 const WIDEST: usize = 100;
 
 pub(super) fn each_line(text: &Text, layout: Layout, emit: impl FnMut(Line)) {
@@ -60,7 +60,7 @@ pub(super) fn each_line(text: &Text, layout: Layout, emit: impl FnMut(Line)) {
     }
 }
 
-/// Lines one after the other. The last one is held back, as a text does not end with an empty line.
+/// Emits lines one after the other. The last line is held back, so that empty lines at the end are dropped.
 struct Lines<F> {
     emit: F,
     last: Option<Line>,
@@ -73,7 +73,7 @@ impl<F: FnMut(Line)> Lines<F> {
         }
     }
 
-    /// Adds an empty line, unless one precedes or this is the beginning.
+    /// Adds an empty line, except at the start or after another one.
     fn blank(&mut self) {
         if self.last.as_ref().is_some_and(|last| !last.is_empty()) {
             self.push(Line::default());
@@ -81,7 +81,7 @@ impl<F: FnMut(Line)> Lines<F> {
     }
 }
 
-/// Everything passes here on its way to the terminal, so that no view has to think of it.
+/// Sanitizes a line. All output passes through here, so that no view has to escape anything.
 pub(in crate::view) fn safe(line: &Line) -> Line {
     let spans = line
         .spans
@@ -90,7 +90,7 @@ pub(in crate::view) fn safe(line: &Line) -> Line {
     Line { spans: spans.collect() }
 }
 
-/// A paragraph behind a mark, its further lines under the first word.
+/// Wraps a paragraph after a mark, with further lines indented to the first word.
 fn hanging(mark: &str, line: &Line, room: Option<usize>) -> Vec<Line> {
     let hang = mark.width();
     let room = room.map(|room| room.saturating_sub(hang));
@@ -103,7 +103,7 @@ fn hanging(mark: &str, line: &Line, room: Option<usize>) -> Vec<Line> {
         .collect()
 }
 
-/// Breaks at blanks. A command stays whole, and so does a word that is too long, a name or an address: they want to be
+/// Wraps a line at blanks. Commands and long words, such as names and addresses, stay whole, so that they can be
 /// copied.
 pub(in crate::view) fn wrap(line: &Line, room: Option<usize>) -> Vec<Line> {
     let room = room.map_or(usize::MAX, |room| room.max(NARROWEST));
@@ -118,7 +118,7 @@ pub(in crate::view) fn wrap(line: &Line, room: Option<usize>) -> Vec<Line> {
             lines.push(Line::default());
             used = width;
         } else {
-            // A blank within a name belongs to it.
+            // A blank between two words with the same label gets that label.
             let label = match (last.spans.last(), word.first()) {
                 (Some(before), Some(after)) if before.label == after.label => before.label,
                 _ => Label::Plain,
@@ -132,7 +132,7 @@ pub(in crate::view) fn wrap(line: &Line, room: Option<usize>) -> Vec<Line> {
     lines
 }
 
-/// The words of a line; one word may have several labels.
+/// Splits a line into words; one word may have several labels.
 fn words(line: &Line) -> Vec<Vec<Span>> {
     let mut words: Vec<Vec<Span>> = Vec::new();
     let mut inside = false;

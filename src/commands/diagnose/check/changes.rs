@@ -1,4 +1,4 @@
-//! Whether the user has the permissions for the changes that commands make. Pure.
+//! Checks the user's permissions for the changes that commands make. Pure.
 
 use std::collections::BTreeSet;
 
@@ -12,15 +12,16 @@ use crate::plan::{Kind, Permission, Plan};
 use crate::view::shell_words;
 use crate::view::{list, plural};
 
-/// Commands that are named one by one, at most.
+/// Maximum number of commands that a message names.
 const MOST: usize = 3;
 
-/// A plan that takes what all plans may take, on this cluster.
+/// A plan with every kind of change that commands make, on this cluster.
 pub fn every_change(cluster: &Cluster) -> Plan {
     on(cluster, Write::ALL)
 }
 
-/// Only for the served APIs, and namespaced objects only in the operator's namespace: a role may suffice there.
+/// A plan with these kinds of changes. Only served APIs are included, and namespaced objects only in the operator's
+/// namespace, for which a role may suffice.
 fn on(cluster: &Cluster, writes: &[Write]) -> Plan {
     let mut plan = plan_of(writes);
     let served = &cluster.active_api.served;
@@ -40,7 +41,7 @@ fn on(cluster: &Cluster, writes: &[Write]) -> Plan {
     plan
 }
 
-/// The result of the access reviews for these commands.
+/// The check of the user's permissions for these commands, from the results of access reviews.
 pub fn changes(
     cluster: &Cluster,
     commands: &[&'static CommandInfo],

@@ -1,4 +1,5 @@
-//! The checks, in their order. Pure.
+//! The checks of the installation, outermost component first: API server, CRDs, operator, permissions, webhooks,
+//! versions, settings.
 
 use std::collections::BTreeSet;
 
@@ -113,7 +114,7 @@ fn replicas(deployment: &Deployment, expected: Expectation) -> Check {
 }
 
 fn leader(cluster: &Cluster, installation: &Installation) -> Check {
-    let expected = Expectation("operator", "a replica leads");
+    let expected = Expectation("operator", "leader election");
     let leases = match &installation.leases {
         Read::Ok(leases) => leases,
         Read::Incomplete(_, why) | Read::Unreadable(why) => return expected.unread(why),
@@ -151,7 +152,7 @@ fn leader(cluster: &Cluster, installation: &Installation) -> Check {
     }
 }
 
-/// What this program reads may be read.
+/// Checks that the sources of the rules could be read.
 fn rights(cluster: &Cluster) -> Check {
     let expected = Expectation("rights", "permission to read the objects that the rules need");
     let mut refused = Vec::new();
@@ -197,7 +198,7 @@ fn webhooks(cluster: &Cluster, findings: &[Finding]) -> Check {
 
 fn settings(cluster: &Cluster, report: &Report) -> Check {
     let expected = Expectation("custom resources", "no custom resource stops the operator");
-    // The operator itself and its webhooks have lines of their own.
+    // The operator and its webhooks have their own checks.
     let stops = |rule: &Rule, blocks: &[Blocks]| {
         let named = matches!(rule.code, "SKY502" | "SKY503" | "SKY504");
         let other = matches!(rule.code, "SKY501" | "SKY505");
@@ -215,7 +216,7 @@ fn settings(cluster: &Cluster, report: &Report) -> Check {
         .unwrap_or_else(|| expected.good("no findings of this kind on custom resources or their nodes"))
 }
 
-/// What rules that could not be checked leave of a check; nothing where there are none.
+/// The result of a check whose rules could not be evaluated; `None` if all could.
 fn unread(cluster: &Cluster, expected: Expectation, unchecked: &[&Rule]) -> Option<Check> {
     if unchecked.is_empty() {
         return None;
@@ -241,7 +242,7 @@ fn sizes(cluster: &Cluster, findings: &[Finding]) -> Check {
     let all = cluster.skyhooks.items().iter();
     let message = match all.map(|s| (s.size, s.name())).max() {
         Some((size, name)) => format!("the largest is {name} at {} KiB", size.div_ceil(1024)),
-        None => "there are none".to_owned(),
+        None => "no custom resources".to_owned(),
     };
     of_skyhooks(cluster, expected, &message)
 }

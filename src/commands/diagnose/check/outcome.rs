@@ -8,7 +8,7 @@ use crate::rules::{Finding, Severity};
 use crate::view::plural;
 use crate::view::shell_words;
 
-/// The result of a check.
+/// How severe a check's result is, as in `outcome` of the document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum CheckResult {
@@ -83,7 +83,8 @@ impl Expectation {
         Check { withheld: true, ..check.hint("kubectl skyhook rbac --for 'diagnose check'") }
     }
 
-    /// A required source was not read: the input lacks it, or its location is unknown.
+    /// Result "not checked" for a source that was not requested: missing from the input, or the operator's namespace is
+    /// unknown.
     pub fn not_asked(self, cluster: &Cluster) -> Check {
         let message = if cluster.from_files {
             "the objects needed for this check were not read from the input"
@@ -93,7 +94,7 @@ impl Expectation {
         self.not_checked(message)
     }
 
-    /// The check that the findings of these rules make: the worst of them; nothing where there are none.
+    /// The check result for the most severe finding of these rules; `None` without findings above info.
     pub fn by(self, findings: &[Finding], codes: &[&str]) -> Option<Check> {
         let of = findings.iter().filter(|f| codes.contains(&f.rule.code));
         let of: Vec<&Finding> = of.filter(|f| f.severity > Severity::Info).collect();

@@ -6,10 +6,10 @@ use crate::cluster::{Cluster, Read, Source};
 use crate::lint::legacy::legacy_keys;
 use crate::view::{NodeSet, list, plural, some_of};
 
-/// Names that a message lists.
+/// Maximum number of names in a message.
 const LISTED: usize = 5;
 
-/// The checks, in the order in which their problems are to be fixed.
+/// The checks, in the order in which their problems should be fixed.
 pub fn ready(cluster: &Cluster) -> Vec<Check> {
     vec![
         operator(cluster),
@@ -43,7 +43,7 @@ fn operator(cluster: &Cluster) -> Check {
         .hint("upgrade to v0.18, v0.19 or v0.20 first, and let the migration finish")
 }
 
-/// A source that was not read is no proof of absence.
+/// The check result for a source that was not read, which is no proof of absence; `None` if it was read.
 fn unread(cluster: &Cluster, expected: Expectation, source: Source) -> Option<Check> {
     match cluster.source(source) {
         Read::Ok(_) => None,
@@ -86,10 +86,12 @@ fn taints(cluster: &Cluster) -> Check {
     let tainted = nodes.filter(|node| node.taints().iter().any(|taint| taint.key == key));
     let tainted: Vec<&str> = tainted.map(|node| node.name.as_str()).collect();
     if tainted.is_empty() {
-        // The default key of the operator may be the older one, which was not read.
+        // Without the operator, its configured key is unknown, and may be the older one.
         let missing =
             unread(cluster, expected, Source::Nodes).or_else(|| unread(cluster, expected, Source::Operator));
-        return missing.unwrap_or_else(|| expected.good("none has it"));
+        return missing.unwrap_or_else(|| {
+            expected.good(format!("0 of {} have it", plural(cluster.nodes.items().len(), "node")))
+        });
     }
     let set = NodeSet::of(&tainted).limited(LISTED);
     let message = format!("{key} on {} ({set})", plural(tainted.len(), "node"));
@@ -101,14 +103,14 @@ fn taints(cluster: &Cluster) -> Check {
 }
 
 fn keys(cluster: &Cluster) -> Check {
-    let expected = expected("no custom resource names an older key");
+    let expected = expected("custom resources use no keys of the older API group");
     if cluster.flavor() == old() {
         return expected.not_checked("there are no NodeWright objects yet");
     }
     let mut found = Vec::new();
     for skyhook in cluster.skyhooks.items() {
         let paths = legacy_keys(&skyhook.whole);
-        // An annotation of a migrated object records where it came from, and has no effect.
+        // Annotations of migrated objects that record the origin have no effect.
         let used = |path: &&Vec<String>| {
             path[0] == "spec"
                 || path.last().is_some_and(|key| key.ends_with("/pause") || key.ends_with("/disable"))
@@ -118,7 +120,7 @@ fn keys(cluster: &Cluster) -> Check {
     }
     if found.is_empty() {
         let missing = unread(cluster, expected, Source::Skyhooks);
-        return missing.unwrap_or_else(|| expected.good("no selector, toleration or annotation does"));
+        return missing.unwrap_or_else(|| expected.good("none in selectors, tolerations or annotations"));
     }
     let newer = old().other().group();
     expected.error(some_of(&found, LISTED)).hint(format!(
@@ -126,14 +128,14 @@ fn keys(cluster: &Cluster) -> Check {
     ))
 }
 
-/// Pods of others are read without their selectors and tolerations.
+/// Always "not checked": selectors and tolerations of workload pods are not loaded.
 fn workloads() -> Check {
-    expected("no workload names an older key")
+    expected("workloads use no keys of the older API group")
         .not_checked("selectors, affinities and tolerations of workloads are not read")
         .hint(format!("search workloads in Git and in the cluster for {}", old().group()))
 }
 
-/// Monitoring objects and dashboards are not read.
+/// Always "not checked": monitoring objects and dashboards are not loaded.
 fn metrics() -> Check {
     expected("no dashboard or alert uses the older metrics")
         .not_checked("ServiceMonitors, PrometheusRules and dashboards are not read")

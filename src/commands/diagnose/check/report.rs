@@ -22,7 +22,7 @@ pub struct CheckReport {
     kind: &'static str,
     /// Whether no problem was found; warnings and checks that could not run do not count.
     pub passed: bool,
-    /// From the outside to the inside.
+    /// In the order in which they depend on each other: API server first.
     checks: Vec<Check>,
     taken_at: String,
 }
@@ -134,7 +134,7 @@ impl View for CheckReport {
     }
 }
 
-/// Warnings pass, as they do in the exit code.
+/// The JUnit test case of a check. Warnings pass, as they do in the exit code.
 fn test_case(check: &Check) -> Case {
     let result = match check.outcome {
         CheckResult::Good | CheckResult::Warning => TestResult::Passed,

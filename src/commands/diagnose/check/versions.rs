@@ -9,7 +9,8 @@ use crate::cluster::installation::{Definition, Installation};
 use crate::cluster::{Cluster, Read};
 use crate::view::{age, list};
 
-/// A certificate that ends sooner is worth a word: the operator makes a new one a week before.
+/// Remaining validity below which a certificate is a warning: the operator renews certificates a week before they
+/// expire.
 const SOON: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 pub fn certificates(cluster: &Cluster) -> Check {
@@ -58,7 +59,7 @@ pub fn certificates(cluster: &Cluster) -> Check {
     }
 }
 
-/// A tag that was set by hand leaves the chart's other parts behind.
+/// Compares the versions of image and chart. Overriding only the image tag leaves CRDs and RBAC at the chart's version.
 pub fn image_and_chart(cluster: &Cluster) -> Check {
     let expected = Expectation("versions", "the operator has the same version as its chart");
     if cluster.operators.ok().is_none() {

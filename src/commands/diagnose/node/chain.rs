@@ -1,4 +1,4 @@
-//! Why a node is not complete: for each custom resource the first reason, and the findings behind it.
+//! The reasons for which a node is not complete: the first one for each custom resource, and the findings behind it.
 
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
@@ -10,16 +10,16 @@ use crate::cluster::{Cluster, Node, NodeRecord};
 use crate::model::{Action, Model, NodeProgress, ProgressState, WaitReason};
 use crate::rules::{Finding, Report, Severity};
 
-/// One custom resource on the node.
+/// The state of one custom resource on the node.
 pub struct Link<'a> {
     pub name: &'a str,
     pub priority: Option<i64>,
-    /// That of the model, or as bad as the finding that keeps it from completing.
+    /// The model's state, or a worse one implied by a finding that blocks the custom resource here.
     pub state: ProgressState,
-    /// Why it is not done, in a sentence.
+    /// Why it is not complete, as a sentence.
     pub reason: String,
     pub packages: Vec<NextStep>,
-    /// `None` where it does not select the node.
+    /// `None` if the custom resource does not select the node.
     pub progress: Option<NodeProgress<'a>>,
 }
 
@@ -29,7 +29,7 @@ impl<'a> Link<'a> {
         progress.is_some_and(|progress| matches!(progress.reason, WaitReason::Ignored))
     }
 
-    /// The operator's next action here, unless someone has to intervene first.
+    /// The operator's next action here; `None` if an intervention is needed first.
     pub fn next_action(&self) -> Option<&Action<'a>> {
         let goes_on = matches!(self.state, ProgressState::Running | ProgressState::Waiting);
         let progress = self.progress.as_ref().filter(|_| goes_on)?;
@@ -37,16 +37,16 @@ impl<'a> Link<'a> {
     }
 }
 
-/// All of it, with the findings that have to do with the node, causes first.
+/// The custom resources on a node, with the findings that concern the node, causes first.
 pub struct Chain<'a> {
     pub links: Vec<Link<'a>>,
     pub findings: Vec<Finding>,
-    /// A custom resource that is not done here and has errors on other nodes that do not keep this one.
+    /// An unfinished custom resource whose errors on other nodes do not block this node.
     pub failing_elsewhere: Option<String>,
 }
 
 impl<'a> Chain<'a> {
-    /// `whole`: no source is missing, without which nothing counts as fine.
+    /// `whole`: all sources were read. Otherwise nothing counts as fine.
     pub fn of(cluster: &'a Cluster, node: &'a Node, report: Report, whole: bool) -> Chain<'a> {
         let package_runs = cluster.package_runs();
         let model = Model::new(cluster);
@@ -86,13 +86,14 @@ impl<'a> Chain<'a> {
         Chain { links, findings, failing_elsewhere }
     }
 
-    /// The worst of the custom resources; no better than an error that keeps the node from being done.
+    /// The worst state of the custom resources, or `Blocked` if the node is stuck.
     pub fn state(&self, node: &Node) -> ProgressState {
         let worst = self.links.iter().map(|link| link.state).max();
         if self.is_stuck(node) { ProgressState::Blocked } else { worst.unwrap_or(ProgressState::Complete) }
     }
 
-    /// Whether an error keeps the node from being done, or something other than its ignore label blocks it.
+    /// Whether an error keeps the node from completing, or a custom resource is blocked by more than the node's ignore
+    /// label.
     pub fn is_stuck(&self, node: &Node) -> bool {
         let open = |name: &str| {
             let mut links = self.links.iter();
@@ -138,7 +139,7 @@ impl<'a> Inspection<'_, 'a> {
         })
     }
 
-    /// A custom resource that no longer exists, or could not be read.
+    /// The link for a custom resource that no longer exists, or could not be read.
     fn gone(&self, name: &'a str) -> Link<'a> {
         // Its leftovers may need an intervention.
         let worst = self.worst(name);
@@ -149,7 +150,7 @@ impl<'a> Inspection<'_, 'a> {
         Link { name, priority: None, state, reason: reason.to_owned(), packages: Vec::new(), progress: None }
     }
 
-    /// The progress according to the model, with what the rules know about it.
+    /// The state and its reason: the model's, corrected by the findings.
     fn judged(
         &self,
         skyhook: &'a Skyhook,
@@ -185,14 +186,15 @@ impl<'a> Inspection<'_, 'a> {
         }
     }
 
-    /// The state of a custom resource behind another one: as bad as that one here, or as its own findings.
+    /// The state of a custom resource that waits for `root`: the worst of the state of `root` here and its own
+    /// findings.
     fn gated(&self, skyhook: &Skyhook, root: &str, before: &[Link<'_>]) -> ProgressState {
         let root = before.iter().find(|link| link.name == root);
         let own = self.holding(skyhook).map(|(f, _)| self.state(f));
         own.chain(root.map(|link| link.state)).fold(ProgressState::Waiting, ProgressState::max)
     }
 
-    /// The worst finding about a custom resource, on any node.
+    /// The worst state implied by findings about a custom resource, on any node.
     fn worst(&self, name: &str) -> ProgressState {
         let about = self.findings.iter();
         let about = about.filter(|f| f.subject.skyhook.as_deref() == Some(name));
@@ -201,7 +203,7 @@ impl<'a> Inspection<'_, 'a> {
         all.max().unwrap_or(ProgressState::Complete)
     }
 
-    /// The state that follows from a finding.
+    /// The state implied by a finding.
     fn state(&self, finding: &Finding) -> ProgressState {
         let here = finding.subject.node.as_deref() == Some(&self.node.name);
         match finding.severity {
@@ -212,7 +214,7 @@ impl<'a> Inspection<'_, 'a> {
         }
     }
 
-    /// The blocker of a custom resource here: the gravest finding, and of these the closest to the node.
+    /// The finding that blocks a custom resource here: the most severe one, and among equals the closest to the node.
     fn found(&self, skyhook: &Skyhook) -> Option<&Finding> {
         // Findings are sorted with causes first, so the first of equal ones wins.
         let all: Vec<_> = self.holding(skyhook).collect();
@@ -220,8 +222,8 @@ impl<'a> Inspection<'_, 'a> {
         best.map(|(finding, _)| *finding)
     }
 
-    /// The findings that keep it from completing, each with how near it is to the node. What ends the operator's
-    /// reconcile concerns all custom resources.
+    /// The findings that block a custom resource here, each with its closeness to the node. A finding that ends the
+    /// operator's reconcile concerns all custom resources.
     fn holding(&self, skyhook: &Skyhook) -> impl Iterator<Item = (&Finding, u8)> {
         let near = |f: &Finding| match f.subject.node.as_deref() {
             Some(node) if node == self.node.name => Some(2),
@@ -238,7 +240,8 @@ impl<'a> Inspection<'_, 'a> {
         all.filter_map(move |f| near(f).map(|near| (f, near)))
     }
 
-    /// Its message, with the node if it is another one. Findings that halt the operator name their node themselves.
+    /// The finding's message, after the name of its node if that is another node. Findings that stop the operator name
+    /// their node themselves.
     fn told(&self, finding: &Finding) -> String {
         match finding.subject.node.as_deref() {
             Some(node) if node != self.node.name => format!("{node}: {}", finding.message),

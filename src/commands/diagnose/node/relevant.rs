@@ -1,4 +1,4 @@
-//! Which findings concern a node.
+//! The selection of findings that concern a node.
 
 use std::collections::BTreeSet;
 
@@ -6,10 +6,11 @@ use crate::cluster::Node;
 use crate::rules::causes::Causes;
 use crate::rules::{Finding, Severity};
 
-/// The findings about the node, about its blockers, and those that explain either. On a finished node, no finding about
-/// another node or a custom resource blocks it, though one may stop the operator.
+/// Selects the findings about the node and its blockers, and the findings that explain them. On a finished node,
+/// findings about other nodes or custom resources do not count, but problems of the operator itself do.
 ///
-/// `open` are the custom resources unfinished on the node, `anywhere` those for which it waits on any node.
+/// `open` are the custom resources that are unfinished on the node; `anywhere` are those whose state on any node the
+/// node waits for.
 pub fn relevant(
     node: &Node,
     findings: Vec<Finding>,
@@ -32,7 +33,7 @@ pub fn relevant(
     let mut wanted: BTreeSet<usize> = open.iter().copied().collect();
     while let Some(at) = open.pop() {
         let causes = causes.explaining(at).iter().copied();
-        // Of a thousand failing nodes one is enough to name.
+        // Maximum number of causes to follow: one of a thousand failing nodes is enough.
         const MOST: usize = 5;
         open.extend(causes.take(MOST).filter(|cause| wanted.insert(*cause)));
     }
@@ -40,7 +41,8 @@ pub fn relevant(
     all.filter(|(at, _)| wanted.contains(at)).map(|(_, f)| f).collect()
 }
 
-/// Whether it is about all nodes of its custom resource: one that names the nodes that it holds up is about these.
+/// Whether the finding concerns all nodes of its custom resource. A finding that lists the nodes that it blocks
+/// concerns only these.
 pub fn concerns_all(finding: &Finding) -> bool {
     finding.subject.node.is_none() && finding.holds_up.is_empty()
 }

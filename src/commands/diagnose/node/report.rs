@@ -20,7 +20,7 @@ use crate::view::text::{self, Label, Line, Text};
 use crate::view::{API_VERSION, NodeSet, View, to_json};
 use crate::wait::drain;
 
-/// Findings that are named below a node.
+/// Maximum number of findings listed for a node.
 const SHOWN: usize = 8;
 
 pub struct NodeReport<'a> {
@@ -29,7 +29,7 @@ pub struct NodeReport<'a> {
     pub chain: Chain<'a>,
     /// The sources that the cluster did not return, and why.
     pub unreadable: Vec<String>,
-    /// What shows how stages fare, and is not in the files.
+    /// Sources that show the progress of stages, but are missing from the files.
     pub unseen: Vec<String>,
 }
 
@@ -44,7 +44,7 @@ impl NodeReport<'_> {
         }
     }
 
-    /// Whether the kubelet has not started the pod of a stage.
+    /// Whether the kubelet has not acknowledged a pod of a stage yet.
     fn waits_for_kubelet(&self) -> bool {
         let package_runs = self.cluster.package_runs();
         let mut here = package_runs.all().iter();
@@ -57,7 +57,8 @@ impl NodeReport<'_> {
         all.filter(|f| f.severity > Severity::Info).collect()
     }
 
-    /// The same, and what explains it: a pause is only worth knowing, until something waits for it.
+    /// The findings above info and the findings that explain them, info first: a pause matters once something waits for
+    /// it.
     fn told(&self) -> Vec<&Finding> {
         let findings = &self.chain.findings;
         let told = grave_or_explaining(findings);
@@ -66,10 +67,10 @@ impl NodeReport<'_> {
         told
     }
 
-    /// The remedies of the first unfinished custom resource's blocker, or of its cause: the first, and the mildest that
-    /// changes something; those of grade B4 are left to `diagnose stuck`. Then the remedy of an error that it explains:
-    /// such an error may outlast its cause. Remedies of info findings that explain nothing worse, only if there is
-    /// nothing worse.
+    /// The next remedies, if an intervention is needed. First those of the blocker of the first blocked custom
+    /// resource, or of its cause: its first remedy, and its mildest that changes something below grade B4, which is
+    /// left to `diagnose stuck`. Then the remedy of an error that this finding explains, because such an error may
+    /// outlast its cause. Findings of severity info that explain nothing worse count only if there are no others.
     fn next(&self) -> Vec<&Remedy> {
         if !needs_someone(self.chain.state(self.node)) {
             return Vec::new();
@@ -82,7 +83,7 @@ impl NodeReport<'_> {
         let own = |at: &usize| findings[*at].subject.skyhook.as_deref() == kept;
         let behind = (0..findings.len()).filter(own);
         let behind: BTreeSet<usize> = behind.flat_map(|at| causes.explaining(at).to_vec()).collect();
-        // Until the operator works and changes are accepted, no other remedy helps.
+        // Until the operator works and accepts changes, no other remedy helps.
         let near = |at: &usize| {
             let finding = &findings[*at];
             let here = finding.subject.node.as_deref() == Some(&self.node.name);
@@ -91,7 +92,7 @@ impl NodeReport<'_> {
         };
         let mut all: Vec<usize> = (0..findings.len()).collect();
         all.retain(|at| !findings[*at].remedies.is_empty());
-        // Stable: of equals the causes stay first.
+        // The sort is stable: among equals, causes stay first.
         all.sort_by_key(|at| std::cmp::Reverse((grave.contains(at), near(at))));
         let Some(first) = all.first() else {
             return Vec::new();
@@ -109,7 +110,7 @@ impl NodeReport<'_> {
             let Some(remedy) = finding.remedies.iter().find(is_new) else {
                 continue;
             };
-            // Each of several objects of one rule has its own remedy: two webhook configurations.
+            // Each object of one rule, such as one of two webhook configurations, has its own remedy.
             let of_object = finding.subject.node.is_none() && then == Some(finding.rule.code);
             if then.is_none() || of_object {
                 then = Some(finding.rule.code);
@@ -247,7 +248,7 @@ impl NodeReport<'_> {
             text.append(remedy_text(&mark, remedy, &remedy.argv, None));
         }
         if needs_someone(self.chain.state(self.node)) || !self.grave().is_empty() {
-            // Findings on other nodes do not belong in a report on this one.
+            // Limit the command to this node unless findings are on other nodes.
             let elsewhere = |f: &&Finding| {
                 let on = f.subject.node.as_deref();
                 on.is_some_and(|on| on != self.node.name)
@@ -262,7 +263,7 @@ impl NodeReport<'_> {
     }
 }
 
-/// Whether nothing happens until someone intervenes.
+/// Whether nothing happens without an intervention.
 fn needs_someone(state: ProgressState) -> bool {
     matches!(state, ProgressState::Suspended | ProgressState::Blocked)
 }

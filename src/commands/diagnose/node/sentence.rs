@@ -9,7 +9,7 @@ use crate::view::{NodeSet, ago, count, for_how_long, plural};
 use crate::wait::drain;
 
 impl<'a> Inspection<'_, 'a> {
-    /// Why it is not complete, or that it is.
+    /// Why the custom resource is not complete, or that it is.
     pub fn sentence(&self, skyhook: &'a Skyhook, progress: &NodeProgress<'a>) -> String {
         let sentence = match self.calm(skyhook, progress) {
             Some(calm) => self.unless_something_is_wrong(skyhook, calm),
@@ -18,7 +18,8 @@ impl<'a> Inspection<'_, 'a> {
         if skyhook.deleting() { format!("it is being deleted; {sentence}") } else { sentence }
     }
 
-    /// Where it waits for its turn, or the operator acts next.
+    /// The sentence for a custom resource that waits in a queue, or on which the operator acts next; `None` for other
+    /// states.
     fn calm(&self, skyhook: &'a Skyhook, progress: &NodeProgress<'a>) -> Option<String> {
         match (&progress.reason, progress.queue) {
             (_, Some(queue)) => Some(self.queue(skyhook, queue)),
@@ -66,7 +67,7 @@ impl<'a> Inspection<'_, 'a> {
         }
     }
 
-    /// Its place in the queue of a compartment.
+    /// The position in the queue of a compartment.
     fn queue(&self, skyhook: &Skyhook, queue: QueuePosition<'_>) -> String {
         let place = match (queue.number, queue.waiting) {
             (_, 1) => "the node is the only one waiting in".to_owned(),
@@ -90,7 +91,8 @@ impl<'a> Inspection<'_, 'a> {
         format!("{place} compartment {}{batch}{now}{start}", compartment_title(queue.compartment))
     }
 
-    /// When the node is taken, as the end of a sentence; empty where the order is arbitrary or durations are unknown.
+    /// When the node is expected to start, as the end of a sentence; empty if the order is arbitrary or durations are
+    /// unknown.
     fn start(&self, skyhook: &Skyhook, ordered: bool) -> String {
         let simulated = || Model::new(self.cluster).timeline();
         let timeline = ordered.then(|| self.timeline.get_or_init(simulated));
@@ -98,8 +100,8 @@ impl<'a> Inspection<'_, 'a> {
         start.map_or_else(String::new, |start| format!("; it starts here in {start}"))
     }
 
-    /// States that nothing is wrong only if every source was read, no finding blocks the node, and the operator does
-    /// not report it as failing.
+    /// Adds `nothing is wrong`, but only if every source was read, no finding blocks the node, and the operator does
+    /// not report the node as failing.
     fn unless_something_is_wrong(&self, skyhook: &Skyhook, says: String) -> String {
         if self.cluster.status_on(skyhook, self.node) == Status::Erroring {
             return format!("{says}; the operator still reports the node as erroring");

@@ -24,16 +24,16 @@ pub struct NextStep {
     pub message: String,
 }
 
-/// A node with its sources and findings.
+/// A node with the data that explains its state.
 pub struct Inspection<'l, 'a> {
     pub cluster: &'a Cluster,
     pub node: &'a Node,
     pub package_runs: &'l PackageRuns<'a>,
     pub model: &'l Model<'a>,
-    /// The rollouts until their end, simulated when a node waits in a queue.
+    /// The simulation of all rollouts, computed only if a node waits in a queue.
     pub timeline: OnceCell<Timeline<'a>>,
     pub findings: &'l [Finding],
-    /// No requested source is missing.
+    /// Whether all requested sources were read.
     pub whole: bool,
 }
 
@@ -93,7 +93,7 @@ impl<'a> Inspection<'_, 'a> {
         }
     }
 
-    /// The stage after the recorded one, where it runs already and the record does not show it yet.
+    /// The stage that runs already although the record still shows the stage before it.
     fn runs_next(&self, placement: &Placement<'a>) -> Option<&Stage> {
         let recorded = placement.entry?;
         let here = self.package_runs;
@@ -108,7 +108,7 @@ impl<'a> Inspection<'_, 'a> {
         next.map(|run| &run.stage)
     }
 
-    /// The packages that it depends on and that are not done here.
+    /// The dependencies that are not complete on the node.
     fn dependencies(&self, skyhook: &Skyhook, placement: &Placement<'_>) -> Vec<String> {
         let Some(package) = skyhook.package(placement.package) else {
             return Vec::new();
@@ -119,7 +119,7 @@ impl<'a> Inspection<'_, 'a> {
         open.cloned().collect()
     }
 
-    /// How the attempt of a package ended.
+    /// How the package's attempt ended, from its findings.
     fn outcome(&self, placement: &Placement<'_>) -> Option<String> {
         let of_it = |f: &&Finding| {
             f.subject.skyhook.as_deref() == Some(placement.skyhook)

@@ -9,7 +9,7 @@ use crate::plan::planners::{node, pause_guard};
 use crate::plan::{Consequences, Grade};
 use crate::view::{NodeSet, plural};
 
-/// Runs of node names in a warning.
+/// Maximum number of node-name ranges in a warning.
 const SHOWN: usize = 6;
 
 /// The nodes with leftovers, selected or not.
@@ -23,16 +23,17 @@ pub fn of<'a>(cluster: &'a Cluster, name: &str, purge: bool) -> Vec<&'a Node> {
     cluster.nodes.items().iter().filter(left).collect()
 }
 
-/// Whether the node carries the runtime-required taint for this custom resource and for no other.
+/// Whether the node has the runtime-required taint for this custom resource and for no other.
 ///
-/// The operator removes it once every custom resource that requires it is complete there; without any, it never would.
+/// The operator removes the taint once every custom resource that requires it is complete on the node; without such a
+/// custom resource, it would never remove it.
 pub fn needs_no_taint(cluster: &Cluster, node: &Node, name: &str) -> bool {
     cluster.runtime_required_taint(node).is_some()
         && cluster.skyhook(name).is_some_and(|s| s.spec.runtime_required && s.selects(node))
         && !cluster.taint_kept_by_others(node, name)
 }
 
-/// The consequences, and those that no API can undo.
+/// Adds the consequences of the strip, including those that no API can undo.
 pub fn consequences(cluster: &Cluster, args: &Args, nodes: &[&Node], effects: &mut Consequences) {
     effects.at_least(Grade::B4);
     effects.nodes = nodes.len();
@@ -70,7 +71,7 @@ fn folded<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> String {
     }
 }
 
-/// Warns of host changes that stay, and of their record.
+/// Warns about remaining changes on hosts, and about the loss of their record.
 fn hosts(cluster: &Cluster, args: &Args, effects: &mut Consequences) {
     let name = args.name.as_str();
     let recorded: Vec<_> = cluster.tracked(name).filter(|(_, on)| node::is_recorded(on)).collect();
@@ -106,7 +107,7 @@ fn hosts(cluster: &Cluster, args: &Args, effects: &mut Consequences) {
     }
 }
 
-/// Warns of package pods that are running now.
+/// Warns about running package pods.
 fn at_work(cluster: &Cluster, name: &str, effects: &mut Consequences) {
     let package_runs = cluster.package_runs();
     let alive = package_runs.all().iter().filter(|e| e.skyhook == name && e.alive());
@@ -115,7 +116,7 @@ fn at_work(cluster: &Cluster, name: &str, effects: &mut Consequences) {
         return;
     };
     let on = NodeSet::of(on).limited(SHOWN);
-    // Their pods are collected with the custom resource, and no sooner.
+    // The pods are garbage-collected with the custom resource, not earlier.
     effects.warn(if skyhook.third_party_finalizers().is_empty() {
         format!("package pods are running on {on}: they are killed while they modify the hosts")
     } else {
@@ -124,7 +125,7 @@ fn at_work(cluster: &Cluster, name: &str, effects: &mut Consequences) {
             skyhook.reference()
         )
     });
-    // The operator's pod controller respects neither a pause nor a deleted custom resource.
+    // The operator's pod controller ignores pauses and deleted custom resources.
     if cluster.flavor().executor() == Executor::Pod && !pause_guard::away(cluster) {
         effects.warn(format!(
             "the operator may still record the progress of package pods on {on}: once these pods are gone, run `kubectl skyhook leftovers`"
@@ -132,7 +133,7 @@ fn at_work(cluster: &Cluster, name: &str, effects: &mut Consequences) {
     }
 }
 
-/// What else keeps pods off the nodes afterwards.
+/// Warns about everything else that keeps pods off the nodes afterwards.
 fn held(cluster: &Cluster, name: &str, nodes: &[&Node], effects: &mut Consequences) {
     let flavor = cluster.flavor();
     let ours = |n: &&Node| cluster.on_node(n, name).is_some_and(|on| on.cordon);

@@ -1,21 +1,21 @@
-//! Which logs to show.
+//! The choice of logs to show.
 
 use crate::api::{Skyhook, Stage, State};
 use crate::cluster::attempts::{Choice, choice};
 use crate::cluster::{Cluster, Node, PackageRun, Phase};
 use crate::view::natural;
 
-/// What to choose from.
+/// The criteria for the choice of logs.
 #[derive(Debug, Clone, Copy)]
 pub struct LogSelection<'a> {
     pub skyhook: &'a str,
     pub package: &'a str,
     pub stage: Option<&'a Stage>,
-    /// The attempt before the newest, or the run before the present one.
+    /// Whether to show the attempt before the newest, or the container run before the current one.
     pub previous: bool,
 }
 
-/// What there is of a package, by node and then by time.
+/// The package runs with their logs, by node and then by time.
 pub fn choose(cluster: &Cluster, nodes: &[&Node], wanted: LogSelection<'_>) -> Vec<Choice> {
     let package_runs = cluster.package_runs();
     let mut found: Vec<&PackageRun<'_>> = nodes
@@ -37,8 +37,8 @@ impl LogSelection<'_> {
             && (package_run.package == self.package || self.merged(cluster, package_run))
     }
 
-    /// Whether an interrupt is carried out for this package as well: a merged one names only the
-    /// package that won, and the others wait at the same stage.
+    /// Whether an interrupt also runs for this package. A merged interrupt names only one package; the other packages
+    /// wait at the same stage.
     fn merged(&self, cluster: &Cluster, package_run: &PackageRun<'_>) -> bool {
         let entries = || {
             let node = cluster.node(package_run.node)?;
@@ -53,7 +53,7 @@ impl LogSelection<'_> {
     }
 }
 
-/// The pending runs of a package on the nodes, in words; empty if it is finished.
+/// Descriptions of the pending runs of a package on the nodes; empty if it is finished.
 pub fn to_come(cluster: &Cluster, nodes: &[&Node], wanted: LogSelection<'_>) -> Vec<String> {
     let Some(skyhook) = cluster.skyhook(wanted.skyhook) else {
         return Vec::new();
@@ -94,7 +94,7 @@ fn more(cluster: &Cluster, skyhook: &Skyhook, node: &Node, wanted: LogSelection<
     }
 }
 
-/// The place of a stage on the way of a package.
+/// The position of a stage in the life of a package.
 fn order(stage: &Stage) -> u8 {
     match stage {
         Stage::Upgrade | Stage::Apply => 0,

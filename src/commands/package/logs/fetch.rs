@@ -1,4 +1,4 @@
-//! `package logs` without `-f`: prints the logs that exist now.
+//! `package logs` without `-f`: prints the existing logs.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -16,36 +16,36 @@ use crate::cluster::live::log::{LogError, LogStream, Request};
 use crate::ctx::Ctx;
 use crate::error::{Exit, Result};
 
-/// Logs that are read at once.
+/// Maximum number of logs read at once.
 const AT_ONCE: usize = 8;
 
 /// The log of one stage on one node.
 #[derive(Default)]
 struct Fetched {
-    /// The attempt that it is of.
+    /// The index of the attempt whose log was read.
     attempt: Option<usize>,
-    /// Containers with unreadable logs; a deleted pod is no error.
+    /// Containers with unreadable logs. The log of a deleted pod is no error.
     errors: Vec<(String, LogError)>,
-    /// The reader has closed the pipe.
+    /// Whether the reader has closed the pipe.
     reader_gone: bool,
 }
 
-/// Where logs are read.
+/// The source of the logs.
 pub enum LogSource<'a> {
     Server(&'a kube::Client),
     Capture {
         logs: &'a KeptLogs,
-        /// The capture's own time.
+        /// The time of the capture.
         now: Timestamp,
     },
 }
 
 /// Receives the lines of one stage on one node while they are read.
 trait Lines {
-    /// The lines of a log follow, which is one of these of an attempt.
+    /// Starts a log, which is one of the logs of `attempt`.
     fn open(&mut self, log: Name, attempt: &[ContainerLog]);
 
-    /// Receives a line; `false` when the reader has closed the pipe.
+    /// Receives a line; returns `false` if the reader has closed the pipe.
     fn take(&mut self, at: Option<Timestamp>, line: &[u8]) -> Result<bool>;
 }
 
@@ -72,7 +72,7 @@ pub async fn run(ctx: &mut Ctx, origin: &LogSource<'_>, args: &Args, choices: &[
     if failed.is_empty() { Ok(Exit::Done) } else { Ok(Exit::Failed) }
 }
 
-/// Reads several logs at once and prints their lines by time.
+/// Reads several logs concurrently and prints their lines by time.
 async fn merge(
     ctx: &mut Ctx,
     origin: &LogSource<'_>,
@@ -101,7 +101,7 @@ async fn merge(
     Ok(fetched)
 }
 
-/// Prints lines as they come.
+/// Prints lines immediately.
 struct Printed<'a> {
     ctx: &'a mut Ctx,
     printer: Printer,
@@ -127,7 +127,7 @@ impl Lines for Printed<'_> {
 /// Buffers lines until all logs are read.
 struct Spooled<'a> {
     spool: &'a RefCell<Spool>,
-    /// The number of the choice, and of the next log of it.
+    /// The index of the choice, and of its next log.
     order: (usize, usize),
     log: Option<usize>,
 }
@@ -146,7 +146,7 @@ impl Lines for Spooled<'_> {
     }
 }
 
-/// The first attempt with any lines, else the tail kept by the operator.
+/// Reads the first attempt that has a log, otherwise the last lines that the operator kept.
 async fn fetch(
     origin: &LogSource<'_>,
     args: &Args,
@@ -201,16 +201,16 @@ async fn fetch(
 /// Reads the log of one container.
 struct PieceReader<'r, L> {
     args: &'r Args,
-    /// Read the lines with their times.
+    /// Whether to read the lines with their times.
     timed: bool,
     lines: &'r mut L,
     piece: &'r ContainerLog,
     attempt: &'r [ContainerLog],
-    /// The log exists: its lines follow.
+    /// Whether the log exists and its lines have started.
     begun: bool,
 }
 
-/// Whether somebody reads on, or why the log could not be read to its end.
+/// Whether the reader wants more lines, or why the log could not be read completely.
 type ReadEnd = std::result::Result<bool, LogError>;
 
 impl<L: Lines> PieceReader<'_, L> {
@@ -281,7 +281,7 @@ impl<L: Lines> PieceReader<'_, L> {
         self.lines.open(name, self.attempt);
     }
 
-    /// Passes on a line behind its time. One without a time belongs to the line before it.
+    /// Passes on a line with its time. A line without a time gets the time of the previous line.
     fn take_timed(&mut self, last: &mut Option<Timestamp>, line: &[u8]) -> Result<bool> {
         let (at, bare) = timed(line);
         *last = at.or(*last);

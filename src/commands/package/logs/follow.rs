@@ -20,11 +20,11 @@ use crate::ctx::{self, Ctx};
 use crate::error::{Error, Exit, Result};
 use crate::view::plural;
 
-/// Logs that are followed at once.
+/// Maximum number of logs followed at once.
 const AT_ONCE: usize = 64;
-/// Lines that wait to be printed.
+/// Maximum number of lines that wait to be printed.
 const QUEUE: usize = 1024;
-/// The pause before a broken log of a running container is requested again.
+/// Delay before a broken log of a running container is requested again.
 const AGAIN: Duration = Duration::from_secs(2);
 
 pub async fn run(ctx: &mut Ctx, client: &kube::Client, args: &Args, cluster: Cluster) -> Result<Exit> {
@@ -74,7 +74,7 @@ pub async fn run(ctx: &mut Ctx, client: &kube::Client, args: &Args, cluster: Clu
     }
 }
 
-/// The nodes that the flags pick and the custom resource selects or has begun.
+/// The selected nodes that have keys of the custom resource, or are selected by it.
 fn concerned<'a>(cluster: &'a Cluster, args: &Args) -> Result<Vec<&'a Node>> {
     let name = args.of.skyhook.as_str();
     let skyhook = cluster.skyhook(name);
@@ -92,24 +92,24 @@ struct Following<'a> {
     sender: Sender<LogEvent>,
     slots: Arc<Semaphore>,
     runs: HashMap<Key, FollowedLog>,
-    /// The messages already printed on stderr.
+    /// Messages that were printed on stderr, to print each once.
     said: HashSet<String>,
     printer: Printer,
     printed: bool,
-    /// A log could not be read.
+    /// Whether a log could not be read.
     unread: bool,
     first: bool,
 }
 
-/// A log that was begun.
+/// A log whose reading has started.
 struct FollowedLog {
-    /// None while it is followed.
+    /// The end of the log, `None` while it is followed.
     ended: Option<Instant>,
     reached: LogPosition,
 }
 
 impl Following<'_> {
-    /// Follows new logs, and logs that broke while their container runs.
+    /// Starts to follow new logs, and logs that broke while their container runs.
     fn begin(&mut self, ctx: &mut Ctx, choices: &[Choice]) {
         for choice in choices {
             let best = choice.attempts.first();
@@ -163,7 +163,7 @@ impl Following<'_> {
         self.runs.values().filter(|run| run.ended.is_none()).count()
     }
 
-    /// Prints a line or records an end; `false` when the reader has closed the pipe.
+    /// Prints a line or records an end; `false` if the reader has closed the pipe.
     fn take(&mut self, ctx: &mut Ctx, event: LogEvent) -> Result<bool> {
         match event {
             LogEvent::Line { key, line } => {

@@ -86,7 +86,7 @@ pub struct Args {
 pub const NEEDS: [Source; 5] =
     [Source::Skyhooks, Source::Nodes, Source::Pods, Source::Jobs, Source::Operator];
 
-/// What `-f` watches.
+/// The sources that `-f` watches.
 const WATCHED: [Source; 4] = [Source::Skyhooks, Source::Nodes, Source::Pods, Source::Jobs];
 
 command! {
@@ -97,7 +97,7 @@ command! {
 }
 
 async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
-    // Who follows watches all nodes: new ones join in.
+    // With `-f`, watch all nodes, because new ones may join.
     let only = if args.follow {
         None
     } else {
@@ -122,7 +122,7 @@ async fn run(ctx: &mut Ctx, args: &Args) -> Result<Exit> {
     fetch::run(ctx, &origin, args, &choices).await
 }
 
-/// What there is to show.
+/// The choices of logs for the arguments.
 fn view(cluster: &Cluster, args: &Args) -> Result<Vec<Choice>> {
     let skyhook = args.of.skyhook.as_str();
     for source in [Source::Nodes, Source::Pods, Source::Jobs] {
@@ -167,7 +167,6 @@ fn stage(text: &str) -> std::result::Result<Stage, String> {
     }
 }
 
-/// Warns about an unreadable log.
 fn warn_unreadable(ctx: &mut Ctx, what: &str, error: &LogError) {
     if error.code == Some(403) {
         ctx.note_refusal();

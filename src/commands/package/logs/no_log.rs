@@ -1,4 +1,4 @@
-//! Notes beside a log, or instead of one.
+//! Notes next to a log, or in place of a missing log.
 
 use super::choose::LogSelection;
 use crate::api::{Entry, Executor, State};
@@ -49,7 +49,7 @@ pub fn nothing(cluster: &Cluster, nodes: &[&Node], wanted: LogSelection<'_>) -> 
     note
 }
 
-/// The record of the package on a node.
+/// The record of the package in the state of a node.
 fn entry<'a>(cluster: &'a Cluster, node: &'a Node, wanted: LogSelection<'_>) -> Option<&'a Entry> {
     let skyhook = cluster.skyhook(wanted.skyhook);
     let entries = cluster.on_node(node, wanted.skyhook)?.entries_of(skyhook, wanted.package);
@@ -62,8 +62,8 @@ fn directory(cluster: &Cluster, skyhook: &str) -> String {
     format!("{}/{skyhook}", root.unwrap_or("/var/log/skyhook").trim_end_matches('/'))
 }
 
-/// Prints the facts about a stage beside its log, and the other attempts; `unread` if a log could not be read, so that
-/// it may have lines.
+/// Prints facts about a stage and its other attempts. With `unread`, a log could not be read, so it is unknown whether
+/// it has lines.
 pub fn about(ctx: &mut Ctx, choice: &Choice, attempt: Option<usize>, unread: bool) {
     let shown = attempt.map(|at| &choice.attempts[at]);
     let others = choice.attempts.iter().filter(|a| !a.pieces.is_empty()).count();
@@ -95,7 +95,7 @@ pub fn about(ctx: &mut Ctx, choice: &Choice, attempt: Option<usize>, unread: boo
     ctx.note(note);
 }
 
-/// Files other than a capture contain only the objects, and the log tails that the operator keeps on its Jobs.
+/// Prints the log tails that the operator keeps on its Jobs: files other than a capture contain no other logs.
 pub fn from_files(ctx: &mut Ctx, choices: &[Choice]) -> Result<Exit> {
     for choice in choices {
         for line in choice.last_logs.iter().flat_map(|kept| kept.split_inclusive('\n')) {

@@ -1,4 +1,4 @@
-//! Prints log lines, prefixed with their node and container.
+//! Printing of log lines, prefixed with their node and container.
 
 use crate::cluster::attempts::ContainerLog;
 use crate::ctx::Ctx;
@@ -8,13 +8,13 @@ use crate::view::text::{self, Label, Line};
 /// Prints lines of several pods with prefixes, or of one pod unchanged.
 pub struct Printer {
     prefixed: bool,
-    /// The nodes in the order in which they came; each has its colour.
+    /// The nodes in the order of first appearance, which determines their colours.
     nodes: Vec<String>,
-    /// The widest node and container so far.
+    /// The largest widths of a node and a container name so far.
     width: (usize, usize),
     /// The source of the last line, if lines have no prefix.
     last: Option<(String, String)>,
-    /// The last line had no end.
+    /// Whether the last line had no line break.
     open: bool,
 }
 
@@ -27,7 +27,7 @@ impl Printer {
         printer
     }
 
-    /// Prints a line; `false` when the reader has closed the pipe.
+    /// Prints a line; `false` if the reader has closed the pipe.
     pub fn line(&mut self, ctx: &mut Ctx, node: &str, container: &str, line: &[u8]) -> Result<bool> {
         self.note_source(node, container);
         if !self.prefixed {
@@ -39,14 +39,14 @@ impl Printer {
         let tint = Label::Tint(u8::try_from(at % 6).unwrap_or(0));
         let (wide, wider) = self.width;
         let prefix = tint.on(format!("{node:wide$} {container:wider$}")) + text::dim(" │ ");
-        // A line that was cut off must not run into the next one.
+        // A truncated line must not run into the next one.
         match line.last() {
             Some(b'\n') => ctx.log(&prefix, line),
             _ => ctx.log(&prefix, &[line, b"\n"].concat()),
         }
     }
 
-    /// Announces the source on stderr if lines have no prefix.
+    /// Prints a new source on stderr if lines have no prefix.
     fn announce(&mut self, ctx: &mut Ctx, node: &str, container: &str) -> Result<()> {
         let now = (node.to_owned(), container.to_owned());
         if self.last.as_ref() == Some(&now) {
@@ -62,7 +62,7 @@ impl Printer {
         Ok(())
     }
 
-    /// Makes room for the names of a log.
+    /// Widens the prefix for the names of a log.
     pub fn note_source(&mut self, node: &str, container: &str) {
         if !self.nodes.iter().any(|n| n == node) {
             self.nodes.push(node.to_owned());

@@ -1,4 +1,4 @@
-//! Lines of many logs, buffered until all logs are read, and then merged by time in bounded memory.
+//! A buffer for the lines of many logs, which merges them by time in bounded memory.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,12 +9,13 @@ use tempfile::SpooledTempFile;
 
 use crate::error::{Error, Result};
 
-/// Above this size the lines go to an unnamed temporary file, which no other process can open.
+/// Maximum size of the buffer in memory, in bytes. Above it, the lines go to an unnamed temporary file, which no other
+/// process can open.
 const IN_MEMORY: usize = 16 << 20;
-/// Bytes of one log that are written and read at once.
+/// Number of bytes of one log that are written and read at once.
 const CHUNK: usize = 16 << 10;
 
-/// Where a log comes from.
+/// The source of a log.
 #[derive(Debug, Clone)]
 pub struct Name {
     pub node: String,
@@ -27,9 +28,8 @@ pub struct Spool {
     logs: Vec<SpooledLog>,
 }
 
-/// One log.
 struct SpooledLog {
-    /// Among equal times, the lines of the log with the lower order come first.
+    /// Tie-breaker: for equal times, the log with the lower order comes first.
     order: (usize, usize),
     name: Name,
     /// Offsets and lengths of the chunks in the file.
@@ -38,7 +38,6 @@ struct SpooledLog {
     pending: Vec<u8>,
 }
 
-/// A line of a log.
 pub struct SpooledLine<'s> {
     pub name: &'s Name,
     pub text: &'s [u8],
@@ -49,7 +48,7 @@ impl Spool {
         Spool { file: SpooledTempFile::new(IN_MEMORY), logs: Vec::new() }
     }
 
-    /// Adds a log without lines, and returns its position.
+    /// Adds an empty log, and returns its index.
     pub fn open(&mut self, order: (usize, usize), name: Name) -> usize {
         self.logs.push(SpooledLog { order, name, chunks: Vec::new(), pending: Vec::new() });
         self.logs.len() - 1
@@ -69,7 +68,8 @@ impl Spool {
         Ok(())
     }
 
-    /// Hands out all lines by time; a line without a time comes first. Ends early where `take` returns `false`.
+    /// Passes all lines to `take`, sorted by time; a line without a time comes first. Stops when `take` returns
+    /// `false`.
     pub fn merge(mut self, mut take: impl FnMut(SpooledLine<'_>) -> Result<bool>) -> Result<()> {
         self.logs.sort_by_key(|log| log.order);
         let mut cursors: Vec<Cursor> = Vec::new();
@@ -110,13 +110,13 @@ fn cannot_buffer(error: io::Error) -> Error {
         .hint("use --node, --tail or --since to read less, or set TMPDIR to a directory with more space")
 }
 
-/// Reads the lines of one log.
+/// A cursor over the lines of one log.
 struct Cursor {
-    /// The chunks that are still to be read, the last one first.
+    /// The chunks that remain to be read, in reverse order.
     chunks: Vec<(u64, usize)>,
     pending: Vec<u8>,
     chunk: Vec<u8>,
-    /// The line that was read last, in the chunk.
+    /// The range of the current line in the chunk.
     text: std::ops::Range<usize>,
     time: Option<Timestamp>,
 }
@@ -138,7 +138,7 @@ impl Cursor {
         &self.chunk[self.text.clone()]
     }
 
-    /// Reads the next line; `false` at the end.
+    /// Moves to the next line; `false` at the end.
     fn advance(&mut self, file: &mut SpooledTempFile) -> io::Result<bool> {
         if self.text.end == self.chunk.len() {
             self.chunk = match self.chunks.pop() {
@@ -160,7 +160,8 @@ impl Cursor {
     }
 }
 
-/// Bytes before each line: whether it has a time, the seconds and nanoseconds of it, and the length of the line.
+/// Number of bytes in front of each line: a flag for its time, the time's seconds and nanoseconds, and the length of
+/// the line.
 const HEADER: usize = 1 + 8 + 4 + 4;
 
 fn encode(out: &mut Vec<u8>, at: Option<Timestamp>, line: &[u8]) {
@@ -168,13 +169,13 @@ fn encode(out: &mut Vec<u8>, at: Option<Timestamp>, line: &[u8]) {
     out.push(u8::from(at.is_some()));
     out.extend_from_slice(&time.as_second().to_le_bytes());
     out.extend_from_slice(&time.subsec_nanosecond().to_le_bytes());
-    // Lines are handed out in pieces of at most a mebibyte.
+    // Lines arrive in pieces of at most a mebibyte.
     let length = u32::try_from(line.len()).unwrap_or(u32::MAX);
     out.extend_from_slice(&length.to_le_bytes());
     out.extend_from_slice(line);
 }
 
-/// The time of the line whose header starts here, and where its text is.
+/// Decodes the header at `start`: the time of the line, and the range of its text.
 fn decode(chunk: &[u8], start: usize) -> Option<(Option<Timestamp>, std::ops::Range<usize>)> {
     let header = chunk.get(start..start + HEADER)?;
     let (has_time, header) = header.split_first()?;

@@ -1,4 +1,4 @@
-//! Follows one log to its end, and reconnects where the connection breaks.
+//! Follows one log to its end, and reconnects if the connection breaks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,9 +11,9 @@ use crate::cluster::attempts::ContainerLog;
 use crate::cluster::kept_logs::timed;
 use crate::cluster::live::log::{LogError, LogStream, Request, Since};
 
-/// How often a connection that breaks off without a new line is made again.
+/// Maximum number of consecutive reconnects without a new line.
 const RETRIES: u32 = 6;
-/// The wait before the first time; it doubles.
+/// Delay before the first reconnect; doubles each time.
 const FIRST_WAIT: Duration = Duration::from_millis(200);
 
 /// One run of one container.
@@ -27,7 +27,7 @@ pub struct Key {
     pub run: i64,
 }
 
-/// How far a log was read: the time of the last line, and how many lines are of that very time.
+/// How much of a log was read: the time of the last line, and the number of lines with exactly that time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LogPosition {
     at: Option<Timestamp>,
@@ -40,7 +40,7 @@ pub enum LogEvent {
     End { key: Key, reached: LogPosition, error: Option<LogError> },
 }
 
-/// Reads a log to its end. A connection that breaks off is made again, from the last line on.
+/// Reads a log to its end. Reconnects after a broken connection, and continues after the last line.
 pub async fn stream(
     client: kube::Client,
     request: Request,
@@ -66,7 +66,7 @@ pub async fn stream(
             }
         }
     };
-    // Without a receiver, the command is over.
+    // Without a receiver, the command has ended.
     let _ = events.send(LogEvent::End { key, reached, error }).await;
 }
 
@@ -110,7 +110,7 @@ impl LogPosition {
     }
 }
 
-/// Drops repeated lines after a reconnect.
+/// Drops lines that are repeated after a reconnect.
 struct RepeatFilter {
     until: LogPosition,
     same: usize,

@@ -1,9 +1,9 @@
-//! What failing nodes have and healthy ones lack, in a sentence.
+//! A sentence about attributes that failing nodes have and healthy nodes lack.
 
 use crate::cluster::contrast::Contrast;
 use crate::view::{count, list};
 
-/// The best of the contrasts, with the others of the same nodes.
+/// The sentence for the first contrast, and for others with the same numbers of nodes.
 pub fn sentence(all: &[Contrast]) -> Option<String> {
     let first = all.first()?;
     let alike = all.iter().skip(1).filter(|c| (c.failing, c.healthy) == (first.failing, first.healthy));

@@ -1,4 +1,4 @@
-//! Findings of the same problem on many nodes, reported once.
+//! Groups of findings of the same problem on many nodes, reported once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,18 +21,18 @@ pub struct FindingGroup<'a> {
     pub(super) effects: Vec<&'a Finding>,
 }
 
-/// How much of a group is shown.
+/// The level of detail for a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
     Full,
-    /// No evidence, and two remedies at the most.
+    /// Without evidence, and with at most two remedies.
     Brief,
     /// The problem, and the command for details.
     Short,
 }
 
 impl Detail {
-    /// Lines of a log that are shown.
+    /// Maximum number of log lines.
     fn lines(self) -> usize {
         match self {
             Detail::Full => 10,
@@ -48,7 +48,7 @@ impl<'a> FindingGroup<'a> {
         FindingGroup { findings: picked(&cause.findings), effects: picked(&cause.effects) }
     }
 
-    /// The effects, as groups of their own.
+    /// The effects, as groups.
     pub fn effects(&self) -> Vec<FindingGroup<'a>> {
         let alike = self.effects.iter().map(|f| {
             let subject = &f.subject;
@@ -59,17 +59,16 @@ impl<'a> FindingGroup<'a> {
         grouped(alike).into_iter().map(group).collect()
     }
 
-    /// Its findings and their effects.
     pub fn all(&self) -> impl Iterator<Item = &'a Finding> {
         self.findings.iter().chain(&self.effects).copied()
     }
 
-    /// The finding that is shown for all of them.
+    /// The finding that represents the group.
     pub fn first(&self) -> &'a Finding {
         self.findings[0]
     }
 
-    /// The highest severity of the findings and of their effects.
+    /// The highest severity of the findings and their effects.
     pub fn severity(&self) -> Severity {
         let all = self.findings.iter().chain(&self.effects);
         all.map(|f| f.severity).max().unwrap_or(Severity::Info)
@@ -99,7 +98,7 @@ impl<'a> FindingGroup<'a> {
         body.append(reason::text(&self.findings, cluster, full, detail.lines()));
         let remedies = self.remedies(detail);
         if detail == Detail::Full && !remedies.is_empty() {
-            // One that is right only under a condition comes last, however little it does.
+            // A remedy that applies only under a condition comes last, regardless of its grade.
             let order = if remedies.is_sorted_by_key(|r| r.grade) {
                 "remedies, least disruptive first"
             } else {
@@ -116,7 +115,7 @@ impl<'a> FindingGroup<'a> {
         body
     }
 
-    /// The message, in words that are true of all findings.
+    /// A message that is true of all findings.
     pub fn message(&self) -> &'a str {
         let first = self.findings[0];
         if self.findings.iter().all(|f| f.message == first.message) {
@@ -126,7 +125,7 @@ impl<'a> FindingGroup<'a> {
         }
     }
 
-    /// All of them; in brief the first, and the least disruptive that changes something.
+    /// The remedies to show. `Brief` includes the first, and the next one that changes something.
     fn remedies(&self, detail: Detail) -> Vec<&'a Remedy> {
         let all = &self.findings[0].remedies;
         match detail {
@@ -139,7 +138,7 @@ impl<'a> FindingGroup<'a> {
         }
     }
 
-    /// How many nodes it holds up, and the command that shows it alone.
+    /// The number of blocked nodes, and the command that shows the group alone.
     fn pointer(&self) -> Line {
         let rule = self.findings[0].rule.code;
         let skyhook = self.findings[0].subject.skyhook.as_deref();
@@ -178,7 +177,7 @@ impl<'a> FindingGroup<'a> {
         text
     }
 
-    /// What waits for it, a line for each rule.
+    /// The effects of the group, one line per rule.
     fn held_up(&self, cluster: &Cluster, wide: bool) -> Text {
         let mut text = Text::new();
         let effects = self.effects();
@@ -202,7 +201,7 @@ impl<'a> FindingGroup<'a> {
             }
             let rule = text::name(code) + " " + effects[0].findings[0].rule.name;
             text.item("- ", rule + "  " + list(&subjects));
-            // An effect that is an error by itself may outlast its cause.
+            // An effect that is itself an error may outlast its cause, so its remedy is shown.
             let own = effects.iter().filter(|e| e.findings[0].severity == Severity::Error);
             let mut shown: Vec<&[String]> = Vec::new();
             for effect in own.take(EFFECTS) {
@@ -217,7 +216,7 @@ impl<'a> FindingGroup<'a> {
         text
     }
 
-    /// Attributes of the failing nodes that others lack.
+    /// Attributes of the failing nodes that healthy nodes lack.
     pub fn contrasts(&self, cluster: &Cluster) -> Vec<Contrast> {
         let subject = &self.findings[0].subject;
         let named = subject.skyhook.as_deref().and_then(|s| cluster.skyhook(s));
@@ -273,8 +272,8 @@ impl<'a> FindingGroup<'a> {
     }
 }
 
-/// Whether a remedy of the first of these equal findings names its node or an object on it, and so differs on the next
-/// node.
+/// Whether a remedy of the first of these equal findings names its node, or an object on that node, and so differs for
+/// other nodes.
 fn is_for_one_of_many(findings: &[&Finding], remedy: &Remedy) -> bool {
     let Some(node) = &findings[0].subject.node else {
         return false;
@@ -285,13 +284,13 @@ fn is_for_one_of_many(findings: &[&Finding], remedy: &Remedy) -> bool {
         && (remedy.argv.contains(node) || changes(&remedy) && same.any(|other| other.argv != remedy.argv))
 }
 
-/// The command that applies a remedy of the first of these equal findings to all of their nodes; our own commands
-/// accept several nodes.
+/// The command that applies a remedy of the first of these equal findings to all of their nodes. Only commands of this
+/// plugin accept several nodes.
 pub fn on_all_nodes(findings: &[&Finding], remedy: &Remedy) -> Option<Vec<String>> {
     on_node_set(findings, remedy, FOLDED)
 }
 
-/// The same, with a set of at most this many runs of node names.
+/// `on_all_nodes` with a limit on the number of node-name ranges.
 pub fn on_node_set(findings: &[&Finding], remedy: &Remedy, most_runs: usize) -> Option<Vec<String>> {
     if remedy.own().is_none() || !is_for_one_of_many(findings, remedy) {
         return None;
@@ -304,7 +303,7 @@ pub fn on_node_set(findings: &[&Finding], remedy: &Remedy, most_runs: usize) -> 
         let mut remedies = finding.remedies.iter();
         remedies.any(|r| renamed(&r.argv, node, nodes[0]) == remedy.argv)
     };
-    // Of another node it may speak of another version.
+    // The remedy for another node may name another version.
     if !findings.iter().zip(&nodes).all(offers) {
         return None;
     }
@@ -320,7 +319,7 @@ fn changes(remedy: &&Remedy) -> bool {
     remedy.grade > Grade::B0
 }
 
-/// The label of exactly these nodes, `pool=a100`: identifies them where their names do not fold.
+/// A label such as `pool=a100` that exactly these nodes have, for names that do not fold.
 fn label_of(cluster: &Cluster, nodes: &[&str]) -> Option<String> {
     let first = cluster.node(nodes[0])?;
     let exactly = |key: &str, value: &str| {
@@ -334,7 +333,7 @@ fn label_of(cluster: &Cluster, nodes: &[&str]) -> Option<String> {
     found.map(|(key, value)| format!("nodes with {key}={value}"))
 }
 
-/// The words with another node in them.
+/// Replaces a node's name in a command line.
 fn renamed(argv: &[String], from: &str, to: &str) -> Vec<String> {
     let word = |word: &String| {
         if word == from { to.to_owned() } else { word.clone() }
@@ -342,9 +341,9 @@ fn renamed(argv: &[String], from: &str, to: &str) -> Vec<String> {
     argv.iter().map(word).collect()
 }
 
-/// How our own commands begin.
+/// The first words of this plugin's commands.
 pub(super) const OWN: [&str; 2] = ["kubectl", "skyhook"];
-/// Runs of node names that are shown before the rest is only counted.
+/// Maximum number of node-name ranges before the rest is counted.
 const FOLDED: usize = 8;
-/// Subjects of a rule's effects that are shown before the rest is only counted.
+/// Maximum number of subjects of a rule's effects before the rest is counted.
 const EFFECTS: usize = 4;

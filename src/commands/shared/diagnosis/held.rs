@@ -1,4 +1,4 @@
-//! The nodes that wait for a cause.
+//! The nodes that a cause blocks.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,8 @@ use crate::rules::Finding;
 use crate::view::{list, plural};
 
 impl FindingGroup<'_> {
-    /// The custom resources and numbers of nodes that wait for it: those of its effects, and those that are not chosen
-    /// because of it or of them. The nodes on which it is found itself do not count.
+    /// Custom resources blocked by the cause, with node counts: subjects of its effects, and nodes not chosen because
+    /// of either. Excludes the nodes of the cause itself.
     pub(super) fn held(&self) -> Option<String> {
         let own: BTreeSet<_> = self.findings.iter().filter_map(|f| place(f)).collect();
         let subjects = self.effects.iter().filter_map(|effect| place(effect));

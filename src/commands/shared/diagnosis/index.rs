@@ -1,4 +1,4 @@
-//! The table of causes, and the next command of each, for more causes than fit on a screen in full.
+//! A table of many causes with the next command of each, for causes that do not fit on a screen in full.
 
 use super::Diagnosis;
 use super::group::FindingGroup;
@@ -10,10 +10,10 @@ use crate::view::shell_words;
 use crate::view::text::{self, Line, Text};
 use crate::view::{NodeSet, plural};
 
-/// Causes that are shown in full.
+/// Maximum number of causes that are shown in full.
 const IN_FULL: usize = 3;
 
-/// The argument of `diagnose stuck` that shows this cause; a bare number is first the name of an object.
+/// The argument of `diagnose stuck` for this cause. A bare number would be the name of an object, if one has it.
 pub fn cause_argument(cluster: &Cluster, number: usize) -> String {
     let name = number.to_string();
     match object_named(cluster, &name) {
@@ -22,14 +22,14 @@ pub fn cause_argument(cluster: &Cluster, number: usize) -> String {
     }
 }
 
-/// The kind of the object that a bare name means.
+/// The kind of the object with this bare name.
 pub fn object_named(cluster: &Cluster, name: &str) -> Option<&'static str> {
     let skyhook = cluster.skyhook(name).map(|_| cluster.flavor().kind());
     skyhook.or(cluster.node(name).map(|_| "node"))
 }
 
 impl Diagnosis<'_> {
-    /// The places of the causes that a table lists: errors and warnings, if they are many.
+    /// The indices of the errors and warnings that a table lists; `None` if they are few enough to show in full.
     pub(super) fn indexed(&self) -> Option<Vec<usize>> {
         let causes = self.impact.causes.iter().enumerate();
         let grave = causes.filter(|(_, cause)| cause.severity > Severity::Info);
@@ -37,7 +37,7 @@ impl Diagnosis<'_> {
         (grave.len() > IN_FULL && !self.unfolded && self.chosen.is_none()).then_some(grave)
     }
 
-    /// The table, then the commands.
+    /// The table of causes, then their commands.
     pub(super) fn index(&self, causes: &[usize]) -> Text {
         let findings = &self.report.findings;
         let rows = causes.iter().map(|at| (*at, &self.impact.causes[*at]));

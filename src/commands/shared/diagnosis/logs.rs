@@ -1,4 +1,4 @@
-//! The logs that a report needs, and which of them could not be read.
+//! Log requests of a report, and their failures.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use crate::view::{list, plural};
 const MOST: usize = 50;
 
 impl Diagnosis<'_> {
-    /// The logs to request: of one finding of each group, causes first. Each item lists candidates, best first.
+    /// The logs to request: for one finding of each group, causes first. Each item lists candidates, best first.
     pub fn logs(&self) -> Vec<Vec<ContainerLog>> {
         self.log_requests().into_iter().map(|(_, pieces)| pieces).collect()
     }

@@ -30,23 +30,22 @@ use crate::view::text::{self, Layout, Line, Text};
 use crate::view::{View, list, plural, to_json};
 use crate::wait::Blockers;
 
-/// What `diagnose stuck` answers.
+/// The output of `diagnose stuck`.
 pub struct Diagnosis<'a> {
     cluster: &'a Cluster,
     report: Report,
     impact: Impact<'a>,
     narrowed: bool,
     unfolded: bool,
-    /// The cause that is shown alone.
+    /// The index of the only cause to show.
     chosen: Option<usize>,
-    /// The results of the log requests.
     tails: Vec<Tail>,
     comparison: Option<Comparison>,
 }
 
-/// Maximum lines of the report without `--all`.
+/// Maximum number of lines of the report without `--all`.
 const LINES: usize = 40;
-/// The width of the terminal for which its lines are counted.
+/// Number of columns for which lines are counted.
 const COLUMNS: usize = 100;
 
 impl<'a> Diagnosis<'a> {
@@ -64,7 +63,7 @@ impl<'a> Diagnosis<'a> {
         }
     }
 
-    /// The findings that ended a wait.
+    /// The diagnosis of the findings that ended a wait.
     pub fn of_blockers(blockers: &Blockers) -> Option<Diagnosis<'_>> {
         let (cluster, report) = blockers.found.as_ref()?;
         Some(Diagnosis::new(cluster, report.clone()))
@@ -83,17 +82,17 @@ impl<'a> Diagnosis<'a> {
         Diagnosis { comparison, ..self }
     }
 
-    /// Marks the answer as covering a part of the cluster, or of the rules.
+    /// Sets whether the diagnosis covers only part of the cluster or of the rules.
     pub fn narrowed(self, narrowed: bool) -> Diagnosis<'a> {
         Diagnosis { narrowed, ..self }
     }
 
-    /// Shows every finding in full, effects beside their causes.
+    /// Sets whether every finding is shown in full, with effects next to their causes.
     pub fn unfolded(self, unfolded: bool) -> Diagnosis<'a> {
         Diagnosis { unfolded, ..self }
     }
 
-    /// Shows only the cause of this number, counted from 1, in full.
+    /// Limits the report to the cause with this number, counted from 1, in full.
     ///
     /// # Errors
     ///
@@ -114,7 +113,7 @@ impl<'a> Diagnosis<'a> {
         causes.map(|c| FindingGroup::of(&c.cause, findings)).collect()
     }
 
-    /// The displayed findings: causes; with `--all` also each of their effects.
+    /// The groups to show: causes; with `--all` also their effects.
     fn groups(&self) -> Vec<FindingGroup<'_>> {
         let mut groups = Vec::new();
         for (at, cause) in self.causes().into_iter().enumerate() {
@@ -130,7 +129,7 @@ impl<'a> Diagnosis<'a> {
         groups
     }
 
-    /// The groups, the first in more detail, within the limit of lines unless `--all`.
+    /// The groups in as much detail as fits into the lines, the first ones most; with `--all`, everything.
     fn findings(&self, wide: bool, lines: usize) -> Text {
         let groups = self.groups();
         let render = |group: &FindingGroup<'_>, detail| {
@@ -208,7 +207,8 @@ impl<'a> Diagnosis<'a> {
         }
     }
 
-    /// The scope of the rules. The number of rules appears only if it was chosen: it grows with every release.
+    /// The scope of the diagnosis. The number of rules appears only if rules were selected: it grows with every
+    /// release.
     pub fn checked(&self) -> String {
         let counts = &self.report.counts;
         let mut things = vec![
@@ -237,12 +237,12 @@ impl<'a> Diagnosis<'a> {
         format!("Checked {things}{against}.{ages}")
     }
 
-    /// Muted findings, and mutes that lapsed.
+    /// Muted findings, and mutes that have lapsed.
     pub fn muted(&self) -> Text {
         mutes::section(&self.report)
     }
 
-    /// Rules that could not be checked, those of one reason together.
+    /// Rules that could not be checked, grouped by reason.
     pub fn not_checked(&self) -> Option<Text> {
         let not_checked = &self.report.not_checked;
         if not_checked.is_empty() {
@@ -299,7 +299,7 @@ impl View for Diagnosis<'_> {
     }
 }
 
-/// As many texts from the beginning as fit into these lines.
+/// The longest prefix of texts that fits into this many lines.
 fn fitting(texts: impl Iterator<Item = Text>, lines: usize) -> Vec<Text> {
     let mut taken = 0;
     let fits = |text: &Text| {
@@ -309,12 +309,13 @@ fn fitting(texts: impl Iterator<Item = Text>, lines: usize) -> Vec<Text> {
     texts.take_while(fits).collect()
 }
 
-/// Lines of a text, with the empty line before it.
+/// Number of lines of a text, including the empty line before it.
 fn height(text: &Text) -> usize {
     rows(text) + 1
 }
 
-/// Lines on a terminal of [`COLUMNS`]; text without wrapping, such as commands, continues on the next line there.
+/// Number of lines on a terminal with [`COLUMNS`] columns, where unwrapped text such as commands continues on the next
+/// line.
 fn rows(text: &Text) -> usize {
     let lines = text.lines(Layout::columns(COLUMNS)).into_iter();
     let rows = lines.map(|line| line.plain().chars().count().div_ceil(COLUMNS).max(1));

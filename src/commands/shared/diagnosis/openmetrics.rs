@@ -60,7 +60,7 @@ fn sample(finding: &Finding) -> (Labels, u64) {
     (labels, 1)
 }
 
-/// Nothing if nodes or custom resources were not read: missing is not zero.
+/// The samples of nodes; empty if nodes or custom resources were not read, because missing is not zero.
 fn nodes(cluster: &Cluster) -> Vec<(Labels, u64)> {
     let read = |source| matches!(cluster.source(source), Read::Ok(_));
     if !read(Source::Nodes) || !read(Source::Skyhooks) {

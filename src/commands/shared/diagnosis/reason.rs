@@ -1,4 +1,4 @@
-//! Why a package fails: the outcome, log and events of its latest attempt.
+//! The reason for which a package fails: outcome, log and events of its latest attempt.
 
 use crate::cluster::Cluster;
 use crate::rules::reason::Recurring;
@@ -6,7 +6,7 @@ use crate::rules::{Finding, Reason};
 use crate::view::ago;
 use crate::view::text::{self, Line, Text};
 
-/// The most informative of findings of the same problem: the one with a log, else the first that describes an attempt.
+/// The most informative finding of a problem: the first one with a log, else the first one that describes an attempt.
 fn most_informative<'f>(findings: &[&'f Finding]) -> Option<(&'f Finding, &'f Reason)> {
     let with = |finding: &&'f Finding| Some((*finding, finding.reason.as_deref()?));
     let mut all = findings.iter().filter_map(with);
@@ -15,9 +15,10 @@ fn most_informative<'f>(findings: &[&'f Finding]) -> Option<(&'f Finding, &'f Re
     logged.next().or_else(|| all.next())
 }
 
-/// The attempt: how it ended, its last lines, and its disruptions.
+/// The text of an attempt: its outcome, last log lines and disruptions.
 ///
-/// In full beside the evidence, with at most this many log lines; else only the parts that the evidence would have.
+/// With `full`, the evidence is displayed as well; without it, the text includes the outcome, which the evidence would
+/// contain. At most `lines` log lines are shown.
 pub fn text(findings: &[&Finding], cluster: &Cluster, full: bool, lines: usize) -> Text {
     let mut text = Text::new();
     let Some((finding, reason)) = most_informative(findings) else {
@@ -27,7 +28,7 @@ pub fn text(findings: &[&Finding], cluster: &Cluster, full: bool, lines: usize) 
         (2.., Some(node)) => format!(" on {node}"),
         _ => String::new(),
     };
-    // The evidence has the outcome, if displayed.
+    // The displayed evidence has the outcome.
     if !full && let Some(outcome) = reason.outcome() {
         text.paragraph(outcome);
     }

@@ -1,4 +1,4 @@
-//! A group of findings in a row of a table.
+//! The summary of a group of findings in a table row.
 
 use std::collections::BTreeSet;
 
@@ -8,17 +8,17 @@ use super::group::{FindingGroup, OWN, on_all_nodes};
 use crate::view::NodeSet;
 
 impl FindingGroup<'_> {
-    /// Since when the oldest of the findings exists.
+    /// The start of the oldest finding.
     pub fn since(&self) -> Option<Timestamp> {
         self.findings.iter().filter_map(|f| f.since).min()
     }
 
-    /// Nodes on which it is found.
+    /// Number of nodes with a finding.
     pub fn node_count(&self) -> usize {
         self.nodes().collect::<BTreeSet<_>>().len()
     }
 
-    /// `gpu-tune driver`, without nodes; the object's name where no custom resource is concerned.
+    /// `gpu-tune driver`, without nodes; the object's name if the finding concerns no custom resource.
     pub fn place(&self) -> String {
         let subject = &self.findings[0].subject;
         let words: Vec<&str> = subject.skyhook.iter().chain(&subject.package).map(String::as_str).collect();
@@ -31,7 +31,7 @@ impl FindingGroup<'_> {
         words.join(" ")
     }
 
-    /// The command of the first remedy, for all nodes where there is such a one; otherwise the manual of the rule.
+    /// The command of the first remedy, for all nodes if possible. Without remedies, the command for the rule's manual.
     pub fn first_command(&self) -> Vec<String> {
         match self.first().remedies.first() {
             Some(remedy) => on_all_nodes(&self.findings, remedy).unwrap_or_else(|| remedy.argv.clone()),

@@ -180,7 +180,7 @@ impl<'a> Assessor<'_, 'a> {
         }
     }
 
-    /// The estimate of a custom resource that makes progress, or waits for such a one.
+    /// The estimated remaining time of a custom resource that makes progress, or waits for one that does.
     fn remaining(&self, name: &str, assessment: Assessment) -> Option<String> {
         let progresses =
             matches!(assessment, Assessment::Progressing | Assessment::Degraded | Assessment::Waiting);
@@ -191,7 +191,7 @@ impl<'a> Assessor<'_, 'a> {
         (progresses && !blocked).then(|| remaining.to_string())
     }
 
-    /// The gravest error about the custom resource, or one that stops the operator: `SKY201 package driver fails`.
+    /// The most severe error about the custom resource, or about the whole operator: `SKY201 package driver fails`.
     fn error(&self, name: &str) -> Option<Trouble> {
         let mut causes = self.impact.causes.iter();
         let cause =
@@ -227,7 +227,7 @@ impl<'a> Assessor<'_, 'a> {
     }
 }
 
-/// The reason that someone noted for the pause, or for disabling it.
+/// The recorded reason for which a custom resource is paused or disabled.
 pub fn stop_reason(skyhook: &Skyhook) -> Option<String> {
     let (_, reason) = skyhook.annotated_reason(match skyhook.stopped()? {
         "paused" => "pause",
@@ -236,10 +236,10 @@ pub fn stop_reason(skyhook: &Skyhook) -> Option<String> {
     Some(reason.to_owned())
 }
 
-/// An error that keeps a custom resource from progress.
+/// An error that blocks a custom resource.
 struct Trouble {
     message: String,
-    /// The operator acts nowhere; running stages still end.
+    /// Whether the operator acts nowhere; running stages still end.
     stops_operator: bool,
 }
 
@@ -248,14 +248,14 @@ struct Trouble {
 struct Tally {
     states: NodeStates,
     failed: usize,
-    /// Nodes that run and do not fail.
+    /// Number of nodes that run and do not fail.
     advancing: usize,
-    /// Of these, nodes on which the operator's next reconcile acts.
+    /// Number of advancing nodes on which the operator's next reconcile acts.
     due: usize,
     since: Option<Timestamp>,
-    /// Nodes by what runs there.
+    /// Number of nodes by running stage or next action.
     running: BTreeMap<String, usize>,
-    /// Nodes by the reason for which they do not run, worst state first.
+    /// Number of nodes that do not run, by state and reason, worst state first.
     held: BTreeMap<(std::cmp::Reverse<ProgressState>, String), usize>,
     /// Earlier custom resources that it waits for.
     earlier: Vec<String>,
@@ -311,7 +311,7 @@ impl Tally {
     }
 }
 
-/// The state of a custom resource on a node, and whether a stage fails or has failed for good there.
+/// The state of a custom resource on a node, and whether a stage is failing or has failed permanently there.
 pub fn state_on_node(
     progress: &NodeProgress<'_>,
     record: Option<&NodeRecord>,

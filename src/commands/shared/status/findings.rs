@@ -1,4 +1,4 @@
-//! Causes by severity.
+//! Counts of causes by severity.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -15,12 +15,12 @@ pub struct Findings {
 }
 
 impl Findings {
-    /// All causes.
+    /// Counts all causes.
     pub fn all(impact: &Impact<'_>) -> Findings {
         Findings::of(impact.causes.iter())
     }
 
-    /// The causes about a custom resource, and those that stop the operator.
+    /// Counts the causes that concern a custom resource, its nodes, or the whole operator.
     pub fn about(name: &str, impact: &Impact<'_>, findings: &[Finding]) -> Findings {
         let causes = impact.causes.iter();
         Findings::of(causes.filter(|cause| concerns(cause, findings, name)))
@@ -39,7 +39,7 @@ impl Findings {
     }
 }
 
-/// Whether a cause is about a custom resource, about one of its nodes, or stops the operator.
+/// Whether a cause concerns a custom resource or one of its nodes, or stops the operator.
 pub fn concerns(cause: &CauseImpact<'_>, findings: &[Finding], name: &str) -> bool {
     let mut own = cause.cause.findings.iter().map(|at| &findings[*at]);
     own.any(|finding| match &finding.subject.skyhook {

@@ -139,7 +139,7 @@ pub struct Compartment {
     pub next_nodes: Next,
 }
 
-/// Computes the progress of custom resources, with their shared inputs.
+/// Computes the progress of custom resources from shared inputs.
 pub struct ProgressReader<'c, 'a> {
     pub assessor: Assessor<'c, 'a>,
     package_runs: PackageRuns<'a>,
@@ -150,7 +150,7 @@ impl<'c, 'a> ProgressReader<'c, 'a> {
         ProgressReader { package_runs: assessor.cluster.package_runs(), assessor }
     }
 
-    /// The progress of a custom resource, or of a deleted one with keys on nodes. With `named`, its nodes are listed.
+    /// The progress of a custom resource, also of a deleted one with keys on nodes. `named` lists its nodes.
     pub fn progress(&self, name: &str, named: bool) -> SkyhookProgress {
         let Assessor { cluster, model, findings, impact, .. } = self.assessor;
         let skyhook = cluster.skyhook(name);
@@ -230,7 +230,7 @@ impl Nodes {
         counts
     }
 
-    /// The statuses with their counts: finished first, then those that need attention.
+    /// The statuses with their counts: finished first, then statuses that need attention.
     pub fn histogram(&self) -> Vec<(&str, usize)> {
         let place = |status: &str| {
             let order = ["complete", "in_progress", "erroring", "blocked", "waiting"];
@@ -243,11 +243,11 @@ impl Nodes {
     }
 }
 
-/// Sums up by package and version, those of the spec first.
+/// Package counts by name and version, versions of the spec first.
 fn packages<'a>(cluster: &'a Cluster, package_runs: &PackageRuns<'a>, name: &'a str) -> Vec<Package> {
     let mut packages: BTreeMap<(bool, &str, &str), Package> = BTreeMap::new();
     let readable = (cluster.placements(name)).filter(|p| p.phase != Phase::Malformed);
-    // A deleted custom resource has only leftovers.
+    // Of a deleted custom resource, only leftovers exist.
     let gone = cluster.skyhook(name).is_none();
     for placement in readable.filter(|p| p.selected || gone) {
         let in_spec = placement.in_spec() == Some(true);
@@ -276,7 +276,7 @@ fn packages<'a>(cluster: &'a Cluster, package_runs: &PackageRuns<'a>, name: &'a 
 impl Package {
     fn count(&mut self, placement: &Placement<'_>, since: Option<String>) {
         self.nodes += 1;
-        // Without the spec the last stage is not known.
+        // Without the spec, the last stage is unknown.
         let complete = self.in_spec && placement.phase == Phase::Complete;
         self.complete += usize::from(complete);
         self.absent += usize::from(placement.phase == Phase::Absent);
@@ -288,7 +288,7 @@ impl Package {
         match self.stages.iter_mut().find(same) {
             Some(stage) => {
                 stage.nodes += 1;
-                // In UTC and of one format, so the text sorts as the time does.
+                // Timestamps are in UTC and have one format, so the smallest text is the earliest time.
                 stage.since = stage.since.take().into_iter().chain(since).min();
             }
             None => self.stages.push(StageCount {
@@ -303,7 +303,6 @@ impl Package {
 }
 
 impl Compartment {
-    /// The name as shown.
     pub fn title(&self) -> &str {
         compartment_title(&self.name)
     }

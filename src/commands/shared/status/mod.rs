@@ -26,7 +26,7 @@ pub struct StatusReport<'a> {
     pub impact: Impact<'a>,
     pub timeline: Timeline<'a>,
     pub document: Document,
-    /// Whether custom resources were named: each has a page of its own.
+    /// Whether custom resources were named, so that each has its own page.
     pub named: bool,
 }
 
@@ -76,13 +76,13 @@ pub struct Operator {
 }
 
 impl<'a> StatusReport<'a> {
-    /// Of all custom resources, or of those named.
+    /// The report of the named custom resources, or of all if `names` is empty.
     pub fn new(cluster: &'a Cluster, report: Report, names: &[String]) -> StatusReport<'a> {
         let there = cluster.skyhooks.items().iter().map(|s| s.name());
         let gone = cluster.names_on_nodes().into_iter().filter(|name| cluster.skyhook(name).is_none());
         let shown = there.chain(gone).filter(|name| names.is_empty() || names.iter().any(|n| n == name));
         let model = Model::new(cluster);
-        // A mute hides a cause from the list, not from the assessment of its custom resource.
+        // A mute hides a cause from the list, but does not change the assessment of its custom resource.
         let all = (!report.muted.is_empty()).then(|| report.all_findings());
         let findings = report.findings;
         let impact = Impact::new(cluster, &model, &findings);
@@ -128,7 +128,7 @@ impl<'a> StatusReport<'a> {
         self.document.items.is_empty()
     }
 
-    /// Whether the cause at this place is more than worth knowing.
+    /// Whether the severity of the cause with this index is above info.
     pub fn is_grave(&self, at: usize) -> bool {
         self.impact.causes[at].severity > Severity::Info
     }

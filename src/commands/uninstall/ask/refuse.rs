@@ -1,4 +1,4 @@
-//! Refused uninstall requests, with a better remedy.
+//! Refusals of uninstall requests, with better remedies.
 
 use super::Request;
 use crate::api::{Package, Skyhook};
@@ -9,11 +9,11 @@ use crate::plan::planners::uninstall::placement_summary::{PlacementSummary, firs
 use crate::rules::uninstall_argument;
 use crate::view::list;
 
-/// Refuses what would hang, strand the package, or do nothing.
+/// Refuses requests that would hang, strand the package, or do nothing.
 ///
 /// # Errors
 ///
-/// The finding's code, why, and what to type next; exit code 3.
+/// The code of the problem, its reason, and the next command; exit code 3.
 pub(super) fn refuse_traps(
     cluster: &Cluster,
     skyhook: &Skyhook,
@@ -58,7 +58,7 @@ pub(super) fn refuse_traps(
     Ok(())
 }
 
-/// Refuses where the operator would not act on the custom resource.
+/// Refuses a request that the operator would not act on.
 pub(super) fn refuse_at_rest(cluster: &Cluster, skyhook: &Skyhook, request: &Request) -> Result<()> {
     let cr = uninstall_argument(skyhook.name());
     let reference = skyhook.reference();
@@ -118,7 +118,7 @@ fn undeclared(skyhook: &Skyhook, name: &str, package: &Package, request: &Reques
     .hint(again))
 }
 
-/// Refuses where the operator would take "not there" for "uninstalled".
+/// Refuses a request for a package that was never installed: the operator would consider it uninstalled.
 fn never_installed(
     cluster: &Cluster,
     skyhook: &Skyhook,
@@ -144,7 +144,7 @@ fn never_installed(
         .hint(format!("kubectl skyhook wait {}", skyhook.name()))
         .hint("to prevent the installation anyway, add --force"));
     }
-    // Already requested: removing the package from the spec helps, too.
+    // The uninstall is requested already: removing the package from the spec helps, too.
     if request.remove || request.force {
         return Ok(());
     }

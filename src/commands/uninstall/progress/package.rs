@@ -9,14 +9,14 @@ use crate::cluster::{Cluster, Node, PackageRuns, Phase, Placement};
 use crate::view::text::{self, Text};
 use crate::view::{NodeSet, Table, age, cells, count, plural};
 
-/// Nodes that are named as the slowest.
+/// Maximum number of nodes named as the slowest.
 const SLOWEST: usize = 3;
 
-/// One package and its state per node.
+/// One package, with its state on each node.
 pub(super) struct Package {
     pub name: String,
     pub version: String,
-    /// Where it is or was, node by node, and since when.
+    /// The state on each node that has or had the package, and the time of its start.
     pub at: BTreeMap<String, (Point, Option<Timestamp>)>,
     pub gone: bool,
 }
@@ -24,12 +24,12 @@ pub(super) struct Package {
 /// The state of the uninstall on a node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Point {
-    /// Not begun, and at which stage and state the package is.
+    /// Not started; holds the recorded stage and state.
     NotStarted(String),
-    /// At a stage of the uninstall, described.
+    /// At a stage of the uninstall; holds its description.
     At(String),
     Unreadable,
-    /// Gone from the node state, but its pod or job has not ended.
+    /// Removed from the node state, but its pod or job has not ended.
     Ending(String),
     Gone,
 }
@@ -48,7 +48,7 @@ impl Point {
 }
 
 impl Package {
-    /// Updates the state per node; returns the changed nodes by state.
+    /// Updates the state on each node; returns the changed nodes by state.
     pub(super) fn look(&mut self, cluster: &Cluster, skyhook: &Skyhook) -> BTreeMap<Point, Vec<String>> {
         let package_runs = cluster.package_runs_for(skyhook.name());
         let mut news: BTreeMap<Point, Vec<String>> = BTreeMap::new();
@@ -62,7 +62,7 @@ impl Package {
             let since = since.unwrap_or(cluster.taken_at);
             self.at.insert(node.name.to_string(), (point, Some(since)));
         }
-        // A removed or deselected node is not awaited.
+        // Do not wait for removed or deselected nodes.
         let stays = |name: &String| {
             let node = cluster.node(name);
             node.is_some_and(|n| skyhook.selects(n))
@@ -71,7 +71,7 @@ impl Package {
         news
     }
 
-    /// The state of the package on a node, at any version, and since when.
+    /// The state of any version of the package on a node, and the time of its start.
     fn point<'a>(
         &self,
         cluster: &'a Cluster,
@@ -137,7 +137,7 @@ impl Package {
         left
     }
 
-    /// All of it, for a screen.
+    /// The whole progress, for a screen.
     pub(super) fn drawn(&self, now: Timestamp) -> Text {
         let mut table = Table::new(["stage", "count", "nodes"]).prose();
         for (point, nodes) in self.left() {

@@ -1,4 +1,4 @@
-//! Why an uninstall does not continue, or does not begin.
+//! Blockers of an uninstall.
 
 use super::PackageUninstall;
 use crate::cluster::Placement;
@@ -6,8 +6,8 @@ use crate::rules::blockers::BlockingFindings;
 use crate::rules::{self, Finding, Goal, Scope};
 
 impl<'a> PackageUninstall<'a> {
-    /// Why it does not continue until someone intervenes. A stage that is running on the node is stopped only by findings
-    /// about that node; where none is running, the node may wait for another one.
+    /// The blocker of an uninstall that needs an intervention. Only findings about the node itself stop a stage that is
+    /// running there; without a running stage, the node may also wait for another node.
     pub fn blocked(&self, placement: &Placement<'a>) -> Option<String> {
         let skyhook = self.skyhook?;
         let at_work = self.package_runs.since(placement).is_some();

@@ -28,13 +28,13 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Whether it shows every row.
+    /// Whether no filter is set.
     pub fn is_empty(&self) -> bool {
         let rows = self.status.is_empty() && !self.failed_only && !self.cordoned;
         rows && self.on.query().is_empty()
     }
 
-    /// Removes the rows that are not to be shown.
+    /// Removes the rows that the filter excludes.
     ///
     /// # Errors
     ///

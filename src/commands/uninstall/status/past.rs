@@ -1,4 +1,4 @@
-//! The past of a package without a record on a node.
+//! The history of packages without a record on a node.
 
 use std::collections::HashMap;
 
@@ -7,11 +7,11 @@ use crate::api::Skyhook;
 use crate::cluster::Cluster;
 use crate::cluster::history::{History, StageTrace};
 
-/// The past of an absent package, computed once for all nodes.
+/// The history of an absent package, computed once for all nodes.
 pub(super) struct Past {
-    /// By node, the last trace of the package on it.
+    /// The last trace of the package, by node.
     by_node: HashMap<String, StageTrace>,
-    /// Of nodes without a trace of their own.
+    /// The result for nodes without a trace.
     elsewhere: (Uninstall, String),
 }
 
@@ -33,7 +33,7 @@ impl Past {
                         format!("it was once installed on a node ({object})")
                     }
                 };
-                // Times are in seconds: of two in the same one, the uninstall came last.
+                // Times are in seconds: within one second, the uninstall came last.
                 traces.sort_by_key(|t| (t.at, t.uninstalled));
                 let on_nodes = traces.into_iter().filter_map(|t| Some((t.node.clone()?, t)));
                 by_node.extend(on_nodes);

@@ -1,4 +1,4 @@
-//! The uninstall of packages, node by node, as a table.
+//! The table of `uninstall status`: the uninstall of packages, node by node.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -10,7 +10,7 @@ use crate::view::text::{self, Line, Text};
 use crate::view::{API_VERSION, Table, View, cells, to_json};
 
 impl UninstallRow {
-    /// The progress column. "Never installed" names the version: another one may have been installed.
+    /// The progress column. "Never installed" includes the version, because another version may have been installed.
     fn progress(&self) -> Line {
         match (self.uninstall, self.version.as_str()) {
             (Uninstall::NeverInstalled, version) if !version.is_empty() => {
@@ -20,7 +20,7 @@ impl UninstallRow {
         }
     }
 
-    /// The type of the gravest condition, unless the previous column implies it.
+    /// The type of the most severe condition, unless the previous column implies it.
     fn condition(&self) -> &str {
         let first = self.conditions.first().map_or("", String::as_str);
         let kind = first.split('=').next().unwrap_or_default();
@@ -41,7 +41,7 @@ impl Uninstall {
             Uninstall::NotStarted => text::plain("not started"),
             Uninstall::InProgress => text::plain("in progress"),
             Uninstall::Blocked => text::warning("blocked"),
-            Uninstall::Finished => text::warning("finished, still recorded"),
+            Uninstall::Finished => text::warning("uninstalled, record kept"),
             Uninstall::Failing => text::error("failing"),
             Uninstall::Uninstalled => text::good("uninstalled"),
             Uninstall::NeverInstalled => text::warning("never installed"),
@@ -52,7 +52,7 @@ impl Uninstall {
     }
 }
 
-/// What `uninstall status` answers.
+/// The output of `uninstall status`.
 pub struct UninstallStatus {
     pub(super) rows: Vec<UninstallRow>,
     /// Whether nodes with equal cells share a row.
@@ -100,7 +100,7 @@ impl View for UninstallStatus {
                 if wide {
                     row.conditions.join(",")
                 } else {
-                    // The gravest comes first; its reason would not fit.
+                    // The most severe condition comes first; its reason would not fit.
                     row.condition().to_owned()
                 },
             ];

@@ -8,7 +8,7 @@ use jsonpath_rust::parser::model::{
 use super::{MAX_DEPTH, ParseContext, path};
 use crate::view::jsonpath::scan::{PathError, Scanner};
 
-/// One condition in parentheses, after the question mark.
+/// Parses one condition in parentheses, after the question mark.
 pub(super) fn filter(scanner: &mut Scanner<'_>, depth: usize) -> Result<Filter, PathError> {
     scanner.blanks();
     if depth > MAX_DEPTH {
@@ -83,8 +83,8 @@ fn exists(segments: Vec<Segment>) -> Filter {
     Filter::Atom(FilterAtom::test(test, false))
 }
 
-/// A comparison, which as in kubectl is false where one side is missing: RFC 9535 has it that a missing value
-/// differs from every other.
+/// Parses a comparison. As in kubectl, a comparison with a missing side is false; in RFC 9535, a missing value differs
+/// from every other.
 fn compare(
     operator: &str,
     (left, at_left): (Operand, &Scanner<'_>),
