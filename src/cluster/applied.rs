@@ -61,8 +61,8 @@ fn held<T>(read: &mut Read<Vec<T>>) -> &mut Vec<T> {
 /// The object after `kubectl apply` or a Helm upgrade: the fields of the manifest replace those of the live object,
 /// fields that an earlier apply set and the manifest lacks are removed, and all others are kept.
 ///
-/// Without the annotation of an earlier apply, all fields of the spec that the manifest lacks are removed, as Helm and
-/// server-side apply do, except those that may be defaults of the server.
+/// Without the annotation of an earlier apply, removes all fields of the spec that the manifest lacks, as Helm and
+/// server-side apply do, except fields that may be defaults of the server.
 pub fn applied(live: &Skyhook, manifest: &Value) -> Value {
     let last = live.last_applied();
     let mut object = live.whole.clone();

@@ -9,7 +9,7 @@ use crate::api::{ApiFlavor, Meta, Package, Skyhook, UnknownFields, objects_with_
 #[derive(Debug, Clone, Default)]
 pub struct ConfigMap {
     pub metadata: Meta,
-    /// As the server has it, to recreate it.
+    /// The ConfigMap as JSON, for recreating it.
     pub whole: Value,
     pub unknown_fields: UnknownFields,
 }

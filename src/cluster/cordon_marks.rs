@@ -32,8 +32,9 @@ const MEDIK8S: &str = "medik8s.io";
 /// Prefix of an annotation about a capability, which every node has.
 const MEDIK8S_ALWAYS: &str = "is-reboot-capable.";
 const MACHINE_CONFIG: &str = "machineconfiguration.openshift.io/desiredDrain";
-/// Label suffix for a driver upgrade by the GPU or network operator, and the states without a cordon.
+/// Suffix of the label with the state of a driver upgrade by the GPU or network operator.
 const DRIVER_UPGRADE: &str = "-driver-upgrade-state";
+/// States of a driver upgrade in which the node is not cordoned for the upgrade.
 const NOT_CORDONED: [&str; 4] = ["", "unknown", "upgrade-required", "upgrade-done"];
 
 /// The parts of a node that show who holds its cordon.

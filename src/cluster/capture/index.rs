@@ -12,6 +12,7 @@ pub const KIND: &str = "Capture";
 pub const FILE: &str = "index.json";
 /// Directory of the logs, with subdirectories by namespace and pod.
 pub const LOGS: &str = "logs";
+/// Suffix of the log files.
 pub const LOG: &str = ".log";
 
 /// Metadata of a capture.
