@@ -102,12 +102,10 @@ impl Meta {
         }
     }
 
-    /// The controlling owner.
     pub fn controller(&self) -> Option<&OwnerReference> {
         self.owner_references.iter().find(|o| o.controller)
     }
 
-    /// The uid of the controlling owner.
     pub fn controller_uid(&self) -> Option<&str> {
         self.controller().map(|owner| owner.uid.as_str())
     }
@@ -118,7 +116,6 @@ impl Meta {
     }
 }
 
-/// A condition of any object.
 #[derive(Debug, Clone, Default, Deserialize, PartialEq)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Condition {

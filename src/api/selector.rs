@@ -23,7 +23,6 @@ pub struct Requirement {
 }
 
 impl LabelSelector {
-    /// Whether the selector has no requirements.
     pub fn is_empty(&self) -> bool {
         self.match_labels.is_empty() && self.match_expressions.is_empty()
     }

@@ -88,7 +88,7 @@ pub const CONFIGURATIONS: [(&str, &str); 2] = [
     ("MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
 ];
 
-/// The admission objects of the cluster.
+/// Webhook configurations, and the objects behind their webhooks.
 #[derive(Debug, Clone, Default)]
 pub struct Admission {
     /// Configurations with webhooks for custom resources.

@@ -11,7 +11,7 @@ use super::pod::Pod;
 use super::{Cluster, Node, Phase};
 use crate::api::{Skyhook, Stage, State, Status};
 
-/// A node that has to be drained before a package can go on.
+/// A node that must be drained before a package can continue.
 #[derive(Debug)]
 pub struct Drain<'a> {
     pub skyhook: &'a Skyhook,

@@ -25,7 +25,7 @@ const AT_MOST: SignedDuration = SignedDuration::from_hours(1);
 /// A run of this program that paused the operator. Its text is the identity of the hold.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
-    /// `ann@laptop`
+    /// User and host: `ann@laptop`
     pub by: String,
     /// The machine, with its process table if the machine has several.
     pub machine: String,
@@ -114,7 +114,7 @@ impl<'a> Hold<'a> {
         self.written.or(self.holder.as_ref().map(|h| h.since))
     }
 
-    /// `ann@laptop (reset gpu-tune on 3 nodes)`
+    /// The user and the plan: `ann@laptop (reset gpu-tune on 3 nodes)`
     pub fn words(&self) -> String {
         let by = self.holder.as_ref().map_or("someone", |h| h.by.as_str());
         format!("{by} ({})", self.purpose)

@@ -1,4 +1,4 @@
-//! The fields of the newer operator's Jobs that are read.
+//! The fields of the newer operator's Jobs that we use.
 
 use jiff::Timestamp;
 use serde::Deserialize;

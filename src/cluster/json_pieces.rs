@@ -167,7 +167,7 @@ enum Within {
     /// A number or a literal.
     Plain,
     Text,
-    /// A text, after a backslash.
+    /// A string, after a backslash.
     Escape,
 }
 

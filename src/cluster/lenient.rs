@@ -183,7 +183,7 @@ fn group(parts: Vec<(Step, Value)>, is_list: bool) -> Value {
     members.into()
 }
 
-/// `status.conditions[3].lastTransitionTime`, `metadata.labels["example.com/a"]`
+/// Formats a path: `status.conditions[3].lastTransitionTime`, `metadata.labels["example.com/a"]`
 fn spelled(path: &[Step]) -> String {
     let mut text = String::new();
     for step in path {

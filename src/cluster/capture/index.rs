@@ -61,7 +61,7 @@ pub struct Source {
     pub message: Option<String>,
 }
 
-/// The result for a source.
+/// The result of reading a source or a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ReadOutcome {
@@ -79,7 +79,7 @@ pub enum ReadOutcome {
     NotRequested,
 }
 
-/// The log of one container.
+/// The result of reading the log of one container.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LogEntry {
@@ -135,12 +135,12 @@ impl Source {
 }
 
 impl ReadOutcome {
-    /// Whether the capture holds what was read, complete or not.
+    /// Whether the capture contains all items that could be read. `true` for sources that were not requested.
     pub fn has_items(self) -> bool {
         self.is_whole() || self == ReadOutcome::Incomplete
     }
 
-    /// Whether the source is complete.
+    /// Whether nothing is missing: the source was read completely, or was not requested.
     pub fn is_whole(self) -> bool {
         matches!(self, ReadOutcome::Read | ReadOutcome::NotRequested)
     }

@@ -5,7 +5,7 @@ use crate::api::ApiFlavor;
 use crate::cluster::ClusterBuilder;
 use crate::cluster::read::Read;
 
-/// The items of one piece, of any type.
+/// The items of one piece, independent of their type.
 pub trait SourceContent {
     fn count(&self) -> Read<usize>;
     /// Replaces the read result by the recorded one. Items in the file are kept if the recorded read succeeded.

@@ -18,7 +18,7 @@ pub struct Packed {
     pub unpacked: u64,
 }
 
-/// A list of objects of one kind.
+/// A recorded list of objects of one kind, in compressed parts.
 #[derive(Default)]
 pub struct Reel {
     pub api_version: String,
@@ -26,7 +26,7 @@ pub struct Reel {
     pub parts: Vec<Packed>,
 }
 
-/// The parallel recordings of a capture.
+/// All recordings of a capture. Lists may be recorded in parallel.
 pub struct Tape {
     pub masks: Masks,
     /// Maximum size of all compressed data, in bytes.

@@ -68,8 +68,8 @@ pub fn parse(text: &str) -> Result<Vec<Value>, String> {
             .collect::<Result<_, _>>()
             .map_err(|e| if e.is_eof() { format!("cut off: {e}") } else { e.to_string() });
     }
-    // Limits for YAML: a capture of 15,000 nodes has tens of millions of YAML nodes, of at least one byte each. Text
-    // that aliases repeat counts again, and may at most double the size of the text.
+    // Limits for YAML: a capture of 15,000 nodes has tens of millions of YAML nodes, of at least one byte each. Nodes
+    // that aliases repeat count again, towards a limit that follows from the size of the text.
     let size = text.len() + SMALL;
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {

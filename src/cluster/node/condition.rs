@@ -12,7 +12,6 @@ use crate::cluster::taints::CONDITIONS;
 /// The kubelet's readiness condition.
 pub const READY: &str = "Ready";
 
-/// A condition of a node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeCondition {
     text: Shared<ConditionText>,

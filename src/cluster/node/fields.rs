@@ -57,18 +57,18 @@ impl Node {
         Some(ready.any(|c| c.is_true()))
     }
 
-    /// The known conditions.
+    /// The conditions; empty if they were not read.
     pub fn conditions(&self) -> &[NodeCondition] {
         self.body().map_or(&[], |body| &body.conditions)
     }
 
-    /// The condition of this type, if the node is known to have it.
+    /// The condition of this type; `None` if it is absent or was not read.
     pub fn condition(&self, kind: &str) -> Option<&NodeCondition> {
         let mut conditions = self.conditions().iter();
         conditions.find(|c| *c.kind == *kind)
     }
 
-    /// The known taints.
+    /// The taints; empty if they were not read.
     pub fn taints(&self) -> &[Taint] {
         self.body().map_or(&[], |body| &body.taints)
     }
